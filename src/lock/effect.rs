@@ -1,0 +1,70 @@
+//! What a decision changes, in units of plain Redis commands.
+//!
+//! Each effect is written to the data set, replicated and announced as the plain command in its comment, so replicas
+//! and AOF files need no module, and keyspace listeners see what that command would have shown them. Times are
+//! absolute: a replay never lengthens a lease.
+
+use super::{Mode, UnixMs};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// `HSET key mode <mode> <field> 1`: a read-write lock begins, with one hold on the side of its mode.
+    Begin(Mode),
+    /// `HINCRBY key <field> <by>`, which makes the count `makes`. On a free key, a plain lock begins.
+    Count { field: Field, by: i64, makes: i64 },
+    /// `HDEL key <field>`
+    Drop(Field),
+    /// `HSET key mode read`: a writer steps down to its reads.
+    Downgrade,
+    /// `PEXPIREAT key <at>`
+    ExpireAt(UnixMs),
+    /// `DEL key`
+    Delete,
+    /// `SET {key}:holder:rwlock_timeout:<index> 1 PXAT <end>`
+    SetHold { index: i64, end: UnixMs },
+    /// For each of this holder's first `count` read holds: `PEXPIREAT <its key> <end>`, or SetHold where it is dead.
+    RenewHolds { count: i64, end: UnixMs },
+    /// For each index from `first` to `last`: `DEL {key}:holder:rwlock_timeout:<index>`
+    DropHolds { first: i64, last: i64 },
+    /// `INCR redisson_lock_token:{key}`, which makes the counter `makes`.
+    CountToken { makes: i64 },
+    /// `PUBLISH <channel> <message>`
+    Publish(Unlock),
+}
+
+/// A field of the lock's hash that counts this holder's holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// `holder`: plain holds, or read holds.
+    Holder,
+    /// `holder:write`
+    HolderWrite,
+}
+
+/// An unlock as Redisson's subscribers hear of it: a channel and a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlock {
+    /// A plain lock: wake one.
+    Plain,
+    /// The last reader left: wake one.
+    Read,
+    /// A writer left: wake all.
+    Write,
+}
+
+/// In the order in which they happen. An array, because no decision needs more, and none shall allocate.
+pub type Effects = [Option<Effect>; 5];
+
+/// An answer, and what makes it true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision<A> {
+    pub answer: A,
+    pub effects: Effects,
+}
+
+impl<A> Decision<A> {
+    /// An answer that changes nothing.
+    pub fn unchanged(answer: A) -> Self {
+        Self { answer, effects: [None; 5] }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a lock is and how it changes: pure decisions, with no server in sight.
+//!
+//! A decision looks at a lock through [`Record`], which answers a few questions about the keys that hold it, and
+//! returns a [`Decision`]: the answer for the client, and the [`Effect`]s that make it true. Nothing here reads a
+//! clock, touches a key or knows how an answer is spelled on the wire, so every rule can be tested with a map and a
+//! number for the time.
+//!
+//! - [`exclusive`]: plain locks
+//! - [`read_write`]: the two sides of a read-write lock
+//! - [`release`], [`renew`]: the commands that serve either kind, by what the key holds
+//! - [`names`]: the keys and channels that belong to a lock
+#![forbid(unsafe_code)]
+
+mod effect;
+pub mod exclusive;
+pub mod names;
+pub mod read_write;
+mod record;
+mod refusal;
+mod release;
+mod renew;
+mod time;
+
+pub use effect::{Decision, Effect, Effects, Field, Unlock};
+pub use record::{Mode, Observed, ReadWrite, Record, Side};
+pub use refusal::Refusal;
+pub use release::{Release, Released, release};
+pub use renew::{Renewed, renew};
+pub use time::{Expiry, Lease, UnixMs};
+
+/// The longest holder, in bytes.
+pub const HOLDER_LEN_MAX: usize = 512;
+
+/// The most read holds one holder may have on one lock. Each is a key of its own, so renewing or dropping them all is
+/// this much work in one command, and the server does nothing else meanwhile.
+pub const READ_HOLDS_MAX: i64 = 10_000;
+
+/// The most read holds that one command looks at, over all holders, to find the longest lease among them.
+pub const READ_HOLDS_SCANNED_MAX: i64 = 10_000;
+
+/// What an acquire asks for, whichever side it asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquire {
+    pub lease: Lease,
+    pub fenced: bool,
+}
+
+/// What an acquire is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// The fencing token, if one was asked for.
+    Granted { token: Option<i64> },
+    /// The ms left on the lock; -1 if it has no expiry.
+    Busy { left_ms: i64 },
+}
+
+/// One hold more, unless the count cannot say so.
+fn one_more(count: i64) -> Result<i64, Refusal> {
+    count.checked_add(1).ok_or(Refusal::TooManyHolds)
+}
+
+/// The token for this grant, read before anything is written, so that a counter that cannot count refuses the grant.
+fn token_for(record: &impl Record, want: Acquire) -> Result<Option<i64>, Refusal> {
+    want.fenced.then(|| record.next_token()).transpose()
+}

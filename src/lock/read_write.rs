@@ -1,0 +1,199 @@
+//! Read-write locks: readers share, a writer excludes, and one holder may have both sides if it wrote first.
+//!
+//! The hash has one lease for all, and each read hold has a key with a lease of its own, because readers come and go
+//! by themselves. Two rules keep one reader's business from shortening another's: while readers hold the lock its
+//! lease is the longest of theirs, and while a writer holds it a read never shortens it.
+
+use super::exclusive::{busy, count_down};
+use super::{
+    Acquire, Acquired, Decision, Effect, Expiry, Field, Mode, Observed, READ_HOLDS_MAX, ReadWrite, Record, Refusal,
+    Release, Released, Renewed, Side, UnixMs, Unlock, one_more, token_for,
+};
+
+/// Grants a read hold when the lock is free, in read mode, or written by this very holder.
+///
+/// # Errors
+/// Refused on a plain lock, and where a limit is met.
+pub fn acquire_read(record: &impl Record, want: Acquire, now: UnixMs) -> Result<Decision<Acquired>, Refusal> {
+    let end = want.lease.end(now)?;
+    reach_derived_keys(record)?;
+    let (reads, hash) = match record.observe()? {
+        Observed::Free => (0, [Some(Effect::Begin(Mode::Read)), Some(Effect::ExpireAt(end))]),
+        Observed::Plain { .. } => return Err(Refusal::HoldsPlain),
+        Observed::ReadWrite(lock) if lock.mode == Mode::Write && lock.writes == 0 => return Ok(busy(lock.expiry, now)),
+        Observed::ReadWrite(lock) => {
+            let count = Effect::Count { field: Field::Holder, by: 1, makes: one_more(lock.reads)? };
+            let longer = Expiry::At(end) > lock.expiry;
+            (lock.reads, [Some(count), longer.then_some(Effect::ExpireAt(end))])
+        }
+    };
+    let index = one_more(reads)?;
+    if index > READ_HOLDS_MAX {
+        return Err(Refusal::TooManyHolds);
+    }
+    Ok(granted(token_for(record, want)?, hash, Some(Effect::SetHold { index, end })))
+}
+
+/// Grants a write hold when the lock is free, or written by this very holder: its lease then grows by the new one.
+/// A reader cannot become the writer, since two that tried would wait for each other.
+///
+/// # Errors
+/// Refused on a plain lock, and where a limit is met.
+pub fn acquire_write(record: &impl Record, want: Acquire, now: UnixMs) -> Result<Decision<Acquired>, Refusal> {
+    let end = want.lease.end(now)?;
+    let hash = match record.observe()? {
+        Observed::Free => [Some(Effect::Begin(Mode::Write)), Some(Effect::ExpireAt(end))],
+        Observed::Plain { .. } => return Err(Refusal::HoldsPlain),
+        Observed::ReadWrite(lock) if lock.mode == Mode::Read || lock.writes == 0 => return Ok(busy(lock.expiry, now)),
+        Observed::ReadWrite(lock) => {
+            let count = Effect::Count { field: Field::HolderWrite, by: 1, makes: one_more(lock.writes)? };
+            let grown = match lock.expiry {
+                Expiry::At(current) => Some(Effect::ExpireAt(want.lease.end(current.max(now))?)),
+                Expiry::Never => None,
+            };
+            [Some(count), grown]
+        }
+    };
+    Ok(granted(token_for(record, want)?, hash, None))
+}
+
+fn granted(token: Option<i64>, [count, expire]: [Option<Effect>; 2], hold: Option<Effect>) -> Decision<Acquired> {
+    let count_token = token.map(|makes| Effect::CountToken { makes });
+    Decision { answer: Acquired::Granted { token }, effects: [count, expire, hold, count_token, None] }
+}
+
+/// Gives back one hold or all holds, of one side or both.
+pub(super) fn release(
+    record: &impl Record,
+    lock: ReadWrite,
+    want: Release,
+    now: UnixMs,
+) -> Result<Decision<Released>, Refusal> {
+    let (reads, writes) = (lock.reads > 0, lock.writes > 0);
+    match want.side {
+        Some(Side::Read) if reads => release_read(record, lock, want, now),
+        Some(Side::Write) if writes => release_write(lock, want, now),
+        Some(_) => Ok(Decision::unchanged(Released::NotHeld)),
+        None => match (reads, writes) {
+            (true, true) if want.all => release_both(record, lock),
+            (true, true) => Err(Refusal::WhichSide),
+            (true, false) => release_read(record, lock, want, now),
+            (false, true) => release_write(lock, want, now),
+            (false, false) => Ok(Decision::unchanged(Released::NotHeld)),
+        },
+    }
+}
+
+fn release_read(
+    record: &impl Record,
+    lock: ReadWrite,
+    want: Release,
+    now: UnixMs,
+) -> Result<Decision<Released>, Refusal> {
+    if want.lease.is_some() {
+        return Err(Refusal::LeaseOnRead);
+    }
+    reach_derived_keys(record)?;
+    let left = want.left_of(lock.reads);
+    let count = match left {
+        0 => Effect::Drop(Field::Holder),
+        left => Effect::Count { field: Field::Holder, by: -1, makes: left },
+    };
+    let drop_holds = Some(drop_holds_above(left, lock.reads));
+    let still_held =
+        |expire| Decision { answer: Released::StillHeld, effects: [Some(count), drop_holds, expire, None, None] };
+    if lock.mode == Mode::Write {
+        return Ok(still_held(None));
+    }
+    // Alone, there is nobody whose lease to look up.
+    let alone = left == 0 && !lock.others;
+    let longest = if alone { None } else { record.longest_read_lease(left, now) };
+    Ok(match longest {
+        Some(Expiry::At(end)) => still_held(Some(Effect::ExpireAt(end))),
+        Some(Expiry::Never) => still_held(None),
+        None => Decision {
+            answer: Released::Free,
+            effects: [Some(Effect::Delete), drop_holds, Some(Effect::Publish(Unlock::Read)), None, None],
+        },
+    })
+}
+
+fn release_write(lock: ReadWrite, want: Release, now: UnixMs) -> Result<Decision<Released>, Refusal> {
+    let left = want.left_of(lock.writes);
+    if left > 0 {
+        return count_down(Field::HolderWrite, left, want.lease, now);
+    }
+    let stays = lock.reads > 0 || lock.others;
+    let publish = Some(Effect::Publish(Unlock::Write));
+    Ok(Decision {
+        answer: Released::Free,
+        effects: if stays {
+            [Some(Effect::Drop(Field::HolderWrite)), Some(Effect::Downgrade), publish, None, None]
+        } else {
+            [Some(Effect::Delete), publish, None, None, None]
+        },
+    })
+}
+
+/// Everything this holder has. In write mode nobody else can have a hold; if a foreign client wrote one all the same,
+/// it is kept.
+fn release_both(record: &impl Record, lock: ReadWrite) -> Result<Decision<Released>, Refusal> {
+    reach_derived_keys(record)?;
+    let drop_holds = Some(drop_holds_above(0, lock.reads));
+    let publish = Some(Effect::Publish(Unlock::Write));
+    Ok(Decision {
+        answer: Released::Free,
+        effects: if lock.others {
+            let (write, read) = (Effect::Drop(Field::HolderWrite), Effect::Drop(Field::Holder));
+            [Some(write), Some(read), Some(Effect::Downgrade), drop_holds, publish]
+        } else {
+            [Some(Effect::Delete), drop_holds, publish, None, None]
+        },
+    })
+}
+
+/// A count beyond the limit is a foreign client's; what is left of its keys goes with their own leases.
+fn drop_holds_above(left: i64, reads: i64) -> Effect {
+    Effect::DropHolds { first: left.saturating_add(1), last: reads.min(left.saturating_add(READ_HOLDS_MAX)) }
+}
+
+/// Restarts the lease of every hold this holder has. A writer is alone, so the lock's lease is its own; a reader's
+/// must not end before the others'.
+pub(super) fn renew(
+    record: &impl Record,
+    lock: ReadWrite,
+    end: UnixMs,
+    now: UnixMs,
+) -> Result<Decision<Renewed>, Refusal> {
+    if lock.reads == 0 && lock.writes == 0 {
+        return Ok(Decision::unchanged(Renewed::NotHeld));
+    }
+    if lock.reads > 0 {
+        reach_derived_keys(record)?;
+    }
+    if lock.reads > READ_HOLDS_MAX {
+        return Err(Refusal::TooManyHolds);
+    }
+    let expire = match renewed_expiry(record, lock, end, now) {
+        Expiry::At(end) => Some(Effect::ExpireAt(end)),
+        Expiry::Never => None,
+    };
+    let holds = (lock.reads > 0).then_some(Effect::RenewHolds { count: lock.reads, end });
+    Ok(Decision { answer: Renewed::Restarted, effects: [expire, holds, None, None, None] })
+}
+
+fn renewed_expiry(record: &impl Record, lock: ReadWrite, end: UnixMs, now: UnixMs) -> Expiry {
+    let renewed = Expiry::At(end);
+    if lock.writes > 0 || renewed >= lock.expiry {
+        return renewed;
+    }
+    match lock.mode {
+        Mode::Read => record.longest_read_lease(0, now).map_or(renewed, |others| others.max(renewed)),
+        // Someone else's write, which only a foreign client can have put over this read.
+        Mode::Write => lock.expiry,
+    }
+}
+
+fn reach_derived_keys(record: &impl Record) -> Result<(), Refusal> {
+    if record.derived_keys_are_reachable() { Ok(()) } else { Err(Refusal::OtherSlot) }
+}

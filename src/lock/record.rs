@@ -1,0 +1,62 @@
+//! The port: what a decision may ask about the keys that hold a lock.
+//!
+//! A record speaks for one key *and one holder*, and only answers questions: what a decision changes is told to it
+//! afterwards, as effects. There are two of them, one over an open key of the server and one over a map with a clock
+//! that a test moves.
+
+use super::{Expiry, Refusal, UnixMs};
+
+pub trait Record {
+    /// What the key holds, as this holder sees it.
+    ///
+    /// # Errors
+    /// [`Refusal::WrongType`] where the key is no lock.
+    fn observe(&self) -> Result<Observed, Refusal>;
+
+    /// Whether the keys derived from this one may be touched beside it. In a cluster some names derive into another
+    /// slot.
+    fn derived_keys_are_reachable(&self) -> bool;
+
+    /// The fencing token that the next grant would get.
+    ///
+    /// # Errors
+    /// [`Refusal::BadToken`] where the counter cannot count.
+    fn next_token(&self) -> Result<i64, Refusal>;
+
+    /// The latest end among the read holds that are alive after `now`: everyone else's, and this holder's first
+    /// `own`. None if all are dead. `Never` also where there are more than it may look at: the caller then leaves the
+    /// lease as it is, which no read hold outlives.
+    fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry>;
+}
+
+/// What a read-write lock is held for; the hash's `mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Read,
+    Write,
+}
+
+/// The side of a read-write lock that a hold is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Read,
+    Write,
+}
+
+/// A lock as one holder sees it. Counts are this holder's; 0 is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observed {
+    Free,
+    Plain { holds: i64, expiry: Expiry },
+    ReadWrite(ReadWrite),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadWrite {
+    pub mode: Mode,
+    pub reads: i64,
+    pub writes: i64,
+    /// Whether anyone else has a hold, alive or dead.
+    pub others: bool,
+    pub expiry: Expiry,
+}

@@ -1,0 +1,161 @@
+//! A data set in a map, with a clock that the test moves, and the record of a lock over it.
+//!
+//! Effects are carried out as the plain commands that they stand for, so this is also the test that those commands
+//! alone make the right keys.
+
+use rlock::lock::{Effect, Expiry, Field, Mode, Observed, ReadWrite, Record, Refusal, UnixMs, names};
+use std::collections::BTreeMap;
+
+pub const LOCK: &[u8] = b"lock";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Hash(BTreeMap<String, String>),
+    Text(String),
+}
+
+#[derive(Debug, Default)]
+pub struct Keyspace {
+    pub now: UnixMs,
+    entries: BTreeMap<String, (Value, Expiry)>,
+    /// What was published: channel and message.
+    pub published: Vec<(String, String)>,
+}
+
+impl Keyspace {
+    pub fn advance(&mut self, ms: i64) {
+        self.now += ms;
+        self.entries.retain(|_, (_, expiry)| *expiry > Expiry::At(self.now));
+    }
+
+    pub fn delete(&mut self, key: &str) {
+        self.entries.remove(key);
+    }
+
+    pub fn persist(&mut self, key: &str) {
+        if let Some((_, expiry)) = self.entries.get_mut(key) {
+            *expiry = Expiry::Never;
+        }
+    }
+
+    pub fn entries(&self) -> &BTreeMap<String, (Value, Expiry)> {
+        &self.entries
+    }
+
+    pub fn apply(&mut self, holder: &str, effect: Effect) {
+        let write_field = names::write_field(holder.as_bytes(), text);
+        let field = |field| match field {
+            Field::Holder => holder.to_owned(),
+            Field::HolderWrite => write_field.clone(),
+        };
+        match effect {
+            Effect::Begin(mode) => {
+                let (mode, side) = match mode {
+                    Mode::Read => ("read", Field::Holder),
+                    Mode::Write => ("write", Field::HolderWrite),
+                };
+                assert!(self.hash().is_empty(), "a lock begins on a free key");
+                self.hash().extend([("mode".to_owned(), mode.to_owned()), (field(side), "1".to_owned())]);
+            }
+            Effect::Count { field: of, by, makes } => {
+                let count = self.hash().entry(field(of)).or_insert_with(|| "0".to_owned());
+                *count = (count.parse::<i64>().unwrap() + by).to_string();
+                assert_eq!(*count, makes.to_string(), "the count that the effect claims");
+                assert!(makes > 0);
+            }
+            Effect::Drop(of) => assert!(self.hash().remove(&field(of)).is_some(), "a dropped field was there"),
+            Effect::Downgrade => drop(self.hash().insert("mode".to_owned(), "read".to_owned())),
+            Effect::ExpireAt(at) => {
+                assert!(at > self.now, "a lease ends in the future");
+                self.entries.get_mut("lock").unwrap().1 = Expiry::At(at);
+            }
+            Effect::Delete => assert!(self.entries.remove("lock").is_some(), "a deleted lock was there"),
+            Effect::SetHold { index, end } => self.set_hold(holder, index, end),
+            Effect::RenewHolds { count, end } => (1..=count).for_each(|index| self.set_hold(holder, index, end)),
+            Effect::DropHolds { first, last } => (first..=last).for_each(|index| {
+                self.entries.remove(&hold_key(holder, index));
+            }),
+            Effect::CountToken { makes } => {
+                let counter = (Value::Text(makes.to_string()), Expiry::Never);
+                self.entries.insert(names::fencing_counter(LOCK, text), counter);
+            }
+            Effect::Publish(unlock) => {
+                let message = if unlock == rlock::lock::Unlock::Write { "1" } else { "0" };
+                self.published.push((names::channel(LOCK, unlock, text), message.to_owned()));
+            }
+        }
+    }
+
+    fn set_hold(&mut self, holder: &str, index: i64, end: UnixMs) {
+        self.entries.insert(hold_key(holder, index), (Value::Text("1".to_owned()), Expiry::At(end)));
+    }
+
+    fn hash(&mut self) -> &mut BTreeMap<String, String> {
+        let entry = self.entries.entry("lock".to_owned());
+        match &mut entry.or_insert((Value::Hash(BTreeMap::new()), Expiry::Never)).0 {
+            Value::Hash(fields) => fields,
+            Value::Text(_) => panic!("the lock is a hash"),
+        }
+    }
+}
+
+/// The lock as one holder sees it.
+pub struct HolderView<'a> {
+    pub keyspace: &'a Keyspace,
+    pub holder: &'a str,
+}
+
+impl Record for HolderView<'_> {
+    fn observe(&self) -> Result<Observed, Refusal> {
+        let Some((Value::Hash(fields), expiry)) = self.keyspace.entries.get("lock") else {
+            return Ok(Observed::Free);
+        };
+        let count = |field: &str| fields.get(field).map_or(0, |count| count.parse().unwrap());
+        let Some(mode) = fields.get("mode") else {
+            return Ok(Observed::Plain { holds: count(self.holder), expiry: *expiry });
+        };
+        let (reads, writes) = (count(self.holder), count(&format!("{}:write", self.holder)));
+        let mine = 1 + usize::from(reads > 0) + usize::from(writes > 0);
+        Ok(Observed::ReadWrite(ReadWrite {
+            mode: if mode == "read" { Mode::Read } else { Mode::Write },
+            reads,
+            writes,
+            others: fields.len() > mine,
+            expiry: *expiry,
+        }))
+    }
+
+    fn derived_keys_are_reachable(&self) -> bool {
+        true
+    }
+
+    fn next_token(&self) -> Result<i64, Refusal> {
+        match self.keyspace.entries.get(&names::fencing_counter(LOCK, text)) {
+            Some((Value::Text(counter), _)) => Ok(counter.parse::<i64>().unwrap() + 1),
+            _ => Ok(1),
+        }
+    }
+
+    fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
+        let Some((Value::Hash(fields), _)) = self.keyspace.entries.get("lock") else {
+            return None;
+        };
+        let readers = fields.iter().filter(|(field, _)| *field != "mode" && !field.ends_with(":write"));
+        let holds = readers.flat_map(|(reader, count)| {
+            let count = if reader == self.holder { own } else { count.parse().unwrap() };
+            (1..=count).map(move |index| hold_key(reader, index))
+        });
+        holds
+            .filter_map(|key| self.keyspace.entries.get(&key).map(|(_, expiry)| *expiry))
+            .filter(|expiry| *expiry > Expiry::At(now))
+            .max()
+    }
+}
+
+pub fn hold_key(holder: &str, index: i64) -> String {
+    names::read_hold(LOCK, holder.as_bytes(), index, text)
+}
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8(name.to_vec()).unwrap()
+}

@@ -1,0 +1,279 @@
+//! The lock as the contract tells it, written as plainly as it can be: a list of holds, searched anew for each
+//! question. It knows nothing of effects; only of what the keys must look like after each step.
+
+use crate::keyspace::Value;
+use rlock::lock::Expiry;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Plain,
+    Read,
+    Write,
+}
+
+/// What a command says, on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    Nil,
+    Number(i64),
+    Token(i64),
+    Error(&'static str),
+}
+
+#[derive(Debug, Default)]
+pub struct Reference {
+    pub now: i64,
+    lock: Option<Lock>,
+    /// Read hold keys: they may outlive the lock, and die before it.
+    hold_keys: BTreeMap<(String, usize), i64>,
+    tokens: i64,
+    pub published: Vec<(String, String)>,
+}
+
+#[derive(Debug)]
+struct Lock {
+    read_write: bool,
+    writing: bool,
+    end: Expiry,
+    /// One entry a hold, in the order in which they were taken.
+    holds: Vec<(String, Side)>,
+}
+
+impl Lock {
+    fn count(&self, holder: &str, side: Side) -> usize {
+        self.holds.iter().filter(|hold| **hold == (holder.to_owned(), side)).count()
+    }
+
+    fn left(&self, now: i64) -> Reply {
+        Reply::Number(match self.end {
+            Expiry::At(end) => end - now,
+            Expiry::Never => -1,
+        })
+    }
+
+    fn take_last(&mut self, holder: &str, side: Side) {
+        let last = self.holds.iter().rposition(|hold| *hold == (holder.to_owned(), side)).unwrap();
+        self.holds.remove(last);
+    }
+}
+
+impl Reference {
+    pub fn advance(&mut self, ms: i64) {
+        self.now += ms;
+        let now = self.now;
+        self.hold_keys.retain(|_, end| *end > now);
+        if self.lock.as_ref().is_some_and(|lock| lock.end <= Expiry::At(now)) {
+            self.lock = None;
+        }
+    }
+
+    pub fn delete_lock(&mut self) {
+        self.lock = None;
+    }
+
+    pub fn persist_lock(&mut self) {
+        if let Some(lock) = &mut self.lock {
+            lock.end = Expiry::Never;
+        }
+    }
+
+    pub fn delete_hold_key(&mut self, holder: &str, index: i64) {
+        self.hold_keys.remove(&(holder.to_owned(), index as usize));
+    }
+
+    pub fn acquire(&mut self, holder: &str, side: Side, lease: i64, fenced: bool) -> Reply {
+        let end = Expiry::At(self.now + lease);
+        let now = self.now;
+        match &mut self.lock {
+            None => {
+                self.lock = Some(Lock {
+                    read_write: side != Side::Plain,
+                    writing: side == Side::Write,
+                    end,
+                    holds: vec![(holder.to_owned(), side)],
+                });
+            }
+            Some(lock) if lock.read_write != (side != Side::Plain) => return Reply::Error("WRONGKIND"),
+            Some(lock) => {
+                let writer = lock.writing && lock.count(holder, Side::Write) > 0;
+                let allowed = match side {
+                    Side::Plain => lock.count(holder, Side::Plain) > 0,
+                    Side::Read => !lock.writing || writer,
+                    Side::Write => writer,
+                };
+                if !allowed {
+                    return lock.left(now);
+                }
+                lock.holds.push((holder.to_owned(), side));
+                lock.end = match (side, lock.end) {
+                    (Side::Plain, _) => end,
+                    (Side::Read, old) => old.max(end),
+                    (Side::Write, Expiry::At(old)) => Expiry::At(old + lease),
+                    (Side::Write, Expiry::Never) => Expiry::Never,
+                };
+            }
+        }
+        if side == Side::Read {
+            let index = self.lock.as_ref().unwrap().count(holder, Side::Read);
+            self.hold_keys.insert((holder.to_owned(), index), self.now + lease);
+        }
+        if !fenced {
+            return Reply::Nil;
+        }
+        self.tokens += 1;
+        Reply::Token(self.tokens)
+    }
+
+    pub fn release(&mut self, holder: &str, side: Option<Side>, lease: Option<i64>, all: bool) -> Reply {
+        if side == Some(Side::Read) && lease.is_some() {
+            return Reply::Error("ERR");
+        }
+        let Some(lock) = &self.lock else { return Reply::Nil };
+        if !lock.read_write {
+            return if side.is_some() { Reply::Error("WRONGKIND") } else { self.release_plain(holder, lease, all) };
+        }
+        let reads = lock.count(holder, Side::Read) > 0 && side != Some(Side::Write);
+        let writes = lock.count(holder, Side::Write) > 0 && side != Some(Side::Read);
+        match (reads, writes) {
+            (false, false) => Reply::Nil,
+            (true, true) if !all => Reply::Error("ERR"),
+            (true, false) if lease.is_some() => Reply::Error("ERR"),
+            (true, false) => self.release_read(holder, all),
+            (false, true) => self.release_write(holder, lease, all),
+            (true, true) => {
+                // The write side goes first, so that what remains is a reader that leaves; then all of it at once.
+                self.drop_reads(holder, true);
+                let lock = self.lock.as_mut().unwrap();
+                lock.holds.retain(|hold| hold.0 != holder);
+                assert!(lock.holds.is_empty(), "nobody else can be inside a write lock");
+                self.free("redisson_rwlock:{lock}", "1")
+            }
+        }
+    }
+
+    fn release_plain(&mut self, holder: &str, lease: Option<i64>, all: bool) -> Reply {
+        let now = self.now;
+        let lock = self.lock.as_mut().unwrap();
+        match lock.count(holder, Side::Plain) {
+            0 => Reply::Nil,
+            count if count == 1 || all => self.free("redisson_lock__channel:{lock}", "0"),
+            _ => {
+                lock.take_last(holder, Side::Plain);
+                lock.end = lease.map_or(lock.end, |lease| Expiry::At(now + lease));
+                Reply::Number(0)
+            }
+        }
+    }
+
+    fn release_read(&mut self, holder: &str, all: bool) -> Reply {
+        self.drop_reads(holder, all);
+        let longest = self.longest_read();
+        let lock = self.lock.as_mut().unwrap();
+        match (lock.writing, longest) {
+            (true, _) => Reply::Number(0),
+            (false, Some(end)) => {
+                lock.end = Expiry::At(end);
+                Reply::Number(0)
+            }
+            (false, None) => self.free("redisson_rwlock:{lock}", "0"),
+        }
+    }
+
+    fn drop_reads(&mut self, holder: &str, all: bool) {
+        let lock = self.lock.as_mut().unwrap();
+        loop {
+            let count = lock.count(holder, Side::Read);
+            lock.take_last(holder, Side::Read);
+            self.hold_keys.remove(&(holder.to_owned(), count));
+            if !all || count == 1 {
+                return;
+            }
+        }
+    }
+
+    fn longest_read(&self) -> Option<i64> {
+        let lock = self.lock.as_ref().unwrap();
+        let alive = self.hold_keys.iter().filter(|((holder, index), _)| *index <= lock.count(holder, Side::Read));
+        alive.map(|(_, end)| *end).max()
+    }
+
+    fn release_write(&mut self, holder: &str, lease: Option<i64>, all: bool) -> Reply {
+        let now = self.now;
+        let lock = self.lock.as_mut().unwrap();
+        if lock.count(holder, Side::Write) > 1 && !all {
+            lock.take_last(holder, Side::Write);
+            lock.end = lease.map_or(lock.end, |lease| Expiry::At(now + lease));
+            return Reply::Number(0);
+        }
+        lock.holds.retain(|hold| *hold != (holder.to_owned(), Side::Write));
+        if lock.holds.is_empty() {
+            return self.free("redisson_rwlock:{lock}", "1");
+        }
+        lock.writing = false;
+        self.published.push(("redisson_rwlock:{lock}".to_owned(), "1".to_owned()));
+        Reply::Number(1)
+    }
+
+    fn free(&mut self, channel: &str, message: &str) -> Reply {
+        self.lock = None;
+        self.published.push((channel.to_owned(), message.to_owned()));
+        Reply::Number(1)
+    }
+
+    pub fn renew(&mut self, holder: &str, lease: i64) -> Reply {
+        let end = self.now + lease;
+        let Some(lock) = &mut self.lock else { return Reply::Number(0) };
+        if !lock.holds.iter().any(|hold| hold.0 == holder) {
+            return Reply::Number(0);
+        }
+        for index in 1..=lock.count(holder, Side::Read) {
+            self.hold_keys.insert((holder.to_owned(), index), end);
+        }
+        if lock.read_write && !lock.writing {
+            // Nobody else's longer lease is shortened; one of this holder's own is.
+            let lock_end = self.longest_read().unwrap_or(end).max(end);
+            self.lock.as_mut().unwrap().end = Expiry::At(lock_end);
+        } else {
+            lock.end = Expiry::At(end);
+        }
+        Reply::Number(1)
+    }
+
+    /// What the data set must hold, as Redisson lays it out.
+    pub fn entries(&self) -> BTreeMap<String, (Value, Expiry)> {
+        let mut entries = BTreeMap::new();
+        if let Some(lock) = &self.lock {
+            let mut fields = BTreeMap::new();
+            if lock.read_write {
+                let mode = if lock.writing { "write" } else { "read" };
+                fields.insert("mode".to_owned(), mode.to_owned());
+            }
+            for (holder, side) in &lock.holds {
+                let suffix = if *side == Side::Write { ":write" } else { "" };
+                fields.insert(format!("{holder}{suffix}"), lock.count(holder, *side).to_string());
+            }
+            entries.insert("lock".to_owned(), (Value::Hash(fields), lock.end));
+        }
+        for ((holder, index), end) in &self.hold_keys {
+            let key = format!("{{lock}}:{holder}:rwlock_timeout:{index}");
+            entries.insert(key, (Value::Text("1".to_owned()), Expiry::At(*end)));
+        }
+        if self.tokens > 0 {
+            let counter = (Value::Text(self.tokens.to_string()), Expiry::Never);
+            entries.insert("redisson_lock_token:{lock}".to_owned(), counter);
+        }
+        entries
+    }
+
+    /// What must be true of any lock at any time.
+    pub fn check_exclusion(&self) {
+        let Some(lock) = &self.lock else { return };
+        let mut writers: Vec<_> = lock.holds.iter().filter(|hold| hold.1 != Side::Read).map(|hold| &hold.0).collect();
+        writers.dedup();
+        assert!(writers.len() <= 1, "two exclusive holders: {writers:?}");
+        if let Some(writer) = writers.first() {
+            assert!(lock.holds.iter().all(|hold| hold.0 == **writer), "someone is beside the writer: {lock:?}");
+        }
+    }
+}
