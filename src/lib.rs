@@ -1,1 +1,56 @@
+//! rlock: distributed locks inside Redis and Valkey, on Redisson's own keys.
+//!
+//! This file is the manifest: which commands there are, and where loading begins. [`lock`] decides, [`server`] is all
+//! that touches the server, and [`command`] joins the two.
+#![deny(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo
+    )
+)]
+#![warn(clippy::pedantic)]
+
+mod command;
 pub mod lock;
+#[allow(unsafe_code)]
+mod server;
+
+use server::{Registration, raw};
+use std::ffi::c_int;
+
+const COMMANDS: &[Registration] = &[
+    Registration::of::<command::Acquire>(),
+    Registration::of::<command::ReadAcquire>(),
+    Registration::of::<command::WriteAcquire>(),
+    Registration::of::<command::Release>(),
+    Registration::of::<command::Renew>(),
+    #[cfg(feature = "panic-probe")]
+    Registration::of::<command::PanicProbe>(),
+];
+
+/// # Safety
+/// To be called by the server, which finds it by its name.
+#[allow(unsafe_code, non_snake_case)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn RedisModule_OnLoad(
+    context: *mut raw::RedisModuleCtx,
+    strings: *mut *mut raw::RedisModuleString,
+    count: c_int,
+) -> c_int {
+    // SAFETY: passed on as the server gave it.
+    unsafe { server::load(context, strings, count, COMMANDS) }
+}
+
+/// Called by the server, which finds it by its name.
+#[allow(unsafe_code, non_snake_case)]
+#[unsafe(no_mangle)]
+pub extern "C" fn RedisModule_OnUnload(_context: *mut raw::RedisModuleCtx) -> c_int {
+    server::unload()
+}

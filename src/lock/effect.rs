@@ -22,7 +22,7 @@ pub enum Effect {
     Delete,
     /// `SET {key}:holder:rwlock_timeout:<index> 1 PXAT <end>`
     SetHold { index: i64, end: UnixMs },
-    /// For each of this holder's first `count` read holds: `PEXPIREAT <its key> <end>`, or SetHold where it is dead.
+    /// For each of this holder's first `count` read holds: `PEXPIREAT <its key> <end>`, or as `SetHold` where it is dead.
     RenewHolds { count: i64, end: UnixMs },
     /// For each index from `first` to `last`: `DEL {key}:holder:rwlock_timeout:<index>`
     DropHolds { first: i64, last: i64 },

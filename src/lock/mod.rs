@@ -11,6 +11,7 @@
 //! - [`names`]: the keys and channels that belong to a lock
 #![forbid(unsafe_code)]
 
+mod decimal;
 mod effect;
 pub mod exclusive;
 pub mod names;
@@ -21,6 +22,7 @@ mod release;
 mod renew;
 mod time;
 
+pub use decimal::decimal;
 pub use effect::{Decision, Effect, Effects, Field, Unlock};
 pub use record::{Mode, Observed, ReadWrite, Record, Side};
 pub use refusal::Refusal;

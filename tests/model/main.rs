@@ -15,9 +15,20 @@ use rlock::lock::{self, Acquire, Acquired, Lease, Release, Released, Renewed};
 
 #[derive(Clone, Debug)]
 enum Step {
+    Ours(Command),
+    World(Event),
+}
+
+#[derive(Clone, Debug)]
+enum Command {
     Acquire { holder: usize, side: Side, lease: i64, fenced: bool },
     Release { holder: usize, side: Option<Side>, lease: Option<i64>, all: bool },
     Renew { holder: usize, lease: i64 },
+}
+
+/// What happens to a lock beside our commands.
+#[derive(Clone, Copy, Debug)]
+enum Event {
     Advance { ms: i64 },
     ForeignDelete,
     ForeignPersist,
@@ -35,39 +46,66 @@ fn step(kinds: &'static [Side]) -> impl Strategy<Value = Step> {
     let holder = 0..HOLDERS.len();
     let lease = prop_oneof![1..20_i64, 50..500_i64];
     let side = prop::option::weighted(0.6, prop_oneof![Just(Side::Read), Just(Side::Write)]);
-    prop_oneof![
-        8 => (holder.clone(), prop::sample::select(kinds), lease.clone(), any::<bool>())
-            .prop_map(|(holder, side, lease, fenced)| Step::Acquire { holder, side, lease, fenced }),
-        6 => (holder.clone(), side, prop::option::weighted(0.3, lease.clone()), prop::bool::weighted(0.2))
-            .prop_map(|(holder, side, lease, all)| Step::Release { holder, side, lease, all }),
-        2 => (holder.clone(), lease).prop_map(|(holder, lease)| Step::Renew { holder, lease }),
-        3 => prop_oneof![1..10_i64, 20..300_i64].prop_map(|ms| Step::Advance { ms }),
-        1 => prop_oneof![
-            2 => Just(Step::ForeignDelete),
-            1 => Just(Step::ForeignPersist),
-            4 => (holder, 1..4_i64).prop_map(|(holder, index)| Step::HoldKeyGoes { holder, index }),
-        ],
-    ]
+    let event = prop_oneof![
+        12 => prop_oneof![1..10_i64, 20..300_i64].prop_map(|ms| Event::Advance { ms }),
+        1 => Just(Event::ForeignDelete),
+        1 => Just(Event::ForeignPersist),
+        2 => (holder.clone(), 1..4_i64).prop_map(|(holder, index)| Event::HoldKeyGoes { holder, index }),
+    ];
+    let command = prop_oneof![
+        4 => (holder.clone(), prop::sample::select(kinds), lease.clone(), any::<bool>())
+            .prop_map(|(holder, side, lease, fenced)| Command::Acquire { holder, side, lease, fenced }),
+        3 => (holder.clone(), side, prop::option::weighted(0.3, lease.clone()), prop::bool::weighted(0.2))
+            .prop_map(|(holder, side, lease, all)| Command::Release { holder, side, lease, all }),
+        1 => (holder, lease).prop_map(|(holder, lease)| Command::Renew { holder, lease }),
+    ];
+    prop_oneof![4 => command.prop_map(Step::Ours), 1 => event.prop_map(Step::World)]
 }
 
 fn check(history: Vec<Step>) {
     let mut keyspace = Keyspace::default();
     let mut reference = Reference::default();
     for (number, step) in history.into_iter().enumerate() {
-        let ours = decide(&mut keyspace, &step);
-        let expected = refer(&mut reference, &step);
-        assert_eq!(ours, expected, "the reply to step {number}, {step:?}");
+        match &step {
+            Step::Ours(command) => {
+                let ours = decide(&mut keyspace, command);
+                let expected = refer(&mut reference, command);
+                assert_eq!(ours, expected, "the reply to step {number}, {command:?}");
+            }
+            Step::World(event) => happen(*event, &mut keyspace, &mut reference),
+        }
         assert_eq!(keyspace.entries(), &reference.entries(), "the keys after step {number}, {step:?}");
         assert_eq!(keyspace.published, reference.published, "the messages after step {number}, {step:?}");
         reference.check_exclusion();
     }
 }
 
-/// The step as the decisions under test take it.
-fn decide(keyspace: &mut Keyspace, step: &Step) -> Option<Reply> {
+fn happen(event: Event, keyspace: &mut Keyspace, reference: &mut Reference) {
+    match event {
+        Event::Advance { ms } => {
+            keyspace.advance(ms);
+            reference.advance(ms);
+        }
+        Event::ForeignDelete => {
+            keyspace.delete("lock");
+            reference.delete_lock();
+        }
+        Event::ForeignPersist => {
+            keyspace.persist("lock");
+            reference.persist_lock();
+        }
+        Event::HoldKeyGoes { holder, index } => {
+            keyspace.delete(&keyspace::hold_key(HOLDERS[holder], index));
+            reference.delete_hold_key(HOLDERS[holder], index);
+        }
+    }
+}
+
+/// The command as the decisions under test take it.
+fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
     let now = keyspace.now;
-    let (holder, reply, effects) = match *step {
-        Step::Acquire { holder, side, lease, fenced } => {
+    let (holder, reply, effects) = match *command {
+        Command::Acquire { holder, side, lease, fenced } => {
             let view = HolderView { keyspace, holder: HOLDERS[holder] };
             let want = Acquire { lease: Lease::from_ms(lease).unwrap(), fenced };
             let decision = match side {
@@ -82,7 +120,7 @@ fn decide(keyspace: &mut Keyspace, step: &Step) -> Option<Reply> {
             };
             taken(holder, decision, reply)
         }
-        Step::Release { holder, side, lease, all } => {
+        Command::Release { holder, side, lease, all } => {
             let side = side.map(|side| if side == Side::Read { lock::Side::Read } else { lock::Side::Write });
             let lease = lease.map(|lease| Lease::from_ms(lease).unwrap());
             let view = HolderView { keyspace, holder: HOLDERS[holder] };
@@ -93,22 +131,16 @@ fn decide(keyspace: &mut Keyspace, step: &Step) -> Option<Reply> {
             };
             taken(holder, lock::release(&view, Release { side, lease, all }, now), reply)
         }
-        Step::Renew { holder, lease } => {
+        Command::Renew { holder, lease } => {
             let view = HolderView { keyspace, holder: HOLDERS[holder] };
             let reply = |renewed| Reply::Number(i64::from(renewed == Renewed::Restarted));
             taken(holder, lock::renew(&view, Lease::from_ms(lease).unwrap(), now), reply)
-        }
-        Step::Advance { ms } => return drop_reply(keyspace.advance(ms)),
-        Step::ForeignDelete => return drop_reply(keyspace.delete("lock")),
-        Step::ForeignPersist => return drop_reply(keyspace.persist("lock")),
-        Step::HoldKeyGoes { holder, index } => {
-            return drop_reply(keyspace.delete(&keyspace::hold_key(HOLDERS[holder], index)));
         }
     };
     for effect in effects.into_iter().flatten() {
         keyspace.apply(HOLDERS[holder], effect);
     }
-    Some(reply)
+    reply
 }
 
 fn taken<A>(
@@ -125,22 +157,13 @@ fn taken<A>(
     }
 }
 
-/// The step as the reference takes it.
-fn refer(reference: &mut Reference, step: &Step) -> Option<Reply> {
-    match *step {
-        Step::Acquire { holder, side, lease, fenced } => Some(reference.acquire(HOLDERS[holder], side, lease, fenced)),
-        Step::Release { holder, side, lease, all } => Some(reference.release(HOLDERS[holder], side, lease, all)),
-        Step::Renew { holder, lease } => Some(reference.renew(HOLDERS[holder], lease)),
-        Step::Advance { ms } => drop_reply(reference.advance(ms)),
-        Step::ForeignDelete => drop_reply(reference.delete_lock()),
-        Step::ForeignPersist => drop_reply(reference.persist_lock()),
-        Step::HoldKeyGoes { holder, index } => drop_reply(reference.delete_hold_key(HOLDERS[holder], index)),
+/// The command as the reference takes it.
+fn refer(reference: &mut Reference, command: &Command) -> Reply {
+    match *command {
+        Command::Acquire { holder, side, lease, fenced } => reference.acquire(HOLDERS[holder], side, lease, fenced),
+        Command::Release { holder, side, lease, all } => reference.release(HOLDERS[holder], side, lease, all),
+        Command::Renew { holder, lease } => reference.renew(HOLDERS[holder], lease),
     }
-}
-
-/// What changes the world has no reply.
-fn drop_reply((): ()) -> Option<Reply> {
-    None
 }
 
 fn config() -> ProptestConfig {

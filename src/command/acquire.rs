@@ -1,0 +1,181 @@
+//! ```text
+//! RLOCK.ACQUIRE  key holder lease-ms [WAIT ms] [FENCED]
+//! RLOCK.RACQUIRE key holder lease-ms [WAIT ms] [FENCED]
+//! RLOCK.WACQUIRE key holder lease-ms [WAIT ms] [FENCED]
+//! ```
+//! One grammar, three kinds of hold: a plain lock, the read side and the write side of a read-write lock.
+//!
+//! WAIT is part of the grammar, and is refused until waiting is there: a client that asks for it relies on it.
+
+use super::arguments::{Subject, lease, next, once};
+use crate::lock::{self, Acquired, Decision, Refusal, UnixMs, decimal, exclusive, read_write};
+use crate::server::{Argument, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
+
+/// RLOCK.ACQUIRE
+pub struct Acquire;
+
+/// RLOCK.RACQUIRE
+pub struct ReadAcquire;
+
+/// RLOCK.WACQUIRE
+pub struct WriteAcquire;
+
+impl Command for Acquire {
+    const SPEC: Spec =
+        Spec { name: c"rlock.acquire", summary: c"Takes a lock, or takes it once more, with a lease.", ..SPEC };
+
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+        acquire(context, arguments, exclusive::acquire)
+    }
+}
+
+impl Command for ReadAcquire {
+    const SPEC: Spec = Spec {
+        name: c"rlock.racquire",
+        summary: c"Takes the read side of a read-write lock, with a lease of its own.",
+        ..SPEC
+    };
+
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+        acquire(context, arguments, read_write::acquire_read)
+    }
+}
+
+impl Command for WriteAcquire {
+    const SPEC: Spec = Spec {
+        name: c"rlock.wacquire",
+        summary: c"Takes the write side of a read-write lock, or takes it once more, with a lease.",
+        ..SPEC
+    };
+
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+        acquire(context, arguments, read_write::acquire_write)
+    }
+}
+
+const SPEC: Spec = Spec {
+    name: c"",
+    summary: c"",
+    complexity: c"O(1)",
+    arity: -4,
+    flags: c"write deny-oom",
+    change: Change::Updates,
+    arguments: &[
+        Argument::Key(c"key"),
+        Argument::Text(c"holder"),
+        Argument::Integer(c"lease-ms"),
+        Argument::Option { name: c"wait-ms", word: c"WAIT" },
+        Argument::Flag { name: c"fenced", word: c"FENCED" },
+    ],
+};
+
+type Decide<'a> = fn(&LockRecord<'a>, lock::Acquire, UnixMs) -> Result<Decision<Acquired>, Refusal>;
+
+fn acquire<'a>(context: &'a Context, arguments: &[Str<'a>], decide: Decide<'a>) -> Result<Reply, ErrorLine> {
+    let Request { subject, want, wait_ms } = parse(arguments)?;
+    if wait_ms.is_some() {
+        return Err(NO_WAITING);
+    }
+    let record = LockRecord::open(context, subject.key, subject.holder);
+    let decision = decide(&record, want, context.now())?;
+    record.apply(&decision.effects);
+    Ok(reply(decision.answer, want.fenced))
+}
+
+fn reply(answer: Acquired, fenced: bool) -> Reply {
+    match answer {
+        Acquired::Granted { token } if fenced => Reply::Pair(None, token),
+        Acquired::Granted { .. } => Reply::Nil,
+        Acquired::Busy { left_ms } if fenced => Reply::Pair(Some(left_ms), None),
+        Acquired::Busy { left_ms } => Reply::Number(left_ms),
+    }
+}
+
+struct Request<A> {
+    subject: Subject<A>,
+    want: lock::Acquire,
+    /// 0 is for ever.
+    wait_ms: Option<i64>,
+}
+
+fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine> {
+    let mut arguments = arguments.iter().copied().skip(1);
+    let subject = Subject::parse(&mut arguments)?;
+    let lease = lease(next(&mut arguments)?.as_ref())?;
+    let (mut wait_ms, mut fenced) = (None, None);
+    while let Some(option) = arguments.next() {
+        let word = option.as_ref();
+        if word.eq_ignore_ascii_case(b"FENCED") {
+            once(&mut fenced, ())?;
+        } else if word.eq_ignore_ascii_case(b"WAIT") {
+            let ms = arguments.next().and_then(|ms| decimal(ms.as_ref())).filter(|ms| *ms >= 0);
+            once(&mut wait_ms, ms.ok_or(WAIT)?)?;
+        } else {
+            return Err(OPTION);
+        }
+    }
+    Ok(Request { subject, want: lock::Acquire { lease, fenced: fenced.is_some() }, wait_ms })
+}
+
+const WAIT: ErrorLine = ErrorLine(c"ERR WAIT must be an integer number of ms from 0 (for ever) to 9223372036854775807");
+
+const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after lease-ms come WAIT ms and FENCED");
+
+const NO_WAITING: ErrorLine = ErrorLine(c"ERR WAIT is not supported by this version of rlock: try again instead");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::arguments::{HOLDER, LEASE, TWICE, WRONG_ARITY};
+
+    fn error(arguments: &[&[u8]]) -> ErrorLine {
+        parse(arguments).map(|_| ()).unwrap_err()
+    }
+
+    #[test]
+    fn options_come_in_any_order_and_case() {
+        let orders: [&[&[u8]]; 2] =
+            [&[b"_", b"k", b"h", b"7", b"wait", b"0", b"Fenced"], &[b"_", b"k", b"h", b"7", b"FENCED", b"WaIt", b"0"]];
+        for arguments in orders {
+            let request = parse(arguments).unwrap();
+            assert_eq!((request.subject.key, request.subject.holder), (&b"k"[..], &b"h"[..]));
+            assert_eq!(request.want, lock::Acquire { lease: lock::Lease::from_ms(7).unwrap(), fenced: true });
+            assert_eq!(request.wait_ms, Some(0));
+        }
+        let bare = parse(&[&b"_"[..], b"k", b"h", b"7"]).unwrap();
+        assert_eq!((bare.want.fenced, bare.wait_ms), (false, None));
+    }
+
+    #[test]
+    fn what_is_missing_or_doubled_is_refused() {
+        assert_eq!(error(&[b"_"]), WRONG_ARITY);
+        assert_eq!(error(&[b"_", b"k", b"h"]), WRONG_ARITY);
+        assert_eq!(error(&[b"_", b"k", b"h", b"7", b"FENCED", b"fenced"]), TWICE);
+        assert_eq!(error(&[b"_", b"k", b"h", b"7", b"WAIT", b"1", b"WAIT", b"1"]), TWICE);
+        assert_eq!(error(&[b"_", b"k", b"h", b"7", b"WAIT"]), WAIT);
+        assert_eq!(error(&[b"_", b"k", b"h", b"7", b"WAIT", b"-1"]), WAIT);
+        assert_eq!(error(&[b"_", b"k", b"h", b"7", b"WAIT", b"9223372036854775808"]), WAIT);
+        assert_eq!(error(&[b"_", b"k", b"h", b"7", b"ALL"]), OPTION);
+        assert_eq!(error(&[b"_", b"k", b"h", b"7", b""]), OPTION);
+    }
+
+    #[test]
+    fn a_holder_fits_the_layout() {
+        let longest = [b'h'; 512];
+        for holder in [&b"h"[..], b"\0", b"\xff\xfe", b"mode:write:", b"Mode", b"write", b"h:write ", &longest] {
+            assert!(parse(&[b"_", b"k", holder, b"7"]).is_ok(), "{holder:?}");
+        }
+        let too_long = [b'h'; 513];
+        for holder in [&b""[..], b"mode", b":write", b"h:write", b"mode:write", &too_long] {
+            assert_eq!(error(&[b"_", b"k", holder, b"7"]), HOLDER, "{holder:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_a_positive_integer() {
+        for lease in [&b""[..], b"0", b"-1", b"1.5", b" 1", b"+1", b"01", b"9223372036854775808", b"x", b"\xff"] {
+            assert_eq!(error(&[b"_", b"k", b"h", lease]), LEASE, "{lease:?}");
+        }
+        assert!(parse(&[&b"_"[..], b"k", b"h", b"9223372036854775807"]).is_ok());
+    }
+}

@@ -1,0 +1,54 @@
+//! Reading a command's arguments: what every grammar here has in common, and what is wrong with one that breaks it.
+//!
+//! Generic over what an argument is, so that tests can parse byte strings where the server has strings of its own.
+
+use crate::lock::{HOLDER_LEN_MAX, Lease, decimal, names};
+use crate::server::ErrorLine;
+
+/// The arguments in front of the options: those of every command that acts on a lock for a holder.
+pub(super) struct Subject<A> {
+    pub key: A,
+    pub holder: A,
+}
+
+impl<A: AsRef<[u8]> + Copy> Subject<A> {
+    /// Takes `key holder` from the front.
+    pub fn parse(arguments: &mut impl Iterator<Item = A>) -> Result<Self, ErrorLine> {
+        let key = next(arguments)?;
+        Ok(Self { key, holder: holder(next(arguments)?)? })
+    }
+}
+
+/// The next argument of the fixed ones.
+pub(super) fn next<A>(arguments: &mut impl Iterator<Item = A>) -> Result<A, ErrorLine> {
+    arguments.next().ok_or(WRONG_ARITY)
+}
+
+fn holder<A: AsRef<[u8]>>(holder: A) -> Result<A, ErrorLine> {
+    let bytes = holder.as_ref();
+    let fits = (1..=HOLDER_LEN_MAX).contains(&bytes.len());
+    let collides = bytes == names::MODE_FIELD || bytes.ends_with(names::WRITE_SUFFIX);
+    if fits && !collides { Ok(holder) } else { Err(HOLDER) }
+}
+
+pub(super) fn lease(argument: &[u8]) -> Result<Lease, ErrorLine> {
+    decimal(argument).and_then(Lease::from_ms).ok_or(LEASE)
+}
+
+/// Puts what an option says in its place, which must still be empty: each option is given at most once.
+pub(super) fn once<T>(place: &mut Option<T>, value: T) -> Result<(), ErrorLine> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(TWICE),
+    }
+}
+
+pub(super) const WRONG_ARITY: ErrorLine = ErrorLine(c"ERR wrong number of arguments");
+
+pub(super) const HOLDER: ErrorLine =
+    ErrorLine(c"ERR holder must be 1 to 512 bytes, and must not be 'mode' or end in ':write'");
+
+pub(super) const LEASE: ErrorLine =
+    ErrorLine(c"ERR lease must be an integer number of ms from 1 to 9223372036854775807 less the Unix time");
+
+pub(super) const TWICE: ErrorLine = ErrorLine(c"ERR option given twice: each is allowed once");

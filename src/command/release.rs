@@ -1,0 +1,103 @@
+//! ```text
+//! RLOCK.RELEASE key holder [READ|WRITE] [LEASE lease-ms] [ALL]
+//! ```
+
+use super::arguments::{LEASE, Subject, lease, once};
+use crate::lock::{self, Released, Side};
+use crate::server::{Argument, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
+
+/// RLOCK.RELEASE
+pub struct Release;
+
+impl Command for Release {
+    const SPEC: Spec = Spec {
+        name: c"rlock.release",
+        summary: c"Gives back one hold on a lock, or all of this holder's.",
+        complexity:
+            c"O(1); for a read hold O(N) with the number of read holds that remain, of which it looks at most at 10000",
+        arity: -3,
+        flags: c"write",
+        change: Change::Deletes,
+        arguments: &[
+            Argument::Key(c"key"),
+            Argument::Text(c"holder"),
+            Argument::OneOf { name: c"side", words: &[(c"read", c"READ"), (c"write", c"WRITE")] },
+            Argument::Option { name: c"lease-ms", word: c"LEASE" },
+            Argument::Flag { name: c"all", word: c"ALL" },
+        ],
+    };
+
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+        let Request { subject, want } = parse(arguments)?;
+        let record = LockRecord::open(context, subject.key, subject.holder);
+        let decision = lock::release(&record, want, context.now())?;
+        record.apply(&decision.effects);
+        Ok(match decision.answer {
+            Released::NotHeld => Reply::Nil,
+            Released::StillHeld => Reply::Number(0),
+            Released::Free => Reply::Number(1),
+        })
+    }
+}
+
+struct Request<A> {
+    subject: Subject<A>,
+    want: lock::Release,
+}
+
+fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine> {
+    let mut arguments = arguments.iter().copied().skip(1);
+    let subject = Subject::parse(&mut arguments)?;
+    let (mut side, mut restart, mut all) = (None, None, None);
+    while let Some(option) = arguments.next() {
+        let word = option.as_ref();
+        if word.eq_ignore_ascii_case(b"READ") {
+            once(&mut side, Side::Read)?;
+        } else if word.eq_ignore_ascii_case(b"WRITE") {
+            once(&mut side, Side::Write)?;
+        } else if word.eq_ignore_ascii_case(b"LEASE") {
+            let ms = arguments.next().ok_or(LEASE)?;
+            once(&mut restart, lease(ms.as_ref())?)?;
+        } else if word.eq_ignore_ascii_case(b"ALL") {
+            once(&mut all, ())?;
+        } else {
+            return Err(OPTION);
+        }
+    }
+    Ok(Request { subject, want: lock::Release { side, lease: restart, all: all.is_some() } })
+}
+
+const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after holder come READ or WRITE, LEASE lease-ms, and ALL");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::arguments::{HOLDER, TWICE, WRONG_ARITY};
+    use crate::lock::Lease;
+
+    fn want(options: &[&[u8]]) -> Result<lock::Release, ErrorLine> {
+        parse(&[&[&b"_"[..], b"k", b"h"], options].concat()).map(|request| request.want)
+    }
+
+    #[test]
+    fn options_come_in_any_order_and_case() {
+        let everything = lock::Release { side: Some(Side::Write), lease: Some(Lease::from_ms(5).unwrap()), all: true };
+        assert_eq!(want(&[b"write", b"Lease", b"5", b"ALL"]), Ok(everything));
+        assert_eq!(want(&[b"all", b"LEASE", b"5", b"WRITE"]), Ok(everything));
+        assert_eq!(want(&[b"READ"]), Ok(lock::Release { side: Some(Side::Read), lease: None, all: false }));
+        assert_eq!(want(&[]), Ok(lock::Release { side: None, lease: None, all: false }));
+    }
+
+    #[test]
+    fn what_is_missing_or_doubled_is_refused() {
+        assert_eq!(parse(&[&b"_"[..], b"k"]).map(|_| ()), Err(WRONG_ARITY));
+        assert_eq!(parse(&[&b"_"[..], b"k", b"mode"]).map(|_| ()), Err(HOLDER));
+        assert_eq!(want(&[b"READ", b"WRITE"]), Err(TWICE));
+        assert_eq!(want(&[b"READ", b"READ"]), Err(TWICE));
+        assert_eq!(want(&[b"ALL", b"ALL"]), Err(TWICE));
+        assert_eq!(want(&[b"LEASE", b"1", b"LEASE", b"1"]), Err(TWICE));
+        assert_eq!(want(&[b"LEASE"]), Err(LEASE));
+        assert_eq!(want(&[b"LEASE", b"0"]), Err(LEASE));
+        assert_eq!(want(&[b"FENCED"]), Err(OPTION));
+    }
+}

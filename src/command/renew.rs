@@ -1,0 +1,67 @@
+//! ```text
+//! RLOCK.RENEW key holder lease-ms
+//! ```
+
+use super::arguments::{Subject, WRONG_ARITY, lease, next};
+use crate::lock::{self, Lease, Renewed};
+use crate::server::{Argument, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
+
+/// RLOCK.RENEW
+pub struct Renew;
+
+impl Command for Renew {
+    const SPEC: Spec = Spec {
+        name: c"rlock.renew",
+        summary: c"Restarts the lease of everything that this holder holds on a lock.",
+        complexity: c"O(1); for read holds O(N) with their number, and where the lease gets shorter with that of all holders, of which it looks at most at 10000",
+        arity: 4,
+        flags: c"write",
+        change: Change::Updates,
+        arguments: &[Argument::Key(c"key"), Argument::Text(c"holder"), Argument::Integer(c"lease-ms")],
+    };
+
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+        let Request { subject, lease } = parse(arguments)?;
+        let record = LockRecord::open(context, subject.key, subject.holder);
+        let decision = lock::renew(&record, lease, context.now())?;
+        record.apply(&decision.effects);
+        Ok(Reply::Number(match decision.answer {
+            Renewed::Restarted => 1,
+            Renewed::NotHeld => 0,
+        }))
+    }
+}
+
+struct Request<A> {
+    subject: Subject<A>,
+    lease: Lease,
+}
+
+fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine> {
+    let mut arguments = arguments.iter().copied().skip(1);
+    let subject = Subject::parse(&mut arguments)?;
+    let lease = lease(next(&mut arguments)?.as_ref())?;
+    match arguments.next() {
+        None => Ok(Request { subject, lease }),
+        Some(_) => Err(WRONG_ARITY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::arguments::{HOLDER, LEASE};
+
+    fn outcome(arguments: &[&[u8]]) -> Result<Lease, ErrorLine> {
+        parse(arguments).map(|request| request.lease)
+    }
+
+    #[test]
+    fn three_arguments_and_no_more() {
+        assert_eq!(outcome(&[b"_", b"k", b"h", b"7"]), Ok(Lease::from_ms(7).unwrap()));
+        assert_eq!(outcome(&[b"_", b"k", b"h"]), Err(WRONG_ARITY));
+        assert_eq!(outcome(&[b"_", b"k", b"h", b"7", b"7"]), Err(WRONG_ARITY));
+        assert_eq!(outcome(&[b"_", b"k", b"h", b"0"]), Err(LEASE));
+        assert_eq!(outcome(&[b"_", b"k", b"h:write", b"7"]), Err(HOLDER));
+    }
+}

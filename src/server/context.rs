@@ -1,0 +1,93 @@
+//! The command under way: its clock, its reply, and what it announces.
+
+use super::api::api;
+use super::string::Str;
+use crate::lock::UnixMs;
+use redis_module::raw;
+use std::ffi::{CStr, c_int};
+
+pub struct Context(*mut raw::RedisModuleCtx);
+
+/// What a command says to its client, if it is not an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    Nil,
+    Number(i64),
+    /// An array of two.
+    Pair(Option<i64>, Option<i64>),
+}
+
+/// The kinds of events that keyspace listeners choose from.
+#[derive(Clone, Copy)]
+pub(super) enum EventClass {
+    Generic,
+    Hash,
+    Text,
+}
+
+impl Context {
+    /// # Safety
+    /// `context` must be what the server passed to a callback that has not returned before this is dropped.
+    pub(super) unsafe fn new(context: *mut raw::RedisModuleCtx) -> Self {
+        Self(context)
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut raw::RedisModuleCtx {
+        self.0
+    }
+
+    /// The server's clock. A command reads it once, so that all it does happens at one moment.
+    #[must_use]
+    #[allow(clippy::unused_self, reason = "there is no clock without a server that calls")]
+    pub fn now(&self) -> UnixMs {
+        // SAFETY: takes nothing and returns a number.
+        unsafe { api!(RedisModule_Milliseconds()) }
+    }
+
+    pub(super) fn reply(&self, reply: Reply) {
+        match reply {
+            Reply::Nil => self.reply_nil(),
+            Reply::Number(number) => self.reply_number(number),
+            Reply::Pair(first, second) => {
+                // SAFETY: the context is alive; two elements follow.
+                unsafe { api!(RedisModule_ReplyWithArray(self.0, 2)) };
+                for element in [first, second] {
+                    element.map_or_else(|| self.reply_nil(), |number| self.reply_number(number));
+                }
+            }
+        }
+    }
+
+    pub(super) fn reply_error(&self, line: &CStr) {
+        // SAFETY: the context is alive; the line is copied.
+        unsafe { api!(RedisModule_ReplyWithError(self.0, line.as_ptr())) };
+    }
+
+    fn reply_nil(&self) {
+        // SAFETY: the context is alive.
+        unsafe { api!(RedisModule_ReplyWithNull(self.0)) };
+    }
+
+    fn reply_number(&self, number: i64) {
+        // SAFETY: the context is alive.
+        unsafe { api!(RedisModule_ReplyWithLongLong(self.0, number)) };
+    }
+
+    /// Tells WATCH and client tracking that a key has changed. The module asked the server not to guess it from keys
+    /// that were opened for writing, since most refusals come from such keys too.
+    pub(super) fn signal_modified(&self, key: Str<'_>) {
+        // SAFETY: the context and the key's name are alive.
+        unsafe { api!(RedisModule_SignalModifiedKey(self.0, key.as_ptr())) };
+    }
+
+    /// Announces a keyspace event. Other callbacks may run, and change keys, before this returns.
+    pub(super) fn announce(&self, class: EventClass, event: &CStr, key: Str<'_>) {
+        let class: c_int = match class {
+            EventClass::Generic => raw::REDISMODULE_NOTIFY_GENERIC,
+            EventClass::Hash => raw::REDISMODULE_NOTIFY_HASH,
+            EventClass::Text => raw::REDISMODULE_NOTIFY_STRING,
+        };
+        // SAFETY: the context, the event's name and the key's name are alive; the server keeps neither name.
+        unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.0, class, event.as_ptr(), key.as_ptr())) };
+    }
+}

@@ -1,0 +1,87 @@
+//! Loading and unloading.
+
+use super::api::{api, flag};
+use super::context::Context;
+use super::entry::Registration;
+use super::string::Str;
+use super::{cluster, constants, panics, registration, replicate, settings};
+use redis_module::raw;
+use std::ffi::{CStr, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const NAME: &CStr = c"rlock";
+
+/// As MODULE LIST shows it: two digits each for major, minor and patch.
+const VERSION: c_int = 100;
+
+const API_VERSION: c_int = 1;
+
+/// Valkey from 9.0: slots may move with their locks in them. Without it no slot of the whole server can move so.
+const VALKEY_HANDLES_SLOT_MIGRATION: c_int = 1 << 5;
+
+/// Loads the module with its commands.
+///
+/// # Safety
+/// To be called by the server, from `RedisModule_OnLoad`, with what it was given.
+pub unsafe fn load(
+    context: *mut raw::RedisModuleCtx,
+    strings: *mut *mut raw::RedisModuleString,
+    count: c_int,
+    commands: &[Registration],
+) -> c_int {
+    // Nothing may be allocated before this: it is what makes the server's allocator known.
+    // SAFETY: the server passed the context.
+    let met = unsafe { raw::Export_RedisModule_Init(context, NAME.as_ptr(), VERSION, API_VERSION) };
+    if met != flag::OK {
+        return flag::ERR;
+    }
+    panics::log_them();
+    // SAFETY: the server passes a context and arguments that live until loading ends.
+    let (context, arguments) = unsafe { (Context::new(context), Str::arguments(strings, count)) };
+    match catch_unwind(AssertUnwindSafe(|| set_up(&context, arguments, commands))) {
+        Ok(Ok(())) => flag::OK,
+        Ok(Err(reason)) => refuse(&reason),
+        Err(_) => {
+            refuse("a function of the module API is not there: Redis 7.0 or newer, or Valkey 8.0 or newer, is needed")
+        }
+    }
+}
+
+fn set_up(context: &Context, arguments: &[Str<'_>], commands: &[Registration]) -> Result<(), String> {
+    cluster::learn(context);
+    set_options(context);
+    if let Some(command) = replicate::missing_command(context) {
+        let command = command.to_string_lossy();
+        return Err(format!("{command} must be there under its own name: replicas are told of locks by it"));
+    }
+    settings::load(context, arguments)?;
+    registration::register(context, commands)?;
+    constants::make();
+    Ok(())
+}
+
+fn set_options(context: &Context) {
+    let options = flag::HANDLES_IO_ERRORS | flag::HANDLES_ASYNC_LOAD | flag::SIGNALS_BY_ITSELF;
+    let valkey = if is_valkey() { VALKEY_HANDLES_SLOT_MIGRATION } else { 0 };
+    // SAFETY: the context is alive.
+    unsafe { api!(RedisModule_SetModuleOptions(context.as_ptr(), options | valkey)) };
+}
+
+fn is_valkey() -> bool {
+    let mut function: *mut std::ffi::c_void = std::ptr::null_mut();
+    let name = c"ValkeyModule_GetServerVersion".as_ptr();
+    // SAFETY: the server writes at most one function pointer to where it is told.
+    unsafe { api!(RedisModule_GetApi(name, (&raw mut function).cast())) == flag::OK }
+}
+
+fn refuse(reason: &str) -> c_int {
+    panics::log(&format!("rlock is not loaded: {reason}"));
+    flag::ERR
+}
+
+/// Gives back what loading took.
+pub fn unload() -> c_int {
+    constants::free();
+    drop(std::panic::take_hook());
+    flag::OK
+}

@@ -1,0 +1,37 @@
+//! The fence: every raw pointer, every `unsafe` and every function that the server calls is in this folder.
+//!
+//! It offers safe types to the commands: [`Context`] for the command under way, [`Str`] for what the server lends,
+//! [`LockRecord`] for the keys of one lock. It decides nothing: what a lock may do is in [`crate::lock`].
+//!
+//! Two promises of the server carry everything here. All calls into the module happen on its main thread, one at a
+//! time; and what it passes to a callback stays valid until that callback returns. One trap follows from the first:
+//! opening a key or announcing an event can call *other* callbacks before it returns, so no key is kept open across
+//! an announcement.
+
+mod alloc;
+mod api;
+mod cluster;
+mod constants;
+mod context;
+mod entry;
+mod key;
+mod load;
+mod lock_record;
+mod panics;
+mod publish;
+mod registration;
+mod replicate;
+mod settings;
+mod string;
+
+pub use context::{Context, Reply};
+pub use entry::{Command, ErrorLine, Registration};
+pub use load::{load, unload};
+pub use lock_record::LockRecord;
+pub use registration::{Argument, Change, Spec};
+pub use string::Str;
+
+/// The server's own types, as they cross the edge.
+pub mod raw {
+    pub use redis_module::raw::{RedisModuleCtx, RedisModuleString};
+}
