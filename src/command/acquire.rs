@@ -78,7 +78,7 @@ fn acquire<'a>(context: &'a Context, arguments: &[Str<'a>], decide: Decide<'a>) 
     }
     let record = LockRecord::open(context, subject.key, subject.holder);
     let decision = decide(&record, want, context.now())?;
-    record.apply(&decision.effects);
+    record.apply(&decision.effects)?;
     Ok(reply(decision.answer, want.fenced))
 }
 

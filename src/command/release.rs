@@ -31,7 +31,7 @@ impl Command for Release {
         let Request { subject, want } = parse(arguments)?;
         let record = LockRecord::open(context, subject.key, subject.holder);
         let decision = lock::release(&record, want, context.now())?;
-        record.apply(&decision.effects);
+        record.apply(&decision.effects)?;
         Ok(match decision.answer {
             Released::NotHeld => Reply::Nil,
             Released::StillHeld => Reply::Number(0),

@@ -24,7 +24,7 @@ impl Command for Renew {
         let Request { subject, lease } = parse(arguments)?;
         let record = LockRecord::open(context, subject.key, subject.holder);
         let decision = lock::renew(&record, lease, context.now())?;
-        record.apply(&decision.effects);
+        record.apply(&decision.effects)?;
         Ok(Reply::Number(match decision.answer {
             Renewed::Restarted => 1,
             Renewed::NotHeld => 0,

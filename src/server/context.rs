@@ -1,6 +1,7 @@
 //! The command under way: its clock, its reply, and what it announces.
 
 use super::api::api;
+use super::entry::ErrorLine;
 use super::string::Str;
 use crate::lock::UnixMs;
 use redis_module::raw;
@@ -42,6 +43,21 @@ impl Context {
     pub fn now(&self) -> UnixMs {
         // SAFETY: takes nothing and returns a number.
         unsafe { api!(RedisModule_Milliseconds()) }
+    }
+
+    /// While writes are paused (CLIENT PAUSE, a failover, a shutdown) the server postpones commands that write, but
+    /// not those of a transaction that paused them itself. A key whose time is over is then hidden but still there,
+    /// and the server aborts if it is created anew. So what may create a key asks here first.
+    ///
+    /// # Errors
+    /// The error reply for a client that must try again.
+    #[allow(clippy::unused_self, reason = "there is no pause without a server that calls")]
+    pub(super) fn ensure_writes_go_on(&self) -> Result<(), ErrorLine> {
+        // SAFETY: takes nothing and returns a number.
+        match unsafe { api!(RedisModule_AvoidReplicaTraffic()) } {
+            0 => Ok(()),
+            _ => Err(PAUSED),
+        }
     }
 
     pub(super) fn reply(&self, reply: Reply) {
@@ -91,3 +107,5 @@ impl Context {
         unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.0, class, event.as_ptr(), key.as_ptr())) };
     }
 }
+
+const PAUSED: ErrorLine = ErrorLine(c"TRYAGAIN writes are paused on this server");

@@ -7,6 +7,7 @@
 use super::cluster;
 use super::constants;
 use super::context::{Context, EventClass};
+use super::entry::ErrorLine;
 use super::key::{Holding, Key};
 use super::publish;
 use super::replicate;
@@ -29,8 +30,14 @@ impl<'a> LockRecord<'a> {
     }
 
     /// Makes the effects true, on this server and on everyone who follows it.
-    pub fn apply(self, effects: &Effects) {
+    ///
+    /// # Errors
+    /// The error reply, with nothing changed, where this is not the time to create a key.
+    pub fn apply(self, effects: &Effects) -> Result<(), ErrorLine> {
         let Self { context, key, holder } = self;
+        if effects.iter().flatten().any(may_create) {
+            context.ensure_writes_go_on()?;
+        }
         let name = key.name();
         let fields = Fields { holder, write: effects.iter().flatten().any(names_write).then(|| write_field(holder)) };
         for effect in effects.iter().flatten() {
@@ -44,6 +51,7 @@ impl<'a> LockRecord<'a> {
             effects.iter().flatten().for_each(|effect| lock.announce(*effect));
         }
         effects.iter().flatten().for_each(|effect| lock.change_other_keys(*effect));
+        Ok(())
     }
 }
 
@@ -144,6 +152,20 @@ fn names_write(effect: &Effect) -> bool {
         effect,
         Effect::Begin(Mode::Write) | Effect::Count { field: Field::HolderWrite, .. } | Effect::Drop(Field::HolderWrite)
     )
+}
+
+/// Whether the effect may write a key that is not there, or is there but hidden.
+fn may_create(effect: &Effect) -> bool {
+    match effect {
+        Effect::Begin(_) | Effect::SetHold { .. } | Effect::RenewHolds { .. } | Effect::CountToken { .. } => true,
+        Effect::Count { by, makes, .. } => by == makes,
+        Effect::Drop(_)
+        | Effect::Downgrade
+        | Effect::ExpireAt(_)
+        | Effect::Delete
+        | Effect::DropHolds { .. }
+        | Effect::Publish(_) => false,
+    }
 }
 
 fn changes_lock_key(effect: &Effect) -> bool {

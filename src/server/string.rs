@@ -19,8 +19,12 @@ impl<'a> Str<'a> {
     /// The arguments of a command, the command's own name first, read in place.
     ///
     /// # Safety
-    /// `strings` must be `count` valid string pointers that live, and whose strings live, for `'a`.
+    /// `strings` must be null, or `count` valid string pointers that live, and whose strings live, for `'a`.
     pub(super) unsafe fn arguments(strings: *mut *mut RedisModuleString, count: i32) -> &'a [Self] {
+        // A module that is loaded without arguments gets no array at all.
+        if strings.is_null() {
+            return &[];
+        }
         let count = usize::try_from(count).unwrap_or(0);
         // SAFETY: by the caller's promise; a `Str` is the pointer to a string, which the server never passes as null.
         unsafe { slice::from_raw_parts(strings.cast::<Self>(), count) }

@@ -1,0 +1,41 @@
+# Shortcuts only: whatever is more than a line is in scripts/, and cargo knows the rest.
+
+# rustup's place, which is on the PATH of a login shell only.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
+# Absolute, because the tests and the server look from other directories.
+export RLOCK_MODULE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/librlock.so
+
+.PHONY: help setup build run test lint fmt test-matrix clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is needed to build and test, or say what to type
+	@scripts/setup.sh test
+
+build: ## the module as it is shipped: target/release/librlock.so
+	@scripts/setup.sh build
+	cargo build --release
+
+run: setup build ## a server with the module on a free port, to try it out
+	@scripts/run.sh
+
+test: setup build ## all tests on this system's server
+	cargo test --features panic-probe
+
+lint: ## formatting and clippy, with warnings as errors
+	@scripts/setup.sh lint
+	cargo fmt --check
+	cargo clippy --all-targets --features panic-probe -- -D warnings
+
+fmt: ## format the sources
+	@scripts/setup.sh lint
+	cargo fmt
+
+test-matrix: setup build ## the server tests on all servers, or on some: SERVERS="redis-8.0 valkey-9"
+	@scripts/test-matrix.sh $(SERVERS)
+
+clean: ## remove all that was built or fetched
+	cargo clean

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# scripts/fetch-server.sh SUITE redis|valkey DEST: unpacks the server of another Debian suite into DEST, and leaves an
+# executable DEST/server that runs it.
+#
+# The module has to be tried on servers that this machine's own suite does not have. Nothing is installed, no root is
+# needed, and the machine's apt is left as it is: a private state is used, with the mirror that the machine itself uses.
+# A newer suite's server needs that suite's libraries, its libc included; they are unpacked beside it.
+set -euo pipefail
+
+[ $# = 3 ] || { echo "usage: scripts/fetch-server.sh SUITE redis|valkey DEST" >&2 && exit 2; }
+suite=$1 kind=$2 dest=$3
+
+done_line() { echo "$("$dest/server" --version | sed 's/ sha=.*//'): $dest/server"; }
+
+if "$dest/server" --version >/dev/null 2>&1; then
+    done_line
+    exit
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() {
+    [ ! -s "$work/log" ] || tail -n 5 "$work/log" >&2
+    echo "fetch-server: $kind of $suite cannot be fetched: $1" >&2
+    exit 1
+}
+command -v apt-get >/dev/null || fail "there is no apt-get here"
+keyring=$(compgen -G "/usr/share/keyrings/debian-archive-keyring.*" | head -n 1) || fail "there is no debian-archive-keyring"
+
+mkdir -p "$work/lists/partial" "$work/archives/partial" "$work/sources"
+: >"$work/status"
+private=(
+    -o "Dir::State::lists=$work/lists" -o "Dir::State::status=$work/status" -o "Dir::Cache=$work"
+    -o "Dir::Cache::archives=$work/archives" -o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$work/sources"
+    -o "Acquire::Languages=none" -o "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false"
+    -o "APT::Sandbox::User=$(id -un)" -o "APT::Update::Error-Mode=any" -o "Dir::Etc::preferences=/dev/null"
+    -o "Dir::Etc::preferencesparts=/dev/null"
+)
+
+# The second way is for a machine whose package lists are empty. It may name others' archives as well, which then fail
+# for their signature.
+mirrors() {
+    {
+        apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian'
+        apt-get update --print-uris | sed -n "s|^'\(.*/\)dists/[a-z]*/InRelease'.*|\1|p"
+    } 2>"$work/log" | awk '!seen[$0]++'
+}
+
+# Backports have only what differs from their base.
+suites=$suite
+[[ $suite != *-backports ]] || suites="$suite ${suite%-backports}"
+
+index=""
+while IFS= read -r mirror && [ -z "$index" ]; do
+    printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' "$mirror" "$suites" "$keyring" \
+        >"$work/sources/suite.sources"
+    ! apt-get "${private[@]}" update -qq >"$work/log" 2>&1 || index=there
+done < <(mirrors)
+[ -n "$index" ] || fail "no mirror of Debian that this machine's apt knows could be read"
+
+# The binary is in the -tools package; -server has its name only, and pulls in what is for a service.
+mapfile -t packages < <(
+    apt-cache "${private[@]}" depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks \
+        --no-replaces --no-enhances "$kind-tools" 2>>"$work/log" | grep -E '^(lib|zlib)' | sort -u
+)
+(cd "$work/archives" && apt-get "${private[@]}" download -qq -t "$suite" "$kind-tools" "$kind-server" "${packages[@]}") \
+    >>"$work/log" 2>&1 || fail "apt-get download failed"
+
+rm -rf "$dest/root" "$dest/server"
+mkdir -p "$dest/root"
+for deb in "$work"/archives/*.deb; do
+    dpkg-deb --fsys-tarfile "$deb" | tar -xC "$dest/root" --exclude './usr/share/*' --exclude './etc/*'
+done
+
+# Through the suite's own ld.so, as the machine's may be older than its libc. --argv0: one binary is the server as well
+# as its tools, and goes by its name. exec: who starts it gets the server's own process id.
+cat >"$dest/server" <<END
+#!/usr/bin/env bash
+# Written by fetch-server.sh: $kind of $suite.
+shopt -s nullglob
+root=\$(dirname "\$(realpath "\$0")")/root
+loader=("\$root"/{usr/,}lib/*-linux-gnu*/ld-linux*.so.*)
+libraries=("\$root"/{usr/,}lib/*-linux-gnu*)
+IFS=:
+exec "\${loader[0]}" --library-path "\${libraries[*]}" --argv0 $kind-server "\$root/usr/bin/$kind-server" "\$@"
+END
+chmod +x "$dest/server"
+"$dest/server" --version >>"$work/log" 2>&1 || fail "it does not run"
+done_line

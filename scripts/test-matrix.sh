@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# scripts/test-matrix.sh [NAME...]: the server tests on each server that the module promises to run on, or on those named.
+#
+# One binary has to do for all of them, so it is built once, on the oldest, and only loaded by the others. A server that
+# fails does not keep the next from its turn: whether one version fails or all do is what one wants to know.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# name, Debian suite, kind. redis-7.0 is what this system has; the others are fetched.
+readonly matrix="
+redis-7.0   -                   redis
+redis-8.0   trixie              redis
+valkey-8.0  bookworm-backports  valkey
+valkey-8.1  trixie              valkey
+valkey-9    sid                 valkey
+"
+
+target=${CARGO_TARGET_DIR:-target}
+module=${RLOCK_MODULE:-$target/release/librlock.so}
+[ -f "$module" ] || { echo "test-matrix: $module is not there; type: make build" >&2 && exit 1; }
+module=$(realpath "$module")
+
+for name in "$@"; do
+    grep -q "^$name " <<<"$matrix" || { echo "test-matrix: there is no server named $name: $matrix" >&2 && exit 2; }
+done
+
+table="" failed=0
+while read -r name suite kind <&3; do
+    [ -n "$name" ] || continue
+    [ $# = 0 ] || [[ " $* " == *" $name "* ]] || continue
+
+    version=- result="FAIL (not there)"
+    server=$(command -v redis-server || true)
+    if [ "$suite" != - ]; then
+        server=$target/servers/$name/server
+        scripts/fetch-server.sh "$suite" "$kind" "$target/servers/$name" || server=""
+    fi
+    if [ -n "$server" ]; then
+        server=$(realpath --no-symlinks "$server")
+        version=$("$server" --version | grep -o 'v=[0-9.]*' | cut -c3-)
+        echo "== $name: $version"
+        result=FAIL
+        ! RLOCK_SERVER=$server RLOCK_MODULE=$module cargo test --features panic-probe --test server || result=pass
+    fi
+    [ "$result" = pass ] || failed=1
+    table+=$(printf '%-12s %-8s %s' "$name" "$version" "$result")$'\n'
+done 3<<<"$matrix"
+
+printf '\n%s' "$table"
+exit "$failed"

@@ -1,0 +1,237 @@
+//! What the commands take, and what they say to anything else: an error that names the argument and what is allowed.
+//! Nothing is changed by it, and nothing replicated.
+
+use crate::support::{Client, Reply, Server, Tap, list, text};
+
+/// Each call must fail with an error that starts with the code and names what is wrong, and change nothing.
+fn all_refused(calls: &[(&[&str], &str, &str)]) {
+    let server = Server::start();
+    let mut client = server.client();
+    for setup in [
+        "SET text hello",
+        "RPUSH items a",
+        "HSET foreign h -3 g many i 0 j 05 k 9223372036854775808",
+        "HSET odd-mode mode both h 1",
+        "HSET full h 9223372036854775807",
+        "HSET full-write mode write h:write 9223372036854775807",
+        "HSET full-read mode read h 9223372036854775807",
+        "HSET crowded mode read h 10001",
+        "RLOCK.ACQUIRE plain h 600000",
+        "RLOCK.WACQUIRE both h 600000",
+        "RLOCK.RACQUIRE both h 600000",
+        "RLOCK.RACQUIRE read h 600000",
+    ] {
+        assert!(!matches!(client.say(setup), Reply::Error(_)), "{setup}");
+    }
+    let mut tap = Tap::on(&server);
+    let before = client.digest();
+    for (call, code, named) in calls {
+        let reply = client.run(call);
+        let Reply::Error(line) = &reply else { panic!("{call:?} was answered {reply:?}") };
+        assert!(line.starts_with(&format!("{code} ")), "{call:?}: {line}");
+        assert!(line.contains(named), "{call:?}: {line}");
+        assert_eq!(client.digest(), before, "{call:?} changed something");
+    }
+    assert_eq!(tap.drain(&server), [""; 0], "errors replicate nothing");
+}
+
+const ACQUIRES: [&str; 3] = ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"];
+
+#[test]
+fn arity_is_checked() {
+    for name in ACQUIRES {
+        all_refused(&[
+            (&[name], "ERR", "wrong number of arguments"),
+            (&[name, "k"], "ERR", "wrong number of arguments"),
+            (&[name, "k", "h"], "ERR", "wrong number of arguments"),
+        ]);
+    }
+    all_refused(&[
+        (&["RLOCK.RELEASE"], "ERR", "wrong number of arguments"),
+        (&["RLOCK.RELEASE", "k"], "ERR", "wrong number of arguments"),
+        (&["RLOCK.RENEW", "k", "h"], "ERR", "wrong number of arguments"),
+        (&["RLOCK.RENEW", "k", "h", "1", "1"], "ERR", "wrong number of arguments"),
+    ]);
+}
+
+#[test]
+fn a_lease_is_from_1_to_what_the_server_can_store() {
+    let leases = ["", "0", "-1", "1.5", "1e3", "abc", "+5", " 5", "05", "9223372036854775807", "9223372036854775808"];
+    for lease in leases {
+        for name in ACQUIRES {
+            all_refused(&[(&[name, "k", "h", lease], "ERR", "lease must be")]);
+        }
+        all_refused(&[
+            (&["RLOCK.RENEW", "plain", "h", lease], "ERR", "lease must be"),
+            (&["RLOCK.RENEW", "k", "h", lease], "ERR", "lease must be"),
+            (&["RLOCK.RELEASE", "plain", "h", "LEASE", lease], "ERR", "lease must be"),
+            (&["RLOCK.RELEASE", "k", "h", "LEASE", lease], "ERR", "lease must be"),
+        ]);
+    }
+}
+
+#[test]
+fn the_longest_lease_that_fits_is_taken() {
+    let server = Server::start();
+    let mut client = server.client();
+    // Far enough from the edge that the clock does not reach it while the test runs.
+    let longest = (i64::MAX - client.time_ms() - 60_000).to_string();
+    assert_eq!(client.run(&["RLOCK.ACQUIRE", "k", "h", &longest]), Reply::Nil);
+    assert!(client.expiry("k") > i64::MAX - 120_000);
+    assert_eq!(client.run(&["RLOCK.WACQUIRE", "w", "h", &longest]), Reply::Nil);
+    let reply = client.run(&["RLOCK.WACQUIRE", "w", "h", &longest]);
+    assert!(reply.as_error().starts_with("ERR lease must be"), "a lease that grows is checked too: {reply:?}");
+    assert_eq!(client.hash("w"), [("h:write".into(), "1".into()), ("mode".into(), "write".into())]);
+}
+
+#[test]
+fn a_holder_is_1_to_512_bytes_that_fit_the_layout() {
+    let too_long = "h".repeat(513);
+    for holder in ["", "mode", ":write", "h:write", "mode:write", &too_long] {
+        for name in ACQUIRES {
+            all_refused(&[(&[name, "k", holder, "1000"], "ERR", "holder must be")]);
+        }
+        all_refused(&[
+            (&["RLOCK.RELEASE", "k", holder], "ERR", "holder must be"),
+            (&["RLOCK.RENEW", "k", holder, "1000"], "ERR", "holder must be"),
+        ]);
+    }
+    let server = Server::start();
+    let mut client = server.client();
+    let longest = "h".repeat(512);
+    for (number, holder) in ["h", "Mode", "h:Write", ":write:", " ", &longest].into_iter().enumerate() {
+        let key = format!("k{number}");
+        assert_eq!(client.run(&["RLOCK.ACQUIRE", &key, holder, "600000"]), Reply::Nil, "{holder}");
+        assert_eq!(client.hash(&key), [(holder.to_owned(), "1".to_owned())]);
+    }
+}
+
+#[test]
+fn options_are_known_and_given_once() {
+    for name in ACQUIRES {
+        all_refused(&[
+            (&[name, "k", "h", "1000", "NOW"], "ERR", "option unknown"),
+            (&[name, "k", "h", "1000", ""], "ERR", "option unknown"),
+            (&[name, "k", "h", "1000", "FENCED", "FENCED"], "ERR", "twice"),
+            (&[name, "k", "h", "1000", "fenced", "Fenced"], "ERR", "twice"),
+            (&[name, "k", "h", "1000", "WAIT"], "ERR", "WAIT must be"),
+            (&[name, "k", "h", "1000", "WAIT", "-1"], "ERR", "WAIT must be"),
+            (&[name, "k", "h", "1000", "WAIT", "soon"], "ERR", "WAIT must be"),
+            (&[name, "k", "h", "1000", "WAIT", "9223372036854775808"], "ERR", "WAIT must be"),
+            (&[name, "k", "h", "1000", "WAIT", "1", "WAIT", "1"], "ERR", "twice"),
+        ]);
+    }
+    all_refused(&[
+        (&["RLOCK.RELEASE", "plain", "h", "NOW"], "ERR", "option unknown"),
+        (&["RLOCK.RELEASE", "plain", "h", "FENCED"], "ERR", "option unknown"),
+        (&["RLOCK.RELEASE", "both", "h", "READ", "WRITE"], "ERR", "twice"),
+        (&["RLOCK.RELEASE", "both", "h", "READ", "read"], "ERR", "twice"),
+        (&["RLOCK.RELEASE", "plain", "h", "ALL", "all"], "ERR", "twice"),
+        (&["RLOCK.RELEASE", "plain", "h", "LEASE", "1", "LEASE", "1"], "ERR", "twice"),
+        (&["RLOCK.RELEASE", "plain", "h", "LEASE"], "ERR", "lease must be"),
+    ]);
+}
+
+#[test]
+fn option_words_come_in_any_case_and_order() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.say("rlock.acquire k h 600000 fEnCeD"), list([Reply::Nil, Reply::Int(1)]));
+    assert_eq!(client.say("RLOCK.ACQUIRE k h 600000"), Reply::Nil);
+    assert_eq!(client.say("Rlock.Release k h aLL lEASE 600000"), Reply::Int(1));
+    assert_eq!(client.say("RLOCK.WACQUIRE w h 600000"), Reply::Nil);
+    assert_eq!(client.say("RLOCK.RELEASE w h LEASE 600000 all Write"), Reply::Int(1));
+}
+
+#[test]
+fn waiting_is_refused_plainly_until_it_is_there() {
+    for name in ACQUIRES {
+        all_refused(&[(&[name, "k", "h", "1000", "WAIT", "5"], "ERR", "WAIT is not supported")]);
+        all_refused(&[(&[name, "k", "h", "1000", "FENCED", "WAIT", "0"], "ERR", "WAIT is not supported")]);
+    }
+}
+
+#[test]
+fn a_key_that_is_no_lock_is_the_wrong_type() {
+    for key in ["text", "items"] {
+        all_refused(&[
+            (&["RLOCK.ACQUIRE", key, "h", "1000"], "WRONGTYPE", "key"),
+            (&["RLOCK.RACQUIRE", key, "h", "1000"], "WRONGTYPE", "key"),
+            (&["RLOCK.WACQUIRE", key, "h", "1000"], "WRONGTYPE", "key"),
+            (&["RLOCK.RELEASE", key, "h"], "WRONGTYPE", "key"),
+            (&["RLOCK.RENEW", key, "h", "1000"], "WRONGTYPE", "key"),
+        ]);
+    }
+}
+
+#[test]
+fn a_hash_whose_count_is_no_positive_integer_is_foreign() {
+    for holder in ["h", "g", "i", "j", "k"] {
+        all_refused(&[
+            (&["RLOCK.ACQUIRE", "foreign", holder, "1000"], "WRONGTYPE", "key"),
+            (&["RLOCK.RACQUIRE", "foreign", holder, "1000"], "WRONGTYPE", "key"),
+            (&["RLOCK.RELEASE", "foreign", holder], "WRONGTYPE", "key"),
+            (&["RLOCK.RENEW", "foreign", holder, "1000"], "WRONGTYPE", "key"),
+        ]);
+    }
+    all_refused(&[
+        (&["RLOCK.RACQUIRE", "odd-mode", "h", "1000"], "WRONGTYPE", "key"),
+        (&["RLOCK.WACQUIRE", "odd-mode", "h", "1000"], "WRONGTYPE", "key"),
+        (&["RLOCK.RELEASE", "odd-mode", "h"], "WRONGTYPE", "key"),
+        (&["RLOCK.RENEW", "odd-mode", "h", "1000"], "WRONGTYPE", "key"),
+    ]);
+}
+
+#[test]
+fn kinds_are_not_mixed() {
+    all_refused(&[
+        (&["RLOCK.ACQUIRE", "read", "h", "1000"], "WRONGKIND", "read-write"),
+        (&["RLOCK.ACQUIRE", "both", "other", "1000"], "WRONGKIND", "read-write"),
+        (&["RLOCK.RACQUIRE", "plain", "h", "1000"], "WRONGKIND", "plain"),
+        (&["RLOCK.RACQUIRE", "plain", "other", "1000"], "WRONGKIND", "plain"),
+        (&["RLOCK.WACQUIRE", "plain", "h", "1000"], "WRONGKIND", "plain"),
+        (&["RLOCK.RELEASE", "plain", "h", "READ"], "WRONGKIND", "plain"),
+        (&["RLOCK.RELEASE", "plain", "h", "WRITE"], "WRONGKIND", "plain"),
+    ]);
+}
+
+#[test]
+fn a_release_that_cannot_be_meant_is_refused() {
+    all_refused(&[
+        (&["RLOCK.RELEASE", "both", "h"], "ERR", "READ, WRITE or ALL"),
+        (&["RLOCK.RELEASE", "both", "h", "LEASE", "1000"], "ERR", "READ, WRITE or ALL"),
+        (&["RLOCK.RELEASE", "both", "h", "READ", "LEASE", "1000"], "ERR", "LEASE"),
+        (&["RLOCK.RELEASE", "read", "h", "LEASE", "1000"], "ERR", "LEASE"),
+        (&["RLOCK.RELEASE", "read", "h", "READ", "LEASE", "1000"], "ERR", "LEASE"),
+        (&["RLOCK.RELEASE", "gone", "h", "READ", "LEASE", "1000"], "ERR", "LEASE"),
+    ]);
+}
+
+#[test]
+fn counts_end_at_their_limits() {
+    all_refused(&[
+        (&["RLOCK.ACQUIRE", "full", "h", "1000"], "ERR", "holder has too many holds"),
+        (&["RLOCK.WACQUIRE", "full-write", "h", "1000"], "ERR", "holder has too many holds"),
+        (&["RLOCK.RACQUIRE", "full-read", "h", "1000"], "ERR", "holder has too many holds"),
+        (&["RLOCK.RACQUIRE", "crowded", "h", "1000"], "ERR", "holder has too many holds"),
+        (&["RLOCK.RENEW", "crowded", "h", "1000"], "ERR", "holder has too many holds"),
+    ]);
+}
+
+#[test]
+fn replies_are_the_same_in_both_protocols() {
+    for protocol in ["2", "3"] {
+        let server = Server::start();
+        let mut client: Client = server.client();
+        assert!(!matches!(client.run(&["HELLO", protocol]), Reply::Error(_)));
+        assert_eq!(client.say("RLOCK.ACQUIRE k h 600000"), Reply::Nil);
+        assert_eq!(client.say("RLOCK.ACQUIRE k h 600000 FENCED"), list([Reply::Nil, Reply::Int(1)]));
+        let Reply::List(busy) = client.say("RLOCK.ACQUIRE k other 1000 FENCED") else { panic!("a pair") };
+        assert!((1..=600_000).contains(&busy[0].as_int()));
+        assert_eq!(busy[1], Reply::Nil);
+        assert_eq!(client.say("RLOCK.RELEASE k h"), Reply::Int(0));
+        assert_eq!(client.say("RLOCK.RELEASE k h"), Reply::Int(1));
+        assert_eq!(client.say("RLOCK.RELEASE k h"), Reply::Nil);
+        assert_eq!(client.say("PING"), text("PONG"));
+    }
+}

@@ -1,0 +1,137 @@
+//! Input that means harm: the server answers, lives, and keeps what it had.
+
+use crate::support::{Reply, Server, Tap, text, wait_until};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, TestRunner};
+
+const NAMES: [&str; 5] = ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE", "RLOCK.RELEASE", "RLOCK.RENEW"];
+
+#[test]
+fn any_bytes_may_name_a_lock_and_its_holder() {
+    let server = Server::start();
+    let mut client = server.client();
+    let nasty: [&[u8]; 8] =
+        [b"\0", b"a\0b", b"\xff\xfe\xfd", b"%s%n%x%p", b"\r\n$5\r\n", b"", b"{", "\u{1f512}".as_bytes()];
+    for key in nasty {
+        for holder in nasty.into_iter().filter(|holder| !holder.is_empty()) {
+            for name in &NAMES[..3] {
+                let acquire: [&[u8]; 5] = [name.as_bytes(), key, holder, b"600000", b"FENCED"];
+                assert_eq!(client.run(&acquire).as_list()[0], Reply::Nil, "{name} {key:?} {holder:?}");
+                assert_eq!(client.run(&[b"RLOCK.RENEW", key, holder, b"600000"]), Reply::Int(1));
+                assert_eq!(client.run(&[b"RLOCK.RELEASE", key, holder]), Reply::Int(1));
+            }
+        }
+    }
+    client.say("FLUSHALL");
+    assert_eq!(client.run(&[&b"RLOCK.ACQUIRE"[..], b"a\0b", b"h\0\xff", b"600000"]), Reply::Nil);
+    assert_eq!(client.run(&[&b"HGET"[..], b"a\0b", b"h\0\xff"]), text("1"));
+    assert_eq!(client.run(&[&b"HEXISTS"[..], b"a\0b", b"h\0"]), Reply::Int(0));
+}
+
+#[test]
+fn arguments_of_512_mb() {
+    let server = Server::start();
+    let mut client = server.client();
+    let huge = vec![b'x'; 512 * 1024 * 1024];
+    for name in NAMES {
+        let name = name.as_bytes();
+        let reply = client.run(&[name, b"k", &huge, b"1000"]);
+        assert!(reply.as_error().starts_with("ERR holder must be"), "{reply:?}");
+    }
+    let reply = client.run(&[&b"RLOCK.ACQUIRE"[..], b"k", b"h", &huge]);
+    assert!(reply.as_error().starts_with("ERR lease must be"), "{reply:?}");
+    let reply = client.run(&[&b"RLOCK.ACQUIRE"[..], b"k", b"h", b"1000", &huge]);
+    assert!(reply.as_error().starts_with("ERR option unknown"), "{reply:?}");
+    assert_eq!(client.keys(), [""; 0]);
+    // A name may be as long as any key's.
+    assert_eq!(client.run(&[&b"RLOCK.RACQUIRE"[..], &huge, b"h", b"600000"]), Reply::Nil);
+    assert_eq!(client.run(&[&b"RLOCK.RELEASE"[..], &huge, b"h"]), Reply::Int(1));
+    assert_eq!(client.say("DBSIZE"), Reply::Int(0));
+}
+
+/// Random commands from pieces that have broken such commands before. An error must leave the data set and the
+/// replication stream alone; whatever happens, the server answers the next command.
+#[test]
+fn random_commands_break_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut tap = Tap::on(&server);
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
+    let piece = prop_oneof![
+        6 => prop::sample::select(vec!["k", "h", "g", "900000", "600000", "FENCED", "READ", "WRITE", "LEASE", "ALL", "WAIT"])
+            .prop_map(|word| word.as_bytes().to_vec()),
+        2 => prop::sample::select(vec![
+            "", "0", "-1", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "mode", "h:write",
+            "{", "}", "{}", "a{}b", "text", "list", "foreign", "%n%s",
+        ])
+        .prop_map(|word| word.as_bytes().to_vec()),
+        // No short lease among them: its end would be a change of its own.
+        1 => prop::collection::vec(any::<u8>(), 0..20).prop_filter("a lease", |bytes| !bytes.iter().all(u8::is_ascii_digit)),
+    ];
+    let command = (prop::sample::select(NAMES.to_vec()), prop::collection::vec(piece, 0..8));
+    client.say("SET text 1");
+    client.say("RPUSH list 1");
+    client.say("HSET foreign h 9223372036854775807 g -1");
+    tap.drain(&server);
+    let mut errors = 0;
+    for _ in 0..10_000 {
+        let (name, mut arguments) = command.new_tree(&mut runner).unwrap().current();
+        arguments.insert(0, name.as_bytes().to_vec());
+        let before = client.digest();
+        if let Reply::Error(line) = client.run(&arguments) {
+            errors += 1;
+            assert_eq!(client.digest(), before, "{arguments:?}: {line}");
+            assert_eq!(tap.drain(&server), [""; 0], "{arguments:?}: {line}");
+            assert!(["ERR ", "WRONGTYPE ", "WRONGKIND "].iter().any(|code| line.starts_with(code)), "{line}");
+            assert!(!line.contains("internal error"), "{arguments:?}: {line}");
+        } else {
+            tap.drain(&server);
+        }
+    }
+    assert!((1_000..9_500).contains(&errors), "{errors} errors: neither should be rare");
+    assert_eq!(client.say("PING"), text("PONG"));
+}
+
+#[test]
+fn a_key_that_ended_while_writes_are_paused_is_not_written_over() {
+    // The server hides such a key but cannot remove it, and aborts if the key is created anew beside it.
+    let mut server = Server::start();
+    let (mut client, mut clock) = (server.client(), server.client());
+    client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+    for setup in [
+        "RLOCK.ACQUIRE k ann 20",
+        "RLOCK.RACQUIRE rw ann 20",
+        "SET redisson_lock_token:{t} 5 PX 20",
+        "RLOCK.RACQUIRE dead ann 600000",
+        "PEXPIRE {dead}:ann:rwlock_timeout:1 20",
+        "RLOCK.ACQUIRE held ann 600000",
+    ] {
+        client.say(setup);
+    }
+    let commands = [
+        "RLOCK.ACQUIRE k bob 600000",
+        "RLOCK.WACQUIRE rw bob 600000",
+        "RLOCK.RACQUIRE rw bob 600000",
+        "RLOCK.ACQUIRE t bob 600000 FENCED",
+        "RLOCK.RENEW dead ann 600000",
+    ];
+    client.say("MULTI");
+    client.say("CLIENT PAUSE 100000 WRITE");
+    for command in commands {
+        client.say(command);
+    }
+    client.say("RLOCK.ACQUIRE held ann 600000");
+    client.say("RLOCK.RELEASE held ann");
+    let end = clock.time_ms() + 20;
+    wait_until("the leases have ended", || clock.time_ms() > end);
+    let replies = client.say("EXEC");
+    let [_, refused @ .., again, released] = replies.as_list() else { panic!("{replies:?}") };
+    assert_eq!((again, released), (&Reply::Nil, &Reply::Int(0)), "what creates no key goes on");
+    for (command, reply) in commands.iter().zip(refused) {
+        assert!(reply.as_error().starts_with("TRYAGAIN"), "{command}: {replies:?}");
+    }
+    client.say("CLIENT UNPAUSE");
+    assert!(server.is_running());
+    assert_eq!(client.say(commands[0]), Reply::Nil);
+}

@@ -1,0 +1,111 @@
+//! Where the commands are deliberately better than Redisson's scripts. Each of these is a line of `docs/redisson.md`.
+
+use crate::support::{LeaseCheck, Reply, Server};
+
+/// Redisson counts a read hold into a plain lock's hash, and the other way round.
+#[test]
+fn mixing_kinds_on_one_key_is_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE plain ann 600000");
+    client.say("RLOCK.RACQUIRE rw ann 600000");
+    let before = client.digest();
+    for command in [
+        "RLOCK.RACQUIRE plain ann 600000",
+        "RLOCK.WACQUIRE plain ann 600000",
+        "RLOCK.ACQUIRE rw ann 600000",
+        "RLOCK.RELEASE plain ann READ",
+    ] {
+        assert!(client.say(command).as_error().starts_with("WRONGKIND"), "{command}");
+    }
+    assert_eq!(client.digest(), before);
+}
+
+/// Redisson's renewal of one reader sets the lease of all of them.
+#[test]
+fn renewing_one_reader_does_not_shorten_another() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lease = LeaseCheck::begin(&mut client);
+    client.say("RLOCK.RACQUIRE k long 900000");
+    client.say("RLOCK.RACQUIRE k short 30000");
+    assert_eq!(client.say("RLOCK.RENEW k short 60000"), Reply::Int(1));
+    lease.lease_is(&mut client, "k", 900_000);
+    lease.lease_is(&mut client, "{k}:short:rwlock_timeout:1", 60_000);
+    lease.lease_is(&mut client, "{k}:long:rwlock_timeout:1", 900_000);
+}
+
+/// And where the renewed reader's own lease was the longest, what remains is the longest of the others'.
+#[test]
+fn a_reader_that_shortens_its_lease_falls_back_to_the_others() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lease = LeaseCheck::begin(&mut client);
+    client.say("RLOCK.RACQUIRE k ann 300000");
+    client.say("RLOCK.RACQUIRE k bob 900000");
+    assert_eq!(client.say("RLOCK.RENEW k bob 60000"), Reply::Int(1));
+    lease.lease_is(&mut client, "k", 300_000);
+}
+
+/// Redisson sets the writer's lease to that of the reads that remain.
+#[test]
+fn releasing_a_nested_read_does_not_shorten_the_writers_lease() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.WACQUIRE k ann 900000");
+    client.say("RLOCK.RACQUIRE k ann 30000");
+    client.say("RLOCK.RACQUIRE k ann 30000");
+    let end = client.expiry("k");
+    assert_eq!(client.say("RLOCK.RELEASE k ann READ"), Reply::Int(0));
+    assert_eq!(client.expiry("k"), end);
+}
+
+/// Redisson leaves the readers who wait for the writer asleep.
+#[test]
+fn a_downgrade_publishes() {
+    let server = Server::start();
+    let (mut client, mut waiter) = (server.client(), server.client());
+    client.say("RLOCK.WACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    waiter.say("SUBSCRIBE redisson_rwlock:{k}");
+    assert_eq!(client.say("RLOCK.RELEASE k ann WRITE"), Reply::Int(1));
+    assert_eq!(waiter.receive().as_list()[2], Reply::Text("1".into()));
+    assert_eq!(client.say("RLOCK.RACQUIRE k bob 600000"), Reply::Nil);
+}
+
+/// Redisson's retry of a release that found nothing is told that it released.
+#[test]
+fn releasing_a_lock_that_is_gone_is_nil_always_and_publishes_nothing() {
+    let server = Server::start();
+    let (mut client, mut waiter) = (server.client(), server.client());
+    waiter.say("SUBSCRIBE redisson_rwlock:{k} redisson_lock__channel:{k}");
+    waiter.receive();
+    for _ in 0..3 {
+        assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Nil);
+        assert_eq!(client.say("RLOCK.RELEASE k ann READ"), Reply::Nil);
+        assert_eq!(client.say("RLOCK.RELEASE k ann WRITE ALL"), Reply::Nil);
+    }
+    client.say("PUBLISH redisson_rwlock:{k} end");
+    assert_eq!(waiter.receive().as_list()[2], Reply::Text("end".into()), "the first message is the test's own");
+    assert_eq!(client.keys(), [""; 0], "and nothing is left behind that a retry would find");
+}
+
+/// Redisson says that it renewed the hold, and leaves it dead.
+#[test]
+fn renewing_a_reader_whose_holds_have_run_out_puts_them_back() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.RACQUIRE k ann 900000");
+    client.say("RLOCK.RACQUIRE k bob 600000");
+    client.say("RLOCK.RACQUIRE k bob 600000");
+    client.say("PEXPIREAT {k}:bob:rwlock_timeout:1 1");
+    client.say("PEXPIREAT {k}:bob:rwlock_timeout:2 1");
+    let lease = LeaseCheck::begin(&mut client);
+    assert_eq!(client.say("RLOCK.RENEW k bob 300000"), Reply::Int(1));
+    lease.lease_is(&mut client, "{k}:bob:rwlock_timeout:1", 300_000);
+    lease.lease_is(&mut client, "{k}:bob:rwlock_timeout:2", 300_000);
+    assert_eq!(client.say("GET {k}:bob:rwlock_timeout:2"), Reply::Text("1".into()));
+    // Alive again: the lock stays held by it when the other reader leaves.
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(0));
+    lease.lease_is(&mut client, "k", 300_000);
+}

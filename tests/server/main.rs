@@ -1,0 +1,22 @@
+//! Tests against a real server, one per test, started on a unix socket and a free port. Each file shows one part of
+//! what the module promises.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+mod cluster;
+mod differential;
+mod grammar;
+mod hostile;
+mod improvements;
+mod layout;
+mod loading;
+mod metadata;
+mod notifications;
+#[cfg(feature = "panic-probe")]
+mod panics;
+mod plain_locks;
+mod publishing;
+mod read_write_locks;
+mod replication;
+mod tokens;

@@ -1,0 +1,188 @@
+//! What listeners see of a change: the keyspace events that the same change made by plain commands would fire; and
+//! WATCH and client tracking, which see exactly the real changes.
+
+use crate::support::{Client, Reply, Server, Tap, list, text};
+
+/// A listener to all keyspace events of a server.
+struct Listener(Client);
+
+impl Listener {
+    fn on(server: &Server) -> Self {
+        server.client().say("CONFIG SET notify-keyspace-events KA");
+        let mut client = server.client();
+        client.say("PSUBSCRIBE __keyspace@0__:* mark");
+        client.receive();
+        Self(client)
+    }
+
+    /// The events since the last call: `event key`.
+    fn drain(&mut self, server: &Server) -> Vec<String> {
+        server.client().say("PUBLISH mark end");
+        let mut events = Vec::new();
+        loop {
+            let message = self.0.receive();
+            let [_, _, Reply::Text(channel), Reply::Text(event)] = message.as_list() else { panic!("{message:?}") };
+            if channel == "mark" {
+                return events;
+            }
+            events.push(format!("{event} {}", channel.trim_start_matches("__keyspace@0__:")));
+        }
+    }
+}
+
+const HISTORY: &[&str] = &[
+    "RLOCK.ACQUIRE k ann 600000 FENCED",
+    "RLOCK.ACQUIRE k ann 600000",
+    "RLOCK.RENEW k ann 700000",
+    "RLOCK.RELEASE k ann LEASE 600000",
+    "RLOCK.RELEASE k ann",
+    "RLOCK.RACQUIRE k ann 600000",
+    "RLOCK.RACQUIRE k bob 700000 FENCED",
+    "RLOCK.RACQUIRE k bob 100000",
+    "RLOCK.RENEW k bob 800000",
+    "DEL {k}:bob:rwlock_timeout:2",
+    "RLOCK.RENEW k bob 900000",
+    "RLOCK.RELEASE k bob",
+    "RLOCK.RELEASE k bob",
+    "RLOCK.RELEASE k ann",
+    "RLOCK.WACQUIRE k ann 600000",
+    "RLOCK.WACQUIRE k ann 600000",
+    "RLOCK.RACQUIRE k ann 600000",
+    "RLOCK.RELEASE k ann WRITE",
+    "RLOCK.RELEASE k ann WRITE",
+    "RLOCK.RELEASE k ann ALL",
+];
+
+#[test]
+fn events_are_those_of_the_plain_commands() {
+    let (server, plain) = (Server::start(), Server::prepare().without_module().start());
+    let (mut client, mut plain_client) = (server.client(), plain.client());
+    let mut tap = Tap::on(&server);
+    let (mut ours, mut theirs) = (Listener::on(&server), Listener::on(&plain));
+    for command in HISTORY {
+        client.say(command);
+        for replicated in tap.drain(&server) {
+            plain_client.say(&replicated);
+        }
+        assert_eq!(ours.drain(&server), theirs.drain(&plain), "{command}");
+    }
+}
+
+#[test]
+fn events_are_those_that_redissons_listeners_wait_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut events = Listener::on(&server);
+    for (command, expected) in [
+        ("RLOCK.ACQUIRE k ann 600000", &["hincrby k", "expire k"][..]),
+        ("RLOCK.ACQUIRE k bob 600000", &[]),
+        ("RLOCK.RENEW k ann 600000", &["expire k"]),
+        ("RLOCK.RELEASE k bob", &[]),
+        ("RLOCK.RELEASE k ann", &["del k"]),
+        ("RLOCK.RELEASE k ann", &[]),
+        (
+            "RLOCK.RACQUIRE k ann 600000",
+            &["hset k", "expire k", "set {k}:ann:rwlock_timeout:1", "expire {k}:ann:rwlock_timeout:1"],
+        ),
+        ("RLOCK.RELEASE k ann", &["del k", "del {k}:ann:rwlock_timeout:1"]),
+        ("RLOCK.WACQUIRE k ann 600000 FENCED", &["hset k", "expire k", "incrby redisson_lock_token:{k}"]),
+        ("RLOCK.RELEASE k ann", &["del k"]),
+    ] {
+        client.say(command);
+        assert_eq!(events.drain(&server), expected, "{command}");
+    }
+}
+
+#[test]
+fn watch_sees_changes_and_not_refusals() {
+    let server = Server::start();
+    let (mut watcher, mut client) = (server.client(), server.client());
+    client.say("RLOCK.ACQUIRE plain ann 600000");
+    client.say("RLOCK.RACQUIRE rw ann 600000");
+    let mut watched_transaction = |watched: &str, command: &str| {
+        watcher.say(&format!("WATCH {watched}"));
+        client.say(command);
+        watcher.say("MULTI");
+        watcher.say("PING");
+        watcher.say("EXEC")
+    };
+    let unbroken = list([text("PONG")]);
+    for (watched, command) in [
+        ("plain", "RLOCK.ACQUIRE plain bob 1000"),
+        ("plain", "RLOCK.RACQUIRE plain ann 1000"),
+        ("plain", "RLOCK.RELEASE plain bob"),
+        ("plain", "RLOCK.RENEW plain bob 1000"),
+        ("rw", "RLOCK.WACQUIRE rw bob 1000"),
+        ("rw", "RLOCK.RELEASE rw bob"),
+        ("redisson_lock_token:{plain}", "RLOCK.ACQUIRE plain bob 1000 FENCED"),
+        ("redisson_lock_token:{plain}", "RLOCK.ACQUIRE plain ann 600000"),
+        ("absent", "RLOCK.RELEASE absent ann"),
+        ("absent", "RLOCK.RENEW absent ann 1000"),
+        ("absent", "RLOCK.ACQUIRE absent ann 0"),
+    ] {
+        assert_eq!(watched_transaction(watched, command), unbroken, "{command} changed nothing in {watched}");
+    }
+    for (watched, command) in [
+        ("plain", "RLOCK.ACQUIRE plain ann 600000"),
+        ("plain", "RLOCK.RENEW plain ann 600000"),
+        ("plain", "RLOCK.RELEASE plain ann"),
+        ("plain", "RLOCK.RELEASE plain ann ALL"),
+        ("plain", "RLOCK.ACQUIRE plain ann 600000"),
+        ("redisson_lock_token:{plain}", "RLOCK.ACQUIRE plain ann 600000 FENCED"),
+        ("rw", "RLOCK.RACQUIRE rw bob 600000"),
+        ("{rw}:bob:rwlock_timeout:2", "RLOCK.RACQUIRE rw bob 600000"),
+        ("{rw}:bob:rwlock_timeout:2", "RLOCK.RENEW rw bob 600000"),
+        ("{rw}:bob:rwlock_timeout:2", "RLOCK.RELEASE rw bob"),
+        ("rw", "RLOCK.RELEASE rw bob"),
+    ] {
+        assert_eq!(watched_transaction(watched, command), Reply::Nil, "{command} changed {watched}");
+    }
+}
+
+#[test]
+fn client_tracking_sees_changes_and_not_refusals() {
+    let server = Server::start();
+    let (mut cache, mut invalidations, mut client) = (server.client(), server.client(), server.client());
+    let id = invalidations.say("CLIENT ID").as_int();
+    invalidations.say("SUBSCRIBE __redis__:invalidate mark");
+    invalidations.receive();
+    cache.say(&format!("CLIENT TRACKING ON REDIRECT {id} BCAST"));
+    let mut invalidated_by = |command: &str| {
+        client.say(command);
+        client.say("PUBLISH mark end");
+        let mut keys = Vec::new();
+        loop {
+            let message = invalidations.receive();
+            match message.as_list() {
+                [_, Reply::Text(channel), _] if channel == "mark" => return keys,
+                [_, _, Reply::List(invalid)] => keys.extend(invalid.iter().map(|key| key.as_text().to_owned())),
+                _ => panic!("{message:?}"),
+            }
+        }
+    };
+    assert_eq!(invalidated_by("RLOCK.ACQUIRE k ann 600000"), ["k"]);
+    assert_eq!(invalidated_by("RLOCK.ACQUIRE k bob 600000"), [""; 0]);
+    assert_eq!(invalidated_by("RLOCK.RENEW k bob 600000"), [""; 0]);
+    assert_eq!(invalidated_by("RLOCK.RELEASE k bob"), [""; 0]);
+    assert_eq!(invalidated_by("RLOCK.RENEW k ann 600000"), ["k"]);
+    assert_eq!(invalidated_by("RLOCK.RELEASE k ann"), ["k"]);
+}
+
+#[test]
+fn a_refusal_counts_as_no_write() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut changes = || {
+        let info = client.say("INFO persistence");
+        let line = info.as_text().lines().find(|line| line.starts_with("rdb_changes_since_last_save:"));
+        line.unwrap().split(':').nth(1).unwrap().parse::<i64>().unwrap()
+    };
+    let mut other = server.client();
+    other.say("RLOCK.ACQUIRE k ann 600000");
+    let before = changes();
+    other.say("RLOCK.ACQUIRE k bob 600000");
+    other.say("RLOCK.RELEASE k bob");
+    assert_eq!(changes(), before);
+    other.say("RLOCK.RENEW k ann 600000");
+    assert!(changes() > before);
+}

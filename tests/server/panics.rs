@@ -1,0 +1,24 @@
+//! A panic of ours is an error reply and a line in the log, and the server goes on. Shown by a command that does
+//! nothing else, which only a build for this test has.
+
+use crate::support::{Reply, Server, debug_module, text};
+
+#[test]
+fn a_panic_is_an_error_reply() {
+    for backtrace in ["0", "1", "full"] {
+        let mut server = Server::prepare().module(debug_module()).environment("RUST_BACKTRACE", backtrace).start();
+        let mut client = server.client();
+        for _ in 0..100 {
+            let reply = client.run(&["RLOCK.PANIC", "%s%n"]);
+            assert!(reply.as_error().starts_with("ERR internal error in rlock"), "{reply:?}");
+        }
+        client.say("MULTI");
+        client.run(&["RLOCK.PANIC", "k"]);
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        assert_eq!(client.say("EXEC").as_list()[1], Reply::Nil);
+        assert_eq!(client.say("PING"), text("PONG"));
+        assert!(server.is_running());
+        let log = server.log();
+        assert!(log.contains("panic_probe.rs") && log.contains("as asked, for %s%n"), "{log}");
+    }
+}

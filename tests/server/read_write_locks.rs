@@ -1,0 +1,286 @@
+//! Read-write locks: who shares with whom, which lease moves, and what a release leaves.
+
+use crate::support::{Client, LeaseCheck, Reply, Server, wait_until};
+
+fn fields(client: &mut Client, expected: &[(&str, &str)]) {
+    let expected: Vec<_> = expected.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();
+    assert_eq!(client.hash("k"), expected);
+}
+
+#[test]
+fn the_matrix_of_sides() {
+    // Who has what, who asks for what, and whether it is granted.
+    for (setup, ask, granted) in [
+        (&[][..], "RLOCK.RACQUIRE k ann 600000", true),
+        (&[][..], "RLOCK.WACQUIRE k ann 600000", true),
+        (&["RLOCK.RACQUIRE k ann 600000"], "RLOCK.RACQUIRE k bob 600000", true),
+        (&["RLOCK.RACQUIRE k ann 600000"], "RLOCK.WACQUIRE k bob 600000", false),
+        (&["RLOCK.WACQUIRE k ann 600000"], "RLOCK.RACQUIRE k bob 600000", false),
+        (&["RLOCK.WACQUIRE k ann 600000"], "RLOCK.WACQUIRE k bob 600000", false),
+        (&["RLOCK.RACQUIRE k ann 600000"], "RLOCK.RACQUIRE k ann 600000", true),
+        (&["RLOCK.WACQUIRE k ann 600000"], "RLOCK.RACQUIRE k ann 600000", true),
+        (&["RLOCK.WACQUIRE k ann 600000"], "RLOCK.WACQUIRE k ann 600000", true),
+        (&["RLOCK.RACQUIRE k ann 600000"], "RLOCK.WACQUIRE k ann 600000", false),
+        (&["RLOCK.WACQUIRE k ann 600000", "RLOCK.RACQUIRE k ann 600000"], "RLOCK.WACQUIRE k ann 600000", true),
+        (&["RLOCK.WACQUIRE k ann 600000", "RLOCK.RACQUIRE k ann 600000"], "RLOCK.RACQUIRE k bob 600000", false),
+    ] {
+        let server = Server::start();
+        let mut client = server.client();
+        for command in setup {
+            assert_eq!(client.say(command), Reply::Nil, "{command}");
+        }
+        let before = client.digest();
+        let reply = client.say(ask);
+        if granted {
+            assert_eq!(reply, Reply::Nil, "{ask} after {setup:?}");
+        } else {
+            assert!((1..=600_000).contains(&reply.as_int()), "{ask} after {setup:?}");
+            assert_eq!(client.digest(), before);
+        }
+    }
+}
+
+#[test]
+fn each_read_hold_has_a_lease_of_its_own_and_the_lock_the_longest() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lease = LeaseCheck::begin(&mut client);
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k ann 900000");
+    client.say("RLOCK.RACQUIRE k bob 300000");
+    fields(&mut client, &[("ann", "2"), ("bob", "1"), ("mode", "read")]);
+    lease.lease_is(&mut client, "k", 900_000);
+    lease.lease_is(&mut client, "{k}:ann:rwlock_timeout:1", 600_000);
+    lease.lease_is(&mut client, "{k}:ann:rwlock_timeout:2", 900_000);
+    lease.lease_is(&mut client, "{k}:bob:rwlock_timeout:1", 300_000);
+}
+
+#[test]
+fn a_writers_lease_grows_when_it_writes_again() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lease = LeaseCheck::begin(&mut client);
+    client.say("RLOCK.WACQUIRE k ann 600000");
+    client.say("RLOCK.WACQUIRE k ann 300000");
+    fields(&mut client, &[("ann:write", "2"), ("mode", "write")]);
+    lease.lease_is(&mut client, "k", 900_000);
+}
+
+#[test]
+fn a_read_release_leaves_the_longest_of_the_remaining_leases() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lease = LeaseCheck::begin(&mut client);
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k ann 900000");
+    client.say("RLOCK.RACQUIRE k bob 300000");
+    assert_eq!(client.say("RLOCK.RELEASE k ann READ"), Reply::Int(0));
+    lease.lease_is(&mut client, "k", 600_000);
+    fields(&mut client, &[("ann", "1"), ("bob", "1"), ("mode", "read")]);
+    assert_eq!(client.keys(), ["k", "{k}:ann:rwlock_timeout:1", "{k}:bob:rwlock_timeout:1"]);
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(0));
+    lease.lease_is(&mut client, "k", 300_000);
+    fields(&mut client, &[("bob", "1"), ("mode", "read")]);
+    assert_eq!(client.say("RLOCK.RELEASE k bob"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0]);
+}
+
+#[test]
+fn dead_readers_do_not_keep_the_lock_alive() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k dead 30");
+    client.say("RLOCK.RACQUIRE k dead 20");
+    wait_until("the read holds have ended", || client.keys() == ["k", "{k}:ann:rwlock_timeout:1"]);
+    fields(&mut client, &[("ann", "1"), ("dead", "2"), ("mode", "read")]);
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0]);
+}
+
+#[test]
+fn a_dead_reader_that_releases_leaves_the_others_alone() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lease = LeaseCheck::begin(&mut client);
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k dead 30");
+    wait_until("the read hold has ended", || client.expiry("{k}:dead:rwlock_timeout:1") == -2);
+    assert_eq!(client.say("RLOCK.RELEASE k dead"), Reply::Int(0));
+    lease.lease_is(&mut client, "k", 600_000);
+    fields(&mut client, &[("ann", "1"), ("mode", "read")]);
+}
+
+#[test]
+fn a_write_release_counts_down_as_a_plain_one() {
+    let server = Server::start();
+    let mut client = server.client();
+    for _ in 0..3 {
+        client.say("RLOCK.WACQUIRE k ann 600000");
+    }
+    let end = client.expiry("k");
+    assert_eq!(client.say("RLOCK.RELEASE k ann WRITE"), Reply::Int(0));
+    assert_eq!(client.expiry("k"), end);
+    let lease = LeaseCheck::begin(&mut client);
+    assert_eq!(client.say("RLOCK.RELEASE k ann LEASE 100000"), Reply::Int(0));
+    lease.lease_is(&mut client, "k", 100_000);
+    fields(&mut client, &[("ann:write", "1"), ("mode", "write")]);
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0]);
+}
+
+#[test]
+fn a_writer_that_still_reads_steps_down() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.WACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k ann 100000");
+    let end = client.expiry("k");
+    assert_eq!(client.say("RLOCK.RELEASE k ann WRITE"), Reply::Int(1));
+    fields(&mut client, &[("ann", "1"), ("mode", "read")]);
+    assert_eq!(client.expiry("k"), end, "a downgrade leaves the lease as it is");
+    assert_eq!(client.say("RLOCK.RACQUIRE k bob 600000"), Reply::Nil);
+    assert!(client.say("RLOCK.WACQUIRE k bob 600000").as_int() > 0);
+}
+
+#[test]
+fn a_read_inside_a_write_goes_first_or_last() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.WACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k ann 100000");
+    assert_eq!(client.say("RLOCK.RELEASE k ann READ"), Reply::Int(0));
+    fields(&mut client, &[("ann:write", "1"), ("mode", "write")]);
+    assert_eq!(client.keys(), ["k"]);
+    assert_eq!(client.say("RLOCK.RELEASE k ann READ"), Reply::Nil);
+    assert_eq!(client.say("RLOCK.RELEASE k ann WRITE"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0]);
+}
+
+#[test]
+fn a_release_of_the_other_side_finds_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    let before = client.digest();
+    assert_eq!(client.say("RLOCK.RELEASE k ann WRITE"), Reply::Nil);
+    assert_eq!(client.say("RLOCK.RELEASE k bob"), Reply::Nil);
+    assert_eq!(client.say("RLOCK.RELEASE k bob READ"), Reply::Nil);
+    assert_eq!(client.say("RLOCK.RENEW k bob 1000"), Reply::Int(0));
+    assert_eq!(client.digest(), before);
+}
+
+#[test]
+fn all_drops_the_side_that_is_named_or_both() {
+    let server = Server::start();
+    let mut client = server.client();
+    let take = |client: &mut Client| {
+        for _ in 0..2 {
+            assert_eq!(client.say("RLOCK.WACQUIRE k ann 600000"), Reply::Nil);
+            assert_eq!(client.say("RLOCK.RACQUIRE k ann 600000"), Reply::Nil);
+        }
+    };
+    take(&mut client);
+    assert_eq!(client.say("RLOCK.RELEASE k ann READ ALL"), Reply::Int(0));
+    fields(&mut client, &[("ann:write", "2"), ("mode", "write")]);
+    assert_eq!(client.keys(), ["k"]);
+    assert_eq!(client.say("RLOCK.RELEASE k ann ALL"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0]);
+
+    take(&mut client);
+    assert_eq!(client.say("RLOCK.RELEASE k ann WRITE ALL"), Reply::Int(1));
+    fields(&mut client, &[("ann", "2"), ("mode", "read")]);
+    assert_eq!(client.say("RLOCK.RACQUIRE k bob 600000"), Reply::Nil);
+    assert_eq!(client.say("RLOCK.RELEASE k ann ALL"), Reply::Int(0));
+    fields(&mut client, &[("bob", "1"), ("mode", "read")]);
+    assert_eq!(client.say("RLOCK.RELEASE k bob ALL"), Reply::Int(1));
+
+    take(&mut client);
+    assert_eq!(client.say("RLOCK.RELEASE k ann ALL"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0]);
+    assert_eq!(client.say("RLOCK.RELEASE k ann ALL"), Reply::Nil);
+}
+
+#[test]
+fn renew_restarts_every_hold_of_the_holder() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.WACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k ann 700000");
+    for lease_ms in [900_000, 100_000] {
+        let lease = LeaseCheck::begin(&mut client);
+        assert_eq!(client.say(&format!("RLOCK.RENEW k ann {lease_ms}")), Reply::Int(1));
+        for key in ["k", "{k}:ann:rwlock_timeout:1", "{k}:ann:rwlock_timeout:2"] {
+            lease.lease_is(&mut client, key, lease_ms);
+        }
+    }
+}
+
+#[test]
+fn a_lone_reader_may_shorten_its_lease() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    let lease = LeaseCheck::begin(&mut client);
+    assert_eq!(client.say("RLOCK.RENEW k ann 100000"), Reply::Int(1));
+    lease.lease_is(&mut client, "k", 100_000);
+    lease.lease_is(&mut client, "{k}:ann:rwlock_timeout:1", 100_000);
+}
+
+#[test]
+fn an_expiry_that_was_taken_away_stays_away_until_the_lease_restarts() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.WACQUIRE k ann 600000");
+    client.say("PERSIST k");
+    client.say("RLOCK.WACQUIRE k ann 600000");
+    assert_eq!(client.expiry("k"), -1);
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    assert_eq!(client.expiry("k"), -1);
+    assert_eq!(client.say("RLOCK.RACQUIRE k bob 600000"), Reply::Int(-1));
+    let lease = LeaseCheck::begin(&mut client);
+    client.say("RLOCK.RENEW k ann 600000");
+    lease.lease_is(&mut client, "k", 600_000);
+}
+
+#[test]
+fn more_read_holds_than_may_be_looked_at_leave_the_lease_alone() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k bob 900000");
+    // A foreign client's count; each of these holds would have to be looked at.
+    client.say("HSET k other 9223372036854775807");
+    let end = client.expiry("k");
+    assert_eq!(client.say("RLOCK.RELEASE k bob"), Reply::Int(0));
+    assert_eq!(client.expiry("k"), end);
+    assert_eq!(client.say("RLOCK.RENEW k ann 100000"), Reply::Int(1));
+    assert_eq!(client.expiry("k"), end);
+    // All of one's own, however many the hash claims.
+    assert_eq!(client.say("RLOCK.RELEASE k other ALL"), Reply::Int(0));
+    assert_eq!(client.say("RLOCK.RELEASE k ann ALL"), Reply::Int(1));
+    // And more holders than may be looked at.
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    for batch in 0..11 {
+        let mut command = vec!["HSET".to_owned(), "k".to_owned()];
+        command.extend((0..1_000).flat_map(|number| [format!("r{batch}:{number}"), "1".to_owned()]));
+        client.run(&command);
+    }
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(0));
+    assert_eq!(client.say("HLEN k"), Reply::Int(11_001));
+}
+
+#[test]
+fn readers_in_a_large_hash_are_all_looked_at() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lease = LeaseCheck::begin(&mut client);
+    for reader in 0..2_000 {
+        client.say(&format!("RLOCK.RACQUIRE k reader:{reader} {}", 600_000 + reader * 1_000));
+    }
+    for reader in (1_000..2_000).rev() {
+        assert_eq!(client.say(&format!("RLOCK.RELEASE k reader:{reader}")), Reply::Int(0));
+    }
+    lease.lease_is(&mut client, "k", 600_000 + 999_000);
+}

@@ -1,0 +1,320 @@
+//! What followers get: plain commands with absolute times, in one MULTI/EXEC for each change, and nothing for anything
+//! that changed nothing. Neither a replica nor an AOF file needs the module.
+
+use crate::support::{Client, Reply, Server, Tap, wait_until};
+
+/// One change: what came before, the command, and what it replicates. `<N>` stands for N ms after the command ran.
+struct Case {
+    before: &'static [&'static str],
+    command: &'static str,
+    stream: &'static [&'static str],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        before: &[],
+        command: "RLOCK.ACQUIRE k ann 1000000",
+        stream: &["MULTI", "HINCRBY k ann 1", "PEXPIREAT k <1000000>", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.ACQUIRE k ann 1000000"],
+        command: "RLOCK.ACQUIRE k ann 2000000 FENCED",
+        stream: &["MULTI", "HINCRBY k ann 1", "PEXPIREAT k <2000000>", "INCR redisson_lock_token:{k}", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.ACQUIRE k ann 1000000", "RLOCK.ACQUIRE k ann 1000000"],
+        command: "RLOCK.RELEASE k ann",
+        stream: &["HINCRBY k ann -1"],
+    },
+    Case {
+        before: &["RLOCK.ACQUIRE k ann 1000000", "RLOCK.ACQUIRE k ann 1000000"],
+        command: "RLOCK.RELEASE k ann LEASE 3000000",
+        stream: &["MULTI", "HINCRBY k ann -1", "PEXPIREAT k <3000000>", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.ACQUIRE k ann 1000000"],
+        command: "RLOCK.RELEASE k ann",
+        stream: &["MULTI", "DEL k", "PUBLISH redisson_lock__channel:{k} 0", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.ACQUIRE k ann 1000000", "RLOCK.ACQUIRE k ann 1000000"],
+        command: "RLOCK.RELEASE k ann ALL",
+        stream: &["MULTI", "DEL k", "PUBLISH redisson_lock__channel:{k} 0", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.ACQUIRE k ann 1000000"],
+        command: "RLOCK.RENEW k ann 2000000",
+        stream: &["PEXPIREAT k <2000000>"],
+    },
+    Case {
+        before: &[],
+        command: "RLOCK.RACQUIRE k ann 1000000",
+        stream: &[
+            "MULTI",
+            "HSET k mode read ann 1",
+            "PEXPIREAT k <1000000>",
+            "SET {k}:ann:rwlock_timeout:1 1 PXAT <1000000>",
+            "EXEC",
+        ],
+    },
+    Case {
+        before: &["RLOCK.RACQUIRE k ann 1000000"],
+        command: "RLOCK.RACQUIRE k ann 2000000 FENCED",
+        stream: &[
+            "MULTI",
+            "HINCRBY k ann 1",
+            "PEXPIREAT k <2000000>",
+            "SET {k}:ann:rwlock_timeout:2 1 PXAT <2000000>",
+            "INCR redisson_lock_token:{k}",
+            "EXEC",
+        ],
+    },
+    Case {
+        before: &["RLOCK.RACQUIRE k ann 2000000"],
+        command: "RLOCK.RACQUIRE k bob 1000000",
+        stream: &["MULTI", "HINCRBY k bob 1", "SET {k}:bob:rwlock_timeout:1 1 PXAT <1000000>", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.RACQUIRE k ann 2000000", "RLOCK.RACQUIRE k ann 1000000", "RLOCK.RACQUIRE k bob 1000000"],
+        command: "RLOCK.RELEASE k ann",
+        stream: &["MULTI", "HINCRBY k ann -1", "PEXPIREAT k <2000000>", "DEL {k}:ann:rwlock_timeout:2", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.RACQUIRE k ann 2000000", "RLOCK.RACQUIRE k bob 1000000"],
+        command: "RLOCK.RELEASE k ann",
+        stream: &["MULTI", "HDEL k ann", "PEXPIREAT k <1000000>", "DEL {k}:ann:rwlock_timeout:1", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.RACQUIRE k ann 1000000"],
+        command: "RLOCK.RELEASE k ann",
+        stream: &["MULTI", "DEL k", "DEL {k}:ann:rwlock_timeout:1", "PUBLISH redisson_rwlock:{k} 0", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.RACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000"],
+        command: "RLOCK.RENEW k ann 2000000",
+        stream: &[
+            "MULTI",
+            "PEXPIREAT k <2000000>",
+            "PEXPIREAT {k}:ann:rwlock_timeout:1 <2000000>",
+            "PEXPIREAT {k}:ann:rwlock_timeout:2 <2000000>",
+            "EXEC",
+        ],
+    },
+    Case {
+        before: &["RLOCK.RACQUIRE k ann 1000000", "DEL {k}:ann:rwlock_timeout:1"],
+        command: "RLOCK.RENEW k ann 2000000",
+        stream: &["MULTI", "PEXPIREAT k <2000000>", "SET {k}:ann:rwlock_timeout:1 1 PXAT <2000000>", "EXEC"],
+    },
+    Case {
+        before: &[],
+        command: "RLOCK.WACQUIRE k ann 1000000",
+        stream: &["MULTI", "HSET k mode write ann:write 1", "PEXPIREAT k <1000000>", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.WACQUIRE k ann 1000000"],
+        command: "RLOCK.WACQUIRE k ann 2000000",
+        stream: &["MULTI", "HINCRBY k ann:write 1", "PEXPIREAT k <3000000>", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.WACQUIRE k ann 1000000"],
+        command: "RLOCK.RELEASE k ann LEASE 2000000",
+        stream: &["MULTI", "HINCRBY k ann:write -1", "PEXPIREAT k <2000000>", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.WACQUIRE k ann 1000000"],
+        command: "RLOCK.RELEASE k ann",
+        stream: &["MULTI", "DEL k", "PUBLISH redisson_rwlock:{k} 1", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000"],
+        command: "RLOCK.RELEASE k ann WRITE",
+        stream: &["MULTI", "HDEL k ann:write", "HSET k mode read", "PUBLISH redisson_rwlock:{k} 1", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000"],
+        command: "RLOCK.RELEASE k ann READ",
+        stream: &["MULTI", "HDEL k ann", "DEL {k}:ann:rwlock_timeout:1", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000"],
+        command: "RLOCK.RELEASE k ann ALL",
+        stream: &["MULTI", "DEL k", "DEL {k}:ann:rwlock_timeout:1", "PUBLISH redisson_rwlock:{k} 1", "EXEC"],
+    },
+    // A hold that only a foreign client can have put beside a writer's stays.
+    Case {
+        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000", "HSET k foreign 1"],
+        command: "RLOCK.RELEASE k ann ALL",
+        stream: &[
+            "MULTI",
+            "HDEL k ann:write",
+            "HDEL k ann",
+            "HSET k mode read",
+            "DEL {k}:ann:rwlock_timeout:1",
+            "PUBLISH redisson_rwlock:{k} 1",
+            "EXEC",
+        ],
+    },
+];
+
+#[test]
+fn each_change_replicates_as_plain_commands() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut tap = Tap::on(&server);
+    for case in CASES {
+        client.say("FLUSHALL");
+        for command in case.before {
+            assert!(!matches!(client.say(command), Reply::Error(_)), "{command}");
+        }
+        tap.drain(&server);
+        let start = client.time_ms();
+        assert!(!matches!(client.say(case.command), Reply::Error(_)), "{}", case.command);
+        let stream: Vec<_> = tap.drain(&server).iter().map(|command| relative_to(start, command)).collect();
+        assert_eq!(stream, case.stream, "{} after {:?}", case.command, case.before);
+    }
+}
+
+/// Writes absolute times as the ms since `start`, rounded to what the leases of the cases are multiples of: a lease
+/// that was set earlier in the case has lost the time since.
+fn relative_to(start: i64, command: &str) -> String {
+    const MULTIPLE: i64 = 1_000_000;
+    let word = |word: &str| match word.parse::<i64>() {
+        Ok(time) if time > start => format!("<{}>", (time - start + MULTIPLE / 2) / MULTIPLE * MULTIPLE),
+        _ => word.to_owned(),
+    };
+    command.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn what_changes_nothing_replicates_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE plain ann 600000");
+    client.say("RLOCK.RACQUIRE read ann 600000");
+    client.say("RLOCK.WACQUIRE write ann 600000");
+    client.say("RLOCK.RACQUIRE write ann 600000");
+    let mut tap = Tap::on(&server);
+    for command in [
+        "RLOCK.ACQUIRE plain bob 1000",
+        "RLOCK.ACQUIRE plain bob 1000 FENCED",
+        "RLOCK.RACQUIRE write bob 1000",
+        "RLOCK.RACQUIRE write bob 1000 FENCED",
+        "RLOCK.WACQUIRE write bob 1000",
+        "RLOCK.WACQUIRE read bob 1000",
+        "RLOCK.WACQUIRE read ann 1000",
+        "RLOCK.RELEASE plain bob",
+        "RLOCK.RELEASE plain bob ALL",
+        "RLOCK.RELEASE read bob READ",
+        "RLOCK.RELEASE read ann WRITE",
+        "RLOCK.RELEASE write ann",
+        "RLOCK.RELEASE absent ann",
+        "RLOCK.RENEW plain bob 1000",
+        "RLOCK.RENEW read bob 1000",
+        "RLOCK.RENEW absent ann 1000",
+        "RLOCK.ACQUIRE read ann 1000",
+        "RLOCK.RACQUIRE plain ann 1000",
+        "RLOCK.ACQUIRE plain ann 0",
+    ] {
+        client.say(command);
+        assert_eq!(tap.drain(&server), [""; 0], "{command}");
+    }
+}
+
+#[test]
+fn a_transaction_replicates_as_one() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut tap = Tap::on(&server);
+    for command in ["MULTI", "RLOCK.ACQUIRE k ann 600000", "SET x 1", "RLOCK.RELEASE k ann", "EXEC"] {
+        client.say(command);
+    }
+    let stream = tap.drain(&server);
+    assert_eq!(stream.first().map(String::as_str), Some("MULTI"));
+    assert_eq!(stream.last().map(String::as_str), Some("EXEC"));
+    assert_eq!(stream.iter().filter(|command| command.as_str() == "MULTI").count(), 1);
+    assert_eq!(stream.len(), 7, "{stream:?}");
+}
+
+/// A bit of everything, leases that end included.
+fn live(client: &mut Client) {
+    for case in CASES {
+        for command in case.before.iter().chain([&case.command]) {
+            // Every case on a key of its own.
+            let key = format!("k{}", case.command.len() * 100 + case.before.len());
+            client.say(&command.replace(" k ", &format!(" {key} ")).replace("{k}", &format!("{{{key}}}")));
+        }
+    }
+    for command in [
+        "RLOCK.ACQUIRE {brace} ann 600000 FENCED",
+        "RLOCK.RACQUIRE {brace}rw ann 600000",
+        "RLOCK.RACQUIRE {brace}rw bob 20",
+        "RLOCK.ACQUIRE short ann 20",
+        "RLOCK.RENEW {brace} ann 1000000",
+    ] {
+        client.say(command);
+    }
+    wait_until("the short leases have ended", || {
+        client.expiry("short") == -2 && client.expiry("{brace}rw:bob:rwlock_timeout:1") == -2
+    });
+    client.say("RLOCK.RELEASE {brace}rw bob");
+}
+
+#[test]
+fn a_replica_without_the_module_has_the_same_locks() {
+    let master = Server::start();
+    let replica = Server::prepare().without_module().start();
+    let (mut ours, mut theirs) = (master.client(), replica.client());
+    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
+    wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
+    live(&mut ours);
+    let expected = ours.everything();
+    assert!(expected.len() > 10, "{expected:?}");
+    wait_until("the replica has it all", || theirs.everything() == expected);
+    assert_eq!(ours.digest(), theirs.digest());
+}
+
+#[test]
+fn a_replica_with_the_module_refuses_to_lock() {
+    let master = Server::start();
+    let replica = Server::start();
+    let (mut ours, mut theirs) = (master.client(), replica.client());
+    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
+    wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
+    ours.say("RLOCK.ACQUIRE k ann 600000");
+    wait_until("the replica has the lock", || theirs.expiry("k") > 0);
+    for command in ["RLOCK.ACQUIRE k ann 1000", "RLOCK.RELEASE k ann", "RLOCK.RENEW k ann 1000"] {
+        assert!(theirs.say(command).as_error().starts_with("READONLY"), "{command}");
+    }
+    // Promoted, it goes on with the locks that it got.
+    theirs.say("REPLICAOF NO ONE");
+    assert!(theirs.say("RLOCK.ACQUIRE k bob 1000").as_int() > 0);
+    assert_eq!(theirs.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+}
+
+#[test]
+fn an_aof_restart_without_the_module_ends_in_the_same_state() {
+    let aof = ["--appendonly", "yes", "--appendfsync", "always"];
+    let server = Server::prepare().options(&aof).start();
+    let mut client = server.client();
+    live(&mut client);
+    let (expected, digest) = (client.everything(), client.digest());
+    assert!(expected.len() > 10, "{expected:?}");
+    drop(client);
+    let restarted = server.crash().options(&aof).without_module().start();
+    let mut client = restarted.client();
+    assert_eq!(client.everything(), expected);
+    assert_eq!(client.digest(), digest);
+}
+
+#[test]
+fn published_messages_stay_out_of_the_aof() {
+    let server = Server::prepare().options(&["--appendonly", "yes", "--appendfsync", "always"]).start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    client.say("RLOCK.RELEASE k ann");
+    assert_eq!(client.say("RLOCK.ACQUIRE k bob 600000"), Reply::Nil);
+    let aof = server.aof();
+    assert!(aof.contains("HINCRBY") && aof.contains("DEL"), "{aof}");
+    assert!(!aof.to_ascii_uppercase().contains("PUBLISH"), "{aof}");
+    assert!(!aof.to_ascii_uppercase().contains("RLOCK"), "{aof}");
+}

@@ -1,0 +1,176 @@
+//! A connection that sends any command and reads any reply, pub/sub messages included.
+
+use super::PATIENCE;
+use redis::{Parser, Value};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+pub struct Client {
+    stream: UnixStream,
+    parser: Parser,
+}
+
+/// A reply as tests compare it. RESP2 and RESP3 come out alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    Nil,
+    Int(i64),
+    Text(String),
+    List(Vec<Reply>),
+    Error(String),
+}
+
+impl Client {
+    pub fn connect(socket: &Path) -> std::io::Result<Self> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { stream, parser: Parser::new() })
+    }
+
+    /// Sends a command and reads its reply.
+    pub fn run<A: AsRef<[u8]>>(&mut self, command: &[A]) -> Reply {
+        self.send(command);
+        self.receive()
+    }
+
+    /// A command given as words with spaces between them.
+    pub fn say(&mut self, command: &str) -> Reply {
+        self.run(&command.split_ascii_whitespace().collect::<Vec<_>>())
+    }
+
+    pub fn send<A: AsRef<[u8]>>(&mut self, command: &[A]) {
+        let mut packed = redis::Cmd::new();
+        for argument in command {
+            packed.arg(argument.as_ref());
+        }
+        self.stream.write_all(&packed.get_packed_command()).expect("the server takes commands");
+    }
+
+    /// The next reply or message.
+    pub fn receive(&mut self) -> Reply {
+        Reply::from(self.parser.parse_value(&mut self.stream).expect("the server answers"))
+    }
+
+    /// Whether the server answers at all.
+    pub fn is_alive(&mut self) -> bool {
+        self.stream.write_all(b"PING\r\n").is_ok() && self.parser.parse_value(&mut self.stream).is_ok()
+    }
+
+    /// The server's clock, as its keys' expiries count it.
+    pub fn time_ms(&mut self) -> i64 {
+        let Reply::List(time) = self.run(&["TIME"]) else { panic!("TIME is a list") };
+        let [seconds, micros] = [0, 1].map(|part: usize| time[part].as_text().parse::<i64>().unwrap());
+        seconds * 1_000 + micros / 1_000
+    }
+
+    /// When a key goes, in Unix ms; -1 for never, -2 for a key that is not there.
+    pub fn expiry(&mut self, key: &str) -> i64 {
+        self.run(&["PEXPIRETIME", key]).as_int()
+    }
+
+    /// The fields of a hash with their values, in order of the fields.
+    pub fn hash(&mut self, key: &str) -> Vec<(String, String)> {
+        let Reply::List(flat) = self.run(&["HGETALL", key]) else { panic!("{key} is no hash") };
+        let mut fields: Vec<_> =
+            flat.chunks(2).map(|pair| (pair[0].as_text().to_owned(), pair[1].as_text().to_owned())).collect();
+        fields.sort();
+        fields
+    }
+
+    /// Everything in the data set that a reader could see: each key's type, value and expiry.
+    pub fn everything(&mut self) -> Vec<(String, String, Reply, i64)> {
+        let Reply::List(keys) = self.run(&["KEYS", "*"]) else { panic!("KEYS is a list") };
+        let mut names: Vec<_> = keys.iter().map(|key| key.as_text().to_owned()).collect();
+        names.sort();
+        let mut all = Vec::new();
+        for name in names {
+            let kind = self.run(&["TYPE", &name]).as_text().to_owned();
+            let value = match kind.as_str() {
+                "hash" => list(self.hash(&name).into_iter().flat_map(|(field, value)| [text(&field), text(&value)])),
+                _ => self.run(&["GET", &name]),
+            };
+            let expiry = self.expiry(&name);
+            all.push((name, kind, value, expiry));
+        }
+        all
+    }
+
+    /// A digest of the whole data set, expiries included.
+    pub fn digest(&mut self) -> String {
+        self.run(&["DEBUG", "DIGEST"]).as_text().to_owned()
+    }
+
+    /// The names of all keys, in order.
+    pub fn keys(&mut self) -> Vec<String> {
+        self.everything().into_iter().map(|(name, ..)| name).collect()
+    }
+}
+
+impl Reply {
+    pub fn as_text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            other => panic!("not a text: {other:?}"),
+        }
+    }
+
+    pub fn as_int(&self) -> i64 {
+        match self {
+            Self::Int(number) => *number,
+            other => panic!("not a number: {other:?}"),
+        }
+    }
+
+    pub fn as_list(&self) -> &[Reply] {
+        match self {
+            Self::List(list) => list,
+            other => panic!("not a list: {other:?}"),
+        }
+    }
+
+    /// The whole error line, its code first.
+    pub fn as_error(&self) -> &str {
+        match self {
+            Self::Error(line) => line,
+            other => panic!("not an error: {other:?}"),
+        }
+    }
+
+    /// Texts of a list, however deep, in order: for looking something up in a long reply.
+    pub fn words(&self) -> Vec<&str> {
+        match self {
+            Self::Text(text) => vec![text],
+            Self::List(list) => list.iter().flat_map(Reply::words).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+pub fn text(text: &str) -> Reply {
+    Reply::Text(text.to_owned())
+}
+
+pub fn list(replies: impl IntoIterator<Item = Reply>) -> Reply {
+    Reply::List(replies.into_iter().collect())
+}
+
+impl From<Value> for Reply {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Nil => Self::Nil,
+            Value::Int(number) => Self::Int(number),
+            Value::BulkString(bytes) => Self::Text(String::from_utf8_lossy(&bytes).into_owned()),
+            Value::SimpleString(text) | Value::VerbatimString { text, .. } => Self::Text(text),
+            Value::Okay => text("OK"),
+            Value::Array(values) | Value::Set(values) | Value::Push { data: values, .. } => {
+                list(values.into_iter().map(Self::from))
+            }
+            Value::Map(pairs) => list(pairs.into_iter().flat_map(|(key, value)| [key.into(), value.into()])),
+            Value::ServerError(error) => {
+                Self::Error([error.code(), error.details().unwrap_or_default()].join(" ").trim_end().to_owned())
+            }
+            other => panic!("no test expects {other:?}"),
+        }
+    }
+}

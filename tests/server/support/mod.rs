@@ -1,0 +1,48 @@
+//! What the tests stand on: real servers, connections that read any reply, and a tap on the replication stream.
+//!
+//! - `RLOCK_SERVER`: the server's binary, Redis or Valkey; `redis-server` if it is not set
+//! - `RLOCK_MODULE`: the module; if it is not set, the one that cargo built beside the test
+
+mod client;
+mod server;
+mod tap;
+
+pub use client::{Client, Reply, list, text};
+pub use server::{Server, ServerVersion, debug_module};
+pub use tap::Tap;
+
+use std::time::{Duration, Instant};
+
+/// How long a condition may take to come true. Far more than any needs, so that only a real failure meets it.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Polls until the condition holds.
+///
+/// # Panics
+/// If it does not within [`PATIENCE`].
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// The lease that a command gave, exactly: the key's expiry must lie between the server's clock before and after.
+pub struct LeaseCheck {
+    before: i64,
+}
+
+impl LeaseCheck {
+    pub fn begin(client: &mut Client) -> Self {
+        Self { before: client.time_ms() }
+    }
+
+    /// Asserts that `key` got a lease of `lease_ms` from a command that ran since the check began.
+    pub fn lease_is(&self, client: &mut Client, key: &str, lease_ms: i64) {
+        let expiry = client.expiry(key);
+        let after = client.time_ms();
+        let (earliest, latest) = (self.before + lease_ms, after + lease_ms);
+        assert!((earliest..=latest).contains(&expiry), "{key} ends at {expiry}, not in {earliest}..={latest}");
+    }
+}

@@ -1,0 +1,238 @@
+//! A real server for one test: on a unix socket in a directory of its own, gone when the test ends.
+
+use super::{Client, PATIENCE};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+use tempfile::TempDir;
+
+pub struct Server {
+    process: Child,
+    directory: TempDir,
+    port: u16,
+}
+
+/// How to start a server.
+pub struct Start {
+    options: Vec<String>,
+    configuration: Option<PathBuf>,
+    module: Option<(PathBuf, Vec<String>)>,
+    directory: TempDir,
+    environment: Vec<(&'static str, &'static str)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerVersion {
+    pub valkey: bool,
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl ServerVersion {
+    /// The one that the tests run on.
+    pub fn under_test() -> Self {
+        let output = Command::new(binary()).arg("--version").output().expect("the server tells its version");
+        let line = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = line.split("v=").nth(1).and_then(|rest| rest.split(' ').next()).expect("a version");
+        let mut numbers = version.split('.').map(|number| number.parse().expect("a number"));
+        Self {
+            valkey: line.starts_with("Valkey"),
+            major: numbers.next().expect("a major version"),
+            minor: numbers.next().expect("a minor version"),
+        }
+    }
+
+    /// Whether this is at least that version of Redis, or a Valkey, all of which have what Redis 7.2 has.
+    pub fn has_what_redis_has(self, major: u32, minor: u32) -> bool {
+        self.valkey || (self.major, self.minor) >= (major, minor)
+    }
+}
+
+impl Server {
+    /// A server with the module, and nothing that a test would have to expect.
+    pub fn start() -> Self {
+        Start::new().start()
+    }
+
+    pub fn prepare() -> Start {
+        Start::new()
+    }
+
+    /// A connection of its own to this server.
+    pub fn client(&self) -> Client {
+        Client::connect(&self.socket()).expect("the server accepts connections")
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        socket_in(self.directory.path())
+    }
+
+    pub fn log(&self) -> String {
+        log_in(self.directory.path())
+    }
+
+    /// All that the append-only files hold.
+    pub fn aof(&self) -> String {
+        let directory = self.directory.path().join("appendonlydir");
+        let files = std::fs::read_dir(directory).expect("a directory of append-only files");
+        let contents = files.map(|file| std::fs::read(file.expect("a file").path()).expect("a file that can be read"));
+        String::from_utf8_lossy(&contents.flatten().collect::<Vec<_>>()).into_owned()
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.process.try_wait().expect("a process of ours").is_none()
+    }
+
+    /// Kills the server without a warning, and returns what is needed to start one on what it left.
+    pub fn crash(mut self) -> Start {
+        self.end();
+        let directory = std::mem::replace(&mut self.directory, new_directory());
+        Start { directory, ..Start::new() }
+    }
+
+    fn end(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+        if std::thread::panicking() {
+            eprintln!("--- the server's log ---\n{}", self.log());
+        }
+    }
+}
+
+impl Start {
+    fn new() -> Self {
+        Self {
+            options: Vec::new(),
+            configuration: None,
+            module: Some((module(), Vec::new())),
+            directory: new_directory(),
+            environment: Vec::new(),
+        }
+    }
+
+    /// Options as on the server's command line.
+    pub fn options(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(|option| (*option).to_owned()));
+        self
+    }
+
+    /// A configuration file, which options come after.
+    pub fn configuration(mut self, path: &Path) -> Self {
+        self.configuration = Some(path.to_owned());
+        self
+    }
+
+    /// A node of a cluster, of which it is the only one and owns all slots once it is told so.
+    pub fn in_cluster(self) -> Self {
+        let port = free_port().to_string();
+        self.options(&["--cluster-enabled", "yes", "--cluster-port", &port])
+    }
+
+    pub fn without_module(mut self) -> Self {
+        self.module = None;
+        self
+    }
+
+    pub fn module(mut self, path: PathBuf) -> Self {
+        self.module = Some((path, Vec::new()));
+        self
+    }
+
+    pub fn load_arguments(mut self, arguments: &[&str]) -> Self {
+        if let Some((_, present)) = &mut self.module {
+            present.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        }
+        self
+    }
+
+    pub fn environment(mut self, name: &'static str, value: &'static str) -> Self {
+        self.environment.push((name, value));
+        self
+    }
+
+    pub fn start(self) -> Server {
+        self.try_start().unwrap_or_else(|log| panic!("the server does not start:\n{log}"))
+    }
+
+    /// The server, or what its log says of why it did not start.
+    pub fn try_start(self) -> Result<Server, String> {
+        let port = free_port();
+        let mut server = Server { process: self.spawn(port), directory: self.directory, port };
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let ready = Client::connect(&server.socket()).is_ok_and(|mut client| client.is_alive());
+            if ready {
+                return Ok(server);
+            }
+            if !server.is_running() {
+                return Err(server.log());
+            }
+            assert!(Instant::now() < deadline, "the server neither starts nor ends:\n{}", server.log());
+            std::thread::yield_now();
+        }
+    }
+
+    fn spawn(&self, port: u16) -> Child {
+        let directory = self.directory.path();
+        let mut command = Command::new(binary());
+        command.args(&self.configuration);
+        command
+            .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--repl-diskless-sync", "no"])
+            .args(["--enable-debug-command", "yes", "--enable-module-command", "yes", "--crash-memcheck-enabled", "no"])
+            .arg("--unixsocket")
+            .arg(socket_in(directory))
+            .arg("--dir")
+            .arg(directory)
+            .args(["--logfile", "log"])
+            .args(&self.options);
+        if let Some((path, arguments)) = &self.module {
+            command.arg("--loadmodule").arg(path).args(arguments);
+        }
+        command.envs(self.environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("the server's binary is there: set RLOCK_SERVER, or install redis-server")
+    }
+}
+
+fn new_directory() -> TempDir {
+    TempDir::with_prefix("rlock-test-").expect("a temporary directory")
+}
+
+fn socket_in(directory: &Path) -> PathBuf {
+    directory.join("socket")
+}
+
+fn log_in(directory: &Path) -> String {
+    std::fs::read_to_string(directory.join("log")).unwrap_or_default()
+}
+
+fn binary() -> String {
+    std::env::var("RLOCK_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
+fn module() -> PathBuf {
+    std::env::var_os("RLOCK_MODULE").map_or_else(debug_module, PathBuf::from)
+}
+
+/// The module that cargo built beside this test, with the same features.
+pub fn debug_module() -> PathBuf {
+    let test = std::env::current_exe().expect("this test has a path");
+    test.parent().expect("in a directory").join("librlock.so")
+}
+
+/// A port that is free now. Nothing keeps another process from taking it before the server does; the server would then
+/// not start, and say so.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("an address").port()
+}

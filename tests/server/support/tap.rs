@@ -1,0 +1,58 @@
+//! A replica in name only: it asks a server for its replication stream, and keeps what comes.
+
+use super::{PATIENCE, Reply, Server};
+use redis::Parser;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+pub struct Tap {
+    stream: UnixStream,
+    parser: Parser,
+    marks: usize,
+}
+
+impl Tap {
+    /// Starts to listen. All that the server does afterwards comes through.
+    pub fn on(server: &Server) -> Self {
+        let mut stream = UnixStream::connect(server.socket()).expect("the server accepts connections");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket with a timeout");
+        stream.write_all(b"SYNC\r\n").expect("the server takes commands");
+        // The data set so far: a length, and that many bytes. Line feeds come before it while the server prepares it.
+        let length = std::iter::repeat_with(|| line(&mut stream)).find(|line| !line.is_empty()).expect("a length");
+        let length = length.strip_prefix('$').and_then(|digits| digits.parse().ok()).expect("a length");
+        std::io::copy(&mut (&mut stream).take(length), &mut std::io::sink()).expect("a data set");
+        Self { stream, parser: Parser::new(), marks: 0 }
+    }
+
+    /// All commands that were replicated since the last call, as words with spaces between them.
+    pub fn drain(&mut self, server: &Server) -> Vec<String> {
+        self.marks += 1;
+        let mark = format!("PUBLISH mark {}", self.marks);
+        server.client().say(&mark);
+        let mut commands = Vec::new();
+        loop {
+            let value = self.parser.parse_value(&mut self.stream).expect("the stream goes on");
+            let command = Reply::from(value).words().join(" ");
+            if command == mark {
+                return commands;
+            }
+            let name = command.split(' ').next().unwrap_or_default();
+            let bookkeeping = ["PING", "SELECT", "REPLCONF"].iter().any(|known| name.eq_ignore_ascii_case(known));
+            if !bookkeeping {
+                commands.push(command);
+            }
+        }
+    }
+}
+
+fn line(stream: &mut UnixStream) -> String {
+    let mut line = String::new();
+    loop {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("the stream goes on");
+        match byte[0] {
+            b'\n' => return line.trim_end().to_owned(),
+            byte => line.push(char::from(byte)),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Fencing tokens: one counter a lock, which grows at each fenced grant of any kind and never goes back.
+
+use crate::support::{Reply, Server, Tap, list};
+
+fn granted(token: i64) -> Reply {
+    list([Reply::Nil, Reply::Int(token)])
+}
+
+#[test]
+fn every_fenced_grant_counts_whatever_its_kind() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(1));
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(2));
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil, "an unfenced grant does not count");
+    client.say("RLOCK.RELEASE k ann ALL");
+    assert_eq!(client.say("RLOCK.RACQUIRE k ann 600000 FENCED"), granted(3));
+    assert_eq!(client.say("RLOCK.RACQUIRE k bob 600000 FENCED"), granted(4));
+    client.say("RLOCK.RELEASE k ann");
+    client.say("RLOCK.RELEASE k bob");
+    assert_eq!(client.say("RLOCK.WACQUIRE k ann 600000 FENCED"), granted(5));
+    assert_eq!(client.say("RLOCK.WACQUIRE k ann 600000 FENCED"), granted(6));
+    assert_eq!(client.say("RLOCK.RACQUIRE k ann 600000 FENCED"), granted(7));
+}
+
+#[test]
+fn a_refusal_does_not_count() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000 FENCED");
+    client.say("PERSIST k");
+    assert_eq!(client.say("RLOCK.ACQUIRE k bob 600000 FENCED"), list([Reply::Int(-1), Reply::Nil]));
+    assert_eq!(client.say("GET redisson_lock_token:{k}"), Reply::Text("1".into()));
+}
+
+#[test]
+fn the_counter_goes_on_from_redissons() {
+    let server = Server::start();
+    let mut client = server.client();
+    for _ in 0..41 {
+        client.say("INCR redisson_lock_token:{k}");
+    }
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(42));
+    assert_eq!(client.say("INCR redisson_lock_token:{k}"), Reply::Int(43));
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(44));
+}
+
+#[test]
+fn a_counter_with_an_expiry_keeps_it_as_incr_does() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("SET redisson_lock_token:{k} 7 PXAT 9999999999999");
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(8));
+    assert_eq!(client.expiry("redisson_lock_token:{k}"), 9_999_999_999_999);
+}
+
+#[test]
+fn a_counter_that_cannot_count_refuses_the_grant_whole() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut tap = Tap::on(&server);
+    for value in ["9223372036854775807", "many", "1.5", "007", "-"] {
+        client.run(&["SET", "redisson_lock_token:{k}", value]);
+        tap.drain(&server);
+        for name in ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"] {
+            let reply = client.run(&[name, "k", "ann", "600000", "FENCED"]);
+            assert!(reply.as_error().starts_with("ERR fencing counter"), "{value}: {reply:?}");
+            assert_eq!(client.keys(), ["redisson_lock_token:{k}"], "{value}");
+        }
+        assert_eq!(tap.drain(&server), [""; 0]);
+    }
+    client.say("DEL redisson_lock_token:{k}");
+    client.say("RPUSH redisson_lock_token:{k} a");
+    assert!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED").as_error().starts_with("ERR fencing counter"));
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil, "without a token it does not matter");
+}
+
+#[test]
+fn a_counter_from_below_zero_counts_upwards() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("SET redisson_lock_token:{k} -3");
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(-2));
+}
