@@ -13,8 +13,8 @@ pub fn acquire(record: &impl Record, want: Acquire, now: UnixMs) -> Result<Decis
     let end = want.lease.end(now)?;
     let held = match record.observe()? {
         Observed::Free => 0,
-        Observed::Plain { holds: 0, expiry } => return Ok(busy(expiry, now)),
-        Observed::Plain { holds, .. } => holds,
+        Observed::Mine { holds } => holds,
+        Observed::Others { expiry } => return Ok(busy(expiry, now)),
         Observed::ReadWrite(_) => return Err(Refusal::HoldsReadWrite),
     };
     let count = Effect::Count { field: Field::Holder, by: 1, makes: one_more(held)? };
@@ -33,12 +33,6 @@ pub fn acquire(record: &impl Record, want: Acquire, now: UnixMs) -> Result<Decis
 
 /// Gives back one of `holds`, or all of them; the last one frees the lock.
 pub(super) fn release(holds: i64, want: Release, now: UnixMs) -> Result<Decision<Released>, Refusal> {
-    if want.side.is_some() {
-        return Err(Refusal::HoldsPlain);
-    }
-    if holds == 0 {
-        return Ok(Decision::unchanged(Released::NotHeld));
-    }
     let left = want.left_of(holds);
     if left > 0 {
         return count_down(Field::Holder, left, want.lease, now);
@@ -49,11 +43,8 @@ pub(super) fn release(holds: i64, want: Release, now: UnixMs) -> Result<Decision
     })
 }
 
-/// Restarts the lease of a lock that this holder has `holds` on.
-pub(super) fn renew(holds: i64, end: UnixMs) -> Decision<Renewed> {
-    if holds == 0 {
-        return Decision::unchanged(Renewed::NotHeld);
-    }
+/// Restarts the lease of a lock that this holder has.
+pub(super) fn renew(end: UnixMs) -> Decision<Renewed> {
     Decision { answer: Renewed::Restarted, effects: [Some(Effect::ExpireAt(end)), None, None, None, None] }
 }
 

@@ -19,7 +19,7 @@ pub fn acquire_read(record: &impl Record, want: Acquire, now: UnixMs) -> Result<
     reach_derived_keys(record)?;
     let (reads, hash) = match record.observe()? {
         Observed::Free => (0, [Some(Effect::Begin(Mode::Read)), Some(Effect::ExpireAt(end))]),
-        Observed::Plain { .. } => return Err(Refusal::HoldsPlain),
+        Observed::Mine { .. } | Observed::Others { .. } => return Err(Refusal::HoldsPlain),
         Observed::ReadWrite(lock) if lock.mode == Mode::Write && lock.writes == 0 => return Ok(busy(lock.expiry, now)),
         Observed::ReadWrite(lock) => {
             let count = Effect::Count { field: Field::Holder, by: 1, makes: one_more(lock.reads)? };
@@ -43,7 +43,7 @@ pub fn acquire_write(record: &impl Record, want: Acquire, now: UnixMs) -> Result
     let end = want.lease.end(now)?;
     let hash = match record.observe()? {
         Observed::Free => [Some(Effect::Begin(Mode::Write)), Some(Effect::ExpireAt(end))],
-        Observed::Plain { .. } => return Err(Refusal::HoldsPlain),
+        Observed::Mine { .. } | Observed::Others { .. } => return Err(Refusal::HoldsPlain),
         Observed::ReadWrite(lock) if lock.mode == Mode::Read || lock.writes == 0 => return Ok(busy(lock.expiry, now)),
         Observed::ReadWrite(lock) => {
             let count = Effect::Count { field: Field::HolderWrite, by: 1, makes: one_more(lock.writes)? };

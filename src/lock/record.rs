@@ -43,14 +43,22 @@ pub enum Side {
     Write,
 }
 
-/// A lock as one holder sees it. Counts are this holder's; 0 is none.
+/// A lock as one holder sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observed {
     Free,
-    Plain { holds: i64, expiry: Expiry },
+    /// A plain lock, held by this holder this many times.
+    Mine {
+        holds: i64,
+    },
+    /// A plain lock, held by someone else.
+    Others {
+        expiry: Expiry,
+    },
     ReadWrite(ReadWrite),
 }
 
+/// A read-write lock as one holder sees it. Counts are this holder's; 0 is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadWrite {
     pub mode: Mode,

@@ -40,8 +40,9 @@ pub fn release(record: &impl Record, want: Release, now: UnixMs) -> Result<Decis
         return Err(Refusal::LeaseOnRead);
     }
     match record.observe()? {
-        Observed::Free => Ok(Decision::unchanged(Released::NotHeld)),
-        Observed::Plain { holds, .. } => exclusive::release(holds, want, now),
+        Observed::Mine { .. } | Observed::Others { .. } if want.side.is_some() => Err(Refusal::HoldsPlain),
+        Observed::Mine { holds } => exclusive::release(holds, want, now),
+        Observed::Free | Observed::Others { .. } => Ok(Decision::unchanged(Released::NotHeld)),
         Observed::ReadWrite(lock) => read_write::release(record, lock, want, now),
     }
 }

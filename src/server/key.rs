@@ -98,26 +98,6 @@ impl<'a> Key<'a> {
         OwnedStr::from_server(value)
     }
 
-    /// The values of two fields of a hash, in one call.
-    pub fn two_fields(&self, first: Str<'_>, second: Str<'_>) -> (Option<OwnedStr>, Option<OwnedStr>) {
-        let mut values: [*mut raw::RedisModuleString; 2] = [ptr::null_mut(); 2];
-        let [first_value, second_value] = &mut values;
-        // SAFETY: as in `field`.
-        unsafe {
-            api!(RedisModule_HashGet(
-                self.key,
-                flag::FIELDS_ARE_STRINGS,
-                first.as_ptr(),
-                &raw mut *first_value,
-                second.as_ptr(),
-                &raw mut *second_value,
-                ptr::null_mut::<c_void>(),
-            ));
-        }
-        let [first, second] = values;
-        (OwnedStr::from_server(first), OwnedStr::from_server(second))
-    }
-
     /// Sets a field of a hash; on an absent key, makes the hash.
     pub fn set_field(&self, field: Str<'_>, value: Str<'_>) {
         self.write_field(field, value.as_ptr());

@@ -62,10 +62,18 @@ impl Record for LockRecord<'_> {
             Holding::Hash => {}
             Holding::Text | Holding::Other => return Err(Refusal::WrongType),
         }
-        let (holds, mode) = self.key.two_fields(self.holder, constants::get().mode.lend());
-        let holds = count(holds.as_ref())?;
-        let Some(mode) = mode else {
-            return Ok(Observed::Plain { holds, expiry: self.key.expiry() });
+        let holds = count(self.key.field(self.holder).as_ref())?;
+        let fields = self.key.length();
+        if holds > 0 && fields == 1 {
+            // No room for a mode: by far the most frequent case.
+            return Ok(Observed::Mine { holds });
+        }
+        let Some(mode) = self.key.field(constants::get().mode.lend()) else {
+            return Ok(if holds > 0 {
+                Observed::Mine { holds }
+            } else {
+                Observed::Others { expiry: self.key.expiry() }
+            });
         };
         let mode = match mode.lend().bytes() {
             b"read" => Mode::Read,
@@ -78,7 +86,7 @@ impl Record for LockRecord<'_> {
             mode,
             reads: holds,
             writes,
-            others: self.key.length() > mine,
+            others: fields > mine,
             expiry: self.key.expiry(),
         }))
     }

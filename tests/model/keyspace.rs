@@ -112,7 +112,10 @@ impl Record for HolderView<'_> {
         };
         let count = |field: &str| fields.get(field).map_or(0, |count| count.parse().unwrap());
         let Some(mode) = fields.get("mode") else {
-            return Ok(Observed::Plain { holds: count(self.holder), expiry: *expiry });
+            return Ok(match count(self.holder) {
+                0 => Observed::Others { expiry: *expiry },
+                holds => Observed::Mine { holds },
+            });
         };
         let (reads, writes) = (count(self.holder), count(&format!("{}:write", self.holder)));
         let mine = 1 + usize::from(reads > 0) + usize::from(writes > 0);

@@ -52,9 +52,11 @@ impl Client {
         Reply::from(self.parser.parse_value(&mut self.stream).expect("the server answers"))
     }
 
-    /// Whether the server answers at all.
-    pub fn is_alive(&mut self) -> bool {
-        self.stream.write_all(b"PING\r\n").is_ok() && self.parser.parse_value(&mut self.stream).is_ok()
+    /// Whether the server answers, and has loaded what it had on disk.
+    pub fn is_served(&mut self) -> bool {
+        let pong = Value::SimpleString("PONG".to_owned());
+        self.stream.write_all(b"PING\r\n").is_ok()
+            && self.parser.parse_value(&mut self.stream).is_ok_and(|it| it == pong)
     }
 
     /// The server's clock, as its keys' expiries count it.

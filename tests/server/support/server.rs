@@ -171,7 +171,7 @@ impl Start {
         let mut server = Server { process: self.spawn(port), directory: self.directory, port };
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let ready = Client::connect(&server.socket()).is_ok_and(|mut client| client.is_alive());
+            let ready = Client::connect(&server.socket()).is_ok_and(|mut client| client.is_served());
             if ready {
                 return Ok(server);
             }
