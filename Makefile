@@ -22,8 +22,11 @@ build: ## the module as it is shipped: target/release/librlock.so
 run: setup build ## a server with the module on a free port, to try it out
 	@scripts/run.sh
 
+# Twice against the server: the debug build checks itself for overflows and broken promises of unsafe code; the release
+# build is what is shipped.
 test: setup build ## all tests on this system's server
-	cargo test --features panic-probe
+	env -u RLOCK_MODULE cargo test --features panic-probe
+	cargo test --features panic-probe --test server
 
 lint: ## formatting and clippy, with warnings as errors
 	@scripts/setup.sh lint

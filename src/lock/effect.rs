@@ -6,8 +6,38 @@
 
 use super::{Mode, UnixMs};
 
+/// An answer, and what makes it true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub struct Decision<A> {
+    pub answer: A,
+    pub effects: Effects,
+}
+
+/// Everything that a decision changes: first in the lock's own key, then in its companions. Arrays, because no
+/// decision needs more, and none shall allocate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effects {
+    pub key: KeyEffects,
+    pub companions: CompanionEffects,
+}
+
+pub type KeyEffects = [Option<KeyEffect>; 3];
+pub type CompanionEffects = [Option<CompanionEffect>; 2];
+
+impl<A> Decision<A> {
+    /// An answer that changes nothing.
+    pub fn unchanged(answer: A) -> Self {
+        Self { answer, effects: Effects { key: [None; 3], companions: [None; 2] } }
+    }
+
+    pub fn new(answer: A, key: KeyEffects, companions: CompanionEffects) -> Self {
+        Self { answer, effects: Effects { key, companions } }
+    }
+}
+
+/// A change in the lock's own key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyEffect {
     /// `HSET key mode <mode> <field> 1`: a read-write lock begins, with one hold on the side of its mode.
     Begin(Mode),
     /// `HINCRBY key <field> <by>`, which makes the count `makes`. On a free key, a plain lock begins.
@@ -20,6 +50,11 @@ pub enum Effect {
     ExpireAt(UnixMs),
     /// `DEL key`
     Delete,
+}
+
+/// A change in what belongs to the lock beside its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompanionEffect {
     /// `SET {key}:holder:rwlock_timeout:<index> 1 PXAT <end>`
     SetHold { index: i64, end: UnixMs },
     /// For each of this holder's first `count` read holds: `PEXPIREAT <its key> <end>`, or as `SetHold` where it is dead.
@@ -50,21 +85,4 @@ pub enum Unlock {
     Read,
     /// A writer left: wake all.
     Write,
-}
-
-/// In the order in which they happen. An array, because no decision needs more, and none shall allocate.
-pub type Effects = [Option<Effect>; 5];
-
-/// An answer, and what makes it true.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision<A> {
-    pub answer: A,
-    pub effects: Effects,
-}
-
-impl<A> Decision<A> {
-    /// An answer that changes nothing.
-    pub fn unchanged(answer: A) -> Self {
-        Self { answer, effects: [None; 5] }
-    }
 }

@@ -1,8 +1,8 @@
 //! Plain locks: one holder, who may hold more than once.
 
 use super::{
-    Acquire, Acquired, Decision, Effect, Expiry, Field, Lease, Observed, Record, Refusal, Release, Released, Renewed,
-    UnixMs, Unlock, one_more, token_for,
+    Acquire, Acquired, CompanionEffect, Decision, Expiry, Field, KeyEffect, Lease, Observed, Record, Refusal, Release,
+    Released, Renewed, UnixMs, Unlock, one_more, token_for,
 };
 
 /// Grants a lock that is free or this holder's own; the lease restarts.
@@ -17,18 +17,14 @@ pub fn acquire(record: &impl Record, want: Acquire, now: UnixMs) -> Result<Decis
         Observed::Others { expiry } => return Ok(busy(expiry, now)),
         Observed::ReadWrite(_) => return Err(Refusal::HoldsReadWrite),
     };
-    let count = Effect::Count { field: Field::Holder, by: 1, makes: one_more(held)? };
+    let count = KeyEffect::Count { field: Field::Holder, by: 1, makes: one_more(held)? };
     let token = token_for(record, want)?;
-    Ok(Decision {
-        answer: Acquired::Granted { token },
-        effects: [
-            Some(count),
-            Some(Effect::ExpireAt(end)),
-            token.map(|makes| Effect::CountToken { makes }),
-            None,
-            None,
-        ],
-    })
+    let count_token = token.map(|makes| CompanionEffect::CountToken { makes });
+    Ok(Decision::new(
+        Acquired::Granted { token },
+        [Some(count), Some(KeyEffect::ExpireAt(end)), None],
+        [count_token, None],
+    ))
 }
 
 /// Gives back one of `holds`, or all of them; the last one frees the lock.
@@ -37,15 +33,13 @@ pub(super) fn release(holds: i64, want: Release, now: UnixMs) -> Result<Decision
     if left > 0 {
         return count_down(Field::Holder, left, want.lease, now);
     }
-    Ok(Decision {
-        answer: Released::Free,
-        effects: [Some(Effect::Delete), Some(Effect::Publish(Unlock::Plain)), None, None, None],
-    })
+    let publish = CompanionEffect::Publish(Unlock::Plain);
+    Ok(Decision::new(Released::Free, [Some(KeyEffect::Delete), None, None], [Some(publish), None]))
 }
 
 /// Restarts the lease of a lock that this holder has.
 pub(super) fn renew(end: UnixMs) -> Decision<Renewed> {
-    Decision { answer: Renewed::Restarted, effects: [Some(Effect::ExpireAt(end)), None, None, None, None] }
+    Decision::new(Renewed::Restarted, [Some(KeyEffect::ExpireAt(end)), None, None], [None; 2])
 }
 
 /// One hold less, of several: the lease restarts if the release says so, and stays as it is otherwise.
@@ -56,10 +50,8 @@ pub(super) fn count_down(
     now: UnixMs,
 ) -> Result<Decision<Released>, Refusal> {
     let restart = lease.map(|lease| lease.end(now)).transpose()?;
-    Ok(Decision {
-        answer: Released::StillHeld,
-        effects: [Some(Effect::Count { field, by: -1, makes: left }), restart.map(Effect::ExpireAt), None, None, None],
-    })
+    let count = KeyEffect::Count { field, by: -1, makes: left };
+    Ok(Decision::new(Released::StillHeld, [Some(count), restart.map(KeyEffect::ExpireAt), None], [None; 2]))
 }
 
 pub(super) fn busy(expiry: Expiry, now: UnixMs) -> Decision<Acquired> {

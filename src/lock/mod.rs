@@ -1,7 +1,7 @@
 //! What a lock is and how it changes: pure decisions, with no server in sight.
 //!
 //! A decision looks at a lock through [`Record`], which answers a few questions about the keys that hold it, and
-//! returns a [`Decision`]: the answer for the client, and the [`Effect`]s that make it true. Nothing here reads a
+//! returns a [`Decision`]: the answer for the client, and the [`Effects`] that make it true. Nothing here reads a
 //! clock, touches a key or knows how an answer is spelled on the wire, so every rule can be tested with a map and a
 //! number for the time.
 //!
@@ -23,7 +23,7 @@ mod renew;
 mod time;
 
 pub use decimal::decimal;
-pub use effect::{Decision, Effect, Effects, Field, Unlock};
+pub use effect::{CompanionEffect, Decision, Effects, Field, KeyEffect, Unlock};
 pub use record::{Mode, Observed, ReadWrite, Record, Side};
 pub use refusal::Refusal;
 pub use release::{Release, Released, release};

@@ -6,8 +6,8 @@
 
 use super::exclusive::{busy, count_down};
 use super::{
-    Acquire, Acquired, Decision, Effect, Expiry, Field, Mode, Observed, READ_HOLDS_MAX, ReadWrite, Record, Refusal,
-    Release, Released, Renewed, Side, UnixMs, Unlock, one_more, token_for,
+    Acquire, Acquired, CompanionEffect, Decision, Expiry, Field, KeyEffect, Mode, Observed, READ_HOLDS_MAX, ReadWrite,
+    Record, Refusal, Release, Released, Renewed, Side, UnixMs, Unlock, one_more, token_for,
 };
 
 /// Grants a read hold when the lock is free, in read mode, or written by this very holder.
@@ -18,20 +18,20 @@ pub fn acquire_read(record: &impl Record, want: Acquire, now: UnixMs) -> Result<
     let end = want.lease.end(now)?;
     reach_derived_keys(record)?;
     let (reads, hash) = match record.observe()? {
-        Observed::Free => (0, [Some(Effect::Begin(Mode::Read)), Some(Effect::ExpireAt(end))]),
+        Observed::Free => (0, [Some(KeyEffect::Begin(Mode::Read)), Some(KeyEffect::ExpireAt(end))]),
         Observed::Mine { .. } | Observed::Others { .. } => return Err(Refusal::HoldsPlain),
         Observed::ReadWrite(lock) if lock.mode == Mode::Write && lock.writes == 0 => return Ok(busy(lock.expiry, now)),
         Observed::ReadWrite(lock) => {
-            let count = Effect::Count { field: Field::Holder, by: 1, makes: one_more(lock.reads)? };
+            let count = KeyEffect::Count { field: Field::Holder, by: 1, makes: one_more(lock.reads)? };
             let longer = Expiry::At(end) > lock.expiry;
-            (lock.reads, [Some(count), longer.then_some(Effect::ExpireAt(end))])
+            (lock.reads, [Some(count), longer.then_some(KeyEffect::ExpireAt(end))])
         }
     };
     let index = one_more(reads)?;
     if index > READ_HOLDS_MAX {
         return Err(Refusal::TooManyHolds);
     }
-    Ok(granted(token_for(record, want)?, hash, Some(Effect::SetHold { index, end })))
+    Ok(granted(token_for(record, want)?, hash, Some(CompanionEffect::SetHold { index, end })))
 }
 
 /// Grants a write hold when the lock is free, or written by this very holder: its lease then grows by the new one.
@@ -42,13 +42,13 @@ pub fn acquire_read(record: &impl Record, want: Acquire, now: UnixMs) -> Result<
 pub fn acquire_write(record: &impl Record, want: Acquire, now: UnixMs) -> Result<Decision<Acquired>, Refusal> {
     let end = want.lease.end(now)?;
     let hash = match record.observe()? {
-        Observed::Free => [Some(Effect::Begin(Mode::Write)), Some(Effect::ExpireAt(end))],
+        Observed::Free => [Some(KeyEffect::Begin(Mode::Write)), Some(KeyEffect::ExpireAt(end))],
         Observed::Mine { .. } | Observed::Others { .. } => return Err(Refusal::HoldsPlain),
         Observed::ReadWrite(lock) if lock.mode == Mode::Read || lock.writes == 0 => return Ok(busy(lock.expiry, now)),
         Observed::ReadWrite(lock) => {
-            let count = Effect::Count { field: Field::HolderWrite, by: 1, makes: one_more(lock.writes)? };
+            let count = KeyEffect::Count { field: Field::HolderWrite, by: 1, makes: one_more(lock.writes)? };
             let grown = match lock.expiry {
-                Expiry::At(current) => Some(Effect::ExpireAt(want.lease.end(current.max(now))?)),
+                Expiry::At(current) => Some(KeyEffect::ExpireAt(want.lease.end(current.max(now))?)),
                 Expiry::Never => None,
             };
             [Some(count), grown]
@@ -57,9 +57,13 @@ pub fn acquire_write(record: &impl Record, want: Acquire, now: UnixMs) -> Result
     Ok(granted(token_for(record, want)?, hash, None))
 }
 
-fn granted(token: Option<i64>, [count, expire]: [Option<Effect>; 2], hold: Option<Effect>) -> Decision<Acquired> {
-    let count_token = token.map(|makes| Effect::CountToken { makes });
-    Decision { answer: Acquired::Granted { token }, effects: [count, expire, hold, count_token, None] }
+fn granted(
+    token: Option<i64>,
+    [count, expire]: [Option<KeyEffect>; 2],
+    hold: Option<CompanionEffect>,
+) -> Decision<Acquired> {
+    let count_token = token.map(|makes| CompanionEffect::CountToken { makes });
+    Decision::new(Acquired::Granted { token }, [count, expire, None], [hold, count_token])
 }
 
 /// Gives back one hold or all holds, of one side or both.
@@ -96,12 +100,11 @@ fn release_read(
     reach_derived_keys(record)?;
     let left = want.left_of(lock.reads);
     let count = match left {
-        0 => Effect::Drop(Field::Holder),
-        left => Effect::Count { field: Field::Holder, by: -1, makes: left },
+        0 => KeyEffect::Drop(Field::Holder),
+        left => KeyEffect::Count { field: Field::Holder, by: -1, makes: left },
     };
     let drop_holds = Some(drop_holds_above(left, lock.reads));
-    let still_held =
-        |expire| Decision { answer: Released::StillHeld, effects: [Some(count), drop_holds, expire, None, None] };
+    let still_held = |expire| Decision::new(Released::StillHeld, [Some(count), expire, None], [drop_holds, None]);
     if lock.mode == Mode::Write {
         return Ok(still_held(None));
     }
@@ -109,12 +112,12 @@ fn release_read(
     let alone = left == 0 && !lock.others;
     let longest = if alone { None } else { record.longest_read_lease(left, now) };
     Ok(match longest {
-        Some(Expiry::At(end)) => still_held(Some(Effect::ExpireAt(end))),
+        Some(Expiry::At(end)) => still_held(Some(KeyEffect::ExpireAt(end))),
         Some(Expiry::Never) => still_held(None),
-        None => Decision {
-            answer: Released::Free,
-            effects: [Some(Effect::Delete), drop_holds, Some(Effect::Publish(Unlock::Read)), None, None],
-        },
+        None => {
+            let publish = Some(CompanionEffect::Publish(Unlock::Read));
+            Decision::new(Released::Free, [Some(KeyEffect::Delete), None, None], [drop_holds, publish])
+        }
     })
 }
 
@@ -124,37 +127,32 @@ fn release_write(lock: ReadWrite, want: Release, now: UnixMs) -> Result<Decision
         return count_down(Field::HolderWrite, left, want.lease, now);
     }
     let stays = lock.reads > 0 || lock.others;
-    let publish = Some(Effect::Publish(Unlock::Write));
-    Ok(Decision {
-        answer: Released::Free,
-        effects: if stays {
-            [Some(Effect::Drop(Field::HolderWrite)), Some(Effect::Downgrade), publish, None, None]
-        } else {
-            [Some(Effect::Delete), publish, None, None, None]
-        },
-    })
+    let key = if stays {
+        [Some(KeyEffect::Drop(Field::HolderWrite)), Some(KeyEffect::Downgrade), None]
+    } else {
+        [Some(KeyEffect::Delete), None, None]
+    };
+    let publish = CompanionEffect::Publish(Unlock::Write);
+    Ok(Decision::new(Released::Free, key, [Some(publish), None]))
 }
 
 /// Everything this holder has. In write mode nobody else can have a hold; if a foreign client wrote one all the same,
 /// it is kept.
 fn release_both(record: &impl Record, lock: ReadWrite) -> Result<Decision<Released>, Refusal> {
     reach_derived_keys(record)?;
-    let drop_holds = Some(drop_holds_above(0, lock.reads));
-    let publish = Some(Effect::Publish(Unlock::Write));
-    Ok(Decision {
-        answer: Released::Free,
-        effects: if lock.others {
-            let (write, read) = (Effect::Drop(Field::HolderWrite), Effect::Drop(Field::Holder));
-            [Some(write), Some(read), Some(Effect::Downgrade), drop_holds, publish]
-        } else {
-            [Some(Effect::Delete), drop_holds, publish, None, None]
-        },
-    })
+    let key = if lock.others {
+        let (write, read) = (KeyEffect::Drop(Field::HolderWrite), KeyEffect::Drop(Field::Holder));
+        [Some(write), Some(read), Some(KeyEffect::Downgrade)]
+    } else {
+        [Some(KeyEffect::Delete), None, None]
+    };
+    let (drop_holds, publish) = (drop_holds_above(0, lock.reads), CompanionEffect::Publish(Unlock::Write));
+    Ok(Decision::new(Released::Free, key, [Some(drop_holds), Some(publish)]))
 }
 
 /// A count beyond the limit is a foreign client's; what is left of its keys goes with their own leases.
-fn drop_holds_above(left: i64, reads: i64) -> Effect {
-    Effect::DropHolds { first: left.saturating_add(1), last: reads.min(left.saturating_add(READ_HOLDS_MAX)) }
+fn drop_holds_above(left: i64, reads: i64) -> CompanionEffect {
+    CompanionEffect::DropHolds { first: left.saturating_add(1), last: reads.min(left.saturating_add(READ_HOLDS_MAX)) }
 }
 
 /// Restarts the lease of every hold this holder has. A writer is alone, so the lock's lease is its own; a reader's
@@ -175,11 +173,11 @@ pub(super) fn renew(
         return Err(Refusal::TooManyHolds);
     }
     let expire = match renewed_expiry(record, lock, end, now) {
-        Expiry::At(end) => Some(Effect::ExpireAt(end)),
+        Expiry::At(end) => Some(KeyEffect::ExpireAt(end)),
         Expiry::Never => None,
     };
-    let holds = (lock.reads > 0).then_some(Effect::RenewHolds { count: lock.reads, end });
-    Ok(Decision { answer: Renewed::Restarted, effects: [expire, holds, None, None, None] })
+    let holds = (lock.reads > 0).then_some(CompanionEffect::RenewHolds { count: lock.reads, end });
+    Ok(Decision::new(Renewed::Restarted, [expire, None, None], [holds, None]))
 }
 
 fn renewed_expiry(record: &impl Record, lock: ReadWrite, end: UnixMs, now: UnixMs) -> Expiry {

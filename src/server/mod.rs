@@ -11,8 +11,10 @@
 mod alloc;
 mod api;
 mod cluster;
+mod companions;
 mod constants;
 mod context;
+mod effects;
 mod entry;
 mod key;
 mod load;

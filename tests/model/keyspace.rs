@@ -3,7 +3,10 @@
 //! Effects are carried out as the plain commands that they stand for, so this is also the test that those commands
 //! alone make the right keys.
 
-use rlock::lock::{Effect, Expiry, Field, Mode, Observed, ReadWrite, Record, Refusal, UnixMs, names};
+use rlock::lock::{
+    CompanionEffect, Effects, Expiry, Field, KeyEffect, Mode, Observed, ReadWrite, Record, Refusal, UnixMs, Unlock,
+    names,
+};
 use std::collections::BTreeMap;
 
 pub const LOCK: &[u8] = b"lock";
@@ -42,14 +45,23 @@ impl Keyspace {
         &self.entries
     }
 
-    pub fn apply(&mut self, holder: &str, effect: Effect) {
+    pub fn apply(&mut self, holder: &str, effects: Effects) {
+        for effect in effects.key.into_iter().flatten() {
+            self.apply_to_key(holder, effect);
+        }
+        for effect in effects.companions.into_iter().flatten() {
+            self.apply_to_companions(holder, effect);
+        }
+    }
+
+    fn apply_to_key(&mut self, holder: &str, effect: KeyEffect) {
         let write_field = names::write_field(holder.as_bytes(), text);
         let field = |field| match field {
             Field::Holder => holder.to_owned(),
             Field::HolderWrite => write_field.clone(),
         };
         match effect {
-            Effect::Begin(mode) => {
+            KeyEffect::Begin(mode) => {
                 let (mode, side) = match mode {
                     Mode::Read => ("read", Field::Holder),
                     Mode::Write => ("write", Field::HolderWrite),
@@ -57,30 +69,37 @@ impl Keyspace {
                 assert!(self.hash().is_empty(), "a lock begins on a free key");
                 self.hash().extend([("mode".to_owned(), mode.to_owned()), (field(side), "1".to_owned())]);
             }
-            Effect::Count { field: of, by, makes } => {
+            KeyEffect::Count { field: of, by, makes } => {
                 let count = self.hash().entry(field(of)).or_insert_with(|| "0".to_owned());
                 *count = (count.parse::<i64>().unwrap() + by).to_string();
                 assert_eq!(*count, makes.to_string(), "the count that the effect claims");
                 assert!(makes > 0);
             }
-            Effect::Drop(of) => assert!(self.hash().remove(&field(of)).is_some(), "a dropped field was there"),
-            Effect::Downgrade => drop(self.hash().insert("mode".to_owned(), "read".to_owned())),
-            Effect::ExpireAt(at) => {
+            KeyEffect::Drop(of) => assert!(self.hash().remove(&field(of)).is_some(), "a dropped field was there"),
+            KeyEffect::Downgrade => drop(self.hash().insert("mode".to_owned(), "read".to_owned())),
+            KeyEffect::ExpireAt(at) => {
                 assert!(at > self.now, "a lease ends in the future");
                 self.entries.get_mut("lock").unwrap().1 = Expiry::At(at);
             }
-            Effect::Delete => assert!(self.entries.remove("lock").is_some(), "a deleted lock was there"),
-            Effect::SetHold { index, end } => self.set_hold(holder, index, end),
-            Effect::RenewHolds { count, end } => (1..=count).for_each(|index| self.set_hold(holder, index, end)),
-            Effect::DropHolds { first, last } => (first..=last).for_each(|index| {
+            KeyEffect::Delete => assert!(self.entries.remove("lock").is_some(), "a deleted lock was there"),
+        }
+    }
+
+    fn apply_to_companions(&mut self, holder: &str, effect: CompanionEffect) {
+        match effect {
+            CompanionEffect::SetHold { index, end } => self.set_hold(holder, index, end),
+            CompanionEffect::RenewHolds { count, end } => {
+                (1..=count).for_each(|index| self.set_hold(holder, index, end));
+            }
+            CompanionEffect::DropHolds { first, last } => (first..=last).for_each(|index| {
                 self.entries.remove(&hold_key(holder, index));
             }),
-            Effect::CountToken { makes } => {
+            CompanionEffect::CountToken { makes } => {
                 let counter = (Value::Text(makes.to_string()), Expiry::Never);
                 self.entries.insert(names::fencing_counter(LOCK, text), counter);
             }
-            Effect::Publish(unlock) => {
-                let message = if unlock == rlock::lock::Unlock::Write { "1" } else { "0" };
+            CompanionEffect::Publish(unlock) => {
+                let message = if unlock == Unlock::Write { "1" } else { "0" };
                 self.published.push((names::channel(LOCK, unlock, text), message.to_owned()));
             }
         }

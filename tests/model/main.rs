@@ -137,8 +137,8 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
             taken(holder, lock::renew(&view, Lease::from_ms(lease).unwrap(), now), reply)
         }
     };
-    for effect in effects.into_iter().flatten() {
-        keyspace.apply(HOLDERS[holder], effect);
+    if let Some(effects) = effects {
+        keyspace.apply(HOLDERS[holder], effects);
     }
     reply
 }
@@ -147,12 +147,12 @@ fn taken<A>(
     holder: usize,
     decision: Result<lock::Decision<A>, lock::Refusal>,
     reply: impl Fn(A) -> Reply,
-) -> (usize, Reply, lock::Effects) {
+) -> (usize, Reply, Option<lock::Effects>) {
     match decision {
-        Ok(decision) => (holder, reply(decision.answer), decision.effects),
+        Ok(decision) => (holder, reply(decision.answer), Some(decision.effects)),
         Err(refusal) => {
             let code = refusal.wire().to_str().unwrap().split(' ').next().unwrap();
-            (holder, Reply::Error(code), [None; 5])
+            (holder, Reply::Error(code), None)
         }
     }
 }

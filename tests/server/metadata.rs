@@ -90,14 +90,26 @@ fn commands_are_in_acl_categories_where_servers_let_modules_choose() {
     let server = Server::start();
     let mut client = server.client();
     let version = ServerVersion::under_test();
-    for (category, since) in [("write", (7, 2)), ("rlock", (7, 4))] {
-        let members = client.run(&["ACL", "CAT", category]);
+    for (category, since) in [("@write", (7, 2)), ("@rlock", (7, 4))] {
         for command in COMMANDS {
-            if version.has_what_redis_has(since.0, since.1) {
-                assert!(members.words().contains(&command), "{command} is not in @{category}: {members:?}");
-            } else {
-                assert!(!members.words().contains(&command), "{command} is in @{category}: {members:?}");
-            }
+            let categories = info(&mut client, command)[6].clone();
+            let expected = version.has_what_redis_has(since.0, since.1);
+            assert_eq!(categories.words().contains(&category), expected, "{command} {category}: {categories:?}");
+        }
+    }
+}
+
+#[test]
+fn a_category_lets_its_users_lock() {
+    let server = Server::start();
+    let (mut admin, mut user) = (server.client(), server.client());
+    let version = ServerVersion::under_test();
+    for (category, since) in [("@write", (7, 2)), ("@rlock", (7, 4))] {
+        if version.has_what_redis_has(since.0, since.1) {
+            admin.say(&format!("ACL SETUSER ann reset on >secret ~app:* +{category}"));
+            user.say("AUTH ann secret");
+            assert_eq!(user.say("RLOCK.ACQUIRE app:1 h 600000"), Reply::Nil, "{category}");
+            assert_eq!(user.say("RLOCK.RELEASE app:1 h"), Reply::Int(1), "{category}");
         }
     }
 }

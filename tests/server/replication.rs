@@ -235,6 +235,20 @@ fn a_transaction_replicates_as_one() {
     assert_eq!(stream.len(), 7, "{stream:?}");
 }
 
+#[test]
+fn a_script_replicates_what_its_commands_change() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut tap = Tap::on(&server);
+    let script = "redis.call('RLOCK.ACQUIRE', KEYS[1], 'ann', '600000')
+                  redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', '600000')
+                  return redis.call('RLOCK.RELEASE', KEYS[1], 'ann')";
+    assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
+    let end = |command: &String| command.starts_with("PEXPIREAT k ");
+    let stream: Vec<_> = tap.drain(&server).into_iter().filter(|command| !end(command)).collect();
+    assert_eq!(stream, ["MULTI", "HINCRBY k ann 1", "DEL k", "PUBLISH redisson_lock__channel:{k} 0", "EXEC"]);
+}
+
 /// A bit of everything, leases that end included.
 fn live(client: &mut Client) {
     for case in CASES {

@@ -1,0 +1,121 @@
+//! Where effects become true: each is written, replicated and announced as the plain command that it stands for.
+//!
+//! All that changes in the lock's own key is written before anything is announced, and the key is closed in between,
+//! because an announcement can run other code that changes the key under us. Only then come the companions.
+
+use super::companions::{self, Companions};
+use super::constants;
+use super::context::{Context, EventClass};
+use super::entry::ErrorLine;
+use super::key::Key;
+use super::replicate;
+use super::string::{OwnedStr, Str};
+use crate::lock::{Effects, Field, KeyEffect, Mode, names};
+
+/// Makes the effects true, on this server and on everyone who follows it. `key` is the lock's, as it was when they were
+/// decided.
+pub(super) fn apply(context: &Context, key: Key<'_>, holder: Str<'_>, effects: &Effects) -> Result<(), ErrorLine> {
+    let in_key = || effects.key.iter().flatten().copied();
+    let beside = || effects.companions.iter().flatten().copied();
+    if in_key().any(may_create_key) || beside().any(companions::may_create) {
+        context.ensure_writes_go_on()?;
+    }
+    let name = key.name();
+    let fields = Fields { holder, write: in_key().any(names_write).then(|| write_field(holder)) };
+    in_key().for_each(|effect| write(&key, &fields, effect));
+    drop(key);
+    if effects.key.iter().any(Option::is_some) {
+        in_key().for_each(|effect| tell_followers(context, name, &fields, effect));
+        context.signal_modified(name);
+        in_key().for_each(|effect| tell_listeners(context, name, effect));
+    }
+    let companions = Companions { context, name, holder };
+    beside().for_each(|effect| companions.apply(effect));
+    Ok(())
+}
+
+/// The field that counts a holder's write holds.
+pub(super) fn write_field(holder: Str<'_>) -> OwnedStr {
+    names::write_field(holder.bytes(), OwnedStr::new)
+}
+
+/// Whether the effect may write a key that is not there, or is there but hidden.
+fn may_create_key(effect: KeyEffect) -> bool {
+    match effect {
+        KeyEffect::Begin(_) => true,
+        KeyEffect::Count { by, makes, .. } => by == makes,
+        KeyEffect::Drop(_) | KeyEffect::Downgrade | KeyEffect::ExpireAt(_) | KeyEffect::Delete => false,
+    }
+}
+
+/// The fields of this holder. The one for writes is made only where an effect names it.
+struct Fields<'a> {
+    holder: Str<'a>,
+    write: Option<OwnedStr>,
+}
+
+impl Fields<'_> {
+    fn named(&self, field: Field) -> Str<'_> {
+        match (field, &self.write) {
+            (Field::HolderWrite, Some(write)) => write.lend(),
+            _ => self.holder,
+        }
+    }
+
+    fn begun(&self, mode: Mode) -> Str<'_> {
+        self.named(match mode {
+            Mode::Read => Field::Holder,
+            Mode::Write => Field::HolderWrite,
+        })
+    }
+}
+
+fn names_write(effect: KeyEffect) -> bool {
+    match effect {
+        KeyEffect::Begin(mode) => mode == Mode::Write,
+        KeyEffect::Count { field, .. } | KeyEffect::Drop(field) => field == Field::HolderWrite,
+        KeyEffect::Downgrade | KeyEffect::ExpireAt(_) | KeyEffect::Delete => false,
+    }
+}
+
+fn write(key: &Key<'_>, fields: &Fields<'_>, effect: KeyEffect) {
+    let constants = constants::get();
+    match effect {
+        KeyEffect::Begin(mode) => {
+            key.set_field(constants.mode.lend(), constants::mode_value(mode));
+            key.set_field(fields.begun(mode), constants.one.lend());
+        }
+        KeyEffect::Count { field, makes: 1, .. } => key.set_field(fields.named(field), constants.one.lend()),
+        KeyEffect::Count { field, makes, .. } => key.set_field(fields.named(field), OwnedStr::number(makes).lend()),
+        KeyEffect::Drop(field) => key.delete_field(fields.named(field)),
+        KeyEffect::Downgrade => key.set_field(constants.mode.lend(), constants.read.lend()),
+        KeyEffect::ExpireAt(at) => key.expire_at(at),
+        KeyEffect::Delete => key.delete(),
+    }
+}
+
+fn tell_followers(context: &Context, name: Str<'_>, fields: &Fields<'_>, effect: KeyEffect) {
+    let constants = constants::get();
+    match effect {
+        KeyEffect::Begin(mode) => {
+            let mode_field = (constants.mode.lend(), constants::mode_value(mode));
+            replicate::hset_two(context, name, mode_field, (fields.begun(mode), constants.one.lend()));
+        }
+        KeyEffect::Count { field, by, .. } => replicate::hincrby(context, name, fields.named(field), by),
+        KeyEffect::Drop(field) => replicate::hdel(context, name, fields.named(field)),
+        KeyEffect::Downgrade => replicate::hset(context, name, constants.mode.lend(), constants.read.lend()),
+        KeyEffect::ExpireAt(at) => replicate::pexpireat(context, name, at),
+        KeyEffect::Delete => replicate::del(context, name),
+    }
+}
+
+fn tell_listeners(context: &Context, name: Str<'_>, effect: KeyEffect) {
+    let (class, event) = match effect {
+        KeyEffect::Begin(_) | KeyEffect::Downgrade => (EventClass::Hash, c"hset"),
+        KeyEffect::Count { .. } => (EventClass::Hash, c"hincrby"),
+        KeyEffect::Drop(_) => (EventClass::Hash, c"hdel"),
+        KeyEffect::ExpireAt(_) => (EventClass::Generic, c"expire"),
+        KeyEffect::Delete => (EventClass::Generic, c"del"),
+    };
+    context.announce(class, event, name);
+}
