@@ -8,26 +8,36 @@
 //! - [`exclusive`]: plain locks
 //! - [`read_write`]: the two sides of a read-write lock
 //! - [`release`], [`renew`]: the commands that serve either kind, by what the key holds
+//! - [`Queues`], [`Alarms`], [`Room`]: who waits, and until when; [`serve`]: who is served next
 //! - [`names`]: the keys and channels that belong to a lock
 #![forbid(unsafe_code)]
 
+mod acquire;
+mod alarms;
 mod decimal;
 mod effect;
 pub mod exclusive;
 pub mod names;
+mod queue;
 pub mod read_write;
 mod record;
 mod refusal;
 mod release;
 mod renew;
+mod room;
+pub mod serve;
 mod time;
 
+pub use acquire::{Acquire, Acquired, Ahead, Kind, acquire, check_wait};
+pub use alarms::{Alarm, Alarms};
 pub use decimal::decimal;
 pub use effect::{CompanionEffect, Decision, Effects, Field, KeyEffect, Unlock};
+pub use queue::{LockName, QueueFull, Queues, Ticket};
 pub use record::{Mode, Observed, ReadWrite, Record, Side};
 pub use refusal::Refusal;
 pub use release::{Release, Released, release};
 pub use renew::{Renewed, renew};
+pub use room::{Client, Counters, Hold, Next, Room, Waiter};
 pub use time::{Expiry, Lease, UnixMs};
 
 /// The longest holder, in bytes.
@@ -39,22 +49,6 @@ pub const READ_HOLDS_MAX: i64 = 10_000;
 
 /// The most read holds that one command looks at, over all holders, to find the longest lease among them.
 pub const READ_HOLDS_SCANNED_MAX: i64 = 10_000;
-
-/// What an acquire asks for, whichever side it asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acquire {
-    pub lease: Lease,
-    pub fenced: bool,
-}
-
-/// What an acquire is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acquired {
-    /// The fencing token, if one was asked for.
-    Granted { token: Option<i64> },
-    /// The ms left on the lock; -1 if it has no expiry.
-    Busy { left_ms: i64 },
-}
 
 /// One hold more, unless the count cannot say so.
 fn one_more(count: i64) -> Result<i64, Refusal> {

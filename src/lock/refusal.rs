@@ -18,6 +18,8 @@ pub enum Refusal {
     WhichSide,
     /// One hold more, or work on all of them, is more than the limits allow.
     TooManyHolds,
+    /// A reader of this lock would wait to write, and so for itself.
+    Deadlock,
     /// The fencing counter is not an integer, or cannot grow.
     BadToken,
     /// In a cluster, the keys derived from this name are in another slot.
@@ -43,6 +45,9 @@ impl Refusal {
             Self::WhichSide => c"ERR holder has both sides of this lock: say READ, WRITE or ALL",
             Self::TooManyHolds => {
                 c"ERR holder has too many holds on this lock: at most 10000 read holds, and counts up to 9223372036854775807"
+            }
+            Self::Deadlock => {
+                c"DEADLOCK holder reads this lock, and would wait for itself to write it: release the read first"
             }
             Self::BadToken => c"ERR fencing counter of this key is not an integer below 9223372036854775807",
             Self::OtherSlot => {

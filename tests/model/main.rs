@@ -6,6 +6,7 @@
 
 mod keyspace;
 mod reference;
+mod table;
 
 use keyspace::{HolderView, Keyspace};
 use proptest::prelude::*;

@@ -1,0 +1,77 @@
+//! ACQUIRE of any kind, where others may be waiting for the lock already.
+//!
+//! Nobody overtakes a waiter: what is free to a newcomer is free to those who came before. Only who is inside already
+//! goes on at once, since the waiters in front would wait for it, and it for them.
+
+use super::{Decision, Lease, Mode, Observed, Record, Refusal, UnixMs, exclusive, read_write};
+
+/// What an acquire asks for, whichever side it asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquire {
+    pub lease: Lease,
+    pub fenced: bool,
+}
+
+/// What an acquire is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// The fencing token, if one was asked for.
+    Granted { token: Option<i64> },
+    /// The ms left on the lock; -1 if it has no expiry.
+    Busy { left_ms: i64 },
+}
+
+/// The kind of hold that an acquire asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Plain,
+    Read,
+    Write,
+}
+
+/// Whether somebody waits for the lock who came first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    Nobody,
+    Someone,
+}
+
+/// Grants a hold, if the lock allows it and nobody is passed over.
+///
+/// # Errors
+/// Refused on a lock of another kind, and where a limit is met.
+pub fn acquire(
+    kind: Kind,
+    record: &impl Record,
+    want: Acquire,
+    ahead: Ahead,
+    now: UnixMs,
+) -> Result<Decision<Acquired>, Refusal> {
+    if ahead == Ahead::Someone {
+        match record.observe()? {
+            Observed::Free => return Ok(Decision::unchanged(Acquired::Busy { left_ms: 0 })),
+            Observed::ReadWrite(lock) if kind == Kind::Read && lock.reads == 0 && lock.writes == 0 => {
+                return Ok(exclusive::busy(lock.expiry, now));
+            }
+            Observed::Mine { .. } | Observed::Others { .. } | Observed::ReadWrite(_) => {}
+        }
+    }
+    match kind {
+        Kind::Plain => exclusive::acquire(record, want, now),
+        Kind::Read => read_write::acquire_read(record, want, now),
+        Kind::Write => read_write::acquire_write(record, want, now),
+    }
+}
+
+/// Whether a hold that was not granted may be waited for.
+///
+/// # Errors
+/// [`Refusal::Deadlock`] for a reader that wants to write: the wait would be for itself.
+pub fn check_wait(kind: Kind, record: &impl Record) -> Result<(), Refusal> {
+    match record.observe()? {
+        Observed::ReadWrite(lock) if kind == Kind::Write && lock.mode == Mode::Read && lock.reads > 0 => {
+            Err(Refusal::Deadlock)
+        }
+        _ => Ok(()),
+    }
+}

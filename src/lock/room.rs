@@ -1,0 +1,205 @@
+//! Everything that is kept in memory of those who wait, in one place.
+
+use super::{Acquire, Alarms, Kind, LockName, QueueFull, Queues, Ticket, UnixMs};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::rc::Rc;
+
+/// A client that is kept waiting. Dropping it lets it go without an answer.
+pub trait Client {
+    /// Tells clients apart while they are kept, and until they are told of their grant.
+    type Id: Copy + Eq + Hash;
+
+    fn id(&self) -> Self::Id;
+}
+
+pub struct Room<C: Client> {
+    pub queues: Queues<Waiter<C>>,
+    pub alarms: Alarms,
+    /// Locks that something has happened to.
+    pub unsettled: Vec<(i32, Box<[u8]>)>,
+    /// Granted to clients that were gone before they could be told, to be taken back.
+    undelivered: Vec<Hold>,
+    /// The same, when this is not the time.
+    put_off: Vec<Hold>,
+    pub counters: Counters,
+    tickets: HashMap<C::Id, Ticket>,
+    /// Granted, and not yet told so.
+    delivering: HashMap<C::Id, Hold>,
+    /// How many wait under the same name, by its hash: mostly one, and then nobody else need be looked for.
+    namesakes: HashMap<u64, usize>,
+    hasher: RandomState,
+}
+
+pub struct Waiter<C> {
+    pub client: C,
+    pub holder: Rc<[u8]>,
+    pub kind: Kind,
+    pub want: Acquire,
+}
+
+/// A hold that was granted to a waiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    pub database: i32,
+    pub key: Box<[u8]>,
+    pub holder: Rc<[u8]>,
+    pub kind: Kind,
+}
+
+/// Who is to be served next.
+#[derive(Clone, Debug)]
+pub struct Next {
+    pub ticket: Ticket,
+    pub holder: Rc<[u8]>,
+    pub kind: Kind,
+    pub want: Acquire,
+}
+
+/// Counted from the beginning.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    pub waits: u64,
+    pub hand_offs: u64,
+    pub timeouts: u64,
+    pub cancelled: u64,
+}
+
+impl<C: Client> Default for Room<C> {
+    fn default() -> Self {
+        Self {
+            queues: Queues::default(),
+            alarms: Alarms::default(),
+            unsettled: Vec::new(),
+            undelivered: Vec::new(),
+            put_off: Vec::new(),
+            counters: Counters::default(),
+            tickets: HashMap::new(),
+            delivering: HashMap::new(),
+            namesakes: HashMap::new(),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl<C: Client> Room<C> {
+    /// Puts a waiter behind the others.
+    ///
+    /// # Errors
+    /// If `most` wait already, over all locks. The waiter is let go.
+    pub fn join(
+        &mut self,
+        lock: LockName<'_>,
+        waiter: Waiter<C>,
+        most: usize,
+        deadline: Option<UnixMs>,
+    ) -> Result<(), QueueFull> {
+        let (client, name) = (waiter.client.id(), self.hasher.hash_one(&waiter.holder));
+        let ticket = self.queues.join(lock, waiter, most)?;
+        self.tickets.insert(client, ticket);
+        let namesakes = self.namesakes.entry(name).or_default();
+        *namesakes = namesakes.saturating_add(1);
+        if let Some(deadline) = deadline {
+            self.alarms.set_deadline(ticket, deadline);
+        }
+        self.counters.waits = self.counters.waits.wrapping_add(1);
+        Ok(())
+    }
+
+    #[must_use]
+    pub fn first(&self, lock: LockName<'_>) -> Option<Next> {
+        self.queues.first(lock).map(|(ticket, waiter)| next(ticket, waiter))
+    }
+
+    /// All who wait for this lock under this name.
+    #[must_use]
+    pub fn namesakes(&self, lock: LockName<'_>, holder: &Rc<[u8]>) -> Vec<Next> {
+        if !self.namesakes.contains_key(&self.hasher.hash_one(holder)) {
+            return Vec::new();
+        }
+        let waiters = self.queues.waiters(lock).filter(|(_, waiter)| waiter.holder == *holder);
+        waiters.map(|(ticket, waiter)| next(ticket, waiter)).collect()
+    }
+
+    /// Takes out a waiter that was granted its lock, and remembers the grant until it is told.
+    pub fn grant(&mut self, lock: LockName<'_>, ticket: Ticket) -> Option<Waiter<C>> {
+        let waiter = self.leave(ticket)?;
+        let holder = Rc::clone(&waiter.holder);
+        let hold = Hold { database: lock.database, key: lock.key.into(), holder, kind: waiter.kind };
+        self.delivering.insert(waiter.client.id(), hold);
+        self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
+        Some(waiter)
+    }
+
+    /// The client has been told.
+    pub fn delivered(&mut self, client: C::Id) {
+        self.delivering.remove(&client);
+    }
+
+    /// Takes a waiter out.
+    pub fn leave(&mut self, ticket: Ticket) -> Option<Waiter<C>> {
+        let (database, key) = self.lock_of(ticket)?;
+        let waiter = self.queues.leave(ticket)?;
+        let lock = LockName { database, key: &key };
+        self.tickets.remove(&waiter.client.id());
+        self.alarms.forget_deadline(ticket);
+        if !self.queues.has(lock) {
+            self.alarms.forget_lock(lock);
+        }
+        let name = self.hasher.hash_one(&waiter.holder);
+        if let Some(namesakes) = self.namesakes.get_mut(&name) {
+            *namesakes = namesakes.saturating_sub(1);
+            if *namesakes == 0 {
+                self.namesakes.remove(&name);
+            }
+        }
+        Some(waiter)
+    }
+
+    /// A client is gone. What it waited for, or was granted and not yet told, is to be looked at.
+    pub fn gone(&mut self, client: C::Id) -> Option<Waiter<C>> {
+        self.undelivered.extend(self.delivering.remove(&client));
+        let ticket = self.tickets.get(&client).copied()?;
+        let lock = self.lock_of(ticket);
+        let waiter = self.leave(ticket)?;
+        self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
+        self.unsettled.extend(lock);
+        Some(waiter)
+    }
+
+    /// Whether something is to be put in order at once.
+    #[must_use]
+    pub fn is_unsettled(&self) -> bool {
+        !self.unsettled.is_empty() || !self.undelivered.is_empty()
+    }
+
+    /// The holds to be taken back, those that were put off among them.
+    pub fn take_undelivered(&mut self) -> Vec<Hold> {
+        let mut holds = std::mem::take(&mut self.undelivered);
+        holds.append(&mut self.put_off);
+        holds
+    }
+
+    /// Leaves a hold to the next time.
+    pub fn put_off(&mut self, hold: Hold) {
+        self.put_off.push(hold);
+    }
+
+    /// The lock that a waiter waits for.
+    #[must_use]
+    pub fn lock_of(&self, ticket: Ticket) -> Option<(i32, Box<[u8]>)> {
+        self.queues.lock_of(ticket).map(|lock| (lock.database, lock.key.into()))
+    }
+
+    /// Whether nothing at all is remembered.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        let nobody = self.queues.is_empty() && self.tickets.is_empty() && self.namesakes.is_empty();
+        let nothing = !self.is_unsettled() && self.put_off.is_empty() && self.delivering.is_empty();
+        nobody && nothing && self.alarms.next().is_none()
+    }
+}
+
+fn next<C>(ticket: Ticket, waiter: &Waiter<C>) -> Next {
+    Next { ticket, holder: Rc::clone(&waiter.holder), kind: waiter.kind, want: waiter.want }
+}

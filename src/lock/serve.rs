@@ -1,0 +1,265 @@
+//! Serving those who wait.
+//!
+//! Every way in which a lock can become free ends in [`settle`], which grants it to the first who waits for as long as
+//! the lock allows, decided anew from the lock each time: so looking once too often does no harm, and nothing that was
+//! decided earlier has to be remembered. Readers are let in together up to the next writer, which then has its turn:
+//! neither side can starve the other.
+//!
+//! The world is behind the trait [`World`]; there is one over the server and one that a test moves.
+
+use super::{Acquire, Ahead, Alarm, Client, Hold, LockName, Next, QueueFull, Refusal, Room, Ticket, UnixMs, Waiter};
+use std::rc::Rc;
+
+/// A lock that is waited for is looked at this often at least, whatever its lease says. Servers that do not tell of
+/// everything that can happen to a key are covered by it.
+pub const LOOK_AGAIN_MS: i64 = 1_000;
+
+pub trait World {
+    type Client: Client;
+
+    /// Lends the room. The closure must not touch the world.
+    fn with_room<R>(&self, use_room: impl FnOnce(&mut Room<Self::Client>) -> R) -> R;
+
+    fn now(&self) -> UnixMs;
+
+    /// Whether this is the place and the time to grant.
+    fn permission(&self, lock: LockName<'_>, ground: Ground) -> Permission;
+
+    /// Has a waiter acquire the lock as it is, in front of everyone else.
+    fn acquire(&self, lock: LockName<'_>, next: &Next) -> Tried;
+
+    /// Gives back a hold that was granted to a client who is gone, and whoever waits gets the lock.
+    fn give_back(&self, hold: &Hold);
+
+    /// The ms left on a lock, as a refused client is told.
+    fn left_ms(&self, lock: LockName<'_>) -> i64;
+
+    /// Answers a client and lets it go.
+    fn answer(&self, client: Self::Client, want: Acquire, answer: Answer);
+}
+
+/// A release that was decided and is not yet true.
+pub trait Releasing: Sized {
+    type Error;
+
+    /// Whether it would leave nothing of the lock.
+    fn frees(&self) -> bool;
+
+    /// # Errors
+    /// Where this is not the time to write; nothing is changed then.
+    fn apply(self) -> Result<(), Self::Error>;
+
+    /// Gives the lock to the next one in the same step.
+    ///
+    /// # Errors
+    /// The release itself, with nothing changed, where that cannot be.
+    fn hand_over(self, next: &Next) -> Result<Grant, Self>;
+}
+
+/// On what ground a grant is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// A client's command on the same lock, which the server has found fit to run.
+    Command,
+    /// An event or an alarm, which nobody has checked.
+    Event,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    Granted,
+    /// Not now: to be asked again after this many ms.
+    Later(i64),
+    /// Not on this server: whoever waits is to go elsewhere.
+    Elsewhere,
+}
+
+/// What became of a waiter's acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    Granted(Grant),
+    Busy {
+        left_ms: i64,
+    },
+    Refused(Refusal),
+    /// Not the time to write: to be tried again after this many ms.
+    Later(i64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub token: Option<i64>,
+    /// When the lock's lease ends now, if that has changed.
+    pub end: Option<UnixMs>,
+}
+
+/// What a kept client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Granted { token: Option<i64> },
+    TimeIsUp { left_ms: i64 },
+    Refused(Refusal),
+    SlotMoved,
+    NowReplica,
+}
+
+/// Serves who waits for a lock, and tells whether anyone still does.
+pub fn settle<W: World>(world: &W, lock: LockName<'_>, ground: Ground) -> Ahead {
+    while let Some(next) = world.with_room(|room| room.first(lock)) {
+        match world.permission(lock, ground) {
+            Permission::Granted => {}
+            Permission::Later(ms) => return still_waiting(world, lock, ms),
+            Permission::Elsewhere => {
+                answer(world, next.ticket, Answer::SlotMoved);
+                continue;
+            }
+        }
+        match world.acquire(lock, &next) {
+            Tried::Granted(grant) => {
+                granted(world, lock, next.ticket, grant);
+                serve_namesakes(world, lock, &next.holder);
+            }
+            Tried::Busy { left_ms } => return still_waiting(world, lock, until_end(left_ms)),
+            Tried::Later(ms) => return still_waiting(world, lock, ms),
+            Tried::Refused(refusal) => answer(world, next.ticket, Answer::Refused(refusal)),
+        }
+    }
+    Ahead::Nobody
+}
+
+/// Keeps a client until the lock is granted or its time is up. `left_ms` is what it was refused with.
+///
+/// # Errors
+/// If `most` wait already, over all locks.
+pub fn keep<W: World>(
+    world: &W,
+    lock: LockName<'_>,
+    waiter: Waiter<W::Client>,
+    most: usize,
+    deadline: Option<UnixMs>,
+    left_ms: i64,
+) -> Result<(), QueueFull> {
+    world.with_room(|room| room.join(lock, waiter, most, deadline))?;
+    still_waiting(world, lock, until_end(left_ms));
+    Ok(())
+}
+
+/// Makes a release true. Where it frees a lock that others wait for, the first of them gets it in the same step.
+///
+/// # Errors
+/// Where this is not the time to write; nothing is changed then.
+pub fn release<W: World, R: Releasing>(world: &W, lock: LockName<'_>, releasing: R) -> Result<(), R::Error> {
+    let next = if releasing.frees() { world.with_room(|room| room.first(lock)) } else { None };
+    match next.filter(|_| world.permission(lock, Ground::Command) == Permission::Granted) {
+        Some(next) => match releasing.hand_over(&next) {
+            Ok(grant) => {
+                granted(world, lock, next.ticket, grant);
+                serve_namesakes(world, lock, &next.holder);
+            }
+            Err(releasing) => releasing.apply()?,
+        },
+        None => releasing.apply()?,
+    }
+    settle(world, lock, Ground::Command);
+    Ok(())
+}
+
+/// Does what the alarms up to now are for, and looks at every lock that something has happened to.
+pub fn catch_up<W: World>(world: &W) {
+    for hold in world.with_room(Room::take_undelivered) {
+        take_back(world, hold);
+    }
+    while let Some((database, key)) = world.with_room(|room| room.unsettled.pop()) {
+        settle(world, LockName { database, key: &key }, Ground::Event);
+    }
+    let now = world.now();
+    while let Some(alarm) = world.with_room(|room| room.alarms.take_due(now)) {
+        match alarm {
+            Alarm::Deadline(ticket) => time_is_up(world, ticket),
+            Alarm::Lock { database, key } => {
+                settle(world, LockName { database, key: &key }, Ground::Event);
+            }
+        }
+    }
+}
+
+/// Lets everyone go: this server grants nothing any more.
+pub fn dismiss_all<W: World>(world: &W) {
+    let tickets: Vec<_> = world.with_room(|room| {
+        let locks = room.queues.names();
+        locks.flat_map(|lock| room.queues.waiters(lock)).map(|(ticket, _)| ticket).collect()
+    });
+    for ticket in tickets {
+        answer(world, ticket, Answer::NowReplica);
+    }
+}
+
+/// A holder that is inside goes on at once, so whoever else waits under its name must not be left behind.
+fn serve_namesakes<W: World>(world: &W, lock: LockName<'_>, holder: &Rc<[u8]>) {
+    for next in world.with_room(|room| room.namesakes(lock, holder)) {
+        match world.acquire(lock, &next) {
+            Tried::Granted(grant) => granted(world, lock, next.ticket, grant),
+            // A reader that also waits to write keeps its place.
+            Tried::Busy { .. } | Tried::Later(_) => {}
+            Tried::Refused(refusal) => answer(world, next.ticket, Answer::Refused(refusal)),
+        }
+    }
+}
+
+fn granted<W: World>(world: &W, lock: LockName<'_>, ticket: Ticket, grant: Grant) {
+    let waiter = world.with_room(|room| {
+        let waiter = room.grant(lock, ticket);
+        if let Some(end) = grant.end.filter(|_| room.queues.has(lock)) {
+            room.alarms.look_at(lock, end.saturating_add(1));
+        }
+        waiter
+    });
+    if let Some(Waiter { client, want, .. }) = waiter {
+        world.answer(client, want, Answer::Granted { token: grant.token });
+    }
+}
+
+fn answer<W: World>(world: &W, ticket: Ticket, answer: Answer) {
+    if let Some(Waiter { client, want, .. }) = world.with_room(|room| room.leave(ticket)) {
+        world.answer(client, want, answer);
+    }
+}
+
+/// A waiter's time is up: it is told what is left of the lock. Those behind it may have been waiting for it only.
+fn time_is_up<W: World>(world: &W, ticket: Ticket) {
+    let Some((database, key)) = world.with_room(|room| room.lock_of(ticket)) else { return };
+    let lock = LockName { database, key: &key };
+    // The lock may have become free at this very moment, and then it is this waiter's.
+    settle(world, lock, Ground::Event);
+    if world.with_room(|room| room.lock_of(ticket)).is_none() {
+        return;
+    }
+    world.with_room(|room| room.counters.timeouts = room.counters.timeouts.wrapping_add(1));
+    answer(world, ticket, Answer::TimeIsUp { left_ms: world.left_ms(lock) });
+    settle(world, lock, Ground::Event);
+}
+
+fn take_back<W: World>(world: &W, hold: Hold) {
+    let lock = LockName { database: hold.database, key: &hold.key };
+    match world.permission(lock, Ground::Event) {
+        Permission::Granted => world.give_back(&hold),
+        Permission::Later(ms) => {
+            still_waiting(world, lock, ms);
+            world.with_room(|room| room.put_off(hold));
+            return;
+        }
+        // It went with its key.
+        Permission::Elsewhere => {}
+    }
+    settle(world, lock, Ground::Event);
+}
+
+fn until_end(left_ms: i64) -> i64 {
+    if left_ms < 0 { LOOK_AGAIN_MS } else { left_ms.saturating_add(1).min(LOOK_AGAIN_MS) }
+}
+
+fn still_waiting<W: World>(world: &W, lock: LockName<'_>, ms: i64) -> Ahead {
+    let time = world.now().saturating_add(ms);
+    world.with_room(|room| room.alarms.look_at(lock, time));
+    Ahead::Someone
+}

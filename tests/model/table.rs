@@ -1,0 +1,415 @@
+//! Waiting, as a whole: random histories of several clients that ask for one lock, wait, give up, die, and are served,
+//! while leases end, keys go, writes are paused and the server changes its role; with a clock that the test moves.
+//!
+//! There is no second implementation to compare with. What is checked after each step is what waiting is for.
+
+use crate::keyspace::{HolderView, Keyspace, Value};
+use proptest::prelude::*;
+use rlock::lock::serve::{self, Answer, Grant, Ground, Permission, Releasing, Tried, World};
+use rlock::lock::{
+    self, Acquire, Acquired, Ahead, Client, Decision, Effects, Hold, KeyEffect, Kind, Lease, LockName, Next, Room,
+    Side, UnixMs, Waiter,
+};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+const LOCK: LockName<'static> = LockName { database: 0, key: b"lock" };
+const HOLDERS: [&str; 4] = ["ann:1", "bob:1", "cid:1", "dan:1"];
+const MOST: usize = 6;
+const PAUSED_MS: i64 = 20;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Ask { holder: usize, kind: Kind, lease: i64, wait: Option<i64> },
+    Release { holder: usize, side: Option<Side>, all: bool },
+    Renew { holder: usize, lease: i64 },
+    HangUp { waiter: usize },
+    DieBeforeBeingTold,
+    Advance { ms: i64 },
+    ForeignDelete,
+    Pause(bool),
+    BecomeReplica,
+}
+
+fn step(kinds: &'static [Kind]) -> impl Strategy<Value = Step> {
+    let holder = 0..HOLDERS.len();
+    let wait = prop::option::weighted(0.7, prop_oneof![Just(0), 1..60_i64]);
+    let lease = prop_oneof![1..40_i64, 100..2_000_i64];
+    prop_oneof![
+        20 => (holder.clone(), prop::sample::select(kinds), lease.clone(), wait)
+            .prop_map(|(holder, kind, lease, wait)| Step::Ask { holder, kind, lease, wait }),
+        3 => (holder.clone(), lease).prop_map(|(holder, lease)| Step::Renew { holder, lease }),
+        14 => (holder, prop::option::of(prop_oneof![Just(Side::Read), Just(Side::Write)]), any::<bool>())
+            .prop_map(|(holder, side, all)| Step::Release { holder, side, all }),
+        4 => (0..20_usize).prop_map(|waiter| Step::HangUp { waiter }),
+        2 => Just(Step::DieBeforeBeingTold),
+        6 => prop_oneof![1..5_i64, 10..100_i64, 500..3_000_i64].prop_map(|ms| Step::Advance { ms }),
+        2 => Just(Step::ForeignDelete),
+        2 => any::<bool>().prop_map(Step::Pause),
+        1 => Just(Step::BecomeReplica),
+    ]
+}
+
+/// How each client was let go: answered, or not.
+type Answers = Rc<RefCell<Vec<(u64, Option<Answer>)>>>;
+
+/// A client that notes how it was let go.
+struct Kept {
+    id: u64,
+    answers: Answers,
+}
+
+impl Client for Kept {
+    type Id = u64;
+
+    fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.answers.borrow_mut().push((self.id, None));
+    }
+}
+
+struct Fake {
+    keyspace: RefCell<Keyspace>,
+    room: RefCell<Room<Kept>>,
+    paused: Cell<bool>,
+    answers: Answers,
+}
+
+impl World for Fake {
+    type Client = Kept;
+
+    fn with_room<R>(&self, use_room: impl FnOnce(&mut Room<Kept>) -> R) -> R {
+        use_room(&mut self.room.borrow_mut())
+    }
+
+    /// One ms ahead of the keys: a key is gone once its end is past, not at its end.
+    fn now(&self) -> UnixMs {
+        self.keyspace.borrow().now + 1
+    }
+
+    fn permission(&self, _lock: LockName<'_>, _ground: Ground) -> Permission {
+        if self.paused.get() { Permission::Later(PAUSED_MS) } else { Permission::Granted }
+    }
+
+    fn acquire(&self, _lock: LockName<'_>, next: &Next) -> Tried {
+        let holder = name(&next.holder);
+        match self.decide(holder, next.kind, next.want, Ahead::Nobody) {
+            Ok(Decision { answer: Acquired::Granted { token }, effects }) => {
+                assert!(!self.paused.get(), "nothing is written during a pause");
+                self.keyspace.borrow_mut().apply(holder, effects);
+                Tried::Granted(Grant { token, end: end_of(&effects) })
+            }
+            Ok(Decision { answer: Acquired::Busy { left_ms }, .. }) => Tried::Busy { left_ms },
+            Err(refusal) => Tried::Refused(refusal),
+        }
+    }
+
+    fn give_back(&self, hold: &Hold) {
+        let side = match hold.kind {
+            Kind::Plain => None,
+            Kind::Read => Some(Side::Read),
+            Kind::Write => Some(Side::Write),
+        };
+        self.release(name(&hold.holder), side, false);
+    }
+
+    fn left_ms(&self, _lock: LockName<'_>) -> i64 {
+        0
+    }
+
+    fn answer(&self, client: Kept, _want: Acquire, answer: Answer) {
+        self.answers.borrow_mut().push((client.id, Some(answer)));
+        std::mem::forget(client);
+    }
+}
+
+/// A release in the fake world: what hands the lock over deletes it and has it taken, in one step.
+struct FakeRelease<'a> {
+    world: &'a Fake,
+    holder: &'a str,
+    effects: Effects,
+}
+
+impl Releasing for FakeRelease<'_> {
+    type Error = ();
+
+    fn frees(&self) -> bool {
+        self.effects.key.contains(&Some(KeyEffect::Delete))
+    }
+
+    fn apply(self) -> Result<(), ()> {
+        self.world.keyspace.borrow_mut().apply(self.holder, self.effects);
+        Ok(())
+    }
+
+    fn hand_over(self, next: &Next) -> Result<Grant, Self> {
+        // As often as not, as if it could not be done in one step.
+        if next.want.lease.end(0).unwrap() % 2 == 0 {
+            return Err(self);
+        }
+        self.world.keyspace.borrow_mut().apply(self.holder, self.effects);
+        match self.world.acquire(LOCK, next) {
+            Tried::Granted(grant) => Ok(grant),
+            other => panic!("a free lock is granted: {other:?}"),
+        }
+    }
+}
+
+impl Fake {
+    fn decide(
+        &self,
+        holder: &str,
+        kind: Kind,
+        want: Acquire,
+        ahead: Ahead,
+    ) -> Result<Decision<Acquired>, lock::Refusal> {
+        let keyspace = self.keyspace.borrow();
+        lock::acquire(kind, &HolderView { keyspace: &keyspace, holder }, want, ahead, self.now())
+    }
+
+    fn release(&self, holder: &str, side: Option<Side>, all: bool) {
+        let want = lock::Release { side, lease: None, all };
+        let decision = {
+            let keyspace = self.keyspace.borrow();
+            lock::release(&HolderView { keyspace: &keyspace, holder }, want, self.now())
+        };
+        if let Ok(decision) = decision {
+            serve::release(self, LOCK, FakeRelease { world: self, holder, effects: decision.effects }).unwrap();
+        }
+    }
+}
+
+/// The world, and what the test knows of it.
+struct Play {
+    world: Fake,
+    /// Who waits, in the order of coming: id, holder, kind.
+    waiting: Vec<(u64, &'static str, Kind)>,
+    /// Everyone who was ever kept, and how each was let go.
+    let_go: BTreeMap<u64, Option<Answer>>,
+    next_id: u64,
+    heard: usize,
+}
+
+impl Play {
+    fn new() -> Self {
+        let answers = Rc::default();
+        let world = Fake { keyspace: RefCell::default(), room: RefCell::default(), paused: Cell::new(false), answers };
+        Self { world, waiting: Vec::new(), let_go: BTreeMap::new(), next_id: 0, heard: 0 }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Ask { holder, kind, lease, wait } => self.ask(HOLDERS[holder], kind, lease, wait),
+            Step::Release { holder, side, all } => {
+                if !self.world.paused.get() {
+                    self.world.release(HOLDERS[holder], side, all);
+                }
+            }
+            Step::Renew { holder, lease } => self.renew(HOLDERS[holder], lease),
+            Step::HangUp { waiter } if !self.waiting.is_empty() => {
+                let (id, ..) = self.waiting[waiter % self.waiting.len()];
+                drop(self.world.with_room(|room| room.gone(id)));
+                serve::catch_up(&self.world);
+            }
+            Step::HangUp { .. } => {}
+            Step::DieBeforeBeingTold => return self.hear(true),
+            Step::Advance { ms } => self.advance(ms),
+            Step::ForeignDelete => {
+                if !self.world.paused.get() {
+                    self.world.keyspace.borrow_mut().delete("lock");
+                    let has_waiters = |room: &mut Room<Kept>| {
+                        room.unsettled.extend(room.queues.has(LOCK).then(|| (LOCK.database, LOCK.key.into())));
+                    };
+                    self.world.with_room(has_waiters);
+                    serve::catch_up(&self.world);
+                }
+            }
+            Step::Pause(paused) => {
+                self.world.paused.set(paused);
+                self.advance(PAUSED_MS + 1);
+            }
+            Step::BecomeReplica => serve::dismiss_all(&self.world),
+        }
+        self.hear(false);
+    }
+
+    /// As the command does it.
+    fn ask(&mut self, holder: &'static str, kind: Kind, lease: i64, wait: Option<i64>) {
+        let want = Acquire { lease: Lease::from_ms(lease).unwrap(), fenced: lease % 3 == 0 };
+        let ahead = serve::settle(&self.world, LOCK, Ground::Command);
+        let inside = self.is_inside(holder);
+        let Ok(decision) = self.world.decide(holder, kind, want, ahead) else { return };
+        match (decision.answer, wait) {
+            (Acquired::Granted { .. }, _) if self.world.paused.get() => {}
+            (Acquired::Granted { .. }, _) => {
+                assert!(inside || ahead == Ahead::Nobody, "{holder} overtakes those who wait");
+                self.world.keyspace.borrow_mut().apply(holder, decision.effects);
+                serve::settle(&self.world, LOCK, Ground::Command);
+            }
+            (Acquired::Busy { left_ms }, Some(wait)) => {
+                let keyspace = self.world.keyspace.borrow();
+                if lock::check_wait(kind, &HolderView { keyspace: &keyspace, holder }).is_err() {
+                    return;
+                }
+                drop(keyspace);
+                self.next_id += 1;
+                let client = Kept { id: self.next_id, answers: Rc::clone(&self.world.answers) };
+                let waiter = Waiter { client, holder: holder.as_bytes().into(), kind, want };
+                let deadline = (wait > 0).then(|| self.world.now() + wait);
+                if serve::keep(&self.world, LOCK, waiter, MOST, deadline, left_ms).is_ok() {
+                    self.waiting.push((self.next_id, holder, kind));
+                } else {
+                    assert_eq!(self.waiting.len(), MOST);
+                    self.world.answers.borrow_mut().pop();
+                }
+            }
+            (Acquired::Busy { .. }, None) => {}
+        }
+    }
+
+    fn renew(&mut self, holder: &'static str, lease: i64) {
+        let decision = {
+            let keyspace = self.world.keyspace.borrow();
+            let lease = Lease::from_ms(lease).unwrap();
+            lock::renew(&HolderView { keyspace: &keyspace, holder }, lease, self.world.now()).unwrap()
+        };
+        if !self.world.paused.get() {
+            self.world.keyspace.borrow_mut().apply(holder, decision.effects);
+            serve::settle(&self.world, LOCK, Ground::Command);
+        }
+    }
+
+    /// Lets time pass, alarm by alarm.
+    fn advance(&mut self, ms: i64) {
+        let end = self.world.now() + ms;
+        loop {
+            let next = self.world.with_room(|room| room.alarms.next()).filter(|next| *next <= end);
+            let time = next.unwrap_or(end);
+            let passed = (time - self.world.now()).max(0);
+            self.world.keyspace.borrow_mut().advance(passed);
+            serve::catch_up(&self.world);
+            self.hear(false);
+            if next.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// The server gets to tell clients what became of them; one of them may be gone by then.
+    fn hear(&mut self, first_one_dies: bool) {
+        let mut dies = first_one_dies;
+        loop {
+            let answer = self.world.answers.borrow().get(self.heard).copied();
+            let Some((id, answer)) = answer else { return };
+            self.heard += 1;
+            assert!(self.let_go.insert(id, answer).is_none(), "client {id} is let go twice");
+            let place = self.waiting.iter().position(|waiting| waiting.0 == id).expect("only who waits is let go");
+            let (_, holder, kind) = self.waiting.remove(place);
+            if matches!(answer, Some(Answer::Granted { .. })) {
+                let ahead = &self.waiting[..place];
+                assert!(ahead.is_empty() || self.is_inside(holder), "{holder} {kind:?} overtakes {ahead:?}");
+                if std::mem::take(&mut dies) {
+                    assert!(self.world.with_room(|room| room.gone(id)).is_none());
+                    serve::catch_up(&self.world);
+                } else {
+                    self.world.with_room(|room| room.delivered(id));
+                }
+            }
+        }
+    }
+
+    fn fields(&self) -> BTreeMap<String, String> {
+        match self.world.keyspace.borrow().entries().get("lock") {
+            Some((Value::Hash(fields), _)) => fields.clone(),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    fn is_inside(&self, holder: &str) -> bool {
+        let fields = self.fields();
+        fields.contains_key(holder) || fields.contains_key(&format!("{holder}:write"))
+    }
+
+    fn check(&self) {
+        let fields = self.fields();
+        let mode = fields.get("mode").map(String::as_str);
+        let inside: BTreeSet<_> =
+            fields.keys().filter(|field| *field != "mode").map(|field| field.trim_end_matches(":write")).collect();
+        assert!(mode == Some("read") || inside.len() <= 1, "someone is beside an exclusive holder: {fields:?}");
+        let waiting = self.world.with_room(|room| room.queues.length());
+        assert_eq!(waiting, self.waiting.len(), "everyone who is not answered waits");
+        if self.world.paused.get() {
+            return;
+        }
+        for (place, (_, holder, kind)) in self.waiting.iter().enumerate() {
+            let want = Acquire { lease: Lease::from_ms(1).unwrap(), fenced: false };
+            let decision = self.world.decide(holder, *kind, want, Ahead::Nobody);
+            let is_free = matches!(&decision, Ok(Decision { answer: Acquired::Granted { .. }, .. }));
+            let is_its_turn = place == 0 || self.is_inside(holder);
+            assert!(!(is_free && is_its_turn), "{holder} {kind:?} sleeps while the lock is free to it: {fields:?}");
+        }
+    }
+
+    /// Everyone leaves, and nothing must be left of anyone.
+    fn end(mut self) {
+        self.world.paused.set(false);
+        self.advance(PAUSED_MS + 1);
+        for (id, ..) in self.waiting.clone() {
+            drop(self.world.with_room(|room| room.gone(id)));
+        }
+        serve::catch_up(&self.world);
+        self.hear(false);
+        assert!(self.waiting.is_empty());
+        assert_eq!(self.let_go.len() as u64, self.next_id - self.turned_away());
+        assert!(self.world.with_room(|room| room.is_clean()), "something is left over");
+    }
+
+    fn turned_away(&self) -> u64 {
+        (1..=self.next_id).filter(|id| !self.let_go.contains_key(id)).count() as u64
+    }
+}
+
+fn name(holder: &[u8]) -> &'static str {
+    HOLDERS.into_iter().find(|known| known.as_bytes() == holder).expect("a holder of the test")
+}
+
+fn end_of(effects: &Effects) -> Option<UnixMs> {
+    effects.key.iter().flatten().find_map(|effect| match effect {
+        KeyEffect::ExpireAt(end) => Some(*end),
+        _ => None,
+    })
+}
+
+fn play(history: &[Step]) {
+    let mut play = Play::new();
+    for step in history {
+        play.take(step);
+        play.check();
+    }
+    play.end();
+}
+
+proptest! {
+    #![proptest_config(crate::config())]
+
+    #[test]
+    fn plain_locks_are_waited_for(history in prop::collection::vec(step(&[Kind::Plain]), 1..150)) {
+        play(&history);
+    }
+
+    #[test]
+    fn read_write_locks_are_waited_for(history in prop::collection::vec(step(&[Kind::Read, Kind::Read, Kind::Write]), 1..150)) {
+        play(&history);
+    }
+
+    #[test]
+    fn locks_of_changing_kinds_are_waited_for(history in prop::collection::vec(step(&[Kind::Plain, Kind::Read, Kind::Write]), 1..150)) {
+        play(&history);
+    }
+}
