@@ -5,10 +5,11 @@
 //! ```
 //! One grammar, three kinds of hold: a plain lock, the read side and the write side of a read-write lock.
 //!
-//! WAIT is part of the grammar, and is refused until waiting is there: a client that asks for it relies on it.
+//! With WAIT, a client that is not granted the lock at once is kept until it is, or until its time is up.
 
 use super::arguments::{Subject, lease, next, once};
-use crate::lock::{self, Acquired, Decision, Refusal, UnixMs, decimal, exclusive, read_write};
+use crate::lock::{self, Acquired, Kind, decimal};
+use crate::server::waiting::{self, Wait};
 use crate::server::{Argument, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
 
 /// RLOCK.ACQUIRE
@@ -25,7 +26,7 @@ impl Command for Acquire {
         Spec { name: c"rlock.acquire", summary: c"Takes a lock, or takes it once more, with a lease.", ..SPEC };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        acquire(context, arguments, exclusive::acquire)
+        acquire(context, arguments, Kind::Plain)
     }
 }
 
@@ -37,7 +38,7 @@ impl Command for ReadAcquire {
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        acquire(context, arguments, read_write::acquire_read)
+        acquire(context, arguments, Kind::Read)
     }
 }
 
@@ -49,7 +50,7 @@ impl Command for WriteAcquire {
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        acquire(context, arguments, read_write::acquire_write)
+        acquire(context, arguments, Kind::Write)
     }
 }
 
@@ -69,16 +70,25 @@ const SPEC: Spec = Spec {
     ],
 };
 
-type Decide<'a> = fn(&LockRecord<'a>, lock::Acquire, UnixMs) -> Result<Decision<Acquired>, Refusal>;
-
-fn acquire<'a>(context: &'a Context, arguments: &[Str<'a>], decide: Decide<'a>) -> Result<Reply, ErrorLine> {
-    let Request { subject, want, wait_ms } = parse(arguments)?;
-    if wait_ms.is_some() {
-        return Err(NO_WAITING);
+fn acquire(context: &Context, arguments: &[Str<'_>], kind: Kind) -> Result<Reply, ErrorLine> {
+    let Request { subject: Subject { key, holder }, want, wait_ms } = parse(arguments)?;
+    let ahead = waiting::serve(context, key);
+    let record = LockRecord::open(context, key, holder);
+    let now = context.now();
+    let decision = lock::acquire(kind, &record, want, ahead, now)?;
+    match (decision.answer, wait_ms) {
+        (Acquired::Busy { left_ms }, Some(limit_ms)) if context.may_block() => {
+            lock::check_wait(kind, &record)?;
+            drop(record);
+            return waiting::keep(context, &Wait { key, holder, kind, want, limit_ms, left_ms }, now);
+        }
+        (Acquired::Busy { .. }, _) => waiting::count_refusal(),
+        (Acquired::Granted { .. }, _) => {
+            record.apply(&decision.effects)?;
+            waiting::serve(context, key);
+            waiting::count_grant();
+        }
     }
-    let record = LockRecord::open(context, subject.key, subject.holder);
-    let decision = decide(&record, want, context.now())?;
-    record.apply(&decision.effects)?;
     Ok(reply(decision.answer, want.fenced))
 }
 
@@ -120,8 +130,6 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine
 const WAIT: ErrorLine = ErrorLine(c"ERR WAIT must be an integer number of ms from 0 (for ever) to 9223372036854775807");
 
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after lease-ms come WAIT ms and FENCED");
-
-const NO_WAITING: ErrorLine = ErrorLine(c"ERR WAIT is not supported by this version of rlock: try again instead");
 
 #[cfg(test)]
 mod tests {

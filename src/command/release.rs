@@ -4,6 +4,7 @@
 
 use super::arguments::{LEASE, Subject, lease, once};
 use crate::lock::{self, Released, Side};
+use crate::server::waiting;
 use crate::server::{Argument, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
 
 /// RLOCK.RELEASE
@@ -31,7 +32,7 @@ impl Command for Release {
         let Request { subject, want } = parse(arguments)?;
         let record = LockRecord::open(context, subject.key, subject.holder);
         let decision = lock::release(&record, want, context.now())?;
-        record.apply(&decision.effects)?;
+        waiting::release(context, record, &decision.effects, subject.key)?;
         Ok(match decision.answer {
             Released::NotHeld => Reply::Nil,
             Released::StillHeld => Reply::Number(0),

@@ -4,6 +4,7 @@
 
 use super::arguments::{Subject, WRONG_ARITY, lease, next};
 use crate::lock::{self, Lease, Renewed};
+use crate::server::waiting;
 use crate::server::{Argument, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
 
 /// RLOCK.RENEW
@@ -25,6 +26,7 @@ impl Command for Renew {
         let record = LockRecord::open(context, subject.key, subject.holder);
         let decision = lock::renew(&record, lease, context.now())?;
         record.apply(&decision.effects)?;
+        waiting::serve(context, subject.key);
         Ok(Reply::Number(match decision.answer {
             Renewed::Restarted => 1,
             Renewed::NotHeld => 0,

@@ -19,6 +19,13 @@ pub(super) mod flag {
     pub const EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
     pub const HASH: c_int = raw::REDISMODULE_KEYTYPE_HASH as c_int;
     pub const STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;
+    pub const ERROR_REPLY: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
+    pub const IN_SCRIPT: c_int = raw::REDISMODULE_CTX_FLAGS_LUA as c_int;
+    pub const IN_TRANSACTION: c_int = raw::REDISMODULE_CTX_FLAGS_MULTI as c_int;
+    pub const DENIES_BLOCKING: c_int = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING as c_int;
+    pub const IS_MASTER: c_int = raw::REDISMODULE_CTX_FLAGS_MASTER as c_int;
+    pub const IS_LOADING: c_int = raw::REDISMODULE_CTX_FLAGS_LOADING as c_int;
+    pub const IS_FULL: c_int = raw::REDISMODULE_CTX_FLAGS_OOM as c_int;
     pub const IN_CLUSTER: c_int = raw::REDISMODULE_CTX_FLAGS_CLUSTER as c_int;
     pub const HANDLES_IO_ERRORS: c_int = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS as c_int;
     pub const HANDLES_ASYNC_LOAD: c_int = raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD as c_int;

@@ -1,6 +1,6 @@
 //! The command under way: its clock, its reply, and what it announces.
 
-use super::api::api;
+use super::api::{api, flag};
 use super::entry::ErrorLine;
 use super::string::Str;
 use crate::lock::UnixMs;
@@ -12,6 +12,8 @@ pub struct Context(*mut raw::RedisModuleCtx);
 /// What a command says to its client, if it is not an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
+    /// None now: the client waits, and is answered later.
+    Later,
     Nil,
     Number(i64),
     /// An array of two.
@@ -45,6 +47,29 @@ impl Context {
         unsafe { api!(RedisModule_Milliseconds()) }
     }
 
+    /// The database that commands of this context act on.
+    #[must_use]
+    pub fn database(&self) -> i32 {
+        // SAFETY: the context is alive.
+        unsafe { api!(RedisModule_GetSelectedDb(self.0)) }
+    }
+
+    pub(super) fn select(&self, database: i32) {
+        // SAFETY: the context is alive.
+        unsafe { api!(RedisModule_SelectDb(self.0, database)) };
+    }
+
+    /// Whether the client of this command can be kept waiting: not in a transaction, a script or another module's call.
+    #[must_use]
+    pub fn may_block(&self) -> bool {
+        self.flags() & (flag::IN_SCRIPT | flag::IN_TRANSACTION | flag::DENIES_BLOCKING) == 0
+    }
+
+    pub(super) fn flags(&self) -> c_int {
+        // SAFETY: the context is alive.
+        unsafe { api!(RedisModule_GetContextFlags(self.0)) }
+    }
+
     /// While writes are paused (CLIENT PAUSE, a failover, a shutdown) the server postpones commands that write, but
     /// not those of a transaction that paused them itself. A key whose time is over is then hidden but still there,
     /// and the server aborts if it is created anew. So what may create a key asks here first.
@@ -62,6 +87,7 @@ impl Context {
 
     pub(super) fn reply(&self, reply: Reply) {
         match reply {
+            Reply::Later => {}
             Reply::Nil => self.reply_nil(),
             Reply::Number(number) => self.reply_number(number),
             Reply::Pair(first, second) => {

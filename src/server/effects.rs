@@ -10,7 +10,15 @@ use super::entry::ErrorLine;
 use super::key::Key;
 use super::replicate;
 use super::string::{OwnedStr, Str};
-use crate::lock::{Effects, Field, KeyEffect, Mode, names};
+use crate::lock::{CompanionEffect, Effects, Field, KeyEffect, Mode, names};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static ANNOUNCED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the event that is heard of is one of a lock's own key, by a command of ours.
+pub(super) fn are_announced() -> bool {
+    ANNOUNCED.load(Ordering::Relaxed)
+}
 
 /// Makes the effects true, on this server and on everyone who follows it. `key` is the lock's, as it was when they were
 /// decided.
@@ -32,6 +40,73 @@ pub(super) fn apply(context: &Context, key: Key<'_>, holder: Str<'_>, effects: &
     let companions = Companions { context, name, holder };
     beside().for_each(|effect| companions.apply(effect));
     Ok(())
+}
+
+/// The next holder of a lock that is handed over, and what its grant changes.
+pub(super) struct Successor<'a> {
+    holder: Str<'a>,
+    granted: &'a Effects,
+    fields: Fields<'a>,
+    /// The fields of whoever had the lock before.
+    leaving: Vec<OwnedStr>,
+}
+
+/// The most fields that a hand-over takes out of a lock. Dead readers leave some behind; with more than this the lock is
+/// deleted and begun anew.
+const LEAVING_MAX: usize = 64;
+
+impl<'a> Successor<'a> {
+    /// None where the lock cannot be handed over in one step: too many have left fields behind, or the next holder has
+    /// one of them.
+    pub fn new(key: &Key<'_>, holder: Str<'a>, granted: &'a Effects) -> Option<Self> {
+        let write = granted.key.iter().flatten().copied().any(names_write).then(|| write_field(holder));
+        let fields = Fields { holder, write };
+        let begins = granted.key.iter().flatten().find_map(|effect| match effect {
+            KeyEffect::Begin(mode) => Some(fields.begun(*mode)),
+            _ => None,
+        });
+        let (own, keeps_mode) = (begins.unwrap_or(holder), begins.is_some());
+        let before = key.fields(LEAVING_MAX)?;
+        if before.iter().any(|(field, _)| field == own.bytes()) {
+            return None;
+        }
+        let leaving = before.into_iter().filter(|(field, _)| !(keeps_mode && field == names::MODE_FIELD));
+        let leaving = leaving.map(|(field, _)| OwnedStr::new(&field)).collect();
+        Some(Self { holder, granted, fields, leaving })
+    }
+}
+
+/// Makes a release and the next holder's grant true in one step: the next one's field comes before the others go.
+pub(super) fn hand_over(
+    context: &Context,
+    key: Key<'_>,
+    holder: Str<'_>,
+    released: &Effects,
+    successor: &Successor<'_>,
+) {
+    let Successor { holder: next, granted, fields, leaving } = successor;
+    let name = key.name();
+    let in_key = || granted.key.iter().flatten().copied();
+    in_key().for_each(|effect| write(&key, fields, effect));
+    for field in leaving {
+        key.delete_field(field.lend());
+    }
+    drop(key);
+    in_key().for_each(|effect| tell_followers(context, name, fields, effect));
+    replicate::hdel_all(context, name, leaving);
+    context.signal_modified(name);
+    in_key().for_each(|effect| tell_listeners(context, name, effect));
+    context.announce(EventClass::Hash, c"hdel", name);
+    let reading = in_key().any(|effect| effect == KeyEffect::Begin(Mode::Read));
+    let old = Companions { context, name, holder };
+    for effect in released.companions.iter().flatten() {
+        // The lock is not free, so there is nothing to tell; but readers who wait elsewhere may join new readers.
+        if reading || !matches!(effect, CompanionEffect::Publish(_)) {
+            old.apply(*effect);
+        }
+    }
+    let new = Companions { context, name, holder: *next };
+    granted.companions.iter().flatten().for_each(|effect| new.apply(*effect));
 }
 
 /// The field that counts a holder's write holds.
@@ -117,5 +192,7 @@ fn tell_listeners(context: &Context, name: Str<'_>, effect: KeyEffect) {
         KeyEffect::ExpireAt(_) => (EventClass::Generic, c"expire"),
         KeyEffect::Delete => (EventClass::Generic, c"del"),
     };
+    ANNOUNCED.store(true, Ordering::Relaxed);
     context.announce(class, event, name);
+    ANNOUNCED.store(false, Ordering::Relaxed);
 }

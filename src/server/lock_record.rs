@@ -23,12 +23,54 @@ impl<'a> LockRecord<'a> {
         Self { context, key: Key::open(context, key), holder }
     }
 
+    /// The same lock, as if its holder had let go of it already.
+    pub(super) fn vacant(&self) -> Vacant<'_, 'a> {
+        Vacant(self)
+    }
+
+    /// Gives the lock from this holder to the next, without a moment in between in which it is not there: `released`
+    /// would have deleted its key, and `granted` is what the next holder's acquire makes of a free lock.
+    ///
+    /// Gives the record back, with nothing changed, where that cannot be done in one step.
+    pub(super) fn hand_over(self, released: &Effects, next: &[u8], granted: &Effects) -> Result<(), Self> {
+        let next = OwnedStr::new(next);
+        let next = next.lend();
+        match effects::Successor::new(&self.key, next, granted) {
+            Some(successor) => {
+                effects::hand_over(self.context, self.key, self.holder, released, &successor);
+                Ok(())
+            }
+            None => Err(self),
+        }
+    }
+
     /// Makes the effects true, on this server and on everyone who follows it.
     ///
     /// # Errors
     /// The error reply, with nothing changed, where this is not the time to create a key.
     pub fn apply(self, effects: &Effects) -> Result<(), ErrorLine> {
         effects::apply(self.context, self.key, self.holder, effects)
+    }
+}
+
+/// See [`LockRecord::vacant`].
+pub(super) struct Vacant<'r, 'a>(&'r LockRecord<'a>);
+
+impl Record for Vacant<'_, '_> {
+    fn observe(&self) -> Result<Observed, Refusal> {
+        Ok(Observed::Free)
+    }
+
+    fn derived_keys_are_reachable(&self) -> bool {
+        self.0.derived_keys_are_reachable()
+    }
+
+    fn next_token(&self) -> Result<i64, Refusal> {
+        self.0.next_token()
+    }
+
+    fn longest_read_lease(&self, _own: i64, _now: UnixMs) -> Option<Expiry> {
+        None
     }
 }
 

@@ -25,6 +25,7 @@ mod registration;
 mod replicate;
 mod settings;
 mod string;
+pub mod waiting;
 
 pub use context::{Context, Reply};
 pub use entry::{Command, ErrorLine, Registration};

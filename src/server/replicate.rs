@@ -85,6 +85,22 @@ pub(super) fn hdel(context: &Context, key: Str<'_>, field: Str<'_>) {
     }
 }
 
+pub(super) fn hdel_all(context: &Context, key: Str<'_>, fields: &[OwnedStr]) {
+    let fields: Vec<_> = fields.iter().map(|field| field.lend().as_ptr()).collect();
+    let format = c"sv".as_ptr();
+    // SAFETY: the format says a string and a vector of strings with its length, and these are passed.
+    unsafe {
+        api!(RedisModule_Replicate(
+            context.as_ptr(),
+            c"HDEL".as_ptr(),
+            format,
+            key.as_ptr(),
+            fields.as_ptr(),
+            fields.len()
+        ));
+    }
+}
+
 pub(super) fn pexpireat(context: &Context, key: Str<'_>, at: UnixMs) {
     // SAFETY: the format says a string and a long long, and these are passed.
     unsafe {

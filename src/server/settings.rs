@@ -33,7 +33,6 @@ const NOTIFY_VALUES: [(&CStr, Notify); NOTIFY_COUNT as usize] = [
     (c"off", Notify::Off),
 ];
 
-/// How many clients may wait, over all locks.
 const MAX_WAITERS_DEFAULT: i64 = 10_000;
 const MAX_WAITERS_MOST: i64 = 1_000_000;
 
@@ -43,6 +42,11 @@ static MAX_WAITERS: AtomicI64 = AtomicI64::new(MAX_WAITERS_DEFAULT);
 pub(super) fn notify() -> Notify {
     let value = NOTIFY.load(Ordering::Relaxed);
     NOTIFY_VALUES.iter().find(|(_, notify)| *notify as i32 == value).map_or(Notify::Auto, |(_, notify)| *notify)
+}
+
+/// How many clients may wait, over all locks.
+pub(super) fn max_waiters() -> usize {
+    usize::try_from(MAX_WAITERS.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
 /// Registers the settings, with the load arguments as their defaults, and reads what the configuration says of them.

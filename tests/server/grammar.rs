@@ -144,11 +144,11 @@ fn option_words_come_in_any_case_and_order() {
 }
 
 #[test]
-fn waiting_is_refused_plainly_until_it_is_there() {
-    for name in ACQUIRES {
-        all_refused(&[(&[name, "k", "h", "1000", "WAIT", "5"], "ERR", "WAIT is not supported")]);
-        all_refused(&[(&[name, "k", "h", "1000", "FENCED", "WAIT", "0"], "ERR", "WAIT is not supported")]);
-    }
+fn a_reader_that_would_wait_for_itself_is_told_so() {
+    all_refused(&[
+        (&["RLOCK.WACQUIRE", "read", "h", "1000", "WAIT", "0"], "DEADLOCK", "holder"),
+        (&["RLOCK.WACQUIRE", "read", "h", "1000", "FENCED", "WAIT", "5"], "DEADLOCK", "holder"),
+    ]);
 }
 
 #[test]

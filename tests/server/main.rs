@@ -20,3 +20,4 @@ mod publishing;
 mod read_write_locks;
 mod replication;
 mod tokens;
+mod waiting;

@@ -47,6 +47,11 @@ impl Client {
         self.stream.write_all(&packed.get_packed_command()).expect("the server takes commands");
     }
 
+    /// The next reply, if the connection is not closed.
+    pub fn try_receive(&mut self) -> Option<Reply> {
+        self.parser.parse_value(&mut self.stream).ok().map(Reply::from)
+    }
+
     /// The next reply or message.
     pub fn receive(&mut self) -> Reply {
         Reply::from(self.parser.parse_value(&mut self.stream).expect("the server answers"))

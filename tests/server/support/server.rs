@@ -68,6 +68,12 @@ impl Server {
         self.port
     }
 
+    /// Where a node of a cluster listens to the others.
+    pub fn cluster_port(&self) -> u16 {
+        let config = self.client().say("CONFIG GET cluster-port");
+        config.as_list()[1].as_text().parse().expect("a port")
+    }
+
     pub fn socket(&self) -> PathBuf {
         socket_in(self.directory.path())
     }

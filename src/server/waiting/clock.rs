@@ -1,0 +1,65 @@
+//! The one timer of the module: armed for the earliest alarm, or for at once when something is to be put in order.
+//!
+//! It is armed only while there is something to wait for, since a server does not unload a module that has a timer. One
+//! that goes off too early finds nothing due, and is armed anew; stopping it each time would cost more.
+
+use super::world::Server;
+use super::{guarded, room};
+use crate::lock::{UnixMs, serve};
+use crate::server::api::api;
+use crate::server::context::Context;
+use redis_module::raw;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// When the timer goes off; `UNARMED` if it does not.
+static ARMED_FOR: AtomicI64 = AtomicI64::new(UNARMED);
+static TIMER: AtomicU64 = AtomicU64::new(0);
+const UNARMED: i64 = i64::MAX;
+
+/// Makes sure that the timer goes off no later than the next alarm.
+pub(super) fn arm(context: &Context) {
+    let (at_once, next) = room::with(|room| (room.is_unsettled(), room.alarms.next()));
+    let time = if at_once { Some(i64::MIN) } else { next };
+    let armed_for = ARMED_FOR.load(Ordering::Relaxed);
+    match time {
+        Some(time) if armed_for <= time => {}
+        Some(time) => {
+            stop(context, armed_for);
+            let period = time.saturating_sub(context.now()).max(0);
+            // SAFETY: the context is alive; the callback takes no data.
+            let timer =
+                unsafe { api!(RedisModule_CreateTimer(context.as_ptr(), period, Some(goes_off), ptr::null_mut())) };
+            TIMER.store(timer, Ordering::Relaxed);
+            ARMED_FOR.store(time, Ordering::Relaxed);
+        }
+        None => stop(context, armed_for),
+    }
+}
+
+fn stop(context: &Context, armed_for: UnixMs) {
+    if armed_for != UNARMED {
+        // SAFETY: the timer is armed, so it is not the one that is just going off.
+        unsafe { api!(RedisModule_StopTimer(context.as_ptr(), TIMER.load(Ordering::Relaxed), ptr::null_mut())) };
+        ARMED_FOR.store(UNARMED, Ordering::Relaxed);
+    }
+}
+
+/// # Safety
+/// To be called by the server, for the timer.
+unsafe extern "C" fn goes_off(context: *mut raw::RedisModuleCtx, _data: *mut c_void) {
+    // The server frees a timer after it went off; to stop it now would be once too often.
+    ARMED_FOR.store(UNARMED, Ordering::Relaxed);
+    guarded((), || {
+        // SAFETY: the context is the server's.
+        let context = unsafe { Context::new(context) };
+        catch_up(&context);
+    });
+}
+
+/// Does what is due, and sees to it that the rest is done in time.
+pub(super) fn catch_up(context: &Context) {
+    serve::catch_up(&Server(context));
+    arm(context);
+}

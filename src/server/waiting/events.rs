@@ -1,0 +1,185 @@
+//! What the server tells of: keys that go or become something else, databases that are emptied or swapped, and this
+//! server becoming a replica.
+//!
+//! Nothing is granted inside such a callback: what has happened is not replicated yet, and a grant would come before it
+//! in the stream. Newer servers run a job right after the command, before anyone else's; on older ones the timer goes
+//! off at once, and RLOCK commands that come first serve the queue themselves.
+
+use super::world::Server;
+use super::{clock, guarded, room};
+use crate::lock::{LockName, serve};
+use crate::server::api::{api, flag};
+use crate::server::context::Context;
+use crate::server::effects;
+use crate::server::string::Str;
+use redis_module::raw;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+/// The events after which a key may be no lock any more, another one, or one that ends at another time.
+const EVENTS: [&CStr; 12] = [
+    c"expire",
+    c"persist",
+    c"del",
+    c"expired",
+    c"evicted",
+    c"rename_from",
+    c"rename_to",
+    c"move_from",
+    c"move_to",
+    c"copy_to",
+    c"restore",
+    c"overwritten",
+];
+
+pub(in crate::server) fn subscribe(context: &Context) -> Result<(), String> {
+    let classes = raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
+    // SAFETY: the context is alive, and the callbacks are functions of ours.
+    let results = unsafe {
+        [
+            api!(RedisModule_SubscribeToKeyspaceEvents(context.as_ptr(), classes, Some(key_event))),
+            on(context, raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, role_changed),
+            on(context, raw::REDISMODULE_EVENT_FLUSHDB, flushed),
+            on(context, raw::REDISMODULE_EVENT_SWAPDB, swapped),
+        ]
+    };
+    if results.iter().all(|result| *result == flag::OK) {
+        Ok(())
+    } else {
+        Err("the server does not let it listen to its events".to_owned())
+    }
+}
+
+type OnEvent = unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
+
+/// # Safety
+/// The callback must be one for this event.
+unsafe fn on(context: &Context, id: u64, callback: OnEvent) -> c_int {
+    let event = raw::RedisModuleEvent { id, dataver: 1 };
+    // SAFETY: the context is alive.
+    unsafe { api!(RedisModule_SubscribeToServerEvent(context.as_ptr(), event, Some(callback))) }
+}
+
+/// # Safety
+/// To be called by the server, for a keyspace event.
+unsafe extern "C" fn key_event(
+    context: *mut raw::RedisModuleCtx,
+    _class: c_int,
+    event: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    if room::is_empty() {
+        return flag::OK;
+    }
+    guarded(flag::OK, || {
+        let strings = [key];
+        // SAFETY: the server passes a context, an event's name and a key's, all for the time of this call.
+        let (context, event, key) = unsafe {
+            let event = CStr::from_ptr(event);
+            (Context::new(context), event, Str::arguments(strings.as_ptr().cast_mut(), 1))
+        };
+        // Who changes a lease by our commands looks at the lock itself.
+        let ours = event == c"expire" && effects::are_announced();
+        if let Some(key) = key.first().filter(|_| !ours && EVENTS.contains(&event)) {
+            something_happened(&context, context.database(), Some(key.bytes()));
+        }
+        flag::OK
+    })
+}
+
+/// Notes what is to be looked at, the lock or the whole database, and has it done as soon as it can be.
+fn something_happened(context: &Context, database: i32, key: Option<&[u8]>) {
+    let news = room::with(|room| {
+        let before = room.unsettled.len();
+        match key.map(|key| LockName { database, key }) {
+            Some(lock) => room.unsettled.extend(room.queues.has(lock).then(|| (lock.database, lock.key.into()))),
+            // A negative database is all of them.
+            None => room.unsettled.extend(
+                room.queues
+                    .names()
+                    .filter(|lock| database < 0 || lock.database == database)
+                    .map(|lock| (lock.database, lock.key.into())),
+            ),
+        }
+        room.unsettled.len() > before
+    });
+    if news && !after_this_command(context) {
+        clock::arm(context);
+    }
+}
+
+/// Has the locks looked at by a job after the command under way. Not before Redis 7.2.
+fn after_this_command(context: &Context) -> bool {
+    // SAFETY: the context is alive; the job takes no data.
+    unsafe {
+        raw::RedisModule_AddPostNotificationJob
+            .is_some_and(|add| add(context.as_ptr(), Some(job), ptr::null_mut(), None) == flag::OK)
+    }
+}
+
+/// # Safety
+/// To be called by the server, as a job.
+unsafe extern "C" fn job(context: *mut raw::RedisModuleCtx, _data: *mut c_void) {
+    guarded((), || {
+        // SAFETY: the context is the server's.
+        let context = unsafe { Context::new(context) };
+        clock::catch_up(&context);
+    });
+}
+
+/// # Safety
+/// To be called by the server, when it becomes a master or a replica.
+unsafe extern "C" fn role_changed(
+    context: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    now: u64,
+    _data: *mut c_void,
+) {
+    if now != raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA || room::is_empty() {
+        return;
+    }
+    guarded((), || {
+        // SAFETY: the context is the server's.
+        let context = unsafe { Context::new(context) };
+        serve::dismiss_all(&Server(&context));
+        clock::arm(&context);
+    });
+}
+
+/// # Safety
+/// To be called by the server, around FLUSHDB and FLUSHALL.
+unsafe extern "C" fn flushed(
+    context: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    moment: u64,
+    info: *mut c_void,
+) {
+    if moment != raw::REDISMODULE_SUBEVENT_FLUSHDB_END || room::is_empty() {
+        return;
+    }
+    guarded((), || {
+        // SAFETY: the server passes its context and, for this event, this structure.
+        let (context, info) = unsafe { (Context::new(context), info.cast::<raw::RedisModuleFlushInfo>().as_ref()) };
+        something_happened(&context, info.map_or(-1, |info| info.dbnum), None);
+    });
+}
+
+/// # Safety
+/// To be called by the server, for SWAPDB.
+unsafe extern "C" fn swapped(
+    context: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _moment: u64,
+    info: *mut c_void,
+) {
+    if room::is_empty() {
+        return;
+    }
+    guarded((), || {
+        // SAFETY: the server passes its context and, for this event, this structure.
+        let (context, info) = unsafe { (Context::new(context), info.cast::<raw::RedisModuleSwapDbInfo>().as_ref()) };
+        for database in info.map_or([-1, -1], |info| [info.dbnum_first, info.dbnum_second]) {
+            something_happened(&context, database, None);
+        }
+    });
+}

@@ -1,0 +1,142 @@
+//! A client that is kept waiting, and what the server calls when it goes.
+//!
+//! The server wants each kept client to be let go exactly once, whether it was answered, gave up or hung up: never is a
+//! leak, twice is freed memory. So letting go consumes the value, and a value that is dropped lets go by itself.
+
+use super::world::{self, left_ms};
+use super::{clock, guarded, room};
+use crate::lock::Client;
+use crate::lock::serve::Answer;
+use crate::server::api::{api, flag};
+use crate::server::context::{Context, Reply};
+use crate::server::entry::ErrorLine;
+use crate::server::string::{OwnedStr, Str};
+use redis_module::raw;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+#[derive(Debug)]
+pub(super) struct KeptClient(*mut raw::RedisModuleBlockedClient);
+
+/// Tells kept clients apart, while they are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ClientId(*mut raw::RedisModuleBlockedClient);
+
+type Told = Result<Reply, ErrorLine>;
+
+impl KeptClient {
+    /// Keeps the client of the command under way, which then gets no reply from the command.
+    pub fn keep(context: &Context) -> Self {
+        // Without a time limit of the server's: when it and a grant meet, some servers lose the reply.
+        let no_limit = 0;
+        // SAFETY: the context is that of a command whose client may be kept; the callbacks are functions of ours.
+        unsafe {
+            let client = api!(RedisModule_BlockClient(
+                context.as_ptr(),
+                Some(reply),
+                Some(unblocked),
+                Some(free_answer),
+                no_limit
+            ));
+            api!(RedisModule_SetDisconnectCallback(client, Some(disconnected)));
+            Self(client)
+        }
+    }
+
+    /// Lets the client go, with its reply. It is sent before the server sleeps the next time.
+    pub fn answer(self, answer: Told) {
+        let answer = Box::into_raw(Box::new(answer));
+        // SAFETY: kept, and let go once: `self` is forgotten. The answer is freed by `free_answer`.
+        unsafe { api!(RedisModule_UnblockClient(self.0, answer.cast())) };
+        std::mem::forget(self);
+    }
+}
+
+impl Client for KeptClient {
+    type Id = ClientId;
+
+    fn id(&self) -> ClientId {
+        ClientId(self.0)
+    }
+}
+
+impl Drop for KeptClient {
+    fn drop(&mut self) {
+        // SAFETY: kept, and let go once. Nobody is there to be answered any more.
+        unsafe { api!(RedisModule_UnblockClient(self.0, ptr::null_mut())) };
+    }
+}
+
+/// Replies to a client that was let go.
+///
+/// # Safety
+/// To be called by the server, with the context of a kept client.
+unsafe extern "C" fn reply(
+    context: *mut raw::RedisModuleCtx,
+    _arguments: *mut *mut raw::RedisModuleString,
+    _count: c_int,
+) -> c_int {
+    guarded(flag::OK, || {
+        // SAFETY: the context is the server's. What it has for us is null or what `answer` gave it.
+        let (context, client, answer) = unsafe {
+            let client = api!(RedisModule_GetBlockedClientHandle(context));
+            let answer: *const Told = api!(RedisModule_GetBlockedClientPrivateData(context)).cast_const().cast();
+            (Context::new(context), client, answer.as_ref())
+        };
+        room::with(|room| room.delivered(ClientId(client)));
+        match answer {
+            Some(Ok(reply)) => context.reply(*reply),
+            Some(Err(line)) => context.reply_error(line.0),
+            None => context.reply_error(c"UNBLOCKED the lock is no longer waited for"),
+        }
+        flag::OK
+    })
+}
+
+/// # Safety
+/// To be called by the server, with what `answer` gave it.
+unsafe extern "C" fn free_answer(_context: *mut raw::RedisModuleCtx, answer: *mut c_void) {
+    // SAFETY: it came from a box, and the server frees it once.
+    drop(unsafe { Box::from_raw(answer.cast::<Told>()) });
+}
+
+/// CLIENT UNBLOCK … TIMEOUT: the reply is that of a time that is up.
+///
+/// # Safety
+/// To be called by the server, with the context of a kept client.
+unsafe extern "C" fn unblocked(
+    context: *mut raw::RedisModuleCtx,
+    arguments: *mut *mut raw::RedisModuleString,
+    count: c_int,
+) -> c_int {
+    guarded(flag::OK, || {
+        // SAFETY: the context and the arguments of the command that waits are the server's.
+        let (context, client, arguments) = unsafe {
+            let client = api!(RedisModule_GetBlockedClientHandle(context));
+            (Context::new(context), client, Str::arguments(arguments, count))
+        };
+        let waiter = room::with(|room| room.gone(ClientId(client)));
+        let fenced = waiter.as_ref().is_some_and(|waiter| waiter.want.fenced);
+        let left_ms = arguments.get(1).map_or(0, |key| left_ms(&context, &OwnedStr::new(key.bytes())));
+        if let Ok(reply) = world::reply(fenced, Answer::TimeIsUp { left_ms }) {
+            context.reply(reply);
+        }
+        drop(waiter);
+        clock::arm(&context);
+        flag::OK
+    })
+}
+
+/// The client is gone, or was told by the server that it no longer waits. The server may be anywhere, in the middle of
+/// becoming a replica even: only what is ours is put in order here, and locks are looked at later.
+///
+/// # Safety
+/// To be called by the server, for a kept client.
+unsafe extern "C" fn disconnected(context: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
+    guarded((), || {
+        // SAFETY: the context is the server's.
+        let context = unsafe { Context::new(context) };
+        drop(room::with(|room| room.gone(ClientId(client))));
+        clock::arm(&context);
+    });
+}
