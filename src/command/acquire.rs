@@ -72,7 +72,7 @@ const SPEC: Spec = Spec {
 
 fn acquire(context: &Context, arguments: &[Str<'_>], kind: Kind) -> Result<Reply, ErrorLine> {
     let Request { subject: Subject { key, holder }, want, wait_ms } = parse(arguments)?;
-    let ahead = waiting::serve(context, key);
+    let ahead = waiting::ahead(context, key);
     let record = LockRecord::open(context, key, holder);
     let now = context.now();
     let decision = lock::acquire(kind, &record, want, ahead, now)?;

@@ -7,7 +7,9 @@
 //!
 //! The world is behind the trait [`World`]; there is one over the server and one that a test moves.
 
-use super::{Acquire, Ahead, Alarm, Client, Hold, LockName, Next, QueueFull, Refusal, Room, Ticket, UnixMs, Waiter};
+use super::{
+    Acquire, Ahead, Alarm, Client, Hold, Kind, LockName, Next, QueueFull, Refusal, Room, Ticket, UnixMs, Waiter,
+};
 use std::rc::Rc;
 
 /// A lock that is waited for is looked at this often at least, whatever its lease says. Servers that do not tell of
@@ -155,6 +157,10 @@ pub fn release<W: World, R: Releasing>(world: &W, lock: LockName<'_>, releasing:
             Ok(grant) => {
                 granted(world, lock, next.ticket, grant);
                 serve_namesakes(world, lock, &next.holder);
+                // Behind a reader there may be more of them; nobody goes in beside anyone else.
+                if next.kind != Kind::Read {
+                    return Ok(());
+                }
             }
             Err(releasing) => releasing.apply()?,
         },

@@ -34,6 +34,12 @@ impl<'a> Key<'a> {
         Self { key: key.cast(), name }
     }
 
+    /// Whether the key is there; without counting as a use of it.
+    pub fn exists(context: &Context, name: Str<'_>) -> bool {
+        // SAFETY: the context and the name are alive.
+        unsafe { api!(RedisModule_KeyExists(context.as_ptr(), name.as_ptr())) != 0 }
+    }
+
     /// When the key goes, if it is there; without counting as a use of it.
     pub fn peek_expiry(context: &Context, name: Str<'_>) -> Option<Expiry> {
         let mode = flag::READ | flag::WITHOUT_TOUCH;

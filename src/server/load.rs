@@ -83,6 +83,7 @@ fn refuse(reason: &str) -> c_int {
 
 /// Gives back what loading took.
 pub fn unload() -> c_int {
+    waiting::clear();
     constants::free();
     drop(std::panic::take_hook());
     flag::OK

@@ -515,13 +515,10 @@ fn a_replica_agrees_after_every_kind_of_grant() {
     .into_iter()
     .enumerate()
     {
-        let on = |command: &str| command.replace(" k ", &format!(" k{number} ")).replace(" k", &format!(" k{number}"));
+        // Every case on a key of its own.
         let on = |command: &str| {
-            if command.contains(" k ") || command.ends_with(" k") {
-                on(command).replacen(&format!("k{number}{number}"), &format!("k{number}"), 1)
-            } else {
-                command.to_owned()
-            }
+            let words = command.split(' ').map(|word| if word == "k" { format!("k{number}") } else { word.to_owned() });
+            words.collect::<Vec<_>>().join(" ")
         };
         ours.say(&on(take));
         let mut bob = start_waiting(&master, &on(ask));
@@ -567,30 +564,172 @@ fn the_module_unloads_when_nobody_waits() {
 
 #[test]
 fn a_slot_that_moves_away_sends_its_waiters_away() {
-    let server = Server::prepare().in_cluster().start();
-    let other = Server::prepare().in_cluster().start();
-    let (mut client, mut elsewhere) = (server.client(), other.client());
-    elsewhere.say(&format!("CLUSTER MEET 127.0.0.1 {} {}", server.port(), server.cluster_port()));
-    client.say("CLUSTER ADDSLOTSRANGE 0 16383");
-    wait_until("the nodes know each other", || {
-        client.say("CLUSTER INFO").as_text().contains("cluster_state:ok")
-            && elsewhere.say("CLUSTER INFO").as_text().contains("cluster_state:ok")
-            && client.say("CLUSTER INFO").as_text().contains("cluster_known_nodes:2")
-    });
+    let nodes: Vec<_> = (0..3).map(|_| Server::prepare().in_cluster().start()).collect();
+    let mut clients: Vec<_> = nodes.iter().map(Server::client).collect();
+    for node in &nodes[1..] {
+        clients[0].say(&format!("CLUSTER MEET 127.0.0.1 {} {}", node.port(), node.cluster_port()));
+    }
+    for (client, slots) in clients.iter_mut().zip(["0 5000", "5001 10000", "10001 16383"]) {
+        client.say(&format!("CLUSTER ADDSLOTSRANGE {slots}"));
+    }
+    for client in &mut clients {
+        wait_until("the nodes know each other", || {
+            let info = client.say("CLUSTER INFO");
+            info.as_text().contains("cluster_state:ok") && info.as_text().contains("cluster_known_nodes:3")
+        });
+    }
+    // Its slot is the second node's, and goes to the first.
+    let [there, here, _] = &mut clients[..] else { unreachable!("three nodes") };
+    assert_eq!(here.say("CLUSTER KEYSLOT k"), Reply::Int(7_629));
+    assert_eq!(here.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
+    let mut waiters: Vec<_> =
+        (0..5).map(|number| start_waiting(&nodes[1], &format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"))).collect();
+    let (from, to) = (here.say("CLUSTER MYID"), there.say("CLUSTER MYID"));
+    there.say(&format!("CLUSTER SETSLOT 7629 IMPORTING {}", from.as_text()));
+    here.say(&format!("CLUSTER SETSLOT 7629 MIGRATING {}", to.as_text()));
+    assert_eq!(here.say(&format!("MIGRATE 127.0.0.1 {} k 0 10000", nodes[0].port())), text("OK"));
+    there.say(&format!("CLUSTER SETSLOT 7629 NODE {}", to.as_text()));
+    here.say(&format!("CLUSTER SETSLOT 7629 NODE {}", to.as_text()));
+    for waiter in &mut waiters {
+        let reply = waiter.receive();
+        assert!(reply.as_error().starts_with("TRYAGAIN"), "{reply:?} on {:?}", ServerVersion::under_test());
+        let again = waiter.say("RLOCK.ACQUIRE k again 600000 WAIT 0");
+        assert!(again.as_error().starts_with("MOVED 7629"), "{again:?}");
+    }
+    assert_eq!(there.hash("k"), [("ann".into(), "1".into())], "nobody was granted a second lock");
+    assert_eq!(info(here, "waiters"), 0);
+}
+
+#[test]
+fn a_failover_sends_the_waiters_away_and_grants_nobody() {
+    let (old, new) = (Server::start(), Server::start());
+    let (mut on_old, mut on_new) = (old.client(), new.client());
+    on_new.say(&format!("REPLICAOF 127.0.0.1 {}", old.port()));
+    wait_until("the replica follows", || on_new.say("INFO replication").as_text().contains("master_link_status:up"));
+    on_old.say("RLOCK.ACQUIRE k ann 600000");
+    let mut waiters: Vec<_> =
+        (0..5).map(|number| start_waiting(&old, &format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"))).collect();
+    wait_until("the replica has the lock", || on_new.expiry("k") > 0);
+    assert_eq!(on_old.say("FAILOVER"), text("OK"));
+    for waiter in &mut waiters {
+        // Told, or cut off.
+        if let Some(reply) = waiter.try_receive() {
+            assert!(reply.as_error().starts_with("UNBLOCKED"), "{reply:?}");
+        }
+    }
+    wait_until("the replica is the master", || on_new.say("ROLE").words().first() == Some(&"master"));
+    let mut on_old = old.client();
+    assert_eq!(info(&mut on_old, "waiters"), 0);
+    assert_eq!(on_new.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(on_new.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    assert_eq!(on_new.keys(), [""; 0], "the new master grants nobody by itself");
+    assert_eq!(on_new.say("RLOCK.ACQUIRE k h0 600000 WAIT 0"), Reply::Nil, "who asks again is served");
+}
+
+#[test]
+fn killed_processes_hold_nobody_up() {
+    let server = Server::start();
+    let mut watch = server.client();
+    let socket = server.socket();
+    let process = |command: &str| {
+        let mut cli = std::process::Command::new("redis-cli");
+        cli.arg("-s").arg(&socket).args(command.split(' ')).stdout(std::process::Stdio::piped());
+        cli.spawn().expect("redis-cli is there")
+    };
+    watch.say("RLOCK.ACQUIRE k first 600000");
+    // The one who will have the lock, and dies with it: its lease frees the lock.
+    let mut holder = process("RLOCK.ACQUIRE k holder 300 WAIT 0");
+    wait_until("it waits", || info(&mut watch, "waiters") == 1);
+    let mut waiters: Vec<_> = (0..30)
+        .map(|number| {
+            let waiter = process(&format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"));
+            wait_until("it waits", || info(&mut watch, "waiters") == number + 2);
+            waiter
+        })
+        .collect();
+    watch.say("RLOCK.RELEASE k first");
+    wait_until("the holder has the lock", || watch.hash("k") == [("holder".into(), "1".into())]);
+    // On unix, this is SIGKILL.
+    holder.kill().unwrap();
+    for waiter in waiters.iter_mut().step_by(3) {
+        waiter.kill().unwrap();
+    }
+    wait_until("the killed have left", || info(&mut watch, "waiters") <= 20);
+    for number in (0..30).filter(|number| number % 3 != 0) {
+        wait_until("the next one has the lock", || watch.hash("k") == [(format!("h{number}"), "1".to_owned())]);
+        assert_eq!(watch.say(&format!("RLOCK.RELEASE k h{number}")), Reply::Int(1));
+    }
+    assert_eq!((info(&mut watch, "waiters"), watch.keys().len()), (0, 0));
+    for mut process in waiters.into_iter().chain([holder]) {
+        process.wait().unwrap();
+    }
+}
+
+#[test]
+fn an_evicted_lock_goes_to_the_next() {
+    let server = Server::start();
+    let mut client = server.client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    let slot = client.say("CLUSTER KEYSLOT k").as_int();
-    let (here, there) = (client.say("CLUSTER MYID"), elsewhere.say("CLUSTER MYID"));
-    elsewhere.say(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", here.as_text()));
-    client.say(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", there.as_text()));
-    assert_eq!(client.say(&format!("MIGRATE 127.0.0.1 {} k 0 10000", other.port())), text("OK"));
-    elsewhere.say(&format!("CLUSTER SETSLOT {slot} NODE {}", there.as_text()));
-    client.say(&format!("CLUSTER SETSLOT {slot} NODE {}", there.as_text()));
-    let reply = bob.receive();
-    assert!(
-        ["TRYAGAIN", "MOVED", "ASK"].iter().any(|code| reply.as_error().starts_with(code)),
-        "{reply:?} on {:?}",
-        ServerVersion::under_test()
-    );
-    assert_eq!(elsewhere.hash("k"), [("ann".into(), "1".into())], "nobody was granted a second lock");
+    client.say("CONFIG SET maxmemory-policy allkeys-random");
+    client.say("CONFIG SET maxmemory 1");
+    wait_until("the lock is evicted", || {
+        client.say("SET x 1");
+        client.say("INFO stats").as_text().contains("evicted_keys:1")
+    });
+    client.say("CONFIG SET maxmemory 0");
+    assert_eq!(bob.receive(), Reply::Nil);
+    assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
+}
+
+#[test]
+fn a_lease_that_gets_shorter_is_noticed() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+    for shortening in ["RLOCK.RENEW k ann 50", "RLOCK.ACQUIRE k ann 50", "PEXPIRE k 50", "RLOCK.RELEASE k ann LEASE 50"]
+    {
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        client.say(shortening);
+        let end = client.expiry("k");
+        assert_eq!(bob.receive(), Reply::Nil);
+        let granted = client.expiry("k") - 600_000;
+        assert!((end..=end + 5).contains(&granted), "{shortening}: ended at {end}, granted at {granted}");
+        client.say("RLOCK.RELEASE k bob");
+    }
+}
+
+#[test]
+fn info_counts_what_happens() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    client.say("RLOCK.ACQUIRE k bob 600000");
+    client.say("RLOCK.ACQUIRE k bob 600000 WAIT 1");
+    client.say("RLOCK.ACQUIRE l ann 600000");
+    let gone = start_waiting(&server, "RLOCK.ACQUIRE k gone 600000 WAIT 0");
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    let _other = start_waiting(&server, "RLOCK.ACQUIRE l bob 600000 WAIT 0");
+    for (name, expected) in [
+        ("grants", 2),
+        ("refusals", 1),
+        ("waits", 4),
+        ("hand_offs", 0),
+        ("timeouts", 1),
+        ("cancelled", 0),
+        ("waiters", 3),
+        ("locks_with_waiters", 2),
+        ("longest_queue", 2),
+    ] {
+        assert_eq!(info(&mut client, name), expected, "{name}");
+    }
+    drop(gone);
+    wait_until("one has left", || info(&mut client, "cancelled") == 1);
+    client.say("RLOCK.RELEASE k ann");
+    bob.receive();
+    for (name, expected) in [("grants", 3), ("hand_offs", 1), ("waiters", 1), ("locks_with_waiters", 1)] {
+        assert_eq!(info(&mut client, name), expected, "{name}");
+    }
 }

@@ -13,6 +13,7 @@ mod world;
 
 use super::context::{Context, Reply};
 use super::entry::ErrorLine;
+use super::key::Key;
 use super::lock_record::LockRecord;
 use super::settings;
 use super::string::Str;
@@ -23,6 +24,7 @@ use world::{Release, Server};
 
 pub(super) use events::subscribe;
 pub(super) use info::register as register_info;
+pub(super) use room::clear;
 pub use room::{count_grant, count_refusal};
 
 /// What a request to wait says.
@@ -37,8 +39,19 @@ pub struct Wait<'a> {
     pub left_ms: i64,
 }
 
-/// Serves who waits for this lock, before a command on it is decided and after one has changed its lease, and tells
-/// whether anyone still does.
+/// Whether anyone waits for this lock, before a command on it is decided. A lock that has gone and that the server has
+/// not told of yet is theirs first.
+pub fn ahead(context: &Context, key: Str<'_>) -> Ahead {
+    if room::is_empty() || !room::with(|room| room.queues.has(lock_name(context, key))) {
+        Ahead::Nobody
+    } else if Key::exists(context, key) {
+        Ahead::Someone
+    } else {
+        serve(context, key)
+    }
+}
+
+/// Serves who waits for this lock, after a command has changed its lease, and tells whether anyone still does.
 pub fn serve(context: &Context, key: Str<'_>) -> Ahead {
     if room::is_empty() {
         return Ahead::Nobody;
