@@ -10,7 +10,15 @@ use super::string::{OwnedStr, Str};
 use crate::lock::UnixMs;
 use std::ffi::CStr;
 
-const COMMANDS: [&CStr; 10] = [
+/// Replicates a command with arguments that are of the types that the format says: `s` a string, `l` a long long, `c` a
+/// C string, `v` strings and how many.
+macro_rules! replicate {
+    ($context:expr, $command:expr, $format:literal, $($argument:expr),+) => {
+        api!(RedisModule_Replicate($context.as_ptr(), $command.as_ptr(), $format.as_ptr(), $($argument),+))
+    };
+}
+
+const COMMANDS: [&CStr; 11] = [
     c"HSET",
     c"HINCRBY",
     c"HDEL",
@@ -22,6 +30,8 @@ const COMMANDS: [&CStr; 10] = [
     c"SPUBLISH",
     // Not replicated by us, but what the server itself replicates its blocks with.
     c"MULTI",
+    // Nor this: it asks the server whether a grant may be written.
+    c"SETRANGE",
 ];
 
 /// A command of ours that the server does not know by its name.
@@ -39,110 +49,56 @@ pub(super) fn missing_command(context: &Context) -> Option<&'static CStr> {
 }
 
 pub(super) fn hset(context: &Context, key: Str<'_>, field: Str<'_>, value: Str<'_>) {
-    let format = c"sss".as_ptr();
-    // SAFETY: the format says three strings, and three are passed.
-    unsafe {
-        api!(RedisModule_Replicate(
-            context.as_ptr(),
-            c"HSET".as_ptr(),
-            format,
-            key.as_ptr(),
-            field.as_ptr(),
-            value.as_ptr()
-        ));
-    }
+    // SAFETY: three strings.
+    unsafe { replicate!(context, c"HSET", c"sss", key.as_ptr(), field.as_ptr(), value.as_ptr()) };
 }
 
 pub(super) fn hset_two(context: &Context, key: Str<'_>, first: (Str<'_>, Str<'_>), second: (Str<'_>, Str<'_>)) {
-    let format = c"sssss".as_ptr();
-    // SAFETY: the format says five strings, and five are passed.
-    unsafe {
-        api!(RedisModule_Replicate(
-            context.as_ptr(),
-            c"HSET".as_ptr(),
-            format,
-            key.as_ptr(),
-            first.0.as_ptr(),
-            first.1.as_ptr(),
-            second.0.as_ptr(),
-            second.1.as_ptr(),
-        ));
-    }
+    let (first, first_value) = (first.0.as_ptr(), first.1.as_ptr());
+    let (second, second_value) = (second.0.as_ptr(), second.1.as_ptr());
+    // SAFETY: five strings.
+    unsafe { replicate!(context, c"HSET", c"sssss", key.as_ptr(), first, first_value, second, second_value) };
 }
 
 pub(super) fn hincrby(context: &Context, key: Str<'_>, field: Str<'_>, by: i64) {
-    let format = c"ssl".as_ptr();
-    // SAFETY: the format says two strings and a long long, and these are passed.
-    unsafe {
-        api!(RedisModule_Replicate(context.as_ptr(), c"HINCRBY".as_ptr(), format, key.as_ptr(), field.as_ptr(), by));
-    }
+    // SAFETY: two strings and a long long.
+    unsafe { replicate!(context, c"HINCRBY", c"ssl", key.as_ptr(), field.as_ptr(), by) };
 }
 
 pub(super) fn hdel(context: &Context, key: Str<'_>, field: Str<'_>) {
-    // SAFETY: the format says two strings, and two are passed.
-    unsafe {
-        api!(RedisModule_Replicate(context.as_ptr(), c"HDEL".as_ptr(), c"ss".as_ptr(), key.as_ptr(), field.as_ptr()));
-    }
+    // SAFETY: two strings.
+    unsafe { replicate!(context, c"HDEL", c"ss", key.as_ptr(), field.as_ptr()) };
 }
 
 pub(super) fn hdel_all(context: &Context, key: Str<'_>, fields: &[OwnedStr]) {
     let fields: Vec<_> = fields.iter().map(|field| field.lend().as_ptr()).collect();
-    let format = c"sv".as_ptr();
-    // SAFETY: the format says a string and a vector of strings with its length, and these are passed.
-    unsafe {
-        api!(RedisModule_Replicate(
-            context.as_ptr(),
-            c"HDEL".as_ptr(),
-            format,
-            key.as_ptr(),
-            fields.as_ptr(),
-            fields.len()
-        ));
-    }
+    // SAFETY: a string, and a vector of strings with its length.
+    unsafe { replicate!(context, c"HDEL", c"sv", key.as_ptr(), fields.as_ptr(), fields.len()) };
 }
 
 pub(super) fn pexpireat(context: &Context, key: Str<'_>, at: UnixMs) {
-    // SAFETY: the format says a string and a long long, and these are passed.
-    unsafe {
-        api!(RedisModule_Replicate(context.as_ptr(), c"PEXPIREAT".as_ptr(), c"sl".as_ptr(), key.as_ptr(), at));
-    }
+    // SAFETY: a string and a long long.
+    unsafe { replicate!(context, c"PEXPIREAT", c"sl", key.as_ptr(), at) };
 }
 
 pub(super) fn del(context: &Context, key: Str<'_>) {
-    one_key(context, c"DEL", key);
+    // SAFETY: one string.
+    unsafe { replicate!(context, c"DEL", c"s", key.as_ptr()) };
 }
 
 pub(super) fn incr(context: &Context, key: Str<'_>) {
-    one_key(context, c"INCR", key);
-}
-
-fn one_key(context: &Context, command: &CStr, key: Str<'_>) {
-    // SAFETY: the format says one string, and one is passed.
-    unsafe { api!(RedisModule_Replicate(context.as_ptr(), command.as_ptr(), c"s".as_ptr(), key.as_ptr())) };
+    // SAFETY: one string.
+    unsafe { replicate!(context, c"INCR", c"s", key.as_ptr()) };
 }
 
 /// `SET key value PXAT end`
 pub(super) fn set_until(context: &Context, key: Str<'_>, value: Str<'_>, end: UnixMs) {
-    let format = c"sscl".as_ptr();
-    // SAFETY: the format says two strings, a C string and a long long, and these are passed.
-    unsafe {
-        api!(RedisModule_Replicate(
-            context.as_ptr(),
-            c"SET".as_ptr(),
-            format,
-            key.as_ptr(),
-            value.as_ptr(),
-            c"PXAT".as_ptr(),
-            end,
-        ));
-    }
+    // SAFETY: two strings, a C string and a long long.
+    unsafe { replicate!(context, c"SET", c"sscl", key.as_ptr(), value.as_ptr(), c"PXAT".as_ptr(), end) };
 }
 
 /// To the replicas' subscribers; the AOF file (`A`) is spared.
 pub(super) fn publish(context: &Context, command: &CStr, channel: Str<'_>, message: Str<'_>) {
-    let format = c"Ass".as_ptr();
-    // SAFETY: the format says two strings, beside the modifier, and two are passed.
-    unsafe {
-        api!(RedisModule_Replicate(context.as_ptr(), command.as_ptr(), format, channel.as_ptr(), message.as_ptr()));
-    }
+    // SAFETY: two strings, behind the modifier.
+    unsafe { replicate!(context, command, c"Ass", channel.as_ptr(), message.as_ptr()) };
 }

@@ -1,0 +1,172 @@
+//! How a waiter leaves the queue, or never gets into it.
+
+use super::{info, start_waiting};
+use crate::support::{Client, Reply, Server, text, wait_until};
+
+#[test]
+fn a_wait_ends_at_its_deadline() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let begin = client.time_ms();
+    assert!((1..=600_000).contains(&client.say("RLOCK.ACQUIRE k bob 1000 WAIT 50").as_int()));
+    assert!(client.time_ms() >= begin + 50);
+    let reply = client.say("RLOCK.ACQUIRE k bob 1000 WAIT 20 FENCED");
+    assert!((1..=600_000).contains(&reply.as_list()[0].as_int()));
+    assert_eq!(reply.as_list()[1], Reply::Nil);
+    assert_eq!((info(&mut client, "waiters"), info(&mut client, "timeouts")), (0, 2));
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0], "who no longer waits is not granted");
+}
+
+#[test]
+fn a_client_that_goes_leaves_the_queue() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let gone = start_waiting(&server, "RLOCK.ACQUIRE k gone 600000 WAIT 0");
+    let mut killed = server.client();
+    let id = killed.say("CLIENT ID").as_int();
+    killed.send(&["RLOCK.ACQUIRE", "k", "killed", "600000", "WAIT", "0"]);
+    wait_until("both wait", || info(&mut client, "waiters") == 2);
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    drop(gone);
+    wait_until("the first has left", || info(&mut client, "waiters") == 2);
+    assert_eq!(client.say(&format!("CLIENT KILL ID {id}")), Reply::Int(1));
+    wait_until("the second has left", || info(&mut client, "waiters") == 1);
+    assert_eq!(info(&mut client, "cancelled"), 2);
+    client.say("RLOCK.RELEASE k ann");
+    assert_eq!(bob.receive(), Reply::Nil);
+}
+
+#[test]
+fn a_grant_that_meets_a_dead_client_goes_on_to_the_next() {
+    let server = Server::start();
+    let mut client = server.client();
+    for _ in 0..50 {
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        let dying = start_waiting(&server, "RLOCK.ACQUIRE k dying 600000 WAIT 0");
+        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        let mut killer = server.client();
+        let id = client_waiting_first(&mut killer);
+        // In one go, so that the client is killed before it can be told.
+        client.say("MULTI");
+        client.say("RLOCK.RELEASE k ann");
+        client.say(&format!("CLIENT KILL ID {id}"));
+        client.say("EXEC");
+        assert_eq!(bob.receive(), Reply::Nil);
+        assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
+        client.say("RLOCK.RELEASE k bob");
+        drop(dying);
+    }
+}
+
+/// The id of the client that has waited longest.
+fn client_waiting_first(client: &mut Client) -> i64 {
+    let clients = client.say("CLIENT LIST");
+    let waiting = clients.as_text().lines().filter(|line| line.contains("cmd=rlock.") && line.contains("flags=b"));
+    let ids = waiting.map(|line| line.split(['=', ' ']).nth(1).unwrap().parse().unwrap());
+    ids.min().expect("someone waits")
+}
+
+#[test]
+fn client_unblock_ends_a_wait_both_ways() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    let id = client_waiting_first(&mut client);
+    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} TIMEOUT")), Reply::Int(1));
+    assert!((1..=600_000).contains(&bob.receive().as_int()));
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0 FENCED");
+    let id = client_waiting_first(&mut client);
+    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} TIMEOUT")), Reply::Int(1));
+    assert_eq!(bob.receive().as_list()[1], Reply::Nil);
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    let id = client_waiting_first(&mut client);
+    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} ERROR")), Reply::Int(1));
+    assert!(bob.receive().as_error().starts_with("UNBLOCKED"));
+    assert_eq!(bob.say("PING"), text("PONG"));
+    assert_eq!(info(&mut client, "waiters"), 0);
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0]);
+}
+
+#[test]
+fn nothing_waits_in_transactions_and_scripts() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    client.say("MULTI");
+    client.say("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    assert!(client.say("EXEC").as_list()[0].as_int() > 0);
+    let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', '600000', 'WAIT', '0')";
+    assert!(client.run(&["EVAL", script, "1", "k"]).as_int() > 0);
+    assert_eq!(info(&mut client, "waits"), 0);
+}
+
+#[test]
+fn a_full_queue_turns_clients_away() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("CONFIG SET rlock.max-waiters 2");
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    client.say("RLOCK.ACQUIRE l ann 600000");
+    let first = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    let _second = start_waiting(&server, "RLOCK.ACQUIRE l bob 600000 WAIT 0");
+    assert!(client.say("RLOCK.ACQUIRE k cid 600000 WAIT 0").as_error().starts_with("QUEUEFULL"));
+    assert_eq!(info(&mut client, "waiters"), 2);
+    drop(first);
+    wait_until("one has left", || info(&mut client, "waiters") == 1);
+    let _third = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");
+}
+
+#[test]
+fn killed_processes_hold_nobody_up() {
+    let server = Server::start();
+    let mut watch = server.client();
+    let socket = server.socket();
+    let process = |command: &str| {
+        let mut cli = std::process::Command::new("redis-cli");
+        cli.arg("-s").arg(&socket).args(command.split(' ')).stdout(std::process::Stdio::piped());
+        cli.spawn().expect("redis-cli is there")
+    };
+    watch.say("RLOCK.ACQUIRE k first 600000");
+    // The one who will have the lock, and dies with it: its lease frees the lock.
+    let mut holder = process("RLOCK.ACQUIRE k holder 300 WAIT 0");
+    wait_until("it waits", || info(&mut watch, "waiters") == 1);
+    let mut waiters: Vec<_> = (0..30)
+        .map(|number| {
+            let waiter = process(&format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"));
+            wait_until("it waits", || info(&mut watch, "waiters") == number + 2);
+            waiter
+        })
+        .collect();
+    watch.say("RLOCK.RELEASE k first");
+    wait_until("the holder has the lock", || watch.hash("k") == [("holder".into(), "1".into())]);
+    // On unix, this is SIGKILL.
+    holder.kill().unwrap();
+    for waiter in waiters.iter_mut().step_by(3) {
+        waiter.kill().unwrap();
+    }
+    wait_until("the killed have left", || info(&mut watch, "waiters") <= 20);
+    for number in (0..30).filter(|number| number % 3 != 0) {
+        wait_until("the next one has the lock", || watch.hash("k") == [(format!("h{number}"), "1".to_owned())]);
+        assert_eq!(watch.say(&format!("RLOCK.RELEASE k h{number}")), Reply::Int(1));
+    }
+    assert_eq!((info(&mut watch, "waiters"), watch.keys().len()), (0, 0));
+    for mut process in waiters.into_iter().chain([holder]) {
+        process.wait().unwrap();
+    }
+}
+
+#[test]
+fn the_module_unloads_when_nobody_waits() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let waiter = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 100000");
+    assert!(matches!(client.say("MODULE UNLOAD rlock"), Reply::Error(_)));
+    drop(waiter);
+    wait_until("the module is unloaded", || client.say("MODULE UNLOAD rlock") == text("OK"));
+}

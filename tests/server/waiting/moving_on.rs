@@ -1,0 +1,130 @@
+//! Everything but a release that frees a lock, and moves its queue on.
+
+use super::{info, start_waiting};
+use crate::support::{Reply, Server, wait_until};
+
+#[test]
+fn a_lease_that_ends_moves_the_queue_on_within_5_ms() {
+    let server = Server::start();
+    let mut client = server.client();
+    // The server's own sweep would come too late.
+    client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.say("RLOCK.ACQUIRE k ann 300");
+    let end = client.expiry("k");
+    let mut first = start_waiting(&server, "RLOCK.ACQUIRE k h0 600000 WAIT 0");
+    let others: Vec<_> =
+        (1..100).map(|number| start_waiting(&server, &format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"))).collect();
+    assert_eq!(first.receive(), Reply::Nil);
+    let granted = client.expiry("k") - 600_000;
+    assert!((end..=end + 5).contains(&granted), "ended at {end}, granted at {granted}");
+    assert_eq!(info(&mut client, "waiters"), 99);
+    drop(others);
+    wait_until("all have left", || info(&mut client, "waiters") == 0);
+}
+
+#[test]
+fn whatever_removes_the_lock_moves_the_queue_on() {
+    for removal in [
+        &["DEL k"][..],
+        &["UNLINK k"],
+        &["HDEL k ann"],
+        &["RENAME k elsewhere"],
+        &["MOVE k 5"],
+        &["PEXPIREAT k 1"],
+        &["FLUSHDB"],
+        &["FLUSHALL"],
+        &["FLUSHALL ASYNC"],
+        &["SWAPDB 0 7"],
+        &["MULTI", "DEL k", "SET x 1", "EXEC"],
+        &["SUNIONSTORE k none"],
+    ] {
+        let server = Server::start();
+        let mut client = server.client();
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        for command in removal {
+            client.say(command);
+        }
+        assert_eq!(bob.receive(), Reply::Nil, "{removal:?}");
+        assert_eq!(client.hash("k"), [("bob".into(), "1".into())], "{removal:?}");
+        assert_eq!(info(&mut client, "waiters"), 0);
+    }
+}
+
+#[test]
+fn a_script_that_unlocks_as_redissons_does_moves_the_queue_on() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("HINCRBY k java:1 1");
+    client.say("PEXPIRE k 600000");
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    let script = "redis.call('del', KEYS[1]) redis.call('publish', 'redisson_lock__channel:{k}', 0) return 1";
+    assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
+    assert_eq!(bob.receive(), Reply::Nil);
+}
+
+#[test]
+fn nobody_gets_between_a_removal_and_the_grant() {
+    let server = Server::start();
+    let mut client = server.client();
+    for _ in 0..100 {
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        client.send(&["DEL", "k"]);
+        client.send(&["RLOCK.ACQUIRE", "k", "thief", "600000"]);
+        assert_eq!(client.receive(), Reply::Int(1));
+        assert!(client.receive().as_int() > 0, "an RLOCK command respects the queue on every server");
+        assert_eq!(bob.receive(), Reply::Nil);
+        client.say("RLOCK.RELEASE k bob");
+    }
+}
+
+#[test]
+fn what_becomes_of_a_lock_that_is_no_lock_any_more() {
+    for overwriting in ["SET k text", "RENAME text k", "COPY text k REPLACE"] {
+        let server = Server::start();
+        let mut client = server.client();
+        client.say("SET text hello");
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        client.say(overwriting);
+        assert!(bob.receive().as_error().starts_with("WRONGTYPE"), "{overwriting}");
+        assert_eq!(info(&mut client, "waiters"), 0);
+    }
+}
+
+#[test]
+fn an_evicted_lock_goes_to_the_next() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    client.say("CONFIG SET maxmemory-policy allkeys-random");
+    client.say("CONFIG SET maxmemory 1");
+    wait_until("the lock is evicted", || {
+        client.say("SET x 1");
+        client.say("INFO stats").as_text().contains("evicted_keys:1")
+    });
+    client.say("CONFIG SET maxmemory 0");
+    assert_eq!(bob.receive(), Reply::Nil);
+    assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
+}
+
+#[test]
+fn a_lease_that_gets_shorter_is_noticed() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+    for shortening in ["RLOCK.RENEW k ann 50", "RLOCK.ACQUIRE k ann 50", "PEXPIRE k 50", "RLOCK.RELEASE k ann LEASE 50"]
+    {
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        client.say(shortening);
+        let end = client.expiry("k");
+        assert_eq!(bob.receive(), Reply::Nil);
+        let granted = client.expiry("k") - 600_000;
+        assert!((end..=end + 5).contains(&granted), "{shortening}: ended at {end}, granted at {granted}");
+        client.say("RLOCK.RELEASE k bob");
+    }
+}
