@@ -21,12 +21,29 @@ const PAUSED_MS: i64 = 20;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Ask { holder: usize, kind: Kind, lease: i64, wait: Option<i64> },
-    Release { holder: usize, side: Option<Side>, all: bool },
-    Renew { holder: usize, lease: i64 },
-    HangUp { waiter: usize },
-    DieBeforeBeingTold,
-    Advance { ms: i64 },
+    Ask {
+        holder: usize,
+        kind: Kind,
+        lease: i64,
+        wait: Option<i64>,
+    },
+    Release {
+        holder: usize,
+        side: Option<Side>,
+        all: bool,
+    },
+    Renew {
+        holder: usize,
+        lease: i64,
+    },
+    HangUp {
+        waiter: usize,
+    },
+    /// The next one who is granted the lock is gone before it can be told.
+    NextOneDies,
+    Advance {
+        ms: i64,
+    },
     ForeignDelete,
     Pause(bool),
     BecomeReplica,
@@ -43,7 +60,7 @@ fn step(kinds: &'static [Kind]) -> impl Strategy<Value = Step> {
         14 => (holder, prop::option::of(prop_oneof![Just(Side::Read), Just(Side::Write)]), any::<bool>())
             .prop_map(|(holder, side, all)| Step::Release { holder, side, all }),
         4 => (0..20_usize).prop_map(|waiter| Step::HangUp { waiter }),
-        2 => Just(Step::DieBeforeBeingTold),
+        2 => Just(Step::NextOneDies),
         6 => prop_oneof![1..5_i64, 10..100_i64, 500..3_000_i64].prop_map(|ms| Step::Advance { ms }),
         2 => Just(Step::ForeignDelete),
         2 => any::<bool>().prop_map(Step::Pause),
@@ -194,13 +211,14 @@ struct Play {
     let_go: BTreeMap<u64, Option<Answer>>,
     next_id: u64,
     heard: usize,
+    next_one_dies: bool,
 }
 
 impl Play {
     fn new() -> Self {
         let answers = Rc::default();
         let world = Fake { keyspace: RefCell::default(), room: RefCell::default(), paused: Cell::new(false), answers };
-        Self { world, waiting: Vec::new(), let_go: BTreeMap::new(), next_id: 0, heard: 0 }
+        Self { world, waiting: Vec::new(), let_go: BTreeMap::new(), next_id: 0, heard: 0, next_one_dies: false }
     }
 
     fn take(&mut self, step: &Step) {
@@ -218,7 +236,7 @@ impl Play {
                 serve::catch_up(&self.world);
             }
             Step::HangUp { .. } => {}
-            Step::DieBeforeBeingTold => return self.hear(true),
+            Step::NextOneDies => self.next_one_dies = true,
             Step::Advance { ms } => self.advance(ms),
             Step::ForeignDelete => {
                 if !self.world.paused.get() {
@@ -236,7 +254,7 @@ impl Play {
             }
             Step::BecomeReplica => serve::dismiss_all(&self.world),
         }
-        self.hear(false);
+        self.hear();
     }
 
     /// As the command does it.
@@ -294,7 +312,7 @@ impl Play {
             let passed = (time - self.world.now()).max(0);
             self.world.keyspace.borrow_mut().advance(passed);
             serve::catch_up(&self.world);
-            self.hear(false);
+            self.hear();
             if next.is_none() {
                 return;
             }
@@ -302,8 +320,7 @@ impl Play {
     }
 
     /// The server gets to tell clients what became of them; one of them may be gone by then.
-    fn hear(&mut self, first_one_dies: bool) {
-        let mut dies = first_one_dies;
+    fn hear(&mut self) {
         loop {
             let answer = self.world.answers.borrow().get(self.heard).copied();
             let Some((id, answer)) = answer else { return };
@@ -314,7 +331,7 @@ impl Play {
             if matches!(answer, Some(Answer::Granted { .. })) {
                 let ahead = &self.waiting[..place];
                 assert!(ahead.is_empty() || self.is_inside(holder), "{holder} {kind:?} overtakes {ahead:?}");
-                if std::mem::take(&mut dies) {
+                if std::mem::take(&mut self.next_one_dies) {
                     assert!(self.world.with_room(|room| room.gone(id)).is_none());
                     serve::catch_up(&self.world);
                 } else {
@@ -364,7 +381,7 @@ impl Play {
             drop(self.world.with_room(|room| room.gone(id)));
         }
         serve::catch_up(&self.world);
-        self.hear(false);
+        self.hear();
         assert!(self.waiting.is_empty());
         assert_eq!(self.let_go.len() as u64, self.next_id - self.turned_away());
         assert!(self.world.with_room(|room| room.is_clean()), "something is left over");
@@ -393,6 +410,38 @@ fn play(history: &[Step]) {
         play.check();
     }
     play.end();
+}
+
+/// Ann has the lock, bob and cid wait; ann gives it to bob, whose client is gone before it can be told.
+fn bob_dies_before_being_told(paused: bool) {
+    let mut play = Play::new();
+    for (holder, wait) in [("ann:1", None), ("bob:1", Some(0)), ("cid:1", Some(0))] {
+        play.ask(holder, Kind::Plain, 100_000, wait);
+    }
+    play.world.release("ann:1", None, false);
+    assert!(play.is_inside("bob:1"));
+    play.world.paused.set(paused);
+    play.next_one_dies = true;
+    play.hear();
+    if paused {
+        play.advance(10 * PAUSED_MS);
+        assert!(play.is_inside("bob:1"), "nothing is written during a pause");
+        play.world.paused.set(false);
+        play.advance(PAUSED_MS + 1);
+    }
+    assert!(!play.is_inside("bob:1") && play.is_inside("cid:1"), "the lock goes on to the next: {:?}", play.fields());
+    play.hear();
+    play.end();
+}
+
+#[test]
+fn a_grant_to_a_client_that_is_gone_goes_on_to_the_next() {
+    bob_dies_before_being_told(false);
+}
+
+#[test]
+fn a_grant_to_a_client_that_is_gone_is_taken_back_after_a_pause() {
+    bob_dies_before_being_told(true);
 }
 
 proptest! {
