@@ -40,11 +40,20 @@ impl Client {
     }
 
     pub fn send<A: AsRef<[u8]>>(&mut self, command: &[A]) {
-        let mut packed = redis::Cmd::new();
-        for argument in command {
-            packed.arg(argument.as_ref());
+        self.send_together(&[command]);
+    }
+
+    /// Sends several commands in one piece, so that the server reads them in one turn.
+    pub fn send_together<A: AsRef<[u8]>>(&mut self, commands: &[&[A]]) {
+        let mut bytes = Vec::new();
+        for command in commands {
+            let mut packed = redis::Cmd::new();
+            for argument in *command {
+                packed.arg(argument.as_ref());
+            }
+            packed.write_packed_command(&mut bytes);
         }
-        self.stream.write_all(&packed.get_packed_command()).expect("the server takes commands");
+        self.stream.write_all(&bytes).expect("the server takes commands");
     }
 
     /// The next reply, if the connection is not closed.

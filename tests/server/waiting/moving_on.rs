@@ -1,7 +1,7 @@
 //! Everything but a release that frees a lock, and moves its queue on.
 
 use super::{info, start_waiting};
-use crate::support::{Reply, Server, wait_until};
+use crate::support::{Reply, Server, ServerVersion, wait_until};
 
 #[test]
 fn a_lease_that_ends_moves_the_queue_on_within_5_ms() {
@@ -67,17 +67,30 @@ fn a_script_that_unlocks_as_redissons_does_moves_the_queue_on() {
 
 #[test]
 fn nobody_gets_between_a_removal_and_the_grant() {
+    // As a client that does not know the queue would try it.
+    let script = "if redis.call('exists', KEYS[1]) == 1 then return 0 end
+                  return redis.call('hincrby', KEYS[1], 'thief', 1)";
+    let by_rlock: &[&str] = &["RLOCK.ACQUIRE", "k", "thief", "600000"];
+    let by_script: &[&str] = &["EVAL", script, "1", "k"];
     let server = Server::start();
     let mut client = server.client();
-    for _ in 0..100 {
+    for removal in [&["DEL", "k"][..], &["UNLINK", "k"], &["EVAL", "return redis.call('del', KEYS[1])", "1", "k"]] {
         client.say("RLOCK.ACQUIRE k ann 600000");
         let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-        client.send(&["DEL", "k"]);
-        client.send(&["RLOCK.ACQUIRE", "k", "thief", "600000"]);
+        client.send_together(&[removal, by_rlock]);
         assert_eq!(client.receive(), Reply::Int(1));
         assert!(client.receive().as_int() > 0, "an RLOCK command respects the queue on every server");
         assert_eq!(bob.receive(), Reply::Nil);
         client.say("RLOCK.RELEASE k bob");
+        if ServerVersion::under_test().has_what_redis_has(7, 2) {
+            client.say("RLOCK.ACQUIRE k ann 600000");
+            let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+            client.send_together(&[removal, by_script]);
+            assert_eq!(client.receive(), Reply::Int(1));
+            assert_eq!(client.receive(), Reply::Int(0), "nobody at all gets between where the server has jobs");
+            assert_eq!(bob.receive(), Reply::Nil);
+            client.say("RLOCK.RELEASE k bob");
+        }
     }
 }
 
