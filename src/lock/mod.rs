@@ -8,37 +8,34 @@
 //! - [`exclusive`]: plain locks
 //! - [`read_write`]: the two sides of a read-write lock
 //! - [`release`], [`renew`]: the commands that serve either kind, by what the key holds
-//! - [`Queues`], [`Alarms`], [`Room`]: who waits, and until when; [`serve`]: who is served next
+//! - [`waiting`]: who waits, until when, and who is served next
 //! - [`names`]: the keys and channels that belong to a lock
 #![forbid(unsafe_code)]
 
 mod acquire;
-mod alarms;
 mod decimal;
 mod effect;
 pub mod exclusive;
 pub mod names;
-mod queue;
 pub mod read_write;
 mod record;
 mod refusal;
 mod release;
 mod renew;
-mod room;
-pub mod serve;
 mod time;
+pub mod waiting;
 
 pub use acquire::{Acquire, Acquired, Ahead, Kind, acquire, check_wait};
-pub use alarms::{Alarm, Alarms};
 pub use decimal::decimal;
 pub use effect::{CompanionEffect, Decision, Effects, Field, KeyEffect, Unlock};
-pub use queue::{LockName, QueueFull, Queues, Ticket};
 pub use record::{Mode, Observed, ReadWrite, Record, Side};
 pub use refusal::Refusal;
 pub use release::{Release, Released, release};
 pub use renew::{Renewed, renew};
-pub use room::{Client, Counters, Hold, Next, Room, Waiter};
 pub use time::{Expiry, Lease, UnixMs};
+pub use waiting::{
+    Alarm, Alarms, Client, Counters, Hold, LockName, Next, QueueFull, Queues, Room, Ticket, Waiter, serve,
+};
 
 /// The longest holder, in bytes.
 pub const HOLDER_LEN_MAX: usize = 512;

@@ -1,6 +1,6 @@
 //! Everything that is kept in memory of those who wait, in one place.
 
-use super::{Acquire, Alarms, Kind, LockName, QueueFull, Queues, Ticket, UnixMs};
+use crate::lock::{Acquire, Alarms, Kind, LockName, QueueFull, Queues, Ticket, UnixMs};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::rc::Rc;

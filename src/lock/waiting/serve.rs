@@ -7,7 +7,7 @@
 //!
 //! The world is behind the trait [`World`]; there is one over the server and one that a test moves.
 
-use super::{
+use crate::lock::{
     Acquire, Ahead, Alarm, Client, Hold, Kind, LockName, Next, QueueFull, Refusal, Room, Ticket, UnixMs, Waiter,
 };
 use std::rc::Rc;

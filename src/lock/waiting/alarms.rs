@@ -3,7 +3,7 @@
 //! All of it goes through one timer of the server, armed for the earliest. An alarm that is no longer needed may still
 //! go off: whoever hears it looks at the lock or the waiter, and finds nothing to do.
 
-use super::{LockName, Ticket, UnixMs};
+use crate::lock::{LockName, Ticket, UnixMs};
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
