@@ -115,7 +115,9 @@ fn a_full_queue_turns_clients_away() {
     let first = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     let _second = start_waiting(&server, "RLOCK.ACQUIRE l bob 600000 WAIT 0");
     assert!(client.say("RLOCK.ACQUIRE k cid 600000 WAIT 0").as_error().starts_with("QUEUEFULL"));
-    assert_eq!(info(&mut client, "waiters"), 2);
+    client.say("CONFIG SET rlock.max-waiters 1");
+    assert_eq!(info(&mut client, "waiters"), 2, "who waits already is not sent away");
+    client.say("CONFIG SET rlock.max-waiters 2");
     drop(first);
     wait_until("one has left", || info(&mut client, "waiters") == 1);
     let _third = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");

@@ -1,7 +1,7 @@
 //! Everything but a release that frees a lock, and moves its queue on.
 
 use super::{info, start_waiting};
-use crate::support::{Reply, Server, ServerVersion, wait_until};
+use crate::support::{Reply, Server, ServerVersion, text, wait_until};
 
 /// A hundred wait, and nobody ever releases: each gets the lock when the lease before ends. The server's clock tells how
 /// late they were on the whole.
@@ -101,13 +101,18 @@ fn nobody_gets_between_a_removal_and_the_grant() {
 
 #[test]
 fn what_becomes_of_a_lock_that_is_no_lock_any_more() {
-    for overwriting in ["SET k text", "RENAME text k", "COPY text k REPLACE"] {
+    for overwriting in ["SET k text", "RENAME text k", "COPY text k REPLACE", "RESTORE"] {
         let server = Server::start();
         let mut client = server.client();
         client.say("SET text hello");
         client.say("RLOCK.ACQUIRE k ann 600000");
         let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-        client.say(overwriting);
+        if overwriting == "RESTORE" {
+            let script = "return redis.call('restore', KEYS[1], 0, redis.call('dump', KEYS[2]), 'replace')";
+            assert_eq!(client.run(&["EVAL", script, "2", "k", "text"]), text("OK"));
+        } else {
+            client.say(overwriting);
+        }
         assert!(bob.receive().as_error().starts_with("WRONGTYPE"), "{overwriting}");
         assert_eq!(info(&mut client, "waiters"), 0);
     }

@@ -18,6 +18,35 @@ fn no_grant_while_writes_are_paused() {
 }
 
 #[test]
+fn a_release_in_a_transaction_that_pauses_writes_hands_nothing_over() {
+    let server = Server::start();
+    let (mut client, mut watch) = (server.client(), server.client());
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    client.say("MULTI");
+    client.say("CLIENT PAUSE 100000 WRITE");
+    client.say("RLOCK.RELEASE k ann");
+    assert_eq!(client.say("EXEC").as_list()[1], Reply::Int(1));
+    assert_eq!((info(&mut watch, "waiters"), watch.expiry("k")), (1, -2));
+    client.say("CLIENT UNPAUSE");
+    assert_eq!(bob.receive(), Reply::Nil);
+}
+
+#[test]
+fn loading_grants_nobody() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    // Everything goes, and comes back from disk.
+    assert_eq!(client.say("DEBUG RELOAD"), text("OK"));
+    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(info(&mut client, "waiters"), 1);
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    assert_eq!(bob.receive(), Reply::Nil);
+}
+
+#[test]
 fn no_grant_without_memory() {
     let server = Server::start();
     let (mut client, mut watch) = (server.client(), server.client());
