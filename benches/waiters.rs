@@ -6,14 +6,10 @@
 //!
 //! Instructions are counted by callgrind, inside the commands and the answers to waiters, as the slope between two run lengths, since wall time lies on shared machines.
 
-#[path = "../tests/server/support/mod.rs"]
-#[allow(dead_code, unused_imports)]
-mod support;
-
 use rlock::lock::{Acquire, Client as Kept, Kind, Lease, LockName, Room, Waiter};
+use rlock_testing::{Client, Reply, Server, wait_until};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use support::{Client, Reply, Server, wait_until};
 
 fn main() {
     memory();

@@ -1,7 +1,7 @@
 //! On a cluster node: keys of another slot than the lock's must not be touched, since the server does not check what a
 //! module does; so a name that derives such keys is refused, where one is needed.
 
-use crate::support::{Client, Reply, Server, wait_until};
+use rlock_testing::{Client, Reply, Server, wait_until};
 
 fn node() -> (Server, Client) {
     let server = Server::prepare().in_cluster().start();

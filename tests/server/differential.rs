@@ -5,10 +5,10 @@
 //! and not from the commands under test. Where the commands are deliberately better the two part; then this test checks
 //! in which way they part, and makes the scripts' keys equal again.
 
-use crate::support::{Client, Reply, Server};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
+use rlock_testing::{Client, Reply, Server};
 use std::collections::BTreeMap;
 
 const STEPS: usize = 20_000;

@@ -1,7 +1,7 @@
 //! What the commands take, and what they say to anything else: an error that names the argument and what is allowed.
 //! Nothing is changed by it, and nothing replicated.
 
-use crate::support::{Client, Reply, Server, Tap, list, text};
+use rlock_testing::{Client, Reply, Server, Tap, list, text};
 
 /// Each call must fail with an error that starts with the code and names what is wrong, and change nothing.
 fn all_refused(calls: &[(&[&str], &str, &str)]) {

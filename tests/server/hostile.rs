@@ -1,9 +1,9 @@
 //! Input that means harm: the server answers, lives, and keeps what it had.
 
-use crate::support::{Reply, Server, Tap, text, wait_until};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
+use rlock_testing::{Reply, Server, Tap, text, wait_until};
 
 const NAMES: [&str; 5] = ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE", "RLOCK.RELEASE", "RLOCK.RENEW"];
 

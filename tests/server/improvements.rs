@@ -1,6 +1,6 @@
 //! Where the commands are deliberately better than Redisson's scripts. Each of these is a line of `docs/redisson.md`.
 
-use crate::support::{LeaseCheck, Reply, Server};
+use rlock_testing::{LeaseCheck, Reply, Server};
 
 /// Redisson counts a read hold into a plain lock's hash, and the other way round.
 #[test]

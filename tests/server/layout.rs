@@ -1,6 +1,6 @@
 //! The keys and channels that a lock is made of, byte for byte as Redisson names them, whatever the names hold.
 
-use crate::support::{Reply, Server};
+use rlock_testing::{Reply, Server};
 
 #[test]
 fn names_without_a_brace_are_put_in_braces() {

@@ -1,6 +1,6 @@
 //! Loading, with settings and without, and unloading.
 
-use crate::support::{Reply, Server, list, text};
+use rlock_testing::{Reply, Server, list, text};
 
 #[test]
 fn load_arguments_set_the_settings() {

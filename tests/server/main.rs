@@ -2,8 +2,6 @@
 //! what the module promises.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 mod cluster;
 mod differential;
 mod grammar;

@@ -1,6 +1,6 @@
 //! What the server and its tools are told of the commands: flags, arity, keys, documentation, access rights.
 
-use crate::support::{Client, Reply, Server, ServerVersion, list, text};
+use rlock_testing::{Client, Reply, Server, ServerVersion, list, text};
 
 const COMMANDS: [&str; 5] = ["rlock.acquire", "rlock.racquire", "rlock.wacquire", "rlock.release", "rlock.renew"];
 

@@ -1,7 +1,7 @@
 //! What listeners see of a change: the keyspace events that the same change made by plain commands would fire; and
 //! WATCH and client tracking, which see exactly the real changes.
 
-use crate::support::{Client, Reply, Server, Tap, list, text};
+use rlock_testing::{Client, Reply, Server, Tap, list, text};
 
 /// A listener to all keyspace events of a server.
 struct Listener(Client);

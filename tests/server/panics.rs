@@ -1,7 +1,7 @@
 //! A panic of ours is an error reply and a line in the log, and the server goes on. Shown by a command that does
 //! nothing else, which only a build for this test has.
 
-use crate::support::{Reply, Server, debug_module, text};
+use rlock_testing::{Reply, Server, debug_module, text};
 
 #[test]
 fn a_panic_is_an_error_reply() {

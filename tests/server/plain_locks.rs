@@ -1,6 +1,6 @@
 //! Plain locks: ACQUIRE, RELEASE and RENEW by one holder and another, with their replies and what they leave behind.
 
-use crate::support::{LeaseCheck, Reply, Server, wait_until};
+use rlock_testing::{LeaseCheck, Reply, Server, wait_until};
 
 #[test]
 fn a_free_lock_is_granted_with_its_lease() {

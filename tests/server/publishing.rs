@@ -1,7 +1,7 @@
 //! The message that wakes Redisson's waiters: on the right channel, with the right payload, by the command that the
 //! settings name, to the subscribers of this server and of its replicas.
 
-use crate::support::{Client, Reply, Server, wait_until};
+use rlock_testing::{Client, Reply, Server, wait_until};
 
 /// Subscribed to a channel by both kinds of subscription.
 struct Ear {

@@ -1,6 +1,6 @@
 //! Read-write locks: who shares with whom, which lease moves, and what a release leaves.
 
-use crate::support::{Client, LeaseCheck, Reply, Server, wait_until};
+use rlock_testing::{Client, LeaseCheck, Reply, Server, wait_until};
 
 fn fields(client: &mut Client, expected: &[(&str, &str)]) {
     let expected: Vec<_> = expected.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();

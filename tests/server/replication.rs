@@ -1,7 +1,7 @@
 //! What followers get: plain commands with absolute times, in one MULTI/EXEC for each change, and nothing for anything
 //! that changed nothing. Neither a replica nor an AOF file needs the module.
 
-use crate::support::{Client, Reply, Server, Tap, wait_until};
+use rlock_testing::{Client, Reply, Server, Tap, wait_until};
 
 /// One change: what came before, the command, and what it replicates. `<N>` stands for N ms after the command ran.
 struct Case {

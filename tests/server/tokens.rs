@@ -1,6 +1,6 @@
 //! Fencing tokens: one counter a lock, which grows at each fenced grant of any kind and never goes back.
 
-use crate::support::{Reply, Server, Tap, list};
+use rlock_testing::{Reply, Server, Tap, list};
 
 fn granted(token: i64) -> Reply {
     list([Reply::Nil, Reply::Int(token)])

@@ -1,7 +1,7 @@
 //! What replicas, AOF files and INFO get of grants to those who waited.
 
 use super::{info, start_waiting};
-use crate::support::{Reply, Server, wait_until};
+use rlock_testing::{Reply, Server, wait_until};
 
 #[test]
 fn a_replica_agrees_after_every_kind_of_grant() {

@@ -1,7 +1,7 @@
 //! Who gets a lock next when it is released, and in what step.
 
 use super::{info, start_waiting};
-use crate::support::{Client, LeaseCheck, Reply, Server, Tap, list, wait_until};
+use rlock_testing::{Client, LeaseCheck, Reply, Server, Tap, list, wait_until};
 
 #[test]
 fn a_release_hands_the_lock_to_the_first_who_waits() {

@@ -1,7 +1,7 @@
 //! How a waiter leaves the queue, or never gets into it.
 
 use super::{info, start_waiting};
-use crate::support::{Client, Reply, Server, text, wait_until};
+use rlock_testing::{Client, Reply, Server, text, wait_until};
 
 #[test]
 fn a_wait_ends_at_its_deadline() {

@@ -6,7 +6,7 @@ mod leaving;
 mod moving_on;
 mod unfit_servers;
 
-use crate::support::{Client, Server, wait_until};
+use rlock_testing::{Client, Server, wait_until};
 
 /// The number that INFO tells under this name.
 fn info(client: &mut Client, name: &str) -> i64 {

@@ -1,7 +1,7 @@
 //! Everything but a release that frees a lock, and moves its queue on.
 
 use super::{info, start_waiting};
-use crate::support::{Reply, Server, ServerVersion, text, wait_until};
+use rlock_testing::{Reply, Server, ServerVersion, text, wait_until};
 
 /// A hundred wait, and nobody ever releases: each gets the lock when the lease before ends. The server's clock tells how
 /// late they were on the whole.

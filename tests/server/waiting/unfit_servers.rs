@@ -1,7 +1,7 @@
 //! When the server is in no state to grant, or no longer the one to do it.
 
 use super::{info, start_waiting};
-use crate::support::{Reply, Server, ServerVersion, text, wait_until};
+use rlock_testing::{Reply, Server, ServerVersion, text, wait_until};
 
 #[test]
 fn no_grant_while_writes_are_paused() {

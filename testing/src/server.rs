@@ -1,6 +1,6 @@
 //! A real server for one test: on a unix socket in a directory of its own, gone when the test ends.
 
-use super::{Client, PATIENCE};
+use crate::{Client, PATIENCE};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

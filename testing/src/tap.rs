@@ -1,6 +1,6 @@
 //! A replica in name only: it asks a server for its replication stream, and keeps what comes.
 
-use super::{PATIENCE, Reply, Server};
+use crate::{PATIENCE, Reply, Server};
 use redis::Parser;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
 //! A connection that sends any command and reads any reply, pub/sub messages included.
 
-use super::PATIENCE;
+use crate::PATIENCE;
 use redis::{Parser, Value};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
