@@ -1,0 +1,162 @@
+//! What can go wrong, for a caller to match on. Opaque, so that a new cause breaks nobody's code; the server's own words
+//! are kept, since they are what an operator will look for.
+
+use redis::RedisError;
+use std::fmt;
+
+/// Why a lock was not taken, kept or given back.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    /// The lock's name, or what else it is about.
+    about: String,
+    source: Option<RedisError>,
+}
+
+/// The causes, for a `match`. The predicates of [`Error`] are shorter where only one matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The lock was not free in time.
+    Timeout,
+    /// The lease ended, or may have ended, before the lock was given back.
+    Lost,
+    /// No server could be reached, or none answered. Whatever was sent is taken back in the background.
+    Unavailable,
+    /// Fewer replicas than asked for have confirmed the lock in time. It was released.
+    TooFewReplicas {
+        /// How many were asked for.
+        wanted: usize,
+        /// How many have confirmed.
+        confirmed: usize,
+    },
+    /// The name is a plain lock's and was used as a read-write lock's, or the reverse.
+    WrongKind,
+    /// A reader of this lock asked to wait for its write side: it would wait for itself.
+    Deadlock,
+    /// As many clients wait on the server as it allows.
+    QueueFull,
+    /// The server has no rlock module.
+    ModuleMissing,
+    /// The server refused for another reason: a lease or a holder out of its limits, missing rights, no memory …
+    Refused,
+    /// The options make no sense together, or an address cannot be read.
+    Configuration,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, about: impl AsRef<[u8]>) -> Self {
+        Self { kind, about: String::from_utf8_lossy(about.as_ref()).into_owned(), source: None }
+    }
+
+    pub(crate) fn because(kind: ErrorKind, about: impl AsRef<[u8]>, source: RedisError) -> Self {
+        Self { source: Some(source), ..Self::new(kind, about) }
+    }
+
+    /// The server's no, sorted by its code.
+    pub(crate) fn refused(about: impl AsRef<[u8]>, answer: RedisError) -> Self {
+        let kind = match answer.code() {
+            Some("WRONGKIND") => ErrorKind::WrongKind,
+            Some("DEADLOCK") => ErrorKind::Deadlock,
+            Some("QUEUEFULL") => ErrorKind::QueueFull,
+            Some("ERR") if says(&answer, "unknown command") => ErrorKind::ModuleMissing,
+            _ => ErrorKind::Refused,
+        };
+        Self::because(kind, about, answer)
+    }
+
+    /// The cause.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The lock was not free in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.kind == ErrorKind::Timeout
+    }
+
+    /// The lease ended, or may have ended, before the lock was given back.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.kind == ErrorKind::Lost
+    }
+
+    /// No server could be reached, or none answered.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        self.kind == ErrorKind::Unavailable
+    }
+
+    /// The name is a plain lock's and was used as a read-write lock's, or the reverse.
+    #[must_use]
+    pub fn is_wrong_kind(&self) -> bool {
+        self.kind == ErrorKind::WrongKind
+    }
+
+    /// A reader of this lock asked to wait for its write side.
+    #[must_use]
+    pub fn is_deadlock(&self) -> bool {
+        self.kind == ErrorKind::Deadlock
+    }
+
+    /// The server has no rlock module.
+    #[must_use]
+    pub fn is_module_missing(&self) -> bool {
+        self.kind == ErrorKind::ModuleMissing
+    }
+
+    /// Fewer replicas than asked for have confirmed the lock.
+    #[must_use]
+    pub fn is_too_few_replicas(&self) -> bool {
+        matches!(self.kind, ErrorKind::TooFewReplicas { .. })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let about = &self.about;
+        match self.kind {
+            ErrorKind::Timeout => write!(f, "{about}: not free in time")?,
+            ErrorKind::Lost => write!(f, "{about}: the lease ended before the lock was given back")?,
+            ErrorKind::Unavailable => write!(f, "{about}: no server answers")?,
+            ErrorKind::TooFewReplicas { wanted, confirmed } => {
+                write!(
+                    f,
+                    "{about}: {confirmed} of {wanted} replicas have confirmed the lock in time; it was released"
+                )?;
+            }
+            ErrorKind::ModuleMissing => write!(
+                f,
+                "{about}: the server has no rlock module: add `loadmodule /path/to/librlock.so` to its configuration"
+            )?,
+            ErrorKind::Configuration => write!(f, "{about}: cannot be used")?,
+            ErrorKind::WrongKind | ErrorKind::Deadlock | ErrorKind::QueueFull | ErrorKind::Refused => {
+                write!(f, "{about}: refused")?;
+            }
+        }
+        match &self.source {
+            Some(source) => write!(f, ": {}", words(source)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+/// The server's own line, if it is the server who speaks.
+fn words(error: &RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        _ => error.to_string(),
+    }
+}
+
+fn says(error: &RedisError, words: &str) -> bool {
+    error.detail().is_some_and(|detail| detail.contains(words))
+}

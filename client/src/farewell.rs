@@ -1,0 +1,117 @@
+//! Giving back: what a guard had, and what a request may have been granted that nobody waits for any more.
+//!
+//! It goes on in the background, whether or not somebody waits for the result, until the server has answered or the lease
+//! must be over. Where a request may still be on its way to the server, an answer that nothing is held is not the end: the
+//! request may come after it, so it is asked again, at growing distances, for as long as a lease lasts.
+
+use crate::error::{Error, ErrorKind};
+use crate::hold::Hold;
+use crate::link::{Fault, Flight, Lane, Request};
+use crate::locks::Shared;
+use crate::pause::Pause;
+use crate::request::{self, Extent, Released, Side};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+use tracing::debug;
+
+/// What the server said, once it has, or that it does not answer.
+pub(crate) type Told = oneshot::Receiver<Result<Released, Error>>;
+
+/// Gives back all that there may be, which nobody waits for.
+pub(crate) fn to_all(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Duration) {
+    drop(begin(shared, hold, side, Extent::All, lease));
+}
+
+/// Gives back one hold, or all.
+pub(crate) fn begin(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, extent: Extent, lease: Duration) -> Told {
+    let (tell, told) = oneshot::channel();
+    let farewell = Farewell { shared: shared.clone(), hold, side, lease, tell: Some(tell) };
+    shared.runtime.spawn(farewell.run(extent));
+    told
+}
+
+struct Farewell {
+    shared: Arc<Shared>,
+    hold: Arc<Hold>,
+    side: Side,
+    lease: Duration,
+    tell: Option<oneshot::Sender<Result<Released, Error>>>,
+}
+
+impl Farewell {
+    async fn run(mut self, extent: Extent) {
+        match extent {
+            Extent::All => self.give_back_all().await,
+            Extent::One => self.give_back_one().await,
+        }
+    }
+
+    /// Sent once. If nobody knows what became of it, sending it again could take what another guard has.
+    async fn give_back_one(&mut self) {
+        match self.release(Extent::One).await {
+            Ok(released) => self.tell(Ok(released)),
+            Err(fault) => {
+                let error = fault.into_error(&self.hold.key);
+                if self.hold.doubt(self.side) {
+                    self.give_back_all().await;
+                }
+                self.tell(Err(error));
+            }
+        }
+    }
+
+    async fn give_back_all(&mut self) {
+        let began = Instant::now();
+        let (mut growing, mut short) = (Pause::growing(), Pause::short());
+        while began.elapsed() < self.lease {
+            let hold = self.hold.clone();
+            let nobody_acquires = hold.farewell.lock().await;
+            if !self.hold.is_idle(self.side) {
+                // Somebody acquires in this owner's name again. Of what there is, the last guard will give back all.
+                return self.tell(Ok(Released::Yes));
+            }
+            let answer = self.release(Extent::All).await;
+            drop(nobody_acquires);
+            let pause = match answer {
+                Ok(released) => {
+                    self.tell(Ok(released));
+                    if released == Released::Yes || !self.hold.is_doubtful(self.side) {
+                        break;
+                    }
+                    growing.next()
+                }
+                Err(fault) if !fault.may_pass() => return self.tell(Err(fault.into_error(&self.hold.key))),
+                Err(fault) => {
+                    debug!(?fault, lock = %String::from_utf8_lossy(&self.hold.key), "not given back yet");
+                    if began.elapsed() >= self.shared.options.patience {
+                        self.tell(Err(fault.into_error(&self.hold.key)));
+                    }
+                    short.next()
+                }
+            };
+            sleep(pause.min(self.lease.saturating_sub(began.elapsed()))).await;
+        }
+        self.hold.settled(self.side);
+        // Whoever had it, it has run out.
+        self.tell(Err(Error::new(ErrorKind::Unavailable, &self.hold.key)));
+    }
+
+    async fn release(&self, extent: Extent) -> Result<Released, Fault> {
+        let Hold { key, holder, .. } = &*self.hold;
+        let links = &self.shared.links;
+        let request =
+            || Request { command: request::release(self.side, key, holder, extent), limit: Some(links.limits.answer) };
+        let answer = links.ask(key, Lane::Shared, &Flight::default(), request).await?;
+        request::released(&answer.value)
+    }
+
+    /// The first word is the one that counts.
+    fn tell(&mut self, result: Result<Released, Error>) {
+        if let Some(tell) = self.tell.take() {
+            // Nobody has to wait for it.
+            let _ = tell.send(result);
+        }
+    }
+}

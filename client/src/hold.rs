@@ -1,0 +1,217 @@
+//! What this client knows of one holder's holds on one lock: how many guards there are, whether the server may have more,
+//! and until when the lease can be vouched for.
+//!
+//! **Vouching.** A lease lasts at least until *the clock before the request was sent* plus its length, for the server has
+//! started it later than that. So that is the deadline, less a margin for two clocks that run at different speeds. When it
+//! has passed, or the server says that nothing is held, all guards there are by then are void, for good: a renewal that
+//! comes through later makes nothing good that was done in between. Guards belong to an *era*, which ends with that.
+//!
+//! **Counting.** Each guard stands for one request that was granted, so the server never counts fewer holds than there are
+//! guards. It may count more, if a request was granted and nobody was told. Then the last guard to go gives back all of
+//! them (`ALL`); until then nobody does, as that would take the lock from the others.
+
+use crate::request::{Extent, Side};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+pub(crate) struct Hold {
+    pub key: Vec<u8>,
+    pub holder: Vec<u8>,
+    /// The caller chose the holder, so others may hold something under it that is not ours to give back.
+    named: bool,
+    vouched: watch::Sender<Vouched>,
+    sides: Mutex<[Count; Side::ALL.len()]>,
+    /// Held while a release is under way that could take away what is acquired in the meantime.
+    pub farewell: tokio::sync::Mutex<()>,
+}
+
+/// Until when the lease can be vouched for, in which era.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vouched {
+    pub until: Instant,
+    pub era: u64,
+}
+
+/// When a lease began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Began {
+    /// Read before it was asked for.
+    pub after: Instant,
+    /// Whether that began a new lease for everything that this holder has.
+    pub for_all: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    guards: usize,
+    /// Requests that are under way.
+    attempts: usize,
+    /// The server may count more holds than there are guards.
+    doubtful: bool,
+}
+
+impl Hold {
+    pub(crate) fn new(key: Vec<u8>, holder: Vec<u8>, named: bool) -> Self {
+        let vouched = watch::Sender::new(Vouched { until: Instant::now(), era: 0 });
+        Self { key, holder, named, vouched, sides: Mutex::default(), farewell: tokio::sync::Mutex::default() }
+    }
+
+    /// The lease to ask for: never less than what is left of what others have under this holder, which it would shorten.
+    pub(crate) fn lease_for(&self, lease: Duration) -> Duration {
+        if self.is_shared() { lease.max(self.remaining()) } else { lease }
+    }
+
+    /// Whether there are guards already.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.sides().iter().any(|count| count.guards > 0)
+    }
+
+    /// A request for one more hold is about to be made.
+    pub(crate) fn attempt(&self, side: Side) {
+        self.sides()[side as usize].attempts += 1;
+    }
+
+    /// It came to nothing, as far as anybody knows. Returns whether the server may have granted it all the same, and nobody
+    /// is left who would give that back.
+    pub(crate) fn failed(&self, side: Side, doubtful: bool) -> bool {
+        let count = &mut self.sides()[side as usize];
+        count.attempts -= 1;
+        count.doubtful |= doubtful;
+        count.doubtful && count.is_idle()
+    }
+
+    /// It was granted, and the lease began after that time. Returns the era of the new guard.
+    pub(crate) fn granted(&self, side: Side, doubtful: bool, began: Began, lease: Duration) -> u64 {
+        let mut sides = self.sides();
+        let others = sides.iter().any(|count| count.guards > 0);
+        let count = &mut sides[side as usize];
+        count.attempts -= 1;
+        count.guards += 1;
+        count.doubtful |= doubtful;
+        let until = vouched_until(began.after, lease);
+        let mut era = 0;
+        self.vouched.send_modify(|vouched| {
+            let others = others && vouched.until > Instant::now();
+            vouched.until = match others {
+                true if began.for_all => vouched.until.max(until),
+                true => vouched.until.min(until),
+                false => {
+                    void(vouched, &mut sides, Some(side));
+                    until
+                }
+            };
+            era = vouched.era;
+        });
+        era
+    }
+
+    /// The lease was restarted by a request sent at that time, unless it is too late for that.
+    pub(crate) fn renewed(&self, sent_at: Instant, lease: Duration) {
+        let mut sides = self.sides();
+        self.vouched.send_if_modified(|vouched| {
+            if vouched.until <= Instant::now() {
+                void(vouched, &mut sides, None);
+                return true;
+            }
+            let until = vouched_until(sent_at, lease);
+            let later = until > vouched.until;
+            vouched.until = vouched.until.max(until);
+            later
+        });
+    }
+
+    /// Nothing can be vouched for any more.
+    pub(crate) fn lost(&self) {
+        let mut sides = self.sides();
+        self.vouched.send_modify(|vouched| void(vouched, &mut sides, None));
+    }
+
+    /// A guard goes. Returns what has to be given back, if anything.
+    pub(crate) fn leave(&self, side: Side, era: u64) -> Option<Extent> {
+        let mut sides = self.sides();
+        let count = &mut sides[side as usize];
+        let valid = self.vouched.borrow().era == era;
+        if valid {
+            count.guards -= 1;
+        }
+        match (count.is_idle(), valid) {
+            (true, _) if count.doubtful || !self.named => Some(Extent::All),
+            (_, true) => Some(Extent::One),
+            (_, false) => None,
+        }
+    }
+
+    /// Nobody knows whether a hold was given back. Returns whether it is time to give back all.
+    pub(crate) fn doubt(&self, side: Side) -> bool {
+        let count = &mut self.sides()[side as usize];
+        count.doubtful = true;
+        count.is_idle()
+    }
+
+    /// All was given back.
+    pub(crate) fn settled(&self, side: Side) {
+        let count = &mut self.sides()[side as usize];
+        if count.is_idle() {
+            count.doubtful = false;
+        }
+    }
+
+    /// Whether requests for this side may still be on their way to the server.
+    pub(crate) fn is_doubtful(&self, side: Side) -> bool {
+        self.sides()[side as usize].doubtful
+    }
+
+    /// Whether nobody here has this side, or asks for it.
+    pub(crate) fn is_idle(&self, side: Side) -> bool {
+        self.sides()[side as usize].is_idle()
+    }
+
+    pub(crate) fn vouched(&self) -> Vouched {
+        *self.vouched.borrow()
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<Vouched> {
+        self.vouched.subscribe()
+    }
+
+    /// What is left of what can be vouched for.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.vouched().until.saturating_duration_since(Instant::now())
+    }
+
+    fn sides(&self) -> MutexGuard<'_, [Count; Side::ALL.len()]> {
+        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Count {
+    fn is_idle(&self) -> bool {
+        self.guards == 0 && self.attempts == 0
+    }
+}
+
+/// Ends an era: its guards do not count any more, though the server may still count their holds. `kept`: the side of a
+/// guard that has just come, and belongs to the next era.
+fn void(vouched: &mut Vouched, sides: &mut [Count; Side::ALL.len()], kept: Option<Side>) {
+    vouched.era += 1;
+    vouched.until = vouched.until.min(Instant::now());
+    for side in Side::ALL {
+        let count = &mut sides[side as usize];
+        let kept = usize::from(kept == Some(side));
+        count.doubtful |= count.guards > kept;
+        count.guards = kept;
+    }
+}
+
+/// One hundredth of the lease, for clocks that do not run at the same speed, and two milliseconds, for servers and timers
+/// that count in milliseconds.
+fn margin(lease: Duration) -> Duration {
+    lease / 100 + Duration::from_millis(2)
+}
+
+pub(crate) fn vouched_until(sent_at: Instant, lease: Duration) -> Instant {
+    // A lease so long that it cannot be added is one that the server has refused.
+    sent_at.checked_add(lease.saturating_sub(margin(lease))).unwrap_or(sent_at)
+}

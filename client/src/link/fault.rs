@@ -1,0 +1,100 @@
+//! Why a request has no answer, sorted by what to do next.
+
+use crate::error::{Error, ErrorKind};
+use redis::{ErrorKind as RedisKind, RedisError, ServerErrorKind};
+use std::io;
+
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Another node owns the key's slot, from now on.
+    Moved(String),
+    /// Another node has this key already, while the slot is being moved.
+    Ask(String),
+    /// The server did nothing, and may later on.
+    NotNow(RedisError),
+    /// The server did nothing, since it is no master any more.
+    NotHere(RedisError),
+    /// There is no connection: nothing was sent.
+    Unreachable(RedisError),
+    /// It was sent, and nobody knows what became of it.
+    Silent(RedisError),
+    /// The server's no.
+    Refused(RedisError),
+}
+
+impl Fault {
+    /// For an answer, or the lack of one, to something that was sent.
+    pub(crate) fn of_request(error: RedisError) -> Self {
+        if let Some((address, _)) = error.redirect_node() {
+            let address = address.to_owned();
+            return match error.kind() {
+                RedisKind::Server(ServerErrorKind::Ask) => Self::Ask(address),
+                _ => Self::Moved(address),
+            };
+        }
+        match error.code() {
+            Some("TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "BUSY") => Self::NotNow(error),
+            Some("READONLY") => Self::NotHere(error),
+            // Sent to all who wait when the server becomes a replica. An operator's CLIENT UNBLOCK has other words.
+            Some("UNBLOCKED") if error.detail().is_some_and(|it| it.contains("state changed")) => Self::NotHere(error),
+            Some(_) => Self::Refused(error),
+            None => Self::Silent(error),
+        }
+    }
+
+    /// For a connection that was not made.
+    pub(crate) fn of_connecting(error: RedisError) -> Self {
+        match (error.kind(), error.code()) {
+            (RedisKind::AuthenticationFailed | RedisKind::InvalidClientConfig, _) => Self::Refused(error),
+            (_, Some("LOADING" | "MASTERDOWN")) => Self::NotNow(error),
+            (_, Some(_)) => Self::Refused(error),
+            (_, None) => Self::Unreachable(error),
+        }
+    }
+
+    pub(crate) fn timed_out() -> RedisError {
+        RedisError::from(io::Error::from(io::ErrorKind::TimedOut))
+    }
+
+    /// Whether asking again, later or elsewhere, may help.
+    pub(crate) fn may_pass(&self) -> bool {
+        !matches!(self, Self::Refused(_))
+    }
+
+    /// Whether it came at once, and did not take a whole time limit.
+    pub(crate) fn is_prompt(&self) -> bool {
+        match self {
+            Self::Unreachable(error) | Self::Silent(error) => !error.is_timeout(),
+            _ => true,
+        }
+    }
+
+    /// Whether it says that another server may be the one to ask by now.
+    pub(crate) fn doubts_the_server(&self) -> bool {
+        matches!(self, Self::NotHere(_) | Self::Unreachable(_) | Self::Silent(_))
+    }
+
+    pub(crate) fn into_cause(self) -> RedisError {
+        match self {
+            Self::Refused(error)
+            | Self::NotNow(error)
+            | Self::NotHere(error)
+            | Self::Unreachable(error)
+            | Self::Silent(error) => error,
+            Self::Moved(address) | Self::Ask(address) => sent_around(&address),
+        }
+    }
+
+    pub(crate) fn into_error(self, about: &[u8]) -> Error {
+        match self {
+            Self::Refused(answer) => Error::refused(about, answer),
+            passing => Error::because(ErrorKind::Unavailable, about, passing.into_cause()),
+        }
+    }
+}
+
+/// Nodes that send a request from one to the other do not agree on the slots, which passes; or this is a node of a cluster
+/// that was not taken for one.
+fn sent_around(address: &str) -> RedisError {
+    RedisError::from((RedisKind::ClusterConnectionNotFound, "another node of the cluster has it", address.to_owned()))
+}

@@ -1,0 +1,192 @@
+//! One server: the connection that all requests share which cannot block, and those that are opened for waits.
+//!
+//! A wait needs a connection of its own, since a server answers what comes after a blocked request only after it. There is
+//! no limit on how many: with one, a program that waits for B while it holds A could wait for a connection that only the
+//! release of A would free.
+
+use super::fault::Fault;
+use super::line::Line;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{AsyncConnectionConfig, Client, ConnectionInfo, RedisResult};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::{Instant, sleep_until};
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Making a connection.
+    pub connect: Duration,
+    /// The answer to a request that cannot block.
+    pub answer: Duration,
+    /// A connection for waits that nobody uses.
+    pub idle: Duration,
+}
+
+pub(crate) struct Node {
+    name: String,
+    source: Source,
+    limits: Limits,
+    shared: AsyncMutex<Shared>,
+    spare: Mutex<Spare>,
+}
+
+pub(crate) enum Source {
+    Address(Client),
+    Given(Box<dyn Fn() -> Box<dyn ConnectionLike + Send + Sync> + Send + Sync>),
+}
+
+/// Which connection a request is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Shared,
+    Aside,
+}
+
+#[derive(Default)]
+struct Shared {
+    connection: Option<MultiplexedConnection>,
+    /// Grows with each connection, so that an old one's failure does not throw away its successor.
+    number: u64,
+}
+
+/// The connections for waits that nobody uses, in the order in which they were put here: the last one is taken first.
+#[derive(Default)]
+struct Spare {
+    connections: Vec<(MultiplexedConnection, Instant)>,
+    /// Whether a task is there to close them.
+    watched: bool,
+}
+
+impl Node {
+    pub(crate) fn at(address: ConnectionInfo, limits: Limits) -> RedisResult<Arc<Self>> {
+        let name = address.addr().to_string();
+        let client = Client::open(address.set_tcp_settings(tcp_settings()))?;
+        Ok(Arc::new(Self::new(name, Source::Address(client), limits)))
+    }
+
+    pub(crate) fn given<C: ConnectionLike + Clone + Send + Sync + 'static>(connection: C, limits: Limits) -> Arc<Self> {
+        let source = Source::Given(Box::new(move || Box::new(connection.clone())));
+        Arc::new(Self::new("the given connection".to_owned(), source, limits))
+    }
+
+    fn new(name: String, source: Source, limits: Limits) -> Self {
+        Self { name, source, limits, shared: AsyncMutex::default(), spare: Mutex::default() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Whether there can be connections for waits.
+    pub(crate) fn has_asides(&self) -> bool {
+        matches!(self.source, Source::Address(_))
+    }
+
+    pub(crate) async fn line(&self, lane: Lane) -> Result<Line, Fault> {
+        let client = match (&self.source, lane) {
+            (Source::Given(connection), _) => return Ok(Line::Given(connection())),
+            (Source::Address(client), Lane::Shared) => {
+                return self.shared(client).await.map(|(connection, number)| Line::Shared(connection, number));
+            }
+            (Source::Address(client), Lane::Aside) => client,
+        };
+        let spare = self.spare().connections.pop();
+        match spare {
+            Some((connection, _)) => Ok(Line::Aside(connection)),
+            None => self.connect(client).await.map(Line::Aside),
+        }
+    }
+
+    async fn shared(&self, client: &Client) -> Result<(MultiplexedConnection, u64), Fault> {
+        let mut shared = self.shared.lock().await;
+        let connection = match &shared.connection {
+            Some(connection) => connection.clone(),
+            None => {
+                let connection = self.connect(client).await?;
+                shared.number += 1;
+                shared.connection.insert(connection).clone()
+            }
+        };
+        Ok((connection, shared.number))
+    }
+
+    async fn connect(&self, client: &Client) -> Result<MultiplexedConnection, Fault> {
+        // Each request brings its own time limit.
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(self.limits.connect)).set_response_timeout(None);
+        client.get_multiplexed_async_connection_with_config(&config).await.map_err(Fault::of_connecting)
+    }
+
+    /// Takes a connection out of use on which a request was left without an answer.
+    pub(crate) async fn discard(&self, line: &Line) {
+        match line {
+            Line::Shared(_, number) => {
+                let mut shared = self.shared.lock().await;
+                if shared.number == *number {
+                    shared.connection = None;
+                }
+            }
+            // If this one broke, the others have too, more likely than not.
+            Line::Aside(_) => self.spare().connections.clear(),
+            Line::Given(_) => {}
+        }
+    }
+
+    /// Puts a connection aside for the next wait. Only one on which nothing is left to be answered.
+    pub(crate) fn keep(self: &Arc<Self>, line: Line) {
+        let Line::Aside(connection) = line else { return };
+        let mut spare = self.spare();
+        spare.connections.push((connection, Instant::now()));
+        if !std::mem::replace(&mut spare.watched, true) {
+            tokio::spawn(close_the_idle(Arc::downgrade(self), self.limits.idle));
+        }
+    }
+
+    /// Closes what nobody used for long enough, and tells when to look again, if there is anything left.
+    fn close_idle(&self) -> Option<Instant> {
+        let idle = self.limits.idle;
+        let mut spare = self.spare();
+        let now = Instant::now();
+        spare.connections.retain(|(_, since)| *since + idle > now);
+        let next = spare.connections.first().map(|(_, since)| *since + idle);
+        spare.watched = next.is_some();
+        next
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Runs while there are spare connections.
+async fn close_the_idle(node: Weak<Node>, idle: Duration) {
+    let mut next = Some(Instant::now() + idle);
+    while let Some(time) = next {
+        sleep_until(time).await;
+        let Some(node) = node.upgrade() else { return };
+        next = node.close_idle();
+    }
+}
+
+/// Notices a server that is gone without a word, also while a wait has nothing to send.
+fn tcp_settings() -> TcpSettings {
+    let probes = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(probes);
+    #[cfg(target_os = "linux")]
+    let settings = settings.set_user_timeout(Duration::from_secs(30));
+    settings
+}

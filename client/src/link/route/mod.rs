@@ -1,0 +1,73 @@
+//! Which server a lock is on. One server, the master that sentinels name, or the owner of the name's slot in a cluster.
+
+mod cluster;
+mod sentinel;
+
+pub(crate) use cluster::Cluster;
+pub(crate) use sentinel::Sentinels;
+
+use super::fault::Fault;
+use super::node::Node;
+use std::sync::Arc;
+
+pub(crate) enum Route {
+    Single(Arc<Node>),
+    Sentinels(Sentinels),
+    Cluster(Cluster),
+}
+
+impl Route {
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
+    /// What it was given as.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Single(node) => node.name(),
+            Self::Sentinels(sentinels) => sentinels.name(),
+            Self::Cluster(cluster) => cluster.name(),
+        }
+    }
+
+    /// The server to ask about this key.
+    pub(crate) async fn node(&self, key: &[u8]) -> Result<Arc<Node>, Fault> {
+        match self {
+            Self::Single(node) => Ok(node.clone()),
+            Self::Sentinels(sentinels) => sentinels.master().await,
+            Self::Cluster(cluster) => cluster.owner(key).await,
+        }
+    }
+
+    /// Where this key is, as far as is known without asking: keys of one place can be asked about together.
+    pub(crate) fn place(&self, key: &[u8]) -> Option<Arc<str>> {
+        match self {
+            Self::Single(_) | Self::Sentinels(_) => None,
+            Self::Cluster(cluster) => cluster.known_owner(key),
+        }
+    }
+
+    /// The node of a redirection.
+    pub(crate) fn redirected(&self, address: &str) -> Option<Arc<Node>> {
+        match self {
+            Self::Single(_) | Self::Sentinels(_) => None,
+            Self::Cluster(cluster) => cluster.node_at(address),
+        }
+    }
+
+    /// A server said that the key has moved there.
+    pub(crate) fn moved(&self, key: &[u8], address: &str) {
+        if let Self::Cluster(cluster) = self {
+            cluster.moved(key, address);
+        }
+    }
+
+    /// The node failed: look again where things are before it is asked the next time.
+    pub(crate) fn doubt(&self, node: &Arc<Node>) {
+        match self {
+            Self::Single(_) => {}
+            Self::Sentinels(sentinels) => sentinels.doubt(node),
+            Self::Cluster(cluster) => cluster.doubt(),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A lock by its name, and how it is to be acquired.
+
+use crate::acquire::{self, Until};
+use crate::error::{Error, ErrorKind};
+use crate::guard::Guard;
+use crate::locks::Locks;
+use crate::request::Side;
+use std::fmt;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A lock, or one side of a read-write lock, and how it is to be acquired. Nothing is sent before one of the three methods
+/// that acquire it; the same `Lock` can be used any number of times.
+#[derive(Clone)]
+#[must_use]
+pub struct Lock {
+    pub(crate) locks: Locks,
+    pub(crate) name: Vec<u8>,
+    pub(crate) side: Side,
+    pub(crate) lease: Lease,
+    pub(crate) fenced: bool,
+    pub(crate) owner: Option<Vec<u8>>,
+    pub(crate) replicas: Option<Replicas>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lease {
+    /// Renewed by the watchdog.
+    Kept(Duration),
+    /// Ends by itself.
+    Fixed(Duration),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replicas {
+    pub wanted: usize,
+    pub timeout: Duration,
+}
+
+/// A read-write lock by its name.
+#[derive(Clone, Debug)]
+pub struct ReadWriteLock {
+    locks: Locks,
+    name: Vec<u8>,
+}
+
+impl Lock {
+    pub(crate) fn new(locks: Locks, name: Vec<u8>, side: Side) -> Self {
+        let lease = Lease::Kept(locks.shared.options.lease);
+        Self { locks, name, side, lease, fenced: false, owner: None, replicas: None }
+    }
+
+    /// A lease of another length than the client's, kept alive by the watchdog as well.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Lease::Kept(lease);
+        self
+    }
+
+    /// A lease that nobody renews: the lock is lost when it ends.
+    pub fn fixed_lease(mut self, lease: Duration) -> Self {
+        self.lease = Lease::Fixed(lease);
+        self
+    }
+
+    /// Asks for a fencing token with each grant, which [`Guard::token`] tells.
+    pub fn fenced(mut self) -> Self {
+        self.fenced = true;
+        self
+    }
+
+    /// Acquires in the name of this owner, who may acquire the lock again while holding it: the lock is free when all of
+    /// its guards are gone. Without an owner each guard is a holder of its own.
+    ///
+    /// An owner is for one client at a time. To the server all who use the same one are the same holder.
+    pub fn owner(mut self, owner: impl Into<Vec<u8>>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// After the grant, waits until that many replicas have confirmed it. If they have not in time, the lock is released,
+    /// and the error tells how many have.
+    ///
+    /// It makes a lock survive a failover more often, not always: a replica that has not confirmed may be the one that
+    /// becomes master.
+    pub fn replicas(mut self, wanted: usize, timeout: Duration) -> Self {
+        self.replicas = Some(Replicas { wanted, timeout });
+        self
+    }
+
+    /// Acquires the lock if that can be done at once. `None`: somebody else has it, or is before us in the queue.
+    ///
+    /// # Cancel safety
+    /// Dropped at any time, it leaves no hold behind: a request that may have been granted is taken back in the background.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] if the server cannot be asked (once more over a new connection, if the old one was
+    /// broken), [`ErrorKind::Lost`] if the answer took longer than the lease, and what the server refuses.
+    pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+        Ok(acquire::acquire(self, Until::Now).await?.map(Guard::of_one))
+    }
+
+    /// Acquires the lock, however long that takes.
+    ///
+    /// # Fairness
+    /// Who asks first gets it first, among all who ask by RLOCK commands. Readers and writers of one lock take turns. The
+    /// place in the queue is the connection's: when it breaks, or the server fails over, the place is lost, and it is asked
+    /// again from the end.
+    ///
+    /// # Cancel safety
+    /// Dropped at any time, it leaves neither a waiter nor a hold behind: its connection is closed, by which the server knows
+    /// that it waits no more, and a grant that came all the same is taken back in the background.
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Self::try_acquire), but servers that do not answer are asked again for as long as
+    /// [`Options::patience`](crate::Options::patience) says. [`ErrorKind::Deadlock`] for a reader who wants to be the writer.
+    pub async fn acquire(&self) -> Result<Guard, Error> {
+        self.acquire_until(Until::Granted).await
+    }
+
+    /// Acquires the lock within that time.
+    ///
+    /// # Fairness
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), and [`ErrorKind::Timeout`] if the lock was not free in time.
+    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, Error> {
+        self.acquire_until(Until::within(limit)).await
+    }
+
+    /// Where it is and which side of it, in an order that all clients agree on. Writing comes before reading: a writer may
+    /// read, but no reader may write.
+    pub(crate) fn place(&self) -> (&[u8], &str, Side) {
+        (&self.name, self.locks.shared.links.route.name(), self.side)
+    }
+
+    async fn acquire_until(&self, until: Until) -> Result<Guard, Error> {
+        match acquire::acquire(self, until).await? {
+            Some(part) => Ok(Guard::of_one(part)),
+            None => Err(Error::new(ErrorKind::Timeout, &self.name)),
+        }
+    }
+}
+
+impl Until {
+    /// A time so far away that it cannot be told is no limit.
+    pub(crate) fn within(limit: Duration) -> Self {
+        Instant::now().checked_add(limit).map_or(Self::Granted, Self::Time)
+    }
+}
+
+impl Lease {
+    pub(crate) fn length(self) -> Duration {
+        match self {
+            Self::Kept(length) | Self::Fixed(length) => length,
+        }
+    }
+}
+
+impl ReadWriteLock {
+    pub(crate) fn new(locks: Locks, name: Vec<u8>) -> Self {
+        Self { locks, name }
+    }
+
+    /// The side that any number of readers have at the same time.
+    pub fn read(&self) -> Lock {
+        Lock::new(self.locks.clone(), self.name.clone(), Side::Read)
+    }
+
+    /// The side that one writer has alone.
+    pub fn write(&self) -> Lock {
+        Lock::new(self.locks.clone(), self.name.clone(), Side::Write)
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = String::from_utf8_lossy(&self.name);
+        f.debug_struct("Lock").field("name", &name).field("side", &self.side).finish_non_exhaustive()
+    }
+}

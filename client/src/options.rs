@@ -1,0 +1,158 @@
+//! What can be set, and the ways to a server.
+
+use crate::error::{Error, ErrorKind};
+use crate::link::{Cluster, Limits, Links, Node, Route, Sentinels};
+use crate::locks::Locks;
+use redis::aio::ConnectionLike;
+use redis::sentinel::SentinelNodeConnectionInfo;
+use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
+use std::time::Duration;
+
+/// Settings of a client, and the ways to open it. Starts from [`Locks::options`].
+///
+/// ```no_run
+/// # async fn example() -> Result<(), rlock_client::Error> {
+/// use rlock_client::Locks;
+/// use std::time::Duration;
+///
+/// let locks = Locks::options()
+///     .lease(Duration::from_secs(10))
+///     .connect_to("rediss://locks:secret@redis.internal:6380")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Options {
+    pub(crate) lease: Duration,
+    pub(crate) patience: Duration,
+    limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let limits =
+            Limits { connect: Duration::from_secs(2), answer: Duration::from_secs(3), idle: Duration::from_secs(30) };
+        Self { lease: Duration::from_secs(30), patience: Duration::from_secs(10), limits }
+    }
+}
+
+impl Options {
+    /// How long a lease lasts that the watchdog keeps alive: how long a lock stays taken after its holder died. It is
+    /// renewed each time that a third of it is over. 30 s by default.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// For how long servers that do not answer are asked again before a call gives up with [`ErrorKind::Unavailable`]: as
+    /// long as a failover may take. 10 s by default.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How long making a connection may take. 2 s by default.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.limits.connect = limit;
+        self
+    }
+
+    /// How long the answer to a request may take, beyond the time that the request itself asks the server to wait. 3 s by
+    /// default.
+    pub fn answer_timeout(mut self, limit: Duration) -> Self {
+        self.limits.answer = limit;
+        self
+    }
+
+    /// After how long a connection is closed that was opened for a wait and that nobody uses. 30 s by default.
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.limits.idle = limit;
+        self
+    }
+
+    /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or a [`redis::ConnectionInfo`] with
+    /// certificates of its own.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] for an address that cannot be read, [`ErrorKind::Refused`] for a wrong password,
+    /// [`ErrorKind::Unavailable`] if nobody answers.
+    pub async fn connect_to(self, address: impl IntoConnectionInfo) -> Result<Locks, Error> {
+        let address = read(address)?;
+        let node = Node::at(address, self.limits).map_err(unusable)?;
+        self.open(Route::Single(node)).await
+    }
+
+    /// Connects to a Redis Cluster, of which some nodes are given. Each lock is asked for at the owner of its slot, wherever
+    /// that moves.
+    ///
+    /// # Errors
+    /// As [`connect_to`](Self::connect_to).
+    pub async fn connect_to_cluster<A: IntoConnectionInfo>(
+        self,
+        nodes: impl IntoIterator<Item = A>,
+    ) -> Result<Locks, Error> {
+        let seeds = nodes.into_iter().map(read).collect::<Result<_, _>>()?;
+        let cluster = Cluster::new(seeds, self.limits).map_err(unusable)?;
+        self.open(Route::Cluster(cluster)).await
+    }
+
+    /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is for the
+    /// master itself: TLS, the user, the password; its default is none of these.
+    ///
+    /// # Errors
+    /// As [`connect_to`](Self::connect_to).
+    pub async fn connect_to_sentinels<A: IntoConnectionInfo>(
+        self,
+        sentinels: impl IntoIterator<Item = A>,
+        master: impl Into<String>,
+        access: SentinelNodeConnectionInfo,
+    ) -> Result<Locks, Error> {
+        let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
+        let sentinels = Sentinels::new(sentinels, master.into(), access, self.limits).map_err(unusable)?;
+        self.open(Route::Sentinels(sentinels)).await
+    }
+
+    /// Uses a connection that is there already, of any kind whose clones can be used at the same time:
+    /// [`redis::aio::MultiplexedConnection`], `ConnectionManager`, `ClusterConnection`.
+    ///
+    /// Nothing that waits can be sent on it, as that would hold up all others who use it. So who waits asks again and again,
+    /// which is neither prompt nor fair, and [`replicas`](crate::Lock::replicas) is refused. It is for programs that may not
+    /// open connections of their own. The connection's own response time-out applies beside
+    /// [`answer_timeout`](Self::answer_timeout).
+    ///
+    /// # Errors
+    /// None; they come with the first request.
+    pub async fn over<C>(self, connection: C) -> Result<Locks, Error>
+    where
+        C: ConnectionLike + Clone + Send + Sync + 'static,
+    {
+        let node = Node::given(connection, self.limits);
+        Ok(Locks::new(Links { route: Route::Single(node), limits: self.limits }, self))
+    }
+
+    async fn open(self, route: Route) -> Result<Locks, Error> {
+        choose_cryptography();
+        let links = Links { route, limits: self.limits };
+        links.try_out().await.map_err(|fault| fault.into_error(b"connecting"))?;
+        Ok(Locks::new(links, self))
+    }
+}
+
+fn read(address: impl IntoConnectionInfo) -> Result<ConnectionInfo, Error> {
+    address.into_connection_info().map_err(unusable)
+}
+
+fn unusable(error: RedisError) -> Error {
+    Error::because(ErrorKind::Configuration, "address", error)
+}
+
+/// rustls wants one choice for the whole process. One that the program has made already stays.
+fn choose_cryptography() {
+    #[cfg(feature = "tls")]
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails if another thread has been faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}

@@ -1,0 +1,28 @@
+//! Pauses between tries, each longer than the one before.
+
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pause {
+    next: Duration,
+    factor: u32,
+    longest: Duration,
+}
+
+impl Pause {
+    /// For what may be over any moment.
+    pub(crate) fn short() -> Self {
+        Self { next: Duration::from_millis(20), factor: 2, longest: Duration::from_millis(500) }
+    }
+
+    /// For what is most likely over already.
+    pub(crate) fn growing() -> Self {
+        Self { next: Duration::from_millis(50), factor: 3, longest: Duration::MAX }
+    }
+
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause.saturating_mul(self.factor)).min(self.longest);
+        pause
+    }
+}

@@ -1,0 +1,127 @@
+//! How the watchdog's renewals reach the servers.
+
+use crate::link::{Fault, Flight, Lane, Line, Links, Node, Request, send_together};
+use crate::request;
+use crate::watchdog::{Due, Renewed, Servers};
+use futures_util::future::join_all;
+use redis::{RedisResult, Value};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+impl Servers for Links {
+    /// In a cluster the owner of the lock's slot; elsewhere all is at one place.
+    type Place = Option<Arc<str>>;
+
+    fn place(&self, key: &[u8]) -> Self::Place {
+        self.route.place(key)
+    }
+
+    async fn renew(
+        &self,
+        place: &Self::Place,
+        leases: &[Due],
+        limit: Duration,
+        wanted: impl Fn(&Due) -> bool + Send + Sync,
+    ) -> (Instant, Vec<Renewed>) {
+        let limit = limit.min(self.limits.answer);
+        let Ok((node, line)) = self.line_to(place.as_deref(), leases, limit).await else {
+            return (Instant::now(), vec![Renewed::Failed; leases.len()]);
+        };
+        let wanted: Vec<_> = leases.iter().map(wanted).collect();
+        let sent_at = Instant::now();
+        let sent = leases.iter().zip(&wanted).filter(|(_, wanted)| **wanted).map(|(due, _)| due);
+        let answers = match self.send(&node, line, sent, limit).await {
+            Ok(answers) => answers,
+            Err(fault) => {
+                tracing::debug!(server = %node, ?fault, "leases were not renewed");
+                Vec::new()
+            }
+        };
+        let mut answers = answers.into_iter();
+        let mut renewed = Vec::with_capacity(leases.len());
+        for (due, wanted) in leases.iter().zip(wanted) {
+            let answer = if wanted { answers.next() } else { None };
+            renewed.push(match answer {
+                Some(answer) => self.outcome(due, answer).await,
+                None => Renewed::Failed,
+            });
+        }
+        (sent_at, renewed)
+    }
+}
+
+impl Links {
+    async fn line_to(&self, place: Option<&str>, leases: &[Due], limit: Duration) -> Result<(Arc<Node>, Line), Fault> {
+        let some_key = leases.first().map_or(&[][..], |due| &due.hold.key);
+        let node = match place.and_then(|address| self.route.redirected(address)) {
+            Some(node) => node,
+            None => self.route.node(some_key).await?,
+        };
+        let connected = timeout(limit, node.line(Lane::Shared)).await;
+        let connected = connected.unwrap_or_else(|_| Err(Fault::Unreachable(Fault::timed_out())));
+        if connected.is_err() {
+            self.route.doubt(&node);
+        }
+        connected.map(|line| (node, line))
+    }
+
+    /// Sends all in one piece where that can be; over a caller's connection at once, but each for itself.
+    async fn send(
+        &self,
+        node: &Arc<Node>,
+        line: Line,
+        leases: impl Iterator<Item = &Due>,
+        limit: Duration,
+    ) -> Result<Vec<RedisResult<Value>>, Fault> {
+        let commands = leases.map(|due| request::renew(&due.hold.key, &due.hold.holder, due.lease));
+        let Line::Shared(mut connection, number) = line else {
+            let each = commands.map(|command| async move {
+                let mut line = node.line(Lane::Shared).await?;
+                line.send(&command, Some(limit)).await
+            });
+            let answers = join_all(each).await;
+            return Ok(answers.into_iter().map(|answer| answer.map_err(Fault::into_cause)).collect());
+        };
+        let mut together = redis::pipe();
+        for command in commands {
+            together.add_command(command);
+        }
+        let answers = send_together(&mut connection, &mut together, Some(limit)).await;
+        if answers.as_ref().is_err_and(Fault::doubts_the_server) {
+            self.route.doubt(node);
+            node.discard(&Line::Shared(connection, number)).await;
+        }
+        answers
+    }
+
+    async fn outcome(&self, due: &Due, answer: RedisResult<Value>) -> Renewed {
+        let fault = match answer {
+            Ok(Value::Int(1)) => return Renewed::Yes,
+            Ok(Value::Int(0)) => return Renewed::Gone,
+            Ok(_) => return Renewed::Failed,
+            Err(error) => Fault::of_request(error),
+        };
+        match fault {
+            Fault::Moved(address) => self.route.moved(&due.hold.key, &address),
+            // The slot is on its way, and the lock has gone ahead.
+            Fault::Ask(_) => return self.renew_one(due).await,
+            // Something else has taken the lock's place.
+            Fault::Refused(error) if matches!(error.code(), Some("WRONGTYPE" | "WRONGKIND")) => return Renewed::Gone,
+            _ => {}
+        }
+        Renewed::Failed
+    }
+
+    async fn renew_one(&self, due: &Due) -> Renewed {
+        let request = || Request {
+            command: request::renew(&due.hold.key, &due.hold.holder, due.lease),
+            limit: Some(self.limits.answer),
+        };
+        match self.ask(&due.hold.key, Lane::Shared, &Flight::default(), request).await.map(|answer| answer.value) {
+            Ok(Value::Int(1)) => Renewed::Yes,
+            Ok(Value::Int(0)) => Renewed::Gone,
+            _ => Renewed::Failed,
+        }
+    }
+}

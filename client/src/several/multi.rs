@@ -1,0 +1,122 @@
+//! All locks of a set, or none.
+//!
+//! They are acquired one after the other, everywhere in the same order: by name, then by server. So of all who want sets that
+//! cross, one always has the lock that comes last among those taken, and goes on; nobody waits in a circle.
+
+use super::TIME_PER_LOCK;
+use crate::acquire::{Until, acquire, acquire_as};
+use crate::error::{Error, ErrorKind};
+use crate::guard::{Guard, Part};
+use crate::hold::Hold;
+use crate::lock::Lock;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Several locks that are acquired together, on one server or on several. See [`multi`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Multi {
+    /// As they were given, without those that were given twice.
+    locks: Vec<Lock>,
+}
+
+/// All of these locks or none. They may be of any kind, on any servers; each keeps its own lease, owner and token. A lock that
+/// is named twice counts once.
+///
+/// Two of them cannot wait for each other in a circle if both name the servers by the same addresses. Other code that holds
+/// one of the locks and waits for another can; then the time limit ends it.
+///
+/// ```no_run
+/// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
+/// let accounts = rlock_client::multi([locks.lock("account:1"), locks.lock("account:2")]);
+/// let guard = accounts.acquire().await?;
+/// // … move the money …
+/// guard.release().await
+/// # }
+/// ```
+pub fn multi(locks: impl IntoIterator<Item = Lock>) -> Multi {
+    let mut distinct: Vec<Lock> = Vec::new();
+    for lock in locks {
+        if !distinct.iter().any(|other| other.place() == lock.place()) {
+            distinct.push(lock);
+        }
+    }
+    Multi { locks: distinct }
+}
+
+impl Multi {
+    /// Acquires all of them if that can be done at once. `None`: somebody else has one of them.
+    ///
+    /// # Cancel safety
+    /// As [`Lock::try_acquire`].
+    ///
+    /// # Errors
+    /// As [`Lock::try_acquire`], for the first lock that has one.
+    pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+        self.acquire_all(Until::Now).await
+    }
+
+    /// Acquires all of them within 1.5 s for each.
+    ///
+    /// # Fairness
+    /// Each lock has its own queue, which is first in, first out.
+    ///
+    /// # Cancel safety
+    /// As [`Lock::acquire`]; what was acquired already is given back.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire_timeout`].
+    pub async fn acquire(&self) -> Result<Guard, Error> {
+        self.acquire_timeout(TIME_PER_LOCK.saturating_mul(u32::try_from(self.locks.len()).unwrap_or(u32::MAX))).await
+    }
+
+    /// Acquires all of them within that time, which is for all together.
+    ///
+    /// # Fairness
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`Lock::acquire_timeout`].
+    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, Error> {
+        match self.acquire_all(Until::within(limit)).await? {
+            Some(guard) => Ok(guard),
+            None => Err(Error::new(ErrorKind::Timeout, self.names())),
+        }
+    }
+
+    async fn acquire_all(&self, until: Until) -> Result<Option<Guard>, Error> {
+        let mut order: Vec<_> = self.locks.iter().enumerate().collect();
+        order.sort_by_key(|(_, lock)| lock.place());
+        // One holder for all: who asks for both sides of a read-write lock shall not wait for itself.
+        let holder = self.locks.first().map(|lock| lock.locks.shared.fresh_holder()).unwrap_or_default();
+        let mut parts = Vec::with_capacity(order.len());
+        for (index, lock) in order {
+            // Dropped on the way, the parts so far are given back.
+            match part_of(lock, &holder, until).await? {
+                Some(part) => parts.push((index, part)),
+                None => return Ok(None),
+            }
+        }
+        parts.sort_by_key(|(index, _)| *index);
+        let guard = Guard::of_all(parts.into_iter().map(|(_, part)| part).collect());
+        if guard.is_lost() && !self.locks.is_empty() {
+            return Err(Error::new(ErrorKind::Lost, self.names()));
+        }
+        Ok(Some(guard))
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<_> = self.locks.iter().map(|lock| String::from_utf8_lossy(&lock.name)).collect();
+        names.join(", ")
+    }
+}
+
+async fn part_of(lock: &Lock, holder: &[u8], until: Until) -> Result<Option<Part>, Error> {
+    match lock.owner {
+        Some(_) => acquire(lock, until).await,
+        None => acquire_as(lock, Arc::new(Hold::new(lock.name.clone(), holder.to_vec(), false)), until).await,
+    }
+}

@@ -1,0 +1,183 @@
+//! One lock on several servers that know nothing of each other, held by whoever has it on most of them.
+
+use super::TIME_PER_LOCK;
+use crate::acquire::{Until, acquire_as};
+use crate::error::{Error, ErrorKind};
+use crate::guard::{Guard, Part};
+use crate::hold::Hold;
+use crate::lock::Lock;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
+use uuid::Uuid;
+
+/// A server that takes longer than this to answer counts as one that did not.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Or longer than this part of the lease, of which there has to be something left.
+const SERVER_TIMEOUTS_PER_LEASE: u32 = 10;
+
+/// When most have granted it, the others get as long again, and at least this long.
+const GRACE_MIN: Duration = Duration::from_millis(10);
+
+/// As good as for ever, and can be added to any time.
+const LIMIT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
+
+/// A lock that is held on most of several servers. See [`redlock`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Redlock {
+    locks: Vec<Lock>,
+}
+
+/// The same lock on several independent servers: the guard is good for as long as it is held on most of them, so a minority
+/// may fail. What can be vouched for is the lease, less the time it took to acquire it, less what two clocks may differ by.
+///
+/// There is no queue that spans the servers: who finds it taken tries again after a random pause. Fencing tokens of several
+/// servers cannot be compared, so [`Guard::token`] says nothing about the lock as a whole. One server with replicas and
+/// fencing tokens is the better choice for most.
+///
+/// ```no_run
+/// # async fn example(a: rlock_client::Locks, b: rlock_client::Locks, c: rlock_client::Locks)
+/// # -> Result<(), rlock_client::Error> {
+/// let nightly = rlock_client::redlock([a.lock("nightly"), b.lock("nightly"), c.lock("nightly")]);
+/// let guard = nightly.acquire().await?;
+/// // … work while guard.lost() does not resolve …
+/// guard.release().await
+/// # }
+/// ```
+pub fn redlock(locks: impl IntoIterator<Item = Lock>) -> Redlock {
+    Redlock { locks: locks.into_iter().collect() }
+}
+
+/// What the servers said in one round.
+#[derive(Default)]
+struct Round {
+    granted: Vec<Part>,
+    busy: usize,
+    errors: Vec<Error>,
+}
+
+impl Redlock {
+    /// Asks each server once. `None`: somebody else has it.
+    ///
+    /// # Cancel safety
+    /// As [`Lock::try_acquire`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] if too few servers answer, and what they refuse.
+    pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+        let mut round = self.round(Instant::now() + self.server_timeout()).await;
+        match self.guard(&mut round) {
+            Some(guard) => Ok(Some(guard)),
+            None => self.problem(round).map_or(Ok(None), Err),
+        }
+    }
+
+    /// Acquires it within 1.5 s for each server.
+    ///
+    /// # Fairness
+    /// None: who tries at the right moment gets it.
+    ///
+    /// # Cancel safety
+    /// As [`Lock::try_acquire`].
+    ///
+    /// # Errors
+    /// As [`acquire_timeout`](Self::acquire_timeout).
+    pub async fn acquire(&self) -> Result<Guard, Error> {
+        self.acquire_timeout(TIME_PER_LOCK.saturating_mul(u32::try_from(self.locks.len()).unwrap_or(u32::MAX))).await
+    }
+
+    /// Acquires it within that time.
+    ///
+    /// # Fairness
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`Lock::try_acquire`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] if it was not free in time, [`ErrorKind::Unavailable`] if too few servers answered by then,
+    /// and what they refuse.
+    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, Error> {
+        let until = Instant::now() + limit.min(LIMIT_MAX);
+        loop {
+            let mut round = self.round(until.min(Instant::now() + self.server_timeout())).await;
+            if let Some(guard) = self.guard(&mut round) {
+                return Ok(guard);
+            }
+            let problem = self.problem(round);
+            match problem {
+                Some(refused) if !refused.is_unavailable() => return Err(refused),
+                problem if Instant::now() >= until => return Err(problem.unwrap_or_else(|| self.not_in_time())),
+                _ => sleep(random_pause().min(until.saturating_duration_since(Instant::now()))).await,
+            }
+        }
+    }
+
+    /// Asks all servers at once, until that time or until it is clear that the others would take too long.
+    async fn round(&self, mut until: Instant) -> Round {
+        let began = Instant::now();
+        let holder = self.locks.first().map(|lock| lock.locks.shared.fresh_holder()).unwrap_or_default();
+        let mut asked: FuturesUnordered<_> = self
+            .locks
+            .iter()
+            .map(|lock| acquire_as(lock, Arc::new(Hold::new(lock.name.clone(), holder.clone(), false)), Until::Now))
+            .collect();
+        let mut round = Round::default();
+        while let Ok(Some(answer)) = timeout_at(until, asked.next()).await {
+            match answer {
+                Ok(Some(part)) => round.granted.push(part),
+                Ok(None) => round.busy += 1,
+                Err(error) => round.errors.push(error),
+            }
+            if round.granted.len() == self.majority() {
+                until = until.min(Instant::now() + began.elapsed().max(GRACE_MIN));
+            }
+        }
+        round
+    }
+
+    fn guard(&self, round: &mut Round) -> Option<Guard> {
+        if round.granted.len() < self.majority() {
+            return None;
+        }
+        let guard = Guard::of_at_least(self.majority(), std::mem::take(&mut round.granted));
+        (!guard.is_lost()).then_some(guard)
+    }
+
+    /// Why it cannot be had at all, if it is not that others have it.
+    fn problem(&self, round: Round) -> Option<Error> {
+        let answered = round.granted.len() + round.busy;
+        if answered >= self.majority() {
+            return None;
+        }
+        let refused = round.errors.into_iter().find(|error| !error.is_unavailable());
+        Some(refused.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, self.name())))
+    }
+
+    fn not_in_time(&self) -> Error {
+        Error::new(ErrorKind::Timeout, self.name())
+    }
+
+    fn majority(&self) -> usize {
+        self.locks.len() / 2 + 1
+    }
+
+    fn server_timeout(&self) -> Duration {
+        let lease = self.locks.iter().map(|lock| lock.lease.length()).min().unwrap_or_default();
+        SERVER_TIMEOUT.min(lease / SERVER_TIMEOUTS_PER_LEASE)
+    }
+
+    fn name(&self) -> &[u8] {
+        self.locks.first().map_or(b"", |lock| &lock.name)
+    }
+}
+
+/// So that those who got in each other's way do not do so again.
+fn random_pause() -> Duration {
+    let random = u64::from(Uuid::new_v4().as_bytes()[0]);
+    Duration::from_millis(10 + random / 2)
+}

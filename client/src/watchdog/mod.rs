@@ -1,0 +1,139 @@
+//! Keeps leases alive: one task for all guards of a client.
+//!
+//! What is due is sent in one piece to each server, all servers at once and each on its own, so that one that is slow or
+//! dead delays no other's. A renewal that fails is tried again for as long as the lease can still be vouched for. The task
+//! decides nothing about loss: a guard whose deadline passes is lost whether or not this task ever runs again.
+
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use schedule::{Due, Renewed};
+
+use crate::hold::Hold;
+use schedule::Schedule;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use tracing::{debug, trace, warn};
+
+/// How many renewals go in one piece: more would keep the server from its other clients for too long.
+const BATCH_MAX: usize = 1_000;
+
+/// A renewal may take this part of the lease. Two thirds are left when it begins, so there is time for more.
+const ATTEMPTS_PER_LEASE: u32 = 6;
+
+/// The servers, as the watchdog sees them.
+pub(crate) trait Servers: Send + Sync + 'static {
+    /// What is at one place can be renewed together.
+    type Place: Eq + Hash + Send + Sync;
+
+    fn place(&self, key: &[u8]) -> Self::Place;
+
+    /// Sends the renewals in one piece, those that are still `wanted` right before. Returns when that was, and an answer
+    /// for each.
+    fn renew(
+        &self,
+        place: &Self::Place,
+        leases: &[Due],
+        limit: Duration,
+        wanted: impl Fn(&Due) -> bool + Send + Sync,
+    ) -> impl Future<Output = (Instant, Vec<Renewed>)> + Send;
+}
+
+#[derive(Default)]
+pub(crate) struct Watchdog {
+    schedule: Mutex<Schedule>,
+    changed: Notify,
+}
+
+impl Watchdog {
+    /// Runs until it is dropped, with its client.
+    pub(crate) async fn run(self: Arc<Self>, servers: Arc<impl Servers>) {
+        loop {
+            let due = self.schedule().take_due(Instant::now());
+            for (place, leases) in by_place(&*servers, due) {
+                tokio::spawn(self.clone().renew(servers.clone(), place, leases));
+            }
+            let next = self.schedule().next();
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+            }
+        }
+    }
+
+    /// Keeps the lease alive, which began at that time, for one more guard.
+    /// Returns the ticket that it is given up with.
+    pub(crate) fn watch(&self, hold: &Arc<Hold>, lease: Duration, began: Instant) -> u64 {
+        let mut schedule = self.schedule();
+        let next = schedule.next();
+        let ticket = schedule.add(hold, lease, began);
+        if schedule.next() != next {
+            self.changed.notify_one();
+        }
+        ticket
+    }
+
+    pub(crate) fn unwatch(&self, hold: &Hold, ticket: u64) {
+        self.schedule().remove(hold, ticket);
+    }
+
+    /// Renews what is at one place, one batch after the other. When nobody answered the first, nobody is asked the next.
+    async fn renew<S: Servers>(self: Arc<Self>, servers: Arc<S>, place: S::Place, leases: Vec<Due>) {
+        let limit = leases.iter().map(|due| due.lease).min().unwrap_or_default() / ATTEMPTS_PER_LEASE;
+        let mut answered = true;
+        for batch in leases.chunks(BATCH_MAX) {
+            let (began, outcomes) = match answered {
+                true => servers.renew(&place, batch, limit, |due| self.schedule().wants(due)).await,
+                false => (Instant::now(), vec![Renewed::Failed; batch.len()]),
+            };
+            answered = outcomes.iter().any(|outcome| *outcome != Renewed::Failed);
+            for (due, renewed) in batch.iter().zip(outcomes) {
+                self.report(due, renewed, began);
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    fn report(&self, due: &Due, renewed: Renewed, began: Instant) {
+        let mut schedule = self.schedule();
+        if !schedule.wants(due) {
+            return;
+        }
+        match renewed {
+            Renewed::Yes => due.hold.renewed(began, due.lease),
+            Renewed::Gone => due.hold.lost(),
+            Renewed::Failed => {}
+        }
+        schedule.report(due, renewed, began, Instant::now());
+        drop(schedule);
+        tell(&due.hold, renewed);
+    }
+
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn by_place<S: Servers>(servers: &S, due: Vec<Due>) -> HashMap<S::Place, Vec<Due>> {
+    let mut places: HashMap<_, Vec<_>> = HashMap::new();
+    for lease in due {
+        places.entry(servers.place(&lease.hold.key)).or_default().push(lease);
+    }
+    places
+}
+
+fn tell(hold: &Hold, renewed: Renewed) {
+    let (lock, holder) = (String::from_utf8_lossy(&hold.key), String::from_utf8_lossy(&hold.holder));
+    let left = hold.remaining();
+    match renewed {
+        Renewed::Yes => trace!(%lock, %holder, ?left, "renewed"),
+        Renewed::Failed if left.is_zero() => warn!(%lock, %holder, "lost: not renewed in time"),
+        Renewed::Failed => debug!(%lock, %holder, ?left, "not renewed yet"),
+        Renewed::Gone => warn!(%lock, %holder, "lost: the server says that it is not held"),
+    }
+}

@@ -1,0 +1,136 @@
+//! Which leases are due for renewal, and when. No clock and no server in here: the time is told.
+
+use crate::hold::Hold;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A lease is renewed when this part of it is over.
+const INTERVALS_PER_LEASE: u32 = 3;
+
+/// A lease that is due within this part of itself is renewed together with one that is due now: leases that began at any
+/// time come together in few requests.
+const EARLY_PARTS: u32 = 6;
+
+/// After a failure the next try comes when this part of what is left is over, but neither in a hurry nor at leisure.
+const RETRY_PARTS: u32 = 8;
+const RETRY_MIN: Duration = Duration::from_millis(20);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub(super) struct Schedule {
+    watched: HashMap<Id, Watched>,
+    due: BTreeSet<(Instant, Id)>,
+    tickets: u64,
+}
+
+/// A hold's address, which is its own for as long as it is watched.
+type Id = usize;
+
+struct Watched {
+    hold: Arc<Hold>,
+    lease: Duration,
+    guards: usize,
+    /// Another one each time that a hold is watched anew, so that an old renewal's answer says nothing about it.
+    ticket: u64,
+    /// Not while a renewal is under way.
+    due: Option<Instant>,
+}
+
+/// A lease that is to be renewed.
+pub(crate) struct Due {
+    pub hold: Arc<Hold>,
+    pub lease: Duration,
+    ticket: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    Yes,
+    /// The server says that nothing is held.
+    Gone,
+    /// There was no answer, or an error.
+    Failed,
+}
+
+impl Schedule {
+    /// One more guard whose lease, which began at that time, is to be kept alive.
+    /// Returns the ticket that it is given up with.
+    pub(super) fn add(&mut self, hold: &Arc<Hold>, lease: Duration, began: Instant) -> u64 {
+        let Self { watched, due, tickets } = self;
+        let watched = watched.entry(id(hold)).or_insert_with(|| {
+            let first = began + lease / INTERVALS_PER_LEASE;
+            due.insert((first, id(hold)));
+            *tickets += 1;
+            Watched { hold: hold.clone(), lease, guards: 0, ticket: *tickets, due: Some(first) }
+        });
+        watched.guards += 1;
+        watched.lease = watched.lease.max(lease);
+        watched.ticket
+    }
+
+    /// One guard less.
+    pub(super) fn remove(&mut self, hold: &Hold, ticket: u64) {
+        let Some(watched) = self.watched.get_mut(&id(hold)).filter(|it| it.ticket == ticket) else { return };
+        watched.guards -= 1;
+        if watched.guards == 0 {
+            self.forget(hold);
+        }
+    }
+
+    /// When something is due.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.due.first().map(|(time, _)| *time)
+    }
+
+    /// Takes what is to be renewed now. Each has to be reported on.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Due> {
+        let mut taken = Vec::new();
+        if self.next().is_none_or(|next| next > now) {
+            return taken;
+        }
+        let Self { watched, due, .. } = self;
+        due.retain(|(time, id)| {
+            let Some(watched) = watched.get_mut(id) else { return false };
+            let stays = *time > now + watched.lease / EARLY_PARTS;
+            if !stays {
+                watched.due = None;
+                taken.push(Due { hold: watched.hold.clone(), lease: watched.lease, ticket: watched.ticket });
+            }
+            stays
+        });
+        taken
+    }
+
+    /// Whether this renewal is still wanted: its guards may have gone by now.
+    pub(super) fn wants(&self, due: &Due) -> bool {
+        self.watched.get(&id(&due.hold)).is_some_and(|watched| watched.ticket == due.ticket)
+    }
+
+    /// When to renew again, after a renewal that was wanted and began at that time.
+    pub(super) fn report(&mut self, due: &Due, renewed: Renewed, began: Instant, now: Instant) {
+        let left = due.hold.vouched().until.saturating_duration_since(now);
+        let next = match renewed {
+            Renewed::Yes => began + due.lease / INTERVALS_PER_LEASE,
+            Renewed::Failed if !left.is_zero() => now + (left / RETRY_PARTS).clamp(RETRY_MIN, RETRY_MAX),
+            Renewed::Failed | Renewed::Gone => return self.forget(&due.hold),
+        };
+        if let Some(watched) = self.watched.get_mut(&id(&due.hold)) {
+            watched.due = Some(next);
+            self.due.insert((next, id(&due.hold)));
+        }
+    }
+
+    fn forget(&mut self, hold: &Hold) {
+        let watched = self.watched.remove(&id(hold));
+        if let Some(due) = watched.and_then(|watched| watched.due) {
+            self.due.remove(&(due, id(hold)));
+        }
+    }
+}
+
+fn id(hold: &Hold) -> Id {
+    std::ptr::from_ref(hold).addr()
+}

@@ -1,0 +1,5 @@
+//! Tests of the client against real servers, one or more for each. Each file shows one part of what it promises.
+#![allow(clippy::unwrap_used)]
+
+mod locks;
+mod support;
