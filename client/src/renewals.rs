@@ -90,7 +90,7 @@ impl Links {
         let answers = send_together(&mut connection, &mut together, Some(limit)).await;
         if answers.as_ref().is_err_and(Fault::doubts_the_server) {
             self.route.doubt(node);
-            node.discard(&Line::Shared(connection, number)).await;
+            node.discard(&Line::Shared(connection, number));
         }
         answers
     }

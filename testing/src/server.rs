@@ -94,6 +94,21 @@ impl Server {
         self.process.try_wait().expect("a process of ours").is_none()
     }
 
+    /// Stops the server's process where it is: its connections stay, and nobody answers.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").arg(signal).arg(self.process.id().to_string()).status();
+        assert!(sent.expect("a command to send signals with").success(), "the server's process is there");
+    }
+
     /// Kills the server without a warning, and returns what is needed to start one on what it left.
     pub fn crash(mut self) -> Start {
         self.end();

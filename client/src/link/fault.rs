@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind};
 use redis::{ErrorKind as RedisKind, RedisError, ServerErrorKind};
 use std::io;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// Another node owns the key's slot, from now on.
     Moved(String),
@@ -54,6 +54,11 @@ impl Fault {
 
     pub(crate) fn timed_out() -> RedisError {
         RedisError::from(io::Error::from(io::ErrorKind::TimedOut))
+    }
+
+    /// For a connection that was gone again before it could be used.
+    pub(crate) fn broken_at_once() -> RedisError {
+        RedisError::from(io::Error::from(io::ErrorKind::ConnectionReset))
     }
 
     /// Whether asking again, later or elsewhere, may help.

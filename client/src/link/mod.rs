@@ -5,6 +5,7 @@ mod flight;
 mod line;
 mod node;
 mod route;
+mod together;
 
 pub(crate) use fault::Fault;
 pub(crate) use flight::Flight;
@@ -113,7 +114,7 @@ async fn send(
                 _ => flight.landed(),
             }
             match fault {
-                Fault::Silent(_) => node.discard(&line).await,
+                Fault::Silent(_) => node.discard(&line),
                 _ => node.keep(line),
             }
             Err(fault)

@@ -6,13 +6,13 @@
 
 use super::fault::Fault;
 use super::line::Line;
+use super::together::Together;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{AsyncConnectionConfig, Client, ConnectionInfo, RedisResult};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, sleep_until};
 
 /// How long things may take.
@@ -30,7 +30,8 @@ pub(crate) struct Node {
     name: String,
     source: Source,
     limits: Limits,
-    shared: AsyncMutex<Shared>,
+    shared: Mutex<Shared>,
+    connecting: Together,
     spare: Mutex<Spare>,
 }
 
@@ -74,7 +75,14 @@ impl Node {
     }
 
     fn new(name: String, source: Source, limits: Limits) -> Self {
-        Self { name, source, limits, shared: AsyncMutex::default(), spare: Mutex::default() }
+        Self {
+            name,
+            source,
+            limits,
+            shared: Mutex::default(),
+            connecting: Together::default(),
+            spare: Mutex::default(),
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -106,16 +114,23 @@ impl Node {
     }
 
     async fn shared(&self, client: &Client) -> Result<(MultiplexedConnection, u64), Fault> {
-        let mut shared = self.shared.lock().await;
-        let connection = match &shared.connection {
-            Some(connection) => connection.clone(),
-            None => {
-                let connection = self.connect(client).await?;
-                shared.number += 1;
-                shared.connection.insert(connection).clone()
-            }
-        };
-        Ok((connection, shared.number))
+        if self.present().is_none() {
+            self.connecting.run(self.share_a_new_one(client)).await?;
+        }
+        self.present().ok_or_else(|| Fault::Unreachable(Fault::broken_at_once()))
+    }
+
+    async fn share_a_new_one(&self, client: &Client) -> Result<(), Fault> {
+        let connection = self.connect(client).await?;
+        let mut shared = self.shared_state();
+        shared.number += 1;
+        shared.connection = Some(connection);
+        Ok(())
+    }
+
+    fn present(&self) -> Option<(MultiplexedConnection, u64)> {
+        let shared = self.shared_state();
+        shared.connection.clone().map(|connection| (connection, shared.number))
     }
 
     async fn connect(&self, client: &Client) -> Result<MultiplexedConnection, Fault> {
@@ -126,10 +141,10 @@ impl Node {
     }
 
     /// Takes a connection out of use on which a request was left without an answer.
-    pub(crate) async fn discard(&self, line: &Line) {
+    pub(crate) fn discard(&self, line: &Line) {
         match line {
             Line::Shared(_, number) => {
-                let mut shared = self.shared.lock().await;
+                let mut shared = self.shared_state();
                 if shared.number == *number {
                     shared.connection = None;
                 }
@@ -159,6 +174,10 @@ impl Node {
         let next = spare.connections.first().map(|(_, since)| *since + idle);
         spare.watched = next.is_some();
         next
+    }
+
+    fn shared_state(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn spare(&self) -> MutexGuard<'_, Spare> {

@@ -1,1 +1,247 @@
+//! The watchdog against servers that a test makes up, on a clock that stands still until all tasks wait for it.
 
+use super::*;
+use crate::hold::Began;
+use crate::request::Side;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use tokio::task::JoinHandle;
+use tokio::time::{advance, sleep};
+
+const LEASE: Duration = Duration::from_secs(30);
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// How a server behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    Well,
+    /// It takes what is sent, and never answers.
+    Silent,
+    /// It refuses connections.
+    Down,
+    /// It has forgotten all locks.
+    Empty,
+}
+
+/// A key's first letter is the server that it is on.
+#[derive(Default)]
+struct Fake {
+    moods: Mutex<HashMap<u8, Mood>>,
+    round_trips: AtomicUsize,
+    /// When each key was renewed.
+    renewals: Mutex<HashMap<Vec<u8>, Vec<Instant>>>,
+}
+
+impl Servers for Fake {
+    type Place = u8;
+
+    fn place(&self, key: &[u8]) -> u8 {
+        key[0]
+    }
+
+    async fn renew(
+        &self,
+        place: &u8,
+        leases: &[Due],
+        limit: Duration,
+        wanted: impl Fn(&Due) -> bool + Send + Sync,
+    ) -> (Instant, Vec<Renewed>) {
+        let began = Instant::now();
+        self.round_trips.fetch_add(1, Relaxed);
+        let mood = self.moods.lock().unwrap().get(place).copied().unwrap_or(Mood::Well);
+        let outcome = match mood {
+            Mood::Well => Renewed::Yes,
+            Mood::Empty => Renewed::Gone,
+            Mood::Down => Renewed::Failed,
+            Mood::Silent => {
+                sleep(limit).await;
+                Renewed::Failed
+            }
+        };
+        let mut renewals = self.renewals.lock().unwrap();
+        for due in leases.iter().filter(|due| outcome == Renewed::Yes && wanted(due)) {
+            renewals.entry(due.hold.key.clone()).or_default().push(began);
+        }
+        (began, vec![outcome; leases.len()])
+    }
+}
+
+impl Fake {
+    fn set(&self, place: u8, mood: Mood) {
+        self.moods.lock().unwrap().insert(place, mood);
+    }
+
+    fn renewals_of(&self, hold: &Hold) -> Vec<Instant> {
+        self.renewals.lock().unwrap().get(&hold.key).cloned().unwrap_or_default()
+    }
+}
+
+/// A watchdog at work.
+struct Scene {
+    watchdog: Arc<Watchdog>,
+    servers: Arc<Fake>,
+    task: JoinHandle<()>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (watchdog, servers) = (Arc::<Watchdog>::default(), Arc::<Fake>::default());
+        let task = tokio::spawn(watchdog.clone().run(servers.clone()));
+        Self { watchdog, servers, task }
+    }
+
+    /// A lease that begins now, and the ticket to give it up with.
+    fn hold(&self, key: &str, lease: Duration) -> (Arc<Hold>, u64) {
+        let hold = Arc::new(Hold::new(key.into(), b"holder".to_vec(), false));
+        hold.attempt(Side::Plain);
+        let now = Instant::now();
+        hold.granted(Side::Plain, false, Began { after: now, for_all: false }, lease);
+        let ticket = self.watchdog.watch(&hold, lease, now);
+        (hold, ticket)
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_leases_are_renewed_in_few_round_trips() {
+    let scene = Scene::new();
+    let mut holds = Vec::new();
+    for number in 0..10_000 {
+        holds.push(scene.hold(&format!("{number}"), LEASE).0);
+        // They begin one after the other, over a whole interval.
+        advance(INTERVAL / 10_000).await;
+    }
+    const INTERVALS: usize = 12;
+    let mut least_left = LEASE;
+    for _ in 0..INTERVALS * 10 {
+        sleep(INTERVAL / 10).await;
+        least_left = least_left.min(holds.iter().map(|hold| hold.remaining()).min().unwrap());
+    }
+    assert!(least_left > LEASE / 2, "a lease had only {least_left:?} left");
+    // By the first digit there are ten servers, each asked for what is due in one half of an interval, and then for the
+    // other half.
+    let round_trips = scene.servers.round_trips.load(Relaxed);
+    assert!(round_trips <= INTERVALS * 10 * 3, "{round_trips} round trips in {INTERVALS} intervals");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_has_a_limit() {
+    let scene = Scene::new();
+    let holds: Vec<_> = (0..2_500).map(|number| scene.hold(&format!("a{number}"), LEASE).0).collect();
+    sleep(INTERVAL + Duration::from_millis(1)).await;
+    assert_eq!(scene.servers.round_trips.load(Relaxed), 3);
+    assert!(holds.iter().all(|hold| scene.servers.renewals_of(hold).len() == 1));
+}
+
+/// One of three is dead, whether it refuses or says nothing: the others' leases are renewed as if nothing had happened.
+#[tokio::test(start_paused = true)]
+async fn a_dead_server_delays_no_other() {
+    for mood in [Mood::Silent, Mood::Down] {
+        let scene = Scene::new();
+        scene.servers.set(b'b', mood);
+        // Enough for several batches on each server.
+        let holds: Vec<_> =
+            (0..6_000).map(|number| scene.hold(&format!("{}{number}", ["a", "b", "c"][number % 3]), LEASE).0).collect();
+        sleep(LEASE * 4).await;
+        for hold in &holds {
+            let renewals = scene.servers.renewals_of(hold);
+            if hold.key[0] == b'b' {
+                assert!(renewals.is_empty() && hold.remaining().is_zero(), "{mood:?}");
+                continue;
+            }
+            assert!(renewals.len() >= 11, "{mood:?}: {} renewals", renewals.len());
+            let slowest = renewals.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+            assert!(slowest <= INTERVAL + Duration::from_millis(10), "{mood:?}: {slowest:?} between two renewals");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_renewal_is_tried_again_within_what_is_left() {
+    for mood in [Mood::Silent, Mood::Down] {
+        for outage in [INTERVAL / 2, INTERVAL, INTERVAL * 3 / 2] {
+            let scene = Scene::new();
+            let (hold, _) = scene.hold("a", LEASE);
+            // It begins right before the renewal would have come.
+            sleep(INTERVAL - Duration::from_millis(1)).await;
+            scene.servers.set(b'a', mood);
+            sleep(outage).await;
+            scene.servers.set(b'a', Mood::Well);
+            sleep(LEASE).await;
+            assert!(!hold.remaining().is_zero(), "{mood:?} for {outage:?}: the lease was lost");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_gone_is_lost_at_once_and_not_renewed_again() {
+    let scene = Scene::new();
+    let (hold, _) = scene.hold("a", LEASE);
+    scene.servers.set(b'a', Mood::Empty);
+    sleep(INTERVAL + Duration::from_millis(1)).await;
+    assert!(hold.remaining().is_zero());
+    let asked = scene.servers.round_trips.load(Relaxed);
+    sleep(LEASE * 2).await;
+    assert_eq!(scene.servers.round_trips.load(Relaxed), asked);
+}
+
+/// A renewal that comes through after the deadline makes nothing good: somebody was told that the lock is lost.
+#[tokio::test(start_paused = true)]
+async fn what_is_lost_stays_lost() {
+    let scene = Scene::new();
+    let (hold, _) = scene.hold("a", LEASE);
+    scene.servers.set(b'a', Mood::Down);
+    sleep(LEASE).await;
+    assert!(hold.remaining().is_zero());
+    scene.servers.set(b'a', Mood::Well);
+    hold.renewed(Instant::now(), LEASE);
+    assert!(hold.remaining().is_zero());
+    sleep(LEASE).await;
+    assert!(hold.remaining().is_zero());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_renewed_after_its_release() {
+    let scene = Scene::new();
+    let (hold, ticket) = scene.hold("a", LEASE);
+    let (other, _) = scene.hold("a2", LEASE);
+    sleep(INTERVAL * 2).await;
+    scene.watchdog.unwatch(&hold, ticket);
+    let before = scene.servers.renewals_of(&hold).len();
+    sleep(LEASE).await;
+    assert_eq!(scene.servers.renewals_of(&hold).len(), before);
+    assert!(scene.servers.renewals_of(&other).len() > before);
+}
+
+/// It is released while its renewal is under way, whose answer then says nothing about what is acquired next.
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_an_old_renewal_says_nothing_about_a_new_lease() {
+    let scene = Scene::new();
+    scene.servers.set(b'a', Mood::Silent);
+    let (hold, ticket) = scene.hold("a", LEASE);
+    sleep(INTERVAL + Duration::from_millis(1)).await;
+    scene.watchdog.unwatch(&hold, ticket);
+    scene.servers.set(b'a', Mood::Well);
+    let again = scene.watchdog.watch(&hold, LEASE, Instant::now());
+    assert_ne!(ticket, again);
+    scene.watchdog.unwatch(&hold, ticket);
+    sleep(LEASE * 2).await;
+    assert!(scene.servers.renewals_of(&hold).len() >= 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_of_all_lengths_are_kept_alive() {
+    let scene = Scene::new();
+    let lengths = [50, 100, 1_000, 10_000, 60_000].map(Duration::from_millis);
+    let holds: Vec<_> = lengths.iter().map(|lease| scene.hold(&format!("a{lease:?}"), *lease).0).collect();
+    for _ in 0..1_000 {
+        sleep(Duration::from_millis(7)).await;
+        for (hold, lease) in holds.iter().zip(lengths) {
+            assert!(hold.remaining() > lease / 3, "{lease:?}: only {:?} left", hold.remaining());
+        }
+    }
+}

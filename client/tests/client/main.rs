@@ -1,5 +1,13 @@
 //! Tests of the client against real servers, one or more for each. Each file shows one part of what it promises.
 #![allow(clippy::unwrap_used)]
 
+mod cancel;
+mod connecting;
+mod contention;
+mod errors;
 mod locks;
+mod loss;
+mod owners;
+mod replicas;
+mod several;
 mod support;

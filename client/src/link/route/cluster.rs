@@ -5,11 +5,11 @@
 
 use crate::link::fault::Fault;
 use crate::link::node::{Lane, Limits, Node};
+use crate::link::together::Together;
 use futures_util::future::select_ok;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Mutex as AsyncMutex;
 
 const SLOTS: u16 = 16_384;
 
@@ -23,8 +23,7 @@ pub(crate) struct Cluster {
     /// Asked where the slots are for as long as the client lives, whoever owns slots by then.
     seeds: Vec<Arc<Node>>,
     map: Mutex<Map>,
-    /// Held by whoever asks for the map, so that a thousand requests on a dead node ask once.
-    asking: AsyncMutex<()>,
+    asking: Together,
 }
 
 struct Map {
@@ -41,7 +40,7 @@ impl Cluster {
         };
         let seeds = seeds.into_iter().map(|seed| Node::at(seed, limits)).collect::<RedisResult<_>>()?;
         let map = Map { owners: vec![None; usize::from(SLOTS)], nodes: HashMap::new(), doubted: true };
-        Ok(Self { pattern, limits, seeds, map: Mutex::new(map), asking: AsyncMutex::default() })
+        Ok(Self { pattern, limits, seeds, map: Mutex::new(map), asking: Together::default() })
     }
 
     /// Its first seed's.
@@ -55,7 +54,7 @@ impl Cluster {
                 return Ok(node);
             }
         }
-        let learnt = self.learn().await;
+        let learnt = self.asking.run(self.learn()).await;
         match self.known_owner(key).and_then(|address| self.node_at(&address)) {
             Some(node) => Ok(node),
             None => Err(learnt.err().unwrap_or_else(|| Fault::NotNow(no_owner()))),
@@ -94,10 +93,6 @@ impl Cluster {
 
     /// Asks the nodes where the slots are.
     async fn learn(&self) -> Result<(), Fault> {
-        let _only_one = self.asking.lock().await;
-        if !self.is_doubted() {
-            return Ok(());
-        }
         let mut asked: Vec<_> = self.seeds.iter().take(ASKED_AT_ONCE).cloned().collect();
         asked.extend(self.map().nodes.values().take(ASKED_AT_ONCE).cloned());
         let (slots, _) = select_ok(asked.into_iter().map(|node| Box::pin(slots_as_seen_by(node)))).await?;
@@ -146,7 +141,7 @@ async fn slots_as_seen_by(node: Arc<Node>) -> Result<Vec<SlotRange>, Fault> {
     let mut line = node.line(Lane::Shared).await?;
     let answer = line.send(redis::cmd("CLUSTER").arg("SLOTS"), Some(node.limits().answer)).await;
     if answer.as_ref().is_err_and(Fault::doubts_the_server) {
-        node.discard(&line).await;
+        node.discard(&line);
     }
     let Value::Array(ranges) = answer? else { return Err(Fault::NotNow(no_owner())) };
     let ranges: Vec<_> = ranges.into_iter().filter_map(|range| slot_range(range, &node)).collect();

@@ -2,6 +2,7 @@
 
 use crate::link::fault::Fault;
 use crate::link::node::{Limits, Node};
+use crate::link::together::Together;
 use redis::sentinel::{Sentinel, SentinelNodeConnectionInfo};
 use redis::{Client, ConnectionInfo, RedisResult};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +15,7 @@ pub(crate) struct Sentinels {
     master_name: String,
     access: SentinelNodeConnectionInfo,
     limits: Limits,
+    asking: Together,
     master: Mutex<Master>,
 }
 
@@ -32,7 +34,15 @@ impl Sentinels {
     ) -> RedisResult<Self> {
         let count = u32::try_from(sentinels.len()).unwrap_or(u32::MAX);
         let sentinels = AsyncMutex::new(Sentinel::build(sentinels)?);
-        Ok(Self { sentinels, count, master_name, access, limits, master: Mutex::default() })
+        Ok(Self {
+            sentinels,
+            count,
+            master_name,
+            access,
+            limits,
+            asking: Together::default(),
+            master: Mutex::default(),
+        })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -43,11 +53,12 @@ impl Sentinels {
         if let Some(node) = self.known() {
             return Ok(node);
         }
+        self.asking.run(self.ask()).await?;
+        self.state().node.clone().ok_or_else(|| Fault::Unreachable(Fault::broken_at_once()))
+    }
+
+    async fn ask(&self) -> Result<(), Fault> {
         let mut sentinels = self.sentinels.lock().await;
-        // Somebody else may have asked in the meantime.
-        if let Some(node) = self.known() {
-            return Ok(node);
-        }
         let asked = sentinels.async_master_for(&self.master_name, Some(&self.access));
         // Each sentinel may be slow, and so may the master, whose role is checked.
         let limit = (self.limits.connect + self.limits.answer).saturating_mul(self.count);
@@ -71,7 +82,7 @@ impl Sentinels {
     }
 
     /// The same master keeps its connections.
-    fn adopt(&self, client: &Client) -> RedisResult<Arc<Node>> {
+    fn adopt(&self, client: &Client) -> RedisResult<()> {
         let address = client.get_connection_info().clone();
         let mut master = self.state();
         let name = address.addr().to_string();
@@ -79,8 +90,8 @@ impl Sentinels {
             Some(known) => known,
             None => Node::at(address, self.limits)?,
         };
-        *master = Master { node: Some(node.clone()), doubted: false };
-        Ok(node)
+        *master = Master { node: Some(node), doubted: false };
+        Ok(())
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, Master> {

@@ -1,0 +1,147 @@
+//! Futures that are dropped at every point at which they can be: neither a waiter nor a hold stays behind.
+
+use crate::support::{locks_on, until_nothing_is_left};
+use rlock_client::{Guard, Lock, Locks, multi, redlock};
+use rlock_testing::{Client, Server};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+type Acquiring = Pin<Box<dyn Future<Output = Option<Guard>> + Send>>;
+
+/// More polls than any of the futures needs when it is polled each time that it asks for it.
+const POLLS: usize = 40;
+
+/// Polls the future that often, whenever something has happened in between, and drops it. Returns whether it was ready.
+async fn polled(mut future: Acquiring, polls: usize) -> bool {
+    for _ in 0..polls {
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(guard) = future.as_mut().poll(&mut context) {
+            drop(guard);
+            return true;
+        }
+        // Other tasks run, the connections' among them, and the server has time to answer.
+        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_micros(100)).await;
+    }
+    false
+}
+
+/// Drops what `acquiring` makes after each number of polls.
+async fn dropped_everywhere(client: &mut Client, keys: &[&str], acquiring: impl Fn() -> Acquiring) -> usize {
+    let mut finished = 0;
+    for polls in 0..POLLS {
+        finished += usize::from(polled(acquiring(), polls).await);
+        for key in keys {
+            until_nothing_is_left(client, key).await;
+        }
+    }
+    finished
+}
+
+fn acquire(lock: Lock) -> Acquiring {
+    Box::pin(async move { lock.acquire().await.ok() })
+}
+
+fn try_acquire(lock: Lock) -> Acquiring {
+    Box::pin(async move { lock.try_acquire().await.unwrap() })
+}
+
+#[tokio::test]
+async fn a_free_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    for lock in [locks.lock("key"), locks.read_write("key").read(), locks.read_write("key").write()] {
+        for acquiring in [acquire, try_acquire] {
+            let finished = dropped_everywhere(&mut client, &["key"], || acquiring(lock.clone())).await;
+            assert!(finished > 0, "no number of polls was enough");
+        }
+        let named = lock.owner("job-7").fenced();
+        dropped_everywhere(&mut client, &["key"], || acquire(named.clone())).await;
+    }
+}
+
+/// Nothing is connected yet: also while connecting it may be dropped.
+#[tokio::test]
+async fn a_free_lock_over_a_new_connection() {
+    let server = Server::start();
+    let mut client = server.client();
+    for polls in 0..POLLS {
+        let locks = locks_on(&server).await;
+        client.say("CLIENT KILL TYPE normal SKIPME yes");
+        polled(acquire(locks.lock("key")), polls).await;
+        until_nothing_is_left(&mut client, "key").await;
+    }
+}
+
+/// The holder releases at the same time, so that the grant may come before, with or after the drop.
+#[tokio::test]
+async fn a_lock_that_is_waited_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    for releases_after in [0, 2, 5, 10, POLLS] {
+        for polls in 0..POLLS {
+            let holder = locks.lock("key").acquire().await.unwrap();
+            let release = tokio::spawn(async move {
+                for _ in 0..releases_after {
+                    tokio::time::sleep(Duration::from_micros(100)).await;
+                }
+                holder.release().await.unwrap();
+            });
+            polled(acquire(locks.lock("key")), polls).await;
+            release.await.unwrap();
+            until_nothing_is_left(&mut client, "key").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_release() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    for polls in 0..10 {
+        let guard = locks.lock("key").acquire().await.unwrap();
+        polled(Box::pin(async move { guard.release().await.map(|()| None).unwrap() }), polls).await;
+        until_nothing_is_left(&mut client, "key").await;
+    }
+}
+
+#[tokio::test]
+async fn several_locks() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    let all = || {
+        let set = multi([locks.lock("a"), locks.read_write("b").write(), locks.lock("c")]);
+        Box::pin(async move { set.acquire().await.ok() }) as Acquiring
+    };
+    assert!(dropped_everywhere(&mut client, &["a", "b", "c"], all).await > 0);
+}
+
+#[tokio::test]
+async fn a_majority() {
+    let servers = [Server::start(), Server::start(), Server::start()];
+    let mut all = Vec::new();
+    for server in &servers {
+        all.push(locks_on(server).await);
+    }
+    for polls in 0..POLLS {
+        let most = redlock(all.iter().map(|locks: &Locks| locks.lock("key")));
+        polled(Box::pin(async move { most.acquire().await.ok() }), polls).await;
+        for server in &servers {
+            until_nothing_is_left(&mut server.client(), "key").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lock_with_replicas() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    let lock = locks.lock("key").replicas(0, Duration::from_millis(10));
+    assert!(dropped_everywhere(&mut client, &["key"], || acquire(lock.clone())).await > 0);
+}

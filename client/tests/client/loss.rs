@@ -1,0 +1,187 @@
+//! Servers that stall, end, forget, and connections that are cut: what can be kept is kept, and what cannot is told in time.
+
+use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url};
+use rlock_client::{Guard, Locks};
+use rlock_testing::{Client, Server};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const LEASE: Duration = Duration::from_secs(2);
+
+async fn impatient(server: &Server) -> Locks {
+    let options = Locks::options().lease(LEASE).answer_timeout(Duration::from_millis(300));
+    options.patience(Duration::from_secs(2)).connect_to(url(server)).await.unwrap()
+}
+
+fn unix_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
+}
+
+/// Right after a renewal, so that the next one is far away. Returns the lease's end.
+async fn until_renewed(client: &mut Client, key: &str) -> i64 {
+    let before = client.expiry(key);
+    until("it is renewed", || client.expiry(key) > before).await;
+    client.expiry(key)
+}
+
+/// The server stands still for longer than the lease. Who has the lock knows before the lease has ended there, which is
+/// before anybody else can have it.
+#[tokio::test]
+async fn a_frozen_server_is_told_of_before_the_lease_has_ended_there() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = impatient(&server).await;
+    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    let end = until_renewed(&mut client, "orders:42").await;
+    server.freeze();
+    guard.lost().await;
+    let told = unix_ms();
+    assert!(guard.is_lost());
+    assert!(told < end, "told {} ms after the lease had ended", told - end);
+    assert!(told > end - 300, "told {} ms before the lease ends, with no need", end - told);
+    until("the lease has ended", || unix_ms() > end).await;
+    server.thaw();
+    let other = locks.lock("orders:42").acquire().await.unwrap();
+    assert!(guard.is_lost() && !other.is_lost());
+    assert!(guard.release().await.unwrap_err().is_lost());
+    assert!(!other.is_lost() && exists(&mut client, "orders:42"), "the lost guard's release took nothing");
+    other.release().await.unwrap();
+    until_nothing_is_left(&mut client, "orders:42").await;
+}
+
+/// It stands still for less than the lease: nothing is lost.
+#[tokio::test]
+async fn a_short_stall_costs_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = impatient(&server).await;
+    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    let end = until_renewed(&mut client, "orders:42").await;
+    server.freeze();
+    // Past the time of the next renewal and its time limit, so that it fails at least once.
+    until("a renewal has failed", || unix_ms() > end - 900).await;
+    server.thaw();
+    until("it is renewed again", || client.expiry("orders:42") > end).await;
+    assert!(!guard.is_lost());
+    guard.release().await.unwrap();
+}
+
+/// Whoever asks a server that stands still is told so, and what the server does with the request later is taken back.
+#[tokio::test]
+async fn a_request_to_a_frozen_server_leaves_nothing_behind() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = impatient(&server).await;
+    server.freeze();
+    let (first, second, third) = tokio::join!(
+        async { locks.lock("a").try_acquire().await },
+        async { locks.lock("b").acquire_timeout(Duration::from_millis(500)).await },
+        async { locks.lock("c").owner("job-7").acquire().await },
+    );
+    assert!(first.unwrap_err().is_unavailable());
+    assert!(second.unwrap_err().is_unavailable());
+    assert!(third.unwrap_err().is_unavailable());
+    server.thaw();
+    for key in ["a", "b", "c"] {
+        until_nothing_is_left(&mut client, key).await;
+    }
+    // The server has seen all of it, and nothing comes afterwards.
+    let grants = |client: &mut Client| client.say("INFO rlock").as_text().contains("rlock_grants:0\r");
+    assert!(!grants(&mut client), "the requests have reached the server, else this shows nothing");
+}
+
+/// The answer takes longer than the lease: the guard would be good for nothing, so there is none.
+#[tokio::test]
+async fn a_grant_that_comes_too_late_is_none() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    server.freeze();
+    let asked = tokio::spawn({
+        let lock = locks.lock("orders:42").fixed_lease(Duration::from_millis(50));
+        async move { lock.try_acquire().await.map(|guard| guard.map(|guard| guard.is_lost())) }
+    });
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    server.thaw();
+    match asked.await.unwrap() {
+        Ok(guard) => assert_eq!(guard, Some(false), "a guard that is lost from the start"),
+        Err(error) => assert!(error.is_lost(), "{error}"),
+    }
+    until_nothing_is_left(&mut client, "orders:42").await;
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_all_is_noticed() {
+    let server = Server::start();
+    let locks = impatient(&server).await;
+    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    let server = server.crash().start();
+    guard.lost().await;
+    assert!(guard.release().await.unwrap_err().is_lost());
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_with_its_data_has_the_lock_still() {
+    let server = Server::prepare().options(&["--appendonly", "yes", "--appendfsync", "always"]).start();
+    let locks = impatient(&server).await;
+    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    let server = server.crash().options(&["--appendonly", "yes"]).start();
+    let mut client = server.client();
+    until_renewed(&mut client, "orders:42").await;
+    assert!(!guard.is_lost());
+    guard.release().await.unwrap();
+    assert!(!exists(&mut client, "orders:42"));
+}
+
+/// All connections are cut: guards stay good, those who wait ask again, and a release gets through.
+#[tokio::test]
+async fn connections_that_are_killed_cost_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = impatient(&server).await;
+    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    let waits = tokio::spawn({
+        let lock = locks.lock("orders:42");
+        async move { lock.acquire().await }
+    });
+    for _ in 0..5 {
+        until_waiting(&mut client, 1).await;
+        client.say("CLIENT KILL TYPE normal SKIPME yes");
+    }
+    until_renewed(&mut client, "orders:42").await;
+    assert!(!guard.is_lost());
+    until_waiting(&mut client, 1).await;
+    client.say("CLIENT KILL TYPE normal SKIPME yes");
+    guard.release().await.unwrap();
+    let next: Guard = waits.await.unwrap().unwrap();
+    assert!(!next.is_lost());
+    next.release().await.unwrap();
+    until_nothing_is_left(&mut client, "orders:42").await;
+}
+
+/// An operator removes the lock, or puts something else in its place.
+#[tokio::test]
+async fn a_lock_that_somebody_removed_is_lost_with_the_next_renewal() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = impatient(&server).await;
+    for removal in ["DEL orders:42", "SET orders:42 text"] {
+        let guard = locks.lock("orders:42").acquire().await.unwrap();
+        client.say(removal);
+        guard.lost().await;
+        assert!(guard.release().await.is_err());
+        client.say("DEL orders:42");
+    }
+}
+
+/// The task that would renew is not needed to be told: a guard in a runtime that does nothing else is lost all the same.
+#[tokio::test]
+async fn an_end_of_the_server_is_told_of_by_the_clock_alone() {
+    let server = Server::start();
+    let locks = impatient(&server).await;
+    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    drop(server);
+    std::thread::sleep(LEASE);
+    assert!(guard.is_lost());
+    guard.lost().await;
+}
