@@ -1,0 +1,79 @@
+//! A job that is started at the same time on many hosts, by cron or by a timer, and shall be done by one of them.
+//!
+//! - **Who gets the lock does it; the others leave** (`try_acquire`: there is nothing to wait for).
+//! - **Who comes late looks at the record**: a host whose clock is behind finds the lock free, and the job done.
+//! - **When the lease is lost, the job stops.** Another host may have begun it.
+//! - **The record refuses an old token.** A host that stood still does not know that it has lost the lock, and writes all the
+//!   same. Its fencing token is lower than that of whoever came after it.
+//!
+//! ```sh
+//! RLOCK_URL=redis://127.0.0.1:6379 cargo run -p rlock-client --example cron_once -- 2030-01-31
+//! ```
+
+use rlock_client::Locks;
+use rlock_client::redis::aio::MultiplexedConnection;
+use rlock_client::redis::{self, AsyncConnectionConfig, AsyncTypedCommands};
+use std::error::Error;
+use std::time::Duration;
+
+/// Where the report goes: its day, its text, and the token of the host that wrote it. A lock's name is a key, so the record
+/// has another one.
+const RECORD: &str = "report";
+const LOCK: &str = "report:lock";
+
+/// Writes only if nobody with a higher token has: looks and writes in one step, where the data is.
+const WRITE: &str = "
+    if tonumber(redis.call('HGET', KEYS[1], 'token') or 0) > tonumber(ARGV[1]) then return 0 end
+    redis.call('HSET', KEYS[1], 'token', ARGV[1], 'day', ARGV[2], 'text', ARGV[3])
+    redis.call('HINCRBY', KEYS[1], 'written', 1)
+    return 1";
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let day = std::env::args().nth(1).unwrap_or_else(|| "today".to_owned());
+    let pages = std::env::args().nth(2).map_or(Ok(20), |pages| pages.parse())?;
+    let url = std::env::var("RLOCK_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
+    // A short lease: when a host dies in the middle of the job, another can begin soon.
+    let locks = Locks::options().lease(Duration::from_secs(3)).connect_to(url.as_str()).await?;
+    let mut data = connect(&url).await?;
+
+    let Some(guard) = locks.lock(LOCK).fenced().try_acquire().await? else {
+        println!("another host is at it");
+        return Ok(());
+    };
+    if data.hget(RECORD, "day").await?.as_deref() == Some(&day) {
+        println!("done already");
+        return Ok(guard.release().await?);
+    }
+    let text = tokio::select! {
+        text = report(&day, pages) => text,
+        // The report is dropped where it waits, and nothing is written.
+        () = guard.lost() => return Err("the lock was lost: stopped".into()),
+    };
+    let token = guard.token().ok_or("a fenced lock has a token")?;
+    let written = write(&mut data, token, &day, &text).await?;
+    println!("{}", if written { "done" } else { "refused: a later host has written already" });
+    // An error here means: it was lost after all, in the last moment. What has been written is in order all the same.
+    Ok(guard.release().await?)
+}
+
+/// Stands for the job. It can be stopped wherever it awaits; a job that computes for long should look at
+/// `guard.is_lost()` now and then, since nothing stops a computation from outside.
+async fn report(day: &str, pages: u32) -> String {
+    let mut text = format!("report of {day}:");
+    for page in 1..=pages {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        text += &format!(" page {page}");
+    }
+    text
+}
+
+async fn write(data: &mut MultiplexedConnection, token: u64, day: &str, text: &str) -> Result<bool, redis::RedisError> {
+    redis::cmd("EVAL").arg(WRITE).arg(1).arg(RECORD).arg(token).arg(day).arg(text).query_async(data).await
+}
+
+/// For the job's own data. The library's limit for an answer is half a second, which is short for a busy machine.
+async fn connect(url: &str) -> Result<MultiplexedConnection, redis::RedisError> {
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(10)));
+    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+}

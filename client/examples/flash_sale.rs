@@ -1,0 +1,101 @@
+//! A flash sale: ten items, thirty users, and everybody clicks three times at once.
+//!
+//! Nobody may be charged twice, and no more may be sold than there is. Two different means do that:
+//!
+//! - **A lock for each user.** Between "has this user ordered?" and "the order is written" lies a payment, which takes time
+//!   and is no business of Redis. Only a lock keeps a second click out for so long. Different users do not meet on it.
+//! - **One atomic step for the stock**, in which all users meet. It needs no lock: a lock for all would make them queue up
+//!   for each other's payments.
+//!
+//! ```sh
+//! RLOCK_URL=redis://127.0.0.1:6379 cargo run -p rlock-client --example flash_sale
+//! ```
+
+use rlock_client::Locks;
+use rlock_client::redis::aio::MultiplexedConnection;
+use rlock_client::redis::{self, AsyncConnectionConfig, AsyncTypedCommands};
+use std::error::Error;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+const ITEMS: u32 = 10;
+const USERS: u32 = 30;
+const CLICKS: u32 = 3;
+
+/// Takes one if there is one. GET and DECR as two requests would let two users take the last one.
+const TAKE_ONE: &str = "
+    if tonumber(redis.call('GET', KEYS[1]) or 0) < 1 then return 0 end
+    redis.call('DECR', KEYS[1])
+    return 1";
+
+/// Any error, on its way from one task to another.
+type Failed = Box<dyn Error + Send + Sync>;
+
+enum Outcome {
+    Ordered,
+    HadOrdered,
+    SoldOut,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failed> {
+    let url = std::env::var("RLOCK_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
+    let locks = Locks::connect(url.as_str()).await?;
+    let mut data = connect(&url).await?;
+    data.del(&["sale:orders", "sale:payments"]).await?;
+    data.set("sale:stock", ITEMS).await?;
+
+    let mut clicks = JoinSet::new();
+    for user in (0..USERS).flat_map(|user| [user; CLICKS as usize]) {
+        clicks.spawn(click(locks.clone(), data.clone(), format!("user-{user}")));
+    }
+    let (mut ordered, mut had_ordered, mut sold_out) = (0, 0, 0);
+    while let Some(outcome) = clicks.join_next().await {
+        match outcome?? {
+            Outcome::Ordered => ordered += 1,
+            Outcome::HadOrdered => had_ordered += 1,
+            Outcome::SoldOut => sold_out += 1,
+        }
+    }
+    let left = data.get("sale:stock").await?.unwrap_or_default();
+    println!("{ordered} ordered, {had_ordered} had ordered already, {sold_out} came too late; {left} left");
+    Ok(())
+}
+
+async fn click(locks: Locks, data: MultiplexedConnection, user: String) -> Result<Outcome, Failed> {
+    // The same user's other clicks wait here, in the server. A web request would not wait for longer than its visitor does.
+    let guard = locks.lock(format!("sale:user:{user}")).acquire_timeout(Duration::from_secs(60)).await?;
+    let outcome = tokio::select! {
+        outcome = order(data, &user) => outcome?,
+        // Somebody else may have the lock by now, so this click must do nothing more.
+        () = guard.lost() => return Err("the lock was lost while ordering".into()),
+    };
+    guard.release().await?;
+    Ok(outcome)
+}
+
+async fn order(mut data: MultiplexedConnection, user: &str) -> Result<Outcome, redis::RedisError> {
+    if data.hexists("sale:orders", user).await? {
+        return Ok(Outcome::HadOrdered);
+    }
+    let taken: bool = redis::cmd("EVAL").arg(TAKE_ONE).arg(1).arg("sale:stock").query_async(&mut data).await?;
+    if !taken {
+        return Ok(Outcome::SoldOut);
+    }
+    // Who stops between here and the order, has taken an item that nobody gets: too few are sold then, never too many.
+    pay(&mut data).await?;
+    data.hset("sale:orders", user, "one item").await?;
+    Ok(Outcome::Ordered)
+}
+
+/// Stands for a payment: slow, and done once more if it is asked for once more.
+async fn pay(data: &mut MultiplexedConnection) -> Result<(), redis::RedisError> {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    data.incr("sale:payments", 1).await.map(drop)
+}
+
+/// For the shop's own data. The library's limit for an answer is half a second, which is short for a busy machine.
+async fn connect(url: &str) -> Result<MultiplexedConnection, redis::RedisError> {
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(10)));
+    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+}
