@@ -4,7 +4,7 @@
 use redis::RedisError;
 use std::fmt;
 
-/// Why a lock was not taken, kept or given back.
+/// Why a lock was not taken, kept or given back. [What to do about each kind](crate#errors).
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,

@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep_until};
 /// The server gives the lock to somebody else when the lease has ended, whether or not this program knows. It is told in time
 /// by [`lost`](Self::lost), if it runs at all: a program that stands still (a paused machine, a blocked thread) does not
 /// look. What must never happen twice should check the [`token`](Self::token) where it is done.
+/// [More of it](crate#what-a-lease-does-not-promise).
 #[must_use = "dropped at once, it is released at once"]
 pub struct Guard {
     parts: Vec<Part>,
@@ -45,14 +46,14 @@ impl Guard {
         Self { parts, needed }
     }
 
-    /// The fencing token of the grant, if the lock is [`fenced`](crate::Lock::fenced): larger than that of each grant
-    /// before. Of several locks, the first one's.
+    /// The fencing token of the grant, if the lock is [`fenced`](crate::Lock::fenced): larger than that of each fenced grant
+    /// of this lock before. Of several locks, the first one's; of a [majority](crate::redlock), one that says nothing.
     #[must_use]
     pub fn token(&self) -> Option<u64> {
         self.parts.first().and_then(|part| part.token)
     }
 
-    /// The fencing tokens of several locks, in the order in which they were given.
+    /// The fencing tokens of several locks, in the order in which the locks were given to [`multi`](crate::multi).
     pub fn tokens(&self) -> impl Iterator<Item = Option<u64>> + '_ {
         self.parts.iter().map(|part| part.token)
     }
@@ -63,7 +64,7 @@ impl Guard {
         self.parts.first().map_or(Cow::Borrowed(""), Part::holder)
     }
 
-    /// For how long it can still be vouched for, if nothing is renewed. Zero if it is lost.
+    /// For how long it can still be vouched for, if nothing is renewed. Zero if it is lost. It asks no server.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let mut left: Vec<_> = self.parts.iter().map(Part::remaining).collect();
@@ -73,18 +74,20 @@ impl Guard {
         left.get(spare).copied().unwrap_or_default()
     }
 
-    /// Whether it can no longer be vouched for. Once lost, always lost.
+    /// Whether it can no longer be vouched for. Once lost, always lost. It asks no server, so work that does not await can
+    /// look as often as it likes.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.remaining().is_zero()
     }
 
-    /// Resolves when the lease can no longer be vouched for: the server said that it is not held, or the lease could have
-    /// ended, counted from before the request was sent that began it. That is before the server can give the lock to
-    /// somebody else. Never resolves once the guard was released.
+    /// Resolves when the lease can no longer be vouched for. Either it could have ended, counted from before the request was
+    /// sent that began it: that is before the server can give the lock to somebody else. Or the server said, when it was asked
+    /// to renew the lease, that the lock is not held: somebody had taken it away. Never resolves once the guard was released.
     ///
     /// # Cancel safety
-    /// Cancel safe. It borrows nothing, and can be asked for any number of times.
+    /// Cancel safe. It borrows nothing, so the guard can be released while it is there, and it can be asked for any number
+    /// of times.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         let mut losses: FuturesUnordered<_> = self.parts.iter().map(Part::lost).collect();
         let spare = self.parts.len().saturating_sub(self.needed);
@@ -95,10 +98,12 @@ impl Guard {
         }
     }
 
-    /// Releases the lock, and waits for the server's word that it is.
+    /// Releases the lock, and waits for the server's word that it is. Of a [majority](crate::redlock) it waits for that
+    /// many; the others are released in the background.
     ///
     /// # Cancel safety
-    /// Dropped, the release goes on in the background.
+    /// Dropped, the release goes on in the background. It begins when this is first polled; a call that is never awaited
+    /// drops the guard, which releases it as well.
     ///
     /// # Errors
     /// [`ErrorKind::Lost`] if it was not held any more: somebody else may have had it. [`ErrorKind::Unavailable`] if the

@@ -37,7 +37,22 @@ pub(crate) struct Replicas {
     pub timeout: Duration,
 }
 
-/// A read-write lock by its name.
+/// A read-write lock by its name. It is held by one of its sides.
+///
+/// A writer may read as well, and a reader may read once more, with the same [`owner`](Lock::owner). A reader cannot become the
+/// writer: it gives the read side back first, and looks again at what it had read.
+///
+/// ```no_run
+/// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
+/// let prices = locks.read_write("prices:lock");
+/// let reading = prices.read().acquire().await?;
+/// // … others read at the same time …
+/// reading.release().await?;
+/// let writing = prices.write().acquire().await?;
+/// // … nobody else reads or writes …
+/// writing.release().await
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReadWriteLock {
     locks: Locks,
@@ -56,29 +71,34 @@ impl Lock {
         self
     }
 
-    /// A lease that nobody renews: the lock is lost when it ends.
+    /// A lease that nobody renews: the lock is lost when it ends, also if the program goes on. A machine that was suspended
+    /// [notices that too late](crate#what-a-lease-does-not-promise).
     pub fn fixed_lease(mut self, lease: Duration) -> Self {
         self.lease = Lease::Fixed(lease);
         self
     }
 
-    /// Asks for a fencing token with each grant, which [`Guard::token`] tells.
+    /// Asks for a fencing token with each grant, which [`Guard::token`] tells. It costs no further request. It protects only
+    /// what is written to a place that refuses lower tokens than the last it saw.
     pub fn fenced(mut self) -> Self {
         self.fenced = true;
         self
     }
 
     /// Acquires in the name of this owner, who may acquire the lock again while holding it: the lock is free when all of
-    /// its guards are gone. Without an owner each guard is a holder of its own.
+    /// its guards are gone. Without an owner each guard is a holder of its own, and who holds the lock and acquires it again
+    /// waits for itself.
     ///
-    /// An owner is for one client at a time. To the server all who use the same one are the same holder.
+    /// An owner is for one client at a time. To the server all who use the same one are the same holder, so two programs with
+    /// one owner have the lock at the same time. The server allows 1 to 512 bytes, but not `mode`, nor what ends in `:write`.
     pub fn owner(mut self, owner: impl Into<Vec<u8>>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
     /// After the grant, waits until that many replicas have confirmed it. If they have not in time, the lock is released,
-    /// and the error tells how many have.
+    /// and the error, [`ErrorKind::TooFewReplicas`], tells how many have. The time is beside that of
+    /// [`acquire_timeout`](Self::acquire_timeout), and should be much shorter than the lease, which runs meanwhile.
     ///
     /// It makes a lock survive a failover more often, not always: a replica that has not confirmed may be the one that
     /// becomes master.
@@ -88,6 +108,9 @@ impl Lock {
     }
 
     /// Acquires the lock if that can be done at once. `None`: somebody else has it, or is before us in the queue.
+    ///
+    /// # Fairness
+    /// It overtakes nobody who waits, and has no place in the queue.
     ///
     /// # Cancel safety
     /// Dropped at any time, it leaves no hold behind: a request that may have been granted is taken back in the background.
@@ -112,7 +135,9 @@ impl Lock {
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire), but servers that do not answer are asked again for as long as
-    /// [`Options::patience`](crate::Options::patience) says. [`ErrorKind::Deadlock`] for a reader who wants to be the writer.
+    /// [`Options::patience`](crate::Options::patience) says. [`ErrorKind::QueueFull`] if too many wait already.
+    /// [`ErrorKind::Deadlock`] for a reader who wants to be the writer, if both have the same [`owner`](Self::owner): without
+    /// one the server cannot know.
     pub async fn acquire(&self) -> Result<Guard, Error> {
         self.acquire_until(Until::Granted).await
     }

@@ -17,10 +17,10 @@ use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 /// A client for the locks of one server, one cluster or one master with its replicas. Clones share everything; a program
-/// needs one.
+/// needs one. [How it uses connections](crate#connections).
 ///
-/// It belongs to the tokio runtime that it was opened in. Guards keep it alive; when the last clone and the last guard are
-/// gone, so are its connections and its watchdog.
+/// It belongs to the tokio runtime that it was opened in: when that ends, nothing is renewed and nothing given back any more.
+/// Guards keep it alive; when the last clone and the last guard are gone, so are its connections and its watchdog.
 #[derive(Clone)]
 pub struct Locks {
     pub(crate) shared: Arc<Shared>,
@@ -41,6 +41,9 @@ pub(crate) struct Shared {
 impl Locks {
     /// Connects to one server, with the default settings: `redis://host:port`, `rediss://` for TLS, `redis+unix:///path`.
     ///
+    /// # Cancel safety
+    /// As [`Options::connect_to`].
+    ///
     /// # Errors
     /// As [`Options::connect_to`].
     pub async fn connect(address: impl IntoConnectionInfo) -> Result<Self, Error> {
@@ -53,7 +56,7 @@ impl Locks {
     }
 
     /// A lock of that name: exclusive, one holder at a time. In Redisson it is `getLock(name)`, with
-    /// [`fenced`](Lock::fenced) also `getFencedLock(name)`.
+    /// [`fenced`](Lock::fenced) also `getFencedLock(name)`. The name is the lock's key: no data can be there.
     #[must_use]
     pub fn lock(&self, name: impl Into<Vec<u8>>) -> Lock {
         Lock::new(self.clone(), name.into(), Side::Plain)

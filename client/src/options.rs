@@ -40,7 +40,8 @@ impl Default for Options {
 
 impl Options {
     /// How long a lease lasts that the watchdog keeps alive: how long a lock stays taken after its holder died. It is
-    /// renewed each time that a third of it is over. 30 s by default.
+    /// renewed each time that a third of it is over. 30 s by default, as Redisson's. A short one is free sooner when a program
+    /// dies, and lost sooner when the network or the program stands still.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
@@ -73,7 +74,11 @@ impl Options {
     }
 
     /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or a [`redis::ConnectionInfo`] with
-    /// certificates of its own.
+    /// certificates of its own. All addresses are in [Topologies](crate#topologies). Whether the server has the module shows
+    /// with the first lock.
+    ///
+    /// # Cancel safety
+    /// Dropped, the connection is closed.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] for an address that cannot be read, [`ErrorKind::Refused`] for a wrong password,
@@ -85,7 +90,10 @@ impl Options {
     }
 
     /// Connects to a Redis Cluster, of which some nodes are given. Each lock is asked for at the owner of its slot, wherever
-    /// that moves.
+    /// that moves. TLS, user and password are the first node's, for all.
+    ///
+    /// # Cancel safety
+    /// As [`connect_to`](Self::connect_to).
     ///
     /// # Errors
     /// As [`connect_to`](Self::connect_to).
@@ -100,6 +108,20 @@ impl Options {
 
     /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is for the
     /// master itself: TLS, the user, the password; its default is none of these.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), rlock_client::Error> {
+    /// use rlock_client::{Locks, redis::sentinel::SentinelNodeConnectionInfo};
+    ///
+    /// let sentinels = ["redis://sentinel-1:26379", "redis://sentinel-2:26379", "redis://sentinel-3:26379"];
+    /// let access = SentinelNodeConnectionInfo::default();
+    /// let locks = Locks::options().connect_to_sentinels(sentinels, "mymaster", access).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// As [`connect_to`](Self::connect_to).
     ///
     /// # Errors
     /// As [`connect_to`](Self::connect_to).
@@ -121,6 +143,9 @@ impl Options {
     /// which is neither prompt nor fair, and [`replicas`](crate::Lock::replicas) is refused. It is for programs that may not
     /// open connections of their own. The connection's own response time-out applies beside
     /// [`answer_timeout`](Self::answer_timeout).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it sends nothing.
     ///
     /// # Errors
     /// None; they come with the first request.

@@ -47,6 +47,9 @@ pub fn multi(locks: impl IntoIterator<Item = Lock>) -> Multi {
 impl Multi {
     /// Acquires all of them if that can be done at once. `None`: somebody else has one of them.
     ///
+    /// # Fairness
+    /// As [`Lock::try_acquire`].
+    ///
     /// # Cancel safety
     /// As [`Lock::try_acquire`].
     ///
@@ -56,7 +59,8 @@ impl Multi {
         self.acquire_all(Until::Now).await
     }
 
-    /// Acquires all of them within 1.5 s for each.
+    /// Acquires all of them within 1.5 s for each: 3 s for two. To wait for longer, use
+    /// [`acquire_timeout`](Self::acquire_timeout).
     ///
     /// # Fairness
     /// Each lock has its own queue, which is first in, first out.

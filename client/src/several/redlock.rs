@@ -36,8 +36,8 @@ pub struct Redlock {
 /// may fail. What can be vouched for is the lease, less the time it took to acquire it, less what two clocks may differ by.
 ///
 /// There is no queue that spans the servers: who finds it taken tries again after a random pause. Fencing tokens of several
-/// servers cannot be compared, so [`Guard::token`] says nothing about the lock as a whole. One server with replicas and
-/// fencing tokens is the better choice for most.
+/// servers cannot be compared, so [`Guard::token`] says nothing about the lock as a whole. An [`owner`](Lock::owner) is not
+/// heeded: each round has a holder of its own. One server with replicas and fencing tokens is the better choice for most.
 ///
 /// ```no_run
 /// # async fn example(a: rlock_client::Locks, b: rlock_client::Locks, c: rlock_client::Locks)
@@ -63,6 +63,9 @@ struct Round {
 impl Redlock {
     /// Asks each server once. `None`: somebody else has it.
     ///
+    /// # Fairness
+    /// As [`acquire`](Self::acquire).
+    ///
     /// # Cancel safety
     /// As [`Lock::try_acquire`].
     ///
@@ -76,7 +79,8 @@ impl Redlock {
         }
     }
 
-    /// Acquires it within 1.5 s for each server.
+    /// Acquires it within 1.5 s for each server: 4.5 s for three. To wait for longer, use
+    /// [`acquire_timeout`](Self::acquire_timeout).
     ///
     /// # Fairness
     /// None: who tries at the right moment gets it.
