@@ -5,6 +5,7 @@ mod cancel;
 mod connecting;
 mod contention;
 mod errors;
+mod examples;
 mod locks;
 mod loss;
 mod owners;
