@@ -9,6 +9,7 @@ use crate::lock::{Lease, Lock, Replicas};
 use crate::locks::Shared;
 use crate::pause::Pause;
 use crate::request::{self, Verdict, Wait};
+use futures_util::future::BoxFuture;
 use redis::{FromRedisValue, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,10 +37,16 @@ pub(crate) async fn acquire(lock: &Lock, until: Until) -> Result<Option<Part>, E
     acquire_as(lock, hold, until).await
 }
 
-/// The same for a holder that was chosen already.
-pub(crate) async fn acquire_as(lock: &Lock, hold: Arc<Hold>, until: Until) -> Result<Option<Part>, Error> {
+/// The same for a holder that was chosen already. Boxed, since callers put futures into futures, and the compiler has a limit
+/// on how deep.
+pub(crate) fn acquire_as(lock: &Lock, hold: Arc<Hold>, until: Until) -> BoxFuture<'_, Result<Option<Part>, Error>> {
+    Box::pin(acquire_step_by_step(lock, hold, until))
+}
+
+async fn acquire_step_by_step(lock: &Lock, hold: Arc<Hold>, until: Until) -> Result<Option<Part>, Error> {
     if lock.replicas.is_some() && !lock.locks.shared.links.can_wait() {
-        return Err(no_connection_for_replicas(lock));
+        let why = "replicas can only be waited for on connections that the client has opened itself";
+        return Err(Error::configuration(&lock.name, why));
     }
     let mut attempt = Attempt::begin(lock, hold).await;
     let Some((answer, token)) = attempt.ask(until).await? else { return Ok(None) };
@@ -272,10 +279,4 @@ async fn confirmed_by(replicas: Replicas, lock: &Lock, answer: Answer) -> Result
         return Err(Error::new(ErrorKind::TooFewReplicas { wanted, confirmed }, &lock.name));
     }
     Ok(())
-}
-
-fn no_connection_for_replicas(lock: &Lock) -> Error {
-    let why = "replicas can only be waited for on connections that the client has opened itself";
-    let cause = redis::RedisError::from((redis::ErrorKind::InvalidClientConfig, why));
-    Error::because(ErrorKind::Configuration, &lock.name, cause)
 }

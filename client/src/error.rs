@@ -49,6 +49,11 @@ impl Error {
         Self { kind, about: String::from_utf8_lossy(about.as_ref()).into_owned(), source: None }
     }
 
+    /// A mistake in how things were put together.
+    pub(crate) fn configuration(about: impl AsRef<[u8]>, why: &'static str) -> Self {
+        Self::because(ErrorKind::Configuration, about, (redis::ErrorKind::InvalidClientConfig, why).into())
+    }
+
     pub(crate) fn because(kind: ErrorKind, about: impl AsRef<[u8]>, source: RedisError) -> Self {
         Self { source: Some(source), ..Self::new(kind, about) }
     }
@@ -101,6 +106,12 @@ impl Error {
         self.kind == ErrorKind::Deadlock
     }
 
+    /// As many clients wait on the server as it allows.
+    #[must_use]
+    pub fn is_queue_full(&self) -> bool {
+        self.kind == ErrorKind::QueueFull
+    }
+
     /// The server has no rlock module.
     #[must_use]
     pub fn is_module_missing(&self) -> bool {
@@ -119,7 +130,7 @@ impl fmt::Display for Error {
         let about = &self.about;
         match self.kind {
             ErrorKind::Timeout => write!(f, "{about}: not free in time")?,
-            ErrorKind::Lost => write!(f, "{about}: the lease ended before the lock was given back")?,
+            ErrorKind::Lost => write!(f, "{about}: lost, the lease has ended")?,
             ErrorKind::Unavailable => write!(f, "{about}: no server answers")?,
             ErrorKind::TooFewReplicas { wanted, confirmed } => {
                 write!(

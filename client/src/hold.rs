@@ -107,19 +107,15 @@ impl Hold {
         era
     }
 
-    /// The lease was restarted by a request sent at that time, unless it is too late for that.
-    pub(crate) fn renewed(&self, sent_at: Instant, lease: Duration) {
+    /// The lease was restarted by a request sent at that time. Returns whether that came in time.
+    pub(crate) fn renewed(&self, sent_at: Instant, lease: Duration) -> bool {
         let mut sides = self.sides();
-        self.vouched.send_if_modified(|vouched| {
-            if vouched.until <= Instant::now() {
-                void(vouched, &mut sides, None);
-                return true;
-            }
-            let until = vouched_until(sent_at, lease);
-            let later = until > vouched.until;
-            vouched.until = vouched.until.max(until);
-            later
+        let in_time = self.remaining() > Duration::ZERO;
+        self.vouched.send_modify(|vouched| match in_time {
+            true => vouched.until = vouched.until.max(vouched_until(sent_at, lease)),
+            false => void(vouched, &mut sides, None),
         });
+        in_time
     }
 
     /// Nothing can be vouched for any more.

@@ -144,17 +144,14 @@ impl Options {
     /// open connections of their own. The connection's own response time-out applies beside
     /// [`answer_timeout`](Self::answer_timeout).
     ///
-    /// # Cancel safety
-    /// Cancel safe: it sends nothing.
-    ///
-    /// # Errors
-    /// None; they come with the first request.
-    pub async fn over<C>(self, connection: C) -> Result<Locks, Error>
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn over<C>(self, connection: C) -> Locks
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
         let node = Node::given(connection, self.limits);
-        Ok(Locks::new(Links { route: Route::Single(node), limits: self.limits }, self))
+        Locks::new(Links { route: Route::Single(node), limits: self.limits }, self)
     }
 
     async fn open(self, route: Route) -> Result<Locks, Error> {

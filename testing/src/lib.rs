@@ -8,7 +8,7 @@ mod server;
 mod tap;
 
 pub use client::{Client, Reply, list, text};
-pub use server::{Server, ServerVersion, debug_module};
+pub use server::{Server, ServerVersion, debug_module, free_port};
 pub use tap::Tap;
 
 use std::time::{Duration, Instant};

@@ -253,7 +253,7 @@ pub fn debug_module() -> PathBuf {
 
 /// A port that is free now. Nothing keeps another process from taking it before the server does; the server would then
 /// not start, and say so.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("an address").port()
 }

@@ -11,6 +11,7 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{AsyncConnectionConfig, Client, ConnectionInfo, RedisResult};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -25,6 +26,9 @@ pub(crate) struct Limits {
     /// A connection for waits that nobody uses.
     pub idle: Duration,
 }
+
+/// How many connections were given.
+static GIVEN: AtomicU64 = AtomicU64::new(1);
 
 pub(crate) struct Node {
     name: String,
@@ -65,13 +69,18 @@ struct Spare {
 impl Node {
     pub(crate) fn at(address: ConnectionInfo, limits: Limits) -> RedisResult<Arc<Self>> {
         let name = address.addr().to_string();
-        let client = Client::open(address.set_tcp_settings(tcp_settings()))?;
+        // What an operator reads in CLIENT LIST.
+        let settings = address.redis_settings().clone();
+        let settings = settings.set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        let client = Client::open(address.set_tcp_settings(tcp_settings()).set_redis_settings(settings))?;
         Ok(Arc::new(Self::new(name, Source::Address(client), limits)))
     }
 
     pub(crate) fn given<C: ConnectionLike + Clone + Send + Sync + 'static>(connection: C, limits: Limits) -> Arc<Self> {
         let source = Source::Given(Box::new(move || Box::new(connection.clone())));
-        Arc::new(Self::new("the given connection".to_owned(), source, limits))
+        // A name of its own, since nobody can tell whether two connections are to the same server.
+        let name = format!("connection {}", GIVEN.fetch_add(1, Relaxed));
+        Arc::new(Self::new(name, source, limits))
     }
 
     fn new(name: String, source: Source, limits: Limits) -> Self {

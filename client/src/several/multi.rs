@@ -3,7 +3,7 @@
 //! They are acquired one after the other, everywhere in the same order: by name, then by server. So of all who want sets that
 //! cross, one always has the lock that comes last among those taken, and goes on; nobody waits in a circle.
 
-use super::TIME_PER_LOCK;
+use super::{TIME_PER_LOCK, distinct};
 use crate::acquire::{Until, acquire, acquire_as};
 use crate::error::{Error, ErrorKind};
 use crate::guard::{Guard, Part};
@@ -35,13 +35,7 @@ pub struct Multi {
 /// # }
 /// ```
 pub fn multi(locks: impl IntoIterator<Item = Lock>) -> Multi {
-    let mut distinct: Vec<Lock> = Vec::new();
-    for lock in locks {
-        if !distinct.iter().any(|other| other.place() == lock.place()) {
-            distinct.push(lock);
-        }
-    }
-    Multi { locks: distinct }
+    Multi { locks: distinct(locks) }
 }
 
 impl Multi {
@@ -92,10 +86,13 @@ impl Multi {
     }
 
     async fn acquire_all(&self, until: Until) -> Result<Option<Guard>, Error> {
+        let Some(first) = self.locks.first() else {
+            return Err(Error::configuration("multi", "there is no lock in the set"));
+        };
         let mut order: Vec<_> = self.locks.iter().enumerate().collect();
         order.sort_by_key(|(_, lock)| lock.place());
         // One holder for all: who asks for both sides of a read-write lock shall not wait for itself.
-        let holder = self.locks.first().map(|lock| lock.locks.shared.fresh_holder()).unwrap_or_default();
+        let holder = first.locks.shared.fresh_holder();
         let mut parts = Vec::with_capacity(order.len());
         for (index, lock) in order {
             // Dropped on the way, the parts so far are given back.
@@ -106,7 +103,7 @@ impl Multi {
         }
         parts.sort_by_key(|(index, _)| *index);
         let guard = Guard::of_all(parts.into_iter().map(|(_, part)| part).collect());
-        if guard.is_lost() && !self.locks.is_empty() {
+        if guard.is_lost() {
             return Err(Error::new(ErrorKind::Lost, self.names()));
         }
         Ok(Some(guard))

@@ -1,6 +1,6 @@
 //! One lock on several servers that know nothing of each other, held by whoever has it on most of them.
 
-use super::TIME_PER_LOCK;
+use super::{TIME_PER_LOCK, distinct};
 use crate::acquire::{Until, acquire_as};
 use crate::error::{Error, ErrorKind};
 use crate::guard::{Guard, Part};
@@ -72,11 +72,7 @@ impl Redlock {
     /// # Errors
     /// [`ErrorKind::Unavailable`] if too few servers answer, and what they refuse.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
-        let mut round = self.round(Instant::now() + self.server_timeout()).await;
-        match self.guard(&mut round) {
-            Some(guard) => Ok(Some(guard)),
-            None => self.problem(round).map_or(Ok(None), Err),
-        }
+        self.attempt(Instant::now() + self.server_timeout()).await
     }
 
     /// Acquires it within 1.5 s for each server: 4.5 s for three. To wait for longer, use
@@ -107,18 +103,50 @@ impl Redlock {
     /// and what they refuse.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, Error> {
         let until = Instant::now() + limit.min(LIMIT_MAX);
+        let mut reason = None;
         loop {
-            let mut round = self.round(until.min(Instant::now() + self.server_timeout())).await;
-            if let Some(guard) = self.guard(&mut round) {
-                return Ok(guard);
-            }
-            let problem = self.problem(round);
-            match problem {
-                Some(refused) if !refused.is_unavailable() => return Err(refused),
-                problem if Instant::now() >= until => return Err(problem.unwrap_or_else(|| self.not_in_time())),
-                _ => sleep(random_pause().min(until.saturating_duration_since(Instant::now()))).await,
+            let whole = Instant::now() + self.server_timeout();
+            reason = match self.attempt(until.min(whole)).await {
+                Ok(Some(guard)) => return Ok(guard),
+                Ok(None) => Some(Error::new(ErrorKind::Timeout, self.name())),
+                Err(error) if !error.is_unavailable() => return Err(error),
+                // In a round that was cut short, servers that are well may not have answered.
+                Err(error) => reason.filter(|_| until < whole).or(Some(error)),
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            match reason {
+                Some(reason) if left.is_zero() => return Err(reason),
+                _ => sleep(random_pause().min(left)).await,
             }
         }
+    }
+
+    /// One round. What was granted by too few is given back.
+    async fn attempt(&self, until: Instant) -> Result<Option<Guard>, Error> {
+        self.make_sense()?;
+        let Round { granted, busy, errors } = self.round(until).await;
+        if granted.len() >= self.majority() {
+            let guard = Guard::of_at_least(self.majority(), granted);
+            return Ok(Some(guard).filter(|guard| !guard.is_lost()));
+        }
+        if granted.len() + busy >= self.majority() {
+            return Ok(None);
+        }
+        let refused = errors.into_iter().find(|error| !error.is_unavailable());
+        Err(refused.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, self.name())))
+    }
+
+    fn make_sense(&self) -> Result<(), Error> {
+        let problem = if self.locks.is_empty() {
+            "there is no server"
+        } else if distinct(self.locks.iter().cloned()).len() < self.locks.len() {
+            "a server is named twice, which would count twice"
+        } else if self.locks.iter().any(|lock| lock.owner.is_some()) {
+            "an owner cannot acquire it again, as rounds that fail are given back as a whole"
+        } else {
+            return Ok(());
+        };
+        Err(Error::configuration(self.name(), problem))
     }
 
     /// Asks all servers at once, until that time or until it is clear that the others would take too long.
@@ -142,28 +170,6 @@ impl Redlock {
             }
         }
         round
-    }
-
-    fn guard(&self, round: &mut Round) -> Option<Guard> {
-        if round.granted.len() < self.majority() {
-            return None;
-        }
-        let guard = Guard::of_at_least(self.majority(), std::mem::take(&mut round.granted));
-        (!guard.is_lost()).then_some(guard)
-    }
-
-    /// Why it cannot be had at all, if it is not that others have it.
-    fn problem(&self, round: Round) -> Option<Error> {
-        let answered = round.granted.len() + round.busy;
-        if answered >= self.majority() {
-            return None;
-        }
-        let refused = round.errors.into_iter().find(|error| !error.is_unavailable());
-        Some(refused.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, self.name())))
-    }
-
-    fn not_in_time(&self) -> Error {
-        Error::new(ErrorKind::Timeout, self.name())
     }
 
     fn majority(&self) -> usize {

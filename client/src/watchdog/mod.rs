@@ -104,10 +104,12 @@ impl Watchdog {
         if !schedule.wants(due) {
             return;
         }
-        match renewed {
-            Renewed::Yes => due.hold.renewed(began, due.lease),
-            Renewed::Gone => due.hold.lost(),
-            Renewed::Failed => {}
+        let renewed = match renewed {
+            Renewed::Yes if !due.hold.renewed(began, due.lease) => Renewed::TooLate,
+            renewed => renewed,
+        };
+        if renewed == Renewed::Gone {
+            due.hold.lost();
         }
         schedule.report(due, renewed, began, Instant::now());
         drop(schedule);
@@ -134,6 +136,7 @@ fn tell(hold: &Hold, renewed: Renewed) {
         Renewed::Yes => trace!(%lock, %holder, ?left, "renewed"),
         Renewed::Failed if left.is_zero() => warn!(%lock, %holder, "lost: not renewed in time"),
         Renewed::Failed => debug!(%lock, %holder, ?left, "not renewed yet"),
+        Renewed::TooLate => warn!(%lock, %holder, "lost: the answer to its renewal came too late"),
         Renewed::Gone => warn!(%lock, %holder, "lost: the server says that it is not held"),
     }
 }

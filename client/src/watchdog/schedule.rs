@@ -51,6 +51,8 @@ pub(crate) enum Renewed {
     Yes,
     /// The server says that nothing is held.
     Gone,
+    /// The answer came when the lease could not be vouched for any more.
+    TooLate,
     /// There was no answer, or an error.
     Failed,
 }
@@ -115,7 +117,7 @@ impl Schedule {
         let next = match renewed {
             Renewed::Yes => began + due.lease / INTERVALS_PER_LEASE,
             Renewed::Failed if !left.is_zero() => now + (left / RETRY_PARTS).clamp(RETRY_MIN, RETRY_MAX),
-            Renewed::Failed | Renewed::Gone => return self.forget(&due.hold),
+            Renewed::Failed | Renewed::TooLate | Renewed::Gone => return self.forget(&due.hold),
         };
         if let Some(watched) = self.watched.get_mut(&id(&due.hold)) {
             watched.due = Some(next);

@@ -16,6 +16,8 @@ enum Mood {
     Well,
     /// It takes what is sent, and never answers.
     Silent,
+    /// It answers as late as it may.
+    Late,
     /// It refuses connections.
     Down,
     /// It has forgotten all locks.
@@ -52,6 +54,10 @@ impl Servers for Fake {
             Mood::Well => Renewed::Yes,
             Mood::Empty => Renewed::Gone,
             Mood::Down => Renewed::Failed,
+            Mood::Late => {
+                sleep(limit).await;
+                Renewed::Yes
+            }
             Mood::Silent => {
                 sleep(limit).await;
                 Renewed::Failed
@@ -198,10 +204,26 @@ async fn what_is_lost_stays_lost() {
     sleep(LEASE).await;
     assert!(hold.remaining().is_zero());
     scene.servers.set(b'a', Mood::Well);
-    hold.renewed(Instant::now(), LEASE);
+    assert!(!hold.renewed(Instant::now(), LEASE));
     assert!(hold.remaining().is_zero());
     sleep(LEASE).await;
     assert!(hold.remaining().is_zero());
+}
+
+/// Else nobody would get the lock for as long as the guard is there, which is good for nothing.
+#[tokio::test(start_paused = true)]
+async fn what_is_lost_is_not_renewed_any_more() {
+    let scene = Scene::new();
+    scene.servers.set(b'a', Mood::Down);
+    let (hold, _) = scene.hold("a", LEASE);
+    sleep(LEASE - Duration::from_secs(2)).await;
+    // The next try begins before the deadline, and its answer comes after it.
+    scene.servers.set(b'a', Mood::Late);
+    sleep(LEASE).await;
+    let renewals = scene.servers.renewals_of(&hold).len();
+    assert!(renewals > 0 && hold.remaining().is_zero());
+    sleep(LEASE * 2).await;
+    assert_eq!(scene.servers.renewals_of(&hold).len(), renewals);
 }
 
 #[tokio::test(start_paused = true)]

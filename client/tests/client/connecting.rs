@@ -1,1 +1,110 @@
-//! x
+//! The ways to a server: TCP, TLS, a unix socket, a user and a database, and a connection that is there already.
+
+use crate::support::{exists, locks_on, until, until_nothing_is_left, url};
+use rlock_client::redis::{self, Client, TlsCertificates};
+use rlock_client::{ErrorKind, Locks};
+use rlock_testing::Server;
+use std::time::Duration;
+
+/// Takes a lock, waits for it, and gives it back.
+async fn works(locks: &Locks) {
+    let first = locks.lock("orders:42").acquire().await.unwrap();
+    let waits = tokio::spawn({
+        let lock = locks.lock("orders:42");
+        async move { lock.acquire().await }
+    });
+    tokio::task::yield_now().await;
+    first.release().await.unwrap();
+    waits.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn by_tcp_and_by_a_unix_socket() {
+    let server = Server::start();
+    let tcp = format!("redis://127.0.0.1:{}", server.port());
+    for address in [tcp.clone(), format!("{tcp}/?protocol=resp3"), url(&server)] {
+        works(&Locks::connect(address).await.unwrap()).await;
+    }
+}
+
+#[tokio::test]
+async fn as_a_user_and_in_a_database() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("ACL SETUSER app on >secret ~* +@all");
+    let locks = Locks::connect(format!("redis://app:secret@127.0.0.1:{}/3", server.port())).await.unwrap();
+    works(&locks).await;
+    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    assert!(!exists(&mut client, "orders:42"));
+    client.say("SELECT 3");
+    assert!(exists(&mut client, "orders:42"));
+    guard.release().await.unwrap();
+}
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn by_tls() {
+    let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(path("cert"), issued.cert.pem()).unwrap();
+    std::fs::write(path("key"), issued.key_pair.serialize_pem()).unwrap();
+    let port = rlock_testing::free_port().to_string();
+    let server = Server::prepare()
+        .options(&["--tls-port", &port, "--tls-cert-file", &path("cert"), "--tls-key-file", &path("key")])
+        .options(&["--tls-auth-clients", "no"])
+        .start();
+    let address = format!("rediss://localhost:{port}");
+    let unknown = Locks::connect(address.clone()).await.unwrap_err();
+    assert!(unknown.is_unavailable(), "a certificate that nobody vouches for: {unknown}");
+    let certificates = TlsCertificates { client_tls: None, root_cert: Some(issued.cert.pem().into_bytes()) };
+    let trusting = Client::build_with_tls(address, certificates).unwrap();
+    works(&Locks::connect(trusting.get_connection_info().clone()).await.unwrap()).await;
+    drop(server);
+}
+
+/// Over a connection of the caller's all works but what would hold up its other users.
+#[tokio::test]
+async fn over_a_connection_that_is_there_already() {
+    let server = Server::start();
+    let mut client = server.client();
+    let connection = Client::open(url(&server)).unwrap().get_multiplexed_async_connection().await.unwrap();
+    let locks = Locks::options().lease(Duration::from_millis(500)).over(connection.clone());
+    let guards = [locks.lock("orders:42").acquire().await.unwrap(), locks.lock("b").fenced().acquire().await.unwrap()];
+    assert_eq!(guards[1].token(), Some(1));
+    let began = client.expiry("orders:42");
+    until("both are renewed", || ["orders:42", "b"].iter().all(|key| client.expiry(key) > began + 500)).await;
+    assert!(locks.lock("orders:42").acquire_timeout(Duration::from_millis(20)).await.unwrap_err().is_timeout());
+    let waits = tokio::spawn({
+        let lock = locks.lock("orders:42");
+        async move { lock.acquire().await }
+    });
+    let refused = |client: &mut rlock_testing::Client| {
+        let info = client.say("INFO rlock");
+        let line = info.as_text().lines().find_map(|line| line.strip_prefix("rlock_refusals:").map(str::to_owned));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let so_far = refused(&mut client);
+    until("it asks again and again", || refused(&mut client) > so_far + 2).await;
+    // Its other users are not held up meanwhile.
+    let mut theirs = connection.clone();
+    let () = redis::cmd("SET").arg("theirs").arg(1).query_async(&mut theirs).await.unwrap();
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    waits.await.unwrap().unwrap().release().await.unwrap();
+    let replicas = locks.lock("orders:42").replicas(1, Duration::from_millis(10)).acquire().await.unwrap_err();
+    assert_eq!(replicas.kind(), ErrorKind::Configuration);
+    until_nothing_is_left(&mut client, "orders:42").await;
+}
+
+/// An operator sees in CLIENT LIST whose connection it is.
+#[tokio::test]
+async fn connections_say_who_they_are() {
+    let server = Server::start();
+    let _locks = locks_on(&server).await;
+    let list = server.client().say("CLIENT LIST");
+    if list.as_text().contains("lib-name=") {
+        assert!(list.as_text().contains("lib-name=rlock-client"), "{list:?}");
+    }
+}
