@@ -25,17 +25,18 @@ run: setup build ## a server with the module on a free port, to try it out
 # Twice against the server: the debug build checks itself for overflows and broken promises of unsafe code; the release
 # build is what is shipped.
 test: setup build ## all tests on this system's server
-	env -u RLOCK_MODULE cargo test --features panic-probe
+	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe
 	cargo test --features panic-probe --test server
 
 lint: ## formatting and clippy, with warnings as errors
 	@scripts/setup.sh lint
-	cargo fmt --check
-	cargo clippy --all-targets --features panic-probe -- -D warnings
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --features rlock/panic-probe -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc -p rlock-client --no-deps --quiet
 
 fmt: ## format the sources
 	@scripts/setup.sh lint
-	cargo fmt
+	cargo fmt --all
 
 test-matrix: setup build ## the server tests on all servers, or on some: SERVERS="redis-8.0 valkey-9"
 	@scripts/test-matrix.sh $(SERVERS)

@@ -34,9 +34,12 @@ pub(crate) struct Shared {
     identity: Uuid,
     holders: AtomicU64,
     /// The holds of owners that callers chose, since several guards may share one.
-    named: Mutex<HashMap<(Vec<u8>, Vec<u8>), Weak<Hold>>>,
+    named: Mutex<Named>,
     watching: AbortHandle,
 }
+
+/// By the lock's name and the owner.
+type Named = HashMap<(Vec<u8>, Vec<u8>), Weak<Hold>>;
 
 impl Locks {
     /// Connects to one server, with the default settings: `redis://host:port`, `rediss://` for TLS, `redis+unix:///path`.
@@ -57,7 +60,6 @@ impl Locks {
 
     /// A lock of that name: exclusive, one holder at a time. In Redisson it is `getLock(name)`, with
     /// [`fenced`](Lock::fenced) also `getFencedLock(name)`. The name is the lock's key: no data can be there.
-    #[must_use]
     pub fn lock(&self, name: impl Into<Vec<u8>>) -> Lock {
         Lock::new(self.clone(), name.into(), Side::Plain)
     }
@@ -110,7 +112,7 @@ impl Shared {
         }
     }
 
-    fn named(&self) -> MutexGuard<'_, HashMap<(Vec<u8>, Vec<u8>), Weak<Hold>>> {
+    fn named(&self) -> MutexGuard<'_, Named> {
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,8 +12,10 @@ pub(crate) enum Line {
     /// For one request that may block, or for what must come on the same connection after it.
     Aside(MultiplexedConnection),
     /// The caller's.
-    Given(Box<dyn ConnectionLike + Send + Sync>),
+    Given(GivenConnection),
 }
+
+pub(crate) type GivenConnection = Box<dyn ConnectionLike + Send + Sync>;
 
 impl Line {
     /// Sends a request and waits for its answer, no longer than the limit.

@@ -5,7 +5,7 @@
 //! release of A would free.
 
 use super::fault::Fault;
-use super::line::Line;
+use super::line::{GivenConnection, Line};
 use super::together::Together;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
@@ -39,9 +39,10 @@ pub(crate) struct Node {
     spare: Mutex<Spare>,
 }
 
-pub(crate) enum Source {
-    Address(Client),
-    Given(Box<dyn Fn() -> Box<dyn ConnectionLike + Send + Sync> + Send + Sync>),
+enum Source {
+    Address(Box<Client>),
+    /// Makes clones of it.
+    Given(Box<dyn Fn() -> GivenConnection + Send + Sync>),
 }
 
 /// Which connection a request is for.
@@ -73,7 +74,7 @@ impl Node {
         let settings = address.redis_settings().clone();
         let settings = settings.set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
         let client = Client::open(address.set_tcp_settings(tcp_settings()).set_redis_settings(settings))?;
-        Ok(Arc::new(Self::new(name, Source::Address(client), limits)))
+        Ok(Arc::new(Self::new(name, Source::Address(Box::new(client)), limits)))
     }
 
     pub(crate) fn given<C: ConnectionLike + Clone + Send + Sync + 'static>(connection: C, limits: Limits) -> Arc<Self> {

@@ -3,7 +3,7 @@
 use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url};
 use rlock_client::{Guard, Locks};
 use rlock_testing::{Client, Server};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const LEASE: Duration = Duration::from_secs(2);
 
@@ -87,6 +87,45 @@ async fn a_request_to_a_frozen_server_leaves_nothing_behind() {
     // The server has seen all of it, and nothing comes afterwards.
     let grants = |client: &mut Client| client.say("INFO rlock").as_text().contains("rlock_grants:0\r");
     assert!(!grants(&mut client), "the requests have reached the server, else this shows nothing");
+}
+
+/// What can be vouched for is counted from before the request was sent, however long the answer takes.
+#[tokio::test]
+async fn a_lease_is_counted_from_before_it_was_asked_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lease = Duration::from_secs(30);
+    let locks = locks_on(&server).await;
+    let lock = locks.lock("orders:42");
+    server.freeze();
+    let mut asked = Box::pin(lock.try_acquire());
+    assert!(futures_util::poll!(&mut asked).is_pending());
+    let sent_before = Instant::now();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.thaw();
+    let guard = asked.await.unwrap().unwrap();
+    assert!(guard.remaining() <= lease.saturating_sub(sent_before.elapsed()), "{:?}", guard.remaining());
+    guard.release().await.unwrap();
+    until_nothing_is_left(&mut client, "orders:42").await;
+}
+
+/// The same for a renewal.
+#[tokio::test]
+async fn a_renewal_is_counted_from_before_it_was_sent() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = Locks::options().lease(LEASE).connect_to(url(&server)).await.unwrap();
+    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    let end = until_renewed(&mut client, "orders:42").await;
+    server.freeze();
+    // The next renewal has been on its way for a while, and goes through.
+    until("it is on its way", || unix_ms() > end - 1_100).await;
+    server.thaw();
+    until("it went through", || client.expiry("orders:42") > end).await;
+    let on_server = u64::try_from(client.expiry("orders:42") - unix_ms()).unwrap();
+    let vouched = guard.remaining();
+    assert!(vouched + Duration::from_millis(150) < Duration::from_millis(on_server), "{vouched:?} of {on_server} ms");
+    guard.release().await.unwrap();
 }
 
 /// The answer takes longer than the lease: the guard would be good for nothing, so there is none.
