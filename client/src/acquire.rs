@@ -97,7 +97,7 @@ impl<'a> Attempt<'a> {
         let links = &self.shared.links;
         // The first try needs no connection of its own, unless there is something to be said on it afterwards.
         let mut waits = self.lock.replicas.is_some();
-        let mut outage = Outage::new(self.shared.options.patience, links.limits.connect + links.limits.answer);
+        let mut outage = self.outage();
         loop {
             let wait = if waits && links.can_wait() { until.wait() } else { Wait::No };
             let answer = match self.ask_once(wait).await {
@@ -156,12 +156,21 @@ impl<'a> Attempt<'a> {
             command: request::renew(name, &self.hold.holder, self.lease),
             limit: Some(links.limits.answer),
         };
-        let answer = links.ask(name, Lane::Shared, &Flight::default(), request).await;
-        let answer = answer.map_err(|fault| fault.into_error(name))?;
-        match answer.value {
-            Value::Int(1) => Ok(Began { after: answer.sent_at, for_all: true }),
-            _ => Err(Error::new(ErrorKind::Lost, name)),
+        let mut outage = self.outage();
+        loop {
+            match links.ask(name, Lane::Shared, &Flight::default(), request).await {
+                Ok(Answer { value: Value::Int(1), sent_at, .. }) => return Ok(Began { after: sent_at, for_all: true }),
+                Ok(_) => return Err(Error::new(ErrorKind::Lost, name)),
+                Err(fault) => {
+                    outage.goes_on(fault, Until::Granted).await.map_err(|fault| fault.into_error(name))?;
+                }
+            }
         }
+    }
+
+    fn outage(&self) -> Outage {
+        let limits = self.shared.links.limits;
+        Outage::new(self.shared.options.patience, limits.connect + limits.answer)
     }
 
     fn granted(mut self, began: Began, token: Option<u64>) -> Part {

@@ -1,8 +1,10 @@
 //! Giving back: what a guard had, and what a request may have been granted that nobody waits for any more.
 //!
-//! It goes on in the background, whether or not somebody waits for the result, until the server has answered or the lease
-//! must be over. Where a request may still be on its way to the server, an answer that nothing is held is not the end: the
-//! request may come after it, so it is asked again, at growing distances, for as long as a lease lasts.
+//! It goes on in the background, whether or not somebody waits for the result, until the server has answered. Where a
+//! request may still be on its way to the server, an answer that nothing is held is not the end: the request may come after
+//! it, so it is asked again, at growing distances, for as long as a lease lasts. A server that does not answer is asked for
+//! as long as a lease lasts too, and longer if it has been silent all the time: it may stand still with our request in its
+//! hands.
 
 use crate::error::{Error, ErrorKind};
 use crate::hold::Hold;
@@ -32,6 +34,9 @@ pub(crate) fn begin(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, extent: E
     told
 }
 
+/// For how many leases a server is asked that does not answer.
+const LEASES_MAX: u32 = 10;
+
 struct Farewell {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
@@ -48,24 +53,31 @@ impl Farewell {
         }
     }
 
-    /// Sent once. If nobody knows what became of it, sending it again could take what another guard has.
+    /// Received once. If nobody knows whether it was, sending it again could take what another guard has.
     async fn give_back_one(&mut self) {
-        match self.release(Extent::One).await {
-            Ok(released) => self.tell(Ok(released)),
-            Err(fault) => {
-                let error = fault.into_error(&self.hold.key);
-                if self.hold.doubt(self.side) {
-                    self.give_back_all().await;
-                }
-                self.tell(Err(error));
+        let (began, mut pause) = (Instant::now(), Pause::short());
+        loop {
+            let fault = match self.release(Extent::One).await {
+                Ok(released) => return self.tell(Ok(released)),
+                Err(fault) => fault,
+            };
+            let unknown = matches!(fault, Fault::Silent(_));
+            if !unknown && fault.may_pass() && began.elapsed() < self.shared.options.patience {
+                sleep(pause.next()).await;
+                continue;
             }
+            if fault.may_pass() && self.hold.doubt(self.side) {
+                self.give_back_all().await;
+            }
+            return self.tell(Err(fault.into_error(&self.hold.key)));
         }
     }
 
     async fn give_back_all(&mut self) {
         let began = Instant::now();
+        let (mut until, last) = (began + self.lease, began + self.lease * LEASES_MAX);
         let (mut growing, mut short) = (Pause::growing(), Pause::short());
-        while began.elapsed() < self.lease {
+        while Instant::now() < until {
             let hold = self.hold.clone();
             let nobody_acquires = hold.farewell.lock().await;
             if !self.hold.is_idle(self.side) {
@@ -88,10 +100,11 @@ impl Farewell {
                     if began.elapsed() >= self.shared.options.patience {
                         self.tell(Err(fault.into_error(&self.hold.key)));
                     }
+                    until = last.min(Instant::now() + self.lease);
                     short.next()
                 }
             };
-            sleep(pause.min(self.lease.saturating_sub(began.elapsed()))).await;
+            sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
         }
         self.hold.settled(self.side);
         // Whoever had it, it has run out.

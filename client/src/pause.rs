@@ -12,7 +12,7 @@ pub(crate) struct Pause {
 impl Pause {
     /// For what may be over any moment.
     pub(crate) fn short() -> Self {
-        Self { next: Duration::from_millis(20), factor: 2, longest: Duration::from_millis(500) }
+        Self { next: Duration::from_millis(20), factor: 2, longest: Duration::from_secs(1) }
     }
 
     /// For what is most likely over already.

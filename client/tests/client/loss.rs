@@ -89,6 +89,25 @@ async fn a_request_to_a_frozen_server_leaves_nothing_behind() {
     assert!(!grants(&mut client), "the requests have reached the server, else this shows nothing");
 }
 
+/// However long the server stands still.
+#[tokio::test]
+async fn a_request_to_a_server_that_is_frozen_for_longer_than_the_lease() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = impatient(&server).await;
+    server.freeze();
+    let began = Instant::now();
+    assert!(locks.lock("a").try_acquire().await.unwrap_err().is_unavailable());
+    until("longer than a lease", || began.elapsed() > LEASE + Duration::from_millis(500)).await;
+    server.thaw();
+    let thawed = Instant::now();
+    until("it has come, and was taken back", || {
+        client.say("INFO rlock").as_text().contains("rlock_grants:1\r") && !exists(&mut client, "a")
+    })
+    .await;
+    assert!(thawed.elapsed() < LEASE, "its lease has ended, which shows nothing");
+}
+
 /// What can be vouched for is counted from before the request was sent, however long the answer takes.
 #[tokio::test]
 async fn a_lease_is_counted_from_before_it_was_asked_for() {
