@@ -3,6 +3,9 @@
 #
 # One binary has to do for all of them, so it is built once, on the oldest, and only loaded by the others. A server that
 # fails does not keep the next from its turn: whether one version fails or all do is what one wants to know.
+#
+# docs/servers.md is what a run of the whole matrix writes, and only one in which all have passed: so that nobody has to
+# believe a table that somebody typed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,7 +27,28 @@ for name in "$@"; do
     grep -q "^$name " <<<"$matrix" || { echo "test-matrix: there is no server named $name: $matrix" >&2 && exit 2; }
 done
 
-table="" failed=0
+system_suite=$(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME:-}")
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+run_tests() {
+    RLOCK_SERVER=$server RLOCK_MODULE=$module cargo test --features panic-probe --test server 2>&1 | tee "$log"
+}
+
+write_document() {
+    cat >docs/servers.md <<END
+# The servers it was tested on
+
+Written by \`make test-matrix\` when all have passed; not by hand. One binary of rlock $(cargo pkgid | sed 's/.*[#@]//')
+ran [tests/server](../tests/server) on each.
+
+| server | version | from Debian | tests passed |
+|---|---|---|---|
+$rows
+END
+}
+
+table="" rows="" failed=0
 while read -r name suite kind <&3; do
     [ -n "$name" ] || continue
     [ $# = 0 ] || [[ " $* " == *" $name "* ]] || continue
@@ -40,11 +64,14 @@ while read -r name suite kind <&3; do
         version=$("$server" --version | grep -o 'v=[0-9.]*' | cut -c3-)
         echo "== $name: $version"
         result=FAIL
-        ! RLOCK_SERVER=$server RLOCK_MODULE=$module cargo test --features panic-probe --test server || result=pass
+        ! run_tests || result=pass
     fi
+    passed=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$log")
     [ "$result" = pass ] || failed=1
     table+=$(printf '%-12s %-8s %s' "$name" "$version" "$result")$'\n'
+    rows+="${rows:+$'\n'}| ${kind^} | $version | ${suite/#-/$system_suite} | $passed |"
 done 3<<<"$matrix"
 
 printf '\n%s' "$table"
+[ $# != 0 ] || [ "$failed" != 0 ] || write_document
 exit "$failed"
