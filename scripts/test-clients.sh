@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# scripts/test-clients.sh [python] [node] [go] [java]: the tests of these clients, or of all, against real servers.
+#
+# One server and one cluster of three masters, on free ports, serve all clients in turn; they go when this ends, however
+# it ends. The tests find them by RLOCK_URL and RLOCK_CLUSTER_URL. What is fetched or built for a client stays in
+# target/clients, so that the sources stay clean.
+#
+# RLOCK_SERVER: the server's binary, if not redis-server. RLOCK_MODULE: the module's file, if not the release build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+versions=$(scripts/client-versions.sh)
+known=$(cut -d' ' -f1 <<<"$versions" | xargs)
+clients=${*:-$known}
+for client in $clients; do
+    [[ " $known " == *" $client "* ]] ||
+        { echo "test-clients: there are no tests for $client, but for $known" >&2 && exit 2; }
+done
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+work=$target/clients
+module=${RLOCK_MODULE:-$target/release/librlock.so}
+[ -f "$module" ] || { echo "test-clients: $module is not there; type: make build" >&2 && exit 1; }
+module=$(realpath "$module")
+server=${RLOCK_SERVER:-redis-server}
+
+# Each client's tests, in their own language's tool.
+
+python_tests() {
+    python3 -m venv "$work/python"
+    "$work/python/bin/pip" install --quiet --disable-pip-version-check -r tests/clients/python/requirements.txt
+    PYTHONDONTWRITEBYTECODE=1 "$work/python/bin/pytest" -p no:cacheprovider tests/clients/python
+}
+
+# In a copy, as Node looks for packages beside the program.
+node_tests() {
+    rm -rf "$work/node" && mkdir -p "$work/node" && cp tests/clients/node/* "$work/node"
+    cd "$work/node"
+    npm ci --silent --no-audit --no-fund
+    node --test --test-concurrency=1 --test-reporter=spec --test-timeout=60000
+}
+
+go_tests() { cd tests/clients/go && go test -count=1 -timeout 5m ./...; }
+
+java_tests() { mvn --batch-mode --no-transfer-progress --file tests/clients/java "-Doutput=$work/java" test; }
+
+# Servers and tests are process groups of their own: so all that they started ends with them.
+set -m
+dir=$(mktemp -d)
+servers="" tests=""
+clean_up() {
+    trap '' INT TERM HUP
+    for group in $tests $servers; do kill -- "-$group" 2>/dev/null || true; done
+    wait 2>/dev/null
+    rm -rf "$dir"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+
+# Sets $port to where a new server answers. A port that somebody else takes first ends the server, and another is tried.
+start_server() {
+    local try answer pid
+    for try in {1..20}; do
+        port=$((10000 + RANDOM % 12000))
+        mkdir "$dir/$port"
+        "$server" --bind 127.0.0.1 --port "$port" --dir "$dir/$port" --save "" --loadmodule "$module" "$@" \
+            >"$dir/$port/log" 2>&1 </dev/null &
+        pid=$!
+        servers+=" $pid"
+        while kill -0 "$pid" 2>/dev/null; do
+            answer=$(redis-cli -p "$port" info server 2>/dev/null) || true
+            [[ $answer != *process_id:$pid$'\r'* ]] || return 0
+            sleep 0.05
+        done
+        servers=${servers% *}
+        grep -q -i "already in use\|failed listening" "$dir/$port/log" || break
+    done
+    cat "$dir/$port/log" >&2
+    echo "test-clients: the server does not start" >&2
+    exit 1
+}
+
+start_cluster() {
+    local nodes=()
+    for _ in 1 2 3; do
+        start_server --cluster-enabled yes
+        nodes+=("127.0.0.1:$port")
+    done
+    redis-cli --cluster create "${nodes[@]}" --cluster-yes >"$dir/cluster" 2>&1 || { cat "$dir/cluster" >&2 && exit 1; }
+}
+
+start_server
+export RLOCK_URL=redis://127.0.0.1:$port
+start_cluster
+export RLOCK_CLUSTER_URL=redis://127.0.0.1:$port
+
+table="" failed=0
+for client in $clients; do
+    echo "== $client"
+    (set +m; "${client}_tests") </dev/null &
+    tests=$! result=pass
+    wait "$tests" || result=FAIL failed=1
+    tests=""
+    table+=$(printf '%-7s %-18s %s' "$client" "$(sed -n "s/^$client //p" <<<"$versions")" "$result")$'\n'
+done
+printf '\n%s' "$table"
+exit "$failed"
