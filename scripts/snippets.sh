@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# scripts/snippets.sh [check]: puts the tested snippets and versions into docs/clients.md, or checks that they are there.
+#
+# A program in a document is right on the day that it is written. These are pieces of the clients' tests, between a
+# comment `snippet: NAME` and a comment `end`; in the document each stands under a line that names its file and itself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly document=docs/clients.md
+
+# quoted: prints a snippet, without the indentation of its first line and without empty lines at its end.
+readonly program='
+function quoted(file, name,    line, inside, found, indent, gap) {
+    while ((getline line < file) > 0) {
+        if (line ~ "(#|//) snippet: " name "$") {
+            inside = found = 1
+            indent = match(line, /[^ \t]/)
+        } else if (line ~ /^[ \t]*(#|\/\/) end$/) {
+            inside = 0
+        } else if (inside && line ~ /^[ \t]*$/) {
+            gap = gap "\n"
+        } else if (inside) {
+            printf "%s%s\n", gap, substr(line, indent)
+            gap = ""
+        }
+    }
+    close(file)
+    if (!found) {
+        print "snippets: " file " has no snippet " name > "/dev/stderr"
+        exit 1
+    }
+}
+BEGIN {
+    while ("scripts/client-versions.sh" | getline) version[$2] = $3
+}
+/^<!-- snippet: / {
+    file = $3
+    name = $4
+    print
+    getline
+    print
+    quoted(file, name)
+    while ($0 != "```" && getline > 0);
+}
+match($0, /^\| \[[^]]*/) {
+    client = substr($0, 4, RLENGTH - 3)
+    if (client in version) sub(/\| [0-9.]+ \|/, "| " version[client] " |")
+}
+{ print }
+'
+
+fresh=$(mktemp)
+trap 'rm -f "$fresh"' EXIT
+awk "$program" "$document" >"$fresh"
+if [ "${1:-}" != check ]; then
+    cat "$fresh" >"$document"
+elif ! diff -u "$document" "$fresh"; then
+    echo "snippets: $document differs from the tested files; type: make docs" >&2
+    exit 1
+fi
