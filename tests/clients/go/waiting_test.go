@@ -5,6 +5,8 @@ package clients
 import (
 	"context"
 	"fmt"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,6 +126,24 @@ func TestAContextsDeadlineEndsTheWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		leftTheQueue(t, rdb, "k", "ann")
+	})
+}
+
+func TestGoRedisSendsTheCommandAgainByItself(t *testing.T) {
+	onEachProtocol(t, func(t *testing.T, rdb *redis.Client) {
+		options := options(t, "RLOCK_URL")
+		options.ReadTimeout = 100 * time.Millisecond
+		hasty := redis.NewClient(options)
+		defer hasty.Close()
+		expect(t, rdb, redis.Nil, "RLOCK.ACQUIRE k ann 600000")
+		must(t, rdb.ConfigResetStat(t.Context()).Err())
+		if err, isError := do(hasty, toBob+"0").(net.Error); !isError || !err.Timeout() {
+			t.Fatal(err)
+		}
+		stats := rdb.Info(t.Context(), "commandstats").Val()
+		if calls := 1 + 3; !strings.Contains(stats, fmt.Sprintf("cmdstat_rlock.acquire:calls=%d,", calls)) {
+			t.Fatal(stats)
+		}
 	})
 }
 

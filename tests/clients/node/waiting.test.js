@@ -1,7 +1,7 @@
 // Waiting in the server: a connection that may be silent for long, and every way out of the queue.
 
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { PROTOCOLS, connect, holders, untilWaiting } from './servers.js';
 
 // snippet: connect
@@ -15,13 +15,17 @@ async function connectForWaits(redis) {
 
 for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
   let redis;
-  const opened = [];
+  let opened = [];
   before(async () => { redis = await connect({ RESP }); });
-  beforeEach(() => redis.flushAll());
-  after(() => {
-    for (const client of opened) if (client.isOpen) client.destroy();
-    return redis.close();
+  beforeEach(async () => {
+    await redis.flushAll();
+    await untilWaiting(redis, 0);
   });
+  afterEach(() => {
+    for (const client of opened) if (client.isOpen) client.destroy();
+    opened = [];
+  });
+  after(() => redis.close());
 
   const run = command => redis.sendCommand(command.split(' '));
 

@@ -18,7 +18,7 @@ LEASE = 600_000
 
 # snippet: connect
 def connect_for_waits(url, longest_wait_ms, **options):
-    """redis-py gives up a reply after 5 s, and sends the command again: at the end of the queue."""
+    """By itself redis-py gives up a reply after 5 s, and may send the command again: at the end of the queue."""
     patience = longest_wait_ms / 1000 + 5
     return Redis.from_url(url, socket_timeout=patience, retry=Retry(NoBackoff(), 0), **options)
 
@@ -38,10 +38,15 @@ def waiting(redis, *commands):
     """Sends commands that will wait, each on a connection of its own, one behind the other."""
     with ThreadPoolExecutor() as threads:
         futures = []
-        for client, *command in commands:
-            futures.append(threads.submit(client.execute_command, *command))
-            until_waiting(redis, len(futures))
-        yield futures
+        try:
+            for client, *command in commands:
+                futures.append(threads.submit(client.execute_command, *command))
+                until_waiting(redis, len(futures))
+            yield futures
+        finally:
+            # Who still waits, because the test failed, would keep its thread.
+            for client, *_ in commands:
+                client.connection_pool.disconnect()
 
 
 def test_a_release_hands_the_lock_over_in_order(redis, waits):
@@ -103,3 +108,14 @@ def test_a_time_out_of_the_clients_own_ends_the_wait(redis):
     until_waiting(redis, 0)
     assert redis.execute_command("RLOCK.RELEASE", "k", "ann") == 1
     assert holders(redis, "k") == []
+
+
+@pytest.mark.parametrize("redis", [3], indirect=True)
+def test_redis_py_sends_the_command_again_by_itself(redis):
+    address = redis.connection_pool.connection_kwargs
+    redis.execute_command("RLOCK.ACQUIRE", "k", "ann", LEASE)
+    redis.config_resetstat()
+    # A client made by from_url does not.
+    with Redis(address["host"], address["port"], socket_timeout=0.1) as hasty, pytest.raises(TimeoutError):
+        hasty.execute_command("RLOCK.ACQUIRE", "k", "bob", LEASE, "WAIT", 0)
+    assert redis.info("commandstats")["cmdstat_rlock.acquire"]["calls"] == 1 + 10

@@ -19,6 +19,7 @@ import redis.clients.jedis.Connection;
 import redis.clients.jedis.ConnectionPoolConfig;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.Protocol;
 import redis.clients.jedis.RedisClient;
 import redis.clients.jedis.RedisProtocol;
 import redis.clients.jedis.exceptions.JedisConnectionException;
@@ -47,6 +48,9 @@ class WaitingTest extends OnEachProtocol {
 
     @AfterEach
     void closeWaits() {
+        // Who still waits, because the test failed, would stand before those of the next.
+        redis.sendCommand(Protocol.Command.CLIENT, "KILL", "TYPE", "normal", "SKIPME", "yes");
+        untilWaiting(0);
         waits.close();
         threads.shutdownNow();
     }
