@@ -6,7 +6,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # Absolute, because the tests and the server look from other directories.
 export RLOCK_MODULE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/librlock.so
 
-.PHONY: help setup build run test lint fmt test-matrix clean
+.PHONY: help setup build run test test-clients test-matrix lint fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -28,15 +28,23 @@ test: setup build ## all tests on this system's server
 	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe
 	cargo test --features panic-probe --test server
 
+test-clients: setup build ## the commands from other languages' clients, or from some: CLIENTS="python node go java"
+	@scripts/setup.sh clients $(CLIENTS)
+	@scripts/test-clients.sh $(CLIENTS)
+
 lint: ## formatting and clippy, with warnings as errors
 	@scripts/setup.sh lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features rlock/panic-probe -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc -p rlock-client --no-deps --quiet
+	scripts/snippets.sh check
 
 fmt: ## format the sources
 	@scripts/setup.sh lint
 	cargo fmt --all
+
+docs: ## docs/clients.md, with the snippets that the clients' tests have now
+	scripts/snippets.sh
 
 test-matrix: setup build ## the server tests on all servers, or on some: SERVERS="redis-8.0 valkey-9"
 	@scripts/test-matrix.sh $(SERVERS)

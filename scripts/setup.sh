@@ -1,14 +1,23 @@
 #!/usr/bin/env bash
-# scripts/setup.sh [build|test|lint]: makes sure that what is needed is there, and installs what is missing.
+# scripts/setup.sh [build|test|lint|clients [python] [node] [go] [java]]: makes sure that what is needed is there, and
+# installs what is missing.
 #
 # Every make target calls it first, so that one command is enough on a fresh machine; so it must cost next to nothing
 # when all is there, and it must never ask: what it may not install, it names in one line that can be typed as it is.
 set -euo pipefail
 
+usage="usage: scripts/setup.sh [build|test|lint|clients [python] [node] [go] [java]]"
 purpose=${1:-build}
 case $purpose in
 build | test | lint) ;;
-*) echo "usage: scripts/setup.sh [build|test|lint]" >&2 && exit 2 ;;
+clients)
+    shift
+    languages=${*:-python node go java}
+    for language in $languages; do
+        [[ " python node go java " == *" $language "* ]] || { echo "$usage" >&2 && exit 2; }
+    done
+    ;;
+*) echo "$usage" >&2 && exit 2 ;;
 esac
 
 # rustup puts its tools there, and only login shells of some users know.
@@ -34,7 +43,22 @@ has_libclang() {
     return 1
 }
 
+# What the clients' tests need of each language.
+has_python() { python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
+has_node() { has npm && version_from 20000 "$(node --version 2>/dev/null)"; }
+has_go() { version_from 1024 "$(go version 2>/dev/null)"; }
+has_java() { has mvn && version_from 17000 "$(javac -version 2>/dev/null).0"; }
+
+survey_clients() {
+    local language
+    missing=""
+    for language in $languages; do
+        "has_$language" || missing+=" $language"
+    done
+}
+
 survey() {
+    [ "$purpose" != clients ] || { survey_clients && return; }
     missing=""
     has cc && has make || missing+=" cc"
     has_libclang || missing+=" libclang"
@@ -63,6 +87,23 @@ rust_packages() {
     return 1
 }
 
+# candidate_from 20000 nodejs: would apt install at least that version? An epoch is not part of it.
+candidate_from() {
+    version_from "$1" "$(apt-cache policy "$2" | sed -n 's/^ *Candidate: \([0-9]*:\)\?//p')"
+}
+
+plan_clients() {
+    ! is_missing python || packages+=" python3 python3-venv"
+    ! is_missing java || packages+=" default-jdk-headless maven"
+    if is_missing node; then
+        candidate_from 20000 nodejs && packages+=" nodejs npm" || by_hand+=", Node.js 20 or newer with npm"
+    fi
+    if is_missing go; then
+        candidate_from 1024 golang-go && packages+=" golang-go" || by_hand+=", Go 1.24 or newer"
+    fi
+    by_hand=${by_hand#, }
+}
+
 # What apt-get, rustup and the user have to do, in $packages, $rustup and $by_hand.
 plan() {
     packages="" rustup="" by_hand=""
@@ -80,6 +121,7 @@ plan() {
             by_hand="Rust 1.85 or newer with rustfmt and clippy, which rustup installs"
         fi
     fi
+    [ "$purpose" != clients ] || plan_clients
     packages=${packages# }
 }
 
@@ -114,7 +156,8 @@ survey
 if ! has apt-get; then
     echo "setup: missing:$missing. Install with this system's package manager what of these is not there:" \
         "a C compiler, make, libclang with its headers, Rust 1.85 or newer with rustfmt and clippy," \
-        "redis-server 7.0 or newer, redis-cli." >&2
+        "redis-server 7.0 or newer, redis-cli; for the clients Python 3.10, Node.js 20 with npm, Go 1.24, a JDK 17" \
+        "with Maven, or newer." >&2
     exit 1
 fi
 
