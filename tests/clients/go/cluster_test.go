@@ -29,7 +29,7 @@ func TestAWaitFindsItsNode(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}})
 	defer cluster.Close()
 	must(t, cluster.Del(ctx, "orders:42").Err())
-	expect(t, cluster, redis.Nil, "RLOCK.ACQUIRE orders:42 worker-7 100")
+	expect(t, cluster, redis.Nil, "RLOCK.ACQUIRE orders:42 worker-7 1000")
 	// snippet: cluster
 	// go-redis takes the first argument of a command that it does not know for its key, as here it is.
 	waits := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, ReadTimeout: 65 * time.Second})

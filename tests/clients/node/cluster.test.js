@@ -30,7 +30,7 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
   });
 
   test('a wait finds its node', async () => {
-    await cluster.sendCommand('orders:42', false, ['RLOCK.ACQUIRE', 'orders:42', 'worker-7', '100']);
+    await cluster.sendCommand('orders:42', false, ['RLOCK.ACQUIRE', 'orders:42', 'worker-7', '1000']);
     // snippet: cluster
     // The key once more in front tells the node, and false: not to a replica. A cluster's client has one connection
     // to each node, so here, too, each wait at a time has a client of its own.

@@ -31,7 +31,7 @@ def test_commands_find_their_node(cluster):
 
 def test_a_wait_finds_its_node(cluster):
     url = URL
-    cluster.execute_command("RLOCK.ACQUIRE", "orders:42", "worker-7", 100)
+    cluster.execute_command("RLOCK.ACQUIRE", "orders:42", "worker-7", 1_000)
     # snippet: cluster
     # redis-py asks the server where the key is in a command that it does not know.
     with RedisCluster.from_url(url, socket_timeout=65, retry=Retry(NoBackoff(), 0)) as waits:

@@ -38,7 +38,7 @@ class ClusterTest extends OnEachProtocol {
         var node = address("RLOCK_CLUSTER_URL");
         try (var cluster = RedisClusterClient.create(node)) {
             cluster.del("orders:42");
-            assertNull(cluster.sendCommand("orders:42", Rlock.ACQUIRE, "orders:42", "worker-7", "100"));
+            assertNull(cluster.sendCommand("orders:42", Rlock.ACQUIRE, "orders:42", "worker-7", "1000"));
         }
         // snippet: cluster
         // The key once more in front tells the node, and is not sent. One attempt: Jedis would make five.
