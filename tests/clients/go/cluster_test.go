@@ -32,9 +32,9 @@ func TestAWaitFindsItsNode(t *testing.T) {
 	expect(t, cluster, redis.Nil, "RLOCK.ACQUIRE orders:42 worker-7 1000")
 	// snippet: cluster
 	// go-redis takes the first argument of a command that it does not know for its key, as here it is.
-	waits := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, ReadTimeout: 65 * time.Second})
+	waits := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, ReadTimeout: 15 * time.Second})
 	defer waits.Close()
-	err := waits.Do(ctx, "RLOCK.ACQUIRE", "orders:42", "worker-8", 30_000, "WAIT", 60_000).Err()
+	err := waits.Do(ctx, "RLOCK.ACQUIRE", "orders:42", "worker-8", 30_000, "WAIT", 10_000).Err()
 	granted := errors.Is(err, redis.Nil)
 	// end
 	if !granted {

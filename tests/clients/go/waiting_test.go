@@ -51,8 +51,8 @@ func TestAReleaseHandsTheLockOverInOrder(t *testing.T) {
 		waits := waitsLike(t, rdb)
 		defer waits.Close()
 		expect(t, rdb, redis.Nil, "RLOCK.ACQUIRE k ann 600000")
-		bob := wait(t, rdb, waits, 1, toBob+"60000")
-		cid := wait(t, rdb, waits, 2, toCid+"60000")
+		bob := wait(t, rdb, waits, 1, toBob+"20000")
+		cid := wait(t, rdb, waits, 2, toCid+"20000")
 		expect(t, rdb, 1, "RLOCK.RELEASE k ann")
 		expect(t, rdb, "[bob]", "HKEYS k")
 		arrives(t, bob, redis.Nil)
@@ -68,8 +68,8 @@ func TestAWriterThatLeavesLetsAllReadersIn(t *testing.T) {
 		waits := waitsLike(t, rdb)
 		defer waits.Close()
 		expect(t, rdb, redis.Nil, "RLOCK.WACQUIRE k ann 600000")
-		bob := wait(t, rdb, waits, 1, "RLOCK.RACQUIRE k bob 600000 WAIT 60000")
-		cid := wait(t, rdb, waits, 2, "RLOCK.RACQUIRE k cid 600000 WAIT 60000")
+		bob := wait(t, rdb, waits, 1, "RLOCK.RACQUIRE k bob 600000 WAIT 20000")
+		cid := wait(t, rdb, waits, 2, "RLOCK.RACQUIRE k cid 600000 WAIT 20000")
 		expect(t, rdb, 1, "RLOCK.RELEASE k ann")
 		arrives(t, bob, redis.Nil)
 		arrives(t, cid, redis.Nil)
@@ -99,7 +99,7 @@ func TestAWaitMayBeLongerThanGoRedisWaitsByItself(t *testing.T) {
 	defer waits.Close()
 	must(t, rdb.FlushAll(t.Context()).Err())
 	expect(t, rdb, redis.Nil, "RLOCK.ACQUIRE k ann 6000")
-	expect(t, waits, redis.Nil, toBob+"60000")
+	expect(t, waits, redis.Nil, toBob+"20000")
 }
 
 func TestWhoClosesTheConnectionLeavesTheQueue(t *testing.T) {

@@ -35,7 +35,7 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
     // The key once more in front tells the node, and false: not to a replica. A cluster's client has one connection
     // to each node, so here, too, each wait at a time has a client of its own.
     const waits = await cluster.duplicate().connect();
-    const command = ['RLOCK.ACQUIRE', 'orders:42', 'worker-8', '30000', 'WAIT', '60000'];
+    const command = ['RLOCK.ACQUIRE', 'orders:42', 'worker-8', '30000', 'WAIT', '10000'];
     assert.equal(await waits.sendCommand('orders:42', false, command), null);
     // end
     await waits.close();

@@ -49,7 +49,7 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
   test('a release hands the lock over, in order', async () => {
     await run('RLOCK.ACQUIRE k ann 600000');
     const [bob, cid] =
-      await wait('RLOCK.ACQUIRE k bob 600000 WAIT 60000', 'RLOCK.ACQUIRE k cid 600000 WAIT 60000 FENCED');
+      await wait('RLOCK.ACQUIRE k bob 600000 WAIT 20000', 'RLOCK.ACQUIRE k cid 600000 WAIT 20000 FENCED');
     assert.equal(await run('RLOCK.RELEASE k ann'), 1);
     assert.deepEqual(await holders(redis, 'k'), ['bob']);
     assert.equal(await bob, null);
@@ -61,7 +61,7 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
 
   test('a writer that leaves lets all readers in', async () => {
     await run('RLOCK.WACQUIRE k ann 600000');
-    const readers = await wait('RLOCK.RACQUIRE k bob 600000 WAIT 60000', 'RLOCK.RACQUIRE k cid 600000 WAIT 60000');
+    const readers = await wait('RLOCK.RACQUIRE k bob 600000 WAIT 20000', 'RLOCK.RACQUIRE k cid 600000 WAIT 20000');
     assert.equal(await run('RLOCK.RELEASE k ann'), 1);
     assert.deepEqual(await Promise.all(readers), [null, null]);
   });
@@ -81,7 +81,7 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
   if (RESP === 3) test('a wait may be longer than node-redis keeps a command back by itself', async () => {
     const waits = await waiter();
     await run('RLOCK.ACQUIRE k ann 6000');
-    assert.equal(await waits.sendCommand('RLOCK.ACQUIRE k bob 600000 WAIT 60000'.split(' ')), null);
+    assert.equal(await waits.sendCommand('RLOCK.ACQUIRE k bob 600000 WAIT 20000'.split(' ')), null);
   });
 
   test('who closes the connection leaves the queue', async () => {

@@ -53,8 +53,8 @@ def waiting(redis, *commands):
 
 def test_a_release_hands_the_lock_over_in_order(redis, waits):
     redis.execute_command("RLOCK.ACQUIRE", "k", "ann", LEASE)
-    bob = (waits, "RLOCK.ACQUIRE", "k", "bob", LEASE, "WAIT", 60_000)
-    cid = (waits, "RLOCK.ACQUIRE", "k", "cid", LEASE, "WAIT", 60_000, "FENCED")
+    bob = (waits, "RLOCK.ACQUIRE", "k", "bob", LEASE, "WAIT", 20_000)
+    cid = (waits, "RLOCK.ACQUIRE", "k", "cid", LEASE, "WAIT", 20_000, "FENCED")
     with waiting(redis, bob, cid) as (bobs, cids):
         assert redis.execute_command("RLOCK.RELEASE", "k", "ann") == 1
         assert holders(redis, "k") == [b"bob"]
@@ -67,8 +67,8 @@ def test_a_release_hands_the_lock_over_in_order(redis, waits):
 
 def test_a_writer_that_leaves_lets_all_readers_in(redis, waits):
     redis.execute_command("RLOCK.WACQUIRE", "k", "ann", LEASE)
-    bob = (waits, "RLOCK.RACQUIRE", "k", "bob", LEASE, "WAIT", 60_000)
-    cid = (waits, "RLOCK.RACQUIRE", "k", "cid", LEASE, "WAIT", 60_000)
+    bob = (waits, "RLOCK.RACQUIRE", "k", "bob", LEASE, "WAIT", 20_000)
+    cid = (waits, "RLOCK.RACQUIRE", "k", "cid", LEASE, "WAIT", 20_000)
     with waiting(redis, bob, cid) as readers:
         assert redis.execute_command("RLOCK.RELEASE", "k", "ann") == 1
         assert [reader.result(20) for reader in readers] == [None, None]
@@ -88,7 +88,7 @@ def test_a_wait_ends_with_its_time(redis, waits):
 @pytest.mark.parametrize("redis", [3], indirect=True)
 def test_a_wait_may_be_longer_than_redis_py_waits_by_itself(redis, waits):
     redis.execute_command("RLOCK.ACQUIRE", "k", "ann", 6_000)
-    assert waits.execute_command("RLOCK.ACQUIRE", "k", "bob", LEASE, "WAIT", 60_000) is None
+    assert waits.execute_command("RLOCK.ACQUIRE", "k", "bob", LEASE, "WAIT", 20_000) is None
 
 
 # In a program of its own, as redis-py has no way for one thread to close another's connection.

@@ -42,10 +42,10 @@ class ClusterTest extends OnEachProtocol {
         }
         // snippet: cluster
         // The key once more in front tells the node, and is not sent. One attempt: Jedis would make five.
-        var config = DefaultJedisClientConfig.builder().blockingSocketTimeoutMillis(65_000).build();
+        var config = DefaultJedisClientConfig.builder().blockingSocketTimeoutMillis(15_000).build();
         try (var waits = RedisClusterClient.builder().nodes(Set.of(node)).clientConfig(config).maxAttempts(1).build()) {
             assertNull(waits.sendBlockingCommand(
-                "orders:42", Rlock.ACQUIRE, "orders:42", "worker-8", "30000", "WAIT", "60000"));
+                "orders:42", Rlock.ACQUIRE, "orders:42", "worker-8", "30000", "WAIT", "10000"));
         }
         // end
     }

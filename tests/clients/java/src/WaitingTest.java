@@ -69,8 +69,8 @@ class WaitingTest extends OnEachProtocol {
     @Test
     void aReleaseHandsTheLockOverInOrder() throws Exception {
         assertNull(run(Rlock.ACQUIRE, "k", "ann", "600000"));
-        var bob = start(1, Rlock.ACQUIRE, "k", "bob", "600000", "WAIT", "60000");
-        var cid = start(2, Rlock.ACQUIRE, "k", "cid", "600000", "WAIT", "60000", "FENCED");
+        var bob = start(1, Rlock.ACQUIRE, "k", "bob", "600000", "WAIT", "20000");
+        var cid = start(2, Rlock.ACQUIRE, "k", "cid", "600000", "WAIT", "20000", "FENCED");
         assertEquals(1L, run(Rlock.RELEASE, "k", "ann"));
         assertEquals(List.of("bob"), holders("k"));
         assertNull(soon(bob));
@@ -83,8 +83,8 @@ class WaitingTest extends OnEachProtocol {
     @Test
     void aWriterThatLeavesLetsAllReadersIn() throws Exception {
         assertNull(run(Rlock.WACQUIRE, "k", "ann", "600000"));
-        var bob = start(1, Rlock.RACQUIRE, "k", "bob", "600000", "WAIT", "60000");
-        var cid = start(2, Rlock.RACQUIRE, "k", "cid", "600000", "WAIT", "60000");
+        var bob = start(1, Rlock.RACQUIRE, "k", "bob", "600000", "WAIT", "20000");
+        var cid = start(2, Rlock.RACQUIRE, "k", "cid", "600000", "WAIT", "20000");
         assertEquals(1L, run(Rlock.RELEASE, "k", "ann"));
         assertNull(soon(bob));
         assertNull(soon(cid));
@@ -103,7 +103,7 @@ class WaitingTest extends OnEachProtocol {
     @Test
     void aWaitMayBeLongerThanJedisWaitsByItself() {
         assertNull(run(Rlock.ACQUIRE, "k", "ann", "3000"));
-        assertNull(waits.sendBlockingCommand(Rlock.ACQUIRE, "k", "bob", "600000", "WAIT", "60000"));
+        assertNull(waits.sendBlockingCommand(Rlock.ACQUIRE, "k", "bob", "600000", "WAIT", "20000"));
     }
 
     @Test
