@@ -1,5 +1,6 @@
 //! Servers that stall, end, forget, and connections that are cut: what can be kept is kept, and what cannot is told in time.
 
+use crate::proxy::Proxy;
 use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url};
 use rlock_client::{Guard, Locks};
 use rlock_testing::{Client, Server};
@@ -87,6 +88,24 @@ async fn a_request_to_a_frozen_server_leaves_nothing_behind() {
     // The server has seen all of it, and nothing comes afterwards.
     let grants = |client: &mut Client| client.say("INFO rlock").as_text().contains("rlock_grants:0\r");
     assert!(!grants(&mut client), "the requests have reached the server, else this shows nothing");
+}
+
+/// A request whose sender has given up arrives after the release that was to take it back.
+#[tokio::test]
+async fn a_request_that_arrives_after_its_release_is_taken_back() {
+    let server = Server::start();
+    let mut client = server.client();
+    let network = Proxy::to(&server);
+    let options = Locks::options().answer_timeout(Duration::from_millis(200));
+    let locks = options.connect_to(network.url()).await.unwrap();
+    network.hold_back();
+    assert!(locks.lock("a").try_acquire().await.unwrap_err().is_unavailable());
+    let released = |client: &mut Client| client.say("INFO commandstats").as_text().contains("cmdstat_rlock.release");
+    until("it was released, though it has not come", || released(&mut client)).await;
+    assert!(client.say("INFO rlock").as_text().contains("rlock_grants:0\r"));
+    network.let_through();
+    until("it comes", || client.say("INFO rlock").as_text().contains("rlock_grants:1\r")).await;
+    until_nothing_is_left(&mut client, "a").await;
 }
 
 /// However long the server stands still.

@@ -9,6 +9,7 @@ mod examples;
 mod locks;
 mod loss;
 mod owners;
+mod proxy;
 mod replicas;
 mod several;
 mod support;
