@@ -211,3 +211,86 @@ pub(crate) fn vouched_until(sent_at: Instant, lease: Duration) -> Instant {
     // A lease so long that it cannot be added is one that the server has refused.
     sent_at.checked_add(lease.saturating_sub(margin(lease))).unwrap_or(sent_at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::advance;
+
+    const LEASE: Duration = Duration::from_secs(10);
+    const MARGIN: Duration = Duration::from_millis(102);
+
+    fn hold(named: bool) -> Hold {
+        Hold::new(b"lock".to_vec(), b"holder".to_vec(), named)
+    }
+
+    /// One more guard, whose lease begins now.
+    fn grant(hold: &Hold, doubtful: bool) -> u64 {
+        hold.attempt(Side::Plain);
+        hold.granted(Side::Plain, doubtful, Began { after: Instant::now(), for_all: true }, LEASE)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_vouched_for_up_to_a_margin() {
+        let hold = hold(false);
+        grant(&hold, false);
+        assert_eq!(hold.remaining(), LEASE - MARGIN);
+        advance(LEASE - MARGIN).await;
+        assert!(hold.remaining().is_zero());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_in_time_lengthens_and_one_too_late_ends() {
+        let hold = hold(false);
+        let era = grant(&hold, false);
+        advance(LEASE / 2).await;
+        let sent_at = Instant::now();
+        advance(LEASE / 4).await;
+        assert!(hold.renewed(sent_at, LEASE));
+        assert_eq!(hold.remaining(), LEASE - MARGIN - LEASE / 4, "counted from when it was sent");
+        advance(LEASE).await;
+        assert!(!hold.renewed(Instant::now(), LEASE));
+        assert!(hold.remaining().is_zero() && hold.vouched().era != era);
+    }
+
+    #[test]
+    fn what_is_given_back() {
+        // A fresh holder has nothing that is somebody else's.
+        let fresh = hold(false);
+        let era = grant(&fresh, false);
+        assert_eq!(fresh.leave(Side::Plain, era), Some(Extent::All));
+        // An owner may; one hold for each guard.
+        let named = hold(true);
+        let (first, second) = (grant(&named, false), grant(&named, false));
+        assert_eq!(named.leave(Side::Plain, first), Some(Extent::One));
+        assert_eq!(named.leave(Side::Plain, second), Some(Extent::One));
+        // With a doubt, all, but not before the last guard goes.
+        let (first, second) = (grant(&named, true), grant(&named, false));
+        assert_eq!(named.leave(Side::Plain, first), Some(Extent::One));
+        assert_eq!(named.leave(Side::Plain, second), Some(Extent::All));
+    }
+
+    #[test]
+    fn a_guard_of_an_old_era_takes_nothing_from_the_next() {
+        let named = hold(true);
+        let old = grant(&named, false);
+        named.lost();
+        let new = grant(&named, false);
+        assert_eq!(named.leave(Side::Plain, old), None);
+        assert_eq!(named.leave(Side::Plain, new), Some(Extent::All), "the old one's hold may be there still");
+    }
+
+    #[test]
+    fn a_doubt_is_cleared_up_by_whoever_is_last() {
+        let named = hold(true);
+        named.attempt(Side::Plain);
+        let era = grant(&named, false);
+        assert!(!named.failed(Side::Plain, true), "a guard is left");
+        assert_eq!(named.leave(Side::Plain, era), Some(Extent::All));
+        named.settled(Side::Plain);
+        named.attempt(Side::Plain);
+        assert!(!named.failed(Side::Plain, false));
+        named.attempt(Side::Plain);
+        assert!(named.failed(Side::Plain, true));
+    }
+}

@@ -1,6 +1,6 @@
 //! Every method of a lock and its guard, where nothing goes wrong.
 
-use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url};
+use crate::support::{exists, locks_on, lost_before, until, until_nothing_is_left, until_waiting, url};
 use rlock_client::Locks;
 use rlock_testing::Server;
 use std::time::Duration;
@@ -130,8 +130,8 @@ async fn a_fixed_lease_ends_and_the_guard_knows_before() {
     let lease = Duration::from_secs(1);
     let began = Instant::now();
     let guard = locks.lock("orders:42").fixed_lease(lease).acquire().await.unwrap();
-    guard.lost().await;
-    assert!(began.elapsed() < lease && guard.is_lost() && guard.remaining().is_zero());
+    lost_before(&guard, began + lease).await;
+    assert!(guard.remaining().is_zero());
     until("the lease has ended", || !exists(&mut client, "orders:42")).await;
     assert!(guard.release().await.unwrap_err().is_lost());
 }

@@ -1,6 +1,6 @@
 //! What the client's tests have in common.
 
-use rlock_client::Locks;
+use rlock_client::{Guard, Locks};
 use rlock_testing::{Client, PATIENCE, Server};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,16 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Until the guard is told that it is lost, which has to be before that time. On a machine that stood still meanwhile both
+/// have come, and being told counts.
+pub async fn lost_before(guard: &Guard, end: tokio::time::Instant) {
+    tokio::select! {
+        biased;
+        () = guard.lost() => assert!(guard.is_lost()),
+        () = tokio::time::sleep_until(end) => panic!("the lease has ended, and nobody was told"),
     }
 }
 
