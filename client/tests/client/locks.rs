@@ -122,6 +122,23 @@ async fn a_lease_is_kept_alive() {
     assert!(futures_util::poll!(&mut lost).is_pending(), "what was released is not lost");
 }
 
+/// Somebody else takes the lock under the same holder right after its release, and keeps the lease that it asked for.
+#[tokio::test]
+async fn nothing_is_renewed_after_its_release() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lease = Duration::from_millis(300);
+    let locks = Locks::options().lease(lease).connect_to(url(&server)).await.unwrap();
+    let (guard, other) = (locks.lock("a").acquire().await.unwrap(), locks.lock("b").acquire().await.unwrap());
+    let holder = guard.holder().into_owned();
+    guard.release().await.unwrap();
+    client.run(&["RLOCK.ACQUIRE", "a", &holder, "60000"]);
+    let (theirs, ours) = (client.expiry("a"), client.expiry("b"));
+    until("other leases are renewed several times", || client.expiry("b") > ours + 500).await;
+    assert_eq!(client.expiry("a"), theirs);
+    other.release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_fixed_lease_ends_and_the_guard_knows_before() {
     let server = Server::start();
