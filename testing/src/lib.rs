@@ -1,13 +1,17 @@
-//! What the tests stand on: real servers, connections that read any reply, and a tap on the replication stream.
+//! What the tests stand on: real servers, clusters and failovers of them, connections that read any reply, and a tap on the replication stream.
 //!
 //! - `RLOCK_SERVER`: the server's binary, Redis or Valkey; `redis-server` if it is not set
 //! - `RLOCK_MODULE`: the module; if it is not set, the one that cargo built beside the test
 
 mod client;
+mod cluster;
+mod sentinel;
 mod server;
 mod tap;
 
 pub use client::{Client, Reply, list, text};
+pub use cluster::{Cluster, SlotMove};
+pub use sentinel::Watched;
 pub use server::{Server, ServerVersion, debug_module, free_port};
 pub use tap::Tap;
 

@@ -1,9 +1,11 @@
 //! A real server for one test: on a unix socket in a directory of its own, gone when the test ends.
 
 use crate::{Client, PATIENCE};
+use std::collections::HashSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 use tempfile::TempDir;
 
@@ -116,6 +118,11 @@ impl Server {
         Start { directory, ..Start::new() }
     }
 
+    /// Ends the server without a warning. It stays here with its log.
+    pub fn kill(&mut self) {
+        self.end();
+    }
+
     fn end(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -158,6 +165,13 @@ impl Start {
     pub fn in_cluster(self) -> Self {
         let port = free_port().to_string();
         self.options(&["--cluster-enabled", "yes", "--cluster-port", &port])
+    }
+
+    /// A sentinel with these lines of configuration, to which it adds its own.
+    pub fn as_sentinel(self, configuration: &str) -> Self {
+        let path = self.directory.path().join("sentinel.conf");
+        std::fs::write(&path, configuration).expect("a file in a directory of ours");
+        self.configuration(&path).without_module().options(&["--sentinel"])
     }
 
     pub fn without_module(mut self) -> Self {
@@ -251,9 +265,15 @@ pub fn debug_module() -> PathBuf {
     test.parent().expect("in a directory").join("librlock.so")
 }
 
-/// A port that is free now. Nothing keeps another process from taking it before the server does; the server would then
-/// not start, and say so.
+/// A port that is free now, and that no other test of this process was given. Nothing keeps another process from taking
+/// it before the server does; the server would then not start, and say so.
 pub fn free_port() -> u16 {
+    static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    std::iter::repeat_with(any_free_port).find(|port| given.insert(*port)).expect("it goes on until there is one")
+}
+
+fn any_free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("an address").port()
 }

@@ -1,0 +1,78 @@
+//! A master, its replicas, and three sentinels who watch them: all real processes.
+
+use crate::{Server, wait_until};
+
+const SENTINELS: usize = 3;
+
+/// What the sentinels call the master.
+const NAME: &str = "locks";
+
+/// When a sentinel takes a silent master for dead, and when it gives up on a failover.
+const DOWN_AFTER_MS: u64 = 1_000;
+const FAILOVER_TIMEOUT_MS: u64 = 5_000;
+
+/// Sentinels speak rarely, and stand still for half a minute when a busy machine has kept them waiting. Neither is what
+/// the tests are about.
+const PACE: &str = "SENTINEL DEBUG publish-period 200 info-period 500 tilt-trigger 20000";
+
+pub struct Watched {
+    /// The first one is the master at the beginning.
+    pub servers: Vec<Server>,
+    pub sentinels: Vec<Server>,
+}
+
+impl Watched {
+    /// What the sentinels call the master.
+    pub const NAME: &str = NAME;
+
+    /// A master with that many replicas.
+    pub fn start(replicas: usize) -> Self {
+        let servers: Vec<_> = (0..=replicas).map(|_| Server::start()).collect();
+        let master = &servers[0];
+        for replica in &servers[1..] {
+            let mut client = replica.client();
+            client.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
+            let is_up = |it: &str| it.contains("master_link_status:up");
+            wait_until("the replica follows", || is_up(client.say("INFO replication").as_text()));
+        }
+        let sentinels: Vec<_> = (0..SENTINELS).map(|_| sentinel_of(master)).collect();
+        let watched = Self { servers, sentinels };
+        watched.wait_until_ready();
+        watched
+    }
+
+    /// The port of the master, as the first sentinel knows it.
+    pub fn master_port(&self) -> u16 {
+        let reply = self.sentinels[0].client().say(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"));
+        reply.words()[1].parse().expect("a port")
+    }
+
+    fn wait_until_ready(&self) {
+        let (replicas, others) = ((self.servers.len() - 1).to_string(), (SENTINELS - 1).to_string());
+        let usable = format!("OK {SENTINELS} usable");
+        for sentinel in &self.sentinels {
+            let mut client = sentinel.client();
+            wait_until("the sentinel sees everybody", || {
+                let master = client.say(&format!("SENTINEL MASTER {NAME}"));
+                let says = |pair: [&str; 2]| master.words().chunks(2).any(|it| it == pair);
+                let quorum = client.say(&format!("SENTINEL CKQUORUM {NAME}"));
+                says(["num-slaves", &replicas])
+                    && says(["num-other-sentinels", &others])
+                    && quorum.words().first().is_some_and(|it| it.starts_with(&usable))
+            });
+        }
+    }
+}
+
+fn sentinel_of(master: &Server) -> Server {
+    let configuration = format!(
+        "sentinel monitor {NAME} 127.0.0.1 {} 2\n\
+         sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n\
+         sentinel failover-timeout {NAME} {FAILOVER_TIMEOUT_MS}\n",
+        master.port()
+    );
+    let sentinel = Server::prepare().as_sentinel(&configuration).start();
+    let reply = sentinel.client().say(PACE);
+    assert_eq!(reply.words(), ["OK"], "{reply:?}");
+    sentinel
+}
