@@ -157,7 +157,7 @@ impl Options {
     async fn open(self, route: Route) -> Result<Locks, Error> {
         choose_cryptography();
         let links = Links { route, limits: self.limits };
-        links.try_out().await.map_err(|fault| fault.into_error(b"connecting"))?;
+        links.route.try_out().await.map_err(|fault| fault.into_error(b"connecting"))?;
         Ok(Locks::new(links, self))
     }
 }

@@ -19,13 +19,13 @@ impl Servers for Links {
 
     async fn renew(
         &self,
-        place: &Self::Place,
+        _: &Self::Place,
         leases: &[Due],
         limit: Duration,
         wanted: impl Fn(&Due) -> bool + Send + Sync,
     ) -> (Instant, Vec<Renewed>) {
         let limit = limit.min(self.limits.answer);
-        let Ok((node, line)) = self.line_to(place.as_deref(), leases, limit).await else {
+        let Ok((node, line)) = self.line_to(leases, limit).await else {
             return (Instant::now(), vec![Renewed::Failed; leases.len()]);
         };
         let wanted: Vec<_> = leases.iter().map(wanted).collect();
@@ -52,12 +52,10 @@ impl Servers for Links {
 }
 
 impl Links {
-    async fn line_to(&self, place: Option<&str>, leases: &[Due], limit: Duration) -> Result<(Arc<Node>, Line), Fault> {
+    /// They are at one place, or were: where one of them is now, the others may be. Those that are not are sent on.
+    async fn line_to(&self, leases: &[Due], limit: Duration) -> Result<(Arc<Node>, Line), Fault> {
         let some_key = leases.first().map_or(&[][..], |due| &due.hold.key);
-        let node = match place.and_then(|address| self.route.redirected(address)) {
-            Some(node) => node,
-            None => self.route.node(some_key).await?,
-        };
+        let node = self.route.node(some_key).await?;
         let connected = timeout(limit, node.line(Lane::Shared)).await;
         let connected = connected.unwrap_or_else(|_| Err(Fault::Unreachable(Fault::timed_out())));
         if connected.is_err() {

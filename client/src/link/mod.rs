@@ -42,11 +42,6 @@ pub(crate) struct Answer {
 }
 
 impl Links {
-    /// Connects, so that a wrong address or password shows at once.
-    pub(crate) async fn try_out(&self) -> Result<(), Fault> {
-        self.route.node(b"").await?.line(Lane::Shared).await.map(drop)
-    }
-
     /// Whether there can be connections for waits.
     pub(crate) fn can_wait(&self) -> bool {
         match &self.route {

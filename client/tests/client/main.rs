@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cancel;
+mod cluster;
 mod connecting;
 mod contention;
 mod errors;

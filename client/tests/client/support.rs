@@ -1,8 +1,11 @@
 //! What the client's tests have in common.
 
-use rlock_client::{Guard, Locks};
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use rlock_client::{Error, Guard, Lock, Locks};
 use rlock_testing::{Client, PATIENCE, Server};
 use std::time::{Duration, Instant};
+use tokio::task::{JoinError, JoinHandle};
 
 pub fn url(server: &Server) -> String {
     format!("redis+unix://{}", server.socket().display())
@@ -53,4 +56,45 @@ pub async fn until_waiting(client: &mut Client, count: u64) {
 /// Until nobody holds the lock and nobody waits.
 pub async fn until_nothing_is_left(client: &mut Client, key: &str) {
     until("nobody waits and nobody holds", || waiters(client) == 0 && !exists(client, key)).await;
+}
+
+/// Somebody who tries to get a lock all the time that is held by somebody else.
+pub struct Rival(JoinHandle<()>);
+
+/// Begins to try for the lock. It must not succeed before the guard is lost.
+pub fn rival_of(guard: &Guard, lock: Lock) -> Rival {
+    let lost = guard.lost();
+    Rival(tokio::spawn(async move {
+        tokio::pin!(lost);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut lost => return,
+                tried = lock.try_acquire() => {
+                    assert!(!matches!(tried, Ok(Some(_))) || (&mut lost).now_or_never().is_some(), "two have the lock");
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }))
+}
+
+impl Rival {
+    /// Ends the tries, none of which has succeeded.
+    pub async fn has_failed(self) {
+        self.0.abort();
+        let end = self.0.await;
+        assert!(end.as_ref().is_err_and(JoinError::is_cancelled), "{end:?}");
+    }
+}
+
+/// Twenty ask for locks of servers that do not answer, once and once more: none has to wait until the others have failed.
+pub async fn all_fail_within(limit: Duration, locks: &Locks) {
+    for round in 1..=2 {
+        let tries = (0..20).map(|number| locks.lock(format!("orders:{number}")));
+        let all = join_all(tries.map(|lock| async move { lock.try_acquire().await }));
+        let answers = tokio::time::timeout(limit, all).await;
+        let answers = answers.unwrap_or_else(|_| panic!("round {round} takes too long"));
+        assert!(answers.iter().all(|answer| answer.as_ref().is_err_and(Error::is_unavailable)), "{answers:?}");
+    }
 }

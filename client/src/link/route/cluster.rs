@@ -8,7 +8,7 @@ use crate::link::node::{Lane, Limits, Node};
 use crate::link::together::Together;
 use futures_util::future::select_ok;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SLOTS: u16 = 16_384;
@@ -30,7 +30,8 @@ struct Map {
     /// `host:port` of each slot's owner.
     owners: Vec<Option<Arc<str>>>,
     nodes: HashMap<Arc<str>, Arc<Node>>,
-    doubted: bool,
+    /// Nodes that failed since the map was made. Only who wants them has to wait for a new one.
+    doubted: HashSet<String>,
 }
 
 impl Cluster {
@@ -39,7 +40,7 @@ impl Cluster {
             return Err(RedisError::from((ErrorKind::InvalidClientConfig, "a cluster needs at least one address")));
         };
         let seeds = seeds.into_iter().map(|seed| Node::at(seed, limits)).collect::<RedisResult<_>>()?;
-        let map = Map { owners: vec![None; usize::from(SLOTS)], nodes: HashMap::new(), doubted: true };
+        let map = Map { owners: vec![None; usize::from(SLOTS)], nodes: HashMap::new(), doubted: HashSet::new() };
         Ok(Self { pattern, limits, seeds, map: Mutex::new(map), asking: Together::default() })
     }
 
@@ -49,12 +50,11 @@ impl Cluster {
     }
 
     pub(crate) async fn owner(&self, key: &[u8]) -> Result<Arc<Node>, Fault> {
-        if !self.is_doubted() {
-            if let Some(node) = self.known_owner(key).and_then(|address| self.node_at(&address)) {
-                return Ok(node);
-            }
+        let known = self.known_owner(key).filter(|address| !self.map().doubted.contains(&**address));
+        if let Some(node) = known.and_then(|address| self.node_at(&address)) {
+            return Ok(node);
         }
-        let learnt = self.asking.run(self.learn()).await;
+        let learnt = self.learn().await;
         match self.known_owner(key).and_then(|address| self.node_at(&address)) {
             Some(node) => Ok(node),
             None => Err(learnt.err().unwrap_or_else(|| Fault::NotNow(no_owner()))),
@@ -83,16 +83,16 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn doubt(&self) {
-        self.map().doubted = true;
-    }
-
-    fn is_doubted(&self) -> bool {
-        self.map().doubted
+    pub(crate) fn doubt(&self, node: &Node) {
+        self.map().doubted.insert(node.name().to_owned());
     }
 
     /// Asks the nodes where the slots are.
-    async fn learn(&self) -> Result<(), Fault> {
+    pub(crate) async fn learn(&self) -> Result<(), Fault> {
+        self.asking.run(self.ask_for_the_map()).await
+    }
+
+    async fn ask_for_the_map(&self) -> Result<(), Fault> {
         let mut asked: Vec<_> = self.seeds.iter().take(ASKED_AT_ONCE).cloned().collect();
         asked.extend(self.map().nodes.values().take(ASKED_AT_ONCE).cloned());
         let (slots, _) = select_ok(asked.into_iter().map(|node| Box::pin(slots_as_seen_by(node)))).await?;
@@ -110,7 +110,7 @@ impl Cluster {
         }
         let Map { owners, nodes, doubted } = &mut *map;
         nodes.retain(|address, _| owners.iter().flatten().any(|owner| owner == address));
-        *doubted = false;
+        doubted.clear();
     }
 
     /// The pattern, with another host and port.

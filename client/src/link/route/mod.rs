@@ -7,7 +7,7 @@ pub(crate) use cluster::Cluster;
 pub(crate) use sentinel::Sentinels;
 
 use super::fault::Fault;
-use super::node::Node;
+use super::node::{Lane, Node};
 use std::sync::Arc;
 
 pub(crate) enum Route {
@@ -27,6 +27,15 @@ impl Route {
             Self::Single(node) => node.name(),
             Self::Sentinels(sentinels) => sentinels.name(),
             Self::Cluster(cluster) => cluster.name(),
+        }
+    }
+
+    /// Connects, so that a wrong address or password shows at once.
+    pub(crate) async fn try_out(&self) -> Result<(), Fault> {
+        match self {
+            // Whoever answers has let us in. No slot's owner has to be there as well.
+            Self::Cluster(cluster) => cluster.learn().await,
+            _ => self.node(b"").await?.line(Lane::Shared).await.map(drop),
         }
     }
 
@@ -67,7 +76,7 @@ impl Route {
         match self {
             Self::Single(_) => {}
             Self::Sentinels(sentinels) => sentinels.doubt(node),
-            Self::Cluster(cluster) => cluster.doubt(),
+            Self::Cluster(cluster) => cluster.doubt(node),
         }
     }
 }

@@ -1,0 +1,223 @@
+//! A client of a cluster: each lock at the owner of its slot, while slots move and masters die.
+
+use crate::support::{all_fail_within, exists, rival_of, until, until_waiting};
+use rlock_client::{Guard, Locks, Options};
+use rlock_testing::{Client, Cluster, Server, SlotMove};
+use std::time::{Duration, Instant};
+
+/// Its interval is a second: no machine is so busy that this looks like a delay.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// Longer than any failover.
+const LONG_LEASE: Duration = Duration::from_secs(15);
+
+fn url(server: &Server) -> String {
+    format!("redis://127.0.0.1:{}", server.port())
+}
+
+async fn connect(options: Options, cluster: &Cluster) -> Locks {
+    options.connect_to_cluster(cluster.nodes().map(url)).await.unwrap()
+}
+
+/// When the lock's lease ends, on a node to which the slot is still on its way.
+fn expiry_ahead(client: &mut Client, key: &str) -> i64 {
+    client.say("ASKING");
+    client.expiry(key)
+}
+
+/// Until the lease was renewed where the lock is, of which the question is asked.
+async fn until_renewed(guard: &Guard, mut expiry: impl FnMut() -> i64) {
+    let mut before = 0;
+    until("the lock is there", || {
+        before = expiry();
+        before > 0
+    })
+    .await;
+    until("it is renewed", || expiry() > before).await;
+    assert!(!guard.is_lost());
+}
+
+#[tokio::test]
+async fn from_one_seed_locks_are_spread_over_all_masters() {
+    let cluster = Cluster::start();
+    let locks = Locks::options().connect_to_cluster([url(&cluster.masters[1])]).await.unwrap();
+    for (place, master) in cluster.masters.iter().enumerate() {
+        let (key, mut client) = (cluster.key_on(place), master.client());
+        let guard = locks.lock(key.as_str()).fenced().acquire().await.unwrap();
+        assert_eq!(client.hash(&key), [(guard.holder().into_owned(), "1".to_owned())]);
+        assert!(locks.lock(key.as_str()).try_acquire().await.unwrap().is_none());
+        guard.release().await.unwrap();
+        assert!(!exists(&mut client, &key));
+    }
+}
+
+#[tokio::test]
+async fn a_lock_is_renewed_and_released_where_its_slot_has_moved() {
+    let cluster = Cluster::start();
+    let locks = connect(Locks::options().lease(LEASE), &cluster).await;
+    let keys = [cluster.key_on(0), cluster.key_on(1)];
+    let kept = locks.lock(keys[0].as_str()).acquire().await.unwrap();
+    let released = locks.lock(keys[1].as_str()).acquire().await.unwrap();
+    let mut moves = [cluster.begin_to_move(&keys[0], 0, 2), cluster.begin_to_move(&keys[1], 1, 2)];
+    for it in &mut moves {
+        it.move_keys();
+        it.finish();
+    }
+    released.release().await.unwrap();
+    let mut there = cluster.masters[2].client();
+    assert!(!exists(&mut there, &keys[1]));
+    until_renewed(&kept, || there.expiry(&keys[0])).await;
+    kept.release().await.unwrap();
+    let again = locks.lock(keys[0].as_str()).acquire().await.unwrap();
+    assert_eq!(there.hash(&keys[0]), [(again.holder().into_owned(), "1".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_client_with_an_old_map_is_sent_on() {
+    let cluster = Cluster::start();
+    let locks = connect(Locks::options(), &cluster).await;
+    let key = cluster.key_on(0);
+    // Learns the map.
+    locks.lock(key.as_str()).acquire().await.unwrap().release().await.unwrap();
+    let mut moved = cluster.begin_to_move(&key, 0, 1);
+    moved.finish();
+    let guard = locks.lock(key.as_str()).acquire().await.unwrap();
+    assert_eq!(moved.target.hash(&key), [(guard.holder().into_owned(), "1".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_lock_that_has_gone_ahead_of_its_slot_is_asked_for_there() {
+    let cluster = Cluster::start();
+    let locks = connect(Locks::options().lease(LEASE), &cluster).await;
+    let key = cluster.key_on(0);
+    let lock = locks.lock(key.as_str());
+    let first = lock.acquire().await.unwrap();
+    let mut moving = cluster.begin_to_move(&key, 0, 1);
+    moving.move_keys();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    until_renewed(&first, || expiry_ahead(&mut moving.target, &key)).await;
+    first.release().await.unwrap();
+    assert_eq!(expiry_ahead(&mut moving.target, &key), -2);
+
+    let second = lock.acquire().await.unwrap();
+    assert!(expiry_ahead(&mut moving.target, &key) > 0);
+    assert!(!exists_at_the_source(&mut moving, &key));
+    moving.finish();
+    until_renewed(&second, || moving.target.expiry(&key)).await;
+    second.release().await.unwrap();
+}
+
+/// Without following the redirection.
+fn exists_at_the_source(moving: &mut SlotMove, key: &str) -> bool {
+    moving.source.run(&["EXISTS", key]).words().is_empty() && moving.source.keys().iter().any(|it| it == key)
+}
+
+#[tokio::test]
+async fn who_waits_waits_on_where_the_slot_has_moved() {
+    let cluster = Cluster::start();
+    let locks = connect(Locks::options(), &cluster).await;
+    let key = cluster.key_on(0);
+    let lock = locks.lock(key.as_str());
+    let first = lock.acquire().await.unwrap();
+    let waits = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await.unwrap() }
+    });
+    let (mut here, mut there) = (cluster.masters[0].client(), cluster.masters[1].client());
+    until_waiting(&mut here, 1).await;
+    let mut moving = cluster.begin_to_move(&key, 0, 1);
+    moving.move_keys();
+    moving.finish();
+    until_waiting(&mut there, 1).await;
+    assert!(!waits.is_finished());
+    assert_eq!(there.hash(&key), [(first.holder().into_owned(), "1".to_owned())]);
+    first.release().await.unwrap();
+    let second = waits.await.unwrap();
+    assert_eq!(there.hash(&key), [(second.holder().into_owned(), "1".to_owned())]);
+    second.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_killed_master_delays_no_other() {
+    one_master_falls(Server::kill).await;
+}
+
+#[tokio::test]
+async fn a_frozen_master_delays_no_other() {
+    one_master_falls(|it| it.freeze()).await;
+}
+
+async fn one_master_falls(fall: fn(&mut Server)) {
+    let mut cluster = Cluster::start();
+    let locks = connect(Locks::options().lease(LEASE), &cluster).await;
+    let keys: Vec<_> = (0..3).map(|place| cluster.key_on(place)).collect();
+    let mut guards = Vec::new();
+    for key in &keys {
+        guards.push(locks.lock(key.as_str()).acquire().await.unwrap());
+    }
+    let doomed = guards.remove(0);
+    fall(&mut cluster.masters[0]);
+    let fell_at = Instant::now();
+    while !doomed.is_lost() {
+        assert!(fell_at.elapsed() <= LEASE, "lost in time");
+        for (guard, key) in guards.iter().zip(&keys[1..]) {
+            // A renewal is due when two thirds are left. One that is an interval late finds one third.
+            assert!(guard.remaining() > LEASE / 3, "{key}: {:?}", guard.remaining());
+            let began = Instant::now();
+            locks.lock(format!("{{{key}}}:other")).acquire().await.unwrap().release().await.unwrap();
+            assert!(began.elapsed() < LEASE / 3, "{key}: {:?}", began.elapsed());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::timeout(LEASE, doomed.lost()).await.unwrap();
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    // Nor is it in the way of who comes later.
+    let locks = connect(Locks::options(), &cluster).await;
+    locks.lock(keys[1].as_str()).acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_confirmed_lock_outlives_its_killed_master() {
+    a_master_fails_over(Server::kill, |_| ()).await;
+}
+
+#[tokio::test]
+async fn a_confirmed_lock_outlives_its_frozen_master() {
+    a_master_fails_over(|it| it.freeze(), |it| it.thaw()).await;
+}
+
+/// Each client is on its own, so that none learns from what another one has met.
+async fn a_master_fails_over(fall: fn(&mut Server), rise: fn(&mut Server)) {
+    let mut cluster = Cluster::start_with_replicas();
+    let key = cluster.key_on(0);
+    let patient = || Locks::options().lease(LONG_LEASE).patience(LONG_LEASE);
+    let holder = connect(patient(), &cluster).await;
+    let guard = holder.lock(key.as_str()).replicas(1, LONG_LEASE).acquire().await.unwrap();
+    let waiter = connect(patient(), &cluster).await.lock(key.as_str());
+    let waits = tokio::spawn(async move { waiter.acquire().await.unwrap() });
+    until_waiting(&mut cluster.masters[0].client(), 1).await;
+    let rival = rival_of(&guard, connect(patient(), &cluster).await.lock(key.as_str()));
+
+    fall(&mut cluster.masters[0]);
+    let mut successor = cluster.replicas[0].client();
+    until("the replica is the master", || successor.say("ROLE").words()[0] == "master").await;
+    until_renewed(&guard, || successor.expiry(&key)).await;
+    until_waiting(&mut successor, 1).await;
+    rise(&mut cluster.masters[0]);
+    rival.has_failed().await;
+    guard.release().await.unwrap();
+    let second = waits.await.unwrap();
+    assert_eq!(successor.hash(&key), [(second.holder().into_owned(), "1".to_owned())]);
+    second.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn many_who_find_nobody_learn_it_together() {
+    let cluster = Cluster::start();
+    let limit = Duration::from_millis(500);
+    let locks = connect(Locks::options().connect_timeout(limit).answer_timeout(limit), &cluster).await;
+    cluster.masters.iter().for_each(Server::freeze);
+    all_fail_within(limit * 8, &locks).await;
+}
