@@ -4,6 +4,7 @@ mod fault;
 mod flight;
 mod line;
 mod node;
+mod pulse;
 mod route;
 mod together;
 
@@ -94,9 +95,16 @@ async fn send(
     let Request { command, limit } = request();
     let sent_at = Instant::now();
     flight.begin();
-    let answer = match asking {
-        true => line.send_asking(&command, limit).await,
-        false => line.send(&command, limit).await,
+    let answering = async {
+        match asking {
+            true => line.send_asking(&command, limit).await,
+            false => line.send(&command, limit).await,
+        }
+    };
+    let answer = tokio::select! {
+        biased;
+        answer = answering => answer,
+        () = node.stands_still(), if lane == Lane::Aside => Err(Fault::Silent(Fault::timed_out())),
     };
     match answer {
         Ok(value) => {

@@ -6,6 +6,7 @@
 
 use super::fault::Fault;
 use super::line::{GivenConnection, Line};
+use super::pulse::Pulse;
 use super::together::Together;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
@@ -37,6 +38,7 @@ pub(crate) struct Node {
     shared: Mutex<Shared>,
     connecting: Together,
     spare: Mutex<Spare>,
+    pub(super) pulse: Pulse,
 }
 
 enum Source {
@@ -92,6 +94,7 @@ impl Node {
             shared: Mutex::default(),
             connecting: Together::default(),
             spare: Mutex::default(),
+            pulse: Pulse::default(),
         }
     }
 
