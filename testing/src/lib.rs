@@ -1,4 +1,5 @@
-//! What the tests stand on: real servers, clusters and failovers of them, connections that read any reply, and a tap on the replication stream.
+//! What the tests stand on: real servers, clusters and sentinels, connections that read any reply, and a tap on the
+//! replication stream.
 //!
 //! - `RLOCK_SERVER`: the server's binary, Redis or Valkey; `redis-server` if it is not set
 //! - `RLOCK_MODULE`: the module; if it is not set, the one that cargo built beside the test
@@ -28,7 +29,8 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
-        std::thread::yield_now();
+        // Not at once: what is waited for needs the processor, too.
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
