@@ -43,7 +43,7 @@ impl Servers for Links {
         for (due, wanted) in leases.iter().zip(wanted) {
             let answer = if wanted { answers.next() } else { None };
             renewed.push(match answer {
-                Some(answer) => self.outcome(due, answer).await,
+                Some(answer) => self.outcome(&node, due, answer).await,
                 None => Renewed::Failed,
             });
         }
@@ -93,13 +93,16 @@ impl Links {
         answers
     }
 
-    async fn outcome(&self, due: &Due, answer: RedisResult<Value>) -> Renewed {
+    async fn outcome(&self, node: &Arc<Node>, due: &Due, answer: RedisResult<Value>) -> Renewed {
         let fault = match answer {
             Ok(Value::Int(1)) => return Renewed::Yes,
             Ok(Value::Int(0)) => return Renewed::Gone,
             Ok(_) => return Renewed::Failed,
             Err(error) => Fault::of_request(error),
         };
+        if fault.doubts_the_server() {
+            self.route.doubt(node);
+        }
         match fault {
             Fault::Moved(address) => self.route.moved(&due.hold.key, &address),
             // The slot is on its way, and the lock has gone ahead.
