@@ -12,5 +12,6 @@ mod loss;
 mod owners;
 mod proxy;
 mod replicas;
+mod sentinel;
 mod several;
 mod support;

@@ -3,15 +3,17 @@
 use crate::link::fault::Fault;
 use crate::link::node::{Limits, Node};
 use crate::link::together::Together;
+use futures_util::future::select_ok;
 use redis::sentinel::{Sentinel, SentinelNodeConnectionInfo};
-use redis::{Client, ConnectionInfo, RedisResult};
+use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout;
 
 pub(crate) struct Sentinels {
-    sentinels: AsyncMutex<Sentinel>,
-    count: u32,
+    /// Each as a list of its own, since of a list only the first that answers is asked, and that one may have been cut off
+    /// from the others.
+    sentinels: AsyncMutex<Vec<Sentinel>>,
     master_name: String,
     access: SentinelNodeConnectionInfo,
     limits: Limits,
@@ -32,17 +34,12 @@ impl Sentinels {
         access: SentinelNodeConnectionInfo,
         limits: Limits,
     ) -> RedisResult<Self> {
-        let count = u32::try_from(sentinels.len()).unwrap_or(u32::MAX);
-        let sentinels = AsyncMutex::new(Sentinel::build(sentinels)?);
-        Ok(Self {
-            sentinels,
-            count,
-            master_name,
-            access,
-            limits,
-            asking: Together::default(),
-            master: Mutex::default(),
-        })
+        if sentinels.is_empty() {
+            return Err(RedisError::from((ErrorKind::InvalidClientConfig, "at least one sentinel is needed")));
+        }
+        let sentinels = sentinels.into_iter().map(|it| Sentinel::build(vec![it])).collect::<RedisResult<_>>()?;
+        let sentinels = AsyncMutex::new(sentinels);
+        Ok(Self { sentinels, master_name, access, limits, asking: Together::default(), master: Mutex::default() })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -57,13 +54,14 @@ impl Sentinels {
         self.state().node.clone().ok_or_else(|| Fault::Unreachable(Fault::broken_at_once()))
     }
 
+    /// Asks all at once. The first master counts that a sentinel names and that says itself that it is one.
     async fn ask(&self) -> Result<(), Fault> {
         let mut sentinels = self.sentinels.lock().await;
-        let asked = sentinels.async_master_for(&self.master_name, Some(&self.access));
-        // Each sentinel may be slow, and so may the master, whose role is checked.
-        let limit = (self.limits.connect + self.limits.answer).saturating_mul(self.count);
-        match timeout(limit, asked).await {
-            Ok(Ok(master)) => self.adopt(&master).map_err(Fault::Refused),
+        let asked = sentinels.iter_mut().map(|it| Box::pin(it.async_master_for(&self.master_name, Some(&self.access))));
+        // The sentinel may be slow, and so may the master.
+        let limit = (self.limits.connect + self.limits.answer).saturating_mul(2);
+        match timeout(limit, select_ok(asked)).await {
+            Ok(Ok((master, _))) => self.adopt(&master).map_err(Fault::Refused),
             Ok(Err(error)) => Err(Fault::Unreachable(error)),
             Err(_) => Err(Fault::Unreachable(Fault::timed_out())),
         }
