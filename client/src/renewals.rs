@@ -104,7 +104,7 @@ impl Links {
             self.route.doubt(node);
         }
         match fault {
-            Fault::Moved(address) => self.route.moved(&due.hold.key, &address),
+            Fault::Moved(address) => self.route.moved(&due.hold.key, &node.seen(&address)),
             // The slot is on its way, and the lock has gone ahead.
             Fault::Ask(_) => return self.renew_one(due).await,
             // Something else has taken the lock's place.

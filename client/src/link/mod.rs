@@ -75,8 +75,8 @@ impl Links {
                 self.route.doubt(&node);
             }
             match &fault {
-                Fault::Moved(address) if hop <= redirects_max => self.route.moved(key, address),
-                Fault::Ask(address) if hop <= redirects_max => redirect = self.route.redirected(address),
+                Fault::Moved(address) if hop <= redirects_max => self.route.moved(key, &node.seen(address)),
+                Fault::Ask(address) if hop <= redirects_max => redirect = self.route.redirected(&node.seen(address)),
                 _ => return Err(fault),
             }
         }

@@ -102,6 +102,14 @@ impl Node {
         &self.name
     }
 
+    /// A node's address as this one tells it. The host is left out where it is this one's own.
+    pub(crate) fn seen(&self, address: &str) -> String {
+        match (address.rsplit_once(':'), self.name.rsplit_once(':')) {
+            (Some(("" | "?", port)), Some((host, _))) => format!("{host}:{port}"),
+            _ => address.to_owned(),
+        }
+    }
+
     pub(crate) fn limits(&self) -> Limits {
         self.limits
     }

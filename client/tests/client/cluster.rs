@@ -85,6 +85,24 @@ async fn a_client_with_an_old_map_is_sent_on() {
     assert_eq!(moved.target.hash(&key), [(guard.holder().into_owned(), "1".to_owned())]);
 }
 
+/// `[first, last, [nil, port, …]]`, and `MOVED slot :port`: the host is that of the node which says so.
+#[tokio::test]
+async fn hosts_that_are_not_told_are_the_asked_nodes_own() {
+    let cluster = Cluster::start();
+    for master in &cluster.masters {
+        master.client().say("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint");
+    }
+    let locks = connect(Locks::options().lease(LEASE), &cluster).await;
+    let key = cluster.key_on(0);
+    let guard = locks.lock(key.as_str()).acquire().await.unwrap();
+    let mut moving = cluster.begin_to_move(&key, 0, 1);
+    moving.move_keys();
+    assert!(locks.lock(key.as_str()).try_acquire().await.unwrap().is_none());
+    moving.finish();
+    until_renewed(&guard, || moving.target.expiry(&key)).await;
+    guard.release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_lock_that_has_gone_ahead_of_its_slot_is_asked_for_there() {
     let cluster = Cluster::start();
@@ -96,15 +114,19 @@ async fn a_lock_that_has_gone_ahead_of_its_slot_is_asked_for_there() {
     moving.move_keys();
     assert!(lock.try_acquire().await.unwrap().is_none());
     until_renewed(&first, || expiry_ahead(&mut moving.target, &key)).await;
+    let waits = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await.unwrap() }
+    });
+    until_waiting(&mut moving.target, 1).await;
     first.release().await.unwrap();
-    assert_eq!(expiry_ahead(&mut moving.target, &key), -2);
-
-    let second = lock.acquire().await.unwrap();
+    let second = waits.await.unwrap();
     assert!(expiry_ahead(&mut moving.target, &key) > 0);
     assert!(!exists_at_the_source(&mut moving, &key));
     moving.finish();
     until_renewed(&second, || moving.target.expiry(&key)).await;
     second.release().await.unwrap();
+    assert!(!exists(&mut moving.target, &key));
 }
 
 /// Without following the redirection.

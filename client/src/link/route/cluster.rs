@@ -158,12 +158,8 @@ fn slot_range(range: Value, seen_by: &Node) -> Option<SlotRange> {
     let mut master = master.into_iter();
     let host: Option<String> = FromRedisValue::from_redis_value(master.next()?).ok()?;
     let port: u16 = FromRedisValue::from_redis_value(master.next()?).ok()?;
-    let seen_by = seen_by.to_string();
-    let host = match host.filter(|host| !host.is_empty() && host != "?") {
-        Some(host) => host,
-        None => seen_by.rsplit_once(':')?.0.to_owned(),
-    };
-    Some(SlotRange { first, last, owner: Arc::from(format!("{host}:{port}")) })
+    let address = format!("{}:{port}", host.unwrap_or_default());
+    Some(SlotRange { first, last, owner: Arc::from(seen_by.seen(&address)) })
 }
 
 /// The slot of a key: of what is between its first `{` and the next `}`, if there is anything, else of all of it.
