@@ -214,7 +214,8 @@ impl Part {
                     // Only ever an error: the guard has gone.
                     _ = held.changed() => return pending().await,
                     () = sleep_until(until) => {}
-                    Err(_) = vouched.changed() => return,
+                    // Later or void: seen to above. Of a hold that is gone nothing comes any more.
+                    changed = vouched.changed() => if changed.is_err() { return },
                 }
             }
         }

@@ -125,6 +125,23 @@ async fn a_failover(begin: fn(&mut Watched)) {
     other.release().await.unwrap();
 }
 
+/// The replica is cut off before the grant.
+#[tokio::test]
+async fn a_lock_that_the_new_master_never_had_is_reported_lost() {
+    let mut watched = Watched::start(1);
+    let locks = connect(patient(), &watched).await;
+    watched.servers[1].freeze();
+    watched.servers[0].client().say("CLIENT KILL TYPE replica");
+    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    watched.servers[0].kill();
+    watched.servers[1].thaw();
+    let mut successor = successor_of(&watched).await;
+    assert!(!exists(&mut successor, "orders:42"));
+    // The next renewal is told, within a third of the lease.
+    tokio::time::timeout(guard.remaining() / 2, guard.lost()).await.unwrap();
+    assert!(guard.release().await.unwrap_err().is_lost());
+}
+
 #[tokio::test]
 async fn a_grant_that_was_waited_for_is_confirmed_as_well() {
     let (master, replica) = (Server::start(), Server::start());
