@@ -71,7 +71,7 @@ fn sentinel_of(master: &Server) -> Server {
          sentinel failover-timeout {NAME} {FAILOVER_TIMEOUT_MS}\n",
         master.port()
     );
-    let sentinel = Server::prepare().as_sentinel(&configuration).start();
+    let sentinel = Server::prepare().sentinel(&configuration).start();
     let reply = sentinel.client().say(PACE);
     assert_eq!(reply.words(), ["OK"], "{reply:?}");
     sentinel

@@ -168,7 +168,7 @@ impl Start {
     }
 
     /// A sentinel with these lines of configuration, to which it adds its own.
-    pub fn as_sentinel(self, configuration: &str) -> Self {
+    pub fn sentinel(self, configuration: &str) -> Self {
         let path = self.directory.path().join("sentinel.conf");
         std::fs::write(&path, configuration).expect("a file in a directory of ours");
         self.configuration(&path).without_module().options(&["--sentinel"])
