@@ -137,8 +137,8 @@
 //! Each lock has a queue in the server: first come, first served. A release hands the lock to the next one in the same
 //! step. Readers and writers take turns, so neither starves. `try_acquire` overtakes nobody.
 //!
-//! The place in the queue belongs to a connection. It is lost when that breaks or the server fails over; the client
-//! then asks again, from the end. Three have no fairness: a [`redlock`], whose servers know nothing of each other; a
+//! The place in the queue belongs to a connection. It is lost when that breaks, when the server stands still for longer
+//! than [`Options::answer_timeout`], or fails over; the client then asks again, from the end. Three have no fairness: a [`redlock`], whose servers know nothing of each other; a
 //! client over [a connection of yours](Options::over), which cannot wait in the server; and programs that run
 //! Redisson's scripts, which do not know the queue and may overtake it.
 //!

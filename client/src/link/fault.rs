@@ -33,7 +33,7 @@ impl Fault {
             };
         }
         match error.code() {
-            Some("TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "BUSY") => Self::NotNow(error),
+            Some("TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "BUSY") => Self::NotNow(error),
             Some("READONLY") => Self::NotHere(error),
             // Sent to all who wait when the server becomes a replica. An operator's CLIENT UNBLOCK has other words.
             Some("UNBLOCKED") if error.detail().is_some_and(|it| it.contains("state changed")) => Self::NotHere(error),
@@ -76,7 +76,12 @@ impl Fault {
 
     /// Whether it says that another server may be the one to ask by now.
     pub(crate) fn doubts_the_server(&self) -> bool {
-        matches!(self, Self::NotHere(_) | Self::Unreachable(_) | Self::Silent(_))
+        match self {
+            Self::NotHere(_) | Self::Unreachable(_) | Self::Silent(_) => true,
+            // It is cut off from the others, who may have chosen another one by now.
+            Self::NotNow(error) => matches!(error.code(), Some("CLUSTERDOWN" | "MASTERDOWN" | "LOADING")),
+            Self::Moved(_) | Self::Ask(_) | Self::Refused(_) => false,
+        }
     }
 
     pub(crate) fn into_cause(self) -> RedisError {

@@ -34,6 +34,7 @@ async fn a_frozen_server_is_told_of_before_the_lease_has_ended_there() {
     let locks = impatient(&server).await;
     let guard = locks.lock("orders:42").acquire().await.unwrap();
     let end = until_renewed(&mut client, "orders:42").await;
+    until("the guard knows of it", || guard.remaining() > LEASE * 3 / 4).await;
     server.freeze();
     let left = Duration::from_millis(u64::try_from(end - unix_ms()).unwrap());
     assert!(guard.remaining() > left - Duration::from_millis(300), "given up with no need");
