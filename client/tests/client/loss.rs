@@ -237,6 +237,19 @@ async fn connections_that_are_killed_cost_nothing() {
     until_nothing_is_left(&mut client, "orders:42").await;
 }
 
+/// A connection that broke while nobody used it says nothing about the server.
+#[tokio::test]
+async fn a_try_over_a_broken_connection_is_made_once_more() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    for _ in 0..5 {
+        client.say("CLIENT KILL TYPE normal SKIPME yes");
+        let guard = locks.lock("orders:42").try_acquire().await.unwrap().unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
 /// An operator removes the lock, or puts something else in its place.
 #[tokio::test]
 async fn a_lock_that_somebody_removed_is_lost_with_the_next_renewal() {

@@ -1,6 +1,8 @@
 //! Re-entry: an owner that the caller chose, and what becomes of its holds when requests are lost.
 
+use crate::proxy::Proxy;
 use crate::support::{exists, locks_on, until, until_nothing_is_left};
+use rlock_client::Locks;
 use rlock_testing::{Client, Reply, Server};
 use std::time::Duration;
 
@@ -120,6 +122,55 @@ async fn a_lost_guard_leaves_its_owners_next_guard_alone() {
     assert!(!new.is_lost());
     new.release().await.unwrap();
     assert!(!exists(&mut client, "orders:42"));
+}
+
+/// What an owner acquires next makes nothing good that its lost guard was to protect.
+#[tokio::test]
+async fn a_lost_guard_stays_lost_when_its_owner_acquires_again() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    let lock = locks.lock("orders:42").owner("job-7").lease(Duration::from_millis(300));
+    let old = lock.acquire().await.unwrap();
+    client.say("DEL orders:42");
+    old.lost().await;
+    let new = lock.acquire().await.unwrap();
+    assert!(old.is_lost() && old.remaining().is_zero() && !new.is_lost());
+    old.lost().await;
+    drop(old);
+    new.release().await.unwrap();
+    assert!(!exists(&mut client, "orders:42"));
+}
+
+/// All that an owner may have is being given back, and it asks again meanwhile, on another connection. What it gets then must
+/// not be given back as well.
+#[tokio::test]
+async fn a_release_under_way_does_not_take_what_comes_after_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    let network = Proxy::to(&server);
+    let locks = Locks::connect(network.url()).await.unwrap();
+    let lock = locks.lock("orders:42").owner("job-7");
+    let outer = lock.acquire().await.unwrap();
+    // One more, of which nobody here knows.
+    server.freeze();
+    assert!(tokio::time::timeout(Duration::from_millis(100), lock.try_acquire()).await.is_err());
+    server.thaw();
+    until("it is granted", || count(&mut client, "orders:42", "job-7") == counted(2)).await;
+    network.hold_back();
+    let mut releasing = Box::pin(outer.release());
+    let sent = tokio::time::timeout(Duration::from_millis(100), &mut releasing).await;
+    assert!(sent.is_err(), "it cannot have arrived");
+    // Who needs a replica's word has a connection of its own, which nothing holds back.
+    let lock = lock.replicas(0, Duration::from_millis(10));
+    let mut acquiring = Box::pin(lock.acquire());
+    assert!(tokio::time::timeout(Duration::from_millis(200), &mut acquiring).await.is_err(), "it does not wait");
+    network.let_through();
+    releasing.await.unwrap();
+    let guard = acquiring.await.unwrap();
+    assert_eq!(count(&mut client, "orders:42", "job-7"), counted(1));
+    guard.release().await.unwrap();
+    until_nothing_is_left(&mut client, "orders:42").await;
 }
 
 /// Two tasks of one owner at once: each grant counts, and each release.
