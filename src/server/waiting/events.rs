@@ -17,8 +17,10 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
 /// The events after which a key may be no lock any more, another one, or one that ends at another time.
-const EVENTS: [&CStr; 12] = [
+const EVENTS: [&CStr; 13] = [
     c"expire",
+    // Redisson's writer that steps down to its reads changes nothing else.
+    c"hset",
     c"persist",
     c"del",
     c"expired",
@@ -33,7 +35,10 @@ const EVENTS: [&CStr; 12] = [
 ];
 
 pub(in crate::server) fn subscribe(context: &Context) -> Result<(), String> {
-    let classes = raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
+    let classes = raw::REDISMODULE_NOTIFY_GENERIC
+        | raw::REDISMODULE_NOTIFY_HASH
+        | raw::REDISMODULE_NOTIFY_EXPIRED
+        | raw::REDISMODULE_NOTIFY_EVICTED;
     // SAFETY: the context is alive, and the callbacks are functions of ours.
     let results = unsafe {
         [
@@ -78,8 +83,8 @@ unsafe extern "C" fn key_event(
             let event = CStr::from_ptr(event);
             (Context::new(context), event, Str::arguments(strings.as_ptr().cast_mut(), 1))
         };
-        // Who changes a lease by our commands looks at the lock itself.
-        let ours = event == c"expire" && effects::are_announced();
+        // Who changes a lease or a mode by our commands looks at the lock itself.
+        let ours = (event == c"expire" || event == c"hset") && effects::are_announced();
         if let Some(key) = key.first().filter(|_| !ours && EVENTS.contains(&event)) {
             something_happened(&context, context.database(), Some(key.bytes()));
         }

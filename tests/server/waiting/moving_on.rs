@@ -70,6 +70,20 @@ fn a_script_that_unlocks_as_redissons_does_moves_the_queue_on() {
     assert_eq!(bob.receive(), Reply::Nil);
 }
 
+/// No key goes and no lease changes: the mode in the hash is all that tells.
+#[test]
+fn a_script_that_steps_down_as_redissons_does_lets_readers_in() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.WACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    let mut bob = start_waiting(&server, "RLOCK.RACQUIRE k bob 600000 WAIT 0");
+    let script = "redis.call('hdel', KEYS[1], 'ann:write') redis.call('hset', KEYS[1], 'mode', 'read') return 1";
+    assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
+    assert_eq!(info(&mut client, "waiters"), 0, "not when the lock is next looked at anyway");
+    assert_eq!(bob.receive(), Reply::Nil);
+}
+
 #[test]
 fn nobody_gets_between_a_removal_and_the_grant() {
     // As a client that does not know the queue would try it.
