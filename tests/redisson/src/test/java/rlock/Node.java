@@ -1,0 +1,127 @@
+package rlock;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * A real server with the module, on a free port of the loopback, in a directory of its own.
+ *
+ * <p>It ends with this JVM, however that ends: a shell beside it waits for the end of a pipe that only this JVM holds,
+ * and clears up. The shutdown hook alone would not run when the JVM is killed, and a server would stay behind.
+ *
+ * <p>{@code RLOCK_SERVER}: the server's binary, {@code redis-server} if not set. {@code RLOCK_MODULE}: the module.
+ */
+final class Node {
+    private static final String KEEPER = "trap '' INT TERM HUP; dir=$1; shift; "
+            + "\"$@\" </dev/null >\"$dir/log\" 2>&1 & server=$!; echo $server >\"$dir/pid\"; "
+            + "cat >/dev/null; kill -KILL $server 2>/dev/null; wait $server; rm -rf \"$dir\"";
+
+    private static Node shared;
+
+    private final int port = freePort();
+    private final Path directory;
+    private final Process keeper;
+
+    private Node(List<String> options) throws IOException {
+        String binary = environment("RLOCK_SERVER", "redis-server");
+        String module = environment("RLOCK_MODULE", null);
+        directory = Files.createTempDirectory("rlock-redisson-");
+        List<String> command = new ArrayList<>(List.of("sh", "-c", KEEPER, "sh", directory.toString(),
+                binary, "--port", "" + port, "--bind", "127.0.0.1", "--save", "",
+                "--dir", directory.toString(), "--enable-debug-command", "yes",
+                "--loadmodule", module));
+        command.addAll(options);
+        keeper = new ProcessBuilder(command).redirectErrorStream(true).start();
+        Runtime.getRuntime().addShutdownHook(new Thread(this::stop));
+        Patience.until("the server answers", this::isReady);
+    }
+
+    /** The one server that all tests share which need no more than names of their own. */
+    static synchronized Node shared() {
+        if (shared == null) {
+            shared = start();
+        }
+        return shared;
+    }
+
+    static Node start(String... options) {
+        try {
+            return new Node(List.of(options));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    int port() {
+        return port;
+    }
+
+    String address() {
+        return "redis://127.0.0.1:" + port;
+    }
+
+    Native client() {
+        return new Native(port);
+    }
+
+    /** Stays there, and answers nobody any more. */
+    void freeze() {
+        try {
+            new ProcessBuilder("kill", "-STOP", Files.readString(directory.resolve("pid")).trim()).start().waitFor();
+        } catch (IOException | InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    void stop() {
+        try {
+            keeper.getOutputStream().close();
+            keeper.waitFor();
+        } catch (IOException | InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    static int freePort() {
+        try (var socket = new ServerSocket(0)) {
+            return socket.getLocalPort();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /** Ready, and ours: another process may have taken the port in the meantime. */
+    private boolean isReady() {
+        try (Native client = client()) {
+            return ((List<?>) client.say("CONFIG GET dir")).get(1).equals(directory.toRealPath().toString());
+        } catch (UncheckedIOException | IOException | Native.Refused notYet) {
+            failIfItEnded();
+            return false;
+        }
+    }
+
+    private void failIfItEnded() {
+        try {
+            Path pid = directory.resolve("pid");
+            String text = Files.exists(pid) ? Files.readString(pid).trim() : "";
+            if (!text.isEmpty() && ProcessHandle.of(Long.parseLong(text)).isEmpty()) {
+                throw new AssertionError("the server did not start:\n" + Files.readString(directory.resolve("log")));
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static String environment(String name, String otherwise) {
+        String value = System.getenv(name);
+        if (value == null && otherwise == null) {
+            throw new AssertionError(name + " is not set; these tests are run by: make test-redisson");
+        }
+        return value == null ? otherwise : value;
+    }
+}

@@ -1,0 +1,136 @@
+package rlock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static rlock.Side.Kind.PLAIN;
+import static rlock.Side.Kind.READ;
+import static rlock.Side.Kind.WRITE;
+
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.redisson.api.RLock;
+import org.redisson.api.RReadWriteLock;
+import org.redisson.api.RedissonClient;
+
+/** Both sides store the same, byte for byte, so each can go on with what the other began. */
+class SameStateTest {
+    /** A Java unlock that leaves holds restarts the lease at the watchdog's, if this RLock object did not take it. */
+    private static final long WATCHDOG_MS = Fleet.LONG_MS;
+
+    private static final int STEPS = 500;
+
+    private static Native observer;
+    private static RedissonClient client;
+
+    @BeforeAll
+    static void connect() {
+        observer = Node.shared().client();
+        client = Fleet.with(config -> {
+            config.setLockWatchdogTimeout(WATCHDOG_MS);
+            config.useSingleServer().setAddress(Node.shared().address());
+        });
+    }
+
+    @AfterAll
+    static void disconnect() {
+        Fleet.end(client);
+        observer.close();
+    }
+
+    @Test
+    void the_same_random_steps_leave_the_same_plain_locks() {
+        new Comparison(observer, client, "state:plain")
+                .run(STEPS, Side.JavaSide.of(client), nativeSide(), SameStateTest::leaseOf, PLAIN);
+    }
+
+    @Test
+    void the_same_random_steps_leave_the_same_read_write_locks() {
+        new Comparison(observer, client, "state:rw")
+                .run(STEPS, Side.JavaSide.of(client), nativeSide(), SameStateTest::leaseOf, READ, WRITE);
+    }
+
+    @Test
+    void a_plain_lock_can_change_sides_at_each_step() {
+        new Comparison(observer, client, "mixed:plain").run(STEPS, mixed(), nativeSide(), thread -> WATCHDOG_MS, PLAIN);
+    }
+
+    @Test
+    void a_read_write_lock_can_change_sides_at_each_step() {
+        new Comparison(observer, client, "mixed:rw")
+                .run(STEPS, mixed(), nativeSide(), thread -> WATCHDOG_MS, READ, WRITE);
+    }
+
+    @Test
+    void java_locks_twice_native_releases_once_java_unlocks() {
+        RLock lock = client.getLock("twice");
+        lock.lock();
+        lock.lock();
+        String me = Fleet.holder(client);
+        assertEquals(Map.of("NAME", "hash {" + me + "=2}"), Snapshot.of(observer, "twice").values());
+        assertEquals(0L, observer.say("RLOCK.RELEASE twice " + me));
+        assertEquals(1, lock.getHoldCount());
+        lock.unlock();
+        assertNull(observer.say("RLOCK.RELEASE twice " + me), "nothing is left to release");
+    }
+
+    @Test
+    void native_locks_twice_java_unlocks_once_native_releases() {
+        RLock lock = client.getLock("twice");
+        String me = Fleet.holder(client);
+        observer.say("RLOCK.ACQUIRE twice " + me + " 60000");
+        observer.say("RLOCK.ACQUIRE twice " + me + " 60000");
+        assertTrue(lock.isHeldByCurrentThread());
+        lock.unlock();
+        assertEquals(1L, observer.say("RLOCK.RELEASE twice " + me));
+        assertEquals(false, lock.isLocked());
+    }
+
+    @Test
+    void java_writes_and_reads_native_gives_back_the_write_java_the_read() {
+        RReadWriteLock lock = client.getReadWriteLock("both");
+        String me = Fleet.holder(client);
+        lock.writeLock().lock(60, TimeUnit.SECONDS);
+        lock.readLock().lock(60, TimeUnit.SECONDS);
+        assertEquals(Map.of("NAME", "hash {" + me + "=1, " + me + ":write=1, mode=write}",
+                "{NAME}:" + me + ":rwlock_timeout:1", "string 1"), Snapshot.of(observer, "both").values());
+        assertEquals(1L, observer.say("RLOCK.RELEASE both " + me + " WRITE"));
+        assertTrue(lock.readLock().isLocked());
+        lock.readLock().unlock();
+        assertEquals(Map.of(), Snapshot.of(observer, "both").values());
+    }
+
+    private static Side nativeSide() {
+        return new Side.NativeSide(observer, client, "");
+    }
+
+    private static long leaseOf(long thread) {
+        return Fleet.LONG_MS + (thread - 900) * 10_000;
+    }
+
+    /** Each step by whichever side the dice say. */
+    private static Side mixed() {
+        Side java = Side.JavaSide.of(client);
+        Side nativeSide = nativeSide();
+        Random dice = new Random();
+        return new Side() {
+            @Override
+            public boolean take(String name, Kind kind, long thread, long leaseMs) {
+                return either().take(name, kind, thread, leaseMs);
+            }
+
+            @Override
+            public boolean give(String name, Kind kind, long thread, long leaseMs) {
+                return either().give(name, kind, thread, leaseMs);
+            }
+
+            private Side either() {
+                return dice.nextBoolean() ? java : nativeSide;
+            }
+        };
+    }
+}

@@ -1,0 +1,88 @@
+package rlock;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.CompletionException;
+import java.util.function.BiFunction;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+
+/** Either side of the fleet: it takes and gives back holds in the name of any thread of one Redisson client. */
+interface Side {
+    enum Kind {
+        PLAIN("RLOCK.ACQUIRE", ""), READ("RLOCK.RACQUIRE", " READ"), WRITE("RLOCK.WACQUIRE", " WRITE");
+
+        final String acquire;
+        final String side;
+
+        Kind(String acquire, String side) {
+            this.acquire = acquire;
+            this.side = side;
+        }
+    }
+
+    /** Without waiting. Whether it was granted. */
+    boolean take(String name, Kind kind, long thread, long leaseMs);
+
+    /** One hold. Whether there was one; where holds are left, Redisson restarts the lease at the one last taken. */
+    boolean give(String name, Kind kind, long thread, long leaseMs);
+
+    /** RLOCK commands. */
+    record NativeSide(Native connection, RedissonClient identity, String option) implements Side {
+        @Override
+        public boolean take(String name, Kind kind, long thread, long leaseMs) {
+            Object reply = connection.say(kind.acquire + " " + name + " " + holder(thread) + " " + leaseMs + option);
+            return reply == null || reply instanceof java.util.List<?> pair && pair.get(0) == null;
+        }
+
+        @Override
+        public boolean give(String name, Kind kind, long thread, long leaseMs) {
+            String lease = kind == Kind.READ ? "" : " LEASE " + leaseMs;
+            return connection.say("RLOCK.RELEASE " + name + " " + holder(thread) + kind.side + lease) != null;
+        }
+
+        private String holder(long thread) {
+            return Fleet.holder(identity, thread);
+        }
+    }
+
+    /** Redisson, with an RLock object for each thread: each remembers the lease that it was last taken with. */
+    final class JavaSide implements Side {
+        private final Map<String, RLock> locks = new HashMap<>();
+        private final BiFunction<String, Kind, RLock> open;
+
+        JavaSide(BiFunction<String, Kind, RLock> open) {
+            this.open = open;
+        }
+
+        static JavaSide of(RedissonClient client) {
+            return new JavaSide((name, kind) -> switch (kind) {
+                case PLAIN -> client.getLock(name);
+                case READ -> client.getReadWriteLock(name).readLock();
+                case WRITE -> client.getReadWriteLock(name).writeLock();
+            });
+        }
+
+        @Override
+        public boolean take(String name, Kind kind, long thread, long leaseMs) {
+            return Fleet.tryLock(lock(name, kind, thread), leaseMs, thread);
+        }
+
+        @Override
+        public boolean give(String name, Kind kind, long thread, long leaseMs) {
+            try {
+                Fleet.unlock(lock(name, kind, thread), thread);
+                return true;
+            } catch (CompletionException e) {
+                if (e.getCause() instanceof IllegalMonitorStateException) {
+                    return false;
+                }
+                throw e;
+            }
+        }
+
+        private RLock lock(String name, Kind kind, long thread) {
+            return locks.computeIfAbsent(name + kind + thread, key -> open.apply(name, kind));
+        }
+    }
+}
