@@ -1,0 +1,47 @@
+package rlock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+
+import java.util.concurrent.TimeUnit;
+import org.redisson.api.RLock;
+
+/**
+ * One way into what a lock protects, for a worker with a connection and a name of its own. Java's is known by its
+ * thread instead. The leases are so long that none ends while its holder works.
+ */
+interface Guard {
+    void enter(Native own, String me);
+
+    void leave(Native own, String me);
+
+    static Guard java(RLock lock) {
+        return new Guard() {
+            @Override
+            public void enter(Native own, String me) {
+                lock.lock(Fleet.LONG_MS, TimeUnit.MILLISECONDS);
+            }
+
+            @Override
+            public void leave(Native own, String me) {
+                lock.unlock();
+            }
+        };
+    }
+
+    static Guard rlock(String name, Side.Kind kind) {
+        return new Guard() {
+            @Override
+            public void enter(Native own, String me) {
+                assertNull(own.say(kind.acquire + " " + name + " " + me + " " + Fleet.LONG_MS + " WAIT 0"));
+            }
+
+            @Override
+            public void leave(Native own, String me) {
+                // 0: other readers are still inside.
+                Object reply = own.say("RLOCK.RELEASE " + name + " " + me + kind.side);
+                assertEquals(true, reply != null, "the hold was still there");
+            }
+        };
+    }
+}
