@@ -1,0 +1,61 @@
+package rlock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+
+/** A JVM is killed while it holds locks. Its watchdog dies with it, so the leases end, and who waits is let in. */
+class DeadJvmTest {
+    private static final double LATE_MS = 10;
+
+    @Test
+    void native_waiters_are_let_in_when_the_leases_of_a_killed_jvm_end() throws Exception {
+        List<String> names = IntStream.range(0, Latency.ROUNDS).mapToObj(i -> "dead:" + i).toList();
+        Process service = start(names);
+        try (Native client = Node.shared().client(); Crew crew = new Crew()) {
+            assertEquals("locked", service.inputReader().readLine());
+            Latency latency = new Latency();
+            for (String name : names) {
+                crew.start(() -> latency.add(lateness(name, service)));
+            }
+            Patience.until("all wait", () -> Waiter.waiting(client) == names.size());
+            outliveALease(client, names.get(0));
+            service.destroyForcibly().waitFor();
+            crew.finish();
+            latency.assertMedianWithin(LATE_MS);
+        } finally {
+            service.destroyForcibly();
+        }
+    }
+
+    /** The watchdog renews: the lease ends later than it did. */
+    private static void outliveALease(Native client, String name) {
+        long end = client.number("PEXPIRETIME " + name);
+        Patience.until("the lease is renewed", () -> client.number("PEXPIRETIME " + name) > end);
+    }
+
+    /** Waits for a lock of the dead, and says how many ms after the end of its lease it was granted. */
+    private static double lateness(String name, Process service) throws Exception {
+        try (Native waiter = Node.shared().client(); Native observer = Node.shared().client()) {
+            waiter.send("RLOCK.ACQUIRE", name, "heir", Fleet.LONG_MS, "WAIT", 0);
+            service.waitFor();
+            long end = observer.number("PEXPIRETIME " + name);
+            waiter.receive();
+            long late = System.currentTimeMillis() - end;
+            assertTrue(late >= 0, name + " was granted " + -late + " ms before its lease had ended");
+            return late;
+        }
+    }
+
+    private static Process start(List<String> names) throws Exception {
+        List<String> command = new ArrayList<>(List.of(ProcessHandle.current().info().command().orElseThrow(), "-cp",
+                System.getProperty("java.class.path"), "-Dredisson.version=" + System.getProperty("redisson.version"),
+                LockAndHang.class.getName(), Node.shared().address()));
+        command.addAll(names);
+        return new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.DISCARD).start();
+    }
+}

@@ -1,0 +1,85 @@
+package rlock;
+
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.redisson.api.RLock;
+
+/** Somebody who waits for a lock, and the moment at which the wait was over. */
+final class Waiter {
+    private final CompletableFuture<Long> granted = new CompletableFuture<>();
+    private final Thread thread;
+
+    private Waiter(Runnable wait) {
+        thread = new Thread(() -> {
+            try {
+                wait.run();
+                granted.complete(System.nanoTime());
+            } catch (Throwable e) {
+                granted.completeExceptionally(e);
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** Anyone who may or may not have to wait. */
+    static Waiter start(Runnable wait) {
+        return new Waiter(wait);
+    }
+
+    /** A Java thread that takes the lock and gives it back; returns once it sleeps in lock(). */
+    static Waiter java(RLock lock) {
+        return asleep(() -> {
+            lock.lock();
+            lock.unlock();
+        });
+    }
+
+    /** A Java thread that takes the lock and keeps it. */
+    static Waiter javaToStay(RLock lock) {
+        return asleep(() -> lock.lock(Fleet.LONG_MS, TimeUnit.MILLISECONDS));
+    }
+
+    private static Waiter asleep(Runnable wait) {
+        Waiter waiter = new Waiter(wait);
+        Patience.untilAsleep(waiter.thread);
+        return waiter;
+    }
+
+    /** A client of the command, which ends in its WAIT; returns once the server keeps it waiting. */
+    static Waiter rlock(Node node, String command) {
+        Waiter waiter;
+        try (Native observer = node.client()) {
+            long before = waiting(observer);
+            waiter = new Waiter(() -> {
+                try (Native own = node.client()) {
+                    Object reply = own.say(command);
+                    if (reply != null) {
+                        throw new AssertionError("not granted: " + reply);
+                    }
+                }
+            });
+            Patience.until("the server keeps the waiter", () -> waiting(observer) > before);
+        }
+        return waiter;
+    }
+
+    /** How many the server keeps waiting. */
+    static long waiting(Native observer) {
+        String info = (String) observer.say("INFO rlock");
+        return Long.parseLong(info.split("rlock_waiters:|waiters:")[1].split("\r\n")[0]);
+    }
+
+    boolean isWaiting() {
+        return !granted.isDone();
+    }
+
+    /** The System.nanoTime at which it was granted. */
+    long grantedAt() {
+        try {
+            return granted.get(Patience.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        } catch (Exception e) {
+            throw new AssertionError("never granted", e);
+        }
+    }
+}
