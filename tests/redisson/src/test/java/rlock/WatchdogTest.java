@@ -1,0 +1,135 @@
+package rlock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.redisson.api.RLock;
+import org.redisson.api.RReadWriteLock;
+import org.redisson.api.RedissonClient;
+
+/** Either side keeps alive what the other holds under the same name, and either one's unlock ends it. */
+class WatchdogTest {
+    private static final long LEASE_MS = Fleet.WATCHDOG_MS;
+
+    private final RedissonClient fleet = Fleet.shared();
+    private final Native client = Node.shared().client();
+
+    @AfterEach
+    void disconnect() {
+        client.close();
+    }
+
+    private String me() {
+        return Fleet.holder(fleet);
+    }
+
+    @Test
+    void javas_watchdog_keeps_alive_what_native_code_entered_again() {
+        RLock lock = fleet.getLock("dog:1");
+        lock.lock();
+        assertNull(client.say("RLOCK.ACQUIRE dog:1 " + me() + " " + LEASE_MS));
+        untilRenewed("dog:1");
+        untilRenewed("dog:1");
+        assertEquals(0L, client.say("RLOCK.RELEASE dog:1 " + me()));
+        untilRenewed("dog:1");
+        lock.unlock();
+        assertEquals(0L, client.say("EXISTS dog:1"));
+    }
+
+    @Test
+    void a_java_unlock_ends_javas_watchdog_and_the_native_hold_has_its_lease_alone() {
+        RLock lock = fleet.getLock("dog:2");
+        lock.lock();
+        assertNull(client.say("RLOCK.ACQUIRE dog:2 " + me() + " " + LEASE_MS));
+        lock.unlock();
+        untilGoneWithoutRenewal("dog:2");
+    }
+
+    /** An RLock object knows what lease it took itself; if it took none, its unlock restarts it at the watchdog's. */
+    @Test
+    void a_java_unlock_shortens_the_native_holds_that_are_left_to_the_watchdogs_timeout() {
+        for (int i = 0; i < 2; i++) {
+            assertNull(client.say("RLOCK.ACQUIRE dog:7 " + me() + " " + Fleet.LONG_MS));
+        }
+        fleet.getLock("dog:7").unlock();
+        assertTrue(client.number("PTTL dog:7") <= LEASE_MS);
+        assertEquals(1L, client.say("RLOCK.RELEASE dog:7 " + me()));
+    }
+
+    @Test
+    void a_native_release_ends_javas_watchdog() {
+        RLock lock = fleet.getLock("dog:3");
+        lock.lock();
+        assertEquals(1L, client.say("RLOCK.RELEASE dog:3 " + me()));
+        assertNull(client.say("RLOCK.ACQUIRE dog:3 other " + LEASE_MS));
+        untilGoneWithoutRenewal("dog:3");
+        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+    }
+
+    @Test
+    void renew_keeps_alive_what_java_took() {
+        RLock lock = fleet.getLock("dog:4");
+        lock.lock(LEASE_MS, TimeUnit.MILLISECONDS);
+        long end = client.number("PEXPIRETIME dog:4");
+        Patience.until("the lease that Java asked for is over", () -> {
+            assertEquals(1L, client.say("RLOCK.RENEW dog:4 " + me() + " " + LEASE_MS));
+            return System.currentTimeMillis() > end;
+        });
+        assertTrue(lock.isHeldByCurrentThread());
+        lock.unlock();
+        assertEquals(0L, client.say("RLOCK.RENEW dog:4 " + me() + " " + LEASE_MS));
+    }
+
+    @Test
+    void javas_watchdog_keeps_alive_reads_that_native_code_entered_again() {
+        RReadWriteLock lock = fleet.getReadWriteLock("dog:5");
+        lock.readLock().lock();
+        assertNull(client.say("RLOCK.RACQUIRE dog:5 " + me() + " " + LEASE_MS));
+        if (Version.KEEPS_READS_ALIVE_THAT_ENTERED_TWICE) {
+            untilRenewed("{dog:5}:" + me() + ":rwlock_timeout:1");
+            untilRenewed("{dog:5}:" + me() + ":rwlock_timeout:2");
+        } else {
+            Patience.until("both die", () -> client.say("EXISTS {dog:5}:" + me() + ":rwlock_timeout:2").equals(0L));
+            assertEquals("2", client.say("HGET dog:5 " + me()));
+            assertEquals(1L, client.say("RLOCK.RENEW dog:5 " + me() + " " + Fleet.LONG_MS), "RENEW puts them back");
+        }
+        lock.readLock().unlock();
+        assertEquals(1L, client.say("RLOCK.RELEASE dog:5 " + me()));
+    }
+
+    @Test
+    void renew_keeps_alive_the_reads_and_the_write_that_java_took() {
+        RReadWriteLock lock = fleet.getReadWriteLock("dog:6");
+        lock.writeLock().lock(LEASE_MS, TimeUnit.MILLISECONDS);
+        lock.readLock().lock(LEASE_MS, TimeUnit.MILLISECONDS);
+        assertEquals(1L, client.say("RLOCK.RENEW dog:6 " + me() + " " + Fleet.LONG_MS));
+        assertTrue(client.number("PTTL dog:6") > LEASE_MS);
+        assertTrue(client.number("PTTL {dog:6}:" + me() + ":rwlock_timeout:1") > LEASE_MS);
+        lock.readLock().unlock();
+        lock.writeLock().unlock();
+        assertEquals(0L, client.say("RLOCK.RENEW dog:6 " + me() + " " + LEASE_MS));
+    }
+
+    private void untilRenewed(String key) {
+        long end = client.number("PEXPIRETIME " + key);
+        Patience.until(key + " is renewed", () -> {
+            long now = client.number("PEXPIRETIME " + key);
+            assertTrue(now > 0, key + " is not kept alive");
+            return now > end;
+        });
+    }
+
+    private void untilGoneWithoutRenewal(String key) {
+        long end = client.number("PEXPIRETIME " + key);
+        Patience.until(key + " is gone", () -> {
+            long now = client.number("PEXPIRETIME " + key);
+            assertTrue(now == end || now == -2, key + " was renewed");
+            return now == -2;
+        });
+    }
+}
