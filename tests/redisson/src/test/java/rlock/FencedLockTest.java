@@ -1,0 +1,72 @@
+package rlock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.redisson.api.RFencedLock;
+import org.redisson.api.RedissonClient;
+
+/** One counter of fencing tokens for both sides. Not compiled for a Redisson without RFencedLock. */
+class FencedLockTest {
+    private final RedissonClient fleet = Fleet.shared();
+    private final Native client = Node.shared().client();
+
+    @AfterEach
+    void disconnect() {
+        client.close();
+    }
+
+    private String me() {
+        return Fleet.holder(fleet);
+    }
+
+    @Test
+    void the_same_random_steps_leave_the_same_locks_and_counters() {
+        Side java = new Side.JavaSide((name, kind) -> fleet.getFencedLock(name));
+        Side rlock = new Side.NativeSide(client, fleet, " FENCED");
+        new Comparison(client, fleet, "state:fenced").run(500, java, rlock,
+                thread -> Fleet.LONG_MS + thread, Side.Kind.PLAIN);
+    }
+
+    @Test
+    void tokens_grow_from_one_side_to_the_other_and_with_each_entry() {
+        RFencedLock lock = fleet.getFencedLock("tokens");
+        assertEquals(1, lock.lockAndGetToken());
+        assertEquals(2, nativeToken("tokens", me()));
+        assertEquals(3, lock.tryLockAndGetToken(0, 60, TimeUnit.SECONDS));
+        assertEquals(Map.of("NAME", "hash {" + me() + "=3}", "redisson_lock_token:{NAME}", "string 3"),
+                Snapshot.of(client, "tokens").values());
+        client.say("RLOCK.RELEASE tokens " + me() + " ALL");
+        assertEquals(4, nativeToken("tokens", "other"));
+        assertEquals(4, lock.getToken());
+        assertNull(lock.tryLockAndGetToken(0, 60, TimeUnit.SECONDS));
+        client.say("RLOCK.RELEASE tokens other");
+        lock.lock();
+        assertEquals(5, lock.getToken());
+        lock.unlock();
+    }
+
+    @Test
+    void a_native_release_wakes_a_java_thread_that_waits_for_its_token() throws Exception {
+        RFencedLock lock = fleet.getFencedLock("tokens:wake");
+        nativeToken("tokens:wake", "other");
+        CompletableFuture<Long> token = lock.tryLockAndGetTokenAsync(60, 60, TimeUnit.SECONDS).toCompletableFuture();
+        Patience.until("Java listens", () -> client.say("PUBSUB NUMSUB redisson_lock__channel:{tokens:wake}")
+                .equals(List.of("redisson_lock__channel:{tokens:wake}", 1L)));
+        client.say("RLOCK.RELEASE tokens:wake other");
+        assertEquals(2, token.get(20, TimeUnit.SECONDS), "long before the other's lease would have ended");
+        lock.forceUnlock();
+    }
+
+    private long nativeToken(String name, String holder) {
+        List<?> reply = (List<?>) client.say("RLOCK.ACQUIRE " + name + " " + holder + " 60000 FENCED");
+        assertNull(reply.get(0));
+        return (Long) reply.get(1);
+    }
+}
