@@ -6,11 +6,11 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # Absolute, because the tests and the server look from other directories.
 export RLOCK_MODULE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/librlock.so
 
-.PHONY: help setup build run test test-clients test-matrix lint fmt docs clean
+.PHONY: help setup build run test test-redisson test-clients test-matrix lint fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is needed to build and test, or say what to type
 	@scripts/setup.sh test
@@ -48,6 +48,10 @@ docs: ## docs/clients.md, with the snippets that the clients' tests have now
 
 test-matrix: setup build ## the server tests on all servers, or on some: SERVERS="redis-8.0 valkey-9"
 	@scripts/test-matrix.sh $(SERVERS)
+
+test-redisson: setup build ## Redisson itself beside the commands, in each pinned version, or: REDISSON="redisson-4"
+	@scripts/setup.sh clients java
+	@scripts/test-redisson.sh $(REDISSON)
 
 clean: ## remove all that was built or fetched
 	cargo clean

@@ -18,7 +18,7 @@ for profile in "$@"; do
     [[ " $profiles " == *" $profile "* ]] || { echo "test-redisson: no $profile, but $profiles" >&2 && exit 2; }
 done
 for tool in javac mvn "${RLOCK_SERVER:-redis-server}"; do
-    command -v "$tool" >/dev/null || cannot "$tool is not there; type: scripts/setup.sh redisson"
+    command -v "$tool" >/dev/null || cannot "$tool is not there; type: scripts/setup.sh clients java"
 done
 target=${CARGO_TARGET_DIR:-target}
 module=${RLOCK_MODULE:-$target/release/librlock.so}
