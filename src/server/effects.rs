@@ -10,7 +10,7 @@ use super::entry::ErrorLine;
 use super::key::Key;
 use super::replicate;
 use super::string::{OwnedStr, Str};
-use crate::lock::{CompanionEffect, Effects, Field, KeyEffect, Mode, names};
+use crate::lock::{CompanionEffect, Effects, Expiry, Field, KeyEffect, Mode, names};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static ANNOUNCED: AtomicBool = AtomicBool::new(false);
@@ -87,6 +87,7 @@ pub(super) fn hand_over(
     let Successor { holder: next, granted, fields, leaving } = successor;
     let name = key.name();
     let in_key = || granted.key.iter().flatten().copied();
+    let sooner = ends_sooner(&key, granted);
     in_key().for_each(|effect| write(&key, fields, effect));
     for field in leaving {
         key.delete_field(field.lend());
@@ -100,13 +101,23 @@ pub(super) fn hand_over(
     let reading = in_key().any(|effect| effect == KeyEffect::Begin(Mode::Read));
     let old = Companions { context, name, holder };
     for effect in released.companions.iter().flatten() {
-        // The lock is not free, so there is nothing to tell; but readers who wait elsewhere may join new readers.
-        if reading || !matches!(effect, CompanionEffect::Publish(_)) {
+        // The lock is not free, so there is nothing to tell; but readers who wait elsewhere may join new readers, and who
+        // sleeps until the old lease ends has to know of one that ends before it.
+        if reading || sooner || !matches!(effect, CompanionEffect::Publish(_)) {
             old.apply(*effect);
         }
     }
     let new = Companions { context, name, holder: *next };
     granted.companions.iter().flatten().for_each(|effect| new.apply(*effect));
+}
+
+/// Whether the lock's lease would end sooner than it does now.
+fn ends_sooner(key: &Key<'_>, granted: &Effects) -> bool {
+    granted.key.iter().flatten().any(|effect| match (effect, key.expiry()) {
+        (KeyEffect::ExpireAt(at), Expiry::At(before)) => *at < before,
+        (KeyEffect::ExpireAt(_), Expiry::Never) => true,
+        _ => false,
+    })
 }
 
 /// The field that counts a holder's write holds.

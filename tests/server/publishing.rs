@@ -86,6 +86,32 @@ fn every_unlock_is_published_once_with_its_message() {
     }
 }
 
+/// A lock that goes to a waiter is not free, so nobody is told; but who sleeps elsewhere until the old lease would have ended
+/// has to know if the new one ends before that.
+#[test]
+fn a_hand_over_is_published_where_its_lease_ends_sooner() {
+    let server = Server::start();
+    let (mut client, mut waiting) = (server.client(), server.client());
+    for (command, channel, message) in
+        [("RLOCK.ACQUIRE", "redisson_lock__channel:{k}", "0"), ("RLOCK.WACQUIRE", "redisson_rwlock:{k}", "1")]
+    {
+        for (lease, told) in [("600000", true), ("6000000", false)] {
+            let mut ear = Ear::on(&server, channel);
+            client.run(&[command, "k", "ann", "3000000"]);
+            waiting.send(&[command, "k", "bob", lease, "WAIT", "0"]);
+            wait_until("bob waits", || client.say("INFO rlock").as_text().contains("rlock_waiters:1\r"));
+            client.say("RLOCK.RELEASE k ann");
+            assert_eq!(waiting.receive(), Reply::Nil);
+            assert_eq!(
+                ear.drain(&server, channel),
+                heard(told.then_some(message).as_slice(), &[]),
+                "{command} {lease}"
+            );
+            client.say("RLOCK.RELEASE k bob");
+        }
+    }
+}
+
 #[test]
 fn the_setting_says_which_command() {
     let server = Server::start();
