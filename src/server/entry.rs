@@ -55,12 +55,13 @@ unsafe extern "C" fn enter<C: Command>(
     count: c_int,
 ) -> c_int {
     // SAFETY: the server passes a context and arguments that live until this function returns.
-    let (context, arguments) = unsafe { (Context::new(context), Str::arguments(strings, count)) };
+    let (context, arguments) = unsafe { (Context::of_command(context), Str::arguments(strings, count)) };
     match catch_unwind(AssertUnwindSafe(|| C::run(&context, arguments))) {
         Ok(Ok(reply)) => context.reply(reply),
         Ok(Err(line)) => context.reply_error(line.0),
         Err(_) => context.reply_error(PANICKED),
     }
+    context.count_what_was_untold();
     flag::OK
 }
 

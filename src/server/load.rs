@@ -4,7 +4,7 @@ use super::api::{api, flag};
 use super::context::Context;
 use super::entry::Registration;
 use super::string::Str;
-use super::{cluster, constants, panics, registration, replicate, settings, waiting};
+use super::{cluster, constants, followers, panics, registration, replicate, settings, waiting};
 use redis_module::raw;
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,6 +56,7 @@ fn set_up(context: &Context, arguments: &[Str<'_>], commands: &[Registration]) -
     }
     settings::load(context, arguments)?;
     registration::register(context, commands)?;
+    followers::subscribe(context)?;
     waiting::subscribe(context)?;
     waiting::register_info(context);
     constants::make();

@@ -16,6 +16,7 @@ mod constants;
 mod context;
 mod effects;
 mod entry;
+mod followers;
 mod key;
 mod load;
 mod lock_record;

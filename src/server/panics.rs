@@ -23,6 +23,11 @@ fn describe(panic: &PanicHookInfo<'_>) -> String {
     }
 }
 
+/// Runs a callback of the server's, which a panic must not leave.
+pub(in crate::server) fn guarded<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
+    panic::catch_unwind(panic::AssertUnwindSafe(run)).unwrap_or(otherwise)
+}
+
 /// Writes a line to the server's log, as a warning.
 pub(super) fn log(line: &str) {
     // A C string ends at a NUL, so none may be in it.

@@ -10,11 +10,13 @@ use super::string::{OwnedStr, Str};
 use crate::lock::UnixMs;
 use std::ffi::CStr;
 
-/// Replicates a command with arguments that are of the types that the format says: `s` a string, `l` a long long, `c` a
+/// Replicates a command, if anybody follows, with arguments that are of the types that the format says: `s` a string, `l` a long long, `c` a
 /// C string, `v` strings and how many.
 macro_rules! replicate {
     ($context:expr, $command:expr, $format:literal, $($argument:expr),+) => {
-        api!(RedisModule_Replicate($context.as_ptr(), $command.as_ptr(), $format.as_ptr(), $($argument),+))
+        if $context.tells_followers() {
+            api!(RedisModule_Replicate($context.as_ptr(), $command.as_ptr(), $format.as_ptr(), $($argument),+));
+        }
     };
 }
 

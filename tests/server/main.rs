@@ -4,6 +4,7 @@
 
 mod cluster;
 mod differential;
+mod followers;
 mod grammar;
 mod hostile;
 mod improvements;

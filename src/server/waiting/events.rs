@@ -15,6 +15,7 @@ use crate::server::string::Str;
 use redis_module::raw;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The events after which a key may be no lock any more, another one, or one that ends at another time.
 const EVENTS: [&CStr; 13] = [
@@ -34,18 +35,29 @@ const EVENTS: [&CStr; 13] = [
     c"overwritten",
 ];
 
-pub(in crate::server) fn subscribe(context: &Context) -> Result<(), String> {
+static LISTENING_TO_KEYS: AtomicBool = AtomicBool::new(false);
+
+/// From the first waiter on. A server calls whoever listens for each key that anybody touches, so where nobody waits for
+/// locks, none of them pays for it.
+pub(super) fn listen_to_keys(context: &Context) {
+    if LISTENING_TO_KEYS.swap(true, Ordering::Relaxed) {
+        return;
+    }
     let classes = raw::REDISMODULE_NOTIFY_GENERIC
         | raw::REDISMODULE_NOTIFY_HASH
         | raw::REDISMODULE_NOTIFY_EXPIRED
         | raw::REDISMODULE_NOTIFY_EVICTED;
-    // SAFETY: the context is alive, and the callbacks are functions of ours.
+    // SAFETY: the context is alive, and the callback is one for keyspace events. The server never refuses.
+    unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(context.as_ptr(), classes, Some(key_event))) };
+}
+
+pub(in crate::server) fn subscribe(context: &Context) -> Result<(), String> {
+    // SAFETY: the callbacks are for these events.
     let results = unsafe {
         [
-            api!(RedisModule_SubscribeToKeyspaceEvents(context.as_ptr(), classes, Some(key_event))),
-            on(context, raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, role_changed),
-            on(context, raw::REDISMODULE_EVENT_FLUSHDB, flushed),
-            on(context, raw::REDISMODULE_EVENT_SWAPDB, swapped),
+            context.on(raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, role_changed),
+            context.on(raw::REDISMODULE_EVENT_FLUSHDB, flushed),
+            context.on(raw::REDISMODULE_EVENT_SWAPDB, swapped),
         ]
     };
     if results.iter().all(|result| *result == flag::OK) {
@@ -53,16 +65,6 @@ pub(in crate::server) fn subscribe(context: &Context) -> Result<(), String> {
     } else {
         Err("the server does not let it listen to its events".to_owned())
     }
-}
-
-type OnEvent = unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
-
-/// # Safety
-/// The callback must be one for this event.
-unsafe fn on(context: &Context, id: u64, callback: OnEvent) -> c_int {
-    let event = raw::RedisModuleEvent { id, dataver: 1 };
-    // SAFETY: the context is alive.
-    unsafe { api!(RedisModule_SubscribeToServerEvent(context.as_ptr(), event, Some(callback))) }
 }
 
 /// # Safety

@@ -3,6 +3,7 @@
 use super::{guarded, room};
 use crate::server::api::api;
 use crate::server::context::Context;
+use crate::server::followers;
 use redis_module::raw;
 use std::ffi::c_int;
 
@@ -19,6 +20,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
         return;
     }
     guarded((), || {
+        let followed = u64::from(followers::there_may_be());
         let (grants, refusals) = room::grants_and_refusals();
         let lines = room::with(|room| {
             let counted = room.counters;
@@ -32,6 +34,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
                 (c"waiters", as_u64(room.queues.length())),
                 (c"locks_with_waiters", as_u64(room.queues.locks())),
                 (c"longest_queue", as_u64(room.queues.longest())),
+                (c"followed", followed),
             ]
         });
         // SAFETY: the info context is the server's; names are copied. The section gets the module's name.

@@ -15,6 +15,7 @@ use super::context::{Context, Reply};
 use super::entry::ErrorLine;
 use super::key::Key;
 use super::lock_record::LockRecord;
+use super::panics::guarded;
 use super::settings;
 use super::string::Str;
 use crate::lock::serve::{self, Ground};
@@ -71,6 +72,7 @@ pub fn keep(context: &Context, wait: &Wait<'_>, now: UnixMs) -> Result<Reply, Er
     if room::with(|room| room.queues.length() >= most) {
         return Err(QUEUE_FULL);
     }
+    events::listen_to_keys(context);
     let deadline = (wait.limit_ms > 0).then(|| now.checked_add(wait.limit_ms)).flatten();
     let client = KeptClient::keep(context);
     let waiter = Waiter { client, holder: wait.holder.bytes().into(), kind: wait.kind, want: wait.want };
@@ -100,11 +102,6 @@ pub fn release<'a>(
 
 fn lock_name<'a>(context: &Context, key: Str<'a>) -> LockName<'a> {
     LockName { database: context.database(), key: key.bytes() }
-}
-
-/// Runs a callback of the server's. A panic must not reach it.
-fn guarded<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or(otherwise)
 }
 
 const QUEUE_FULL: ErrorLine = ErrorLine(c"QUEUEFULL as many clients wait for locks as rlock.max-waiters allows");

@@ -1,0 +1,89 @@
+//! Whether anybody follows this server: replicas, a backlog for replicas that come back, an AOF file.
+//!
+//! To tell followers of a change costs as much as to make it, also where there is nobody to be told: the server looks up
+//! the command and copies its arguments before it asks whether anyone listens. So nothing is told while nobody follows.
+//!
+//! That is safe because of how one begins to follow: with a snapshot that a forked child writes, and the server tells of
+//! each fork inside of it. What was left out before is in the snapshot, and from then on all is told. When to stop telling
+//! is asked of the server itself, now and then. In a cluster all is told always, since slots move in other ways as well.
+
+use super::api::{api, flag};
+use super::cluster;
+use super::context::Context;
+use redis_module::raw;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// True until the server has said otherwise.
+static THERE_MAY_BE: AtomicBool = AtomicBool::new(true);
+
+/// How many turns of the server's cron pass between two questions: about a second.
+const TURNS: u32 = 10;
+
+static TURN: AtomicU32 = AtomicU32::new(0);
+
+pub(super) fn there_may_be() -> bool {
+    THERE_MAY_BE.load(Relaxed)
+}
+
+pub(super) fn subscribe(context: &Context) -> Result<(), String> {
+    if cluster::enabled() {
+        return Ok(());
+    }
+    // Without news of forks nothing may ever be left out.
+    // SAFETY: the callbacks are for these events.
+    let results = unsafe {
+        [context.on(raw::REDISMODULE_EVENT_FORK_CHILD, forked), context.on(raw::REDISMODULE_EVENT_CRON_LOOP, cron)]
+    };
+    match results.iter().all(|result| *result == flag::OK) {
+        true => Ok(()),
+        false => Err("the server does not let it listen to its forks".to_owned()),
+    }
+}
+
+/// # Safety
+/// To be called by the server, when a child was born or has ended.
+unsafe extern "C" fn forked(_: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, _: *mut c_void) {
+    THERE_MAY_BE.store(true, Relaxed);
+}
+
+/// # Safety
+/// To be called by the server, at each turn of its cron.
+unsafe extern "C" fn cron(context: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, _: *mut c_void) {
+    let turn = TURN.load(Relaxed).wrapping_add(1) % TURNS;
+    TURN.store(turn, Relaxed);
+    if turn != 0 || !there_may_be() {
+        return;
+    }
+    super::panics::guarded((), || {
+        // SAFETY: the context is the server's.
+        let context = unsafe { Context::new(context) };
+        THERE_MAY_BE.store(!nobody_follows(&context), Relaxed);
+    });
+}
+
+/// Whether the server says so, beyond doubt. A field that it does not have says nothing.
+fn nobody_follows(context: &Context) -> bool {
+    context.flags() & flag::IS_MASTER != 0
+        && all_zero(context, c"replication", &[c"connected_slaves", c"repl_backlog_active"])
+        && all_zero(
+            context,
+            c"persistence",
+            &[c"aof_enabled", c"aof_rewrite_in_progress", c"aof_rewrite_scheduled", c"rdb_bgsave_in_progress"],
+        )
+}
+
+fn all_zero(context: &Context, section: &CStr, fields: &[&CStr]) -> bool {
+    // SAFETY: the context is alive; what the server tells is freed below, and not used after that.
+    unsafe {
+        let info = api!(RedisModule_GetServerInfo(context.as_ptr(), section.as_ptr()));
+        let zero = |field: &&CStr| {
+            let mut problem: c_int = 0;
+            let value = api!(RedisModule_ServerInfoGetFieldUnsigned(info, field.as_ptr(), &raw mut problem));
+            problem == flag::OK && value == 0
+        };
+        let zeros = fields.iter().all(zero);
+        api!(RedisModule_FreeServerInfo(context.as_ptr(), info));
+        zeros
+    }
+}

@@ -1,0 +1,264 @@
+//! Whoever begins to follow, and whenever: a replica, an AOF file. While nobody does, nothing is replicated, and nobody
+//! notices later.
+
+use rlock_testing::{Client, Server, wait_until};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+fn is_followed(client: &mut Client) -> bool {
+    client.say("INFO rlock").as_text().contains("rlock_followed:1\r")
+}
+
+fn until_nobody_follows(client: &mut Client) {
+    wait_until("the server knows that nobody follows", || !is_followed(client));
+}
+
+fn info(client: &mut Client, section: &str, field: &str) -> i64 {
+    let info = client.run(&["INFO", section]);
+    let line = info.as_text().lines().find_map(|line| line.strip_prefix(field)).expect("the field");
+    line.trim_start_matches(':').parse().expect("a number")
+}
+
+/// Locks of all kinds, taken and released without a pause until it is told to stop.
+struct Traffic {
+    stop: Arc<AtomicBool>,
+    rounds: Arc<AtomicUsize>,
+    thread: JoinHandle<()>,
+}
+
+impl Traffic {
+    fn on(server: &Server) -> Self {
+        let (stop, rounds) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let mut client = server.client();
+        let thread = std::thread::spawn({
+            let (stop, rounds) = (stop.clone(), rounds.clone());
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    work(&mut client, rounds.fetch_add(1, Ordering::Relaxed));
+                }
+            }
+        });
+        let traffic = Self { stop, rounds, thread };
+        traffic.goes_on();
+        traffic
+    }
+
+    /// Until more than what is there has changed.
+    fn goes_on(&self) {
+        let before = self.rounds.load(Ordering::Relaxed);
+        wait_until("more locks change", || self.rounds.load(Ordering::Relaxed) > before + 50);
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the traffic goes well");
+    }
+}
+
+/// Each round leaves something behind, so that what is missing later shows.
+fn work(client: &mut Client, round: usize) {
+    let (now, before) = (round % 50, (round + 25) % 50);
+    client.say(&format!("RLOCK.ACQUIRE plain:{now} holder:{round} 600000 FENCED"));
+    client.say(&format!("RLOCK.RACQUIRE shared:{now} holder:{round} 600000"));
+    client.say(&format!("RLOCK.RENEW shared:{before} holder:{} 500000", round.saturating_sub(25)));
+    client.say(&format!("RLOCK.RELEASE plain:{before} holder:{} ALL", round.saturating_sub(25)));
+    client.say(&format!("RLOCK.RELEASE shared:{before} holder:{} READ", round.saturating_sub(25)));
+}
+
+/// Both have the same keys, values and leases.
+fn until_alike(one: &mut Client, other: &mut Client) {
+    wait_until("both have the same data", || one.digest() == other.digest());
+}
+
+fn follow(replica: &mut Client, master: &Server) {
+    replica.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
+}
+
+fn until_linked(replica: &mut Client) {
+    wait_until("the replica follows", || replica.say("INFO replication").as_text().contains("master_link_status:up"));
+}
+
+/// The file's base is there, and what comes goes into it.
+fn until_the_file_is_begun(client: &mut Client) {
+    let mut is = |field, value| info(client, "persistence", field) == value;
+    wait_until("the file is begun", || {
+        is("aof_enabled", 1)
+            && is("aof_rewrite_scheduled", 0)
+            && is("aof_rewrite_in_progress", 0)
+            && is("aof_rewrites", 1)
+    });
+}
+
+#[test]
+fn what_nobody_was_told_of_counts_as_a_change() {
+    let server = Server::start();
+    let mut client = server.client();
+    until_nobody_follows(&mut client);
+    let mut changes = info(&mut client, "persistence", "rdb_changes_since_last_save");
+    for command in [
+        "RLOCK.ACQUIRE a me 60000",
+        "RLOCK.RENEW a me 60000",
+        "RLOCK.RELEASE a me",
+        "RLOCK.WACQUIRE b me 60000 FENCED",
+        "RLOCK.RACQUIRE b me 60000",
+        "RLOCK.RELEASE b me ALL",
+    ] {
+        client.say(command);
+        let after = info(&mut client, "persistence", "rdb_changes_since_last_save");
+        assert!(after > changes, "{command}");
+        changes = after;
+    }
+    // And what changes nothing does not.
+    client.say("RLOCK.RELEASE a me");
+    client.say("RLOCK.RENEW a me 60000");
+    assert_eq!(info(&mut client, "persistence", "rdb_changes_since_last_save"), changes);
+}
+
+#[test]
+fn a_replica_that_comes_while_locks_change_has_them_all() {
+    for options in
+        [&["--repl-diskless-sync", "no"][..], &["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "1"]]
+    {
+        let (master, replica) = (Server::prepare().options(options).start(), Server::start());
+        let (mut ours, mut theirs) = (master.client(), replica.client());
+        until_nobody_follows(&mut ours);
+        let traffic = Traffic::on(&master);
+        follow(&mut theirs, &master);
+        until_linked(&mut theirs);
+        assert!(is_followed(&mut ours));
+        traffic.goes_on();
+        traffic.end();
+        until_alike(&mut ours, &mut theirs);
+    }
+}
+
+/// A second one comes while the first one's snapshot is on its way.
+#[test]
+fn replicas_may_come_one_after_the_other() {
+    let master = Server::prepare().options(&["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "1"]).start();
+    let replicas = [Server::start(), Server::start(), Server::start()];
+    let mut ours = master.client();
+    until_nobody_follows(&mut ours);
+    let traffic = Traffic::on(&master);
+    for replica in &replicas {
+        follow(&mut replica.client(), &master);
+    }
+    for replica in &replicas {
+        until_linked(&mut replica.client());
+    }
+    traffic.goes_on();
+    traffic.end();
+    for replica in &replicas {
+        until_alike(&mut ours, &mut replica.client());
+    }
+}
+
+#[test]
+fn a_replica_that_comes_back_gets_what_it_missed() {
+    let (master, replica) = (Server::start(), Server::start());
+    let (mut ours, mut theirs) = (master.client(), replica.client());
+    until_nobody_follows(&mut ours);
+    follow(&mut theirs, &master);
+    until_linked(&mut theirs);
+    for round in 1..=3 {
+        let traffic = Traffic::on(&master);
+        ours.say("CLIENT KILL TYPE replica");
+        wait_until("it has come back", || info(&mut ours, "stats", "sync_partial_ok") == round);
+        assert!(is_followed(&mut ours), "who comes back reads on where it was");
+        traffic.end();
+        until_alike(&mut ours, &mut theirs);
+    }
+}
+
+/// The backlog of a replica that never comes back is given up in the end, and then the next one begins anew.
+#[test]
+fn nobody_is_told_again_when_the_last_one_has_gone() {
+    let master = Server::prepare().options(&["--repl-backlog-ttl", "1"]).start();
+    let (first, second) = (Server::start(), Server::start());
+    let mut ours = master.client();
+    for replica in [&first, &second] {
+        let mut theirs = replica.client();
+        follow(&mut theirs, &master);
+        until_linked(&mut theirs);
+        assert!(is_followed(&mut ours));
+        Traffic::on(&master).end();
+        until_alike(&mut ours, &mut theirs);
+        theirs.say("REPLICAOF NO ONE");
+        until_nobody_follows(&mut ours);
+        Traffic::on(&master).end();
+    }
+}
+
+#[test]
+fn an_append_only_file_that_is_begun_while_locks_change_has_them_all() {
+    let server = Server::start();
+    let mut client = server.client();
+    until_nobody_follows(&mut client);
+    let traffic = Traffic::on(&server);
+    client.say("CONFIG SET appendfsync always");
+    client.say("CONFIG SET appendonly yes");
+    assert!(is_followed(&mut client));
+    until_the_file_is_begun(&mut client);
+    traffic.goes_on();
+    traffic.end();
+    let digest = client.digest();
+    let again = server.crash().options(&["--appendonly", "yes"]).start();
+    assert_eq!(again.client().digest(), digest);
+}
+
+/// The fork comes between two commands of one transaction.
+#[test]
+fn an_append_only_file_that_is_begun_in_a_transaction() {
+    let server = Server::start();
+    let mut client = server.client();
+    until_nobody_follows(&mut client);
+    client.say("CONFIG SET appendfsync always");
+    for command in
+        ["MULTI", "RLOCK.ACQUIRE a me 600000", "CONFIG SET appendonly yes", "RLOCK.ACQUIRE b me 600000", "EXEC"]
+    {
+        client.say(command);
+    }
+    until_the_file_is_begun(&mut client);
+    let digest = client.digest();
+    let again = server.crash().options(&["--appendonly", "yes"]).start();
+    let mut client = again.client();
+    assert_eq!(client.digest(), digest);
+    assert_eq!(client.keys(), ["a", "b"]);
+}
+
+/// A file that was there from the beginning is followed from the first lock on, and always.
+#[test]
+fn an_append_only_file_that_was_there_already() {
+    let server = Server::prepare().options(&["--appendonly", "yes", "--appendfsync", "always"]).start();
+    let mut client = server.client();
+    wait_until("the server has asked itself", || info(&mut client, "server", "uptime_in_seconds") >= 3);
+    assert!(is_followed(&mut client));
+    Traffic::on(&server).end();
+    let digest = client.digest();
+    let again = server.crash().options(&["--appendonly", "yes"]).start();
+    assert_eq!(again.client().digest(), digest);
+}
+
+/// Slots move in more ways than by a replica's snapshot.
+#[test]
+fn in_a_cluster_all_is_told_always() {
+    let server = Server::prepare().in_cluster().start();
+    let mut client = server.client();
+    wait_until("the server could have asked itself", || info(&mut client, "server", "uptime_in_seconds") >= 3);
+    assert!(is_followed(&mut client));
+}
+
+/// Who waits is served by events as well, where nobody follows.
+#[test]
+fn grants_by_events_are_made_where_nobody_follows() {
+    let server = Server::start();
+    let (mut client, mut waiting) = (server.client(), server.client());
+    until_nobody_follows(&mut client);
+    client.say("RLOCK.ACQUIRE a me 600000");
+    waiting.send(&["RLOCK.ACQUIRE", "a", "you", "600000", "WAIT", "0"]);
+    wait_until("it waits", || client.say("INFO rlock").as_text().contains("rlock_waiters:1\r"));
+    client.say("DEL a");
+    assert_eq!(waiting.receive(), rlock_testing::Reply::Nil);
+    assert_eq!(client.hash("a"), [("you".to_owned(), "1".to_owned())]);
+}
