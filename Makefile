@@ -27,6 +27,7 @@ run: setup build ## a server with the module on a free port, to try it out
 test: setup build ## all tests on this system's server
 	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe
 	cargo test --features panic-probe --test server
+	@echo "Left out, as they need other languages or the network: make test-redisson, make test-clients, make test-matrix"
 
 test-clients: setup build ## the commands from other languages' clients, or from some: CLIENTS="python node go java"
 	@scripts/setup.sh clients $(CLIENTS)

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 
 pub struct Context {
-    context: *mut raw::RedisModuleCtx,
+    raw: *mut raw::RedisModuleCtx,
     /// Whether a client's command is under way, and not a callback of another kind.
     is_command: bool,
     /// Whether followers would have been told of something, if there were any.
@@ -43,17 +43,17 @@ impl Context {
     /// # Safety
     /// `context` must be what the server passed to a callback that has not returned before this is dropped.
     pub(super) unsafe fn new(context: *mut raw::RedisModuleCtx) -> Self {
-        Self { context, is_command: false, untold: Cell::new(false) }
+        Self { raw: context, is_command: false, untold: Cell::new(false) }
     }
 
     /// # Safety
     /// As [`Self::new`], in the callback of a command.
     pub(super) unsafe fn of_command(context: *mut raw::RedisModuleCtx) -> Self {
-        Self { context, is_command: true, untold: Cell::new(false) }
+        Self { raw: context, is_command: true, untold: Cell::new(false) }
     }
 
     pub(super) fn as_ptr(&self) -> *mut raw::RedisModuleCtx {
-        self.context
+        self.raw
     }
 
     /// Calls back when that happens to the server.
@@ -63,7 +63,7 @@ impl Context {
     pub(super) unsafe fn on(&self, id: u64, callback: OnEvent) -> c_int {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         // SAFETY: the context is alive.
-        unsafe { api!(RedisModule_SubscribeToServerEvent(self.context, event, Some(callback))) }
+        unsafe { api!(RedisModule_SubscribeToServerEvent(self.raw, event, Some(callback))) }
     }
 
     /// Whether followers are to be told of a change that this command makes. Asked once more for each change, right
@@ -79,7 +79,7 @@ impl Context {
     pub(super) fn count_what_was_untold(&self) {
         if self.untold.get() && !followers::there_may_be() {
             // SAFETY: the context is alive, and a command's.
-            unsafe { api!(RedisModule_ReplicateVerbatim(self.context)) };
+            unsafe { api!(RedisModule_ReplicateVerbatim(self.raw)) };
         }
     }
 
@@ -95,12 +95,12 @@ impl Context {
     #[must_use]
     pub fn database(&self) -> i32 {
         // SAFETY: the context is alive.
-        unsafe { api!(RedisModule_GetSelectedDb(self.context)) }
+        unsafe { api!(RedisModule_GetSelectedDb(self.raw)) }
     }
 
     pub(super) fn select(&self, database: i32) {
         // SAFETY: the context is alive.
-        unsafe { api!(RedisModule_SelectDb(self.context, database)) };
+        unsafe { api!(RedisModule_SelectDb(self.raw, database)) };
     }
 
     /// Whether the client of this command can be kept waiting: not in a transaction, a script or another module's call.
@@ -111,7 +111,7 @@ impl Context {
 
     pub(super) fn flags(&self) -> c_int {
         // SAFETY: the context is alive.
-        unsafe { api!(RedisModule_GetContextFlags(self.context)) }
+        unsafe { api!(RedisModule_GetContextFlags(self.raw)) }
     }
 
     /// While writes are paused (CLIENT PAUSE, a failover, a shutdown) the server postpones commands that write, but
@@ -136,7 +136,7 @@ impl Context {
             Reply::Number(number) => self.reply_number(number),
             Reply::Pair(first, second) => {
                 // SAFETY: the context is alive; two elements follow.
-                unsafe { api!(RedisModule_ReplyWithArray(self.context, 2)) };
+                unsafe { api!(RedisModule_ReplyWithArray(self.raw, 2)) };
                 for element in [first, second] {
                     element.map_or_else(|| self.reply_nil(), |number| self.reply_number(number));
                 }
@@ -146,24 +146,24 @@ impl Context {
 
     pub(super) fn reply_error(&self, line: &CStr) {
         // SAFETY: the context is alive; the line is copied.
-        unsafe { api!(RedisModule_ReplyWithError(self.context, line.as_ptr())) };
+        unsafe { api!(RedisModule_ReplyWithError(self.raw, line.as_ptr())) };
     }
 
     fn reply_nil(&self) {
         // SAFETY: the context is alive.
-        unsafe { api!(RedisModule_ReplyWithNull(self.context)) };
+        unsafe { api!(RedisModule_ReplyWithNull(self.raw)) };
     }
 
     fn reply_number(&self, number: i64) {
         // SAFETY: the context is alive.
-        unsafe { api!(RedisModule_ReplyWithLongLong(self.context, number)) };
+        unsafe { api!(RedisModule_ReplyWithLongLong(self.raw, number)) };
     }
 
     /// Tells WATCH and client tracking that a key has changed. The module asked the server not to guess it from keys
     /// that were opened for writing, since most refusals come from such keys too.
     pub(super) fn signal_modified(&self, key: Str<'_>) {
         // SAFETY: the context and the key's name are alive.
-        unsafe { api!(RedisModule_SignalModifiedKey(self.context, key.as_ptr())) };
+        unsafe { api!(RedisModule_SignalModifiedKey(self.raw, key.as_ptr())) };
     }
 
     /// Announces a keyspace event. Other callbacks may run, and change keys, before this returns.
@@ -174,7 +174,7 @@ impl Context {
             EventClass::Text => raw::REDISMODULE_NOTIFY_STRING,
         };
         // SAFETY: the context, the event's name and the key's name are alive; the server keeps neither name.
-        unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.context, class, event.as_ptr(), key.as_ptr())) };
+        unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.raw, class, event.as_ptr(), key.as_ptr())) };
     }
 }
 

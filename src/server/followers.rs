@@ -35,9 +35,10 @@ pub(super) fn subscribe(context: &Context) -> Result<(), String> {
     let results = unsafe {
         [context.on(raw::REDISMODULE_EVENT_FORK_CHILD, forked), context.on(raw::REDISMODULE_EVENT_CRON_LOOP, cron)]
     };
-    match results.iter().all(|result| *result == flag::OK) {
-        true => Ok(()),
-        false => Err("the server does not let it listen to its forks".to_owned()),
+    if results.iter().all(|result| *result == flag::OK) {
+        Ok(())
+    } else {
+        Err("the server does not let it listen to its forks".to_owned())
     }
 }
 
