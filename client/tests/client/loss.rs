@@ -3,7 +3,7 @@
 use crate::proxy::Proxy;
 use crate::support::{exists, locks_on, lost_before, until, until_nothing_is_left, until_waiting, url};
 use rlock_client::{Guard, Locks};
-use rlock_testing::{Client, Server};
+use rlock_testing::{Client, Server, wait_until};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
@@ -139,7 +139,7 @@ async fn a_lease_is_counted_from_before_it_was_asked_for() {
     let mut asked = Box::pin(lock.try_acquire());
     assert!(futures_util::poll!(&mut asked).is_pending());
     let sent_before = Instant::now();
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    until("the answer is late", || sent_before.elapsed() > Duration::from_millis(500)).await;
     server.thaw();
     let guard = asked.await.unwrap().unwrap();
     assert!(guard.remaining() <= lease.saturating_sub(sent_before.elapsed()), "{:?}", guard.remaining());
@@ -173,12 +173,13 @@ async fn a_grant_that_comes_too_late_is_none() {
     let server = Server::start();
     let mut client = server.client();
     let locks = locks_on(&server).await;
+    let began = Instant::now();
     server.freeze();
     let asked = tokio::spawn({
         let lock = locks.lock("orders:42").fixed_lease(Duration::from_millis(50));
         async move { lock.try_acquire().await.map(|guard| guard.map(|guard| guard.is_lost())) }
     });
-    tokio::time::sleep(Duration::from_millis(60)).await;
+    until("the lease would be over", || began.elapsed() > Duration::from_millis(60)).await;
     server.thaw();
     match asked.await.unwrap() {
         Ok(guard) => assert_eq!(guard, Some(false), "a guard that is lost from the start"),
@@ -272,7 +273,7 @@ async fn an_end_of_the_server_is_told_of_by_the_clock_alone() {
     let locks = impatient(&server).await;
     let guard = locks.lock("orders:42").acquire().await.unwrap();
     drop(server);
-    std::thread::sleep(LEASE);
-    assert!(guard.is_lost());
+    // Nothing else runs in this runtime meanwhile.
+    wait_until("the clock says so", || guard.is_lost());
     guard.lost().await;
 }
