@@ -13,7 +13,7 @@ mod tap;
 pub use client::{Client, Reply, list, text};
 pub use cluster::{Cluster, SlotMove};
 pub use sentinel::Watched;
-pub use server::{Server, ServerVersion, debug_module, free_port};
+pub use server::{Server, ServerVersion, Start, debug_module, free_port};
 pub use tap::Tap;
 
 use std::time::{Duration, Instant};

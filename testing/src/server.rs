@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub struct Server {
@@ -22,6 +22,8 @@ pub struct Start {
     module: Option<(PathBuf, Vec<String>)>,
     directory: TempDir,
     environment: Vec<(&'static str, &'static str)>,
+    launcher: Vec<String>,
+    patience: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +70,11 @@ impl Server {
 
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Where a node of a cluster listens to the others.
@@ -146,7 +153,26 @@ impl Start {
             module: Some((module(), Vec::new())),
             directory: new_directory(),
             environment: Vec::new(),
+            launcher: Vec::new(),
+            patience: PATIENCE,
         }
+    }
+
+    /// Where the server will have its files.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A program that runs the server, with its arguments: valgrind, say.
+    pub fn launched_by(mut self, launcher: &[String]) -> Self {
+        self.launcher = launcher.to_vec();
+        self
+    }
+
+    /// How long it may take until it answers, if it has much to load.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Options as on the server's command line.
@@ -204,7 +230,7 @@ impl Start {
     pub fn try_start(self) -> Result<Server, String> {
         let port = free_port();
         let mut server = Server { process: self.spawn(port), directory: self.directory, port };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         loop {
             let ready = Client::connect(&server.socket()).is_ok_and(|mut client| client.is_served());
             if ready {
@@ -214,14 +240,16 @@ impl Start {
                 return Err(server.log());
             }
             assert!(Instant::now() < deadline, "the server neither starts nor ends:\n{}", server.log());
-            std::thread::yield_now();
+            // It needs the processor more than who waits for it.
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     fn spawn(&self, port: u16) -> Child {
         let directory = self.directory.path();
-        let mut command = Command::new(binary());
-        command.args(&self.configuration);
+        let words: Vec<_> = self.launcher.iter().cloned().chain([binary()]).collect();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(&self.configuration);
         command
             .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--repl-diskless-sync", "no"])
             .args(["--enable-debug-command", "yes", "--enable-module-command", "yes", "--crash-memcheck-enabled", "no"])

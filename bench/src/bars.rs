@@ -1,0 +1,116 @@
+//! What the figures must show: a bar that each must pass, and an aim.
+
+use crate::figures::Figures;
+use crate::plan::Plan;
+
+pub struct Bar {
+    pub what: String,
+    pub figure: Option<f64>,
+    pub unit: &'static str,
+    bound: Bound,
+    pub bar: f64,
+    pub aim: f64,
+}
+
+#[derive(Clone, Copy)]
+enum Bound {
+    AtLeast,
+    AtMost,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Aim,
+    Bar,
+    Missed,
+    NotMeasured,
+}
+
+impl Bar {
+    pub fn verdict(&self) -> Verdict {
+        let Some(figure) = self.figure else { return Verdict::NotMeasured };
+        // As exact as it is shown.
+        let figure = (figure * 100.0).round() / 100.0;
+        let passes = |limit| match self.bound {
+            Bound::AtLeast => figure >= limit,
+            Bound::AtMost => figure <= limit,
+        };
+        match (passes(self.aim), passes(self.bar)) {
+            (true, _) => Verdict::Aim,
+            (false, true) => Verdict::Bar,
+            (false, false) => Verdict::Missed,
+        }
+    }
+
+    pub fn limit(&self, limit: f64) -> String {
+        let sign = match self.bound {
+            Bound::AtLeast => "≥",
+            Bound::AtMost => "≤",
+        };
+        format!("{sign} {limit}{}", self.unit)
+    }
+}
+
+impl Verdict {
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Aim => "aim met",
+            Self::Bar => "bar met",
+            Self::Missed => "**missed**",
+            Self::NotMeasured => "not measured",
+        }
+    }
+}
+
+/// Times fewer, or times as many.
+const TIMES: &str = "×";
+
+/// What counts repeat within: the aim of all that should not grow.
+const FLAT: f64 = 1.02;
+
+pub fn all(figures: &Figures, plan: &Plan) -> Vec<Bar> {
+    let ratio = |one: &str, other: &str| figures.ratio(one, other);
+    let at_least = |what: &str, figure, bar, aim| bar_of(what, figure, Bound::AtLeast, bar, aim);
+    let at_most = |what: &str, figure, bar, aim| bar_of(what, figure, Bound::AtMost, bar, aim);
+    let mut bars = vec![
+        at_least("lock cycle: scripts (EVALSHA) / RLOCK", ratio("pair.scripts", "pair.rlock"), 3.0, 4.3),
+        at_least("lock cycle: scripts with latch / RLOCK", ratio("pair.scripts_latch", "pair.rlock"), 4.3, 6.1),
+        at_most("lock cycle: RLOCK / SET NX PX + DEL", ratio("pair.rlock", "pair.set_del"), 1.9, 1.32),
+        at_most("busy acquire: RLOCK / SET NX miss", ratio("busy.rlock", "busy.set"), 1.1, 1.05),
+        at_most("renew: RLOCK / PEXPIRE", ratio("renew.rlock", "renew.pexpire"), 1.55, 1.15),
+        at_least("cycle with AOF everysec: scripts / RLOCK", ratio("aof.scripts", "aof.rlock"), 2.5, 3.5),
+        at_least("cycle with one replica: scripts / RLOCK", ratio("replica.scripts", "replica.rlock"), 2.8, 3.5),
+        at_least("read cycle: scripts / RLOCK", ratio("read.scripts", "read.rlock"), 4.0, 6.0),
+        at_least("write cycle: scripts / RLOCK", ratio("write.scripts", "write.rlock"), 4.0, 6.0),
+        at_least(
+            "pipelined cycles per second: RLOCK / SET NX PX + DEL",
+            ratio("pipelined.rlock", "pipelined.set_del"),
+            0.55,
+            0.80,
+        ),
+    ];
+    for (waiters, bar, aim) in [(8, 1.5, 1.65), (64, 12.0, 13.5), (512, 100.0, 120.0)] {
+        let figure = ratio(&format!("hand_offs.{waiters}.rlock"), &format!("hand_offs.{waiters}.pubsub"));
+        bars.push(at_least(&format!("hand-offs per second, {waiters} waiters: RLOCK / pub/sub"), figure, bar, aim));
+    }
+    bars.push(at_most("one hand-off: RLOCK / BLPOP token", ratio("hand_off.64.rlock", "hand_off.64.token"), 1.4, 1.1));
+    let unfairness = figures.get("unfairness.512.rlock").map(crate::figures::Figure::highest);
+    bars.push(Bar { unit: "", ..at_most("grants at 512 waiters, most − fewest, worst round", unfairness, 1.0, 0.0) });
+    let (locks, waiters) = (plan.many_locks, plan.many_waiters);
+    let grown = |what: &str, many: usize| ratio(&format!("flat.{what}.{many}"), &format!("flat.{what}.1"));
+    bars.extend([
+        at_most(&format!("cycle: {locks} locks / 1"), grown("locks", locks), 1.15, FLAT),
+        at_most(&format!("release: {waiters} waiters / 1"), grown("waiters", waiters), 1.15, FLAT),
+        // At most logarithmic: the logarithm of 1,000, to the base of two.
+        at_most("read release: 1000 readers / 1", grown("readers", 1_000), 10.0, FLAT),
+    ]);
+    for kind in ["plain", "read", "write"] {
+        let figure = ratio(&format!("memory.{kind}.rlock"), &format!("memory.{kind}.scripts"));
+        bars.push(at_most(&format!("memory of a held lock ({kind}): RLOCK / scripts"), figure, 1.0, 1.0));
+    }
+    bars
+}
+
+fn bar_of(what: &str, figure: Option<f64>, bound: Bound, bar: f64, aim: f64) -> Bar {
+    Bar { what: what.to_owned(), figure, unit: TIMES, bound, bar, aim }
+}

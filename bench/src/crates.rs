@@ -1,0 +1,113 @@
+//! Two crates for Rust, end to end and by the clock: `rslock` on a plain server, `rlock-client` on one with the module.
+//!
+//! Both keep one connection and are used as one process would: alone, lock after lock; and many tasks on one lock.
+//! `rslock` keeps no lease alive, and who waits asks again after a random time.
+
+use crate::contenders::Module;
+use crate::figures::Figures;
+use crate::interrupt::Guarded;
+use crate::plan::Plan;
+use crate::{progress, servers};
+use rlock_client::Locks;
+use rslock::LockManager;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::LocalSet;
+
+pub const UNIT: &str = "cycles/s";
+pub const TASKS: usize = 8;
+
+const TTL: Duration = Duration::from_secs(30);
+
+pub fn measure(plan: &Plan, figures: &mut Figures) {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let plain = servers::start_on_port(Module::None, &[]);
+    let native = servers::start_on_port(Module::Rlock, &[]);
+    let ways = [Crate::Rslock(LockManager::new(vec![address(&plain)])), connect(&runtime, &native)];
+    for round in 0..plan.turns.min(9) {
+        progress::step(&format!("alone, round {}", round + 1));
+        for way in &ways {
+            figures.add(&format!("crate.alone.{}", way.id()), UNIT, runtime.block_on(alone(way, plan.turn * 2)));
+        }
+    }
+    for round in 0..plan.hand_off_turns {
+        progress::step(&format!("contended, round {}", round + 1));
+        for way in &ways {
+            figures.add(&format!("crate.contended.{}", way.id()), UNIT, contended(&runtime, way, plan.hand_off_turn));
+        }
+    }
+}
+
+#[derive(Clone)]
+enum Crate {
+    Rslock(LockManager),
+    Rlock(Locks),
+}
+
+impl Crate {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Rslock(_) => "rslock",
+            Self::Rlock(_) => "rlock_client",
+        }
+    }
+
+    /// Waits for the lock, has it, and gives it back.
+    async fn cycle(&self, name: &str, got: impl FnOnce()) {
+        match self {
+            Self::Rslock(manager) => {
+                let lock = manager.acquire_no_guard(name, TTL).await.expect("a lock");
+                got();
+                manager.unlock(&lock).await;
+            }
+            Self::Rlock(locks) => {
+                let guard = locks.lock(name).acquire().await.expect("a lock");
+                got();
+                guard.release().await.expect("still ours");
+            }
+        }
+    }
+}
+
+fn address(server: &Guarded) -> String {
+    format!("redis://127.0.0.1:{}", server.port())
+}
+
+fn connect(runtime: &Runtime, server: &Guarded) -> Crate {
+    let locks = runtime.block_on(Locks::connect(address(server).as_str()));
+    Crate::Rlock(locks.expect("the server has the module"))
+}
+
+async fn alone(way: &Crate, time: Duration) -> f64 {
+    let start = Instant::now();
+    let mut cycles = 0_usize;
+    while start.elapsed() < time {
+        way.cycle(&format!("lock:{cycles:07}"), || ()).await;
+        cycles += 1;
+    }
+    cycles as f64 / start.elapsed().as_secs_f64()
+}
+
+fn contended(runtime: &Runtime, way: &Crate, time: Duration) -> f64 {
+    let grants = Rc::new(Cell::new(0_usize));
+    let start = Instant::now();
+    let tasks = LocalSet::new();
+    let works: Vec<_> = (0..TASKS)
+        .map(|_| {
+            let (way, grants) = (way.clone(), Rc::clone(&grants));
+            tasks.spawn_local(async move {
+                while start.elapsed() < time {
+                    way.cycle("wanted by all", || grants.set(grants.get() + 1)).await;
+                }
+            })
+        })
+        .collect();
+    tasks.block_on(runtime, async {
+        for work in works {
+            work.await.expect("no task fails");
+        }
+    });
+    grants.get() as f64 / start.elapsed().as_secs_f64()
+}

@@ -1,0 +1,139 @@
+//! Whether a lock costs the same however many others there are: locks, waiters, readers. Instructions, as slopes.
+
+use crate::batch::{Batch, Pipe};
+use crate::contenders::{HOLDER, LEASE, LONG_LEASE, Module};
+use crate::counted::{Counted, Scope};
+use crate::figures::Figures;
+use crate::instructions::UNIT;
+use crate::plan::Plan;
+use crate::{progress, servers};
+use rlock_testing::{Client, Reply, wait_until};
+use std::path::PathBuf;
+
+pub const READERS: [usize; 2] = [1, 1_000];
+
+/// A cycle with one lock, and with many that others hold.
+pub fn of_locks(plan: &Plan, figures: &mut Figures) {
+    for locks in [1, plan.many_locks] {
+        progress::step(&format!("{locks} locks are taken"));
+        let server = servers::start(Module::Rlock, &[]);
+        let data = hold(&server, locks);
+        progress::step(&format!("{locks} locks are loaded under callgrind"));
+        let mut counted = Counted::start_from(Module::Rlock, &data);
+        drop(server);
+        let mut pipe = Pipe::to(counted.server());
+        let mut run = |cycles| counted.count(|| cycle(&mut pipe, cycles));
+        run(CYCLES[0]);
+        for _ in 0..plan.counts {
+            figures.add(&format!("flat.locks.{locks}"), UNIT, slope(CYCLES, &mut run));
+        }
+    }
+}
+
+const CYCLES: [usize; 2] = [320, 1_600];
+
+/// So many locks, in a file that another server can begin with.
+fn hold(server: &rlock_testing::Server, locks: usize) -> PathBuf {
+    let mut pipe = Pipe::to(server);
+    for part in (0..locks).step_by(1_000) {
+        let mut batch = Batch::default();
+        for lock in part..locks.min(part + 1_000) {
+            batch.add(&["RLOCK.ACQUIRE", &format!("held:{lock:07}"), HOLDER, LONG_LEASE]);
+        }
+        pipe.run(&batch);
+    }
+    let mut save = Batch::default();
+    save.add(&["SAVE"]);
+    pipe.run(&save);
+    server.socket().with_file_name("dump.rdb")
+}
+
+fn cycle(pipe: &mut Pipe, cycles: usize) {
+    for part in (0..cycles).step_by(32) {
+        let mut batch = Batch::default();
+        for lock in part..cycles.min(part + 32) {
+            let lock = format!("lock:{lock:07}");
+            batch.add(&["RLOCK.ACQUIRE", &lock, HOLDER, LEASE]);
+            batch.add(&["RLOCK.RELEASE", &lock, HOLDER]);
+        }
+        pipe.run(&batch);
+    }
+}
+
+/// A release that hands over, with one waiter and with many.
+pub fn of_waiters(plan: &Plan, figures: &mut Figures) {
+    for waiters in [1, plan.many_waiters] {
+        progress::step(&format!("{waiters} waiters"));
+        let mut counted = Counted::start(Module::Rlock, Scope::Commands);
+        let mut clients: Vec<_> = (0..=waiters).map(|_| counted.server().client()).collect();
+        (0..=waiters).for_each(|number| wait_as(&mut clients[number], number));
+        assert_eq!(clients[0].receive(), Reply::Nil);
+        let mut watch = counted.server().client();
+        let all = format!("rlock_waiters:{waiters}\r");
+        wait_until("all wait", || watch.say("INFO rlock").as_text().contains(&all));
+        let mut holder = 0;
+        let mut run = |turns| counted.count(|| (0..turns).for_each(|_| holder = hand_over(&mut clients, holder)));
+        for _ in 0..plan.counts {
+            figures.add(&format!("flat.waiters.{waiters}"), UNIT, slope([100, 400], &mut run));
+        }
+    }
+}
+
+fn wait_as(client: &mut Client, number: usize) {
+    client.send(&["RLOCK.ACQUIRE", "lock", &format!("{HOLDER}{number:05}"), LONG_LEASE, "WAIT", "0"]);
+}
+
+/// The first in the queue gets the lock, and who had it is the last.
+fn hand_over(clients: &mut [Client], holder: usize) -> usize {
+    let next = (holder + 1) % clients.len();
+    clients[holder].run(&["RLOCK.RELEASE", "lock", &format!("{HOLDER}{holder:05}")]);
+    wait_as(&mut clients[holder], holder);
+    assert_eq!(clients[next].receive(), Reply::Nil);
+    next
+}
+
+/// The release of a read, with one other reader and with many. Locks are many, so that each keeps its number of readers.
+pub fn of_readers(plan: &Plan, figures: &mut Figures) {
+    for readers in READERS {
+        progress::step(&format!("{readers} readers"));
+        let mut counted = Counted::start(Module::Rlock, Scope::Everything);
+        let mut pipe = Pipe::to(counted.server());
+        for lock in 0..READ_LOCKS[1] {
+            pipe.run(&read(lock, readers));
+        }
+        let mut run = |locks| {
+            (0..locks).for_each(|lock| pipe.run(&one_more_read(lock)));
+            counted.count(|| (0..locks).for_each(|lock| pipe.run(&one_less_read(lock))))
+        };
+        for _ in 0..plan.counts {
+            figures.add(&format!("flat.readers.{readers}"), UNIT, slope(READ_LOCKS, &mut run));
+        }
+    }
+}
+
+const READ_LOCKS: [usize; 2] = [5, 20];
+
+fn read(lock: usize, readers: usize) -> Batch {
+    let mut batch = Batch::default();
+    for reader in 0..readers {
+        batch.add(&["RLOCK.RACQUIRE", &format!("read:{lock}"), &format!("{HOLDER}{reader:05}"), LONG_LEASE]);
+    }
+    batch
+}
+
+fn one_more_read(lock: usize) -> Batch {
+    let mut batch = Batch::default();
+    batch.add(&["RLOCK.RACQUIRE", &format!("read:{lock}"), HOLDER, LEASE]);
+    batch
+}
+
+fn one_less_read(lock: usize) -> Batch {
+    let mut batch = Batch::default();
+    batch.add(&["RLOCK.RELEASE", &format!("read:{lock}"), HOLDER, "READ"]);
+    batch
+}
+
+fn slope([short, long]: [usize; 2], run: &mut impl FnMut(usize) -> f64) -> f64 {
+    let [few, many] = [short, long].map(&mut *run);
+    (many - few) / (long - short) as f64
+}

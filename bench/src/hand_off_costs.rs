@@ -1,0 +1,156 @@
+//! Instructions of one hand-off, as the slope between a short run and a long one.
+//!
+//! Here one thread plays all clients in their order, which is known, so each run does exactly the same.
+
+use crate::contenders::{HOLDER, LONG_LEASE, Module};
+use crate::counted::{Counted, Scope};
+use crate::figures::Figures;
+use crate::hand_offs::{CHANNEL, acquire_script, release_script};
+use crate::instructions::UNIT;
+use crate::plan::Plan;
+use crate::{progress, scripts};
+use rlock_testing::{Client, Reply, Server, wait_until};
+
+/// Enough for a crowd, and few enough for what grows with each.
+pub const WAITERS: [usize; 2] = [8, 64];
+
+pub fn measure(plan: &Plan, figures: &mut Figures) {
+    for waiters in WAITERS {
+        progress::step(&format!("{waiters} waiters"));
+        let costs: [(&str, Vec<f64>); 3] = [
+            ("rlock", slopes(plan, Module::Rlock, [200, 800], |server| Queue::new(server, waiters))),
+            ("token", slopes(plan, Module::None, [200, 800], |server| Token::new(server, waiters))),
+            ("pubsub", slopes(plan, Module::None, [4, 12], |server| Messages::new(server, waiters))),
+        ];
+        for (id, slopes) in costs {
+            slopes.into_iter().for_each(|slope| figures.add(&format!("hand_off.{waiters}.{id}"), UNIT, slope));
+        }
+    }
+}
+
+/// Clients of which one has the lock.
+trait Circle {
+    /// Who has the lock gives it back and asks again, and the next one gets it.
+    fn turn(&mut self);
+}
+
+fn slopes<C: Circle>(
+    plan: &Plan,
+    module: Module,
+    [short, long]: [usize; 2],
+    begin: impl FnOnce(&Server) -> C,
+) -> Vec<f64> {
+    let mut counted = Counted::start(module, Scope::Everything);
+    let mut circle = begin(counted.server());
+    (0..plan.counts)
+        .map(|_| {
+            let [few, many] = [short, long].map(|turns| counted.count(|| (0..turns).for_each(|_| circle.turn())));
+            (many - few) / (long - short) as f64
+        })
+        .collect()
+}
+
+struct Queue {
+    clients: Vec<Client>,
+    holder: usize,
+}
+
+impl Queue {
+    fn new(server: &Server, waiters: usize) -> Self {
+        let mut clients: Vec<_> = (0..=waiters).map(|_| server.client()).collect();
+        (0..=waiters).for_each(|number| Self::ask(&mut clients[number], number));
+        assert_eq!(clients[0].receive(), Reply::Nil);
+        wait_for_blocked(server, waiters);
+        Self { clients, holder: 0 }
+    }
+
+    fn ask(client: &mut Client, number: usize) {
+        client.send(&["RLOCK.ACQUIRE", "lock", &format!("{HOLDER}{number:04}"), LONG_LEASE, "WAIT", "0"]);
+    }
+}
+
+impl Circle for Queue {
+    fn turn(&mut self) {
+        let (number, next) = (self.holder, (self.holder + 1) % self.clients.len());
+        let holder = &mut self.clients[number];
+        assert_eq!(holder.run(&["RLOCK.RELEASE", "lock", &format!("{HOLDER}{number:04}")]), Reply::Int(1));
+        Self::ask(holder, number);
+        assert_eq!(self.clients[next].receive(), Reply::Nil);
+        self.holder = next;
+    }
+}
+
+struct Token {
+    clients: Vec<Client>,
+    holder: usize,
+}
+
+impl Token {
+    fn new(server: &Server, waiters: usize) -> Self {
+        let mut clients: Vec<_> = (0..=waiters).map(|_| server.client()).collect();
+        for (number, client) in clients.iter_mut().enumerate().skip(1) {
+            client.send(&["BLPOP", "lock", "0"]);
+            wait_for_blocked(server, number);
+        }
+        Self { clients, holder: 0 }
+    }
+}
+
+impl Circle for Token {
+    fn turn(&mut self) {
+        let next = (self.holder + 1) % self.clients.len();
+        let holder = &mut self.clients[self.holder];
+        holder.say("LPUSH lock token");
+        holder.send(&["BLPOP", "lock", "0"]);
+        assert_eq!(self.clients[next].receive().words(), ["lock", "token"]);
+        self.holder = next;
+    }
+}
+
+/// Everyone who waits hears of a release, and all try again.
+struct Messages {
+    commands: Vec<Client>,
+    subscribers: Vec<Client>,
+    holder: usize,
+}
+
+impl Messages {
+    fn new(server: &Server, waiters: usize) -> Self {
+        let mut commands: Vec<_> = (0..=waiters).map(|_| server.client()).collect();
+        let mut subscribers: Vec<_> = (0..=waiters).map(|_| server.client()).collect();
+        for script in [scripts::ACQUIRE, scripts::RELEASE] {
+            commands[0].run(&["SCRIPT", "LOAD", script]);
+        }
+        subscribers.iter_mut().for_each(|client| drop(client.run(&["SUBSCRIBE", CHANNEL])));
+        ask_by_script(&mut commands[0], 0);
+        assert_eq!(commands[0].receive(), Reply::Nil);
+        Self { commands, subscribers, holder: 0 }
+    }
+}
+
+impl Circle for Messages {
+    fn turn(&mut self) {
+        let (number, all) = (self.holder, self.commands.len());
+        let release = release_script(&format!("{HOLDER}{number:04}"));
+        assert_eq!(self.commands[number].run(&release.as_words()), Reply::Int(1));
+        self.subscribers.iter_mut().for_each(|client| drop(client.receive()));
+        // The next one is first, and who had the lock is last.
+        for offset in 1..=all {
+            let client = (number + offset) % all;
+            ask_by_script(&mut self.commands[client], client);
+            let granted = self.commands[client].receive() == Reply::Nil;
+            assert_eq!(granted, offset == 1);
+        }
+        self.holder = (number + 1) % all;
+    }
+}
+
+fn ask_by_script(client: &mut Client, number: usize) {
+    client.send(&acquire_script(&format!("{HOLDER}{number:04}")).as_words());
+}
+
+fn wait_for_blocked(server: &Server, count: usize) {
+    let mut watch = server.client();
+    let line = format!("blocked_clients:{count}\r");
+    wait_until("all wait", || watch.say("INFO clients").as_text().contains(&line));
+}

@@ -1,0 +1,99 @@
+//! Hand-offs per second by the clock: many clients want one lock, each gives it back at once and asks again.
+//!
+//! All clients are tasks of one thread, for all contenders alike. Before the clock runs they all wait; then the lock
+//! that they wait for is given back. Servers are new for each turn, so that no turn inherits another's waiters.
+
+mod line;
+mod ways;
+
+use crate::figures::Figures;
+use crate::plan::Plan;
+use crate::{progress, servers};
+use rlock_testing::{Client, Server};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Builder;
+use tokio::task::LocalSet;
+use ways::Way;
+pub use ways::{CHANNEL, acquire_script, release_script};
+
+pub const UNIT: &str = "hand-offs/s";
+pub const SPREAD: &str = "grants";
+pub const WAITERS: [usize; 3] = [8, 64, 512];
+
+pub fn measure(plan: &Plan, figures: &mut Figures) {
+    for waiters in WAITERS {
+        for round in 0..plan.hand_off_turns {
+            for way in Way::ALL {
+                let id = way.id();
+                progress::step(&format!("{id}, {waiters} waiters, round {} of {}", round + 1, plan.hand_off_turns));
+                let turn = turn(way, waiters, plan.hand_off_turn);
+                figures.add(&format!("hand_offs.{waiters}.{id}"), UNIT, turn.rate);
+                figures.add(&format!("unfairness.{waiters}.{id}"), SPREAD, turn.unfairness);
+            }
+        }
+    }
+}
+
+struct Turn {
+    rate: f64,
+    /// The most grants that one client got, less the fewest.
+    unfairness: f64,
+}
+
+fn turn(way: Way, waiters: usize, time: Duration) -> Turn {
+    let server = servers::start(way.module(), &[]);
+    let mut first = server.client();
+    way.begin(&mut first);
+    let record = Rc::new(Record::default());
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let tasks = LocalSet::new();
+    for number in 0..waiters {
+        tasks.spawn_local(way.client(server.socket(), number, Rc::clone(&record)));
+    }
+    tasks.block_on(&runtime, all_wait(way, &server, waiters, &record));
+    let start = Instant::now();
+    way.let_go(&mut first);
+    tasks.block_on(&runtime, tokio::time::sleep(time));
+    Turn {
+        rate: record.grants.borrow().len() as f64 / start.elapsed().as_secs_f64(),
+        unfairness: record.unfairness(waiters),
+    }
+}
+
+/// Who asked and did not get the lock, and who got it, in order.
+#[derive(Default)]
+struct Record {
+    refused: Cell<usize>,
+    grants: RefCell<Vec<usize>>,
+}
+
+impl Record {
+    /// Over whole rounds, in which each could have had the lock once: a cut in the midst of a round is nobody's fault.
+    fn unfairness(&self, waiters: usize) -> f64 {
+        let grants = self.grants.borrow();
+        let mut counts = vec![0_u32; waiters];
+        let whole = grants.len() - grants.len() % waiters;
+        // Fewer grants than waiters: what there is must do.
+        let counted = if whole == 0 { grants.len() } else { whole };
+        grants[..counted].iter().for_each(|&client| counts[client] += 1);
+        f64::from(counts.iter().max().unwrap_or(&0) - counts.iter().min().unwrap_or(&0))
+    }
+}
+
+async fn all_wait(way: Way, server: &Server, waiters: usize, record: &Record) {
+    let mut watch = server.client();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while way.waiting(&mut watch, record) < waiters {
+        assert!(Instant::now() < deadline, "not all of {waiters} clients begin to wait");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// How many the server keeps waiting.
+fn blocked_clients(watch: &mut Client) -> usize {
+    let info = watch.say("INFO clients");
+    let line = info.as_text().lines().find_map(|line| line.strip_prefix("blocked_clients:")).expect("a line");
+    line.parse().expect("a number")
+}

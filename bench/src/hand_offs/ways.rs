@@ -1,0 +1,150 @@
+//! How a lock gets from one client to the next: three ways.
+
+use super::line::{Line, packed};
+use super::{Record, blocked_clients};
+use crate::contenders::{LONG_LEASE, Module};
+use crate::scripts;
+use redis::Script;
+use rlock_testing::{Client, Reply};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// Where releases of the lock are published.
+pub const CHANNEL: &str = "redisson_lock__channel:{lock}";
+
+#[derive(Clone, Copy)]
+pub enum Way {
+    /// The server keeps who waits, and a release hands the lock over.
+    Rlock,
+    /// As Redisson does it between processes: a release is published, and everyone tries again. Each client stays
+    /// subscribed, which spares it what Redisson does on each wait.
+    PubSub,
+    /// A token in a list: no lock at all, since it is gone if its holder dies. The floor.
+    Token,
+}
+
+impl Way {
+    pub const ALL: [Self; 3] = [Self::Rlock, Self::PubSub, Self::Token];
+
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Rlock => "rlock",
+            Self::PubSub => "pubsub",
+            Self::Token => "token",
+        }
+    }
+
+    pub fn module(self) -> Module {
+        if matches!(self, Self::Rlock) { Module::Rlock } else { Module::None }
+    }
+
+    /// Somebody has the lock before all others.
+    pub fn begin(self, first: &mut Client) {
+        match self {
+            Self::Rlock => assert_eq!(first.say(&format!("RLOCK.ACQUIRE lock first {LONG_LEASE}")), Reply::Nil),
+            Self::PubSub => {
+                for script in [scripts::ACQUIRE, scripts::RELEASE] {
+                    first.run(&["SCRIPT", "LOAD", script]);
+                }
+                assert_eq!(first.run(&acquire_script("first").as_words()), Reply::Nil);
+            }
+            Self::Token => {}
+        }
+    }
+
+    /// Gives it back.
+    pub fn let_go(self, first: &mut Client) {
+        match self {
+            Self::Rlock => first.say("RLOCK.RELEASE lock first"),
+            Self::PubSub => first.run(&release_script("first").as_words()),
+            Self::Token => first.say("LPUSH lock token"),
+        };
+    }
+
+    pub fn waiting(self, watch: &mut Client, record: &Record) -> usize {
+        match self {
+            Self::PubSub => record.refused.get(),
+            Self::Rlock | Self::Token => blocked_clients(watch),
+        }
+    }
+
+    pub async fn client(self, socket: PathBuf, number: usize, record: Rc<Record>) {
+        match self {
+            Self::Rlock => by_queue(socket, number, record).await,
+            Self::PubSub => by_messages(socket, number, record).await,
+            Self::Token => by_token(socket, number, record).await,
+        }
+    }
+}
+
+async fn by_queue(socket: PathBuf, number: usize, record: Rc<Record>) {
+    let holder = format!("b983c153-7421-469a-addb-44fb92259a1b:{number}");
+    let acquire = packed(&["RLOCK.ACQUIRE", "lock", &holder, LONG_LEASE, "WAIT", "0"]);
+    let release = packed(&["RLOCK.RELEASE", "lock", &holder]);
+    let mut line = Line::connect(&socket).await;
+    loop {
+        line.send(&acquire).await;
+        line.skip(1).await;
+        record.grants.borrow_mut().push(number);
+        line.send(&release).await;
+        line.skip(1).await;
+    }
+}
+
+async fn by_messages(socket: PathBuf, number: usize, record: Rc<Record>) {
+    let holder = format!("b983c153-7421-469a-addb-44fb92259a1b:{number}");
+    let [acquire, release] = [acquire_script(&holder), release_script(&holder)].map(|words| packed(&words.as_words()));
+    let (mut line, mut messages) = (Line::connect(&socket).await, Line::connect(&socket).await);
+    messages.send(&packed(&["SUBSCRIBE", CHANNEL])).await;
+    messages.skip(SUBSCRIBED).await;
+    loop {
+        line.send(&acquire).await;
+        if line.next().await.starts_with('$') {
+            record.grants.borrow_mut().push(number);
+            line.send(&release).await;
+            line.skip(1).await;
+        } else {
+            record.refused.set(record.refused.get() + 1);
+            messages.anything().await;
+        }
+    }
+}
+
+/// Lines of the answer to SUBSCRIBE.
+const SUBSCRIBED: usize = 6;
+
+async fn by_token(socket: PathBuf, number: usize, record: Rc<Record>) {
+    let (take, give) = (packed(&["BLPOP", "lock", "0"]), packed(&["LPUSH", "lock", "token"]));
+    let mut line = Line::connect(&socket).await;
+    loop {
+        line.send(&take).await;
+        line.skip(TAKEN).await;
+        record.grants.borrow_mut().push(number);
+        line.send(&give).await;
+        line.skip(1).await;
+    }
+}
+
+/// Lines of the answer to BLPOP.
+const TAKEN: usize = 5;
+
+/// A command whose words are made as it is.
+pub struct Words(Vec<String>);
+
+impl Words {
+    pub fn as_words(&self) -> Vec<&str> {
+        self.0.iter().map(String::as_str).collect()
+    }
+}
+
+pub fn acquire_script(holder: &str) -> Words {
+    words(&["EVALSHA", Script::new(scripts::ACQUIRE).get_hash(), "1", "lock", LONG_LEASE, holder])
+}
+
+pub fn release_script(holder: &str) -> Words {
+    words(&["EVALSHA", Script::new(scripts::RELEASE).get_hash(), "2", "lock", CHANNEL, "0", LONG_LEASE, holder])
+}
+
+fn words(words: &[&str]) -> Words {
+    Words(words.iter().map(|&word| word.to_owned()).collect())
+}

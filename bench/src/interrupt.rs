@@ -1,0 +1,94 @@
+//! Ctrl-C and its kin: what runs is stopped, and nothing is written.
+//!
+//! One list has all that must not outlive the program. Who starts a server or writes results holds the list meanwhile,
+//! so a signal never finds a server that is half started, or results that are half written.
+
+use rlock_testing::Server;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static RUNNING: Mutex<Vec<Task>> = Mutex::new(Vec::new());
+
+/// A process of ours, and the directory that goes with it.
+struct Task {
+    id: u32,
+    directory: Option<PathBuf>,
+}
+
+impl Task {
+    fn stop(&self) {
+        let _ = Command::new("kill").args(["-KILL", &self.id.to_string()]).status();
+        if let Some(directory) = &self.directory {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+    }
+}
+
+/// From now on a signal ends the program in good order.
+pub fn watch() {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).expect("signals can be handled");
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            let tasks = running();
+            tasks.iter().for_each(Task::stop);
+            eprintln!("\nbench: interrupted: the servers are stopped, and nothing is written");
+            std::process::exit(130);
+        }
+    });
+}
+
+/// Does what no signal may cut in two.
+pub fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
+    let _held = running();
+    work()
+}
+
+/// A server that ends with the program, however that ends.
+pub struct Guarded(Server);
+
+impl Guarded {
+    pub fn start(start: impl FnOnce() -> Server) -> Self {
+        let mut tasks = running();
+        let server = start();
+        let directory = server.socket().parent().map(PathBuf::from);
+        tasks.push(Task { id: server.id(), directory });
+        Self(server)
+    }
+}
+
+impl Deref for Guarded {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        running().retain(|task| task.id != self.0.id());
+    }
+}
+
+/// A process without a directory, which ends with the program.
+pub fn run(command: &mut Command) -> std::io::Result<std::process::Output> {
+    let child = {
+        let mut tasks = running();
+        let child = command.spawn()?;
+        tasks.push(Task { id: child.id(), directory: None });
+        child
+    };
+    let id = child.id();
+    let output = child.wait_with_output();
+    running().retain(|task| task.id != id);
+    output
+}
+
+/// A measurement that failed says nothing about the list.
+fn running() -> MutexGuard<'static, Vec<Task>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}

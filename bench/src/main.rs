@@ -1,0 +1,112 @@
+//! What locks cost: `make bench`, or `make bench-quick`.
+//!
+//! One run measures all contenders side by side, on servers that it starts itself. Costs are instructions of the server,
+//! since the clock lies on machines that others use; what only a clock can tell is told as ratios within a round.
+//!
+//! ```text
+//! rlock-bench whole|quick DIRECTORY      results go there
+//! rlock-bench redisson DIRECTORY JAVA…   Redisson itself, by this command line
+//! ```
+//!
+//! `RLOCK_SERVER` and `RLOCK_MODULE` are as for the tests.
+
+mod bars;
+mod batch;
+mod contenders;
+mod counted;
+mod crates;
+mod environment;
+mod figures;
+mod flatness;
+mod hand_off_costs;
+mod hand_offs;
+mod instructions;
+mod interrupt;
+mod memory;
+mod plan;
+mod progress;
+mod redisson;
+mod report;
+mod scripts;
+mod servers;
+mod throughput;
+
+use environment::Environment;
+use figures::Figures;
+use plan::Plan;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::ExitCode;
+
+struct Part {
+    name: &'static str,
+    needs_valgrind: bool,
+    measure: fn(&Plan, &mut Figures),
+}
+
+const PARTS: [Part; 11] = [
+    Part { name: "instructions", needs_valgrind: true, measure: instructions::alone },
+    Part { name: "instructions with an AOF file", needs_valgrind: true, measure: instructions::with_aof },
+    Part { name: "instructions with a replica", needs_valgrind: true, measure: instructions::with_replica },
+    Part { name: "instructions of a hand-off", needs_valgrind: true, measure: hand_off_costs::measure },
+    Part { name: "a release with many waiters", needs_valgrind: true, measure: flatness::of_waiters },
+    Part { name: "a read release with many readers", needs_valgrind: true, measure: flatness::of_readers },
+    Part { name: "a cycle with many locks", needs_valgrind: true, measure: flatness::of_locks },
+    Part { name: "memory", needs_valgrind: false, measure: memory::measure },
+    Part { name: "pipelined", needs_valgrind: false, measure: throughput::measure },
+    Part { name: "hand-offs", needs_valgrind: false, measure: hand_offs::measure },
+    Part { name: "crates end to end", needs_valgrind: false, measure: crates::measure },
+];
+
+fn main() -> ExitCode {
+    interrupt::watch();
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["whole", directory] => compare(&Plan::whole(), Path::new(directory)),
+        ["quick", directory] => compare(&Plan::quick(), Path::new(directory)),
+        ["redisson", directory, ref java @ ..] if !java.is_empty() => redisson::compare(Path::new(directory), java),
+        _ => {
+            eprintln!("usage: rlock-bench whole|quick DIRECTORY, or rlock-bench redisson DIRECTORY JAVA…");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn compare(plan: &Plan, directory: &Path) -> ExitCode {
+    let environment = Environment::look();
+    let figures = measure_all(plan, &environment);
+    let seconds = progress::end();
+    if figures.all.is_empty() {
+        eprintln!("bench: nothing could be measured: {}", figures.left_out.join("; "));
+        return ExitCode::FAILURE;
+    }
+    let bars = bars::all(&figures, plan);
+    report::Report { figures: &figures, bars: &bars, plan, environment: &environment, seconds }.publish(directory)
+}
+
+fn measure_all(plan: &Plan, environment: &Environment) -> Figures {
+    let mut figures = Figures::new();
+    if environment.valgrind.is_none() {
+        eprintln!("bench: valgrind is not there, so instructions are left out; type: scripts/setup.sh bench");
+    }
+    progress::begin(PARTS.len());
+    for part in &PARTS {
+        progress::part(part.name);
+        if part.needs_valgrind && environment.valgrind.is_none() {
+            figures.left_out.push(format!("{}: valgrind is not there", part.name));
+            continue;
+        }
+        if let Err(reason) = attempt(|| (part.measure)(plan, &mut figures)) {
+            figures.left_out.push(format!("{}: {reason}", part.name));
+        }
+    }
+    figures
+}
+
+/// What fails takes nothing else with it.
+fn attempt(measure: impl FnOnce()) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(measure)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        text.unwrap_or("it failed").lines().next().unwrap_or_default().to_owned()
+    })
+}

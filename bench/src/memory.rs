@@ -1,0 +1,45 @@
+//! What a held lock takes in memory, as the server counts it: by the commands, and by scripts that do what Redisson's do.
+
+use crate::batch::{Batch, Pipe};
+use crate::contenders::{HOLDER, LONG_LEASE, Module, load_scripts};
+use crate::figures::Figures;
+use crate::plan::Plan;
+use crate::{scripts, servers};
+use rlock_testing::{Client, Reply};
+
+pub const UNIT: &str = "bytes";
+
+pub fn measure(_: &Plan, figures: &mut Figures) {
+    let server = servers::start(Module::Rlock, &[]);
+    let mut batch = Batch::default();
+    load_scripts(&mut batch);
+    Pipe::to(&server).run(&batch);
+    let mut client = server.client();
+    for (kind, command, script) in [
+        ("plain", "RLOCK.ACQUIRE", scripts::ACQUIRE),
+        ("read", "RLOCK.RACQUIRE", scripts::READ_ACQUIRE),
+        ("write", "RLOCK.WACQUIRE", scripts::WRITE_ACQUIRE),
+    ] {
+        assert_eq!(client.run(&[command, "orders:42", HOLDER, LONG_LEASE]), Reply::Nil);
+        figures.add(&format!("memory.{kind}.rlock"), UNIT, all_keys(&mut client));
+        client.say("FLUSHALL");
+        take_by(&mut client, kind, script);
+        figures.add(&format!("memory.{kind}.scripts"), UNIT, all_keys(&mut client));
+        client.say("FLUSHALL");
+    }
+}
+
+fn take_by(client: &mut Client, kind: &str, script: &str) {
+    let write_side = format!("{HOLDER}:write");
+    let holds = format!("{{orders:42}}:{HOLDER}:rwlock_timeout");
+    let holder = if kind == "write" { &write_side } else { HOLDER };
+    let words = ["EVAL", script, "2", "orders:42", &holds, LONG_LEASE, holder, &write_side];
+    assert_eq!(client.run(&words), Reply::Nil);
+}
+
+/// The memory of all keys that there are, which are those of one lock.
+fn all_keys(client: &mut Client) -> f64 {
+    let keys = client.say("KEYS *");
+    let of = |key: &str| client.run(&["MEMORY", "USAGE", key, "SAMPLES", "0"]).as_int() as f64;
+    keys.words().into_iter().map(of).sum()
+}

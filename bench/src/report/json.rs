@@ -1,0 +1,55 @@
+//! The results for programs: each figure with all its samples.
+
+use super::Report;
+use crate::bars::Verdict;
+use serde_json::{Map, Value, json};
+
+pub fn text(report: &Report) -> String {
+    let environment = report.environment;
+    let value = json!({
+        "mode": if report.plan.is_whole { "whole" } else { "quick" },
+        "seconds": report.seconds,
+        "environment": {
+            "server": environment.server,
+            "valgrind": environment.valgrind,
+            "processors": environment.processors,
+            "architecture": environment.architecture,
+            "load_before": environment.load,
+        },
+        "bars": bars(report),
+        "figures": figures(report),
+        "left_out": report.figures.left_out,
+    });
+    format!("{value:#}\n")
+}
+
+fn bars(report: &Report) -> Vec<Value> {
+    let row = |bar: &crate::bars::Bar| {
+        json!({
+            "what": bar.what,
+            "figure": bar.figure,
+            "bar": bar.limit(bar.bar),
+            "aim": bar.limit(bar.aim),
+            "verdict": match bar.verdict() {
+                Verdict::Aim => "aim met",
+                Verdict::Bar => "bar met",
+                Verdict::Missed => "missed",
+                Verdict::NotMeasured => "not measured",
+            },
+        })
+    };
+    report.bars.iter().map(row).collect()
+}
+
+fn figures(report: &Report) -> Map<String, Value> {
+    let entry = |figure: &crate::figures::Figure| {
+        let samples: Vec<_> = figure.samples.iter().map(|sample| rounded(*sample)).collect();
+        (figure.id.clone(), json!({ "unit": figure.unit, "median": rounded(figure.median()), "samples": samples }))
+    };
+    report.figures.all.iter().map(entry).collect()
+}
+
+/// No more digits than mean something.
+fn rounded(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}

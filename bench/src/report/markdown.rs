@@ -1,0 +1,179 @@
+//! The page: what was to be shown, then each measurement in a table.
+
+use super::{Report, grouped};
+use crate::bars::Bar;
+use crate::contenders::{BUSY, Contender, PAIRS, READS, RENEWALS, WRITES, is_measured_with_followers};
+use crate::figures::Figures;
+use crate::{crates, flatness, hand_off_costs, hand_offs};
+use std::fmt::Write;
+
+pub fn page(report: &Report) -> String {
+    let figures = report.figures;
+    let mut page = head(report);
+    page += "\n## What it must show\n\n";
+    page += &bars(report.bars);
+    page += &left_out(figures);
+    page += "\n## Instructions of the server\n\nCounted by callgrind, as the slope between two run lengths in one server, \
+             64 commands under way. The whole server is counted, the reading of commands and the writing of replies \
+             included. Holders are 39 bytes long.\n";
+    for (title, what, contenders) in instruction_tables() {
+        page += &table(figures, title, what, &contenders);
+    }
+    page += &hand_off_costs(figures);
+    page += &flat(report);
+    page += "\n## By the clock\n\nOther work on the machine moves these figures, so look at the ratios: all contenders \
+             take short turns one after another, and a ratio is the median over the rounds of what both did in the same \
+             round.\n";
+    let pairs: Vec<_> = PAIRS.iter().collect();
+    page += &table(figures, "Pairs per second, 64 commands under way on each of 4 connections", "pipelined", &pairs);
+    page += &hand_offs_per_second(figures);
+    page += &end_to_end(figures);
+    page += &memory(figures);
+    page
+}
+
+fn head(report: &Report) -> String {
+    let it = report.environment;
+    let load = it.load.map_or(String::new(), |load| format!(", load {load} before the run"));
+    let (mode, command) =
+        if report.plan.is_whole { ("the whole", "make bench") } else { ("the short", "make bench-quick") };
+    format!(
+        "# Measured\n\nWritten by `{command}`, {mode} run, in {} s. {} on {} processors ({}){load}. {}\n\n*Spread*: the \
+         lowest and the highest sample.\n",
+        report.seconds,
+        it.server,
+        it.processors,
+        it.architecture,
+        it.valgrind.as_ref().map_or("No valgrind.".to_owned(), |version| format!("Instructions by {version}.")),
+    )
+}
+
+/// What must be shown, and whether it is.
+pub fn bars(bars: &[Bar]) -> String {
+    let mut text = "| what | measured | bar | aim | |\n|---|---|---|---|---|\n".to_owned();
+    for bar in bars {
+        let figure = bar.figure.map_or("–".to_owned(), |figure| format!("{figure:.2}{}", bar.unit));
+        let (limit, aim) = (bar.limit(bar.bar), bar.limit(bar.aim));
+        let _ = writeln!(text, "| {} | {figure} | {limit} | {aim} | {} |", bar.what, bar.verdict().in_words());
+    }
+    text
+}
+
+fn left_out(figures: &Figures) -> String {
+    if figures.left_out.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<_> = figures.left_out.iter().map(|what| format!("- {what}\n")).collect();
+    format!("\nLeft out:\n\n{}", lines.concat())
+}
+
+fn instruction_tables() -> [(&'static str, &'static str, Vec<&'static Contender>); 7] {
+    let followed = || PAIRS.iter().filter(|contender| is_measured_with_followers(contender)).collect();
+    [
+        ("A lock cycle: taken and given back", "pair", PAIRS.iter().collect()),
+        ("A busy lock is asked for", "busy", BUSY.iter().collect()),
+        ("A lease is renewed", "renew", RENEWALS.iter().collect()),
+        ("A read cycle of a read-write lock", "read", READS.iter().collect()),
+        ("A write cycle of a read-write lock", "write", WRITES.iter().collect()),
+        ("A lock cycle with an AOF file, synced each second", "aof", followed()),
+        ("A lock cycle with one replica", "replica", followed()),
+    ]
+}
+
+fn table(figures: &Figures, title: &str, what: &str, contenders: &[&Contender]) -> String {
+    let mut text =
+        format!("\n### {title}\n\n| | {} | against RLOCK | spread |\n|---|--:|--:|---|\n", unit(figures, what));
+    for contender in contenders {
+        text += &row(figures, contender.name, &format!("{what}.{}", contender.id), &format!("{what}.rlock"));
+    }
+    text
+}
+
+fn unit(figures: &Figures, what: &str) -> &'static str {
+    figures.get(&format!("{what}.rlock")).map_or("not measured", |figure| figure.unit)
+}
+
+fn row(figures: &Figures, name: &str, id: &str, base: &str) -> String {
+    let Some(figure) = figures.get(id) else { return format!("| {name} | – | – | – |\n") };
+    let against = figures.ratio(id, base).map_or("–".to_owned(), |ratio| format!("{ratio:.2}×"));
+    let spread = format!("{} … {}", grouped(figure.lowest()), grouped(figure.highest()));
+    format!("| {name} | {} | {against} | {spread} |\n", grouped(figure.median()))
+}
+
+const WAYS: [(&str, &str); 3] =
+    [("rlock", "**RLOCK … WAIT**"), ("pubsub", "pub/sub, everyone tries again"), ("token", "BLPOP, a token")];
+
+fn hand_off_costs(figures: &Figures) -> String {
+    let mut text = "\n### One hand-off\n\nOne client has the lock, gives it back and asks again; the next one gets it. \
+                    The token in a list is no lock, but the least that waiting in the server can cost.\n\n| | waiters | \
+                    instructions | against RLOCK | spread |\n|---|--:|--:|--:|---|\n"
+        .to_owned();
+    for waiters in hand_off_costs::WAITERS {
+        for (id, name) in WAYS {
+            let name = format!("{name} | {waiters}");
+            text += &row(figures, &name, &format!("hand_off.{waiters}.{id}"), &format!("hand_off.{waiters}.rlock"));
+        }
+    }
+    text
+}
+
+fn flat(report: &Report) -> String {
+    let mut text = "\n### However many others there are\n\n| | others | instructions | against the few | spread \
+                    |\n|---|--:|--:|--:|---|\n"
+        .to_owned();
+    let mut rows = |name: &str, what: &str, counts: [usize; 2]| {
+        for count in counts {
+            let name = format!("{name} | {}", grouped(count as f64));
+            text += &row(report.figures, &name, &format!("flat.{what}.{count}"), &format!("flat.{what}.{}", counts[0]));
+        }
+    };
+    rows("RLOCK cycle, other locks", "locks", [1, report.plan.many_locks]);
+    rows("RLOCK hand-off (inside commands), waiters", "waiters", [1, report.plan.many_waiters]);
+    rows("RLOCK read release, other readers", "readers", flatness::READERS);
+    text
+}
+
+fn hand_offs_per_second(figures: &Figures) -> String {
+    let mut text = "\n### Hand-offs per second\n\nMany clients, one lock, given back at once. *Unfairness*: the most \
+                    grants that one client got less the fewest, the median over the rounds. In pub/sub a client may get \
+                    the lock again that it has just given back; that counts as a hand-off too.\n\n| | waiters | \
+                    hand-offs/s | against RLOCK | spread | unfairness |\n|---|--:|--:|--:|---|--:|\n"
+        .to_owned();
+    for waiters in hand_offs::WAITERS {
+        for (id, name) in WAYS {
+            let (figure, base) = (format!("hand_offs.{waiters}.{id}"), format!("hand_offs.{waiters}.rlock"));
+            let unfairness = figures.median(&format!("unfairness.{waiters}.{id}")).map_or("–".to_owned(), grouped);
+            let row = row(figures, &format!("{name} | {waiters}"), &figure, &base);
+            let _ = writeln!(text, "{} {unfairness} |", row.trim_end());
+        }
+    }
+    text
+}
+
+fn end_to_end(figures: &Figures) -> String {
+    let mut text = format!(
+        "\n### Crates for Rust, end to end\n\nOne process, one connection, over loopback. *Contended*: {} tasks on one \
+         lock. rlock-client keeps leases alive and waits in the server; rslock does neither, and asks again after a \
+         random time.\n\n| | cycles/s | against rlock-client | spread |\n|---|--:|--:|---|\n",
+        crates::TASKS
+    );
+    for (what, name) in [("alone", "alone"), ("contended", "contended")] {
+        for (id, crate_name) in [("rlock_client", "**rlock-client**"), ("rslock", "rslock")] {
+            let base = format!("crate.{what}.rlock_client");
+            text += &row(figures, &format!("{crate_name}, {name}"), &format!("crate.{what}.{id}"), &base);
+        }
+    }
+    text
+}
+
+fn memory(figures: &Figures) -> String {
+    let mut text = "\n## Memory of a held lock\n\nMEMORY USAGE over all its keys.\n\n| | by the commands | by \
+                    Redisson's scripts |\n|---|--:|--:|\n"
+        .to_owned();
+    for kind in ["plain", "read", "write"] {
+        let [ours, theirs] = ["rlock", "scripts"]
+            .map(|id| figures.median(&format!("memory.{kind}.{id}")).map_or("–".to_owned(), grouped));
+        let _ = writeln!(text, "| {kind} | {ours} | {theirs} |");
+    }
+    text
+}

@@ -1,0 +1,78 @@
+//! The results: a page, the same for programs, and pictures. All of them appear at once, or none does.
+
+mod json;
+mod markdown;
+mod picture;
+
+use crate::bars::{Bar, Verdict};
+use crate::environment::Environment;
+use crate::figures::Figures;
+use crate::interrupt;
+use crate::plan::Plan;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub struct Report<'a> {
+    pub figures: &'a Figures,
+    pub bars: &'a [Bar],
+    pub plan: &'a Plan,
+    pub environment: &'a Environment,
+    pub seconds: u64,
+}
+
+impl Report<'_> {
+    /// Writes it all, and tells how it came out. A bar that is missed is a result, not a failure.
+    pub fn publish(&self, directory: &Path) -> ExitCode {
+        print!("{}", markdown::bars(self.bars));
+        let files = [
+            ("results.md", Some(markdown::page(self))),
+            ("results.json", Some(json::text(self))),
+            ("hand-offs.svg", picture::hand_offs(self.figures)),
+            ("lock-cycle.svg", picture::lock_cycle(self.figures)),
+        ];
+        let written: Vec<_> = files.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
+        if let Err(error) = write_all(directory, &written) {
+            eprintln!("bench: the results cannot be written to {}: {error}", directory.display());
+            return ExitCode::FAILURE;
+        }
+        self.figures.left_out.iter().for_each(|what| eprintln!("bench: left out: {what}"));
+        let missed: Vec<_> = self.bars.iter().filter(|bar| bar.verdict() == Verdict::Missed).collect();
+        eprintln!("bench: {} bars missed{}", missed.len(), if missed.is_empty() { "" } else { ":" });
+        missed.iter().for_each(|bar| eprintln!("bench:   {}", bar.what));
+        eprintln!("bench: {} s, results in {}", self.seconds, directory.join("results.md").display());
+        ExitCode::SUCCESS
+    }
+}
+
+/// Under other names first, which are changed when all of them are there.
+pub fn write_all(directory: &Path, files: &[(&str, String)]) -> std::io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    let place = |name: &str| (directory.join(format!(".{name}.new")), directory.join(name));
+    let write = || {
+        files.iter().try_for_each(|(name, text)| std::fs::write(place(name).0, text))?;
+        files.iter().try_for_each(|(name, _)| {
+            let (new, old) = place(name);
+            std::fs::rename(new, old)
+        })
+    };
+    interrupt::undisturbed(|| {
+        write().inspect_err(|_| {
+            let left: Vec<PathBuf> = files.iter().map(|(name, _)| place(name).0).collect();
+            left.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        })
+    })
+}
+
+/// 1234567 as 1,234,567.
+fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let length = digits.len();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (length - place) % 3 == 0 && digit != '-' {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,146 @@
+//! Lua scripts that do what Redisson's do, command for command: the layout, the publishing, the unlock latch.
+//!
+//! They are ours, written from what Redisson's do, and they err on the light side: where Redisson takes two commands and
+//! one does the same (`SET … PX` for `SET` and `PEXPIRE`), they take one.
+
+/// KEYS: lock. ARGV: lease, holder.
+pub const ACQUIRE: &str = "
+if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+  redis.call('hincrby', KEYS[1], ARGV[2], 1)
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return nil
+end
+return redis.call('pttl', KEYS[1])";
+
+/// KEYS: lock, channel. ARGV: message, lease, holder.
+pub const RELEASE: &str = "
+if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then return nil end
+if redis.call('hincrby', KEYS[1], ARGV[3], -1) > 0 then
+  redis.call('pexpire', KEYS[1], ARGV[2])
+  return 0
+end
+redis.call('del', KEYS[1])
+redis.call('publish', KEYS[2], ARGV[1])
+return 1";
+
+/// KEYS: lock, channel, latch. ARGV: message, lease, holder, lease of the latch.
+pub const RELEASE_WITH_LATCH: &str = "
+local known = redis.call('get', KEYS[3])
+if known then return tonumber(known) end
+if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then return nil end
+if redis.call('hincrby', KEYS[1], ARGV[3], -1) > 0 then
+  redis.call('pexpire', KEYS[1], ARGV[2])
+  redis.call('set', KEYS[3], 0, 'px', ARGV[4])
+  return 0
+end
+redis.call('del', KEYS[1])
+redis.call('publish', KEYS[2], ARGV[1])
+redis.call('set', KEYS[3], 1, 'px', ARGV[4])
+return 1";
+
+/// KEYS: lock. ARGV: lease, holder.
+pub const RENEW: &str = "
+if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return 1
+end
+return 0";
+
+/// KEYS: lock, prefix of the holder's read holds. ARGV: lease, holder, field of its write side.
+pub const READ_ACQUIRE: &str = "
+local mode = redis.call('hget', KEYS[1], 'mode')
+if not mode then
+  redis.call('hset', KEYS[1], 'mode', 'read', ARGV[2], 1)
+  redis.call('set', KEYS[2] .. ':1', 1, 'px', ARGV[1])
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return nil
+end
+if mode == 'read' or redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
+  local index = redis.call('hincrby', KEYS[1], ARGV[2], 1)
+  redis.call('set', KEYS[2] .. ':' .. index, 1, 'px', ARGV[1])
+  redis.call('pexpire', KEYS[1], math.max(redis.call('pttl', KEYS[1]), ARGV[1]))
+  return nil
+end
+return redis.call('pttl', KEYS[1])";
+
+/// KEYS: lock, channel, prefix of the holder's read holds, prefix of all. ARGV: message, holder.
+pub const READ_RELEASE: &str = "
+local mode = redis.call('hget', KEYS[1], 'mode')
+if not mode then
+  redis.call('publish', KEYS[2], ARGV[1])
+  return nil
+end
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
+local count = redis.call('hincrby', KEYS[1], ARGV[2], -1)
+if count == 0 then redis.call('hdel', KEYS[1], ARGV[2]) end
+redis.call('del', KEYS[3] .. ':' .. (count + 1))
+if redis.call('hlen', KEYS[1]) > 1 then
+  local longest = -3
+  for _, holder in ipairs(redis.call('hkeys', KEYS[1])) do
+    for index = tonumber(redis.call('hget', KEYS[1], holder)) or 0, 1, -1 do
+      longest = math.max(longest, redis.call('pttl', KEYS[4] .. ':' .. holder .. ':rwlock_timeout:' .. index))
+    end
+  end
+  if longest > 0 then
+    redis.call('pexpire', KEYS[1], longest)
+    return 0
+  end
+  if mode == 'write' then return 0 end
+end
+redis.call('del', KEYS[1])
+redis.call('publish', KEYS[2], ARGV[1])
+return 1";
+
+/// KEYS: lock. ARGV: lease, field of the holder's write side.
+pub const WRITE_ACQUIRE: &str = "
+local mode = redis.call('hget', KEYS[1], 'mode')
+if not mode then
+  redis.call('hset', KEYS[1], 'mode', 'write', ARGV[2], 1)
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return nil
+end
+if mode == 'write' and redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+  redis.call('hincrby', KEYS[1], ARGV[2], 1)
+  redis.call('pexpire', KEYS[1], redis.call('pttl', KEYS[1]) + ARGV[1])
+  return nil
+end
+return redis.call('pttl', KEYS[1])";
+
+/// KEYS: lock, channel. ARGV: message, lease, field of the holder's write side.
+pub const WRITE_RELEASE: &str = "
+local mode = redis.call('hget', KEYS[1], 'mode')
+if not mode then
+  redis.call('publish', KEYS[2], ARGV[1])
+  return 1
+end
+if mode ~= 'write' or redis.call('hexists', KEYS[1], ARGV[3]) == 0 then return nil end
+if redis.call('hincrby', KEYS[1], ARGV[3], -1) > 0 then
+  redis.call('pexpire', KEYS[1], ARGV[2])
+  return 0
+end
+redis.call('hdel', KEYS[1], ARGV[3])
+if redis.call('hlen', KEYS[1]) == 1 then
+  redis.call('del', KEYS[1])
+  redis.call('publish', KEYS[2], ARGV[1])
+else
+  redis.call('hset', KEYS[1], 'mode', 'read')
+end
+return 1";
+
+/// What most write who write their own lock. KEYS: lock. ARGV: holder.
+pub const COMPARE_AND_DELETE: &str = "
+if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end
+return 0";
+
+/// All of them, to be loaded before EVALSHA.
+pub const ALL: [&str; 9] = [
+    ACQUIRE,
+    RELEASE,
+    RELEASE_WITH_LATCH,
+    RENEW,
+    READ_ACQUIRE,
+    READ_RELEASE,
+    WRITE_ACQUIRE,
+    WRITE_RELEASE,
+    COMPARE_AND_DELETE,
+];
