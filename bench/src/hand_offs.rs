@@ -55,7 +55,7 @@ fn turn(way: Way, waiters: usize, time: Duration) -> Turn {
     tasks.block_on(&runtime, all_wait(way, &server, waiters, &record));
     let start = Instant::now();
     way.let_go(&mut first);
-    tasks.block_on(&runtime, tokio::time::sleep(time));
+    tasks.block_on(&runtime, async { tokio::time::sleep(time).await });
     Turn {
         rate: record.grants.borrow().len() as f64 / start.elapsed().as_secs_f64(),
         unfairness: record.unfairness(waiters),

@@ -4,8 +4,8 @@
 //! since the clock lies on machines that others use; what only a clock can tell is told as ratios within a round.
 //!
 //! ```text
-//! rlock-bench whole|quick DIRECTORY      results go there
-//! rlock-bench redisson DIRECTORY JAVA…   Redisson itself, by this command line
+//! rlock-bench whole|quick DIRECTORY [PART…]   results go there; parts by words of their names, or all
+//! rlock-bench redisson DIRECTORY JAVA…        Redisson itself, by this command line
 //! ```
 //!
 //! `RLOCK_SERVER` and `RLOCK_MODULE` are as for the tests.
@@ -62,19 +62,21 @@ fn main() -> ExitCode {
     interrupt::watch();
     let words: Vec<_> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["whole", directory] => compare(&Plan::whole(), Path::new(directory)),
-        ["quick", directory] => compare(&Plan::quick(), Path::new(directory)),
+        ["whole", directory, ref parts @ ..] => compare(&Plan::whole(), Path::new(directory), parts),
+        ["quick", directory, ref parts @ ..] => compare(&Plan::quick(), Path::new(directory), parts),
         ["redisson", directory, ref java @ ..] if !java.is_empty() => redisson::compare(Path::new(directory), java),
         _ => {
-            eprintln!("usage: rlock-bench whole|quick DIRECTORY, or rlock-bench redisson DIRECTORY JAVA…");
+            eprintln!("usage: rlock-bench whole|quick DIRECTORY [PART…], or rlock-bench redisson DIRECTORY JAVA…");
             ExitCode::from(2)
         }
     }
 }
 
-fn compare(plan: &Plan, directory: &Path) -> ExitCode {
+fn compare(plan: &Plan, directory: &Path, wanted: &[&str]) -> ExitCode {
     let environment = Environment::look();
-    let figures = measure_all(plan, &environment);
+    let is_wanted = |part: &&Part| wanted.is_empty() || wanted.iter().any(|word| part.name.contains(word));
+    let parts: Vec<_> = PARTS.iter().filter(is_wanted).collect();
+    let figures = measure_all(&parts, plan, &environment);
     let seconds = progress::end();
     if figures.all.is_empty() {
         eprintln!("bench: nothing could be measured: {}", figures.left_out.join("; "));
@@ -84,13 +86,13 @@ fn compare(plan: &Plan, directory: &Path) -> ExitCode {
     report::Report { figures: &figures, bars: &bars, plan, environment: &environment, seconds }.publish(directory)
 }
 
-fn measure_all(plan: &Plan, environment: &Environment) -> Figures {
+fn measure_all(parts: &[&Part], plan: &Plan, environment: &Environment) -> Figures {
     let mut figures = Figures::new();
     if environment.valgrind.is_none() {
         eprintln!("bench: valgrind is not there, so instructions are left out; type: scripts/setup.sh bench");
     }
-    progress::begin(PARTS.len());
-    for part in &PARTS {
+    progress::begin(parts.len());
+    for part in parts {
         progress::part(part.name);
         if part.needs_valgrind && environment.valgrind.is_none() {
             figures.left_out.push(format!("{}: valgrind is not there", part.name));

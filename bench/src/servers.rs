@@ -3,7 +3,7 @@
 use crate::contenders::Module;
 use crate::interrupt::Guarded;
 use rlock_testing::{Server, Start};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A server as it is, reached by its socket alone.
 pub fn start(module: Module, options: &[&str]) -> Guarded {
@@ -31,13 +31,15 @@ pub fn prepare(module: Module) -> Start {
     let start = Server::prepare().options(&["--maxclients", "15000"]);
     match module {
         Module::None => start.without_module(),
-        Module::Rlock => start.module(rlock()),
-        Module::Noop => start.module(rlock().with_file_name("librlock_noop.so")),
+        Module::Rlock => {
+            start.module(std::env::var_os("RLOCK_MODULE").map_or_else(|| built("librlock.so"), PathBuf::from))
+        }
+        Module::Noop => start.module(built("librlock_noop.so")),
     }
 }
 
-/// The module as it is shipped. The one that does nothing is built beside it.
-pub fn rlock() -> PathBuf {
-    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/librlock.so");
-    std::env::var_os("RLOCK_MODULE").map_or_else(built, PathBuf::from)
+/// A module as it is shipped, which cargo built in a directory beside this program's.
+fn built(name: &str) -> PathBuf {
+    let program = std::env::current_exe().expect("this program has a path");
+    program.parent().expect("in a directory").join("../release").join(name)
 }

@@ -1,8 +1,12 @@
 //! A connection whose replies are read line by line, and hardly looked at.
 
+use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
+
+const PAUSE: Duration = Duration::from_millis(1);
 
 pub struct Line {
     stream: BufReader<UnixStream>,
@@ -11,8 +15,14 @@ pub struct Line {
 
 impl Line {
     pub async fn connect(socket: &Path) -> Self {
-        let stream = UnixStream::connect(socket).await.expect("the server accepts connections");
-        Self { stream: BufReader::new(stream), text: String::new() }
+        loop {
+            match UnixStream::connect(socket).await {
+                Ok(stream) => return Self { stream: BufReader::new(stream), text: String::new() },
+                // So many connect at once that the server has not yet accepted those before.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => tokio::time::sleep(PAUSE).await,
+                Err(error) => panic!("the server accepts no connection: {error}"),
+            }
+        }
     }
 
     /// Sends what was packed before.

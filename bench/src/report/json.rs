@@ -1,30 +1,39 @@
 //! The results for programs: each figure with all its samples.
 
 use super::Report;
-use crate::bars::Verdict;
+use crate::bars::{Bar, Verdict};
+use crate::environment::Environment;
+use crate::figures::{Figure, Figures};
 use serde_json::{Map, Value, json};
 
 pub fn text(report: &Report) -> String {
-    let environment = report.environment;
     let value = json!({
         "mode": if report.plan.is_whole { "whole" } else { "quick" },
         "seconds": report.seconds,
-        "environment": {
-            "server": environment.server,
-            "valgrind": environment.valgrind,
-            "processors": environment.processors,
-            "architecture": environment.architecture,
-            "load_before": environment.load,
-        },
+        "environment": environment(report.environment),
         "bars": bars(report),
-        "figures": figures(report),
+        "figures": figures(report.figures),
         "left_out": report.figures.left_out,
     });
     format!("{value:#}\n")
 }
 
+pub fn redisson_json(measured: &Figures, on: &Environment) -> String {
+    format!("{:#}\n", json!({ "environment": environment(on), "figures": figures(measured) }))
+}
+
+fn environment(environment: &Environment) -> Value {
+    json!({
+        "server": environment.server,
+        "valgrind": environment.valgrind,
+        "processors": environment.processors,
+        "architecture": environment.architecture,
+        "load_before": environment.load,
+    })
+}
+
 fn bars(report: &Report) -> Vec<Value> {
-    let row = |bar: &crate::bars::Bar| {
+    let row = |bar: &Bar| {
         json!({
             "what": bar.what,
             "figure": bar.figure,
@@ -41,12 +50,12 @@ fn bars(report: &Report) -> Vec<Value> {
     report.bars.iter().map(row).collect()
 }
 
-fn figures(report: &Report) -> Map<String, Value> {
-    let entry = |figure: &crate::figures::Figure| {
+fn figures(figures: &Figures) -> Map<String, Value> {
+    let entry = |figure: &Figure| {
         let samples: Vec<_> = figure.samples.iter().map(|sample| rounded(*sample)).collect();
         (figure.id.clone(), json!({ "unit": figure.unit, "median": rounded(figure.median()), "samples": samples }))
     };
-    report.figures.all.iter().map(entry).collect()
+    figures.all.iter().map(entry).collect()
 }
 
 /// No more digits than mean something.

@@ -3,6 +3,7 @@
 use super::{Report, grouped};
 use crate::bars::Bar;
 use crate::contenders::{BUSY, Contender, PAIRS, READS, RENEWALS, WRITES, is_measured_with_followers};
+use crate::environment::Environment;
 use crate::figures::Figures;
 use crate::{crates, flatness, hand_off_costs, hand_offs};
 use std::fmt::Write;
@@ -33,19 +34,41 @@ pub fn page(report: &Report) -> String {
 }
 
 fn head(report: &Report) -> String {
-    let it = report.environment;
-    let load = it.load.map_or(String::new(), |load| format!(", load {load} before the run"));
     let (mode, command) =
         if report.plan.is_whole { ("the whole", "make bench") } else { ("the short", "make bench-quick") };
+    let valgrind = report.environment.valgrind.as_deref();
     format!(
-        "# Measured\n\nWritten by `{command}`, {mode} run, in {} s. {} on {} processors ({}){load}. {}\n\n*Spread*: the \
-         lowest and the highest sample.\n",
+        "# Measured\n\nWritten by `{command}`, {mode} run, in {} s. {} Instructions: {}.\n\n*Spread*: the lowest and the \
+         highest sample.\n",
         report.seconds,
-        it.server,
-        it.processors,
-        it.architecture,
-        it.valgrind.as_ref().map_or("No valgrind.".to_owned(), |version| format!("Instructions by {version}.")),
+        place(report.environment),
+        valgrind.unwrap_or("not counted, as there is no valgrind"),
     )
+}
+
+/// On what it was measured, in a sentence.
+fn place(it: &Environment) -> String {
+    let load = it.load.map_or(String::new(), |load| format!(", which had a load of {load} before"));
+    format!("{} on {} processors ({}){load}.", it.server, it.processors, it.architecture)
+}
+
+/// Redisson itself against the commands.
+pub fn redisson_page(figures: &Figures, environment: &Environment) -> String {
+    let mut text = format!(
+        "# Redisson and the commands\n\nWritten by `make bench-redisson`. {} Both take turns in one JVM, over loopback, \
+         each on a server of its own; the commands through Jedis. Redisson keeps its leases alive, Jedis does not. \
+         *Contended*: so many clients, each with its own connections, as processes would have them, on one lock that is \
+         given back at once. The clock lies on machines that others use: look at the ratios.\n\n| | cycles/s | against \
+         RLOCK | spread |\n|---|--:|--:|---|\n",
+        place(environment)
+    );
+    for what in ["alone", "contended.8", "contended.32"] {
+        for (id, name) in [("rlock", "**RLOCK**"), ("redisson", "Redisson, lock() and unlock()")] {
+            let name = format!("{}: {name}", what.replace('.', ", "));
+            text += &row(figures, &name, &format!("{what}.{id}"), &format!("{what}.rlock"));
+        }
+    }
+    text
 }
 
 /// What must be shown, and whether it is.

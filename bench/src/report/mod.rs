@@ -4,6 +4,9 @@ mod json;
 mod markdown;
 mod picture;
 
+pub use json::redisson_json;
+pub use markdown::redisson_page;
+
 use crate::bars::{Bar, Verdict};
 use crate::environment::Environment;
 use crate::figures::Figures;

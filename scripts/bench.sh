@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# scripts/bench.sh whole|quick|redisson: builds what measures, and measures.
+#
+# RLOCK_SERVER: the server's binary, if not redis-server. RLOCK_MODULE: the module's file, if not the release build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+mode=${1:-}
+case $mode in
+whole | redisson) results=docs/bench ;;
+quick) results=${CARGO_TARGET_DIR:-target}/bench ;;
+*) echo "usage: scripts/bench.sh whole|quick|redisson" >&2 && exit 2 ;;
+esac
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+program=$target/bench-tool/rlock-bench
+
+command=("$program" "$mode" "$results")
+if [ "$mode" = redisson ]; then
+    scripts/setup.sh clients java
+    classes=$target/bench/redisson
+    mvn --batch-mode --no-transfer-progress --quiet -Dstyle.color=never --file bench/redisson "-Doutput=$classes" compile
+    command+=(java -cp "$classes/classes:$classes/libraries/*" Compare)
+else
+    # Without valgrind there is still the clock.
+    scripts/setup.sh bench || true
+fi
+
+# Beside the module, and as it is built.
+cargo build --quiet --release --package rlock-bench-noop
+cargo build --quiet --profile bench-tool --package rlock-bench
+
+# Ten thousand clients need as many files.
+ulimit -S -n "$(ulimit -H -n)"
+exec "${command[@]}"
