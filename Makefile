@@ -6,7 +6,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # Absolute, because the tests and the server look from other directories.
 export RLOCK_MODULE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/librlock.so
 
-.PHONY: help setup build run test test-redisson test-clients test-matrix lint fmt docs clean
+.PHONY: help setup build run test test-redisson test-clients test-matrix bench bench-quick bench-redisson lint fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -53,6 +53,15 @@ test-matrix: setup build ## the server tests on all servers, or on some: SERVERS
 test-redisson: setup build ## Redisson itself beside the commands, in each pinned version, or: REDISSON="redisson-4"
 	@scripts/setup.sh clients java
 	@scripts/test-redisson.sh $(REDISSON)
+
+bench: setup build ## what locks cost, against all else that one would take: docs/bench/results.md
+	@scripts/bench.sh whole
+
+bench-quick: setup build ## the same in short, for oneself: target/bench/results.md
+	@scripts/bench.sh quick
+
+bench-redisson: setup build ## Redisson itself against the commands, in one JVM: docs/bench/redisson.md
+	@scripts/bench.sh redisson
 
 clean: ## remove all that was built or fetched
 	cargo clean

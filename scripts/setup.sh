@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# scripts/setup.sh [build|test|lint|clients [python] [node] [go] [java]]: makes sure that what is needed is there, and
+# scripts/setup.sh [build|test|lint|bench|clients [python] [node] [go] [java]]: makes sure that what is needed is there, and
 # installs what is missing.
 #
 # Every make target calls it first, so that one command is enough on a fresh machine; so it must cost next to nothing
 # when all is there, and it must never ask: what it may not install, it names in one line that can be typed as it is.
 set -euo pipefail
 
-usage="usage: scripts/setup.sh [build|test|lint|clients [python] [node] [go] [java]]"
+usage="usage: scripts/setup.sh [build|test|lint|bench|clients [python] [node] [go] [java]]"
 purpose=${1:-build}
 case $purpose in
-build | test | lint) ;;
+build | test | lint | bench) ;;
 clients)
     shift
     languages=${*:-python node go java}
@@ -63,9 +63,10 @@ survey() {
     has cc && has make || missing+=" cc"
     has_libclang || missing+=" libclang"
     has cargo && version_from 1085 "$(rustc --version 2>/dev/null)" || missing+=" rust"
-    if [ "$purpose" = test ]; then
+    if [ "$purpose" = test ] || [ "$purpose" = bench ]; then
         version_from 7000 "$("${RLOCK_SERVER:-redis-server}" --version 2>/dev/null)" && has redis-cli ||
             missing+=" redis"
+        [ "$purpose" = test ] || has valgrind || missing+=" valgrind"
     elif [ "$purpose" = lint ]; then
         # rustup has a file of either name even when the component behind it is not there.
         cargo-fmt --version >/dev/null 2>&1 && cargo-clippy --version >/dev/null 2>&1 || missing+=" lint"
@@ -110,6 +111,7 @@ plan() {
     ! is_missing cc || packages+=" build-essential"
     ! is_missing libclang || packages+=" libclang-dev"
     ! is_missing redis || packages+=" redis-server redis-tools"
+    ! is_missing valgrind || packages+=" valgrind"
     if has rustup; then
         ! is_missing lint || rustup="rustup component add rustfmt clippy"
         ! is_missing rust || rustup="rustup update stable && rustup default stable"
@@ -156,7 +158,7 @@ survey
 if ! has apt-get; then
     echo "setup: missing:$missing. Install with this system's package manager what of these is not there:" \
         "a C compiler, make, libclang with its headers, Rust 1.85 or newer with rustfmt and clippy," \
-        "redis-server 7.0 or newer, redis-cli; for the clients Python 3.10, Node.js 20 with npm, Go 1.24, a JDK 17" \
+        "redis-server 7.0 or newer, redis-cli; for measuring valgrind; for the clients Python 3.10, Node.js 20 with npm, Go 1.24, a JDK 17" \
         "with Maven, or newer." >&2
     exit 1
 fi
