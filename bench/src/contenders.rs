@@ -91,6 +91,9 @@ pub const PAIRS: [Contender; 8] = [
     }),
 ];
 
+/// Which of them is ours.
+pub const RLOCK: usize = 2;
+
 /// Somebody else has the lock.
 pub const BUSY: [Contender; 3] = [
     contender(

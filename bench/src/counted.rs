@@ -22,9 +22,9 @@ pub struct Counted {
 pub enum Scope {
     /// All that the server does.
     Everything,
-    /// Only what a module's command does, and what answers a client that was kept: with ten thousand connections the
+    /// Only what the module does, in commands, in timers and for clients that it keeps: with ten thousand connections the
     /// server's own looking after them would hide it.
-    Commands,
+    Module,
 }
 
 impl Counted {
@@ -64,14 +64,20 @@ impl Counted {
 
     /// Instructions since the last mark.
     pub fn mark(&mut self) -> f64 {
+        let profile = self.profile();
+        let total = profile.lines().rev().find_map(|line| line.strip_prefix("totals: ")).expect("a total");
+        total.trim().parse().expect("a number")
+    }
+
+    /// What callgrind has written down since the last mark.
+    pub fn profile(&mut self) -> String {
         self.control.say("ECHO mark");
         self.marks += 1;
         let path = self.counts.with_extension(self.marks.to_string());
         let profile = std::fs::read_to_string(&path)
             .expect("callgrind knows the server's functions by name: is this a server without symbols?");
         let _ = std::fs::remove_file(path);
-        let total = profile.lines().rev().find_map(|line| line.strip_prefix("totals: ")).expect("a total");
-        total.trim().parse().expect("a number")
+        profile
     }
 
     /// Instructions of a piece of work.
@@ -88,12 +94,15 @@ fn valgrind(scope: Scope, directory: &Path) -> Vec<String> {
     add(&format!("--log-file={}", directory.join("valgrind").display()));
     add(&format!("--callgrind-out-file={}", directory.join("counts").display()));
     add("--dump-before=echoCommand");
-    if let Scope::Commands = scope {
+    // No debugger is to be let in, so no pipes for one are left behind.
+    add("--vgdb=no");
+    if let Scope::Module = scope {
         add("--collect-atstart=no");
         // Redis' name, and Valkey's.
         add("--toggle-collect=RedisModuleCommandDispatcher");
         add("--toggle-collect=ValkeyModuleCommandDispatcher");
         add("--toggle-collect=moduleHandleBlockedClients");
+        add("--toggle-collect=moduleTimerHandler");
     }
     words
 }

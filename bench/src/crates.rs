@@ -5,12 +5,12 @@
 
 use crate::contenders::Module;
 use crate::figures::Figures;
+use crate::grants::Grants;
 use crate::interrupt::Guarded;
 use crate::plan::Plan;
 use crate::{progress, servers};
 use rlock_client::Locks;
 use rslock::LockManager;
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
@@ -35,7 +35,11 @@ pub fn measure(plan: &Plan, figures: &mut Figures) {
     for round in 0..plan.hand_off_turns {
         progress::step(&format!("contended, round {}", round + 1));
         for way in &ways {
-            figures.add(&format!("crate.contended.{}", way.id()), UNIT, contended(&runtime, way, plan.hand_off_turn));
+            let (grants, seconds) = contended(&runtime, way, plan.hand_off_turn);
+            let id = way.id();
+            figures.add(&format!("crate.contended.{id}"), UNIT, grants.count() / seconds);
+            figures.add(&format!("crate.changes.{id}"), UNIT, grants.changes() / seconds);
+            figures.add(&format!("crate.unfairness.{id}"), "grants", grants.unfairness(TASKS));
         }
     }
 }
@@ -90,24 +94,24 @@ async fn alone(way: &Crate, time: Duration) -> f64 {
     cycles as f64 / start.elapsed().as_secs_f64()
 }
 
-fn contended(runtime: &Runtime, way: &Crate, time: Duration) -> f64 {
-    let grants = Rc::new(Cell::new(0_usize));
+/// Who got the lock, and in how many seconds.
+fn contended(runtime: &Runtime, way: &Crate, time: Duration) -> (Rc<Grants>, f64) {
+    let grants = Rc::new(Grants::default());
     let start = Instant::now();
     let tasks = LocalSet::new();
-    let works: Vec<_> = (0..TASKS)
-        .map(|_| {
-            let (way, grants) = (way.clone(), Rc::clone(&grants));
-            tasks.spawn_local(async move {
-                while start.elapsed() < time {
-                    way.cycle("wanted by all", || grants.set(grants.get() + 1)).await;
-                }
-            })
-        })
-        .collect();
+    let work = |number| {
+        let (way, grants) = (way.clone(), Rc::clone(&grants));
+        async move {
+            while start.elapsed() < time {
+                way.cycle("wanted by all", || grants.give(number)).await;
+            }
+        }
+    };
+    let works: Vec<_> = (0..TASKS).map(|number| tasks.spawn_local(work(number))).collect();
     tasks.block_on(runtime, async {
         for work in works {
             work.await.expect("no task fails");
         }
     });
-    grants.get() as f64 / start.elapsed().as_secs_f64()
+    (grants, start.elapsed().as_secs_f64())
 }

@@ -64,7 +64,7 @@ fn cycle(pipe: &mut Pipe, cycles: usize) {
 pub fn of_waiters(plan: &Plan, figures: &mut Figures) {
     for waiters in [1, plan.many_waiters] {
         progress::step(&format!("{waiters} waiters"));
-        let mut counted = Counted::start(Module::Rlock, Scope::Commands);
+        let mut counted = Counted::start(Module::Rlock, Scope::Module);
         let mut clients: Vec<_> = (0..=waiters).map(|_| counted.server().client()).collect();
         (0..=waiters).for_each(|number| wait_as(&mut clients[number], number));
         assert_eq!(clients[0].receive(), Reply::Nil);
@@ -75,7 +75,6 @@ pub fn of_waiters(plan: &Plan, figures: &mut Figures) {
         let mut run = |turns| counted.count(|| (0..turns).for_each(|_| holder = hand_over(&mut clients, holder)));
         // Each client once: what the first grant on a connection costs is not what one costs later.
         run(waiters + 1);
-        // Which events meet in one turn of the server's loop is a matter of time, so this count moves a little.
         for _ in 0..plan.counts.max(3) {
             figures.add(&format!("flat.waiters.{waiters}"), UNIT, slope([100, 500], &mut run));
         }
@@ -83,16 +82,25 @@ pub fn of_waiters(plan: &Plan, figures: &mut Figures) {
 }
 
 fn wait_as(client: &mut Client, number: usize) {
-    client.send(&["RLOCK.ACQUIRE", "lock", &format!("{HOLDER}{number:05}"), LONG_LEASE, "WAIT", "0"]);
+    client.send(&["RLOCK.ACQUIRE", "lock", &holder_of(number), LONG_LEASE, "WAIT", "0"]);
 }
 
-/// The first in the queue gets the lock, and who had it is the last.
-fn hand_over(clients: &mut [Client], holder: usize) -> usize {
-    let next = (holder + 1) % clients.len();
-    clients[holder].run(&["RLOCK.RELEASE", "lock", &format!("{HOLDER}{holder:05}")]);
-    wait_as(&mut clients[holder], holder);
+/// The first in the queue gets the lock, and who had it is the last. Both commands of that one go together, so that the
+/// queue is equally long whenever the server looks at it again.
+fn hand_over(clients: &mut [Client], number: usize) -> usize {
+    let next = (number + 1) % clients.len();
+    let holder = holder_of(number);
+    clients[number].send_together(&[
+        &["RLOCK.RELEASE", "lock", &holder],
+        &["RLOCK.ACQUIRE", "lock", &holder, LONG_LEASE, "WAIT", "0"],
+    ]);
+    assert_eq!(clients[number].receive(), Reply::Int(1));
     assert_eq!(clients[next].receive(), Reply::Nil);
     next
+}
+
+fn holder_of(number: usize) -> String {
+    format!("{HOLDER}{number:05}")
 }
 
 /// The release of a read, with one other reader and with many. Locks are many, so that each keeps its number of readers.

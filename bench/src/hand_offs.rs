@@ -7,10 +7,11 @@ mod line;
 mod ways;
 
 use crate::figures::Figures;
+use crate::grants::Grants;
 use crate::plan::Plan;
 use crate::{progress, servers};
 use rlock_testing::{Client, Server};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
@@ -19,7 +20,6 @@ use ways::Way;
 pub use ways::{CHANNEL, acquire_script, release_script};
 
 pub const UNIT: &str = "hand-offs/s";
-pub const SPREAD: &str = "grants";
 pub const WAITERS: [usize; 3] = [8, 64, 512];
 
 pub fn measure(plan: &Plan, figures: &mut Figures) {
@@ -28,21 +28,18 @@ pub fn measure(plan: &Plan, figures: &mut Figures) {
             for way in Way::ALL {
                 let id = way.id();
                 progress::step(&format!("{id}, {waiters} waiters, round {} of {}", round + 1, plan.hand_off_turns));
-                let turn = turn(way, waiters, plan.hand_off_turn);
-                figures.add(&format!("hand_offs.{waiters}.{id}"), UNIT, turn.rate);
-                figures.add(&format!("unfairness.{waiters}.{id}"), SPREAD, turn.unfairness);
+                let (record, seconds) = turn(way, waiters, plan.hand_off_turn);
+                let grants = &record.grants;
+                figures.add(&format!("hand_offs.{waiters}.{id}"), UNIT, grants.count() / seconds);
+                figures.add(&format!("changes.{waiters}.{id}"), UNIT, grants.changes() / seconds);
+                figures.add(&format!("unfairness.{waiters}.{id}"), "grants", grants.unfairness(waiters));
             }
         }
     }
 }
 
-struct Turn {
-    rate: f64,
-    /// The most grants that one client got, less the fewest.
-    unfairness: f64,
-}
-
-fn turn(way: Way, waiters: usize, time: Duration) -> Turn {
+/// What happened, and in how many seconds.
+fn turn(way: Way, waiters: usize, time: Duration) -> (Rc<Record>, f64) {
     let server = servers::start(way.module(), &[]);
     let mut first = server.client();
     way.begin(&mut first);
@@ -56,30 +53,15 @@ fn turn(way: Way, waiters: usize, time: Duration) -> Turn {
     let start = Instant::now();
     way.let_go(&mut first);
     tasks.block_on(&runtime, async { tokio::time::sleep(time).await });
-    Turn {
-        rate: record.grants.borrow().len() as f64 / start.elapsed().as_secs_f64(),
-        unfairness: record.unfairness(waiters),
-    }
+    let seconds = start.elapsed().as_secs_f64();
+    (record, seconds)
 }
 
-/// Who asked and did not get the lock, and who got it, in order.
+/// Who asked and did not get the lock, and who got it.
 #[derive(Default)]
 struct Record {
     refused: Cell<usize>,
-    grants: RefCell<Vec<usize>>,
-}
-
-impl Record {
-    /// Over whole rounds, in which each could have had the lock once: a cut in the midst of a round is nobody's fault.
-    fn unfairness(&self, waiters: usize) -> f64 {
-        let grants = self.grants.borrow();
-        let mut counts = vec![0_u32; waiters];
-        let whole = grants.len() - grants.len() % waiters;
-        // Fewer grants than waiters: what there is must do.
-        let counted = if whole == 0 { grants.len() } else { whole };
-        grants[..counted].iter().for_each(|&client| counts[client] += 1);
-        f64::from(counts.iter().max().unwrap_or(&0) - counts.iter().min().unwrap_or(&0))
-    }
+    grants: Grants,
 }
 
 async fn all_wait(way: Way, server: &Server, waiters: usize, record: &Record) {

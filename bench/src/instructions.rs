@@ -4,12 +4,14 @@
 //! counts hardly move.
 
 use crate::batch::{Batch, Pipe};
-use crate::contenders::{self, BUSY, Contender, Module, PAIRS, READS, RENEWALS, WRITES, is_measured_with_followers};
+use crate::contenders::{
+    self, BUSY, Contender, Module, PAIRS, READS, RENEWALS, RLOCK, WRITES, is_measured_with_followers,
+};
 use crate::counted::{Counted, Scope};
 use crate::figures::Figures;
 use crate::interrupt::Guarded;
 use crate::plan::Plan;
-use crate::{progress, servers};
+use crate::{profile, progress, servers};
 use rlock_testing::wait_until;
 
 pub const UNIT: &str = "instructions";
@@ -22,6 +24,7 @@ pub fn alone(plan: &Plan, figures: &mut Figures) {
     let mut lab =
         Lab::new(&[Module::None, Module::Rlock, Module::Noop], |module| Counted::start(module, Scope::Everything));
     lab.measure(plan, figures, "pair", &PAIRS.iter().collect::<Vec<_>>());
+    figures.profile = lab.profile(&PAIRS[RLOCK], plan.long);
     lab.measure(plan, figures, "busy", &BUSY.iter().collect::<Vec<_>>());
     lab.measure(plan, figures, "renew", &RENEWALS.iter().collect::<Vec<_>>());
     lab.measure(plan, figures, "read", &READS.iter().collect::<Vec<_>>());
@@ -109,6 +112,16 @@ impl Lab {
         let batches = batches(contender, steps);
         let (_, counted, pipe) = self.server_of(contender);
         counted.count(|| batches.iter().for_each(|batch| pipe.run(batch)))
+    }
+
+    /// Where a step's instructions go.
+    fn profile(&mut self, contender: &Contender, steps: usize) -> Vec<(String, f64)> {
+        let batches = batches(contender, steps);
+        let (_, counted, pipe) = self.server_of(contender);
+        counted.mark();
+        batches.iter().for_each(|batch| pipe.run(batch));
+        let costs = profile::by_function(&counted.profile());
+        costs.into_iter().map(|(function, cost)| (function, cost / steps as f64)).collect()
     }
 
     fn server_of(&mut self, contender: &Contender) -> &mut (Module, Counted, Pipe) {

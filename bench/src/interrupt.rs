@@ -10,6 +10,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 static RUNNING: Mutex<Vec<Task>> = Mutex::new(Vec::new());
 
@@ -22,9 +23,18 @@ struct Task {
 impl Task {
     fn stop(&self) {
         let _ = Command::new("kill").args(["-KILL", &self.id.to_string()]).status();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while self.is_alive() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         if let Some(directory) = &self.directory {
             let _ = std::fs::remove_dir_all(directory);
         }
+    }
+
+    /// A process that has ended but was not waited for has no program any more.
+    fn is_alive(&self) -> bool {
+        std::fs::read_link(format!("/proc/{}/exe", self.id)).is_ok()
     }
 }
 

@@ -85,7 +85,7 @@ async fn by_queue(socket: PathBuf, number: usize, record: Rc<Record>) {
     loop {
         line.send(&acquire).await;
         line.skip(1).await;
-        record.grants.borrow_mut().push(number);
+        record.grants.give(number);
         line.send(&release).await;
         line.skip(1).await;
     }
@@ -100,7 +100,7 @@ async fn by_messages(socket: PathBuf, number: usize, record: Rc<Record>) {
     loop {
         line.send(&acquire).await;
         if line.next().await.starts_with('$') {
-            record.grants.borrow_mut().push(number);
+            record.grants.give(number);
             line.send(&release).await;
             line.skip(1).await;
         } else {
@@ -119,7 +119,7 @@ async fn by_token(socket: PathBuf, number: usize, record: Rc<Record>) {
     loop {
         line.send(&take).await;
         line.skip(TAKEN).await;
-        record.grants.borrow_mut().push(number);
+        record.grants.give(number);
         line.send(&give).await;
         line.skip(1).await;
     }

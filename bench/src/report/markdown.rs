@@ -20,6 +20,7 @@ pub fn page(report: &Report) -> String {
     for (title, what, contenders) in instruction_tables() {
         page += &table(figures, title, what, &contenders);
     }
+    page += &profile(figures);
     page += &hand_off_costs(figures);
     page += &flat(report);
     page += "\n## By the clock\n\nOther work on the machine moves these figures, so look at the ratios: all contenders \
@@ -112,6 +113,25 @@ fn table(figures: &Figures, title: &str, what: &str, contenders: &[&Contender]) 
     text
 }
 
+/// How many functions are worth a line.
+const FUNCTIONS: usize = 20;
+
+fn profile(figures: &Figures) -> String {
+    if figures.profile.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "\n### Where a lock cycle of RLOCK goes\n\nThe {FUNCTIONS} functions in which most instructions are executed, the \
+         server's and the module's, each without what it calls.\n\n| function | instructions |\n|---|--:|\n"
+    );
+    for (function, cost) in figures.profile.iter().take(FUNCTIONS) {
+        let _ = writeln!(text, "| `{}` | {} |", function.replace('|', "\\|"), grouped(*cost));
+    }
+    let rest: f64 = figures.profile.iter().skip(FUNCTIONS).map(|(_, cost)| cost).sum();
+    let _ = writeln!(text, "| all others | {} |", grouped(rest));
+    text
+}
+
 fn unit(figures: &Figures, what: &str) -> &'static str {
     figures.get(&format!("{what}.rlock")).map_or("not measured", |figure| figure.unit)
 }
@@ -151,23 +171,27 @@ fn flat(report: &Report) -> String {
         }
     };
     rows("RLOCK cycle, other locks", "locks", [1, report.plan.many_locks]);
-    rows("RLOCK hand-off (inside commands), waiters", "waiters", [1, report.plan.many_waiters]);
+    rows("RLOCK hand-off (inside the module), waiters", "waiters", [1, report.plan.many_waiters]);
     rows("RLOCK read release, other readers", "readers", flatness::READERS);
     text
 }
 
+/// Who gives a lock back may be the first to take it again, where nobody has it in between: told apart here.
+const CHANGES: &str = "*To another*: of these, grants to another client than the one before; what bars are about is all \
+                       of them, in favour of who polls. *Unfairness*: the most grants that one client got less the \
+                       fewest, the median over the rounds.";
+
 fn hand_offs_per_second(figures: &Figures) -> String {
-    let mut text = "\n### Hand-offs per second\n\nMany clients, one lock, given back at once. *Unfairness*: the most \
-                    grants that one client got less the fewest, the median over the rounds. In pub/sub a client may get \
-                    the lock again that it has just given back; that counts as a hand-off too.\n\n| | waiters | \
-                    hand-offs/s | against RLOCK | spread | unfairness |\n|---|--:|--:|--:|---|--:|\n"
-        .to_owned();
+    let mut text = format!(
+        "\n### Hand-offs per second\n\nMany clients, one lock, given back at once. {CHANGES}\n\n| | waiters | \
+         hand-offs/s | against RLOCK | spread | to another | unfairness |\n|---|--:|--:|--:|---|--:|--:|\n"
+    );
     for waiters in hand_offs::WAITERS {
         for (id, name) in WAYS {
-            let (figure, base) = (format!("hand_offs.{waiters}.{id}"), format!("hand_offs.{waiters}.rlock"));
-            let unfairness = figures.median(&format!("unfairness.{waiters}.{id}")).map_or("–".to_owned(), grouped);
-            let row = row(figures, &format!("{name} | {waiters}"), &figure, &base);
-            let _ = writeln!(text, "{} {unfairness} |", row.trim_end());
+            let ids = [format!("hand_offs.{waiters}.{id}"), format!("hand_offs.{waiters}.rlock")];
+            let row = row(figures, &format!("{name} | {waiters}"), &ids[0], &ids[1]);
+            let more = ["changes", "unfairness"].map(|what| shown(figures, &format!("{what}.{waiters}.{id}")));
+            let _ = writeln!(text, "{} {} | {} |", row.trim_end(), more[0], more[1]);
         }
     }
     text
@@ -177,16 +201,26 @@ fn end_to_end(figures: &Figures) -> String {
     let mut text = format!(
         "\n### Crates for Rust, end to end\n\nOne process, one connection, over loopback. *Contended*: {} tasks on one \
          lock. rlock-client keeps leases alive and waits in the server; rslock does neither, and asks again after a \
-         random time.\n\n| | cycles/s | against rlock-client | spread |\n|---|--:|--:|---|\n",
+         random time, so that one task may have the lock most of the time.\n\n| | cycles/s | against rlock-client | \
+         spread | to another | unfairness |\n|---|--:|--:|---|--:|--:|\n",
         crates::TASKS
     );
-    for (what, name) in [("alone", "alone"), ("contended", "contended")] {
-        for (id, crate_name) in [("rlock_client", "**rlock-client**"), ("rslock", "rslock")] {
+    for what in ["alone", "contended"] {
+        for (id, name) in [("rlock_client", "**rlock-client**"), ("rslock", "rslock")] {
             let base = format!("crate.{what}.rlock_client");
-            text += &row(figures, &format!("{crate_name}, {name}"), &format!("crate.{what}.{id}"), &base);
+            let row = row(figures, &format!("{name}, {what}"), &format!("crate.{what}.{id}"), &base);
+            let more = ["changes", "unfairness"].map(|figure| match what {
+                "alone" => String::new(),
+                _ => shown(figures, &format!("crate.{figure}.{id}")),
+            });
+            let _ = writeln!(text, "{} {} | {} |", row.trim_end(), more[0], more[1]);
         }
     }
     text
+}
+
+fn shown(figures: &Figures, id: &str) -> String {
+    figures.median(id).map_or("–".to_owned(), grouped)
 }
 
 fn memory(figures: &Figures) -> String {
@@ -194,8 +228,7 @@ fn memory(figures: &Figures) -> String {
                     Redisson's scripts |\n|---|--:|--:|\n"
         .to_owned();
     for kind in ["plain", "read", "write"] {
-        let [ours, theirs] = ["rlock", "scripts"]
-            .map(|id| figures.median(&format!("memory.{kind}.{id}")).map_or("–".to_owned(), grouped));
+        let [ours, theirs] = ["rlock", "scripts"].map(|id| shown(figures, &format!("memory.{kind}.{id}")));
         let _ = writeln!(text, "| {kind} | {ours} | {theirs} |");
     }
     text
