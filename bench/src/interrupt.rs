@@ -42,12 +42,11 @@ impl Task {
 pub fn watch() {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).expect("signals can be handled");
     std::thread::spawn(move || {
-        for _ in signals.forever() {
-            let tasks = running();
-            tasks.iter().for_each(Task::stop);
-            eprintln!("\nbench: interrupted: the servers are stopped, and nothing is written");
-            std::process::exit(130);
-        }
+        let _ = signals.forever().next();
+        let tasks = running();
+        tasks.iter().for_each(Task::stop);
+        eprintln!("\nbench: interrupted: the servers are stopped, and nothing is written");
+        std::process::exit(130);
     });
 }
 

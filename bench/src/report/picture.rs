@@ -27,7 +27,7 @@ pub fn hand_offs(figures: &Figures) -> Option<String> {
     let x = |place: usize| 110.0 + 190.0 * place as f64;
 
     let mut svg =
-        open(680, 310, "Hand-offs per second of one lock", "many clients want it; each gives it back at once");
+        open(760, 310, "Hand-offs per second of one lock", "many clients want it; each gives it back at once");
     let mut power = bottom;
     while power <= top {
         let (height, rate) = (y(10_f64.powf(power)), grouped(10_f64.powf(power)));
