@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/setup.sh [build|test|lint|bench|clients [python] [node] [go] [java]]: makes sure that what is needed is there, and
-# installs what is missing.
+# scripts/setup.sh [build|test|lint|bench|clients [python] [node] [go] [java]]: makes sure that what is needed is there,
+# and installs what is missing.
 #
 # Every make target calls it first, so that one command is enough on a fresh machine; so it must cost next to nothing
 # when all is there, and it must never ask: what it may not install, it names in one line that can be typed as it is.
@@ -158,8 +158,8 @@ survey
 if ! has apt-get; then
     echo "setup: missing:$missing. Install with this system's package manager what of these is not there:" \
         "a C compiler, make, libclang with its headers, Rust 1.85 or newer with rustfmt and clippy," \
-        "redis-server 7.0 or newer, redis-cli; for measuring valgrind; for the clients Python 3.10, Node.js 20 with npm, Go 1.24, a JDK 17" \
-        "with Maven, or newer." >&2
+        "redis-server 7.0 or newer, redis-cli; to measure, valgrind; for the clients Python 3.10, Node.js 20 with npm," \
+        "Go 1.24, a JDK 17 with Maven, or newer." >&2
     exit 1
 fi
 
