@@ -3,7 +3,7 @@
 //! One list has all that must not outlive the program. Who starts a server or writes results holds the list meanwhile,
 //! so a signal never finds a server that is half started, or results that are half written.
 
-use rlock_testing::Server;
+use rlock_testing::{Client, Server, wait_until};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ops::Deref;
@@ -63,10 +63,18 @@ impl Guarded {
     pub fn start(start: impl FnOnce() -> Server) -> Self {
         let mut tasks = running();
         let server = start();
+        wait_until("the module knows who follows", || knows_who_follows(&mut server.client()));
         let directory = server.socket().parent().map(PathBuf::from);
         tasks.push(Task { id: server.id(), directory });
         Self(server)
     }
+}
+
+/// A server tells nobody of changes where nobody follows, but finds that out only after a while. What is measured is what
+/// comes after it.
+fn knows_who_follows(client: &mut Client) -> bool {
+    let has_file = client.say("INFO persistence").as_text().contains("aof_enabled:1");
+    has_file || !client.say("INFO rlock").as_text().contains("rlock_followed:1")
 }
 
 impl Deref for Guarded {

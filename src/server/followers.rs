@@ -12,15 +12,13 @@ use super::cluster;
 use super::context::Context;
 use redis_module::raw;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
 /// True until the server has said otherwise.
 static THERE_MAY_BE: AtomicBool = AtomicBool::new(true);
 
-/// How many turns of the server's cron pass between two questions: about a second.
-const TURNS: u32 = 10;
-
-static TURN: AtomicU32 = AtomicU32::new(0);
+/// Turns of the server's cron since it was last asked.
+static TURNS: AtomicI32 = AtomicI32::new(0);
 
 pub(super) fn there_may_be() -> bool {
     THERE_MAY_BE.load(Relaxed)
@@ -50,10 +48,13 @@ unsafe extern "C" fn forked(_: *mut raw::RedisModuleCtx, _: raw::RedisModuleEven
 
 /// # Safety
 /// To be called by the server, at each turn of its cron.
-unsafe extern "C" fn cron(context: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, _: *mut c_void) {
-    let turn = TURN.load(Relaxed).wrapping_add(1) % TURNS;
-    TURN.store(turn, Relaxed);
-    if turn != 0 || !there_may_be() {
+unsafe extern "C" fn cron(context: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, info: *mut c_void) {
+    // SAFETY: the server passes this structure with this event.
+    let turns_per_second = unsafe { info.cast::<raw::RedisModuleCronLoopInfo>().as_ref() }.map_or(10, |info| info.hz);
+    let turns = TURNS.load(Relaxed).saturating_add(1);
+    let ask = turns >= turns_per_second && there_may_be();
+    TURNS.store(if ask { 0 } else { turns }, Relaxed);
+    if !ask {
         return;
     }
     super::panics::guarded((), || {
