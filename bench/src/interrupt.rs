@@ -40,6 +40,7 @@ impl Task {
 
 /// From now on a signal ends the program in good order.
 pub fn watch() {
+    fail_after_signals();
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).expect("signals can be handled");
     std::thread::spawn(move || {
         let _ = signals.forever().next();
@@ -48,6 +49,15 @@ pub fn watch() {
         eprintln!("\nbench: interrupted: the servers are stopped, and nothing is written");
         std::process::exit(130);
     });
+}
+
+/// A server that is suddenly gone is often the first sign of Ctrl-C, which a terminal sends to all of us at once. So who
+/// fails lets the signal come first, and only then says why.
+fn fail_after_signals() {
+    std::panic::set_hook(Box::new(|failure| {
+        std::thread::sleep(Duration::from_millis(200));
+        eprintln!("\nbench: {failure}");
+    }));
 }
 
 /// Does what no signal may cut in two.
