@@ -9,8 +9,12 @@ use signal_hook::iterator::Signals;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Whether a signal came, and the program is about to end.
+static HAPPENED: AtomicBool = AtomicBool::new(false);
 
 static RUNNING: Mutex<Vec<Task>> = Mutex::new(Vec::new());
 
@@ -44,6 +48,7 @@ pub fn watch() {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).expect("signals can be handled");
     std::thread::spawn(move || {
         let _ = signals.forever().next();
+        HAPPENED.store(true, Ordering::Relaxed);
         let tasks = running();
         tasks.iter().for_each(Task::stop);
         eprintln!("\nbench: interrupted: the servers are stopped, and nothing is written");
@@ -56,6 +61,9 @@ pub fn watch() {
 fn fail_after_signals() {
     std::panic::set_hook(Box::new(|failure| {
         std::thread::sleep(Duration::from_millis(200));
+        while HAPPENED.load(Ordering::Relaxed) {
+            std::thread::park();
+        }
         eprintln!("\nbench: {failure}");
     }));
 }
