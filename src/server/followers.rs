@@ -5,7 +5,8 @@
 //!
 //! That is safe because of how one begins to follow: with a snapshot that a forked child writes, and the server tells of
 //! each fork inside of it. What was left out before is in the snapshot, and from then on all is told. When to stop telling
-//! is asked of the server itself, now and then. In a cluster all is told always, since slots move in other ways as well.
+//! is asked of the server itself, now and then. There is one way to begin without a snapshot: to read on, from a replica
+//! that was promoted, what its old master had said; so a change of role counts like a fork. In a cluster all is told always, since slots move in other ways as well.
 
 use super::api::{api, flag};
 use super::cluster;
@@ -22,6 +23,11 @@ static TURNS: AtomicI32 = AtomicI32::new(0);
 
 pub(super) fn there_may_be() -> bool {
     THERE_MAY_BE.load(Relaxed)
+}
+
+/// From now on all is told, until the server says again that nobody follows.
+pub(super) fn begin_to_tell() {
+    THERE_MAY_BE.store(true, Relaxed);
 }
 
 pub(super) fn subscribe(context: &Context) -> Result<(), String> {
@@ -43,7 +49,7 @@ pub(super) fn subscribe(context: &Context) -> Result<(), String> {
 /// # Safety
 /// To be called by the server, when a child was born or has ended.
 unsafe extern "C" fn forked(_: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, _: *mut c_void) {
-    THERE_MAY_BE.store(true, Relaxed);
+    begin_to_tell();
 }
 
 /// # Safety

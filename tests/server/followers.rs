@@ -176,6 +176,26 @@ fn a_replica_that_comes_back_gets_what_it_missed() {
     }
 }
 
+/// A master that nobody followed becomes a replica, and a master again. Who followed the same master reads on from it,
+/// without a snapshot, and so without a fork.
+#[test]
+fn a_replica_that_is_promoted_tells_those_who_read_on() {
+    let (first, master, other) = (Server::start(), Server::start(), replica());
+    let (mut ours, mut theirs) = (first.client(), other.client());
+    until_nobody_follows(&mut ours);
+    for follower in [&mut ours, &mut theirs] {
+        follow(follower, &master);
+        until_linked(follower);
+    }
+    ours.say("REPLICAOF NO ONE");
+    assert!(is_followed(&mut ours));
+    follow(&mut theirs, &first);
+    until_linked(&mut theirs);
+    assert_eq!(info(&mut ours, "stats", "sync_partial_ok"), 1, "it read on");
+    Traffic::on(&first).end();
+    until_alike(&mut ours, &mut theirs);
+}
+
 /// The backlog of a replica that never comes back is given up in the end, and then the next one begins anew.
 #[test]
 fn nobody_is_told_again_when_the_last_one_has_gone() {

@@ -11,6 +11,7 @@ use crate::lock::{LockName, serve};
 use crate::server::api::{api, flag};
 use crate::server::context::Context;
 use crate::server::effects;
+use crate::server::followers;
 use crate::server::string::Str;
 use redis_module::raw;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -142,6 +143,8 @@ unsafe extern "C" fn role_changed(
     now: u64,
     _data: *mut c_void,
 ) {
+    // A module has one listener for each event, so this one speaks for both who want to know.
+    followers::begin_to_tell();
     if now != raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA || room::is_empty() {
         return;
     }
