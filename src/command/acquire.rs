@@ -10,7 +10,7 @@
 use super::arguments::{Subject, lease, next, once};
 use crate::lock::{self, Acquired, Kind, decimal};
 use crate::server::waiting::{self, Wait};
-use crate::server::{Argument, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
+use crate::server::{Argument, Change, Command, Context, ErrorLine, Reply, Spec, Str};
 
 /// RLOCK.ACQUIRE
 pub struct Acquire;
@@ -72,8 +72,7 @@ const SPEC: Spec = Spec {
 
 fn acquire(context: &Context, arguments: &[Str<'_>], kind: Kind) -> Result<Reply, ErrorLine> {
     let Request { subject: Subject { key, holder }, want, wait_ms } = parse(arguments)?;
-    let ahead = waiting::ahead(context, key);
-    let record = LockRecord::open(context, key, holder);
+    let (record, ahead) = waiting::open(context, key, holder);
     let now = context.now();
     let decision = lock::acquire(kind, &record, want, ahead, now)?;
     match (decision.answer, wait_ms) {

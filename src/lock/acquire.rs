@@ -47,20 +47,36 @@ pub fn acquire(
     ahead: Ahead,
     now: UnixMs,
 ) -> Result<Decision<Acquired>, Refusal> {
+    let end = want.lease.end(now)?;
+    if kind == Kind::Read {
+        read_write::reach_derived_keys(record)?;
+    }
+    let observed = record.observe()?;
     if ahead == Ahead::Someone {
-        match record.observe()? {
+        match observed {
             Observed::Free => return Ok(Decision::unchanged(Acquired::Busy { left_ms: 0 })),
             Observed::ReadWrite(lock) if kind == Kind::Read && lock.reads == 0 && lock.writes == 0 => {
-                return Ok(exclusive::busy(lock.expiry, now));
+                return Ok(exclusive::busy(record, now));
             }
-            Observed::Mine { .. } | Observed::Others { .. } | Observed::ReadWrite(_) => {}
+            Observed::Mine { .. } | Observed::Others | Observed::ReadWrite(_) => {}
         }
     }
+    let asked = Asked { observed, want, end, now };
     match kind {
-        Kind::Plain => exclusive::acquire(record, want, now),
-        Kind::Read => read_write::acquire_read(record, want, now),
-        Kind::Write => read_write::acquire_write(record, want, now),
+        Kind::Plain => exclusive::acquire(record, asked),
+        Kind::Read => read_write::acquire_read(record, asked),
+        Kind::Write => read_write::acquire_write(record, asked),
     }
+}
+
+/// An acquire, and what it meets.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub observed: Observed,
+    pub want: Acquire,
+    /// When the lease would end.
+    pub end: UnixMs,
+    pub now: UnixMs,
 }
 
 /// Whether a hold that was not granted may be waited for.
@@ -68,10 +84,11 @@ pub fn acquire(
 /// # Errors
 /// [`Refusal::Deadlock`] for a reader that wants to write: the wait would be for itself.
 pub fn check_wait(kind: Kind, record: &impl Record) -> Result<(), Refusal> {
+    if kind != Kind::Write {
+        return Ok(());
+    }
     match record.observe()? {
-        Observed::ReadWrite(lock) if kind == Kind::Write && lock.mode == Mode::Read && lock.reads > 0 => {
-            Err(Refusal::Deadlock)
-        }
+        Observed::ReadWrite(lock) if lock.mode == Mode::Read && lock.reads > 0 => Err(Refusal::Deadlock),
         _ => Ok(()),
     }
 }

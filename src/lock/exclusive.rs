@@ -1,20 +1,21 @@
 //! Plain locks: one holder, who may hold more than once.
 
+use super::acquire::Asked;
 use super::{
-    Acquire, Acquired, CompanionEffect, Decision, Expiry, Field, KeyEffect, Lease, Observed, Record, Refusal, Release,
-    Released, Renewed, UnixMs, Unlock, one_more, token_for,
+    Acquired, CompanionEffect, Decision, Field, KeyEffect, Lease, Observed, Record, Refusal, Release, Released,
+    Renewed, UnixMs, Unlock, one_more, token_for,
 };
 
 /// Grants a lock that is free or this holder's own; the lease restarts.
 ///
 /// # Errors
 /// Refused on a read-write lock, and where a limit is met.
-pub fn acquire(record: &impl Record, want: Acquire, now: UnixMs) -> Result<Decision<Acquired>, Refusal> {
-    let end = want.lease.end(now)?;
-    let held = match record.observe()? {
+pub(super) fn acquire(record: &impl Record, asked: Asked) -> Result<Decision<Acquired>, Refusal> {
+    let Asked { observed, want, end, now } = asked;
+    let held = match observed {
         Observed::Free => 0,
         Observed::Mine { holds } => holds,
-        Observed::Others { expiry } => return Ok(busy(expiry, now)),
+        Observed::Others => return Ok(busy(record, now)),
         Observed::ReadWrite(_) => return Err(Refusal::HoldsReadWrite),
     };
     let count = KeyEffect::Count { field: Field::Holder, by: 1, makes: one_more(held)? };
@@ -54,6 +55,6 @@ pub(super) fn count_down(
     Ok(Decision::new(Released::StillHeld, [Some(count), restart.map(KeyEffect::ExpireAt), None], [None; 2]))
 }
 
-pub(super) fn busy(expiry: Expiry, now: UnixMs) -> Decision<Acquired> {
-    Decision::unchanged(Acquired::Busy { left_ms: expiry.left_ms(now) })
+pub(super) fn busy(record: &impl Record, now: UnixMs) -> Decision<Acquired> {
+    Decision::unchanged(Acquired::Busy { left_ms: record.expiry().left_ms(now) })
 }

@@ -15,9 +15,9 @@
 mod acquire;
 mod decimal;
 mod effect;
-pub mod exclusive;
+mod exclusive;
 pub mod names;
-pub mod read_write;
+mod read_write;
 mod record;
 mod refusal;
 mod release;

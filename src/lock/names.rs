@@ -87,6 +87,11 @@ impl Digits {
 
     fn of(&mut self, number: i64) -> &[u8] {
         use std::io::Write;
+        // Mostly a holder holds once, and to format costs more than all the rest.
+        if let Some(digit) = u8::try_from(number).ok().filter(|digit| *digit < 10) {
+            self.0[0] = b'0'.wrapping_add(digit);
+            return &self.0[..1];
+        }
         let mut free = &mut self.0[..];
         // Twenty bytes hold every i64, sign included, so this cannot fail.
         let _ = write!(free, "{number}");

@@ -4,26 +4,26 @@
 //! by themselves. Two rules keep one reader's business from shortening another's: while readers hold the lock its
 //! lease is the longest of theirs, and while a writer holds it a read never shortens it.
 
+use super::acquire::Asked;
 use super::exclusive::{busy, count_down};
 use super::{
-    Acquire, Acquired, CompanionEffect, Decision, Expiry, Field, KeyEffect, Mode, Observed, READ_HOLDS_MAX, ReadWrite,
-    Record, Refusal, Release, Released, Renewed, Side, UnixMs, Unlock, one_more, token_for,
+    Acquired, CompanionEffect, Decision, Expiry, Field, KeyEffect, Mode, Observed, READ_HOLDS_MAX, ReadWrite, Record,
+    Refusal, Release, Released, Renewed, Side, UnixMs, Unlock, one_more, token_for,
 };
 
 /// Grants a read hold when the lock is free, in read mode, or written by this very holder.
 ///
 /// # Errors
 /// Refused on a plain lock, and where a limit is met.
-pub fn acquire_read(record: &impl Record, want: Acquire, now: UnixMs) -> Result<Decision<Acquired>, Refusal> {
-    let end = want.lease.end(now)?;
-    reach_derived_keys(record)?;
-    let (reads, hash) = match record.observe()? {
+pub(super) fn acquire_read(record: &impl Record, asked: Asked) -> Result<Decision<Acquired>, Refusal> {
+    let Asked { observed, want, end, now } = asked;
+    let (reads, hash) = match observed {
         Observed::Free => (0, [Some(KeyEffect::Begin(Mode::Read)), Some(KeyEffect::ExpireAt(end))]),
-        Observed::Mine { .. } | Observed::Others { .. } => return Err(Refusal::HoldsPlain),
-        Observed::ReadWrite(lock) if lock.mode == Mode::Write && lock.writes == 0 => return Ok(busy(lock.expiry, now)),
+        Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
+        Observed::ReadWrite(lock) if lock.mode == Mode::Write && lock.writes == 0 => return Ok(busy(record, now)),
         Observed::ReadWrite(lock) => {
             let count = KeyEffect::Count { field: Field::Holder, by: 1, makes: one_more(lock.reads)? };
-            let longer = Expiry::At(end) > lock.expiry;
+            let longer = Expiry::At(end) > record.expiry();
             (lock.reads, [Some(count), longer.then_some(KeyEffect::ExpireAt(end))])
         }
     };
@@ -39,15 +39,15 @@ pub fn acquire_read(record: &impl Record, want: Acquire, now: UnixMs) -> Result<
 ///
 /// # Errors
 /// Refused on a plain lock, and where a limit is met.
-pub fn acquire_write(record: &impl Record, want: Acquire, now: UnixMs) -> Result<Decision<Acquired>, Refusal> {
-    let end = want.lease.end(now)?;
-    let hash = match record.observe()? {
+pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Decision<Acquired>, Refusal> {
+    let Asked { observed, want, end, now } = asked;
+    let hash = match observed {
         Observed::Free => [Some(KeyEffect::Begin(Mode::Write)), Some(KeyEffect::ExpireAt(end))],
-        Observed::Mine { .. } | Observed::Others { .. } => return Err(Refusal::HoldsPlain),
-        Observed::ReadWrite(lock) if lock.mode == Mode::Read || lock.writes == 0 => return Ok(busy(lock.expiry, now)),
+        Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
+        Observed::ReadWrite(lock) if lock.mode == Mode::Read || lock.writes == 0 => return Ok(busy(record, now)),
         Observed::ReadWrite(lock) => {
             let count = KeyEffect::Count { field: Field::HolderWrite, by: 1, makes: one_more(lock.writes)? };
-            let grown = match lock.expiry {
+            let grown = match record.expiry() {
                 Expiry::At(current) => Some(KeyEffect::ExpireAt(want.lease.end(current.max(now))?)),
                 Expiry::Never => None,
             };
@@ -181,17 +181,18 @@ pub(super) fn renew(
 }
 
 fn renewed_expiry(record: &impl Record, lock: ReadWrite, end: UnixMs, now: UnixMs) -> Expiry {
-    let renewed = Expiry::At(end);
-    if lock.writes > 0 || renewed >= lock.expiry {
+    let (renewed, current) = (Expiry::At(end), record.expiry());
+    if lock.writes > 0 || renewed >= current {
         return renewed;
     }
     match lock.mode {
         Mode::Read => record.longest_read_lease(0, now).map_or(renewed, |others| others.max(renewed)),
         // Someone else's write, which only a foreign client can have put over this read.
-        Mode::Write => lock.expiry,
+        Mode::Write => current,
     }
 }
 
-fn reach_derived_keys(record: &impl Record) -> Result<(), Refusal> {
+/// Where the keys of read holds cannot be reached, there can be none.
+pub(super) fn reach_derived_keys(record: &impl Record) -> Result<(), Refusal> {
     if record.derived_keys_are_reachable() { Ok(()) } else { Err(Refusal::OtherSlot) }
 }

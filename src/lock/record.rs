@@ -13,6 +13,9 @@ pub trait Record {
     /// [`Refusal::WrongType`] where the key is no lock.
     fn observe(&self) -> Result<Observed, Refusal>;
 
+    /// When the lock's key goes, if it is there.
+    fn expiry(&self) -> Expiry;
+
     /// Whether the keys derived from this one may be touched beside it. In a cluster some names derive into another
     /// slot.
     fn derived_keys_are_reachable(&self) -> bool;
@@ -52,9 +55,7 @@ pub enum Observed {
         holds: i64,
     },
     /// A plain lock, held by someone else.
-    Others {
-        expiry: Expiry,
-    },
+    Others,
     ReadWrite(ReadWrite),
 }
 
@@ -66,5 +67,4 @@ pub struct ReadWrite {
     pub writes: i64,
     /// Whether anyone else has a hold, alive or dead.
     pub others: bool,
-    pub expiry: Expiry,
 }

@@ -40,9 +40,9 @@ pub fn release(record: &impl Record, want: Release, now: UnixMs) -> Result<Decis
         return Err(Refusal::LeaseOnRead);
     }
     match record.observe()? {
-        Observed::Mine { .. } | Observed::Others { .. } if want.side.is_some() => Err(Refusal::HoldsPlain),
+        Observed::Mine { .. } | Observed::Others if want.side.is_some() => Err(Refusal::HoldsPlain),
         Observed::Mine { holds } => exclusive::release(holds, want, now),
-        Observed::Free | Observed::Others { .. } => Ok(Decision::unchanged(Released::NotHeld)),
+        Observed::Free | Observed::Others => Ok(Decision::unchanged(Released::NotHeld)),
         Observed::ReadWrite(lock) => read_write::release(record, lock, want, now),
     }
 }

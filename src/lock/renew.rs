@@ -14,7 +14,7 @@ pub enum Renewed {
 pub fn renew(record: &impl Record, lease: Lease, now: UnixMs) -> Result<Decision<Renewed>, Refusal> {
     let end = lease.end(now)?;
     match record.observe()? {
-        Observed::Free | Observed::Others { .. } => Ok(Decision::unchanged(Renewed::NotHeld)),
+        Observed::Free | Observed::Others => Ok(Decision::unchanged(Renewed::NotHeld)),
         Observed::Mine { .. } => Ok(exclusive::renew(end)),
         Observed::ReadWrite(lock) => read_write::renew(record, lock, end, now),
     }

@@ -11,6 +11,8 @@ pub(super) struct Constants {
     pub write: OwnedStr,
     pub zero: OwnedStr,
     pub one: OwnedStr,
+    pub absttl: OwnedStr,
+    pub replace: OwnedStr,
 }
 
 static CONSTANTS: AtomicPtr<Constants> = AtomicPtr::new(ptr::null_mut());
@@ -22,6 +24,8 @@ pub(super) fn make() {
         write: OwnedStr::new(b"write"),
         zero: OwnedStr::new(b"0"),
         one: OwnedStr::new(b"1"),
+        absttl: OwnedStr::new(b"ABSTTL"),
+        replace: OwnedStr::new(b"REPLACE"),
     };
     CONSTANTS.store(Box::into_raw(Box::new(constants)), Ordering::Relaxed);
 }

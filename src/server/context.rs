@@ -74,6 +74,11 @@ impl Context {
         tells
     }
 
+    /// Whether those followers are to be told that have subscribers of their own.
+    pub(super) fn tells_replicas(&self) -> bool {
+        !self.is_command || followers::there_may_be_replicas()
+    }
+
     /// Lets the server count the command as a change if nobody was told of it, for its save points. This is the one way
     /// that costs nothing where nobody follows; where somebody does, it would replicate the command itself.
     pub(super) fn count_what_was_untold(&self) {

@@ -7,10 +7,12 @@ use super::companions::{self, Companions};
 use super::constants;
 use super::context::{Context, EventClass};
 use super::entry::ErrorLine;
-use super::key::Key;
+use super::key::{Holding, Key};
 use super::replicate;
 use super::string::{OwnedStr, Str};
-use crate::lock::{CompanionEffect, Effects, Expiry, Field, KeyEffect, Mode, names};
+use super::whole_lock::WholeLock;
+use crate::lock::{CompanionEffect, Effects, Expiry, Field, KeyEffect, Mode, Unlock, names};
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static ANNOUNCED: AtomicBool = AtomicBool::new(false);
@@ -30,10 +32,15 @@ pub(super) fn apply(context: &Context, key: Key<'_>, holder: Str<'_>, effects: &
     }
     let name = key.name();
     let fields = Fields { holder, write: in_key().any(names_write).then(|| write_field(holder)) };
+    let begins = key.holding() == Holding::Nothing;
     in_key().for_each(|effect| write(&key, &fields, effect));
     drop(key);
     if effects.key.iter().any(Option::is_some) {
-        in_key().for_each(|effect| tell_followers(context, name, &fields, effect));
+        let whole = if begins { fields.whole(effects) } else { None };
+        match whole {
+            Some(lock) => replicate::restore(context, name, &lock),
+            None => in_key().for_each(|effect| tell_followers(context, name, &fields, effect)),
+        }
         context.signal_modified(name);
         in_key().for_each(|effect| tell_listeners(context, name, effect));
     }
@@ -47,8 +54,14 @@ pub(super) struct Successor<'a> {
     holder: Str<'a>,
     granted: &'a Effects,
     fields: Fields<'a>,
-    /// The fields of whoever had the lock before.
-    leaving: Vec<OwnedStr>,
+    leaving: Leaving<'a>,
+}
+
+/// The fields of whoever had the lock before.
+enum Leaving<'a> {
+    /// The releasing holder's only.
+    Own(Str<'a>),
+    Found(Vec<OwnedStr>),
 }
 
 /// The most fields that a hand-over takes out of a lock. Dead readers leave some behind; with more than this the lock is
@@ -57,22 +70,74 @@ const LEAVING_MAX: usize = 64;
 
 impl<'a> Successor<'a> {
     /// None where the lock cannot be handed over in one step: too many have left fields behind, or the next holder has
-    /// one of them.
-    pub fn new(key: &Key<'_>, holder: Str<'a>, granted: &'a Effects) -> Option<Self> {
-        let write = granted.key.iter().flatten().copied().any(names_write).then(|| write_field(holder));
-        let fields = Fields { holder, write };
+    /// one of them. `holder` is who releases it, and `released` what that changes.
+    pub fn new(
+        key: &Key<'_>,
+        holder: Str<'a>,
+        released: &Effects,
+        next: Str<'a>,
+        granted: &'a Effects,
+    ) -> Option<Self> {
+        let write = granted.key.iter().flatten().copied().any(names_write).then(|| write_field(next));
+        let fields = Fields { holder: next, write };
         let begins = granted.key.iter().flatten().find_map(|effect| match effect {
             KeyEffect::Begin(mode) => Some(fields.begun(*mode)),
             _ => None,
         });
-        let (own, keeps_mode) = (begins.unwrap_or(holder), begins.is_some());
+        let (own, keeps_mode) = (begins.unwrap_or(next), begins.is_some());
+        let leaving = if is_alone(key, released, keeps_mode) {
+            (holder.bytes() != own.bytes()).then_some(Leaving::Own(holder))
+        } else {
+            Leaving::find(key, own, keeps_mode)
+        };
+        Some(Self { holder: next, granted, leaving: leaving?, fields })
+    }
+}
+
+impl Successor<'_> {
+    /// Makes the lock the next one's. Its field comes before the others go, mostly in one call.
+    fn write_over(&self, key: &Key<'_>) {
+        let mut leaving = self.leaving.each();
+        for effect in self.granted.key.iter().flatten() {
+            let old = if matches!(effect, KeyEffect::Count { makes: 1, .. }) { leaving.next() } else { None };
+            match (effect, old) {
+                (KeyEffect::Count { field, .. }, Some(old)) => {
+                    key.replace_field(old, (self.fields.named(*field), constants::get().one.lend()));
+                }
+                _ => write(key, &self.fields, *effect),
+            }
+        }
+        leaving.for_each(|field| key.delete_field(field));
+    }
+}
+
+/// Whether the field under the releasing holder's very name is all that is to leave the lock, as is mostly so.
+fn is_alone(key: &Key<'_>, released: &Effects, keeps_mode: bool) -> bool {
+    let releases = |unlock| released.companions.contains(&Some(CompanionEffect::Publish(unlock)));
+    match key.length() {
+        1 => releases(Unlock::Plain),
+        2 => releases(Unlock::Read) && keeps_mode,
+        _ => false,
+    }
+}
+
+impl Leaving<'_> {
+    /// Looks for them. `own` is the next holder's field.
+    fn find(key: &Key<'_>, own: Str<'_>, keeps_mode: bool) -> Option<Self> {
         let before = key.fields(LEAVING_MAX)?;
         if before.iter().any(|(field, _)| field == own.bytes()) {
             return None;
         }
         let leaving = before.into_iter().filter(|(field, _)| !(keeps_mode && field == names::MODE_FIELD));
-        let leaving = leaving.map(|(field, _)| OwnedStr::new(&field)).collect();
-        Some(Self { holder, granted, fields, leaving })
+        Some(Self::Found(leaving.map(|(field, _)| OwnedStr::new(&field)).collect()))
+    }
+
+    fn each(&self) -> impl Iterator<Item = Str<'_>> {
+        let (own, found) = match self {
+            Self::Own(field) => (Some(*field), &[][..]),
+            Self::Found(fields) => (None, &fields[..]),
+        };
+        own.into_iter().chain(found.iter().map(OwnedStr::lend))
     }
 }
 
@@ -88,16 +153,18 @@ pub(super) fn hand_over(
     let name = key.name();
     let in_key = || granted.key.iter().flatten().copied();
     let sooner = ends_sooner(&key, granted);
-    in_key().for_each(|effect| write(&key, fields, effect));
-    for field in leaving {
-        key.delete_field(field.lend());
-    }
+    successor.write_over(&key);
     drop(key);
-    in_key().for_each(|effect| tell_followers(context, name, fields, effect));
-    replicate::hdel_all(context, name, leaving);
+    match fields.whole(granted) {
+        Some(lock) => replicate::restore(context, name, &lock),
+        None => {
+            in_key().for_each(|effect| tell_followers(context, name, fields, effect));
+            replicate::hdel_all(context, name, leaving.each());
+        }
+    }
     context.signal_modified(name);
     in_key().for_each(|effect| tell_listeners(context, name, effect));
-    context.announce(EventClass::Hash, c"hdel", name);
+    announce_own(context, EventClass::Hash, c"hdel", name);
     let reading = in_key().any(|effect| effect == KeyEffect::Begin(Mode::Read));
     let old = Companions { context, name, holder };
     for effect in released.companions.iter().flatten() {
@@ -113,9 +180,8 @@ pub(super) fn hand_over(
 
 /// Whether the lock's lease would end sooner than it does now.
 fn ends_sooner(key: &Key<'_>, granted: &Effects) -> bool {
-    granted.key.iter().flatten().any(|effect| match (effect, key.expiry()) {
-        (KeyEffect::ExpireAt(at), Expiry::At(before)) => *at < before,
-        (KeyEffect::ExpireAt(_), Expiry::Never) => true,
+    granted.key.iter().flatten().any(|effect| match effect {
+        KeyEffect::ExpireAt(at) => Expiry::At(*at) < key.expiry(),
         _ => false,
     })
 }
@@ -148,6 +214,21 @@ impl Fields<'_> {
         }
     }
 
+    /// The lock that these effects make of a free one, if it can be told of whole.
+    fn whole(&self, effects: &Effects) -> Option<WholeLock<'_>> {
+        if !replicate::restores() {
+            return None;
+        }
+        let (mode, field, end) = match effects.key {
+            [Some(KeyEffect::Begin(mode)), Some(KeyEffect::ExpireAt(end)), None] => (Some(mode), self.begun(mode), end),
+            [Some(KeyEffect::Count { field, makes: 1, .. }), Some(KeyEffect::ExpireAt(end)), None] => {
+                (None, self.named(field), end)
+            }
+            _ => return None,
+        };
+        Some(WholeLock { mode, field, end })
+    }
+
     fn begun(&self, mode: Mode) -> Str<'_> {
         self.named(match mode {
             Mode::Read => Field::Holder,
@@ -168,8 +249,8 @@ fn write(key: &Key<'_>, fields: &Fields<'_>, effect: KeyEffect) {
     let constants = constants::get();
     match effect {
         KeyEffect::Begin(mode) => {
-            key.set_field(constants.mode.lend(), constants::mode_value(mode));
-            key.set_field(fields.begun(mode), constants.one.lend());
+            let mode_field = (constants.mode.lend(), constants::mode_value(mode));
+            key.set_two_fields(mode_field, (fields.begun(mode), constants.one.lend()));
         }
         KeyEffect::Count { field, makes: 1, .. } => key.set_field(fields.named(field), constants.one.lend()),
         KeyEffect::Count { field, makes, .. } => key.set_field(fields.named(field), OwnedStr::number(makes).lend()),
@@ -203,6 +284,10 @@ fn tell_listeners(context: &Context, name: Str<'_>, effect: KeyEffect) {
         KeyEffect::ExpireAt(_) => (EventClass::Generic, c"expire"),
         KeyEffect::Delete => (EventClass::Generic, c"del"),
     };
+    announce_own(context, class, event, name);
+}
+
+fn announce_own(context: &Context, class: EventClass, event: &CStr, name: Str<'_>) {
     ANNOUNCED.store(true, Ordering::Relaxed);
     context.announce(class, event, name);
     ANNOUNCED.store(false, Ordering::Relaxed);

@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 /// True until the server has said otherwise.
 static THERE_MAY_BE: AtomicBool = AtomicBool::new(true);
 
+/// The same of those among them that have subscribers: not of an AOF file.
+static THERE_MAY_BE_REPLICAS: AtomicBool = AtomicBool::new(true);
+
 /// Turns of the server's cron since it was last asked.
 static TURNS: AtomicI32 = AtomicI32::new(0);
 
@@ -25,9 +28,14 @@ pub(super) fn there_may_be() -> bool {
     THERE_MAY_BE.load(Relaxed)
 }
 
+pub(super) fn there_may_be_replicas() -> bool {
+    THERE_MAY_BE_REPLICAS.load(Relaxed)
+}
+
 /// From now on all is told, until the server says again that nobody follows.
 pub(super) fn begin_to_tell() {
     THERE_MAY_BE.store(true, Relaxed);
+    THERE_MAY_BE_REPLICAS.store(true, Relaxed);
 }
 
 pub(super) fn subscribe(context: &Context) -> Result<(), String> {
@@ -66,21 +74,25 @@ unsafe extern "C" fn cron(context: *mut raw::RedisModuleCtx, _: raw::RedisModule
     super::panics::guarded((), || {
         // SAFETY: the context is the server's.
         let context = unsafe { Context::new(context) };
-        THERE_MAY_BE.store(!nobody_follows(&context), Relaxed);
+        let alone = has_no_replica(&context);
+        THERE_MAY_BE_REPLICAS.store(!alone, Relaxed);
+        THERE_MAY_BE.store(!(alone && writes_no_file(&context)), Relaxed);
     });
 }
 
-/// Whether the server says so, beyond doubt. A field that it does not have says nothing.
-fn nobody_follows(context: &Context) -> bool {
+/// Whether the server says that it has none, nor keeps a backlog for one. A save under way may be one's snapshot.
+fn has_no_replica(context: &Context) -> bool {
     context.flags() & flag::IS_MASTER != 0
         && all_zero(context, c"replication", &[c"connected_slaves", c"repl_backlog_active"])
-        && all_zero(
-            context,
-            c"persistence",
-            &[c"aof_enabled", c"aof_rewrite_in_progress", c"aof_rewrite_scheduled", c"rdb_bgsave_in_progress"],
-        )
+        && all_zero(context, c"persistence", &[c"rdb_bgsave_in_progress"])
 }
 
+fn writes_no_file(context: &Context) -> bool {
+    let fields = [c"aof_enabled", c"aof_rewrite_in_progress", c"aof_rewrite_scheduled"];
+    all_zero(context, c"persistence", &fields)
+}
+
+/// Whether the server says so, beyond doubt: a field that it does not have says nothing.
 fn all_zero(context: &Context, section: &CStr, fields: &[&CStr]) -> bool {
     // SAFETY: the context is alive; what the server tells is freed below, and not used after that.
     unsafe {

@@ -22,7 +22,10 @@ pub(super) enum Holding {
     Other,
 }
 
-/// The value that deletes a field, in [`Key::write_field`]'s call: the header's `REDISMODULE_HASH_DELETE`.
+/// A field and its new value.
+type Written<'a> = (Str<'a>, *mut raw::RedisModuleString);
+
+/// The value that deletes a field, as it is written: the header's `REDISMODULE_HASH_DELETE`.
 const DELETE_FIELD: *mut raw::RedisModuleString = ptr::without_provenance_mut(1);
 
 impl<'a> Key<'a> {
@@ -32,12 +35,6 @@ impl<'a> Key<'a> {
         // SAFETY: the context and the name outlive the handle.
         let key = unsafe { api!(RedisModule_OpenKey(context.as_ptr(), name.as_ptr(), flag::WRITE)) };
         Self { key: key.cast(), name }
-    }
-
-    /// Whether the key is there; without counting as a use of it.
-    pub fn exists(context: &Context, name: Str<'_>) -> bool {
-        // SAFETY: the context and the name are alive.
-        unsafe { api!(RedisModule_KeyExists(context.as_ptr(), name.as_ptr())) != 0 }
     }
 
     /// When the key goes, if it is there; without counting as a use of it.
@@ -104,13 +101,41 @@ impl<'a> Key<'a> {
         OwnedStr::from_server(value)
     }
 
+    /// The values of two fields of a hash.
+    pub fn two_fields(&self, [first, second]: [Str<'_>; 2]) -> [Option<OwnedStr>; 2] {
+        let mut values: [*mut raw::RedisModuleString; 2] = [ptr::null_mut(); 2];
+        let [first_value, second_value] = &mut values;
+        // SAFETY: as in `field`.
+        unsafe {
+            api!(RedisModule_HashGet(
+                self.key,
+                flag::FIELDS_ARE_STRINGS,
+                first.as_ptr(),
+                &raw mut *first_value,
+                second.as_ptr(),
+                &raw mut *second_value,
+                ptr::null_mut::<c_void>(),
+            ));
+        }
+        values.map(OwnedStr::from_server)
+    }
+
     /// Sets a field of a hash; on an absent key, makes the hash.
     pub fn set_field(&self, field: Str<'_>, value: Str<'_>) {
         self.write_field(field, value.as_ptr());
     }
 
+    pub fn set_two_fields(&self, first: (Str<'_>, Str<'_>), second: (Str<'_>, Str<'_>)) {
+        self.write_two_fields((first.0, first.1.as_ptr()), (second.0, second.1.as_ptr()));
+    }
+
     pub fn delete_field(&self, field: Str<'_>) {
         self.write_field(field, DELETE_FIELD);
+    }
+
+    /// Sets a field, and deletes another after it, so that the hash is never empty in between.
+    pub fn replace_field(&self, old: Str<'_>, (field, value): (Str<'_>, Str<'_>)) {
+        self.write_two_fields((field, value.as_ptr()), (old, DELETE_FIELD));
     }
 
     fn write_field(&self, field: Str<'_>, value: *mut raw::RedisModuleString) {
@@ -121,6 +146,21 @@ impl<'a> Key<'a> {
                 flag::FIELDS_ARE_STRINGS,
                 field.as_ptr(),
                 value,
+                ptr::null_mut::<c_void>(),
+            ));
+        }
+    }
+
+    fn write_two_fields(&self, first: Written<'_>, second: Written<'_>) {
+        // SAFETY: as in `write_field`.
+        unsafe {
+            api!(RedisModule_HashSet(
+                self.key,
+                flag::FIELDS_ARE_STRINGS,
+                first.0.as_ptr(),
+                first.1,
+                second.0.as_ptr(),
+                second.1,
                 ptr::null_mut::<c_void>(),
             ));
         }

@@ -23,6 +23,10 @@ impl<'a> LockRecord<'a> {
         Self { context, key: Key::open(context, key), holder }
     }
 
+    pub(super) fn is_there(&self) -> bool {
+        self.key.holding() != Holding::Nothing
+    }
+
     /// The same lock, as if its holder had let go of it already.
     pub(super) fn vacant(&self) -> Vacant<'_, 'a> {
         Vacant(self)
@@ -35,7 +39,7 @@ impl<'a> LockRecord<'a> {
     pub(super) fn hand_over(self, released: &Effects, next: &[u8], granted: &Effects) -> Result<(), Self> {
         let next = OwnedStr::new(next);
         let next = next.lend();
-        match effects::Successor::new(&self.key, next, granted) {
+        match effects::Successor::new(&self.key, self.holder, released, next, granted) {
             Some(successor) => {
                 effects::hand_over(self.context, self.key, self.holder, released, &successor);
                 Ok(())
@@ -61,6 +65,10 @@ impl Record for Vacant<'_, '_> {
         Ok(Observed::Free)
     }
 
+    fn expiry(&self) -> Expiry {
+        self.0.expiry()
+    }
+
     fn derived_keys_are_reachable(&self) -> bool {
         self.0.derived_keys_are_reachable()
     }
@@ -81,33 +89,36 @@ impl Record for LockRecord<'_> {
             Holding::Hash => {}
             Holding::Text | Holding::Other => return Err(Refusal::WrongType),
         }
-        let holds = count(self.key.field(self.holder).as_ref())?;
         let fields = self.key.length();
-        if holds > 0 && fields == 1 {
-            // No room for a mode: by far the most frequent case.
-            return Ok(Observed::Mine { holds });
-        }
-        let Some(mode) = self.key.field(constants::get().mode.lend()) else {
-            return Ok(if holds > 0 {
-                Observed::Mine { holds }
-            } else {
-                Observed::Others { expiry: self.key.expiry() }
-            });
+        let mode_field = constants::get().mode.lend();
+        let (holds, mode) = if fields == 1 {
+            let holds = count(self.key.field(self.holder).as_ref())?;
+            if holds > 0 {
+                // No room for a mode: by far the most frequent case.
+                return Ok(Observed::Mine { holds });
+            }
+            (0, self.key.field(mode_field))
+        } else {
+            let [holds, mode] = self.key.two_fields([self.holder, mode_field]);
+            (count(holds.as_ref())?, mode)
+        };
+        let Some(mode) = mode else {
+            return Ok(if holds > 0 { Observed::Mine { holds } } else { Observed::Others });
         };
         let mode = match mode.lend().bytes() {
             b"read" => Mode::Read,
             b"write" => Mode::Write,
             _ => return Err(Refusal::WrongType),
         };
-        let writes = count(self.key.field(effects::write_field(self.holder).lend()).as_ref())?;
+        let room_for_writes = fields > if holds > 0 { 2 } else { 1 };
+        let writes =
+            if room_for_writes { count(self.key.field(effects::write_field(self.holder).lend()).as_ref())? } else { 0 };
         let mine = [true, holds > 0, writes > 0].into_iter().filter(|field| *field).count();
-        Ok(Observed::ReadWrite(ReadWrite {
-            mode,
-            reads: holds,
-            writes,
-            others: fields > mine,
-            expiry: self.key.expiry(),
-        }))
+        Ok(Observed::ReadWrite(ReadWrite { mode, reads: holds, writes, others: fields > mine }))
+    }
+
+    fn expiry(&self) -> Expiry {
+        self.key.expiry()
     }
 
     fn derived_keys_are_reachable(&self) -> bool {

@@ -27,6 +27,7 @@ mod replicate;
 mod settings;
 mod string;
 pub mod waiting;
+mod whole_lock;
 
 pub use context::{Context, Reply};
 pub use entry::{Command, ErrorLine, Registration};

@@ -5,10 +5,13 @@
 //! whose configuration has renamed one of them must not load the module: [`missing_command`] tells.
 
 use super::api::api;
+use super::constants;
 use super::context::Context;
 use super::string::{OwnedStr, Str};
+use super::whole_lock::WholeLock;
 use crate::lock::UnixMs;
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Replicates a command, if anybody follows, with arguments that are of the types that the format says: `s` a string, `l` a long long, `c` a
 /// C string, `v` strings and how many.
@@ -36,18 +39,27 @@ const COMMANDS: [&CStr; 11] = [
     c"SETRANGE",
 ];
 
-/// A command of ours that the server does not know by its name.
+/// Some servers' configurations take this command away. Without it locks are told of in more commands.
+static RESTORES: AtomicBool = AtomicBool::new(false);
+
+pub(super) fn restores() -> bool {
+    RESTORES.load(Ordering::Relaxed)
+}
+
+/// Learns which commands there are. Returns one that is needed and that the server does not know by its name.
 pub(super) fn missing_command(context: &Context) -> Option<&'static CStr> {
-    COMMANDS.into_iter().find(|name| {
-        let argument = OwnedStr::new(name.to_bytes());
-        let mut arguments = [argument.lend().as_ptr()];
-        let mut keys = 0;
-        // SAFETY: one argument is passed. With no arguments beside its name each of these commands is either refused
-        // for that, or has no keys, so no list of keys comes back that we would have to free; the reason is in errno.
-        let list =
-            unsafe { api!(RedisModule_GetCommandKeys(context.as_ptr(), arguments.as_mut_ptr(), 1, &raw mut keys)) };
-        list.is_null() && std::io::Error::last_os_error().kind() == std::io::ErrorKind::NotFound
-    })
+    RESTORES.store(knows(context, c"RESTORE"), Ordering::Relaxed);
+    COMMANDS.into_iter().find(|name| !knows(context, name))
+}
+
+fn knows(context: &Context, name: &CStr) -> bool {
+    let argument = OwnedStr::new(name.to_bytes());
+    let mut arguments = [argument.lend().as_ptr()];
+    let mut keys = 0;
+    // SAFETY: one argument is passed. With no arguments beside its name each of these commands is either refused
+    // for that, or has no keys, so no list of keys comes back that we would have to free; the reason is in errno.
+    let list = unsafe { api!(RedisModule_GetCommandKeys(context.as_ptr(), arguments.as_mut_ptr(), 1, &raw mut keys)) };
+    !list.is_null() || std::io::Error::last_os_error().kind() != std::io::ErrorKind::NotFound
 }
 
 pub(super) fn hset(context: &Context, key: Str<'_>, field: Str<'_>, value: Str<'_>) {
@@ -72,8 +84,11 @@ pub(super) fn hdel(context: &Context, key: Str<'_>, field: Str<'_>) {
     unsafe { replicate!(context, c"HDEL", c"ss", key.as_ptr(), field.as_ptr()) };
 }
 
-pub(super) fn hdel_all(context: &Context, key: Str<'_>, fields: &[OwnedStr]) {
-    let fields: Vec<_> = fields.iter().map(|field| field.lend().as_ptr()).collect();
+pub(super) fn hdel_all<'a>(context: &Context, key: Str<'_>, fields: impl Iterator<Item = Str<'a>>) {
+    if !context.tells_followers() {
+        return;
+    }
+    let fields: Vec<_> = fields.map(Str::as_ptr).collect();
     // SAFETY: a string, and a vector of strings with its length.
     unsafe { replicate!(context, c"HDEL", c"sv", key.as_ptr(), fields.as_ptr(), fields.len()) };
 }
@@ -93,6 +108,18 @@ pub(super) fn incr(context: &Context, key: Str<'_>) {
     unsafe { replicate!(context, c"INCR", c"s", key.as_ptr()) };
 }
 
+/// `RESTORE key end <the lock> ABSTTL REPLACE`
+pub(super) fn restore(context: &Context, key: Str<'_>, lock: &WholeLock<'_>) {
+    if !context.tells_followers() {
+        return;
+    }
+    let (dump, constants) = (lock.dump(), constants::get());
+    let (absttl, replace) = (constants.absttl.lend().as_ptr(), constants.replace.lend().as_ptr());
+    let (bytes, length) = (dump.as_ptr(), dump.len());
+    // SAFETY: a string, a long long, bytes with their length, and two strings.
+    unsafe { replicate!(context, c"RESTORE", c"slbss", key.as_ptr(), lock.end, bytes, length, absttl, replace) };
+}
+
 /// `SET key value PXAT end`
 pub(super) fn set_until(context: &Context, key: Str<'_>, value: Str<'_>, end: UnixMs) {
     // SAFETY: two strings, a C string and a long long.
@@ -101,6 +128,9 @@ pub(super) fn set_until(context: &Context, key: Str<'_>, value: Str<'_>, end: Un
 
 /// To the replicas' subscribers; the AOF file (`A`) is spared.
 pub(super) fn publish(context: &Context, command: &CStr, channel: Str<'_>, message: Str<'_>) {
+    if !context.tells_replicas() {
+        return;
+    }
     // SAFETY: two strings, behind the modifier.
     unsafe { replicate!(context, command, c"Ass", channel.as_ptr(), message.as_ptr()) };
 }

@@ -6,6 +6,7 @@
 
 mod client;
 mod cluster;
+mod dump;
 mod sentinel;
 mod server;
 mod tap;

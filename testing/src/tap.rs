@@ -1,7 +1,8 @@
 //! A replica in name only: it asks a server for its replication stream, and keeps what comes.
 
-use crate::{PATIENCE, Reply, Server};
-use redis::Parser;
+use crate::dump::hash_in_words;
+use crate::{PATIENCE, Server};
+use redis::{Parser, Value};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
@@ -32,7 +33,7 @@ impl Tap {
         let mut commands = Vec::new();
         loop {
             let value = self.parser.parse_value(&mut self.stream).expect("the stream goes on");
-            let command = Reply::from(value).words().join(" ");
+            let command = in_words(value);
             if command == mark {
                 return commands;
             }
@@ -43,6 +44,17 @@ impl Tap {
             }
         }
     }
+}
+
+fn in_words(command: Value) -> String {
+    let Value::Array(arguments) = command else { panic!("a command is an array: {command:?}") };
+    let word = |argument| match argument {
+        Value::BulkString(bytes) => {
+            hash_in_words(&bytes).unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned())
+        }
+        other => panic!("an argument is a string: {other:?}"),
+    };
+    arguments.into_iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn line(stream: &mut UnixStream) -> String {

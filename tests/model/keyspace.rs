@@ -126,13 +126,13 @@ pub struct HolderView<'a> {
 
 impl Record for HolderView<'_> {
     fn observe(&self) -> Result<Observed, Refusal> {
-        let Some((Value::Hash(fields), expiry)) = self.keyspace.entries.get("lock") else {
+        let Some((Value::Hash(fields), _)) = self.keyspace.entries.get("lock") else {
             return Ok(Observed::Free);
         };
         let count = |field: &str| fields.get(field).map_or(0, |count| count.parse().unwrap());
         let Some(mode) = fields.get("mode") else {
             return Ok(match count(self.holder) {
-                0 => Observed::Others { expiry: *expiry },
+                0 => Observed::Others,
                 holds => Observed::Mine { holds },
             });
         };
@@ -143,8 +143,11 @@ impl Record for HolderView<'_> {
             reads,
             writes,
             others: fields.len() > mine,
-            expiry: *expiry,
         }))
+    }
+
+    fn expiry(&self) -> Expiry {
+        self.keyspace.entries.get("lock").map_or(Expiry::Never, |(_, expiry)| *expiry)
     }
 
     fn derived_keys_are_reachable(&self) -> bool {

@@ -109,11 +109,12 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
         Command::Acquire { holder, side, lease, fenced } => {
             let view = HolderView { keyspace, holder: HOLDERS[holder] };
             let want = Acquire { lease: Lease::from_ms(lease).unwrap(), fenced };
-            let decision = match side {
-                Side::Plain => lock::exclusive::acquire(&view, want, now),
-                Side::Read => lock::read_write::acquire_read(&view, want, now),
-                Side::Write => lock::read_write::acquire_write(&view, want, now),
+            let kind = match side {
+                Side::Plain => lock::Kind::Plain,
+                Side::Read => lock::Kind::Read,
+                Side::Write => lock::Kind::Write,
             };
+            let decision = lock::acquire(kind, &view, want, lock::Ahead::Nobody, now);
             let reply = |acquired| match acquired {
                 Acquired::Granted { token: None } => Reply::Nil,
                 Acquired::Granted { token: Some(token) } => Reply::Token(token),

@@ -55,7 +55,9 @@ const HISTORY: &[&str] = &[
 
 #[test]
 fn events_are_those_of_the_plain_commands() {
-    let (server, plain) = (Server::start(), Server::prepare().without_module().start());
+    // So that the stream has the plain commands, one by one.
+    let one_by_one = ["--rename-command", "RESTORE", "hidden"];
+    let (server, plain) = (Server::prepare().options(&one_by_one).start(), Server::prepare().without_module().start());
     let (mut client, mut plain_client) = (server.client(), plain.client());
     let mut tap = Tap::on(&server);
     let (mut ours, mut theirs) = (Listener::on(&server), Listener::on(&plain));

@@ -14,7 +14,7 @@ const CASES: &[Case] = &[
     Case {
         before: &[],
         command: "RLOCK.ACQUIRE k ann 1000000",
-        stream: &["MULTI", "HINCRBY k ann 1", "PEXPIREAT k <1000000>", "EXEC"],
+        stream: &["RESTORE k <1000000> {ann:1} ABSTTL REPLACE"],
     },
     Case {
         before: &["RLOCK.ACQUIRE k ann 1000000"],
@@ -51,8 +51,7 @@ const CASES: &[Case] = &[
         command: "RLOCK.RACQUIRE k ann 1000000",
         stream: &[
             "MULTI",
-            "HSET k mode read ann 1",
-            "PEXPIREAT k <1000000>",
+            "RESTORE k <1000000> {mode:read,ann:1} ABSTTL REPLACE",
             "SET {k}:ann:rwlock_timeout:1 1 PXAT <1000000>",
             "EXEC",
         ],
@@ -108,7 +107,7 @@ const CASES: &[Case] = &[
     Case {
         before: &[],
         command: "RLOCK.WACQUIRE k ann 1000000",
-        stream: &["MULTI", "HSET k mode write ann:write 1", "PEXPIREAT k <1000000>", "EXEC"],
+        stream: &["RESTORE k <1000000> {mode:write,ann:write:1} ABSTTL REPLACE"],
     },
     Case {
         before: &["RLOCK.WACQUIRE k ann 1000000"],
@@ -174,6 +173,49 @@ fn each_change_replicates_as_plain_commands() {
     }
 }
 
+/// A configuration may take RESTORE away.
+#[test]
+fn without_restore_a_lock_is_told_of_in_the_commands_that_make_it() {
+    let server = Server::prepare().options(&["--rename-command", "RESTORE", "hidden"]).start();
+    let mut client = server.client();
+    let mut tap = Tap::on(&server);
+    for (command, expected) in [
+        ("RLOCK.ACQUIRE k ann 1000000", &["MULTI", "HINCRBY k ann 1", "PEXPIREAT k <1000000>", "EXEC"][..]),
+        ("RLOCK.WACQUIRE w ann 1000000", &["MULTI", "HSET w mode write ann:write 1", "PEXPIREAT w <1000000>", "EXEC"]),
+    ] {
+        let start = client.time_ms();
+        client.say(command);
+        let stream: Vec<_> = tap.drain(&server).iter().map(|command| relative_to(start, command)).collect();
+        assert_eq!(stream, expected);
+    }
+    let mut bob = server.client();
+    bob.send(&["RLOCK.ACQUIRE", "k", "bob", "2000000", "WAIT", "0"]);
+    wait_until("bob waits", || client.say("INFO clients").as_text().contains("blocked_clients:1"));
+    let start = client.time_ms();
+    client.say("RLOCK.RELEASE k ann");
+    let stream: Vec<_> = tap.drain(&server).iter().map(|command| relative_to(start, command)).collect();
+    assert_eq!(stream, ["MULTI", "HINCRBY k bob 1", "PEXPIREAT k <2000000>", "HDEL k ann", "EXEC"]);
+}
+
+/// Its fields have lengths of one byte or of two, and its name can be anything.
+#[test]
+fn a_whole_lock_arrives_whatever_its_names() {
+    let master = Server::start();
+    let replica = Server::prepare().without_module().start();
+    let (mut ours, mut theirs) = (master.client(), replica.client());
+    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
+    wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
+    for length in [1, 57, 58, 63, 64, 65, 255, 256, 511, 512] {
+        let holder = vec![0xfe; length];
+        for command in ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"] {
+            let key = [command.as_bytes(), b"\0\xff", length.to_string().as_bytes()].concat();
+            assert_eq!(ours.run(&[command.as_bytes(), &key, &holder, b"600000"]), Reply::Nil);
+        }
+    }
+    let digest = ours.digest();
+    wait_until("the replica has it all", || theirs.digest() == digest);
+}
+
 /// Writes absolute times as the ms since `start`, rounded to what the leases of the cases are multiples of: a lease
 /// that was set earlier in the case has lost the time since.
 fn relative_to(start: i64, command: &str) -> String {
@@ -232,7 +274,7 @@ fn a_transaction_replicates_as_one() {
     assert_eq!(stream.first().map(String::as_str), Some("MULTI"));
     assert_eq!(stream.last().map(String::as_str), Some("EXEC"));
     assert_eq!(stream.iter().filter(|command| command.as_str() == "MULTI").count(), 1);
-    assert_eq!(stream.len(), 7, "{stream:?}");
+    assert_eq!(stream.len(), 6, "{stream:?}");
 }
 
 #[test]
@@ -244,9 +286,12 @@ fn a_script_replicates_what_its_commands_change() {
                   redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', '600000')
                   return redis.call('RLOCK.RELEASE', KEYS[1], 'ann')";
     assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
-    let end = |command: &String| command.starts_with("PEXPIREAT k ");
-    let stream: Vec<_> = tap.drain(&server).into_iter().filter(|command| !end(command)).collect();
-    assert_eq!(stream, ["MULTI", "HINCRBY k ann 1", "DEL k", "PUBLISH redisson_lock__channel:{k} 0", "EXEC"]);
+    let stream = tap.drain(&server);
+    assert!(stream[1].starts_with("RESTORE k ") && stream[1].ends_with(" {ann:1} ABSTTL REPLACE"), "{stream:?}");
+    assert_eq!(
+        [&stream[..1], &stream[2..]].concat(),
+        ["MULTI", "DEL k", "PUBLISH redisson_lock__channel:{k} 0", "EXEC"]
+    );
 }
 
 /// A bit of everything, leases that end included.
@@ -328,7 +373,7 @@ fn published_messages_stay_out_of_the_aof() {
     client.say("RLOCK.RELEASE k ann");
     assert_eq!(client.say("RLOCK.ACQUIRE k bob 600000"), Reply::Nil);
     let aof = server.aof();
-    assert!(aof.contains("HINCRBY") && aof.contains("DEL"), "{aof}");
+    assert!(aof.contains("RESTORE") && aof.contains("DEL"), "{aof}");
     assert!(!aof.to_ascii_uppercase().contains("PUBLISH"), "{aof}");
     assert!(!aof.to_ascii_uppercase().contains("RLOCK"), "{aof}");
 }

@@ -3,8 +3,9 @@
 //! All of it goes through one timer of the server, armed for the earliest. An alarm that is no longer needed may still
 //! go off: whoever hears it looks at the lock or the waiter, and finds nothing to do.
 
+use super::Map;
 use crate::lock::{LockName, Ticket, UnixMs};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Alarm {
@@ -18,8 +19,9 @@ pub enum Alarm {
 pub struct Alarms {
     /// By time, then by the order in which they were set.
     by_time: BTreeMap<Slot, Alarm>,
-    deadlines: HashMap<Ticket, Slot>,
-    locks: HashMap<(i32, Box<[u8]>), Slot>,
+    deadlines: Map<Ticket, Slot>,
+    /// By database, then key, so that a borrowed key finds its alarm.
+    locks: Map<i32, Map<Box<[u8]>, Slot>>,
     next_number: u64,
 }
 
@@ -46,22 +48,29 @@ impl Alarms {
 
     /// Has a lock looked at no later than `time`.
     pub fn look_at(&mut self, lock: LockName<'_>, time: UnixMs) {
-        let name = (lock.database, Box::from(lock.key));
-        if let Some(slot) = self.locks.get(&name).copied() {
-            if slot.0 <= time {
-                return;
-            }
-            self.by_time.remove(&slot);
-        }
         let slot = self.slot(time);
+        let locks = self.locks.entry(lock.database).or_default();
+        match locks.get_mut(lock.key) {
+            Some(set) if set.0 <= time => return,
+            Some(set) => drop(self.by_time.remove(&std::mem::replace(set, slot))),
+            None => drop(locks.insert(lock.key.into(), slot)),
+        }
         self.by_time.insert(slot, Alarm::Lock { database: lock.database, key: lock.key.into() });
-        self.locks.insert(name, slot);
     }
 
     pub fn forget_lock(&mut self, lock: LockName<'_>) {
-        if let Some(slot) = self.locks.remove(&(lock.database, Box::from(lock.key))) {
+        if let Some(slot) = self.forget_name(lock) {
             self.by_time.remove(&slot);
         }
+    }
+
+    fn forget_name(&mut self, lock: LockName<'_>) -> Option<Slot> {
+        let locks = self.locks.get_mut(&lock.database)?;
+        let slot = locks.remove(lock.key);
+        if locks.is_empty() {
+            self.locks.remove(&lock.database);
+        }
+        slot
     }
 
     /// Takes the earliest alarm whose time has come.
@@ -70,7 +79,7 @@ impl Alarms {
         let alarm = earliest.remove();
         match &alarm {
             Alarm::Deadline(ticket) => drop(self.deadlines.remove(ticket)),
-            Alarm::Lock { database, key } => drop(self.locks.remove(&(*database, key.clone()))),
+            Alarm::Lock { database, key } => drop(self.forget_name(LockName { database: *database, key })),
         }
         Some(alarm)
     }

@@ -10,6 +10,13 @@ mod queue;
 mod room;
 pub mod serve;
 
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+/// Seeded at random, as the standard one, since clients choose the names; but a hand-over asks these maps some twenty
+/// times, and the standard hash would be a tenth of it.
+type Map<K, V> = HashMap<K, V, RandomState>;
+
 pub use alarms::{Alarm, Alarms};
 pub use queue::{LockName, QueueFull, Queues, Ticket};
 pub use room::{Client, Counters, Hold, Next, Room, Waiter};

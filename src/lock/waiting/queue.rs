@@ -4,7 +4,7 @@
 //! the middle each take the same time whatever the length: a waiter that hangs up must not cost its lock a search.
 //! A ticket names a waiter for as long as it waits and nobody afterwards, even when its place in the store is used anew.
 
-use std::collections::HashMap;
+use super::Map;
 use std::rc::Rc;
 
 /// A waiter's place, from joining until it leaves.
@@ -30,7 +30,7 @@ pub struct QueueFull;
 #[derive(Debug)]
 pub struct Queues<W> {
     /// By database, then key, so that a borrowed key finds its queue. A lock without waiters has none.
-    databases: HashMap<i32, HashMap<Rc<[u8]>, Queue>>,
+    databases: Map<i32, Map<Rc<[u8]>, Queue>>,
     places: Vec<Option<Place<W>>>,
     free_places: Vec<usize>,
     next_number: u64,
@@ -55,7 +55,7 @@ struct Place<W> {
 
 impl<W> Default for Queues<W> {
     fn default() -> Self {
-        Self { databases: HashMap::new(), places: Vec::new(), free_places: Vec::new(), next_number: 0 }
+        Self { databases: Map::default(), places: Vec::new(), free_places: Vec::new(), next_number: 0 }
     }
 }
 
@@ -75,13 +75,13 @@ impl<W> Queues<W> {
     /// How many locks are waited for.
     #[must_use]
     pub fn locks(&self) -> usize {
-        self.databases.values().map(HashMap::len).sum()
+        self.databases.values().map(Map::len).sum()
     }
 
     /// How many wait for the lock that most wait for.
     #[must_use]
     pub fn longest(&self) -> usize {
-        self.databases.values().flat_map(HashMap::values).map(|queue| queue.length).max().unwrap_or(0)
+        self.databases.values().flat_map(Map::values).map(|queue| queue.length).max().unwrap_or(0)
     }
 
     #[must_use]
@@ -143,9 +143,9 @@ impl<W> Queues<W> {
 
     /// The lock that a waiter waits for.
     #[must_use]
-    pub fn lock_of(&self, ticket: Ticket) -> Option<LockName<'_>> {
+    pub fn lock_of(&self, ticket: Ticket) -> Option<(i32, &Rc<[u8]>)> {
         let place = self.places.get(ticket.place)?.as_ref().filter(|place| place.number == ticket.number)?;
-        Some(LockName { database: place.database, key: &place.key })
+        Some((place.database, &place.key))
     }
 
     #[must_use]
@@ -287,7 +287,7 @@ mod tests {
         prop_assert_eq!(queues.locks(), lengths.iter().filter(|length| **length > 0).count());
         prop_assert_eq!(queues.names().count(), queues.locks());
         for (database, key, _, ticket) in list {
-            prop_assert_eq!(queues.lock_of(*ticket), Some(LockName { database: *database, key: KEYS[*key] }));
+            prop_assert_eq!(queues.lock_of(*ticket), Some((*database, &Rc::from(KEYS[*key]))));
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Everything that is kept in memory of those who wait, in one place.
 
+use super::Map;
 use crate::lock::{Acquire, Alarms, Kind, LockName, QueueFull, Queues, Ticket, UnixMs};
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
+use foldhash::fast::RandomState;
+use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
 
 /// A client that is kept waiting. Dropping it lets it go without an answer.
@@ -17,17 +18,17 @@ pub struct Room<C: Client> {
     pub queues: Queues<Waiter<C>>,
     pub alarms: Alarms,
     /// Locks that something has happened to.
-    pub unsettled: Vec<(i32, Box<[u8]>)>,
+    pub unsettled: Vec<(i32, Rc<[u8]>)>,
     /// Granted to clients that were gone before they could be told, to be taken back.
     undelivered: Vec<Hold>,
     /// The same, when this is not the time.
     put_off: Vec<Hold>,
     pub counters: Counters,
-    tickets: HashMap<C::Id, Ticket>,
+    tickets: Map<C::Id, Ticket>,
     /// Granted, and not yet told so.
-    delivering: HashMap<C::Id, Hold>,
+    delivering: Map<C::Id, Hold>,
     /// How many wait under the same name, by its hash: mostly one, and then nobody else need be looked for.
-    namesakes: HashMap<u64, usize>,
+    namesakes: Map<u64, usize>,
     hasher: RandomState,
 }
 
@@ -42,7 +43,7 @@ pub struct Waiter<C> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
     pub database: i32,
-    pub key: Box<[u8]>,
+    pub key: Rc<[u8]>,
     pub holder: Rc<[u8]>,
     pub kind: Kind,
 }
@@ -74,10 +75,10 @@ impl<C: Client> Default for Room<C> {
             undelivered: Vec::new(),
             put_off: Vec::new(),
             counters: Counters::default(),
-            tickets: HashMap::new(),
-            delivering: HashMap::new(),
-            namesakes: HashMap::new(),
-            hasher: RandomState::new(),
+            tickets: Map::default(),
+            delivering: Map::default(),
+            namesakes: Map::default(),
+            hasher: RandomState::default(),
         }
     }
 }
@@ -122,10 +123,10 @@ impl<C: Client> Room<C> {
     }
 
     /// Takes out a waiter that was granted its lock, and remembers the grant until it is told.
-    pub fn grant(&mut self, lock: LockName<'_>, ticket: Ticket) -> Option<Waiter<C>> {
+    pub fn grant(&mut self, ticket: Ticket) -> Option<Waiter<C>> {
+        let (database, key) = self.lock_of(ticket)?;
         let waiter = self.leave(ticket)?;
-        let holder = Rc::clone(&waiter.holder);
-        let hold = Hold { database: lock.database, key: lock.key.into(), holder, kind: waiter.kind };
+        let hold = Hold { database, key, holder: Rc::clone(&waiter.holder), kind: waiter.kind };
         self.delivering.insert(waiter.client.id(), hold);
         self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
         Some(waiter)
@@ -187,8 +188,8 @@ impl<C: Client> Room<C> {
 
     /// The lock that a waiter waits for.
     #[must_use]
-    pub fn lock_of(&self, ticket: Ticket) -> Option<(i32, Box<[u8]>)> {
-        self.queues.lock_of(ticket).map(|lock| (lock.database, lock.key.into()))
+    pub fn lock_of(&self, ticket: Ticket) -> Option<(i32, Rc<[u8]>)> {
+        self.queues.lock_of(ticket).map(|(database, key)| (database, Rc::clone(key)))
     }
 
     /// Whether nothing at all is remembered.

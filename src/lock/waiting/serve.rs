@@ -214,7 +214,7 @@ fn serve_namesakes<W: World>(world: &W, lock: LockName<'_>, holder: &Rc<[u8]>) {
 
 fn granted<W: World>(world: &W, lock: LockName<'_>, ticket: Ticket, grant: Grant) {
     let waiter = world.with_room(|room| {
-        let waiter = room.grant(lock, ticket);
+        let waiter = room.grant(ticket);
         if let Some(end) = grant.end.filter(|_| room.queues.has(lock)) {
             room.alarms.look_at(lock, end.saturating_add(1));
         }

@@ -7,7 +7,7 @@
 
 use super::world::Server;
 use super::{clock, guarded, room};
-use crate::lock::{LockName, serve};
+use crate::lock::{Kind, LockName, serve};
 use crate::server::api::{api, flag};
 use crate::server::context::Context;
 use crate::server::effects;
@@ -36,18 +36,26 @@ const EVENTS: [&CStr; 13] = [
     c"overwritten",
 ];
 
-static LISTENING_TO_KEYS: AtomicBool = AtomicBool::new(false);
+/// The events of which, where our commands cause them, those see to the lock themselves.
+const OURS: [&CStr; 4] = [c"hincrby", c"expire", c"hset", c"hdel"];
 
-/// From the first waiter on. A server calls whoever listens for each key that anybody touches, so where nobody waits for
-/// locks, none of them pays for it.
-pub(super) fn listen_to_keys(context: &Context) {
-    if LISTENING_TO_KEYS.swap(true, Ordering::Relaxed) {
-        return;
+static LISTENING_TO_KEYS: AtomicBool = AtomicBool::new(false);
+static LISTENING_TO_HASHES: AtomicBool = AtomicBool::new(false);
+
+/// From the first waiter on; and to changes of hashes, which only a read-write lock's waiters have to know of, from the
+/// first of those on. A server calls whoever listens for each key that anybody touches, so who has no use for it does not
+/// pay for it.
+pub(super) fn listen_to_keys(context: &Context, kind: Kind) {
+    if !LISTENING_TO_KEYS.swap(true, Ordering::Relaxed) {
+        let may_end_it = raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
+        listen(context, raw::REDISMODULE_NOTIFY_GENERIC | may_end_it);
     }
-    let classes = raw::REDISMODULE_NOTIFY_GENERIC
-        | raw::REDISMODULE_NOTIFY_HASH
-        | raw::REDISMODULE_NOTIFY_EXPIRED
-        | raw::REDISMODULE_NOTIFY_EVICTED;
+    if kind != Kind::Plain && !LISTENING_TO_HASHES.swap(true, Ordering::Relaxed) {
+        listen(context, raw::REDISMODULE_NOTIFY_HASH);
+    }
+}
+
+fn listen(context: &Context, classes: c_int) {
     // SAFETY: the context is alive, and the callback is one for keyspace events. The server never refuses.
     unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(context.as_ptr(), classes, Some(key_event))) };
 }
@@ -79,16 +87,16 @@ unsafe extern "C" fn key_event(
     if room::is_empty() {
         return flag::OK;
     }
+    // SAFETY: the server passes a name that ends with a NUL, for the time of this call.
+    let event = unsafe { CStr::from_ptr(event) };
+    if (effects::are_announced() && OURS.contains(&event)) || !EVENTS.contains(&event) {
+        return flag::OK;
+    }
     guarded(flag::OK, || {
         let strings = [key];
-        // SAFETY: the server passes a context, an event's name and a key's, all for the time of this call.
-        let (context, event, key) = unsafe {
-            let event = CStr::from_ptr(event);
-            (Context::new(context), event, Str::arguments(strings.as_ptr().cast_mut(), 1))
-        };
-        // Who changes a lease or a mode by our commands looks at the lock itself.
-        let ours = (event == c"expire" || event == c"hset") && effects::are_announced();
-        if let Some(key) = key.first().filter(|_| !ours && EVENTS.contains(&event)) {
+        // SAFETY: the server passes a context and a key's name, both for the time of this call.
+        let (context, key) = unsafe { (Context::new(context), Str::arguments(strings.as_ptr().cast_mut(), 1)) };
+        if let Some(key) = key.first() {
             something_happened(&context, context.database(), Some(key.bytes()));
         }
         flag::OK

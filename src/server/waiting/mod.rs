@@ -13,7 +13,6 @@ mod world;
 
 use super::context::{Context, Reply};
 use super::entry::ErrorLine;
-use super::key::Key;
 use super::lock_record::LockRecord;
 use super::panics::guarded;
 use super::settings;
@@ -40,16 +39,19 @@ pub struct Wait<'a> {
     pub left_ms: i64,
 }
 
-/// Whether anyone waits for this lock, before a command on it is decided. A lock that has gone and that the server has
-/// not told of yet is theirs first.
-pub fn ahead(context: &Context, key: Str<'_>) -> Ahead {
+/// Opens a lock, and tells whether anyone waits for it who came first. One that has gone and that the server has not
+/// told of yet is theirs first.
+pub fn open<'a>(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> (LockRecord<'a>, Ahead) {
+    let record = LockRecord::open(context, key, holder);
     if room::is_empty() || !room::with(|room| room.queues.has(lock_name(context, key))) {
-        Ahead::Nobody
-    } else if Key::exists(context, key) {
-        Ahead::Someone
-    } else {
-        serve(context, key)
+        return (record, Ahead::Nobody);
     }
+    if record.is_there() {
+        return (record, Ahead::Someone);
+    }
+    drop(record);
+    let ahead = serve(context, key);
+    (LockRecord::open(context, key, holder), ahead)
 }
 
 /// Serves who waits for this lock, after a command has changed its lease, and tells whether anyone still does.
@@ -72,7 +74,7 @@ pub fn keep(context: &Context, wait: &Wait<'_>, now: UnixMs) -> Result<Reply, Er
     if room::with(|room| room.queues.length() >= most) {
         return Err(QUEUE_FULL);
     }
-    events::listen_to_keys(context);
+    events::listen_to_keys(context, wait.kind);
     let deadline = (wait.limit_ms > 0).then(|| now.checked_add(wait.limit_ms)).flatten();
     let client = KeptClient::keep(context);
     let waiter = Waiter { client, holder: wait.holder.bytes().into(), kind: wait.kind, want: wait.want };
