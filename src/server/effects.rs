@@ -8,6 +8,7 @@ use super::constants;
 use super::context::{Context, EventClass};
 use super::entry::ErrorLine;
 use super::key::{Holding, Key};
+use super::last_reader::{self, LastReader};
 use super::replicate;
 use super::string::{OwnedStr, Str};
 use super::whole_lock::WholeLock;
@@ -33,6 +34,7 @@ pub(super) fn apply(context: &Context, key: Key<'_>, holder: Str<'_>, effects: &
     let name = key.name();
     let fields = Fields { holder, write: in_key().any(names_write).then(|| write_field(holder)) };
     let begins = key.holding() == Holding::Nothing;
+    remember_last_reader(context, &key, holder, effects);
     in_key().for_each(|effect| write(&key, &fields, effect));
     drop(key);
     if effects.key.iter().any(Option::is_some) {
@@ -47,6 +49,20 @@ pub(super) fn apply(context: &Context, key: Key<'_>, holder: Str<'_>, effects: &
     let companions = Companions { context, name, holder };
     beside().for_each(|effect| companions.apply(effect));
     Ok(())
+}
+
+/// Before a read hold's lease becomes the lock's own.
+fn remember_last_reader(context: &Context, key: &Key<'_>, holder: Str<'_>, effects: &Effects) {
+    let last = effects.companions.iter().flatten().find_map(|effect| match *effect {
+        CompanionEffect::SetHold { index, end } | CompanionEffect::RenewHolds { count: index, end } => {
+            effects.key.contains(&Some(KeyEffect::ExpireAt(end))).then_some((index, end))
+        }
+        _ => None,
+    });
+    if let Some((index, end)) = last.filter(|_| key.length() > last_reader::MANY) {
+        let reader = LastReader { holder: holder.bytes().into(), index, end: Expiry::At(end) };
+        last_reader::succeed(context.database(), key.name().bytes(), key.expiry(), reader);
+    }
 }
 
 /// The next holder of a lock that is handed over, and what its grant changes.
@@ -113,10 +129,10 @@ impl Successor<'_> {
 
 /// Whether the field under the releasing holder's very name is all that is to leave the lock, as is mostly so.
 fn is_alone(key: &Key<'_>, released: &Effects, keeps_mode: bool) -> bool {
-    let releases = |unlock| released.companions.contains(&Some(CompanionEffect::Publish(unlock)));
+    let publishes = |unlock| released.companions.contains(&Some(CompanionEffect::Publish(unlock)));
     match key.length() {
-        1 => releases(Unlock::Plain),
-        2 => releases(Unlock::Read) && keeps_mode,
+        1 => publishes(Unlock::Plain),
+        2 => publishes(Unlock::Read) && keeps_mode,
         _ => false,
     }
 }
@@ -155,12 +171,11 @@ pub(super) fn hand_over(
     let sooner = ends_sooner(&key, granted);
     successor.write_over(&key);
     drop(key);
-    match fields.whole(granted) {
-        Some(lock) => replicate::restore(context, name, &lock),
-        None => {
-            in_key().for_each(|effect| tell_followers(context, name, fields, effect));
-            replicate::hdel_all(context, name, leaving.each());
-        }
+    if let Some(lock) = fields.whole(granted) {
+        replicate::restore(context, name, &lock);
+    } else {
+        in_key().for_each(|effect| tell_followers(context, name, fields, effect));
+        replicate::hdel_all(context, name, leaving.each());
     }
     context.signal_modified(name);
     in_key().for_each(|effect| tell_listeners(context, name, effect));

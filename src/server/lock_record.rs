@@ -6,6 +6,7 @@ use super::context::Context;
 use super::effects;
 use super::entry::ErrorLine;
 use super::key::{Holding, Key};
+use super::last_reader::{self, LastReader};
 use super::string::{OwnedStr, Str};
 use crate::lock::{
     Effects, Expiry, Mode, Observed, READ_HOLDS_SCANNED_MAX, ReadWrite, Record, Refusal, UnixMs, decimal, names,
@@ -139,11 +140,42 @@ impl Record for LockRecord<'_> {
     }
 
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
+        let many = self.key.length() > last_reader::MANY;
+        if let Some(lease) = many.then(|| self.last_readers_lease(own, now)).flatten() {
+            return Some(lease);
+        }
+        let (longest, last) = self.look_at_all_read_holds(own, now);
+        // The caller makes the longest lease the lock's.
+        if let Some(last) = last.filter(|_| many) {
+            last_reader::remember(self.context.database(), self.key.name().bytes(), last);
+        }
+        longest
+    }
+}
+
+impl LockRecord<'_> {
+    /// The lock's own lease, if the reader that is remembered as its last is among those that stay.
+    fn last_readers_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
+        let name = self.key.name();
+        let LastReader { holder, index, end } = last_reader::recall(self.context.database(), name.bytes())?;
+        let holds = if *holder == *self.holder.bytes() {
+            own
+        } else {
+            positive(self.key.field(OwnedStr::new(&holder).lend())?.lend().bytes())?
+        };
+        let stays = index <= holds && end > Expiry::At(now) && end == self.key.expiry();
+        let hold = names::read_hold(name.bytes(), &holder, index, OwnedStr::new);
+        (stays && Key::peek_expiry(self.context, hold.lend()) == Some(end)).then_some(end)
+    }
+
+    /// The longest lease among the read holds that are alive, and whose it is.
+    fn look_at_all_read_holds(&self, own: i64, now: UnixMs) -> (Option<Expiry>, Option<LastReader>) {
+        let too_many = (Some(Expiry::Never), None);
         let Some(fields) = self.key.fields(usize::try_from(READ_HOLDS_SCANNED_MAX).unwrap_or(usize::MAX)) else {
-            return Some(Expiry::Never);
+            return too_many;
         };
         let mut budget = READ_HOLDS_SCANNED_MAX;
-        let mut longest = None;
+        let (mut longest, mut last) = (None, None);
         for (field, value) in &fields {
             if field == names::MODE_FIELD || field.ends_with(names::WRITE_SUFFIX) {
                 continue;
@@ -151,15 +183,19 @@ impl Record for LockRecord<'_> {
             let count = if field == self.holder.bytes() { own } else { positive(value).unwrap_or(0) };
             budget = budget.saturating_sub(count);
             if budget < 0 {
-                return Some(Expiry::Never);
+                return too_many;
             }
             for index in 1..=count {
                 let hold = names::read_hold(self.key.name().bytes(), field, index, OwnedStr::new);
-                let expiry = Key::peek_expiry(self.context, hold.lend());
-                longest = longest.max(expiry.filter(|expiry| *expiry > Expiry::At(now)));
+                let expiry = Key::peek_expiry(self.context, hold.lend()).filter(|expiry| *expiry > Expiry::At(now));
+                if expiry > longest {
+                    (longest, last) = (expiry, Some((field, index)));
+                }
             }
         }
-        longest
+        let last =
+            last.zip(longest).map(|((holder, index), end)| LastReader { holder: holder.as_slice().into(), index, end });
+        (longest, last)
     }
 }
 

@@ -271,6 +271,46 @@ fn more_read_holds_than_may_be_looked_at_leave_the_lease_alone() {
     assert_eq!(client.say("HLEN k"), Reply::Int(11_001));
 }
 
+/// Whoever comes, goes, renews or dies, by our commands or by Redisson's scripts: as if all of them were looked at.
+#[test]
+fn among_many_readers_the_lock_ends_with_the_longest_hold_that_is_left() {
+    let server = Server::start();
+    let mut client = server.client();
+    for seed in 0..20_u64 {
+        client.say("FLUSHALL");
+        let mut state = seed;
+        let mut random = |below: u64| {
+            // A linear congruence: what matters is that a seed always tells the same story.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for step in 0..400 {
+            let (reader, lease) = (random(40), 600_000 + random(40) * 10_000);
+            let hold = format!("{{k}}:r{reader}:rwlock_timeout:1");
+            match random(if step < 60 { 2 } else { 10 }) {
+                0..=3 => drop(client.say(&format!("RLOCK.RACQUIRE k r{reader} {lease}"))),
+                4 => drop(client.say(&format!("RLOCK.RENEW k r{reader} {lease}"))),
+                5 => drop(client.say(&format!("DEL {hold}"))),
+                6 => drop(client.say(&format!("PEXPIRE k {lease}"))),
+                // As Redisson's reader comes: its hold, and the lock's lease if that is longer.
+                7 if client.hash("k").len() > 1 && client.say(&format!("HEXISTS k r{reader}")) == Reply::Int(0) => {
+                    client.say(&format!("HSET k r{reader} 1"));
+                    client.say(&format!("SET {hold} 1 PX {lease}"));
+                    let ends = client.expiry(&hold).max(client.expiry("k"));
+                    client.say(&format!("PEXPIREAT k {ends}"));
+                }
+                _ => {
+                    if matches!(client.say(&format!("RLOCK.RELEASE k r{reader}")), Reply::Int(_)) {
+                        let holds = client.say("KEYS {k}:*").words().into_iter().map(str::to_owned).collect::<Vec<_>>();
+                        let longest = holds.iter().map(|hold| client.expiry(hold)).max();
+                        assert_eq!(client.expiry("k"), longest.unwrap_or(-2), "seed {seed}, step {step}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn readers_in_a_large_hash_are_all_looked_at() {
     let server = Server::start();

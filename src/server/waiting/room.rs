@@ -2,31 +2,27 @@
 
 use super::kept_client::KeptClient;
 use crate::lock::Room;
-use std::cell::RefCell;
+use crate::server::main_thread::MainThread;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-struct MainThread<T>(T);
-
-// SAFETY: the server calls the module on its main thread only, so nothing is ever shared with another.
-unsafe impl<T> Sync for MainThread<T> {}
-
-static ROOM: MainThread<RefCell<Option<Room<KeptClient>>>> = MainThread(RefCell::new(None));
+static ROOM: MainThread<Option<Room<KeptClient>>> = MainThread::new(None);
 static WAITERS: AtomicUsize = AtomicUsize::new(0);
 static GRANTS: AtomicU64 = AtomicU64::new(0);
 static REFUSALS: AtomicU64 = AtomicU64::new(0);
 
 /// Lends the room. Nothing may be called meanwhile that could call back.
 pub(super) fn with<R>(use_room: impl FnOnce(&mut Room<KeptClient>) -> R) -> R {
-    let mut room = ROOM.0.borrow_mut();
-    let room = room.get_or_insert_default();
-    let result = use_room(room);
-    WAITERS.store(room.queues.length(), Ordering::Relaxed);
-    result
+    ROOM.with(|room| {
+        let room = room.get_or_insert_default();
+        let result = use_room(room);
+        WAITERS.store(room.queues.length(), Ordering::Relaxed);
+        result
+    })
 }
 
 /// Gives back what the room has taken, when nobody can come any more.
 pub(in crate::server) fn clear() {
-    drop(ROOM.0.borrow_mut().take());
+    drop(ROOM.with(Option::take));
 }
 
 /// Whether nobody waits: what every command asks first, so it costs next to nothing.
