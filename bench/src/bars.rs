@@ -2,6 +2,7 @@
 
 use crate::figures::Figures;
 use crate::plan::Plan;
+use crate::reach;
 
 pub struct Bar {
     pub what: String,
@@ -10,6 +11,8 @@ pub struct Bar {
     bound: Bound,
     pub bar: f64,
     pub aim: f64,
+    /// What the aim would take.
+    pub why: &'static str,
 }
 
 #[derive(Clone, Copy)]
@@ -70,47 +73,88 @@ const FLAT: f64 = 1.02;
 
 pub fn all(figures: &Figures, plan: &Plan) -> Vec<Bar> {
     let ratio = |one: &str, other: &str| figures.ratio(one, other);
-    let at_least = |what: &str, figure, bar, aim| bar_of(what, figure, Bound::AtLeast, bar, aim);
-    let at_most = |what: &str, figure, bar, aim| bar_of(what, figure, Bound::AtMost, bar, aim);
+    let at_least = |what: &str, figure, bar, aim, why| bar_of(what, figure, Bound::AtLeast, [bar, aim], why);
+    let at_most = |what: &str, figure, bar, aim, why| bar_of(what, figure, Bound::AtMost, [bar, aim], why);
     let mut bars = vec![
-        at_least("lock cycle: scripts (EVALSHA) / RLOCK", ratio("pair.scripts", "pair.rlock"), 3.0, 4.3),
-        at_least("lock cycle: scripts with latch / RLOCK", ratio("pair.scripts_latch", "pair.rlock"), 4.3, 6.1),
-        at_most("lock cycle: RLOCK / SET NX PX + DEL", ratio("pair.rlock", "pair.set_del"), 1.9, 1.32),
-        at_most("busy acquire: RLOCK / SET NX miss", ratio("busy.rlock", "busy.set"), 1.1, 1.05),
-        at_most("renew: RLOCK / PEXPIRE", ratio("renew.rlock", "renew.pexpire"), 1.55, 1.15),
-        at_least("cycle with AOF everysec: scripts / RLOCK", ratio("aof.scripts", "aof.rlock"), 2.5, 3.5),
-        at_least("cycle with one replica: scripts / RLOCK", ratio("replica.scripts", "replica.rlock"), 2.8, 3.5),
-        at_least("read cycle: scripts / RLOCK", ratio("read.scripts", "read.rlock"), 4.0, 6.0),
-        at_least("write cycle: scripts / RLOCK", ratio("write.scripts", "write.rlock"), 4.0, 6.0),
+        at_least("lock cycle: scripts (EVALSHA) / RLOCK", ratio("pair.scripts", "pair.rlock"), 3.0, 4.3, reach::CYCLE),
+        at_least(
+            "lock cycle: scripts with latch / RLOCK",
+            ratio("pair.scripts_latch", "pair.rlock"),
+            4.3,
+            6.1,
+            reach::CYCLE,
+        ),
+        at_most("lock cycle: RLOCK / SET NX PX + DEL", ratio("pair.rlock", "pair.set_del"), 1.9, 1.32, reach::CYCLE),
+        at_most("busy acquire: RLOCK / SET NX miss", ratio("busy.rlock", "busy.set"), 1.1, 1.05, reach::BUSY),
+        at_most("renew: RLOCK / PEXPIRE", ratio("renew.rlock", "renew.pexpire"), 1.55, 1.15, reach::BUSY),
+        at_least(
+            "cycle with AOF everysec: scripts / RLOCK",
+            ratio("aof.scripts", "aof.rlock"),
+            2.5,
+            3.5,
+            reach::FOLLOWERS,
+        ),
+        at_least(
+            "cycle with one replica: scripts / RLOCK",
+            ratio("replica.scripts", "replica.rlock"),
+            2.8,
+            3.5,
+            reach::FOLLOWERS,
+        ),
+        at_least("read cycle: scripts / RLOCK", ratio("read.scripts", "read.rlock"), 4.0, 6.0, reach::READ_WRITE),
+        at_least("write cycle: scripts / RLOCK", ratio("write.scripts", "write.rlock"), 4.0, 6.0, reach::READ_WRITE),
         at_least(
             "pipelined cycles per second: RLOCK / SET NX PX + DEL",
             ratio("pipelined.rlock", "pipelined.set_del"),
             0.55,
             0.80,
+            reach::CYCLE,
         ),
     ];
     for (waiters, bar, aim) in [(8, 1.5, 1.65), (64, 12.0, 13.5), (512, 100.0, 120.0)] {
         let figure = ratio(&format!("hand_offs.{waiters}.rlock"), &format!("hand_offs.{waiters}.pubsub"));
-        bars.push(at_least(&format!("hand-offs per second, {waiters} waiters: RLOCK / pub/sub"), figure, bar, aim));
+        bars.push(at_least(
+            &format!("hand-offs per second, {waiters} waiters: RLOCK / pub/sub"),
+            figure,
+            bar,
+            aim,
+            reach::HAND_OFF,
+        ));
     }
-    bars.push(at_most("one hand-off: RLOCK / BLPOP token", ratio("hand_off.64.rlock", "hand_off.64.token"), 1.4, 1.1));
+    bars.push(at_most(
+        "one hand-off: RLOCK / BLPOP token",
+        ratio("hand_off.64.rlock", "hand_off.64.token"),
+        1.4,
+        1.1,
+        reach::HAND_OFF,
+    ));
     let unfairness = figures.get("unfairness.512.rlock").map(crate::figures::Figure::highest);
-    bars.push(Bar { unit: "", ..at_most("grants at 512 waiters, most − fewest, worst round", unfairness, 1.0, 0.0) });
+    bars.push(Bar {
+        unit: "",
+        ..at_most("grants at 512 waiters, most − fewest, worst round", unfairness, 1.0, 0.0, reach::HAND_OFF)
+    });
     let (locks, waiters) = (plan.many_locks, plan.many_waiters);
     let grown = |what: &str, many: usize| ratio(&format!("flat.{what}.{many}"), &format!("flat.{what}.1"));
     bars.extend([
-        at_most(&format!("cycle: {locks} locks / 1"), grown("locks", locks), 1.15, FLAT),
-        at_most(&format!("release: {waiters} waiters / 1"), grown("waiters", waiters), 1.15, FLAT),
+        at_most(&format!("cycle: {locks} locks / 1"), grown("locks", locks), 1.15, FLAT, reach::CYCLE),
+        at_most(&format!("release: {waiters} waiters / 1"), grown("waiters", waiters), 1.15, FLAT, reach::HAND_OFF),
+        at_most("read release: 1000 readers / 1", grown("readers", 1_000), 1.15, FLAT, reach::READ_WRITE),
         // At most logarithmic: the logarithm of 1,000, to the base of two.
-        at_most("read release: 1000 readers / 1", grown("readers", 1_000), 10.0, FLAT),
+        at_most("… by the one with the longest lease", grown("last_reader", 1_000), 10.0, FLAT, reach::LAST_READER),
     ]);
     for kind in ["plain", "read", "write"] {
         let figure = ratio(&format!("memory.{kind}.rlock"), &format!("memory.{kind}.scripts"));
-        bars.push(at_most(&format!("memory of a held lock ({kind}): RLOCK / scripts"), figure, 1.0, 1.0));
+        bars.push(at_most(
+            &format!("memory of a held lock ({kind}): RLOCK / scripts"),
+            figure,
+            1.0,
+            1.0,
+            reach::READ_MEMORY,
+        ));
     }
     bars
 }
 
-fn bar_of(what: &str, figure: Option<f64>, bound: Bound, bar: f64, aim: f64) -> Bar {
-    Bar { what: what.to_owned(), figure, unit: TIMES, bound, bar, aim }
+fn bar_of(what: &str, figure: Option<f64>, bound: Bound, [bar, aim]: [f64; 2], why: &'static str) -> Bar {
+    Bar { what: what.to_owned(), figure, unit: TIMES, bound, bar, aim, why }
 }

@@ -1,11 +1,12 @@
 //! What was measured, and nothing else: samples in the order in which they were taken.
 
+use crate::profile::Profile;
+
 pub struct Figures {
     pub all: Vec<Figure>,
     /// What could not be measured, and why.
     pub left_out: Vec<String>,
-    /// Functions of the server and the module, with the instructions that a lock cycle spends in each; the most first.
-    pub profile: Vec<(String, f64)>,
+    pub profiles: Vec<Profile>,
 }
 
 pub struct Figure {
@@ -16,7 +17,7 @@ pub struct Figure {
 
 impl Figures {
     pub fn new() -> Self {
-        Self { all: Vec::new(), left_out: Vec::new(), profile: Vec::new() }
+        Self { all: Vec::new(), left_out: Vec::new(), profiles: Vec::new() }
     }
 
     pub fn add(&mut self, id: &str, unit: &'static str, sample: f64) {

@@ -103,9 +103,12 @@ fn holder_of(number: usize) -> String {
     format!("{HOLDER}{number:05}")
 }
 
-/// The release of a read, with one other reader and with many. Locks are many, so that each keeps its number of readers.
+/// The release of a read, with one other reader and with many, by a reader whose lease is not the longest, and by one
+/// whose lease is. Locks are many, so that each keeps its number of readers.
 pub fn of_readers(plan: &Plan, figures: &mut Figures) {
-    for readers in READERS {
+    for (readers, id, lease) in
+        READERS.into_iter().flat_map(|readers| [(readers, "readers", LEASE), (readers, "last_reader", LONGEST_LEASE)])
+    {
         progress::step(&format!("{readers} readers"));
         let mut counted = Counted::start(Module::Rlock, Scope::Everything);
         let mut pipe = Pipe::to(counted.server());
@@ -113,14 +116,19 @@ pub fn of_readers(plan: &Plan, figures: &mut Figures) {
             pipe.run(&read(lock, readers));
         }
         let mut run = |locks| {
-            (0..locks).for_each(|lock| pipe.run(&one_more_read(lock)));
+            (0..locks).for_each(|lock| pipe.run(&one_more_read(lock, lease)));
             counted.count(|| (0..locks).for_each(|lock| pipe.run(&one_less_read(lock))))
         };
+        // The first release from a lock of many readers looks at them all, whichever it is.
+        run(READ_LOCKS[1]);
         for _ in 0..plan.counts {
-            figures.add(&format!("flat.readers.{readers}"), UNIT, slope(READ_LOCKS, &mut run));
+            figures.add(&format!("flat.{id}.{readers}"), UNIT, slope(READ_LOCKS, &mut run));
         }
     }
 }
+
+/// Longer than [`LONG_LEASE`].
+const LONGEST_LEASE: &str = "9000000";
 
 const READ_LOCKS: [usize; 2] = [5, 20];
 
@@ -132,9 +140,9 @@ fn read(lock: usize, readers: usize) -> Batch {
     batch
 }
 
-fn one_more_read(lock: usize) -> Batch {
+fn one_more_read(lock: usize, lease: &str) -> Batch {
     let mut batch = Batch::default();
-    batch.add(&["RLOCK.RACQUIRE", &format!("read:{lock}"), HOLDER, LEASE]);
+    batch.add(&["RLOCK.RACQUIRE", &format!("read:{lock}"), HOLDER, lease]);
     batch
 }
 

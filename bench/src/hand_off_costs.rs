@@ -8,6 +8,7 @@ use crate::figures::Figures;
 use crate::hand_offs::{CHANNEL, acquire_script, release_script};
 use crate::instructions::UNIT;
 use crate::plan::Plan;
+use crate::profile::Profile;
 use crate::{progress, scripts};
 use rlock_testing::{Client, Reply, Server, wait_until};
 
@@ -15,6 +16,7 @@ use rlock_testing::{Client, Reply, Server, wait_until};
 pub const WAITERS: [usize; 2] = [8, 64];
 
 pub fn measure(plan: &Plan, figures: &mut Figures) {
+    figures.profiles.push(profile());
     for waiters in WAITERS {
         progress::step(&format!("{waiters} waiters"));
         let costs: [(&str, Vec<f64>); 3] = [
@@ -48,6 +50,16 @@ fn slopes<C: Circle>(
             (many - few) / (long - short) as f64
         })
         .collect()
+}
+
+fn profile() -> Profile {
+    const TURNS: usize = 400;
+    let mut counted = Counted::start(Module::Rlock, Scope::Everything);
+    let mut circle = Queue::new(counted.server(), WAITERS[1]);
+    (0..TURNS).for_each(|_| circle.turn());
+    counted.mark();
+    (0..TURNS).for_each(|_| circle.turn());
+    Profile::of("A hand-off, 64 waiters", &counted.profile(), TURNS)
 }
 
 struct Queue {

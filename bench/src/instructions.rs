@@ -11,7 +11,8 @@ use crate::counted::{Counted, Scope};
 use crate::figures::Figures;
 use crate::interrupt::Guarded;
 use crate::plan::Plan;
-use crate::{profile, progress, servers};
+use crate::profile::Profile;
+use crate::{progress, servers};
 use rlock_testing::wait_until;
 
 pub const UNIT: &str = "instructions";
@@ -24,10 +25,12 @@ pub fn alone(plan: &Plan, figures: &mut Figures) {
     let mut lab =
         Lab::new(&[Module::None, Module::Rlock, Module::Noop], |module| Counted::start(module, Scope::Everything));
     lab.measure(plan, figures, "pair", &PAIRS.iter().collect::<Vec<_>>());
-    figures.profile = lab.profile(&PAIRS[RLOCK], plan.long);
+    figures.profiles.push(lab.profile("A lock cycle", &PAIRS[RLOCK], plan.long));
     lab.measure(plan, figures, "busy", &BUSY.iter().collect::<Vec<_>>());
+    figures.profiles.push(lab.profile("A busy lock is asked for", ours(&BUSY), plan.long));
     lab.measure(plan, figures, "renew", &RENEWALS.iter().collect::<Vec<_>>());
     lab.measure(plan, figures, "read", &READS.iter().collect::<Vec<_>>());
+    figures.profiles.push(lab.profile("A read cycle", ours(&READS), plan.long));
     lab.measure(plan, figures, "write", &WRITES.iter().collect::<Vec<_>>());
 }
 
@@ -36,6 +39,7 @@ pub fn with_aof(plan: &Plan, figures: &mut Figures) {
     let options = ["--port", "0", "--appendonly", "yes", "--appendfsync", "everysec"];
     let mut lab = Lab::new(&[Module::None, Module::Rlock], |module| Counted::start_with(module, &options));
     lab.measure(plan, figures, "aof", &followed());
+    figures.profiles.push(lab.profile("A lock cycle with an AOF file", &PAIRS[RLOCK], plan.long));
 }
 
 /// The same pairs with a replica, which is no part of what is counted.
@@ -47,10 +51,15 @@ pub fn with_replica(plan: &Plan, figures: &mut Figures) {
         master
     });
     lab.measure(plan, figures, "replica", &followed());
+    figures.profiles.push(lab.profile("A lock cycle with one replica", &PAIRS[RLOCK], plan.long));
 }
 
 fn followed() -> Vec<&'static Contender> {
     PAIRS.iter().filter(|contender| is_measured_with_followers(contender)).collect()
+}
+
+fn ours(contenders: &'static [Contender]) -> &'static Contender {
+    contenders.iter().find(|contender| contender.id == "rlock").expect("we are among them")
 }
 
 fn follow(master: &Counted) -> Guarded {
@@ -115,13 +124,12 @@ impl Lab {
     }
 
     /// Where a step's instructions go.
-    fn profile(&mut self, contender: &Contender, steps: usize) -> Vec<(String, f64)> {
+    fn profile(&mut self, title: &'static str, contender: &Contender, steps: usize) -> Profile {
         let batches = batches(contender, steps);
         let (_, counted, pipe) = self.server_of(contender);
         counted.mark();
         batches.iter().for_each(|batch| pipe.run(batch));
-        let costs = profile::by_function(&counted.profile());
-        costs.into_iter().map(|(function, cost)| (function, cost / steps as f64)).collect()
+        Profile::of(title, &counted.profile(), steps)
     }
 
     fn server_of(&mut self, contender: &Contender) -> &mut (Module, Counted, Pipe) {

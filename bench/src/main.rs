@@ -27,6 +27,7 @@ mod memory;
 mod plan;
 mod profile;
 mod progress;
+mod reach;
 mod redisson;
 mod report;
 mod scripts;

@@ -1,10 +1,11 @@
 //! The page: what was to be shown, then each measurement in a table.
 
 use super::{Report, grouped};
-use crate::bars::Bar;
+use crate::bars::{Bar, Verdict};
 use crate::contenders::{BUSY, Contender, PAIRS, READS, RENEWALS, WRITES, is_measured_with_followers};
 use crate::environment::Environment;
 use crate::figures::Figures;
+use crate::profile::Profile;
 use crate::{crates, flatness, hand_off_costs, hand_offs};
 use std::fmt::Write;
 
@@ -13,6 +14,7 @@ pub fn page(report: &Report) -> String {
     let mut page = head(report);
     page += "\n## What it must show\n\n";
     page += &bars(report.bars);
+    page += &out_of_reach(report.bars);
     page += &left_out(figures);
     page += "\n## Instructions of the server\n\nCounted by callgrind, as the slope between two run lengths in one server, \
              64 commands under way. The whole server is counted, the reading of commands and the writing of replies \
@@ -20,7 +22,6 @@ pub fn page(report: &Report) -> String {
     for (title, what, contenders) in instruction_tables() {
         page += &table(figures, title, what, &contenders);
     }
-    page += &profile(figures);
     page += &hand_off_costs(figures);
     page += &flat(report);
     page += "\n## By the clock\n\nOther work on the machine moves these figures, so look at the ratios: all contenders \
@@ -31,6 +32,7 @@ pub fn page(report: &Report) -> String {
     page += &hand_offs_per_second(figures);
     page += &end_to_end(figures);
     page += &memory(figures);
+    page += &profiles(figures);
     page
 }
 
@@ -83,6 +85,25 @@ pub fn bars(bars: &[Bar]) -> String {
     text
 }
 
+/// Why an aim is missed, and what it would take.
+fn out_of_reach(bars: &[Bar]) -> String {
+    let mut told = Vec::new();
+    for bar in bars.iter().filter(|bar| matches!(bar.verdict(), Verdict::Bar | Verdict::Missed) && !bar.why.is_empty())
+    {
+        if !told.contains(&bar.why) {
+            told.push(bar.why);
+        }
+    }
+    if told.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<_> = told.iter().map(|why| format!("- {why}\n")).collect();
+    format!(
+        "\nWhat the aims that are missed would take; the figures are in the tables at the end:\n\n{}",
+        lines.concat()
+    )
+}
+
 fn left_out(figures: &Figures) -> String {
     if figures.left_out.is_empty() {
         return String::new();
@@ -113,22 +134,24 @@ fn table(figures: &Figures, title: &str, what: &str, contenders: &[&Contender]) 
     text
 }
 
-/// How many functions are worth a line.
-const FUNCTIONS: usize = 20;
+/// How many parts are worth a line.
+const PARTS: usize = 12;
 
-fn profile(figures: &Figures) -> String {
-    if figures.profile.is_empty() {
+fn profiles(figures: &Figures) -> String {
+    if figures.profiles.is_empty() {
         return String::new();
     }
-    let mut text = format!(
-        "\n### Where a lock cycle of RLOCK goes\n\nThe {FUNCTIONS} functions in which most instructions are executed, the \
-         server's and the module's, each without what it calls.\n\n| function | instructions |\n|---|--:|\n"
-    );
-    for (function, cost) in figures.profile.iter().take(FUNCTIONS) {
-        let _ = writeln!(text, "| `{}` | {} |", function.replace('|', "\\|"), grouped(*cost));
+    let mut text = "\n## Where the instructions go\n\nBy the functions of the server's module API that the module calls, \
+                    each with all that it calls itself. What a module cannot do without them is the price of being one.\n"
+        .to_owned();
+    for Profile { title, parts } in &figures.profiles {
+        let _ = write!(text, "\n### {title}: where it goes\n\n| part | instructions |\n|---|--:|\n");
+        for (part, cost) in parts.iter().take(PARTS) {
+            let _ = writeln!(text, "| {part} | {} |", grouped(*cost));
+        }
+        let rest: f64 = parts.iter().skip(PARTS).map(|(_, cost)| cost).sum();
+        let _ = writeln!(text, "| all others | {} |", grouped(rest));
     }
-    let rest: f64 = figures.profile.iter().skip(FUNCTIONS).map(|(_, cost)| cost).sum();
-    let _ = writeln!(text, "| all others | {} |", grouped(rest));
     text
 }
 
@@ -172,7 +195,8 @@ fn flat(report: &Report) -> String {
     };
     rows("RLOCK cycle, other locks", "locks", [1, report.plan.many_locks]);
     rows("RLOCK hand-off (inside the module), waiters", "waiters", [1, report.plan.many_waiters]);
-    rows("RLOCK read release, other readers", "readers", flatness::READERS);
+    rows("RLOCK read release, another's lease is the longest; other readers", "readers", flatness::READERS);
+    rows("… its own is the longest", "last_reader", flatness::READERS);
     text
 }
 

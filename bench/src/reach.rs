@@ -1,0 +1,33 @@
+//! What the aims that are missed would take: said on the page beside each miss, so that nobody has to guess whether it was
+//! tried. The figures behind it are those of the same run, in its tables.
+
+pub const CYCLE: &str = "**A lock cycle** is mostly the server's own work by now: a hash costs it more to make and to \
+    delete than a string, a lease is written by a call of its own, and each unlock is published, since whoever listens \
+    may be Redisson. Nearer it would get with less than Redisson's layout: a string for a hash, or no message.";
+
+pub const BUSY: &str = "**A busy lock** is answered with the lease that is left, which `SET NX` does not say: the server \
+    looks it up twice, once to open the key and once to tell. And the field `mode` is looked for, without which a \
+    read-write lock could be taken for a plain one. It would take an API that tells a key's lease as it opens it.";
+
+pub const FOLLOWERS: &str = "**Followers** are told of a cycle in three commands: the lock as a whole, its end, and the \
+    message at its end, which replicas' subscribers would not hear otherwise. For each of them the server looks up the \
+    command by its name and copies its arguments (`RM_Replicate`), and a replica gets the last two in a transaction, \
+    which is two more. It would take an API that publishes to replicas as PUBLISH does.";
+
+pub const READ_WRITE: &str = "**Read-write locks** are a hash of two fields, and each read hold is a key beside it with a \
+    name of some sixty bytes, which the server hashes whenever it touches it. A read cycle makes and deletes two keys; \
+    that, and the messages, are the layout that Redisson's clients expect.";
+
+pub const HAND_OFF: &str = "**A hand-off** is one command that ends a hold and another that begins to wait, each asking \
+    the lock who holds it; in between the hash changes hands, its lease is written and keyspace listeners are told. A \
+    token in a list has none of these. Keeping a client is dearer for a module than for BLPOP: its reply is copied, and \
+    its end is noted under a mutex.";
+
+pub const LAST_READER: &str = "**The reader whose lease is the lock's own** leaves the lock with the longest of the \
+    others', and Redisson's layout has each of those in a key of its own: it has to look at them all, at ten thousand at \
+    most. An index in memory would be logarithmic, and wrong without notice when Redisson's scripts change a hold \
+    behind it: a reader would lose its lock too early. All other readers ask the one that is remembered as the last, \
+    and its key confirms it.";
+
+pub const READ_MEMORY: &str = "**A read hold's key** holds a string `1` of its own: 16 bytes. For commands and scripts the \
+    server has a shared integer there, which modules cannot store.";
