@@ -8,7 +8,7 @@ use super::constants;
 use super::context::{Context, EventClass};
 use super::entry::ErrorLine;
 use super::key::{Holding, Key};
-use super::last_reader::{self, LastReader};
+use super::many_readers;
 use super::replicate;
 use super::string::{OwnedStr, Str};
 use super::whole_lock::WholeLock;
@@ -29,19 +29,21 @@ pub(super) fn apply(context: &Context, key: Key<'_>, holder: Str<'_>, effects: &
     let in_key = || effects.key.iter().flatten().copied();
     let beside = || effects.companions.iter().flatten().copied();
     if in_key().any(may_create_key) || beside().any(companions::may_create) {
-        context.ensure_writes_go_on()?;
+        // What was learnt for these effects is not so.
+        context.ensure_writes_go_on().inspect_err(|_| many_readers::forget(context.database(), key.name().bytes()))?;
     }
     let name = key.name();
     let fields = Fields { holder, write: in_key().any(names_write).then(|| write_field(holder)) };
     let begins = key.holding() == Holding::Nothing;
-    remember_last_reader(context, &key, holder, effects);
+    many_readers::follow(context, &key, holder, effects);
     in_key().for_each(|effect| write(&key, &fields, effect));
     drop(key);
     if effects.key.iter().any(Option::is_some) {
-        let whole = if begins { fields.whole(effects) } else { None };
-        match whole {
-            Some(lock) => replicate::restore(context, name, &lock),
-            None => in_key().for_each(|effect| tell_followers(context, name, &fields, effect)),
+        if context.tells_followers() {
+            match fields.whole(effects).filter(|_| begins) {
+                Some(lock) => replicate::restore(context, name, &lock),
+                None => in_key().for_each(|effect| tell_followers(context, name, &fields, effect)),
+            }
         }
         context.signal_modified(name);
         in_key().for_each(|effect| tell_listeners(context, name, effect));
@@ -49,20 +51,6 @@ pub(super) fn apply(context: &Context, key: Key<'_>, holder: Str<'_>, effects: &
     let companions = Companions { context, name, holder };
     beside().for_each(|effect| companions.apply(effect));
     Ok(())
-}
-
-/// Before a read hold's lease becomes the lock's own.
-fn remember_last_reader(context: &Context, key: &Key<'_>, holder: Str<'_>, effects: &Effects) {
-    let last = effects.companions.iter().flatten().find_map(|effect| match *effect {
-        CompanionEffect::SetHold { index, end } | CompanionEffect::RenewHolds { count: index, end } => {
-            effects.key.contains(&Some(KeyEffect::ExpireAt(end))).then_some((index, end))
-        }
-        _ => None,
-    });
-    if let Some((index, end)) = last.filter(|_| key.length() > last_reader::MANY) {
-        let reader = LastReader { holder: holder.bytes().into(), index, end: Expiry::At(end) };
-        last_reader::succeed(context.database(), key.name().bytes(), key.expiry(), reader);
-    }
 }
 
 /// The next holder of a lock that is handed over, and what its grant changes.
@@ -169,13 +157,16 @@ pub(super) fn hand_over(
     let name = key.name();
     let in_key = || granted.key.iter().flatten().copied();
     let sooner = ends_sooner(&key, granted);
+    many_readers::forget(context.database(), name.bytes());
     successor.write_over(&key);
     drop(key);
-    if let Some(lock) = fields.whole(granted) {
-        replicate::restore(context, name, &lock);
-    } else {
-        in_key().for_each(|effect| tell_followers(context, name, fields, effect));
-        replicate::hdel_all(context, name, leaving.each());
+    if context.tells_followers() {
+        if let Some(lock) = fields.whole(granted) {
+            replicate::restore(context, name, &lock);
+        } else {
+            in_key().for_each(|effect| tell_followers(context, name, fields, effect));
+            replicate::hdel_all(context, name, leaving.each());
+        }
     }
     context.signal_modified(name);
     in_key().for_each(|effect| tell_listeners(context, name, effect));

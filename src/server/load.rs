@@ -4,7 +4,7 @@ use super::api::{api, flag};
 use super::context::Context;
 use super::entry::Registration;
 use super::string::Str;
-use super::{cluster, constants, followers, last_reader, panics, registration, replicate, settings, waiting};
+use super::{cluster, constants, followers, many_readers, panics, registration, replicate, settings, waiting};
 use redis_module::raw;
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -85,7 +85,7 @@ fn refuse(reason: &str) -> c_int {
 /// Gives back what loading took.
 pub fn unload() -> c_int {
     waiting::clear();
-    last_reader::clear();
+    many_readers::forget_all();
     constants::free();
     drop(std::panic::take_hook());
     flag::OK

@@ -6,10 +6,11 @@ use super::context::Context;
 use super::effects;
 use super::entry::ErrorLine;
 use super::key::{Holding, Key};
-use super::last_reader::{self, LastReader};
+use super::many_readers;
 use super::string::{OwnedStr, Str};
 use crate::lock::{
-    Effects, Expiry, Mode, Observed, READ_HOLDS_SCANNED_MAX, ReadWrite, Record, Refusal, UnixMs, decimal, names,
+    Effects, Expiry, Mode, Observed, READ_HOLDS_SCANNED_MAX, ReadHold, ReadWrite, Record, Refusal, UnixMs, decimal,
+    names,
 };
 
 pub struct LockRecord<'a> {
@@ -140,62 +141,46 @@ impl Record for LockRecord<'_> {
     }
 
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
-        let many = self.key.length() > last_reader::MANY;
-        if let Some(lease) = many.then(|| self.last_readers_lease(own, now)).flatten() {
-            return Some(lease);
+        let many = many_readers::are(&self.key);
+        if let Some(known) = many.then(|| self.known_longest_read_lease(own, now)).flatten() {
+            return Some(known);
         }
-        let (longest, last) = self.look_at_all_read_holds(own, now);
-        // The caller makes the longest lease the lock's.
-        if let Some(last) = last.filter(|_| many) {
-            last_reader::remember(self.context.database(), self.key.name().bytes(), last);
+        let Some(holds) = self.read_holds(own, now) else { return Some(Expiry::Never) };
+        let longest = holds.iter().map(|hold| hold.end).max();
+        if many {
+            many_readers::remember(self.context, &self.key, holds);
         }
         longest
     }
 }
 
 impl LockRecord<'_> {
-    /// The lock's own lease, if the reader that is remembered as its last is among those that stay.
-    fn last_readers_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
-        let name = self.key.name();
-        let LastReader { holder, index, end } = last_reader::recall(self.context.database(), name.bytes())?;
-        let holds = if *holder == *self.holder.bytes() {
-            own
-        } else {
-            positive(self.key.field(OwnedStr::new(&holder).lend())?.lend().bytes())?
-        };
-        let stays = index <= holds && end > Expiry::At(now) && end == self.key.expiry();
-        let hold = names::read_hold(name.bytes(), &holder, index, OwnedStr::new);
-        (stays && Key::peek_expiry(self.context, hold.lend()) == Some(end)).then_some(end)
+    /// Without a look at all holds: of the one that is known to end last, as its own key confirms it.
+    fn known_longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
+        let ReadHold { holder, index, end } = many_readers::last_beside(self.context, &self.key, self.holder, own)?;
+        let holds = positive(self.key.field(OwnedStr::new(&holder).lend())?.lend().bytes())?;
+        let hold = names::read_hold(self.key.name().bytes(), &holder, index, OwnedStr::new);
+        let confirmed = index <= holds && end > Expiry::At(now);
+        (confirmed && Key::peek_expiry(self.context, hold.lend()) == Some(end)).then_some(end)
     }
 
-    /// The longest lease among the read holds that are alive, and whose it is.
-    fn look_at_all_read_holds(&self, own: i64, now: UnixMs) -> (Option<Expiry>, Option<LastReader>) {
-        let too_many = (Some(Expiry::Never), None);
-        let Some(fields) = self.key.fields(usize::try_from(READ_HOLDS_SCANNED_MAX).unwrap_or(usize::MAX)) else {
-            return too_many;
-        };
+    /// All read holds that are alive, of this holder the first `own`. None if there are more than may be looked at.
+    fn read_holds(&self, own: i64, now: UnixMs) -> Option<Vec<ReadHold>> {
         let mut budget = READ_HOLDS_SCANNED_MAX;
-        let (mut longest, mut last) = (None, None);
-        for (field, value) in &fields {
+        let mut holds = Vec::new();
+        for (field, value) in self.key.fields(usize::try_from(READ_HOLDS_SCANNED_MAX).unwrap_or(usize::MAX))? {
             if field == names::MODE_FIELD || field.ends_with(names::WRITE_SUFFIX) {
                 continue;
             }
-            let count = if field == self.holder.bytes() { own } else { positive(value).unwrap_or(0) };
-            budget = budget.saturating_sub(count);
-            if budget < 0 {
-                return too_many;
-            }
+            let count = if field == self.holder.bytes() { own } else { positive(&value).unwrap_or(0) };
+            budget = budget.checked_sub(count).filter(|budget| *budget >= 0)?;
             for index in 1..=count {
-                let hold = names::read_hold(self.key.name().bytes(), field, index, OwnedStr::new);
-                let expiry = Key::peek_expiry(self.context, hold.lend()).filter(|expiry| *expiry > Expiry::At(now));
-                if expiry > longest {
-                    (longest, last) = (expiry, Some((field, index)));
-                }
+                let hold = names::read_hold(self.key.name().bytes(), &field, index, OwnedStr::new);
+                let end = Key::peek_expiry(self.context, hold.lend()).filter(|end| *end > Expiry::At(now));
+                holds.extend(end.map(|end| ReadHold { holder: field.as_slice().into(), index, end }));
             }
         }
-        let last =
-            last.zip(longest).map(|((holder, index), end)| LastReader { holder: holder.as_slice().into(), index, end });
-        (longest, last)
+        Some(holds)
     }
 }
 

@@ -85,9 +85,6 @@ pub(super) fn hdel(context: &Context, key: Str<'_>, field: Str<'_>) {
 }
 
 pub(super) fn hdel_all<'a>(context: &Context, key: Str<'_>, fields: impl Iterator<Item = Str<'a>>) {
-    if !context.tells_followers() {
-        return;
-    }
     let fields: Vec<_> = fields.map(Str::as_ptr).collect();
     // SAFETY: a string, and a vector of strings with its length.
     unsafe { replicate!(context, c"HDEL", c"sv", key.as_ptr(), fields.as_ptr(), fields.len()) };
@@ -110,9 +107,6 @@ pub(super) fn incr(context: &Context, key: Str<'_>) {
 
 /// `RESTORE key end <the lock> ABSTTL REPLACE`
 pub(super) fn restore(context: &Context, key: Str<'_>, lock: &WholeLock<'_>) {
-    if !context.tells_followers() {
-        return;
-    }
     let (dump, constants) = (lock.dump(), constants::get());
     let (absttl, replace) = (constants.absttl.lend().as_ptr(), constants.replace.lend().as_ptr());
     let (bytes, length) = (dump.as_ptr(), dump.len());

@@ -12,6 +12,7 @@ use crate::server::api::{api, flag};
 use crate::server::context::Context;
 use crate::server::effects;
 use crate::server::followers;
+use crate::server::many_readers;
 use crate::server::string::Str;
 use redis_module::raw;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -42,10 +43,10 @@ const OURS: [&CStr; 4] = [c"hincrby", c"expire", c"hset", c"hdel"];
 static LISTENING_TO_KEYS: AtomicBool = AtomicBool::new(false);
 static LISTENING_TO_HASHES: AtomicBool = AtomicBool::new(false);
 
-/// From the first waiter on; and to changes of hashes, which only a read-write lock's waiters have to know of, from the
-/// first of those on. A server calls whoever listens for each key that anybody touches, so who has no use for it does not
+/// From the first waiter on; and to changes of hashes, which only who waits for a read-write lock or has many readers in
+/// mind has to know of, from the first of those on. A server calls whoever listens for each key that anybody touches, so who has no use for it does not
 /// pay for it.
-pub(super) fn listen_to_keys(context: &Context, kind: Kind) {
+pub(in crate::server) fn listen_to_keys(context: &Context, kind: Kind) {
     if !LISTENING_TO_KEYS.swap(true, Ordering::Relaxed) {
         let may_end_it = raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
         listen(context, raw::REDISMODULE_NOTIFY_GENERIC | may_end_it);
@@ -84,19 +85,24 @@ unsafe extern "C" fn key_event(
     event: *const c_char,
     key: *mut raw::RedisModuleString,
 ) -> c_int {
-    if room::is_empty() {
+    if room::is_empty() && many_readers::is_empty() {
         return flag::OK;
     }
     // SAFETY: the server passes a name that ends with a NUL, for the time of this call.
     let event = unsafe { CStr::from_ptr(event) };
-    if (effects::are_announced() && OURS.contains(&event)) || !EVENTS.contains(&event) {
+    let tells_of_an_end = EVENTS.contains(&event);
+    if (effects::are_announced() && OURS.contains(&event)) || (!tells_of_an_end && many_readers::is_empty()) {
         return flag::OK;
     }
     guarded(flag::OK, || {
         let strings = [key];
         // SAFETY: the server passes a context and a key's name, both for the time of this call.
         let (context, key) = unsafe { (Context::new(context), Str::arguments(strings.as_ptr().cast_mut(), 1)) };
-        if let Some(key) = key.first() {
+        let Some(key) = key.first() else { return flag::OK };
+        if !effects::are_announced() {
+            many_readers::forget(context.database(), key.bytes());
+        }
+        if tells_of_an_end && !room::is_empty() {
             something_happened(&context, context.database(), Some(key.bytes()));
         }
         flag::OK
@@ -153,6 +159,7 @@ unsafe extern "C" fn role_changed(
 ) {
     // A module has one listener for each event, so this one speaks for both who want to know.
     followers::begin_to_tell();
+    guarded((), many_readers::forget_all);
     if now != raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA || room::is_empty() {
         return;
     }
@@ -172,6 +179,7 @@ unsafe extern "C" fn flushed(
     moment: u64,
     info: *mut c_void,
 ) {
+    guarded((), many_readers::forget_all);
     if moment != raw::REDISMODULE_SUBEVENT_FLUSHDB_END || room::is_empty() {
         return;
     }
@@ -190,6 +198,7 @@ unsafe extern "C" fn swapped(
     _moment: u64,
     info: *mut c_void,
 ) {
+    guarded((), many_readers::forget_all);
     if room::is_empty() {
         return;
     }

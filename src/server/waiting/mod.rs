@@ -22,7 +22,7 @@ use crate::lock::{Acquire, Ahead, Effects, Kind, LockName, UnixMs, Waiter};
 use kept_client::KeptClient;
 use world::{Release, Server};
 
-pub(super) use events::subscribe;
+pub(super) use events::{listen_to_keys, subscribe};
 pub(super) use info::register as register_info;
 pub(super) use room::clear;
 pub use room::{count_grant, count_refusal};
