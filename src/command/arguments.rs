@@ -35,6 +35,29 @@ pub(super) fn lease(argument: &[u8]) -> Result<Lease, ErrorLine> {
     decimal(argument).and_then(Lease::from_ms).ok_or(LEASE)
 }
 
+/// How many of a kind are shown, if the command does not say it.
+const COUNT_DEFAULT: usize = 100;
+
+/// The most that are shown.
+const COUNT_MAX: usize = 10_000;
+
+/// Takes `[COUNT n]`, with which the arguments end.
+pub(super) fn count_option<A: AsRef<[u8]>>(
+    arguments: &mut impl Iterator<Item = A>,
+    unknown: ErrorLine,
+) -> Result<usize, ErrorLine> {
+    let mut count = None;
+    while let Some(option) = arguments.next() {
+        if !option.as_ref().eq_ignore_ascii_case(b"COUNT") {
+            return Err(unknown);
+        }
+        let number = arguments.next().and_then(|number| decimal(number.as_ref()));
+        let number = number.and_then(|number| usize::try_from(number).ok());
+        once(&mut count, number.filter(|number| (1..=COUNT_MAX).contains(number)).ok_or(COUNT)?)?;
+    }
+    Ok(count.unwrap_or(COUNT_DEFAULT))
+}
+
 /// Puts what an option says in its place, which must still be empty: each option is given at most once.
 pub(super) fn once<T>(place: &mut Option<T>, value: T) -> Result<(), ErrorLine> {
     match place.replace(value) {
@@ -50,5 +73,7 @@ pub(super) const HOLDER: ErrorLine =
 
 pub(super) const LEASE: ErrorLine =
     ErrorLine(c"ERR lease must be an integer number of ms from 1 to 9223372036854775807 less the Unix time");
+
+pub(super) const COUNT: ErrorLine = ErrorLine(c"ERR COUNT must be an integer from 1 to 10000");
 
 pub(super) const TWICE: ErrorLine = ErrorLine(c"ERR option given twice: each is allowed once");

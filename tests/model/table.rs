@@ -120,7 +120,7 @@ impl World for Fake {
             Ok(Decision { answer: Acquired::Granted { token }, effects }) => {
                 assert!(!self.paused.get(), "nothing is written during a pause");
                 self.keyspace.borrow_mut().apply(holder, effects);
-                Tried::Granted(Grant { token, end: end_of(&effects) })
+                Tried::Granted(Grant { at: self.now(), token, end: end_of(&effects) })
             }
             Ok(Decision { answer: Acquired::Busy { left_ms }, .. }) => Tried::Busy { left_ms },
             Err(refusal) => Tried::Refused(refusal),

@@ -90,6 +90,8 @@ pub enum Tried {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
+    /// When it was made.
+    pub at: UnixMs,
     pub token: Option<i64>,
     /// When the lock's lease ends now, if that has changed.
     pub end: Option<UnixMs>,
@@ -141,7 +143,8 @@ pub fn keep<W: World>(
     deadline: Option<UnixMs>,
     left_ms: i64,
 ) -> Result<(), QueueFull> {
-    world.with_room(|room| room.join(lock, waiter, most, deadline))?;
+    let now = world.now();
+    world.with_room(|room| room.join(lock, waiter, now, most, deadline))?;
     still_waiting(world, lock, until_end(left_ms));
     Ok(())
 }
@@ -151,6 +154,17 @@ pub fn keep<W: World>(
 /// # Errors
 /// Where this is not the time to write; nothing is changed then.
 pub fn release<W: World, R: Releasing>(world: &W, lock: LockName<'_>, releasing: R) -> Result<(), R::Error> {
+    let granted_before = world.with_room(|room| room.counters.waited.count());
+    let released = release_and_serve(world, lock, releasing);
+    world.with_room(|room| {
+        let counters = &mut room.counters;
+        let granted = counters.waited.count().wrapping_sub(granted_before);
+        counters.hand_offs = counters.hand_offs.wrapping_add(granted);
+    });
+    released
+}
+
+fn release_and_serve<W: World, R: Releasing>(world: &W, lock: LockName<'_>, releasing: R) -> Result<(), R::Error> {
     let next = if releasing.frees() { world.with_room(|room| room.first(lock)) } else { None };
     match next.filter(|_| world.permission(lock, Ground::Command) == Permission::Granted) {
         Some(next) => match releasing.hand_over(&next) {
@@ -214,7 +228,7 @@ fn serve_namesakes<W: World>(world: &W, lock: LockName<'_>, holder: &Rc<[u8]>) {
 
 fn granted<W: World>(world: &W, lock: LockName<'_>, ticket: Ticket, grant: Grant) {
     let waiter = world.with_room(|room| {
-        let waiter = room.grant(lock, ticket);
+        let waiter = room.grant(lock, ticket, grant.at);
         if let Some(end) = grant.end.filter(|_| room.queues.has(lock)) {
             room.alarms.look_at(lock, end.saturating_add(1));
         }
