@@ -8,6 +8,25 @@ use super::server_setting;
 use crate::lock::{UnixMs, decimal};
 use std::ffi::CStr;
 
+/// From so many read holds on, what is done with them is timed. For fewer, not even the clock is read.
+const MANY: i64 = 100;
+
+/// Times what is done with so many read holds or readers, until it is dropped.
+pub(super) fn of_many(context: &Context, number: i64) -> Option<Timed<'_>> {
+    (number >= MANY).then(|| Timed { context, began: context.now() })
+}
+
+pub(super) struct Timed<'a> {
+    context: &'a Context,
+    began: UnixMs,
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        since(self.context, c"rlock-read-holds", self.began);
+    }
+}
+
 /// Tells of what began then and ends now.
 pub(super) fn since(context: &Context, event: &CStr, began: UnixMs) {
     took(context, event, context.now().saturating_sub(began));

@@ -6,6 +6,7 @@ use super::context::Context;
 use super::effects;
 use super::entry::ErrorLine;
 use super::key::{Holding, Key};
+use super::latency;
 use super::string::{OwnedStr, Str};
 use crate::lock::{
     Effects, Expiry, Mode, Observed, READ_HOLDS_SCANNED_MAX, ReadWrite, Record, Refusal, UnixMs, decimal, names,
@@ -131,6 +132,8 @@ impl Record for LockRecord<'_> {
         let Some(fields) = self.key.fields(usize::try_from(READ_HOLDS_SCANNED_MAX).unwrap_or(usize::MAX)) else {
             return Some(Expiry::Never);
         };
+        let readers = i64::try_from(fields.len()).unwrap_or(i64::MAX);
+        let _timed = latency::of_many(self.context, own.saturating_add(readers));
         let mut budget = READ_HOLDS_SCANNED_MAX;
         let mut longest = None;
         for (field, value) in &fields {

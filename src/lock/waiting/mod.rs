@@ -13,6 +13,6 @@ pub mod serve;
 mod waits;
 
 pub use alarms::{Alarm, Alarms};
-pub use queue::{LockName, Overview, QueueFull, Queues, Ticket, Waited};
+pub use queue::{LockName, Overview, QUEUES_LOOKED_AT_MAX, QueueFull, Queues, Ticket, Waited};
 pub use room::{Client, Counters, Hold, Next, Room, Waiter};
 pub use waits::{CLASSES, Waits};

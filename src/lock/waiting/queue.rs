@@ -24,6 +24,10 @@ pub struct LockName<'a> {
     pub key: &'a [u8],
 }
 
+/// The most locks that one look at all queues asks about, whether they may be shown. Behind so many that may not, the
+/// others are left out.
+pub const QUEUES_LOOKED_AT_MAX: usize = 20_000;
+
 /// There are as many waiters as there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFull;
@@ -108,6 +112,17 @@ impl<W> Queues<W> {
             longest: all.longest.max(queue.length),
             since: Some(all.since.map_or(queue.since, |since| since.min(queue.since))),
         })
+    }
+
+    /// The first `most` of [`Self::longest_first`] that may be shown. At most [`QUEUES_LOOKED_AT_MAX`] are asked about.
+    pub fn to_be_shown(
+        &self,
+        database: i32,
+        most: usize,
+        may_be_shown: impl Fn(&[u8]) -> bool,
+    ) -> impl Iterator<Item = Waited<'_>> {
+        let looked_at = self.longest_first(database).take(QUEUES_LOOKED_AT_MAX);
+        looked_at.filter(move |queue| may_be_shown(queue.lock.key)).take(most)
     }
 
     /// The locks of a database that are waited for, the longest queue first, and of two alike the one that waits longer.
@@ -334,6 +349,30 @@ mod tests {
             }
             prop_assert!(queues.is_empty() && queues.databases.is_empty() && queues.length() == 0, "nothing is left over");
         }
+    }
+
+    #[test]
+    fn what_may_not_be_shown_is_asked_about_up_to_a_bound() {
+        let mut queues = Queues::default();
+        let names: Vec<_> = (0..QUEUES_LOOKED_AT_MAX + 5).map(|number| number.to_string()).collect();
+        for (name, now) in names.iter().zip(0..) {
+            queues.join(LockName { database: 0, key: name.as_bytes() }, (), now, usize::MAX).unwrap();
+        }
+        let shown = |most, may_be_shown: &dyn Fn(&[u8]) -> bool| {
+            let shown = queues.to_be_shown(0, most, may_be_shown).map(|queue| queue.lock.key.to_vec());
+            shown.collect::<Vec<_>>()
+        };
+        assert_eq!(shown(2, &|key| key.ends_with(b"7")), [b"7".to_vec(), b"17".to_vec()]);
+        let asked = std::cell::Cell::new(0);
+        let nothing = |_: &[u8]| {
+            asked.set(asked.get() + 1);
+            false
+        };
+        assert!(shown(1, &nothing).is_empty());
+        assert_eq!(asked.get(), QUEUES_LOOKED_AT_MAX);
+        asked.set(0);
+        assert!(queues.to_be_shown(1, 1, nothing).next().is_none(), "another database has none");
+        assert_eq!(asked.get(), 0);
     }
 
     fn came(id: u64) -> UnixMs {

@@ -1,17 +1,13 @@
 //! Who stands in line, for people on call.
 
 use super::{lock_name, room};
-use crate::lock::{Kind, UnixMs};
+use crate::lock::{Kind, UnixMs, Waited};
 use crate::server::client_address::Addresses;
 use crate::server::context::Context;
 use crate::server::entry::ErrorLine;
 use crate::server::rights::Reader;
 use crate::server::string::Str;
 use std::rc::Rc;
-
-/// The most locks that are asked for whether their names may be told. With so many that may not, those behind are left
-/// out.
-const LOOKED_AT_MAX: usize = 20_000;
 
 /// Who waits for one lock.
 pub struct Line {
@@ -73,9 +69,8 @@ pub fn queues(context: &Context, most: usize) -> Result<Vec<WaitedFor>, ErrorLin
     let reader = Reader::of(context)?;
     // To ask for a right calls nobody back.
     Ok(room::with(|room| {
-        let looked_at = room.queues.longest_first(context.database()).take(LOOKED_AT_MAX);
-        let readable = looked_at.filter(|queue| reader.may_read(queue.lock.key)).take(most);
-        let waited_for = |queue: crate::lock::Waited<'_>| WaitedFor {
+        let readable = room.queues.to_be_shown(context.database(), most, |key| reader.may_read(key));
+        let waited_for = |queue: Waited<'_>| WaitedFor {
             key: queue.lock.key.into(),
             waiters: queue.waiters,
             since: queue.since,
