@@ -28,16 +28,27 @@ impl<'a> Addresses<'a> {
             return None;
         }
         if info.flags & flag::ON_UNIX_SOCKET != 0 {
-            return self.socket.get_or_init(|| with_port(server_setting::value(self.context, c"unixsocket"))).clone();
+            let socket = || server_setting::value(self.context, c"unixsocket").map(|path| [&path[..], b":0"].concat());
+            return self.socket.get_or_init(socket).clone();
         }
         let address: Vec<u8> =
             info.addr.iter().map(|byte| byte.to_ne_bytes()[0]).take_while(|byte| *byte != 0).collect();
-        let (open, close) = if address.contains(&b':') { (&b"["[..], &b"]"[..]) } else { (&b""[..], &b""[..]) };
-        let port = info.port.to_string();
-        Some([open, &address, close, b":", port.as_bytes()].concat())
+        Some(with_port(&address, info.port))
     }
 }
 
-fn with_port(path: Option<Vec<u8>>) -> Option<Vec<u8>> {
-    path.map(|path| [&path[..], b":0"].concat())
+fn with_port(address: &[u8], port: u16) -> Vec<u8> {
+    let (open, close): (&[u8], &[u8]) = if address.contains(&b':') { (b"[", b"]") } else { (b"", b"") };
+    [open, address, close, b":", port.to_string().as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_port;
+
+    #[test]
+    fn an_address_with_colons_is_put_in_brackets() {
+        assert_eq!(with_port(b"127.0.0.1", 6379), b"127.0.0.1:6379");
+        assert_eq!(with_port(b"::1", 50_000), b"[::1]:50000");
+    }
 }
