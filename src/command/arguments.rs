@@ -26,9 +26,11 @@ pub(super) fn next<A>(arguments: &mut impl Iterator<Item = A>) -> Result<A, Erro
 
 fn holder<A: AsRef<[u8]>>(holder: A) -> Result<A, ErrorLine> {
     let bytes = holder.as_ref();
-    let fits = (1..=HOLDER_LEN_MAX).contains(&bytes.len());
-    let collides = bytes == names::MODE_FIELD || bytes.ends_with(names::WRITE_SUFFIX);
-    if fits && !collides { Ok(holder) } else { Err(HOLDER) }
+    let collides = || bytes == names::MODE_FIELD || bytes.ends_with(names::WRITE_SUFFIX);
+    match bytes.len() {
+        1..=HOLDER_LEN_MAX if !collides() => Ok(holder),
+        _ => Err(HOLDER),
+    }
 }
 
 pub(super) fn lease(argument: &[u8]) -> Result<Lease, ErrorLine> {
@@ -41,17 +43,14 @@ const COUNT_DEFAULT: usize = 100;
 /// The most that are shown.
 const COUNT_MAX: usize = 10_000;
 
-/// Takes `[COUNT n]`, with which the arguments end.
-pub(super) fn count_option<A: AsRef<[u8]>>(
-    arguments: &mut impl Iterator<Item = A>,
-    unknown: ErrorLine,
-) -> Result<usize, ErrorLine> {
-    let mut count = None;
-    while let Some(option) = arguments.next() {
+/// Reads `[COUNT n]`, the only option there is.
+pub(super) fn count_option<A: AsRef<[u8]>>(options: &[A], unknown: ErrorLine) -> Result<usize, ErrorLine> {
+    let (mut options, mut count) = (options.iter(), None);
+    while let Some(option) = options.next() {
         if !option.as_ref().eq_ignore_ascii_case(b"COUNT") {
             return Err(unknown);
         }
-        let number = arguments.next().and_then(|number| decimal(number.as_ref()));
+        let number = options.next().and_then(|number| decimal(number.as_ref()));
         let number = number.and_then(|number| usize::try_from(number).ok());
         once(&mut count, number.filter(|number| (1..=COUNT_MAX).contains(number)).ok_or(COUNT)?)?;
     }

@@ -3,7 +3,7 @@
 //! ```
 //! For people on call: frees a lock, whoever holds it.
 
-use super::arguments::{WRONG_ARITY, next};
+use super::arguments::WRONG_ARITY;
 use crate::lock::BROKEN_MAX;
 use crate::server::waiting;
 use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, Reply, Spec, Str, look_at};
@@ -36,12 +36,10 @@ impl Command for Break {
     }
 }
 
-fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<A, ErrorLine> {
-    let mut arguments = arguments.iter().copied().skip(1);
-    let key = next(&mut arguments)?;
-    match arguments.next() {
-        None => Ok(key),
-        Some(_) => Err(WRONG_ARITY),
+fn parse<A: Copy>(arguments: &[A]) -> Result<A, ErrorLine> {
+    match arguments {
+        [_, key] => Ok(*key),
+        _ => Err(WRONG_ARITY),
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```
 //! For people and their tools: who holds a lock, and who waits for it.
 
-use super::arguments::{count_option, next};
+use super::arguments::{WRONG_ARITY, count_option};
 use crate::lock::{Holding, Kind, Sight, UnixMs};
 use crate::server::waiting::{self, InLine, Line};
 use crate::server::{
@@ -47,10 +47,8 @@ struct Request<A> {
 }
 
 fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine> {
-    let mut arguments = arguments.iter().copied().skip(1);
-    let key = next(&mut arguments)?;
-    let most = count_option(&mut arguments, OPTION)?;
-    Ok(Request { key, most })
+    let [_, key, options @ ..] = arguments else { return Err(WRONG_ARITY) };
+    Ok(Request { key: *key, most: count_option(options, OPTION)? })
 }
 
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after key comes COUNT n");
@@ -125,7 +123,7 @@ fn side(kind: Kind) -> &'static CStr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::arguments::{COUNT, TWICE, WRONG_ARITY};
+    use crate::command::arguments::{COUNT, TWICE};
 
     fn most(options: &[&[u8]]) -> Result<usize, ErrorLine> {
         parse(&[&[&b"_"[..], b"k"], options].concat()).map(|request| request.most)

@@ -37,9 +37,8 @@ impl Command for Queues {
     }
 }
 
-fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<usize, ErrorLine> {
-    let mut arguments = arguments.iter().copied().skip(1);
-    count_option(&mut arguments, OPTION)
+fn parse<A: AsRef<[u8]>>(arguments: &[A]) -> Result<usize, ErrorLine> {
+    count_option(arguments.get(1..).unwrap_or_default(), OPTION)
 }
 
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: there is only COUNT n");

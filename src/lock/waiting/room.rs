@@ -73,6 +73,14 @@ pub struct Counters {
     pub breaks: u64,
 }
 
+impl Counters {
+    /// All grants since there were so many are hand-offs.
+    pub fn count_hand_offs(&mut self, granted_before: u64) {
+        let granted = self.waited.count().wrapping_sub(granted_before);
+        self.hand_offs = self.hand_offs.wrapping_add(granted);
+    }
+}
+
 impl<C: Client> Default for Room<C> {
     fn default() -> Self {
         Self {

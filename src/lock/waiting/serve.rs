@@ -144,9 +144,11 @@ pub fn keep<W: World>(
     left_ms: i64,
 ) -> Result<(), QueueFull> {
     let now = world.now();
-    world.with_room(|room| room.join(lock, waiter, now, most, deadline))?;
-    still_waiting(world, lock, until_end(left_ms));
-    Ok(())
+    world.with_room(|room| {
+        room.join(lock, waiter, now, most, deadline)?;
+        room.alarms.look_at(lock, now.saturating_add(until_end(left_ms)));
+        Ok(())
+    })
 }
 
 /// Makes a release true. Where it frees a lock that others wait for, the first of them gets it in the same step.
@@ -154,18 +156,20 @@ pub fn keep<W: World>(
 /// # Errors
 /// Where this is not the time to write; nothing is changed then.
 pub fn release<W: World, R: Releasing>(world: &W, lock: LockName<'_>, releasing: R) -> Result<(), R::Error> {
-    let granted_before = world.with_room(|room| room.counters.waited.count());
-    let released = release_and_serve(world, lock, releasing);
-    world.with_room(|room| {
-        let counters = &mut room.counters;
-        let granted = counters.waited.count().wrapping_sub(granted_before);
-        counters.hand_offs = counters.hand_offs.wrapping_add(granted);
-    });
+    let frees = releasing.frees();
+    let (granted_before, next) =
+        world.with_room(|room| (room.counters.waited.count(), if frees { room.first(lock) } else { None }));
+    let released = release_to(world, lock, releasing, next);
+    world.with_room(|room| room.counters.count_hand_offs(granted_before));
     released
 }
 
-fn release_and_serve<W: World, R: Releasing>(world: &W, lock: LockName<'_>, releasing: R) -> Result<(), R::Error> {
-    let next = if releasing.frees() { world.with_room(|room| room.first(lock)) } else { None };
+fn release_to<W: World, R: Releasing>(
+    world: &W,
+    lock: LockName<'_>,
+    releasing: R,
+    next: Option<Next>,
+) -> Result<(), R::Error> {
     match next.filter(|_| world.permission(lock, Ground::Command) == Permission::Granted) {
         Some(next) => match releasing.hand_over(&next) {
             Ok(grant) => {
