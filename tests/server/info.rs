@@ -146,13 +146,12 @@ fn the_oldest_of_all_who_wait() {
     let kept_by = client.time_ms();
     wait_until("it has waited a while", || client.time_ms() >= kept_by + 100);
     let _second = start_waiting(&server, "RLOCK.ACQUIRE a bob 600000 WAIT 0");
-    let second_kept_by = client.time_ms();
     let oldest = info(&mut client, "oldest_wait_ms");
     assert!((100..=client.time_ms() - before).contains(&oldest), "{oldest}");
     assert_eq!((info(&mut client, "locks_with_waiters"), info(&mut client, "longest_queue")), (2, 1));
     client.say("RLOCK.RELEASE b ann");
     let oldest = info(&mut client, "oldest_wait_ms");
-    assert!(oldest <= client.time_ms() - kept_by - 100 && oldest <= client.time_ms() - second_kept_by + 1_000);
+    assert!(oldest <= client.time_ms() - kept_by - 100, "the first one waits no longer: {oldest}");
     client.say("RLOCK.RELEASE a ann");
     assert_eq!(info(&mut client, "oldest_wait_ms"), 0);
 }

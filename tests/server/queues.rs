@@ -75,11 +75,10 @@ fn the_oldest_is_the_first_who_still_waits() {
     waiters.push(start_waiting(&server, "RLOCK.ACQUIRE k late 600000 WAIT 0"));
     let oldest = |client: &mut Client| of(&client.say("RLOCK.QUEUES").as_list()[0], "oldest-wait-ms").as_int();
     assert!(oldest(&mut client) >= 50);
-    let began = client.time_ms();
     client.say("RLOCK.RELEASE k holder");
     let waited = oldest(&mut client);
     let now = client.time_ms();
-    assert!(waited <= now - before - 50 && waited <= now - began + 5_000, "{waited}");
+    assert!(waited <= now - before - 50, "{waited}");
     assert_eq!(shown(&client.say("RLOCK.QUEUES")), [("k", 1)]);
 }
 
