@@ -147,7 +147,7 @@ fn memory() {
         let want = Acquire { lease: Lease::from_ms(30_000).expect("a lease"), fenced: false };
         let waiter = Waiter { client: Nobody(number), holder: holder.as_bytes().into(), kind: Kind::Plain, want };
         let lock = LockName { database: 0, key: b"orders:42" };
-        assert!(room.join(lock, waiter, WAITERS, Some(number as i64)).is_ok());
+        assert!(room.join(lock, waiter, 0, WAITERS, Some(number as i64)).is_ok());
     }
     println!("memory of a waiter: {} bytes of the module's own", (resident() - before) / WAITERS);
     drop(room);

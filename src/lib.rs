@@ -31,6 +31,9 @@ const COMMANDS: &[Registration] = &[
     Registration::of::<command::WriteAcquire>(),
     Registration::of::<command::Release>(),
     Registration::of::<command::Renew>(),
+    Registration::of::<command::Inspect>(),
+    Registration::of::<command::Queues>(),
+    Registration::of::<command::Break>(),
     #[cfg(feature = "panic-probe")]
     Registration::of::<command::PanicProbe>(),
 ];

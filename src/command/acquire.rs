@@ -10,7 +10,7 @@
 use super::arguments::{Subject, lease, next, once};
 use crate::lock::{self, Acquired, Kind, decimal};
 use crate::server::waiting::{self, Wait};
-use crate::server::{Argument, Change, Command, Context, ErrorLine, Reply, Spec, Str};
+use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, Reply, Spec, Str};
 
 /// RLOCK.ACQUIRE
 pub struct Acquire;
@@ -60,6 +60,7 @@ const SPEC: Spec = Spec {
     complexity: c"O(1)",
     arity: -4,
     flags: c"write deny-oom",
+    audience: Audience::Services,
     change: Change::Updates,
     arguments: &[
         Argument::Key(c"key"),

@@ -26,13 +26,35 @@ pub(super) fn next<A>(arguments: &mut impl Iterator<Item = A>) -> Result<A, Erro
 
 fn holder<A: AsRef<[u8]>>(holder: A) -> Result<A, ErrorLine> {
     let bytes = holder.as_ref();
-    let fits = (1..=HOLDER_LEN_MAX).contains(&bytes.len());
-    let collides = bytes == names::MODE_FIELD || bytes.ends_with(names::WRITE_SUFFIX);
-    if fits && !collides { Ok(holder) } else { Err(HOLDER) }
+    let collides = || bytes == names::MODE_FIELD || bytes.ends_with(names::WRITE_SUFFIX);
+    match bytes.len() {
+        1..=HOLDER_LEN_MAX if !collides() => Ok(holder),
+        _ => Err(HOLDER),
+    }
 }
 
 pub(super) fn lease(argument: &[u8]) -> Result<Lease, ErrorLine> {
     decimal(argument).and_then(Lease::from_ms).ok_or(LEASE)
+}
+
+/// How many of a kind are shown, if the command does not say it.
+const COUNT_DEFAULT: usize = 100;
+
+/// The most that are shown.
+const COUNT_MAX: usize = 10_000;
+
+/// Reads `[COUNT n]`, the only option there is.
+pub(super) fn count_option<A: AsRef<[u8]>>(options: &[A], unknown: ErrorLine) -> Result<usize, ErrorLine> {
+    let (mut options, mut count) = (options.iter(), None);
+    while let Some(option) = options.next() {
+        if !option.as_ref().eq_ignore_ascii_case(b"COUNT") {
+            return Err(unknown);
+        }
+        let number = options.next().and_then(|number| decimal(number.as_ref()));
+        let number = number.and_then(|number| usize::try_from(number).ok());
+        once(&mut count, number.filter(|number| (1..=COUNT_MAX).contains(number)).ok_or(COUNT)?)?;
+    }
+    Ok(count.unwrap_or(COUNT_DEFAULT))
 }
 
 /// Puts what an option says in its place, which must still be empty: each option is given at most once.
@@ -50,5 +72,7 @@ pub(super) const HOLDER: ErrorLine =
 
 pub(super) const LEASE: ErrorLine =
     ErrorLine(c"ERR lease must be an integer number of ms from 1 to 9223372036854775807 less the Unix time");
+
+pub(super) const COUNT: ErrorLine = ErrorLine(c"ERR COUNT must be an integer from 1 to 10000");
 
 pub(super) const TWICE: ErrorLine = ErrorLine(c"ERR option given twice: each is allowed once");

@@ -3,13 +3,19 @@
 
 mod acquire;
 mod arguments;
+mod break_lock;
+mod inspect;
 #[cfg(feature = "panic-probe")]
 mod panic_probe;
+mod queues;
 mod release;
 mod renew;
 
 pub use acquire::{Acquire, ReadAcquire, WriteAcquire};
+pub use break_lock::Break;
+pub use inspect::Inspect;
 #[cfg(feature = "panic-probe")]
 pub use panic_probe::PanicProbe;
+pub use queues::Queues;
 pub use release::Release;
 pub use renew::Renew;

@@ -5,7 +5,7 @@
 use super::arguments::{LEASE, Subject, lease, once};
 use crate::lock::{self, Released, Side};
 use crate::server::waiting;
-use crate::server::{Argument, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
+use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
 
 /// RLOCK.RELEASE
 pub struct Release;
@@ -18,6 +18,7 @@ impl Command for Release {
             c"O(1); for a read hold O(N) with the number of read holds that remain, of which it looks at most at 10000",
         arity: -3,
         flags: c"write",
+        audience: Audience::Services,
         change: Change::Deletes,
         arguments: &[
             Argument::Key(c"key"),

@@ -5,7 +5,7 @@
 use super::arguments::{Subject, WRONG_ARITY, lease, next};
 use crate::lock::{self, Lease, Renewed};
 use crate::server::waiting;
-use crate::server::{Argument, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
+use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
 
 /// RLOCK.RENEW
 pub struct Renew;
@@ -17,6 +17,7 @@ impl Command for Renew {
         complexity: c"O(1); for read holds O(N) with their number, and where the lease gets shorter with that of all holders, of which it looks at most at 10000",
         arity: 4,
         flags: c"write",
+        audience: Audience::Services,
         change: Change::Updates,
         arguments: &[Argument::Key(c"key"), Argument::Text(c"holder"), Argument::Integer(c"lease-ms")],
     };

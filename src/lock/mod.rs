@@ -9,6 +9,7 @@
 //! - [`read_write`]: the two sides of a read-write lock
 //! - [`release`], [`renew`]: the commands that serve either kind, by what the key holds
 //! - [`waiting`]: who waits, until when, and who is served next
+//! - [`Sight`]: a lock with all its holders, for people
 //! - [`names`]: the keys and channels that belong to a lock
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod record;
 mod refusal;
 mod release;
 mod renew;
+mod sight;
 mod time;
 pub mod waiting;
 
@@ -34,9 +36,11 @@ pub use record::{Mode, Observed, ReadWrite, Record, Side};
 pub use refusal::Refusal;
 pub use release::{Release, Released, release};
 pub use renew::{Renewed, renew};
+pub use sight::{BROKEN_MAX, Breaking, Holding, Sight};
 pub use time::{Expiry, Lease, UnixMs};
 pub use waiting::{
-    Alarm, Alarms, Client, Counters, Hold, LockName, Next, QueueFull, Queues, Room, Ticket, Waiter, serve,
+    Alarm, Alarms, CLASSES, Client, Counters, Hold, LockName, Next, Overview, QueueFull, Queues, Room, Ticket, Waited,
+    Waiter, Waits, serve,
 };
 
 /// The longest holder, in bytes.

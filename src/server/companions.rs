@@ -6,6 +6,7 @@
 use super::constants;
 use super::context::{Context, EventClass};
 use super::key::{Holding, Key};
+use super::latency;
 use super::publish;
 use super::replicate;
 use super::string::{OwnedStr, Str};
@@ -33,8 +34,14 @@ impl Companions<'_> {
     pub fn apply(&self, effect: CompanionEffect) {
         match effect {
             CompanionEffect::SetHold { index, end } => self.set_hold(&self.hold_key(index), end),
-            CompanionEffect::RenewHolds { count, end } => (1..=count).for_each(|index| self.renew_hold(index, end)),
-            CompanionEffect::DropHolds { first, last } => (first..=last).for_each(|index| self.drop_hold(index)),
+            CompanionEffect::RenewHolds { count, end } => {
+                let _timed = latency::of_many(self.context, count);
+                (1..=count).for_each(|index| self.renew_hold(index, end));
+            }
+            CompanionEffect::DropHolds { first, last } => {
+                let _timed = latency::of_many(self.context, last.saturating_sub(first));
+                (first..=last).for_each(|index| self.drop_hold(index));
+            }
             CompanionEffect::CountToken { makes } => self.count_token(makes),
             CompanionEffect::Publish(unlock) => publish::unlocked(self.context, self.name, unlock),
         }

@@ -3,6 +3,7 @@
 use super::api::{api, flag};
 use super::entry::ErrorLine;
 use super::followers;
+use super::latency;
 use super::string::Str;
 use crate::lock::UnixMs;
 use redis_module::raw;
@@ -27,6 +28,8 @@ pub enum Reply {
     Later,
     Nil,
     Number(i64),
+    /// Written by the command itself, since it is longer than these.
+    Written,
     /// An array of two.
     Pair(Option<i64>, Option<i64>),
 }
@@ -92,8 +95,12 @@ impl Context {
     #[must_use]
     #[allow(clippy::unused_self, reason = "there is no clock without a server that calls")]
     pub fn now(&self) -> UnixMs {
-        // SAFETY: takes nothing and returns a number.
-        unsafe { api!(RedisModule_Milliseconds()) }
+        clock_ms()
+    }
+
+    /// Tells the server's latency monitor of an event that began then and ends now.
+    pub fn time_since(&self, event: &CStr, began: UnixMs) {
+        latency::since(self, event, began);
     }
 
     /// The database that commands of this context act on.
@@ -136,7 +143,7 @@ impl Context {
 
     pub(super) fn reply(&self, reply: Reply) {
         match reply {
-            Reply::Later => {}
+            Reply::Later | Reply::Written => {}
             Reply::Nil => self.reply_nil(),
             Reply::Number(number) => self.reply_number(number),
             Reply::Pair(first, second) => {
@@ -181,6 +188,12 @@ impl Context {
         // SAFETY: the context, the event's name and the key's name are alive; the server keeps neither name.
         unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.raw, class, event.as_ptr(), key.as_ptr())) };
     }
+}
+
+/// The server's clock, for callbacks that are given no context.
+pub(super) fn clock_ms() -> UnixMs {
+    // SAFETY: takes nothing and returns a number.
+    unsafe { api!(RedisModule_Milliseconds()) }
 }
 
 const PAUSED: ErrorLine = ErrorLine(c"TRYAGAIN writes are paused on this server");

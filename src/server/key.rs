@@ -37,13 +37,18 @@ impl<'a> Key<'a> {
         Self { key: key.cast(), name }
     }
 
-    /// When the key goes, if it is there; without counting as a use of it.
-    pub fn peek_expiry(context: &Context, name: Str<'_>) -> Option<Expiry> {
+    /// Opens a key for reading, if it is there; without counting as a use of it.
+    pub fn peek(context: &'a Context, name: Str<'a>) -> Option<Self> {
         let mode = flag::READ | flag::WITHOUT_TOUCH;
         // SAFETY: the context and the name outlive the handle.
         let key = unsafe { api!(RedisModule_OpenKey(context.as_ptr(), name.as_ptr(), mode)) };
         // Opened for reading, an absent key has no handle.
-        (!key.is_null()).then(|| Key { key: key.cast(), name }.expiry())
+        (!key.is_null()).then(|| Self { key: key.cast(), name })
+    }
+
+    /// When the key goes, if it is there; without counting as a use of it.
+    pub fn peek_expiry(context: &Context, name: Str<'_>) -> Option<Expiry> {
+        Key::peek(context, name).map(|key| key.expiry())
     }
 
     pub fn name(&self) -> Str<'a> {
@@ -170,18 +175,22 @@ impl<'a> Key<'a> {
     ///
     /// They are copied, since whatever is done with them may change the key.
     pub fn fields(&self, most: usize) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+        (self.length() <= most).then(|| self.first_fields(most))
+    }
+
+    /// The first fields of a hash with their values: `most`, or all, or a few more.
+    pub fn first_fields(&self, most: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut fields = Vec::with_capacity(self.length().min(most));
-        if self.length() > most {
-            return None;
-        }
         // SAFETY: the cursor is ours until it is destroyed below; the handle is open; `copy_field` gets the vector
         // that is passed beside it, which nothing else touches meanwhile.
         unsafe {
             let cursor = api!(RedisModule_ScanCursorCreate());
-            while api!(RedisModule_ScanKey(self.key, cursor, Some(copy_field), (&raw mut fields).cast())) != 0 {}
+            while api!(RedisModule_ScanKey(self.key, cursor, Some(copy_field), (&raw mut fields).cast())) != 0
+                && fields.len() < most
+            {}
             api!(RedisModule_ScanCursorDestroy(cursor));
         }
-        Some(fields)
+        fields
     }
 
     /// The bytes of a string value.

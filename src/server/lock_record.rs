@@ -6,6 +6,7 @@ use super::context::Context;
 use super::effects;
 use super::entry::ErrorLine;
 use super::key::{Holding, Key};
+use super::latency;
 use super::many_readers;
 use super::string::{OwnedStr, Str};
 use crate::lock::{
@@ -166,9 +167,12 @@ impl LockRecord<'_> {
 
     /// All read holds that are alive, of this holder the first `own`. None if there are more than may be looked at.
     fn read_holds(&self, own: i64, now: UnixMs) -> Option<Vec<ReadHold>> {
+        let fields = self.key.fields(usize::try_from(READ_HOLDS_SCANNED_MAX).unwrap_or(usize::MAX))?;
+        let readers = i64::try_from(fields.len()).unwrap_or(i64::MAX);
+        let _timed = latency::of_many(self.context, own.saturating_add(readers));
         let mut budget = READ_HOLDS_SCANNED_MAX;
         let mut holds = Vec::new();
-        for (field, value) in self.key.fields(usize::try_from(READ_HOLDS_SCANNED_MAX).unwrap_or(usize::MAX))? {
+        for (field, value) in fields {
             if field == names::MODE_FIELD || field.ends_with(names::WRITE_SUFFIX) {
                 continue;
             }

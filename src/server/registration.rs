@@ -7,8 +7,8 @@ use redis_module::raw;
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
-/// What the server is told of a command; the source of COMMAND DOCS and COMMAND INFO. The lock's key is always the
-/// first argument.
+/// What the server is told of a command; the source of COMMAND DOCS and COMMAND INFO. The lock's key, if it has one, is
+/// the first argument.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     pub name: &'static CStr,
@@ -18,13 +18,28 @@ pub struct Spec {
     pub arity: i32,
     /// As the server's function takes them.
     pub flags: &'static CStr,
+    pub audience: Audience,
     pub change: Change,
     pub arguments: &'static [Argument],
 }
 
-/// The most that the command does to its key.
+/// Who is given the command, by the ACL categories that it is in.
 #[derive(Clone, Copy, Debug)]
+pub enum Audience {
+    /// Who locks.
+    Services,
+    /// Who only looks.
+    Onlookers,
+    /// Who may take a lock away from its holder. Not in what services are given, `write` among it.
+    Operators,
+}
+
+/// The most that the command does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
+    /// It has none.
+    NoKey,
+    Reads,
     Updates,
     Deletes,
 }
@@ -71,6 +86,7 @@ pub(super) fn register(context: &Context, commands: &[Registration]) -> Result<(
 
 fn create(context: &Context, command: &Registration) -> Option<()> {
     let spec = command.spec;
+    let key = c_int::from(spec.change != Change::NoKey);
     // SAFETY: the context is alive, and the server copies both strings; the entry is a command function.
     let created = unsafe {
         api!(RedisModule_CreateCommand(
@@ -78,9 +94,9 @@ fn create(context: &Context, command: &Registration) -> Option<()> {
             spec.name.as_ptr(),
             Some(command.entry),
             spec.flags.as_ptr(),
-            1,
-            1,
-            1,
+            key,
+            key,
+            key,
         ))
     };
     is_ok(created)
@@ -107,7 +123,7 @@ fn describe(context: &Context, spec: &Spec, own_category: bool) -> Option<()> {
             .map(|(argument, choices)| documented(*argument, choices))
             .chain([end_of_arguments()])
             .collect();
-        let mut key_specs = [key_spec(spec), end_of_key_specs()];
+        let mut key_specs = [key_spec(spec.change), end_of_key_specs()];
         let info = raw::RedisModuleCommandInfo {
             version: &raw const VERSION,
             summary: spec.summary.as_ptr(),
@@ -122,8 +138,16 @@ fn describe(context: &Context, spec: &Spec, own_category: bool) -> Option<()> {
         is_ok(api!(RedisModule_SetCommandInfo(command, &raw const info)))?;
         // Servers before Redis 7.2 put modules' commands in no category at all.
         let Some(set_categories) = raw::RedisModule_SetCommandACLCategories else { return Some(()) };
-        let categories = if own_category { c"write rlock" } else { c"write" };
-        is_ok(set_categories(command, categories.as_ptr()))
+        is_ok(set_categories(command, categories(spec.audience, own_category).as_ptr()))
+    }
+}
+
+fn categories(audience: Audience, own_category: bool) -> &'static CStr {
+    match audience {
+        Audience::Services if own_category => c"write rlock",
+        Audience::Services => c"write",
+        Audience::Onlookers => c"read",
+        Audience::Operators => c"admin dangerous",
     }
 }
 
@@ -139,13 +163,15 @@ static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfo
     sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
 };
 
-fn key_spec(spec: &Spec) -> raw::RedisModuleCommandKeySpec {
-    let change = match spec.change {
-        Change::Updates => raw::REDISMODULE_CMD_KEY_UPDATE,
-        Change::Deletes => raw::REDISMODULE_CMD_KEY_DELETE,
-    };
+fn key_spec(change: Change) -> raw::RedisModuleCommandKeySpec {
     let mut key_spec = end_of_key_specs();
-    key_spec.flags = u64::from(raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | change);
+    let change = match change {
+        Change::NoKey => return key_spec,
+        Change::Reads => raw::REDISMODULE_CMD_KEY_RO,
+        Change::Updates => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE,
+        Change::Deletes => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
+    };
+    key_spec.flags = u64::from(change | raw::REDISMODULE_CMD_KEY_ACCESS);
     key_spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
     key_spec.bs.index.pos = 1;
     key_spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;

@@ -3,12 +3,12 @@
 //!
 //! There is no second implementation to compare with. What is checked after each step is what waiting is for.
 
-use crate::keyspace::{HolderView, Keyspace, Value};
+use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
 use proptest::prelude::*;
 use rlock::lock::serve::{self, Answer, Grant, Ground, Permission, Releasing, Tried, World};
 use rlock::lock::{
-    self, Acquire, Acquired, Ahead, Client, Decision, Effects, Hold, KeyEffect, Kind, Lease, LockName, Next, Room,
-    Side, UnixMs, Waiter,
+    self, Acquire, Acquired, Ahead, Breaking, Client, CompanionEffect, Decision, Effects, Hold, Holding, KeyEffect,
+    Kind, Lease, LockName, Mode, Next, Room, Side, Sight, UnixMs, Waiter,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +45,8 @@ enum Step {
         ms: i64,
     },
     ForeignDelete,
+    /// Somebody on call breaks the lock.
+    Break,
     Pause(bool),
     BecomeReplica,
 }
@@ -63,6 +65,7 @@ fn step(kinds: &'static [Kind]) -> impl Strategy<Value = Step> {
         2 => Just(Step::NextOneDies),
         6 => prop_oneof![1..5_i64, 10..100_i64, 500..3_000_i64].prop_map(|ms| Step::Advance { ms }),
         2 => Just(Step::ForeignDelete),
+        2 => Just(Step::Break),
         2 => any::<bool>().prop_map(Step::Pause),
         1 => Just(Step::BecomeReplica),
     ]
@@ -120,7 +123,7 @@ impl World for Fake {
             Ok(Decision { answer: Acquired::Granted { token }, effects }) => {
                 assert!(!self.paused.get(), "nothing is written during a pause");
                 self.keyspace.borrow_mut().apply(holder, effects);
-                Tried::Granted(Grant { token, end: end_of(&effects) })
+                Tried::Granted(Grant { at: self.now(), token, end: end_of(&effects) })
             }
             Ok(Decision { answer: Acquired::Busy { left_ms }, .. }) => Tried::Busy { left_ms },
             Err(refusal) => Tried::Refused(refusal),
@@ -178,7 +181,65 @@ impl Releasing for FakeRelease<'_> {
     }
 }
 
+/// A break in the fake world: as on the server, a release of nobody's, and the end of everyone's read holds.
+struct FakeBreak<'a> {
+    release: FakeRelease<'a>,
+    read_holds: Vec<(Vec<u8>, CompanionEffect)>,
+}
+
+impl Releasing for FakeBreak<'_> {
+    type Error = ();
+
+    fn frees(&self) -> bool {
+        self.release.frees()
+    }
+
+    fn apply(self) -> Result<(), ()> {
+        let world = self.release.world;
+        self.release.apply()?;
+        world.drop_read_holds(&self.read_holds);
+        Ok(())
+    }
+
+    fn hand_over(self, next: &Next) -> Result<Grant, Self> {
+        let Self { release, read_holds } = self;
+        // Not to one who has a field in the lock already: see the server's own hand-over.
+        if read_holds.iter().any(|(holder, _)| **holder == *next.holder) {
+            return Err(Self { release, read_holds });
+        }
+        let world = release.world;
+        let grant = release.hand_over(next).map_err(|release| Self { release, read_holds: read_holds.clone() })?;
+        world.drop_read_holds(&read_holds);
+        Ok(grant)
+    }
+}
+
 impl Fake {
+    fn sight(&self) -> Option<Sight> {
+        let keyspace = self.keyspace.borrow();
+        let Some((Value::Hash(fields), expiry)) = keyspace.entries().get("lock") else { return None };
+        let mode = fields.get("mode").map(|mode| if mode == "read" { Mode::Read } else { Mode::Write });
+        let holding = |(field, value): (&String, &String)| {
+            Holding::of_field(mode, field.as_bytes(), value.as_bytes()).expect("a lock of ours")
+        };
+        let holdings: Vec<_> = fields.iter().filter_map(holding).collect();
+        Some(Sight { mode, expiry: *expiry, holder_count: holdings.len(), holdings })
+    }
+
+    fn break_up(&self) {
+        let Some(sight) = self.sight() else { return };
+        let Breaking { lock: effects, read_holds } = sight.break_up();
+        let release = FakeRelease { world: self, holder: "", effects };
+        serve::release(self, LOCK, FakeBreak { release, read_holds }).unwrap();
+    }
+
+    fn drop_read_holds(&self, holds: &[(Vec<u8>, CompanionEffect)]) {
+        for (holder, effect) in holds {
+            let effects = Effects { key: [None; 3], companions: [Some(*effect), None] };
+            self.keyspace.borrow_mut().apply(name(holder), effects);
+        }
+    }
+
     fn decide(
         &self,
         holder: &str,
@@ -248,6 +309,11 @@ impl Play {
                     serve::catch_up(&self.world);
                 }
             }
+            Step::Break => {
+                if !self.world.paused.get() {
+                    self.break_up();
+                }
+            }
             Step::Pause(paused) => {
                 self.world.paused.set(paused);
                 self.advance(PAUSED_MS + 1);
@@ -255,6 +321,36 @@ impl Play {
             Step::BecomeReplica => serve::dismiss_all(&self.world),
         }
         self.hear();
+    }
+
+    /// Whoever had the lock has it no longer; who has it now has it from the queue, and whole.
+    fn break_up(&mut self) {
+        let first = self.waiting.first().copied();
+        let had_lock = !self.fields().is_empty();
+        let before = self.read_holds();
+        let granted = |play: &Self| play.world.with_room(|room| room.counters.waited.count());
+        let granted_before = granted(self);
+        self.world.break_up();
+        assert_eq!(had_lock && first.is_some(), granted(self) > granted_before, "the first who waits gets the lock");
+        let fields = self.fields();
+        for (field, count) in fields.iter().filter(|(field, _)| *field != "mode") {
+            let holder = field.trim_end_matches(":write");
+            assert!(self.waiting.iter().any(|waiting| waiting.1 == holder), "{holder} did not wait: {fields:?}");
+            let waited = self.waiting.iter().filter(|waiting| waiting.1 == holder).count();
+            assert!(count.parse::<usize>().unwrap() <= waited, "{holder} has more than it waited for: {fields:?}");
+        }
+        let now_there = self.read_holds();
+        let keyspace = self.world.keyspace.borrow();
+        assert!(now_there.iter().all(|hold| keyspace.entries().contains_key(hold)), "whoever reads now has its lease");
+        let left = before.iter().find(|hold| keyspace.entries().contains_key(*hold) && !now_there.contains(*hold));
+        assert_eq!(left, None, "a read hold of a broken lock is left: {fields:?}");
+    }
+
+    /// The keys of all read holds that the lock has.
+    fn read_holds(&self) -> BTreeSet<String> {
+        let holdings = self.world.sight().map_or_else(Vec::new, |sight| sight.holdings);
+        let reads = holdings.iter().filter(|holding| holding.side == Kind::Read);
+        reads.flat_map(|reads| (1..=reads.count).map(|index| hold_key(name(&reads.holder), index))).collect()
     }
 
     /// As the command does it.

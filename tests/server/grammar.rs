@@ -51,6 +51,9 @@ fn arity_is_checked() {
         (&["RLOCK.RELEASE", "k"], "ERR", "wrong number of arguments"),
         (&["RLOCK.RENEW", "k", "h"], "ERR", "wrong number of arguments"),
         (&["RLOCK.RENEW", "k", "h", "1", "1"], "ERR", "wrong number of arguments"),
+        (&["RLOCK.INSPECT"], "ERR", "wrong number of arguments"),
+        (&["RLOCK.BREAK"], "ERR", "wrong number of arguments"),
+        (&["RLOCK.BREAK", "k", "h"], "ERR", "wrong number of arguments"),
     ]);
 }
 
@@ -129,6 +132,24 @@ fn options_are_known_and_given_once() {
         (&["RLOCK.RELEASE", "plain", "h", "ALL", "all"], "ERR", "twice"),
         (&["RLOCK.RELEASE", "plain", "h", "LEASE", "1", "LEASE", "1"], "ERR", "twice"),
         (&["RLOCK.RELEASE", "plain", "h", "LEASE"], "ERR", "lease must be"),
+        (&["RLOCK.INSPECT", "plain", "10"], "ERR", "option unknown"),
+        (&["RLOCK.INSPECT", "plain", "COUNT", "1", "COUNT", "1"], "ERR", "twice"),
+        (&["RLOCK.QUEUES", "plain"], "ERR", "option unknown"),
+        (&["RLOCK.QUEUES", "COUNT", "1", "count", "1"], "ERR", "twice"),
+    ]);
+}
+
+#[test]
+fn a_count_is_from_1_to_10000() {
+    for count in ["", "0", "-1", "10001", "05", "many", "9223372036854775808"] {
+        all_refused(&[
+            (&["RLOCK.INSPECT", "plain", "COUNT", count], "ERR", "COUNT must be"),
+            (&["RLOCK.QUEUES", "COUNT", count], "ERR", "COUNT must be"),
+        ]);
+    }
+    all_refused(&[
+        (&["RLOCK.INSPECT", "plain", "COUNT"], "ERR", "COUNT must be"),
+        (&["RLOCK.QUEUES", "COUNT"], "ERR", "COUNT must be"),
     ]);
 }
 
@@ -160,6 +181,8 @@ fn a_key_that_is_no_lock_is_the_wrong_type() {
             (&["RLOCK.WACQUIRE", key, "h", "1000"], "WRONGTYPE", "key"),
             (&["RLOCK.RELEASE", key, "h"], "WRONGTYPE", "key"),
             (&["RLOCK.RENEW", key, "h", "1000"], "WRONGTYPE", "key"),
+            (&["RLOCK.INSPECT", key], "WRONGTYPE", "key"),
+            (&["RLOCK.BREAK", key], "WRONGTYPE", "key"),
         ]);
     }
 }
@@ -179,6 +202,10 @@ fn a_hash_whose_count_is_no_positive_integer_is_foreign() {
         (&["RLOCK.WACQUIRE", "odd-mode", "h", "1000"], "WRONGTYPE", "key"),
         (&["RLOCK.RELEASE", "odd-mode", "h"], "WRONGTYPE", "key"),
         (&["RLOCK.RENEW", "odd-mode", "h", "1000"], "WRONGTYPE", "key"),
+        (&["RLOCK.INSPECT", "odd-mode"], "WRONGTYPE", "key"),
+        (&["RLOCK.BREAK", "odd-mode"], "WRONGTYPE", "key"),
+        (&["RLOCK.INSPECT", "foreign"], "WRONGTYPE", "key"),
+        (&["RLOCK.BREAK", "foreign"], "WRONGTYPE", "key"),
     ]);
 }
 

@@ -5,7 +5,17 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use rlock_testing::{Reply, Server, Tap, text, wait_until};
 
-const NAMES: [&str; 5] = ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE", "RLOCK.RELEASE", "RLOCK.RENEW"];
+/// Those with a holder first.
+const NAMES: [&str; 8] = [
+    "RLOCK.ACQUIRE",
+    "RLOCK.RACQUIRE",
+    "RLOCK.WACQUIRE",
+    "RLOCK.RELEASE",
+    "RLOCK.RENEW",
+    "RLOCK.INSPECT",
+    "RLOCK.QUEUES",
+    "RLOCK.BREAK",
+];
 
 #[test]
 fn any_bytes_may_name_a_lock_and_its_holder() {
@@ -19,7 +29,11 @@ fn any_bytes_may_name_a_lock_and_its_holder() {
                 let acquire: [&[u8]; 5] = [name.as_bytes(), key, holder, b"600000", b"FENCED"];
                 assert_eq!(client.run(&acquire).as_list()[0], Reply::Nil, "{name} {key:?} {holder:?}");
                 assert_eq!(client.run(&[b"RLOCK.RENEW", key, holder, b"600000"]), Reply::Int(1));
+                let seen = client.run(&[b"RLOCK.INSPECT", key]);
+                assert!(seen.words().contains(&&*String::from_utf8_lossy(holder)), "{seen:?}");
                 assert_eq!(client.run(&[b"RLOCK.RELEASE", key, holder]), Reply::Int(1));
+                assert_eq!(client.run(&acquire).as_list()[0], Reply::Nil);
+                assert_eq!(client.run(&[&b"RLOCK.BREAK"[..], key]), Reply::Int(1));
             }
         }
     }
@@ -34,7 +48,7 @@ fn arguments_of_512_mb() {
     let server = Server::start();
     let mut client = server.client();
     let huge = vec![b'x'; 512 * 1024 * 1024];
-    for name in NAMES {
+    for name in &NAMES[..5] {
         let name = name.as_bytes();
         let reply = client.run(&[name, b"k", &huge, b"1000"]);
         assert!(reply.as_error().starts_with("ERR holder must be"), "{reply:?}");
@@ -46,7 +60,8 @@ fn arguments_of_512_mb() {
     assert_eq!(client.keys(), [""; 0]);
     // A name may be as long as any key's.
     assert_eq!(client.run(&[&b"RLOCK.RACQUIRE"[..], &huge, b"h", b"600000"]), Reply::Nil);
-    assert_eq!(client.run(&[&b"RLOCK.RELEASE"[..], &huge, b"h"]), Reply::Int(1));
+    assert_eq!(client.run(&[&b"RLOCK.INSPECT"[..], &huge]).as_list()[1], text("read-write"));
+    assert_eq!(client.run(&[&b"RLOCK.BREAK"[..], &huge]), Reply::Int(1));
     assert_eq!(client.say("DBSIZE"), Reply::Int(0));
 }
 
@@ -71,12 +86,15 @@ fn hostile_command() -> impl Strategy<Value = Vec<Vec<u8>>> {
         8 => words(&["900000", "600000"]),
         1 => words(&["0", "-1", "9223372036854775807", "9223372036854775808"]),
     ];
-    let option = words(&["FENCED", "READ", "WRITE", "LEASE", "ALL", "WAIT"]);
+    let option = words(&["FENCED", "READ", "WRITE", "LEASE", "ALL", "WAIT", "COUNT"]);
     let piece = prop_oneof![key.clone(), holder.clone(), lease.clone(), option.clone(), bytes].boxed();
     let nonsense = (name.clone(), prop::collection::vec(piece, 0..8))
         .prop_map(|(name, arguments)| [vec![name], arguments].concat());
     let good_form = (name, key, holder, lease, prop::option::weighted(0.3, option)).prop_map(
         |(name, key, holder, lease, option)| {
+            if name == b"RLOCK.INSPECT" || name == b"RLOCK.BREAK" {
+                return vec![name, key];
+            }
             let lease = (name != b"RLOCK.RELEASE").then_some(lease);
             [name, key, holder].into_iter().chain(lease).chain(option).collect()
         },

@@ -2,12 +2,15 @@
 //! what the module promises.
 #![allow(clippy::unwrap_used)]
 
+mod break_lock;
 mod cluster;
 mod differential;
 mod followers;
 mod grammar;
 mod hostile;
 mod improvements;
+mod info;
+mod inspect;
 mod layout;
 mod loading;
 mod metadata;
@@ -16,6 +19,7 @@ mod notifications;
 mod panics;
 mod plain_locks;
 mod publishing;
+mod queues;
 mod read_write_locks;
 mod replication;
 mod tokens;

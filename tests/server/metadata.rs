@@ -2,6 +2,7 @@
 
 use rlock_testing::{Client, Reply, Server, ServerVersion, list, text};
 
+/// What services need.
 const COMMANDS: [&str; 5] = ["rlock.acquire", "rlock.racquire", "rlock.wacquire", "rlock.release", "rlock.renew"];
 
 fn info(client: &mut Client, command: &str) -> Vec<Reply> {
@@ -19,6 +20,7 @@ fn flags_and_arity() {
         ("rlock.wacquire", -4, true),
         ("rlock.release", -3, false),
         ("rlock.renew", 4, false),
+        ("rlock.break", 2, false),
     ] {
         let info = info(&mut client, command);
         assert_eq!(info[1], Reply::Int(arity), "{command}");
@@ -26,6 +28,15 @@ fn flags_and_arity() {
         assert!(flags.contains(&"write"), "{command}: {flags:?}");
         assert_eq!(flags.contains(&"denyoom"), deny_oom, "{command}: {flags:?}");
         assert!(!flags.contains(&"readonly"), "{command}: {flags:?}");
+        assert_eq!(flags.contains(&"admin"), command == "rlock.break", "{command}: {flags:?}");
+    }
+    for (command, arity, in_scripts) in [("rlock.inspect", -2, true), ("rlock.queues", -1, false)] {
+        let info = info(&mut client, command);
+        assert_eq!(info[1], Reply::Int(arity), "{command}");
+        let flags = info[2].words();
+        assert!(flags.contains(&"readonly"), "{command}: {flags:?}");
+        assert!(!flags.contains(&"write") && !flags.contains(&"admin"), "{command}: {flags:?}");
+        assert_eq!(flags.contains(&"noscript"), !in_scripts, "{command}: {flags:?}");
     }
 }
 
@@ -47,6 +58,41 @@ fn the_key_is_the_first_argument() {
             list([text("the-key")])
         };
         assert_eq!(keys, expected, "{command}");
+    }
+}
+
+#[test]
+fn the_commands_of_people_on_call_say_what_they_do_to_keys() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (command, flags) in
+        [("rlock.inspect", ["RO", "access"].as_slice()), ("rlock.break", &["RW", "access", "delete"])]
+    {
+        let info = info(&mut client, command);
+        assert_eq!(info[3..6], [Reply::Int(1), Reply::Int(1), Reply::Int(1)], "{command}");
+        assert_eq!(info[8].words()[1..=flags.len()], *flags, "{command}");
+        assert_eq!(client.run(&["COMMAND", "GETKEYS", command, "the-key"]), list([text("the-key")]), "{command}");
+    }
+    let queues = info(&mut client, "rlock.queues");
+    assert_eq!(queues[3..6], [Reply::Int(0), Reply::Int(0), Reply::Int(0)]);
+    assert_eq!(queues[8], list([]), "it has no key");
+}
+
+#[test]
+fn the_commands_of_people_on_call_document_themselves_and_their_bounds() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (command, bound, argument) in [
+        ("rlock.inspect", "at most at 10000", "COUNT"),
+        ("rlock.queues", "at most at 20000", "COUNT"),
+        ("rlock.break", "at most at 100000", "key"),
+    ] {
+        let docs = client.run(&["COMMAND", "DOCS", command]);
+        let words = docs.words();
+        for expected in ["summary", "since", "0.1.0", "complexity", "arguments", argument] {
+            assert!(words.contains(&expected), "{command} lacks {expected}: {words:?}");
+        }
+        assert!(words.iter().any(|word| word.contains(bound)), "{command} does not tell its bound: {words:?}");
     }
 }
 
@@ -97,6 +143,60 @@ fn commands_are_in_acl_categories_where_servers_let_modules_choose() {
             assert_eq!(categories.words().contains(&category), expected, "{command} {category}: {categories:?}");
         }
     }
+}
+
+#[test]
+fn breaking_is_for_operators_and_looking_for_readers() {
+    let server = Server::start();
+    let (mut client, mut user) = (server.client(), server.client());
+    // Before Redis 7.2 modules' commands are in no category.
+    let has_categories = ServerVersion::under_test().has_what_redis_has(7, 2);
+    for (command, expected) in [
+        ("rlock.inspect", ["@read"].as_slice()),
+        ("rlock.queues", &["@read"]),
+        ("rlock.break", &["@admin", "@dangerous"]),
+    ] {
+        let categories = info(&mut client, command)[6].clone();
+        assert_eq!(categories.words(), if has_categories { expected } else { &[] }, "{command}");
+        for category in expected.iter().filter(|_| has_categories) {
+            client.say(&format!("ACL SETUSER ann reset on >secret ~* +{category}"));
+            user.say("AUTH ann secret");
+            let arguments: &[&str] = if command == "rlock.queues" { &[] } else { &["k"] };
+            let reply = user.run(&[&[command], arguments].concat());
+            assert!(!matches!(reply, Reply::Error(_)), "{category} lacks {command}: {reply:?}");
+        }
+    }
+}
+
+#[test]
+fn what_services_are_given_does_not_break_locks() {
+    let server = Server::start();
+    let (mut admin, mut user) = (server.client(), server.client());
+    let version = ServerVersion::under_test();
+    admin.say("RLOCK.ACQUIRE app:1 h 600000");
+    let mut break_as = |rights: &str| {
+        admin.say(&format!("ACL SETUSER ann reset on >secret ~app:* {rights}"));
+        user.say("AUTH ann secret");
+        let reply = user.say("RLOCK.BREAK app:1");
+        admin.say("RLOCK.ACQUIRE app:1 h 600000");
+        reply
+    };
+    let refused = |reply: &Reply| reply.as_error().starts_with("NOPERM");
+    assert_eq!(break_as("+rlock.break"), Reply::Int(1));
+    assert!(refused(&break_as("+rlock.acquire +rlock.release")));
+    for (rights, since) in
+        [("+@write", (7, 2)), ("+@write +@read", (7, 2)), ("+@rlock", (7, 4)), ("+@all -@dangerous", (7, 2))]
+    {
+        if version.has_what_redis_has(since.0, since.1) {
+            assert!(refused(&break_as(rights)), "{rights}");
+        }
+    }
+    for rights in ["+@admin", "+@dangerous"] {
+        if version.has_what_redis_has(7, 2) {
+            assert_eq!(break_as(rights), Reply::Int(1), "{rights}");
+        }
+    }
+    assert!(refused(&user.say("RLOCK.BREAK other")), "nor a key that is not theirs");
 }
 
 #[test]

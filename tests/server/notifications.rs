@@ -51,6 +51,16 @@ const HISTORY: &[&str] = &[
     "RLOCK.RELEASE k ann WRITE",
     "RLOCK.RELEASE k ann WRITE",
     "RLOCK.RELEASE k ann ALL",
+    "RLOCK.ACQUIRE k ann 600000",
+    "RLOCK.INSPECT k",
+    "RLOCK.QUEUES",
+    "RLOCK.BREAK k",
+    "RLOCK.BREAK k",
+    "RLOCK.RACQUIRE k ann 600000",
+    "RLOCK.RACQUIRE k ann 600000",
+    "RLOCK.RACQUIRE k bob 600000",
+    "RLOCK.INSPECT k",
+    "RLOCK.BREAK k",
 ];
 
 #[test]
@@ -87,6 +97,13 @@ fn events_are_those_that_redissons_listeners_wait_for() {
             &["hset k", "expire k", "set {k}:ann:rwlock_timeout:1", "expire {k}:ann:rwlock_timeout:1"],
         ),
         ("RLOCK.RELEASE k ann", &["del k", "del {k}:ann:rwlock_timeout:1"]),
+        (
+            "RLOCK.RACQUIRE k ann 600000",
+            &["hset k", "expire k", "set {k}:ann:rwlock_timeout:1", "expire {k}:ann:rwlock_timeout:1"],
+        ),
+        ("RLOCK.INSPECT k", &[]),
+        ("RLOCK.BREAK k", &["del k", "del {k}:ann:rwlock_timeout:1"]),
+        ("RLOCK.BREAK k", &[]),
         ("RLOCK.WACQUIRE k ann 600000 FENCED", &["hset k", "expire k", "incrby redisson_lock_token:{k}"]),
         ("RLOCK.RELEASE k ann", &["del k"]),
     ] {
@@ -121,6 +138,9 @@ fn watch_sees_changes_and_not_refusals() {
         ("absent", "RLOCK.RELEASE absent ann"),
         ("absent", "RLOCK.RENEW absent ann 1000"),
         ("absent", "RLOCK.ACQUIRE absent ann 0"),
+        ("absent", "RLOCK.BREAK absent"),
+        ("plain", "RLOCK.INSPECT plain"),
+        ("rw", "RLOCK.INSPECT rw"),
     ] {
         assert_eq!(watched_transaction(watched, command), unbroken, "{command} changed nothing in {watched}");
     }
@@ -136,6 +156,8 @@ fn watch_sees_changes_and_not_refusals() {
         ("{rw}:bob:rwlock_timeout:2", "RLOCK.RENEW rw bob 600000"),
         ("{rw}:bob:rwlock_timeout:2", "RLOCK.RELEASE rw bob"),
         ("rw", "RLOCK.RELEASE rw bob"),
+        ("{rw}:ann:rwlock_timeout:1", "RLOCK.BREAK rw"),
+        ("plain", "RLOCK.BREAK plain"),
     ] {
         assert_eq!(watched_transaction(watched, command), Reply::Nil, "{command} changed {watched}");
     }

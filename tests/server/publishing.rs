@@ -74,6 +74,13 @@ fn every_unlock_is_published_once_with_its_message() {
                 ("RLOCK.WACQUIRE k ann 600000", None),
                 ("RLOCK.RACQUIRE k ann 600000", None),
                 ("RLOCK.RELEASE k ann ALL", Some("1")),
+                // Whoever may go on now is woken.
+                ("RLOCK.RACQUIRE k ann 600000", None),
+                ("RLOCK.RACQUIRE k bob 600000", None),
+                ("RLOCK.BREAK k", Some("1")),
+                ("RLOCK.BREAK k", None),
+                ("RLOCK.WACQUIRE k ann 600000", None),
+                ("RLOCK.BREAK k", Some("1")),
             ],
         ),
     ] {

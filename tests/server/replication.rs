@@ -153,6 +153,29 @@ const CASES: &[Case] = &[
             "EXEC",
         ],
     },
+    Case {
+        before: &["RLOCK.ACQUIRE k ann 1000000 FENCED", "RLOCK.ACQUIRE k ann 1000000"],
+        command: "RLOCK.BREAK k",
+        stream: &["MULTI", "DEL k", "PUBLISH redisson_lock__channel:{k} 0", "EXEC"],
+    },
+    Case {
+        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000"],
+        command: "RLOCK.BREAK k",
+        stream: &[
+            "MULTI",
+            "DEL k",
+            "PUBLISH redisson_rwlock:{k} 1",
+            "DEL {k}:ann:rwlock_timeout:1",
+            "DEL {k}:ann:rwlock_timeout:2",
+            "EXEC",
+        ],
+    },
+    // What is dead already is not there to be deleted.
+    Case {
+        before: &["RLOCK.RACQUIRE k ann 1000000", "RLOCK.RACQUIRE k bob 1000000", "DEL {k}:ann:rwlock_timeout:1"],
+        command: "RLOCK.BREAK k",
+        stream: &["MULTI", "DEL k", "PUBLISH redisson_rwlock:{k} 1", "DEL {k}:bob:rwlock_timeout:1", "EXEC"],
+    },
 ];
 
 #[test]
@@ -256,6 +279,10 @@ fn what_changes_nothing_replicates_nothing() {
         "RLOCK.ACQUIRE read ann 1000",
         "RLOCK.RACQUIRE plain ann 1000",
         "RLOCK.ACQUIRE plain ann 0",
+        "RLOCK.BREAK absent",
+        "RLOCK.INSPECT plain",
+        "RLOCK.INSPECT write",
+        "RLOCK.QUEUES",
     ] {
         client.say(command);
         assert_eq!(tap.drain(&server), [""; 0], "{command}");
@@ -341,7 +368,8 @@ fn a_replica_with_the_module_refuses_to_lock() {
     wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
     ours.say("RLOCK.ACQUIRE k ann 600000");
     wait_until("the replica has the lock", || theirs.expiry("k") > 0);
-    for command in ["RLOCK.ACQUIRE k ann 1000", "RLOCK.RELEASE k ann", "RLOCK.RENEW k ann 1000"] {
+    let commands = ["RLOCK.ACQUIRE k ann 1000", "RLOCK.RELEASE k ann", "RLOCK.RENEW k ann 1000", "RLOCK.BREAK k"];
+    for command in commands {
         assert!(theirs.say(command).as_error().starts_with("READONLY"), "{command}");
     }
     // Promoted, it goes on with the locks that it got.

@@ -40,6 +40,12 @@ impl Alarms {
         self.deadlines.insert(ticket, slot);
     }
 
+    /// When a waiter's time is up, if it is ever.
+    #[must_use]
+    pub fn deadline(&self, ticket: Ticket) -> Option<UnixMs> {
+        self.deadlines.get(&ticket).map(|slot| slot.0)
+    }
+
     pub fn forget_deadline(&mut self, ticket: Ticket) {
         if let Some(slot) = self.deadlines.remove(&ticket) {
             self.by_time.remove(&slot);
@@ -101,7 +107,7 @@ mod tests {
 
     fn tickets<const N: usize>() -> [Ticket; N] {
         let mut queues = Queues::default();
-        [(); N].map(|()| queues.join(lock(b"k"), (), N).unwrap())
+        [(); N].map(|()| queues.join(lock(b"k"), (), 0, N).unwrap())
     }
 
     #[test]
@@ -112,9 +118,11 @@ mod tests {
         alarms.set_deadline(first, 10);
         alarms.set_deadline(third, 20);
         assert_eq!(alarms.next(), Some(10));
+        assert_eq!(alarms.deadline(second), Some(20));
         assert_eq!(alarms.take_due(9), None);
         for ticket in [first, second, third] {
             assert_eq!(alarms.take_due(20), Some(Alarm::Deadline(ticket)));
+            assert_eq!(alarms.deadline(ticket), None);
         }
         assert_eq!((alarms.take_due(i64::MAX), alarms.next()), (None, None));
     }

@@ -3,12 +3,14 @@
 //! - [`Queues`]: the waiters of each lock, first in first out
 //! - [`Alarms`]: what is to be looked at when
 //! - [`Room`]: all that is kept in memory of those who wait
+//! - [`Waits`]: how long they waited
 //! - [`serve`]: who is served next, over a world that is the server's or a test's
 
 mod alarms;
 mod queue;
 mod room;
 pub mod serve;
+mod waits;
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -18,5 +20,6 @@ use std::collections::HashMap;
 type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub use alarms::{Alarm, Alarms};
-pub use queue::{LockName, QueueFull, Queues, Ticket};
+pub use queue::{LockName, Overview, QUEUES_LOOKED_AT_MAX, QueueFull, Queues, Ticket, Waited};
 pub use room::{Client, Counters, Hold, Next, Room, Waiter};
+pub use waits::{CLASSES, Waits};

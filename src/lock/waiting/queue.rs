@@ -5,6 +5,9 @@
 //! A ticket names a waiter for as long as it waits and nobody afterwards, even when its place in the store is used anew.
 
 use super::Map;
+use crate::lock::UnixMs;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 /// A waiter's place, from joining until it leaves.
@@ -21,6 +24,10 @@ pub struct LockName<'a> {
     pub database: i32,
     pub key: &'a [u8],
 }
+
+/// The most locks that one look at all queues asks about, whether they may be shown. Behind so many that may not, the
+/// others are left out.
+pub const QUEUES_LOOKED_AT_MAX: usize = 20_000;
 
 /// There are as many waiters as there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +48,30 @@ struct Queue {
     first: usize,
     last: usize,
     length: usize,
+    /// When the first one came. Here too, so that a look at all queues need not look at any waiter.
+    since: UnixMs,
+    served: u64,
+}
+
+/// A lock's queue, from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waited<'a> {
+    pub lock: LockName<'a>,
+    pub waiters: usize,
+    /// When the first of them came.
+    pub since: UnixMs,
+    /// How many were granted the lock since nobody waited for it.
+    pub served: u64,
+}
+
+/// All queues at a glance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overview {
+    pub locks: usize,
+    /// How many wait for the lock that most wait for.
+    pub longest: usize,
+    /// When the first came of all who wait.
+    pub since: Option<UnixMs>,
 }
 
 #[derive(Debug)]
@@ -50,6 +81,7 @@ struct Place<W> {
     behind: Option<usize>,
     database: i32,
     key: Rc<[u8]>,
+    since: UnixMs,
     waiter: W,
 }
 
@@ -72,16 +104,38 @@ impl<W> Queues<W> {
         self.places.len().saturating_sub(self.free_places.len())
     }
 
-    /// How many locks are waited for.
+    /// Looks at each queue once, and at no waiter.
     #[must_use]
-    pub fn locks(&self) -> usize {
-        self.databases.values().map(Map::len).sum()
+    pub fn overview(&self) -> Overview {
+        let queues = self.databases.values().flat_map(Map::values);
+        queues.fold(Overview::default(), |all, queue| Overview {
+            locks: all.locks.saturating_add(1),
+            longest: all.longest.max(queue.length),
+            since: Some(all.since.map_or(queue.since, |since| since.min(queue.since))),
+        })
     }
 
-    /// How many wait for the lock that most wait for.
-    #[must_use]
-    pub fn longest(&self) -> usize {
-        self.databases.values().flat_map(Map::values).map(|queue| queue.length).max().unwrap_or(0)
+    /// The first `most` of [`Self::longest_first`] that may be shown. At most [`QUEUES_LOOKED_AT_MAX`] are asked about.
+    pub fn to_be_shown(
+        &self,
+        database: i32,
+        most: usize,
+        may_be_shown: impl Fn(&[u8]) -> bool,
+    ) -> impl Iterator<Item = Waited<'_>> {
+        let looked_at = self.longest_first(database).take(QUEUES_LOOKED_AT_MAX);
+        looked_at.filter(move |queue| may_be_shown(queue.lock.key)).take(most)
+    }
+
+    /// The locks of a database that are waited for, the longest queue first, and of two alike the one that waits longer.
+    pub fn longest_first(&self, database: i32) -> impl Iterator<Item = Waited<'_>> {
+        let queues = self.databases.get(&database).into_iter().flatten();
+        // A heap, since of many locks mostly a few are asked for: to sort them all would be more work.
+        let mut heap: BinaryHeap<_> =
+            queues.map(|(key, queue)| (queue.length, Reverse(queue.since), Reverse(&**key), queue.served)).collect();
+        std::iter::from_fn(move || {
+            let (waiters, Reverse(since), Reverse(key), served) = heap.pop()?;
+            Some(Waited { lock: LockName { database, key }, waiters, since, served })
+        })
     }
 
     #[must_use]
@@ -89,11 +143,17 @@ impl<W> Queues<W> {
         self.queue(lock).is_some()
     }
 
-    /// Puts a waiter behind all others of its lock.
+    /// How many wait for this lock.
+    #[must_use]
+    pub fn length_of(&self, lock: LockName<'_>) -> usize {
+        self.queue(lock).map_or(0, |queue| queue.length)
+    }
+
+    /// Puts a waiter that comes now behind all others of its lock.
     ///
     /// # Errors
     /// If `most` wait already, over all locks.
-    pub fn join(&mut self, lock: LockName<'_>, waiter: W, most: usize) -> Result<Ticket, QueueFull> {
+    pub fn join(&mut self, lock: LockName<'_>, waiter: W, now: UnixMs, most: usize) -> Result<Ticket, QueueFull> {
         if self.length() >= most {
             return Err(QueueFull);
         }
@@ -105,14 +165,15 @@ impl<W> Queues<W> {
         });
         let queues = self.databases.entry(lock.database).or_default();
         let key = queues.get_key_value(lock.key).map_or_else(|| lock.key.into(), |(key, _)| Rc::clone(key));
-        let queue = queues.entry(Rc::clone(&key)).or_insert(Queue { first: place, last: place, length: 0 });
+        let empty = Queue { first: place, last: place, length: 0, since: now, served: 0 };
+        let queue = queues.entry(Rc::clone(&key)).or_insert(empty);
         let before = (queue.length > 0).then_some(queue.last);
         queue.last = place;
         queue.length = queue.length.saturating_add(1);
         if let Some(before) = before {
             self.link(before, |before| before.behind = Some(place));
         }
-        let joined = Place { number, before, behind: None, database: lock.database, key, waiter };
+        let joined = Place { number, before, behind: None, database: lock.database, key, since: now, waiter };
         if let Some(empty) = self.places.get_mut(place) {
             *empty = Some(joined);
         }
@@ -129,6 +190,15 @@ impl<W> Queues<W> {
 
     /// Takes a waiter out, from wherever in its queue it is. None if it has left already.
     pub fn leave(&mut self, ticket: Ticket) -> Option<W> {
+        self.take(ticket, 0)
+    }
+
+    /// Takes a waiter out that is granted its lock.
+    pub fn serve(&mut self, ticket: Ticket) -> Option<W> {
+        self.take(ticket, 1)
+    }
+
+    fn take(&mut self, ticket: Ticket, served: u64) -> Option<W> {
         let place = self.places.get_mut(ticket.place)?.take_if(|place| place.number == ticket.number)?;
         self.free_places.push(ticket.place);
         if let Some(before) = place.before {
@@ -137,7 +207,7 @@ impl<W> Queues<W> {
         if let Some(behind) = place.behind {
             self.link(behind, |behind| behind.before = place.before);
         }
-        self.shorten(&place);
+        self.shorten(&place, served);
         Some(place.waiter)
     }
 
@@ -152,6 +222,13 @@ impl<W> Queues<W> {
     pub fn waiter(&self, ticket: Ticket) -> Option<&W> {
         let place = self.places.get(ticket.place)?.as_ref().filter(|place| place.number == ticket.number)?;
         Some(&place.waiter)
+    }
+
+    /// When a waiter came.
+    #[must_use]
+    pub fn since(&self, ticket: Ticket) -> Option<UnixMs> {
+        let place = self.places.get(ticket.place)?.as_ref().filter(|place| place.number == ticket.number)?;
+        Some(place.since)
     }
 
     /// A lock's waiters from the first to the last.
@@ -183,13 +260,16 @@ impl<W> Queues<W> {
     }
 
     /// Tells the queue that the waiter at this place is no longer in it.
-    fn shorten(&mut self, gone: &Place<W>) {
+    fn shorten(&mut self, gone: &Place<W>, served: u64) {
+        let first = gone.behind.and_then(|behind| self.places.get(behind)?.as_ref());
+        let next_since = first.map_or(gone.since, |first| first.since);
         let Some(queues) = self.databases.get_mut(&gone.database) else { return };
         let Some(queue) = queues.get_mut(&gone.key) else { return };
         queue.length = queue.length.saturating_sub(1);
+        queue.served = queue.served.wrapping_add(served);
         match (gone.before, gone.behind) {
             (None, None) => drop(queues.remove(&gone.key)),
-            (None, Some(behind)) => queue.first = behind,
+            (None, Some(behind)) => (queue.first, queue.since) = (behind, next_since),
             (Some(before), None) => queue.last = before,
             (Some(_), Some(_)) => {}
         }
@@ -224,17 +304,19 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against a plain list of everyone who waits, in the order in which they came.
+        /// Against a plain list of everyone who waits, in the order in which they came. Each comes a moment after the
+        /// one before.
         #[test]
         fn queues_are_what_a_list_of_waiters_would_be(steps in prop::collection::vec(step(), 1..200)) {
             const MOST: usize = 12;
             let mut queues = Queues::default();
             let mut list: Vec<(i32, usize, u64, Ticket)> = Vec::new();
             let mut gone: Vec<Ticket> = Vec::new();
+            let mut served: Map<(i32, usize), u64> = Map::default();
             for (id, step) in (0_u64..).zip(steps) {
                 match step {
                     Step::Join { database, key } => {
-                        let joined = queues.join(LockName { database, key: KEYS[key] }, id, MOST);
+                        let joined = queues.join(LockName { database, key: KEYS[key] }, id, came(id), MOST);
                         prop_assert_eq!(joined.is_err(), list.len() >= MOST);
                         list.extend(joined.ok().map(|ticket| (database, key, id, ticket)));
                     }
@@ -244,8 +326,9 @@ mod tests {
                         prop_assert_eq!(first, position.map(|position| (list[position].3, list[position].2)));
                         if let Some(position) = position {
                             let (.., id, ticket) = list.remove(position);
-                            prop_assert_eq!(queues.leave(ticket), Some(id));
+                            prop_assert_eq!(queues.serve(ticket), Some(id));
                             gone.push(ticket);
+                            *served.entry((database, key)).or_default() += 1;
                         }
                     }
                     Step::Leave { waiter } if !list.is_empty() => {
@@ -259,7 +342,8 @@ mod tests {
                     prop_assert_eq!(queues.leave(*ticket), None, "nobody leaves twice");
                     prop_assert_eq!(queues.lock_of(*ticket), None);
                 }
-                check(&queues, &list)?;
+                served.retain(|lock, _| list.iter().any(|waiting| (waiting.0, waiting.1) == *lock));
+                check(&queues, &list, &served)?;
             }
             for (.., ticket) in list {
                 queues.leave(ticket);
@@ -268,9 +352,42 @@ mod tests {
         }
     }
 
-    fn check(queues: &Queues<u64>, list: &[(i32, usize, u64, Ticket)]) -> Result<(), TestCaseError> {
+    #[test]
+    fn what_may_not_be_shown_is_asked_about_up_to_a_bound() {
+        let mut queues = Queues::default();
+        let names: Vec<_> = (0..QUEUES_LOOKED_AT_MAX + 5).map(|number| number.to_string()).collect();
+        for (name, now) in names.iter().zip(0..) {
+            queues.join(LockName { database: 0, key: name.as_bytes() }, (), now, usize::MAX).unwrap();
+        }
+        let shown = |most, may_be_shown: &dyn Fn(&[u8]) -> bool| {
+            let shown = queues.to_be_shown(0, most, may_be_shown).map(|queue| queue.lock.key.to_vec());
+            shown.collect::<Vec<_>>()
+        };
+        assert_eq!(shown(2, &|key| key.ends_with(b"7")), [b"7".to_vec(), b"17".to_vec()]);
+        let asked = std::cell::Cell::new(0);
+        let nothing = |_: &[u8]| {
+            asked.set(asked.get() + 1);
+            false
+        };
+        assert!(shown(1, &nothing).is_empty());
+        assert_eq!(asked.get(), QUEUES_LOOKED_AT_MAX);
+        asked.set(0);
+        assert!(queues.to_be_shown(1, 1, nothing).next().is_none(), "another database has none");
+        assert_eq!(asked.get(), 0);
+    }
+
+    fn came(id: u64) -> UnixMs {
+        i64::try_from(id).unwrap() * 10
+    }
+
+    fn check(
+        queues: &Queues<u64>,
+        list: &[(i32, usize, u64, Ticket)],
+        served: &Map<(i32, usize), u64>,
+    ) -> Result<(), TestCaseError> {
         let mut lengths = Vec::new();
         for database in 0..2 {
+            let mut by_length = Vec::new();
             for (key, name) in KEYS.into_iter().enumerate() {
                 let lock = LockName { database, key: name };
                 let expected: Vec<_> =
@@ -279,14 +396,28 @@ mod tests {
                 prop_assert_eq!(&waiting, &expected);
                 prop_assert!(list.iter().all(|(.., id, ticket)| queues.waiter(*ticket) == Some(id)));
                 prop_assert_eq!(queues.has(lock), !expected.is_empty());
+                prop_assert_eq!(queues.length_of(lock), expected.len());
                 lengths.push(expected.len());
+                by_length.extend(expected.first().map(|first| Waited {
+                    lock,
+                    waiters: expected.len(),
+                    since: came(*first),
+                    served: served.get(&(database, key)).copied().unwrap_or(0),
+                }));
             }
+            by_length.sort_by_key(|queue| (Reverse(queue.waiters), queue.since));
+            prop_assert_eq!(queues.longest_first(database).collect::<Vec<_>>(), by_length);
         }
         prop_assert_eq!(queues.length(), list.len());
-        prop_assert_eq!(queues.longest(), lengths.iter().copied().max().unwrap_or(0));
-        prop_assert_eq!(queues.locks(), lengths.iter().filter(|length| **length > 0).count());
-        prop_assert_eq!(queues.names().count(), queues.locks());
-        for (database, key, _, ticket) in list {
+        let overview = Overview {
+            locks: lengths.iter().filter(|length| **length > 0).count(),
+            longest: lengths.iter().copied().max().unwrap_or(0),
+            since: list.first().map(|first| came(first.2)),
+        };
+        prop_assert_eq!(queues.overview(), overview);
+        prop_assert_eq!(queues.names().count(), overview.locks);
+        for (database, key, id, ticket) in list {
+            prop_assert_eq!(queues.since(*ticket), Some(came(*id)));
             prop_assert_eq!(queues.lock_of(*ticket), Some((*database, &Rc::from(KEYS[*key]))));
         }
         Ok(())

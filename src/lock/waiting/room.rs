@@ -1,7 +1,7 @@
 //! Everything that is kept in memory of those who wait, in one place.
 
 use super::Map;
-use crate::lock::{Acquire, Alarms, Kind, LockName, QueueFull, Queues, Ticket, UnixMs};
+use crate::lock::{Acquire, Alarms, Kind, LockName, QueueFull, Queues, Ticket, UnixMs, Waits};
 use foldhash::fast::RandomState;
 use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
@@ -24,6 +24,8 @@ pub struct Room<C: Client> {
     /// The same, when this is not the time.
     put_off: Vec<Hold>,
     pub counters: Counters,
+    /// The first and the last moment of the grants that are being made.
+    serving: Option<(UnixMs, UnixMs)>,
     tickets: Map<C::Id, Ticket>,
     /// Granted, and not yet told so.
     delivering: Map<C::Id, Hold>,
@@ -61,9 +63,23 @@ pub struct Next {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
     pub waits: u64,
+    /// How long those waited who were granted their lock.
+    pub waited: Waits,
+    /// Grants to waiters by the release, or the break, that made the lock free.
     pub hand_offs: u64,
     pub timeouts: u64,
     pub cancelled: u64,
+    /// Leases that ran out while someone waited for the lock.
+    pub lease_expiries: u64,
+    pub breaks: u64,
+}
+
+impl Counters {
+    /// All grants since there were so many are hand-offs.
+    pub fn count_hand_offs(&mut self, granted_before: u64) {
+        let granted = self.waited.count().wrapping_sub(granted_before);
+        self.hand_offs = self.hand_offs.wrapping_add(granted);
+    }
 }
 
 impl<C: Client> Default for Room<C> {
@@ -74,6 +90,7 @@ impl<C: Client> Default for Room<C> {
             unsettled: Vec::new(),
             undelivered: Vec::new(),
             put_off: Vec::new(),
+            serving: None,
             counters: Counters::default(),
             tickets: Map::default(),
             delivering: Map::default(),
@@ -84,7 +101,7 @@ impl<C: Client> Default for Room<C> {
 }
 
 impl<C: Client> Room<C> {
-    /// Puts a waiter behind the others.
+    /// Puts a waiter that comes now behind the others.
     ///
     /// # Errors
     /// If `most` wait already, over all locks. The waiter is let go.
@@ -92,11 +109,12 @@ impl<C: Client> Room<C> {
         &mut self,
         lock: LockName<'_>,
         waiter: Waiter<C>,
+        now: UnixMs,
         most: usize,
         deadline: Option<UnixMs>,
     ) -> Result<(), QueueFull> {
         let (client, name) = (waiter.client.id(), self.hasher.hash_one(&waiter.holder));
-        let ticket = self.queues.join(lock, waiter, most)?;
+        let ticket = self.queues.join(lock, waiter, now, most)?;
         self.tickets.insert(client, ticket);
         let namesakes = self.namesakes.entry(name).or_default();
         *namesakes = namesakes.saturating_add(1);
@@ -122,14 +140,21 @@ impl<C: Client> Room<C> {
         waiters.map(|(ticket, waiter)| next(ticket, waiter)).collect()
     }
 
-    /// Takes out a waiter that was granted its lock, and remembers the grant until it is told.
-    pub fn grant(&mut self, ticket: Ticket) -> Option<Waiter<C>> {
+    /// Takes out a waiter that is granted its lock now, and remembers the grant until it is told.
+    pub fn grant(&mut self, ticket: Ticket, now: UnixMs) -> Option<Waiter<C>> {
         let (database, key) = self.lock_of(ticket)?;
-        let waiter = self.leave(ticket)?;
+        let since = self.queues.since(ticket)?;
+        let waiter = self.take(ticket, Queues::serve)?;
+        self.counters.waited.add(now.saturating_sub(since));
+        self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
         let hold = Hold { database, key, holder: Rc::clone(&waiter.holder), kind: waiter.kind };
         self.delivering.insert(waiter.client.id(), hold);
-        self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
         Some(waiter)
+    }
+
+    /// How long it took to grant what was granted since this was last asked, if anything was.
+    pub fn take_serving_ms(&mut self) -> Option<i64> {
+        self.serving.take().map(|(first, last)| last.saturating_sub(first))
     }
 
     /// The client has been told.
@@ -139,8 +164,16 @@ impl<C: Client> Room<C> {
 
     /// Takes a waiter out.
     pub fn leave(&mut self, ticket: Ticket) -> Option<Waiter<C>> {
+        self.take(ticket, Queues::leave)
+    }
+
+    fn take(
+        &mut self,
+        ticket: Ticket,
+        way: impl FnOnce(&mut Queues<Waiter<C>>, Ticket) -> Option<Waiter<C>>,
+    ) -> Option<Waiter<C>> {
         let (database, key) = self.lock_of(ticket)?;
-        let waiter = self.queues.leave(ticket)?;
+        let waiter = way(&mut self.queues, ticket)?;
         let lock = LockName { database, key: &key };
         self.tickets.remove(&waiter.client.id());
         self.alarms.forget_deadline(ticket);

@@ -90,6 +90,8 @@ pub enum Tried {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
+    /// When it was made.
+    pub at: UnixMs,
     pub token: Option<i64>,
     /// When the lock's lease ends now, if that has changed.
     pub end: Option<UnixMs>,
@@ -141,9 +143,12 @@ pub fn keep<W: World>(
     deadline: Option<UnixMs>,
     left_ms: i64,
 ) -> Result<(), QueueFull> {
-    world.with_room(|room| room.join(lock, waiter, most, deadline))?;
-    still_waiting(world, lock, until_end(left_ms));
-    Ok(())
+    let now = world.now();
+    world.with_room(|room| {
+        room.join(lock, waiter, now, most, deadline)?;
+        room.alarms.look_at(lock, now.saturating_add(until_end(left_ms)));
+        Ok(())
+    })
 }
 
 /// Makes a release true. Where it frees a lock that others wait for, the first of them gets it in the same step.
@@ -151,7 +156,20 @@ pub fn keep<W: World>(
 /// # Errors
 /// Where this is not the time to write; nothing is changed then.
 pub fn release<W: World, R: Releasing>(world: &W, lock: LockName<'_>, releasing: R) -> Result<(), R::Error> {
-    let next = if releasing.frees() { world.with_room(|room| room.first(lock)) } else { None };
+    let frees = releasing.frees();
+    let (granted_before, next) =
+        world.with_room(|room| (room.counters.waited.count(), if frees { room.first(lock) } else { None }));
+    let released = release_to(world, lock, releasing, next);
+    world.with_room(|room| room.counters.count_hand_offs(granted_before));
+    released
+}
+
+fn release_to<W: World, R: Releasing>(
+    world: &W,
+    lock: LockName<'_>,
+    releasing: R,
+    next: Option<Next>,
+) -> Result<(), R::Error> {
     match next.filter(|_| world.permission(lock, Ground::Command) == Permission::Granted) {
         Some(next) => match releasing.hand_over(&next) {
             Ok(grant) => {
@@ -214,7 +232,7 @@ fn serve_namesakes<W: World>(world: &W, lock: LockName<'_>, holder: &Rc<[u8]>) {
 
 fn granted<W: World>(world: &W, lock: LockName<'_>, ticket: Ticket, grant: Grant) {
     let waiter = world.with_room(|room| {
-        let waiter = room.grant(ticket);
+        let waiter = room.grant(ticket, grant.at);
         if let Some(end) = grant.end.filter(|_| room.queues.has(lock)) {
             room.alarms.look_at(lock, end.saturating_add(1));
         }

@@ -8,6 +8,7 @@ use super::{guarded, room};
 use crate::lock::{UnixMs, serve};
 use crate::server::api::api;
 use crate::server::context::Context;
+use crate::server::latency;
 use redis_module::raw;
 use std::ffi::c_void;
 use std::ptr;
@@ -18,9 +19,13 @@ static ARMED_FOR: AtomicI64 = AtomicI64::new(UNARMED);
 static TIMER: AtomicU64 = AtomicU64::new(0);
 const UNARMED: i64 = i64::MAX;
 
-/// Makes sure that the timer goes off no later than the next alarm.
+/// Makes sure that the timer goes off no later than the next alarm, after something was done for those who wait.
 pub(super) fn arm(context: &Context) {
-    let (at_once, next) = room::with(|room| (room.is_unsettled(), room.alarms.next()));
+    let (at_once, next, serving_ms) =
+        room::with(|room| (room.is_unsettled(), room.alarms.next(), room.take_serving_ms()));
+    if let Some(ms) = serving_ms {
+        latency::took(context, c"rlock-serve", ms);
+    }
     let time = if at_once { Some(i64::MIN) } else { next };
     let armed_for = ARMED_FOR.load(Ordering::Relaxed);
     match time {

@@ -104,9 +104,19 @@ unsafe extern "C" fn key_event(
         }
         if tells_of_an_end && !room::is_empty() {
             something_happened(&context, context.database(), Some(key.bytes()));
+            if event == c"expired" {
+                count_expiry(LockName { database: context.database(), key: key.bytes() });
+            }
         }
         flag::OK
     })
+}
+
+fn count_expiry(lock: LockName<'_>) {
+    room::with(|room| {
+        let waited_for = u64::from(room.queues.has(lock));
+        room.counters.lease_expiries = room.counters.lease_expiries.wrapping_add(waited_for);
+    });
 }
 
 /// Notes what is to be looked at, the lock or the whole database, and has it done as soon as it can be.

@@ -1,11 +1,13 @@
 //! The section of INFO: what happened since the module was loaded, and who waits now.
+//!
+//! It is asked for every few seconds by whoever watches the server, so it looks at each queue once and at no waiter.
 
 use super::{guarded, room};
 use crate::server::api::api;
-use crate::server::context::Context;
+use crate::server::context::{Context, clock_ms};
 use crate::server::followers;
 use redis_module::raw;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 pub(in crate::server) fn register(context: &Context) {
     // SAFETY: the context is alive, and the callback is a function of ours.
@@ -20,23 +22,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
         return;
     }
     guarded((), || {
-        let followed = u64::from(followers::there_may_be());
-        let (grants, refusals) = room::grants_and_refusals();
-        let lines = room::with(|room| {
-            let counted = room.counters;
-            [
-                (c"grants", grants.wrapping_add(counted.hand_offs)),
-                (c"refusals", refusals),
-                (c"waits", counted.waits),
-                (c"hand_offs", counted.hand_offs),
-                (c"timeouts", counted.timeouts),
-                (c"cancelled", counted.cancelled),
-                (c"waiters", as_u64(room.queues.length())),
-                (c"locks_with_waiters", as_u64(room.queues.locks())),
-                (c"longest_queue", as_u64(room.queues.longest())),
-                (c"followed", followed),
-            ]
-        });
+        let lines = [counted_since_loading().as_slice(), &now()].concat();
         // SAFETY: the info context is the server's; names are copied. The section gets the module's name.
         unsafe {
             api!(RedisModule_InfoAddSection(info, std::ptr::null()));
@@ -45,6 +31,43 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
             }
         }
     });
+}
+
+fn counted_since_loading() -> [(&'static CStr, u64); 16] {
+    let (grants, refusals) = room::grants_and_refusals();
+    let counted = room::with(|room| room.counters);
+    let waited = counted.waited;
+    let [le_1, le_10, le_100, le_1000, le_10000, le_inf] = waited.up_to();
+    [
+        (c"grants", grants.wrapping_add(waited.count())),
+        (c"refusals", refusals),
+        (c"waits", counted.waits),
+        (c"grants_after_wait", waited.count()),
+        (c"hand_offs", counted.hand_offs),
+        (c"timeouts", counted.timeouts),
+        (c"cancelled", counted.cancelled),
+        (c"lease_expiries", counted.lease_expiries),
+        (c"breaks", counted.breaks),
+        (c"wait_ms_le_1", le_1),
+        (c"wait_ms_le_10", le_10),
+        (c"wait_ms_le_100", le_100),
+        (c"wait_ms_le_1000", le_1000),
+        (c"wait_ms_le_10000", le_10000),
+        (c"wait_ms_le_inf", le_inf),
+        (c"wait_ms_sum", waited.sum_ms()),
+    ]
+}
+
+fn now() -> [(&'static CStr, u64); 5] {
+    let (waiters, queues) = room::with(|room| (room.queues.length(), room.queues.overview()));
+    let oldest_wait_ms = queues.since.map_or(0, |since| clock_ms().saturating_sub(since));
+    [
+        (c"waiters", as_u64(waiters)),
+        (c"locks_with_waiters", as_u64(queues.locks)),
+        (c"longest_queue", as_u64(queues.longest)),
+        (c"oldest_wait_ms", u64::try_from(oldest_wait_ms).unwrap_or(0)),
+        (c"followed", u64::from(followers::there_may_be())),
+    ]
 }
 
 fn as_u64(count: usize) -> u64 {

@@ -16,7 +16,11 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 #[derive(Debug)]
-pub(super) struct KeptClient(*mut raw::RedisModuleBlockedClient);
+pub(super) struct KeptClient {
+    kept: *mut raw::RedisModuleBlockedClient,
+    /// As CLIENT ID says it.
+    number: u64,
+}
 
 /// Tells kept clients apart, while they are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,15 +43,19 @@ impl KeptClient {
                 no_limit
             ));
             api!(RedisModule_SetDisconnectCallback(client, Some(disconnected)));
-            Self(client)
+            Self { kept: client, number: api!(RedisModule_GetClientId(context.as_ptr())) }
         }
+    }
+
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Lets the client go, with its reply. It is sent before the server sleeps the next time.
     pub fn answer(self, answer: Told) {
         let answer = Box::into_raw(Box::new(answer));
         // SAFETY: kept, and let go once: `self` is forgotten. The answer is freed by `free_answer`.
-        unsafe { api!(RedisModule_UnblockClient(self.0, answer.cast())) };
+        unsafe { api!(RedisModule_UnblockClient(self.kept, answer.cast())) };
         std::mem::forget(self);
     }
 }
@@ -56,14 +64,14 @@ impl Client for KeptClient {
     type Id = ClientId;
 
     fn id(&self) -> ClientId {
-        ClientId(self.0)
+        ClientId(self.kept)
     }
 }
 
 impl Drop for KeptClient {
     fn drop(&mut self) {
         // SAFETY: kept, and let go once. Nobody is there to be answered any more.
-        unsafe { api!(RedisModule_UnblockClient(self.0, ptr::null_mut())) };
+        unsafe { api!(RedisModule_UnblockClient(self.kept, ptr::null_mut())) };
     }
 }
 

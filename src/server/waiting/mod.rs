@@ -3,11 +3,13 @@
 //! Who is served when is decided in [`crate::lock::serve`]; here is the world that it acts on: the server's keys and
 //! clients, its one timer, and the events by which it tells of what others do.
 
+mod breaking;
 mod clock;
 mod events;
 mod ground;
 mod info;
 mod kept_client;
+mod line;
 mod room;
 mod world;
 
@@ -22,8 +24,10 @@ use crate::lock::{Acquire, Ahead, Effects, Kind, LockName, UnixMs, Waiter};
 use kept_client::KeptClient;
 use world::{Release, Server};
 
+pub use breaking::break_up;
 pub(super) use events::{listen_to_keys, subscribe};
 pub(super) use info::register as register_info;
+pub use line::{InLine, Line, WaitedFor, line, queues};
 pub(super) use room::clear;
 pub use room::{count_grant, count_refusal};
 

@@ -35,9 +35,10 @@ impl World for Server<'_> {
         self.0.select(lock.database);
         let (key, holder) = (OwnedStr::new(lock.key), OwnedStr::new(&next.holder));
         let record = LockRecord::open(self.0, key.lend(), holder.lend());
-        match lock::acquire(next.kind, &record, next.want, Ahead::Nobody, self.0.now()) {
+        let at = self.0.now();
+        match lock::acquire(next.kind, &record, next.want, Ahead::Nobody, at) {
             Ok(Decision { answer: Acquired::Granted { token }, effects }) => match record.apply(&effects) {
-                Ok(()) => Tried::Granted(Grant { token, end: end_of(&effects) }),
+                Ok(()) => Tried::Granted(Grant { at, token, end: end_of(&effects) }),
                 Err(_) => Tried::Later(ground::PAUSED_MS),
             },
             Ok(Decision { answer: Acquired::Busy { left_ms }, .. }) => Tried::Busy { left_ms },
@@ -116,12 +117,13 @@ impl Releasing for Release<'_> {
 
     fn hand_over(self, next: &Next) -> Result<Grant, Self> {
         let Self { context, record, released } = self;
-        let granted = lock::acquire(next.kind, &record.vacant(), next.want, Ahead::Nobody, context.now());
+        let at = context.now();
+        let granted = lock::acquire(next.kind, &record.vacant(), next.want, Ahead::Nobody, at);
         let Ok(Decision { answer: Acquired::Granted { token }, effects }) = granted else {
             return Err(Self { context, record, released });
         };
         match record.hand_over(released, &next.holder, &effects) {
-            Ok(()) => Ok(Grant { token, end: end_of(&effects) }),
+            Ok(()) => Ok(Grant { at, token, end: end_of(&effects) }),
             Err(record) => Err(Self { context, record, released }),
         }
     }

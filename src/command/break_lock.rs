@@ -1,0 +1,56 @@
+//! ```text
+//! RLOCK.BREAK key
+//! ```
+//! For people on call: frees a lock, whoever holds it.
+
+use super::arguments::WRONG_ARITY;
+use crate::lock::BROKEN_MAX;
+use crate::server::waiting;
+use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, Reply, Spec, Str, look_at};
+
+/// RLOCK.BREAK
+pub struct Break;
+
+impl Command for Break {
+    const SPEC: Spec = Spec {
+        name: c"rlock.break",
+        summary: c"Frees a lock whoever holds it; who waits for it gets it.",
+        complexity: c"O(N) with the holders and their read holds, of each of which it looks at most at 100000",
+        arity: 2,
+        flags: c"write admin",
+        audience: Audience::Operators,
+        change: Change::Deletes,
+        arguments: &[Argument::Key(c"key")],
+    };
+
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+        let key = parse(arguments)?;
+        let began = context.now();
+        let Some(sight) = look_at(context, key, BROKEN_MAX)? else {
+            waiting::serve(context, key);
+            return Ok(Reply::Number(0));
+        };
+        waiting::break_up(context, key, &sight.break_up())?;
+        context.time_since(c"rlock-break", began);
+        Ok(Reply::Number(1))
+    }
+}
+
+fn parse<A: Copy>(arguments: &[A]) -> Result<A, ErrorLine> {
+    match arguments {
+        [_, key] => Ok(*key),
+        _ => Err(WRONG_ARITY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_and_no_more() {
+        assert_eq!(parse(&[&b"_"[..], b"k"]), Ok(&b"k"[..]));
+        assert_eq!(parse(&[&b"_"[..]]), Err(WRONG_ARITY));
+        assert_eq!(parse(&[&b"_"[..], b"k", b"h"]), Err(WRONG_ARITY));
+    }
+}

@@ -1,0 +1,145 @@
+//! ```text
+//! RLOCK.INSPECT key [COUNT n]
+//! ```
+//! For people and their tools: who holds a lock, and who waits for it.
+
+use super::arguments::{WRONG_ARITY, count_option};
+use crate::lock::{Holding, Kind, Sight, UnixMs};
+use crate::server::waiting::{self, InLine, Line};
+use crate::server::{
+    Argument, Audience, Change, Command, Context, ErrorLine, Reply, Spec, Str, Writer, fencing_token, left_ms, look_at,
+};
+use std::ffi::CStr;
+
+/// RLOCK.INSPECT
+pub struct Inspect;
+
+impl Command for Inspect {
+    const SPEC: Spec = Spec {
+        name: c"rlock.inspect",
+        summary: c"Shows who holds a lock, for how long, and who waits for it.",
+        complexity:
+            c"O(N) with the holders and waiters that are shown, and the read holds of those holders, of which it looks at most at 10000",
+        arity: -2,
+        flags: c"readonly",
+        audience: Audience::Onlookers,
+        change: Change::Reads,
+        arguments: &[Argument::Key(c"key"), Argument::Option { name: c"count", word: c"COUNT" }],
+    };
+
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+        let Request { key, most } = parse(arguments)?;
+        let now = context.now();
+        let sight = look_at(context, key, most)?;
+        let left_ms = sight.as_ref().map_or_else(Vec::new, |sight| left_ms(context, key, sight, now));
+        let token = fencing_token(context, key);
+        let line = waiting::line(context, key, most);
+        let writer = context.writer();
+        write(writer, &View { now, sight, left_ms, token, line });
+        context.time_since(c"rlock-inspect", now);
+        Ok(Reply::Written)
+    }
+}
+
+struct Request<A> {
+    key: A,
+    most: usize,
+}
+
+fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine> {
+    let [_, key, options @ ..] = arguments else { return Err(WRONG_ARITY) };
+    Ok(Request { key: *key, most: count_option(options, OPTION)? })
+}
+
+const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after key comes COUNT n");
+
+/// All that is shown.
+struct View {
+    now: UnixMs,
+    sight: Option<Sight>,
+    /// Of each holding.
+    left_ms: Vec<Option<i64>>,
+    token: Option<i64>,
+    line: Line,
+}
+
+fn write(writer: Writer<'_>, view: &View) {
+    let View { now, sight, left_ms, token, line } = view;
+    writer.map(7);
+    writer.word(c"kind").word(match sight {
+        None => c"none",
+        Some(Sight { mode: None, .. }) => c"plain",
+        Some(_) => c"read-write",
+    });
+    writer.word(c"ttl-ms").number(sight.as_ref().map_or(NO_KEY, |sight| sight.expiry.left_ms(*now)));
+    writer.word(c"holder-count").count(sight.as_ref().map_or(0, |sight| sight.holder_count));
+    writer.word(c"holders").array(left_ms.len());
+    let holdings = sight.iter().flat_map(|sight| &sight.holdings);
+    for (holding, left_ms) in holdings.zip(left_ms) {
+        write_holding(writer, holding, *left_ms);
+    }
+    writer.word(c"fencing-token").number_or_nil(*token);
+    writer.word(c"waiter-count").count(line.length);
+    writer.word(c"waiters").array(line.waiters.len());
+    for waiter in &line.waiters {
+        write_waiter(writer, waiter, *now);
+    }
+}
+
+/// As PTTL says it.
+const NO_KEY: i64 = -2;
+
+fn write_holding(writer: Writer<'_>, holding: &Holding, left_ms: Option<i64>) {
+    writer.map(4);
+    writer.word(c"holder").bytes(&holding.holder);
+    writer.word(c"side").word(side(holding.side));
+    writer.word(c"count").number(holding.count);
+    writer.word(c"ttl-ms").number_or_nil(left_ms);
+}
+
+fn write_waiter(writer: Writer<'_>, waiter: &InLine, now: UnixMs) {
+    writer.map(6);
+    writer.word(c"holder").bytes(&waiter.holder);
+    writer.word(c"side").word(side(waiter.kind));
+    writer.word(c"client-id").number(i64::try_from(waiter.client).unwrap_or(i64::MAX));
+    writer.word(c"address");
+    match &waiter.address {
+        Some(address) => writer.bytes(address),
+        None => writer.nil(),
+    };
+    writer.word(c"waited-ms").number(now.saturating_sub(waiter.since).max(0));
+    let left_ms = waiter.deadline.map(|deadline| deadline.saturating_sub(now).max(0));
+    writer.word(c"deadline-in-ms").number_or_nil(left_ms);
+}
+
+fn side(kind: Kind) -> &'static CStr {
+    match kind {
+        Kind::Plain => c"exclusive",
+        Kind::Read => c"read",
+        Kind::Write => c"write",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::arguments::{COUNT, TWICE};
+
+    fn most(options: &[&[u8]]) -> Result<usize, ErrorLine> {
+        parse(&[&[&b"_"[..], b"k"], options].concat()).map(|request| request.most)
+    }
+
+    #[test]
+    fn a_key_and_perhaps_a_count() {
+        assert_eq!(most(&[]), Ok(100));
+        assert_eq!(most(&[b"count", b"1"]), Ok(1));
+        assert_eq!(most(&[b"COUNT", b"10000"]), Ok(10_000));
+        assert_eq!(parse(&[&b"_"[..]]).map(|_| ()), Err(WRONG_ARITY));
+        for count in [&b"0"[..], b"10001", b"-1", b"", b"many", b"9223372036854775808"] {
+            assert_eq!(most(&[b"COUNT", count]), Err(COUNT), "{count:?}");
+        }
+        assert_eq!(most(&[b"COUNT"]), Err(COUNT));
+        assert_eq!(most(&[b"COUNT", b"1", b"Count", b"1"]), Err(TWICE));
+        assert_eq!(most(&[b"5"]), Err(OPTION));
+    }
+}

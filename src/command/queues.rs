@@ -1,0 +1,67 @@
+//! ```text
+//! RLOCK.QUEUES [COUNT n]
+//! ```
+//! For people and their tools: which locks are waited for, the longest queue first.
+
+use super::arguments::count_option;
+use crate::lock::UnixMs;
+use crate::server::waiting::{self, WaitedFor};
+use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, Reply, Spec, Str, Writer};
+
+/// RLOCK.QUEUES
+pub struct Queues;
+
+impl Command for Queues {
+    const SPEC: Spec = Spec {
+        name: c"rlock.queues",
+        summary: c"Shows the locks that clients wait for, the longest queue first.",
+        complexity: c"O(N) with the locks of this database that are waited for, and O(log N) more for each that is shown or that the user may not read, of which it looks at most at 20000",
+        arity: -1,
+        // Not in scripts, in which it cannot be told whose rights count.
+        flags: c"readonly deny-script",
+        audience: Audience::Onlookers,
+        change: Change::NoKey,
+        arguments: &[Argument::Option { name: c"count", word: c"COUNT" }],
+    };
+
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+        let most = parse(arguments)?;
+        let now = context.now();
+        let queues = waiting::queues(context, most)?;
+        let writer = context.writer().array(queues.len());
+        for queue in &queues {
+            write(writer, queue, now);
+        }
+        context.time_since(c"rlock-queues", now);
+        Ok(Reply::Written)
+    }
+}
+
+fn parse<A: AsRef<[u8]>>(arguments: &[A]) -> Result<usize, ErrorLine> {
+    count_option(arguments.get(1..).unwrap_or_default(), OPTION)
+}
+
+const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: there is only COUNT n");
+
+fn write(writer: Writer<'_>, queue: &WaitedFor, now: UnixMs) {
+    writer.map(4);
+    writer.word(c"key").bytes(&queue.key);
+    writer.word(c"waiters").count(queue.waiters);
+    writer.word(c"oldest-wait-ms").number(now.saturating_sub(queue.since).max(0));
+    writer.word(c"served").number(i64::try_from(queue.served).unwrap_or(i64::MAX));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::arguments::{COUNT, TWICE};
+
+    #[test]
+    fn a_count_and_nothing_else() {
+        assert_eq!(parse(&[&b"_"[..]]), Ok(100));
+        assert_eq!(parse(&[&b"_"[..], b"Count", b"3"]), Ok(3));
+        assert_eq!(parse(&[&b"_"[..], b"COUNT", b"0"]), Err(COUNT));
+        assert_eq!(parse(&[&b"_"[..], b"COUNT", b"3", b"COUNT", b"3"]), Err(TWICE));
+        assert_eq!(parse(&[&b"_"[..], b"k"]), Err(OPTION));
+    }
+}

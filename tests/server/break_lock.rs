@@ -1,0 +1,324 @@
+//! RLOCK.BREAK: a lock is freed whoever holds it, with all that belongs to it, and goes to who waits.
+
+use crate::inspect::of;
+use crate::waiting::{info, start_waiting};
+use rlock_testing::{Client, Cluster, LeaseCheck, Reply, Server, Tap, list, text, wait_until};
+
+#[test]
+fn a_lock_of_either_kind_goes_with_all_its_keys() {
+    let server = Server::start();
+    let mut client = server.client();
+    for setup in [
+        ["RLOCK.ACQUIRE k ann 600000", "RLOCK.ACQUIRE k ann 600000", "PING"],
+        ["RLOCK.WACQUIRE k ann 600000", "RLOCK.RACQUIRE k ann 600000", "RLOCK.RACQUIRE k ann 600000"],
+        ["RLOCK.RACQUIRE k ann 600000", "RLOCK.RACQUIRE k bob 600000", "RLOCK.RACQUIRE k bob 600000"],
+    ] {
+        for command in setup {
+            client.say(command);
+        }
+        assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1), "{setup:?}");
+        assert_eq!(client.keys(), [""; 0], "{setup:?}");
+        assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Nil, "who held it holds nothing any more");
+        assert_eq!(client.say("RLOCK.RENEW k ann 600000"), Reply::Int(0));
+        assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(0), "there is no lock any more");
+    }
+    assert_eq!(info(&mut client, "breaks"), 3);
+}
+
+#[test]
+fn tokens_go_on_growing() {
+    let server = Server::start();
+    let mut client = server.client();
+    for token in 1..4 {
+        assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), list([Reply::Nil, Reply::Int(token)]));
+        client.say("RLOCK.BREAK k");
+        assert_eq!(client.keys(), ["redisson_lock_token:{k}"]);
+    }
+}
+
+#[test]
+fn dead_readers_leave_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    for command in ["RLOCK.RACQUIRE k ann 20", "RLOCK.RACQUIRE k ann 600000", "RLOCK.RACQUIRE k dead 20"] {
+        client.say(command);
+    }
+    wait_until("two read holds have ended", || {
+        ["ann", "dead"].iter().all(|name| client.expiry(&format!("{{k}}:{name}:rwlock_timeout:1")) == -2)
+    });
+    assert_eq!(client.keys(), ["k", "{k}:ann:rwlock_timeout:2"]);
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0]);
+}
+
+#[test]
+fn a_lock_that_scripts_have_corrupted_is_broken() {
+    let server = Server::start();
+    let mut client = server.client();
+    // Redisson's scripts do not look at the kind: a plain lock on a read-write lock, and the reverse.
+    for setup in [
+        ["RLOCK.WACQUIRE k ann 600000", "HINCRBY k bob 1"],
+        ["RLOCK.RACQUIRE k ann 600000", "HINCRBY k ann 1"],
+        ["RLOCK.ACQUIRE k ann 600000", "HSET k mode write bob:write 1"],
+        ["RLOCK.ACQUIRE k ann 600000", "HINCRBY k bob 2"],
+        ["HSET k mode read", "PEXPIRE k 600000"],
+    ] {
+        for command in setup {
+            client.say(command);
+        }
+        assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1), "{setup:?}");
+        assert_eq!(client.keys(), [""; 0], "{setup:?}");
+    }
+}
+
+#[test]
+fn any_count_that_somebody_wrote_is_bounded_work() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    for number in 0..50 {
+        client.say(&format!("HSET k foreign{number} 9223372036854775807"));
+    }
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    assert_eq!(client.say("EXISTS k"), Reply::Int(0));
+}
+
+#[test]
+fn tens_of_thousands_of_readers_leave_nothing() {
+    const READERS: usize = 300;
+    const EACH: usize = 100;
+    let server = Server::start();
+    let mut client = server.client();
+    let script = format!(
+        "for reader = 1, {READERS} do for hold = 1, {EACH} do
+             redis.call('RLOCK.RACQUIRE', KEYS[1], 'reader' .. reader, '600000') end end"
+    );
+    client.run(&["EVAL", &script, "1", "k"]);
+    assert_eq!(client.say("DBSIZE"), Reply::Int(1 + i64::try_from(READERS * EACH).unwrap()));
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    assert_eq!(client.say("DBSIZE"), Reply::Int(0));
+}
+
+#[test]
+fn the_first_who_waits_gets_it_in_the_same_step() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 300000 WAIT 0 FENCED");
+    let mut cid = start_waiting(&server, "RLOCK.ACQUIRE k cid 200000 WAIT 0");
+    let mut tap = Tap::on(&server);
+    let lease = LeaseCheck::begin(&mut client);
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    assert_eq!(bob.receive(), list([Reply::Nil, Reply::Int(1)]));
+    lease.lease_is(&mut client, "k", 300_000);
+    let stream = tap.drain(&server);
+    let [multi, lock, publish, token, exec] = &stream[..] else { panic!("{stream:?}") };
+    assert_eq!([multi, exec], ["MULTI", "EXEC"]);
+    assert!(
+        lock.starts_with("RESTORE k ") && lock.ends_with(" {bob:1} ABSTTL REPLACE"),
+        "the key never goes: {stream:?}"
+    );
+    assert!(token.starts_with("INCR "), "{stream:?}");
+    assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
+    assert_eq!(publish, "PUBLISH redisson_lock__channel:{k} 0", "its lease ends sooner than ann's did");
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    assert_eq!(cid.receive(), Reply::Nil);
+    assert_eq!(client.hash("k"), [("cid".into(), "1".into())]);
+    assert_eq!((info(&mut client, "hand_offs"), info(&mut client, "breaks")), (2, 2));
+}
+
+#[test]
+fn readers_who_wait_are_let_in_together_up_to_the_next_writer() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.WACQUIRE k ann 600000");
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    let mut readers: Vec<_> =
+        (0..3).map(|number| start_waiting(&server, &format!("RLOCK.RACQUIRE k r{number} 600000 WAIT 0"))).collect();
+    let mut writer = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
+    let mut late = start_waiting(&server, "RLOCK.RACQUIRE k late 600000 WAIT 0");
+    let mut tap = Tap::on(&server);
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    for reader in &mut readers {
+        assert_eq!(reader.receive(), Reply::Nil);
+    }
+    assert_eq!(info(&mut client, "waiters"), 2);
+    let holds = ["{k}:r0:rwlock_timeout:1", "{k}:r1:rwlock_timeout:1", "{k}:r2:rwlock_timeout:1"];
+    assert_eq!(client.keys(), [["k"].as_slice(), &holds].concat(), "nothing of ann's is left");
+    let stream = tap.drain(&server);
+    assert_eq!(stream.iter().filter(|command| *command == "MULTI").count(), 1, "all in one step: {stream:?}");
+    assert!(!stream.contains(&"DEL k".to_owned()), "the key never goes: {stream:?}");
+    // Readers who wait elsewhere may join them.
+    assert!(stream.contains(&"PUBLISH redisson_rwlock:{k} 1".to_owned()), "{stream:?}");
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    assert_eq!(writer.receive(), Reply::Nil);
+    assert_eq!(client.hash("k"), [("bob:write".into(), "1".into()), ("mode".into(), "write".into())]);
+    assert_eq!(client.keys(), ["k"], "nor anything of the readers'");
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    assert_eq!(late.receive(), Reply::Nil);
+    assert_eq!(client.keys(), ["k", "{k}:late:rwlock_timeout:1"]);
+}
+
+#[test]
+fn who_waits_may_be_among_those_who_hold_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.WACQUIRE k bob 600000");
+    let mut ann = start_waiting(&server, "RLOCK.RACQUIRE k ann 600000 WAIT 0");
+    // A client that runs scripts of its own under the same name.
+    client.say("SET {k}:ann:rwlock_timeout:1 1 PX 300000");
+    client.say("SET {k}:ann:rwlock_timeout:2 1 PX 300000");
+    client.say("HINCRBY k ann 2");
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    assert_eq!(ann.receive(), Reply::Nil);
+    assert_eq!(client.hash("k"), [("ann".into(), "1".into()), ("mode".into(), "read".into())]);
+    assert_eq!(client.keys(), ["k", "{k}:ann:rwlock_timeout:1"]);
+    assert!(client.expiry("{k}:ann:rwlock_timeout:1") > client.time_ms() + 400_000, "the new hold is whole");
+}
+
+#[test]
+fn what_is_no_lock_is_left_as_it_is_and_so_are_those_who_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let _bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    client.say("HSET k name Ann");
+    let mut tap = Tap::on(&server);
+    let before = client.digest();
+    for _ in 0..2 {
+        let reply = client.say("RLOCK.BREAK k");
+        assert!(reply.as_error().starts_with("WRONGTYPE key is not a lock"), "{reply:?}");
+    }
+    assert_eq!((client.digest(), info(&mut client, "waiters"), info(&mut client, "breaks")), (before, 1, 0));
+    assert_eq!(tap.drain(&server), [""; 0]);
+}
+
+#[test]
+fn in_transactions_and_scripts() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    let mut bob = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
+    let mut cid = start_waiting(&server, "RLOCK.WACQUIRE k cid 600000 WAIT 0");
+    let mut tap = Tap::on(&server);
+    for command in ["MULTI", "RLOCK.BREAK k", "SET x 1"] {
+        client.say(command);
+    }
+    assert_eq!(client.say("EXEC").as_list()[0], Reply::Int(1));
+    assert_eq!(bob.receive(), Reply::Nil);
+    assert_eq!(client.run(&["EVAL", "return redis.call('RLOCK.BREAK', KEYS[1])", "1", "k"]), Reply::Int(1));
+    assert_eq!(cid.receive(), Reply::Nil);
+    let stream = tap.drain(&server);
+    let is_grant = |command: &&String| command.starts_with("RESTORE k ");
+    assert_eq!(stream.iter().filter(is_grant).count(), 2, "{stream:?}");
+    assert!(stream[0] == "MULTI" && stream[4] == "EXEC", "the transaction is one: {stream:?}");
+    assert_eq!(client.keys(), ["k", "x"]);
+}
+
+#[test]
+fn while_writes_are_paused_it_waits_for_the_end_of_the_pause() {
+    let server = Server::start();
+    let (mut client, mut watch) = (server.client(), server.client());
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    watch.say("CLIENT PAUSE 100000 WRITE");
+    client.send(&["RLOCK.BREAK", "k"]);
+    wait_until("it is put off", || watch.say("INFO clients").as_text().contains("blocked_clients:1"));
+    assert_eq!(of(&watch.say("RLOCK.INSPECT k"), "kind"), &text("plain"), "who only looks is not put off");
+    watch.say("CLIENT UNPAUSE");
+    assert_eq!(client.receive(), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0]);
+}
+
+#[test]
+fn a_transaction_that_pauses_writes_breaks_and_hands_nothing_over() {
+    let server = Server::prepare().options(&["--appendonly", "yes"]).start();
+    let (mut client, mut watch) = (server.client(), server.client());
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    let mut bob = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
+    for command in ["MULTI", "CLIENT PAUSE 100000 WRITE", "RLOCK.BREAK k"] {
+        client.say(command);
+    }
+    assert_eq!(client.say("EXEC").as_list()[1], Reply::Int(1));
+    assert_eq!((info(&mut watch, "waiters"), watch.keys()), (1, Vec::new()));
+    client.say("CLIENT UNPAUSE");
+    assert_eq!(bob.receive(), Reply::Nil);
+}
+
+#[test]
+fn a_full_server_breaks_locks() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    let mut bob = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
+    client.say("CONFIG SET maxmemory 1");
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0], "and nobody is granted it");
+    client.say("CONFIG SET maxmemory 0");
+    assert_eq!(bob.receive(), Reply::Nil);
+}
+
+#[test]
+fn a_break_of_a_free_lock_serves_who_still_waits() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    // Before the server tells of the DEL, which it does after the transaction.
+    for command in ["MULTI", "DEL k", "RLOCK.BREAK k", "HGET k bob"] {
+        client.say(command);
+    }
+    assert_eq!(client.say("EXEC").as_list()[1..], [Reply::Int(0), text("1")]);
+    assert_eq!(bob.receive(), Reply::Nil);
+}
+
+/// A cluster node that has all slots.
+fn node() -> (Server, Client) {
+    let server = Server::prepare().in_cluster().start();
+    let mut client = server.client();
+    client.say("CLUSTER ADDSLOTSRANGE 0 16383");
+    wait_until("the cluster is up", || client.say("CLUSTER INFO").as_text().contains("cluster_state:ok"));
+    (server, client)
+}
+
+#[test]
+fn in_a_cluster_every_name_can_be_looked_at_and_broken() {
+    let (_server, mut client) = node();
+    client.say("RLOCK.RACQUIRE k ann 600000 FENCED");
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    assert_eq!(client.keys(), ["redisson_lock_token:{k}"]);
+    client.say("FLUSHALL");
+    // Of such names the derived keys are in another slot, and are let be.
+    for name in ["foo{", "a{}b", "}{", "a}b", ""] {
+        let braced = if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") };
+        let beside = [format!("redisson_lock_token:{braced}"), format!("{braced}:ann:rwlock_timeout:1")];
+        client.run(&["HSET", name, "mode", "read", "ann", "1"]);
+        for key in &beside {
+            client.run(&["SET", key, "1"]);
+        }
+        let seen = client.run(&["RLOCK.INSPECT", name]);
+        assert_eq!(of(&seen, "fencing-token"), &Reply::Nil);
+        assert_eq!(of(&of(&seen, "holders").as_list()[0], "ttl-ms"), &Reply::Nil);
+        assert_eq!(client.run(&["RLOCK.BREAK", name]), Reply::Int(1), "{name}");
+        let mut kept = beside.to_vec();
+        kept.sort();
+        assert_eq!(client.keys(), kept);
+        client.say("FLUSHALL");
+    }
+}
+
+#[test]
+fn in_a_cluster_a_key_of_another_node_is_the_servers_own_error() {
+    let cluster = Cluster::start();
+    let key = cluster.key_on(1);
+    let mut elsewhere = cluster.masters[0].client();
+    for command in ["RLOCK.INSPECT", "RLOCK.BREAK"] {
+        let reply = elsewhere.run(&[command, &key]);
+        assert!(reply.as_error().starts_with("MOVED"), "{command}: {reply:?}");
+    }
+    // The queues are each node's own.
+    let mut there = cluster.masters[1].client();
+    there.run(&["RLOCK.ACQUIRE", &key, "ann", "600000"]);
+    let _bob = start_waiting(&cluster.masters[1], &format!("RLOCK.ACQUIRE {key} bob 600000 WAIT 0"));
+    assert_eq!(elsewhere.say("RLOCK.QUEUES"), list([]));
+    assert_eq!(of(&there.say("RLOCK.QUEUES").as_list()[0], "key"), &text(&key));
+}
