@@ -92,7 +92,8 @@ impl Guarded {
 /// comes after it.
 fn knows_who_follows(client: &mut Client) -> bool {
     let has_file = client.say("INFO persistence").as_text().contains("aof_enabled:1");
-    has_file || !client.say("INFO rlock").as_text().contains("rlock_followed:1")
+    let still_told = if has_file { "rlock_followed_by_replicas:1" } else { "rlock_followed:1" };
+    !client.say("INFO rlock").as_text().contains(still_told)
 }
 
 impl Deref for Guarded {

@@ -1,8 +1,8 @@
 //! What a decision changes, in units of plain Redis commands.
 //!
 //! Each effect is written to the data set, replicated and announced as the plain command in its comment, so replicas
-//! and AOF files need no module, and keyspace listeners see what that command would have shown them. Times are
-//! absolute: a replay never lengthens a lease.
+//! and AOF files need no module, and keyspace listeners see what that command would have shown them. (Followers get those
+//! by which a lock begins together, as one command.) Times are absolute: a replay never lengthens a lease.
 
 use super::{Mode, UnixMs};
 

@@ -265,6 +265,27 @@ fn an_append_only_file_that_was_there_already() {
     assert_eq!(again.client().everything(), all);
 }
 
+/// A file has no subscribers, so it is not told of unlocks; a replica that comes later is.
+#[test]
+fn subscribers_of_a_replica_that_comes_to_a_file() {
+    let server = Server::prepare().options(&["--appendonly", "yes"]).start();
+    let mut client = server.client();
+    wait_until("the server knows that there is no replica", || {
+        client.say("INFO rlock").as_text().contains("rlock_followed_by_replicas:0\r")
+    });
+    assert!(is_followed(&mut client), "the file is there all the same");
+    let replica = Server::prepare().without_module().start();
+    let mut theirs = replica.client();
+    theirs.say("SUBSCRIBE redisson_lock__channel:{k}");
+    theirs.receive();
+    let mut control = replica.client();
+    control.say(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
+    wait_until("the replica follows", || control.say("INFO replication").as_text().contains("master_link_status:up"));
+    client.say("RLOCK.ACQUIRE k me 600000");
+    client.say("RLOCK.RELEASE k me");
+    assert_eq!(theirs.receive().words(), ["message", "redisson_lock__channel:{k}", "0"]);
+}
+
 /// Slots move in more ways than by a replica's snapshot.
 #[test]
 fn in_a_cluster_all_is_told_always() {

@@ -30,8 +30,12 @@ fn every_field_is_there_once_and_begins_with_nothing() {
     let mut client = server.client();
     let section = client.say("INFO rlock");
     let names: Vec<_> = section.as_text().lines().filter_map(|line| line.split_once(':')).map(|line| line.0).collect();
-    let expected: Vec<_> =
-        COUNTED.iter().chain(&NOW).chain(&["followed"]).map(|name| format!("rlock_{name}")).collect();
+    let expected: Vec<_> = COUNTED
+        .iter()
+        .chain(&NOW)
+        .chain(&["followed", "followed_by_replicas"])
+        .map(|name| format!("rlock_{name}"))
+        .collect();
     assert_eq!(names, expected);
     for name in COUNTED.iter().chain(&NOW) {
         assert_eq!(info(&mut client, name), 0, "{name}");

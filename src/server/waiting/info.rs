@@ -58,7 +58,7 @@ fn counted_since_loading() -> [(&'static CStr, u64); 16] {
     ]
 }
 
-fn now() -> [(&'static CStr, u64); 5] {
+fn now() -> [(&'static CStr, u64); 6] {
     let (waiters, queues) = room::with(|room| (room.queues.length(), room.queues.overview()));
     let oldest_wait_ms = queues.since.map_or(0, |since| clock_ms().saturating_sub(since));
     [
@@ -67,6 +67,7 @@ fn now() -> [(&'static CStr, u64); 5] {
         (c"longest_queue", as_u64(queues.longest)),
         (c"oldest_wait_ms", u64::try_from(oldest_wait_ms).unwrap_or(0)),
         (c"followed", u64::from(followers::there_may_be())),
+        (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),
     ]
 }
 
