@@ -277,7 +277,6 @@ fn subscribers_of_a_replica_that_comes_to_a_file() {
     let replica = Server::prepare().without_module().start();
     let mut theirs = replica.client();
     theirs.say("SUBSCRIBE redisson_lock__channel:{k}");
-    theirs.receive();
     let mut control = replica.client();
     control.say(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
     wait_until("the replica follows", || control.say("INFO replication").as_text().contains("master_link_status:up"));
