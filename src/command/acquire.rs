@@ -8,7 +8,7 @@
 //! With WAIT, a client that is not granted the lock at once is kept until it is, or until its time is up.
 
 use super::arguments::{Subject, lease, next, once};
-use crate::lock::{self, Acquired, Kind, decimal};
+use crate::lock::{self, Acquired, Ahead, Kind, decimal};
 use crate::server::waiting::{self, Wait};
 use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, Reply, Spec, Str};
 
@@ -77,28 +77,31 @@ fn acquire(context: &Context, arguments: &[Str<'_>], kind: Kind) -> Result<Reply
     let now = context.now();
     let decision = lock::acquire(kind, &record, want, ahead, now)?;
     match (decision.answer, wait_ms) {
-        (Acquired::Busy { left_ms }, Some(limit_ms)) if context.may_block() => {
+        (Acquired::Busy, Some(limit_ms)) if context.may_block() => {
             lock::check_wait(kind, &record)?;
+            let left_ms = (ahead == Ahead::Nobody).then(|| lock::left_ms(&record, now));
             drop(record);
-            return waiting::keep(context, &Wait { key, holder, kind, want, limit_ms, left_ms }, now);
+            waiting::keep(context, &Wait { key, holder, kind, want, limit_ms, left_ms }, now)
         }
-        (Acquired::Busy { .. }, _) => waiting::count_refusal(),
-        (Acquired::Granted { .. }, _) => {
+        (Acquired::Busy, _) => {
+            waiting::count_refusal();
+            Ok(busy(lock::left_ms(&record, now), want.fenced))
+        }
+        (Acquired::Granted { token }, _) => {
             record.apply(&decision.effects)?;
             waiting::serve(context, key);
             waiting::count_grant();
+            Ok(granted(token, want.fenced))
         }
     }
-    Ok(reply(decision.answer, want.fenced))
 }
 
-fn reply(answer: Acquired, fenced: bool) -> Reply {
-    match answer {
-        Acquired::Granted { token } if fenced => Reply::Pair(None, token),
-        Acquired::Granted { .. } => Reply::Nil,
-        Acquired::Busy { left_ms } if fenced => Reply::Pair(Some(left_ms), None),
-        Acquired::Busy { left_ms } => Reply::Number(left_ms),
-    }
+fn granted(token: Option<i64>, fenced: bool) -> Reply {
+    if fenced { Reply::Pair(None, token) } else { Reply::Nil }
+}
+
+fn busy(left_ms: i64, fenced: bool) -> Reply {
+    if fenced { Reply::Pair(Some(left_ms), None) } else { Reply::Number(left_ms) }
 }
 
 struct Request<A> {

@@ -17,8 +17,8 @@ pub struct Acquire {
 pub enum Acquired {
     /// The fencing token, if one was asked for.
     Granted { token: Option<i64> },
-    /// The ms left on the lock; -1 if it has no expiry.
-    Busy { left_ms: i64 },
+    /// Not granted. Who is told so is told what is left of the lock as well: see [`left_ms`].
+    Busy,
 }
 
 /// The kind of hold that an acquire asks for.
@@ -54,9 +54,9 @@ pub fn acquire(
     let observed = record.observe()?;
     if ahead == Ahead::Someone {
         match observed {
-            Observed::Free => return Ok(Decision::unchanged(Acquired::Busy { left_ms: 0 })),
+            Observed::Free => return Ok(Decision::unchanged(Acquired::Busy)),
             Observed::ReadWrite(lock) if kind == Kind::Read && lock.reads == 0 && lock.writes == 0 => {
-                return Ok(exclusive::busy(record, now));
+                return Ok(Decision::unchanged(Acquired::Busy));
             }
             Observed::Mine { .. } | Observed::Others | Observed::ReadWrite(_) => {}
         }
@@ -77,6 +77,12 @@ pub(super) struct Asked {
     /// When the lease would end.
     pub end: UnixMs,
     pub now: UnixMs,
+}
+
+/// The ms left on a lock that is busy: 0 if it has just gone, -1 if it has no expiry. A look-up of its own, which who
+/// waits behind others has no use for.
+pub fn left_ms(record: &impl Record, now: UnixMs) -> i64 {
+    record.expiry().left_ms(now)
 }
 
 /// Whether a hold that was not granted may be waited for.

@@ -11,11 +11,11 @@ use super::{
 /// # Errors
 /// Refused on a read-write lock, and where a limit is met.
 pub(super) fn acquire(record: &impl Record, asked: Asked) -> Result<Decision<Acquired>, Refusal> {
-    let Asked { observed, want, end, now } = asked;
+    let Asked { observed, want, end, .. } = asked;
     let held = match observed {
         Observed::Free => 0,
         Observed::Mine { holds } => holds,
-        Observed::Others => return Ok(busy(record, now)),
+        Observed::Others => return Ok(Decision::unchanged(Acquired::Busy)),
         Observed::ReadWrite(_) => return Err(Refusal::HoldsReadWrite),
     };
     let count = KeyEffect::Count { field: Field::Holder, by: 1, makes: one_more(held)? };
@@ -53,8 +53,4 @@ pub(super) fn count_down(
     let restart = lease.map(|lease| lease.end(now)).transpose()?;
     let count = KeyEffect::Count { field, by: -1, makes: left };
     Ok(Decision::new(Released::StillHeld, [Some(count), restart.map(KeyEffect::ExpireAt), None], [None; 2]))
-}
-
-pub(super) fn busy(record: &impl Record, now: UnixMs) -> Decision<Acquired> {
-    Decision::unchanged(Acquired::Busy { left_ms: record.expiry().left_ms(now) })
 }

@@ -28,7 +28,7 @@ mod sight;
 mod time;
 pub mod waiting;
 
-pub use acquire::{Acquire, Acquired, Ahead, Kind, acquire, check_wait};
+pub use acquire::{Acquire, Acquired, Ahead, Kind, acquire, check_wait, left_ms};
 pub use decimal::decimal;
 pub use effect::{CompanionEffect, Decision, Effects, Field, KeyEffect, Unlock};
 pub use last_readers::{LastReaders, ReadHold};

@@ -5,7 +5,7 @@
 //! lease is the longest of theirs, and while a writer holds it a read never shortens it.
 
 use super::acquire::Asked;
-use super::exclusive::{busy, count_down};
+use super::exclusive::count_down;
 use super::{
     Acquired, CompanionEffect, Decision, Expiry, Field, KeyEffect, Mode, Observed, READ_HOLDS_MAX, ReadWrite, Record,
     Refusal, Release, Released, Renewed, Side, UnixMs, Unlock, one_more, token_for,
@@ -16,11 +16,13 @@ use super::{
 /// # Errors
 /// Refused on a plain lock, and where a limit is met.
 pub(super) fn acquire_read(record: &impl Record, asked: Asked) -> Result<Decision<Acquired>, Refusal> {
-    let Asked { observed, want, end, now } = asked;
+    let Asked { observed, want, end, .. } = asked;
     let (reads, hash) = match observed {
         Observed::Free => (0, [Some(KeyEffect::Begin(Mode::Read)), Some(KeyEffect::ExpireAt(end))]),
         Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
-        Observed::ReadWrite(lock) if lock.mode == Mode::Write && lock.writes == 0 => return Ok(busy(record, now)),
+        Observed::ReadWrite(lock) if lock.mode == Mode::Write && lock.writes == 0 => {
+            return Ok(Decision::unchanged(Acquired::Busy));
+        }
         Observed::ReadWrite(lock) => {
             let count = KeyEffect::Count { field: Field::Holder, by: 1, makes: one_more(lock.reads)? };
             let longer = Expiry::At(end) > record.expiry();
@@ -44,7 +46,9 @@ pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Decisi
     let hash = match observed {
         Observed::Free => [Some(KeyEffect::Begin(Mode::Write)), Some(KeyEffect::ExpireAt(end))],
         Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
-        Observed::ReadWrite(lock) if lock.mode == Mode::Read || lock.writes == 0 => return Ok(busy(record, now)),
+        Observed::ReadWrite(lock) if lock.mode == Mode::Read || lock.writes == 0 => {
+            return Ok(Decision::unchanged(Acquired::Busy));
+        }
         Observed::ReadWrite(lock) => {
             let count = KeyEffect::Count { field: Field::HolderWrite, by: 1, makes: one_more(lock.writes)? };
             let grown = match record.expiry() {

@@ -13,7 +13,7 @@ pub trait Record {
     /// [`Refusal::WrongType`] where the key is no lock.
     fn observe(&self) -> Result<Observed, Refusal>;
 
-    /// When the lock's key goes, if it is there.
+    /// When the lock's key goes; if it is not there, a time that has passed.
     fn expiry(&self) -> Expiry;
 
     /// Whether the keys derived from this one may be touched beside it. In a cluster some names derive into another

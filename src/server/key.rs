@@ -106,25 +106,6 @@ impl<'a> Key<'a> {
         OwnedStr::from_server(value)
     }
 
-    /// The values of two fields of a hash.
-    pub fn two_fields(&self, [first, second]: [Str<'_>; 2]) -> [Option<OwnedStr>; 2] {
-        let mut values: [*mut raw::RedisModuleString; 2] = [ptr::null_mut(); 2];
-        let [first_value, second_value] = &mut values;
-        // SAFETY: as in `field`.
-        unsafe {
-            api!(RedisModule_HashGet(
-                self.key,
-                flag::FIELDS_ARE_STRINGS,
-                first.as_ptr(),
-                &raw mut *first_value,
-                second.as_ptr(),
-                &raw mut *second_value,
-                ptr::null_mut::<c_void>(),
-            ));
-        }
-        values.map(OwnedStr::from_server)
-    }
-
     /// Sets a field of a hash; on an absent key, makes the hash.
     pub fn set_field(&self, field: Str<'_>, value: Str<'_>) {
         self.write_field(field, value.as_ptr());

@@ -93,35 +93,36 @@ impl Record for LockRecord<'_> {
             Holding::Text | Holding::Other => return Err(Refusal::WrongType),
         }
         let fields = self.key.length();
-        let mode_field = constants::get().mode.lend();
-        let (holds, mode) = if fields == 1 {
-            let holds = count(self.key.field(self.holder).as_ref())?;
+        if fields == 1 {
+            let holds = self.reads()?;
             if holds > 0 {
                 // No room for a mode: by far the most frequent case.
                 return Ok(Observed::Mine { holds });
             }
-            (0, self.key.field(mode_field))
-        } else {
-            let [holds, mode] = self.key.two_fields([self.holder, mode_field]);
-            (count(holds.as_ref())?, mode)
-        };
-        let Some(mode) = mode else {
+        }
+        let Some(mode) = self.key.field(constants::get().mode.lend()) else {
+            let holds = if fields > 1 { self.reads()? } else { 0 };
             return Ok(if holds > 0 { Observed::Mine { holds } } else { Observed::Others });
         };
-        let mode = match mode.lend().bytes() {
-            b"read" => Mode::Read,
-            b"write" => Mode::Write,
+        // Who is alone has the side that the mode says, and then there is no room for the other.
+        let has_room = |holds| fields > if holds > 0 { 2 } else { 1 };
+        let (mode, reads, writes) = match mode.lend().bytes() {
+            b"read" => {
+                let reads = self.reads()?;
+                (Mode::Read, reads, if has_room(reads) { self.writes()? } else { 0 })
+            }
+            b"write" => {
+                let writes = self.writes()?;
+                (Mode::Write, if has_room(writes) { self.reads()? } else { 0 }, writes)
+            }
             _ => return Err(Refusal::WrongType),
         };
-        let room_for_writes = fields > if holds > 0 { 2 } else { 1 };
-        let writes =
-            if room_for_writes { count(self.key.field(effects::write_field(self.holder).lend()).as_ref())? } else { 0 };
-        let mine = [true, holds > 0, writes > 0].into_iter().filter(|field| *field).count();
-        Ok(Observed::ReadWrite(ReadWrite { mode, reads: holds, writes, others: fields > mine }))
+        let mine = [true, reads > 0, writes > 0].into_iter().filter(|field| *field).count();
+        Ok(Observed::ReadWrite(ReadWrite { mode, reads, writes, others: fields > mine }))
     }
 
     fn expiry(&self) -> Expiry {
-        self.key.expiry()
+        if self.is_there() { self.key.expiry() } else { Expiry::At(UnixMs::MIN) }
     }
 
     fn derived_keys_are_reachable(&self) -> bool {
@@ -156,6 +157,15 @@ impl Record for LockRecord<'_> {
 }
 
 impl LockRecord<'_> {
+    /// This holder's plain holds, or its read holds.
+    fn reads(&self) -> Result<i64, Refusal> {
+        count(self.key.field(self.holder).as_ref())
+    }
+
+    fn writes(&self) -> Result<i64, Refusal> {
+        count(self.key.field(effects::write_field(self.holder).lend()).as_ref())
+    }
+
     /// Without a look at all holds: of the one that is known to end last, as its own key confirms it.
     fn known_longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
         let ReadHold { holder, index, end } = many_readers::last_beside(self.context, &self.key, self.holder, own)?;

@@ -147,7 +147,7 @@ impl Record for HolderView<'_> {
     }
 
     fn expiry(&self) -> Expiry {
-        self.keyspace.entries.get("lock").map_or(Expiry::Never, |(_, expiry)| *expiry)
+        self.keyspace.entries.get("lock").map_or(Expiry::At(UnixMs::MIN), |(_, expiry)| *expiry)
     }
 
     fn derived_keys_are_reachable(&self) -> bool {

@@ -125,7 +125,7 @@ impl World for Fake {
                 self.keyspace.borrow_mut().apply(holder, effects);
                 Tried::Granted(Grant { at: self.now(), token, end: end_of(&effects) })
             }
-            Ok(Decision { answer: Acquired::Busy { left_ms }, .. }) => Tried::Busy { left_ms },
+            Ok(Decision { answer: Acquired::Busy, .. }) => Tried::Busy { left_ms: self.left_ms(LOCK) },
             Err(refusal) => Tried::Refused(refusal),
         }
     }
@@ -140,7 +140,7 @@ impl World for Fake {
     }
 
     fn left_ms(&self, _lock: LockName<'_>) -> i64 {
-        0
+        lock::left_ms(&HolderView { keyspace: &self.keyspace.borrow(), holder: "" }, self.now())
     }
 
     fn answer(&self, client: Kept, _want: Acquire, answer: Answer) {
@@ -366,12 +366,13 @@ impl Play {
                 self.world.keyspace.borrow_mut().apply(holder, decision.effects);
                 serve::settle(&self.world, LOCK, Ground::Command);
             }
-            (Acquired::Busy { left_ms }, Some(wait)) => {
+            (Acquired::Busy, Some(wait)) => {
                 let keyspace = self.world.keyspace.borrow();
                 if lock::check_wait(kind, &HolderView { keyspace: &keyspace, holder }).is_err() {
                     return;
                 }
                 drop(keyspace);
+                let left_ms = self.world.left_ms(LOCK);
                 self.next_id += 1;
                 let client = Kept { id: self.next_id, answers: Rc::clone(&self.world.answers) };
                 let waiter = Waiter { client, holder: holder.as_bytes().into(), kind, want };
@@ -383,7 +384,7 @@ impl Play {
                     self.world.answers.borrow_mut().pop();
                 }
             }
-            (Acquired::Busy { .. }, None) => {}
+            (Acquired::Busy, None) => {}
         }
     }
 

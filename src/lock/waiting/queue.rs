@@ -45,12 +45,26 @@ pub struct Queues<W> {
 
 #[derive(Debug)]
 struct Queue {
+    /// The key under which it is found, for whoever joins.
+    key: Rc<[u8]>,
     first: usize,
     last: usize,
     length: usize,
     /// When the first one came. Here too, so that a look at all queues need not look at any waiter.
     since: UnixMs,
     served: u64,
+}
+
+/// A waiter that was taken out of its queue.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Left<W> {
+    pub waiter: W,
+    pub database: i32,
+    pub key: Rc<[u8]>,
+    /// When it came.
+    pub since: UnixMs,
+    /// Whether nobody waits for this lock any more.
+    pub was_last: bool,
 }
 
 /// A lock's queue, from outside.
@@ -164,12 +178,15 @@ impl<W> Queues<W> {
             self.places.len().saturating_sub(1)
         });
         let queues = self.databases.entry(lock.database).or_default();
-        let key = queues.get_key_value(lock.key).map_or_else(|| lock.key.into(), |(key, _)| Rc::clone(key));
-        let empty = Queue { first: place, last: place, length: 0, since: now, served: 0 };
-        let queue = queues.entry(Rc::clone(&key)).or_insert(empty);
-        let before = (queue.length > 0).then_some(queue.last);
-        queue.last = place;
-        queue.length = queue.length.saturating_add(1);
+        let (key, before) = if let Some(queue) = queues.get_mut(lock.key) {
+            queue.length = queue.length.saturating_add(1);
+            (Rc::clone(&queue.key), Some(std::mem::replace(&mut queue.last, place)))
+        } else {
+            let key: Rc<[u8]> = lock.key.into();
+            let alone = Queue { key: Rc::clone(&key), first: place, last: place, length: 1, since: now, served: 0 };
+            queues.insert(Rc::clone(&key), alone);
+            (key, None)
+        };
         if let Some(before) = before {
             self.link(before, |before| before.behind = Some(place));
         }
@@ -189,16 +206,16 @@ impl<W> Queues<W> {
     }
 
     /// Takes a waiter out, from wherever in its queue it is. None if it has left already.
-    pub fn leave(&mut self, ticket: Ticket) -> Option<W> {
+    pub fn leave(&mut self, ticket: Ticket) -> Option<Left<W>> {
         self.take(ticket, 0)
     }
 
     /// Takes a waiter out that is granted its lock.
-    pub fn serve(&mut self, ticket: Ticket) -> Option<W> {
+    pub fn serve(&mut self, ticket: Ticket) -> Option<Left<W>> {
         self.take(ticket, 1)
     }
 
-    fn take(&mut self, ticket: Ticket, served: u64) -> Option<W> {
+    fn take(&mut self, ticket: Ticket, served: u64) -> Option<Left<W>> {
         let place = self.places.get_mut(ticket.place)?.take_if(|place| place.number == ticket.number)?;
         self.free_places.push(ticket.place);
         if let Some(before) = place.before {
@@ -208,7 +225,8 @@ impl<W> Queues<W> {
             self.link(behind, |behind| behind.before = place.before);
         }
         self.shorten(&place, served);
-        Some(place.waiter)
+        let Place { database, key, since, before, behind, waiter, .. } = place;
+        Some(Left { waiter, database, key, since, was_last: before.is_none() && behind.is_none() })
     }
 
     /// The lock that a waiter waits for.
@@ -326,14 +344,16 @@ mod tests {
                         prop_assert_eq!(first, position.map(|position| (list[position].3, list[position].2)));
                         if let Some(position) = position {
                             let (.., id, ticket) = list.remove(position);
-                            prop_assert_eq!(queues.serve(ticket), Some(id));
+                            prop_assert_eq!(queues.serve(ticket).map(|left| left.waiter), Some(id));
                             gone.push(ticket);
                             *served.entry((database, key)).or_default() += 1;
                         }
                     }
                     Step::Leave { waiter } if !list.is_empty() => {
                         let (.., id, ticket) = list.remove(waiter % list.len());
-                        prop_assert_eq!(queues.leave(ticket), Some(id));
+                        let left = queues.leave(ticket).unwrap();
+                        prop_assert_eq!(left.waiter, id);
+                        prop_assert_eq!(left.was_last, !queues.has(LockName { database: left.database, key: &left.key }));
                         gone.push(ticket);
                     }
                     Step::Leave { .. } => {}

@@ -1,6 +1,7 @@
 //! Everything that is kept in memory of those who wait, in one place.
 
 use super::Map;
+use super::queue::Left;
 use crate::lock::{Acquire, Alarms, Kind, LockName, QueueFull, Queues, Ticket, UnixMs, Waits};
 use foldhash::fast::RandomState;
 use std::hash::{BuildHasher, Hash};
@@ -140,16 +141,17 @@ impl<C: Client> Room<C> {
         waiters.map(|(ticket, waiter)| next(ticket, waiter)).collect()
     }
 
-    /// Takes out a waiter that is granted its lock now, and remembers the grant until it is told.
-    pub fn grant(&mut self, ticket: Ticket, now: UnixMs) -> Option<Waiter<C>> {
-        let (database, key) = self.lock_of(ticket)?;
-        let since = self.queues.since(ticket)?;
-        let waiter = self.take(ticket, Queues::serve)?;
+    /// Takes out a waiter that is granted its lock now, and remembers the grant until it is told. Beside it, whether
+    /// nobody waits for the lock any more.
+    pub fn grant(&mut self, ticket: Ticket, now: UnixMs) -> Option<(Waiter<C>, bool)> {
+        let left = self.queues.serve(ticket)?;
+        self.forget(ticket, &left);
+        let Left { waiter, database, key, since, was_last } = left;
         self.counters.waited.add(now.saturating_sub(since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
         let hold = Hold { database, key, holder: Rc::clone(&waiter.holder), kind: waiter.kind };
         self.delivering.insert(waiter.client.id(), hold);
-        Some(waiter)
+        Some((waiter, was_last))
     }
 
     /// How long it took to grant what was granted since this was last asked, if anything was.
@@ -164,30 +166,24 @@ impl<C: Client> Room<C> {
 
     /// Takes a waiter out.
     pub fn leave(&mut self, ticket: Ticket) -> Option<Waiter<C>> {
-        self.take(ticket, Queues::leave)
+        let left = self.queues.leave(ticket)?;
+        self.forget(ticket, &left);
+        Some(left.waiter)
     }
 
-    fn take(
-        &mut self,
-        ticket: Ticket,
-        way: impl FnOnce(&mut Queues<Waiter<C>>, Ticket) -> Option<Waiter<C>>,
-    ) -> Option<Waiter<C>> {
-        let (database, key) = self.lock_of(ticket)?;
-        let waiter = way(&mut self.queues, ticket)?;
-        let lock = LockName { database, key: &key };
-        self.tickets.remove(&waiter.client.id());
+    fn forget(&mut self, ticket: Ticket, left: &Left<Waiter<C>>) {
+        self.tickets.remove(&left.waiter.client.id());
         self.alarms.forget_deadline(ticket);
-        if !self.queues.has(lock) {
-            self.alarms.forget_lock(lock);
+        if left.was_last {
+            self.alarms.forget_lock(LockName { database: left.database, key: &left.key });
         }
-        let name = self.hasher.hash_one(&waiter.holder);
+        let name = self.hasher.hash_one(&left.waiter.holder);
         if let Some(namesakes) = self.namesakes.get_mut(&name) {
             *namesakes = namesakes.saturating_sub(1);
             if *namesakes == 0 {
                 self.namesakes.remove(&name);
             }
         }
-        Some(waiter)
     }
 
     /// A client is gone. What it waited for, or was granted and not yet told, is to be looked at.

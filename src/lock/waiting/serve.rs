@@ -232,11 +232,11 @@ fn serve_namesakes<W: World>(world: &W, lock: LockName<'_>, holder: &Rc<[u8]>) {
 
 fn granted<W: World>(world: &W, lock: LockName<'_>, ticket: Ticket, grant: Grant) {
     let waiter = world.with_room(|room| {
-        let waiter = room.grant(ticket, grant.at);
-        if let Some(end) = grant.end.filter(|_| room.queues.has(lock)) {
+        let (waiter, was_last) = room.grant(ticket, grant.at)?;
+        if let Some(end) = grant.end.filter(|_| !was_last) {
             room.alarms.look_at(lock, end.saturating_add(1));
         }
-        waiter
+        Some(waiter)
     });
     if let Some(Waiter { client, want, .. }) = waiter {
         world.answer(client, want, Answer::Granted { token: grant.token });

@@ -39,8 +39,8 @@ pub struct Wait<'a> {
     pub want: Acquire,
     /// How long at most; 0 is for ever.
     pub limit_ms: i64,
-    /// What is left of the lock's lease; -1 without an end.
-    pub left_ms: i64,
+    /// What is left of the lock's lease, for who is the first to wait; -1 without an end.
+    pub left_ms: Option<i64>,
 }
 
 /// Opens a lock, and tells whether anyone waits for it who came first. One that has gone and that the server has not
@@ -83,7 +83,8 @@ pub fn keep(context: &Context, wait: &Wait<'_>, now: UnixMs) -> Result<Reply, Er
     let client = KeptClient::keep(context);
     let waiter = Waiter { client, holder: wait.holder.bytes().into(), kind: wait.kind, want: wait.want };
     let lock = lock_name(context, wait.key);
-    serve::keep(&Server(context), lock, waiter, most, deadline, wait.left_ms).map_err(|_| QUEUE_FULL)?;
+    serve::keep(&Server(context), lock, waiter, most, deadline, wait.left_ms.unwrap_or(serve::LOOK_AGAIN_MS))
+        .map_err(|_| QUEUE_FULL)?;
     clock::arm(context);
     Ok(Reply::Later)
 }

@@ -41,7 +41,9 @@ impl World for Server<'_> {
                 Ok(()) => Tried::Granted(Grant { at, token, end: end_of(&effects) }),
                 Err(_) => Tried::Later(ground::PAUSED_MS),
             },
-            Ok(Decision { answer: Acquired::Busy { left_ms }, .. }) => Tried::Busy { left_ms },
+            Ok(Decision { answer: Acquired::Busy, .. }) => {
+                Tried::Busy { left_ms: lock::left_ms(&record, self.0.now()) }
+            }
             Err(refusal) => Tried::Refused(refusal),
         }
     }
