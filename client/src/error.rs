@@ -76,6 +76,12 @@ impl Error {
         self.kind
     }
 
+    /// The code of the server's answer, if it was the server that said no: `WRONGPASS`, `NOPERM`, `WRONGTYPE` …
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        self.source.as_ref()?.code()
+    }
+
     /// The lock was not free in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
