@@ -1,0 +1,10 @@
+//! Tests of the command line against real servers, one or more for each. Each file shows one part of docs/command-line.md.
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod many;
+mod run;
+mod run_lost;
+mod run_signals;
+mod support;
+mod terminal;
