@@ -76,10 +76,10 @@ pub struct Run {
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = some_time)]
     pub lease: Duration,
     /// Take the read side of a read-write lock, which many may have
-    #[arg(short, long, conflicts_with = "write")]
+    #[arg(long, conflicts_with = "write")]
     pub read: bool,
     /// Take the write side of a read-write lock
-    #[arg(short = 'W', long)]
+    #[arg(long)]
     pub write: bool,
     /// Run CMD only if that many replicas have confirmed the lock, within a third of the lease
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -87,7 +87,7 @@ pub struct Run {
     /// If the lock is lost: the time between TERM and KILL
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub grace: Duration,
-    /// The exit code if the lock was not free in time
+    /// The exit code if the lock was not free in time; with 0 it is no failure, and nothing is said
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::BUSY)]
     pub busy_code: u8,
     /// The command, and its arguments

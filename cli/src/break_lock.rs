@@ -4,6 +4,7 @@
 use crate::arguments::{Break, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
+use crate::table::Heading;
 use crate::{address, inspect, json, output, shown};
 use rlock_client::Inspection;
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
@@ -28,7 +29,8 @@ pub async fn break_lock(wish: &Break, server: &Server) -> Result<u8, Failure> {
 /// On stderr, so that stdout has nothing but the result.
 fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
     let question = "Whoever holds it may still be at work, and learns of it only later. Break it? [y/N] ";
-    let asked = write!(stderr(), "{}\n{question}", inspect::text(key, lock)).and_then(|()| stderr().flush());
+    let asked =
+        write!(stderr(), "{}\n{question}", inspect::text(key, lock, Heading::Plain)).and_then(|()| stderr().flush());
     asked.map_err(Failure::of_the_system)?;
     let mut answer = String::new();
     stdin().lock().read_line(&mut answer).map_err(Failure::of_the_system)?;

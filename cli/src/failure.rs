@@ -41,7 +41,10 @@ impl Failure {
             ErrorKind::QueueFull | ErrorKind::TooFewReplicas { .. } => {
                 Self::new(exit::UNAVAILABLE, format!("{error}; try later"))
             }
-            ErrorKind::Lost => Self::new(exit::LOST, format!("{error}; its lease is too short for this server")),
+            // Before anything was run.
+            ErrorKind::Lost => {
+                Self::new(exit::UNAVAILABLE, format!("{error} while it was asked for; a longer --lease?"))
+            }
             ErrorKind::Configuration => Self::usage(format!("{error}; see rlock --help")),
             _ => Self::of_a_refusal(server, error),
         }
@@ -74,10 +77,9 @@ pub fn say(words: &str) {
     let _ = writeln!(io::stderr(), "rlock: {}", shown::line(words));
 }
 
-/// A panic is a defect of ours: one line, and a code that says so.
+/// A panic is a defect of ours: one line, and a code that says so. Where a screen is up, ratatui has taken it down before.
 pub fn say_defects_in_one_line() {
     std::panic::set_hook(Box::new(|panic| {
-        crate::top::restore_terminal();
         say(&format!("a defect in rlock itself, please report it: {panic}"));
         std::process::exit(exit::DEFECT.into());
     }));

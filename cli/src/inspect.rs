@@ -3,7 +3,7 @@
 use crate::arguments::{Inspect, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
-use crate::table::Table;
+use crate::table::{Heading, Table};
 use crate::{address, json, output, shown};
 use rlock_client::{Inspection, Locks};
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ pub async fn inspect(wish: &Inspect, server: &Server) -> Result<u8, Failure> {
     if wish.json {
         output::print_json(&json::inspection(key, &lock).into())?;
     } else if is_known(&lock) {
-        output::print(&text(key, &lock))?;
+        output::print(&text(key, &lock, output::heading()))?;
     } else {
         say(&format!("{}: nobody holds it and nobody waits; rlock ls --held lists what is held", shown::name(key)));
     }
@@ -32,15 +32,15 @@ pub fn is_known(lock: &Inspection) -> bool {
     lock.kind.is_some() || lock.waiter_count > 0
 }
 
-pub fn text(key: &[u8], lock: &Inspection) -> String {
+pub fn text(key: &[u8], lock: &Inspection, heading: Heading) -> String {
     let mut text = headline(key, lock) + "\n";
     let (holders, waiters) = (holders(lock), waiters(lock));
     if !holders.is_empty() {
-        text += &format!("\n{}", holders.text());
+        text += &format!("\n{}", holders.text(heading));
     }
     text += &more(lock.holder_count, lock.holders.len(), "holders");
     if !waiters.is_empty() {
-        text += &format!("\n{}", waiters.text());
+        text += &format!("\n{}", waiters.text(heading));
     }
     text + &more(lock.waiter_count, lock.waiters.len(), "waiters")
 }
@@ -69,16 +69,16 @@ fn holders(lock: &Inspection) -> Table<4> {
 }
 
 fn waiters(lock: &Inspection) -> Table<6> {
-    let mut table = Table::new(["WAITER", "SIDE", "CLIENT", "ADDRESS", "WAITED", "GIVES UP IN"]);
+    let mut table = Table::new(["WAITER", "SIDE", "WAITED", "GIVES UP IN", "CLIENT", "ADDRESS"]);
     for waiter in &lock.waiters {
         let address = waiter.address.as_ref().map_or("-".to_owned(), |address| shown::name(address.as_bytes()));
         table.push([
             shown::name(&waiter.holder),
             json::side(waiter.side).to_owned(),
-            waiter.client_id.to_string(),
-            address,
             shown::time(waiter.waited),
             shown::time_or(waiter.gives_up_in, "never"),
+            waiter.client_id.to_string(),
+            address,
         ]);
     }
     table

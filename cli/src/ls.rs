@@ -75,7 +75,7 @@ fn of_queues(rows: &[Row]) -> String {
         let oldest = shown::time(queue.oldest_wait);
         table.push([shown::name(&queue.key), queue.waiters.to_string(), oldest, queue.served.to_string()]);
     }
-    table.text()
+    table.text(output::heading())
 }
 
 fn with_holders(rows: &[Row]) -> String {
@@ -91,7 +91,7 @@ fn with_holders(rows: &[Row]) -> String {
             or_dash(queue.as_ref().map(|queue| shown::time(queue.oldest_wait))),
         ]);
     }
-    table.text()
+    table.text(output::heading())
 }
 
 /// The first holder, and how many there are beside it.

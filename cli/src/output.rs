@@ -1,6 +1,7 @@
 //! What goes to stdout, in one piece. A reader that has gone, as `head` does, is no failure.
 
 use crate::failure::Failure;
+use crate::table::Heading;
 use std::io::{ErrorKind, IsTerminal, Write, stdout};
 
 pub fn print(text: &str) -> Result<(), Failure> {
@@ -23,6 +24,11 @@ pub fn is_terminal() -> bool {
 /// Whether stdout is looked at by somebody who wants colours: <https://no-color.org>.
 pub fn has_colours() -> bool {
     is_terminal() && wants_colours()
+}
+
+/// The heading of a table on stdout.
+pub fn heading() -> Heading {
+    if has_colours() { Heading::Bold } else { Heading::Plain }
 }
 
 pub fn wants_colours() -> bool {

@@ -1,6 +1,11 @@
 //! Columns of text, each as wide as its widest cell.
 
-use crate::output;
+/// Whether the heading stands out, as it does on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heading {
+    Plain,
+    Bold,
+}
 
 pub struct Table<const COLUMNS: usize> {
     heading: [&'static str; COLUMNS],
@@ -20,12 +25,14 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         self.rows.is_empty()
     }
 
-    /// The text, with a heading that stands out on a terminal.
-    pub fn text(&self) -> String {
-        let heading = self.line(&self.heading);
-        let heading = if output::has_colours() { format!("\x1b[1m{heading}\x1b[0m") } else { heading };
+    pub fn text(&self, heading: Heading) -> String {
+        let words = self.line(&self.heading);
+        let first = match heading {
+            Heading::Bold => format!("\x1b[1m{words}\x1b[0m"),
+            Heading::Plain => words,
+        };
         let rows = self.rows.iter().map(|row| self.line(row));
-        std::iter::once(heading).chain(rows).map(|line| line + "\n").collect()
+        std::iter::once(first).chain(rows).map(|line| line + "\n").collect()
     }
 
     fn line<T: AsRef<str>>(&self, cells: &[T; COLUMNS]) -> String {

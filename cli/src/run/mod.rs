@@ -119,7 +119,11 @@ async fn give_back(guard: Guard, wish: &Run, code: u8) -> u8 {
     }
 }
 
+/// Whoever wants 0 for it does not want a mail from cron either.
 fn busy(wish: &Run) -> u8 {
+    if wish.busy_code == 0 {
+        return 0;
+    }
     let key = shown::name(wish.key.as_bytes());
     let waited = match wish.wait {
         Some(limit) if !limit.is_zero() => format!(" within {}", shown::time(limit)),

@@ -2,9 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod help;
 mod many;
+mod operators;
 mod run;
 mod run_lost;
 mod run_signals;
 mod support;
 mod terminal;
+mod top;

@@ -1,6 +1,6 @@
 //! `rlock run`: what CMD gets, what comes back, and when it is not run at all.
 
-use crate::support::{Place, exists, given_back, rlock, run, start, taken, until_waiting};
+use crate::support::{Place, exists, given_back, program, rlock, run, start, taken, until_waiting};
 use rlock_testing::{Reply, Server, wait_until};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -35,6 +35,15 @@ fn stdin_is_cmds_and_its_arguments_are_untouched() {
     assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"\0binary\xff"[..], &b"a  b||-x\n"[..]));
 }
 
+/// Nothing of ours reaches it: no open files, no signals that are ignored or held back.
+#[test]
+fn cmd_inherits_nothing_of_ours() {
+    let server = Server::start();
+    let script = "for it in /proc/$$/fd/*; do echo ${it##*/}; done; grep -E 'SigBlk|SigIgn' /proc/self/status";
+    let alone = run(program("sh", &["-c", script]));
+    assert_eq!(run(rlock(&server, &["run", "key", "--", "sh", "-c", script])).succeeded(), alone.succeeded());
+}
+
 #[test]
 fn a_cmd_that_is_killed_ends_as_in_a_shell() {
     let server = Server::start();
@@ -64,17 +73,15 @@ fn a_lock_that_is_not_free_in_time_is_a_code_of_its_own_and_nothing_is_run() {
     let mut client = server.client();
     taken(&mut client, "key");
     let place = Place::new();
-    let cases: [(&[&str], i32); 5] = [
-        (&["--no-wait"], 75),
-        (&["-n", "-E", "3"], 3),
-        (&["--wait", "0"], 75),
-        (&["--wait", "50ms"], 75),
-        (&["--wait=50ms", "--busy-code=0"], 0),
-    ];
+    let cases: [(&[&str], i32); 4] =
+        [(&["--no-wait"], 75), (&["-n", "-E", "3"], 3), (&["--wait", "0"], 75), (&["--wait", "50ms"], 75)];
     for (options, code) in cases {
         let arguments = [&["run"], options, &["key", "--", "touch", "it-ran"]].concat();
         run(place.of(rlock(&server, &arguments))).failed(code, &["key: not free", "rlock inspect"]);
     }
+    // No failure, so no mail from cron.
+    let quiet = run(place.of(rlock(&server, &["run", "--wait=50ms", "--busy-code=0", "key", "--", "touch", "it-ran"])));
+    assert_eq!(quiet.succeeded(), "");
     assert!(!place.has("it-ran"));
     until_waiting(&mut client, 0);
     given_back(&mut client, "key");
@@ -179,6 +186,20 @@ fn too_few_replicas_run_nothing() {
     wait_until("the replica follows", || is_up(client.say("INFO replication")));
     run(place.of(rlock(&server, &["run", "--replicas", "1", "key", "touch", "it-ran"]))).succeeded();
     assert!(place.has("it-ran") && replica.is_running());
+}
+
+/// It is asked again for as long as a failover may take, and no longer.
+#[test]
+fn a_server_that_goes_away_while_one_waits_is_not_waited_for_for_ever() {
+    let mut server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let place = Place::new();
+    let waiting = start(place.of(rlock(&server, &["run", "key", "--", "touch", "it-ran"])));
+    until_waiting(&mut client, 1);
+    server.kill();
+    waiting.end().failed(69, &["no server answers"]);
+    assert!(!place.has("it-ran"));
 }
 
 /// The server ends while CMD works: CMD had the lock all the time, so its code counts.

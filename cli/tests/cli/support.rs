@@ -1,5 +1,6 @@
 //! What the tests of the command line have in common: the program, run as cron would run it, and what it left.
 
+use nix::sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SigHandler};
 use rlock_testing::{Client, PATIENCE, Server, wait_until};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,12 @@ pub fn rlock(server: &Server, arguments: &[&str]) -> Command {
 
 /// `rlock` that knows of no server.
 pub fn bare(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rlock"));
+    program(env!("CARGO_BIN_EXE_rlock"), arguments)
+}
+
+/// Any program in the same surroundings.
+pub fn program(name: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(name);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     for name in ["RLOCK_URL", "RLOCK_PASSWORD", "RLOCK_PASSWORD_FILE", "NO_COLOR"] {
         command.env_remove(name);
@@ -27,9 +33,17 @@ pub fn bare(arguments: &[&str]) -> Command {
     command
 }
 
+/// In a session of its own, with every signal as it is at first: the tests may have been started by `nohup`.
 fn without_terminal(command: &mut Command) {
-    // SAFETY: one system call, which allocates nothing.
-    unsafe { command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(Into::into)) };
+    let begin = || {
+        for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
+            // SAFETY: the default action runs no code of ours.
+            unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) }?;
+        }
+        nix::unistd::setsid().map(drop).map_err(Into::into)
+    };
+    // SAFETY: system calls only, which allocate nothing.
+    unsafe { command.pre_exec(begin) };
 }
 
 pub fn url(server: &Server) -> String {

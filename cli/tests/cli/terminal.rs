@@ -72,7 +72,7 @@ impl Terminal {
         self.wait_until(words, |screen| screen.contains(words));
     }
 
-    pub fn wait_until(&self, what: &str, condition: impl Fn(&str) -> bool) {
+    pub fn wait_until(&self, what: &str, mut condition: impl FnMut(&str) -> bool) {
         let last = std::cell::RefCell::new(String::new());
         let look = || {
             *last.borrow_mut() = self.screen();
