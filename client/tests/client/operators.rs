@@ -131,7 +131,8 @@ async fn in_a_cluster_every_master_is_asked() {
     }
     let mut seen: Vec<_> = locks.queues(10).await.unwrap().into_iter().map(|it| it.key).collect();
     let mut expected: Vec<_> = keys.iter().map(|key| key.clone().into_bytes()).collect();
-    (seen.sort(), expected.sort());
+    seen.sort();
+    expected.sort();
     assert_eq!(seen, expected);
     assert_eq!(locks.queues(2).await.unwrap().len(), 2);
     let mut held: Vec<_> = locks.held("*", 10).await.unwrap().locks.into_iter().map(|(key, _)| key).collect();
