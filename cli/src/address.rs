@@ -3,9 +3,9 @@
 
 use crate::arguments::Server;
 use crate::failure::Failure;
+use rlock_client::Locks;
 use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
 use rlock_client::redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode};
-use rlock_client::{Error, Locks};
 use std::path::{Path, PathBuf};
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";
@@ -31,20 +31,15 @@ pub async fn connect(server: &Server) -> Result<(Locks, String), Failure> {
         Route::One(one) => options.connect_to(one).await,
         Route::Cluster(nodes) => options.connect_to_cluster(nodes).await,
         Route::Sentinels { sentinels, master, access, tls } => {
-            let tls_mode = tls.then_some(TlsMode::Secure);
             let access = SentinelNodeConnectionInfo::default().set_redis_connection_info(access);
-            let access = tls_mode.into_iter().fold(access, SentinelNodeConnectionInfo::set_tls_mode);
+            let access = if tls { access.set_tls_mode(TlsMode::Secure) } else { access };
             options.connect_to_sentinels(sentinels, master, access).await
         }
     };
     match locks {
         Ok(locks) => Ok((locks, shown)),
-        Err(error) => Err(of_connecting(&shown, &error)),
+        Err(error) => Err(Failure::of_the_server(&shown, &error)),
     }
-}
-
-fn of_connecting(shown: &str, error: &Error) -> Failure {
-    Failure::of_the_server(shown, error)
 }
 
 impl Address {

@@ -30,7 +30,8 @@ pub struct Server {
     /// redis://host:port/db, rediss:// (TLS), unix:///path, redis+cluster://host,host or
     /// redis+sentinel://host,host/NAME. A password does not belong here, as it would show in `ps`: set RLOCK_PASSWORD,
     /// or use --password-file. RLOCK_URL may have one.
-    #[arg(short, long, global = true, value_name = "URL", value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::Url)]
+    #[arg(short, long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub url: Option<String>,
     /// A file whose first line is the password; else RLOCK_PASSWORD, else RLOCK_PASSWORD_FILE
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -35,8 +35,9 @@ impl Failure {
                 Self::new(exit::UNAVAILABLE, format!("no server answers at {server}: {cause}; {advice}"))
             }
             ErrorKind::ModuleMissing => {
+                let what = format!("the server at {server} has no rlock module, or one without this command");
                 let advice = "add `loadmodule /path/to/librlock.so` to its configuration";
-                Self::new(exit::REFUSED, format!("the server at {server} has no rlock module with this: {advice}"))
+                Self::new(exit::REFUSED, format!("{what}: {advice}"))
             }
             ErrorKind::QueueFull | ErrorKind::TooFewReplicas { .. } => {
                 Self::new(exit::UNAVAILABLE, format!("{error}; try later"))

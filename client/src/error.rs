@@ -82,6 +82,11 @@ impl Error {
         self.source.as_ref()?.code()
     }
 
+    /// Whether these words are in the server's answer.
+    pub(crate) fn says(&self, words: &str) -> bool {
+        self.source.as_ref().is_some_and(|source| says(source, words))
+    }
+
     /// The lock was not free in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {

@@ -5,6 +5,7 @@ mod bad_input;
 mod help;
 mod many;
 mod operators;
+mod rights;
 mod run;
 mod run_lost;
 mod run_signals;

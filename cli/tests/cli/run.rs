@@ -188,6 +188,17 @@ fn too_few_replicas_run_nothing() {
     assert!(place.has("it-ran") && replica.is_running());
 }
 
+#[test]
+fn a_queue_that_is_full_runs_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("CONFIG SET rlock.max-waiters 1");
+    taken(&mut client, "key");
+    let _first = start(rlock(&server, &["run", "key", "true"]));
+    until_waiting(&mut client, 1);
+    run(rlock(&server, &["run", "key", "true"])).failed(69, &["QUEUEFULL", "try later"]);
+}
+
 /// It is asked again for as long as a failover may take, and no longer.
 #[test]
 fn a_server_that_goes_away_while_one_waits_is_not_waited_for_for_ever() {

@@ -147,6 +147,23 @@ fn cmd_reads_from_the_terminal() {
     terminal.wait_for("\nhello world");
 }
 
+/// A lock of which the lease has ended while all stood still is not CMD's any more.
+#[test]
+fn what_was_stopped_for_too_long_is_ended_when_it_goes_on() {
+    let server = Server::start();
+    let mut client = server.client();
+    let terminal = Terminal::open(&server, &[]);
+    terminal
+        .enter("rlock run --lease 300ms key -- sh -c 'echo ready >>log; while :; do sleep 0.01; done'; echo code $?");
+    terminal.place().wait_for("log", "ready");
+    terminal.press("C-z");
+    terminal.wait_for("Stopped");
+    wait_until("the lease has ended", || !crate::support::exists(&mut client, "key"));
+    terminal.enter("fg; echo code $?");
+    terminal.wait_for("rlock: key: the lock was lost");
+    terminal.wait_for("code 76");
+}
+
 /// What a job is to the shell does not change: Ctrl-Z stops it, `fg` goes on with it.
 #[test]
 fn ctrl_z_stops_it_and_fg_goes_on() {

@@ -82,7 +82,11 @@ impl Locks {
     }
 }
 
-/// A hash of somebody else's, or one that this user may not look at.
+/// A hash of somebody else's, or one that this user may not look at. Who may look at none at all has to know.
 fn is_no_lock(error: &Error) -> bool {
-    matches!(error.code(), Some("WRONGTYPE" | "NOPERM"))
+    match error.code() {
+        Some("WRONGTYPE") => true,
+        Some("NOPERM") => error.says("key"),
+        _ => false,
+    }
 }

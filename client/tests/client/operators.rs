@@ -186,6 +186,11 @@ async fn held_locks_are_found_among_all_keys() {
     let few = locks.held("app:*", 1).await.unwrap();
     assert_eq!((few.locks.len(), few.limited), (1, true));
     assert!(!locks.held("app:*", 2).await.unwrap().limited);
+    client.say("ACL SETUSER app on >secret ~app:* +@all");
+    let theirs = Locks::connect(format!("redis://app:secret@127.0.0.1:{}", server.port())).await.unwrap();
+    assert_eq!(theirs.held("*", 10).await.unwrap().locks.len(), 2, "of the others they may know nothing");
+    client.say("ACL SETUSER app -rlock.inspect");
+    assert_eq!(theirs.held("*", 10).await.unwrap_err().code(), Some("NOPERM"));
     drop(guards);
 }
 
