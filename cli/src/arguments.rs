@@ -25,11 +25,7 @@ pub struct Arguments {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
 pub struct Server {
-    /// Where the locks are; else RLOCK_URL, else redis://127.0.0.1:6379
-    ///
-    /// redis://host:port/db, rediss:// (TLS), unix:///path, redis+cluster://host,host or
-    /// redis+sentinel://host,host/NAME. A password does not belong here, as it would show in `ps`: set RLOCK_PASSWORD,
-    /// or use --password-file. RLOCK_URL may have one.
+    /// Where the locks are, without a password; else RLOCK_URL, else redis://127.0.0.1:6379
     #[arg(short, long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub url: Option<String>,
@@ -43,26 +39,27 @@ pub struct Server {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a command while holding a lock
     #[command(after_help = RUN_HELP)]
     Run(Run),
     /// List the locks that somebody waits for, longest queue first
     Ls(Ls),
     /// Show who holds a lock and who waits for it
     Inspect(Inspect),
-    /// Take a lock away from whoever holds it
     Break(Break),
     /// Watch the busiest locks
     Top(Top),
     /// Print completions for a shell
     #[command(after_help = "Example: rlock completions bash > ~/.local/share/bash-completion/completions/rlock")]
-    Completions { shell: Shell },
+    Completions {
+        shell: Shell,
+    },
 }
 
-/// Wait for the lock KEY, run CMD while holding it, give it back, and exit with CMD's code.
+/// Run a command while holding a lock
 ///
-/// The lock is kept for as long as CMD runs. CMD has RLOCK_KEY, RLOCK_HOLDER and RLOCK_TOKEN in its environment. If the
-/// lock is lost, CMD is ended.
+/// Waits for the lock KEY, runs CMD while holding it, gives it back, and exits with CMD's code. The lock is kept for as
+/// long as CMD runs. CMD has RLOCK_KEY, RLOCK_HOLDER and RLOCK_TOKEN in its environment. If the lock is lost, CMD is
+/// ended.
 #[derive(Args, Debug)]
 pub struct Run {
     /// The lock's name
@@ -124,9 +121,9 @@ pub struct Inspect {
     pub json: bool,
 }
 
-/// Take a lock away from whoever holds it. The next in the queue gets it at once.
+/// Take a lock away from whoever holds it
 ///
-/// The holders are not asked; they find out when they renew their lease, within a third of it, and may go on working
+/// The next in the queue gets it at once. The holders are not asked; they find out when they renew their lease, within a third of it, and may go on working
 /// until then. Prefer to end the program that holds it.
 #[derive(Args, Debug)]
 pub struct Break {
@@ -170,14 +167,22 @@ Examples:
   rlock break nightly-report                             take it away
   rlock -u rediss://redis.internal:6380 top              watch
 
+Addresses:
+  redis://user@host:port/db          rediss:// is TLS
+  unix:///run/redis.sock
+  redis+cluster://host,host          rediss+cluster:// is TLS
+  redis+sentinel://host,host/NAME    rediss+sentinel:// is TLS
+  A password goes into RLOCK_PASSWORD, a file, or RLOCK_URL; not into --url, as `ps` shows it.
+
 Exit codes:
-    0  done; of run: CMD's own code        75  not free in time (-E changes it)
-    1  no such lock, or the answer was no  76  the lock was lost while CMD ran
-   64  wrong arguments                     77  wrong password, or no right
-   69  no server answers                   78  the server has no module, or refuses
-   70  a defect in rlock                  126  CMD cannot be executed
-   74  this system fails                  127  CMD was not found
-                                        128+n  ended by signal n";
+    0  done; of run: CMD's own code         75  not free in time (-E changes it)
+    1  no such lock, or the answer was no   76  the lock was lost while CMD ran
+   64  wrong arguments                      77  wrong password, or no right
+   69  no server answers                    78  the server has no module, or refuses
+   70  a defect in rlock                   126  CMD cannot be executed
+   74  this system fails                   127  CMD was not found
+                                         128+n  ended by signal n
+";
 
 const RUN_HELP: &str = "\
 Examples:
@@ -186,15 +191,22 @@ Examples:
   rlock run --no-wait -E 0 cleanup -- find /tmp/cache -mtime +7 -delete
   rlock run --read prices -- ./show-prices
 
-Exit codes: CMD's own, 128+n if it was ended by signal n; 75 not free in time; 76 the lock was lost; 126 CMD cannot be
-executed; 127 CMD was not found; `rlock --help` has the others.";
+Exit codes:
+  CMD's own, 128+n if it was ended by signal n
+   75  the lock was not free in time; nothing was run
+   76  the lock was lost; CMD was ended
+  126  CMD cannot be executed
+  127  CMD was not found
+  `rlock --help` has the others
+";
 
 /// Reads them. What only asks for help is printed, and that is all.
 pub fn read() -> Result<Arguments, Failure> {
     Arguments::try_parse().or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let text = error.render();
-            output::print(&if output::has_colours() { text.ansi().to_string() } else { text.to_string() })?;
+            let text = if output::has_colours() { text.ansi().to_string() } else { text.to_string() };
+            output::print(&format!("{}\n", text.trim_end()))?;
             std::process::exit(0);
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
