@@ -45,8 +45,9 @@ impl Child {
         }
         end_with_us(&mut command);
         let process = process::Command::from(command).spawn()?;
-        let id = process.id().and_then(|id| i32::try_from(id).ok()).map_or(Pid::this(), Pid::from_raw);
-        Ok(Self { process, id, leads, ended: None })
+        let id = process.id().and_then(|id| i32::try_from(id).ok());
+        let id = id.ok_or_else(|| io::Error::other("it has no process id"))?;
+        Ok(Self { process, id: Pid::from_raw(id), leads, ended: None })
     }
 
     /// Its exit code, as a shell would tell it. Can be asked for again. Cancel safe.
