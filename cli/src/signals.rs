@@ -39,11 +39,6 @@ impl Signals {
             None => std::future::pending().await,
         }
     }
-
-    /// One that is here already.
-    pub fn arrived(&mut self) -> Option<Arrival> {
-        self.arrivals.try_recv().ok()
-    }
 }
 
 fn arrival(origin: Origin) -> Option<Arrival> {

@@ -47,10 +47,6 @@ pub async fn run(wish: &Run, server: &Server) -> Result<u8, Failure> {
         Ok(Ok(None)) => return Ok(busy(wish)),
         Ok(Err(error)) => return Err(Failure::of_the_server(&at, &error)),
     };
-    if let Some(arrival) = signals.arrived() {
-        drop(guard);
-        return Ok(leave(&locks, arrival).await);
-    }
     match Child::start(&program, wish, &guard) {
         Ok(child) => attend(child, guard, signals, wish).await,
         Err(error) => {

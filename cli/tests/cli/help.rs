@@ -18,7 +18,7 @@ fn help_fits_a_terminal_and_has_examples_and_exit_codes() {
     }
     for command in COMMANDS {
         let help = run(bare(&[command, "--help"]));
-        assert!(help.succeeded().ends_with(|it| it == '\n') && !help.output.ends_with("\n\n"));
+        assert!(help.succeeded().ends_with('\n') && !help.output.ends_with("\n\n"));
         let longest = help.succeeded().lines().map(|line| line.chars().count()).max();
         assert!(longest <= Some(120), "{command}: a line of {longest:?}");
     }
