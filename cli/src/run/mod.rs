@@ -60,14 +60,18 @@ pub async fn run(wish: &Run, server: &Server) -> Result<u8, Failure> {
 /// The lock, if it could be had in time.
 async fn acquire(wish: &Run, locks: &Locks) -> Result<Option<Guard>, Error> {
     let lock = lock(wish, locks);
-    match wish.wait {
-        None if !wish.no_wait => lock.acquire().await.map(Some),
-        None | Some(Duration::ZERO) => lock.try_acquire().await,
+    match limit(wish) {
+        None => lock.acquire().await.map(Some),
         Some(limit) => match lock.acquire_timeout(limit).await {
             Err(error) if error.is_timeout() => Ok(None),
             acquired => acquired.map(Some),
         },
     }
+}
+
+/// For how long it is waited for. Once it is tried in any case.
+fn limit(wish: &Run) -> Option<Duration> {
+    if wish.no_wait { Some(Duration::ZERO) } else { wish.wait }
 }
 
 fn lock(wish: &Run, locks: &Locks) -> Lock {
@@ -121,7 +125,7 @@ fn busy(wish: &Run) -> u8 {
         return 0;
     }
     let key = shown::name(wish.key.as_bytes());
-    let waited = match wish.wait {
+    let waited = match limit(wish) {
         Some(limit) if !limit.is_zero() => format!(" within {}", shown::time(limit)),
         _ => String::new(),
     };
