@@ -1,5 +1,5 @@
-//! Where the locks are, and the password, which may be in the environment or in a file, but not on the command line: there
-//! everybody on the machine can read it.
+//! Where the locks are, and the password, which may be in the environment or in a file, but not on the command line:
+//! there everybody on the machine can read it.
 
 use crate::arguments::Server;
 use crate::failure::Failure;

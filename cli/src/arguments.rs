@@ -123,8 +123,8 @@ pub struct Inspect {
 
 /// Take a lock away from whoever holds it
 ///
-/// The next in the queue gets it at once. The holders are not asked; they find out when they renew their lease, within a third of it, and may go on working
-/// until then. Prefer to end the program that holds it.
+/// The next in the queue gets it at once. The holders are not asked; they find out when they renew their lease, within
+/// a third of it, and may go on working until then. Prefer to end the program that holds it.
 #[derive(Args, Debug)]
 pub struct Break {
     /// The lock's name

@@ -1,5 +1,5 @@
-//! `rlock break`: takes a lock away. It is shown whose, and asked whether to: the holder is still at work, as far as anybody
-//! knows.
+//! `rlock break`: takes a lock away. It is shown whose, and asked whether to: the holder is still at work, as far as
+//! anybody knows.
 
 use crate::arguments::{Break, Server};
 use crate::exit;

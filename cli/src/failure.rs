@@ -1,5 +1,5 @@
-//! What went wrong, in one line that says what and what to do, and an exit code. Never a stack trace: who reads this was
-//! woken up by it, or finds it in a mail from cron.
+//! What went wrong, in one line that says what and what to do, and an exit code. Never a stack trace: who reads this
+//! was woken up by it, or finds it in a mail from cron.
 
 use crate::exit;
 use crate::shown;
@@ -78,7 +78,8 @@ pub fn say(words: &str) {
     let _ = writeln!(io::stderr(), "rlock: {}", shown::line(words));
 }
 
-/// A panic is a defect of ours: one line, and a code that says so. Where a screen is up, ratatui has taken it down before.
+/// A panic is a defect of ours: one line, and a code that says so. Where a screen is up, ratatui has taken it down
+/// before.
 pub fn say_defects_in_one_line() {
     std::panic::set_hook(Box::new(|panic| {
         say(&format!("a defect in rlock itself, please report it: {panic}"));

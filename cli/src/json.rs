@@ -1,5 +1,5 @@
-//! The same for programs. Times are in ms; names that are not UTF-8 are there as text that lost something, and in full in a
-//! second field, in hexadecimal.
+//! The same for programs. Times are in ms; names that are not UTF-8 are there as text that lost something, and in full
+//! in a second field, in hexadecimal.
 
 use rlock_client::{HoldSide, Holder, Inspection, Kind, Queue, Waiter};
 use serde_json::{Map, Value, json};

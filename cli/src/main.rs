@@ -1,8 +1,8 @@
-//! `rlock`: runs a command under a lock, and shows who holds and who waits. For cron on ten hosts, and for the people on
-//! call. The manual is docs/command-line.md.
+//! `rlock`: runs a command under a lock, and shows who holds and who waits. For cron on ten hosts, and for the people
+//! on call. The manual is docs/command-line.md.
 //!
-//! All that talks to the server is on the main thread: CMD must be started by the thread that lives as long as the program
-//! (see `run/child.rs`), and there is little to do.
+//! All that talks to the server is on the main thread: CMD must be started by the thread that lives as long as the
+//! program (see `run/child.rs`), and there is little to do.
 
 mod address;
 mod arguments;

@@ -1,7 +1,8 @@
-//! Names by a pattern, as the server's KEYS and SCAN take it: `*`, `?`, `[a-z]`, `[^a]`, and `\` before what is meant as it is.
+//! Names by a pattern, as the server's KEYS and SCAN take it: `*`, `?`, `[a-z]`, `[^a]`, and `\` before what is meant
+//! as it is.
 
-/// Whether the whole name is what the pattern says. Takes at most pattern × name steps: of two stars only the last one is
-/// ever tried again.
+/// Whether the whole name is what the pattern says. Takes at most pattern × name steps: of two stars only the last one
+/// is ever tried again.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut rest) = (pattern, name);
     let mut retry: Option<(&[u8], &[u8])> = None;

@@ -1,9 +1,9 @@
 //! CMD's process.
 //!
-//! **Its process group.** With a terminal it stays in ours: only the foreground group may read from the terminal, and Ctrl-C
-//! and Ctrl-Z go to all of it, so that a job looks to the shell as it would without us. Without one, under cron or systemd,
-//! it gets a group of its own, so that all that it has started can be ended with it: of `sh -c 'dump | gzip'` the shell is
-//! not the one that matters.
+//! **Its process group.** With a terminal it stays in ours: only the foreground group may read from the terminal, and
+//! Ctrl-C and Ctrl-Z go to all of it, so that a job looks to the shell as it would without us. Without one, under cron
+//! or systemd, it gets a group of its own, so that all that it has started can be ended with it: of `sh -c 'dump |
+//! gzip'` the shell is not the one that matters.
 //!
 //! **If we are killed**, Linux sends it TERM, as nobody keeps its lock alive any more. That is tied to the thread that
 //! starts it, so this has to be the main one. Other systems have nothing of the kind.
@@ -64,8 +64,8 @@ impl Child {
         Ok(code)
     }
 
-    /// What a terminal sends, it has sent to CMD as well, if that is in our group. What is to end it is for all that it has
-    /// started, as it would be at a terminal; what tells it something is for CMD alone.
+    /// What a terminal sends, it has sent to CMD as well, if that is in our group. What is to end it is for all that it
+    /// has started, as it would be at a terminal; what tells it something is for CMD alone.
     pub fn pass_on(&self, Arrival { signal, by_terminal }: Arrival) {
         match signal {
             _ if by_terminal && !self.leads => {}

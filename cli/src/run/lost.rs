@@ -1,5 +1,5 @@
-//! The lock is lost while CMD runs: somebody else may have it already, so CMD has to end. First it is asked to, then it is
-//! made to. Only then there is time for words.
+//! The lock is lost while CMD runs: somebody else may have it already, so CMD has to end. First it is asked to, then it
+//! is made to. Only then there is time for words.
 
 use super::child::Child;
 use crate::arguments::Run;

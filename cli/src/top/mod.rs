@@ -1,7 +1,7 @@
 //! `rlock top`: the busiest locks, live.
 //!
-//! Three parts talk to each other: who asks the server (`looks`), who reads keys (a thread), and this loop, which has the
-//! state and draws it. A server that does not answer stops neither the keys nor the screen.
+//! Three parts talk to each other: who asks the server (`looks`), who reads keys (a thread), and this loop, which has
+//! the state and draws it. A server that does not answer stops neither the keys nor the screen.
 
 mod keys;
 mod looks;

@@ -1,4 +1,5 @@
-//! Tests of the command line against real servers, one or more for each. Each file shows one part of docs/command-line.md.
+//! Tests of the command line against real servers, one or more for each. Each file shows one part of
+//! docs/command-line.md.
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;

@@ -7,7 +7,7 @@ use rlock_testing::{Client, Reply, Server, wait_until};
 const FINE: (i32, bool) = (0, true);
 
 /// CMD, for as long as the test wants it.
-const KEPT: &str = "until [ -e end ]; do sleep 0.01; done";
+const KEPT: &str = "while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
 
 /// Each row of the manual's table: the command, and the rights.
 fn rows() -> Vec<(&'static str, Vec<&'static str>)> {

@@ -11,8 +11,7 @@ fn cmd_has_the_lock_and_its_code_is_ours() {
     let server = Server::start();
     let mut client = server.client();
     let place = Place::new();
-    let script =
-        "echo $RLOCK_KEY $RLOCK_HOLDER $RLOCK_TOKEN; touch running; until [ -e end ]; do sleep 0.01; done; exit 7";
+    let script = "echo $RLOCK_KEY $RLOCK_HOLDER $RLOCK_TOKEN; touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; exit 7";
     let running = start(place.of(rlock(&server, &["run", "orders:42", "--", "sh", "-c", script])));
     wait_until("CMD runs", || place.has("running"));
     let holders = client.hash("orders:42");
@@ -137,7 +136,7 @@ fn the_lease_is_kept_alive_while_cmd_runs() {
     let server = Server::start();
     let mut client = server.client();
     let place = Place::new();
-    let script = "touch running; until [ -e end ]; do sleep 0.01; done";
+    let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
     let running = start(place.of(rlock(&server, &["run", "--lease", "300ms", "key", "--", "sh", "-c", script])));
     wait_until("CMD runs", || place.has("running"));
     let first = client.expiry("key");
@@ -152,7 +151,7 @@ fn readers_share_and_a_writer_is_alone() {
     let server = Server::start();
     let mut client = server.client();
     let place = Place::new();
-    let script = |name: &str| format!("echo {name} >>log; until [ -e end ]; do sleep 0.01; done");
+    let script = |name: &str| format!("echo {name} >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done");
     let (one, two) = (script("one"), script("two"));
     let reading =
         [&one, &two].map(|script| start(place.of(rlock(&server, &["run", "--read", "key", "sh", "-c", script]))));
@@ -218,7 +217,7 @@ fn a_server_that_goes_away_while_one_waits_is_not_waited_for_for_ever() {
 fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
     let mut server = Server::start();
     let place = Place::new();
-    let script = "touch running; until [ -e end ]; do sleep 0.01; done; exit 3";
+    let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; exit 3";
     let arguments = ["run", "--connect-timeout", "100ms", "key", "sh", "-c", script];
     let running = start(place.of(rlock(&server, &arguments)));
     wait_until("CMD runs", || place.has("running"));

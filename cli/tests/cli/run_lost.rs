@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 /// A CMD that runs this when it is told to end.
 fn working(server: &Server, place: &Place, options: &[&str], at_term: &str) -> Running {
-    let script =
-        format!("trap '{at_term}' TERM; sleep 600 & echo $! >started; echo ready >>log; while :; do wait; done");
+    let script = format!(
+        "trap '{at_term}' TERM; sleep 600 & echo $! >started; echo ready >>log; while [ -e here ]; do wait; done"
+    );
     let arguments = [&["run", "--lease", "1s"], options, &["key", "--", "sh", "-c", &script]].concat();
     let running = start(place.of(rlock(server, &arguments)));
     place.wait_for("log", "ready");
@@ -29,8 +30,8 @@ fn a_lock_that_is_taken_away_ends_cmd_with_a_code_of_its_own() {
 fn a_cmd_that_does_not_end_within_the_grace_is_killed_with_all_that_it_has_started() {
     let server = Server::start();
     let place = Place::new();
-    let script = "trap 'echo TERM >>log' TERM; (trap '' TERM; echo ready >>log; while :; do sleep 0.01; done) & \
-                  echo $! >started; while :; do wait; done";
+    let script = "trap 'echo TERM >>log' TERM; (trap '' TERM; echo ready >>log; while [ -e here ]; do sleep 0.01; done) & \
+                  echo $! >started; while [ -e here ]; do wait; done";
     let arguments = ["run", "--lease", "1s", "--grace", "200ms", "key", "--", "sh", "-c", script];
     let running = start(place.of(rlock(&server, &arguments)));
     place.wait_for("log", "ready");
@@ -50,8 +51,8 @@ fn a_cmd_that_does_not_end_within_the_grace_is_killed_with_all_that_it_has_start
 fn the_grace_is_for_all_that_cmd_has_started() {
     let server = Server::start();
     let place = Place::new();
-    let script = "(exec 2>/dev/null; trap 'until [ -e end ]; do sleep 0.01; done; echo saved >>log; exit' TERM; echo ready >>log; \
-                  while :; do sleep 0.01; done) & wait";
+    let script = "(exec 2>/dev/null; trap 'while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo saved >>log; exit' TERM; echo ready >>log; \
+                  while [ -e here ]; do sleep 0.01; done) & wait";
     let arguments = ["run", "--lease", "1s", "--grace", "10m", "key", "--", "sh", "-c", script];
     let mut running = start(place.of(rlock(&server, &arguments)));
     place.wait_for("log", "ready");
@@ -68,7 +69,8 @@ fn the_grace_is_for_all_that_cmd_has_started() {
 fn cmd_is_ended_while_it_is_stopped() {
     let server = Server::start();
     let place = Place::new();
-    let script = "echo $$ >id; trap 'echo TERM >>log; exit' TERM; echo ready >>log; while :; do sleep 0.01; done";
+    let script =
+        "echo $$ >id; trap 'echo TERM >>log; exit' TERM; echo ready >>log; while [ -e here ]; do sleep 0.01; done";
     let running =
         start(place.of(rlock(&server, &["run", "--lease", "1s", "--grace", "10m", "key", "sh", "-c", script])));
     place.wait_for("log", "ready");
@@ -78,7 +80,8 @@ fn cmd_is_ended_while_it_is_stopped() {
     assert_eq!(place.lines("log"), ["ready", "TERM"]);
 }
 
-/// No network is needed to learn that the network is gone: before the server can give the lock to the next one, CMD was told.
+/// No network is needed to learn that the network is gone: before the server can give the lock to the next one, CMD was
+/// told.
 #[test]
 fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over() {
     let server = Server::start();
@@ -102,7 +105,7 @@ fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over
 fn a_loss_that_shows_only_at_the_end_counts() {
     let server = Server::start();
     let place = Place::new();
-    let script = "touch running; until [ -e end ]; do sleep 0.01; done";
+    let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
     let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "sh", "-c", script])));
     wait_until("CMD runs", || place.has("running"));
     server.client().say("DEL key");

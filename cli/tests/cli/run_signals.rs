@@ -8,7 +8,7 @@ const SIGNALS: [(&str, i32); 6] = [("TERM", 15), ("INT", 2), ("HUP", 1), ("QUIT"
 /// A CMD that writes each signal's name, and ends with 7 when there is a file `end`.
 fn listening(server: &Server, place: &Place, lease: &str) -> Running {
     let traps: String = SIGNALS.map(|(name, _)| format!("trap 'echo {name} >>log' {name}; ")).concat();
-    let script = format!("{traps} echo ready >>log; while ! [ -e end ]; do :; done; exit 7");
+    let script = format!("{traps} echo ready >>log; while [ -e here ] && ! [ -e end ]; do :; done; exit 7");
     let running = start(place.of(rlock(server, &["run", "--lease", lease, "key", "--", "sh", "-c", &script])));
     place.wait_for("log", "ready");
     running
@@ -50,7 +50,8 @@ fn term_ends_cmd_and_the_lock_is_free_at_once() {
 fn without_a_terminal_cmd_has_a_process_group() {
     let server = Server::start();
     let place = Place::new();
-    let script = "trap 'echo USR1 >>log' USR1; sleep 600 & echo $! >started; echo ready >>log; while :; do wait; done";
+    let script =
+        "trap 'echo USR1 >>log' USR1; sleep 600 & echo $! >started; echo ready >>log; while [ -e here ]; do wait; done";
     let running = start(place.of(rlock(&server, &["run", "key", "--", "sh", "-c", script])));
     place.wait_for("log", "ready");
     let started = place.lines("started").concat();
@@ -101,7 +102,7 @@ fn a_grant_that_comes_with_the_signal_is_given_back() {
 fn what_is_ignored_stays_ignored() {
     let server = Server::start();
     let place = Place::new();
-    let script = "echo ready >>log; until [ -e end ]; do sleep 0.01; done";
+    let script = "echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
     let inner = format!("{:?} run key -- sh -c '{script}'", env!("CARGO_BIN_EXE_rlock"));
     let mut command = rlock(&server, &["run", "outer", "--", "sh", "-c", &format!("trap '' HUP INT; exec {inner}")]);
     command.current_dir(place.path());

@@ -145,12 +145,15 @@ pub fn is_alive(id: &str) -> bool {
     state.is_some_and(|state| !state.trim_start().starts_with(['Z', 'X']))
 }
 
-/// A directory in which CMDs leave their marks.
+/// A directory in which CMDs leave their marks. A CMD that goes on for as long as the test likes looks for the file
+/// `here`, so that it ends with the test, whatever becomes of that.
 pub struct Place(TempDir);
 
 impl Place {
     pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        let place = Self(tempfile::tempdir().unwrap());
+        place.mark("here");
+        place
     }
 
     pub fn path(&self) -> &Path {

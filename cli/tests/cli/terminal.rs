@@ -111,7 +111,7 @@ impl Drop for Terminal {
 fn ctrl_c_reaches_cmd_once() {
     let server = Server::start();
     let terminal = Terminal::open(&server, &[]);
-    let script = "trap \"echo INT >>log\" INT; echo ready >>log; while ! [ -e end ]; do :; done; exit 7";
+    let script = "trap \"echo INT >>log\" INT; echo ready >>log; while [ -e here ] && ! [ -e end ]; do :; done; exit 7";
     terminal.enter(&format!("rlock run key -- sh -c '{script}'; echo code $?"));
     terminal.place().wait_for("log", "ready");
     for count in 1..=5 {
@@ -153,8 +153,9 @@ fn what_was_stopped_for_too_long_is_ended_when_it_goes_on() {
     let server = Server::start();
     let mut client = server.client();
     let terminal = Terminal::open(&server, &[]);
-    terminal
-        .enter("rlock run --lease 300ms key -- sh -c 'echo ready >>log; while :; do sleep 0.01; done'; echo code $?");
+    terminal.enter(
+        "rlock run --lease 300ms key -- sh -c 'echo ready >>log; while [ -e here ]; do sleep 0.01; done'; echo code $?",
+    );
     terminal.place().wait_for("log", "ready");
     terminal.press("C-z");
     terminal.wait_for("Stopped");
@@ -169,7 +170,7 @@ fn what_was_stopped_for_too_long_is_ended_when_it_goes_on() {
 fn ctrl_z_stops_it_and_fg_goes_on() {
     let server = Server::start();
     let terminal = Terminal::open(&server, &[]);
-    terminal.enter("rlock run key -- sh -c 'echo ready >>log; while ! [ -e end ]; do sleep 0.01; done; echo finished'");
+    terminal.enter("rlock run key -- sh -c 'echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo finished'");
     terminal.place().wait_for("log", "ready");
     terminal.press("C-z");
     terminal.wait_for("Stopped");

@@ -1,4 +1,5 @@
-//! For the people on call: who holds a lock and who waits for it, where the queues are, and a lock that is broken by force.
+//! For the people on call: who holds a lock and who waits for it, where the queues are, and a lock that is broken by
+//! force.
 //!
 //! Nothing here takes part in locking. What is read is sent once more over a new connection, if the old one was broken;
 //! what changes something is sent once, since nobody knows what became of it.
@@ -22,16 +23,16 @@ use redis::{Cmd, Value};
 use std::sync::Arc;
 
 impl Locks {
-    /// Who holds this lock, since when each waiter waits for it, and how long all of it lasts. Of the holders and of the
-    /// waiters at most `count` are told (1 to 10,000); how many there are is told whole.
+    /// Who holds this lock, since when each waiter waits for it, and how long all of it lasts. Of the holders and of
+    /// the waiters at most `count` are told (1 to 10,000); how many there are is told whole.
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if nobody answers,
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the key holds something that is no lock (`WRONGTYPE`), or the
-    /// user may not read it (`NOPERM`).
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the key holds something that is no lock (`WRONGTYPE`), or
+    /// the user may not read it (`NOPERM`).
     pub async fn inspect(&self, name: impl Into<Vec<u8>>, count: usize) -> Result<Inspection, Error> {
         let name = name.into();
         let command = redis::cmd("RLOCK.INSPECT").arg(&name).arg("COUNT").arg(count).clone();
@@ -42,8 +43,8 @@ impl Locks {
         told.and_then(Inspection::read).map_err(|fault| fault.into_error(&name))
     }
 
-    /// The locks that somebody waits for, longest queue first, at most `count` of them (1 to 10,000). In a cluster every
-    /// master is asked. Only locks of the client's database, and only those that its user may read.
+    /// The locks that somebody waits for, longest queue first, at most `count` of them (1 to 10,000). In a cluster
+    /// every master is asked. Only locks of the client's database, and only those that its user may read.
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
@@ -60,15 +61,15 @@ impl Locks {
         Ok(queues)
     }
 
-    /// Frees a lock of either kind, whoever holds it: its holders find out with their next renewal, and the next waiters get
-    /// it at once. Returns whether there was a lock. Fencing tokens go on growing.
+    /// Frees a lock of either kind, whoever holds it: its holders find out with their next renewal, and the next
+    /// waiters get it at once. Returns whether there was a lock. Fencing tokens go on growing.
     ///
     /// # Cancel safety
     /// Dropped, it may have been done or not.
     ///
     /// # Errors
-    /// As [`inspect`](Self::inspect). After [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) it may have been done
-    /// or not.
+    /// As [`inspect`](Self::inspect). After [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) it may have been
+    /// done or not.
     pub async fn break_lock(&self, name: impl Into<Vec<u8>>) -> Result<bool, Error> {
         let name = name.into();
         let told = self.ask(&name, redis::cmd("RLOCK.BREAK").arg(&name)).await;
