@@ -72,7 +72,8 @@ fn bash_completes_with_them() {
     let script = run(bare(&["completions", "bash"])).succeeded().to_owned();
     let complete = |words: &str, place: usize| {
         let ask = format!(
-            "{script}\nCOMP_WORDS=({words}); COMP_CWORD={place}; _rlock rlock \"${{COMP_WORDS[{place}]}}\" \"${{COMP_WORDS[{place} - 1]}}\"; echo \"${{COMPREPLY[@]}}\""
+            "{script}\nCOMP_WORDS=({words}); COMP_CWORD={place}; _rlock rlock \"${{COMP_WORDS[{place}]}}\" \
+             \"${{COMP_WORDS[{place} - 1]}}\"; echo \"${{COMPREPLY[@]}}\""
         );
         let output = Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");

@@ -11,7 +11,8 @@ fn cmd_has_the_lock_and_its_code_is_ours() {
     let server = Server::start();
     let mut client = server.client();
     let place = Place::new();
-    let script = "echo $RLOCK_KEY $RLOCK_HOLDER $RLOCK_TOKEN; touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; exit 7";
+    let script = "echo $RLOCK_KEY $RLOCK_HOLDER $RLOCK_TOKEN; touch running; \
+                  while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; exit 7";
     let running = start(place.of(rlock(&server, &["run", "orders:42", "--", "sh", "-c", script])));
     wait_until("CMD runs", || place.has("running"));
     let holders = client.hash("orders:42");

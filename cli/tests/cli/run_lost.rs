@@ -30,8 +30,8 @@ fn a_lock_that_is_taken_away_ends_cmd_with_a_code_of_its_own() {
 fn a_cmd_that_does_not_end_within_the_grace_is_killed_with_all_that_it_has_started() {
     let server = Server::start();
     let place = Place::new();
-    let script = "trap 'echo TERM >>log' TERM; (trap '' TERM; echo ready >>log; while [ -e here ]; do sleep 0.01; done) & \
-                  echo $! >started; while [ -e here ]; do wait; done";
+    let script = "trap 'echo TERM >>log' TERM; (trap '' TERM; echo ready >>log; \
+                  while [ -e here ]; do sleep 0.01; done) & echo $! >started; while [ -e here ]; do wait; done";
     let arguments = ["run", "--lease", "1s", "--grace", "200ms", "key", "--", "sh", "-c", script];
     let running = start(place.of(rlock(&server, &arguments)));
     place.wait_for("log", "ready");
@@ -51,7 +51,8 @@ fn a_cmd_that_does_not_end_within_the_grace_is_killed_with_all_that_it_has_start
 fn the_grace_is_for_all_that_cmd_has_started() {
     let server = Server::start();
     let place = Place::new();
-    let script = "(exec 2>/dev/null; trap 'while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo saved >>log; exit' TERM; echo ready >>log; \
+    let script = "(exec 2>/dev/null; trap 'while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo saved >>log; exit' TERM; \
+                  echo ready >>log; \
                   while [ -e here ]; do sleep 0.01; done) & wait";
     let arguments = ["run", "--lease", "1s", "--grace", "10m", "key", "--", "sh", "-c", script];
     let mut running = start(place.of(rlock(&server, &arguments)));

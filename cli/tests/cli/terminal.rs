@@ -170,7 +170,10 @@ fn what_was_stopped_for_too_long_is_ended_when_it_goes_on() {
 fn ctrl_z_stops_it_and_fg_goes_on() {
     let server = Server::start();
     let terminal = Terminal::open(&server, &[]);
-    terminal.enter("rlock run key -- sh -c 'echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo finished'");
+    terminal.enter(
+        "rlock run key -- sh -c \
+                    'echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo finished'",
+    );
     terminal.place().wait_for("log", "ready");
     terminal.press("C-z");
     terminal.wait_for("Stopped");
