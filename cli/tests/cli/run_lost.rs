@@ -51,7 +51,8 @@ fn a_cmd_that_does_not_end_within_the_grace_is_killed_with_all_that_it_has_start
 fn the_grace_is_for_all_that_cmd_has_started() {
     let server = Server::start();
     let place = Place::new();
-    let script = "(exec 2>/dev/null; trap 'while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo saved >>log; exit' TERM; \
+    let script = "(exec 2>/dev/null; \
+                  trap 'while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo saved >>log; exit' TERM; \
                   echo ready >>log; \
                   while [ -e here ]; do sleep 0.01; done) & wait";
     let arguments = ["run", "--lease", "1s", "--grace", "10m", "key", "--", "sh", "-c", script];
