@@ -2,6 +2,8 @@
 
 use nix::sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SigHandler};
 use rlock_testing::{Client, PATIENCE, Server, wait_until};
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -51,7 +53,13 @@ pub fn url(server: &Server) -> String {
 }
 
 /// A program that runs. One that a test has given up on is ended.
-pub struct Running(Option<Child>);
+///
+/// What it says goes into files: a pipe would be open for as long as anything that it has started lives.
+pub struct Running {
+    process: Child,
+    output: File,
+    errors: File,
+}
 
 /// What it left.
 #[derive(Debug)]
@@ -62,7 +70,9 @@ pub struct Ended {
 }
 
 pub fn start(mut command: Command) -> Running {
-    Running(Some(command.spawn().unwrap()))
+    let [output, errors] = [(); 2].map(|()| tempfile::tempfile().unwrap());
+    command.stdout(output.try_clone().unwrap()).stderr(errors.try_clone().unwrap());
+    Running { process: command.spawn().unwrap(), output, errors }
 }
 
 /// Runs it to its end.
@@ -72,7 +82,7 @@ pub fn run(command: Command) -> Ended {
 
 impl Running {
     pub fn id(&self) -> u32 {
-        self.0.as_ref().unwrap().id()
+        self.process.id()
     }
 
     pub fn signal(&self, name: &str) {
@@ -80,25 +90,30 @@ impl Running {
     }
 
     pub fn is_running(&mut self) -> bool {
-        self.0.as_mut().unwrap().try_wait().unwrap().is_none()
+        self.process.try_wait().unwrap().is_none()
     }
 
     /// Waits for its end.
     pub fn end(mut self) -> Ended {
         wait_until("the program has ended", || !self.is_running());
-        let output = self.0.take().unwrap().wait_with_output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Ended { status: output.status, output: text(output.stdout), errors: text(output.stderr) }
+        let status = self.process.wait().unwrap();
+        Ended { status, output: text(&mut self.output), errors: text(&mut self.errors) }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(process) = &mut self.0 {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
+        // Nothing, if it has been waited for.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
+}
+
+fn text(file: &mut File) -> String {
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    text
 }
 
 impl Ended {
