@@ -1,7 +1,8 @@
 //! Who asks the server, again and again: the queues, the counters, the holders of the locks that are on the screen, and
 //! everything of the one that somebody looks at.
 //!
-//! What one look costs has limits: QUEUES of 1,000, INFO, and an INSPECT with COUNT 1 of each lock on the screen.
+//! What one look costs has limits: QUEUES of 1,000, INFO, and an INSPECT with COUNT 1 of 50 locks, or of as many as are on
+//! the screen.
 
 use rlock_client::{Error, Inspection, Locks, Queue, Statistics};
 use std::collections::HashMap;
@@ -12,8 +13,8 @@ use tokio::time::{Instant, sleep};
 
 const QUEUES_MAX: usize = 1_000;
 
-/// Of these the holders are asked for before anybody knows what fits on the screen.
-const FIRST_LOOK: usize = 50;
+/// Of so many locks the holders are asked for, and of more only if more fit on the screen.
+const LOOKED_AT: usize = 50;
 
 /// How many holders and waiters of one lock are shown.
 const DETAIL_MAX: usize = 200;
@@ -89,12 +90,8 @@ async fn go_on(
 pub async fn look(locks: &Locks, aim: &Aim) -> Result<Look, Error> {
     let at = Instant::now();
     let (queues, statistics) = tokio::try_join!(locks.queues(QUEUES_MAX), locks.statistics())?;
-    let wanted: Vec<_> = match aim.visible.is_empty() {
-        true => queues.iter().take(FIRST_LOOK).map(|queue| queue.key.clone()).collect(),
-        false => aim.visible.clone(),
-    };
     let mut asked = JoinSet::new();
-    for key in wanted {
+    for key in wanted(aim, &queues) {
         let locks = locks.clone();
         asked.spawn(async move { (locks.inspect(key.clone(), 1).await, key) });
     }
@@ -107,6 +104,14 @@ pub async fn look(locks: &Locks, aim: &Aim) -> Result<Look, Error> {
         detail = told(locks.inspect(key.clone(), DETAIL_MAX).await)?.map(|lock| (key.clone(), lock));
     }
     Ok(Look { at, queues, statistics, locks: seen, detail })
+}
+
+/// The locks on the screen and, as they may be there next, those with the longest queues.
+fn wanted(aim: &Aim, queues: &[Queue]) -> Vec<Vec<u8>> {
+    let mut wanted = aim.visible.clone();
+    let others = queues.iter().map(|queue| &queue.key).filter(|key| !aim.visible.contains(key));
+    wanted.extend(others.take(LOOKED_AT.saturating_sub(aim.visible.len())).cloned());
+    wanted
 }
 
 /// One that this user may not look at, or that is no lock by now, spoils nothing.

@@ -24,9 +24,10 @@ fn json_of(server: &Server, arguments: &[&str], code: i32) -> Value {
     serde_json::from_str(&ended.output).unwrap_or_else(|error| panic!("{error}: {}", ended.output))
 }
 
-/// The words of each line.
+/// The words of each line. Of times of nearly ten minutes only the minutes: nobody knows how long a test takes.
 fn words(text: &str) -> Vec<Vec<&str>> {
-    text.lines().map(|line| line.split_whitespace().collect()).collect()
+    let rough = |word| if str::starts_with(word, "9m") { "9m" } else { word };
+    text.lines().map(|line| line.split_whitespace().map(rough).collect()).collect()
 }
 
 #[test]
@@ -75,8 +76,8 @@ fn ls_finds_what_is_held() {
     let listed = run(rlock(&server, &["ls", "--held"]));
     let lines = words(listed.succeeded());
     assert_eq!(lines[0].join(" "), "KEY KIND HOLDER LEASE LEFT WAITERS OLDEST WAIT");
-    assert_eq!(lines[1][..4], ["web:b", "plain", "somebody", "9m59s"]);
-    assert_eq!(lines[2][..4], ["app:a", "plain", "somebody", "9m59s"]);
+    assert_eq!(lines[1][..4], ["web:b", "plain", "somebody", "9m"]);
+    assert_eq!(lines[2][..4], ["app:a", "plain", "somebody", "9m"]);
     assert_eq!((&lines[3][..3], lines[3][3]), (&["held", "read-write", lines[3][2]][..], "+1"));
     assert_eq!((lines.len(), &lines[3][5..]), (4, &["0", "-"][..]));
     let objects = json_of(&server, &["ls", "--held", "--json", "*e*"], 0);
@@ -96,11 +97,11 @@ fn inspect_shows_who_holds_and_who_waits() {
     let _waits = waiting(&server, "key", 2, 0);
     let shown = run(rlock(&server, &["inspect", "key"]));
     let lines = words(shown.succeeded());
-    assert_eq!(lines[0].join(" "), "key: plain, lease ends in 9m59s, 2 waiting, last token 1");
+    assert_eq!(lines[0].join(" "), "key: plain, lease ends in 9m 2 waiting, last token 1");
     assert_eq!(lines[2].join(" "), "HOLDER SIDE COUNT LEASE LEFT");
-    assert_eq!(lines[3].join(" "), "somebody exclusive 1 9m59s");
+    assert_eq!(lines[3].join(" "), "somebody exclusive 1 9m");
     assert_eq!(lines[5].join(" "), "WAITER SIDE WAITED GIVES UP IN CLIENT ADDRESS");
-    assert_eq!((lines[6][1], lines[6][3], lines.len()), ("exclusive", "9m59s", 8));
+    assert_eq!((lines[6][1], lines[6][3], lines.len()), ("exclusive", "9m", 8));
     let few = run(rlock(&server, &["inspect", "--limit", "1", "key"]));
     assert!(few.succeeded().ends_with("… and 1 waiters more: --limit shows up to 10000\n"), "{few:?}");
     let object = json_of(&server, &["inspect", "key", "--json"], 0);

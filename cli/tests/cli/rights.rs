@@ -38,7 +38,7 @@ fn outcome(server: &Server, client: &mut Client, command: &str) -> (i32, bool) {
     }
     client.say("RLOCK.ACQUIRE app:held somebody 600000");
     let arguments: Vec<_> = match command {
-        "run --replicas" => vec!["run", "--lease", "300ms", "--replicas", "1", "app:new", "true"],
+        "run --replicas" => vec!["run", "--lease", "1500ms", "--replicas", "1", "app:new", "true"],
         "inspect" => vec!["inspect", "app:held"],
         "break" => vec!["break", "--yes", "app:held"],
         _ => command.split(' ').collect(),
@@ -50,7 +50,7 @@ fn outcome(server: &Server, client: &mut Client, command: &str) -> (i32, bool) {
 /// Until the lease was renewed, or CMD was not even started.
 fn kept(server: &Server, client: &mut Client, side: Option<&str>) -> (i32, bool) {
     let place = Place::new();
-    let mut arguments = vec!["run", "--lease", "300ms"];
+    let mut arguments = vec!["run", "--lease", "1500ms"];
     arguments.extend(side);
     arguments.extend(["app:key", "sh", "-c", KEPT]);
     let mut running = start(place.of(app(server, &arguments)));

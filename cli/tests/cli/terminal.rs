@@ -154,7 +154,7 @@ fn what_was_stopped_for_too_long_is_ended_when_it_goes_on() {
     let mut client = server.client();
     let terminal = Terminal::open(&server, &[]);
     terminal.enter(
-        "rlock run --lease 300ms key -- sh -c 'echo ready >>log; while [ -e here ]; do sleep 0.01; done'; echo code $?",
+        "rlock run --lease 2s key -- sh -c 'echo ready >>log; while [ -e here ]; do sleep 0.01; done'; echo code $?",
     );
     terminal.place().wait_for("log", "ready");
     terminal.press("C-z");
