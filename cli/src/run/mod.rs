@@ -18,6 +18,7 @@ use child::Child;
 use nix::sys::signal::Signal;
 use rlock_client::{Error, Guard, Lock, Locks};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -36,18 +37,27 @@ pub async fn run(wish: &Run, server: &Server) -> Result<u8, Failure> {
         arrival = signals.next() => return Ok(ended_by(arrival)),
         connected = address::connect(server) => connected?,
     };
-    let acquired = tokio::select! {
+    let guard = tokio::select! {
         biased;
-        arrival = signals.next() => Err(arrival),
-        acquired = acquire(wish, &locks) => Ok(acquired),
+        arrival = signals.next() => Err(Ok(ended_by(arrival))),
+        acquired = acquire(wish, &locks) => match acquired {
+            Ok(Some(guard)) => Ok(guard),
+            Ok(None) => Err(Ok(busy(wish))),
+            Err(error) => Err(Err(Failure::of_the_server(&at, &error))),
+        },
     };
-    let guard = match acquired {
-        Err(arrival) => return Ok(leave(&locks, arrival).await),
-        Ok(Ok(Some(guard))) => guard,
-        Ok(Ok(None)) => return Ok(busy(wish)),
-        Ok(Err(error)) => return Err(Failure::of_the_server(&at, &error)),
-    };
-    match Child::start(&program, wish, &guard) {
+    match guard {
+        Ok(guard) => work(&program, wish, guard, signals).await,
+        Err(ended) => {
+            // What may have been granted all the same is given back. A server that does not answer does not hold us up.
+            let _ = timeout(GOODBYE, locks.settle()).await;
+            ended
+        }
+    }
+}
+
+async fn work(program: &Path, wish: &Run, guard: Guard, signals: Signals) -> Result<u8, Failure> {
+    match Child::start(program, wish, &guard) {
         Ok(child) => attend(child, guard, signals, wish).await,
         Err(error) => {
             // The lock was for nothing; if it cannot be given back, its lease ends.
@@ -131,13 +141,6 @@ fn busy(wish: &Run) -> u8 {
     };
     say(&format!("{key}: not free{waited}, so nothing was run; rlock inspect shows who has it"));
     wish.busy_code
-}
-
-/// Leaves the queue, and gives back what may have come in the meantime.
-async fn leave(locks: &Locks, arrival: Arrival) -> u8 {
-    // A server that does not answer does not hold us up. It knows by the closed connection.
-    let _ = timeout(GOODBYE, locks.settle()).await;
-    ended_by(arrival)
 }
 
 fn ended_by(arrival: Arrival) -> u8 {

@@ -178,6 +178,7 @@ fn too_few_replicas_run_nothing() {
     let place = Place::new();
     let arguments = ["run", "--replicas", "1", "--lease", "1500ms", "key", "touch", "it-ran"];
     run(place.of(rlock(&server, &arguments))).failed(69, &["0 of 1 replicas", "try later"]);
+    assert!(!exists(&mut server.client(), "key"), "it was released, and that before we were gone");
     assert!(!place.has("it-ran"));
     let mut replica = Server::start();
     let mut client = replica.client();

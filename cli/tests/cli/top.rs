@@ -17,13 +17,13 @@ fn waits(server: &Server, client: &mut Client, key: &str, count: u64, others: u6
     (1..=count).map(wait).collect()
 }
 
-/// Two who wait for `orders:42`, three for `mails`.
+/// Two who wait for `orders:42`, three for `web:mails`.
 fn busy(server: &Server, client: &mut Client) -> Vec<Running> {
-    for key in ["orders:42", "mails"] {
+    for key in ["orders:42", "web:mails"] {
         taken(client, key);
     }
     let mut all = waits(server, client, "orders:42", 2, 0);
-    all.extend(waits(server, client, "mails", 3, 2));
+    all.extend(waits(server, client, "web:mails", 3, 2));
     all
 }
 
@@ -41,16 +41,16 @@ fn the_busiest_locks_are_on_the_screen() {
     terminal.enter(TOP);
     terminal.wait_for("nobody waits for a lock");
     let _waits = busy(&server, &mut client);
-    terminal.wait_until("both locks", |screen| keys(screen) == ["mails", "orders:42"]);
+    terminal.wait_until("both locks", |screen| keys(screen) == ["web:mails", "orders:42"]);
     terminal.wait_for("5 waiting for 2 locks");
     terminal.wait_until("the holder and how many wait", |screen| {
-        let line = screen.lines().find(|line| line.starts_with("mails")).unwrap_or_default();
+        let line = screen.lines().find(|line| line.starts_with("web:mails")).unwrap_or_default();
         line.split_whitespace().skip(1).take(2).eq(["somebody", "3"])
     });
     let screen = terminal.screen();
     assert!(screen.contains("every 50ms") && screen.contains(&server.socket().display().to_string()), "{screen}");
     assert!(screen.lines().last().unwrap().starts_with(HELP), "{screen}");
-    given_back(&mut client, "mails");
+    given_back(&mut client, "web:mails");
     terminal.wait_until("the one that is left", |screen| keys(screen) == ["orders:42"]);
     terminal.press("q");
     terminal.wait_for("code 0");
@@ -104,7 +104,9 @@ fn keys_sort_filter_and_inspect() {
     let _waits = busy(&server, &mut client);
     let terminal = Terminal::open(&server, &[]);
     terminal.enter(TOP);
-    for (order, first) in [("waiters", "mails"), ("oldest wait", "orders:42"), ("grants/s", ""), ("key", "mails")] {
+    for (order, first) in
+        [("waiters", "web:mails"), ("oldest wait", "orders:42"), ("grants/s", ""), ("key", "orders:42")]
+    {
         terminal.wait_until(order, |screen| screen.contains(&format!("by {order}")) && keys(screen).len() == 2);
         assert!(first.is_empty() || keys(&terminal.screen())[0] == first, "{}", terminal.screen());
         terminal.press("s");
