@@ -124,25 +124,31 @@ async fn in_a_cluster_every_master_is_asked() {
     let locks = Locks::options().connect_to_cluster(addresses).await.unwrap();
     let keys = [0, 1, 2].map(|master| cluster.key_on(master));
     let mut waits = Vec::new();
-    for (key, node) in keys.iter().zip(&cluster.masters) {
+    for ((key, node), count) in keys.iter().zip(&cluster.masters).zip([1, 3, 2]) {
         let guard = locks.lock(key.as_str()).acquire().await.unwrap();
-        waits.push((guard, waiting(node, &locks, key, 1).await));
-        assert_eq!(locks.inspect(key.as_str(), 10).await.unwrap().waiter_count, 1);
+        let mut waiters = Vec::new();
+        for place in 1..=count {
+            waiters.push(waiting(node, &locks, key, place).await);
+        }
+        waits.push((guard, waiters));
+        assert_eq!(locks.inspect(key.as_str(), 10).await.unwrap().waiter_count, waits.last().unwrap().1.len());
     }
-    let mut seen: Vec<_> = locks.queues(10).await.unwrap().into_iter().map(|it| it.key).collect();
-    let mut expected: Vec<_> = keys.iter().map(|key| key.clone().into_bytes()).collect();
-    seen.sort();
-    expected.sort();
+    let seen: Vec<_> = locks.queues(10).await.unwrap().into_iter().map(|it| (it.key, it.waiters)).collect();
+    let expected = [(1, 3), (2, 2), (0, 1)].map(|(master, waiters): (usize, _)| (keys[master].clone().into(), waiters));
     assert_eq!(seen, expected);
     assert_eq!(locks.queues(2).await.unwrap().len(), 2);
     let mut held: Vec<_> = locks.held("*", 10).await.unwrap().locks.into_iter().map(|(key, _)| key).collect();
     held.sort();
+    let mut expected = keys.clone().map(String::into_bytes);
+    expected.sort();
     assert_eq!(held, expected);
     let servers = locks.statistics().await.unwrap();
-    assert_eq!(servers.iter().filter_map(|it| it.number("waiters")).collect::<Vec<_>>(), [1, 1, 1]);
+    assert_eq!((servers.len(), servers.iter().filter_map(|it| it.number("waiters")).sum()), (3, 6));
     for (key, (guard, waits)) in keys.iter().zip(waits) {
         assert!(locks.break_lock(key.as_str()).await.unwrap());
-        waits.await.unwrap();
+        for waits in waits {
+            waits.await.unwrap();
+        }
         assert!(guard.release().await.unwrap_err().is_lost());
     }
 }
