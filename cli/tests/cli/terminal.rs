@@ -99,8 +99,9 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("--- the screen ---\n{}", self.screen());
+        // Without tmux there is neither a screen nor a server.
+        if let (true, Ok(seen)) = (std::thread::panicking(), self.tmux(&["capture-pane", "-p"]).output()) {
+            eprintln!("--- the screen ---\n{}", String::from_utf8_lossy(&seen.stdout));
         }
         let _ = self.tmux(&["kill-server"]).status();
     }
