@@ -15,9 +15,9 @@ help: ## this list
 setup: ## install what is needed to build and test, or say what to type
 	@scripts/setup.sh test
 
-build: ## the module as it is shipped: target/release/librlock.so
+build: ## the module and the command as they are shipped: target/release/librlock.so and rlock
 	@scripts/setup.sh build
-	cargo build --release
+	cargo build --release -p rlock -p rlock-cli
 
 run: setup build ## a server with the module on a free port, to try it out
 	@scripts/run.sh
@@ -25,7 +25,7 @@ run: setup build ## a server with the module on a free port, to try it out
 # Twice against the server: the debug build checks itself for overflows and broken promises of unsafe code; the release
 # build is what is shipped.
 test: setup build ## all tests on this system's server
-	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe
+	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe,rlock-cli/panic-probe
 	cargo test --features panic-probe --test server
 	@echo "Left out, as they need other languages or the network: make test-redisson, make test-clients, make test-matrix"
 
@@ -36,7 +36,7 @@ test-clients: setup build ## the commands from other languages' clients, or from
 lint: ## formatting and clippy, with warnings as errors
 	@scripts/setup.sh lint
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features rlock/panic-probe -- -D warnings
+	cargo clippy --workspace --all-targets --features rlock/panic-probe,rlock-cli/panic-probe -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc -p rlock-client --no-deps --quiet
 	scripts/snippets.sh check
 

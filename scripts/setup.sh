@@ -67,6 +67,8 @@ survey() {
         version_from 7000 "$("${RLOCK_SERVER:-redis-server}" --version 2>/dev/null)" && has redis-cli ||
             missing+=" redis"
         [ "$purpose" = test ] || has valgrind || missing+=" valgrind"
+        # The screen of `rlock top` is tested in it.
+        [ "$purpose" = bench ] || has tmux || missing+=" tmux"
     elif [ "$purpose" = lint ]; then
         # rustup has a file of either name even when the component behind it is not there.
         cargo-fmt --version >/dev/null 2>&1 && cargo-clippy --version >/dev/null 2>&1 || missing+=" lint"
@@ -111,6 +113,7 @@ plan() {
     ! is_missing cc || packages+=" build-essential"
     ! is_missing libclang || packages+=" libclang-dev"
     ! is_missing redis || packages+=" redis-server redis-tools"
+    ! is_missing tmux || packages+=" tmux"
     ! is_missing valgrind || packages+=" valgrind"
     if has rustup; then
         ! is_missing lint || rustup="rustup component add rustfmt clippy"
@@ -158,7 +161,7 @@ survey
 if ! has apt-get; then
     echo "setup: missing:$missing. Install with this system's package manager what of these is not there:" \
         "a C compiler, make, libclang with its headers, Rust 1.85 or newer with rustfmt and clippy," \
-        "redis-server 7.0 or newer, redis-cli; to measure, valgrind; for the clients Python 3.10, Node.js 20 with npm," \
+        "redis-server 7.0 or newer, redis-cli, tmux; to measure, valgrind; for the clients Python 3.10, Node.js 20 with npm," \
         "Go 1.24, a JDK 17 with Maven, or newer." >&2
     exit 1
 fi

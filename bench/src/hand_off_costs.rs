@@ -1,6 +1,7 @@
 //! Instructions of one hand-off, as the slope between a short run and a long one.
 //!
-//! Here one thread plays all clients in their order, which is known, so each run does exactly the same.
+//! Here one thread plays all clients in their order, which is known, so each run does exactly the same. Who gives back asks
+//! again in one piece with it, or it would depend on the machine how often the server looks in between.
 
 use crate::contenders::{HOLDER, LONG_LEASE, Module};
 use crate::counted::{Counted, Scope};
@@ -85,8 +86,12 @@ impl Circle for Queue {
     fn turn(&mut self) {
         let (number, next) = (self.holder, (self.holder + 1) % self.clients.len());
         let holder = &mut self.clients[number];
-        assert_eq!(holder.run(&["RLOCK.RELEASE", "lock", &format!("{HOLDER}{number:04}")]), Reply::Int(1));
-        Self::ask(holder, number);
+        let name = format!("{HOLDER}{number:04}");
+        holder.send_together(&[
+            &["RLOCK.RELEASE", "lock", &name],
+            &["RLOCK.ACQUIRE", "lock", &name, LONG_LEASE, "WAIT", "0"],
+        ]);
+        assert_eq!(holder.receive(), Reply::Int(1));
         assert_eq!(self.clients[next].receive(), Reply::Nil);
         self.holder = next;
     }
@@ -112,8 +117,8 @@ impl Circle for Token {
     fn turn(&mut self) {
         let next = (self.holder + 1) % self.clients.len();
         let holder = &mut self.clients[self.holder];
-        holder.say("LPUSH lock token");
-        holder.send(&["BLPOP", "lock", "0"]);
+        holder.send_together(&[&["LPUSH", "lock", "token"], &["BLPOP", "lock", "0"]]);
+        holder.receive();
         assert_eq!(self.clients[next].receive().words(), ["lock", "token"]);
         self.holder = next;
     }

@@ -76,6 +76,17 @@ impl Error {
         self.kind
     }
 
+    /// The code of the server's answer, if it was the server that said no: `WRONGPASS`, `NOPERM`, `WRONGTYPE` …
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        self.source.as_ref()?.code()
+    }
+
+    /// Whether these words are in the server's answer.
+    pub(crate) fn says(&self, words: &str) -> bool {
+        self.source.as_ref().is_some_and(|source| says(source, words))
+    }
+
     /// The lock was not free in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {

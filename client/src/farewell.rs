@@ -29,6 +29,7 @@ pub(crate) fn to_all(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: D
 /// Gives back one hold, or all.
 pub(crate) fn begin(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, extent: Extent, lease: Duration) -> Told {
     let (tell, told) = oneshot::channel();
+    shared.unsettled.send_modify(|count| *count += 1);
     let farewell = Farewell { shared: shared.clone(), hold, side, lease, tell: Some(tell) };
     shared.runtime.spawn(farewell.run(extent));
     told
@@ -125,6 +126,7 @@ impl Farewell {
         if let Some(tell) = self.tell.take() {
             // Nobody has to wait for it.
             let _ = tell.send(result);
+            self.shared.unsettled.send_modify(|count| *count -= 1);
         }
     }
 }

@@ -29,7 +29,8 @@
 //! - [How a service looks](#how-a-service-looks)
 //! - [Cancel safety](#cancel-safety), [Errors](#errors), [Fairness](#fairness)
 //! - [What a lease does not promise](#what-a-lease-does-not-promise)
-//! - [Connections](#connections), [Topologies](#topologies), [Features](#features), [Logs](#logs)
+//! - [Connections](#connections), [Topologies](#topologies), [For the people on call](#for-the-people-on-call),
+//!   [Features](#features), [Logs](#logs)
 //!
 //! # Which lock?
 //!
@@ -105,7 +106,7 @@
 //!
 //! **Release is a call, drop is best effort.** [`Guard::release`] waits for the server's word. A guard that is dropped
 //! is released in the background, and nobody learns how that went. If the program ends right after it, the lock stays
-//! taken until the lease is over.
+//! taken until the lease is over; [`Locks::settle`] waits for what goes on in the background.
 //!
 //! # Cancel safety
 //!
@@ -211,6 +212,19 @@
 //! which is neither prompt nor fair; and [`replicas`](Lock::replicas) is refused. Take it only where you may not open
 //! connections.
 //!
+//! # For the people on call
+//!
+//! These take part in no locking. The command line `rlock` is made of them.
+//!
+//! | you want to know | call |
+//! |---|---|
+//! | who holds a lock, and who waits for it | [`inspect(name, count)`](Locks::inspect) |
+//! | where the queues are | [`queues(count)`](Locks::queues) |
+//! | which locks are held | [`held(pattern, limit)`](Locks::held) |
+//! | what a server counts | [`statistics()`](Locks::statistics) |
+//!
+//! And [`break_lock(name)`](Locks::break_lock) frees a lock by force: whoever held it has lost it.
+//!
 //! # Features
 //!
 //! - `tls` (on by default): `rediss://` by rustls, with the system's certificates. rustls takes the cryptography that
@@ -236,6 +250,7 @@ mod hold;
 mod link;
 mod lock;
 mod locks;
+mod operators;
 mod options;
 mod pause;
 mod renewals;
@@ -247,6 +262,7 @@ pub use error::{Error, ErrorKind};
 pub use guard::Guard;
 pub use lock::{Lock, ReadWriteLock};
 pub use locks::Locks;
+pub use operators::{Held, HoldSide, Holder, Inspection, Kind, Queue, Statistics, Waiter};
 pub use options::Options;
 pub use redis;
 pub use several::{Multi, Redlock, multi, redlock};

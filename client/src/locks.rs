@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use uuid::Uuid;
 
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     /// The holds of owners that callers chose, since several guards may share one.
     named: Mutex<Named>,
     watching: AbortHandle,
+    /// How much is being given back of which nobody has heard anything yet.
+    pub unsettled: watch::Sender<usize>,
 }
 
 /// By the lock's name and the owner.
@@ -70,6 +73,17 @@ impl Locks {
         ReadWriteLock::new(self.clone(), name.into())
     }
 
+    /// Waits until the server has answered to all that is being given back in the background: guards that were dropped, and
+    /// acquires. For a program that is about to end. It takes as long as the server does, so put a time limit around it.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only looks.
+    pub async fn settle(&self) {
+        let mut unsettled = self.shared.unsettled.subscribe();
+        // Never an error while this client is there.
+        let _ = unsettled.wait_for(|count| *count == 0).await;
+    }
+
     pub(crate) fn new(links: Links, options: Options) -> Self {
         let (links, watchdog) = (Arc::new(links), Arc::<Watchdog>::default());
         let runtime = Handle::current();
@@ -83,6 +97,7 @@ impl Locks {
             holders: AtomicU64::new(1),
             named: Mutex::default(),
             watching,
+            unsettled: watch::Sender::new(0),
         };
         Self { shared: Arc::new(shared) }
     }

@@ -9,6 +9,7 @@ mod errors;
 mod examples;
 mod locks;
 mod loss;
+mod operators;
 mod owners;
 mod proxy;
 mod replicas;

@@ -8,7 +8,7 @@ use crate::link::node::{Lane, Limits, Node};
 use crate::link::together::Together;
 use futures_util::future::select_ok;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SLOTS: u16 = 16_384;
@@ -59,6 +59,13 @@ impl Cluster {
             Some(node) => Ok(node),
             None => Err(learnt.err().unwrap_or_else(|| Fault::NotNow(no_owner()))),
         }
+    }
+
+    /// All owners of slots, as they are now.
+    pub(crate) async fn owners(&self) -> Result<Vec<Arc<Node>>, Fault> {
+        self.learn().await?;
+        let owners: BTreeSet<_> = self.map().owners.iter().flatten().cloned().collect();
+        Ok(owners.iter().filter_map(|address| self.node_at(address)).collect())
     }
 
     pub(crate) fn known_owner(&self, key: &[u8]) -> Option<Arc<str>> {

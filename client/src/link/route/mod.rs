@@ -48,6 +48,14 @@ impl Route {
         }
     }
 
+    /// All servers that locks are on.
+    pub(crate) async fn masters(&self) -> Result<Vec<Arc<Node>>, Fault> {
+        match self {
+            Self::Cluster(cluster) => cluster.owners().await,
+            _ => self.node(b"").await.map(|node| vec![node]),
+        }
+    }
+
     /// Where this key is, as far as is known without asking: keys of one place can be asked about together.
     pub(crate) fn place(&self, key: &[u8]) -> Option<Arc<str>> {
         match self {

@@ -1,0 +1,235 @@
+//! Where the locks are, and the password, which may be in the environment or in a file, but not on the command line:
+//! there everybody on the machine can read it.
+
+use crate::arguments::Server;
+use crate::failure::Failure;
+use rlock_client::Locks;
+use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
+use rlock_client::redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode};
+use std::path::{Path, PathBuf};
+
+const DEFAULT: &str = "redis://127.0.0.1:6379";
+const SENTINEL_PORT: u16 = 26_379;
+
+pub struct Address {
+    route: Route,
+    shown: String,
+}
+
+enum Route {
+    One(ConnectionInfo),
+    Cluster(Vec<ConnectionInfo>),
+    Sentinels { sentinels: Vec<ConnectionInfo>, master: String, access: RedisConnectionInfo, tls: bool },
+}
+
+/// Connects to where the arguments and the environment say. With the locks comes what errors call the server.
+pub async fn connect(server: &Server) -> Result<(Locks, String), Failure> {
+    let address = Address::find(server)?;
+    let options = Locks::options().connect_timeout(server.connect_timeout).answer_timeout(server.connect_timeout);
+    let shown = address.shown;
+    let locks = match address.route {
+        Route::One(one) => options.connect_to(one).await,
+        Route::Cluster(nodes) => options.connect_to_cluster(nodes).await,
+        Route::Sentinels { sentinels, master, access, tls } => {
+            let access = SentinelNodeConnectionInfo::default().set_redis_connection_info(access);
+            let access = if tls { access.set_tls_mode(TlsMode::Secure) } else { access };
+            options.connect_to_sentinels(sentinels, master, access).await
+        }
+    };
+    match locks {
+        Ok(locks) => Ok((locks, shown)),
+        Err(error) => Err(Failure::of_the_server(&shown, &error)),
+    }
+}
+
+impl Address {
+    fn find(server: &Server) -> Result<Self, Failure> {
+        let variable = environment("RLOCK_URL")?;
+        let mut address = match (&server.url, &variable) {
+            (Some(argument), _) => Self::read(argument, "--url")?.without_password()?,
+            (None, Some(variable)) => Self::read(variable, "RLOCK_URL")?,
+            (None, None) => Self::read(DEFAULT, "the default")?,
+        };
+        if let Some(password) = password(server)? {
+            address.authenticate(&password);
+        }
+        Ok(address)
+    }
+
+    fn read(url: &str, from: &str) -> Result<Self, Failure> {
+        let unreadable = || {
+            let forms = "redis://host:port/db, rediss://, unix:///path, redis+cluster:// or redis+sentinel://";
+            Failure::usage(format!("{from} is no address of a server: it is one of {forms}"))
+        };
+        let Some((scheme, rest)) = url.split_once(':') else { return Err(unreadable()) };
+        let scheme = scheme.replace("valkeys", "rediss").replace("valkey", "redis");
+        let (address, tls) = (rest.trim_start_matches('/'), scheme.starts_with("rediss"));
+        match scheme.as_str() {
+            "redis+cluster" | "rediss+cluster" => Self::cluster(address, tls),
+            "redis+sentinel" | "rediss+sentinel" => Self::sentinels(address, tls),
+            _ => Self::one(url),
+        }
+        .ok_or_else(unreadable)
+    }
+
+    fn one(url: &str) -> Option<Self> {
+        let one = url.into_connection_info().ok()?;
+        Some(Self { shown: one.addr().to_string(), route: Route::One(one) })
+    }
+
+    fn cluster(address: &str, tls: bool) -> Option<Self> {
+        let (user, hosts) = user_and_rest(address);
+        let hosts = hosts.trim_end_matches('/');
+        let nodes = hosts.split(',').map(|host| node(tls, user, host)).collect::<Option<_>>()?;
+        Some(Self { shown: hosts.to_owned(), route: Route::Cluster(nodes) })
+    }
+
+    /// `host,host/NAME` or `host,host/NAME/db`. User and password are the master's.
+    fn sentinels(address: &str, tls: bool) -> Option<Self> {
+        let (user, rest) = user_and_rest(address);
+        let (hosts, name) = rest.split_once('/')?;
+        let (name, db) = name.split_once('/').unwrap_or((name, "0"));
+        let sentinels = hosts.split(',').map(|host| node(tls, "", &with_port(host))).collect::<Option<_>>()?;
+        let access = format!("redis://{user}master/{db}").into_connection_info().ok()?.redis_settings().clone();
+        let master = Some(name.to_owned()).filter(|name| !name.is_empty())?;
+        let shown = format!("{master} of the sentinels {hosts}");
+        Some(Self { shown, route: Route::Sentinels { sentinels, master, access, tls } })
+    }
+
+    /// For an address that everybody can read.
+    fn without_password(self) -> Result<Self, Failure> {
+        let has_one = match &self.route {
+            Route::One(one) => one.redis_settings().password().is_some(),
+            Route::Cluster(nodes) => nodes.iter().any(|node| node.redis_settings().password().is_some()),
+            Route::Sentinels { access, .. } => access.password().is_some(),
+        };
+        match has_one {
+            true => Err(Failure::usage(
+                "a password in --url shows in `ps`: put it into RLOCK_PASSWORD or a --password-file, or the url into \
+                 RLOCK_URL",
+            )),
+            false => Ok(self),
+        }
+    }
+
+    fn authenticate(&mut self, password: &str) {
+        let with = |node: &ConnectionInfo| {
+            node.clone().set_redis_settings(node.redis_settings().clone().set_password(password))
+        };
+        match &mut self.route {
+            Route::One(one) => *one = with(one),
+            Route::Cluster(nodes) => nodes.iter_mut().for_each(|node| *node = with(node)),
+            Route::Sentinels { access, .. } => *access = access.clone().set_password(password),
+        }
+    }
+}
+
+/// `user:password@` as it is, and what comes after it.
+fn user_and_rest(address: &str) -> (&str, &str) {
+    address.rsplit_once('@').map_or(("", address), |(user, rest)| (&address[..=user.len()], rest))
+}
+
+fn node(tls: bool, user: &str, host: &str) -> Option<ConnectionInfo> {
+    let scheme = if tls { "rediss" } else { "redis" };
+    (!host.is_empty()).then(|| format!("{scheme}://{user}{host}").into_connection_info().ok())?
+}
+
+/// Sentinels have a port of their own.
+fn with_port(host: &str) -> String {
+    let named = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if named { host.to_owned() } else { format!("{host}:{SENTINEL_PORT}") }
+}
+
+fn password(server: &Server) -> Result<Option<String>, Failure> {
+    if let Some(path) = &server.password_file {
+        return password_in(path).map(Some);
+    }
+    if let Some(password) = environment("RLOCK_PASSWORD")? {
+        return Ok(Some(password));
+    }
+    environment("RLOCK_PASSWORD_FILE")?.map(|path| password_in(&PathBuf::from(path))).transpose()
+}
+
+/// The first line.
+fn password_in(path: &Path) -> Result<String, Failure> {
+    let unreadable =
+        |why: String| Failure::usage(format!("the password file {} cannot be read: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err(unreadable("its first line is empty".to_owned())),
+    }
+}
+
+/// A variable that is empty is as good as none.
+fn environment(name: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(name) {
+        Ok(value) if value.is_empty() => Ok(None),
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => Err(Failure::usage(format!("{name} is not UTF-8 text"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> Address {
+        Address::read(url, "it").unwrap()
+    }
+
+    #[test]
+    fn one_server() {
+        for (url, shown) in [
+            ("redis://h", "h:6379"),
+            ("valkey://h:1/2", "h:1"),
+            ("rediss://h:1", "h:1"),
+            ("unix:///run/redis.sock", "/run/redis.sock"),
+            ("redis+unix:///run/redis.sock?db=3", "/run/redis.sock"),
+        ] {
+            let address = read(url);
+            assert_eq!(address.shown, shown);
+            assert!(matches!(address.route, Route::One(_)));
+        }
+    }
+
+    #[test]
+    fn a_cluster() {
+        let address = read("rediss+cluster://app:secret@a:1,b/");
+        assert_eq!(address.shown, "a:1,b");
+        let Route::Cluster(nodes) = &address.route else { panic!("not a cluster") };
+        let told: Vec<_> = nodes.iter().map(|node| node.addr().to_string()).collect();
+        assert_eq!(told, ["a:1", "b:6379"]);
+        assert_eq!(nodes[1].redis_settings().password(), Some("secret"));
+        assert!(address.without_password().is_err());
+    }
+
+    #[test]
+    fn a_master_of_sentinels() {
+        let address = read("valkey+sentinel://app@a,b:2/mymaster/3");
+        let Route::Sentinels { sentinels, master, access, tls } = &address.route else { panic!("no sentinels") };
+        let told: Vec<_> = sentinels.iter().map(|node| node.addr().to_string()).collect();
+        assert_eq!((told.join(" ").as_str(), master.as_str(), *tls), ("a:26379 b:2", "mymaster", false));
+        assert_eq!((access.username(), access.password(), access.db()), (Some("app"), None, 3));
+        assert_eq!(address.shown, "mymaster of the sentinels a,b:2");
+        assert!(address.without_password().is_ok());
+    }
+
+    #[test]
+    fn passwords_are_seen_wherever_they_are() {
+        for url in ["redis://:p@h", "redis://u:p@h", "unix:///s?pass=p", "redis+sentinel://u:p@h/m"] {
+            let failure = read(url).without_password().err().expect("it has a password");
+            assert!(!format!("{failure:?}").contains("p@"), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_not_repeated() {
+        for url in ["", "secret", "http://u:secret@h", "redis+sentinel://h", "redis+sentinel:///m", "redis+cluster://"]
+        {
+            let failure = Address::read(url, "--url").err().expect("it is nonsense");
+            assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
+        }
+    }
+}

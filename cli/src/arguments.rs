@@ -1,0 +1,278 @@
+//! What can be typed. The help is written for somebody who is tired: what it does, then examples, then the exit codes.
+
+use crate::exit;
+use crate::failure::Failure;
+use crate::output;
+use clap::builder::NonEmptyStringValueParser;
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Run a command under a distributed lock, and see who holds and who waits.
+#[derive(Debug, Parser)]
+#[command(name = "rlock", version, max_term_width = 100, after_help = HELP, disable_help_subcommand = true)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub server: Server,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Where the locks are.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Server")]
+pub struct Server {
+    /// Where the locks are, without a password; else RLOCK_URL, else redis://127.0.0.1:6379
+    #[arg(short, long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub url: Option<String>,
+    /// A file whose first line is the password; else RLOCK_PASSWORD, else RLOCK_PASSWORD_FILE
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub password_file: Option<PathBuf>,
+    /// How long the server may take to accept a connection, and to answer
+    #[arg(long, global = true, value_name = "TIME", default_value = "3s", value_parser = some_time)]
+    pub connect_timeout: Duration,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    #[command(after_help = RUN_HELP)]
+    Run(Run),
+    /// List the locks that somebody waits for, longest queue first
+    Ls(Ls),
+    /// Show who holds a lock and who waits for it
+    Inspect(Inspect),
+    Break(Break),
+    /// Watch the busiest locks
+    Top(Top),
+    /// Print completions for a shell
+    #[command(after_help = "Example: rlock completions bash > ~/.local/share/bash-completion/completions/rlock")]
+    Completions {
+        shell: Shell,
+    },
+}
+
+/// Run a command while holding a lock
+///
+/// Waits for the lock KEY, runs CMD while holding it, gives it back, and exits with CMD's code. The lock is kept for as
+/// long as CMD runs. CMD has RLOCK_KEY, RLOCK_HOLDER and RLOCK_TOKEN in its environment. If the lock is lost, CMD is
+/// ended.
+#[derive(Args, Debug)]
+pub struct Run {
+    /// The lock's name
+    pub key: OsString,
+    /// Wait for that long, and then give up: 10s, 500ms, 5m. Without it, wait for ever; 0: do not wait
+    #[arg(short, long, value_name = "TIME", value_parser = time)]
+    pub wait: Option<Duration>,
+    /// Do not wait: the same as --wait 0
+    #[arg(short, long, conflicts_with = "wait")]
+    pub no_wait: bool,
+    /// How long the lock stays taken if this machine dies. It is renewed while CMD runs
+    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = some_time)]
+    pub lease: Duration,
+    /// Take the read side of a read-write lock, which many may have
+    #[arg(long, conflicts_with = "write")]
+    pub read: bool,
+    /// Take the write side of a read-write lock
+    #[arg(long)]
+    pub write: bool,
+    /// Run CMD only if that many replicas have confirmed the lock, within a third of the lease
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub replicas: Option<u16>,
+    /// If the lock is lost: the time between TERM and KILL
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    pub grace: Duration,
+    /// The exit code if the lock was not free in time; with 0 it is no failure, and nothing is said
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::BUSY)]
+    pub busy_code: u8,
+    /// The command, and its arguments
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub struct Ls {
+    /// Only names that match, with * ? [a-z] as in KEYS
+    #[arg(default_value = "*")]
+    pub pattern: OsString,
+    /// Also the locks that are held and that nobody waits for: looks through all keys of the server
+    #[arg(long)]
+    pub held: bool,
+    /// How many to list at most
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count)]
+    pub limit: u32,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Inspect {
+    /// The lock's name
+    pub key: OsString,
+    /// How many holders and how many waiters to show at most
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = count)]
+    pub limit: u32,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Take a lock away from whoever holds it
+///
+/// The next in the queue gets it at once. The holders are not asked; they find out when they renew their lease, within
+/// a third of it, and may go on working until then. Prefer to end the program that holds it.
+#[derive(Args, Debug)]
+pub struct Break {
+    /// The lock's name
+    pub key: OsString,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Top {
+    /// How often to look
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = some_time)]
+    pub interval: Duration,
+    /// What to sort by; s changes it
+    #[arg(short, long, default_value = "waiters")]
+    pub sort: Sort,
+    /// Show only names that contain this; / changes it
+    #[arg(short, long, value_name = "TEXT", default_value = "")]
+    pub filter: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    Waiters,
+    Wait,
+    Rate,
+    Key,
+}
+
+const HELP: &str = "\
+Examples:
+  rlock run nightly-report -- /usr/local/bin/report      one at a time, over all hosts
+  rlock run --no-wait backup -- pg_dump -f /backup/db    or not at all: exit code 75
+  rlock ls                                               what is waited for?
+  rlock inspect nightly-report                           who has it, and who waits?
+  rlock break nightly-report                             take it away
+  rlock -u rediss://redis.internal:6380 top              watch
+
+Addresses:
+  redis://user@host:port/db          rediss:// is TLS
+  unix:///run/redis.sock
+  redis+cluster://host,host          rediss+cluster:// is TLS
+  redis+sentinel://host,host/NAME    rediss+sentinel:// is TLS
+  A password goes into RLOCK_PASSWORD, a file, or RLOCK_URL; not into --url, as `ps` shows it.
+
+Exit codes:
+    0  done; of run: CMD's own code         75  not free in time (-E changes it)
+    1  no such lock, or the answer was no   76  the lock was lost while CMD ran
+   64  wrong arguments                      77  wrong password, or no right
+   69  no server answers                    78  the server has no module, or refuses
+   70  a defect in rlock                   126  CMD cannot be executed
+   74  this system fails                   127  CMD was not found
+                                         128+n  ended by signal n
+";
+
+const RUN_HELP: &str = "\
+Examples:
+  rlock run nightly-report -- /usr/local/bin/report
+  rlock run --wait 10m --lease 20s import -- sh -c 'fetch | load'
+  rlock run --no-wait -E 0 cleanup -- find /tmp/cache -mtime +7 -delete
+  rlock run --read prices -- ./show-prices
+
+Exit codes:
+  CMD's own, 128+n if it was ended by signal n
+   75  the lock was not free in time; nothing was run
+   76  the lock was lost; CMD was ended
+  126  CMD cannot be executed
+  127  CMD was not found
+  `rlock --help` has the others
+";
+
+/// Reads them. What only asks for help is printed, and that is all.
+pub fn read() -> Result<Arguments, Failure> {
+    Arguments::try_parse().or_else(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let text = error.render();
+            let text = if output::has_colours() { text.ansi().to_string() } else { text.to_string() };
+            output::print(&format!("{}\n", text.trim_end()))?;
+            std::process::exit(0);
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Err(Failure::usage("what to do? One of run, ls, inspect, break, top, completions; see rlock --help"))
+        }
+        _ => Err(Failure::usage(in_one_line(&error.render().to_string()))),
+    })
+}
+
+/// What is wrong, without the usage that comes after it.
+fn in_one_line(error: &str) -> String {
+    let words = error.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let words: Vec<_> = words.filter(|line| !line.is_empty() && !line.starts_with("For more")).collect();
+    let words = words.join(" ");
+    format!("{}; see rlock --help", words.strip_prefix("error: ").unwrap_or(&words))
+}
+
+/// `500ms`, `10s`, `1.5m`, `2h`, or seconds as a plain number.
+fn time(text: &str) -> Result<Duration, String> {
+    let unit = text.trim_start_matches(|character: char| character.is_ascii_digit() || character == '.');
+    let factor = match unit {
+        "ms" => 0.001,
+        "s" | "" => 1.0,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        _ => return Err("a time is a number with ms, s, m or h".to_owned()),
+    };
+    let number: f64 = text[..text.len() - unit.len()].parse().map_err(|_| "a time is a number with ms, s, m or h")?;
+    // To the millisecond: the server counts in those.
+    let ms = (number * factor * 1_000.0).round();
+    if ms > 1e15 {
+        return Err("this is too long".to_owned());
+    }
+    Ok(Duration::from_millis(ms as u64))
+}
+
+/// A time that is not 0.
+fn some_time(text: &str) -> Result<Duration, String> {
+    time(text).and_then(|time| if time.is_zero() { Err("it must be longer than 0".to_owned()) } else { Ok(time) })
+}
+
+/// As many as the server tells at once.
+fn count(text: &str) -> Result<u32, String> {
+    let count = text.parse().ok().filter(|count| (1..=10_000).contains(count));
+    count.ok_or_else(|| "a number from 1 to 10000".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_fit_together() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn times() {
+        let cases = [("0", 0), ("10", 10_000), ("500ms", 500), ("1.5s", 1_500), ("2m", 120_000), ("1h", 3_600_000)];
+        for (text, ms) in cases {
+            assert_eq!(time(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "s", "ten", "-1s", "1d", "1.2.3", "1e3", "99999999999999h", "10 s"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+        assert!(some_time("0s").is_err());
+    }
+}

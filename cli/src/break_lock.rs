@@ -1,0 +1,55 @@
+//! `rlock break`: takes a lock away. It is shown whose, and asked whether to: the holder is still at work, as far as
+//! anybody knows.
+
+use crate::arguments::{Break, Server};
+use crate::exit;
+use crate::failure::{Failure, say};
+use crate::table::Heading;
+use crate::{address, inspect, json, output, shown};
+use rlock_client::Inspection;
+use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
+use std::os::unix::ffi::OsStrExt;
+
+/// How many holders and waiters are shown.
+const SHOWN: u32 = 10;
+
+pub async fn break_lock(wish: &Break, server: &Server) -> Result<u8, Failure> {
+    if !wish.yes && !stdin().is_terminal() {
+        return Err(Failure::usage("there is no terminal to ask on: give --yes to break it without being asked"));
+    }
+    let (locks, at) = address::connect(server).await?;
+    let key = wish.key.as_bytes();
+    let lock = inspect::look(&locks, &at, key, SHOWN).await?;
+    let agreed = lock.kind.is_some() && (wish.yes || ask(key, &lock)?);
+    let broken = agreed && locks.break_lock(key).await.map_err(|error| Failure::of_the_server(&at, &error))?;
+    tell(wish, &lock, agreed, broken)?;
+    Ok(if broken { 0 } else { exit::NOTHING_DONE })
+}
+
+/// On stderr, so that stdout has nothing but the result.
+fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
+    let question = "Whoever holds it may still be at work, and learns of it only later. Break it? [y/N] ";
+    let asked =
+        write!(stderr(), "{}\n{question}", inspect::text(key, lock, Heading::Plain)).and_then(|()| stderr().flush());
+    asked.map_err(Failure::of_the_system)?;
+    let mut answer = String::new();
+    stdin().lock().read_line(&mut answer).map_err(Failure::of_the_system)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn tell(wish: &Break, lock: &Inspection, agreed: bool, broken: bool) -> Result<(), Failure> {
+    let key = wish.key.as_bytes();
+    if wish.json {
+        let mut object = json::named("key", key);
+        object.insert("broken".into(), broken.into());
+        object.insert("was".into(), json::inspection(key, lock).into());
+        return output::print_json(&object.into());
+    }
+    let key = shown::name(key);
+    match (broken, agreed, lock.kind.is_some()) {
+        (true, ..) => output::print(&format!("{key}: broken; {} waited for it\n", lock.waiter_count))?,
+        (false, false, true) => say(&format!("{key}: left as it is")),
+        _ => say(&format!("{key}: nobody holds it, so there is nothing to break")),
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! `rlock inspect`: who holds a lock, and who waits for it.
+
+use crate::arguments::{Inspect, Server};
+use crate::exit;
+use crate::failure::{Failure, say};
+use crate::table::{Heading, Table};
+use crate::{address, json, output, shown};
+use rlock_client::{Inspection, Locks};
+use std::os::unix::ffi::OsStrExt;
+
+pub async fn inspect(wish: &Inspect, server: &Server) -> Result<u8, Failure> {
+    let (locks, at) = address::connect(server).await?;
+    let key = wish.key.as_bytes();
+    let lock = look(&locks, &at, key, wish.limit).await?;
+    if wish.json {
+        output::print_json(&json::inspection(key, &lock).into())?;
+    } else if is_known(&lock) {
+        output::print(&text(key, &lock, output::heading()))?;
+    } else {
+        say(&format!("{}: nobody holds it and nobody waits; rlock ls --held lists what is held", shown::name(key)));
+    }
+    Ok(if is_known(&lock) { 0 } else { exit::NOTHING_DONE })
+}
+
+pub async fn look(locks: &Locks, at: &str, key: &[u8], limit: u32) -> Result<Inspection, Failure> {
+    let count = usize::try_from(limit).unwrap_or(usize::MAX);
+    locks.inspect(key, count).await.map_err(|error| Failure::of_the_server(at, &error))
+}
+
+/// Whether there is anything to be told of it.
+pub fn is_known(lock: &Inspection) -> bool {
+    lock.kind.is_some() || lock.waiter_count > 0
+}
+
+pub fn text(key: &[u8], lock: &Inspection, heading: Heading) -> String {
+    let mut text = headline(key, lock) + "\n";
+    let (holders, waiters) = (holders(lock), waiters(lock));
+    if !holders.is_empty() {
+        text += &format!("\n{}", holders.text(heading));
+    }
+    text += &more(lock.holder_count, lock.holders.len(), "holders");
+    if !waiters.is_empty() {
+        text += &format!("\n{}", waiters.text(heading));
+    }
+    text + &more(lock.waiter_count, lock.waiters.len(), "waiters")
+}
+
+fn headline(key: &[u8], lock: &Inspection) -> String {
+    let kind = lock.kind.map_or("held by nobody", json::kind);
+    let mut parts = vec![format!("{}: {kind}", shown::name(key))];
+    if lock.kind.is_some() {
+        parts.push(match lock.time_left {
+            Some(left) => format!("lease ends in {}", shown::time(left)),
+            None => "no lease: it stays until somebody gives it back".to_owned(),
+        });
+    }
+    parts.push(format!("{} waiting", lock.waiter_count));
+    parts.extend(lock.fencing_token.map(|token| format!("last token {token}")));
+    parts.join(", ")
+}
+
+fn holders(lock: &Inspection) -> Table<4> {
+    let mut table = Table::new(["HOLDER", "SIDE", "COUNT", "LEASE LEFT"]);
+    for holder in &lock.holders {
+        let left = shown::time_or(holder.time_left, "-");
+        table.push([shown::name(&holder.holder), json::side(holder.side).to_owned(), holder.count.to_string(), left]);
+    }
+    table
+}
+
+fn waiters(lock: &Inspection) -> Table<6> {
+    let mut table = Table::new(["WAITER", "SIDE", "WAITED", "GIVES UP IN", "CLIENT", "ADDRESS"]);
+    for waiter in &lock.waiters {
+        let address = waiter.address.as_ref().map_or("-".to_owned(), |address| shown::name(address.as_bytes()));
+        table.push([
+            shown::name(&waiter.holder),
+            json::side(waiter.side).to_owned(),
+            shown::time(waiter.waited),
+            shown::time_or(waiter.gives_up_in, "never"),
+            waiter.client_id.to_string(),
+            address,
+        ]);
+    }
+    table
+}
+
+fn more(all: usize, shown: usize, what: &str) -> String {
+    match all.checked_sub(shown) {
+        None | Some(0) => String::new(),
+        Some(left) => format!("… and {left} {what} more: --limit shows up to 10000\n"),
+    }
+}

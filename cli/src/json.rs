@@ -1,0 +1,87 @@
+//! The same for programs. Times are in ms; names that are not UTF-8 are there as text that lost something, and in full
+//! in a second field, in hexadecimal.
+
+use rlock_client::{HoldSide, Holder, Inspection, Kind, Queue, Waiter};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+use std::time::Duration;
+
+pub fn queue(queue: &Queue) -> Map<String, Value> {
+    let mut object = named("key", &queue.key);
+    object.insert("waiters".into(), queue.waiters.into());
+    object.insert("oldest_wait_ms".into(), ms(queue.oldest_wait));
+    object.insert("served".into(), queue.served.into());
+    object
+}
+
+pub fn inspection(key: &[u8], lock: &Inspection) -> Map<String, Value> {
+    let mut object = named("key", key);
+    object.insert("kind".into(), json!(lock.kind.map(kind)));
+    object.insert("time_left_ms".into(), optional_ms(lock.time_left));
+    object.insert("holder_count".into(), lock.holder_count.into());
+    object.insert("holders".into(), lock.holders.iter().map(holder).collect());
+    object.insert("fencing_token".into(), lock.fencing_token.into());
+    object.insert("waiter_count".into(), lock.waiter_count.into());
+    object.insert("waiters".into(), lock.waiters.iter().map(waiter).collect());
+    object
+}
+
+fn holder(holder: &Holder) -> Value {
+    let mut object = named("holder", &holder.holder);
+    object.insert("side".into(), side(holder.side).into());
+    object.insert("count".into(), holder.count.into());
+    object.insert("time_left_ms".into(), optional_ms(holder.time_left));
+    object.into()
+}
+
+fn waiter(waiter: &Waiter) -> Value {
+    let mut object = named("holder", &waiter.holder);
+    object.insert("side".into(), side(waiter.side).into());
+    object.insert("client_id".into(), waiter.client_id.into());
+    object.insert("address".into(), json!(waiter.address));
+    object.insert("waited_ms".into(), ms(waiter.waited));
+    object.insert("gives_up_in_ms".into(), optional_ms(waiter.gives_up_in));
+    object.into()
+}
+
+/// An object that begins with a name.
+pub fn named(field: &str, bytes: &[u8]) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert(field.to_owned(), String::from_utf8_lossy(bytes).into());
+    if std::str::from_utf8(bytes).is_err() {
+        object.insert(format!("{field}_hex"), hexadecimal(bytes).into());
+    }
+    object
+}
+
+pub fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Plain => "plain",
+        Kind::ReadWrite => "read-write",
+        _ => "unknown",
+    }
+}
+
+pub fn side(side: HoldSide) -> &'static str {
+    match side {
+        HoldSide::Exclusive => "exclusive",
+        HoldSide::Read => "read",
+        HoldSide::Write => "write",
+        _ => "unknown",
+    }
+}
+
+fn optional_ms(time: Option<Duration>) -> Value {
+    time.map_or(Value::Null, ms)
+}
+
+fn ms(time: Duration) -> Value {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).into()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,112 @@
+//! `rlock ls`: the locks that somebody waits for; with `--held` those that are held, too.
+
+use crate::arguments::{Ls, Server};
+use crate::failure::{Failure, say};
+use crate::table::Table;
+use crate::{address, json, output, pattern, shown};
+use rlock_client::{Inspection, Queue};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+
+/// As many as the server tells of.
+const QUEUES_MAX: usize = 10_000;
+
+struct Row {
+    key: Vec<u8>,
+    queue: Option<Queue>,
+    lock: Option<Inspection>,
+}
+
+pub async fn ls(wish: &Ls, server: &Server) -> Result<u8, Failure> {
+    let (locks, at) = address::connect(server).await?;
+    let of_the_server = |error| Failure::of_the_server(&at, &error);
+    let (pattern, limit) = (wish.pattern.as_bytes(), usize::try_from(wish.limit).unwrap_or(usize::MAX));
+    let mut queues = locks.queues(QUEUES_MAX).await.map_err(of_the_server)?;
+    queues.retain(|queue| pattern::matches(pattern, &queue.key));
+    let mut limited = queues.len() > limit;
+    let mut held = HashMap::new();
+    if wish.held && !limited {
+        let found = locks.held(pattern, limit).await.map_err(of_the_server)?;
+        limited = found.limited;
+        held.extend(found.locks);
+    }
+    let mut rows = rows(queues, held);
+    limited |= rows.len() > limit;
+    rows.truncate(limit);
+    print(wish, &rows)?;
+    if limited {
+        say(&format!("there are more than these {limit}; --limit lists up to 10000"));
+    }
+    Ok(0)
+}
+
+/// Those with a queue come first, longest queue first; the others by name.
+fn rows(queues: Vec<Queue>, mut held: HashMap<Vec<u8>, Inspection>) -> Vec<Row> {
+    let queued = queues.into_iter().map(|queue| Row {
+        lock: held.remove(&queue.key),
+        key: queue.key.clone(),
+        queue: Some(queue),
+    });
+    let mut rows: Vec<_> = queued.collect();
+    let mut others: Vec<_> = held.into_iter().map(|(key, lock)| Row { key, queue: None, lock: Some(lock) }).collect();
+    others.sort_by(|one, other| one.key.cmp(&other.key));
+    rows.extend(others);
+    rows
+}
+
+fn print(wish: &Ls, rows: &[Row]) -> Result<(), Failure> {
+    match (wish.json, rows.is_empty(), wish.held) {
+        (true, ..) => output::print_json(&rows.iter().map(object).collect()),
+        (_, true, held) => {
+            if output::is_terminal() {
+                say(if held { "no lock is held" } else { "nobody waits for a lock; --held lists what is held" });
+            }
+            Ok(())
+        }
+        (_, _, true) => output::print(&with_holders(rows)),
+        (_, _, false) => output::print(&of_queues(rows)),
+    }
+}
+
+fn of_queues(rows: &[Row]) -> String {
+    let mut table = Table::new(["KEY", "WAITERS", "OLDEST WAIT", "SERVED"]);
+    for queue in rows.iter().filter_map(|row| row.queue.as_ref()) {
+        let oldest = shown::time(queue.oldest_wait);
+        table.push([shown::name(&queue.key), queue.waiters.to_string(), oldest, queue.served.to_string()]);
+    }
+    table.text(output::heading())
+}
+
+fn with_holders(rows: &[Row]) -> String {
+    let mut table = Table::new(["KEY", "KIND", "HOLDER", "LEASE LEFT", "WAITERS", "OLDEST WAIT"]);
+    for Row { key, queue, lock } in rows {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        table.push([
+            shown::name(key),
+            or_dash(lock.as_ref().and_then(|lock| lock.kind).map(|kind| json::kind(kind).to_owned())),
+            or_dash(lock.as_ref().and_then(holder)),
+            or_dash(lock.as_ref().and_then(|lock| lock.time_left).map(shown::time)),
+            queue.as_ref().map_or(0, |queue| queue.waiters).to_string(),
+            or_dash(queue.as_ref().map(|queue| shown::time(queue.oldest_wait))),
+        ]);
+    }
+    table.text(output::heading())
+}
+
+/// The first holder, and how many there are beside it.
+pub fn holder(lock: &Inspection) -> Option<String> {
+    let first = shown::name(&lock.holders.first()?.holder);
+    Some(match lock.holder_count {
+        0 | 1 => first,
+        count => format!("{first} +{}", count - 1),
+    })
+}
+
+fn object(row: &Row) -> Value {
+    let mut object = row.queue.as_ref().map_or_else(|| json::named("key", &row.key), json::queue);
+    if let Some(lock) = &row.lock {
+        object.insert("lock".into(), json::inspection(&row.key, lock).into());
+    }
+    object.into()
+}

@@ -1,0 +1,55 @@
+//! `rlock`: runs a command under a lock, and shows who holds and who waits. For cron on ten hosts, and for the people
+//! on call. The manual is docs/command-line.md.
+//!
+//! All that talks to the server is on the main thread: CMD must be started by the thread that lives as long as the
+//! program (see `run/child.rs`), and there is little to do.
+
+mod address;
+mod arguments;
+mod break_lock;
+mod completions;
+mod exit;
+mod failure;
+mod inspect;
+mod json;
+mod ls;
+mod output;
+mod pattern;
+mod run;
+mod shown;
+mod signals;
+mod table;
+mod top;
+
+use arguments::{Arguments, Command};
+use failure::Failure;
+use std::process::ExitCode;
+use tokio::runtime::Builder;
+
+fn main() -> ExitCode {
+    failure::say_defects_in_one_line();
+    let code = match arguments::read().and_then(perform) {
+        Ok(code) => code,
+        Err(failure) => failure.tell(),
+    };
+    ExitCode::from(code)
+}
+
+fn perform(arguments: Arguments) -> Result<u8, Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::of_the_system)?;
+    let code = runtime.block_on(carry_out(arguments));
+    // What is left in the background is a goodbye to a server that does not answer.
+    runtime.shutdown_background();
+    code
+}
+
+async fn carry_out(Arguments { server, command }: Arguments) -> Result<u8, Failure> {
+    match &command {
+        Command::Run(wish) => run::run(wish, &server).await,
+        Command::Ls(wish) => ls::ls(wish, &server).await,
+        Command::Inspect(wish) => inspect::inspect(wish, &server).await,
+        Command::Break(wish) => break_lock::break_lock(wish, &server).await,
+        Command::Top(wish) => top::top(wish, &server).await,
+        Command::Completions { shell } => completions::print(*shell),
+    }
+}

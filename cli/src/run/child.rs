@@ -1,0 +1,120 @@
+//! CMD's process.
+//!
+//! **Its process group.** With a terminal it stays in ours: only the foreground group may read from the terminal, and
+//! Ctrl-C and Ctrl-Z go to all of it, so that a job looks to the shell as it would without us. Without one, under cron
+//! or systemd, it gets a group of its own, so that all that it has started can be ended with it: of `sh -c 'dump |
+//! gzip'` the shell is not the one that matters.
+//!
+//! **If we are killed**, Linux sends it TERM, as nobody keeps its lock alive any more. That is tied to the thread that
+//! starts it, so this has to be the main one. Other systems have nothing of the kind.
+
+use crate::arguments::Run;
+use crate::exit;
+use crate::signals::Arrival;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use rlock_client::Guard;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::Command;
+use tokio::process;
+
+pub struct Child {
+    process: process::Child,
+    id: Pid,
+    /// It leads a process group of its own, whose id is its own.
+    leads: bool,
+    ended: Option<u8>,
+}
+
+impl Child {
+    pub fn start(program: &Path, wish: &Run, guard: &Guard) -> io::Result<Self> {
+        let leads = !has_terminal();
+        let mut command = Command::new(program);
+        command.arg0(&wish.command[0]).args(&wish.command[1..]);
+        command.env("RLOCK_KEY", &wish.key).env("RLOCK_HOLDER", guard.holder().as_ref());
+        match guard.token() {
+            Some(token) => command.env("RLOCK_TOKEN", token.to_string()),
+            None => command.env_remove("RLOCK_TOKEN"),
+        };
+        if leads {
+            command.process_group(0);
+        }
+        end_with_us(&mut command);
+        let process = process::Command::from(command).spawn()?;
+        let id = process.id().and_then(|id| i32::try_from(id).ok());
+        let id = id.ok_or_else(|| io::Error::other("it has no process id"))?;
+        Ok(Self { process, id: Pid::from_raw(id), leads, ended: None })
+    }
+
+    /// Its exit code, as a shell would tell it. Can be asked for again. Cancel safe.
+    pub async fn ended(&mut self) -> io::Result<u8> {
+        if let Some(code) = self.ended {
+            return Ok(code);
+        }
+        let status = self.process.wait().await?;
+        let code = match (status.code(), status.signal()) {
+            (Some(code), _) => u8::try_from(code & 0xff).unwrap_or(u8::MAX),
+            (None, signal) => exit::by_signal(signal.unwrap_or_default()),
+        };
+        self.ended = Some(code);
+        Ok(code)
+    }
+
+    /// What a terminal sends, it has sent to CMD as well, if that is in our group. What is to end it is for all that it
+    /// has started, as it would be at a terminal; what tells it something is for CMD alone.
+    pub fn pass_on(&self, Arrival { signal, by_terminal }: Arrival) {
+        match signal {
+            _ if by_terminal && !self.leads => {}
+            Signal::SIGUSR1 | Signal::SIGUSR2 => self.send(signal),
+            _ => self.send_to_all(signal),
+        }
+    }
+
+    /// To CMD, and to all that it has started, if that can be told apart from what we were started with.
+    pub fn send_to_all(&self, signal: Signal) {
+        if self.leads {
+            // While somebody is left in it, the group's id is its own, whether or not CMD is.
+            let _ = killpg(self.id, signal);
+        } else {
+            self.send(signal);
+        }
+    }
+
+    /// Whether anybody is left of what `send_to_all` reaches.
+    pub fn is_anybody_left(&self) -> bool {
+        self.ended.is_none() || (self.leads && killpg(self.id, None) != Err(Errno::ESRCH))
+    }
+
+    fn send(&self, signal: Signal) {
+        // While nobody has asked for its code, its id is its own.
+        if self.ended.is_none() {
+            let _ = kill(self.id, signal);
+        }
+    }
+}
+
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
+#[cfg(target_os = "linux")]
+fn end_with_us(command: &mut Command) {
+    let parent = nix::unistd::getpid();
+    let ask = move || {
+        nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
+        // We may have been killed before it was asked for.
+        match nix::unistd::getppid() == parent {
+            true => Ok(()),
+            false => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    };
+    // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
+    unsafe { command.pre_exec(ask) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn end_with_us(_: &mut Command) {}

@@ -1,0 +1,53 @@
+//! The lock is lost while CMD runs: somebody else may have it already, so CMD has to end. First it is asked to, then it
+//! is made to. Only then there is time for words.
+
+use super::child::Child;
+use crate::arguments::Run;
+use crate::exit;
+use crate::failure::{Failure, say};
+use crate::shown;
+use crate::signals::Signals;
+use nix::sys::signal::Signal;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+use tokio::time::{sleep, sleep_until};
+
+/// Nobody tells when the last process of a group has ended, so it is looked for.
+const LOOK: Duration = Duration::from_millis(10);
+
+pub async fn end(mut child: Child, mut signals: Signals, wish: &Run) -> Result<u8, Failure> {
+    let key = shown::name(wish.key.as_bytes());
+    child.send_to_all(Signal::SIGTERM);
+    // What is stopped has to go on in order to end.
+    child.send_to_all(Signal::SIGCONT);
+    say(&format!("{key}: the lock was lost, others may have it: CMD was sent TERM"));
+    let killed = asked(&mut child, &mut signals, wish.grace).await?;
+    if killed {
+        child.send_to_all(Signal::SIGKILL);
+        child.ended().await.map_err(Failure::of_the_system)?;
+        say(&format!("{key}: CMD did not end within {}: it was killed", shown::time(wish.grace)));
+    }
+    Ok(exit::LOST)
+}
+
+/// Whether it has to be made to end, as it did not within the grace.
+async fn asked(child: &mut Child, signals: &mut Signals, grace: Duration) -> Result<bool, Failure> {
+    let over = tokio::time::Instant::now().checked_add(grace);
+    let over = over.unwrap_or_else(|| tokio::time::Instant::now() + Duration::from_secs(1 << 30));
+    loop {
+        tokio::select! {
+            biased;
+            ended = gone(child) => return ended.map(|()| false),
+            () = sleep_until(over) => return Ok(true),
+            arrival = signals.next() => child.pass_on(arrival),
+        }
+    }
+}
+
+async fn gone(child: &mut Child) -> Result<(), Failure> {
+    child.ended().await.map_err(Failure::of_the_system)?;
+    while child.is_anybody_left() {
+        sleep(LOOK).await;
+    }
+    Ok(())
+}

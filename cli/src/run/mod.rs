@@ -1,0 +1,148 @@
+//! `rlock run`: waits for a lock, runs a command while it is held, and gives it back.
+//!
+//! - CMD is looked for before the lock is: nobody waits an hour to learn of a typing error.
+//! - Who is told to stop while it waits leaves the queue, and runs nothing.
+//! - What CMD says and reads is its own; its exit code is ours, unless the lock was lost.
+
+mod child;
+mod lost;
+mod program;
+
+use crate::address;
+use crate::arguments::{Run, Server};
+use crate::exit;
+use crate::failure::{Failure, say};
+use crate::shown;
+use crate::signals::{Arrival, Signals};
+use child::Child;
+use nix::sys::signal::Signal;
+use rlock_client::{Error, Guard, Lock, Locks};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Passed on to CMD. While there is none, each of them ends the wait.
+const PASSED_ON: [Signal; 6] =
+    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+
+/// How long a server may take to hear that we do not wait any more.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+pub async fn run(wish: &Run, server: &Server) -> Result<u8, Failure> {
+    let program = program::find(&wish.command[0])?;
+    let mut signals = Signals::take(&PASSED_ON)?;
+    let (locks, at) = tokio::select! {
+        biased;
+        arrival = signals.next() => return Ok(ended_by(arrival)),
+        connected = address::connect(server) => connected?,
+    };
+    let guard = tokio::select! {
+        biased;
+        arrival = signals.next() => Err(Ok(ended_by(arrival))),
+        acquired = acquire(wish, &locks) => match acquired {
+            Ok(Some(guard)) => Ok(guard),
+            Ok(None) => Err(Ok(busy(wish))),
+            Err(error) => Err(Err(Failure::of_the_server(&at, &error))),
+        },
+    };
+    match guard {
+        Ok(guard) => work(&program, wish, guard, signals).await,
+        Err(ended) => {
+            // What may have been granted all the same is given back. A server that does not answer does not hold us up.
+            let _ = timeout(GOODBYE, locks.settle()).await;
+            ended
+        }
+    }
+}
+
+async fn work(program: &Path, wish: &Run, guard: Guard, signals: Signals) -> Result<u8, Failure> {
+    match Child::start(program, wish, &guard) {
+        Ok(child) => attend(child, guard, signals, wish).await,
+        Err(error) => {
+            // The lock was for nothing; if it cannot be given back, its lease ends.
+            let _ = guard.release().await;
+            Err(program::did_not_start(&wish.command[0], &error))
+        }
+    }
+}
+
+/// The lock, if it could be had in time.
+async fn acquire(wish: &Run, locks: &Locks) -> Result<Option<Guard>, Error> {
+    let lock = lock(wish, locks);
+    match limit(wish) {
+        None => lock.acquire().await.map(Some),
+        Some(limit) => match lock.acquire_timeout(limit).await {
+            Err(error) if error.is_timeout() => Ok(None),
+            acquired => acquired.map(Some),
+        },
+    }
+}
+
+/// For how long it is waited for. Once it is tried in any case.
+fn limit(wish: &Run) -> Option<Duration> {
+    if wish.no_wait { Some(Duration::ZERO) } else { wish.wait }
+}
+
+fn lock(wish: &Run, locks: &Locks) -> Lock {
+    let key = wish.key.as_bytes();
+    let lock = match (wish.read, wish.write) {
+        (true, _) => locks.read_write(key).read(),
+        (_, true) => locks.read_write(key).write(),
+        _ => locks.lock(key),
+    };
+    let lock = lock.lease(wish.lease).fenced();
+    match wish.replicas {
+        Some(wanted) => lock.replicas(wanted.into(), wish.lease / 3),
+        None => lock,
+    }
+}
+
+/// While CMD runs.
+async fn attend(mut child: Child, guard: Guard, mut signals: Signals, wish: &Run) -> Result<u8, Failure> {
+    let lost = guard.lost();
+    tokio::pin!(lost);
+    let code = loop {
+        tokio::select! {
+            biased;
+            code = child.ended() => break code.map_err(Failure::of_the_system)?,
+            () = &mut lost => return lost::end(child, signals, wish).await,
+            arrival = signals.next() => child.pass_on(arrival),
+        }
+    };
+    Ok(give_back(guard, wish, code).await)
+}
+
+/// CMD has ended with this code.
+async fn give_back(guard: Guard, wish: &Run, code: u8) -> u8 {
+    let key = shown::name(wish.key.as_bytes());
+    match guard.release().await {
+        Ok(()) => code,
+        Err(error) if error.is_lost() => {
+            say(&format!("{key}: the lock was lost before CMD had ended (with {code}): others may have had it"));
+            exit::LOST
+        }
+        Err(error) => {
+            say(&format!("{error}; CMD had the lock all the time, and its lease of {} ends", shown::time(wish.lease)));
+            code
+        }
+    }
+}
+
+/// Whoever wants 0 for it does not want a mail from cron either.
+fn busy(wish: &Run) -> u8 {
+    if wish.busy_code == 0 {
+        return 0;
+    }
+    let key = shown::name(wish.key.as_bytes());
+    let waited = match limit(wish) {
+        Some(limit) if !limit.is_zero() => format!(" within {}", shown::time(limit)),
+        _ => String::new(),
+    };
+    say(&format!("{key}: not free{waited}, so nothing was run; rlock inspect shows who has it"));
+    wish.busy_code
+}
+
+fn ended_by(arrival: Arrival) -> u8 {
+    exit::by_signal(arrival.signal as i32)
+}

@@ -1,0 +1,87 @@
+//! What people read: names that may be any bytes, and times.
+//!
+//! Keys and holders come from strangers. Shown as they are, they could move the cursor of whoever looks at them, or set
+//! the title of the window; so whatever does not print is shown as `\x1b`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Any bytes as one line of text.
+pub fn name(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            push(&mut text, character);
+        }
+        for byte in chunk.invalid() {
+            push_byte(&mut text, *byte);
+        }
+    }
+    text
+}
+
+/// Text from elsewhere, as one line.
+pub fn line(text: &str) -> String {
+    let words: Vec<_> = text.split(['\n', '\r']).map(str::trim).filter(|part| !part.is_empty()).collect();
+    name(words.join(" ").as_bytes())
+}
+
+/// A time as short as one reads it: `850ms`, `12.3s`, `4m05s`, `3h02m`, `2d03h`.
+pub fn time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{}ms", time.as_millis()),
+        1..60 => format!("{}.{}s", seconds, time.subsec_millis() / 100),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// A time that may not be there.
+pub fn time_or(time_if_any: Option<Duration>, otherwise: &str) -> String {
+    time_if_any.map_or_else(|| otherwise.to_owned(), time)
+}
+
+fn push(text: &mut String, character: char) {
+    if is_plain(character) {
+        text.push(character);
+    } else {
+        let mut bytes = [0; 4];
+        for byte in character.encode_utf8(&mut bytes).bytes() {
+            push_byte(text, byte);
+        }
+    }
+}
+
+fn push_byte(text: &mut String, byte: u8) {
+    let _ = write!(text, "\\x{byte:02x}");
+}
+
+/// Neither a control character nor one that turns the direction of what comes after it.
+fn is_plain(character: char) -> bool {
+    let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !character.is_control() && !turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_any_bytes_are_one_harmless_line() {
+        assert_eq!(name("orders:42 für".as_bytes()), "orders:42 für");
+        assert_eq!(name(b"\x1b[2J\n\xff\0"), "\\x1b[2J\\x0a\\xff\\x00");
+        assert_eq!(name("\u{202e}evil\u{9b}".as_bytes()), "\\xe2\\x80\\xaeevil\\xc2\\x9b");
+        assert_eq!(line("one\r\n\n  two\t"), "one two");
+    }
+
+    #[test]
+    fn times_are_short() {
+        let cases = [(0, "0ms"), (850, "850ms"), (12_345, "12.3s"), (59_999, "59.9s"), (245_000, "4m05s")];
+        let long = [(10_920_000, "3h02m"), (183_600_000, "2d03h")];
+        for (ms, shown) in cases.into_iter().chain(long) {
+            assert_eq!(time(Duration::from_millis(ms)), shown);
+        }
+    }
+}

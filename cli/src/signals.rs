@@ -1,0 +1,55 @@
+//! The signals that reach us, in order. Who sent one matters: what a terminal sends, it sends to the whole foreground,
+//! CMD included.
+
+use crate::failure::Failure;
+use nix::libc;
+use nix::sys::signal::Signal;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
+use std::thread;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+pub struct Signals {
+    arrivals: UnboundedReceiver<Arrival>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub signal: Signal,
+    /// Sent by the system, not by a process: by a terminal, that is.
+    pub by_terminal: bool,
+}
+
+impl Signals {
+    /// Takes these signals over. Those that were ignored when we were started stay ignored, here and in CMD: that is
+    /// what `nohup` is for, and how shells keep Ctrl-C from what they run in the background.
+    pub fn take(signals: &[Signal]) -> Result<Self, Failure> {
+        let wanted = signals.iter().filter(|signal| !is_ignored(**signal)).map(|signal| *signal as i32);
+        let mut infos = SignalsInfo::<WithOrigin>::new(wanted).map_err(Failure::of_the_system)?;
+        let (tell, arrivals) = unbounded_channel();
+        thread::spawn(move || infos.forever().filter_map(arrival).all(|arrival| tell.send(arrival).is_ok()));
+        Ok(Self { arrivals })
+    }
+
+    /// The next one, whenever it comes. Cancel safe.
+    pub async fn next(&mut self) -> Arrival {
+        match self.arrivals.recv().await {
+            Some(arrival) => arrival,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn arrival(origin: Origin) -> Option<Arrival> {
+    let signal = Signal::try_from(origin.signal).ok()?;
+    Some(Arrival { signal, by_terminal: matches!(origin.cause, Cause::Kernel) })
+}
+
+fn is_ignored(signal: Signal) -> bool {
+    let mut present = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: with no new action it only writes the present one to where there is room for it.
+    let told = unsafe { libc::sigaction(signal as i32, std::ptr::null(), present.as_mut_ptr()) };
+    // SAFETY: zeroed memory is a valid sigaction, whether or not it was written to.
+    told == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
+}

@@ -1,0 +1,180 @@
+//! What goes wrong before anything is done: one line that says what and what to do, a code, and no stack trace.
+
+use crate::support::{Place, bare, rlock, run, url, within_patience};
+use rlock_testing::{Cluster, Server, Watched, free_port};
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Duration;
+
+/// Each command, as short as it can be.
+const COMMANDS: [&[&str]; 5] =
+    [&["run", "key", "true"], &["ls"], &["ls", "--held"], &["inspect", "key"], &["break", "--yes", "key"]];
+
+#[test]
+fn no_server() {
+    let nobody = format!("redis://127.0.0.1:{}", free_port());
+    for command in COMMANDS {
+        let mut command = bare(command);
+        command.env("RLOCK_URL", &nobody);
+        run(command).failed(69, &["no server answers at 127.0.0.1:", "refused", "RLOCK_URL"]);
+    }
+    run(bare(&["-u", "unix:///no/such/socket", "ls"])).failed(69, &["no server answers at /no/such/socket"]);
+}
+
+/// Somebody accepts connections and says nothing.
+#[test]
+fn a_server_that_does_not_answer_holds_nobody_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("redis://{}", listener.local_addr().unwrap());
+    for command in COMMANDS {
+        let mut command = bare(&[command, &["--connect-timeout", "50ms"]].concat());
+        if command.get_args().any(|argument| argument == "true") {
+            command = bare(&["--connect-timeout", "50ms", "run", "key", "true"]);
+        }
+        command.env("RLOCK_URL", &silent);
+        let (ended, took) = within_patience(|| run(command));
+        ended.failed(69, &["no server answers"]);
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+}
+
+#[test]
+fn no_module() {
+    let server = Server::prepare().without_module().start();
+    for command in COMMANDS {
+        run(rlock(&server, command)).failed(78, &["no rlock module", "loadmodule"]);
+    }
+}
+
+fn with_password(server: &Server) -> String {
+    server.client().say("CONFIG SET requirepass secret");
+    format!("redis://127.0.0.1:{}", server.port())
+}
+
+#[test]
+fn a_wrong_password_or_none() {
+    let server = Server::start();
+    let address = with_password(&server);
+    for command in COMMANDS {
+        for password in ["", "wrong"] {
+            let mut command = bare(command);
+            command.env("RLOCK_URL", &address).env("RLOCK_PASSWORD", password);
+            let ended = run(command);
+            ended.failed(77, &["refuses the password", "RLOCK_PASSWORD", "--password-file"]);
+        }
+    }
+}
+
+#[test]
+fn the_ways_to_give_a_password() {
+    let server = Server::start();
+    let address = with_password(&server);
+    let place = Place::new();
+    std::fs::write(place.file("password"), "secret\nand more\n").unwrap();
+    std::fs::write(place.file("wrong"), "wrong\n").unwrap();
+    let (right, wrong) = (place.file("password").display().to_string(), place.file("wrong").display().to_string());
+    let in_url = format!("redis://:secret@127.0.0.1:{}", server.port());
+    let works = |environment: &[(&str, &str)], options: &[&str]| {
+        let mut command = bare(&[&["run", "key"], options, &["true"]].concat());
+        command.envs(environment.iter().copied());
+        run(command)
+    };
+    let url = ("RLOCK_URL", address.as_str());
+    works(&[url, ("RLOCK_PASSWORD", "secret")], &[]).succeeded();
+    works(&[url, ("RLOCK_PASSWORD_FILE", &right)], &[]).succeeded();
+    works(&[url], &["--password-file", &right]).succeeded();
+    works(&[("RLOCK_URL", &in_url)], &[]).succeeded();
+    works(&[("RLOCK_PASSWORD", "secret")], &["-u", &address]).succeeded();
+    // The nearer one counts.
+    works(&[url, ("RLOCK_PASSWORD", "wrong"), ("RLOCK_PASSWORD_FILE", &wrong)], &["--password-file", &right])
+        .succeeded();
+    works(&[url, ("RLOCK_PASSWORD", "secret"), ("RLOCK_PASSWORD_FILE", &wrong)], &[]).succeeded();
+    works(&[url], &["--password-file", "/no/such/file"]).failed(64, &["/no/such/file", "cannot be read"]);
+}
+
+/// Everybody on the machine can read it there, so it is refused, and not repeated.
+#[test]
+fn a_password_on_the_command_line_is_refused() {
+    for address in ["redis://:secret@127.0.0.1:1", "unix:///s?pass=secret", "redis+sentinel://u:secret@h/m"] {
+        let ended = run(bare(&["-u", address, "ls"]));
+        ended.failed(64, &["ps", "RLOCK_PASSWORD", "--password-file", "RLOCK_URL"]);
+        assert!(!ended.errors.contains("secret"), "{}", ended.errors);
+    }
+}
+
+#[test]
+fn what_a_user_may_not_do() {
+    let server = Server::start();
+    server.client().say("ACL SETUSER app on >secret ~app:* +@connection +rlock.acquire +rlock.release");
+    let mut command = bare(&["run", "orders", "--", "true"]);
+    command.env("RLOCK_URL", format!("redis://app@127.0.0.1:{}", server.port())).env("RLOCK_PASSWORD", "secret");
+    run(command).failed(77, &["orders: refused: NOPERM", "ACL"]);
+}
+
+#[test]
+fn arguments_that_make_no_sense() {
+    let server = Server::start();
+    let cases: [(&[&str], &str); 17] = [
+        (&[], "run, ls, inspect, break, top, completions"),
+        (&["lock"], "unrecognized subcommand"),
+        (&["run"], "KEY"),
+        (&["run", "key"], "CMD"),
+        (&["run", "--waiit", "1s", "key", "true"], "--wait"),
+        (&["run", "--wait", "1d", "key", "true"], "ms, s, m or h"),
+        (&["run", "--wait", "-1s", "key", "true"], "-1"),
+        (&["run", "--wait", "1s", "-n", "key", "true"], "cannot be used with"),
+        (&["run", "--read", "--write", "key", "true"], "cannot be used with"),
+        (&["run", "--lease", "0", "key", "true"], "longer than 0"),
+        (&["run", "-E", "256", "key", "true"], "256"),
+        (&["run", "--replicas", "0", "key", "true"], "0"),
+        (&["ls", "--limit", "0"], "1 to 10000"),
+        (&["inspect"], "KEY"),
+        (&["-u", "", "ls"], "--url"),
+        (&["-u", "http://localhost", "ls"], "no address of a server"),
+        (&["completions", "tcsh"], "tcsh"),
+    ];
+    for (arguments, words) in cases {
+        run(rlock(&server, arguments)).failed(64, &[words]);
+    }
+}
+
+#[test]
+fn what_the_server_refuses() {
+    let server = Server::start();
+    server.client().say("SET text 1");
+    run(rlock(&server, &["run", "text", "true"])).failed(78, &["text: refused: WRONGTYPE"]);
+    run(rlock(&server, &["run", "--lease", "200000000000h", "key", "true"])).failed(64, &["too long"]);
+}
+
+/// Whoever reads it may have gone, as `head` does.
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    let rlock = env!("CARGO_BIN_EXE_rlock");
+    let script = format!("{{ {rlock} completions bash; echo $? >&2; }} | true");
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "0\n");
+    let full = format!("{rlock} completions bash >/dev/full");
+    let output = Command::new("sh").args(["-c", &full]).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), errors.lines().count()), (Some(74), 1), "{errors}");
+}
+
+#[test]
+fn clusters_and_sentinels_by_their_addresses() {
+    let cluster = Cluster::start();
+    let hosts: Vec<_> = cluster.masters.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+    let address = format!("redis+cluster://{}", hosts.join(","));
+    for master in 0..3 {
+        let key = cluster.key_on(master);
+        let ended = run(bare(&["-u", &address, "run", &key, "--", "sh", "-c", "echo $RLOCK_KEY"]));
+        assert_eq!(ended.succeeded(), format!("{key}\n"));
+    }
+    let one = url(&cluster.masters[0]);
+    run(bare(&["-u", &one, "run", &cluster.key_on(1), "true"])).failed(69, &["another node of the cluster"]);
+    let watched = Watched::start(0);
+    let hosts: Vec<_> = watched.sentinels.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+    let address = format!("redis+sentinel://{}/locks", hosts.join(","));
+    assert_eq!(run(bare(&["-u", &address, "run", "key", "echo", "done"])).succeeded(), "done\n");
+    let unknown = format!("redis+sentinel://{}/other", hosts[0]);
+    run(bare(&["-u", &unknown, "ls"])).failed(69, &["other of the sentinels 127.0.0.1:"]);
+}

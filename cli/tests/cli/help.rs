@@ -1,0 +1,85 @@
+//! What is said without a server: help, completions, the version, and a manual that agrees with them.
+
+use crate::support::{bare, run};
+use std::process::Command;
+
+const COMMANDS: [&str; 6] = ["run", "ls", "inspect", "break", "top", "completions"];
+
+fn manual() -> &'static str {
+    include_str!("../../../docs/command-line.md")
+}
+
+#[test]
+fn help_fits_a_terminal_and_has_examples_and_exit_codes() {
+    let help = run(bare(&["--help"]));
+    let text = help.succeeded();
+    for word in COMMANDS.iter().chain(&["Examples:", "Exit codes:", "RLOCK_URL", "RLOCK_PASSWORD"]) {
+        assert!(text.contains(word), "{word} is not in {text}");
+    }
+    for command in COMMANDS {
+        let help = run(bare(&[command, "--help"]));
+        assert!(help.succeeded().ends_with('\n') && !help.output.ends_with("\n\n"));
+        let longest = help.succeeded().lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(120), "{command}: a line of {longest:?}");
+    }
+    assert!(run(bare(&["-V"])).succeeded().starts_with("rlock 0."));
+}
+
+/// The secrets of the environment are not for help texts, which end up in tickets.
+#[test]
+fn help_shows_nothing_of_the_environment() {
+    let mut command = bare(&["--help"]);
+    command.env("RLOCK_URL", "redis://:secret@h").env("RLOCK_PASSWORD", "secret");
+    assert!(!run(command).succeeded().contains("secret"));
+}
+
+/// The table of the manual is what the help says.
+#[test]
+fn the_manual_has_the_exit_codes_of_the_help() {
+    let help = run(bare(&["--help"])).succeeded().to_owned();
+    for code in ["0", "1", "64", "69", "70", "74", "75", "76", "77", "78", "126", "127", "128+n"] {
+        assert!(manual().contains(&format!("\n| {code} |")), "{code} is not in the manual's table");
+        assert!(help.split_whitespace().any(|word| word == code), "{code} is not in the help");
+    }
+}
+
+/// Each option, also in the manual.
+#[test]
+fn the_manual_has_every_option() {
+    for command in COMMANDS {
+        let help = run(bare(&[command, "--help"])).succeeded().to_owned();
+        let options = help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2);
+        for option in options.map(|option| option.trim_end_matches(|c: char| !c.is_ascii_lowercase())) {
+            let known = ["--help", "--version"].contains(&option) || manual().contains(option);
+            assert!(known, "{option} of {command} is not in the manual");
+        }
+    }
+}
+
+#[test]
+fn completions_for_each_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(bare(&["completions", shell]));
+        let text = script.succeeded();
+        for word in COMMANDS.iter().chain(&["replicas", "password-file"]) {
+            assert!(text.contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+#[test]
+fn bash_completes_with_them() {
+    let script = run(bare(&["completions", "bash"])).succeeded().to_owned();
+    let complete = |words: &str, place: usize| {
+        let ask = format!(
+            "{script}\nCOMP_WORDS=({words}); COMP_CWORD={place}; _rlock rlock \"${{COMP_WORDS[{place}]}}\" \
+             \"${{COMP_WORDS[{place} - 1]}}\"; echo \"${{COMPREPLY[@]}}\""
+        );
+        let output = Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(complete("rlock ru", 1).trim(), "run");
+    assert_eq!(complete("rlock run --rep", 2).trim(), "--replicas");
+    assert_eq!(complete("rlock top --sort w", 3).trim().split(' ').next(), Some("waiters"));
+}

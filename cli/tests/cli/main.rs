@@ -1,0 +1,15 @@
+//! Tests of the command line against real servers, one or more for each. Each file shows one part of
+//! docs/command-line.md.
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod help;
+mod many;
+mod operators;
+mod rights;
+mod run;
+mod run_lost;
+mod run_signals;
+mod support;
+mod terminal;
+mod top;

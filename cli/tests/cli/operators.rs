@@ -1,0 +1,220 @@
+//! `rlock ls`, `rlock inspect` and `rlock break`, for people and for programs.
+
+use crate::support::{Place, Running, exists, given_back, rlock, run, start, taken, until_waiting};
+use crate::terminal::Terminal;
+use rlock_testing::{Client, Server};
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// That many who wait for a lock, after so many others.
+fn waiting(server: &Server, key: &str, count: u64, others: u64) -> Vec<Running> {
+    let mut client = server.client();
+    let wait = |place| {
+        let waits = start(rlock(server, &["run", "--wait", "10m", key, "--", "true"]));
+        until_waiting(&mut client, others + place);
+        waits
+    };
+    (1..=count).map(wait).collect()
+}
+
+fn json_of(server: &Server, arguments: &[&str], code: i32) -> Value {
+    let ended = run(rlock(server, arguments));
+    assert_eq!((ended.code(), ended.errors.as_str()), (code, ""), "{ended:?}");
+    serde_json::from_str(&ended.output).unwrap_or_else(|error| panic!("{error}: {}", ended.output))
+}
+
+/// The words of each line. Of times of nearly ten minutes only the minutes: nobody knows how long a test takes.
+fn words(text: &str) -> Vec<Vec<&str>> {
+    let rough = |word| if str::starts_with(word, "9m") { "9m" } else { word };
+    text.lines().map(|line| line.split_whitespace().map(rough).collect()).collect()
+}
+
+#[test]
+fn ls_lists_the_longest_queue_first() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(run(rlock(&server, &["ls"])).succeeded(), "");
+    assert_eq!(json_of(&server, &["ls", "--json"], 0), json!([]));
+    let _waits = busy(&server, &mut client);
+    let listed = run(rlock(&server, &["ls"]));
+    let lines = words(listed.succeeded());
+    assert_eq!(lines[0], ["KEY", "WAITERS", "OLDEST", "WAIT", "SERVED"]);
+    assert_eq!(
+        lines[1..].iter().map(|line| [line[0], line[1], line[3]]).collect::<Vec<_>>(),
+        [["web:b", "2", "0"], ["app:a", "1", "0"]]
+    );
+    assert_eq!(words(run(rlock(&server, &["ls", "[a-c]pp:*"])).succeeded())[1][0], "app:a");
+    assert_eq!(run(rlock(&server, &["ls", "nothing*"])).succeeded(), "");
+    let limited = run(rlock(&server, &["ls", "--limit", "1"]));
+    limited.said(&["more than these 1", "--limit"]);
+    assert_eq!((limited.code(), words(&limited.output).len()), (0, 2));
+    let object = &json_of(&server, &["ls", "--json"], 0)[0];
+    assert_eq!((&object["key"], &object["waiters"], &object["served"]), (&json!("web:b"), &json!(2), &json!(0)));
+    assert!(object["oldest_wait_ms"].is_u64() && object.get("lock").is_none(), "{object}");
+}
+
+/// `app:a` with one who waits, and `web:b` with two.
+fn busy(server: &Server, client: &mut Client) -> Vec<Running> {
+    for key in ["app:a", "web:b"] {
+        taken(client, key);
+    }
+    let mut waits = waiting(server, "app:a", 1, 0);
+    waits.extend(waiting(server, "web:b", 2, 1));
+    waits
+}
+
+#[test]
+fn ls_finds_what_is_held() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("HSET profile name bob");
+    for holder in ["one", "two"] {
+        client.say(&format!("RLOCK.RACQUIRE held {holder} 600000"));
+    }
+    let _waits = busy(&server, &mut client);
+    let listed = run(rlock(&server, &["ls", "--held"]));
+    let lines = words(listed.succeeded());
+    assert_eq!(lines[0].join(" "), "KEY KIND HOLDER LEASE LEFT WAITERS OLDEST WAIT");
+    assert_eq!(lines[1][..4], ["web:b", "plain", "somebody", "9m"]);
+    assert_eq!(lines[2][..4], ["app:a", "plain", "somebody", "9m"]);
+    assert_eq!((&lines[3][..3], lines[3][3]), (&["held", "read-write", lines[3][2]][..], "+1"));
+    assert_eq!((lines.len(), &lines[3][5..]), (4, &["0", "-"][..]));
+    let objects = json_of(&server, &["ls", "--held", "--json", "*e*"], 0);
+    assert_eq!(objects[0]["lock"]["holders"][0]["holder"], "somebody");
+    assert_eq!((&objects[1]["key"], &objects[1]["lock"]["holder_count"]), (&json!("held"), &json!(2)));
+    assert_eq!(objects.as_array().unwrap().len(), 2);
+    let limited = run(rlock(&server, &["ls", "--held", "--limit", "2"]));
+    limited.said(&["more than these 2"]);
+    assert_eq!(words(&limited.output).len(), 3);
+}
+
+#[test]
+fn inspect_shows_who_holds_and_who_waits() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE key somebody 600000 FENCED");
+    let _waits = waiting(&server, "key", 2, 0);
+    let shown = run(rlock(&server, &["inspect", "key"]));
+    let lines = words(shown.succeeded());
+    assert_eq!(lines[0].join(" "), "key: plain, lease ends in 9m 2 waiting, last token 1");
+    assert_eq!(lines[2].join(" "), "HOLDER SIDE COUNT LEASE LEFT");
+    assert_eq!(lines[3].join(" "), "somebody exclusive 1 9m");
+    assert_eq!(lines[5].join(" "), "WAITER SIDE WAITED GIVES UP IN CLIENT ADDRESS");
+    assert_eq!((lines[6][1], lines[6][3], lines.len()), ("exclusive", "9m", 8));
+    let few = run(rlock(&server, &["inspect", "--limit", "1", "key"]));
+    assert!(few.succeeded().ends_with("… and 1 waiters more: --limit shows up to 10000\n"), "{few:?}");
+    let object = json_of(&server, &["inspect", "key", "--json"], 0);
+    for (field, value) in [
+        ("key", json!("key")),
+        ("kind", json!("plain")),
+        ("holder_count", json!(1)),
+        ("fencing_token", json!(1)),
+        ("waiter_count", json!(2)),
+    ] {
+        assert_eq!(object[field], value, "{object}");
+    }
+    assert!(object["time_left_ms"].as_u64().unwrap() > 500_000, "{object}");
+    assert_eq!((&object["holders"][0]["count"], &object["holders"][0]["side"]), (&json!(1), &json!("exclusive")));
+    let waiter = &object["waiters"][1];
+    assert!(waiter["client_id"].is_u64() && waiter["waited_ms"].is_u64() && waiter["gives_up_in_ms"].is_u64());
+}
+
+#[test]
+fn a_key_without_a_lock_is_told_apart() {
+    let server = Server::start();
+    run(rlock(&server, &["inspect", "nobody"])).failed(1, &["nobody: nobody holds it", "rlock ls --held"]);
+    let object = json_of(&server, &["inspect", "nobody", "--json"], 1);
+    assert_eq!((&object["kind"], &object["waiters"]), (&Value::Null, &json!([])));
+    run(rlock(&server, &["break", "--yes", "nobody"])).failed(1, &["nobody holds it", "nothing to break"]);
+    assert_eq!(json_of(&server, &["break", "--yes", "--json", "nobody"], 1)["broken"], false);
+    server.client().say("SET text 1");
+    for command in [&["inspect", "text"][..], &["break", "--yes", "text"]] {
+        run(rlock(&server, command)).failed(78, &["text: refused: WRONGTYPE"]);
+    }
+}
+
+/// Names come from strangers: shown, they do nothing to the terminal; for programs they are there in full.
+#[test]
+fn names_of_any_bytes() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (key, holder) = (b"\x1b[2Jkey\xff", b"\xfe\n");
+    client.run(&[&b"RLOCK.ACQUIRE"[..], key, holder, b"600000"]);
+    let with_key = |arguments: &[&str]| {
+        let mut command = rlock(&server, arguments);
+        command.arg(OsStr::from_bytes(key));
+        run(command)
+    };
+    let shown = with_key(&["inspect"]);
+    assert!(shown.succeeded().starts_with("\\x1b[2Jkey\\xff: plain"), "{shown:?}");
+    assert!(shown.output.contains("\\xfe\\x0a  exclusive") && !shown.output.contains('\x1b'), "{shown:?}");
+    let object: Value = serde_json::from_str(with_key(&["inspect", "--json"]).succeeded()).unwrap();
+    assert_eq!((&object["key"], &object["key_hex"]), (&json!("\u{1b}[2Jkey\u{fffd}"), &json!("1b5b324a6b6579ff")));
+    assert_eq!(object["holders"][0]["holder_hex"], "fe0a");
+    let listed: Value = serde_json::from_str(run(rlock(&server, &["ls", "--held", "--json"])).succeeded()).unwrap();
+    assert_eq!(listed[0]["key_hex"], "1b5b324a6b6579ff");
+    let mut running = rlock(&server, &["run", "-n"]);
+    running.arg(OsStr::from_bytes(key)).args(["--", "true"]);
+    run(running).failed(75, &["\\x1b[2Jkey\\xff: not free"]);
+    assert_eq!(with_key(&["break", "--yes"]).succeeded(), "\\x1b[2Jkey\\xff: broken; 0 waited for it\n");
+}
+
+#[test]
+fn break_frees_a_lock_of_either_kind_for_the_next() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let waits = waiting(&server, "key", 1, 0);
+    assert_eq!(run(rlock(&server, &["break", "key", "--yes"])).succeeded(), "key: broken; 1 waited for it\n");
+    for waits in waits {
+        waits.end().succeeded();
+    }
+    client.say("RLOCK.RACQUIRE key one 600000");
+    let object = json_of(&server, &["break", "-y", "--json", "key"], 0);
+    assert_eq!(
+        (&object["key"], &object["broken"], &object["was"]["kind"]),
+        (&json!("key"), &json!(true), &json!("read-write"))
+    );
+    assert!(!exists(&mut client, "key"));
+}
+
+/// The whole story: cron's job is at work, somebody breaks its lock, and the job is ended.
+#[test]
+fn break_ends_what_runs_under_the_lock() {
+    let server = Server::start();
+    let place = Place::new();
+    let running = start(
+        place.of(rlock(&server, &["run", "--lease", "1s", "key", "sh", "-c", "echo ready >>log; exec sleep 600"])),
+    );
+    place.wait_for("log", "ready");
+    run(rlock(&server, &["break", "--yes", "key"])).succeeded();
+    running.end().failed(76, &["key: the lock was lost"]);
+}
+
+#[test]
+fn break_asks_nobody_where_there_is_no_terminal() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    run(rlock(&server, &["break", "key"])).failed(64, &["no terminal", "--yes"]);
+    given_back(&mut client, "key");
+}
+
+#[test]
+fn break_asks_at_a_terminal() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let terminal = Terminal::open(&server, &[]);
+    for (answer, code, left) in [("n", 1, true), ("", 1, true), ("y", 0, false)] {
+        terminal.enter("clear");
+        terminal.wait_until("nothing but a prompt", |screen| screen.trim() == "prompt>");
+        terminal.enter("rlock break key; echo code $?");
+        terminal.wait_for("Break it? [y/N]");
+        assert!(terminal.screen().contains("somebody  exclusive"), "it shows who holds it");
+        terminal.enter(answer);
+        terminal.wait_for(&format!("code {code}"));
+        assert_eq!(exists(&mut client, "key"), left);
+    }
+}

@@ -1,0 +1,115 @@
+//! With the rights that the manual tells, and no others, each command works; without one of them it does not.
+
+use crate::support::{Place, bare, run, start};
+use crate::terminal::Terminal;
+use rlock_testing::{Client, Reply, Server, wait_until};
+
+const FINE: (i32, bool) = (0, true);
+
+/// CMD, for as long as the test wants it.
+const KEPT: &str = "while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
+
+/// Each row of the manual's table: the command, and the rights.
+fn rows() -> Vec<(&'static str, Vec<&'static str>)> {
+    let manual = include_str!("../../../docs/command-line.md");
+    let (_, table) = manual.split_once("| command | rights |\n|---|---|\n").expect("the table");
+    let rows = table.lines().map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
+    rows.map(|(command, rights)| (command, rights.split(['`', ' ']).filter(|it| it.starts_with('+')).collect()))
+        .collect()
+}
+
+fn allow(client: &mut Client, rights: &[&str]) {
+    client.say("ACL DELUSER app");
+    let reply = client.say(&format!("ACL SETUSER app on >secret ~app:* {}", rights.join(" ")));
+    assert_eq!(reply.words(), ["OK"]);
+}
+
+fn app(server: &Server, arguments: &[&str]) -> std::process::Command {
+    let mut command = bare(arguments);
+    command.env("RLOCK_URL", format!("redis://app@127.0.0.1:{}", server.port())).env("RLOCK_PASSWORD", "secret");
+    command
+}
+
+/// The exit code of a command that does all that needs rights, and whether it was silent.
+fn outcome(server: &Server, client: &mut Client, command: &str) -> (i32, bool) {
+    if command.starts_with("run") && !command.contains("replicas") {
+        let sides = if command == "run" { vec![None] } else { vec![Some("--read"), Some("--write")] };
+        return sides.into_iter().map(|side| kept(server, client, side)).find(|it| *it != FINE).unwrap_or(FINE);
+    }
+    client.say("RLOCK.ACQUIRE app:held somebody 600000");
+    let arguments: Vec<_> = match command {
+        "run --replicas" => vec!["run", "--lease", "1500ms", "--replicas", "1", "app:new", "true"],
+        "inspect" => vec!["inspect", "app:held"],
+        "break" => vec!["break", "--yes", "app:held"],
+        _ => command.split(' ').collect(),
+    };
+    let ended = run(app(server, &arguments));
+    (ended.code(), ended.errors.is_empty())
+}
+
+/// Until the lease was renewed, or CMD was not even started.
+fn kept(server: &Server, client: &mut Client, side: Option<&str>) -> (i32, bool) {
+    let place = Place::new();
+    let mut arguments = vec!["run", "--lease", "1500ms"];
+    arguments.extend(side);
+    arguments.extend(["app:key", "sh", "-c", KEPT]);
+    let mut running = start(place.of(app(server, &arguments)));
+    let mut first = None;
+    wait_until("it is renewed, or ends", || {
+        let expiry = client.expiry("app:key");
+        let first = if expiry > 0 { *first.get_or_insert(expiry) } else { expiry };
+        !running.is_running() || expiry > first + 150
+    });
+    place.mark("end");
+    let ended = running.end();
+    client.say("DEL app:key");
+    (ended.code(), ended.errors.is_empty())
+}
+
+#[test]
+fn no_more_rights_are_needed_than_the_manual_says() {
+    let server = Server::start();
+    let mut client = server.client();
+    let rows = rows();
+    assert_eq!(rows.len(), 8);
+    for (command, rights) in rows.iter().filter(|(command, _)| *command != "top") {
+        // Nobody confirms, which is another failure than a missing right.
+        let (beside, fine): (&[&str], _) = if *command == "run --replicas" {
+            (&["+rlock.acquire", "+rlock.release"], (69, false))
+        } else {
+            (&[], FINE)
+        };
+        allow(&mut client, &[beside, rights].concat());
+        assert_eq!(outcome(&server, &mut client, command), fine, "{command} with {rights:?}");
+        for missing in rights {
+            let fewer: Vec<_> = rights.iter().copied().filter(|right| right != missing).collect();
+            allow(&mut client, &[beside, &fewer].concat());
+            assert_ne!(outcome(&server, &mut client, command), fine, "{command} without {missing}");
+        }
+    }
+}
+
+#[test]
+fn top_needs_no_more_either() {
+    let server = Server::start();
+    let mut client = server.client();
+    let rows = rows();
+    let (_, rights) = rows.iter().find(|(command, _)| *command == "top").unwrap();
+    allow(&mut client, rights);
+    for key in ["app:key", "other"] {
+        client.run(&["RLOCK.ACQUIRE", key, "somebody", "600000"]);
+    }
+    let mut waiting = [server.client(), server.client()];
+    for (waiting, key) in waiting.iter_mut().zip(["app:key", "other"]) {
+        waiting.send(&["RLOCK.ACQUIRE", key, "waiter", "600000", "WAIT", "0"]);
+    }
+    crate::support::until_waiting(&mut client, 2);
+    let address = format!("redis://app@127.0.0.1:{}", server.port());
+    let terminal = Terminal::open(&server, &[("RLOCK_URL", &address), ("RLOCK_PASSWORD", "secret")]);
+    terminal.enter("rlock top --interval 50ms");
+    terminal.wait_until("the lock that this user may see, with its holder", |screen| {
+        screen.lines().any(|line| line.starts_with("app:key") && line.contains("somebody"))
+    });
+    assert!(!terminal.screen().lines().any(|line| line.starts_with("other")), "{}", terminal.screen());
+    assert_eq!(client.run(&["RLOCK.RELEASE", "app:key", "somebody"]), Reply::Int(1));
+}

@@ -1,0 +1,229 @@
+//! `rlock run`: what CMD gets, what comes back, and when it is not run at all.
+
+use crate::support::{Place, exists, given_back, program, rlock, run, start, taken, until_waiting};
+use rlock_testing::{Reply, Server, wait_until};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+#[test]
+fn cmd_has_the_lock_and_its_code_is_ours() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    let script = "echo $RLOCK_KEY $RLOCK_HOLDER $RLOCK_TOKEN; touch running; \
+                  while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; exit 7";
+    let running = start(place.of(rlock(&server, &["run", "orders:42", "--", "sh", "-c", script])));
+    wait_until("CMD runs", || place.has("running"));
+    let holders = client.hash("orders:42");
+    place.mark("end");
+    let ended = running.end();
+    assert_eq!((ended.code(), ended.errors.as_str()), (7, ""));
+    assert_eq!(ended.output, format!("orders:42 {} 1\n", holders[0].0), "{holders:?}");
+    assert!(!exists(&mut client, "orders:42"));
+    let next = run(rlock(&server, &["run", "orders:42", "sh", "-c", "echo $RLOCK_TOKEN"]));
+    assert_eq!(next.succeeded(), "2\n");
+}
+
+#[test]
+fn stdin_is_cmds_and_its_arguments_are_untouched() {
+    let server = Server::start();
+    let mut command = rlock(&server, &["run", "key", "--", "sh", "-c", "cat; echo \"$1|$2|$0\" >&2", "-x", "a  b", ""]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"\0binary\xff").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"\0binary\xff"[..], &b"a  b||-x\n"[..]));
+}
+
+/// Nothing of ours reaches it: no open files, no signals that are ignored or held back.
+#[test]
+fn cmd_inherits_nothing_of_ours() {
+    let server = Server::start();
+    let script = "for it in /proc/$$/fd/*; do echo ${it##*/}; done; grep -E 'SigBlk|SigIgn' /proc/self/status";
+    let alone = run(program("sh", &["-c", script]));
+    assert_eq!(run(rlock(&server, &["run", "key", "--", "sh", "-c", script])).succeeded(), alone.succeeded());
+}
+
+#[test]
+fn a_cmd_that_is_killed_ends_as_in_a_shell() {
+    let server = Server::start();
+    for (signal, code) in [("KILL", 137), ("TERM", 143), ("USR1", 138)] {
+        let ended = run(rlock(&server, &["run", "key", "--", "sh", "-c", &format!("kill -{signal} $$")]));
+        assert_eq!((ended.code(), ended.errors.as_str()), (code, ""));
+    }
+    assert!(!exists(&mut server.client(), "key"));
+}
+
+#[test]
+fn a_lock_that_is_taken_is_waited_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    for wait in [&["run"][..], &["run", "--wait", "10m"]] {
+        taken(&mut client, "key");
+        let waiting = start(rlock(&server, &[wait, &["key", "--", "echo", "done"]].concat()));
+        until_waiting(&mut client, 1);
+        given_back(&mut client, "key");
+        assert_eq!(waiting.end().succeeded(), "done\n");
+    }
+}
+
+#[test]
+fn a_lock_that_is_not_free_in_time_is_a_code_of_its_own_and_nothing_is_run() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let place = Place::new();
+    let cases: [(&[&str], i32); 4] =
+        [(&["--no-wait"], 75), (&["-n", "-E", "3"], 3), (&["--wait", "0"], 75), (&["--wait", "50ms"], 75)];
+    for (options, code) in cases {
+        let arguments = [&["run"], options, &["key", "--", "touch", "it-ran"]].concat();
+        run(place.of(rlock(&server, &arguments))).failed(code, &["key: not free", "rlock inspect"]);
+    }
+    // No failure, so no mail from cron.
+    let quiet = run(place.of(rlock(&server, &["run", "--wait=50ms", "--busy-code=0", "key", "--", "touch", "it-ran"])));
+    assert_eq!(quiet.succeeded(), "");
+    assert!(!place.has("it-ran"));
+    until_waiting(&mut client, 0);
+    given_back(&mut client, "key");
+    run(place.of(rlock(&server, &["run", "-n", "key", "--", "touch", "it-ran"]))).succeeded();
+    assert!(place.has("it-ran"));
+}
+
+/// Nobody waits to learn of a typing error, and the server is not even asked.
+#[test]
+fn a_cmd_that_cannot_be_run_fails_as_in_a_shell_before_the_lock_is_asked_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let place = Place::new();
+    std::fs::write(place.file("text"), "just text").unwrap();
+    let cases = [
+        ("no-such-command", 127, "not found in PATH"),
+        ("./no-such-file", 127, "no such file"),
+        ("", 127, "not found"),
+        ("./text", 126, "chmod +x"),
+        ("./", 126, "directory"),
+    ];
+    for (command, code, words) in cases {
+        run(place.of(rlock(&server, &["run", "key", "--", command]))).failed(code, &[words]);
+    }
+    client.say("RLOCK.RELEASE key somebody");
+    assert!(client.everything().is_empty(), "no token was asked for");
+}
+
+/// What only shows when it is started.
+#[test]
+fn a_lock_is_given_back_if_cmd_does_not_start() {
+    let server = Server::start();
+    let place = Place::new();
+    std::fs::write(place.file("script"), "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(place.file("script"), PermissionsExt::from_mode(0o755)).unwrap();
+    run(place.of(rlock(&server, &["run", "key", "--", "./script"]))).failed(127, &["script: it could not be started"]);
+    assert!(!exists(&mut server.client(), "key"));
+}
+
+/// As shells and execvp have it: a script without a first line that names its interpreter is sh's.
+#[test]
+fn a_script_without_an_interpreter_runs() {
+    let server = Server::start();
+    let place = Place::new();
+    std::fs::write(place.file("script"), "echo $RLOCK_KEY").unwrap();
+    std::fs::set_permissions(place.file("script"), PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(run(place.of(rlock(&server, &["run", "key", "./script"]))).succeeded(), "key\n");
+}
+
+#[test]
+fn the_lease_is_kept_alive_while_cmd_runs() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
+    let running = start(place.of(rlock(&server, &["run", "--lease", "2s", "key", "--", "sh", "-c", script])));
+    wait_until("CMD runs", || place.has("running"));
+    let first = client.expiry("key");
+    assert!(first <= client.time_ms() + 2_000, "the lease is the one that was asked for");
+    wait_until("the lease would be over", || client.expiry("key") > first + 2_000);
+    place.mark("end");
+    running.end().succeeded();
+}
+
+#[test]
+fn readers_share_and_a_writer_is_alone() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    let script = |name: &str| format!("echo {name} >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done");
+    let (one, two) = (script("one"), script("two"));
+    let reading =
+        [&one, &two].map(|script| start(place.of(rlock(&server, &["run", "--read", "key", "sh", "-c", script]))));
+    for name in ["one", "two"] {
+        place.wait_for("log", name);
+    }
+    run(rlock(&server, &["run", "-n", "--write", "key", "true"])).failed(75, &["not free"]);
+    run(rlock(&server, &["run", "-n", "key", "true"])).failed(78, &["WRONGKIND"]);
+    place.mark("end");
+    for reader in reading {
+        reader.end().succeeded();
+    }
+    let writing = "! rlock_side=$(redis-cli -s \"$SOCKET\" HGET key mode) || echo $rlock_side";
+    let mut command = rlock(&server, &["run", "--write", "key", "sh", "-c", writing]);
+    command.env("SOCKET", server.socket());
+    assert_eq!(run(command).succeeded(), "write\n");
+    assert!(!exists(&mut client, "key"));
+}
+
+#[test]
+fn too_few_replicas_run_nothing() {
+    let server = Server::start();
+    let place = Place::new();
+    let arguments = ["run", "--replicas", "1", "--lease", "1500ms", "key", "touch", "it-ran"];
+    run(place.of(rlock(&server, &arguments))).failed(69, &["0 of 1 replicas", "try later"]);
+    assert!(!exists(&mut server.client(), "key"), "it was released, and that before we were gone");
+    assert!(!place.has("it-ran"));
+    let mut replica = Server::start();
+    let mut client = replica.client();
+    client.say(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
+    let is_up = |reply: Reply| reply.as_text().contains("master_link_status:up");
+    wait_until("the replica follows", || is_up(client.say("INFO replication")));
+    run(place.of(rlock(&server, &["run", "--replicas", "1", "key", "touch", "it-ran"]))).succeeded();
+    assert!(place.has("it-ran") && replica.is_running());
+}
+
+#[test]
+fn a_queue_that_is_full_runs_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("CONFIG SET rlock.max-waiters 1");
+    taken(&mut client, "key");
+    let _first = start(rlock(&server, &["run", "key", "true"]));
+    until_waiting(&mut client, 1);
+    run(rlock(&server, &["run", "key", "true"])).failed(69, &["QUEUEFULL", "try later"]);
+}
+
+/// It is asked again for as long as a failover may take, and no longer.
+#[test]
+fn a_server_that_goes_away_while_one_waits_is_not_waited_for_for_ever() {
+    let mut server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let place = Place::new();
+    let waiting = start(place.of(rlock(&server, &["run", "key", "--", "touch", "it-ran"])));
+    until_waiting(&mut client, 1);
+    server.kill();
+    waiting.end().failed(69, &["no server answers"]);
+    assert!(!place.has("it-ran"));
+}
+
+/// The server ends while CMD works: CMD had the lock all the time, so its code counts.
+#[test]
+fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
+    let mut server = Server::start();
+    let place = Place::new();
+    let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; exit 3";
+    let arguments = ["run", "--connect-timeout", "100ms", "key", "sh", "-c", script];
+    let running = start(place.of(rlock(&server, &arguments)));
+    wait_until("CMD runs", || place.has("running"));
+    server.kill();
+    place.mark("end");
+    running.end().failed(3, &["no server answers", "its lease of 30.0s ends"]);
+}

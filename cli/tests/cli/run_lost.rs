@@ -1,0 +1,116 @@
+//! The lock is lost while CMD runs.
+
+use crate::support::{Place, Running, exists, is_alive, rlock, start, until_waiting};
+use rlock_testing::{Server, wait_until};
+use std::time::{Duration, Instant};
+
+/// A CMD that runs this when it is told to end.
+fn working(server: &Server, place: &Place, options: &[&str], at_term: &str) -> Running {
+    let script = format!(
+        "trap '{at_term}' TERM; sleep 600 & echo $! >started; echo ready >>log; while [ -e here ]; do wait; done"
+    );
+    let arguments = [&["run", "--lease", "1s"], options, &["key", "--", "sh", "-c", &script]].concat();
+    let running = start(place.of(rlock(server, &arguments)));
+    place.wait_for("log", "ready");
+    running
+}
+
+#[test]
+fn a_lock_that_is_taken_away_ends_cmd_with_a_code_of_its_own() {
+    let server = Server::start();
+    let place = Place::new();
+    let running = working(&server, &place, &["--grace", "10m"], "echo TERM >>log; exit 0");
+    server.client().say("DEL key");
+    running.end().failed(76, &["key: the lock was lost", "sent TERM"]);
+    assert_eq!(place.lines("log"), ["ready", "TERM"]);
+    assert!(!is_alive(&place.lines("started").concat()), "what CMD has started has ended, too");
+}
+
+#[test]
+fn a_cmd_that_does_not_end_within_the_grace_is_killed_with_all_that_it_has_started() {
+    let server = Server::start();
+    let place = Place::new();
+    let script = "trap 'echo TERM >>log' TERM; (trap '' TERM; echo ready >>log; \
+                  while [ -e here ]; do sleep 0.01; done) & echo $! >started; while [ -e here ]; do wait; done";
+    let arguments = ["run", "--lease", "1s", "--grace", "1500ms", "key", "--", "sh", "-c", script];
+    let running = start(place.of(rlock(&server, &arguments)));
+    place.wait_for("log", "ready");
+    let taken = Instant::now();
+    server.client().say("DEL key");
+    place.wait_for("log", "TERM");
+    let ended = running.end();
+    assert!(taken.elapsed() >= Duration::from_millis(1_500), "it had its grace");
+    assert_eq!(ended.code(), 76);
+    let lines: Vec<_> = ended.errors.lines().collect();
+    assert!(lines.len() == 2 && lines[0].contains("sent TERM") && lines[1].contains("was killed"), "{lines:?}");
+    wait_until("all that CMD has started has ended", || !is_alive(&place.lines("started").concat()));
+}
+
+/// CMD's shell ends at once, and what it has started takes its time.
+#[test]
+fn the_grace_is_for_all_that_cmd_has_started() {
+    let server = Server::start();
+    let place = Place::new();
+    let script = "(exec 2>/dev/null; \
+                  trap 'while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo saved >>log; exit' TERM; \
+                  echo ready >>log; \
+                  while [ -e here ]; do sleep 0.01; done) & wait";
+    let arguments = ["run", "--lease", "1s", "--grace", "10m", "key", "--", "sh", "-c", script];
+    let mut running = start(place.of(rlock(&server, &arguments)));
+    place.wait_for("log", "ready");
+    server.client().say("DEL key");
+    let children = format!("/proc/{0}/task/{0}/children", running.id());
+    wait_until("CMD itself has ended", || std::fs::read_to_string(&children).unwrap_or_default().is_empty());
+    assert!(running.is_running(), "it waits for what CMD has started");
+    place.mark("end");
+    running.end().failed(76, &["sent TERM"]);
+    assert_eq!(place.lines("log"), ["ready", "saved"]);
+}
+
+#[test]
+fn cmd_is_ended_while_it_is_stopped() {
+    let server = Server::start();
+    let place = Place::new();
+    let script =
+        "echo $$ >id; trap 'echo TERM >>log; exit' TERM; echo ready >>log; while [ -e here ]; do sleep 0.01; done";
+    let running =
+        start(place.of(rlock(&server, &["run", "--lease", "1s", "--grace", "10m", "key", "sh", "-c", script])));
+    place.wait_for("log", "ready");
+    crate::support::signal("STOP", &place.lines("id").concat());
+    server.client().say("DEL key");
+    running.end().failed(76, &["sent TERM"]);
+    assert_eq!(place.lines("log"), ["ready", "TERM"]);
+}
+
+/// No network is needed to learn that the network is gone: before the server can give the lock to the next one, CMD was
+/// told.
+#[test]
+fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    let running = working(&server, &place, &["--grace", "0"], "exit 0");
+    let waiting = start(place.of(rlock(&server, &["run", "key", "--", "sh", "-c", "echo next >>log"])));
+    until_waiting(&mut client, 1);
+    server.freeze();
+    let ended = running.end();
+    assert_eq!(ended.code(), 76);
+    assert_eq!(place.lines("log"), ["ready"]);
+    assert!(!is_alive(&place.lines("started").concat()));
+    server.thaw();
+    waiting.end();
+    assert!(place.lines("log").contains(&"next".to_owned()) && !exists(&mut client, "key"));
+}
+
+/// It was taken away, and CMD was done before anybody noticed: that it was not alone must not look like success.
+#[test]
+fn a_loss_that_shows_only_at_the_end_counts() {
+    let server = Server::start();
+    let place = Place::new();
+    let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
+    let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "sh", "-c", script])));
+    wait_until("CMD runs", || place.has("running"));
+    server.client().say("DEL key");
+    place.mark("end");
+    running.end().failed(76, &["lost before CMD had ended (with 0)"]);
+}

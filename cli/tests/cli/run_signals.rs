@@ -1,0 +1,140 @@
+//! `rlock run` is told something, or killed.
+
+use crate::support::{Place, Running, exists, figure, given_back, is_alive, rlock, run, start, taken, until_waiting};
+use rlock_testing::{Server, wait_until};
+
+const SIGNALS: [(&str, i32); 6] = [("TERM", 15), ("INT", 2), ("HUP", 1), ("QUIT", 3), ("USR1", 10), ("USR2", 12)];
+
+/// A CMD that writes each signal's name, and ends with 7 when there is a file `end`.
+fn listening(server: &Server, place: &Place, lease: &str) -> Running {
+    let traps: String = SIGNALS.map(|(name, _)| format!("trap 'echo {name} >>log' {name}; ")).concat();
+    let script = format!("{traps} echo ready >>log; while [ -e here ] && ! [ -e end ]; do :; done; exit 7");
+    let running = start(place.of(rlock(server, &["run", "--lease", lease, "key", "--", "sh", "-c", &script])));
+    place.wait_for("log", "ready");
+    running
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let server = Server::start();
+    let place = Place::new();
+    let running = listening(&server, &place, "30s");
+    for (count, (name, _)) in SIGNALS.iter().enumerate() {
+        running.signal(name);
+        place.wait_for("log", name);
+        assert_eq!(place.lines("log").len(), count + 2, "each comes once");
+    }
+    assert!(exists(&mut server.client(), "key"), "CMD runs, so the lock is held");
+    place.mark("end");
+    assert_eq!(running.end().code(), 7);
+}
+
+#[test]
+fn term_ends_cmd_and_the_lock_is_free_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (name, number) in SIGNALS {
+        let place = Place::new();
+        let script = "echo ready >>log; exec sleep 600";
+        let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "--", "sh", "-c", script])));
+        place.wait_for("log", "ready");
+        running.signal(name);
+        let ended = running.end();
+        assert_eq!((ended.code(), ended.errors.as_str()), (128 + number, ""), "{name}");
+        assert!(!exists(&mut client, "key"), "{name}");
+    }
+}
+
+/// What would end it at a terminal ends what it has started as well; what tells it something is for CMD alone.
+#[test]
+fn without_a_terminal_cmd_has_a_process_group() {
+    let server = Server::start();
+    let place = Place::new();
+    let script =
+        "trap 'echo USR1 >>log' USR1; sleep 600 & echo $! >started; echo ready >>log; while [ -e here ]; do wait; done";
+    let running = start(place.of(rlock(&server, &["run", "key", "--", "sh", "-c", script])));
+    place.wait_for("log", "ready");
+    let started = place.lines("started").concat();
+    running.signal("USR1");
+    place.wait_for("log", "USR1");
+    assert!(is_alive(&started));
+    running.signal("TERM");
+    assert_eq!(running.end().code(), 143);
+    wait_until("what CMD has started has ended", || !is_alive(&started));
+}
+
+#[test]
+fn whoever_is_told_to_end_while_waiting_leaves_the_queue_and_runs_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    taken(&mut client, "key");
+    for (name, number) in SIGNALS {
+        let waiting = start(place.of(rlock(&server, &["run", "key", "--", "touch", "it-ran"])));
+        until_waiting(&mut client, 1);
+        waiting.signal(name);
+        let ended = waiting.end();
+        assert_eq!((ended.code(), ended.output.as_str(), ended.errors.as_str()), (128 + number, "", ""), "{name}");
+        until_waiting(&mut client, 0);
+    }
+    given_back(&mut client, "key");
+    assert!(!exists(&mut client, "key") && !place.has("it-ran"));
+}
+
+/// The grant and the signal at the same time: whichever comes first, nothing stays behind for a lease.
+#[test]
+fn a_grant_that_comes_with_the_signal_is_given_back() {
+    let server = Server::start();
+    let mut client = server.client();
+    for _ in 0..20 {
+        taken(&mut client, "key");
+        let waiting = start(rlock(&server, &["run", "--lease", "10m", "key", "--", "sleep", "600"]));
+        until_waiting(&mut client, 1);
+        given_back(&mut client, "key");
+        waiting.signal("TERM");
+        assert_eq!(waiting.end().code(), 143);
+        wait_until("nothing stays behind", || !exists(&mut client, "key") && figure(&mut client, "waiters") == 0);
+    }
+}
+
+/// `nohup` and `&` in scripts ignore signals for what they start. That is not for us to change.
+#[test]
+fn what_is_ignored_stays_ignored() {
+    let server = Server::start();
+    let place = Place::new();
+    let script = "echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
+    let inner = format!("{:?} run key -- sh -c '{script}'", env!("CARGO_BIN_EXE_rlock"));
+    let mut command = rlock(&server, &["run", "outer", "--", "sh", "-c", &format!("trap '' HUP INT; exec {inner}")]);
+    command.current_dir(place.path());
+    let running = start(command);
+    place.wait_for("log", "ready");
+    running.signal("HUP");
+    running.signal("INT");
+    running.signal("USR1");
+    assert_eq!(running.end().code(), 138, "the first that ends it is the one that is not ignored");
+}
+
+/// Nobody keeps the lock alive any more: CMD is told at once, and the lock is free when its lease is over, not before.
+#[test]
+fn killed_its_lock_ends_with_its_lease_and_cmd_is_told() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    let running = listening(&server, &place, "5s");
+    let waiting = start(rlock(&server, &["run", "key", "--", "echo", "next"]));
+    until_waiting(&mut client, 1);
+    running.signal("KILL");
+    place.wait_for("log", "TERM");
+    assert!(!waiting_has_run(&mut client), "the lease is not over");
+    let expiry = client.expiry("key");
+    assert!(expiry > client.time_ms() && expiry <= client.time_ms() + 5_000);
+    assert_eq!(waiting.end().succeeded(), "next\n");
+    assert!(client.time_ms() >= expiry, "nobody had it before the lease was over");
+    place.mark("end");
+    assert!(!running.end().status.success());
+    run(rlock(&server, &["run", "-n", "key", "true"])).succeeded();
+}
+
+fn waiting_has_run(client: &mut rlock_testing::Client) -> bool {
+    figure(client, "waiters") == 0
+}

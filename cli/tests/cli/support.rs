@@ -1,0 +1,240 @@
+//! What the tests of the command line have in common: the program, run as cron would run it, and what it left.
+
+use nix::sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SigHandler};
+use rlock_testing::{Client, PATIENCE, Server, wait_until};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// `rlock` for that server, as cron runs it: without a terminal.
+pub fn rlock(server: &Server, arguments: &[&str]) -> Command {
+    let mut command = bare(arguments);
+    command.env("RLOCK_URL", url(server));
+    command
+}
+
+/// `rlock` that knows of no server.
+pub fn bare(arguments: &[&str]) -> Command {
+    program(env!("CARGO_BIN_EXE_rlock"), arguments)
+}
+
+/// Any program in the same surroundings.
+pub fn program(name: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(name);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for name in ["RLOCK_URL", "RLOCK_PASSWORD", "RLOCK_PASSWORD_FILE", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+    // If it would ever show a backtrace, it would with this.
+    command.env("RUST_BACKTRACE", "full");
+    without_terminal(&mut command);
+    command
+}
+
+/// In a session of its own, with every signal as it is at first: the tests may have been started by `nohup`.
+fn without_terminal(command: &mut Command) {
+    let begin = || {
+        for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
+            // SAFETY: the default action runs no code of ours.
+            unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) }?;
+        }
+        nix::unistd::setsid().map(drop).map_err(Into::into)
+    };
+    // SAFETY: system calls only, which allocate nothing.
+    unsafe { command.pre_exec(begin) };
+}
+
+pub fn url(server: &Server) -> String {
+    format!("redis+unix://{}", server.socket().display())
+}
+
+/// A program that runs. One that a test has given up on is ended.
+///
+/// What it says goes into files: a pipe would be open for as long as anything that it has started lives.
+pub struct Running {
+    process: Child,
+    output: File,
+    errors: File,
+}
+
+/// What it left.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub output: String,
+    pub errors: String,
+}
+
+pub fn start(mut command: Command) -> Running {
+    let [output, errors] = [(); 2].map(|()| tempfile::tempfile().unwrap());
+    command.stdout(output.try_clone().unwrap()).stderr(errors.try_clone().unwrap());
+    Running { process: command.spawn().unwrap(), output, errors }
+}
+
+/// Runs it to its end.
+pub fn run(command: Command) -> Ended {
+    start(command).end()
+}
+
+impl Running {
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub fn signal(&self, name: &str) {
+        signal(name, &self.id().to_string());
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for its end.
+    pub fn end(mut self) -> Ended {
+        wait_until("the program has ended", || !self.is_running());
+        let status = self.process.wait().unwrap();
+        Ended { status, output: text(&mut self.output), errors: text(&mut self.errors) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nothing, if it has been waited for.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn text(file: &mut File) -> String {
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    text
+}
+
+impl Ended {
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| panic!("it was killed: {self:?}"))
+    }
+
+    /// It failed with this code, and said why in one line with these words.
+    #[track_caller]
+    pub fn failed(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code(), code, "{self:?}");
+        assert_eq!(self.output, "", "{self:?}");
+        self.said(words);
+    }
+
+    /// It said one line on stderr, with these words.
+    #[track_caller]
+    pub fn said(&self, words: &[&str]) {
+        let line = self.errors.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self:?}"));
+        assert!(line.starts_with("rlock: ") && !line.contains('\n'), "not one line of ours: {self:?}");
+        for word in words {
+            assert!(line.contains(word), "{word} is not in: {line}");
+        }
+    }
+
+    /// It succeeded and said nothing on stderr.
+    #[track_caller]
+    pub fn succeeded(&self) -> &str {
+        assert_eq!((self.code(), self.errors.as_str()), (0, ""), "{self:?}");
+        &self.output
+    }
+}
+
+/// `name` as kill takes it, the target as well.
+pub fn signal(name: &str, target: &str) {
+    let sent = Command::new("kill").args(["-s", name, "--", target]).status().unwrap();
+    assert!(sent.success(), "kill -s {name} {target}");
+}
+
+/// Whether a process of that id is there, and has not just ended.
+pub fn is_alive(id: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", id.trim())).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.is_some_and(|state| !state.trim_start().starts_with(['Z', 'X']))
+}
+
+/// A directory in which CMDs leave their marks. A CMD that goes on for as long as the test likes looks for the file
+/// `here`, so that it ends with the test, whatever becomes of that.
+pub struct Place(TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        place.mark("here");
+        place
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.file(name).exists()
+    }
+
+    pub fn mark(&self, name: &str) {
+        std::fs::write(self.file(name), "").unwrap();
+    }
+
+    /// The lines of a file that CMDs write to. Only whole ones.
+    pub fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.file(name)).unwrap_or_default();
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        whole.lines().map(str::to_owned).collect()
+    }
+
+    pub fn wait_for(&self, name: &str, line: &str) {
+        wait_until(&format!("{name} has {line}"), || self.lines(name).iter().any(|it| it == line));
+    }
+
+    /// Lets the command run its CMDs here.
+    pub fn of(&self, mut command: Command) -> Command {
+        command.current_dir(self.path());
+        command
+    }
+}
+
+pub fn exists(client: &mut Client, key: &str) -> bool {
+    client.run(&["EXISTS", key]).as_int() == 1
+}
+
+/// One figure of INFO rlock.
+pub fn figure(client: &mut Client, name: &str) -> u64 {
+    let info = client.say("INFO rlock");
+    let prefix = format!("rlock_{name}:");
+    let line = info.as_text().lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned));
+    line.expect("a figure of that name").parse().expect("a number")
+}
+
+pub fn until_waiting(client: &mut Client, count: u64) {
+    wait_until(&format!("{count} wait"), || figure(client, "waiters") == count);
+}
+
+/// Somebody else has the lock.
+pub fn taken(client: &mut Client, key: &str) {
+    assert_eq!(client.run(&["RLOCK.ACQUIRE", key, "somebody", "600000"]), rlock_testing::Reply::Nil);
+}
+
+pub fn given_back(client: &mut Client, key: &str) {
+    assert_eq!(client.run(&["RLOCK.RELEASE", key, "somebody"]).as_int(), 1);
+}
+
+/// That it does not take longer than the test is willing to wait for anything.
+pub fn within_patience<T>(what: impl FnOnce() -> T) -> (T, Duration) {
+    let began = Instant::now();
+    let result = what();
+    let took = began.elapsed();
+    assert!(took < PATIENCE, "it took {took:?}");
+    (result, took)
+}

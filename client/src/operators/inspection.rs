@@ -1,0 +1,137 @@
+//! What is known of one lock at one moment.
+
+use super::fields::{Fields, not_an_answer};
+use crate::link::Fault;
+use redis::Value;
+use std::time::Duration;
+
+/// A lock at one moment, as [`Locks::inspect`](crate::Locks::inspect) tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// Which kind of lock, if somebody holds it.
+    pub kind: Option<Kind>,
+    /// What is left of the lease; `None` without one, or if nobody holds it.
+    pub time_left: Option<Duration>,
+    /// How many hold it. A holder with both sides of a read-write lock counts for two.
+    pub holder_count: usize,
+    /// The first of them.
+    pub holders: Vec<Holder>,
+    /// The last fencing token that was given, if any was.
+    pub fencing_token: Option<u64>,
+    /// How many wait.
+    pub waiter_count: usize,
+    /// The first of them, in the order in which they will get it.
+    pub waiters: Vec<Waiter>,
+}
+
+/// The kinds of lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// One holder at a time.
+    Plain,
+    /// Many readers, or one writer.
+    ReadWrite,
+}
+
+/// What one side of a lock is held or waited for as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HoldSide {
+    /// A plain lock.
+    Exclusive,
+    /// The side that any number of readers have at the same time.
+    Read,
+    /// The side that one writer has alone.
+    Write,
+}
+
+/// One holder of a lock, or of one side of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// Any bytes.
+    pub holder: Vec<u8>,
+    /// Which side it has.
+    pub side: HoldSide,
+    /// How often it has taken it.
+    pub count: u64,
+    /// What is left of its own lease; `None` if there is none, or if the server did not look.
+    pub time_left: Option<Duration>,
+}
+
+/// One who waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// Any bytes.
+    pub holder: Vec<u8>,
+    /// Which side it wants.
+    pub side: HoldSide,
+    /// Its connection's id, as in `CLIENT LIST`.
+    pub client_id: u64,
+    /// Where it is connected from, if the server can tell.
+    pub address: Option<String>,
+    /// For how long it has been waiting.
+    pub waited: Duration,
+    /// When it gives up; `None`: never.
+    pub gives_up_in: Option<Duration>,
+}
+
+impl Inspection {
+    pub(super) fn read(value: Value) -> Result<Self, Fault> {
+        let mut fields = Fields::of(value)?;
+        Ok(Self {
+            kind: kind(&fields.take::<String>("kind")?)?,
+            time_left: fields.take_time("ttl-ms")?,
+            holder_count: fields.take("holder-count")?,
+            holders: fields.take_list("holders", Holder::read)?,
+            fencing_token: fields.take("fencing-token")?,
+            waiter_count: fields.take("waiter-count")?,
+            waiters: fields.take_list("waiters", Waiter::read)?,
+        })
+    }
+}
+
+impl Holder {
+    fn read(mut fields: Fields) -> Result<Self, Fault> {
+        Ok(Self {
+            holder: fields.take("holder")?,
+            side: side(&fields.take::<String>("side")?)?,
+            count: fields.take("count")?,
+            time_left: fields.take_time("ttl-ms")?,
+        })
+    }
+}
+
+impl Waiter {
+    fn read(mut fields: Fields) -> Result<Self, Fault> {
+        Ok(Self {
+            holder: fields.take("holder")?,
+            side: side(&fields.take::<String>("side")?)?,
+            client_id: fields.take("client-id")?,
+            address: fields.take("address")?,
+            waited: fields.take_time("waited-ms")?.unwrap_or_default(),
+            gives_up_in: fields.take_time("deadline-in-ms")?,
+        })
+    }
+}
+
+fn kind(word: &str) -> Result<Option<Kind>, Fault> {
+    match word {
+        "none" => Ok(None),
+        "plain" => Ok(Some(Kind::Plain)),
+        "read-write" => Ok(Some(Kind::ReadWrite)),
+        _ => Err(not_an_answer()),
+    }
+}
+
+fn side(word: &str) -> Result<HoldSide, Fault> {
+    match word {
+        "exclusive" => Ok(HoldSide::Exclusive),
+        "read" => Ok(HoldSide::Read),
+        "write" => Ok(HoldSide::Write),
+        _ => Err(not_an_answer()),
+    }
+}

@@ -1,0 +1,242 @@
+//! What people on call ask for: who holds, who waits, and a lock that is broken by force.
+
+use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url};
+use rlock_client::{ErrorKind, HoldSide, Kind, Locks};
+use rlock_testing::{Cluster, Server};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// Somebody who waits for the lock, in a place in the queue that is sure.
+async fn waiting(server: &Server, locks: &Locks, name: &str, place: u64) -> JoinHandle<()> {
+    let lock = locks.lock(name).lease(LONG);
+    let waits = tokio::spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
+    until_waiting(&mut server.client(), place).await;
+    waits
+}
+
+#[tokio::test]
+async fn a_lock_shows_who_holds_it_and_who_waits() {
+    let server = Server::start();
+    for protocol in ["resp2", "resp3"] {
+        let address = format!("redis://127.0.0.1:{}/?protocol={protocol}", server.port());
+        let locks = Locks::options().lease(LONG).connect_to(address).await.unwrap();
+        let nothing = locks.inspect("key", 10).await.unwrap();
+        assert_eq!((nothing.kind, nothing.time_left, nothing.holder_count, nothing.waiter_count), (None, None, 0, 0));
+        let lock = locks.lock("key").owner(protocol).fenced();
+        let guards = [lock.acquire().await.unwrap(), lock.acquire().await.unwrap()];
+        let patient = waiting(&server, &locks, "key", 1).await;
+        let hasty = locks.lock("key").owner("hasty");
+        let hasty = tokio::spawn(async move { hasty.acquire_timeout(LONG).await.unwrap().release().await });
+        until_waiting(&mut server.client(), 2).await;
+        let seen = locks.inspect("key", 10).await.unwrap();
+        assert_eq!((seen.kind, seen.fencing_token), (Some(Kind::Plain), guards[1].token()));
+        assert!(seen.time_left.unwrap() <= LONG && seen.time_left.unwrap() > LONG / 2, "{seen:?}");
+        let [holder] = &seen.holders[..] else { panic!("{seen:?}") };
+        assert_eq!(
+            (holder.holder.as_slice(), holder.side, holder.count),
+            (protocol.as_bytes(), HoldSide::Exclusive, 2)
+        );
+        assert_eq!((seen.waiter_count, seen.waiters.len()), (2, 2));
+        assert_eq!((seen.waiters[0].gives_up_in, seen.waiters[1].holder.as_slice()), (None, &b"hasty"[..]));
+        let gives_up_in = seen.waiters[1].gives_up_in.unwrap();
+        assert!(gives_up_in <= LONG && gives_up_in > LONG / 2 && seen.waiters[1].waited < LONG / 2, "{seen:?}");
+        let clients = server.client().say(&format!("CLIENT LIST ID {}", seen.waiters[0].client_id));
+        assert!(clients.as_text().contains(seen.waiters[0].address.as_ref().unwrap()), "{clients:?} {seen:?}");
+        let few = locks.inspect("key", 1).await.unwrap();
+        assert_eq!((few.waiter_count, few.waiters.len(), &few.waiters[0].holder), (2, 1, &seen.waiters[0].holder));
+        for guard in guards {
+            guard.release().await.unwrap();
+        }
+        patient.await.unwrap();
+        hasty.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_read_write_lock_shows_its_sides() {
+    let server = Server::start();
+    let locks = locks_on(&server).await;
+    let name = b"pri\xffces".to_vec();
+    let both = locks.read_write(name.clone());
+    let writing = both.write().owner(b"\xfe".to_vec()).acquire().await.unwrap();
+    let reading = both.read().owner(b"\xfe".to_vec()).acquire().await.unwrap();
+    let seen = locks.inspect(name, 10).await.unwrap();
+    assert_eq!((seen.kind, seen.holder_count), (Some(Kind::ReadWrite), 2));
+    let mut sides: Vec<_> = seen.holders.iter().map(|it| (it.side, it.holder.as_slice(), it.count)).collect();
+    sides.sort_by_key(|(side, ..)| *side == HoldSide::Write);
+    assert_eq!(sides, [(HoldSide::Read, &b"\xfe"[..], 1), (HoldSide::Write, &b"\xfe"[..], 1)]);
+    assert!(seen.holders.iter().all(|it| it.time_left.is_some()), "{seen:?}");
+    reading.release().await.unwrap();
+    writing.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_lock_and_what_may_not_be_read_is_refused() {
+    let server = Server::start();
+    server.client().say("SET text 1");
+    server.client().say("ACL SETUSER app on >secret ~app:* +@all");
+    let locks = Locks::connect(format!("redis://app:secret@127.0.0.1:{}", server.port())).await.unwrap();
+    let forbidden = locks.inspect("text", 10).await.unwrap_err();
+    assert_eq!((forbidden.kind(), forbidden.code()), (ErrorKind::Refused, Some("NOPERM")));
+    let locks = locks_on(&server).await;
+    for error in [locks.inspect("text", 10).await.unwrap_err(), locks.break_lock("text").await.unwrap_err()] {
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Refused, Some("WRONGTYPE")), "{error}");
+    }
+    let server = Server::prepare().without_module().start();
+    let locks = locks_on(&server).await;
+    assert!(locks.inspect("key", 10).await.unwrap_err().is_module_missing());
+    assert!(locks.queues(10).await.unwrap_err().is_module_missing());
+}
+
+#[tokio::test]
+async fn queues_come_longest_first() {
+    let server = Server::start();
+    let locks = locks_on(&server).await;
+    let held = [locks.lock("a").acquire().await.unwrap(), locks.lock("b").acquire().await.unwrap()];
+    let mut waits = Vec::new();
+    for (place, name) in (1..).zip(["a", "b", "b"]) {
+        waits.push(waiting(&server, &locks, name, place).await);
+    }
+    let queues = locks.queues(10).await.unwrap();
+    let seen: Vec<_> = queues.iter().map(|it| (it.key.as_slice(), it.waiters, it.served)).collect();
+    assert_eq!(seen, [(&b"b"[..], 2, 0), (&b"a"[..], 1, 0)]);
+    assert_eq!(locks.queues(1).await.unwrap().len(), 1);
+    let counted = locks.statistics().await.unwrap();
+    assert_eq!((counted.len(), counted[0].number("waiters"), counted[0].number("nonsense")), (1, Some(3), None));
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    for waits in waits {
+        waits.await.unwrap();
+    }
+    assert_eq!(locks.queues(10).await.unwrap(), []);
+    let now = locks.statistics().await.unwrap();
+    assert_eq!(now[0].number("grants").unwrap(), counted[0].number("grants").unwrap() + 3);
+}
+
+/// Each master answers for its own.
+#[tokio::test]
+async fn in_a_cluster_every_master_is_asked() {
+    let cluster = Cluster::start();
+    let addresses = cluster.masters.iter().map(|node| format!("redis://127.0.0.1:{}", node.port()));
+    let locks = Locks::options().connect_to_cluster(addresses).await.unwrap();
+    let keys = [0, 1, 2].map(|master| cluster.key_on(master));
+    let mut waits = Vec::new();
+    for ((key, node), count) in keys.iter().zip(&cluster.masters).zip([1, 3, 2]) {
+        let guard = locks.lock(key.as_str()).acquire().await.unwrap();
+        let mut waiters = Vec::new();
+        for place in 1..=count {
+            waiters.push(waiting(node, &locks, key, place).await);
+        }
+        waits.push((guard, waiters));
+        assert_eq!(locks.inspect(key.as_str(), 10).await.unwrap().waiter_count, waits.last().unwrap().1.len());
+    }
+    let seen: Vec<_> = locks.queues(10).await.unwrap().into_iter().map(|it| (it.key, it.waiters)).collect();
+    let expected = [(1, 3), (2, 2), (0, 1)].map(|(master, waiters): (usize, _)| (keys[master].clone().into(), waiters));
+    assert_eq!(seen, expected);
+    assert_eq!(locks.queues(2).await.unwrap().len(), 2);
+    let mut held: Vec<_> = locks.held("*", 10).await.unwrap().locks.into_iter().map(|(key, _)| key).collect();
+    held.sort();
+    let mut expected = keys.clone().map(String::into_bytes);
+    expected.sort();
+    assert_eq!(held, expected);
+    let servers = locks.statistics().await.unwrap();
+    assert_eq!((servers.len(), servers.iter().filter_map(|it| it.number("waiters")).sum()), (3, 6));
+    for (key, (guard, waits)) in keys.iter().zip(waits) {
+        assert!(locks.break_lock(key.as_str()).await.unwrap());
+        for waits in waits {
+            waits.await.unwrap();
+        }
+        assert!(guard.release().await.unwrap_err().is_lost());
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_broken_is_the_next_ones_and_its_holder_learns_of_it() {
+    let server = Server::start();
+    let locks = Locks::options().lease(Duration::from_secs(3)).connect_to(url(&server)).await.unwrap();
+    let guard = locks.lock("key").fenced().acquire().await.unwrap();
+    let next = waiting(&server, &locks, "key", 1).await;
+    assert!(locks.break_lock("key").await.unwrap());
+    next.await.unwrap();
+    guard.lost().await;
+    assert!(guard.release().await.unwrap_err().is_lost());
+    assert!(!locks.break_lock("key").await.unwrap(), "there is none any more");
+    let again = locks.lock("key").fenced().acquire().await.unwrap();
+    assert_eq!(again.token(), Some(2), "tokens go on growing");
+    again.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn held_locks_are_found_among_all_keys() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    for number in 0..2_000 {
+        client.say(&format!("SET other:{number} 1"));
+    }
+    client.say("HSET app:profile name bob");
+    let names = ["app:1", "app:2", "web:1"];
+    let mut guards = Vec::new();
+    for name in names {
+        guards.push(locks.read_write(name).read().acquire().await.unwrap());
+    }
+    let mut found = locks.held("*", 10).await.unwrap();
+    found.locks.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let keys: Vec<_> = found.locks.iter().map(|(key, _)| String::from_utf8_lossy(key)).collect();
+    assert_eq!((keys.as_slice(), found.limited), (&names.map(Into::into)[..], false));
+    assert!(found.locks.iter().all(|(_, lock)| lock.kind == Some(Kind::ReadWrite) && lock.holders.len() == 1));
+    assert_eq!(locks.held("app:*", 10).await.unwrap().locks.len(), 2);
+    let few = locks.held("app:*", 1).await.unwrap();
+    assert_eq!((few.locks.len(), few.limited), (1, true));
+    assert!(!locks.held("app:*", 2).await.unwrap().limited);
+    client.say("ACL SETUSER app on >secret ~app:* +@all");
+    let theirs = Locks::connect(format!("redis://app:secret@127.0.0.1:{}", server.port())).await.unwrap();
+    assert_eq!(theirs.held("*", 10).await.unwrap().locks.len(), 2, "of the others they may know nothing");
+    client.say("ACL SETUSER app -rlock.inspect");
+    assert_eq!(theirs.held("*", 10).await.unwrap_err().code(), Some("NOPERM"));
+    drop(guards);
+}
+
+/// A connection that was broken unnoticed says nothing about the server.
+#[tokio::test]
+async fn a_broken_connection_is_no_failure() {
+    let server = Server::start();
+    let locks = locks_on(&server).await;
+    for _ in 0..3 {
+        server.client().say("CLIENT KILL TYPE normal SKIPME yes");
+        locks.inspect("key", 10).await.unwrap();
+        server.client().say("CLIENT KILL TYPE normal SKIPME yes");
+        locks.queues(10).await.unwrap();
+    }
+}
+
+/// For a program that is about to end.
+#[tokio::test]
+async fn what_is_given_back_in_the_background_can_be_waited_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = Locks::options().lease(LONG).connect_to(url(&server)).await.unwrap();
+    locks.settle().await;
+    for _ in 0..20 {
+        let guard = locks.lock("key").acquire().await.unwrap();
+        assert!(exists(&mut client, "key"));
+        drop(guard);
+        locks.settle().await;
+        assert!(!exists(&mut client, "key"));
+    }
+    let taken = locks.lock("key").acquire().await.unwrap();
+    let waits = locks.lock("key");
+    let waits = tokio::time::timeout(Duration::from_millis(20), waits.acquire()).await;
+    assert!(waits.is_err());
+    locks.settle().await;
+    until("nobody waits any more", || crate::support::waiters(&mut client) == 0).await;
+    server.freeze();
+    drop(taken);
+    assert!(tokio::time::timeout(Duration::from_millis(100), locks.settle()).await.is_err(), "nobody has answered");
+    server.thaw();
+    locks.settle().await;
+    until_nothing_is_left(&mut client, "key").await;
+}
