@@ -140,7 +140,7 @@ pub fn all(figures: &Figures, plan: &Plan) -> Vec<Bar> {
         at_most(&format!("release: {waiters} waiters / 1"), grown("waiters", waiters), 1.15, FLAT, reach::HAND_OFF),
         at_most("read release: 1000 readers / 1", grown("readers", 1_000), 1.15, FLAT, reach::READ_WRITE),
         // At most logarithmic: the logarithm of 1,000, to the base of two.
-        at_most("… by the one with the longest lease", grown("last_reader", 1_000), 10.0, FLAT, reach::LAST_READER),
+        at_most("… by the one with the longest lease", grown("last_reader", 1_000), 10.0, FLAT, reach::READ_WRITE),
     ]);
     for kind in ["plain", "read", "write"] {
         let figure = ratio(&format!("memory.{kind}.rlock"), &format!("memory.{kind}.scripts"));

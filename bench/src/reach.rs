@@ -20,14 +20,8 @@ pub const READ_WRITE: &str = "**Read-write locks** are a hash of two fields, and
 
 pub const HAND_OFF: &str = "**A hand-off** is one command that ends a hold and another that begins to wait, each asking \
     the lock who holds it; in between the hash changes hands, its lease is written and keyspace listeners are told. A \
-    token in a list has none of these. Keeping a client is dearer for a module than for BLPOP: its reply is copied, and \
-    its end is noted under a mutex.";
-
-pub const LAST_READER: &str = "**The reader whose lease is the lock's own** leaves the lock with the longest of the \
-    others', and Redisson's layout has each of those in a key of its own: it has to look at them all, at ten thousand at \
-    most. An index in memory would be logarithmic, and wrong without notice when Redisson's scripts change a hold \
-    behind it: a reader would lose its lock too early. All other readers ask the one that is remembered as the last, \
-    and its key confirms it.";
+    token in a list has none of these. Keeping a client is dearer for a module than for BLPOP: its reply is copied, its \
+    end is noted under a mutex, and the server is woken through a pipe to see it.";
 
 pub const READ_MEMORY: &str = "**A read hold's key** holds a string `1` of its own: 16 bytes. For commands and scripts the \
     server has a shared integer there, which modules cannot store.";
