@@ -85,7 +85,7 @@ fn refuse(reason: &str) -> c_int {
 /// Gives back what loading took.
 pub fn unload() -> c_int {
     waiting::clear();
-    many_readers::forget_all();
+    many_readers::clear();
     constants::free();
     drop(std::panic::take_hook());
     flag::OK

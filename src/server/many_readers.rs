@@ -112,6 +112,11 @@ pub(super) fn forget_all() {
     }
 }
 
+/// Gives the memory back, when no command can come any more.
+pub(super) fn clear() {
+    LOCKS.with(|locks| *locks = None);
+}
+
 fn of<R>(context: &Context, key: Str<'_>, use_it: impl FnOnce(&mut Known) -> R) -> Option<R> {
     if is_empty() {
         return None;
