@@ -1,8 +1,9 @@
 //! RLOCK.BREAK: a lock is freed whoever holds it, with all that belongs to it, and goes to who waits.
 
+use crate::cluster::node;
 use crate::inspect::of;
 use crate::waiting::{info, start_waiting};
-use rlock_testing::{Client, Cluster, LeaseCheck, Reply, Server, Tap, list, text, wait_until};
+use rlock_testing::{Cluster, LeaseCheck, Reply, Server, Tap, list, text, wait_until};
 
 #[test]
 fn a_lock_of_either_kind_goes_with_all_its_keys() {
@@ -269,15 +270,6 @@ fn a_break_of_a_free_lock_serves_who_still_waits() {
     }
     assert_eq!(client.say("EXEC").as_list()[1..], [Reply::Int(0), text("1")]);
     assert_eq!(bob.receive(), Reply::Nil);
-}
-
-/// A cluster node that has all slots.
-fn node() -> (Server, Client) {
-    let server = Server::prepare().in_cluster().start();
-    let mut client = server.client();
-    client.say("CLUSTER ADDSLOTSRANGE 0 16383");
-    wait_until("the cluster is up", || client.say("CLUSTER INFO").as_text().contains("cluster_state:ok"));
-    (server, client)
 }
 
 #[test]

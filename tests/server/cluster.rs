@@ -3,7 +3,8 @@
 
 use rlock_testing::{Client, Reply, Server, wait_until};
 
-fn node() -> (Server, Client) {
+/// A cluster node that has all slots.
+pub fn node() -> (Server, Client) {
     let server = Server::prepare().in_cluster().start();
     let mut client = server.client();
     client.say("CLUSTER ADDSLOTSRANGE 0 16383");
