@@ -96,6 +96,7 @@ fn waiters_take_all_connections_unless_they_may_be_fewer() {
     for (max_waiters, gets_in) in [(1_000, false), (10, true)] {
         let server = Server::prepare().options(&["--maxclients", "30"]).start();
         let mut client = server.client();
+        wait_until("it is alone", || client.say("INFO clients").as_text().contains("connected_clients:1\r"));
         client.say(&format!("CONFIG SET rlock.max-waiters {max_waiters}"));
         client.say("RLOCK.ACQUIRE k ann 600000");
         let mut waiters = Vec::new();
@@ -110,8 +111,7 @@ fn waiters_take_all_connections_unless_they_may_be_fewer() {
             }
             wait_until("it waits", || info(&mut client, "waiters") == i64::try_from(waiters.len()).unwrap());
         }
-        let reply = server.client().say("PING");
-        assert_eq!(reply == text("PONG"), gets_in, "{reply:?}");
+        assert_eq!(server.client().is_served(), gets_in, "{max_waiters}");
     }
 }
 
@@ -182,4 +182,22 @@ fn locks_take_no_more_memory_than_is_said() {
         let said = figure(row);
         assert!((said / 2..=said + said / 10).contains(&measured), "{row}: {measured} and not {said}");
     }
+}
+
+#[test]
+fn waiters_take_no_more_memory_than_is_said() {
+    const WAITERS: i64 = 500;
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE orders:1 ann 600000");
+    let before = used_memory(&mut client);
+    let mut waiters: Vec<_> = (0..WAITERS).map(|_| server.client()).collect();
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        let holder = format!("b983c153-7421-469a-addb-44fb92259a1b:{number}");
+        waiter.send(&["RLOCK.ACQUIRE", "orders:1", &holder, "600000", "WAIT", "0"]);
+    }
+    wait_until("all wait", || info(&mut client, "waiters") == WAITERS);
+    let measured = (used_memory(&mut client) - before) / WAITERS;
+    let (settled, most) = (figure("a client that waits"), figure("the same in its first seconds"));
+    assert!((settled - settled / 10..=most + most / 10).contains(&measured), "{measured}, not {settled} to {most}");
 }
