@@ -51,9 +51,10 @@ fn a_snapshot_keeps_locks_and_their_ends_and_not_who_waits() {
 fn a_suspended_server_goes_on_with_the_clock() {
     let server = Server::start();
     let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 500");
-    let end = client.expiry("k");
+    client.say("RLOCK.ACQUIRE k ann 600000");
     let mut waiter = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    client.say("RLOCK.RENEW k ann 500");
+    let end = now_ms() + 500;
     server.freeze();
     wait_until("the lease is over", || now_ms() > end);
     server.thaw();
@@ -70,7 +71,7 @@ fn wait_tells_how_many_replicas_have_the_lock() {
     on_replica.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
     wait_until("it follows", || on_replica.say("INFO replication").as_text().contains("master_link_status:up"));
     client.say("RLOCK.ACQUIRE l ann 600000");
-    assert_eq!(client.say("WAIT 1 20000"), Reply::Int(1));
+    assert_eq!(client.say("WAIT 1 10000"), Reply::Int(1));
     assert_eq!(on_replica.hash("l"), [("ann".to_owned(), "1".to_owned())]);
     // Promoted, it has the locks and not the commands.
     on_replica.say("REPLICAOF NO ONE");
