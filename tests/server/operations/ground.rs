@@ -11,11 +11,11 @@ fn now_ms() -> i64 {
     i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap()
 }
 
-fn has_kept_the_lock(start: Start, end: i64) {
+fn has_kept_the_locks(start: Start, ends: [i64; 2]) {
     let server = start.start();
     let mut client = server.client();
     assert_eq!(client.hash("k"), [("ann".to_owned(), "1".to_owned())]);
-    assert_eq!(client.expiry("k"), end, "not a ms longer");
+    assert_eq!(["k", "renewed"].map(|key| client.expiry(key)), ends, "not a ms longer");
     assert_eq!(client.say("GET redisson_lock_token:{k}"), text("1"));
     assert_eq!((info(&mut client, "waiters"), info(&mut client, "grants")), (0, 0));
     assert_eq!(client.expiry("short"), -2, "the time that the server is down counts");
@@ -26,7 +26,9 @@ fn restart_keeps(options: &[&str], before: &str) {
     let server = Server::prepare().options(options).start();
     let mut client = server.client();
     client.say("RLOCK.ACQUIRE k ann 600000 FENCED");
-    let end = client.expiry("k");
+    client.say("RLOCK.ACQUIRE renewed ann 600000");
+    client.say("RLOCK.RENEW renewed ann 700000");
+    let ends = ["k", "renewed"].map(|key| client.expiry(key));
     client.say("RLOCK.ACQUIRE short ann 100");
     let short = client.expiry("short");
     let mut waiter = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
@@ -34,7 +36,7 @@ fn restart_keeps(options: &[&str], before: &str) {
     let start = server.crash();
     assert_eq!(waiter.try_receive(), None, "who waits is cut off");
     wait_until("the short lease is over", || now_ms() > short);
-    has_kept_the_lock(start.options(options), end);
+    has_kept_the_locks(start.options(options), ends);
 }
 
 #[test]
