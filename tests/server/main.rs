@@ -15,6 +15,7 @@ mod layout;
 mod loading;
 mod metadata;
 mod notifications;
+mod operations;
 #[cfg(feature = "panic-probe")]
 mod panics;
 mod plain_locks;

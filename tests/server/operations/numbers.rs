@@ -1,0 +1,164 @@
+//! The numbers that the page names, and the two ways in which it brings them into Prometheus.
+
+use super::{Shell, page, stuck};
+use crate::waiting::info;
+use rlock_testing::{Client, Reply, Server, text};
+
+/// Of redis_exporter's own metrics those that the alerts use, as its version 1.88.0 names them.
+const EXPORTED: [&str; 5] =
+    ["redis_errors_total", "redis_evicted_keys_total", "redis_instance_info", "redis_latency_spike_last", "redis_up"];
+
+/// Each number of INFO with its value, in order of the names.
+fn told(client: &mut Client) -> Vec<(String, String)> {
+    let section = client.say("INFO rlock");
+    let lines = section.as_text().lines().filter_map(|line| line.split_once(':'));
+    let mut told: Vec<_> = lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    told.sort();
+    told
+}
+
+fn names(client: &mut Client) -> Vec<String> {
+    told(client).into_iter().map(|(name, _)| name).collect()
+}
+
+/// What passes between two looks does not matter here.
+fn without_times(mut told: Vec<(String, String)>) -> Vec<(String, String)> {
+    told.retain(|(name, _)| name != "rlock_oldest_wait_ms");
+    told
+}
+
+#[test]
+fn every_number_that_is_named_is_told() {
+    let server = Server::start();
+    let told = names(&mut server.client());
+    let named = page::names(page::PAGE, "rlock_");
+    assert!(named.len() > 8, "{named:?}");
+    for name in named {
+        assert!(told.iter().any(|it| it == name), "INFO has no {name}");
+    }
+}
+
+#[test]
+fn every_number_that_is_told_is_explained_where_the_page_points_to() {
+    assert!(page::PAGE.contains("(commands.md#info)"));
+    let explained = include_str!("../../../docs/commands.md").split("\n### INFO").nth(1).unwrap();
+    let explained = explained.split("\n### ").next().unwrap();
+    let server = Server::start();
+    for name in names(&mut server.client()) {
+        let name = name.strip_prefix("rlock_").unwrap();
+        // The classes of the histogram are one line: the first in full, of the others the end.
+        let class = name.strip_prefix("wait_ms_le").filter(|_| name != "wait_ms_le_1").unwrap_or(name);
+        assert!(explained.contains(&format!("`{class}`")), "{name} is not explained");
+    }
+}
+
+#[test]
+fn alerts_use_only_numbers_that_the_recipe_yields() {
+    let server = Server::start();
+    let told = names(&mut server.client());
+    let alerts = page::blocks("yaml")[0];
+    for name in page::names(alerts, "rlock_") {
+        assert!(told.iter().any(|it| it == name), "nobody yields {name}");
+    }
+    assert_eq!(page::names(alerts, "redis_"), EXPORTED);
+}
+
+#[test]
+fn errors_that_alerts_count_have_the_names_that_the_server_counts_them_by() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("CONFIG SET rlock.max-waiters 0");
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    client.say("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    client.say("RLOCK.RACQUIRE k bob 600000");
+    client.say("RLOCK.RACQUIRE r bob 600000");
+    client.say("RLOCK.WACQUIRE r bob 600000 WAIT 0");
+    let errors = client.say("INFO errorstats");
+    for name in ["QUEUEFULL", "WRONGKIND", "DEADLOCK"] {
+        assert!(errors.as_text().contains(&format!("errorstat_{name}:count=1")), "{errors:?}");
+        assert!(page::PAGE.contains(name));
+    }
+}
+
+/// As redis_exporter runs it: without keys, with one argument; what comes back are names, each with a number behind it.
+fn by_script(client: &mut Client, command: &str) -> Vec<(String, String)> {
+    let reply = client.run(&[command, page::blocks("lua")[0], "0", "0"]);
+    let flat = reply.as_list().iter().map(Reply::as_text).map(str::to_owned).collect::<Vec<_>>();
+    let mut told: Vec<_> = flat.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+    assert!(told.iter().all(|(_, value)| value.parse::<f64>().is_ok()), "{told:?}");
+    told.sort();
+    told
+}
+
+#[test]
+fn the_exporters_script_tells_what_info_tells() {
+    let server = Server::start();
+    let mut client = server.client();
+    let _waiters = stuck(&server);
+    for command in ["EVAL", "EVAL_RO"] {
+        assert_eq!(without_times(by_script(&mut client, command)), without_times(told(&mut client)), "{command}");
+    }
+    let unloaded = Server::prepare().without_module().start();
+    assert_eq!(by_script(&mut unloaded.client(), "EVAL"), [], "no error either, which would make redis_up 0");
+}
+
+#[test]
+fn the_exporters_script_goes_on_in_bad_times() {
+    let server = Server::start();
+    let (mut client, mut exporter) = (server.client(), server.client());
+    let expected = names(&mut client).len();
+    client.say("CLIENT PAUSE 600000 WRITE");
+    assert_eq!(by_script(&mut exporter, "EVAL_RO").len(), expected, "while writes are paused");
+    client.say("CLIENT UNPAUSE");
+    client.say("CONFIG SET maxmemory 1");
+    assert_eq!(by_script(&mut exporter, "EVAL").len(), expected, "on a full server");
+    client.say("CONFIG SET maxmemory 0");
+    client.say("CONFIG SET min-replicas-to-write 1");
+    assert_eq!(by_script(&mut exporter, "EVAL").len(), expected, "without enough replicas");
+    client.say("CONFIG SET min-replicas-to-write 0");
+    client.say("REPLICAOF 127.0.0.1 1");
+    assert_eq!(by_script(&mut exporter, "EVAL").len(), expected, "on a replica");
+}
+
+#[test]
+fn the_file_for_the_textfile_collector_has_each_number_once() {
+    let mut server = Server::start();
+    let mut client = server.client();
+    let _waiters = stuck(&server);
+    let shell = Shell::on(&server);
+    shell.program("rlock-metrics", page::program());
+    let file = shell.path().join("rlock.prom");
+    assert_eq!(shell.prints("rlock-metrics rlock.prom"), "");
+    let written = std::fs::read_to_string(&file).unwrap();
+    let label = format!("{{port=\"{}\"}}", server.port());
+    let mut lines: Vec<_> = written
+        .lines()
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(name, value)| (name.strip_suffix(&label).unwrap().to_owned(), value.to_owned()))
+        .collect();
+    lines.sort();
+    assert_eq!(without_times(lines), without_times(told(&mut client)));
+    assert_eq!(info(&mut client, "waiters"), 2);
+    server.kill();
+    shell.run("rlock-metrics rlock.prom");
+    assert!(!file.exists(), "old numbers are no numbers");
+    assert!(!shell.path().join("rlock.prom.new").exists());
+}
+
+#[test]
+fn without_the_module_there_is_no_file() {
+    let server = Server::prepare().without_module().start();
+    let shell = Shell::on(&server);
+    shell.program("rlock-metrics", page::program());
+    assert_eq!(shell.prints("rlock-metrics rlock.prom"), "");
+    assert!(!shell.path().join("rlock.prom").exists());
+}
+
+#[test]
+fn nobody_follows_a_server_that_is_alone() {
+    let server = Server::start();
+    let mut client = server.client();
+    rlock_testing::wait_until("the server has been asked", || info(&mut client, "followed") == 0);
+    assert_eq!(client.say("CONFIG SET appendonly yes"), text("OK"));
+    rlock_testing::wait_until("a file follows", || info(&mut client, "followed") == 1);
+}
