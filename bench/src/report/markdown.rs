@@ -187,7 +187,7 @@ fn flat(report: &Report) -> String {
     let mut text = "\n### However many others there are\n\nRedisson's layout has the lease of each read hold in a key of its own, and \
                     a read release must know the longest of those that stay. While a lock has many readers, the few that \
                     end last are kept in mind: measured here. The first release, and one after Redisson's scripts have \
-                    changed the lock, looks at all of them, some five thousand instructions each, at most ten thousand.\n\n| \
+                    changed the lock, looks at all of them, at ten thousand at most, for some five thousand instructions each.\n\n| \
                     | others | instructions | against the few | spread \
                     |\n|---|--:|--:|--:|---|\n"
         .to_owned();
