@@ -8,9 +8,15 @@ import org.redisson.api.RLock;
 
 /**
  * One way into what a lock protects, for a worker with a connection and a name of its own. Java's is known by its
- * thread instead. The leases are so long that none ends while its holder works.
+ * thread instead.
+ *
+ * <p>The leases are so long that none ends while its holder works; but not longer, since now and then a thread of
+ * Redisson's sleeps for as long as the lock had left when it asked. A writer's unlock wakes only those who sleep already,
+ * so one that is just about to sleeps on.
  */
 interface Guard {
+    long LEASE_MS = 10_000;
+
     void enter(Native own, String me);
 
     void leave(Native own, String me);
@@ -19,7 +25,7 @@ interface Guard {
         return new Guard() {
             @Override
             public void enter(Native own, String me) {
-                lock.lock(Fleet.LONG_MS, TimeUnit.MILLISECONDS);
+                lock.lock(LEASE_MS, TimeUnit.MILLISECONDS);
             }
 
             @Override
@@ -33,7 +39,7 @@ interface Guard {
         return new Guard() {
             @Override
             public void enter(Native own, String me) {
-                assertNull(own.say(kind.acquire + " " + name + " " + me + " " + Fleet.LONG_MS + " WAIT 0"));
+                assertNull(own.say(kind.acquire + " " + name + " " + me + " " + LEASE_MS + " WAIT 0"));
             }
 
             @Override
