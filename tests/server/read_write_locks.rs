@@ -319,6 +319,26 @@ fn among_many_readers_the_lock_ends_with_the_longest_hold_that_is_left() {
     }
 }
 
+/// What a renewal has learnt of the others' holds is without its own, which it is about to change, and then may not.
+#[test]
+fn a_renewal_that_is_refused_leaves_no_wrong_knowledge_of_many_readers() {
+    let server = Server::start();
+    let mut client = server.client();
+    for reader in 0..20 {
+        client.say(&format!("RLOCK.RACQUIRE k r{reader} 600000"));
+    }
+    client.say("RLOCK.RACQUIRE k r5 900000");
+    client.say("DEL {k}:r5:rwlock_timeout:1");
+    for command in ["MULTI", "CLIENT PAUSE 100000 WRITE", "RLOCK.RENEW k r5 700000"] {
+        client.say(command);
+    }
+    let replies = client.say("EXEC");
+    assert!(replies.as_list()[1].as_error().starts_with("TRYAGAIN"), "it would put a hold back: {replies:?}");
+    client.say("CLIENT UNPAUSE");
+    assert_eq!(client.say("RLOCK.RELEASE k r6"), Reply::Int(0));
+    assert_eq!(client.expiry("k"), client.expiry("{k}:r5:rwlock_timeout:2"), "the longest is still held");
+}
+
 /// When the last of all read holds of `k` ends; -2 if there is none.
 fn longest_hold(client: &mut Client) -> i64 {
     let holds: Vec<_> = client.say("KEYS {k}:*").words().into_iter().map(str::to_owned).collect();
