@@ -231,8 +231,11 @@ impl Reference {
             self.hold_keys.insert((holder.to_owned(), index), end);
         }
         if lock.read_write && !lock.writing {
-            // Nobody else's longer lease is shortened; one of this holder's own is.
-            let lock_end = self.longest_read().unwrap_or(end).max(end);
+            // Nobody else's longer lease is shortened; one of this holder's own is. Like a reader who comes, one who
+            // renews makes the lease longer up to its own end only: if another's read outlives the lock, its holder
+            // has asked for that, by the lease it gave a nested write hold's release before the downgrade.
+            let longer = Expiry::At(end) >= lock.end;
+            let lock_end = if longer { end } else { self.longest_read().unwrap_or(end).max(end) };
             self.lock.as_mut().unwrap().end = Expiry::At(lock_end);
         } else {
             lock.end = Expiry::At(end);
