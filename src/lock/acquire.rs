@@ -51,7 +51,7 @@ pub fn acquire(
     if kind == Kind::Read {
         read_write::reach_derived_keys(record)?;
     }
-    let observed = record.observe()?;
+    let observed = if kind == Kind::Plain { record.observe_plain()? } else { record.observe()? };
     if ahead == Ahead::Someone {
         match observed {
             Observed::Free => return Ok(Decision::unchanged(Acquired::Busy)),

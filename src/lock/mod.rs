@@ -39,8 +39,8 @@ pub use renew::{Renewed, renew};
 pub use sight::{BROKEN_MAX, Breaking, Holding, Sight};
 pub use time::{Expiry, Lease, UnixMs};
 pub use waiting::{
-    Alarm, Alarms, CLASSES, Client, Counters, Hold, LockName, Next, Overview, QueueFull, Queues, Room, Ticket, Waited,
-    Waiter, Waits, serve,
+    Alarm, Alarms, CLASSES, Client, Counters, Granted, Hold, LockName, Next, Overview, QueueFull, Queues, Room, Ticket,
+    Waited, Waiter, Waits, serve,
 };
 
 /// The longest holder, in bytes.

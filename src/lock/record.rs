@@ -13,6 +13,15 @@ pub trait Record {
     /// [`Refusal::WrongType`] where the key is no lock.
     fn observe(&self) -> Result<Observed, Refusal>;
 
+    /// The same for who asks for a plain lock. A single field of somebody else's is busy, whoever's it is: it may be
+    /// left open whether it is a `mode` that nobody goes with.
+    ///
+    /// # Errors
+    /// As [`Self::observe`].
+    fn observe_plain(&self) -> Result<Observed, Refusal> {
+        self.observe()
+    }
+
     /// When the lock's key goes; if it is not there, a time that has passed.
     fn expiry(&self) -> Expiry;
 

@@ -30,7 +30,7 @@ pub(super) fn apply(context: &Context, key: Key<'_>, holder: Str<'_>, effects: &
     let beside = || effects.companions.iter().flatten().copied();
     if in_key().any(may_create_key) || beside().any(companions::may_create) {
         // What was learnt for these effects is not so.
-        context.ensure_writes_go_on().inspect_err(|_| many_readers::forget(context.database(), key.name().bytes()))?;
+        context.ensure_writes_go_on().inspect_err(|_| many_readers::forget(context, key.name()))?;
     }
     let name = key.name();
     let fields = Fields { holder, write: in_key().any(names_write).then(|| write_field(holder)) };
@@ -162,7 +162,7 @@ pub(super) fn hand_over(
     let name = key.name();
     let in_key = || granted.key.iter().flatten().copied();
     let sooner = ends_sooner(&key, granted);
-    many_readers::forget(context.database(), name.bytes());
+    many_readers::forget(context, name);
     successor.write_over(&key);
     drop(key);
     if context.tells_followers() {

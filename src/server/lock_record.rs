@@ -121,6 +121,14 @@ impl Record for LockRecord<'_> {
         Ok(Observed::ReadWrite(ReadWrite { mode, reads, writes, others: fields > mine }))
     }
 
+    fn observe_plain(&self) -> Result<Observed, Refusal> {
+        if self.key.holding() != Holding::Hash || self.key.length() != 1 {
+            return self.observe();
+        }
+        let holds = self.reads()?;
+        Ok(if holds > 0 { Observed::Mine { holds } } else { Observed::Others })
+    }
+
     fn expiry(&self) -> Expiry {
         if self.is_there() { self.key.expiry() } else { Expiry::At(UnixMs::MIN) }
     }

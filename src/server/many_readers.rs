@@ -67,7 +67,7 @@ pub(super) fn follow(context: &Context, key: &Key<'_>, holder: Str<'_>, effects:
     }
     let keeps = |known: &mut Known| known.lease == key.expiry() && known.follow(holder.bytes(), effects);
     if of(context, key.name(), keeps) == Some(false) {
-        forget(context.database(), key.name().bytes());
+        forget(context, key.name());
     }
 }
 
@@ -100,9 +100,9 @@ impl Known {
 /// More holds of one holder are not worth it.
 const FOLLOWED_MAX: i64 = 16;
 
-pub(super) fn forget(database: i32, key: &[u8]) {
+pub(super) fn forget(context: &Context, key: Str<'_>) {
     if !is_empty() {
-        with(|locks| drop(locks.remove(&(database, key.into()))));
+        with(|locks| drop(locks.remove(&(context.database(), key.bytes().into()))));
     }
 }
 

@@ -85,6 +85,22 @@ fn a_read_release_leaves_the_longest_of_the_remaining_leases() {
     assert_eq!(client.keys(), [""; 0]);
 }
 
+/// As Redisson's scripts see it: a plain lock is busy with any field that is not the asker's, a reader joins `mode` read.
+#[test]
+fn a_mode_that_nobody_goes_with_is_busy_or_joined() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("HSET k mode read");
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Int(-1));
+    assert_eq!(client.say("RLOCK.WACQUIRE k ann 600000"), Reply::Int(-1));
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Nil);
+    assert_eq!(client.say("RLOCK.RENEW k ann 600000"), Reply::Int(0));
+    fields(&mut client, &[("mode", "read")]);
+    assert_eq!(client.say("RLOCK.RACQUIRE k ann 600000"), Reply::Nil);
+    fields(&mut client, &[("ann", "1"), ("mode", "read")]);
+    assert!(client.say("RLOCK.ACQUIRE k bob 600000").as_error().starts_with("WRONGKIND"));
+}
+
 #[test]
 fn dead_readers_do_not_keep_the_lock_alive() {
     let server = Server::start();

@@ -21,5 +21,5 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub use alarms::{Alarm, Alarms};
 pub use queue::{LockName, Overview, QUEUES_LOOKED_AT_MAX, QueueFull, Queues, Ticket, Waited};
-pub use room::{Client, Counters, Hold, Next, Room, Waiter};
+pub use room::{Client, Counters, Granted, Hold, Next, Room, Waiter};
 pub use waits::{CLASSES, Waits};

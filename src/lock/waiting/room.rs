@@ -27,12 +27,20 @@ pub struct Room<C: Client> {
     pub counters: Counters,
     /// The first and the last moment of the grants that are being made.
     serving: Option<(UnixMs, UnixMs)>,
-    tickets: Map<C::Id, Ticket>,
+    kept: Map<C::Id, Kept>,
     /// Granted, and not yet told so.
     delivering: Map<C::Id, Hold>,
     /// How many wait under the same name, by its hash: mostly one, and then nobody else need be looked for.
     namesakes: Map<u64, usize>,
     hasher: RandomState,
+}
+
+/// How a kept client is found again.
+#[derive(Clone, Copy)]
+struct Kept {
+    ticket: Ticket,
+    /// Of the name it waits under, the hash.
+    name: u64,
 }
 
 pub struct Waiter<C> {
@@ -49,6 +57,15 @@ pub struct Hold {
     pub key: Rc<[u8]>,
     pub holder: Rc<[u8]>,
     pub kind: Kind,
+}
+
+/// A waiter that was granted its lock.
+pub struct Granted<C> {
+    pub waiter: Waiter<C>,
+    /// Whether nobody waits for the lock any more.
+    pub was_last: bool,
+    /// Whether others wait under the same name, for whichever lock.
+    pub has_namesakes: bool,
 }
 
 /// Who is to be served next.
@@ -93,7 +110,7 @@ impl<C: Client> Default for Room<C> {
             put_off: Vec::new(),
             serving: None,
             counters: Counters::default(),
-            tickets: Map::default(),
+            kept: Map::default(),
             delivering: Map::default(),
             namesakes: Map::default(),
             hasher: RandomState::default(),
@@ -116,7 +133,7 @@ impl<C: Client> Room<C> {
     ) -> Result<(), QueueFull> {
         let (client, name) = (waiter.client.id(), self.hasher.hash_one(&waiter.holder));
         let ticket = self.queues.join(lock, waiter, now, most)?;
-        self.tickets.insert(client, ticket);
+        self.kept.insert(client, Kept { ticket, name });
         let namesakes = self.namesakes.entry(name).or_default();
         *namesakes = namesakes.saturating_add(1);
         if let Some(deadline) = deadline {
@@ -134,24 +151,20 @@ impl<C: Client> Room<C> {
     /// All who wait for this lock under this name.
     #[must_use]
     pub fn namesakes(&self, lock: LockName<'_>, holder: &Rc<[u8]>) -> Vec<Next> {
-        if !self.namesakes.contains_key(&self.hasher.hash_one(holder)) {
-            return Vec::new();
-        }
         let waiters = self.queues.waiters(lock).filter(|(_, waiter)| waiter.holder == *holder);
         waiters.map(|(ticket, waiter)| next(ticket, waiter)).collect()
     }
 
-    /// Takes out a waiter that is granted its lock now, and remembers the grant until it is told. Beside it, whether
-    /// nobody waits for the lock any more.
-    pub fn grant(&mut self, ticket: Ticket, now: UnixMs) -> Option<(Waiter<C>, bool)> {
+    /// Takes out a waiter that is granted its lock now, and remembers the grant until it is told.
+    pub fn grant(&mut self, ticket: Ticket, now: UnixMs) -> Option<Granted<C>> {
         let left = self.queues.serve(ticket)?;
-        self.forget(ticket, &left);
+        let has_namesakes = self.forget(ticket, &left);
         let Left { waiter, database, key, since, was_last } = left;
         self.counters.waited.add(now.saturating_sub(since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
         let hold = Hold { database, key, holder: Rc::clone(&waiter.holder), kind: waiter.kind };
         self.delivering.insert(waiter.client.id(), hold);
-        Some((waiter, was_last))
+        Some(Granted { waiter, was_last, has_namesakes })
     }
 
     /// How long it took to grant what was granted since this was last asked, if anything was.
@@ -171,17 +184,21 @@ impl<C: Client> Room<C> {
         Some(left.waiter)
     }
 
-    fn forget(&mut self, ticket: Ticket, left: &Left<Waiter<C>>) {
-        self.tickets.remove(&left.waiter.client.id());
+    /// Tells whether others wait under the same name still, for whichever lock.
+    fn forget(&mut self, ticket: Ticket, left: &Left<Waiter<C>>) -> bool {
         self.alarms.forget_deadline(ticket);
         if left.was_last {
             self.alarms.forget_lock(LockName { database: left.database, key: &left.key });
         }
-        let name = self.hasher.hash_one(&left.waiter.holder);
-        if let Some(namesakes) = self.namesakes.get_mut(&name) {
-            *namesakes = namesakes.saturating_sub(1);
-            if *namesakes == 0 {
+        let Some(Kept { name, .. }) = self.kept.remove(&left.waiter.client.id()) else { return false };
+        match self.namesakes.get_mut(&name) {
+            Some(waiters) if *waiters > 1 => {
+                *waiters = waiters.saturating_sub(1);
+                true
+            }
+            _ => {
                 self.namesakes.remove(&name);
+                false
             }
         }
     }
@@ -189,7 +206,7 @@ impl<C: Client> Room<C> {
     /// A client is gone. What it waited for, or was granted and not yet told, is to be looked at.
     pub fn gone(&mut self, client: C::Id) -> Option<Waiter<C>> {
         self.undelivered.extend(self.delivering.remove(&client));
-        let ticket = self.tickets.get(&client).copied()?;
+        let Kept { ticket, .. } = self.kept.get(&client).copied()?;
         let lock = self.lock_of(ticket);
         let waiter = self.leave(ticket)?;
         self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
@@ -224,7 +241,7 @@ impl<C: Client> Room<C> {
     /// Whether nothing at all is remembered.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        let nobody = self.queues.is_empty() && self.tickets.is_empty() && self.namesakes.is_empty();
+        let nobody = self.queues.is_empty() && self.kept.is_empty() && self.namesakes.is_empty();
         let nothing = !self.is_unsettled() && self.put_off.is_empty() && self.delivering.is_empty();
         nobody && nothing && self.alarms.next().is_none()
     }

@@ -8,9 +8,9 @@
 //! The world is behind the trait [`World`]; there is one over the server and one that a test moves.
 
 use crate::lock::{
-    Acquire, Ahead, Alarm, Client, Hold, Kind, LockName, Next, QueueFull, Refusal, Room, Ticket, UnixMs, Waiter,
+    Acquire, Ahead, Alarm, Client, Granted, Hold, Kind, LockName, Next, QueueFull, Refusal, Room, Ticket, UnixMs,
+    Waiter,
 };
-use std::rc::Rc;
 
 /// A lock that is waited for is looked at this often at least, whatever its lease says. Servers that do not tell of
 /// everything that can happen to a key are covered by it.
@@ -120,8 +120,7 @@ pub fn settle<W: World>(world: &W, lock: LockName<'_>, ground: Ground) -> Ahead 
         }
         match world.acquire(lock, &next) {
             Tried::Granted(grant) => {
-                granted(world, lock, next.ticket, grant);
-                serve_namesakes(world, lock, &next.holder);
+                granted_first(world, lock, &next, grant);
             }
             Tried::Busy { left_ms } => return still_waiting(world, lock, until_end(left_ms)),
             Tried::Later(ms) => return still_waiting(world, lock, ms),
@@ -173,8 +172,7 @@ fn release_to<W: World, R: Releasing>(
     match next.filter(|_| world.permission(lock, Ground::Command) == Permission::Granted) {
         Some(next) => match releasing.hand_over(&next) {
             Ok(grant) => {
-                granted(world, lock, next.ticket, grant);
-                serve_namesakes(world, lock, &next.holder);
+                granted_first(world, lock, &next, grant);
                 // Behind a reader there may be more of them; nobody goes in beside anyone else.
                 if next.kind != Kind::Read {
                     return Ok(());
@@ -218,11 +216,15 @@ pub fn dismiss_all<W: World>(world: &W) {
     }
 }
 
-/// A holder that is inside goes on at once, so whoever else waits under its name must not be left behind.
-fn serve_namesakes<W: World>(world: &W, lock: LockName<'_>, holder: &Rc<[u8]>) {
-    for next in world.with_room(|room| room.namesakes(lock, holder)) {
+/// The first who waits has got the lock. A holder that is inside goes on at once, so whoever else waits under its name
+/// must not be left behind.
+fn granted_first<W: World>(world: &W, lock: LockName<'_>, first: &Next, grant: Grant) {
+    if !granted(world, lock, first.ticket, grant) {
+        return;
+    }
+    for next in world.with_room(|room| room.namesakes(lock, &first.holder)) {
         match world.acquire(lock, &next) {
-            Tried::Granted(grant) => granted(world, lock, next.ticket, grant),
+            Tried::Granted(grant) => drop(granted(world, lock, next.ticket, grant)),
             // A reader that also waits to write keeps its place.
             Tried::Busy { .. } | Tried::Later(_) => {}
             Tried::Refused(refusal) => answer(world, next.ticket, Answer::Refused(refusal)),
@@ -230,17 +232,18 @@ fn serve_namesakes<W: World>(world: &W, lock: LockName<'_>, holder: &Rc<[u8]>) {
     }
 }
 
-fn granted<W: World>(world: &W, lock: LockName<'_>, ticket: Ticket, grant: Grant) {
-    let waiter = world.with_room(|room| {
-        let (waiter, was_last) = room.grant(ticket, grant.at)?;
-        if let Some(end) = grant.end.filter(|_| !was_last) {
+/// Tells whether others may wait under the same name.
+fn granted<W: World>(world: &W, lock: LockName<'_>, ticket: Ticket, grant: Grant) -> bool {
+    let granted = world.with_room(|room| {
+        let granted = room.grant(ticket, grant.at)?;
+        if let Some(end) = grant.end.filter(|_| !granted.was_last) {
             room.alarms.look_at(lock, end.saturating_add(1));
         }
-        Some(waiter)
+        Some(granted)
     });
-    if let Some(Waiter { client, want, .. }) = waiter {
-        world.answer(client, want, Answer::Granted { token: grant.token });
-    }
+    let Some(Granted { waiter: Waiter { client, want, .. }, has_namesakes, .. }) = granted else { return false };
+    world.answer(client, want, Answer::Granted { token: grant.token });
+    has_namesakes
 }
 
 fn answer<W: World>(world: &W, ticket: Ticket, answer: Answer) {

@@ -90,8 +90,11 @@ unsafe extern "C" fn key_event(
     }
     // SAFETY: the server passes a name that ends with a NUL, for the time of this call.
     let event = unsafe { CStr::from_ptr(event) };
+    if effects::are_announced() && OURS.contains(&event) {
+        return flag::OK;
+    }
     let tells_of_an_end = EVENTS.contains(&event);
-    if (effects::are_announced() && OURS.contains(&event)) || (!tells_of_an_end && many_readers::is_empty()) {
+    if !tells_of_an_end && many_readers::is_empty() {
         return flag::OK;
     }
     guarded(flag::OK, || {
@@ -100,7 +103,7 @@ unsafe extern "C" fn key_event(
         let (context, key) = unsafe { (Context::new(context), Str::arguments(strings.as_ptr().cast_mut(), 1)) };
         let Some(key) = key.first() else { return flag::OK };
         if !effects::are_announced() {
-            many_readers::forget(context.database(), key.bytes());
+            many_readers::forget(&context, *key);
         }
         if tells_of_an_end && !room::is_empty() {
             something_happened(&context, context.database(), Some(key.bytes()));

@@ -28,6 +28,9 @@ pub(super) struct ClientId(*mut raw::RedisModuleBlockedClient);
 
 type Told = Result<Reply, ErrorLine>;
 
+/// What most who waited are told, so it is not made each time.
+static GRANTED: Told = Ok(Reply::Nil);
+
 impl KeptClient {
     /// Keeps the client of the command under way, which then gets no reply from the command.
     pub fn keep(context: &Context) -> Self {
@@ -53,8 +56,8 @@ impl KeptClient {
 
     /// Lets the client go, with its reply. It is sent before the server sleeps the next time.
     pub fn answer(self, answer: Told) {
-        let answer = Box::into_raw(Box::new(answer));
-        // SAFETY: kept, and let go once: `self` is forgotten. The answer is freed by `free_answer`.
+        let answer = if answer == GRANTED { (&raw const GRANTED).cast_mut() } else { Box::into_raw(Box::new(answer)) };
+        // SAFETY: kept, and let go once: `self` is forgotten. The answer is only read, and freed by `free_answer`.
         unsafe { api!(RedisModule_UnblockClient(self.kept, answer.cast())) };
         std::mem::forget(self);
     }
@@ -104,8 +107,11 @@ unsafe extern "C" fn reply(
 /// # Safety
 /// To be called by the server, with what `answer` gave it.
 unsafe extern "C" fn free_answer(_context: *mut raw::RedisModuleCtx, answer: *mut c_void) {
-    // SAFETY: it came from a box, and the server frees it once.
-    drop(unsafe { Box::from_raw(answer.cast::<Told>()) });
+    let answer: *mut Told = answer.cast();
+    if !ptr::eq(answer, &raw const GRANTED) {
+        // SAFETY: it came from a box, and the server frees it once.
+        drop(unsafe { Box::from_raw(answer) });
+    }
 }
 
 /// CLIENT UNBLOCK … TIMEOUT: the reply is that of a time that is up.
