@@ -6,8 +6,8 @@ pub const CYCLE: &str = "**A lock cycle** is mostly the server's own work by now
     may be Redisson. Nearer it would get with less than Redisson's layout: a string for a hash, or no message.";
 
 pub const BUSY: &str = "**A busy lock** is answered with the lease that is left, which `SET NX` does not say: the server \
-    looks it up twice, once to open the key and once to tell. And the field `mode` is looked for, without which a \
-    read-write lock could be taken for a plain one. It would take an API that tells a key's lease as it opens it.";
+    looks it up twice, once to open the key and once to tell. And the hash is asked for the asker's own field, where \
+    `SET NX` need not look into the value. It would take an API that tells a key's lease as it opens it.";
 
 pub const FOLLOWERS: &str = "**Followers** are told of a cycle in three commands: the lock as a whole, its end, and the \
     message at its end, which replicas' subscribers would not hear otherwise. For each of them the server looks up the \
