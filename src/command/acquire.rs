@@ -8,9 +8,9 @@
 //! With WAIT, a client that is not granted the lock at once is kept until it is, or until its time is up.
 
 use super::arguments::{Subject, lease, next, once};
-use crate::lock::{self, Acquired, Ahead, Kind, decimal};
+use crate::lock::{self, Acquired, Ahead, Kind, UnixMs, decimal};
 use crate::server::waiting::{self, Wait};
-use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, Reply, Spec, Str};
+use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
 
 /// RLOCK.ACQUIRE
 pub struct Acquire;
@@ -79,14 +79,14 @@ fn acquire(context: &Context, arguments: &[Str<'_>], kind: Kind) -> Result<Reply
     match (decision.answer, wait_ms) {
         (Acquired::Busy, Some(limit_ms)) if context.may_block() => {
             lock::check_wait(kind, &record)?;
-            let left_ms = (ahead == Ahead::Nobody).then(|| lock::left_ms(&record, now));
+            let left_ms = (ahead == Ahead::Nobody).then(|| lock::left_ms(kind, &record, now)).transpose()?;
             drop(record);
-            waiting::keep(context, &Wait { key, holder, kind, want, limit_ms, left_ms }, now)
+            match waiting::keep(context, &Wait { key, holder, kind, want, limit_ms, left_ms }, now)? {
+                Some(later) => Ok(later),
+                None => refused(kind, &LockRecord::open(context, key, holder), want, now),
+            }
         }
-        (Acquired::Busy, _) => {
-            waiting::count_refusal();
-            Ok(busy(lock::left_ms(&record, now), want.fenced))
-        }
+        (Acquired::Busy, _) => refused(kind, &record, want, now),
         (Acquired::Granted { token }, _) => {
             record.apply(&decision.effects)?;
             waiting::serve(context, key);
@@ -96,12 +96,15 @@ fn acquire(context: &Context, arguments: &[Str<'_>], kind: Kind) -> Result<Reply
     }
 }
 
-fn granted(token: Option<i64>, fenced: bool) -> Reply {
-    if fenced { Reply::Pair(None, token) } else { Reply::Nil }
+/// Of a lock that is busy, to a client that does not wait or cannot be kept waiting.
+fn refused(kind: Kind, record: &LockRecord<'_>, want: lock::Acquire, now: UnixMs) -> Result<Reply, ErrorLine> {
+    let left_ms = lock::left_ms(kind, record, now)?;
+    waiting::count_refusal();
+    Ok(if want.fenced { Reply::Pair(Some(left_ms), None) } else { Reply::Number(left_ms) })
 }
 
-fn busy(left_ms: i64, fenced: bool) -> Reply {
-    if fenced { Reply::Pair(Some(left_ms), None) } else { Reply::Number(left_ms) }
+fn granted(token: Option<i64>, fenced: bool) -> Reply {
+    if fenced { Reply::Pair(None, token) } else { Reply::Nil }
 }
 
 struct Request<A> {
@@ -119,10 +122,10 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine
     while let Some(option) = arguments.next() {
         let word = option.as_ref();
         if word.eq_ignore_ascii_case(b"FENCED") {
-            once(&mut fenced, ())?;
+            once(&mut fenced, (), FENCED_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"WAIT") {
             let ms = arguments.next().and_then(|ms| decimal(ms.as_ref())).filter(|ms| *ms >= 0);
-            once(&mut wait_ms, ms.ok_or(WAIT)?)?;
+            once(&mut wait_ms, ms.ok_or(WAIT)?, WAIT_TWICE)?;
         } else {
             return Err(OPTION);
         }
@@ -132,12 +135,16 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine
 
 const WAIT: ErrorLine = ErrorLine(c"ERR WAIT must be an integer number of ms from 0 (for ever) to 9223372036854775807");
 
+const WAIT_TWICE: ErrorLine = ErrorLine(c"ERR WAIT given twice: it is allowed once");
+
+const FENCED_TWICE: ErrorLine = ErrorLine(c"ERR FENCED given twice: it is allowed once");
+
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after lease-ms come WAIT ms and FENCED");
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::arguments::{HOLDER, LEASE, TWICE, WRONG_ARITY};
+    use crate::command::arguments::{HOLDER, LEASE, WRONG_ARITY};
 
     fn error(arguments: &[&[u8]]) -> ErrorLine {
         parse(arguments).map(|_| ()).unwrap_err()
@@ -161,8 +168,8 @@ mod tests {
     fn what_is_missing_or_doubled_is_refused() {
         assert_eq!(error(&[b"_"]), WRONG_ARITY);
         assert_eq!(error(&[b"_", b"k", b"h"]), WRONG_ARITY);
-        assert_eq!(error(&[b"_", b"k", b"h", b"7", b"FENCED", b"fenced"]), TWICE);
-        assert_eq!(error(&[b"_", b"k", b"h", b"7", b"WAIT", b"1", b"WAIT", b"1"]), TWICE);
+        assert_eq!(error(&[b"_", b"k", b"h", b"7", b"FENCED", b"fenced"]), FENCED_TWICE);
+        assert_eq!(error(&[b"_", b"k", b"h", b"7", b"WAIT", b"1", b"WAIT", b"1"]), WAIT_TWICE);
         assert_eq!(error(&[b"_", b"k", b"h", b"7", b"WAIT"]), WAIT);
         assert_eq!(error(&[b"_", b"k", b"h", b"7", b"WAIT", b"-1"]), WAIT);
         assert_eq!(error(&[b"_", b"k", b"h", b"7", b"WAIT", b"9223372036854775808"]), WAIT);

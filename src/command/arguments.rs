@@ -52,16 +52,16 @@ pub(super) fn count_option<A: AsRef<[u8]>>(options: &[A], unknown: ErrorLine) ->
         }
         let number = options.next().and_then(|number| decimal(number.as_ref()));
         let number = number.and_then(|number| usize::try_from(number).ok());
-        once(&mut count, number.filter(|number| (1..=COUNT_MAX).contains(number)).ok_or(COUNT)?)?;
+        once(&mut count, number.filter(|number| (1..=COUNT_MAX).contains(number)).ok_or(COUNT)?, COUNT_TWICE)?;
     }
     Ok(count.unwrap_or(COUNT_DEFAULT))
 }
 
-/// Puts what an option says in its place, which must still be empty: each option is given at most once.
-pub(super) fn once<T>(place: &mut Option<T>, value: T) -> Result<(), ErrorLine> {
+/// Puts what an option says in its place, which must still be empty: each option is given at most once. `twice` names it.
+pub(super) fn once<T>(place: &mut Option<T>, value: T, twice: ErrorLine) -> Result<(), ErrorLine> {
     match place.replace(value) {
         None => Ok(()),
-        Some(_) => Err(TWICE),
+        Some(_) => Err(twice),
     }
 }
 
@@ -75,4 +75,4 @@ pub(super) const LEASE: ErrorLine =
 
 pub(super) const COUNT: ErrorLine = ErrorLine(c"ERR COUNT must be an integer from 1 to 10000");
 
-pub(super) const TWICE: ErrorLine = ErrorLine(c"ERR option given twice: each is allowed once");
+pub(super) const COUNT_TWICE: ErrorLine = ErrorLine(c"ERR COUNT given twice: it is allowed once");

@@ -123,7 +123,7 @@ fn side(kind: Kind) -> &'static CStr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::arguments::{COUNT, TWICE};
+    use crate::command::arguments::{COUNT, COUNT_TWICE};
 
     fn most(options: &[&[u8]]) -> Result<usize, ErrorLine> {
         parse(&[&[&b"_"[..], b"k"], options].concat()).map(|request| request.most)
@@ -139,7 +139,7 @@ mod tests {
             assert_eq!(most(&[b"COUNT", count]), Err(COUNT), "{count:?}");
         }
         assert_eq!(most(&[b"COUNT"]), Err(COUNT));
-        assert_eq!(most(&[b"COUNT", b"1", b"Count", b"1"]), Err(TWICE));
+        assert_eq!(most(&[b"COUNT", b"1", b"Count", b"1"]), Err(COUNT_TWICE));
         assert_eq!(most(&[b"5"]), Err(OPTION));
     }
 }

@@ -54,14 +54,14 @@ fn write(writer: Writer<'_>, queue: &WaitedFor, now: UnixMs) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::arguments::{COUNT, TWICE};
+    use crate::command::arguments::{COUNT, COUNT_TWICE};
 
     #[test]
     fn a_count_and_nothing_else() {
         assert_eq!(parse(&[&b"_"[..]]), Ok(100));
         assert_eq!(parse(&[&b"_"[..], b"Count", b"3"]), Ok(3));
         assert_eq!(parse(&[&b"_"[..], b"COUNT", b"0"]), Err(COUNT));
-        assert_eq!(parse(&[&b"_"[..], b"COUNT", b"3", b"COUNT", b"3"]), Err(TWICE));
+        assert_eq!(parse(&[&b"_"[..], b"COUNT", b"3", b"COUNT", b"3"]), Err(COUNT_TWICE));
         assert_eq!(parse(&[&b"_"[..], b"k"]), Err(OPTION));
     }
 }

@@ -54,14 +54,14 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine
     while let Some(option) = arguments.next() {
         let word = option.as_ref();
         if word.eq_ignore_ascii_case(b"READ") {
-            once(&mut side, Side::Read)?;
+            once(&mut side, Side::Read, SIDE_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"WRITE") {
-            once(&mut side, Side::Write)?;
+            once(&mut side, Side::Write, SIDE_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"LEASE") {
             let ms = arguments.next().ok_or(LEASE)?;
-            once(&mut restart, lease(ms.as_ref())?)?;
+            once(&mut restart, lease(ms.as_ref())?, LEASE_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"ALL") {
-            once(&mut all, ())?;
+            once(&mut all, (), ALL_TWICE)?;
         } else {
             return Err(OPTION);
         }
@@ -69,12 +69,18 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine
     Ok(Request { subject, want: lock::Release { side, lease: restart, all: all.is_some() } })
 }
 
+const SIDE_TWICE: ErrorLine = ErrorLine(c"ERR READ and WRITE: one of them is allowed, once");
+
+const LEASE_TWICE: ErrorLine = ErrorLine(c"ERR LEASE given twice: it is allowed once");
+
+const ALL_TWICE: ErrorLine = ErrorLine(c"ERR ALL given twice: it is allowed once");
+
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after holder come READ or WRITE, LEASE lease-ms, and ALL");
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::arguments::{HOLDER, TWICE, WRONG_ARITY};
+    use crate::command::arguments::{HOLDER, WRONG_ARITY};
     use crate::lock::Lease;
 
     fn want(options: &[&[u8]]) -> Result<lock::Release, ErrorLine> {
@@ -94,10 +100,10 @@ mod tests {
     fn what_is_missing_or_doubled_is_refused() {
         assert_eq!(parse(&[&b"_"[..], b"k"]).map(|_| ()), Err(WRONG_ARITY));
         assert_eq!(parse(&[&b"_"[..], b"k", b"mode"]).map(|_| ()), Err(HOLDER));
-        assert_eq!(want(&[b"READ", b"WRITE"]), Err(TWICE));
-        assert_eq!(want(&[b"READ", b"READ"]), Err(TWICE));
-        assert_eq!(want(&[b"ALL", b"ALL"]), Err(TWICE));
-        assert_eq!(want(&[b"LEASE", b"1", b"LEASE", b"1"]), Err(TWICE));
+        assert_eq!(want(&[b"READ", b"WRITE"]), Err(SIDE_TWICE));
+        assert_eq!(want(&[b"READ", b"READ"]), Err(SIDE_TWICE));
+        assert_eq!(want(&[b"ALL", b"ALL"]), Err(ALL_TWICE));
+        assert_eq!(want(&[b"LEASE", b"1", b"LEASE", b"1"]), Err(LEASE_TWICE));
         assert_eq!(want(&[b"LEASE"]), Err(LEASE));
         assert_eq!(want(&[b"LEASE", b"0"]), Err(LEASE));
         assert_eq!(want(&[b"FENCED"]), Err(OPTION));

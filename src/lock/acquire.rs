@@ -3,7 +3,7 @@
 //! Nobody overtakes a waiter: what is free to a newcomer is free to those who came before. Only who is inside already
 //! goes on at once, since the waiters in front would wait for it, and it for them.
 
-use super::{Decision, Lease, Mode, Observed, Record, Refusal, UnixMs, exclusive, read_write};
+use super::{Decision, Expiry, Lease, Mode, Observed, Record, Refusal, UnixMs, exclusive, read_write};
 
 /// What an acquire asks for, whichever side it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +81,15 @@ pub(super) struct Asked {
 
 /// The ms left on a lock that is busy: 0 if it has just gone, -1 if it has no expiry. A look-up of its own, which who
 /// waits behind others has no use for.
-pub fn left_ms(record: &impl Record, now: UnixMs) -> i64 {
-    record.expiry().left_ms(now)
+///
+/// # Errors
+/// Refused if it is of another kind after all, which only a lock that never ends can be: no client makes those.
+pub fn left_ms(kind: Kind, record: &impl Record, now: UnixMs) -> Result<i64, Refusal> {
+    let expiry = record.expiry();
+    if kind == Kind::Plain && expiry == Expiry::Never && matches!(record.observe()?, Observed::ReadWrite(_)) {
+        return Err(Refusal::HoldsReadWrite);
+    }
+    Ok(expiry.left_ms(now))
 }
 
 /// Whether a hold that was not granted may be waited for.

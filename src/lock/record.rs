@@ -13,8 +13,8 @@ pub trait Record {
     /// [`Refusal::WrongType`] where the key is no lock.
     fn observe(&self) -> Result<Observed, Refusal>;
 
-    /// The same for who asks for a plain lock. A single field of somebody else's is busy, whoever's it is: it may be
-    /// left open whether it is a `mode` that nobody goes with.
+    /// The same for who asks for a plain lock. A single field of somebody else's is busy, and it may be left open
+    /// whether it is a `mode` that nobody goes with: see [`super::left_ms`].
     ///
     /// # Errors
     /// As [`Self::observe`].

@@ -115,11 +115,11 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
                 Side::Write => lock::Kind::Write,
             };
             let decision = lock::acquire(kind, &view, want, lock::Ahead::Nobody, now);
-            let left_ms = lock::left_ms(&view, now);
+            let left_ms = || lock::left_ms(kind, &view, now).unwrap();
             let reply = |acquired| match acquired {
                 Acquired::Granted { token: None } => Reply::Nil,
                 Acquired::Granted { token: Some(token) } => Reply::Token(token),
-                Acquired::Busy => Reply::Number(left_ms),
+                Acquired::Busy => Reply::Number(left_ms()),
             };
             taken(holder, decision, reply)
         }

@@ -140,7 +140,7 @@ impl World for Fake {
     }
 
     fn left_ms(&self, _lock: LockName<'_>) -> i64 {
-        lock::left_ms(&HolderView { keyspace: &self.keyspace.borrow(), holder: "" }, self.now())
+        lock::left_ms(Kind::Read, &HolderView { keyspace: &self.keyspace.borrow(), holder: "" }, self.now()).unwrap()
     }
 
     fn answer(&self, client: Kept, _want: Acquire, answer: Answer) {
@@ -377,7 +377,7 @@ impl Play {
                 let client = Kept { id: self.next_id, answers: Rc::clone(&self.world.answers) };
                 let waiter = Waiter { client, holder: holder.as_bytes().into(), kind, want };
                 let deadline = (wait > 0).then(|| self.world.now() + wait);
-                if serve::keep(&self.world, LOCK, waiter, MOST, deadline, left_ms).is_ok() {
+                if serve::keep(&self.world, LOCK, waiter, MOST, deadline, Some(left_ms)).is_ok() {
                     self.waiting.push((self.next_id, holder, kind));
                 } else {
                     assert_eq!(self.waiting.len(), MOST);

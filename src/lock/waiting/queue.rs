@@ -118,6 +118,12 @@ impl<W> Queues<W> {
         self.places.len().saturating_sub(self.free_places.len())
     }
 
+    /// How many locks are waited for.
+    #[must_use]
+    pub fn locks(&self) -> usize {
+        self.databases.values().map(Map::len).sum()
+    }
+
     /// Looks at each queue once, and at no waiter.
     #[must_use]
     pub fn overview(&self) -> Overview {

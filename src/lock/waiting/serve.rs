@@ -11,10 +11,11 @@ use crate::lock::{
     Acquire, Ahead, Alarm, Client, Granted, Hold, Kind, LockName, Next, QueueFull, Refusal, Room, Ticket, UnixMs,
     Waiter,
 };
+use std::ops::RangeInclusive;
 
-/// A lock that is waited for is looked at this often at least, whatever its lease says. Servers that do not tell of
-/// everything that can happen to a key are covered by it.
-pub const LOOK_AGAIN_MS: i64 = 1_000;
+/// A lock that is waited for is looked at so often at least, whatever its lease says: not all that can happen to a key is
+/// told, on every server. With many such locks it is less often, so that it is a thousand looks in a second for all.
+const LOOK_AGAIN_MS: RangeInclusive<i64> = 100..=1_000;
 
 pub trait World {
     type Client: Client;
@@ -122,7 +123,11 @@ pub fn settle<W: World>(world: &W, lock: LockName<'_>, ground: Ground) -> Ahead 
             Tried::Granted(grant) => {
                 granted_first(world, lock, &next, grant);
             }
-            Tried::Busy { left_ms } => return still_waiting(world, lock, until_end(left_ms)),
+            Tried::Busy { left_ms } => {
+                let now = world.now();
+                world.with_room(|room| look_again(room, lock, now, Some(left_ms)));
+                return Ahead::Someone;
+            }
             Tried::Later(ms) => return still_waiting(world, lock, ms),
             Tried::Refused(refusal) => answer(world, next.ticket, Answer::Refused(refusal)),
         }
@@ -130,7 +135,7 @@ pub fn settle<W: World>(world: &W, lock: LockName<'_>, ground: Ground) -> Ahead 
     Ahead::Nobody
 }
 
-/// Keeps a client until the lock is granted or its time is up. `left_ms` is what it was refused with.
+/// Keeps a client until the lock is granted or its time is up. `left_ms` is what it was refused with, if it was told.
 ///
 /// # Errors
 /// If `most` wait already, over all locks.
@@ -140,12 +145,12 @@ pub fn keep<W: World>(
     waiter: Waiter<W::Client>,
     most: usize,
     deadline: Option<UnixMs>,
-    left_ms: i64,
+    left_ms: Option<i64>,
 ) -> Result<(), QueueFull> {
     let now = world.now();
     world.with_room(|room| {
         room.join(lock, waiter, now, most, deadline)?;
-        room.alarms.look_at(lock, now.saturating_add(until_end(left_ms)));
+        look_again(room, lock, now, left_ms);
         Ok(())
     })
 }
@@ -281,8 +286,12 @@ fn take_back<W: World>(world: &W, hold: Hold) {
     settle(world, lock, Ground::Event);
 }
 
-fn until_end(left_ms: i64) -> i64 {
-    if left_ms < 0 { LOOK_AGAIN_MS } else { left_ms.saturating_add(1).min(LOOK_AGAIN_MS) }
+/// Has a lock looked at when its lease has ended, or soon enough.
+fn look_again<C: Client>(room: &mut Room<C>, lock: LockName<'_>, now: UnixMs, left_ms: Option<i64>) {
+    let locks = i64::try_from(room.queues.locks()).unwrap_or(i64::MAX);
+    let soon = locks.clamp(*LOOK_AGAIN_MS.start(), *LOOK_AGAIN_MS.end());
+    let ms = left_ms.filter(|left| *left >= 0).map_or(soon, |left| left.saturating_add(1).min(soon));
+    room.alarms.look_at(lock, now.saturating_add(ms));
 }
 
 fn still_waiting<W: World>(world: &W, lock: LockName<'_>, ms: i64) -> Ahead {

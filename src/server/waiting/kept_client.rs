@@ -32,8 +32,9 @@ type Told = Result<Reply, ErrorLine>;
 static GRANTED: Told = Ok(Reply::Nil);
 
 impl KeptClient {
-    /// Keeps the client of the command under way, which then gets no reply from the command.
-    pub fn keep(context: &Context) -> Self {
+    /// Keeps the client of the command under way, which then gets no reply from the command. None where the server
+    /// keeps no such client: Valkey from 8.1 on none that is subscribed to something.
+    pub fn keep(context: &Context) -> Option<Self> {
         // Without a time limit of the server's: when it and a grant meet, some servers lose the reply.
         let no_limit = 0;
         // SAFETY: the context is that of a command whose client may be kept; the callbacks are functions of ours.
@@ -45,8 +46,11 @@ impl KeptClient {
                 Some(free_answer),
                 no_limit
             ));
+            if client.is_null() {
+                return None;
+            }
             api!(RedisModule_SetDisconnectCallback(client, Some(disconnected)));
-            Self { kept: client, number: api!(RedisModule_GetClientId(context.as_ptr())) }
+            Some(Self { kept: client, number: api!(RedisModule_GetClientId(context.as_ptr())) })
         }
     }
 

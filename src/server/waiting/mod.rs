@@ -68,11 +68,11 @@ pub fn serve(context: &Context, key: Str<'_>) -> Ahead {
     ahead
 }
 
-/// Keeps the client of this command until the lock is granted or the time is up.
+/// Keeps the client of this command until the lock is granted or the time is up. None if it is one that cannot be kept.
 ///
 /// # Errors
 /// If too many wait already.
-pub fn keep(context: &Context, wait: &Wait<'_>, now: UnixMs) -> Result<Reply, ErrorLine> {
+pub fn keep(context: &Context, wait: &Wait<'_>, now: UnixMs) -> Result<Option<Reply>, ErrorLine> {
     let most = settings::max_waiters();
     // Asked for before the client is kept, which cannot be undone without an answer.
     if room::with(|room| room.queues.length() >= most) {
@@ -80,13 +80,12 @@ pub fn keep(context: &Context, wait: &Wait<'_>, now: UnixMs) -> Result<Reply, Er
     }
     events::listen_to_keys(context, wait.kind);
     let deadline = (wait.limit_ms > 0).then(|| now.checked_add(wait.limit_ms)).flatten();
-    let client = KeptClient::keep(context);
+    let Some(client) = KeptClient::keep(context) else { return Ok(None) };
     let waiter = Waiter { client, holder: wait.holder.bytes().into(), kind: wait.kind, want: wait.want };
     let lock = lock_name(context, wait.key);
-    serve::keep(&Server(context), lock, waiter, most, deadline, wait.left_ms.unwrap_or(serve::LOOK_AGAIN_MS))
-        .map_err(|_| QUEUE_FULL)?;
+    serve::keep(&Server(context), lock, waiter, most, deadline, wait.left_ms).map_err(|_| QUEUE_FULL)?;
     clock::arm(context);
-    Ok(Reply::Later)
+    Ok(Some(Reply::Later))
 }
 
 /// Makes a release true. Where it frees a lock that others wait for, the first of them gets it in the same step.

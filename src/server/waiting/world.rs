@@ -41,9 +41,10 @@ impl World for Server<'_> {
                 Ok(()) => Tried::Granted(Grant { at, token, end: end_of(&effects) }),
                 Err(_) => Tried::Later(ground::PAUSED_MS),
             },
-            Ok(Decision { answer: Acquired::Busy, .. }) => {
-                Tried::Busy { left_ms: lock::left_ms(&record, self.0.now()) }
-            }
+            Ok(Decision { answer: Acquired::Busy, .. }) => match lock::left_ms(next.kind, &record, self.0.now()) {
+                Ok(left_ms) => Tried::Busy { left_ms },
+                Err(refusal) => Tried::Refused(refusal),
+            },
             Err(refusal) => Tried::Refused(refusal),
         }
     }

@@ -105,6 +105,25 @@ fn nothing_waits_in_transactions_and_scripts() {
     assert_eq!(info(&mut client, "waits"), 0);
 }
 
+/// Some servers keep no client that is subscribed to anything: it is then answered as if it did not wait. Others keep it.
+#[test]
+fn a_subscribed_client_waits_or_is_answered() {
+    for subscribe in ["SUBSCRIBE c", "PSUBSCRIBE c*", "SSUBSCRIBE c"] {
+        let server = Server::start();
+        let (mut client, mut bob) = (server.client(), server.client());
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        bob.say("HELLO 3");
+        bob.say(subscribe);
+        let reply = bob.say("RLOCK.ACQUIRE k bob 600000 WAIT 20");
+        assert!((1..=600_000).contains(&reply.as_int()), "{subscribe}");
+        let reply = bob.say("RLOCK.ACQUIRE k bob 600000 WAIT 20 FENCED");
+        assert_eq!(reply.as_list()[1], Reply::Nil, "{subscribe}");
+        assert_eq!(info(&mut client, "waiters"), 0);
+        assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+        assert_eq!(bob.say("RLOCK.ACQUIRE k bob 600000 WAIT 0"), Reply::Nil);
+    }
+}
+
 #[test]
 fn a_full_queue_turns_clients_away() {
     let server = Server::start();
