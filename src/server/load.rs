@@ -4,7 +4,7 @@ use super::api::{api, flag};
 use super::context::Context;
 use super::entry::Registration;
 use super::string::Str;
-use super::{cluster, constants, followers, many_readers, panics, registration, replicate, settings, waiting};
+use super::{cluster, constants, followers, many_readers, panics, registration, replicate, settings, version, waiting};
 use redis_module::raw;
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,16 +65,9 @@ fn set_up(context: &Context, arguments: &[Str<'_>], commands: &[Registration]) -
 
 fn set_options(context: &Context) {
     let options = flag::HANDLES_IO_ERRORS | flag::HANDLES_ASYNC_LOAD | flag::SIGNALS_BY_ITSELF;
-    let valkey = if is_valkey() { VALKEY_HANDLES_SLOT_MIGRATION } else { 0 };
+    let valkey = if version::is_valkey() { VALKEY_HANDLES_SLOT_MIGRATION } else { 0 };
     // SAFETY: the context is alive.
     unsafe { api!(RedisModule_SetModuleOptions(context.as_ptr(), options | valkey)) };
-}
-
-fn is_valkey() -> bool {
-    let mut function: *mut std::ffi::c_void = std::ptr::null_mut();
-    let name = c"ValkeyModule_GetServerVersion".as_ptr();
-    // SAFETY: the server writes at most one function pointer to where it is told.
-    unsafe { api!(RedisModule_GetApi(name, (&raw mut function).cast())) == flag::OK }
 }
 
 fn refuse(reason: &str) -> c_int {

@@ -33,6 +33,7 @@ mod server_setting;
 mod settings;
 mod sight;
 mod string;
+mod version;
 pub mod waiting;
 mod whole_lock;
 mod writer;

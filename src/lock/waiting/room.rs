@@ -203,6 +203,12 @@ impl<C: Client> Room<C> {
         }
     }
 
+    /// Whether the client was granted its lock, and has not been told.
+    #[must_use]
+    pub fn is_untold(&self, client: C::Id) -> bool {
+        self.delivering.contains_key(&client)
+    }
+
     /// A client is gone. What it waited for, or was granted and not yet told, is to be looked at.
     pub fn gone(&mut self, client: C::Id) -> Option<Waiter<C>> {
         self.undelivered.extend(self.delivering.remove(&client));

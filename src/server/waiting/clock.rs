@@ -4,7 +4,7 @@
 //! that goes off too early finds nothing due, and is armed anew; stopping it each time would cost more.
 
 use super::world::Server;
-use super::{guarded, room};
+use super::{guarded, kept_client, room};
 use crate::lock::{UnixMs, serve};
 use crate::server::api::api;
 use crate::server::context::Context;
@@ -65,6 +65,7 @@ unsafe extern "C" fn goes_off(context: *mut raw::RedisModuleCtx, _data: *mut c_v
 
 /// Does what is due, and sees to it that the rest is done in time.
 pub(super) fn catch_up(context: &Context) {
+    kept_client::close_who_was_not_told(context);
     serve::catch_up(&Server(context));
     arm(context);
 }

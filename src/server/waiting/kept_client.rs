@@ -10,7 +10,9 @@ use crate::lock::serve::Answer;
 use crate::server::api::{api, flag};
 use crate::server::context::{Context, Reply};
 use crate::server::entry::ErrorLine;
+use crate::server::main_thread::MainThread;
 use crate::server::string::{OwnedStr, Str};
+use crate::server::version;
 use redis_module::raw;
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -31,14 +33,21 @@ type Told = Result<Reply, ErrorLine>;
 /// What most who waited are told, so it is not made each time.
 static GRANTED: Told = Ok(Reply::Nil);
 
+/// Let go by the server before they could be told of their grant.
+static UNTOLD: MainThread<Vec<u64>> = MainThread::new(Vec::new());
+
 impl KeptClient {
-    /// Keeps the client of the command under way, which then gets no reply from the command. None where the server
-    /// keeps no such client: Valkey from 8.1 on none that is subscribed to something.
+    /// Keeps the client of the command under way, which then gets no reply from the command. None if it is another
+    /// module, and where the server keeps no such client: Valkey from 8.1 on none that is subscribed to something.
     pub fn keep(context: &Context) -> Option<Self> {
         // Without a time limit of the server's: when it and a grant meet, some servers lose the reply.
         let no_limit = 0;
         // SAFETY: the context is that of a command whose client may be kept; the callbacks are functions of ours.
         unsafe {
+            let number = api!(RedisModule_GetClientId(context.as_ptr()));
+            if is_another_modules(number) {
+                return None;
+            }
             let client = api!(RedisModule_BlockClient(
                 context.as_ptr(),
                 Some(reply),
@@ -50,7 +59,7 @@ impl KeptClient {
                 return None;
             }
             api!(RedisModule_SetDisconnectCallback(client, Some(disconnected)));
-            Some(Self { kept: client, number: api!(RedisModule_GetClientId(context.as_ptr())) })
+            Some(Self { kept: client, number })
         }
     }
 
@@ -65,6 +74,15 @@ impl KeptClient {
         unsafe { api!(RedisModule_UnblockClient(self.kept, answer.cast())) };
         std::mem::forget(self);
     }
+}
+
+/// Other modules may call commands that block, and wait for what becomes of them; then the client is none that is
+/// connected. Nobody would hear of a grant if that module had gone on meanwhile. Not before Redis 7.2.
+fn is_another_modules(client: u64) -> bool {
+    // SAFETY: a pointer that the server has set at load, or has not.
+    let may_be = unsafe { (&raw const raw::RedisModule_CallReplyPromiseSetUnblockHandler).read().is_some() };
+    // SAFETY: nothing is asked about the client, but whether it is there.
+    may_be && unsafe { api!(RedisModule_GetClientInfoById(ptr::null_mut(), client)) } != flag::OK
 }
 
 impl Client for KeptClient {
@@ -152,9 +170,24 @@ unsafe extern "C" fn unblocked(
 /// To be called by the server, for a kept client.
 unsafe extern "C" fn disconnected(context: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
     guarded((), || {
-        // SAFETY: the context is the server's.
-        let context = unsafe { Context::new(context) };
-        drop(room::with(|room| room.gone(ClientId(client))));
+        // SAFETY: the context is the server's, with the client that is gone.
+        let (context, number) = unsafe { (Context::new(context), api!(RedisModule_GetClientId(context))) };
+        let (untold, waiter) = room::with(|room| (room.is_untold(ClientId(client)), room.gone(ClientId(client))));
+        if untold {
+            UNTOLD.with(|numbers| numbers.push(number));
+        }
+        drop(waiter);
         clock::arm(&context);
     });
+}
+
+/// Closes clients that are not gone at all, but whose reply the server has lost: whatever it told them next they would
+/// take for the answer to their wait.
+pub(super) fn close_who_was_not_told(context: &Context) {
+    for number in UNTOLD.with(std::mem::take) {
+        if version::loses_replies() {
+            // SAFETY: the context is alive; of a client that is gone indeed, the server knows no more.
+            unsafe { api!(RedisModule_DeauthenticateAndCloseClient(context.as_ptr(), number)) };
+        }
+    }
 }

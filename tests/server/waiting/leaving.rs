@@ -1,7 +1,7 @@
 //! How a waiter leaves the queue, or never gets into it.
 
 use super::{info, start_waiting};
-use rlock_testing::{Client, Reply, Server, text, wait_until};
+use rlock_testing::{Client, Reply, Server, ServerVersion, text, wait_until};
 
 #[test]
 fn a_wait_ends_at_its_deadline() {
@@ -103,6 +103,32 @@ fn nothing_waits_in_transactions_and_scripts() {
     let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', '600000', 'WAIT', '0')";
     assert!(client.run(&["EVAL", script, "1", "k"]).as_int() > 0);
     assert_eq!(info(&mut client, "waits"), 0);
+}
+
+/// Some servers then send no reply at all. A client that has lost its reply is closed: it would take the next one for it.
+#[test]
+fn a_grant_that_meets_client_unblock_leaves_nobody_without_an_answer() {
+    let server = Server::start();
+    let mut client = server.client();
+    for how in ["TIMEOUT", "ERROR"] {
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        let id = client_waiting_first(&mut client);
+        client.say("MULTI");
+        client.say("RLOCK.RELEASE k ann");
+        client.say(&format!("CLIENT UNBLOCK {id} {how}"));
+        client.say("EXEC");
+        match bob.try_receive() {
+            Some(Reply::Nil) => assert_eq!(client.say("RLOCK.RELEASE k bob"), Reply::Int(1)),
+            Some(reply) => assert!(reply.as_error().starts_with("UNBLOCKED"), "{how}: {reply:?}"),
+            None => {
+                assert!(!ServerVersion::under_test().has_what_redis_has(7, 4), "{how}: no reply");
+                assert!(!bob.is_served(), "{how}: no reply, and yet the next command gets one");
+            }
+        }
+        wait_until("nobody has the lock", || client.keys().is_empty());
+        assert_eq!(info(&mut client, "waiters"), 0);
+    }
 }
 
 /// Some servers keep no client that is subscribed to anything: it is then answered as if it did not wait. Others keep it.
