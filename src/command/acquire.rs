@@ -135,9 +135,9 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine
 
 const WAIT: ErrorLine = ErrorLine(c"ERR WAIT must be an integer number of ms from 0 (for ever) to 9223372036854775807");
 
-const WAIT_TWICE: ErrorLine = ErrorLine(c"ERR WAIT given twice: it is allowed once");
+const WAIT_TWICE: ErrorLine = ErrorLine(c"ERR option WAIT given twice: each is allowed once");
 
-const FENCED_TWICE: ErrorLine = ErrorLine(c"ERR FENCED given twice: it is allowed once");
+const FENCED_TWICE: ErrorLine = ErrorLine(c"ERR option FENCED given twice: each is allowed once");
 
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after lease-ms come WAIT ms and FENCED");
 

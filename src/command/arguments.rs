@@ -75,4 +75,4 @@ pub(super) const LEASE: ErrorLine =
 
 pub(super) const COUNT: ErrorLine = ErrorLine(c"ERR COUNT must be an integer from 1 to 10000");
 
-pub(super) const COUNT_TWICE: ErrorLine = ErrorLine(c"ERR COUNT given twice: it is allowed once");
+pub(super) const COUNT_TWICE: ErrorLine = ErrorLine(c"ERR option COUNT given twice: it is allowed once");

@@ -69,11 +69,11 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine
     Ok(Request { subject, want: lock::Release { side, lease: restart, all: all.is_some() } })
 }
 
-const SIDE_TWICE: ErrorLine = ErrorLine(c"ERR READ and WRITE: one of them is allowed, once");
+const SIDE_TWICE: ErrorLine = ErrorLine(c"ERR option READ or WRITE given twice: one of them is allowed, once");
 
-const LEASE_TWICE: ErrorLine = ErrorLine(c"ERR LEASE given twice: it is allowed once");
+const LEASE_TWICE: ErrorLine = ErrorLine(c"ERR option LEASE given twice: each is allowed once");
 
-const ALL_TWICE: ErrorLine = ErrorLine(c"ERR ALL given twice: it is allowed once");
+const ALL_TWICE: ErrorLine = ErrorLine(c"ERR option ALL given twice: each is allowed once");
 
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after holder come READ or WRITE, LEASE lease-ms, and ALL");
 

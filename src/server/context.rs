@@ -9,6 +9,7 @@ use crate::lock::UnixMs;
 use redis_module::raw;
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub struct Context {
     raw: *mut raw::RedisModuleCtx,
@@ -185,9 +186,18 @@ impl Context {
             EventClass::Hash => raw::REDISMODULE_NOTIFY_HASH,
             EventClass::Text => raw::REDISMODULE_NOTIFY_STRING,
         };
+        ANNOUNCED.store(true, Ordering::Relaxed);
         // SAFETY: the context, the event's name and the key's name are alive; the server keeps neither name.
         unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.raw, class, event.as_ptr(), key.as_ptr())) };
+        ANNOUNCED.store(false, Ordering::Relaxed);
     }
+}
+
+static ANNOUNCED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the event that is heard of is one of ours.
+pub(super) fn are_announced() -> bool {
+    ANNOUNCED.load(Ordering::Relaxed)
 }
 
 /// The server's clock, for callbacks that are given no context.

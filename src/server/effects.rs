@@ -13,15 +13,6 @@ use super::replicate;
 use super::string::{OwnedStr, Str};
 use super::whole_lock::WholeLock;
 use crate::lock::{CompanionEffect, Effects, Expiry, Field, KeyEffect, Mode, Unlock, names};
-use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-static ANNOUNCED: AtomicBool = AtomicBool::new(false);
-
-/// Whether the event that is heard of is one of a lock's own key, by a command of ours.
-pub(super) fn are_announced() -> bool {
-    ANNOUNCED.load(Ordering::Relaxed)
-}
 
 /// Makes the effects true, on this server and on everyone who follows it. `key` is the lock's, as it was when they were
 /// decided.
@@ -175,7 +166,7 @@ pub(super) fn hand_over(
     }
     context.signal_modified(name);
     in_key().for_each(|effect| tell_listeners(context, name, effect));
-    announce_own(context, EventClass::Hash, c"hdel", name);
+    context.announce(EventClass::Hash, c"hdel", name);
     let reading = in_key().any(|effect| effect == KeyEffect::Begin(Mode::Read));
     let old = Companions { context, name, holder };
     for effect in released.companions.iter().flatten() {
@@ -295,11 +286,5 @@ fn tell_listeners(context: &Context, name: Str<'_>, effect: KeyEffect) {
         KeyEffect::ExpireAt(_) => (EventClass::Generic, c"expire"),
         KeyEffect::Delete => (EventClass::Generic, c"del"),
     };
-    announce_own(context, class, event, name);
-}
-
-fn announce_own(context: &Context, class: EventClass, event: &CStr, name: Str<'_>) {
-    ANNOUNCED.store(true, Ordering::Relaxed);
     context.announce(class, event, name);
-    ANNOUNCED.store(false, Ordering::Relaxed);
 }

@@ -9,7 +9,7 @@ use super::key::Key;
 use super::main_thread::MainThread;
 use super::string::Str;
 use super::waiting;
-use crate::lock::{CompanionEffect, Effects, Expiry, KeyEffect, Kind, LastReaders, ReadHold};
+use crate::lock::{CompanionEffect, Effects, Expiry, KeyEffect, Kind, LastReaders, ReadHold, names};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -103,6 +103,17 @@ const FOLLOWED_MAX: i64 = 16;
 pub(super) fn forget(context: &Context, key: Str<'_>) {
     if !is_empty() {
         with(|locks| drop(locks.remove(&(context.database(), key.bytes().into()))));
+    }
+}
+
+/// Somebody else has changed this key: a lock, or one of a lock's read holds.
+pub(super) fn forget_changed(context: &Context, name: Str<'_>) {
+    forget(context, name);
+    if !is_empty() && names::may_be_read_hold(name.bytes()) {
+        let (changed, name) = (context.database(), name.bytes());
+        with(|locks| {
+            locks.retain(|(database, lock), _| *database != changed || !names::may_be_read_hold_of(lock, name));
+        });
     }
 }
 

@@ -115,27 +115,27 @@ fn options_are_known_and_given_once() {
         all_refused(&[
             (&[name, "k", "h", "1000", "NOW"], "ERR", "option unknown"),
             (&[name, "k", "h", "1000", ""], "ERR", "option unknown"),
-            (&[name, "k", "h", "1000", "FENCED", "FENCED"], "ERR", "twice"),
-            (&[name, "k", "h", "1000", "fenced", "Fenced"], "ERR", "twice"),
+            (&[name, "k", "h", "1000", "FENCED", "FENCED"], "ERR", "FENCED given twice"),
+            (&[name, "k", "h", "1000", "fenced", "Fenced"], "ERR", "FENCED given twice"),
             (&[name, "k", "h", "1000", "WAIT"], "ERR", "WAIT must be"),
             (&[name, "k", "h", "1000", "WAIT", "-1"], "ERR", "WAIT must be"),
             (&[name, "k", "h", "1000", "WAIT", "soon"], "ERR", "WAIT must be"),
             (&[name, "k", "h", "1000", "WAIT", "9223372036854775808"], "ERR", "WAIT must be"),
-            (&[name, "k", "h", "1000", "WAIT", "1", "WAIT", "1"], "ERR", "twice"),
+            (&[name, "k", "h", "1000", "WAIT", "1", "WAIT", "1"], "ERR", "WAIT given twice"),
         ]);
     }
     all_refused(&[
         (&["RLOCK.RELEASE", "plain", "h", "NOW"], "ERR", "option unknown"),
         (&["RLOCK.RELEASE", "plain", "h", "FENCED"], "ERR", "option unknown"),
-        (&["RLOCK.RELEASE", "both", "h", "READ", "WRITE"], "ERR", "twice"),
-        (&["RLOCK.RELEASE", "both", "h", "READ", "read"], "ERR", "twice"),
-        (&["RLOCK.RELEASE", "plain", "h", "ALL", "all"], "ERR", "twice"),
-        (&["RLOCK.RELEASE", "plain", "h", "LEASE", "1", "LEASE", "1"], "ERR", "twice"),
+        (&["RLOCK.RELEASE", "both", "h", "READ", "WRITE"], "ERR", "READ or WRITE given twice"),
+        (&["RLOCK.RELEASE", "both", "h", "READ", "read"], "ERR", "READ or WRITE given twice"),
+        (&["RLOCK.RELEASE", "plain", "h", "ALL", "all"], "ERR", "ALL given twice"),
+        (&["RLOCK.RELEASE", "plain", "h", "LEASE", "1", "LEASE", "1"], "ERR", "LEASE given twice"),
         (&["RLOCK.RELEASE", "plain", "h", "LEASE"], "ERR", "lease must be"),
         (&["RLOCK.INSPECT", "plain", "10"], "ERR", "option unknown"),
-        (&["RLOCK.INSPECT", "plain", "COUNT", "1", "COUNT", "1"], "ERR", "twice"),
+        (&["RLOCK.INSPECT", "plain", "COUNT", "1", "COUNT", "1"], "ERR", "COUNT given twice"),
         (&["RLOCK.QUEUES", "plain"], "ERR", "option unknown"),
-        (&["RLOCK.QUEUES", "COUNT", "1", "count", "1"], "ERR", "twice"),
+        (&["RLOCK.QUEUES", "COUNT", "1", "count", "1"], "ERR", "COUNT given twice"),
     ]);
 }
 

@@ -317,9 +317,10 @@ fn among_many_readers_the_lock_ends_with_the_longest_hold_that_is_left() {
         for step in 0..300 {
             let (anyone, lease) = (random(40), 600_000 + (step + random(20)) * 10_000);
             if step > 60 && random(100) < foreign_percent {
-                match random(4) {
+                match random(5) {
                     0 => drop(client.say(&format!("DEL {{k}}:r{anyone}:rwlock_timeout:1"))),
                     1 => drop(client.say(&format!("PEXPIRE k {lease}"))),
+                    4 => drop(client.say(&format!("PEXPIRE {{k}}:r{anyone}:rwlock_timeout:1 {lease}"))),
                     // Shorter than the lock's, by so little that it is the longest when the last one goes.
                     2 => {
                         let left = client.say("PTTL k").as_int() - 1_000;

@@ -9,8 +9,7 @@ use super::world::Server;
 use super::{clock, guarded, room};
 use crate::lock::{Kind, LockName, serve};
 use crate::server::api::{api, flag};
-use crate::server::context::Context;
-use crate::server::effects;
+use crate::server::context::{self, Context};
 use crate::server::followers;
 use crate::server::many_readers;
 use crate::server::string::Str;
@@ -90,7 +89,7 @@ unsafe extern "C" fn key_event(
     }
     // SAFETY: the server passes a name that ends with a NUL, for the time of this call.
     let event = unsafe { CStr::from_ptr(event) };
-    if effects::are_announced() && OURS.contains(&event) {
+    if context::are_announced() && OURS.contains(&event) {
         return flag::OK;
     }
     let tells_of_an_end = EVENTS.contains(&event);
@@ -102,8 +101,8 @@ unsafe extern "C" fn key_event(
         // SAFETY: the server passes a context and a key's name, both for the time of this call.
         let (context, key) = unsafe { (Context::new(context), Str::arguments(strings.as_ptr().cast_mut(), 1)) };
         let Some(key) = key.first() else { return flag::OK };
-        if !effects::are_announced() {
-            many_readers::forget(&context, *key);
+        if !context::are_announced() {
+            many_readers::forget_changed(&context, *key);
         }
         if tells_of_an_end && !room::is_empty() {
             something_happened(&context, context.database(), Some(key.bytes()));
