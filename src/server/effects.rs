@@ -80,8 +80,11 @@ impl<'a> Successor<'a> {
             _ => None,
         });
         let (own, keeps_mode) = (begins.unwrap_or(next), begins.is_some());
-        let leaving = if !is_nobody(holder) && is_alone(key, released, keeps_mode) {
-            (holder.bytes() != own.bytes()).then_some(Leaving::Own(holder))
+        let old = holder.bytes();
+        // Who breaks a lock releases it for all who have it, and has nothing of it himself.
+        let is_nobody = old.is_empty();
+        let leaving = if !is_nobody && is_alone(key, released, keeps_mode) {
+            (old != own.bytes()).then_some(Leaving::Own(holder))
         } else {
             Leaving::find(key, own, keeps_mode)
         };
@@ -104,11 +107,6 @@ impl Successor<'_> {
         }
         leaving.for_each(|field| key.delete_field(field));
     }
-}
-
-/// Who breaks a lock releases it for all who have it, and has nothing of it himself.
-fn is_nobody(holder: Str<'_>) -> bool {
-    holder.bytes().is_empty()
 }
 
 /// Whether the field under the releasing holder's very name is all that is to leave the lock, as is mostly so.

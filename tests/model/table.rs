@@ -377,7 +377,7 @@ impl Play {
                 let client = Kept { id: self.next_id, answers: Rc::clone(&self.world.answers) };
                 let waiter = Waiter { client, holder: holder.as_bytes().into(), kind, want };
                 let deadline = (wait > 0).then(|| self.world.now() + wait);
-                if serve::keep(&self.world, LOCK, waiter, MOST, deadline, Some(left_ms)).is_ok() {
+                if serve::keep(&self.world, LOCK, waiter, self.world.now(), MOST, deadline, Some(left_ms)).is_ok() {
                     self.waiting.push((self.next_id, holder, kind));
                 } else {
                     assert_eq!(self.waiting.len(), MOST);

@@ -47,6 +47,10 @@ impl Alarms {
     }
 
     pub fn forget_deadline(&mut self, ticket: Ticket) {
+        // Many wait for ever.
+        if self.deadlines.is_empty() {
+            return;
+        }
         if let Some(slot) = self.deadlines.remove(&ticket) {
             self.by_time.remove(&slot);
         }

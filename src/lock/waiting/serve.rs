@@ -143,11 +143,11 @@ pub fn keep<W: World>(
     world: &W,
     lock: LockName<'_>,
     waiter: Waiter<W::Client>,
+    now: UnixMs,
     most: usize,
     deadline: Option<UnixMs>,
     left_ms: Option<i64>,
 ) -> Result<(), QueueFull> {
-    let now = world.now();
     world.with_room(|room| {
         room.join(lock, waiter, now, most, deadline)?;
         look_again(room, lock, now, left_ms);

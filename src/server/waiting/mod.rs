@@ -83,7 +83,7 @@ pub fn keep(context: &Context, wait: &Wait<'_>, now: UnixMs) -> Result<Option<Re
     let Some(client) = KeptClient::keep(context) else { return Ok(None) };
     let waiter = Waiter { client, holder: wait.holder.bytes().into(), kind: wait.kind, want: wait.want };
     let lock = lock_name(context, wait.key);
-    serve::keep(&Server(context), lock, waiter, most, deadline, wait.left_ms).map_err(|_| QUEUE_FULL)?;
+    serve::keep(&Server(context), lock, waiter, now, most, deadline, wait.left_ms).map_err(|_| QUEUE_FULL)?;
     clock::arm(context);
     Ok(Some(Reply::Later))
 }
