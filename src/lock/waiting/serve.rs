@@ -17,6 +17,9 @@ use std::ops::RangeInclusive;
 /// told, on every server. With many such locks it is less often, so that it is a thousand looks in a second for all.
 const LOOK_AGAIN_MS: RangeInclusive<i64> = 100..=1_000;
 
+/// Such looks are at multiples of this, many locks together, since it is waking up that costs the most.
+const TOGETHER_MS: i64 = 10;
+
 pub trait World {
     type Client: Client;
 
@@ -289,9 +292,10 @@ fn take_back<W: World>(world: &W, hold: Hold) {
 /// Has a lock looked at when its lease has ended, or soon enough.
 fn look_again<C: Client>(room: &mut Room<C>, lock: LockName<'_>, now: UnixMs, left_ms: Option<i64>) {
     let locks = i64::try_from(room.queues.locks()).unwrap_or(i64::MAX);
-    let soon = locks.clamp(*LOOK_AGAIN_MS.start(), *LOOK_AGAIN_MS.end());
-    let ms = left_ms.filter(|left| *left >= 0).map_or(soon, |left| left.saturating_add(1).min(soon));
-    room.alarms.look_at(lock, now.saturating_add(ms));
+    let soon = now.saturating_add(locks.clamp(*LOOK_AGAIN_MS.start(), *LOOK_AGAIN_MS.end()));
+    let soon = soon.saturating_sub(soon.rem_euclid(TOGETHER_MS));
+    let end = left_ms.filter(|left| *left >= 0).map(|left| now.saturating_add(left).saturating_add(1));
+    room.alarms.look_at(lock, end.map_or(soon, |end| end.min(soon)));
 }
 
 fn still_waiting<W: World>(world: &W, lock: LockName<'_>, ms: i64) -> Ahead {
