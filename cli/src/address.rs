@@ -1,5 +1,8 @@
 //! Where the locks are, and the password, which may be in the environment or in a file, but not on the command line:
 //! there everybody on the machine can read it.
+//!
+//! Whoever names a user acts as that user or not at all. Without a password the library would not log in, and so act as
+//! the server's default user, who often may do everything.
 
 use crate::arguments::Server;
 use crate::failure::Failure;
@@ -53,7 +56,7 @@ impl Address {
         if let Some(password) = password(server)? {
             address.authenticate(&password);
         }
-        Ok(address)
+        address.with_a_password_for_its_user()
     }
 
     fn read(url: &str, from: &str) -> Result<Self, Failure> {
@@ -64,12 +67,16 @@ impl Address {
         let Some((scheme, rest)) = url.split_once(':') else { return Err(unreadable()) };
         let scheme = scheme.replace("valkeys", "rediss").replace("valkey", "redis");
         let (address, tls) = (rest.trim_start_matches('/'), scheme.starts_with("rediss"));
-        match scheme.as_str() {
+        let read = match scheme.as_str() {
             "redis+cluster" | "rediss+cluster" => Self::cluster(address, tls),
             "redis+sentinel" | "rediss+sentinel" => Self::sentinels(address, tls),
             _ => Self::one(url),
+        };
+        let mut read = read.ok_or_else(unreadable)?;
+        if says_that_there_is_no_password(url) && read.access().iter().all(|it| it.password().is_none()) {
+            read.authenticate("");
         }
-        .ok_or_else(unreadable)
+        Ok(read)
     }
 
     fn one(url: &str) -> Option<Self> {
@@ -96,19 +103,31 @@ impl Address {
         Some(Self { shown, route: Route::Sentinels { sentinels, master, access, tls } })
     }
 
-    /// For an address that everybody can read.
+    /// User and password, of each node.
+    fn access(&self) -> Vec<&RedisConnectionInfo> {
+        match &self.route {
+            Route::One(one) => vec![one.redis_settings()],
+            Route::Cluster(nodes) => nodes.iter().map(ConnectionInfo::redis_settings).collect(),
+            Route::Sentinels { access, .. } => vec![access],
+        }
+    }
+
+    /// For an address that everybody can read. An empty password is no secret.
     fn without_password(self) -> Result<Self, Failure> {
-        let has_one = match &self.route {
-            Route::One(one) => one.redis_settings().password().is_some(),
-            Route::Cluster(nodes) => nodes.iter().any(|node| node.redis_settings().password().is_some()),
-            Route::Sentinels { access, .. } => access.password().is_some(),
-        };
-        match has_one {
-            true => Err(Failure::usage(
-                "a password in --url shows in `ps`: put it into RLOCK_PASSWORD or a --password-file, or the url into \
-                 RLOCK_URL",
+        match self.access().iter().filter_map(|it| it.password()).all(str::is_empty) {
+            false => Err(Failure::usage(
+                "a password in --url shows in `ps`: put it into RLOCK_PASSWORD or a --password-file, or the url into                  RLOCK_URL",
             )),
-            false => Ok(self),
+            true => Ok(self),
+        }
+    }
+
+    fn with_a_password_for_its_user(self) -> Result<Self, Failure> {
+        match self.access().iter().find(|it| it.password().is_none()).and_then(|it| it.username()) {
+            Some(user) => Err(Failure::usage(format!(
+                "the password of the user {user} is missing: put it into RLOCK_PASSWORD, a --password-file or                  RLOCK_PASSWORD_FILE; for a user who needs none the address is {user}:@host, or ends with &pass="
+            ))),
+            None => Ok(self),
         }
     }
 
@@ -122,6 +141,13 @@ impl Address {
             Route::Sentinels { access, .. } => *access = access.clone().set_password(password),
         }
     }
+}
+
+/// `user:@host`, which means another thing than `user@host`, though not to the library that reads URLs.
+fn says_that_there_is_no_password(url: &str) -> bool {
+    let after_scheme = url.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = after_scheme.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.rsplit_once('@').is_some_and(|(user, _)| user.len() > 1 && user.ends_with(':'))
 }
 
 /// `user:password@` as it is, and what comes after it.
@@ -222,6 +248,22 @@ mod tests {
             let failure = read(url).without_password().err().expect("it has a password");
             assert!(!format!("{failure:?}").contains("p@"), "{failure:?}");
         }
+    }
+
+    #[test]
+    fn a_user_has_a_password_or_the_address_says_that_there_is_none() {
+        for scheme in ["redis", "rediss", "redis+cluster", "rediss+sentinel"] {
+            let host = if scheme.ends_with("sentinel") { "h/m" } else { "h" };
+            let with = |user: &str| read(&format!("{scheme}://{user}{host}"));
+            assert!(with("u@").with_a_password_for_its_user().is_err(), "{scheme}");
+            for (user, password) in [("u:@", Some("")), ("u:p:@", Some("p:")), (":p@", Some("p")), ("", None)] {
+                let address = with(user).with_a_password_for_its_user().expect("it is complete");
+                assert!(address.access().iter().all(|it| it.password() == password), "{scheme} {user}");
+            }
+            assert!(with("u:@").without_password().is_ok(), "{scheme}");
+        }
+        assert!(read("unix:///s?user=u").with_a_password_for_its_user().is_err());
+        assert!(read("unix:///s?user=u&pass=").with_a_password_for_its_user().is_ok());
     }
 
     #[test]

@@ -92,6 +92,66 @@ fn the_ways_to_give_a_password() {
     works(&[url], &["--password-file", "/no/such/file"]).failed(64, &["/no/such/file", "cannot be read"]);
 }
 
+/// `svc` may look at `app:*`; the default user, who needs no password, at everything.
+fn with_a_user_of_few_rights(password: &str) -> Server {
+    let server = Server::start();
+    server.client().say(&format!("ACL SETUSER svc on {password} ~app:* +@connection +rlock.inspect"));
+    server
+}
+
+/// Whoever names a user must not act as the default one.
+#[test]
+fn a_user_without_a_password_is_nobody_else() {
+    let server = with_a_user_of_few_rights(">secret");
+    let connections = || {
+        let stats = server.client().say("INFO stats");
+        let line = stats.as_text().lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let (port, before) = (server.port(), connections());
+    let unix = format!("redis+unix://{}?user=svc", server.socket().display());
+    for (kind, name) in [("redis", ""), ("redis+cluster", ""), ("redis+sentinel", "/locks")] {
+        let address = format!("{kind}://svc@127.0.0.1:{port}{name}");
+        for command in COMMANDS {
+            let words = ["svc", "password", "RLOCK_PASSWORD", "--password-file", "svc:@"];
+            run(bare(&[&["-u", &address], command].concat())).failed(64, &words);
+        }
+    }
+    run(bare(&["-u", &unix, "inspect", "other"])).failed(64, &["svc", "password", "RLOCK_PASSWORD", "&pass="]);
+    assert_eq!(connections(), before + 1, "nothing is asked of the server but by this test");
+}
+
+#[test]
+fn a_user_with_a_password_from_elsewhere_is_that_user() {
+    let server = with_a_user_of_few_rights(">secret");
+    for address in [
+        format!("redis://svc@127.0.0.1:{}", server.port()),
+        format!("redis+unix://{}?user=svc", server.socket().display()),
+    ] {
+        let inspect = |key: &str| {
+            let mut command = bare(&["-u", &address, "inspect", key]);
+            command.env("RLOCK_PASSWORD", "secret");
+            run(command)
+        };
+        inspect("app:1").failed(1, &["nobody holds it"]);
+        inspect("other").failed(77, &["NOPERM"]);
+    }
+}
+
+/// A user who needs none: an empty one says so, and is no secret.
+#[test]
+fn a_user_with_an_empty_password_is_that_user() {
+    let server = with_a_user_of_few_rights("nopass");
+    for address in [
+        format!("redis://svc:@127.0.0.1:{}", server.port()),
+        format!("redis+unix://{}?user=svc&pass=", server.socket().display()),
+    ] {
+        let inspect = |key| run(bare(&["-u", &address, "inspect", key]));
+        inspect("app:1").failed(1, &["nobody holds it"]);
+        inspect("other").failed(77, &["NOPERM"]);
+    }
+}
+
 /// Everybody on the machine can read it there, so it is refused, and not repeated.
 #[test]
 fn a_password_on_the_command_line_is_refused() {
