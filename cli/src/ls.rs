@@ -4,10 +4,11 @@ use crate::arguments::{Ls, Server};
 use crate::failure::{Failure, say};
 use crate::table::Table;
 use crate::{address, json, output, pattern, shown};
-use rlock_client::{Inspection, Queue};
+use rlock_client::{Error, Inspection, Locks, Queue};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
+use tokio::task::JoinSet;
 
 /// As many as the server tells of.
 const QUEUES_MAX: usize = 10_000;
@@ -34,6 +35,9 @@ pub async fn ls(wish: &Ls, server: &Server) -> Result<u8, Failure> {
     let mut rows = rows(queues, held);
     limited |= rows.len() > limit;
     rows.truncate(limit);
+    if wish.held {
+        look_at_the_others(&locks, &mut rows).await.map_err(of_the_server)?;
+    }
     print(wish, &rows)?;
     if limited {
         say(&format!("there are more than these {limit}; --limit lists up to 10000"));
@@ -53,6 +57,24 @@ fn rows(queues: Vec<Queue>, mut held: HashMap<Vec<u8>, Inspection>) -> Vec<Row> 
     others.sort_by(|one, other| one.key.cmp(&other.key));
     rows.extend(others);
     rows
+}
+
+/// Those that the look through the keys did not come to, or was not begun for.
+async fn look_at_the_others(locks: &Locks, rows: &mut [Row]) -> Result<(), Error> {
+    let mut looks = JoinSet::new();
+    for (place, row) in rows.iter().enumerate().filter(|(_, row)| row.lock.is_none()) {
+        let (locks, key) = (locks.clone(), row.key.clone());
+        looks.spawn(async move { (place, locks.inspect(key, 1).await) });
+    }
+    for (place, look) in looks.join_all().await {
+        match look {
+            Ok(lock) => rows[place].lock = Some(lock),
+            Err(error) if error.is_unavailable() => return Err(error),
+            // By now it is no lock, or this user may not look at it any more.
+            Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 fn print(wish: &Ls, rows: &[Row]) -> Result<(), Failure> {

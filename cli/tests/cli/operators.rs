@@ -89,6 +89,28 @@ fn ls_finds_what_is_held() {
     assert_eq!(words(&limited.output).len(), 3);
 }
 
+/// However few rows there is room for, they tell who holds what they show.
+#[test]
+fn ls_tells_who_holds_the_rows_that_it_shows() {
+    let server = Server::start();
+    let mut client = server.client();
+    let _waits = busy(&server, &mut client);
+    let listed = run(rlock(&server, &["ls", "--held", "--limit", "1"]));
+    listed.said(&["more than these 1"]);
+    assert_eq!(words(&listed.output)[1][..4], ["web:b", "plain", "somebody", "9m"]);
+    let listed = run(rlock(&server, &["ls", "--held", "--limit", "1", "--json"]));
+    let objects: Value = serde_json::from_str(&listed.output).unwrap();
+    assert_eq!(objects[0]["lock"]["holders"][0]["holder"], "somebody");
+    // A limit that those who are waited for reach together with another.
+    taken(&mut client, "idle");
+    let listed = run(rlock(&server, &["ls", "--held", "--limit", "2"]));
+    let lines = words(&listed.output);
+    assert_eq!(
+        (lines[1][..3].join(" "), lines[2][..3].join(" ")),
+        ("web:b plain somebody".into(), "app:a plain somebody".into())
+    );
+}
+
 #[test]
 fn inspect_shows_who_holds_and_who_waits() {
     let server = Server::start();
