@@ -8,29 +8,39 @@ use crate::arguments::Server;
 use crate::failure::Failure;
 use rlock_client::Locks;
 use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
-use rlock_client::redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode};
+use rlock_client::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";
 const SENTINEL_PORT: u16 = 26_379;
 
+/// Where it is; shown, it is what errors call the server.
 pub struct Address {
     route: Route,
     shown: String,
 }
 
+/// What it was taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    One,
+    Cluster,
+    Sentinels,
+}
+
+#[derive(Clone)]
 enum Route {
     One(ConnectionInfo),
     Cluster(Vec<ConnectionInfo>),
     Sentinels { sentinels: Vec<ConnectionInfo>, master: String, access: RedisConnectionInfo, tls: bool },
 }
 
-/// Connects to where the arguments and the environment say. With the locks comes what errors call the server.
-pub async fn connect(server: &Server) -> Result<(Locks, String), Failure> {
+/// Connects to where the arguments and the environment say.
+pub async fn connect(server: &Server) -> Result<(Locks, Address), Failure> {
     let address = Address::find(server)?;
     let options = Locks::options().connect_timeout(server.connect_timeout).answer_timeout(server.connect_timeout);
-    let shown = address.shown;
-    let locks = match address.route {
+    let locks = match address.route.clone() {
         Route::One(one) => options.connect_to(one).await,
         Route::Cluster(nodes) => options.connect_to_cluster(nodes).await,
         Route::Sentinels { sentinels, master, access, tls } => {
@@ -40,8 +50,14 @@ pub async fn connect(server: &Server) -> Result<(Locks, String), Failure> {
         }
     };
     match locks {
-        Ok(locks) => Ok((locks, shown)),
-        Err(error) => Err(Failure::of_the_server(&shown, &error)),
+        Ok(locks) => Ok((locks, address)),
+        Err(error) => Err(Failure::of_the_server(&address, &error)),
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
     }
 }
 
@@ -101,6 +117,32 @@ impl Address {
         let master = Some(name.to_owned()).filter(|name| !name.is_empty())?;
         let shown = format!("{master} of the sentinels {hosts}");
         Some(Self { shown, route: Route::Sentinels { sentinels, master, access, tls } })
+    }
+
+    pub fn way(&self) -> Way {
+        match self.route {
+            Route::One(_) => Way::One,
+            Route::Cluster(_) => Way::Cluster,
+            Route::Sentinels { .. } => Way::Sentinels,
+        }
+    }
+
+    pub fn has_tls(&self) -> bool {
+        let is_secure = |node: &ConnectionInfo| matches!(node.addr(), ConnectionAddr::TcpTls { .. });
+        match &self.route {
+            Route::One(one) => is_secure(one),
+            Route::Cluster(nodes) => nodes.iter().any(is_secure),
+            Route::Sentinels { tls, .. } => *tls,
+        }
+    }
+
+    /// The address of the cluster that this server is a node of. A socket's port is not known.
+    pub fn as_cluster(&self) -> String {
+        let scheme = if self.has_tls() { "rediss+cluster" } else { "redis+cluster" };
+        match &self.route {
+            Route::One(one) if matches!(one.addr(), ConnectionAddr::Unix(_)) => format!("{scheme}://host:port"),
+            _ => format!("{scheme}://{}", self.shown),
+        }
     }
 
     /// User and password, of each node.

@@ -5,6 +5,7 @@
 //! program (see `run/child.rs`), and there is little to do.
 
 mod address;
+mod advice;
 mod arguments;
 mod break_lock;
 mod completions;

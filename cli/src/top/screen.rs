@@ -44,7 +44,7 @@ fn headline(state: &State) -> String {
     let State { server, interval, totals, .. } = state;
     format!(
         "rlock top  {}  every {}  {} waiting for {} locks",
-        shown::name(server.as_bytes()),
+        shown::line(&server.to_string()),
         shown::time(*interval),
         totals.waiters,
         totals.locks
@@ -64,8 +64,9 @@ fn totals(state: &State) -> String {
 
 /// What must not be overlooked comes before what was typed.
 fn notice(state: &State) -> Line<'static> {
-    if let Some(Trouble { since, words }) = &state.trouble {
-        let text = format!("no answer for {}: {words}; this is what was seen before", shown::time(since.elapsed()));
+    if let Some(Trouble { since, answered, words }) = &state.trouble {
+        let what = if *answered { "refused" } else { "no answer" };
+        let text = format!("{what} for {}: {words}; this is what was seen before", shown::time(since.elapsed()));
         return Line::styled(text, colour(Color::Red).add_modifier(Modifier::BOLD));
     }
     match (state.typing, state.filter.is_empty()) {

@@ -2,6 +2,7 @@
 
 use super::keys::Wish;
 use super::looks::{Aim, Look};
+use crate::address::Address;
 use crate::arguments::{Sort, Top};
 use crate::ls::holder;
 use crate::shown;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub struct State {
-    pub server: String,
+    pub server: Address,
     pub interval: Duration,
     pub sort: Sort,
     pub filter: String,
@@ -51,10 +52,11 @@ pub struct Totals {
     pub timeouts: Option<f64>,
 }
 
-/// The server does not answer.
+/// The server does not answer, or not with what was asked for.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     pub since: Instant,
+    pub answered: bool,
     pub words: String,
 }
 
@@ -74,7 +76,7 @@ struct Last {
 }
 
 impl State {
-    pub fn new(server: String, wish: &Top) -> Self {
+    pub fn new(server: Address, wish: &Top) -> Self {
         Self {
             server,
             interval: wish.interval,
@@ -125,7 +127,7 @@ impl State {
     pub fn saw_nothing(&mut self, error: &Error) {
         let words = error.source().map_or_else(|| error.to_string(), ToString::to_string);
         let since = self.trouble.as_ref().map_or_else(Instant::now, |trouble| trouble.since);
-        self.trouble = Some(Trouble { since, words: shown::line(&words) });
+        self.trouble = Some(Trouble { since, answered: error.code().is_some(), words: shown::line(&words) });
     }
 
     /// The rows that the filter leaves, in order.

@@ -56,11 +56,10 @@ fn a_wrong_password_or_none() {
     let server = Server::start();
     let address = with_password(&server);
     for command in COMMANDS {
-        for password in ["", "wrong"] {
+        for (password, words) in [("", "wants a password"), ("wrong", "refuses the password")] {
             let mut command = bare(command);
             command.env("RLOCK_URL", &address).env("RLOCK_PASSWORD", password);
-            let ended = run(command);
-            ended.failed(77, &["refuses the password", "RLOCK_PASSWORD", "--password-file"]);
+            run(command).failed(77, &[words, "RLOCK_PASSWORD", "--password-file"]);
         }
     }
 }
