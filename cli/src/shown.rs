@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 use std::time::Duration;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Any bytes as one line of text.
 pub fn name(bytes: &[u8]) -> String {
@@ -24,6 +25,27 @@ pub fn name(bytes: &[u8]) -> String {
 pub fn line(text: &str) -> String {
     let words: Vec<_> = text.split(['\n', '\r']).map(str::trim).filter(|part| !part.is_empty()).collect();
     name(words.join(" ").as_bytes())
+}
+
+/// How many columns of the terminal a text takes: some characters take two, some none.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// No wider than that, and with a sign where something was left out.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.width() <= most {
+        return text.to_owned();
+    }
+    let mut left = most.saturating_sub(1);
+    let fits = |character: &char| {
+        let width = character.width().unwrap_or_default();
+        let fits = width <= left;
+        left = left.saturating_sub(width);
+        fits
+    };
+    let kept: String = text.chars().take_while(fits).collect();
+    kept + if most > 0 { "…" } else { "" }
 }
 
 /// A time as short as one reads it: `850ms`, `12.3s`, `4m05s`, `3h02m`, `2d03h`.
@@ -74,6 +96,16 @@ mod tests {
         assert_eq!(name(b"\x1b[2J\n\xff\0"), "\\x1b[2J\\x0a\\xff\\x00");
         assert_eq!(name("\u{202e}evil\u{9b}".as_bytes()), "\\xe2\\x80\\xaeevil\\xc2\\x9b");
         assert_eq!(line("one\r\n\n  two\t"), "one two");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut() {
+        for (most, shown) in [(9, "orders:42"), (8, "orders:…"), (1, "…"), (0, "")] {
+            assert_eq!(cut("orders:42", most), shown);
+        }
+        for (most, shown) in [(4, "予約"), (3, "予…"), (2, "…")] {
+            assert_eq!(cut("予約", most), shown);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Three parts talk to each other: who asks the server (`looks`), who reads keys (a thread), and this loop, which has
 //! the state and draws it. A server that does not answer stops neither the keys nor the screen.
 
+mod columns;
 mod keys;
 mod looks;
 mod screen;

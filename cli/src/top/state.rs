@@ -1,5 +1,6 @@
 //! What is on the screen, apart from how it looks: pure, so that tests need neither a server nor a terminal.
 
+use super::columns;
 use super::keys::Wish;
 use super::looks::{Aim, Look};
 use crate::address::Address;
@@ -148,6 +149,12 @@ impl State {
     pub fn selected(&self) -> usize {
         let selected = self.selected.as_ref();
         selected.and_then(|key| self.shown().iter().position(|row| row.key == *key)).unwrap_or(0)
+    }
+
+    /// As many rows as there is room for, with the selected one among them. The range is kept, since what is on the screen
+    /// is looked at.
+    pub fn scroll(&mut self, height: usize) {
+        self.window = columns::window(self.window.start, self.selected(), height, self.shown().len());
     }
 
     pub fn aim(&self) -> Aim {
