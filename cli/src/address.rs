@@ -6,11 +6,12 @@
 
 use crate::arguments::Server;
 use crate::failure::Failure;
-use rlock_client::Locks;
 use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
 use rlock_client::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode};
+use rlock_client::{Error, Locks};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";
 const SENTINEL_PORT: u16 = 26_379;
@@ -39,17 +40,7 @@ enum Route {
 /// Connects to where the arguments and the environment say.
 pub async fn connect(server: &Server) -> Result<(Locks, Address), Failure> {
     let address = Address::find(server)?;
-    let options = Locks::options().connect_timeout(server.connect_timeout).answer_timeout(server.connect_timeout);
-    let locks = match address.route.clone() {
-        Route::One(one) => options.connect_to(one).await,
-        Route::Cluster(nodes) => options.connect_to_cluster(nodes).await,
-        Route::Sentinels { sentinels, master, access, tls } => {
-            let access = SentinelNodeConnectionInfo::default().set_redis_connection_info(access);
-            let access = if tls { access.set_tls_mode(TlsMode::Secure) } else { access };
-            options.connect_to_sentinels(sentinels, master, access).await
-        }
-    };
-    match locks {
+    match address.open(server.connect_timeout).await {
         Ok(locks) => Ok((locks, address)),
         Err(error) => Err(Failure::of_the_server(&address, &error)),
     }
@@ -117,6 +108,42 @@ impl Address {
         let master = Some(name.to_owned()).filter(|name| !name.is_empty())?;
         let shown = format!("{master} of the sentinels {hosts}");
         Some(Self { shown, route: Route::Sentinels { sentinels, master, access, tls } })
+    }
+
+    pub async fn open(&self, limit: Duration) -> Result<Locks, Error> {
+        let options = Locks::options().connect_timeout(limit).answer_timeout(limit);
+        match self.route.clone() {
+            Route::One(one) => options.connect_to(one).await,
+            Route::Cluster(nodes) => options.connect_to_cluster(nodes).await,
+            Route::Sentinels { sentinels, master, access, tls } => {
+                let access = SentinelNodeConnectionInfo::default().set_redis_connection_info(access);
+                let access = if tls { access.set_tls_mode(TlsMode::Secure) } else { access };
+                options.connect_to_sentinels(sentinels, master, access).await
+            }
+        }
+    }
+
+    /// The servers that are named in it.
+    pub fn nodes(&self) -> &[ConnectionInfo] {
+        match &self.route {
+            Route::One(one) => std::slice::from_ref(one),
+            Route::Cluster(nodes) => nodes,
+            Route::Sentinels { .. } => &[],
+        }
+    }
+
+    /// Another node of this cluster, by what this one calls it. TLS, user and password are the same.
+    pub fn beside(node: &ConnectionInfo, host: &str, port: u16) -> Option<Self> {
+        let named = |own: String| if host.is_empty() { own } else { host.to_owned() };
+        let place = match node.addr().clone() {
+            ConnectionAddr::TcpTls { host: own, insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host: named(own), port, insecure, tls_params }
+            }
+            ConnectionAddr::Tcp(own, _) => ConnectionAddr::Tcp(named(own), port),
+            _ => return None,
+        };
+        let one = node.clone().set_addr(place);
+        Some(Self { shown: one.addr().to_string(), route: Route::One(one) })
     }
 
     pub fn way(&self) -> Way {

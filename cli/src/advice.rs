@@ -144,8 +144,8 @@ fn mend(code: Option<&str>, words: &str) -> Option<&'static str> {
     })
 }
 
-/// Without what the library says of itself.
-fn words(error: &Error) -> String {
+/// Why, without what the library says of itself.
+pub fn words(error: &Error) -> String {
     match source(error) {
         Some(source) => match (source.code(), source.detail()) {
             (Some(code), Some(detail)) => format!("{code} {detail}"),

@@ -93,7 +93,7 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Ls {
     /// Only names that match, with * ? [a-z] as in KEYS
     #[arg(default_value = "*")]

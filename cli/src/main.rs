@@ -14,6 +14,7 @@ mod failure;
 mod inspect;
 mod json;
 mod ls;
+mod nodes;
 mod output;
 mod pattern;
 mod run;

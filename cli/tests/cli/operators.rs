@@ -1,8 +1,8 @@
 //! `rlock ls`, `rlock inspect` and `rlock break`, for people and for programs.
 
-use crate::support::{Place, Running, exists, given_back, rlock, run, start, taken, until_waiting};
+use crate::support::{Place, Running, bare, exists, given_back, rlock, run, start, taken, until_waiting};
 use crate::terminal::Terminal;
-use rlock_testing::{Client, Server};
+use rlock_testing::{Client, Cluster, Server};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -109,6 +109,65 @@ fn ls_tells_who_holds_the_rows_that_it_shows() {
         (lines[1][..3].join(" "), lines[2][..3].join(" ")),
         ("web:b plain somebody".into(), "app:a plain somebody".into())
     );
+}
+
+/// A lock on each master, held and waited for, and who waits.
+fn on_each(cluster: &Cluster) -> (Vec<String>, Vec<Client>) {
+    let keys: Vec<_> = (0..cluster.masters.len()).map(|master| cluster.key_on(master)).collect();
+    let waits = cluster.masters.iter().zip(&keys).map(|(master, key)| {
+        taken(&mut master.client(), key);
+        let mut waiter = master.client();
+        waiter.send(&["RLOCK.ACQUIRE", key, "waiter", "600000", "WAIT", "0"]);
+        until_waiting(&mut master.client(), 1);
+        waiter
+    });
+    let waits = waits.collect();
+    (keys, waits)
+}
+
+fn tcp(server: &Server) -> String {
+    format!("127.0.0.1:{}", server.port())
+}
+
+#[test]
+fn ls_shows_what_the_living_nodes_have() {
+    let mut cluster = Cluster::start();
+    let (keys, _waits) = on_each(&cluster);
+    let named = |keys: &[&String]| {
+        let mut all: Vec<_> = keys.iter().map(|key| (*key).clone()).chain(["KEY".to_owned()]).collect();
+        all.sort();
+        all
+    };
+    let hosts: Vec<_> = cluster.masters.iter().map(tcp).collect();
+    let ls = |more: &[&str]| {
+        let address = format!("redis+cluster://{},{}", hosts[0], hosts[2]);
+        let ended = run(bare(&[&["-u", &address, "ls"], more].concat()));
+        let mut listed: Vec<_> = words(&ended.output).iter().map(|line| line[0].to_owned()).collect();
+        listed.sort();
+        (ended, listed)
+    };
+    assert_eq!(ls(&[]).1, named(&[&keys[0], &keys[1], &keys[2]]));
+    cluster.masters[1].kill();
+    for more in [&[][..], &["--held"]] {
+        let (ended, listed) = ls(more);
+        assert_eq!((ended.code(), listed), (69, named(&[&keys[0], &keys[2]])), "{ended:?}");
+        ended.said(&[&hosts[1], "refused", "its locks are not shown"]);
+        assert!(!ended.errors.contains(&hosts[0]) && !ended.errors.contains(&hosts[2]), "{ended:?}");
+    }
+    let held = ls(&["--held"]).0;
+    assert_eq!(held.output.matches("somebody").count(), 2, "{held:?}");
+    assert_eq!(words(&ls(&["--limit", "1"]).0.output).len(), 2);
+}
+
+/// It would look as if there were no others.
+#[test]
+fn ls_of_one_node_says_that_it_is_not_all() {
+    let cluster = Cluster::start();
+    let (keys, _waits) = on_each(&cluster);
+    let host = tcp(&cluster.masters[0]);
+    let ended = run(bare(&["-u", &format!("redis://{host}"), "ls"]));
+    assert_eq!((ended.code(), words(&ended.output)[1][0]), (0, &keys[0][..]));
+    ended.said(&["one node of a cluster", &format!("redis+cluster://{host}")]);
 }
 
 #[test]
