@@ -28,7 +28,7 @@ pub async fn break_lock(wish: &Break, server: &Server) -> Result<u8, Failure> {
 
 /// On stderr, so that stdout has nothing but the result.
 fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
-    let question = "Whoever holds it may still be at work, and learns of it only later. Break it? [y/N] ";
+    let question = "Whoever holds it may still be at work, and learns of it only later.\nBreak it? [y/N] ";
     let asked =
         write!(stderr(), "{}\n{question}", inspect::text(key, lock, Heading::Plain)).and_then(|()| stderr().flush());
     asked.map_err(Failure::of_the_system)?;

@@ -19,10 +19,28 @@ fn help_fits_a_terminal_and_has_examples_and_exit_codes() {
     for command in COMMANDS {
         let help = run(bare(&[command, "--help"]));
         assert!(help.succeeded().ends_with('\n') && !help.output.ends_with("\n\n"));
-        let longest = help.succeeded().lines().map(|line| line.chars().count()).max();
-        assert!(longest <= Some(120), "{command}: a line of {longest:?}");
+    }
+    for command in [&["--help"][..]].into_iter().chain(COMMANDS.iter().map(std::slice::from_ref)) {
+        let command = [command, &["--help"]].concat();
+        let help = run(bare(&command)).succeeded().to_owned();
+        let longest = help.lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(80), "{command:?}: a line of {longest:?}");
+        // What was broken goes on with another word.
+        let (_, examples) = help.split_once("Examples:\n").unwrap_or(("", ""));
+        let broken = examples.lines().take_while(|line| !line.is_empty()).find(|line| !line.starts_with("  rlock "));
+        assert_eq!(broken, None, "{command:?}");
     }
     assert!(run(bare(&["-V"])).succeeded().starts_with("rlock 0."));
+}
+
+#[test]
+fn who_asks_for_help_gets_it_by_any_name() {
+    for (asked, meant) in [(&["help"][..], &["--help"][..]), (&["help", "run"], &["run", "--help"])] {
+        assert_eq!(run(bare(asked)).succeeded(), run(bare(meant)).succeeded());
+    }
+    run(bare(&["help", "lock"])).failed(64, &["lock"]);
+    // A lock may have this name all the same.
+    run(bare(&["run", "help"])).failed(64, &["CMD"]);
 }
 
 /// The secrets of the environment are not for help texts, which end up in tickets.

@@ -294,6 +294,7 @@ fn break_asks_at_a_terminal() {
         terminal.enter("rlock break key; echo code $?");
         terminal.wait_for("Break it? [y/N]");
         assert!(terminal.screen().contains("somebody  exclusive"), "it shows who holds it");
+        assert!(terminal.screen().lines().all(|line| line.chars().count() <= 80), "{}", terminal.screen());
         terminal.enter(answer);
         terminal.wait_for(&format!("code {code}"));
         assert_eq!(exists(&mut client, "key"), left);
