@@ -85,19 +85,46 @@ fn completions_for_each_shell() {
     }
 }
 
+/// What bash offers for the last of these words.
+fn bash_offers(words: &[&str]) -> Vec<String> {
+    let script = run(bare(&["completions", "bash"])).succeeded().to_owned();
+    let typed = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    let ask = format!(
+        "{script}\nCOMP_WORDS=({typed}); COMP_CWORD={place}; registered=($(complete -p rlock)); \
+         for ((i = 0; i < ${{#registered[@]}}; i++)); do [ ${{registered[i]}} = -F ] && offer=${{registered[i + 1]}}; done; \
+         $offer rlock \"${{COMP_WORDS[{place}]}}\" \"${{COMP_WORDS[{place} - 1]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        place = words.len() - 1
+    );
+    let output = Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
 #[test]
 fn bash_completes_with_them() {
-    let script = run(bare(&["completions", "bash"])).succeeded().to_owned();
-    let complete = |words: &str, place: usize| {
-        let ask = format!(
-            "{script}\nCOMP_WORDS=({words}); COMP_CWORD={place}; _rlock rlock \"${{COMP_WORDS[{place}]}}\" \
-             \"${{COMP_WORDS[{place} - 1]}}\"; echo \"${{COMPREPLY[@]}}\""
-        );
-        let output = Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    assert_eq!(complete("rlock ru", 1).trim(), "run");
-    assert_eq!(complete("rlock run --rep", 2).trim(), "--replicas");
-    assert_eq!(complete("rlock top --sort w", 3).trim().split(' ').next(), Some("waiters"));
+    assert_eq!(bash_offers(&["rlock", "ru"]), ["run"]);
+    assert_eq!(bash_offers(&["rlock", "run", "--rep"]), ["--replicas"]);
+    assert_eq!(bash_offers(&["rlock", "top", "--sort", "w"]), ["waiters", "wait"]);
+    assert_eq!(bash_offers(&["rlock", "completions", ""]), ["bash", "elvish", "fish", "powershell", "zsh"]);
+    assert_eq!(bash_offers(&["rlock", "completions", "z"]), ["zsh"]);
+}
+
+/// CMD as it is completed by itself; of its own arguments bash knows that they are files, if nothing better.
+#[test]
+fn bash_completes_cmd() {
+    for before in [&["rlock", "run", "key", "--"][..], &["rlock", "-u", "unix:///s", "run", "-n", "key", "--"]] {
+        assert!(bash_offers(&[before, &["slee"]].concat()).contains(&"sleep".to_owned()));
+        assert_eq!(bash_offers(&[before, &["sleep", "--w"]].concat()), [""; 0]);
+    }
+}
+
+#[test]
+fn fish_and_zsh_complete_cmd_and_the_shells() {
+    let fish = run(bare(&["completions", "fish"])).succeeded().to_owned();
+    let of = |words: &[&str]| fish.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    assert!(of(&["using_subcommand run", "contains -- --", "(__fish_rlock_cmd)"]), "{fish}");
+    assert!(of(&["using_subcommand completions", "-f -a", "bash elvish fish powershell zsh"]), "{fish}");
+    let zsh = run(bare(&["completions", "zsh"])).succeeded().to_owned();
+    assert!(zsh.contains("_cmdambivalent") && zsh.contains("(bash elvish fish powershell zsh)"), "{zsh}");
 }
