@@ -282,6 +282,36 @@ fn break_asks_nobody_where_there_is_no_terminal() {
     given_back(&mut client, "key");
 }
 
+/// A hash of numbers looks like a lock, and would be deleted like one.
+#[test]
+fn break_says_what_it_would_delete_if_it_may_be_no_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("HSET user:1 visits 5");
+    client.say("HSET user:2 visits 5 logins 3");
+    client.say("PEXPIRE user:2 600000");
+    taken(&mut client, "lock");
+    let terminal = Terminal::open(&server, &[]);
+    let question = |key: &str| {
+        terminal.enter("clear");
+        terminal.wait_until("nothing but a prompt", |screen| screen.trim() == "prompt>");
+        terminal.enter(&format!("rlock break {key}; echo code $?"));
+        terminal.wait_for("Break it? [y/N]");
+        let screen = terminal.screen();
+        terminal.enter("n");
+        terminal.wait_for("code 1");
+        screen
+    };
+    let of_one = question("user:1");
+    assert!(of_one.contains("may be no lock") && of_one.contains("deletes the hash with visits=5"), "{of_one}");
+    let of_two = question("user:2");
+    assert!(
+        of_two.contains("may be no lock") && of_two.contains("visits=5") && of_two.contains("logins=3"),
+        "{of_two}"
+    );
+    assert!(!question("lock").contains("may be no lock"));
+}
+
 #[test]
 fn break_asks_at_a_terminal() {
     let server = Server::start();
