@@ -139,8 +139,8 @@ pub struct Break {
 
 #[derive(Args, Debug)]
 pub struct Top {
-    /// How often to look
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = some_time)]
+    /// How often to look, at least 100ms
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
     /// What to sort by; s changes it
     #[arg(short, long, default_value = "waiters")]
@@ -264,6 +264,12 @@ fn time(text: &str) -> Result<Duration, String> {
 /// A time that is not 0.
 fn some_time(text: &str) -> Result<Duration, String> {
     time(text).and_then(|time| if time.is_zero() { Err("it must be longer than 0".to_owned()) } else { Ok(time) })
+}
+
+/// A screen that changes more often than that nobody reads, and each change costs the server something.
+fn interval(text: &str) -> Result<Duration, String> {
+    let enough = |time: &Duration| *time >= Duration::from_millis(100);
+    time(text).and_then(|time| Some(time).filter(enough).ok_or_else(|| "it must be at least 100ms".to_owned()))
 }
 
 /// As many as the server tells at once.

@@ -4,6 +4,7 @@
 //! the title of the window; so whatever does not print is shown as `\x1b`.
 
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -80,11 +81,35 @@ fn push_byte(text: &mut String, byte: u8) {
     let _ = write!(text, "\\x{byte:02x}");
 }
 
-/// Neither a control character nor one that turns the direction of what comes after it.
+/// Neither a control character, nor one that takes no place or turns the direction of what comes after it: of two names
+/// that look the same one could be broken for the other.
 fn is_plain(character: char) -> bool {
-    let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !character.is_control() && !turns
+    !character.is_control() && !FORMATTING.iter().any(|range| range.contains(&character))
 }
+
+/// Unicode's format characters (category Cf) and its own ends of lines.
+const FORMATTING: [RangeInclusive<char>; 20] = [
+    '\u{ad}'..='\u{ad}',
+    '\u{600}'..='\u{605}',
+    '\u{61c}'..='\u{61c}',
+    '\u{6dd}'..='\u{6dd}',
+    '\u{70f}'..='\u{70f}',
+    '\u{890}'..='\u{891}',
+    '\u{8e2}'..='\u{8e2}',
+    '\u{180e}'..='\u{180e}',
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202e}',
+    '\u{2060}'..='\u{206f}',
+    '\u{feff}'..='\u{feff}',
+    '\u{fff9}'..='\u{fffb}',
+    '\u{110bd}'..='\u{110bd}',
+    '\u{110cd}'..='\u{110cd}',
+    '\u{13430}'..='\u{1343f}',
+    '\u{1bca0}'..='\u{1bca3}',
+    '\u{1d173}'..='\u{1d17a}',
+    '\u{e0001}'..='\u{e0001}',
+    '\u{e0020}'..='\u{e007f}',
+];
 
 #[cfg(test)]
 mod tests {
@@ -96,6 +121,18 @@ mod tests {
         assert_eq!(name(b"\x1b[2J\n\xff\0"), "\\x1b[2J\\x0a\\xff\\x00");
         assert_eq!(name("\u{202e}evil\u{9b}".as_bytes()), "\\xe2\\x80\\xaeevil\\xc2\\x9b");
         assert_eq!(line("one\r\n\n  two\t"), "one two");
+    }
+
+    /// Two names that look the same are two.
+    #[test]
+    fn what_takes_no_place_is_shown() {
+        assert_eq!(name("a\u{200b}b".as_bytes()), "a\\xe2\\x80\\x8bb");
+        for hidden in
+            ['\u{ad}', '\u{61c}', '\u{200d}', '\u{2028}', '\u{2060}', '\u{2066}', '\u{feff}', '\u{fff9}', '\u{e0041}']
+        {
+            assert!(name(hidden.to_string().as_bytes()).starts_with("\\x"), "{hidden:?}");
+        }
+        assert_eq!(name("für 予約 ∞".as_bytes()), "für 予約 ∞");
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn what_a_user_may_not_do() {
 #[test]
 fn arguments_that_make_no_sense() {
     let server = Server::start();
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 19] = [
         (&[], "run, ls, inspect, break, top, completions"),
         (&["lock"], "unrecognized subcommand"),
         (&["run"], "KEY"),
@@ -188,6 +188,8 @@ fn arguments_that_make_no_sense() {
         (&["run", "--replicas", "0", "key", "true"], "0"),
         (&["ls", "--limit", "0"], "1 to 10000"),
         (&["inspect"], "KEY"),
+        (&["top", "--interval", "1ms"], "at least 100ms"),
+        (&["top", "-i", "0.05"], "at least 100ms"),
         (&["-u", "", "ls"], "--url"),
         (&["-u", "http://localhost", "ls"], "no address of a server"),
         (&["completions", "tcsh"], "tcsh"),

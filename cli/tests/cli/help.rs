@@ -61,6 +61,13 @@ fn the_manual_has_the_exit_codes_of_the_help() {
     }
 }
 
+/// What `--yes` is for.
+#[test]
+fn the_manual_says_where_break_has_nobody_to_ask() {
+    let row = manual().lines().find(|line| line.starts_with("| 64 |")).unwrap();
+    assert!(row.contains("`break` without a terminal"), "{row}");
+}
+
 /// Each option, also in the manual.
 #[test]
 fn the_manual_has_every_option() {

@@ -5,7 +5,7 @@ use crate::terminal::Terminal;
 use rlock_testing::{Client, Reply, Server};
 use std::collections::VecDeque;
 
-const TOP: &str = "rlock top --interval 50ms; echo code $?";
+const TOP: &str = "rlock top --interval 100ms; echo code $?";
 const HELP: &str = "q quit";
 
 fn waits(server: &Server, client: &mut Client, key: &str, count: u64, others: u64) -> Vec<Running> {
@@ -49,7 +49,7 @@ fn the_busiest_locks_are_on_the_screen() {
         line.split_whitespace().skip(1).take(2).eq(["somebody", "3"])
     });
     let screen = terminal.screen();
-    assert!(screen.contains("every 50ms") && screen.contains(&server.socket().display().to_string()), "{screen}");
+    assert!(screen.contains("every 100ms") && screen.contains(&server.socket().display().to_string()), "{screen}");
     assert!(screen.lines().last().unwrap().starts_with(HELP), "{screen}");
     given_back(&mut client, "web:mails");
     terminal.wait_until("the one that is left", |screen| keys(screen) == ["orders:42"]);
@@ -179,7 +179,7 @@ fn no_row_is_hidden_that_has_room() {
     let _waiting = many(&server);
     let terminal = Terminal::open(&server, &[]);
     terminal.resize(80, 24);
-    terminal.enter("rlock top --interval 50ms --sort key; echo code $?");
+    terminal.enter("rlock top --interval 100ms --sort key; echo code $?");
     terminal.wait_until("as many as fit", |screen| keys(screen) == names()[..19] && screen.contains("KEY 1-19 of 31"));
     terminal.press("End");
     terminal.wait_until("the last ones", |screen| keys(screen) == names()[12..] && screen.contains("KEY 13-31 of 31"));
@@ -205,7 +205,7 @@ fn the_name_gives_way_last() {
     let server = Server::start();
     let _waiting = many(&server);
     let terminal = Terminal::open(&server, &[]);
-    terminal.enter("rlock top --interval 50ms --sort key; echo code $?");
+    terminal.enter("rlock top --interval 100ms --sort key; echo code $?");
     for (columns, has, has_not) in
         [(100, "HOLDER", "nothing"), (60, "HOLDER", "nothing"), (40, "WAITERS", "HOLDER"), (12, "KEY", "WAITERS")]
     {
@@ -239,7 +239,7 @@ fn a_server_that_goes_away_and_comes_back() {
     let mut client = server.client();
     let _waits = busy(&server, &mut client);
     let terminal = Terminal::open(&server, &[]);
-    terminal.enter("rlock top --interval 50ms --connect-timeout 200ms; echo code $?");
+    terminal.enter("rlock top --interval 100ms --connect-timeout 200ms; echo code $?");
     terminal.wait_until("both locks", |screen| keys(screen).len() == 2);
     server.freeze();
     terminal.wait_for("no answer for");
