@@ -1,8 +1,8 @@
 //! `rlock ls`, `rlock inspect` and `rlock break`, for people and for programs.
 
-use crate::support::{Place, Running, bare, exists, given_back, rlock, run, start, taken, until_waiting};
+use crate::support::{Place, Running, bare, exists, figure, given_back, rlock, run, start, taken, until_waiting};
 use crate::terminal::Terminal;
-use rlock_testing::{Client, Cluster, Server};
+use rlock_testing::{Client, Cluster, Server, wait_until};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -258,6 +258,36 @@ fn break_frees_a_lock_of_either_kind_for_the_next() {
         (&json!("key"), &json!(true), &json!("read-write"))
     );
     assert!(!exists(&mut client, "key"));
+}
+
+fn id_of_the_waiter(server: &Server) -> String {
+    let object = json_of(server, &["inspect", "key", "--json"], 0);
+    object["waiters"][0]["client_id"].to_string()
+}
+
+/// What docs/operations.md says of one waiter that is in the way.
+#[test]
+fn one_who_waits_comes_back_unless_it_is_told_to_go() {
+    let server = Server::start();
+    comes_back(&server, &["run", "key", "--", "true"]);
+    let server = Server::start();
+    comes_back(&server, &["run", "--wait", "10m", "key", "--", "true"]);
+}
+
+fn comes_back(server: &Server, arguments: &[&str]) {
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let waits = start(rlock(server, arguments));
+    until_waiting(&mut client, 1);
+    for (begun, away) in [(2, "CLIENT UNBLOCK # TIMEOUT"), (3, "CLIENT KILL ID #")] {
+        let id = id_of_the_waiter(server);
+        client.say(&away.replace('#', &id));
+        wait_until("it waits again", || figure(&mut client, "waits") == begun && figure(&mut client, "waiters") == 1);
+    }
+    let id = id_of_the_waiter(server);
+    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} ERROR")).as_int(), 1);
+    waits.end().failed(78, &["key: refused: UNBLOCKED"]);
+    assert_eq!(figure(&mut client, "waiters"), 0);
 }
 
 /// The whole story: cron's job is at work, somebody breaks its lock, and the job is ended.
