@@ -86,6 +86,10 @@ fn silent(at: &Address, error: &Error, words: &str) -> String {
         }
         (false, false) => "is --url or RLOCK_URL right, and the server up?",
     };
+    if at.way() == Way::Cluster {
+        let who = format!("of the cluster at {at} the node that has this lock does not answer, or no node at all");
+        return format!("{who}: {words}; {advice} redis-cli CLUSTER NODES tells more");
+    }
     match is_dropped {
         true => format!("the server at {at} does not serve us: {words}; {advice}"),
         false => format!("no server answers at {at}: {words}; {advice}"),
