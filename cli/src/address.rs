@@ -1,44 +1,54 @@
 //! Where the locks are, and the password, which may be in the environment or in a file, but not on the command line:
 //! there everybody on the machine can read it.
+//!
+//! Whoever names a user acts as that user or not at all. Without a password the library would not log in, and so act as
+//! the server's default user, who often may do everything.
 
 use crate::arguments::Server;
 use crate::failure::Failure;
-use rlock_client::Locks;
 use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
-use rlock_client::redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode};
+use rlock_client::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode};
+use rlock_client::{Error, Locks};
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";
 const SENTINEL_PORT: u16 = 26_379;
 
+/// Where it is; shown, it is what errors call the server.
 pub struct Address {
     route: Route,
     shown: String,
 }
 
+/// What it was taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    One,
+    Cluster,
+    Sentinels,
+}
+
+#[derive(Clone)]
 enum Route {
     One(ConnectionInfo),
     Cluster(Vec<ConnectionInfo>),
     Sentinels { sentinels: Vec<ConnectionInfo>, master: String, access: RedisConnectionInfo, tls: bool },
 }
 
-/// Connects to where the arguments and the environment say. With the locks comes what errors call the server.
-pub async fn connect(server: &Server) -> Result<(Locks, String), Failure> {
+/// Connects to where the arguments and the environment say.
+pub async fn connect(server: &Server) -> Result<(Locks, Address), Failure> {
     let address = Address::find(server)?;
-    let options = Locks::options().connect_timeout(server.connect_timeout).answer_timeout(server.connect_timeout);
-    let shown = address.shown;
-    let locks = match address.route {
-        Route::One(one) => options.connect_to(one).await,
-        Route::Cluster(nodes) => options.connect_to_cluster(nodes).await,
-        Route::Sentinels { sentinels, master, access, tls } => {
-            let access = SentinelNodeConnectionInfo::default().set_redis_connection_info(access);
-            let access = if tls { access.set_tls_mode(TlsMode::Secure) } else { access };
-            options.connect_to_sentinels(sentinels, master, access).await
-        }
-    };
-    match locks {
-        Ok(locks) => Ok((locks, shown)),
-        Err(error) => Err(Failure::of_the_server(&shown, &error)),
+    match address.open(server.connect_timeout).await {
+        Ok(locks) => Ok((locks, address)),
+        Err(error) => Err(Failure::of_the_server(&address, &error)),
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
     }
 }
 
@@ -53,7 +63,7 @@ impl Address {
         if let Some(password) = password(server)? {
             address.authenticate(&password);
         }
-        Ok(address)
+        address.with_a_password_for_its_user()
     }
 
     fn read(url: &str, from: &str) -> Result<Self, Failure> {
@@ -64,12 +74,16 @@ impl Address {
         let Some((scheme, rest)) = url.split_once(':') else { return Err(unreadable()) };
         let scheme = scheme.replace("valkeys", "rediss").replace("valkey", "redis");
         let (address, tls) = (rest.trim_start_matches('/'), scheme.starts_with("rediss"));
-        match scheme.as_str() {
+        let read = match scheme.as_str() {
             "redis+cluster" | "rediss+cluster" => Self::cluster(address, tls),
             "redis+sentinel" | "rediss+sentinel" => Self::sentinels(address, tls),
             _ => Self::one(url),
+        };
+        let mut read = read.ok_or_else(unreadable)?;
+        if says_that_there_is_no_password(url) && read.access().iter().all(|it| it.password().is_none()) {
+            read.authenticate("");
         }
-        .ok_or_else(unreadable)
+        Ok(read)
     }
 
     fn one(url: &str) -> Option<Self> {
@@ -96,19 +110,93 @@ impl Address {
         Some(Self { shown, route: Route::Sentinels { sentinels, master, access, tls } })
     }
 
-    /// For an address that everybody can read.
-    fn without_password(self) -> Result<Self, Failure> {
-        let has_one = match &self.route {
-            Route::One(one) => one.redis_settings().password().is_some(),
-            Route::Cluster(nodes) => nodes.iter().any(|node| node.redis_settings().password().is_some()),
-            Route::Sentinels { access, .. } => access.password().is_some(),
+    pub async fn open(&self, limit: Duration) -> Result<Locks, Error> {
+        let options = Locks::options().connect_timeout(limit).answer_timeout(limit);
+        match self.route.clone() {
+            Route::One(one) => options.connect_to(one).await,
+            Route::Cluster(nodes) => options.connect_to_cluster(nodes).await,
+            Route::Sentinels { sentinels, master, access, tls } => {
+                let access = SentinelNodeConnectionInfo::default().set_redis_connection_info(access);
+                let access = if tls { access.set_tls_mode(TlsMode::Secure) } else { access };
+                options.connect_to_sentinels(sentinels, master, access).await
+            }
+        }
+    }
+
+    /// The servers that are named in it.
+    pub fn nodes(&self) -> &[ConnectionInfo] {
+        match &self.route {
+            Route::One(one) => std::slice::from_ref(one),
+            Route::Cluster(nodes) => nodes,
+            Route::Sentinels { .. } => &[],
+        }
+    }
+
+    /// Another node of this cluster, by what this one calls it. TLS, user and password are the same.
+    pub fn beside(node: &ConnectionInfo, host: &str, port: u16) -> Option<Self> {
+        let named = |own: String| if host.is_empty() { own } else { host.to_owned() };
+        let place = match node.addr().clone() {
+            ConnectionAddr::TcpTls { host: own, insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host: named(own), port, insecure, tls_params }
+            }
+            ConnectionAddr::Tcp(own, _) => ConnectionAddr::Tcp(named(own), port),
+            _ => return None,
         };
-        match has_one {
-            true => Err(Failure::usage(
-                "a password in --url shows in `ps`: put it into RLOCK_PASSWORD or a --password-file, or the url into \
-                 RLOCK_URL",
+        let one = node.clone().set_addr(place);
+        Some(Self { shown: one.addr().to_string(), route: Route::One(one) })
+    }
+
+    pub fn way(&self) -> Way {
+        match self.route {
+            Route::One(_) => Way::One,
+            Route::Cluster(_) => Way::Cluster,
+            Route::Sentinels { .. } => Way::Sentinels,
+        }
+    }
+
+    pub fn has_tls(&self) -> bool {
+        let is_secure = |node: &ConnectionInfo| matches!(node.addr(), ConnectionAddr::TcpTls { .. });
+        match &self.route {
+            Route::One(one) => is_secure(one),
+            Route::Cluster(nodes) => nodes.iter().any(is_secure),
+            Route::Sentinels { tls, .. } => *tls,
+        }
+    }
+
+    /// The address of the cluster that this server is a node of. A socket's port is not known.
+    pub fn as_cluster(&self) -> String {
+        let scheme = if self.has_tls() { "rediss+cluster" } else { "redis+cluster" };
+        match &self.route {
+            Route::One(one) if matches!(one.addr(), ConnectionAddr::Unix(_)) => format!("{scheme}://host:port"),
+            _ => format!("{scheme}://{}", self.shown),
+        }
+    }
+
+    /// User and password, of each node.
+    fn access(&self) -> Vec<&RedisConnectionInfo> {
+        match &self.route {
+            Route::One(one) => vec![one.redis_settings()],
+            Route::Cluster(nodes) => nodes.iter().map(ConnectionInfo::redis_settings).collect(),
+            Route::Sentinels { access, .. } => vec![access],
+        }
+    }
+
+    /// For an address that everybody can read. An empty password is no secret.
+    fn without_password(self) -> Result<Self, Failure> {
+        match self.access().iter().filter_map(|it| it.password()).all(str::is_empty) {
+            false => Err(Failure::usage(
+                "a password in --url shows in `ps`: put it into RLOCK_PASSWORD or a --password-file, or the url into                  RLOCK_URL",
             )),
-            false => Ok(self),
+            true => Ok(self),
+        }
+    }
+
+    fn with_a_password_for_its_user(self) -> Result<Self, Failure> {
+        match self.access().iter().find(|it| it.password().is_none()).and_then(|it| it.username()) {
+            Some(user) => Err(Failure::usage(format!(
+                "the password of the user {user} is missing: put it into RLOCK_PASSWORD, a --password-file or                  RLOCK_PASSWORD_FILE; for a user who needs none the address is {user}:@host, or ends with &pass="
+            ))),
+            None => Ok(self),
         }
     }
 
@@ -122,6 +210,13 @@ impl Address {
             Route::Sentinels { access, .. } => *access = access.clone().set_password(password),
         }
     }
+}
+
+/// `user:@host`, which means another thing than `user@host`, though not to the library that reads URLs.
+fn says_that_there_is_no_password(url: &str) -> bool {
+    let after_scheme = url.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = after_scheme.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.rsplit_once('@').is_some_and(|(user, _)| user.len() > 1 && user.ends_with(':'))
 }
 
 /// `user:password@` as it is, and what comes after it.
@@ -222,6 +317,22 @@ mod tests {
             let failure = read(url).without_password().err().expect("it has a password");
             assert!(!format!("{failure:?}").contains("p@"), "{failure:?}");
         }
+    }
+
+    #[test]
+    fn a_user_has_a_password_or_the_address_says_that_there_is_none() {
+        for scheme in ["redis", "rediss", "redis+cluster", "rediss+sentinel"] {
+            let host = if scheme.ends_with("sentinel") { "h/m" } else { "h" };
+            let with = |user: &str| read(&format!("{scheme}://{user}{host}"));
+            assert!(with("u@").with_a_password_for_its_user().is_err(), "{scheme}");
+            for (user, password) in [("u:@", Some("")), ("u:p:@", Some("p:")), (":p@", Some("p")), ("", None)] {
+                let address = with(user).with_a_password_for_its_user().expect("it is complete");
+                assert!(address.access().iter().all(|it| it.password() == password), "{scheme} {user}");
+            }
+            assert!(with("u:@").without_password().is_ok(), "{scheme}");
+        }
+        assert!(read("unix:///s?user=u").with_a_password_for_its_user().is_err());
+        assert!(read("unix:///s?user=u&pass=").with_a_password_for_its_user().is_ok());
     }
 
     #[test]

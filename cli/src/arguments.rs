@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Run a command under a distributed lock, and see who holds and who waits.
 #[derive(Debug, Parser)]
-#[command(name = "rlock", version, max_term_width = 100, after_help = HELP, disable_help_subcommand = true)]
+#[command(name = "rlock", version, max_term_width = 80, after_help = HELP, disable_help_subcommand = true)]
 pub struct Arguments {
     #[command(flatten)]
     pub server: Server,
@@ -49,7 +49,7 @@ pub enum Command {
     /// Watch the busiest locks
     Top(Top),
     /// Print completions for a shell
-    #[command(after_help = "Example: rlock completions bash > ~/.local/share/bash-completion/completions/rlock")]
+    #[command(after_help = COMPLETIONS_HELP)]
     Completions {
         shell: Shell,
     },
@@ -93,7 +93,7 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Ls {
     /// Only names that match, with * ? [a-z] as in KEYS
     #[arg(default_value = "*")]
@@ -139,8 +139,8 @@ pub struct Break {
 
 #[derive(Args, Debug)]
 pub struct Top {
-    /// How often to look
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = some_time)]
+    /// How often to look, at least 100ms
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
     /// What to sort by; s changes it
     #[arg(short, long, default_value = "waiters")]
@@ -158,30 +158,34 @@ pub enum Sort {
     Key,
 }
 
+// Lines of at most 80 columns: longer ones are broken in the middle.
+
 const HELP: &str = "\
 Examples:
-  rlock run nightly-report -- /usr/local/bin/report      one at a time, over all hosts
-  rlock run --no-wait backup -- pg_dump -f /backup/db    or not at all: exit code 75
-  rlock ls                                               what is waited for?
-  rlock inspect nightly-report                           who has it, and who waits?
-  rlock break nightly-report                             take it away
-  rlock -u rediss://redis.internal:6380 top              watch
+  rlock run nightly-report -- ./report       one at a time, over all hosts
+  rlock run --no-wait backup -- pg_dump      or not at all: exit code 75
+  rlock ls                                   what is waited for?
+  rlock inspect nightly-report               who has it, and who waits?
+  rlock break nightly-report                 take it away
+  rlock -u rediss://redis.internal:6380 top  watch
 
 Addresses:
   redis://user@host:port/db          rediss:// is TLS
   unix:///run/redis.sock
   redis+cluster://host,host          rediss+cluster:// is TLS
   redis+sentinel://host,host/NAME    rediss+sentinel:// is TLS
-  A password goes into RLOCK_PASSWORD, a file, or RLOCK_URL; not into --url, as `ps` shows it.
+  A password goes into RLOCK_PASSWORD, a file, or RLOCK_URL; not into --url,
+  as `ps` shows it.
 
 Exit codes:
-    0  done; of run: CMD's own code         75  not free in time (-E changes it)
-    1  no such lock, or the answer was no   76  the lock was lost while CMD ran
-   64  wrong arguments                      77  wrong password, or no right
-   69  no server answers                    78  the server has no module, or refuses
-   70  a defect in rlock                   126  CMD cannot be executed
-   74  this system fails                   127  CMD was not found
-                                         128+n  ended by signal n
+    0  done; of run: CMD's own code       75  not free in time (-E changes it)
+    1  no such lock, or the answer was    76  the lock was lost while CMD ran
+       no                                 77  wrong password, or no right
+   64  wrong arguments                    78  the server has no module, or
+   69  no server answers, or not now          refuses
+   70  a defect in rlock                 126  CMD cannot be executed
+   74  this system fails                 127  CMD was not found
+                                       128+n  ended by signal n
 ";
 
 const RUN_HELP: &str = "\
@@ -200,9 +204,14 @@ Exit codes:
   `rlock --help` has the others
 ";
 
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  rlock completions bash >~/.local/share/bash-completion/completions/rlock
+";
+
 /// Reads them. What only asks for help is printed, and that is all.
 pub fn read() -> Result<Arguments, Failure> {
-    Arguments::try_parse().or_else(|error| match error.kind() {
+    Arguments::try_parse_from(as_an_option(std::env::args_os().collect())).or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let text = error.render();
             let text = if output::has_colours() { text.ansi().to_string() } else { text.to_string() };
@@ -214,6 +223,15 @@ pub fn read() -> Result<Arguments, Failure> {
         }
         _ => Err(Failure::usage(in_one_line(&error.render().to_string()))),
     })
+}
+
+/// `rlock help run` is `rlock run --help`. Not a command of its own, which would be listed and completed beside the others.
+fn as_an_option(mut typed: Vec<OsString>) -> Vec<OsString> {
+    if typed.get(1).is_some_and(|first| first == "help") {
+        typed.remove(1);
+        typed.push("--help".into());
+    }
+    typed
 }
 
 /// What is wrong, without the usage that comes after it.
@@ -246,6 +264,12 @@ fn time(text: &str) -> Result<Duration, String> {
 /// A time that is not 0.
 fn some_time(text: &str) -> Result<Duration, String> {
     time(text).and_then(|time| if time.is_zero() { Err("it must be longer than 0".to_owned()) } else { Ok(time) })
+}
+
+/// A screen that changes more often than that nobody reads, and each change costs the server something.
+fn interval(text: &str) -> Result<Duration, String> {
+    let enough = |time: &Duration| *time >= Duration::from_millis(100);
+    time(text).and_then(|time| Some(time).filter(enough).ok_or_else(|| "it must be at least 100ms".to_owned()))
 }
 
 /// As many as the server tells at once.

@@ -6,7 +6,7 @@ use crate::exit;
 use crate::failure::{Failure, say};
 use crate::table::Heading;
 use crate::{address, inspect, json, output, shown};
-use rlock_client::Inspection;
+use rlock_client::{Inspection, Kind};
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 use std::os::unix::ffi::OsStrExt;
 
@@ -28,13 +28,29 @@ pub async fn break_lock(wish: &Break, server: &Server) -> Result<u8, Failure> {
 
 /// On stderr, so that stdout has nothing but the result.
 fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
-    let question = "Whoever holds it may still be at work, and learns of it only later. Break it? [y/N] ";
-    let asked =
-        write!(stderr(), "{}\n{question}", inspect::text(key, lock, Heading::Plain)).and_then(|()| stderr().flush());
+    let shown = inspect::text(key, lock, Heading::Plain);
+    let question = match may_be_data(lock) {
+        true => format!("This may be no lock. Breaking deletes the hash with {}.", fields(lock)),
+        false => "Whoever holds it may still be at work, and learns of it only later.".to_owned(),
+    };
+    let asked = write!(stderr(), "{shown}\n{question}\nBreak it? [y/N] ").and_then(|()| stderr().flush());
     asked.map_err(Failure::of_the_system)?;
     let mut answer = String::new();
     stdin().lock().read_line(&mut answer).map_err(Failure::of_the_system)?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// A hash of numbers that somebody else keeps there looks like a plain lock, but for the lease, which locks have, or for
+/// a second holder, which plain locks have not.
+fn may_be_data(lock: &Inspection) -> bool {
+    lock.kind == Some(Kind::Plain) && (lock.time_left.is_none() || lock.holder_count > 1)
+}
+
+fn fields(lock: &Inspection) -> String {
+    let known = lock.holders.iter().map(|holder| format!("{}={}", shown::name(&holder.holder), holder.count));
+    let left = lock.holder_count.saturating_sub(lock.holders.len());
+    let more = (left > 0).then(|| format!("{left} more"));
+    known.chain(more).collect::<Vec<_>>().join(", ")
 }
 
 fn tell(wish: &Break, lock: &Inspection, agreed: bool, broken: bool) -> Result<(), Failure> {

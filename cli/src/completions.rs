@@ -1,14 +1,63 @@
-//! Completions for shells, made from the arguments themselves.
+//! Completions for shells, made from the arguments themselves. What the generator does not know is added: that CMD is
+//! completed as it is by itself, and what the shells are that there are completions for.
 
 use crate::arguments::Arguments;
 use crate::failure::Failure;
 use crate::output;
-use clap::CommandFactory;
+use clap::{CommandFactory, ValueEnum};
 use clap_complete::{Shell, generate};
+
+/// With bash-completion, which most systems have, CMD's own arguments are completed too; else they are files, as bash does
+/// it where nothing is offered.
+const BASH: &str = r#"
+_rlock_and_cmd() {
+    local place
+    for ((place = 1; place < COMP_CWORD; place++)); do
+        [[ "${COMP_WORDS[place]}" == -- ]] || continue
+        COMPREPLY=()
+        if declare -F _comp_command_offset >/dev/null; then
+            _comp_command_offset $((place + 1))
+        elif declare -F _command_offset >/dev/null; then
+            _command_offset $((place + 1))
+        elif ((COMP_CWORD == place + 1)); then
+            COMPREPLY=($(compgen -c -- "${COMP_WORDS[COMP_CWORD]}"))
+        fi
+        return 0
+    done
+    if [[ "${COMP_WORDS[COMP_CWORD - 1]}" == completions && "${COMP_WORDS[COMP_CWORD]}" != -* ]]; then
+        COMPREPLY=($(compgen -W "SHELLS" -- "${COMP_WORDS[COMP_CWORD]}"))
+        return 0
+    fi
+    _rlock "$@"
+}
+complete -F _rlock_and_cmd -o bashdefault -o default rlock
+"#;
+
+const FISH: &str = r#"
+function __fish_rlock_cmd
+    set -l words (commandline -opc)
+    set -l place (contains -i -- -- $words)
+    or return
+    set -e words[1..$place]
+    complete -C (string join ' ' -- (string escape -- $words) (commandline -ct))
+end
+complete -c rlock -n "__fish_rlock_using_subcommand run; and contains -- -- (commandline -opc)" -f -a "(__fish_rlock_cmd)"
+complete -c rlock -n "__fish_rlock_using_subcommand completions" -f -a "SHELLS"
+"#;
 
 pub fn print(shell: Shell) -> Result<u8, Failure> {
     let mut script = Vec::new();
     generate(shell, &mut Arguments::command(), "rlock", &mut script);
-    output::print(&String::from_utf8_lossy(&script))?;
+    let more = match shell {
+        Shell::Bash => BASH,
+        Shell::Fish => FISH,
+        _ => "",
+    };
+    output::print(&(String::from_utf8_lossy(&script) + &*more.replace("SHELLS", &shells())))?;
     Ok(0)
+}
+
+fn shells() -> String {
+    let names = Shell::value_variants().iter().map(Shell::to_string);
+    names.collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,6 @@
 //! `rlock inspect`: who holds a lock, and who waits for it.
 
+use crate::address::Address;
 use crate::arguments::{Inspect, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
@@ -22,7 +23,7 @@ pub async fn inspect(wish: &Inspect, server: &Server) -> Result<u8, Failure> {
     Ok(if is_known(&lock) { 0 } else { exit::NOTHING_DONE })
 }
 
-pub async fn look(locks: &Locks, at: &str, key: &[u8], limit: u32) -> Result<Inspection, Failure> {
+pub async fn look(locks: &Locks, at: &Address, key: &[u8], limit: u32) -> Result<Inspection, Failure> {
     let count = usize::try_from(limit).unwrap_or(usize::MAX);
     locks.inspect(key, count).await.map_err(|error| Failure::of_the_server(at, &error))
 }

@@ -5,6 +5,7 @@
 //! program (see `run/child.rs`), and there is little to do.
 
 mod address;
+mod advice;
 mod arguments;
 mod break_lock;
 mod completions;
@@ -13,6 +14,7 @@ mod failure;
 mod inspect;
 mod json;
 mod ls;
+mod nodes;
 mod output;
 mod pattern;
 mod run;

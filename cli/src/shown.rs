@@ -4,7 +4,9 @@
 //! the title of the window; so whatever does not print is shown as `\x1b`.
 
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 use std::time::Duration;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Any bytes as one line of text.
 pub fn name(bytes: &[u8]) -> String {
@@ -24,6 +26,27 @@ pub fn name(bytes: &[u8]) -> String {
 pub fn line(text: &str) -> String {
     let words: Vec<_> = text.split(['\n', '\r']).map(str::trim).filter(|part| !part.is_empty()).collect();
     name(words.join(" ").as_bytes())
+}
+
+/// How many columns of the terminal a text takes: some characters take two, some none.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// No wider than that, and with a sign where something was left out.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.width() <= most {
+        return text.to_owned();
+    }
+    let mut left = most.saturating_sub(1);
+    let fits = |character: &char| {
+        let width = character.width().unwrap_or_default();
+        let fits = width <= left;
+        left = left.saturating_sub(width);
+        fits
+    };
+    let kept: String = text.chars().take_while(fits).collect();
+    kept + if most > 0 { "…" } else { "" }
 }
 
 /// A time as short as one reads it: `850ms`, `12.3s`, `4m05s`, `3h02m`, `2d03h`.
@@ -58,11 +81,35 @@ fn push_byte(text: &mut String, byte: u8) {
     let _ = write!(text, "\\x{byte:02x}");
 }
 
-/// Neither a control character nor one that turns the direction of what comes after it.
+/// Neither a control character, nor one that takes no place or turns the direction of what comes after it: of two names
+/// that look the same one could be broken for the other.
 fn is_plain(character: char) -> bool {
-    let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !character.is_control() && !turns
+    !character.is_control() && !FORMATTING.iter().any(|range| range.contains(&character))
 }
+
+/// Unicode's format characters (category Cf) and its own ends of lines.
+const FORMATTING: [RangeInclusive<char>; 20] = [
+    '\u{ad}'..='\u{ad}',
+    '\u{600}'..='\u{605}',
+    '\u{61c}'..='\u{61c}',
+    '\u{6dd}'..='\u{6dd}',
+    '\u{70f}'..='\u{70f}',
+    '\u{890}'..='\u{891}',
+    '\u{8e2}'..='\u{8e2}',
+    '\u{180e}'..='\u{180e}',
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202e}',
+    '\u{2060}'..='\u{206f}',
+    '\u{feff}'..='\u{feff}',
+    '\u{fff9}'..='\u{fffb}',
+    '\u{110bd}'..='\u{110bd}',
+    '\u{110cd}'..='\u{110cd}',
+    '\u{13430}'..='\u{1343f}',
+    '\u{1bca0}'..='\u{1bca3}',
+    '\u{1d173}'..='\u{1d17a}',
+    '\u{e0001}'..='\u{e0001}',
+    '\u{e0020}'..='\u{e007f}',
+];
 
 #[cfg(test)]
 mod tests {
@@ -74,6 +121,28 @@ mod tests {
         assert_eq!(name(b"\x1b[2J\n\xff\0"), "\\x1b[2J\\x0a\\xff\\x00");
         assert_eq!(name("\u{202e}evil\u{9b}".as_bytes()), "\\xe2\\x80\\xaeevil\\xc2\\x9b");
         assert_eq!(line("one\r\n\n  two\t"), "one two");
+    }
+
+    /// Two names that look the same are two.
+    #[test]
+    fn what_takes_no_place_is_shown() {
+        assert_eq!(name("a\u{200b}b".as_bytes()), "a\\xe2\\x80\\x8bb");
+        for hidden in
+            ['\u{ad}', '\u{61c}', '\u{200d}', '\u{2028}', '\u{2060}', '\u{2066}', '\u{feff}', '\u{fff9}', '\u{e0041}']
+        {
+            assert!(name(hidden.to_string().as_bytes()).starts_with("\\x"), "{hidden:?}");
+        }
+        assert_eq!(name("für 予約 ∞".as_bytes()), "für 予約 ∞");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut() {
+        for (most, shown) in [(9, "orders:42"), (8, "orders:…"), (1, "…"), (0, "")] {
+            assert_eq!(cut("orders:42", most), shown);
+        }
+        for (most, shown) in [(4, "予約"), (3, "予…"), (2, "…")] {
+            assert_eq!(cut("予約", most), shown);
+        }
     }
 
     #[test]

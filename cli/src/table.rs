@@ -1,5 +1,7 @@
 //! Columns of text, each as wide as its widest cell.
 
+use crate::shown;
+
 /// Whether the heading stands out, as it does on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heading {
@@ -26,22 +28,41 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
     }
 
     pub fn text(&self, heading: Heading) -> String {
-        let words = self.line(&self.heading);
+        let widths = std::array::from_fn(|column| self.width(column));
+        let words = line(&self.heading, &widths);
         let first = match heading {
             Heading::Bold => format!("\x1b[1m{words}\x1b[0m"),
             Heading::Plain => words,
         };
-        let rows = self.rows.iter().map(|row| self.line(row));
+        let rows = self.rows.iter().map(|row| line(row, &widths));
         std::iter::once(first).chain(rows).map(|line| line + "\n").collect()
     }
 
-    fn line<T: AsRef<str>>(&self, cells: &[T; COLUMNS]) -> String {
-        let cells = cells.iter().enumerate().map(|(column, cell)| format!("{:<1$}", cell.as_ref(), self.width(column)));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    }
-
     fn width(&self, column: usize) -> usize {
-        let rows = self.rows.iter().map(|row| row[column].chars().count());
+        let rows = self.rows.iter().map(|row| shown::width(&row[column]));
         rows.chain([self.heading[column].len()]).max().unwrap_or_default()
+    }
+}
+
+fn line<const COLUMNS: usize>(cells: &[impl AsRef<str>; COLUMNS], widths: &[usize; COLUMNS]) -> String {
+    let cells = cells.iter().zip(widths).map(|(cell, width)| {
+        let free = width.saturating_sub(shown::width(cell.as_ref()));
+        format!("{}{:free$}", cell.as_ref(), "")
+    });
+    cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Columns begin where they begin on the screen, where some characters take two places.
+    #[test]
+    fn wide_names_keep_the_columns_straight() {
+        let mut table = Table::new(["KEY", "WAITERS"]);
+        for key in ["予約:42", "orders:42", "e\u{301}"] {
+            table.push([key.to_owned(), "1".to_owned()]);
+        }
+        assert_eq!(table.text(Heading::Plain), "KEY        WAITERS\n予約:42    1\norders:42  1\ne\u{301}          1\n");
     }
 }

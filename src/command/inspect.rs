@@ -19,7 +19,7 @@ impl Command for Inspect {
         name: c"rlock.inspect",
         summary: c"Shows who holds a lock, for how long, and who waits for it.",
         complexity:
-            c"O(N) with the holders and waiters that are shown, and the read holds of those holders, of which it looks at most at 10000",
+            c"O(N) with the holders and waiters that are shown (COUNT of each: 1 to 10000, 100 by default), and the read holds of those holders, of which it looks at most at 10000",
         arity: -2,
         flags: c"readonly",
         audience: Audience::Onlookers,

@@ -82,17 +82,21 @@ fn the_commands_of_people_on_call_say_what_they_do_to_keys() {
 fn the_commands_of_people_on_call_document_themselves_and_their_bounds() {
     let server = Server::start();
     let mut client = server.client();
-    for (command, bound, argument) in [
-        ("rlock.inspect", "at most at 10000", "COUNT"),
-        ("rlock.queues", "at most at 20000", "COUNT"),
-        ("rlock.break", "at most at 100000", "key"),
-    ] {
+    let count = "1 to 10000, 100 by default";
+    let bounds: [(&str, &[&str], &str); 3] = [
+        ("rlock.inspect", &["at most at 10000", count], "COUNT"),
+        ("rlock.queues", &["at most at 20000", count, "waited for, at most rlock.max-waiters"], "COUNT"),
+        ("rlock.break", &["at most at 100000"], "key"),
+    ];
+    for (command, bounds, argument) in bounds {
         let docs = client.run(&["COMMAND", "DOCS", command]);
         let words = docs.words();
         for expected in ["summary", "since", "0.1.0", "complexity", "arguments", argument] {
             assert!(words.contains(&expected), "{command} lacks {expected}: {words:?}");
         }
-        assert!(words.iter().any(|word| word.contains(bound)), "{command} does not tell its bound: {words:?}");
+        for bound in bounds {
+            assert!(words.iter().any(|word| word.contains(bound)), "{command} does not tell {bound}: {words:?}");
+        }
     }
 }
 

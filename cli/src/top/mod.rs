@@ -3,6 +3,7 @@
 //! Three parts talk to each other: who asks the server (`looks`), who reads keys (a thread), and this loop, which has
 //! the state and draws it. A server that does not answer stops neither the keys nor the screen.
 
+mod columns;
 mod keys;
 mod looks;
 mod screen;
@@ -34,7 +35,7 @@ pub async fn top(wish: &Top, server: &Server) -> Result<u8, Failure> {
     let of_the_server = |error| Failure::of_the_server(&at, &error);
     // What is wrong from the beginning is said before there is a screen.
     let first = looks::look(&locks, &looks::Aim::default()).await.map_err(of_the_server)?;
-    let mut state = State::new(at.clone(), wish);
+    let mut state = State::new(at, wish);
     state.saw(first);
     let mut signals = Signals::take(&ENDING)?;
     let looks = looks::Looks::begin(locks, wish.interval);

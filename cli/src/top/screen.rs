@@ -1,5 +1,6 @@
 //! How it looks. With NO_COLOR, bold and reversed do what colours do.
 
+use super::columns::{self, Columns};
 use super::state::{Row, State, Trouble};
 use crate::arguments::Sort;
 use crate::inspect;
@@ -10,7 +11,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
+use ratatui::widgets::{Paragraph, Row as TableRow, Table, TableState};
 
 const HELP: &str = "q quit   ↑↓ select   Enter inspect   s sort   / filter";
 const HELP_DETAIL: &str = "q back   ↑↓ scroll";
@@ -44,7 +45,7 @@ fn headline(state: &State) -> String {
     let State { server, interval, totals, .. } = state;
     format!(
         "rlock top  {}  every {}  {} waiting for {} locks",
-        shown::name(server.as_bytes()),
+        shown::line(&server.to_string()),
         shown::time(*interval),
         totals.waiters,
         totals.locks
@@ -64,8 +65,9 @@ fn totals(state: &State) -> String {
 
 /// What must not be overlooked comes before what was typed.
 fn notice(state: &State) -> Line<'static> {
-    if let Some(Trouble { since, words }) = &state.trouble {
-        let text = format!("no answer for {}: {words}; this is what was seen before", shown::time(since.elapsed()));
+    if let Some(Trouble { since, answered, words }) = &state.trouble {
+        let what = if *answered { "refused" } else { "no answer" };
+        let text = format!("{what} for {}: {words}; this is what was seen before", shown::time(since.elapsed()));
         return Line::styled(text, colour(Color::Red).add_modifier(Modifier::BOLD));
     }
     match (state.typing, state.filter.is_empty()) {
@@ -83,32 +85,32 @@ fn locks(frame: &mut Frame, state: &mut State, area: Rect) {
         state.window = 0..0;
         return;
     }
-    let heading = ["KEY", "HOLDER", "WAITERS", "OLDEST WAIT", "GRANTS/S"];
-    let widths = [
-        Constraint::Fill(3),
-        Constraint::Fill(3),
-        Constraint::Length(9),
-        Constraint::Length(11),
-        Constraint::Length(9),
-    ];
-    let table = Table::new(rows.iter().map(|row| cells(row)), widths)
-        .header(TableRow::new(heading).style(colour(Color::Yellow).add_modifier(Modifier::BOLD)))
+    state.scroll(usize::from(area.height.saturating_sub(1)));
+    let (rows, window) = (state.shown(), state.window.clone());
+    let key_heading = match window.len() == rows.len() {
+        true => "KEY".to_owned(),
+        false => format!("KEY {}-{} of {}", window.start + 1, window.end, rows.len()),
+    };
+    let names = rows.iter().map(|row| shown::width(&shown::name(&row.key)));
+    let longest = names.chain([shown::width(&key_heading)]).max().unwrap_or_default();
+    let columns = Columns::fit(area.width, u16::try_from(longest).unwrap_or(u16::MAX));
+    let heading = TableRow::new(columns.heading(key_heading));
+    let widths = columns.widths().into_iter().map(Constraint::Length);
+    let table = Table::new(rows[window.clone()].iter().map(|row| cells(row, &columns)), widths)
+        .column_spacing(columns::SPACE)
+        .header(heading.style(colour(Color::Yellow).add_modifier(Modifier::BOLD)))
         .row_highlight_style(Modifier::REVERSED);
-    let count = rows.len();
-    let mut place = TableState::default().with_offset(state.window.start).with_selected(state.selected());
+    let mut place = TableState::default().with_selected(state.selected().checked_sub(window.start));
     frame.render_stateful_widget(table, area, &mut place);
-    let height = usize::from(area.height.saturating_sub(1));
-    state.window = place.offset()..count.min(place.offset() + height);
 }
 
-fn cells(row: &Row) -> TableRow<'static> {
-    TableRow::new([
-        Cell::from(shown::name(&row.key)),
-        Cell::from(row.holder.clone().unwrap_or_else(|| "-".to_owned())),
-        Cell::from(row.waiters.to_string()),
-        Cell::from(shown::time(row.oldest_wait)),
-        Cell::from(rate(row.rate)),
-    ])
+fn cells(row: &Row, columns: &Columns) -> TableRow<'static> {
+    let holder = row.holder.clone().unwrap_or_else(|| "-".to_owned());
+    let words = [(shown::name(&row.key), columns.key), (holder, columns.holder)];
+    let words = words.into_iter().filter(|(_, width)| *width > 0);
+    let words = words.map(|(text, width)| shown::cut(&text, usize::from(width)));
+    let numbers = [row.waiters.to_string(), shown::time(row.oldest_wait), rate(row.rate)];
+    TableRow::new(words.chain(numbers.into_iter().take(columns.numbers)))
 }
 
 fn detail(frame: &mut Frame, state: &mut State, area: Rect) {

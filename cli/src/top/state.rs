@@ -1,7 +1,9 @@
 //! What is on the screen, apart from how it looks: pure, so that tests need neither a server nor a terminal.
 
+use super::columns;
 use super::keys::Wish;
 use super::looks::{Aim, Look};
+use crate::address::Address;
 use crate::arguments::{Sort, Top};
 use crate::ls::holder;
 use crate::shown;
@@ -13,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub struct State {
-    pub server: String,
+    pub server: Address,
     pub interval: Duration,
     pub sort: Sort,
     pub filter: String,
@@ -51,10 +53,11 @@ pub struct Totals {
     pub timeouts: Option<f64>,
 }
 
-/// The server does not answer.
+/// The server does not answer, or not with what was asked for.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     pub since: Instant,
+    pub answered: bool,
     pub words: String,
 }
 
@@ -74,7 +77,7 @@ struct Last {
 }
 
 impl State {
-    pub fn new(server: String, wish: &Top) -> Self {
+    pub fn new(server: Address, wish: &Top) -> Self {
         Self {
             server,
             interval: wish.interval,
@@ -125,7 +128,7 @@ impl State {
     pub fn saw_nothing(&mut self, error: &Error) {
         let words = error.source().map_or_else(|| error.to_string(), ToString::to_string);
         let since = self.trouble.as_ref().map_or_else(Instant::now, |trouble| trouble.since);
-        self.trouble = Some(Trouble { since, words: shown::line(&words) });
+        self.trouble = Some(Trouble { since, answered: error.code().is_some(), words: shown::line(&words) });
     }
 
     /// The rows that the filter leaves, in order.
@@ -146,6 +149,12 @@ impl State {
     pub fn selected(&self) -> usize {
         let selected = self.selected.as_ref();
         selected.and_then(|key| self.shown().iter().position(|row| row.key == *key)).unwrap_or(0)
+    }
+
+    /// As many rows as there is room for, with the selected one among them. The range is kept, since what is on the screen
+    /// is looked at.
+    pub fn scroll(&mut self, height: usize) {
+        self.window = columns::window(self.window.start, self.selected(), height, self.shown().len());
     }
 
     pub fn aim(&self) -> Aim {

@@ -56,11 +56,10 @@ fn a_wrong_password_or_none() {
     let server = Server::start();
     let address = with_password(&server);
     for command in COMMANDS {
-        for password in ["", "wrong"] {
+        for (password, words) in [("", "wants a password"), ("wrong", "refuses the password")] {
             let mut command = bare(command);
             command.env("RLOCK_URL", &address).env("RLOCK_PASSWORD", password);
-            let ended = run(command);
-            ended.failed(77, &["refuses the password", "RLOCK_PASSWORD", "--password-file"]);
+            run(command).failed(77, &[words, "RLOCK_PASSWORD", "--password-file"]);
         }
     }
 }
@@ -92,6 +91,66 @@ fn the_ways_to_give_a_password() {
     works(&[url], &["--password-file", "/no/such/file"]).failed(64, &["/no/such/file", "cannot be read"]);
 }
 
+/// `svc` may look at `app:*`; the default user, who needs no password, at everything.
+fn with_a_user_of_few_rights(password: &str) -> Server {
+    let server = Server::start();
+    server.client().say(&format!("ACL SETUSER svc on {password} ~app:* +@connection +rlock.inspect"));
+    server
+}
+
+/// Whoever names a user must not act as the default one.
+#[test]
+fn a_user_without_a_password_is_nobody_else() {
+    let server = with_a_user_of_few_rights(">secret");
+    let connections = || {
+        let stats = server.client().say("INFO stats");
+        let line = stats.as_text().lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let (port, before) = (server.port(), connections());
+    let unix = format!("redis+unix://{}?user=svc", server.socket().display());
+    for (kind, name) in [("redis", ""), ("redis+cluster", ""), ("redis+sentinel", "/locks")] {
+        let address = format!("{kind}://svc@127.0.0.1:{port}{name}");
+        for command in COMMANDS {
+            let words = ["svc", "password", "RLOCK_PASSWORD", "--password-file", "svc:@"];
+            run(bare(&[&["-u", &address], command].concat())).failed(64, &words);
+        }
+    }
+    run(bare(&["-u", &unix, "inspect", "other"])).failed(64, &["svc", "password", "RLOCK_PASSWORD", "&pass="]);
+    assert_eq!(connections(), before + 1, "nothing is asked of the server but by this test");
+}
+
+#[test]
+fn a_user_with_a_password_from_elsewhere_is_that_user() {
+    let server = with_a_user_of_few_rights(">secret");
+    for address in [
+        format!("redis://svc@127.0.0.1:{}", server.port()),
+        format!("redis+unix://{}?user=svc", server.socket().display()),
+    ] {
+        let inspect = |key: &str| {
+            let mut command = bare(&["-u", &address, "inspect", key]);
+            command.env("RLOCK_PASSWORD", "secret");
+            run(command)
+        };
+        inspect("app:1").failed(1, &["nobody holds it"]);
+        inspect("other").failed(77, &["NOPERM"]);
+    }
+}
+
+/// A user who needs none: an empty one says so, and is no secret.
+#[test]
+fn a_user_with_an_empty_password_is_that_user() {
+    let server = with_a_user_of_few_rights("nopass");
+    for address in [
+        format!("redis://svc:@127.0.0.1:{}", server.port()),
+        format!("redis+unix://{}?user=svc&pass=", server.socket().display()),
+    ] {
+        let inspect = |key| run(bare(&["-u", &address, "inspect", key]));
+        inspect("app:1").failed(1, &["nobody holds it"]);
+        inspect("other").failed(77, &["NOPERM"]);
+    }
+}
+
 /// Everybody on the machine can read it there, so it is refused, and not repeated.
 #[test]
 fn a_password_on_the_command_line_is_refused() {
@@ -114,7 +173,7 @@ fn what_a_user_may_not_do() {
 #[test]
 fn arguments_that_make_no_sense() {
     let server = Server::start();
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 19] = [
         (&[], "run, ls, inspect, break, top, completions"),
         (&["lock"], "unrecognized subcommand"),
         (&["run"], "KEY"),
@@ -129,6 +188,8 @@ fn arguments_that_make_no_sense() {
         (&["run", "--replicas", "0", "key", "true"], "0"),
         (&["ls", "--limit", "0"], "1 to 10000"),
         (&["inspect"], "KEY"),
+        (&["top", "--interval", "1ms"], "at least 100ms"),
+        (&["top", "-i", "0.05"], "at least 100ms"),
         (&["-u", "", "ls"], "--url"),
         (&["-u", "http://localhost", "ls"], "no address of a server"),
         (&["completions", "tcsh"], "tcsh"),

@@ -19,10 +19,28 @@ fn help_fits_a_terminal_and_has_examples_and_exit_codes() {
     for command in COMMANDS {
         let help = run(bare(&[command, "--help"]));
         assert!(help.succeeded().ends_with('\n') && !help.output.ends_with("\n\n"));
-        let longest = help.succeeded().lines().map(|line| line.chars().count()).max();
-        assert!(longest <= Some(120), "{command}: a line of {longest:?}");
+    }
+    for command in [&["--help"][..]].into_iter().chain(COMMANDS.iter().map(std::slice::from_ref)) {
+        let command = [command, &["--help"]].concat();
+        let help = run(bare(&command)).succeeded().to_owned();
+        let longest = help.lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(80), "{command:?}: a line of {longest:?}");
+        // What was broken goes on with another word.
+        let (_, examples) = help.split_once("Examples:\n").unwrap_or(("", ""));
+        let broken = examples.lines().take_while(|line| !line.is_empty()).find(|line| !line.starts_with("  rlock "));
+        assert_eq!(broken, None, "{command:?}");
     }
     assert!(run(bare(&["-V"])).succeeded().starts_with("rlock 0."));
+}
+
+#[test]
+fn who_asks_for_help_gets_it_by_any_name() {
+    for (asked, meant) in [(&["help"][..], &["--help"][..]), (&["help", "run"], &["run", "--help"])] {
+        assert_eq!(run(bare(asked)).succeeded(), run(bare(meant)).succeeded());
+    }
+    run(bare(&["help", "lock"])).failed(64, &["lock"]);
+    // A lock may have this name all the same.
+    run(bare(&["run", "help"])).failed(64, &["CMD"]);
 }
 
 /// The secrets of the environment are not for help texts, which end up in tickets.
@@ -41,6 +59,13 @@ fn the_manual_has_the_exit_codes_of_the_help() {
         assert!(manual().contains(&format!("\n| {code} |")), "{code} is not in the manual's table");
         assert!(help.split_whitespace().any(|word| word == code), "{code} is not in the help");
     }
+}
+
+/// What `--yes` is for.
+#[test]
+fn the_manual_says_where_break_has_nobody_to_ask() {
+    let row = manual().lines().find(|line| line.starts_with("| 64 |")).unwrap();
+    assert!(row.contains("`break` without a terminal"), "{row}");
 }
 
 /// Each option, also in the manual.
@@ -67,19 +92,46 @@ fn completions_for_each_shell() {
     }
 }
 
+/// What bash offers for the last of these words.
+fn bash_offers(words: &[&str]) -> Vec<String> {
+    let script = run(bare(&["completions", "bash"])).succeeded().to_owned();
+    let typed = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    let ask = format!(
+        "{script}\nCOMP_WORDS=({typed}); COMP_CWORD={place}; registered=($(complete -p rlock)); \
+         for ((i = 0; i < ${{#registered[@]}}; i++)); do [ ${{registered[i]}} = -F ] && offer=${{registered[i + 1]}}; done; \
+         $offer rlock \"${{COMP_WORDS[{place}]}}\" \"${{COMP_WORDS[{place} - 1]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        place = words.len() - 1
+    );
+    let output = Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
 #[test]
 fn bash_completes_with_them() {
-    let script = run(bare(&["completions", "bash"])).succeeded().to_owned();
-    let complete = |words: &str, place: usize| {
-        let ask = format!(
-            "{script}\nCOMP_WORDS=({words}); COMP_CWORD={place}; _rlock rlock \"${{COMP_WORDS[{place}]}}\" \
-             \"${{COMP_WORDS[{place} - 1]}}\"; echo \"${{COMPREPLY[@]}}\""
-        );
-        let output = Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    assert_eq!(complete("rlock ru", 1).trim(), "run");
-    assert_eq!(complete("rlock run --rep", 2).trim(), "--replicas");
-    assert_eq!(complete("rlock top --sort w", 3).trim().split(' ').next(), Some("waiters"));
+    assert_eq!(bash_offers(&["rlock", "ru"]), ["run"]);
+    assert_eq!(bash_offers(&["rlock", "run", "--rep"]), ["--replicas"]);
+    assert_eq!(bash_offers(&["rlock", "top", "--sort", "w"]), ["waiters", "wait"]);
+    assert_eq!(bash_offers(&["rlock", "completions", ""]), ["bash", "elvish", "fish", "powershell", "zsh"]);
+    assert_eq!(bash_offers(&["rlock", "completions", "z"]), ["zsh"]);
+}
+
+/// CMD as it is completed by itself; of its own arguments bash knows that they are files, if nothing better.
+#[test]
+fn bash_completes_cmd() {
+    for before in [&["rlock", "run", "key", "--"][..], &["rlock", "-u", "unix:///s", "run", "-n", "key", "--"]] {
+        assert!(bash_offers(&[before, &["slee"]].concat()).contains(&"sleep".to_owned()));
+        assert_eq!(bash_offers(&[before, &["sleep", "--w"]].concat()), [""; 0]);
+    }
+}
+
+#[test]
+fn fish_and_zsh_complete_cmd_and_the_shells() {
+    let fish = run(bare(&["completions", "fish"])).succeeded().to_owned();
+    let of = |words: &[&str]| fish.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    assert!(of(&["using_subcommand run", "contains -- --", "(__fish_rlock_cmd)"]), "{fish}");
+    assert!(of(&["using_subcommand completions", "-f -a", "bash elvish fish powershell zsh"]), "{fish}");
+    let zsh = run(bare(&["completions", "zsh"])).succeeded().to_owned();
+    assert!(zsh.contains("_cmdambivalent") && zsh.contains("(bash elvish fish powershell zsh)"), "{zsh}");
 }

@@ -1,8 +1,8 @@
 //! `rlock ls`, `rlock inspect` and `rlock break`, for people and for programs.
 
-use crate::support::{Place, Running, exists, given_back, rlock, run, start, taken, until_waiting};
+use crate::support::{Place, Running, bare, exists, figure, given_back, rlock, run, start, taken, until_waiting};
 use crate::terminal::Terminal;
-use rlock_testing::{Client, Server};
+use rlock_testing::{Client, Cluster, Server, wait_until};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -87,6 +87,90 @@ fn ls_finds_what_is_held() {
     let limited = run(rlock(&server, &["ls", "--held", "--limit", "2"]));
     limited.said(&["more than these 2"]);
     assert_eq!(words(&limited.output).len(), 3);
+}
+
+/// However few rows there is room for, they tell who holds what they show.
+#[test]
+fn ls_tells_who_holds_the_rows_that_it_shows() {
+    let server = Server::start();
+    let mut client = server.client();
+    let _waits = busy(&server, &mut client);
+    let listed = run(rlock(&server, &["ls", "--held", "--limit", "1"]));
+    listed.said(&["more than these 1"]);
+    assert_eq!(words(&listed.output)[1][..4], ["web:b", "plain", "somebody", "9m"]);
+    let listed = run(rlock(&server, &["ls", "--held", "--limit", "1", "--json"]));
+    let objects: Value = serde_json::from_str(&listed.output).unwrap();
+    assert_eq!(objects[0]["lock"]["holders"][0]["holder"], "somebody");
+    // A limit that those who are waited for reach together with another.
+    taken(&mut client, "idle");
+    let listed = run(rlock(&server, &["ls", "--held", "--limit", "2"]));
+    let lines = words(&listed.output);
+    assert_eq!(
+        (lines[1][..3].join(" "), lines[2][..3].join(" ")),
+        ("web:b plain somebody".into(), "app:a plain somebody".into())
+    );
+}
+
+/// A lock on each master, held and waited for, and who waits.
+fn on_each(cluster: &Cluster) -> (Vec<String>, Vec<Client>) {
+    let keys: Vec<_> = (0..cluster.masters.len()).map(|master| cluster.key_on(master)).collect();
+    let waits = cluster.masters.iter().zip(&keys).map(|(master, key)| {
+        taken(&mut master.client(), key);
+        let mut waiter = master.client();
+        waiter.send(&["RLOCK.ACQUIRE", key, "waiter", "600000", "WAIT", "0"]);
+        until_waiting(&mut master.client(), 1);
+        waiter
+    });
+    let waits = waits.collect();
+    (keys, waits)
+}
+
+fn tcp(server: &Server) -> String {
+    format!("127.0.0.1:{}", server.port())
+}
+
+#[test]
+fn ls_shows_what_the_living_nodes_have() {
+    let mut cluster = Cluster::start();
+    let (keys, _waits) = on_each(&cluster);
+    let named = |keys: &[&String]| {
+        let mut all: Vec<_> = keys.iter().map(|key| (*key).clone()).chain(["KEY".to_owned()]).collect();
+        all.sort();
+        all
+    };
+    let hosts: Vec<_> = cluster.masters.iter().map(tcp).collect();
+    let ls = |more: &[&str]| {
+        let address = format!("redis+cluster://{},{}", hosts[0], hosts[2]);
+        let ended = run(bare(&[&["-u", &address, "ls"], more].concat()));
+        let mut listed: Vec<_> = words(&ended.output).iter().map(|line| line[0].to_owned()).collect();
+        listed.sort();
+        (ended, listed)
+    };
+    assert_eq!(ls(&[]).1, named(&[&keys[0], &keys[1], &keys[2]]));
+    cluster.masters[1].kill();
+    for more in [&[][..], &["--held"]] {
+        let (ended, listed) = ls(more);
+        assert_eq!((ended.code(), listed), (69, named(&[&keys[0], &keys[2]])), "{ended:?}");
+        ended.said(&[&hosts[1], "refused", "its locks are not shown"]);
+        assert!(!ended.errors.contains(&hosts[0]) && !ended.errors.contains(&hosts[2]), "{ended:?}");
+    }
+    let address = format!("redis+cluster://{}", hosts[0]);
+    let inspected = run(bare(&["-u", &address, "inspect", &keys[1]]));
+    inspected.failed(69, &["the node that has this lock", "refused", "CLUSTER NODES"]);
+    let held = ls(&["--held"]).0;
+    assert_eq!(held.output.matches("somebody").count(), 2, "{held:?}");
+    assert_eq!(words(&ls(&["--limit", "1"]).0.output).len(), 2);
+}
+
+/// It would look as if there were no others.
+#[test]
+fn ls_of_one_node_says_that_it_is_not_all() {
+    let cluster = Cluster::start();
+    let (keys, _waits) = on_each(&cluster);
+    let host = tcp(&cluster.masters[0]);
+    let ended = run(bare(&["-u", &format!("redis://{host}"), "ls"]));
+    assert_eq!((ended.code(), words(&ended.output)[1][0]), (0, &keys[0][..]));
+    ended.said(&["one node of a cluster", &format!("redis+cluster://{host}")]);
 }
 
 #[test]
@@ -179,6 +263,36 @@ fn break_frees_a_lock_of_either_kind_for_the_next() {
     assert!(!exists(&mut client, "key"));
 }
 
+fn id_of_the_waiter(server: &Server) -> String {
+    let object = json_of(server, &["inspect", "key", "--json"], 0);
+    object["waiters"][0]["client_id"].to_string()
+}
+
+/// What docs/operations.md says of one waiter that is in the way.
+#[test]
+fn one_who_waits_comes_back_unless_it_is_told_to_go() {
+    let server = Server::start();
+    comes_back(&server, &["run", "key", "--", "true"]);
+    let server = Server::start();
+    comes_back(&server, &["run", "--wait", "10m", "key", "--", "true"]);
+}
+
+fn comes_back(server: &Server, arguments: &[&str]) {
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let waits = start(rlock(server, arguments));
+    until_waiting(&mut client, 1);
+    for (begun, away) in [(2, "CLIENT UNBLOCK # TIMEOUT"), (3, "CLIENT KILL ID #")] {
+        let id = id_of_the_waiter(server);
+        client.say(&away.replace('#', &id));
+        wait_until("it waits again", || figure(&mut client, "waits") == begun && figure(&mut client, "waiters") == 1);
+    }
+    let id = id_of_the_waiter(server);
+    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} ERROR")).as_int(), 1);
+    waits.end().failed(78, &["key: refused: UNBLOCKED"]);
+    assert_eq!(figure(&mut client, "waiters"), 0);
+}
+
 /// The whole story: cron's job is at work, somebody breaks its lock, and the job is ended.
 #[test]
 fn break_ends_what_runs_under_the_lock() {
@@ -201,6 +315,36 @@ fn break_asks_nobody_where_there_is_no_terminal() {
     given_back(&mut client, "key");
 }
 
+/// A hash of numbers looks like a lock, and would be deleted like one.
+#[test]
+fn break_says_what_it_would_delete_if_it_may_be_no_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("HSET user:1 visits 5");
+    client.say("HSET user:2 visits 5 logins 3");
+    client.say("PEXPIRE user:2 600000");
+    taken(&mut client, "lock");
+    let terminal = Terminal::open(&server, &[]);
+    let question = |key: &str| {
+        terminal.enter("clear");
+        terminal.wait_until("nothing but a prompt", |screen| screen.trim() == "prompt>");
+        terminal.enter(&format!("rlock break {key}; echo code $?"));
+        terminal.wait_for("Break it? [y/N]");
+        let screen = terminal.screen();
+        terminal.enter("n");
+        terminal.wait_for("code 1");
+        screen
+    };
+    let of_one = question("user:1");
+    assert!(of_one.contains("may be no lock") && of_one.contains("deletes the hash with visits=5"), "{of_one}");
+    let of_two = question("user:2");
+    assert!(
+        of_two.contains("may be no lock") && of_two.contains("visits=5") && of_two.contains("logins=3"),
+        "{of_two}"
+    );
+    assert!(!question("lock").contains("may be no lock"));
+}
+
 #[test]
 fn break_asks_at_a_terminal() {
     let server = Server::start();
@@ -213,6 +357,7 @@ fn break_asks_at_a_terminal() {
         terminal.enter("rlock break key; echo code $?");
         terminal.wait_for("Break it? [y/N]");
         assert!(terminal.screen().contains("somebody  exclusive"), "it shows who holds it");
+        assert!(terminal.screen().lines().all(|line| line.chars().count() <= 80), "{}", terminal.screen());
         terminal.enter(answer);
         terminal.wait_for(&format!("code {code}"));
         assert_eq!(exists(&mut client, "key"), left);

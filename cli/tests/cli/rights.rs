@@ -106,7 +106,7 @@ fn top_needs_no_more_either() {
     crate::support::until_waiting(&mut client, 2);
     let address = format!("redis://app@127.0.0.1:{}", server.port());
     let terminal = Terminal::open(&server, &[("RLOCK_URL", &address), ("RLOCK_PASSWORD", "secret")]);
-    terminal.enter("rlock top --interval 50ms");
+    terminal.enter("rlock top --interval 100ms");
     terminal.wait_until("the lock that this user may see, with its holder", |screen| {
         screen.lines().any(|line| line.starts_with("app:key") && line.contains("somebody"))
     });

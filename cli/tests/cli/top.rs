@@ -5,7 +5,7 @@ use crate::terminal::Terminal;
 use rlock_testing::{Client, Reply, Server};
 use std::collections::VecDeque;
 
-const TOP: &str = "rlock top --interval 50ms; echo code $?";
+const TOP: &str = "rlock top --interval 100ms; echo code $?";
 const HELP: &str = "q quit";
 
 fn waits(server: &Server, client: &mut Client, key: &str, count: u64, others: u64) -> Vec<Running> {
@@ -30,7 +30,8 @@ fn busy(server: &Server, client: &mut Client) -> Vec<Running> {
 /// The names in the table, from above.
 fn keys(screen: &str) -> Vec<&str> {
     let table = screen.lines().skip_while(|line| !line.starts_with("KEY"));
-    table.skip(1).map_while(|line| line.split_whitespace().next()).collect()
+    let rows = table.skip(1).take_while(|line| !line.starts_with(HELP));
+    rows.map_while(|line| line.split_whitespace().next()).collect()
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn the_busiest_locks_are_on_the_screen() {
         line.split_whitespace().skip(1).take(2).eq(["somebody", "3"])
     });
     let screen = terminal.screen();
-    assert!(screen.contains("every 50ms") && screen.contains(&server.socket().display().to_string()), "{screen}");
+    assert!(screen.contains("every 100ms") && screen.contains(&server.socket().display().to_string()), "{screen}");
     assert!(screen.lines().last().unwrap().starts_with(HELP), "{screen}");
     given_back(&mut client, "web:mails");
     terminal.wait_until("the one that is left", |screen| keys(screen) == ["orders:42"]);
@@ -154,13 +155,91 @@ fn the_window_changes_its_size() {
     terminal.wait_for("code 0");
 }
 
+/// `orders:01` to `orders:31`, each held, and waited for by one.
+fn many(server: &Server) -> Vec<Client> {
+    let mut client = server.client();
+    let waits = |key: &str| {
+        taken(&mut client, key);
+        let mut waiter = server.client();
+        waiter.send(&["RLOCK.ACQUIRE", key, "waiter", "600000", "WAIT", "0"]);
+        waiter
+    };
+    let waiting = names().iter().map(String::as_str).map(waits).collect();
+    until_waiting(&mut server.client(), 31);
+    waiting
+}
+
+fn names() -> Vec<String> {
+    (1..=31).map(|number| format!("orders:{number:02}")).collect()
+}
+
+#[test]
+fn no_row_is_hidden_that_has_room() {
+    let server = Server::start();
+    let _waiting = many(&server);
+    let terminal = Terminal::open(&server, &[]);
+    terminal.resize(80, 24);
+    terminal.enter("rlock top --interval 100ms --sort key; echo code $?");
+    terminal.wait_until("as many as fit", |screen| keys(screen) == names()[..19] && screen.contains("KEY 1-19 of 31"));
+    terminal.press("End");
+    terminal.wait_until("the last ones", |screen| keys(screen) == names()[12..] && screen.contains("KEY 13-31 of 31"));
+    terminal.press("/");
+    terminal.type_in("2");
+    terminal.press("Enter");
+    let matching: Vec<_> = names().into_iter().filter(|name| name.contains('2')).collect();
+    terminal.wait_until("all that match", |screen| keys(screen) == matching && !screen.contains(" of "));
+    terminal.press("Escape");
+    terminal.wait_until("all again", |screen| screen.contains(" of 31"));
+    for (columns, rows) in [(20, 5), (20, 9)] {
+        terminal.resize(columns, rows);
+        let last = usize::from(rows) - 1;
+        terminal.wait_until("less", |screen| screen.lines().nth(last).is_some_and(|line| line.starts_with(HELP)));
+    }
+    terminal.resize(120, 40);
+    terminal.wait_until("all of them", |screen| keys(screen) == names());
+}
+
+/// A number that belongs to nobody knows which lock is of no use.
+#[test]
+fn the_name_gives_way_last() {
+    let server = Server::start();
+    let _waiting = many(&server);
+    let terminal = Terminal::open(&server, &[]);
+    terminal.enter("rlock top --interval 100ms --sort key; echo code $?");
+    for (columns, has, has_not) in
+        [(100, "HOLDER", "nothing"), (60, "HOLDER", "nothing"), (40, "WAITERS", "HOLDER"), (12, "KEY", "WAITERS")]
+    {
+        terminal.resize(columns, 30);
+        terminal.wait_until("whole names", |screen| {
+            keys(screen) == names()[..25] && screen.contains(has) && !screen.contains(has_not)
+        });
+    }
+}
+
+/// What it says is no silence.
+#[test]
+fn a_server_that_refuses_for_a_while() {
+    let server = Server::start();
+    let mut client = server.client();
+    let _waits = busy(&server, &mut client);
+    client.say("CONFIG SET busy-reply-threshold 1");
+    let terminal = Terminal::open(&server, &[]);
+    terminal.enter(TOP);
+    terminal.wait_until("both locks", |screen| keys(screen).len() == 2);
+    let mut endless = server.client();
+    endless.send(&["EVAL", "while true do end", "0"]);
+    terminal.wait_until("what it says", |screen| screen.contains("refused for") && screen.contains("BUSY"));
+    client.say("SCRIPT KILL");
+    terminal.wait_until("it answers again", |screen| !screen.contains("refused for"));
+}
+
 #[test]
 fn a_server_that_goes_away_and_comes_back() {
     let server = Server::start();
     let mut client = server.client();
     let _waits = busy(&server, &mut client);
     let terminal = Terminal::open(&server, &[]);
-    terminal.enter("rlock top --interval 50ms --connect-timeout 200ms; echo code $?");
+    terminal.enter("rlock top --interval 100ms --connect-timeout 200ms; echo code $?");
     terminal.wait_until("both locks", |screen| keys(screen).len() == 2);
     server.freeze();
     terminal.wait_for("no answer for");

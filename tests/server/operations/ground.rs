@@ -143,6 +143,15 @@ fn with_no_waiters_allowed_who_does_not_wait_goes_on() {
     wait_until("the module is unloaded", || client.say("MODULE UNLOAD rlock") == text("OK"));
 }
 
+/// As servers are if nobody says otherwise.
+#[test]
+fn a_module_is_not_unloaded_unless_the_configuration_allows_it() {
+    let server = Server::prepare().options(&["--enable-module-command", "no"]).start();
+    let refusal = server.client().say("MODULE UNLOAD rlock");
+    assert!(refusal.as_error().contains("enable-module-command"), "{refusal:?}");
+    assert!(page::PAGE.contains("`enable-module-command"));
+}
+
 #[test]
 fn a_counter_that_was_deleted_begins_again() {
     let server = Server::start();

@@ -38,17 +38,37 @@ fn every_number_that_is_named_is_told() {
     }
 }
 
+/// The rows of the page's table: the name, what it means, and when to worry.
+fn rows() -> Vec<[&'static str; 3]> {
+    let (_, table) = page::PAGE.split_once("| line | means | worry when |\n|---|---|---|\n").expect("the table");
+    let rows = table.lines().map_while(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
+    rows.map(|row| {
+        let cells: Vec<_> = row.splitn(3, " | ").collect();
+        [cells[0].strip_suffix('`').expect("a name alone"), cells[1], cells[2]]
+    })
+    .collect()
+}
+
 #[test]
-fn every_number_that_is_told_is_explained_where_the_page_points_to() {
+fn the_table_has_every_line_of_info_once_and_no_other() {
+    let server = Server::start();
+    let mut named: Vec<_> = rows().iter().map(|[name, ..]| (*name).to_owned()).collect();
+    named.sort();
+    assert_eq!(named, names(&mut server.client()));
+    for [name, means, worry] in rows() {
+        assert!(!means.trim().is_empty() && !worry.trim().is_empty(), "{name}");
+    }
+}
+
+/// Who has a name from INFO looks for it as it is.
+#[test]
+fn every_number_has_its_own_name_in_the_reference_too() {
     assert!(page::PAGE.contains("(commands.md#info)"));
     let explained = include_str!("../../../docs/commands.md").split("\n### INFO").nth(1).unwrap();
     let explained = explained.split("\n### ").next().unwrap();
     let server = Server::start();
     for name in names(&mut server.client()) {
-        let name = name.strip_prefix("rlock_").unwrap();
-        // The classes of the histogram are one line: the first in full, of the others the end.
-        let class = name.strip_prefix("wait_ms_le").filter(|_| name != "wait_ms_le_1").unwrap_or(name);
-        assert!(explained.contains(&format!("`{class}`")), "{name} is not explained");
+        assert!(explained.contains(&format!("`{name}`")), "{name} is not explained");
     }
 }
 
@@ -140,7 +160,7 @@ fn the_file_for_the_textfile_collector_has_each_number_once() {
     assert_eq!(without_times(lines), without_times(told(&mut client)));
     assert_eq!(info(&mut client, "waiters"), 2);
     server.kill();
-    shell.run("rlock-metrics rlock.prom");
+    assert_eq!(shell.run("rlock-metrics rlock.prom").status.code(), Some(69), "no server answers");
     assert!(!file.exists(), "old numbers are no numbers");
     assert!(!shell.path().join("rlock.prom.new").exists());
 }
@@ -150,8 +170,19 @@ fn without_the_module_there_is_no_file() {
     let server = Server::prepare().without_module().start();
     let shell = Shell::on(&server);
     shell.program("rlock-metrics", page::program());
-    assert_eq!(shell.prints("rlock-metrics rlock.prom"), "");
+    assert_eq!(shell.run("rlock-metrics rlock.prom").status.code(), Some(78), "no module");
     assert!(!shell.path().join("rlock.prom").exists());
+    assert!(!shell.path().join("rlock.prom.new").exists());
+}
+
+/// redis_exporter puts `key` and `filename` on what its script yields, which the alerts do not expect.
+#[test]
+fn no_label_of_the_script_stays() {
+    let recipe = page::blocks("yaml")[1];
+    for label in ["key", "filename"] {
+        let empties = format!("regex: \"rlock_.+\", target_label: {label}, replacement: \"\"");
+        assert!(recipe.contains(&empties), "{label}");
+    }
 }
 
 #[test]

@@ -107,6 +107,28 @@ fn an_operator_looks_breaks_and_sends_clients_away() {
     );
 }
 
+/// What this page asks for and an operator may not do is said to be somebody else's.
+#[test]
+fn who_may_do_what_an_operator_may_not_is_said() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say(&format!("ACL SETUSER {}", user_line("operator")));
+    let said = page::PAGE.lines().skip_while(|line| !line.starts_with("- **operator**"));
+    let said: String = said.take_while(|line| !line.starts_with("- **metrics**")).collect();
+    let mut refused = Vec::new();
+    for command in page::commands() {
+        let command = command.replace("orders:42", "app:1");
+        let words: Vec<_> = command.split_whitespace().skip(1).map(|word| word.trim_matches(['"', '\''])).collect();
+        if client.run(&[&["ACL", "DRYRUN", "operator"], &words[..]].concat()).words() != ["OK"] {
+            refused.push(words[0].to_owned());
+        }
+    }
+    assert!(refused.contains(&"DEL".to_owned()) && !refused.contains(&"RLOCK.BREAK".to_owned()), "{refused:?}");
+    for name in refused {
+        assert!(said.contains(&format!("`{name}`")), "nobody is said to have the right to {name}");
+    }
+}
+
 #[test]
 fn an_operator_of_all_locks_has_one_pattern_in_place_of_the_other() {
     let server = Server::start();

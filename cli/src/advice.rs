@@ -1,0 +1,164 @@
+//! What to do about what a server says, or about its silence.
+//!
+//! Who reads this does not know the library's kinds of errors, nor the commands that are sent: a server that has answered
+//! is not said to be silent, and the advice is something that can be typed. The server's own words stay, since they are
+//! what one looks for in its log and its manual.
+
+use crate::address::{Address, Way};
+use crate::exit;
+use crate::failure::Failure;
+use rlock_client::redis::{self, RedisError};
+use rlock_client::{Error, ErrorKind};
+use std::error::Error as _;
+
+impl Failure {
+    /// Something that the server at that address did not do.
+    pub fn of_the_server(at: &Address, error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::Unavailable => Self::new(exit::UNAVAILABLE, unavailable(at, error)),
+            ErrorKind::ModuleMissing => {
+                let what = format!("the server at {at} has no rlock module, or one without this command");
+                let advice = "add `loadmodule /path/to/librlock.so` to its configuration";
+                Self::new(exit::REFUSED, format!("{what}: {advice}"))
+            }
+            ErrorKind::QueueFull | ErrorKind::TooFewReplicas { .. } => {
+                Self::new(exit::UNAVAILABLE, format!("{error}; try later"))
+            }
+            // Before anything was run.
+            ErrorKind::Lost => {
+                Self::new(exit::UNAVAILABLE, format!("{error} while it was asked for; a longer --lease?"))
+            }
+            ErrorKind::Configuration => Self::usage(format!("{error}; see rlock --help")),
+            ErrorKind::WrongKind => Self::new(exit::REFUSED, other_kind(error)),
+            _ => refused(at, error),
+        }
+    }
+}
+
+fn unavailable(at: &Address, error: &Error) -> String {
+    let words = words(error);
+    if let Some(code) = error.code() {
+        return format!("the server at {at} cannot do it now ({words}): {}", not_now(code, &words));
+    }
+    match source(error).map(RedisError::kind) {
+        Some(redis::ErrorKind::ClusterConnectionNotFound) if at.way() == Way::Cluster => {
+            format!("no node of the cluster at {at} has this lock now: try later; redis-cli CLUSTER INFO tells more")
+        }
+        Some(redis::ErrorKind::ClusterConnectionNotFound) => {
+            format!(
+                "{at} is one node of a cluster, and another node of the cluster has this lock: use {}",
+                at.as_cluster()
+            )
+        }
+        Some(redis::ErrorKind::MasterNameNotFoundBySentinel) => {
+            format!("they know no master of this name: {at}; redis-cli SENTINEL MASTERS lists those that they know")
+        }
+        _ => silent(at, error, &words),
+    }
+}
+
+/// What a server means that answers and does nothing.
+fn not_now(code: &str, words: &str) -> &'static str {
+    match code {
+        "READONLY" => "it is a replica; give the master's address, or that of the sentinels",
+        "NOREPLICAS" => "fewer replicas follow it than its min-replicas-to-write; try later",
+        "BUSY" => "a script keeps it busy; try later, or end the script with redis-cli SCRIPT KILL",
+        "LOADING" => "it has been started just now and loads its data; try later",
+        "MASTERDOWN" => "it is a replica that has lost its master; give the master's address",
+        "CLUSTERDOWN" => "a part of its cluster is down; redis-cli CLUSTER INFO and CLUSTER NODES tell more",
+        "ERR" if words.contains("SENTINEL") => "it is no sentinel; a server's own address is redis://host:port",
+        _ => "try later",
+    }
+}
+
+/// Nothing has come that makes sense.
+fn silent(at: &Address, error: &Error, words: &str) -> String {
+    let is_dropped = source(error).is_some_and(|it| it.is_connection_dropped() && !it.is_connection_refusal());
+    if words.contains("certificate") {
+        let trust = "SSL_CERT_FILE=/path/to/ca.pem names an authority to trust";
+        return format!("{at} is not trusted: {words}; {trust}, and the name in the address must be the certificate's");
+    }
+    let advice = match (at.has_tls(), is_dropped) {
+        (true, _) if words.contains("PEM") => "look at SSL_CERT_FILE and SSL_CERT_DIR",
+        (true, _) => "is the server up, and does this port speak TLS? If it does not, it is redis://, not rediss://",
+        (false, true) => {
+            "it closes the connection: all of its maxclients may be taken, or it wants TLS, which is rediss://"
+        }
+        (false, false) => "is --url or RLOCK_URL right, and the server up?",
+    };
+    if at.way() == Way::Cluster {
+        let who = format!("of the cluster at {at} the node that has this lock does not answer, or no node at all");
+        return format!("{who}: {words}; {advice} redis-cli CLUSTER NODES tells more");
+    }
+    match is_dropped {
+        true => format!("the server at {at} does not serve us: {words}; {advice}"),
+        false => format!("no server answers at {at}: {words}; {advice}"),
+    }
+}
+
+/// The kinds have commands of their own, of which who types `rlock run` knows nothing.
+fn other_kind(error: &Error) -> String {
+    let (about, words) = (error.to_string(), words(error));
+    let key = about.split(": refused").next().unwrap_or_default();
+    match words.contains("is a plain lock") {
+        true => format!("{key}: is held as a plain lock (WRONGKIND): leave out --read and --write"),
+        false => format!("{key}: is held as a read-write lock (WRONGKIND): give --read or --write"),
+    }
+}
+
+fn refused(at: &Address, error: &Error) -> Failure {
+    let words = words(error);
+    match error.code() {
+        Some("NOPERM") => Failure::new(exit::FORBIDDEN, format!("{error}; ask who keeps the server's ACL")),
+        Some("NOAUTH") => {
+            let advice = "set RLOCK_PASSWORD or --password-file";
+            Failure::new(exit::FORBIDDEN, format!("the server at {at} wants a password: {advice}"))
+        }
+        Some("WRONGPASS") => password(at),
+        None if source(error).is_some_and(|it| it.kind() == redis::ErrorKind::AuthenticationFailed) => password(at),
+        Some("ERR") if words.contains("max number of clients") => {
+            let advice = "all of its maxclients are taken; try later";
+            Failure::new(exit::UNAVAILABLE, format!("the server at {at} has no connection to spare: {advice}"))
+        }
+        code => match mend(code, &words) {
+            Some(advice) => Failure::new(exit::REFUSED, format!("{error}; {advice}")),
+            None => Failure::new(exit::REFUSED, error.to_string()),
+        },
+    }
+}
+
+/// The library keeps back why: a wrong one, an unknown user, or a server that has no password at all.
+fn password(at: &Address) -> Failure {
+    let advice = "look at RLOCK_PASSWORD, --password-file and the user in the address";
+    Failure::new(exit::FORBIDDEN, format!("the server at {at} refuses the password, or has none: {advice}"))
+}
+
+/// What must be changed before it can be done.
+fn mend(code: Option<&str>, words: &str) -> Option<&'static str> {
+    let says = |part: &str| words.contains(part);
+    Some(match code {
+        Some("WRONGTYPE") => "what is there is data, and a lock needs a name of its own, as name:lock",
+        _ if says("DB index") => "the server has no database of this number, which is at the end of the address",
+        _ if says("SELECT is not allowed") => "in a cluster there is no number at the end of the address",
+        _ if says("cluster support disabled") => "the server is in no cluster: use redis://, not redis+cluster://",
+        _ if says("fencing counter") => {
+            "somebody else has written to it: DEL redisson_lock_token:{the name}, and tokens start at 1 again"
+        }
+        _ => return None,
+    })
+}
+
+/// Why, without what the library says of itself.
+pub fn words(error: &Error) -> String {
+    match source(error) {
+        Some(source) => match (source.code(), source.detail()) {
+            (Some(code), Some(detail)) => format!("{code} {detail}"),
+            _ => source.to_string(),
+        },
+        None => error.to_string(),
+    }
+}
+
+fn source(error: &Error) -> Option<&RedisError> {
+    error.source()?.downcast_ref()
+}
