@@ -70,6 +70,11 @@ impl Error {
         Self::because(kind, about, answer)
     }
 
+    /// The same, where what counts is that the lease has ended.
+    pub(crate) fn into_loss(self) -> Self {
+        Self { kind: ErrorKind::Lost, ..self }
+    }
+
     /// The cause.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -1,10 +1,14 @@
 //! `rlock run`: what CMD gets, what comes back, and when it is not run at all.
 
-use crate::support::{Place, exists, given_back, program, rlock, run, start, taken, until_waiting};
+use crate::support::{Place, children, exists, given_back, program, rlock, run, start, taken, until_waiting};
 use rlock_testing::{Reply, Server, wait_until};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// A CMD that runs until there is a file `end`.
+const RUNNING: &str = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
 
 #[test]
 fn cmd_has_the_lock_and_its_code_is_ours() {
@@ -226,4 +230,24 @@ fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
     server.kill();
     place.mark("end");
     running.end().failed(3, &["no server answers", "its lease of 30.0s ends"]);
+}
+
+/// The server stands still for longer than an answer may take, carries the release out when nobody waits for its answer any
+/// more, and has nothing left for the next one. CMD was done inside its lease.
+#[test]
+fn a_server_that_stalls_when_cmd_ends_makes_no_loss() {
+    let server = Server::start();
+    let place = Place::new();
+    let arguments = ["run", "--connect-timeout", "100ms", "key", "sh", "-c", &format!("{RUNNING}; exit 3")];
+    let running = start(place.of(rlock(&server, &arguments)));
+    wait_until("CMD runs", || place.has("running"));
+    server.freeze();
+    place.mark("end");
+    wait_until("CMD has ended", || children(&running).is_empty());
+    let ended = Instant::now();
+    wait_until("the first answer is late", || ended.elapsed() > Duration::from_millis(500));
+    server.thaw();
+    let ended = running.end();
+    assert_eq!((ended.code(), ended.errors.as_str()), (3, ""));
+    assert!(!exists(&mut server.client(), "key"));
 }

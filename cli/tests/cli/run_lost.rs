@@ -1,6 +1,6 @@
 //! The lock is lost while CMD runs.
 
-use crate::support::{Place, Running, exists, is_alive, rlock, start, until_waiting};
+use crate::support::{Place, Running, children, exists, is_alive, rlock, start, until_waiting};
 use rlock_testing::{Server, wait_until};
 use std::time::{Duration, Instant};
 
@@ -59,8 +59,7 @@ fn the_grace_is_for_all_that_cmd_has_started() {
     let mut running = start(place.of(rlock(&server, &arguments)));
     place.wait_for("log", "ready");
     server.client().say("DEL key");
-    let children = format!("/proc/{0}/task/{0}/children", running.id());
-    wait_until("CMD itself has ended", || std::fs::read_to_string(&children).unwrap_or_default().is_empty());
+    wait_until("CMD itself has ended", || children(&running).is_empty());
     assert!(running.is_running(), "it waits for what CMD has started");
     place.mark("end");
     running.end().failed(76, &["sent TERM"]);

@@ -160,6 +160,11 @@ pub fn is_alive(id: &str) -> bool {
     state.is_some_and(|state| !state.trim_start().starts_with(['Z', 'X']))
 }
 
+/// The processes that it has started and that have not ended.
+pub fn children(running: &Running) -> String {
+    std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.id())).unwrap_or_default()
+}
+
 /// A directory in which CMDs leave their marks. A CMD that goes on for as long as the test likes looks for the file
 /// `here`, so that it ends with the test, whatever becomes of that.
 pub struct Place(TempDir);

@@ -2,7 +2,8 @@
 
 use crate::proxy::Proxy;
 use crate::support::{exists, locks_on, lost_before, until, until_nothing_is_left, until_waiting, url};
-use rlock_client::{Guard, Locks};
+use futures_util::future::join_all;
+use rlock_client::{Error, Guard, Locks};
 use rlock_testing::{Client, Server, wait_until};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -276,4 +277,104 @@ async fn an_end_of_the_server_is_told_of_by_the_clock_alone() {
     // Nothing else runs in this runtime meanwhile.
     wait_until("the clock says so", || guard.is_lost());
     guard.lost().await;
+}
+
+/// Guards that are released in each of the ways there are.
+async fn guards_of_all_kinds(locks: &Locks) -> Vec<Guard> {
+    let all = [
+        locks.lock("plain"),
+        locks.lock("owned").owner("job-7"),
+        locks.read_write("prices").write(),
+        locks.lock("fixed").fixed_lease(LEASE),
+    ];
+    let mut guards = Vec::new();
+    for lock in all {
+        guards.push(lock.acquire().await.unwrap());
+    }
+    guards.push(rlock_client::multi([locks.lock("from"), locks.lock("to")]).acquire().await.unwrap());
+    guards
+}
+
+/// Begins to release them, of a server that stands still until the condition holds.
+async fn released_while_frozen(
+    server: &Server,
+    guards: Vec<Guard>,
+    until_then: impl Fn() -> bool,
+) -> Vec<Result<(), Error>> {
+    server.freeze();
+    let releases: Vec<_> = guards.into_iter().map(|guard| tokio::spawn(guard.release())).collect();
+    until("it has stood still for long enough", until_then).await;
+    server.thaw();
+    join_all(releases).await.into_iter().map(Result::unwrap).collect()
+}
+
+/// The server carries out the first request when nobody waits for its answer any more, and the next one finds nothing.
+#[tokio::test]
+async fn a_release_whose_answer_nobody_waited_for_is_no_loss() {
+    let server = Server::start();
+    let mut client = server.client();
+    let options = Locks::options().lease(Duration::from_secs(600)).answer_timeout(Duration::from_millis(100));
+    let locks = options.connect_timeout(Duration::from_millis(100)).connect_to(url(&server)).await.unwrap();
+    let guards = guards_of_all_kinds(&locks).await;
+    let began = Instant::now();
+    for released in released_while_frozen(&server, guards, || began.elapsed() > Duration::from_millis(500)).await {
+        released.unwrap();
+    }
+    assert!(client.keys().is_empty());
+}
+
+/// The one answer there is comes when the lease is over. The work was done before that.
+#[tokio::test]
+async fn a_lease_that_ends_during_its_release_is_no_loss() {
+    let server = Server::start();
+    let locks = Locks::options().lease(LEASE).answer_timeout(LEASE * 5).connect_to(url(&server)).await.unwrap();
+    let guards = guards_of_all_kinds(&locks).await;
+    let began = Instant::now();
+    for released in released_while_frozen(&server, guards, || began.elapsed() > LEASE * 2).await {
+        released.unwrap();
+    }
+}
+
+/// What was lost before its release stays lost, however that goes.
+#[tokio::test]
+async fn a_release_that_comes_too_late_is_a_loss_though_its_first_answer_is() {
+    let server = Server::start();
+    let locks = impatient(&server).await;
+    let guards = guards_of_all_kinds(&locks).await;
+    server.freeze();
+    for guard in &guards {
+        guard.lost().await;
+    }
+    let began = Instant::now();
+    for released in released_while_frozen(&server, guards, || began.elapsed() > Duration::from_millis(700)).await {
+        assert!(released.unwrap_err().is_lost());
+    }
+}
+
+/// Nor does it help that no server is left to tell.
+#[tokio::test]
+async fn a_release_that_comes_too_late_is_a_loss_though_nobody_answers() {
+    let server = Server::start();
+    let options = Locks::options().lease(LEASE).patience(Duration::from_millis(100));
+    let locks = options.connect_to(url(&server)).await.unwrap();
+    let guards = guards_of_all_kinds(&locks).await;
+    drop(server);
+    for guard in guards {
+        guard.lost().await;
+        assert!(guard.release().await.unwrap_err().is_lost());
+    }
+}
+
+/// It is not held, though its lease could be vouched for: somebody has taken it away.
+#[tokio::test]
+async fn a_lock_that_somebody_removed_is_lost_if_only_its_release_shows_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    let guards = guards_of_all_kinds(&locks).await;
+    client.say("FLUSHALL");
+    for guard in guards {
+        assert!(!guard.is_lost());
+        assert!(guard.release().await.unwrap_err().is_lost());
+    }
 }
