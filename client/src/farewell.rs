@@ -154,6 +154,7 @@ impl Farewell {
 
     /// What an error says about the time before the release.
     fn judge(&self, error: Error) -> Result<(), Error> {
+        let error = if error.is_overwritten() { error.into_loss() } else { error };
         match self.vouched {
             None => Err(error.into_loss()),
             Some(until) if error.is_lost() && (self.unanswered || until <= Instant::now()) => Ok(()),

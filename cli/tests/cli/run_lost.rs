@@ -105,11 +105,13 @@ fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over
 #[test]
 fn a_loss_that_shows_only_at_the_end_counts() {
     let server = Server::start();
-    let place = Place::new();
-    let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
-    let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "sh", "-c", script])));
-    wait_until("CMD runs", || place.has("running"));
-    server.client().say("DEL key");
-    place.mark("end");
-    running.end().failed(76, &["lost before CMD had ended (with 0)"]);
+    for replacement in ["DEL key", "SET key text"] {
+        let place = Place::new();
+        let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
+        let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "sh", "-c", script])));
+        wait_until("CMD runs", || place.has("running"));
+        server.client().say(replacement);
+        place.mark("end");
+        running.end().failed(76, &["lost before CMD had ended (with 0)"]);
+    }
 }

@@ -365,16 +365,26 @@ async fn a_release_that_comes_too_late_is_a_loss_though_nobody_answers() {
     }
 }
 
-/// It is not held, though its lease could be vouched for: somebody has taken it away.
+/// It is not held, though its lease could be vouched for: somebody has taken it away, and may have put something else there.
 #[tokio::test]
 async fn a_lock_that_somebody_removed_is_lost_if_only_its_release_shows_it() {
     let server = Server::start();
     let mut client = server.client();
     let locks = locks_on(&server).await;
-    let guards = guards_of_all_kinds(&locks).await;
-    client.say("FLUSHALL");
-    for guard in guards {
-        assert!(!guard.is_lost());
-        assert!(guard.release().await.unwrap_err().is_lost());
+    for replacement in
+        [None, Some(("SET", "text")), Some(("HSET", "field value")), Some(("RLOCK.RACQUIRE", "other 600000"))]
+    {
+        let guards = guards_of_all_kinds(&locks).await;
+        let keys = client.keys();
+        client.say("FLUSHALL");
+        for key in keys {
+            replacement.map(|(command, value)| client.say(&format!("{command} {key} {value}")));
+        }
+        for guard in guards {
+            assert!(!guard.is_lost());
+            let error = guard.release().await.unwrap_err();
+            assert!(error.is_lost(), "{replacement:?}: {error}");
+        }
+        client.say("FLUSHALL");
     }
 }
