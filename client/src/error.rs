@@ -70,11 +70,6 @@ impl Error {
         Self::because(kind, about, answer)
     }
 
-    /// Something else is under the lock's name.
-    pub(crate) fn is_overwritten(&self) -> bool {
-        matches!(self.code(), Some("WRONGTYPE" | "WRONGKIND"))
-    }
-
     /// The same, where what counts is that the lease has ended.
     pub(crate) fn into_loss(self) -> Self {
         Self { kind: ErrorKind::Lost, ..self }

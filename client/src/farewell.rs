@@ -83,7 +83,7 @@ impl Farewell {
             if fault.may_pass() && self.hold.doubt(self.side) {
                 self.give_back_all().await;
             }
-            return self.tell(Err(fault.into_error(&self.hold.key)));
+            return self.tell(Err(self.error(fault)));
         }
     }
 
@@ -108,11 +108,11 @@ impl Farewell {
                     }
                     growing.next()
                 }
-                Err(fault) if !fault.may_pass() => return self.tell(Err(fault.into_error(&self.hold.key))),
+                Err(fault) if !fault.may_pass() => return self.tell(Err(self.error(fault))),
                 Err(fault) => {
                     debug!(?fault, lock = %String::from_utf8_lossy(&self.hold.key), "not given back yet");
                     if began.elapsed() >= self.shared.options.patience {
-                        self.tell(Err(fault.into_error(&self.hold.key)));
+                        self.tell(Err(self.error(fault)));
                     }
                     until = last.min(Instant::now() + self.lease);
                     short.next()
@@ -143,6 +143,13 @@ impl Farewell {
         });
     }
 
+    /// With something else in its place, it is not held.
+    fn error(&self, fault: Fault) -> Error {
+        let overwritten = fault.is_overwritten();
+        let error = fault.into_error(&self.hold.key);
+        if overwritten { error.into_loss() } else { error }
+    }
+
     /// The first word is the one that counts.
     fn tell(&mut self, result: Result<(), Error>) {
         if let Some(tell) = self.tell.take() {
@@ -154,7 +161,6 @@ impl Farewell {
 
     /// What an error says about the time before the release.
     fn judge(&self, error: Error) -> Result<(), Error> {
-        let error = if error.is_overwritten() { error.into_loss() } else { error };
         match self.vouched {
             None => Err(error.into_loss()),
             Some(until) if error.is_lost() && (self.unanswered || until <= Instant::now()) => Ok(()),

@@ -4,6 +4,7 @@ use crate::error::{Error, ErrorKind};
 use crate::farewell::{self, Told};
 use crate::hold::{Hold, Vouched};
 use crate::locks::Shared;
+use crate::loss::Loss;
 use crate::request::Side;
 use futures_util::StreamExt;
 use futures_util::future::pending;
@@ -95,6 +96,16 @@ impl Guard {
                 losses.next().await;
             }
         }
+    }
+
+    /// Why it is lost; nothing as long as it is not. It asks no server: it is what the last renewal came to.
+    ///
+    /// Of a guard that was followed by another one of the same [`owner`](crate::Lock::owner) it is no longer known; then it
+    /// is [`Loss::Ended`]. Of [several](crate::multi) locks it is one's that is lost.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        let lost = if self.is_lost() { self.parts.iter().find(|part| part.is_lost()) } else { None };
+        lost.map(|part| part.hold.loss())
     }
 
     /// Releases the lock, and waits for the server's word that it is. Of a [majority](crate::redlock) it waits for that

@@ -153,6 +153,7 @@
 //! lease is over, and tries again when that fails. When the deadline passes, or the server says that the lock is not
 //! held, the guard is lost, for good: [`Guard::lost`] resolves, [`Guard::is_lost`] is true, and [`Guard::release`]
 //! fails. A deadline that passes is noticed without the server: no network is needed to learn that the network is gone.
+//! [`Guard::loss`] says why it came to that.
 //!
 //! What is left open:
 //!
@@ -250,6 +251,7 @@ mod hold;
 mod link;
 mod lock;
 mod locks;
+mod loss;
 mod operators;
 mod options;
 mod pause;
@@ -262,6 +264,7 @@ pub use error::{Error, ErrorKind};
 pub use guard::Guard;
 pub use lock::{Lock, ReadWriteLock};
 pub use locks::Locks;
+pub use loss::Loss;
 pub use operators::{Held, HoldSide, Holder, Inspection, Kind, Queue, Statistics, Waiter};
 pub use options::Options;
 pub use redis;

@@ -66,6 +66,11 @@ impl Fault {
         !matches!(self, Self::Refused(_))
     }
 
+    /// Whether something else is in the lock's place.
+    pub(crate) fn is_overwritten(&self) -> bool {
+        matches!(self, Self::Refused(error) if matches!(error.code(), Some("WRONGTYPE" | "WRONGKIND")))
+    }
+
     /// Whether it came at once, and did not take a whole time limit.
     pub(crate) fn is_prompt(&self) -> bool {
         match self {

@@ -3,7 +3,7 @@
 use crate::proxy::Proxy;
 use crate::support::{exists, locks_on, lost_before, until, until_nothing_is_left, until_waiting, url};
 use futures_util::future::join_all;
-use rlock_client::{Error, Guard, Locks};
+use rlock_client::{Error, ErrorKind, Guard, Locks, Loss};
 use rlock_testing::{Client, Server, wait_until};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -387,4 +387,63 @@ async fn a_lock_that_somebody_removed_is_lost_if_only_its_release_shows_it() {
         }
         client.say("FLUSHALL");
     }
+}
+
+/// A guard of a server to which this is done.
+async fn loss_by(server: &Server, trouble: &[&str]) -> Loss {
+    let mut client = server.client();
+    let guard = impatient(server).await.lock("orders:42").acquire().await.unwrap();
+    assert!(guard.loss().is_none());
+    for command in trouble {
+        // Without waiting for an answer, which a server that ends does not give.
+        client.send(&command.split(' ').collect::<Vec<_>>());
+    }
+    guard.lost().await;
+    guard.loss().expect("it is lost")
+}
+
+#[tokio::test]
+async fn whoever_takes_a_lock_away_is_no_secret() {
+    let server = Server::start();
+    for removal in ["DEL orders:42", "RLOCK.BREAK orders:42"] {
+        let loss = loss_by(&server, &[removal]).await;
+        assert!(matches!(loss, Loss::NotHeld), "{loss:?}");
+    }
+    let loss = loss_by(&server, &["SET orders:42 text"]).await;
+    assert!(matches!(&loss, Loss::Overwritten(error) if error.code() == Some("WRONGTYPE")), "{loss:?}");
+    assert!(loss.to_string().contains("WRONGTYPE"), "{loss}");
+}
+
+#[tokio::test]
+async fn why_a_lease_could_not_be_renewed_is_told() {
+    let unload = ["MODULE UNLOAD rlock"];
+    let cases: [(&[&str], ErrorKind, Option<&str>); 4] = [
+        (&["ACL SETUSER default -rlock.renew"], ErrorKind::Refused, Some("NOPERM")),
+        (&["CONFIG SET requirepass new", "CLIENT KILL TYPE normal SKIPME yes"], ErrorKind::Refused, Some("NOAUTH")),
+        (&unload, ErrorKind::ModuleMissing, Some("ERR")),
+        (&["SHUTDOWN NOSAVE"], ErrorKind::Unavailable, None),
+    ];
+    let all = cases.map(|(trouble, kind, code)| async move {
+        let loss = loss_by(&Server::start(), trouble).await;
+        let Loss::NotRenewed(error) = &loss else { panic!("{trouble:?}: {loss:?}") };
+        assert_eq!((error.kind(), error.code()), (kind, code), "{error}");
+        assert!(loss.to_string().contains(&error.to_string()), "{loss}");
+    });
+    join_all(all).await;
+}
+
+#[tokio::test]
+async fn a_lease_that_nobody_renews_has_just_ended() {
+    let server = Server::start();
+    let locks = locks_on(&server).await;
+    let guard = locks.lock("a").fixed_lease(Duration::from_millis(100)).acquire().await.unwrap();
+    guard.lost().await;
+    assert!(matches!(guard.loss(), Some(Loss::Ended)));
+    let ten_minutes = Duration::from_secs(600);
+    let [kept, short] =
+        [ten_minutes, Duration::from_millis(100)].map(|lease| locks.lock(format!("{lease:?}")).fixed_lease(lease));
+    let both = rlock_client::multi([kept, short]).acquire().await.unwrap();
+    assert!(both.loss().is_none());
+    both.lost().await;
+    assert!(matches!(both.loss(), Some(Loss::Ended)));
 }
