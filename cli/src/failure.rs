@@ -87,7 +87,7 @@ pub fn say_defects_in_one_line() {
     }));
 }
 
-fn is_about_a_password(error: &Error) -> bool {
+pub fn is_about_a_password(error: &Error) -> bool {
     let source = error.source().and_then(|source| source.downcast_ref::<rlock_client::redis::RedisError>());
     source.is_some_and(|source| source.kind() == rlock_client::redis::ErrorKind::AuthenticationFailed)
 }

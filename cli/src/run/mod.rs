@@ -5,8 +5,10 @@
 //! - What CMD says and reads is its own; its exit code is ours, unless the lock was lost.
 
 mod child;
+mod give_back;
 mod lost;
 mod program;
+mod reason;
 
 use crate::address;
 use crate::arguments::{Run, Server};
@@ -16,7 +18,7 @@ use crate::shown;
 use crate::signals::{Arrival, Signals};
 use child::Child;
 use nix::sys::signal::Signal;
-use rlock_client::{Error, Guard, Lock, Locks};
+use rlock_client::{Error, Guard, Lock, Locks, Loss};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
@@ -106,27 +108,14 @@ async fn attend(mut child: Child, guard: Guard, mut signals: Signals, wish: &Run
         tokio::select! {
             biased;
             code = child.ended() => break code.map_err(Failure::of_the_system)?,
-            () = &mut lost => return lost::end(child, signals, wish).await,
+            () = &mut lost => {
+                let loss = guard.loss().unwrap_or(Loss::Ended);
+                return lost::end(child, signals, wish, &loss).await;
+            }
             arrival = signals.next() => child.pass_on(arrival),
         }
     };
-    Ok(give_back(guard, wish, code).await)
-}
-
-/// CMD has ended with this code.
-async fn give_back(guard: Guard, wish: &Run, code: u8) -> u8 {
-    let key = shown::name(wish.key.as_bytes());
-    match guard.release().await {
-        Ok(()) => code,
-        Err(error) if error.is_lost() => {
-            say(&format!("{key}: the lock was lost before CMD had ended (with {code}): others may have had it"));
-            exit::LOST
-        }
-        Err(error) => {
-            say(&format!("{error}; CMD had the lock all the time, and its lease of {} ends", shown::time(wish.lease)));
-            code
-        }
-    }
+    Ok(give_back::give_back(guard, wish, code).await)
 }
 
 /// Whoever wants 0 for it does not want a mail from cron either.

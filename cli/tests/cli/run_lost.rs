@@ -105,13 +105,60 @@ fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over
 #[test]
 fn a_loss_that_shows_only_at_the_end_counts() {
     let server = Server::start();
-    for replacement in ["DEL key", "SET key text"] {
+    let cases = [
+        ("DEL key", ["(with 0)", "not held: somebody broke or deleted it"]),
+        ("SET key text", ["(with 0)", "something else is under its key (WRONGTYPE"]),
+    ];
+    for (replacement, words) in cases {
         let place = Place::new();
         let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
         let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "sh", "-c", script])));
         wait_until("CMD runs", || place.has("running"));
         server.client().say(replacement);
         place.mark("end");
-        running.end().failed(76, &["lost before CMD had ended (with 0)"]);
+        let ended = running.end();
+        ended.failed(76, &["key: the lock was lost before CMD had ended"]);
+        ended.said(&words);
     }
+}
+
+/// Who is woken up by it has to know what to do.
+#[test]
+fn why_the_lock_was_lost_is_said_in_the_same_line() {
+    const KICK: &str = "CLIENT KILL TYPE normal SKIPME yes";
+    let cases: [(&[&str], &[&str]); 7] = [
+        (&["RLOCK.BREAK key"], &["not held: somebody broke or deleted it"]),
+        (&["SET key text"], &["something else is under its key (WRONGTYPE", "other keys"]),
+        (&["ACL SETUSER default -rlock.renew"], &["may not be renewed (NOPERM", "+rlock.renew"]),
+        (&["CONFIG SET requirepass new", KICK], &["refuses the password by now", "RLOCK_PASSWORD"]),
+        (&["MODULE UNLOAD rlock"], &["no rlock module any more", "load it"]),
+        (&["DEBUG SLEEP 2"], &["no server answered", "timed out"]),
+        (&["SHUTDOWN NOSAVE"], &["no server answered", "look after the server"]),
+    ];
+    let running = cases.map(|(trouble, words)| {
+        let (server, place) = (Server::start(), Place::new());
+        (working(&server, &place, &[], "exit 0"), server, place, trouble, words)
+    });
+    for (running, server, _place, trouble, words) in running {
+        let mut client = server.client();
+        for command in trouble {
+            // Without waiting for an answer, which a server that ends does not give.
+            client.send(&command.split(' ').collect::<Vec<_>>());
+        }
+        let ended = running.end();
+        ended.failed(76, &["key: the lock was lost", "sent TERM"]);
+        ended.said(words);
+    }
+}
+
+/// All stood still, so that nothing had failed.
+#[test]
+fn a_lease_that_ended_while_rlock_stood_still_is_told_as_that() {
+    let server = Server::start();
+    let place = Place::new();
+    let running = working(&server, &place, &[], "exit 0");
+    running.signal("STOP");
+    wait_until("the lease has ended", || !exists(&mut server.client(), "key"));
+    running.signal("CONT");
+    running.end().failed(76, &["the lock was lost", "stood still"]);
 }
