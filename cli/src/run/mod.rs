@@ -28,7 +28,7 @@ use tokio::time::timeout;
 const PASSED_ON: [Signal; 6] =
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
 
-/// How long a server may take to hear that we do not wait any more.
+/// How long a server may take to hear that we do not wait any more, or have done, when somebody wants us to end.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 pub async fn run(wish: &Run, server: &Server) -> Result<u8, Failure> {
@@ -115,7 +115,7 @@ async fn attend(mut child: Child, guard: Guard, mut signals: Signals, wish: &Run
             arrival = signals.next() => child.pass_on(arrival),
         }
     };
-    Ok(give_back::give_back(guard, wish, code).await)
+    Ok(give_back::give_back(guard, signals, wish, code).await)
 }
 
 /// Whoever wants 0 for it does not want a mail from cron either.
