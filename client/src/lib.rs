@@ -125,7 +125,7 @@
 //! |---|---|---|
 //! | [`Timeout`](ErrorKind::Timeout) | it was not free in time | somebody else is at it; try later |
 //! | [`Lost`](ErrorKind::Lost) | the lease has ended, or may have | treat what was done as not protected |
-//! | [`Unavailable`](ErrorKind::Unavailable) | no server answers, for as long as [`Options::patience`] says | try later; nothing has to be cleaned up |
+//! | [`Unavailable`](ErrorKind::Unavailable) | no server answers, or not now (no memory …), for as long as [`Options::patience`] says | try later; nothing has to be cleaned up |
 //! | [`TooFewReplicas`](ErrorKind::TooFewReplicas) | not confirmed by enough replicas; it was released | try later, or do with fewer |
 //! | [`QueueFull`](ErrorKind::QueueFull) | the server lets no more clients wait | try later; see `rlock.max-waiters` |
 //! | [`WrongKind`](ErrorKind::WrongKind), [`Deadlock`](ErrorKind::Deadlock) | a mistake in the program | mend it |

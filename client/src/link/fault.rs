@@ -33,7 +33,9 @@ impl Fault {
             };
         }
         match error.code() {
-            Some("TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "BUSY") => Self::NotNow(error),
+            Some("TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "BUSY" | "OOM") => {
+                Self::NotNow(error)
+            }
             Some("READONLY") => Self::NotHere(error),
             // Sent to all who wait when the server becomes a replica. An operator's CLIENT UNBLOCK has other words.
             Some("UNBLOCKED") if error.detail().is_some_and(|it| it.contains("state changed")) => Self::NotHere(error),
