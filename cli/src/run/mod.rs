@@ -7,14 +7,14 @@
 mod child;
 mod give_back;
 mod lost;
+mod not_got;
 mod program;
 mod reason;
 
 use crate::address;
 use crate::arguments::{Run, Server};
 use crate::exit;
-use crate::failure::{Failure, say};
-use crate::shown;
+use crate::failure::Failure;
 use crate::signals::{Arrival, Signals};
 use child::Child;
 use nix::sys::signal::Signal;
@@ -44,8 +44,8 @@ pub async fn run(wish: &Run, server: &Server) -> Result<u8, Failure> {
         arrival = signals.next() => Err(Ok(ended_by(arrival))),
         acquired = acquire(wish, &locks) => match acquired {
             Ok(Some(guard)) => Ok(guard),
-            Ok(None) => Err(Ok(busy(wish))),
-            Err(error) => Err(Err(Failure::of_the_server(&at, &error))),
+            Ok(None) => Err(Ok(not_got::in_time(wish))),
+            Err(error) => Err(not_got::for_a_reason(wish, &at, &error)),
         },
     };
     match guard {
@@ -116,20 +116,6 @@ async fn attend(mut child: Child, guard: Guard, mut signals: Signals, wish: &Run
         }
     };
     Ok(give_back::give_back(guard, signals, wish, code).await)
-}
-
-/// Whoever wants 0 for it does not want a mail from cron either.
-fn busy(wish: &Run) -> u8 {
-    if wish.busy_code == 0 {
-        return 0;
-    }
-    let key = shown::name(wish.key.as_bytes());
-    let waited = match limit(wish) {
-        Some(limit) if !limit.is_zero() => format!(" within {}", shown::time(limit)),
-        _ => String::new(),
-    };
-    say(&format!("{key}: not free{waited}, so nothing was run; rlock inspect shows who has it"));
-    wish.busy_code
 }
 
 fn ended_by(arrival: Arrival) -> u8 {

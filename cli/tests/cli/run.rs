@@ -218,6 +218,50 @@ fn a_server_that_goes_away_while_one_waits_is_not_waited_for_for_ever() {
     assert!(!place.has("it-ran"));
 }
 
+/// It is no refusal for good: whoever did it wants this one not to wait, and that is all.
+#[test]
+fn a_wait_that_an_operator_ends_is_a_lock_that_was_not_got() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let place = Place::new();
+    for (options, code) in [(&["--wait", "10m"][..], 75), (&["-E", "3"], 3), (&["-E", "0"], 0)] {
+        let arguments = [&["run"], options, &["key", "--", "touch", "it-ran"]].concat();
+        let waiting = start(place.of(rlock(&server, &arguments)));
+        until_waiting(&mut client, 1);
+        let list = client.say("CLIENT LIST");
+        let line = list.as_text().lines().find(|line| line.contains("cmd=rlock.acquire") && line.contains("flags=b"));
+        let id = line.and_then(|line| line.split([' ', '=']).nth(1)).expect("it waits");
+        client.say(&format!("CLIENT UNBLOCK {id} ERROR"));
+        let ended = waiting.end();
+        match code {
+            0 => assert_eq!(ended.succeeded(), ""),
+            _ => ended.failed(code, &["key: an operator has ended the wait", "nothing was run"]),
+        }
+    }
+    assert!(!place.has("it-ran"));
+}
+
+/// It may have room soon.
+#[test]
+fn a_server_without_memory_is_asked_again_for_as_long_as_one_waits() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    client.say("CONFIG SET maxmemory 1");
+    for wait in ["0", "200ms"] {
+        let ended = run(place.of(rlock(&server, &["run", "--wait", wait, "key", "touch", "it-ran"])));
+        ended.failed(69, &["key: not now: OOM", "maxmemory", "docs/operations.md"]);
+    }
+    let before = client.say("INFO errorstats");
+    let waiting = start(place.of(rlock(&server, &["run", "key", "touch", "it-ran"])));
+    wait_until("it was refused", || client.say("INFO errorstats") != before);
+    assert!(!place.has("it-ran"));
+    client.say("CONFIG SET maxmemory 0");
+    waiting.end().succeeded();
+    assert!(place.has("it-ran"));
+}
+
 /// The server ends while CMD works: CMD had the lock all the time, so its code counts.
 #[test]
 fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
