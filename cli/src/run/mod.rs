@@ -15,7 +15,7 @@ use crate::address;
 use crate::arguments::{Run, Server};
 use crate::exit;
 use crate::failure::Failure;
-use crate::signals::{Arrival, Signals};
+use crate::signals::Signals;
 use child::Child;
 use nix::sys::signal::Signal;
 use rlock_client::{Error, Guard, Lock, Locks, Loss};
@@ -24,9 +24,18 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Passed on to CMD. While there is none, each of them ends the wait.
-const PASSED_ON: [Signal; 6] =
-    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+/// Passed on to CMD. While there is none, each of them ends the wait, except those that end no program.
+const PASSED_ON: [Signal; 9] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGCONT,
+    Signal::SIGWINCH,
+];
 
 /// How long a server may take to hear that we do not wait any more, or have done, when somebody wants us to end.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -36,12 +45,12 @@ pub async fn run(wish: &Run, server: &Server) -> Result<u8, Failure> {
     let mut signals = Signals::take(&PASSED_ON)?;
     let (locks, at) = tokio::select! {
         biased;
-        arrival = signals.next() => return Ok(ended_by(arrival)),
+        code = ended_by(&mut signals) => return Ok(code),
         connected = address::connect(server) => connected?,
     };
     let guard = tokio::select! {
         biased;
-        arrival = signals.next() => Err(Ok(ended_by(arrival))),
+        code = ended_by(&mut signals) => Err(Ok(code)),
         acquired = acquire(wish, &locks) => match acquired {
             Ok(Some(guard)) => Ok(guard),
             Ok(None) => Err(Ok(not_got::in_time(wish))),
@@ -118,6 +127,12 @@ async fn attend(mut child: Child, guard: Guard, mut signals: Signals, wish: &Run
     Ok(give_back::give_back(guard, signals, wish, code).await)
 }
 
-fn ended_by(arrival: Arrival) -> u8 {
-    exit::by_signal(arrival.signal as i32)
+/// The exit code, if a signal comes that ends a program. Cancel safe.
+async fn ended_by(signals: &mut Signals) -> u8 {
+    loop {
+        match signals.next().await.signal {
+            Signal::SIGCONT | Signal::SIGWINCH => {}
+            signal => return exit::by_signal(signal as i32),
+        }
+    }
 }

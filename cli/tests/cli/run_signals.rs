@@ -6,7 +6,8 @@ use crate::support::{
 use rlock_testing::{Server, wait_until};
 use std::time::{Duration, Instant};
 
-const SIGNALS: [(&str, i32); 6] = [("TERM", 15), ("INT", 2), ("HUP", 1), ("QUIT", 3), ("USR1", 10), ("USR2", 12)];
+const SIGNALS: [(&str, i32); 7] =
+    [("TERM", 15), ("INT", 2), ("HUP", 1), ("QUIT", 3), ("USR1", 10), ("USR2", 12), ("ALRM", 14)];
 
 /// A CMD that writes each signal's name, and ends with 7 when there is a file `end`.
 fn listening(server: &Server, place: &Place, lease: &str) -> Running {
@@ -177,5 +178,48 @@ fn a_signal_does_not_keep_a_server_that_is_well_from_its_lock() {
         assert_eq!(ended.errors, "");
         assert!(ended.code() > 128 && !exists(&mut client, "key"), "{ended:?}");
         std::fs::remove_file(place.file("log")).unwrap();
+    }
+}
+
+/// They end no program, so they do not end a wait either.
+#[test]
+fn signals_that_end_nothing_are_passed_on_and_end_no_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    taken(&mut client, "key");
+    let script = "trap 'echo CONT >>log' CONT; trap 'echo WINCH >>log' WINCH; echo ready >>log; \
+                  while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; exit 7";
+    let running = start(place.of(rlock(&server, &["run", "key", "--", "sh", "-c", script])));
+    until_waiting(&mut client, 1);
+    running.signal("CONT");
+    running.signal("WINCH");
+    given_back(&mut client, "key");
+    place.wait_for("log", "ready");
+    std::fs::write(place.file("log"), "").unwrap();
+    for name in ["CONT", "WINCH"] {
+        running.signal(name);
+        place.wait_for("log", name);
+    }
+    place.mark("end");
+    assert_eq!(running.end().code(), 7);
+}
+
+/// What is stopped can do nothing about a signal before it goes on.
+#[test]
+fn a_cmd_that_is_stopped_goes_on_in_order_to_end() {
+    let server = Server::start();
+    for name in ["TERM", "INT", "HUP", "QUIT"] {
+        let place = Place::new();
+        let script = format!(
+            "echo $$ >id; trap 'echo {name} >>log; exit 5' {name}; echo ready >>log; \
+             while [ -e here ]; do sleep 0.01; done"
+        );
+        let running = start(place.of(rlock(&server, &["run", "key", "sh", "-c", &script])));
+        place.wait_for("log", "ready");
+        crate::support::signal("STOP", &place.lines("id").concat());
+        running.signal(name);
+        assert_eq!(running.end().code(), 5);
+        assert_eq!(place.lines("log"), ["ready", name]);
     }
 }

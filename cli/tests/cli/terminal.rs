@@ -172,13 +172,15 @@ fn ctrl_z_stops_it_and_fg_goes_on() {
     let server = Server::start();
     let terminal = Terminal::open(&server, &[]);
     terminal.enter(
-        "rlock run key -- sh -c \
-                    'echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo finished'",
+        "rlock run key -- sh -c 'trap \"echo CONT >>log\" CONT; \
+                    echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo finished'",
     );
     terminal.place().wait_for("log", "ready");
     terminal.press("C-z");
     terminal.wait_for("Stopped");
-    terminal.place().mark("end");
     terminal.enter("fg");
+    terminal.place().wait_for("log", "CONT");
+    terminal.place().mark("end");
     terminal.wait_for("\nfinished");
+    assert_eq!(terminal.place().lines("log"), ["ready", "CONT"], "the shell tells it, and nobody else");
 }
