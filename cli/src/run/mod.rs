@@ -41,6 +41,10 @@ const PASSED_ON: [Signal; 9] = [
 const GOODBYE: Duration = Duration::from_secs(1);
 
 pub async fn run(wish: &Run, server: &Server) -> Result<u8, Failure> {
+    if wish.key.is_empty() {
+        // One lock for all whose variable is not set.
+        return Err(Failure::usage("KEY is empty; is a variable not set?"));
+    }
     let program = program::find(&wish.command[0])?;
     let mut signals = Signals::take(&PASSED_ON)?;
     let (locks, at) = tokio::select! {
@@ -73,7 +77,7 @@ async fn work(program: &Path, wish: &Run, guard: Guard, signals: Signals) -> Res
         Err(error) => {
             // The lock was for nothing; if it cannot be given back, its lease ends.
             let _ = guard.release().await;
-            Err(program::did_not_start(&wish.command[0], &error))
+            Err(program::did_not_start(program, &wish.command[0], &error))
         }
     }
 }

@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 /// A CMD that runs until there is a file `end`.
 const RUNNING: &str = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
 
+fn executable(place: &Place, name: &str, content: &[u8]) {
+    std::fs::write(place.file(name), content).unwrap();
+    std::fs::set_permissions(place.file(name), PermissionsExt::from_mode(0o755)).unwrap();
+}
+
 #[test]
 fn cmd_has_the_lock_and_its_code_is_ours() {
     let server = Server::start();
@@ -101,10 +106,14 @@ fn a_cmd_that_cannot_be_run_fails_as_in_a_shell_before_the_lock_is_asked_for() {
     taken(&mut client, "key");
     let place = Place::new();
     std::fs::write(place.file("text"), "just text").unwrap();
+    executable(&place, "script", b"#! /no/such/interpreter -x\nexit 0\n");
+    executable(&place, "from-elsewhere", b"#!/bin/sh\r\nexit 0\r\n");
     let cases = [
         ("no-such-command", 127, "not found in PATH"),
         ("./no-such-file", 127, "no such file"),
-        ("", 127, "not found"),
+        ("", 127, "CMD is empty"),
+        ("./script", 126, "its interpreter, /no/such/interpreter, is missing"),
+        ("./from-elsewhere", 126, "its interpreter, /bin/sh\\x0d, is missing"),
         ("./text", 126, "chmod +x"),
         ("./", 126, "directory"),
     ];
@@ -115,15 +124,25 @@ fn a_cmd_that_cannot_be_run_fails_as_in_a_shell_before_the_lock_is_asked_for() {
     assert!(client.everything().is_empty(), "no token was asked for");
 }
 
-/// What only shows when it is started.
+/// What only shows when it is started: a program whose loader is missing.
 #[test]
 fn a_lock_is_given_back_if_cmd_does_not_start() {
     let server = Server::start();
     let place = Place::new();
-    std::fs::write(place.file("script"), "#!/no/such/interpreter\n").unwrap();
-    std::fs::set_permissions(place.file("script"), PermissionsExt::from_mode(0o755)).unwrap();
-    run(place.of(rlock(&server, &["run", "key", "--", "./script"]))).failed(127, &["script: it could not be started"]);
+    let program = std::fs::read("/bin/true").unwrap();
+    let at = program.windows(4).position(|bytes| bytes == b"/ld-").expect("a program with a loader");
+    let program = [&program[..at], b"/no-", &program[at + 4..]].concat();
+    executable(&place, "program", &program);
+    run(place.of(rlock(&server, &["run", "key", "--", "./program"]))).failed(126, &["./program", "loader, is missing"]);
     assert!(!exists(&mut server.client(), "key"));
+}
+
+/// Under an empty name all would be one lock, whose variable is not set.
+#[test]
+fn an_empty_key_is_refused() {
+    let server = Server::start();
+    run(rlock(&server, &["run", "", "--", "true"])).failed(64, &["KEY is empty", "variable"]);
+    assert!(server.client().everything().is_empty());
 }
 
 /// As shells and execvp have it: a script without a first line that names its interpreter is sh's.
@@ -131,8 +150,7 @@ fn a_lock_is_given_back_if_cmd_does_not_start() {
 fn a_script_without_an_interpreter_runs() {
     let server = Server::start();
     let place = Place::new();
-    std::fs::write(place.file("script"), "echo $RLOCK_KEY").unwrap();
-    std::fs::set_permissions(place.file("script"), PermissionsExt::from_mode(0o755)).unwrap();
+    executable(&place, "script", b"echo $RLOCK_KEY");
     assert_eq!(run(place.of(rlock(&server, &["run", "key", "./script"]))).succeeded(), "key\n");
 }
 
