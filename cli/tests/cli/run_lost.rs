@@ -66,6 +66,19 @@ fn the_grace_is_for_all_that_cmd_has_started() {
     assert_eq!(place.lines("log"), ["ready", "saved"]);
 }
 
+/// What has left CMD's process group cannot be told apart from what is none of ours.
+#[test]
+fn what_has_gone_into_a_session_of_its_own_goes_on() {
+    let server = Server::start();
+    let place = Place::new();
+    let script = "setsid sh -c 'echo $$ >started; echo ready >>log; while [ -e here ]; do sleep 0.01; done' & wait";
+    let running = start(place.of(rlock(&server, &["run", "--lease", "1s", "key", "--", "sh", "-c", script])));
+    place.wait_for("log", "ready");
+    server.client().say("DEL key");
+    running.end().failed(76, &["sent TERM"]);
+    assert!(is_alive(&place.lines("started").concat()));
+}
+
 #[test]
 fn cmd_is_ended_while_it_is_stopped() {
     let server = Server::start();
