@@ -63,6 +63,7 @@ fn not_now(code: &str, words: &str) -> &'static str {
         "READONLY" => "it is a replica; give the master's address, or that of the sentinels",
         "NOREPLICAS" => "fewer replicas follow it than its min-replicas-to-write; try later",
         "BUSY" => "a script keeps it busy; try later, or end the script with redis-cli SCRIPT KILL",
+        "OOM" => "give it more maxmemory, or find what fills it (docs/operations.md)",
         "LOADING" => "it has been started just now and loads its data; try later",
         "MASTERDOWN" => "it is a replica that has lost its master; give the master's address",
         "CLUSTERDOWN" => "a part of its cluster is down; redis-cli CLUSTER INFO and CLUSTER NODES tell more",
@@ -115,7 +116,7 @@ fn refused(at: &Address, error: &Error) -> Failure {
             Failure::new(exit::FORBIDDEN, format!("the server at {at} wants a password: {advice}"))
         }
         Some("WRONGPASS") => password(at),
-        None if source(error).is_some_and(|it| it.kind() == redis::ErrorKind::AuthenticationFailed) => password(at),
+        None if is_about_a_password(error) => password(at),
         Some("ERR") if words.contains("max number of clients") => {
             let advice = "all of its maxclients are taken; try later";
             Failure::new(exit::UNAVAILABLE, format!("the server at {at} has no connection to spare: {advice}"))
@@ -125,6 +126,10 @@ fn refused(at: &Address, error: &Error) -> Failure {
             None => Failure::new(exit::REFUSED, error.to_string()),
         },
     }
+}
+
+pub fn is_about_a_password(error: &Error) -> bool {
+    source(error).is_some_and(|it| it.kind() == redis::ErrorKind::AuthenticationFailed)
 }
 
 /// The library keeps back why: a wrong one, an unknown user, or a server that has no password at all.

@@ -21,7 +21,8 @@ pub enum ErrorKind {
     Timeout,
     /// The lease ended, or may have ended, before the lock was given back.
     Lost,
-    /// No server could be reached, or none answered. Whatever was sent is taken back in the background.
+    /// No server could be reached, none answered, or it said that it cannot do it now: no memory, no replicas, no master
+    /// yet; [`Error::code`] has its word. Whatever was sent is taken back in the background.
     Unavailable,
     /// Fewer replicas than asked for have confirmed the lock in time. It was released.
     TooFewReplicas {
@@ -38,7 +39,8 @@ pub enum ErrorKind {
     QueueFull,
     /// The server has no rlock module.
     ModuleMissing,
-    /// The server refused for another reason: a lease or a holder out of its limits, missing rights, no memory …
+    /// The server refused for another reason: a lease or a holder out of its limits, missing rights, an operator who ended
+    /// the wait (`UNBLOCKED`) …
     Refused,
     /// The options make no sense together, or an address cannot be read.
     Configuration,
@@ -68,6 +70,11 @@ impl Error {
             _ => ErrorKind::Refused,
         };
         Self::because(kind, about, answer)
+    }
+
+    /// The same, where what counts is that the lease has ended.
+    pub(crate) fn into_loss(self) -> Self {
+        Self { kind: ErrorKind::Lost, ..self }
     }
 
     /// The cause.
@@ -142,6 +149,7 @@ impl fmt::Display for Error {
         match self.kind {
             ErrorKind::Timeout => write!(f, "{about}: not free in time")?,
             ErrorKind::Lost => write!(f, "{about}: lost, the lease has ended")?,
+            ErrorKind::Unavailable if self.code().is_some() => write!(f, "{about}: not now")?,
             ErrorKind::Unavailable => write!(f, "{about}: no server answers")?,
             ErrorKind::TooFewReplicas { wanted, confirmed } => {
                 write!(

@@ -5,6 +5,9 @@
 //! it, so it is asked again, at growing distances, for as long as a lease lasts. A server that does not answer is asked for
 //! as long as a lease lasts too, and longer if it has been silent all the time: it may stand still with our request in its
 //! hands.
+//!
+//! **That nothing is held is a loss only if it was so before.** A request that was sent and not answered may have given it
+//! back, and a lease may end while its release is under way. Whoever asks for the release has done its work by then.
 
 use crate::error::{Error, ErrorKind};
 use crate::hold::Hold;
@@ -18,19 +21,26 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
-/// What the server said, once it has, or that it does not answer.
-pub(crate) type Told = oneshot::Receiver<Result<Released, Error>>;
+/// Whether it was held until it was given back, as soon as that is known, or that the server does not answer.
+pub(crate) type Told = oneshot::Receiver<Result<(), Error>>;
 
 /// Gives back all that there may be, which nobody waits for.
 pub(crate) fn to_all(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Duration) {
-    drop(begin(shared, hold, side, Extent::All, lease));
+    drop(begin(shared, hold, side, Extent::All, lease, None));
 }
 
-/// Gives back one hold, or all.
-pub(crate) fn begin(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, extent: Extent, lease: Duration) -> Told {
+/// Gives back one hold, or all. `vouched`: until when it can still be vouched for, unless it is lost already.
+pub(crate) fn begin(
+    shared: &Arc<Shared>,
+    hold: Arc<Hold>,
+    side: Side,
+    extent: Extent,
+    lease: Duration,
+    vouched: Option<Instant>,
+) -> Told {
     let (tell, told) = oneshot::channel();
     shared.unsettled.send_modify(|count| *count += 1);
-    let farewell = Farewell { shared: shared.clone(), hold, side, lease, tell: Some(tell) };
+    let farewell = Farewell { shared: shared.clone(), hold, side, lease, vouched, unanswered: false, tell: Some(tell) };
     shared.runtime.spawn(farewell.run(extent));
     told
 }
@@ -43,7 +53,10 @@ struct Farewell {
     hold: Arc<Hold>,
     side: Side,
     lease: Duration,
-    tell: Option<oneshot::Sender<Result<Released, Error>>>,
+    vouched: Option<Instant>,
+    /// A request was sent, and nobody knows what became of it.
+    unanswered: bool,
+    tell: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
 impl Farewell {
@@ -59,7 +72,7 @@ impl Farewell {
         let (began, mut pause) = (Instant::now(), Pause::short());
         loop {
             let fault = match self.release(Extent::One).await {
-                Ok(released) => return self.tell(Ok(released)),
+                Ok(released) => return self.tell_of(released),
                 Err(fault) => fault,
             };
             let unknown = matches!(fault, Fault::Silent(_));
@@ -70,7 +83,7 @@ impl Farewell {
             if fault.may_pass() && self.hold.doubt(self.side) {
                 self.give_back_all().await;
             }
-            return self.tell(Err(fault.into_error(&self.hold.key)));
+            return self.tell(Err(self.error(fault)));
         }
     }
 
@@ -83,23 +96,23 @@ impl Farewell {
             let nobody_acquires = hold.farewell.lock().await;
             if !self.hold.is_idle(self.side) {
                 // Somebody acquires in this owner's name again. Of what there is, the last guard will give back all.
-                return self.tell(Ok(Released::Yes));
+                return self.tell(Ok(()));
             }
             let answer = self.release(Extent::All).await;
             drop(nobody_acquires);
             let pause = match answer {
                 Ok(released) => {
-                    self.tell(Ok(released));
+                    self.tell_of(released);
                     if released == Released::Yes || !self.hold.is_doubtful(self.side) {
                         break;
                     }
                     growing.next()
                 }
-                Err(fault) if !fault.may_pass() => return self.tell(Err(fault.into_error(&self.hold.key))),
+                Err(fault) if !fault.may_pass() => return self.tell(Err(self.error(fault))),
                 Err(fault) => {
                     debug!(?fault, lock = %String::from_utf8_lossy(&self.hold.key), "not given back yet");
                     if began.elapsed() >= self.shared.options.patience {
-                        self.tell(Err(fault.into_error(&self.hold.key)));
+                        self.tell(Err(self.error(fault)));
                     }
                     until = last.min(Instant::now() + self.lease);
                     short.next()
@@ -112,21 +125,46 @@ impl Farewell {
         self.tell(Err(Error::new(ErrorKind::Unavailable, &self.hold.key)));
     }
 
-    async fn release(&self, extent: Extent) -> Result<Released, Fault> {
+    async fn release(&mut self, extent: Extent) -> Result<Released, Fault> {
         let Hold { key, holder, .. } = &*self.hold;
         let links = &self.shared.links;
         let request =
             || Request { command: request::release(self.side, key, holder, extent), limit: Some(links.limits.answer) };
-        let answer = links.ask(key, Lane::Shared, &Flight::default(), request).await?;
-        request::released(&answer.value)
+        let flight = Flight::default();
+        let answer = links.ask(key, Lane::Shared, &flight, request).await;
+        self.unanswered |= flight.is_doubtful();
+        request::released(&answer?.value)
+    }
+
+    fn tell_of(&mut self, released: Released) {
+        self.tell(match released {
+            Released::Yes => Ok(()),
+            Released::Nothing => Err(Error::new(ErrorKind::Lost, &self.hold.key)),
+        });
+    }
+
+    /// With something else in its place, it is not held.
+    fn error(&self, fault: Fault) -> Error {
+        let overwritten = fault.is_overwritten();
+        let error = fault.into_error(&self.hold.key);
+        if overwritten { error.into_loss() } else { error }
     }
 
     /// The first word is the one that counts.
-    fn tell(&mut self, result: Result<Released, Error>) {
+    fn tell(&mut self, result: Result<(), Error>) {
         if let Some(tell) = self.tell.take() {
             // Nobody has to wait for it.
-            let _ = tell.send(result);
+            let _ = tell.send(result.or_else(|error| self.judge(error)));
             self.shared.unsettled.send_modify(|count| *count -= 1);
+        }
+    }
+
+    /// What an error says about the time before the release.
+    fn judge(&self, error: Error) -> Result<(), Error> {
+        match self.vouched {
+            None => Err(error.into_loss()),
+            Some(until) if error.is_lost() && (self.unanswered || until <= Instant::now()) => Ok(()),
+            Some(_) => Err(error),
         }
     }
 }

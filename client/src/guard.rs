@@ -4,7 +4,8 @@ use crate::error::{Error, ErrorKind};
 use crate::farewell::{self, Told};
 use crate::hold::{Hold, Vouched};
 use crate::locks::Shared;
-use crate::request::{Released, Side};
+use crate::loss::Loss;
+use crate::request::Side;
 use futures_util::StreamExt;
 use futures_util::future::pending;
 use futures_util::stream::FuturesUnordered;
@@ -70,8 +71,7 @@ impl Guard {
         let mut left: Vec<_> = self.parts.iter().map(Part::remaining).collect();
         left.sort_unstable();
         // It lasts as long as the last one without which there are too few.
-        let spare = self.parts.len().saturating_sub(self.needed);
-        left.get(spare).copied().unwrap_or_default()
+        left.get(self.spare()).copied().unwrap_or_default()
     }
 
     /// Whether it can no longer be vouched for. Once lost, always lost. It asks no server, so work that does not await can
@@ -90,12 +90,22 @@ impl Guard {
     /// of times.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         let mut losses: FuturesUnordered<_> = self.parts.iter().map(Part::lost).collect();
-        let spare = self.parts.len().saturating_sub(self.needed);
+        let spare = self.spare();
         async move {
             for _ in 0..=spare {
                 losses.next().await;
             }
         }
+    }
+
+    /// Why it is lost; nothing as long as it is not. It asks no server: it is what the last renewal came to.
+    ///
+    /// Of a guard that was followed by another one of the same [`owner`](crate::Lock::owner) it is no longer known; then it
+    /// is [`Loss::Ended`]. Of [several](crate::multi) locks it is one's that is lost.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        let lost = if self.is_lost() { self.parts.iter().find(|part| part.is_lost()) } else { None };
+        lost.map(|part| part.hold.loss())
     }
 
     /// Releases the lock, and waits for the server's word that it is. Of a [majority](crate::redlock) it waits for that
@@ -106,24 +116,34 @@ impl Guard {
     /// drops the guard, which releases it as well.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if it was not held any more: somebody else may have had it. [`ErrorKind::Unavailable`] if the
-    /// server does not answer for as long as [`Options::patience`](crate::Options::patience) says; it is asked on in the
-    /// background until the lease must have ended.
+    /// [`ErrorKind::Lost`] if it was not held any more when this was called: somebody else may have had it. A lease that
+    /// ends while the release is under way is no loss. [`ErrorKind::Unavailable`] if the server does not answer for as long
+    /// as [`Options::patience`](crate::Options::patience) says, and the lease could be vouched for until then; the server
+    /// is asked on in the background until the lease must have ended.
     pub async fn release(mut self) -> Result<(), Error> {
         let mut farewells: FuturesUnordered<_> = self.parts.iter_mut().map(Part::say_farewell).collect();
-        let (mut missing, mut problem) = (self.needed, None);
+        let (mut missing, mut problems) = (self.needed, Vec::new());
         while missing > 0 {
             match farewells.next().await {
                 Some(Ok(())) => missing -= 1,
-                Some(Err(error)) => problem = problem.or(Some(error)),
-                None => break,
+                Some(Err(error)) => problems.push(error),
+                // It is clear what became of each, and too few were given back.
+                None => return what_counts(problems, self.spare()),
             }
         }
-        match problem {
-            Some(problem) if missing > 0 => Err(problem),
-            _ => Ok(()),
-        }
+        Ok(())
     }
+
+    /// How many of the parts may be lost.
+    fn spare(&self) -> usize {
+        self.parts.len().saturating_sub(self.needed)
+    }
+}
+
+/// That it was lost, if too many of its parts were; else why the others were not given back.
+fn what_counts(problems: Vec<Error>, spare: usize) -> Result<(), Error> {
+    let is_lost = problems.iter().filter(|problem| problem.is_lost()).count() > spare;
+    problems.into_iter().find(|problem| problem.is_lost() == is_lost).map_or(Ok(()), Err)
 }
 
 impl fmt::Debug for Guard {
@@ -190,11 +210,14 @@ impl Part {
     }
 
     fn remaining(&self) -> Duration {
+        self.vouched_until().map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Until when it can be vouched for, unless it is lost.
+    fn vouched_until(&self) -> Option<Instant> {
         let vouched = self.hold.vouched();
-        if vouched.era != self.era {
-            return Duration::ZERO;
-        }
-        self.term.end(vouched).saturating_duration_since(Instant::now())
+        let until = self.term.end(vouched);
+        (vouched.era == self.era && until > Instant::now()).then_some(until)
     }
 
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
@@ -225,15 +248,11 @@ impl Part {
     fn say_farewell(&mut self) -> impl Future<Output = Result<(), Error>> + use<> {
         let (name, told) = (self.hold.key.clone(), self.leave());
         async move {
-            let released = match told {
+            match told {
                 // There was nothing to be said: it was lost before.
-                None => Released::Nothing,
+                None => Err(Error::new(ErrorKind::Lost, &name)),
                 // The runtime has ended, if nobody is left to tell.
-                Some(told) => told.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, &name)))?,
-            };
-            match released {
-                Released::Yes => Ok(()),
-                Released::Nothing => Err(Error::new(ErrorKind::Lost, &name)),
+                Some(told) => told.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, &name))),
             }
         }
     }
@@ -244,8 +263,9 @@ impl Part {
         if let Term::Kept { ticket } = self.term {
             self.shared.watchdog.unwatch(&self.hold, ticket);
         }
+        let vouched = self.vouched_until();
         let extent = self.hold.leave(self.side, self.era)?;
-        Some(farewell::begin(&self.shared, self.hold.clone(), self.side, extent, self.lease))
+        Some(farewell::begin(&self.shared, self.hold.clone(), self.side, extent, self.lease, vouched))
     }
 }
 

@@ -10,6 +10,8 @@
 //! guards. It may count more, if a request was granted and nobody was told. Then the last guard to go gives back all of
 //! them (`ALL`); until then nobody does, as that would take the lock from the others.
 
+use crate::error::Error;
+use crate::loss::Loss;
 use crate::request::{Extent, Side};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,6 +25,8 @@ pub(crate) struct Hold {
     named: bool,
     vouched: watch::Sender<Vouched>,
     sides: Mutex<[Count; Side::ALL.len()]>,
+    /// Why it is lost, or would be if nothing gets better until then.
+    trouble: Mutex<Option<Loss>>,
     /// Held while a release is under way that could take away what is acquired in the meantime.
     pub farewell: tokio::sync::Mutex<()>,
 }
@@ -55,7 +59,8 @@ struct Count {
 impl Hold {
     pub(crate) fn new(key: Vec<u8>, holder: Vec<u8>, named: bool) -> Self {
         let vouched = watch::Sender::new(Vouched { until: Instant::now(), era: 0 });
-        Self { key, holder, named, vouched, sides: Mutex::default(), farewell: tokio::sync::Mutex::default() }
+        let (sides, trouble, farewell) = Default::default();
+        Self { key, holder, named, vouched, sides, trouble, farewell }
     }
 
     /// The lease to ask for: never less than what is left of what others have under this holder, which it would shorten.
@@ -98,6 +103,7 @@ impl Hold {
                 true if began.for_all => vouched.until.max(until),
                 true => vouched.until.min(until),
                 false => {
+                    *self.trouble() = None;
                     void(vouched, &mut sides, Some(side));
                     until
                 }
@@ -111,6 +117,9 @@ impl Hold {
     pub(crate) fn renewed(&self, sent_at: Instant, lease: Duration) -> bool {
         let mut sides = self.sides();
         let in_time = self.remaining() > Duration::ZERO;
+        if in_time {
+            *self.trouble() = None;
+        }
         self.vouched.send_modify(|vouched| match in_time {
             true => vouched.until = vouched.until.max(vouched_until(sent_at, lease)),
             false => void(vouched, &mut sides, None),
@@ -118,8 +127,20 @@ impl Hold {
         in_time
     }
 
+    /// A renewal has failed.
+    pub(crate) fn not_renewed(&self, error: Error) {
+        *self.trouble() = Some(Loss::NotRenewed(error));
+    }
+
+    /// Why it is lost, if it is.
+    pub(crate) fn loss(&self) -> Loss {
+        self.trouble().clone().unwrap_or(Loss::Ended)
+    }
+
     /// Nothing can be vouched for any more.
-    pub(crate) fn lost(&self) {
+    pub(crate) fn lost(&self, loss: Loss) {
+        // Before anybody is told who may ask for it.
+        *self.trouble() = Some(loss);
         let mut sides = self.sides();
         self.vouched.send_modify(|vouched| void(vouched, &mut sides, None));
     }
@@ -175,6 +196,10 @@ impl Hold {
     /// What is left of what can be vouched for.
     pub(crate) fn remaining(&self) -> Duration {
         self.vouched().until.saturating_duration_since(Instant::now())
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Option<Loss>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sides(&self) -> MutexGuard<'_, [Count; Side::ALL.len()]> {
@@ -253,6 +278,22 @@ mod tests {
         assert!(hold.remaining().is_zero() && hold.vouched().era != era);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_trouble_that_is_over_is_not_why_it_is_lost() {
+        let hold = hold(false);
+        let failed = || hold.not_renewed(Error::new(crate::ErrorKind::Unavailable, "lock"));
+        grant(&hold, false);
+        failed();
+        assert!(matches!(hold.loss(), Loss::NotRenewed(_)));
+        assert!(hold.renewed(Instant::now(), LEASE));
+        assert!(matches!(hold.loss(), Loss::Ended));
+        failed();
+        advance(LEASE).await;
+        assert!(matches!(hold.loss(), Loss::NotRenewed(_)));
+        grant(&hold, false);
+        assert!(matches!(hold.loss(), Loss::Ended), "of the new guard nothing is known");
+    }
+
     #[test]
     fn what_is_given_back() {
         // A fresh holder has nothing that is somebody else's.
@@ -274,7 +315,7 @@ mod tests {
     fn a_guard_of_an_old_era_takes_nothing_from_the_next() {
         let named = hold(true);
         let old = grant(&named, false);
-        named.lost();
+        named.lost(Loss::NotHeld);
         let new = grant(&named, false);
         assert_eq!(named.leave(Side::Plain, old), None);
         assert_eq!(named.leave(Side::Plain, new), Some(Extent::All), "the old one's hold may be there still");

@@ -125,7 +125,7 @@
 //! |---|---|---|
 //! | [`Timeout`](ErrorKind::Timeout) | it was not free in time | somebody else is at it; try later |
 //! | [`Lost`](ErrorKind::Lost) | the lease has ended, or may have | treat what was done as not protected |
-//! | [`Unavailable`](ErrorKind::Unavailable) | no server answers, for as long as [`Options::patience`] says | try later; nothing has to be cleaned up |
+//! | [`Unavailable`](ErrorKind::Unavailable) | no server answers, or not now (no memory …), for as long as [`Options::patience`] says | try later; nothing has to be cleaned up |
 //! | [`TooFewReplicas`](ErrorKind::TooFewReplicas) | not confirmed by enough replicas; it was released | try later, or do with fewer |
 //! | [`QueueFull`](ErrorKind::QueueFull) | the server lets no more clients wait | try later; see `rlock.max-waiters` |
 //! | [`WrongKind`](ErrorKind::WrongKind), [`Deadlock`](ErrorKind::Deadlock) | a mistake in the program | mend it |
@@ -153,6 +153,7 @@
 //! lease is over, and tries again when that fails. When the deadline passes, or the server says that the lock is not
 //! held, the guard is lost, for good: [`Guard::lost`] resolves, [`Guard::is_lost`] is true, and [`Guard::release`]
 //! fails. A deadline that passes is noticed without the server: no network is needed to learn that the network is gone.
+//! [`Guard::loss`] says why it came to that.
 //!
 //! What is left open:
 //!
@@ -250,6 +251,7 @@ mod hold;
 mod link;
 mod lock;
 mod locks;
+mod loss;
 mod operators;
 mod options;
 mod pause;
@@ -262,6 +264,7 @@ pub use error::{Error, ErrorKind};
 pub use guard::Guard;
 pub use lock::{Lock, ReadWriteLock};
 pub use locks::Locks;
+pub use loss::Loss;
 pub use operators::{Held, HoldSide, Holder, Inspection, Kind, Queue, Statistics, Waiter};
 pub use options::Options;
 pub use redis;

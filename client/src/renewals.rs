@@ -25,26 +25,26 @@ impl Servers for Links {
         wanted: impl Fn(&Due) -> bool + Send + Sync,
     ) -> (Instant, Vec<Renewed>) {
         let limit = limit.min(self.limits.answer);
-        let Ok((node, line)) = self.line_to(leases, limit).await else {
-            return (Instant::now(), vec![Renewed::Failed; leases.len()]);
+        let (node, line) = match self.line_to(leases, limit).await {
+            Ok(connected) => connected,
+            Err(fault) => return (Instant::now(), vec![Renewed::Failed(fault); leases.len()]),
         };
         let wanted: Vec<_> = leases.iter().map(wanted).collect();
         let sent_at = Instant::now();
         let sent = leases.iter().zip(&wanted).filter(|(_, wanted)| **wanted).map(|(due, _)| due);
-        let answers = match self.send(&node, line, sent, limit).await {
-            Ok(answers) => answers,
+        let (mut answers, fault) = match self.send(&node, line, sent, limit).await {
+            Ok(answers) => (answers.into_iter(), Fault::Silent(Fault::broken_at_once())),
             Err(fault) => {
                 tracing::debug!(server = %node, ?fault, "leases were not renewed");
-                Vec::new()
+                (Vec::new().into_iter(), fault)
             }
         };
-        let mut answers = answers.into_iter();
         let mut renewed = Vec::with_capacity(leases.len());
         for (due, wanted) in leases.iter().zip(wanted) {
-            let answer = if wanted { answers.next() } else { None };
-            renewed.push(match answer {
-                Some(answer) => self.outcome(&node, due, answer).await,
-                None => Renewed::Failed,
+            renewed.push(match wanted.then(|| answers.next()) {
+                Some(Some(answer)) => self.outcome(&node, due, answer).await,
+                Some(None) => Renewed::Failed(fault.clone()),
+                None => Renewed::Unasked,
             });
         }
         (sent_at, renewed)
@@ -94,24 +94,20 @@ impl Links {
     }
 
     async fn outcome(&self, node: &Arc<Node>, due: &Due, answer: RedisResult<Value>) -> Renewed {
-        let fault = match answer {
-            Ok(Value::Int(1)) => return Renewed::Yes,
-            Ok(Value::Int(0)) => return Renewed::Gone,
-            Ok(_) => return Renewed::Failed,
-            Err(error) => Fault::of_request(error),
+        let fault = match answer.map_err(Fault::of_request).and_then(|answer| request::renewed(&answer)) {
+            Ok(held) => return of_an_answer(held),
+            Err(fault) => fault,
         };
         if fault.doubts_the_server() {
             self.route.doubt(node);
         }
-        match fault {
-            Fault::Moved(address) => self.route.moved(&due.hold.key, &node.seen(&address)),
+        match &fault {
+            Fault::Moved(address) => self.route.moved(&due.hold.key, &node.seen(address)),
             // The slot is on its way, and the lock has gone ahead.
             Fault::Ask(_) => return self.renew_one(due).await,
-            // Something else has taken the lock's place.
-            Fault::Refused(error) if matches!(error.code(), Some("WRONGTYPE" | "WRONGKIND")) => return Renewed::Gone,
             _ => {}
         }
-        Renewed::Failed
+        of_a_fault(fault)
     }
 
     async fn renew_one(&self, due: &Due) -> Renewed {
@@ -119,10 +115,18 @@ impl Links {
             command: request::renew(&due.hold.key, &due.hold.holder, due.lease),
             limit: Some(self.limits.answer),
         };
-        match self.ask(&due.hold.key, Lane::Shared, &Flight::default(), request).await.map(|answer| answer.value) {
-            Ok(Value::Int(1)) => Renewed::Yes,
-            Ok(Value::Int(0)) => Renewed::Gone,
-            _ => Renewed::Failed,
+        let answer = self.ask(&due.hold.key, Lane::Shared, &Flight::default(), request).await;
+        match answer.and_then(|answer| request::renewed(&answer.value)) {
+            Ok(held) => of_an_answer(held),
+            Err(fault) => of_a_fault(fault),
         }
     }
+}
+
+fn of_an_answer(held: bool) -> Renewed {
+    if held { Renewed::Yes } else { Renewed::Gone }
+}
+
+fn of_a_fault(fault: Fault) -> Renewed {
+    if fault.is_overwritten() { Renewed::Overwritten(fault) } else { Renewed::Failed(fault) }
 }

@@ -117,6 +117,15 @@ pub(crate) fn released(answer: &Value) -> Result<Released, Fault> {
     }
 }
 
+/// The answer to a renewal: whether the lock is held.
+pub(crate) fn renewed(answer: &Value) -> Result<bool, Fault> {
+    match answer {
+        Value::Int(1) => Ok(true),
+        Value::Int(0) => Ok(false),
+        _ => Err(not_an_answer()),
+    }
+}
+
 /// Something between here and the server answers in its own way.
 fn not_an_answer() -> Fault {
     Fault::Refused(RedisError::from((ErrorKind::UnexpectedReturnType, "the answer is not one of an RLOCK command")))

@@ -64,13 +64,18 @@ impl Child {
         Ok(code)
     }
 
-    /// What a terminal sends, it has sent to CMD as well, if that is in our group. What is to end it is for all that it
-    /// has started, as it would be at a terminal; what tells it something is for CMD alone.
+    /// What a terminal sends, it has sent to CMD as well, if that is in our group; and so has a shell that lets its job go
+    /// on. What is to end it is for all that it has started, as it would be at a terminal, and lets what is stopped go on,
+    /// as nothing ends before that; what tells it something is for CMD alone.
     pub fn pass_on(&self, Arrival { signal, by_terminal }: Arrival) {
         match signal {
             _ if by_terminal && !self.leads => {}
-            Signal::SIGUSR1 | Signal::SIGUSR2 => self.send(signal),
-            _ => self.send_to_all(signal),
+            Signal::SIGCONT if !self.leads => {}
+            Signal::SIGUSR1 | Signal::SIGUSR2 | Signal::SIGALRM | Signal::SIGWINCH => self.send(signal),
+            _ => {
+                self.send_to_all(signal);
+                self.send_to_all(Signal::SIGCONT);
+            }
         }
     }
 

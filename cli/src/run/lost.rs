@@ -2,12 +2,14 @@
 //! is made to. Only then there is time for words.
 
 use super::child::Child;
+use super::reason;
 use crate::arguments::Run;
 use crate::exit;
 use crate::failure::{Failure, say};
 use crate::shown;
 use crate::signals::Signals;
 use nix::sys::signal::Signal;
+use rlock_client::Loss;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tokio::time::{sleep, sleep_until};
@@ -15,12 +17,13 @@ use tokio::time::{sleep, sleep_until};
 /// Nobody tells when the last process of a group has ended, so it is looked for.
 const LOOK: Duration = Duration::from_millis(10);
 
-pub async fn end(mut child: Child, mut signals: Signals, wish: &Run) -> Result<u8, Failure> {
+pub async fn end(mut child: Child, mut signals: Signals, wish: &Run, loss: &Loss) -> Result<u8, Failure> {
     let key = shown::name(wish.key.as_bytes());
     child.send_to_all(Signal::SIGTERM);
     // What is stopped has to go on in order to end.
     child.send_to_all(Signal::SIGCONT);
-    say(&format!("{key}: the lock was lost, others may have it: CMD was sent TERM"));
+    let why = reason::of(loss);
+    say(&format!("{key}: the lock was lost, others may have it, so CMD was sent TERM: {why}"));
     let killed = asked(&mut child, &mut signals, wish.grace).await?;
     if killed {
         child.send_to_all(Signal::SIGKILL);

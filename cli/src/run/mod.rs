@@ -5,45 +5,60 @@
 //! - What CMD says and reads is its own; its exit code is ours, unless the lock was lost.
 
 mod child;
+mod give_back;
 mod lost;
+mod not_got;
 mod program;
+mod reason;
 
 use crate::address;
 use crate::arguments::{Run, Server};
 use crate::exit;
-use crate::failure::{Failure, say};
-use crate::shown;
-use crate::signals::{Arrival, Signals};
+use crate::failure::Failure;
+use crate::signals::Signals;
 use child::Child;
 use nix::sys::signal::Signal;
-use rlock_client::{Error, Guard, Lock, Locks};
+use rlock_client::{Error, Guard, Lock, Locks, Loss};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Passed on to CMD. While there is none, each of them ends the wait.
-const PASSED_ON: [Signal; 6] =
-    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+/// Passed on to CMD. While there is none, each of them ends the wait, except those that end no program.
+const PASSED_ON: [Signal; 9] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGCONT,
+    Signal::SIGWINCH,
+];
 
-/// How long a server may take to hear that we do not wait any more.
+/// How long a server may take to hear that we do not wait any more, or have done, when somebody wants us to end.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 pub async fn run(wish: &Run, server: &Server) -> Result<u8, Failure> {
+    if wish.key.is_empty() {
+        // One lock for all whose variable is not set.
+        return Err(Failure::usage("KEY is empty; is a variable not set?"));
+    }
     let program = program::find(&wish.command[0])?;
     let mut signals = Signals::take(&PASSED_ON)?;
     let (locks, at) = tokio::select! {
         biased;
-        arrival = signals.next() => return Ok(ended_by(arrival)),
+        code = ended_by(&mut signals) => return Ok(code),
         connected = address::connect(server) => connected?,
     };
     let guard = tokio::select! {
         biased;
-        arrival = signals.next() => Err(Ok(ended_by(arrival))),
+        code = ended_by(&mut signals) => Err(Ok(code)),
         acquired = acquire(wish, &locks) => match acquired {
             Ok(Some(guard)) => Ok(guard),
-            Ok(None) => Err(Ok(busy(wish))),
-            Err(error) => Err(Err(Failure::of_the_server(&at, &error))),
+            Ok(None) => Err(Ok(not_got::in_time(wish))),
+            Err(error) => Err(not_got::for_a_reason(wish, &at, &error)),
         },
     };
     match guard {
@@ -62,7 +77,7 @@ async fn work(program: &Path, wish: &Run, guard: Guard, signals: Signals) -> Res
         Err(error) => {
             // The lock was for nothing; if it cannot be given back, its lease ends.
             let _ = guard.release().await;
-            Err(program::did_not_start(&wish.command[0], &error))
+            Err(program::did_not_start(program, &wish.command[0], &error))
         }
     }
 }
@@ -106,43 +121,22 @@ async fn attend(mut child: Child, guard: Guard, mut signals: Signals, wish: &Run
         tokio::select! {
             biased;
             code = child.ended() => break code.map_err(Failure::of_the_system)?,
-            () = &mut lost => return lost::end(child, signals, wish).await,
+            () = &mut lost => {
+                let loss = guard.loss().unwrap_or(Loss::Ended);
+                return lost::end(child, signals, wish, &loss).await;
+            }
             arrival = signals.next() => child.pass_on(arrival),
         }
     };
-    Ok(give_back(guard, wish, code).await)
+    Ok(give_back::give_back(guard, signals, wish, code).await)
 }
 
-/// CMD has ended with this code.
-async fn give_back(guard: Guard, wish: &Run, code: u8) -> u8 {
-    let key = shown::name(wish.key.as_bytes());
-    match guard.release().await {
-        Ok(()) => code,
-        Err(error) if error.is_lost() => {
-            say(&format!("{key}: the lock was lost before CMD had ended (with {code}): others may have had it"));
-            exit::LOST
-        }
-        Err(error) => {
-            say(&format!("{error}; CMD had the lock all the time, and its lease of {} ends", shown::time(wish.lease)));
-            code
+/// The exit code, if a signal comes that ends a program. Cancel safe.
+async fn ended_by(signals: &mut Signals) -> u8 {
+    loop {
+        match signals.next().await.signal {
+            Signal::SIGCONT | Signal::SIGWINCH => {}
+            signal => return exit::by_signal(signal as i32),
         }
     }
-}
-
-/// Whoever wants 0 for it does not want a mail from cron either.
-fn busy(wish: &Run) -> u8 {
-    if wish.busy_code == 0 {
-        return 0;
-    }
-    let key = shown::name(wish.key.as_bytes());
-    let waited = match limit(wish) {
-        Some(limit) if !limit.is_zero() => format!(" within {}", shown::time(limit)),
-        _ => String::new(),
-    };
-    say(&format!("{key}: not free{waited}, so nothing was run; rlock inspect shows who has it"));
-    wish.busy_code
-}
-
-fn ended_by(arrival: Arrival) -> u8 {
-    exit::by_signal(arrival.signal as i32)
 }

@@ -5,22 +5,34 @@ use crate::failure::Failure;
 use crate::shown;
 use nix::unistd::{AccessFlags, access};
 use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+/// Longer than any system reads.
+const FIRST_LINE_MAX: u64 = 4_096;
 
 /// Where it is, or a failure with a shell's exit code.
 pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     let places = places(name);
-    if let Some(found) = places.iter().find(|path| is_executable(path)) {
-        return Ok(found.clone());
-    }
     let shown = shown::name(name.as_bytes());
+    if let Some(found) = places.iter().find(|path| is_executable(path)) {
+        return match missing_interpreter(found) {
+            None => Ok(found.clone()),
+            Some(interpreter) => {
+                let interpreter = shown::name(interpreter.as_os_str().as_bytes());
+                let words = format!("{shown}: its interpreter, {interpreter}, is missing; see its first line");
+                Err(Failure::new(exit::NOT_EXECUTABLE, words))
+            }
+        };
+    }
     Err(match places.iter().find(|path| path.exists()) {
         Some(there) if there.is_dir() => {
             Failure::new(exit::NOT_EXECUTABLE, format!("{shown}: it is a directory, and no command"))
         }
         Some(_) => Failure::new(exit::NOT_EXECUTABLE, format!("{shown}: it may not be executed; chmod +x?")),
+        None if name.is_empty() => Failure::new(exit::NOT_FOUND, "CMD is empty; is a variable not set?"),
         None if name.as_bytes().contains(&b'/') => {
             Failure::new(exit::NOT_FOUND, format!("{shown}: there is no such file"))
         }
@@ -28,15 +40,21 @@ pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     })
 }
 
-/// For what only shows when it is started, such as an interpreter that is not there.
-pub fn did_not_start(name: &OsStr, error: &io::Error) -> Failure {
+/// For what only shows when it is started.
+pub fn did_not_start(program: &Path, name: &OsStr, error: &io::Error) -> Failure {
+    let shown = shown::name(name.as_bytes());
     let code = match error.kind() {
+        io::ErrorKind::NotFound if program.exists() => {
+            let words =
+                format!("{shown}: what is to run it, its interpreter or loader, is missing; see `file {shown}`");
+            return Failure::new(exit::NOT_EXECUTABLE, words);
+        }
         io::ErrorKind::NotFound => exit::NOT_FOUND,
         io::ErrorKind::PermissionDenied | io::ErrorKind::ExecutableFileBusy => exit::NOT_EXECUTABLE,
         _ if error.raw_os_error() == Some(nix::libc::ENOEXEC) => exit::NOT_EXECUTABLE,
         _ => exit::SYSTEM,
     };
-    Failure::new(code, format!("{}: it could not be started: {error}", shown::name(name.as_bytes())))
+    Failure::new(code, format!("{shown}: it could not be started: {error}"))
 }
 
 fn places(name: &OsStr) -> Vec<PathBuf> {
@@ -48,6 +66,16 @@ fn places(name: &OsStr) -> Vec<PathBuf> {
     }
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     std::env::split_paths(&path).map(|directory| Path::new(&directory).join(name)).collect()
+}
+
+/// What a script is to be run by, as its first line says, if that is not there.
+fn missing_interpreter(script: &Path) -> Option<PathBuf> {
+    let mut start = Vec::new();
+    File::open(script).ok()?.take(FIRST_LINE_MAX).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let word = line.split(|byte| b" \t".contains(byte)).find(|word| !word.is_empty())?;
+    let interpreter = PathBuf::from(OsStr::from_bytes(word));
+    interpreter.try_exists().is_ok_and(|exists| !exists).then_some(interpreter)
 }
 
 fn is_executable(path: &Path) -> bool {

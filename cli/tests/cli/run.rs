@@ -1,10 +1,19 @@
 //! `rlock run`: what CMD gets, what comes back, and when it is not run at all.
 
-use crate::support::{Place, exists, given_back, program, rlock, run, start, taken, until_waiting};
+use crate::support::{Place, children, exists, given_back, program, rlock, run, start, taken, until_waiting};
 use rlock_testing::{Reply, Server, wait_until};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// A CMD that runs until there is a file `end`.
+const RUNNING: &str = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
+
+fn executable(place: &Place, name: &str, content: &[u8]) {
+    std::fs::write(place.file(name), content).unwrap();
+    std::fs::set_permissions(place.file(name), PermissionsExt::from_mode(0o755)).unwrap();
+}
 
 #[test]
 fn cmd_has_the_lock_and_its_code_is_ours() {
@@ -97,10 +106,14 @@ fn a_cmd_that_cannot_be_run_fails_as_in_a_shell_before_the_lock_is_asked_for() {
     taken(&mut client, "key");
     let place = Place::new();
     std::fs::write(place.file("text"), "just text").unwrap();
+    executable(&place, "script", b"#! /no/such/interpreter -x\nexit 0\n");
+    executable(&place, "from-elsewhere", b"#!/bin/sh\r\nexit 0\r\n");
     let cases = [
         ("no-such-command", 127, "not found in PATH"),
         ("./no-such-file", 127, "no such file"),
-        ("", 127, "not found"),
+        ("", 127, "CMD is empty"),
+        ("./script", 126, "its interpreter, /no/such/interpreter, is missing"),
+        ("./from-elsewhere", 126, "its interpreter, /bin/sh\\x0d, is missing"),
         ("./text", 126, "chmod +x"),
         ("./", 126, "directory"),
     ];
@@ -111,15 +124,25 @@ fn a_cmd_that_cannot_be_run_fails_as_in_a_shell_before_the_lock_is_asked_for() {
     assert!(client.everything().is_empty(), "no token was asked for");
 }
 
-/// What only shows when it is started.
+/// What only shows when it is started: a program whose loader is missing.
 #[test]
 fn a_lock_is_given_back_if_cmd_does_not_start() {
     let server = Server::start();
     let place = Place::new();
-    std::fs::write(place.file("script"), "#!/no/such/interpreter\n").unwrap();
-    std::fs::set_permissions(place.file("script"), PermissionsExt::from_mode(0o755)).unwrap();
-    run(place.of(rlock(&server, &["run", "key", "--", "./script"]))).failed(127, &["script: it could not be started"]);
+    let program = std::fs::read("/bin/true").unwrap();
+    let at = program.windows(4).position(|bytes| bytes == b"/ld-").expect("a program with a loader");
+    let program = [&program[..at], b"/no-", &program[at + 4..]].concat();
+    executable(&place, "program", &program);
+    run(place.of(rlock(&server, &["run", "key", "--", "./program"]))).failed(126, &["./program", "loader, is missing"]);
     assert!(!exists(&mut server.client(), "key"));
+}
+
+/// Under an empty name all would be one lock, whose variable is not set.
+#[test]
+fn an_empty_key_is_refused() {
+    let server = Server::start();
+    run(rlock(&server, &["run", "", "--", "true"])).failed(64, &["KEY is empty", "variable"]);
+    assert!(server.client().everything().is_empty());
 }
 
 /// As shells and execvp have it: a script without a first line that names its interpreter is sh's.
@@ -127,8 +150,7 @@ fn a_lock_is_given_back_if_cmd_does_not_start() {
 fn a_script_without_an_interpreter_runs() {
     let server = Server::start();
     let place = Place::new();
-    std::fs::write(place.file("script"), "echo $RLOCK_KEY").unwrap();
-    std::fs::set_permissions(place.file("script"), PermissionsExt::from_mode(0o755)).unwrap();
+    executable(&place, "script", b"echo $RLOCK_KEY");
     assert_eq!(run(place.of(rlock(&server, &["run", "key", "./script"]))).succeeded(), "key\n");
 }
 
@@ -214,6 +236,50 @@ fn a_server_that_goes_away_while_one_waits_is_not_waited_for_for_ever() {
     assert!(!place.has("it-ran"));
 }
 
+/// It is no refusal for good: whoever did it wants this one not to wait, and that is all.
+#[test]
+fn a_wait_that_an_operator_ends_is_a_lock_that_was_not_got() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let place = Place::new();
+    for (options, code) in [(&["--wait", "10m"][..], 75), (&["-E", "3"], 3), (&["-E", "0"], 0)] {
+        let arguments = [&["run"], options, &["key", "--", "touch", "it-ran"]].concat();
+        let waiting = start(place.of(rlock(&server, &arguments)));
+        until_waiting(&mut client, 1);
+        let list = client.say("CLIENT LIST");
+        let line = list.as_text().lines().find(|line| line.contains("cmd=rlock.acquire") && line.contains("flags=b"));
+        let id = line.and_then(|line| line.split([' ', '=']).nth(1)).expect("it waits");
+        client.say(&format!("CLIENT UNBLOCK {id} ERROR"));
+        let ended = waiting.end();
+        match code {
+            0 => assert_eq!(ended.succeeded(), ""),
+            _ => ended.failed(code, &["key: an operator has ended the wait", "nothing was run"]),
+        }
+    }
+    assert!(!place.has("it-ran"));
+}
+
+/// It may have room soon.
+#[test]
+fn a_server_without_memory_is_asked_again_for_as_long_as_one_waits() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    client.say("CONFIG SET maxmemory 1");
+    for wait in ["0", "200ms"] {
+        let ended = run(place.of(rlock(&server, &["run", "--wait", wait, "key", "touch", "it-ran"])));
+        ended.failed(69, &["cannot do it now (OOM", "maxmemory", "docs/operations.md"]);
+    }
+    let before = client.say("INFO errorstats");
+    let waiting = start(place.of(rlock(&server, &["run", "key", "touch", "it-ran"])));
+    wait_until("it was refused", || client.say("INFO errorstats") != before);
+    assert!(!place.has("it-ran"));
+    client.say("CONFIG SET maxmemory 0");
+    waiting.end().succeeded();
+    assert!(place.has("it-ran"));
+}
+
 /// The server ends while CMD works: CMD had the lock all the time, so its code counts.
 #[test]
 fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
@@ -225,5 +291,28 @@ fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
     wait_until("CMD runs", || place.has("running"));
     server.kill();
     place.mark("end");
-    running.end().failed(3, &["no server answers", "its lease of 30.0s ends"]);
+    running.end().failed(
+        3,
+        &["no server answers", "CMD had the lock all the time, which ends with its lease, in 30.0s at most"],
+    );
+}
+
+/// The server stands still for longer than an answer may take, carries the release out when nobody waits for its answer any
+/// more, and has nothing left for the next one. CMD was done inside its lease.
+#[test]
+fn a_server_that_stalls_when_cmd_ends_makes_no_loss() {
+    let server = Server::start();
+    let place = Place::new();
+    let arguments = ["run", "--connect-timeout", "100ms", "key", "sh", "-c", &format!("{RUNNING}; exit 3")];
+    let running = start(place.of(rlock(&server, &arguments)));
+    wait_until("CMD runs", || place.has("running"));
+    server.freeze();
+    place.mark("end");
+    wait_until("CMD has ended", || children(&running).is_empty());
+    let ended = Instant::now();
+    wait_until("the first answer is late", || ended.elapsed() > Duration::from_millis(500));
+    server.thaw();
+    let ended = running.end();
+    assert_eq!((ended.code(), ended.errors.as_str()), (3, ""));
+    assert!(!exists(&mut server.client(), "key"));
 }

@@ -1,6 +1,6 @@
 //! The lock is lost while CMD runs.
 
-use crate::support::{Place, Running, exists, is_alive, rlock, start, until_waiting};
+use crate::support::{Place, Running, children, exists, is_alive, rlock, start, until_waiting};
 use rlock_testing::{Server, wait_until};
 use std::time::{Duration, Instant};
 
@@ -59,12 +59,24 @@ fn the_grace_is_for_all_that_cmd_has_started() {
     let mut running = start(place.of(rlock(&server, &arguments)));
     place.wait_for("log", "ready");
     server.client().say("DEL key");
-    let children = format!("/proc/{0}/task/{0}/children", running.id());
-    wait_until("CMD itself has ended", || std::fs::read_to_string(&children).unwrap_or_default().is_empty());
+    wait_until("CMD itself has ended", || children(&running).is_empty());
     assert!(running.is_running(), "it waits for what CMD has started");
     place.mark("end");
     running.end().failed(76, &["sent TERM"]);
     assert_eq!(place.lines("log"), ["ready", "saved"]);
+}
+
+/// What has left CMD's process group cannot be told apart from what is none of ours.
+#[test]
+fn what_has_gone_into_a_session_of_its_own_goes_on() {
+    let server = Server::start();
+    let place = Place::new();
+    let script = "setsid sh -c 'echo $$ >started; echo ready >>log; while [ -e here ]; do sleep 0.01; done' & wait";
+    let running = start(place.of(rlock(&server, &["run", "--lease", "1s", "key", "--", "sh", "-c", script])));
+    place.wait_for("log", "ready");
+    server.client().say("DEL key");
+    running.end().failed(76, &["sent TERM"]);
+    assert!(is_alive(&place.lines("started").concat()));
 }
 
 #[test]
@@ -106,11 +118,60 @@ fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over
 #[test]
 fn a_loss_that_shows_only_at_the_end_counts() {
     let server = Server::start();
+    let cases = [
+        ("DEL key", ["(with 0)", "not held: somebody broke or deleted it"]),
+        ("SET key text", ["(with 0)", "something else is under its key (WRONGTYPE"]),
+    ];
+    for (replacement, words) in cases {
+        let place = Place::new();
+        let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
+        let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "sh", "-c", script])));
+        wait_until("CMD runs", || place.has("running"));
+        server.client().say(replacement);
+        place.mark("end");
+        let ended = running.end();
+        ended.failed(76, &["key: the lock was lost before CMD had ended"]);
+        ended.said(&words);
+    }
+}
+
+/// Who is woken up by it has to know what to do.
+#[test]
+fn why_the_lock_was_lost_is_said_in_the_same_line() {
+    const KICK: &str = "CLIENT KILL TYPE normal SKIPME yes";
+    let cases: [(&[&str], &[&str]); 7] = [
+        (&["RLOCK.BREAK key"], &["not held: somebody broke or deleted it"]),
+        (&["SET key text"], &["something else is under its key (WRONGTYPE", "other keys"]),
+        (&["ACL SETUSER default -rlock.renew"], &["may not be renewed (NOPERM", "+rlock.renew"]),
+        (&["CONFIG SET requirepass new", KICK], &["refuses the password by now", "RLOCK_PASSWORD"]),
+        (&["MODULE UNLOAD rlock"], &["no rlock module any more", "load it"]),
+        (&["DEBUG SLEEP 2"], &["no server answered", "timed out"]),
+        (&["SHUTDOWN NOSAVE"], &["no server answered", "look after the server"]),
+    ];
+    let running = cases.map(|(trouble, words)| {
+        let (server, place) = (Server::start(), Place::new());
+        (working(&server, &place, &[], "exit 0"), server, place, trouble, words)
+    });
+    for (running, server, _place, trouble, words) in running {
+        let mut client = server.client();
+        for command in trouble {
+            // Without waiting for an answer, which a server that ends does not give.
+            client.send(&command.split(' ').collect::<Vec<_>>());
+        }
+        let ended = running.end();
+        ended.failed(76, &["key: the lock was lost", "sent TERM"]);
+        ended.said(words);
+    }
+}
+
+/// All stood still, so that nothing had failed.
+#[test]
+fn a_lease_that_ended_while_rlock_stood_still_is_told_as_that() {
+    let server = Server::start();
     let place = Place::new();
-    let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
-    let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "sh", "-c", script])));
-    wait_until("CMD runs", || place.has("running"));
-    server.client().say("DEL key");
-    place.mark("end");
-    running.end().failed(76, &["lost before CMD had ended (with 0)"]);
+    let running = working(&server, &place, &[], "exit 0");
+    running.signal("STOP");
+    wait_until("the lease has ended", || !exists(&mut server.client(), "key"));
+    running.signal("CONT");
+    running.end().failed(76, &["the lock was lost", "stood still"]);
 }

@@ -1,9 +1,13 @@
 //! `rlock run` is told something, or killed.
 
-use crate::support::{Place, Running, exists, figure, given_back, is_alive, rlock, run, start, taken, until_waiting};
+use crate::support::{
+    Place, Running, children, exists, figure, given_back, is_alive, rlock, run, start, taken, until_waiting,
+};
 use rlock_testing::{Server, wait_until};
+use std::time::{Duration, Instant};
 
-const SIGNALS: [(&str, i32); 6] = [("TERM", 15), ("INT", 2), ("HUP", 1), ("QUIT", 3), ("USR1", 10), ("USR2", 12)];
+const SIGNALS: [(&str, i32); 7] =
+    [("TERM", 15), ("INT", 2), ("HUP", 1), ("QUIT", 3), ("USR1", 10), ("USR2", 12), ("ALRM", 14)];
 
 /// A CMD that writes each signal's name, and ends with 7 when there is a file `end`.
 fn listening(server: &Server, place: &Place, lease: &str) -> Running {
@@ -137,4 +141,85 @@ fn killed_its_lock_ends_with_its_lease_and_cmd_is_told() {
 
 fn waiting_has_run(client: &mut rlock_testing::Client) -> bool {
     figure(client, "waiters") == 0
+}
+
+/// A server that is gone is asked for 10 s whether it takes the lock back. Nobody has to wait for that.
+#[test]
+fn whoever_is_told_to_end_after_cmd_does_not_wait_for_a_dead_server() {
+    for name in ["TERM", "INT", "HUP", "QUIT"] {
+        let mut server = Server::start();
+        let place = Place::new();
+        let running = listening(&server, &place, "10m");
+        server.kill();
+        place.mark("end");
+        wait_until("CMD has ended", || children(&running).is_empty());
+        running.signal("USR1");
+        running.signal(name);
+        let told = Instant::now();
+        running.end().failed(7, &["key: not given back", "CMD had the lock all the time", "in 10m00s at most"]);
+        assert!(told.elapsed() < Duration::from_secs(5), "{name}: {:?}", told.elapsed());
+    }
+}
+
+/// What ends CMD may come to `rlock` twice, or later than CMD ends by it.
+#[test]
+fn a_signal_does_not_keep_a_server_that_is_well_from_its_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    for _ in 0..20 {
+        let script = "echo ready >>log; exec sleep 600";
+        let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "--", "sh", "-c", script])));
+        place.wait_for("log", "ready");
+        for name in ["TERM", "INT", "HUP", "QUIT"] {
+            running.signal(name);
+        }
+        let ended = running.end();
+        assert_eq!(ended.errors, "");
+        assert!(ended.code() > 128 && !exists(&mut client, "key"), "{ended:?}");
+        std::fs::remove_file(place.file("log")).unwrap();
+    }
+}
+
+/// They end no program, so they do not end a wait either.
+#[test]
+fn signals_that_end_nothing_are_passed_on_and_end_no_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    taken(&mut client, "key");
+    let script = "trap 'echo CONT >>log' CONT; trap 'echo WINCH >>log' WINCH; echo ready >>log; \
+                  while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; exit 7";
+    let running = start(place.of(rlock(&server, &["run", "key", "--", "sh", "-c", script])));
+    until_waiting(&mut client, 1);
+    running.signal("CONT");
+    running.signal("WINCH");
+    given_back(&mut client, "key");
+    place.wait_for("log", "ready");
+    std::fs::write(place.file("log"), "").unwrap();
+    for name in ["CONT", "WINCH"] {
+        running.signal(name);
+        place.wait_for("log", name);
+    }
+    place.mark("end");
+    assert_eq!(running.end().code(), 7);
+}
+
+/// What is stopped can do nothing about a signal before it goes on.
+#[test]
+fn a_cmd_that_is_stopped_goes_on_in_order_to_end() {
+    let server = Server::start();
+    for name in ["TERM", "INT", "HUP", "QUIT"] {
+        let place = Place::new();
+        let script = format!(
+            "echo $$ >id; trap 'echo {name} >>log; exit 5' {name}; echo ready >>log; \
+             while [ -e here ]; do sleep 0.01; done"
+        );
+        let running = start(place.of(rlock(&server, &["run", "key", "sh", "-c", &script])));
+        place.wait_for("log", "ready");
+        crate::support::signal("STOP", &place.lines("id").concat());
+        running.signal(name);
+        assert_eq!(running.end().code(), 5);
+        assert_eq!(place.lines("log"), ["ready", name]);
+    }
 }

@@ -1,6 +1,6 @@
 //! What the tests of the command line have in common: the program, run as cron would run it, and what it left.
 
-use nix::sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SigHandler};
+use nix::sys::signal::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SigHandler};
 use rlock_testing::{Client, PATIENCE, Server, wait_until};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -38,7 +38,7 @@ pub fn program(name: &str, arguments: &[&str]) -> Command {
 /// In a session of its own, with every signal as it is at first: the tests may have been started by `nohup`.
 fn without_terminal(command: &mut Command) {
     let begin = || {
-        for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
+        for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM] {
             // SAFETY: the default action runs no code of ours.
             unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) }?;
         }
@@ -158,6 +158,11 @@ pub fn is_alive(id: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", id.trim())).unwrap_or_default();
     let state = status.lines().find_map(|line| line.strip_prefix("State:"));
     state.is_some_and(|state| !state.trim_start().starts_with(['Z', 'X']))
+}
+
+/// The processes that it has started and that have not ended.
+pub fn children(running: &Running) -> String {
+    std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.id())).unwrap_or_default()
 }
 
 /// A directory in which CMDs leave their marks. A CMD that goes on for as long as the test likes looks for the file

@@ -166,19 +166,24 @@ fn what_was_stopped_for_too_long_is_ended_when_it_goes_on() {
     terminal.wait_for("code 76");
 }
 
-/// What a job is to the shell does not change: Ctrl-Z stops it, `fg` goes on with it.
+/// What a job is to the shell does not change: Ctrl-Z stops it, `fg` goes on with it, and tells CMD so itself.
 #[test]
 fn ctrl_z_stops_it_and_fg_goes_on() {
     let server = Server::start();
     let terminal = Terminal::open(&server, &[]);
     terminal.enter(
-        "rlock run key -- sh -c \
-                    'echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo finished'",
+        "rlock run key -- sh -c 'trap \"echo CONT >>log\" CONT; trap \"echo USR1 >>log\" USR1; echo $PPID >id; \
+                    echo ready >>log; while [ -e here ] && ! [ -e end ]; do :; done; echo finished'",
     );
     terminal.place().wait_for("log", "ready");
     terminal.press("C-z");
     terminal.wait_for("Stopped");
-    terminal.place().mark("end");
     terminal.enter("fg");
+    terminal.place().wait_for("log", "CONT");
+    // What comes after it was passed on, so it would have been, too.
+    crate::support::signal("USR1", &terminal.place().lines("id").concat());
+    terminal.place().wait_for("log", "USR1");
+    terminal.place().mark("end");
     terminal.wait_for("\nfinished");
+    assert_eq!(terminal.place().lines("log"), ["ready", "CONT", "USR1"]);
 }

@@ -33,7 +33,9 @@ impl Fault {
             };
         }
         match error.code() {
-            Some("TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "BUSY") => Self::NotNow(error),
+            Some("TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "BUSY" | "OOM") => {
+                Self::NotNow(error)
+            }
             Some("READONLY") => Self::NotHere(error),
             // Sent to all who wait when the server becomes a replica. An operator's CLIENT UNBLOCK has other words.
             Some("UNBLOCKED") if error.detail().is_some_and(|it| it.contains("state changed")) => Self::NotHere(error),
@@ -64,6 +66,11 @@ impl Fault {
     /// Whether asking again, later or elsewhere, may help.
     pub(crate) fn may_pass(&self) -> bool {
         !matches!(self, Self::Refused(_))
+    }
+
+    /// Whether something else is in the lock's place.
+    pub(crate) fn is_overwritten(&self) -> bool {
+        matches!(self, Self::Refused(error) if matches!(error.code(), Some("WRONGTYPE" | "WRONGKIND")))
     }
 
     /// Whether it came at once, and did not take a whole time limit.

@@ -11,6 +11,8 @@ mod tests;
 pub(crate) use schedule::{Due, Renewed};
 
 use crate::hold::Hold;
+use crate::link::Fault;
+use crate::loss::Loss;
 use schedule::Schedule;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -85,13 +87,13 @@ impl Watchdog {
     /// Renews what is at one place, one batch after the other. When nobody answered the first, nobody is asked the next.
     async fn renew<S: Servers>(self: Arc<Self>, servers: Arc<S>, place: S::Place, leases: Vec<Due>) {
         let limit = leases.iter().map(|due| due.lease).min().unwrap_or_default() / ATTEMPTS_PER_LEASE;
-        let mut answered = true;
+        let mut silence = None;
         for batch in leases.chunks(BATCH_MAX) {
-            let (began, outcomes) = match answered {
-                true => servers.renew(&place, batch, limit, |due| self.schedule().wants(due)).await,
-                false => (Instant::now(), vec![Renewed::Failed; batch.len()]),
+            let (began, outcomes) = match silence.take() {
+                None => servers.renew(&place, batch, limit, |due| self.schedule().wants(due)).await,
+                Some(fault) => (Instant::now(), vec![Renewed::Failed(fault); batch.len()]),
             };
-            answered = outcomes.iter().any(|outcome| *outcome != Renewed::Failed);
+            silence = why_nobody_answered(&outcomes);
             for (due, renewed) in batch.iter().zip(outcomes) {
                 self.report(due, renewed, began);
             }
@@ -108,17 +110,34 @@ impl Watchdog {
             Renewed::Yes if !due.hold.renewed(began, due.lease) => Renewed::TooLate,
             renewed => renewed,
         };
-        if renewed == Renewed::Gone {
-            due.hold.lost();
+        let error = |fault: &Fault| fault.clone().into_error(&due.hold.key);
+        match &renewed {
+            Renewed::Gone => due.hold.lost(Loss::NotHeld),
+            Renewed::Overwritten(fault) => due.hold.lost(Loss::Overwritten(error(fault))),
+            Renewed::Failed(fault) => due.hold.not_renewed(error(fault)),
+            Renewed::Yes | Renewed::TooLate | Renewed::Unasked => {}
         }
-        schedule.report(due, renewed, began, Instant::now());
+        schedule.report(due, &renewed, began, Instant::now());
         drop(schedule);
-        tell(&due.hold, renewed);
+        tell(&due.hold, &renewed);
     }
 
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Of a whole batch, so that nobody is asked the next one.
+fn why_nobody_answered(outcomes: &[Renewed]) -> Option<Fault> {
+    let mut fault = None;
+    for outcome in outcomes {
+        match outcome {
+            Renewed::Failed(failure) => fault = Some(failure.clone()),
+            Renewed::Unasked => {}
+            _ => return None,
+        }
+    }
+    fault
 }
 
 fn by_place<S: Servers>(servers: &S, due: Vec<Due>) -> HashMap<S::Place, Vec<Due>> {
@@ -129,14 +148,16 @@ fn by_place<S: Servers>(servers: &S, due: Vec<Due>) -> HashMap<S::Place, Vec<Due
     places
 }
 
-fn tell(hold: &Hold, renewed: Renewed) {
+fn tell(hold: &Hold, renewed: &Renewed) {
     let (lock, holder) = (String::from_utf8_lossy(&hold.key), String::from_utf8_lossy(&hold.holder));
     let left = hold.remaining();
     match renewed {
         Renewed::Yes => trace!(%lock, %holder, ?left, "renewed"),
-        Renewed::Failed if left.is_zero() => warn!(%lock, %holder, "lost: not renewed in time"),
-        Renewed::Failed => debug!(%lock, %holder, ?left, "not renewed yet"),
+        Renewed::Failed(fault) if left.is_zero() => warn!(%lock, %holder, ?fault, "lost: not renewed in time"),
+        Renewed::Failed(fault) => debug!(%lock, %holder, ?left, ?fault, "not renewed yet"),
         Renewed::TooLate => warn!(%lock, %holder, "lost: the answer to its renewal came too late"),
         Renewed::Gone => warn!(%lock, %holder, "lost: the server says that it is not held"),
+        Renewed::Overwritten(fault) => warn!(%lock, %holder, ?fault, "lost: something else is in its place"),
+        Renewed::Unasked => {}
     }
 }

@@ -1,6 +1,7 @@
 //! Which leases are due for renewal, and when. No clock and no server in here: the time is told.
 
 use crate::hold::Hold;
+use crate::link::Fault;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,15 +47,19 @@ pub(crate) struct Due {
 }
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Renewed {
     Yes,
     /// The server says that nothing is held.
     Gone,
+    /// The server says that something else is there.
+    Overwritten(Fault),
     /// The answer came when the lease could not be vouched for any more.
     TooLate,
     /// There was no answer, or an error.
-    Failed,
+    Failed(Fault),
+    /// Its guards had gone, so the server was not asked.
+    Unasked,
 }
 
 impl Schedule {
@@ -112,12 +117,12 @@ impl Schedule {
     }
 
     /// When to renew again, after a renewal that was wanted and began at that time.
-    pub(super) fn report(&mut self, due: &Due, renewed: Renewed, began: Instant, now: Instant) {
+    pub(super) fn report(&mut self, due: &Due, renewed: &Renewed, began: Instant, now: Instant) {
         let left = due.hold.vouched().until.saturating_duration_since(now);
         let next = match renewed {
             Renewed::Yes => began + due.lease / INTERVALS_PER_LEASE,
-            Renewed::Failed if !left.is_zero() => now + (left / RETRY_PARTS).clamp(RETRY_MIN, RETRY_MAX),
-            Renewed::Failed | Renewed::TooLate | Renewed::Gone => return self.forget(&due.hold),
+            Renewed::Failed(_) if !left.is_zero() => now + (left / RETRY_PARTS).clamp(RETRY_MIN, RETRY_MAX),
+            _ => return self.forget(&due.hold),
         };
         if let Some(watched) = self.watched.get_mut(&id(&due.hold)) {
             watched.due = Some(next);

@@ -53,18 +53,18 @@ impl Servers for Fake {
         let outcome = match mood {
             Mood::Well => Renewed::Yes,
             Mood::Empty => Renewed::Gone,
-            Mood::Down => Renewed::Failed,
+            Mood::Down => Renewed::Failed(Fault::Unreachable(Fault::broken_at_once())),
             Mood::Late => {
                 sleep(limit).await;
                 Renewed::Yes
             }
             Mood::Silent => {
                 sleep(limit).await;
-                Renewed::Failed
+                Renewed::Failed(Fault::Silent(Fault::timed_out()))
             }
         };
         let mut renewals = self.renewals.lock().unwrap();
-        for due in leases.iter().filter(|due| outcome == Renewed::Yes && wanted(due)) {
+        for due in leases.iter().filter(|due| matches!(outcome, Renewed::Yes) && wanted(due)) {
             renewals.entry(due.hold.key.clone()).or_default().push(began);
         }
         (began, vec![outcome; leases.len()])

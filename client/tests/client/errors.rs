@@ -1,8 +1,8 @@
 //! What bad input and bad servers get: an error that says what, and nothing left behind.
 
-use crate::support::{exists, locks_on, until_waiting, url};
+use crate::support::{exists, locks_on, until, until_waiting, url};
 use rlock_client::{Error, ErrorKind, Guard, Lock, Locks};
-use rlock_testing::Server;
+use rlock_testing::{Client, Server};
 use std::error::Error as _;
 use std::time::Duration;
 
@@ -175,4 +175,27 @@ fn errors_are_good_citizens() {
     fn sendable<T: Send + Sync + 'static>() {}
     sendable::<Guard>();
     sendable::<Locks>();
+}
+
+/// A server that is full may have room soon: it is asked again for as long as the caller waits, or as a failover may take.
+#[tokio::test]
+async fn a_server_without_memory_is_asked_again() {
+    let server = Server::start();
+    let mut client = server.client();
+    let full = |client: &mut Client, bytes: u32| drop(client.say(&format!("CONFIG SET maxmemory {bytes}")));
+    full(&mut client, 1);
+    let options = Locks::options().patience(Duration::from_millis(200));
+    let locks = options.connect_to(url(&server)).await.unwrap();
+    for refusal in refusals(&locks.lock("a")).await {
+        assert!(refusal.is_unavailable(), "{refusal}");
+        assert_eq!(refusal.code(), Some("OOM"));
+        assert!(!refusal.to_string().contains("no server answers"), "{refusal}");
+    }
+    let patient = locks_on(&server).await;
+    let refused = |client: &mut Client| client.say("INFO errorstats").as_text().to_owned();
+    let before = refused(&mut client);
+    let waits = tokio::spawn(async move { patient.lock("a").acquire().await });
+    until("it was refused", || refused(&mut client) != before).await;
+    full(&mut client, 0);
+    waits.await.unwrap().unwrap().release().await.unwrap();
 }

@@ -2,7 +2,8 @@
 
 use crate::proxy::Proxy;
 use crate::support::{exists, locks_on, lost_before, until, until_nothing_is_left, until_waiting, url};
-use rlock_client::{Guard, Locks};
+use futures_util::future::join_all;
+use rlock_client::{Error, ErrorKind, Guard, Locks, Loss};
 use rlock_testing::{Client, Server, wait_until};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -276,4 +277,173 @@ async fn an_end_of_the_server_is_told_of_by_the_clock_alone() {
     // Nothing else runs in this runtime meanwhile.
     wait_until("the clock says so", || guard.is_lost());
     guard.lost().await;
+}
+
+/// Guards that are released in each of the ways there are.
+async fn guards_of_all_kinds(locks: &Locks) -> Vec<Guard> {
+    let all = [
+        locks.lock("plain"),
+        locks.lock("owned").owner("job-7"),
+        locks.read_write("prices").write(),
+        locks.lock("fixed").fixed_lease(LEASE),
+    ];
+    let mut guards = Vec::new();
+    for lock in all {
+        guards.push(lock.acquire().await.unwrap());
+    }
+    guards.push(rlock_client::multi([locks.lock("from"), locks.lock("to")]).acquire().await.unwrap());
+    guards
+}
+
+/// Begins to release them, of a server that stands still until the condition holds.
+async fn released_while_frozen(
+    server: &Server,
+    guards: Vec<Guard>,
+    until_then: impl Fn() -> bool,
+) -> Vec<Result<(), Error>> {
+    server.freeze();
+    let releases: Vec<_> = guards.into_iter().map(|guard| tokio::spawn(guard.release())).collect();
+    until("it has stood still for long enough", until_then).await;
+    server.thaw();
+    join_all(releases).await.into_iter().map(Result::unwrap).collect()
+}
+
+/// The server carries out the first request when nobody waits for its answer any more, and the next one finds nothing.
+#[tokio::test]
+async fn a_release_whose_answer_nobody_waited_for_is_no_loss() {
+    let server = Server::start();
+    let mut client = server.client();
+    let options = Locks::options().lease(Duration::from_secs(600)).answer_timeout(Duration::from_millis(100));
+    let locks = options.connect_timeout(Duration::from_millis(100)).connect_to(url(&server)).await.unwrap();
+    let guards = guards_of_all_kinds(&locks).await;
+    let began = Instant::now();
+    for released in released_while_frozen(&server, guards, || began.elapsed() > Duration::from_millis(500)).await {
+        released.unwrap();
+    }
+    assert!(client.keys().is_empty());
+}
+
+/// The one answer there is comes when the lease is over. The work was done before that.
+#[tokio::test]
+async fn a_lease_that_ends_during_its_release_is_no_loss() {
+    let server = Server::start();
+    let locks = Locks::options().lease(LEASE).answer_timeout(LEASE * 5).connect_to(url(&server)).await.unwrap();
+    let guards = guards_of_all_kinds(&locks).await;
+    let began = Instant::now();
+    for released in released_while_frozen(&server, guards, || began.elapsed() > LEASE * 2).await {
+        released.unwrap();
+    }
+}
+
+/// What was lost before its release stays lost, however that goes.
+#[tokio::test]
+async fn a_release_that_comes_too_late_is_a_loss_though_its_first_answer_is() {
+    let server = Server::start();
+    let locks = impatient(&server).await;
+    let guards = guards_of_all_kinds(&locks).await;
+    server.freeze();
+    for guard in &guards {
+        guard.lost().await;
+    }
+    let began = Instant::now();
+    for released in released_while_frozen(&server, guards, || began.elapsed() > Duration::from_millis(700)).await {
+        assert!(released.unwrap_err().is_lost());
+    }
+}
+
+/// Nor does it help that no server is left to tell.
+#[tokio::test]
+async fn a_release_that_comes_too_late_is_a_loss_though_nobody_answers() {
+    let server = Server::start();
+    let options = Locks::options().lease(LEASE).patience(Duration::from_millis(100));
+    let locks = options.connect_to(url(&server)).await.unwrap();
+    let guards = guards_of_all_kinds(&locks).await;
+    drop(server);
+    for guard in guards {
+        guard.lost().await;
+        assert!(guard.release().await.unwrap_err().is_lost());
+    }
+}
+
+/// It is not held, though its lease could be vouched for: somebody has taken it away, and may have put something else there.
+#[tokio::test]
+async fn a_lock_that_somebody_removed_is_lost_if_only_its_release_shows_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    for replacement in
+        [None, Some(("SET", "text")), Some(("HSET", "field value")), Some(("RLOCK.RACQUIRE", "other 600000"))]
+    {
+        let guards = guards_of_all_kinds(&locks).await;
+        let keys = client.keys();
+        client.say("FLUSHALL");
+        for key in keys {
+            replacement.map(|(command, value)| client.say(&format!("{command} {key} {value}")));
+        }
+        for guard in guards {
+            assert!(!guard.is_lost());
+            let error = guard.release().await.unwrap_err();
+            assert!(error.is_lost(), "{replacement:?}: {error}");
+        }
+        client.say("FLUSHALL");
+    }
+}
+
+/// A guard of a server to which this is done.
+async fn loss_by(server: &Server, trouble: &[&str]) -> Loss {
+    let mut client = server.client();
+    let guard = impatient(server).await.lock("orders:42").acquire().await.unwrap();
+    assert!(guard.loss().is_none());
+    for command in trouble {
+        // Without waiting for an answer, which a server that ends does not give.
+        client.send(&command.split(' ').collect::<Vec<_>>());
+    }
+    guard.lost().await;
+    guard.loss().expect("it is lost")
+}
+
+#[tokio::test]
+async fn whoever_takes_a_lock_away_is_no_secret() {
+    let server = Server::start();
+    for removal in ["DEL orders:42", "RLOCK.BREAK orders:42"] {
+        let loss = loss_by(&server, &[removal]).await;
+        assert!(matches!(loss, Loss::NotHeld), "{loss:?}");
+    }
+    let loss = loss_by(&server, &["SET orders:42 text"]).await;
+    assert!(matches!(&loss, Loss::Overwritten(error) if error.code() == Some("WRONGTYPE")), "{loss:?}");
+    assert!(loss.to_string().contains("WRONGTYPE"), "{loss}");
+}
+
+#[tokio::test]
+async fn why_a_lease_could_not_be_renewed_is_told() {
+    let unload = ["MODULE UNLOAD rlock"];
+    let cases: [(&[&str], ErrorKind, Option<&str>); 4] = [
+        (&["ACL SETUSER default -rlock.renew"], ErrorKind::Refused, Some("NOPERM")),
+        (&["CONFIG SET requirepass new", "CLIENT KILL TYPE normal SKIPME yes"], ErrorKind::Refused, Some("NOAUTH")),
+        (&unload, ErrorKind::ModuleMissing, Some("ERR")),
+        (&["SHUTDOWN NOSAVE"], ErrorKind::Unavailable, None),
+    ];
+    let all = cases.map(|(trouble, kind, code)| async move {
+        let loss = loss_by(&Server::start(), trouble).await;
+        let Loss::NotRenewed(error) = &loss else { panic!("{trouble:?}: {loss:?}") };
+        assert_eq!((error.kind(), error.code()), (kind, code), "{error}");
+        assert!(loss.to_string().contains(&error.to_string()), "{loss}");
+    });
+    join_all(all).await;
+}
+
+#[tokio::test]
+async fn a_lease_that_nobody_renews_has_just_ended() {
+    let server = Server::start();
+    let locks = locks_on(&server).await;
+    let guard = locks.lock("a").fixed_lease(Duration::from_millis(100)).acquire().await.unwrap();
+    guard.lost().await;
+    assert!(matches!(guard.loss(), Some(Loss::Ended)));
+    let ten_minutes = Duration::from_secs(600);
+    let [kept, short] =
+        [ten_minutes, Duration::from_millis(100)].map(|lease| locks.lock(format!("{lease:?}")).fixed_lease(lease));
+    let both = rlock_client::multi([kept, short]).acquire().await.unwrap();
+    assert!(both.loss().is_none());
+    both.lost().await;
+    assert!(matches!(both.loss(), Some(Loss::Ended)));
 }

@@ -262,3 +262,44 @@ async fn what_makes_no_sense_is_refused() {
     waits.abort();
     until_nothing_is_left(&mut client, "a").await;
 }
+
+/// One server of three has forgotten it and one is gone: the lock was held all the time, and is not given back by most.
+#[tokio::test]
+async fn a_majority_of_which_too_few_are_left_to_release_it_is_lost_only_if_most_have_lost_it() {
+    let mut servers = [Server::start(), Server::start(), Server::start()];
+    let options = Locks::options().patience(Duration::from_millis(100));
+    let mut locks = Vec::new();
+    for server in &servers {
+        locks.push(options.clone().connect_to(url(server)).await.unwrap());
+    }
+    let lock = redlock(locks.iter().map(|locks| locks.lock("nightly")));
+    let guard = lock.acquire().await.unwrap();
+    for server in &servers[..2] {
+        assert_eq!(server.client().say("DEL nightly").as_int(), 1);
+    }
+    assert!(guard.release().await.unwrap_err().is_lost());
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(servers[0].client().say("DEL nightly").as_int(), 1);
+    servers[2].kill();
+    assert!(guard.release().await.unwrap_err().is_unavailable());
+}
+
+/// That one of all was lost counts, whatever became of the others, and whichever is heard of first.
+#[tokio::test]
+async fn a_set_of_which_one_is_lost_is_lost() {
+    for gone in 0..2 {
+        let mut servers = [Server::start(), Server::start()];
+        let options = Locks::options().patience(Duration::from_millis(100));
+        let first = options.clone().connect_to(url(&servers[0])).await.unwrap();
+        let second = options.connect_to(url(&servers[1])).await.unwrap();
+        let guard = multi([first.lock("a"), second.lock("b")]).acquire().await.unwrap();
+        servers[gone].kill();
+        servers[1 - gone].client().say("FLUSHALL");
+        servers[1 - gone].freeze();
+        let release = tokio::spawn(guard.release());
+        let began = Instant::now();
+        until("the other has been given up", || began.elapsed() > Duration::from_millis(500)).await;
+        servers[1 - gone].thaw();
+        assert!(release.await.unwrap().unwrap_err().is_lost());
+    }
+}

@@ -1,0 +1,57 @@
+//! CMD has ended: the lock is given back.
+//!
+//! A server that does not answer is asked again for as long as a failover may take. Whoever has no time for that sends a
+//! signal. One that has reached CMD as well, and ended it, must not keep a server that is well from hearing of it: that has
+//! its time in any case.
+
+use super::{GOODBYE, reason};
+use crate::arguments::Run;
+use crate::exit;
+use crate::failure::say;
+use crate::shown;
+use crate::signals::Signals;
+use nix::sys::signal::Signal;
+use rlock_client::{Error, Guard, Loss};
+use std::os::unix::ffi::OsStrExt;
+use tokio::time::{Instant, sleep_until};
+
+/// CMD has ended with this code. Returns ours.
+pub async fn give_back(guard: Guard, mut signals: Signals, wish: &Run, code: u8) -> u8 {
+    let key = shown::name(wish.key.as_bytes());
+    let loss = guard.loss();
+    let (loss, why_not) = tokio::select! {
+        biased;
+        released = guard.release() => match released {
+            Ok(()) => return code,
+            Err(error) => (loss.or_else(|| loss_by_release(&error)), error.to_string()),
+        },
+        () = told_to_stop(&mut signals) => (loss, format!("{key}: not given back, as no server has answered yet")),
+    };
+    match loss {
+        Some(loss) => {
+            let why = reason::of(&loss);
+            say(&format!("{key}: the lock was lost before CMD had ended (with {code}), others may have had it: {why}"));
+            exit::LOST
+        }
+        None => {
+            let lease = shown::time(wish.lease);
+            say(&format!("{why_not}; CMD had the lock all the time, which ends with its lease, in {lease} at most"));
+            code
+        }
+    }
+}
+
+/// It was not held any more, and nobody knew before.
+fn loss_by_release(error: &Error) -> Option<Loss> {
+    match error.code() {
+        _ if !error.is_lost() => None,
+        Some(_) => Some(Loss::Overwritten(error.clone())),
+        None => Some(Loss::NotHeld),
+    }
+}
+
+async fn told_to_stop(signals: &mut Signals) {
+    let goodbye_is_over = Instant::now() + GOODBYE;
+    while !matches!(signals.next().await.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT) {}
+    sleep_until(goodbye_is_over).await;
+}
