@@ -7,8 +7,8 @@ use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
 use proptest::prelude::*;
 use rlock::lock::serve::{self, Answer, Grant, Ground, Permission, Releasing, Tried, World};
 use rlock::lock::{
-    self, Acquire, Acquired, Ahead, Breaking, Client, CompanionEffect, Decision, Effects, Hold, Holding, KeyEffect,
-    Kind, Lease, LockName, Mode, Next, Room, Side, Sight, UnixMs, Waiter,
+    self, Acquire, Acquired, Ahead, Breaking, Client, CompanionEffect, Decision, Effects, Expiry, Hold, Holding,
+    KeyEffect, Kind, Lease, LockName, Mode, Next, Observed, Record, Room, Side, Sight, UnixMs, Waiter,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,6 +137,18 @@ impl World for Fake {
             Kind::Write => Some(Side::Write),
         };
         self.release(name(&hold.holder), side, false);
+    }
+
+    fn is_untouched(&self, hold: &Hold) -> bool {
+        let keyspace = self.keyspace.borrow();
+        let view = HolderView { keyspace: &keyspace, holder: name(&hold.holder) };
+        match (view.observe(), hold.kind) {
+            (Ok(Observed::ReadWrite(lock)), Kind::Read) => {
+                let key = hold_key(name(&hold.holder), lock.reads);
+                keyspace.entries().get(&key).is_some_and(|(_, expiry)| *expiry == Expiry::At(hold.end))
+            }
+            _ => view.expiry() == Expiry::At(hold.end),
+        }
     }
 
     fn left_ms(&self, _lock: LockName<'_>) -> i64 {
@@ -404,7 +416,7 @@ impl Play {
     fn advance(&mut self, ms: i64) {
         let end = self.world.now() + ms;
         loop {
-            let next = self.world.with_room(|room| room.alarms.next()).filter(|next| *next <= end);
+            let next = self.world.with_room(|room| room.next_alarm()).filter(|next| *next <= end);
             let time = next.unwrap_or(end);
             let passed = (time - self.world.now()).max(0);
             self.world.keyspace.borrow_mut().advance(passed);

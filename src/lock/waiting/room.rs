@@ -22,8 +22,9 @@ pub struct Room<C: Client> {
     pub unsettled: Vec<(i32, Rc<[u8]>)>,
     /// Granted to clients that were gone before they could be told, to be taken back.
     undelivered: Vec<Hold>,
-    /// The same, when this is not the time.
+    /// The same, when this is not the time, and when it is tried again.
     put_off: Vec<Hold>,
+    try_again: Option<UnixMs>,
     pub counters: Counters,
     /// The first and the last moment of the grants that are being made.
     serving: Option<(UnixMs, UnixMs)>,
@@ -57,6 +58,10 @@ pub struct Hold {
     pub key: Rc<[u8]>,
     pub holder: Rc<[u8]>,
     pub kind: Kind,
+    /// When its lease ends, as it was granted.
+    pub end: UnixMs,
+    /// Whether it should have been taken back before.
+    pub put_off: bool,
 }
 
 /// A waiter that was granted its lock.
@@ -108,6 +113,7 @@ impl<C: Client> Default for Room<C> {
             unsettled: Vec::new(),
             undelivered: Vec::new(),
             put_off: Vec::new(),
+            try_again: None,
             serving: None,
             counters: Counters::default(),
             kept: Map::default(),
@@ -156,13 +162,17 @@ impl<C: Client> Room<C> {
     }
 
     /// Takes out a waiter that is granted its lock now, and remembers the grant until it is told.
-    pub fn grant(&mut self, ticket: Ticket, now: UnixMs) -> Option<Granted<C>> {
+    /// `end` is when the lock's lease ends now, if that has changed.
+    pub fn grant(&mut self, ticket: Ticket, now: UnixMs, end: Option<UnixMs>) -> Option<Granted<C>> {
         let left = self.queues.serve(ticket)?;
         let has_namesakes = self.forget(ticket, &left);
         let Left { waiter, database, key, since, was_last } = left;
         self.counters.waited.add(now.saturating_sub(since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
-        let hold = Hold { database, key, holder: Rc::clone(&waiter.holder), kind: waiter.kind };
+        let own_end = waiter.want.lease.end(now).unwrap_or(UnixMs::MAX);
+        // A read hold has a lease of its own.
+        let end = end.filter(|_| waiter.kind != Kind::Read).unwrap_or(own_end);
+        let hold = Hold { database, key, holder: Rc::clone(&waiter.holder), kind: waiter.kind, end, put_off: false };
         self.delivering.insert(waiter.client.id(), hold);
         Some(Granted { waiter, was_last, has_namesakes })
     }
@@ -230,12 +240,27 @@ impl<C: Client> Room<C> {
     pub fn take_undelivered(&mut self) -> Vec<Hold> {
         let mut holds = std::mem::take(&mut self.undelivered);
         holds.append(&mut self.put_off);
+        self.try_again = None;
         holds
     }
 
-    /// Leaves a hold to the next time.
-    pub fn put_off(&mut self, hold: Hold) {
-        self.put_off.push(hold);
+    /// Leaves a hold to another time.
+    pub fn put_off(&mut self, hold: Hold, time: UnixMs) {
+        self.try_again = Some(self.try_again.map_or(time, |earlier| earlier.min(time)));
+        self.put_off.push(Hold { put_off: true, ..hold });
+    }
+
+    /// When something is to be done next.
+    #[must_use]
+    pub fn next_alarm(&self) -> Option<UnixMs> {
+        [self.alarms.next(), self.try_again].into_iter().flatten().min()
+    }
+
+    /// Somebody else decides from now on what becomes of the holds here.
+    pub fn forget_grants(&mut self) {
+        self.undelivered.clear();
+        self.put_off.clear();
+        self.try_again = None;
     }
 
     /// The lock that a waiter waits for.

@@ -37,6 +37,9 @@ pub trait World {
     /// Gives back a hold that was granted to a client who is gone, and whoever waits gets the lock.
     fn give_back(&self, hold: &Hold);
 
+    /// Whether a hold's lease ends as it was granted.
+    fn is_untouched(&self, hold: &Hold) -> bool;
+
     /// The ms left on a lock, as a refused client is told.
     fn left_ms(&self, lock: LockName<'_>) -> i64;
 
@@ -69,6 +72,8 @@ pub enum Ground {
     Command,
     /// An event or an alarm, which nobody has checked.
     Event,
+    /// A hold is given back. What must be fit for a grant need not be for this.
+    GiveBack,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,7 +248,7 @@ fn granted_first<W: World>(world: &W, lock: LockName<'_>, first: &Next, grant: G
 /// Tells whether others may wait under the same name.
 fn granted<W: World>(world: &W, lock: LockName<'_>, ticket: Ticket, grant: Grant) -> bool {
     let granted = world.with_room(|room| {
-        let granted = room.grant(ticket, grant.at)?;
+        let granted = room.grant(ticket, grant.at, grant.end)?;
         if let Some(end) = grant.end.filter(|_| !granted.was_last) {
             room.alarms.look_at(lock, end.saturating_add(1));
         }
@@ -274,17 +279,18 @@ fn time_is_up<W: World>(world: &W, ticket: Ticket) {
     settle(world, lock, Ground::Event);
 }
 
+/// Holders come back under the same name. So a hold that has ended meanwhile is not looked for, nor one that may be another
+/// by now: it ends with its lease.
 fn take_back<W: World>(world: &W, hold: Hold) {
     let lock = LockName { database: hold.database, key: &hold.key };
-    match world.permission(lock, Ground::Event) {
-        Permission::Granted => world.give_back(&hold),
-        Permission::Later(ms) => {
-            still_waiting(world, lock, ms);
-            world.with_room(|room| room.put_off(hold));
-            return;
+    let now = world.now();
+    if now <= hold.end && (!hold.put_off || world.is_untouched(&hold)) {
+        match world.permission(lock, Ground::GiveBack) {
+            Permission::Granted => world.give_back(&hold),
+            Permission::Later(ms) => return world.with_room(|room| room.put_off(hold, now.saturating_add(ms))),
+            // It went with its key.
+            Permission::Elsewhere => {}
         }
-        // It went with its key.
-        Permission::Elsewhere => {}
     }
     settle(world, lock, Ground::Event);
 }

@@ -22,7 +22,7 @@ const UNARMED: i64 = i64::MAX;
 /// Makes sure that the timer goes off no later than the next alarm, after something was done for those who wait.
 pub(super) fn arm(context: &Context) {
     let (at_once, next, serving_ms) =
-        room::with(|room| (room.is_unsettled(), room.alarms.next(), room.take_serving_ms()));
+        room::with(|room| (room.is_unsettled(), room.next_alarm(), room.take_serving_ms()));
     if let Some(ms) = serving_ms {
         latency::took(context, c"rlock-serve", ms);
     }

@@ -7,7 +7,7 @@
 
 use super::world::Server;
 use super::{clock, guarded, room};
-use crate::lock::{Kind, LockName, serve};
+use crate::lock::{Kind, LockName, Room, serve};
 use crate::server::api::{api, flag};
 use crate::server::context::{self, Context};
 use crate::server::followers;
@@ -172,6 +172,7 @@ unsafe extern "C" fn role_changed(
     // A module has one listener for each event, so this one speaks for both who want to know.
     followers::begin_to_tell();
     guarded((), many_readers::forget_all);
+    guarded((), || room::with(Room::forget_grants));
     if now != raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA || room::is_empty() {
         return;
     }

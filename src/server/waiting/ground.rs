@@ -15,7 +15,8 @@ const UNFIT_MS: i64 = 100;
 
 pub(super) fn permission(context: &Context, lock: LockName<'_>, ground: Ground) -> Permission {
     let flags = context.flags();
-    if flags & flag::IS_MASTER == 0 || flags & flag::IS_LOADING != 0 || flags & flag::IS_FULL != 0 {
+    let is_full = flags & flag::IS_FULL != 0 && ground != Ground::GiveBack;
+    if flags & flag::IS_MASTER == 0 || flags & flag::IS_LOADING != 0 || is_full {
         return Permission::Later(UNFIT_MS);
     }
     // Writing while writes are paused would abort the server.
@@ -24,7 +25,8 @@ pub(super) fn permission(context: &Context, lock: LockName<'_>, ground: Ground) 
     }
     match ground {
         Ground::Command => Permission::Granted,
-        Ground::Event => probe(context, OwnedStr::new(lock.key).lend()),
+        Ground::GiveBack if !cluster::enabled() => Permission::Granted,
+        Ground::Event | Ground::GiveBack => probe(context, OwnedStr::new(lock.key).lend()),
     }
 }
 

@@ -5,7 +5,8 @@ use super::kept_client::KeptClient;
 use super::room;
 use crate::lock::serve::{Answer, Grant, Ground, Permission, Releasing, Tried, World};
 use crate::lock::{
-    self, Acquire, Acquired, Ahead, Decision, Effects, Hold, KeyEffect, Kind, LockName, Next, Room, UnixMs,
+    self, Acquire, Acquired, Ahead, Decision, Effects, Expiry, Hold, KeyEffect, Kind, LockName, Next, Observed, Record,
+    Room, UnixMs, names,
 };
 use crate::server::context::{Context, Reply};
 use crate::server::entry::ErrorLine;
@@ -65,6 +66,21 @@ impl World for Server<'_> {
             // Refused only while writes are paused; then the hold ends with its lease.
             let _ = lock::serve::release(self, lock, release);
         }
+    }
+
+    fn is_untouched(&self, hold: &Hold) -> bool {
+        self.0.select(hold.database);
+        let (key, holder) = (OwnedStr::new(&hold.key), OwnedStr::new(&hold.holder));
+        let record = LockRecord::open(self.0, key.lend(), holder.lend());
+        let expiry = match (record.observe(), hold.kind) {
+            (Ok(Observed::ReadWrite(lock)), Kind::Read) => {
+                let name = names::read_hold(&hold.key, &hold.holder, lock.reads, OwnedStr::new);
+                Key::peek_expiry(self.0, name.lend())
+            }
+            (Ok(_), _) => Some(record.expiry()),
+            (Err(_), _) => None,
+        };
+        expiry == Some(Expiry::At(hold.end))
     }
 
     fn left_ms(&self, lock: LockName<'_>) -> i64 {

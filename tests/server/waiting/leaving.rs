@@ -61,6 +61,45 @@ fn a_grant_that_meets_a_dead_client_goes_on_to_the_next() {
     }
 }
 
+/// What could not be taken back at once is taken back when it can be, without anybody who waits; and never from who has
+/// the lock by then, though it be the same holder.
+#[test]
+fn a_grant_to_a_dead_client_is_taken_back_when_the_time_has_come() {
+    let server = Server::prepare().options(&["--enable-debug-command", "yes"]).start();
+    let mut client = server.client();
+    for (unfit, fit) in [
+        ("CLIENT PAUSE 600000 WRITE", "CLIENT UNPAUSE"),
+        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+        ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
+    ] {
+        for lease in [600_000, 100] {
+            client.say("RLOCK.ACQUIRE k ann 600000");
+            let dying = start_waiting(&server, &format!("RLOCK.ACQUIRE k dying {lease} WAIT 0"));
+            let id = client_waiting_first(&mut client).to_string();
+            let unfit: Vec<_> = unfit.split(' ').collect();
+            client.send_together(&[&["RLOCK.RELEASE", "k", "ann"], &["CLIENT", "KILL", "ID", &id], &unfit]);
+            assert_eq!(client.receive(), Reply::Int(1));
+            assert_eq!((client.receive(), client.receive()), (Reply::Int(1), text("OK")));
+            drop(dying);
+            if lease == 600_000 {
+                let later = client.time_ms() + 300;
+                wait_until("it has been tried for a while", || client.time_ms() > later);
+                client.say(fit);
+                wait_until("nobody has the lock", || client.expiry("k") == -2);
+            } else {
+                wait_until("the lease has ended", || client.expiry("k") == -2);
+                client.say(fit);
+            }
+            // Another life of the same holder.
+            assert_eq!(client.say("RLOCK.ACQUIRE k dying 600000"), Reply::Nil);
+            client.say("RLOCK.ACQUIRE other ann 600000");
+            assert!(client.say("RLOCK.ACQUIRE other bob 10 WAIT 20").as_int() > 0, "everything is caught up with");
+            assert_eq!(client.hash("k"), [("dying".into(), "1".into())], "{unfit:?}, a lease of {lease} ms");
+            client.say("FLUSHALL");
+        }
+    }
+}
+
 /// The id of the client that has waited longest.
 fn client_waiting_first(client: &mut Client) -> i64 {
     let clients = client.say("CLIENT LIST");
