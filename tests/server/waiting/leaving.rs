@@ -84,6 +84,9 @@ fn a_grant_to_a_dead_client_is_taken_back_when_the_time_has_come() {
             if lease == 600_000 {
                 let later = client.time_ms() + 300;
                 wait_until("it has been tried for a while", || client.time_ms() > later);
+                // Only a pause forbids to give back.
+                let is_paused = fit == "CLIENT UNPAUSE";
+                assert_eq!(client.expiry("k") == -2, !is_paused, "{unfit:?}");
                 client.say(fit);
                 wait_until("nobody has the lock", || client.expiry("k") == -2);
             } else {
@@ -98,6 +101,28 @@ fn a_grant_to_a_dead_client_is_taken_back_when_the_time_has_come() {
             client.say("FLUSHALL");
         }
     }
+}
+
+/// As above, in a moment: the lease is over before the server comes to take it back.
+#[test]
+fn a_grant_that_has_ended_is_not_taken_back() {
+    let server = Server::prepare().options(&["--enable-debug-command", "yes"]).start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let dying = start_waiting(&server, "RLOCK.ACQUIRE k dying 20 WAIT 0");
+    let id = client_waiting_first(&mut client).to_string();
+    client.send_together(&[
+        &["RLOCK.RELEASE", "k", "ann"],
+        &["CLIENT", "KILL", "ID", &id],
+        &["DEBUG", "SLEEP", "0.05"],
+        &["RLOCK.ACQUIRE", "k", "dying", "600000"],
+    ]);
+    let replies = [(); 4].map(|()| client.receive());
+    assert_eq!(replies[3], Reply::Nil);
+    drop(dying);
+    client.say("RLOCK.ACQUIRE other ann 600000");
+    assert!(client.say("RLOCK.ACQUIRE other bob 10 WAIT 20").as_int() > 0, "everything is caught up with");
+    assert_eq!(client.hash("k"), [("dying".into(), "1".into())]);
 }
 
 /// The id of the client that has waited longest.
