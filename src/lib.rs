@@ -52,8 +52,12 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 }
 
 /// Called by the server, which finds it by its name.
+///
+/// # Safety
+/// To be called by the server, with its context.
 #[allow(unsafe_code, non_snake_case)]
 #[unsafe(no_mangle)]
-pub extern "C" fn RedisModule_OnUnload(_context: *mut raw::RedisModuleCtx) -> c_int {
-    server::unload()
+pub unsafe extern "C" fn RedisModule_OnUnload(context: *mut raw::RedisModuleCtx) -> c_int {
+    // SAFETY: the server passes its context.
+    unsafe { server::unload(context) }
 }

@@ -4,7 +4,9 @@ use super::api::{api, flag};
 use super::context::Context;
 use super::entry::Registration;
 use super::string::Str;
-use super::{cluster, constants, followers, many_readers, panics, registration, replicate, settings, version, waiting};
+use super::{
+    acl_rules, cluster, constants, followers, many_readers, panics, registration, replicate, settings, version, waiting,
+};
 use redis_module::raw;
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,8 +77,34 @@ fn refuse(reason: &str) -> c_int {
     flag::ERR
 }
 
-/// Gives back what loading took.
-pub fn unload() -> c_int {
+/// Gives back what loading took. The server itself sees to it that nobody waits any more.
+///
+/// # Safety
+/// To be called by the server, when it unloads the module.
+pub unsafe fn unload(context: *mut raw::RedisModuleCtx) -> c_int {
+    // SAFETY: the server passes a context that lives until this function returns.
+    let context = unsafe { Context::new(context) };
+    match catch_unwind(AssertUnwindSafe(|| why_not_unload(&context))) {
+        Ok(None) => give_back(),
+        Ok(Some(reason)) => {
+            panics::log(&format!("rlock is not unloaded: {reason}"));
+            flag::ERR
+        }
+        Err(_) => flag::ERR,
+    }
+}
+
+/// What would end the server, on some versions.
+fn why_not_unload(context: &Context) -> Option<&'static str> {
+    // A command that was put off until then would run where there is no code any more.
+    if context.ensure_writes_go_on().is_err() {
+        return Some("writes are paused");
+    }
+    let named = acl_rules::name_us(context);
+    named.then_some("ACL rules name its commands, see ACL LIST: take +rlock.… and -rlock.… away before")
+}
+
+fn give_back() -> c_int {
     waiting::clear();
     many_readers::clear();
     constants::free();

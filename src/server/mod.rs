@@ -8,6 +8,7 @@
 //! opening a key or announcing an event can call *other* callbacks before it returns, so no key is kept open across
 //! an announcement.
 
+mod acl_rules;
 mod alloc;
 mod api;
 mod client_address;

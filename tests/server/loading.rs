@@ -1,6 +1,6 @@
 //! Loading, with settings and without, and unloading.
 
-use rlock_testing::{Reply, Server, list, text};
+use rlock_testing::{Reply, Server, list, text, wait_until};
 
 #[test]
 fn load_arguments_set_the_settings() {
@@ -55,6 +55,26 @@ fn a_renamed_command_that_replicas_need_stops_the_load_and_says_why() {
     }
     let server = Server::prepare().options(&["--rename-command", "FLUSHALL", "hidden"]).start();
     assert_eq!(server.client().say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
+}
+
+/// Some servers would end: a rule must not name a command that goes, nor must a command wait in a pause for its turn.
+#[test]
+fn it_is_not_unloaded_where_that_would_end_the_server() {
+    let server = Server::start();
+    let (mut client, mut postponed) = (server.client(), server.client());
+    for (rule, way_back) in [("+rlock.acquire", "-@all"), ("+@all -rlock.break", "+@all")] {
+        client.say(&format!("ACL SETUSER service on nopass ~app:* {rule}"));
+        assert!(matches!(client.say("MODULE UNLOAD rlock"), Reply::Error(_)), "{rule}");
+        client.say(&format!("ACL SETUSER service {way_back}"));
+    }
+    client.say("CLIENT PAUSE 600000 WRITE");
+    postponed.send(&["RLOCK.ACQUIRE", "k", "ann", "600000"]);
+    assert!(matches!(client.say("MODULE UNLOAD rlock"), Reply::Error(_)));
+    wait_until("it is said why", || server.log().contains("rlock is not unloaded: writes are paused"));
+    client.say("CLIENT UNPAUSE");
+    assert_eq!(postponed.receive(), Reply::Nil);
+    assert_eq!(client.say("MODULE UNLOAD rlock"), text("OK"));
+    assert_eq!(client.say("PING"), text("PONG"));
 }
 
 #[test]
