@@ -249,7 +249,9 @@ fn granted_first<W: World>(world: &W, lock: LockName<'_>, first: &Next, grant: G
 fn granted<W: World>(world: &W, lock: LockName<'_>, ticket: Ticket, grant: Grant) -> bool {
     let granted = world.with_room(|room| {
         let granted = room.grant(ticket, grant.at, grant.end)?;
-        if let Some(end) = grant.end.filter(|_| !granted.was_last) {
+        // One that ends later is looked at before anyway.
+        let ends_soon = |end: &UnixMs| *end < grant.at.saturating_add(*LOOK_AGAIN_MS.end());
+        if let Some(end) = grant.end.filter(|end| !granted.was_last && ends_soon(end)) {
             room.alarms.look_at(lock, end.saturating_add(1));
         }
         Some(granted)

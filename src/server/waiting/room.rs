@@ -13,7 +13,10 @@ static REFUSALS: AtomicU64 = AtomicU64::new(0);
 /// Lends the room. Nothing may be called meanwhile that could call back.
 pub(super) fn with<R>(use_room: impl FnOnce(&mut Room<KeptClient>) -> R) -> R {
     ROOM.with(|room| {
-        let room = room.get_or_insert_default();
+        let room = match room {
+            Some(room) => room,
+            None => room.insert(Room::default()),
+        };
         let result = use_room(room);
         WAITERS.store(room.queues.length(), Ordering::Relaxed);
         result
