@@ -23,9 +23,13 @@ run: setup build ## a server with the module on a free port, to try it out
 	@scripts/run.sh
 
 # Twice against the server: the debug build checks itself for overflows and broken promises of unsafe code; the release
-# build is what is shipped.
+# build is what is shipped. First what was built goes to disk: a replica that stores a snapshot would wait for that too.
 test: setup build ## all tests on this system's server
+	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe,rlock-cli/panic-probe --no-run
+	sync
 	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe,rlock-cli/panic-probe
+	cargo test --features panic-probe --test server --no-run
+	sync
 	cargo test --features panic-probe --test server
 	@echo "Left out, as they need other languages or the network: make test-redisson, make test-clients, make test-matrix"
 

@@ -32,6 +32,8 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 run_tests() {
+    # What was built and fetched goes to disk first: a replica that stores a snapshot would wait for that too.
+    sync
     RLOCK_SERVER=$server RLOCK_MODULE=$module cargo test --features panic-probe --test server 2>&1 | tee "$log"
 }
 

@@ -72,8 +72,9 @@ fn until_alike(one: &mut Client, other: &mut Client) {
 }
 
 /// One that would not understand an RLOCK command.
+/// It loads what comes as it comes: to store it first would be to wait for the disk.
 fn replica() -> Server {
-    Server::prepare().without_module().start()
+    Server::prepare().without_module().options(&["--repl-diskless-load", "on-empty-db"]).start()
 }
 
 fn follow(replica: &mut Client, master: &Server) {
