@@ -14,7 +14,8 @@ use crate::lock::{
 use std::ops::RangeInclusive;
 
 /// A lock that is waited for is looked at so often at least, whatever its lease says: not all that can happen to a key is
-/// told, on every server. With many such locks it is less often, so that it is a thousand looks in a second for all.
+/// told, on every server. With more than a hundred such locks it is after a ms for each of them, which are a thousand looks
+/// in a second; beyond a thousand locks, each is looked at once in a second.
 const LOOK_AGAIN_MS: RangeInclusive<i64> = 100..=1_000;
 
 /// Such looks are at multiples of this, many locks together, since it is waking up that costs the most.
