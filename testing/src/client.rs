@@ -47,13 +47,20 @@ impl Client {
     pub fn send_together<A: AsRef<[u8]>>(&mut self, commands: &[&[A]]) {
         let mut bytes = Vec::new();
         for command in commands {
-            let mut packed = redis::Cmd::new();
-            for argument in *command {
-                packed.arg(argument.as_ref());
-            }
-            packed.write_packed_command(&mut bytes);
+            bytes.extend_from_slice(&packed(command));
         }
         self.stream.write_all(&bytes).expect("the server takes commands");
+    }
+
+    /// Sends many commands, given as words with spaces between them, before it reads the first reply.
+    pub fn say_all<C: AsRef<str>>(&mut self, commands: impl IntoIterator<Item = C>) -> Vec<Reply> {
+        let (mut bytes, mut count) = (Vec::new(), 0);
+        for command in commands {
+            bytes.extend_from_slice(&packed(&command.as_ref().split_ascii_whitespace().collect::<Vec<_>>()));
+            count += 1;
+        }
+        self.stream.write_all(&bytes).expect("the server takes commands");
+        (0..count).map(|_| self.receive()).collect()
     }
 
     /// The next reply, if the connection is not closed.
@@ -161,6 +168,15 @@ impl Reply {
             _ => Vec::new(),
         }
     }
+}
+
+/// A command as it goes over the wire.
+pub(crate) fn packed<A: AsRef<[u8]>>(command: &[A]) -> Vec<u8> {
+    let mut packed = redis::Cmd::new();
+    for argument in command {
+        packed.arg(argument.as_ref());
+    }
+    packed.get_packed_command()
 }
 
 pub fn text(text: &str) -> Reply {

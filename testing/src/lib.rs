@@ -1,23 +1,33 @@
-//! What the tests stand on: real servers, clusters and sentinels, connections that read any reply, and a tap on the
-//! replication stream.
+//! What the tests stand on: real servers, clusters and sentinels, connections that read any reply, crowds of them and who
+//! stands by, and a tap on the replication stream.
 //!
 //! - `RLOCK_SERVER`: the server's binary, Redis or Valkey; `redis-server` if it is not set
 //! - `RLOCK_MODULE`: the module; if it is not set, the one that cargo built beside the test
+//! - `RLOCK_LEAKS`: if it is set, servers are told to end, so that one with the address sanitizer looks for leaks
 
+mod bystander;
 mod client;
 mod cluster;
+mod crowd;
 mod dump;
+mod leaks;
+mod processor;
 mod sentinel;
 mod server;
+mod signal;
 mod tap;
 
+pub use bystander::{Bystander, Testimony};
 pub use client::{Client, Reply, list, text};
 pub use cluster::{Cluster, SlotMove};
+pub use crowd::{Answer, Crowd, crowd_of, make_room_for};
+pub use processor::Wanted;
 pub use sentinel::Watched;
-pub use server::{Server, ServerVersion, Start, debug_module, free_port};
+pub use server::{Server, ServerVersion, Start, debug_module, free_port, module};
+pub use signal::{Signal, send_signal};
 pub use tap::Tap;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long a condition may take to come true. Far more than any needs, so that only a real failure meets it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,6 +43,13 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         // Not at once: what is waited for needs the processor, too.
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// The clock of this machine, which is the servers' as well.
+#[must_use]
+pub fn unix_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
+    i64::try_from(since.as_millis()).expect("it is not that late")
 }
 
 /// The lease that a command gave, exactly: the key's expiry must lie between the server's clock before and after.

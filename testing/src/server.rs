@@ -1,6 +1,6 @@
 //! A real server for one test: on a unix socket in a directory of its own, gone when the test ends.
 
-use crate::{Client, PATIENCE};
+use crate::{Client, PATIENCE, Signal, leaks, send_signal};
 use std::collections::HashSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -105,17 +105,16 @@ impl Server {
 
     /// Stops the server's process where it is: its connections stay, and nobody answers.
     pub fn freeze(&self) {
-        self.signal("-STOP");
+        self.signal(Signal::SIGSTOP);
     }
 
     /// Lets it go on.
     pub fn thaw(&self) {
-        self.signal("-CONT");
+        self.signal(Signal::SIGCONT);
     }
 
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").arg(signal).arg(self.process.id().to_string()).status();
-        assert!(sent.expect("a command to send signals with").success(), "the server's process is there");
+    fn signal(&self, signal: Signal) {
+        send_signal(self.process.id(), signal).expect("the server's process is there");
     }
 
     /// Kills the server without a warning, and returns what is needed to start one on what it left.
@@ -138,9 +137,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if leaks::are_looked_for() {
+            leaks::end_in_good_order(&mut self.process);
+        }
         self.end();
         if std::thread::panicking() {
-            eprintln!("--- the server's log ---\n{}", self.log());
+            // A report of a crash lists all clients, which may be thousands.
+            let log: String = self.log().split_inclusive('\n').filter(|line| !line.starts_with("id=")).collect();
+            eprintln!("--- the server's log ---\n{log}");
         }
     }
 }
@@ -262,6 +266,9 @@ impl Start {
         if let Some((path, arguments)) = &self.module {
             command.arg("--loadmodule").arg(path).args(arguments);
         }
+        if leaks::are_looked_for() {
+            command.args(leaks::OPTIONS);
+        }
         command.envs(self.environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("the server's binary is there: set RLOCK_SERVER, or install redis-server")
     }
@@ -283,7 +290,8 @@ fn binary() -> String {
     std::env::var("RLOCK_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 
-fn module() -> PathBuf {
+/// The module that servers load in tests.
+pub fn module() -> PathBuf {
     std::env::var_os("RLOCK_MODULE").map_or_else(debug_module, PathBuf::from)
 }
 

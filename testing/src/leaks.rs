@@ -1,0 +1,30 @@
+//! A server that was built with the address sanitizer looks for leaks when it exits, and says on the way what it found.
+//! So where that is wanted, by `RLOCK_LEAKS`, servers are told to end, and not just killed.
+
+use crate::{PATIENCE, Signal, send_signal};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+pub(crate) fn are_looked_for() -> bool {
+    std::env::var_os("RLOCK_LEAKS").is_some()
+}
+
+/// Without it, a server that ends waits for its replicas, which may have ended before.
+pub(crate) const OPTIONS: [&str; 2] = ["--shutdown-timeout", "0"];
+
+/// Tells the process to end, and waits until it has, but not for ever.
+pub(crate) fn end_in_good_order(process: &mut Child) {
+    let deadline = Instant::now() + PATIENCE;
+    if is_running(process) {
+        // One that is frozen hears nothing before it goes on.
+        let _ = send_signal(process.id(), Signal::SIGTERM).and_then(|()| send_signal(process.id(), Signal::SIGCONT));
+    }
+    while is_running(process) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// One that was waited for has no id any more; it may be another's by now.
+fn is_running(process: &mut Child) -> bool {
+    matches!(process.try_wait(), Ok(None))
+}

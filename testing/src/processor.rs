@@ -1,0 +1,53 @@
+//! How long somebody wanted a processor and had none.
+//!
+//! Where others have the processors, an answer comes late through no fault of the server's. The bounds are on what the
+//! server does with the time it has, so that time is measured and allowed for; on a quiet machine it is next to nothing.
+
+use crate::unix_ms;
+use std::time::Duration;
+
+/// How long a process had wanted a processor in vain, from time to time.
+pub struct Wanted {
+    process: u32,
+    /// At which Unix ms, and how long up to then.
+    looks: Vec<(i64, Duration)>,
+}
+
+impl Wanted {
+    /// From now on.
+    pub fn by(process: u32) -> Self {
+        let mut wanted = Self { process, looks: Vec::new() };
+        wanted.look();
+        wanted
+    }
+
+    /// Reads how long it was until now.
+    pub fn look(&mut self) -> Duration {
+        let before = self.looks.last().map_or(Duration::ZERO, |look| look.1);
+        // A process that has died wants nothing any more.
+        let wanted = was_wanted(&format!("/proc/{}/schedstat", self.process)).max(before);
+        self.looks.push((unix_ms(), wanted));
+        wanted
+    }
+
+    /// For how many ms it was between these moments, as far as it was looked at.
+    pub fn ms_between(&self, from: i64, to: i64) -> i64 {
+        let first = self.looks.partition_point(|look| look.0 <= from).saturating_sub(1);
+        let last = self.looks.partition_point(|look| look.0 < to).min(self.looks.len() - 1);
+        let wanted = self.looks[last.max(first)].1 - self.looks[first].1;
+        i64::try_from(wanted.as_millis()).expect("it is not that long")
+    }
+}
+
+/// Of this thread, since it began.
+pub fn was_wanted_here() -> Duration {
+    was_wanted("/proc/thread-self/schedstat")
+}
+
+/// Of a process's first thread, if the file is a process's; of a server that is the one that does everything. Where the
+/// system does not tell, nothing is allowed for.
+fn was_wanted(file: &str) -> Duration {
+    let statistics = std::fs::read_to_string(file).unwrap_or_default();
+    let waited_ns = statistics.split_ascii_whitespace().nth(1).and_then(|ns| ns.parse().ok());
+    Duration::from_nanos(waited_ns.unwrap_or(0))
+}
