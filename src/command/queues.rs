@@ -15,7 +15,7 @@ impl Command for Queues {
     const SPEC: Spec = Spec {
         name: c"rlock.queues",
         summary: c"Shows the locks that clients wait for, the longest queue first.",
-        complexity: c"O(N) with the locks of this database that are waited for, at most rlock.max-waiters, and O(log N) more for each that is shown (COUNT: 1 to 10000, 100 by default) or that the user may not read, of which it looks at most at 20000",
+        complexity: c"O(N) with the locks that are shown (COUNT: 1 to 10000, 100 by default), and those that the user may not read, of which it looks at most at 2000",
         arity: -1,
         // Not in scripts, in which it cannot be told whose rights count.
         flags: c"readonly deny-script",

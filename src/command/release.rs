@@ -15,7 +15,7 @@ impl Command for Release {
         name: c"rlock.release",
         summary: c"Gives back one hold on a lock, or all of this holder's.",
         complexity:
-            c"O(1); for a read hold O(N) with the number of read holds that remain, of which it looks at most at 10000, where which of them ends last is not known: at the first release, and after others than RLOCK commands have changed the lock",
+            c"O(1); for a read hold O(N) with the number of read holds that remain, of which it looks at most at 256: at all of them among at most 16 readers, and among more where the hold ends with the lock",
         arity: -3,
         flags: c"write",
         audience: Audience::Services,

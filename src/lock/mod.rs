@@ -17,7 +17,6 @@ mod acquire;
 mod decimal;
 mod effect;
 mod exclusive;
-mod last_readers;
 pub mod names;
 mod read_write;
 mod record;
@@ -31,16 +30,15 @@ pub mod waiting;
 pub use acquire::{Acquire, Acquired, Ahead, Kind, acquire, check_wait, left_ms};
 pub use decimal::decimal;
 pub use effect::{CompanionEffect, Decision, Effects, Field, KeyEffect, Unlock};
-pub use last_readers::{LastReaders, ReadHold};
 pub use record::{Mode, Observed, ReadWrite, Record, Side};
 pub use refusal::Refusal;
 pub use release::{Release, Released, release};
 pub use renew::{Renewed, renew};
-pub use sight::{BROKEN_MAX, Breaking, Holding, Sight};
+pub use sight::{BROKEN_MAX, Breaking, Holding, READ_HOLDS_SHOWN_MAX, Sight};
 pub use time::{Expiry, Lease, UnixMs};
 pub use waiting::{
-    Alarm, Alarms, CLASSES, Client, Counters, Granted, Hold, LockName, Next, Overview, QueueFull, Queues, Room, Ticket,
-    Waited, Waiter, Waits, serve,
+    Alarm, Alarms, CLASSES, Client, Counters, Granted, Hold, LockId, LockName, Next, QueueFull, Queued, Queues, Room,
+    Ticket, Waited, Waiter, Waits, serve,
 };
 
 /// The longest holder, in bytes.
@@ -51,7 +49,11 @@ pub const HOLDER_LEN_MAX: usize = 512;
 pub const READ_HOLDS_MAX: i64 = 10_000;
 
 /// The most read holds that one command looks at, over all holders, to find the longest lease among them.
-pub const READ_HOLDS_SCANNED_MAX: i64 = 10_000;
+pub const READ_HOLDS_SCANNED_MAX: i64 = 256;
+
+/// Among so many readers all are looked at whenever one leaves. Among more, only where the leaver may be the one whose
+/// lease is the lock's.
+const READERS_FEW: usize = 16;
 
 /// One hold more, unless the count cannot say so.
 fn one_more(count: i64) -> Result<i64, Refusal> {

@@ -28,23 +28,7 @@ pub fn fencing_counter<R>(key: &[u8], use_name: impl FnOnce(&[u8]) -> R) -> R {
 pub fn read_hold<R>(key: &[u8], holder: &[u8], index: i64, use_name: impl FnOnce(&[u8]) -> R) -> R {
     let mut digits = Digits::new();
     let (open, close) = braces(key);
-    with_joined(&[open, key, close, b":", holder, READ_HOLD, digits.of(index)], use_name)
-}
-
-const READ_HOLD: &[u8] = b":rwlock_timeout:";
-
-/// Whether a key looks like a read hold's, of some lock.
-#[must_use]
-pub fn may_be_read_hold(name: &[u8]) -> bool {
-    name.windows(READ_HOLD.len()).any(|piece| piece == READ_HOLD)
-}
-
-/// Whether a key that looks like a read hold's may be one of this lock.
-#[must_use]
-pub fn may_be_read_hold_of(key: &[u8], name: &[u8]) -> bool {
-    let (open, close) = braces(key);
-    let rest = [open, key, close, b":"].into_iter().try_fold(name, |rest, piece| rest.strip_prefix(piece));
-    rest.is_some()
+    with_joined(&[open, key, close, b":", holder, b":rwlock_timeout:", digits.of(index)], use_name)
 }
 
 /// Calls `use_name` with the field that counts this holder's write holds.
@@ -122,18 +106,6 @@ mod tests {
 
     fn text(name: &[u8]) -> String {
         String::from_utf8_lossy(name).into_owned()
-    }
-
-    #[test]
-    fn a_read_hold_is_known_by_its_name() {
-        for (key, holder) in [(&b"n"[..], &b"h"[..]), (b"{n}", b"h:1"), (b"a}b", b"}:"), (b"", b"h")] {
-            let (is_one, is_its) =
-                read_hold(key, holder, 3, |name| (may_be_read_hold(name), may_be_read_hold_of(key, name)));
-            assert!(is_one && is_its, "{key:?} {holder:?}");
-        }
-        assert!(!may_be_read_hold_of(b"m", b"{n}:h:rwlock_timeout:1"));
-        assert!(!may_be_read_hold_of(b"n", b"{nn}:h:rwlock_timeout:1"));
-        assert!(!may_be_read_hold(b"n") && !may_be_read_hold(b""));
     }
 
     #[test]

@@ -7,8 +7,9 @@
 use super::acquire::Asked;
 use super::exclusive::count_down;
 use super::{
-    Acquired, CompanionEffect, Decision, Expiry, Field, KeyEffect, Mode, Observed, READ_HOLDS_MAX, ReadWrite, Record,
-    Refusal, Release, Released, Renewed, Side, UnixMs, Unlock, one_more, token_for,
+    Acquired, CompanionEffect, Decision, Expiry, Field, KeyEffect, Mode, Observed, READ_HOLDS_MAX,
+    READ_HOLDS_SCANNED_MAX, READERS_FEW, ReadWrite, Record, Refusal, Release, Released, Renewed, Side, UnixMs, Unlock,
+    one_more, token_for,
 };
 
 /// Grants a read hold when the lock is free, in read mode, or written by this very holder.
@@ -114,7 +115,7 @@ fn release_read(
     }
     // Alone, there is nobody whose lease to look up.
     let alone = left == 0 && !lock.others;
-    let longest = if alone { None } else { record.longest_read_lease(left, now) };
+    let longest = if alone { None } else { longest_that_stays(record, lock, left, now) };
     Ok(match longest {
         Some(Expiry::At(end)) => still_held(Some(KeyEffect::ExpireAt(end))),
         Some(Expiry::Never) => still_held(None),
@@ -123,6 +124,23 @@ fn release_read(
             Decision::new(Released::Free, [Some(KeyEffect::Delete), None, None], [drop_holds, publish])
         }
     })
+}
+
+/// The longest lease among the read holds that stay, when this holder keeps its first `left`; `Never` if the lock's lease is
+/// to stay as it is.
+///
+/// Each read hold is a key of its own, so to look at those of a thousand readers for each that leaves would be work that the
+/// server does while nobody else is served. But the lock's lease is the longest of its holds': where none that goes is as
+/// long, somebody else has it. Where it was made longer than all of them by other means, it stays so for a while.
+fn longest_that_stays(record: &impl Record, lock: ReadWrite, left: i64, now: UnixMs) -> Option<Expiry> {
+    let going = lock.reads.saturating_sub(left);
+    if record.readers() > READERS_FEW && going <= READ_HOLDS_SCANNED_MAX {
+        let latest = (left.saturating_add(1)..=lock.reads).filter_map(|index| record.read_hold_end(index)).max();
+        if latest.is_none_or(|latest| latest < record.expiry()) {
+            return Some(Expiry::Never);
+        }
+    }
+    record.longest_read_lease(left, now)
 }
 
 fn release_write(lock: ReadWrite, want: Release, now: UnixMs) -> Result<Decision<Released>, Refusal> {
@@ -190,7 +208,7 @@ fn renewed_expiry(record: &impl Record, lock: ReadWrite, end: UnixMs, now: UnixM
         return renewed;
     }
     match lock.mode {
-        Mode::Read => record.longest_read_lease(0, now).map_or(renewed, |others| others.max(renewed)),
+        Mode::Read => longest_that_stays(record, lock, 0, now).map_or(renewed, |others| others.max(renewed)),
         // Someone else's write, which only a foreign client can have put over this read.
         Mode::Write => current,
     }

@@ -35,6 +35,12 @@ pub trait Record {
     /// [`Refusal::BadToken`] where the counter cannot count.
     fn next_token(&self) -> Result<i64, Refusal>;
 
+    /// How many readers this lock has, dead ones included, or a few more.
+    fn readers(&self) -> usize;
+
+    /// When this holder's read hold number `index` ends, if it is alive.
+    fn read_hold_end(&self, index: i64) -> Option<Expiry>;
+
     /// The latest end among the read holds that are alive after `now`: everyone else's, and this holder's first
     /// `own`. None if all are dead. `Never` also where there are more than it may look at: the caller then leaves the
     /// lease as it is, which no read hold outlives.

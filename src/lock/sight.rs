@@ -12,6 +12,9 @@ use super::{
 /// their own leases.
 pub const BROKEN_MAX: usize = 100_000;
 
+/// The most read holds whose leases are looked at to be shown.
+pub const READ_HOLDS_SHOWN_MAX: i64 = 10_000;
+
 /// A lock that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sight {

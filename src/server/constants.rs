@@ -30,17 +30,8 @@ pub(super) fn make() {
     CONSTANTS.store(Box::into_raw(Box::new(constants)), Ordering::Relaxed);
 }
 
-/// Gives them back to the server, when no command can come any more.
-pub(super) fn free() {
-    let constants = CONSTANTS.swap(ptr::null_mut(), Ordering::Relaxed);
-    if !constants.is_null() {
-        // SAFETY: it came from `Box::into_raw`, and the swap lets only one caller have it.
-        drop(unsafe { Box::from_raw(constants) });
-    }
-}
-
 pub(super) fn get() -> &'static Constants {
-    // SAFETY: made before the first command, freed after the last one, and never written to between.
+    // SAFETY: made before the first command, and never written to or freed.
     match unsafe { CONSTANTS.load(Ordering::Relaxed).as_ref() } {
         Some(constants) => constants,
         None => super::api::missing("constants"),

@@ -8,7 +8,6 @@ use super::constants;
 use super::context::{Context, EventClass};
 use super::entry::ErrorLine;
 use super::key::{Holding, Key};
-use super::many_readers;
 use super::replicate;
 use super::string::{OwnedStr, Str};
 use super::whole_lock::WholeLock;
@@ -20,13 +19,11 @@ pub(super) fn apply(context: &Context, key: Key<'_>, holder: Str<'_>, effects: &
     let in_key = || effects.key.iter().flatten().copied();
     let beside = || effects.companions.iter().flatten().copied();
     if in_key().any(may_create_key) || beside().any(companions::may_create) {
-        // What was learnt for these effects is not so.
-        context.ensure_writes_go_on().inspect_err(|_| many_readers::forget(context, key.name()))?;
+        context.ensure_writes_go_on()?;
     }
     let name = key.name();
     let fields = Fields { holder, write: in_key().any(names_write).then(|| write_field(holder)) };
     let begins = key.holding() == Holding::Nothing;
-    many_readers::follow(context, &key, holder, effects);
     in_key().for_each(|effect| write(&key, &fields, effect));
     drop(key);
     if effects.key.iter().any(Option::is_some) {
@@ -151,7 +148,6 @@ pub(super) fn hand_over(
     let name = key.name();
     let in_key = || granted.key.iter().flatten().copied();
     let sooner = ends_sooner(&key, granted);
-    many_readers::forget(context, name);
     successor.write_over(&key);
     drop(key);
     if context.tells_followers() {

@@ -4,9 +4,7 @@ use super::api::{api, flag};
 use super::context::Context;
 use super::entry::Registration;
 use super::string::Str;
-use super::{
-    acl_rules, cluster, constants, followers, many_readers, panics, registration, replicate, settings, version, waiting,
-};
+use super::{cluster, constants, followers, panics, registration, replicate, settings, version, waiting};
 use redis_module::raw;
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,37 +75,16 @@ fn refuse(reason: &str) -> c_int {
     flag::ERR
 }
 
-/// Gives back what loading took. The server itself sees to it that nobody waits any more.
+/// Refuses, always. A server that unloads a module with commands, events and clients of its own can be ended by what is left
+/// of it: a command that a pause has put off and that runs where there is no code any more, an ACL rule that names a command
+/// that is gone. Which, differs by version, and nobody can be sure of the next one. To load another version, start the
+/// server anew.
 ///
 /// # Safety
-/// To be called by the server, when it unloads the module.
-pub unsafe fn unload(context: *mut raw::RedisModuleCtx) -> c_int {
-    // SAFETY: the server passes a context that lives until this function returns.
-    let context = unsafe { Context::new(context) };
-    match catch_unwind(AssertUnwindSafe(|| why_not_unload(&context))) {
-        Ok(None) => give_back(),
-        Ok(Some(reason)) => {
-            panics::log(&format!("rlock is not unloaded: {reason}"));
-            flag::ERR
-        }
-        Err(_) => flag::ERR,
-    }
-}
-
-/// What would end the server, on some versions.
-fn why_not_unload(context: &Context) -> Option<&'static str> {
-    // A command that was put off until then would run where there is no code any more.
-    if context.ensure_writes_go_on().is_err() {
-        return Some("writes are paused");
-    }
-    let named = acl_rules::name_us(context);
-    named.then_some("ACL rules name its commands, see ACL LIST: take +rlock.… and -rlock.… away before")
-}
-
-fn give_back() -> c_int {
-    waiting::clear();
-    many_readers::clear();
-    constants::free();
-    drop(std::panic::take_hook());
-    flag::OK
+/// To be called by the server, when it is told to unload the module.
+pub unsafe fn unload(_context: *mut raw::RedisModuleCtx) -> c_int {
+    panics::log(
+        "rlock is not unloaded: on some servers that would end the server. Start the server anew without it, or with another version",
+    );
+    flag::ERR
 }

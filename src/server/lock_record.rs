@@ -6,12 +6,9 @@ use super::context::Context;
 use super::effects;
 use super::entry::ErrorLine;
 use super::key::{Holding, Key};
-use super::latency;
-use super::many_readers;
 use super::string::{OwnedStr, Str};
 use crate::lock::{
-    Effects, Expiry, Mode, Observed, READ_HOLDS_SCANNED_MAX, ReadHold, ReadWrite, Record, Refusal, UnixMs, decimal,
-    names,
+    Effects, Expiry, Mode, Observed, READ_HOLDS_SCANNED_MAX, ReadWrite, Record, Refusal, UnixMs, decimal, names,
 };
 
 pub struct LockRecord<'a> {
@@ -78,6 +75,14 @@ impl Record for Vacant<'_, '_> {
 
     fn next_token(&self) -> Result<i64, Refusal> {
         self.0.next_token()
+    }
+
+    fn readers(&self) -> usize {
+        0
+    }
+
+    fn read_hold_end(&self, _index: i64) -> Option<Expiry> {
+        None
     }
 
     fn longest_read_lease(&self, _own: i64, _now: UnixMs) -> Option<Expiry> {
@@ -150,15 +155,30 @@ impl Record for LockRecord<'_> {
         }
     }
 
+    fn readers(&self) -> usize {
+        self.key.length()
+    }
+
+    fn read_hold_end(&self, index: i64) -> Option<Expiry> {
+        self.end_of_read_hold(self.holder.bytes(), index)
+    }
+
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
-        let many = many_readers::are(&self.key);
-        if let Some(known) = many.then(|| self.known_longest_read_lease(own, now)).flatten() {
-            return Some(known);
-        }
-        let Some(holds) = self.read_holds(own, now) else { return Some(Expiry::Never) };
-        let longest = holds.iter().map(|hold| hold.end).max();
-        if many {
-            many_readers::remember(self.context, &self.key, holds);
+        let mut budget = READ_HOLDS_SCANNED_MAX;
+        // One field more, for the mode.
+        let Some(fields) = self.key.fields(usize::try_from(budget).unwrap_or(0).saturating_add(1)) else {
+            return Some(Expiry::Never);
+        };
+        let mut longest = None;
+        for (field, value) in fields {
+            if field == names::MODE_FIELD || field.ends_with(names::WRITE_SUFFIX) {
+                continue;
+            }
+            let count = if field == self.holder.bytes() { own } else { positive(&value).unwrap_or(0) };
+            let Some(left) = budget.checked_sub(count).filter(|left| *left >= 0) else { return Some(Expiry::Never) };
+            budget = left;
+            let ends = (1..=count).filter_map(|index| self.end_of_read_hold(&field, index));
+            longest = longest.max(ends.filter(|end| *end > Expiry::At(now)).max());
         }
         longest
     }
@@ -174,35 +194,9 @@ impl LockRecord<'_> {
         count(self.key.field(effects::write_field(self.holder).lend()).as_ref())
     }
 
-    /// Without a look at all holds: of the one that is known to end last, as its own key confirms it.
-    fn known_longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
-        let ReadHold { holder, index, end } = many_readers::last_beside(self.context, &self.key, self.holder, own)?;
-        let holds = positive(self.key.field(OwnedStr::new(&holder).lend())?.lend().bytes())?;
-        let hold = names::read_hold(self.key.name().bytes(), &holder, index, OwnedStr::new);
-        let confirmed = index <= holds && end > Expiry::At(now);
-        (confirmed && Key::peek_expiry(self.context, hold.lend()) == Some(end)).then_some(end)
-    }
-
-    /// All read holds that are alive, of this holder the first `own`. None if there are more than may be looked at.
-    fn read_holds(&self, own: i64, now: UnixMs) -> Option<Vec<ReadHold>> {
-        let fields = self.key.fields(usize::try_from(READ_HOLDS_SCANNED_MAX).unwrap_or(usize::MAX))?;
-        let readers = i64::try_from(fields.len()).unwrap_or(i64::MAX);
-        let _timed = latency::of_many(self.context, own.saturating_add(readers));
-        let mut budget = READ_HOLDS_SCANNED_MAX;
-        let mut holds = Vec::new();
-        for (field, value) in fields {
-            if field == names::MODE_FIELD || field.ends_with(names::WRITE_SUFFIX) {
-                continue;
-            }
-            let count = if field == self.holder.bytes() { own } else { positive(&value).unwrap_or(0) };
-            budget = budget.checked_sub(count).filter(|budget| *budget >= 0)?;
-            for index in 1..=count {
-                let hold = names::read_hold(self.key.name().bytes(), &field, index, OwnedStr::new);
-                let end = Key::peek_expiry(self.context, hold.lend()).filter(|end| *end > Expiry::At(now));
-                holds.extend(end.map(|end| ReadHold { holder: field.as_slice().into(), index, end }));
-            }
-        }
-        Some(holds)
+    fn end_of_read_hold(&self, holder: &[u8], index: i64) -> Option<Expiry> {
+        let hold = names::read_hold(self.key.name().bytes(), holder, index, OwnedStr::new);
+        Key::peek_expiry(self.context, hold.lend())
     }
 }
 

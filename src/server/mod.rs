@@ -8,7 +8,6 @@
 //! opening a key or announcing an event can call *other* callbacks before it returns, so no key is kept open across
 //! an announcement.
 
-mod acl_rules;
 mod alloc;
 mod api;
 mod client_address;
@@ -24,7 +23,6 @@ mod latency;
 mod load;
 mod lock_record;
 mod main_thread;
-mod many_readers;
 mod panics;
 mod publish;
 mod registration;

@@ -5,7 +5,7 @@ use super::constants;
 use super::context::Context;
 use super::key::{Holding as Value, Key};
 use super::string::{OwnedStr, Str};
-use crate::lock::{Expiry, Holding, Mode, READ_HOLDS_SCANNED_MAX, Refusal, Sight, UnixMs, decimal, names};
+use crate::lock::{Expiry, Holding, Mode, READ_HOLDS_SHOWN_MAX, Refusal, Sight, UnixMs, decimal, names};
 
 /// The lock with the first `most` of its holders, or None if there is none.
 ///
@@ -40,7 +40,7 @@ fn mode(key: &Key<'_>) -> Result<Option<Mode>, Refusal> {
 /// What is left of each of its holdings: see [`Sight::left_ms`].
 #[must_use]
 pub fn left_ms(context: &Context, name: Str<'_>, sight: &Sight, now: UnixMs) -> Vec<Option<i64>> {
-    let most = if derived_keys_are_reachable(name) { READ_HOLDS_SCANNED_MAX } else { 0 };
+    let most = if derived_keys_are_reachable(name) { READ_HOLDS_SHOWN_MAX } else { 0 };
     sight.left_ms(now, most, |holding| longest_lease(context, name, holding))
 }
 

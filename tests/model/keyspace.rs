@@ -23,6 +23,8 @@ pub struct Keyspace {
     entries: BTreeMap<String, (Value, Expiry)>,
     /// What was published: channel and message.
     pub published: Vec<(String, String)>,
+    /// Whether any number of readers counts as many.
+    pub any_are_many: bool,
 }
 
 impl Keyspace {
@@ -159,6 +161,14 @@ impl Record for HolderView<'_> {
             Some((Value::Text(counter), _)) => Ok(counter.parse::<i64>().unwrap() + 1),
             _ => Ok(1),
         }
+    }
+
+    fn readers(&self) -> usize {
+        if self.keyspace.any_are_many { usize::MAX } else { 0 }
+    }
+
+    fn read_hold_end(&self, index: i64) -> Option<Expiry> {
+        self.keyspace.entries.get(&hold_key(self.holder, index)).map(|(_, expiry)| *expiry)
     }
 
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {

@@ -63,9 +63,9 @@ fn step(kinds: &'static [Side]) -> impl Strategy<Value = Step> {
     prop_oneof![4 => command.prop_map(Step::Ours), 1 => event.prop_map(Step::World)]
 }
 
-fn check(history: Vec<Step>) {
-    let mut keyspace = Keyspace::default();
-    let mut reference = Reference::default();
+fn check(history: Vec<Step>, any_are_many: bool) {
+    let (mut keyspace, mut reference) = (Keyspace::default(), Reference::default());
+    (keyspace.any_are_many, reference.any_are_many) = (any_are_many, any_are_many);
     for (number, step) in history.into_iter().enumerate() {
         match &step {
             Step::Ours(command) => {
@@ -182,16 +182,21 @@ proptest! {
 
     #[test]
     fn plain_locks_agree_with_the_reference(history in history(&[Side::Plain])) {
-        check(history);
+        check(history, false);
     }
 
     #[test]
     fn read_write_locks_agree_with_the_reference(history in history(&[Side::Read, Side::Read, Side::Write])) {
-        check(history);
+        check(history, false);
+    }
+
+    #[test]
+    fn locks_of_many_readers_agree_with_the_reference(history in history(&[Side::Read, Side::Read, Side::Read, Side::Write])) {
+        check(history, true);
     }
 
     #[test]
     fn mixed_kinds_agree_with_the_reference(history in history(&[Side::Plain, Side::Read, Side::Write])) {
-        check(history);
+        check(history, false);
     }
 }

@@ -29,6 +29,8 @@ pub struct Reference {
     hold_keys: BTreeMap<(String, usize), i64>,
     tokens: i64,
     pub published: Vec<(String, String)>,
+    /// Whether any number of readers counts as many.
+    pub any_are_many: bool,
 }
 
 #[derive(Debug)]
@@ -167,11 +169,14 @@ impl Reference {
     }
 
     fn release_read(&mut self, holder: &str, all: bool) -> Reply {
-        self.drop_reads(holder, all);
+        let gone = self.drop_reads(holder, all);
         let longest = self.longest_read();
+        let any_are_many = self.any_are_many;
         let lock = self.lock.as_mut().unwrap();
         match (lock.writing, longest) {
             (true, _) => Reply::Number(0),
+            // Among many, it is not asked who has the lock's lease if the one who goes has not.
+            (false, _) if any_are_many && !lock.holds.is_empty() && gone < lock.end => Reply::Number(0),
             (false, Some(end)) => {
                 lock.end = Expiry::At(end);
                 Reply::Number(0)
@@ -180,14 +185,17 @@ impl Reference {
         }
     }
 
-    fn drop_reads(&mut self, holder: &str, all: bool) {
+    /// Tells when the last of those that go would have ended.
+    fn drop_reads(&mut self, holder: &str, all: bool) -> Expiry {
         let lock = self.lock.as_mut().unwrap();
+        let mut latest = Expiry::At(i64::MIN);
         loop {
             let count = lock.count(holder, Side::Read);
             lock.take_last(holder, Side::Read);
-            self.hold_keys.remove(&(holder.to_owned(), count));
+            let gone = self.hold_keys.remove(&(holder.to_owned(), count));
+            latest = latest.max(Expiry::At(gone.unwrap_or(i64::MIN)));
             if !all || count == 1 {
-                return;
+                return latest;
             }
         }
     }
@@ -227,14 +235,19 @@ impl Reference {
         if !lock.holds.iter().any(|hold| hold.0 == holder) {
             return Reply::Number(0);
         }
+        let mut before = Expiry::At(i64::MIN);
         for index in 1..=lock.count(holder, Side::Read) {
-            self.hold_keys.insert((holder.to_owned(), index), end);
+            let hold = self.hold_keys.insert((holder.to_owned(), index), end);
+            before = before.max(Expiry::At(hold.unwrap_or(i64::MIN)));
         }
         if lock.read_write && !lock.writing {
             // Nobody else's longer lease is shortened; one of this holder's own is. Like a reader who comes, one who
             // renews makes the lease longer up to its own end only: if another's read outlives the lock, its holder
             // has asked for that, by the lease it gave a nested write hold's release before the downgrade.
             let longer = Expiry::At(end) >= lock.end;
+            if !longer && self.any_are_many && before < lock.end {
+                return Reply::Number(1);
+            }
             let lock_end = if longer { end } else { self.longest_read().unwrap_or(end).max(end) };
             self.lock.as_mut().unwrap().end = Expiry::At(lock_end);
         } else {

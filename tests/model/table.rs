@@ -49,6 +49,10 @@ enum Step {
     Break,
     Pause(bool),
     BecomeReplica,
+    /// From now on a turn of the server lasts for so many things.
+    Turn(u32),
+    /// Whether the server comes to its agenda from now on, or has commands to run first.
+    Busy(bool),
 }
 
 fn step(kinds: &'static [Kind]) -> impl Strategy<Value = Step> {
@@ -68,6 +72,8 @@ fn step(kinds: &'static [Kind]) -> impl Strategy<Value = Step> {
         2 => Just(Step::Break),
         2 => any::<bool>().prop_map(Step::Pause),
         1 => Just(Step::BecomeReplica),
+        2 => prop_oneof![Just(1), Just(2), Just(100)].prop_map(Step::Turn),
+        3 => any::<bool>().prop_map(Step::Busy),
     ]
 }
 
@@ -99,6 +105,9 @@ struct Fake {
     room: RefCell<Room<Kept>>,
     paused: Cell<bool>,
     answers: Answers,
+    turn: Cell<u32>,
+    /// What is left of the turn.
+    turn_left: Cell<u32>,
 }
 
 impl World for Fake {
@@ -117,11 +126,16 @@ impl World for Fake {
         if self.paused.get() { Permission::Later(PAUSED_MS) } else { Permission::Granted }
     }
 
-    fn acquire(&self, _lock: LockName<'_>, next: &Next) -> Tried {
+    fn turn_is_over(&self) -> bool {
+        self.turn_left.set(self.turn_left.get().saturating_sub(1));
+        self.turn_left.get() == 0
+    }
+
+    fn acquire(&self, _lock: LockName<'_>, next: &Next, _ground: Ground) -> Tried {
         let holder = name(&next.holder);
         match self.decide(holder, next.kind, next.want, Ahead::Nobody) {
+            Ok(Decision { answer: Acquired::Granted { .. }, .. }) if self.paused.get() => Tried::Later(PAUSED_MS),
             Ok(Decision { answer: Acquired::Granted { token }, effects }) => {
-                assert!(!self.paused.get(), "nothing is written during a pause");
                 self.keyspace.borrow_mut().apply(holder, effects);
                 Tried::Granted(Grant { at: self.now(), token, end: end_of(&effects) })
             }
@@ -186,7 +200,7 @@ impl Releasing for FakeRelease<'_> {
             return Err(self);
         }
         self.world.keyspace.borrow_mut().apply(self.holder, self.effects);
-        match self.world.acquire(LOCK, next) {
+        match self.world.acquire(LOCK, next, Ground::Command) {
             Tried::Granted(grant) => Ok(grant),
             other => panic!("a free lock is granted: {other:?}"),
         }
@@ -285,17 +299,42 @@ struct Play {
     next_id: u64,
     heard: usize,
     next_one_dies: bool,
+    busy: bool,
 }
 
 impl Play {
     fn new() -> Self {
         let answers = Rc::default();
-        let world = Fake { keyspace: RefCell::default(), room: RefCell::default(), paused: Cell::new(false), answers };
-        Self { world, waiting: Vec::new(), let_go: BTreeMap::new(), next_id: 0, heard: 0, next_one_dies: false }
+        let (keyspace, room, paused, turn_left) = Default::default();
+        let world = Fake { keyspace, room, paused, answers, turn: Cell::new(100), turn_left };
+        let (waiting, let_go) = Default::default();
+        Self { world, waiting, let_go, next_id: 0, heard: 0, next_one_dies: false, busy: false }
+    }
+
+    /// The server begins a turn: a command, or one round of its event loop.
+    fn begin_turn(&self) {
+        self.world.turn_left.set(self.world.turn.get());
+    }
+
+    /// The server comes to what is on its agenda, turn by turn, unless it has commands to run first.
+    fn catch_up(&mut self) {
+        while !self.busy && self.is_something_due() {
+            self.begin_turn();
+            serve::catch_up(&self.world);
+            self.begin_turn();
+            self.hear();
+        }
+    }
+
+    fn is_something_due(&self) -> bool {
+        self.world.with_room(|room| room.wakes_at()).is_some_and(|time| time <= self.world.now())
     }
 
     fn take(&mut self, step: &Step) {
+        self.begin_turn();
         match *step {
+            Step::Turn(things) => self.world.turn.set(things),
+            Step::Busy(busy) => self.busy = busy,
             Step::Ask { holder, kind, lease, wait } => self.ask(HOLDERS[holder], kind, lease, wait),
             Step::Release { holder, side, all } => {
                 if !self.world.paused.get() {
@@ -306,7 +345,6 @@ impl Play {
             Step::HangUp { waiter } if !self.waiting.is_empty() => {
                 let (id, ..) = self.waiting[waiter % self.waiting.len()];
                 drop(self.world.with_room(|room| room.gone(id)));
-                serve::catch_up(&self.world);
             }
             Step::HangUp { .. } => {}
             Step::NextOneDies => self.next_one_dies = true,
@@ -314,25 +352,34 @@ impl Play {
             Step::ForeignDelete => {
                 if !self.world.paused.get() {
                     self.world.keyspace.borrow_mut().delete("lock");
-                    let has_waiters = |room: &mut Room<Kept>| {
-                        room.unsettled.extend(room.queues.has(LOCK).then(|| (LOCK.database, LOCK.key.into())));
-                    };
-                    self.world.with_room(has_waiters);
-                    serve::catch_up(&self.world);
+                    // As a command does it, or as the server does by itself, or with everything else.
+                    match self.heard % 3 {
+                        0 => drop(self.world.with_room(|room| room.key_changed(LOCK))),
+                        1 => {
+                            self.world.with_room(|room| room.key_changed_by_command(LOCK));
+                            serve::follow_command(&self.world);
+                        }
+                        _ => self.world.with_room(|room| room.database_changed(Some(LOCK.database))),
+                    }
                 }
             }
             Step::Break => {
+                self.hear();
+                let busy = std::mem::take(&mut self.busy);
+                self.catch_up();
                 if !self.world.paused.get() {
                     self.break_up();
                 }
+                self.busy = busy;
             }
             Step::Pause(paused) => {
                 self.world.paused.set(paused);
                 self.advance(PAUSED_MS + 1);
             }
-            Step::BecomeReplica => serve::dismiss_all(&self.world),
+            Step::BecomeReplica => self.world.with_room(Room::dismiss_all),
         }
         self.hear();
+        self.catch_up();
     }
 
     /// Whoever had the lock has it no longer; who has it now has it from the queue, and whole.
@@ -416,14 +463,14 @@ impl Play {
     fn advance(&mut self, ms: i64) {
         let end = self.world.now() + ms;
         loop {
-            let next = self.world.with_room(|room| room.next_alarm()).filter(|next| *next <= end);
-            let time = next.unwrap_or(end);
+            let next = self.world.with_room(|room| room.wakes_at()).filter(|next| *next <= end);
+            let time = next.unwrap_or(end).max(self.world.now());
             let passed = (time - self.world.now()).max(0);
             self.world.keyspace.borrow_mut().advance(passed);
-            serve::catch_up(&self.world);
-            self.hear();
-            if next.is_none() {
-                return;
+            self.catch_up();
+            if next.is_none() || self.busy {
+                let passed = (end - self.world.now()).max(0);
+                return self.world.keyspace.borrow_mut().advance(passed);
             }
         }
     }
@@ -442,7 +489,6 @@ impl Play {
                 assert!(ahead.is_empty() || self.is_inside(holder), "{holder} {kind:?} overtakes {ahead:?}");
                 if std::mem::take(&mut self.next_one_dies) {
                     assert!(self.world.with_room(|room| room.gone(id)).is_none());
-                    serve::catch_up(&self.world);
                 } else {
                     self.world.with_room(|room| room.delivered(id));
                 }
@@ -468,9 +514,9 @@ impl Play {
         let inside: BTreeSet<_> =
             fields.keys().filter(|field| *field != "mode").map(|field| field.trim_end_matches(":write")).collect();
         assert!(mode == Some("read") || inside.len() <= 1, "someone is beside an exclusive holder: {fields:?}");
-        let waiting = self.world.with_room(|room| room.queues.length());
+        let waiting = self.world.with_room(|room| room.length());
         assert_eq!(waiting, self.waiting.len(), "everyone who is not answered waits");
-        if self.world.paused.get() {
+        if self.world.paused.get() || self.is_something_due() {
             return;
         }
         for (place, (_, holder, kind)) in self.waiting.iter().enumerate() {
@@ -485,12 +531,13 @@ impl Play {
     /// Everyone leaves, and nothing must be left of anyone.
     fn end(mut self) {
         self.world.paused.set(false);
+        self.busy = false;
         self.advance(PAUSED_MS + 1);
         for (id, ..) in self.waiting.clone() {
             drop(self.world.with_room(|room| room.gone(id)));
         }
-        serve::catch_up(&self.world);
         self.hear();
+        self.catch_up();
         assert!(self.waiting.is_empty());
         assert_eq!(self.let_go.len() as u64, self.next_id - self.turned_away());
         assert!(self.world.with_room(|room| room.is_clean()), "something is left over");
@@ -525,13 +572,16 @@ fn play(history: &[Step]) {
 fn bob_dies_before_being_told(paused: bool) {
     let mut play = Play::new();
     for (holder, wait) in [("ann:1", None), ("bob:1", Some(0)), ("cid:1", Some(0))] {
+        play.begin_turn();
         play.ask(holder, Kind::Plain, 100_000, wait);
     }
+    play.begin_turn();
     play.world.release("ann:1", None, false);
     assert!(play.is_inside("bob:1"));
     play.world.paused.set(paused);
     play.next_one_dies = true;
     play.hear();
+    play.catch_up();
     if paused {
         play.advance(10 * PAUSED_MS);
         assert!(play.is_inside("bob:1"), "nothing is written during a pause");

@@ -2,12 +2,17 @@
 //!
 //! Each lock's queue is a list through one common store of waiters, so that joining, serving the first and leaving from
 //! the middle each take the same time whatever the length: a waiter that hangs up must not cost its lock a search.
-//! A ticket names a waiter for as long as it waits and nobody afterwards, even when its place in the store is used anew.
+//! A ticket names a waiter for as long as it waits and nobody afterwards, even when its place in the store is used anew;
+//! a [`LockId`] names a lock for as long as anyone waits for it.
+//!
+//! What people ask about all queues, which is the longest, who came first, is kept in order all the time: somebody asks
+//! every few seconds, and a look at a million queues would hold the server up each time.
 
 use super::Map;
+use super::store::{Links, List, Place, Store};
 use crate::lock::UnixMs;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// A waiter's place, from joining until it leaves.
@@ -15,7 +20,14 @@ use std::rc::Rc;
 pub struct Ticket {
     /// Grows with each waiter, so that tickets also tell who came first.
     number: u64,
-    place: usize,
+    place: Place,
+}
+
+/// A lock that is waited for, from when somebody waits until nobody does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LockId {
+    number: u64,
+    place: Place,
 }
 
 /// A lock's name: a database and a key.
@@ -25,46 +37,74 @@ pub struct LockName<'a> {
     pub key: &'a [u8],
 }
 
-/// The most locks that one look at all queues asks about, whether they may be shown. Behind so many that may not, the
-/// others are left out.
-pub const QUEUES_LOOKED_AT_MAX: usize = 20_000;
+/// The most locks that may not be shown and are asked about all the same in one look at the queues. The others behind
+/// them are left out.
+pub const QUEUES_SKIPPED_MAX: usize = 2_000;
 
 /// There are as many waiters as there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFull;
 
-/// All queues. What a waiter is does not matter here.
+/// All queues. What a waiter is does not matter here, nor what else is kept of a lock (`L`).
 #[derive(Debug)]
-pub struct Queues<W> {
-    /// By database, then key, so that a borrowed key finds its queue. A lock without waiters has none.
-    databases: Map<i32, Map<Rc<[u8]>, Queue>>,
-    places: Vec<Option<Place<W>>>,
-    free_places: Vec<usize>,
+pub struct Queues<W, L> {
+    /// A database that nobody waits in has none.
+    databases: Map<i32, Database>,
+    locks: Store<Queue<L>>,
+    waiters: Store<Waiting<W>>,
+    /// All waiters, in the order of coming.
+    by_age: List,
+    /// All locks, the one whose turn it is first.
+    turns: List,
     next_number: u64,
 }
 
+#[derive(Debug, Default)]
+struct Database {
+    by_name: Map<Rc<[u8]>, Place>,
+    by_length: BTreeSet<ByLength>,
+}
+
+/// The longest queue first, and of two alike the one that waits longer.
+type ByLength = (Reverse<usize>, UnixMs, Place);
+
 #[derive(Debug)]
-struct Queue {
-    /// The key under which it is found, for whoever joins.
+struct Queue<L> {
+    number: u64,
+    database: i32,
     key: Rc<[u8]>,
-    first: usize,
-    last: usize,
+    waiters: List,
     length: usize,
-    /// When the first one came. Here too, so that a look at all queues need not look at any waiter.
+    /// When the first one came.
     since: UnixMs,
     served: u64,
+    turn: Links,
+    kept: L,
+}
+
+#[derive(Debug)]
+struct Waiting<W> {
+    number: u64,
+    lock: Place,
+    in_queue: Links,
+    by_age: Links,
+    since: UnixMs,
+    waiter: W,
 }
 
 /// A waiter that was taken out of its queue.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Left<W> {
+pub struct Left<W, L> {
     pub waiter: W,
+    pub lock: LockId,
     pub database: i32,
     pub key: Rc<[u8]>,
     /// When it came.
     pub since: UnixMs,
-    /// Whether nobody waits for this lock any more.
-    pub was_last: bool,
+    /// Whether nobody was before it.
+    pub was_first: bool,
+    /// What was kept of the lock, if nobody waits for it any more.
+    pub closed: Option<L>,
 }
 
 /// A lock's queue, from outside.
@@ -78,34 +118,20 @@ pub struct Waited<'a> {
     pub served: u64,
 }
 
-/// All queues at a glance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Overview {
-    pub locks: usize,
-    /// How many wait for the lock that most wait for.
-    pub longest: usize,
-    /// When the first came of all who wait.
-    pub since: Option<UnixMs>,
-}
-
-#[derive(Debug)]
-struct Place<W> {
-    number: u64,
-    before: Option<usize>,
-    behind: Option<usize>,
-    database: i32,
-    key: Rc<[u8]>,
-    since: UnixMs,
-    waiter: W,
-}
-
-impl<W> Default for Queues<W> {
+impl<W, L> Default for Queues<W, L> {
     fn default() -> Self {
-        Self { databases: Map::default(), places: Vec::new(), free_places: Vec::new(), next_number: 0 }
+        Self {
+            databases: Map::default(),
+            locks: Store::default(),
+            waiters: Store::default(),
+            by_age: List::default(),
+            turns: List::default(),
+            next_number: 0,
+        }
     }
 }
 
-impl<W> Queues<W> {
+impl<W, L: Default> Queues<W, L> {
     /// Whether nobody waits for anything. What a server without waiters asks before each command.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -115,191 +141,246 @@ impl<W> Queues<W> {
     /// How many wait, over all locks.
     #[must_use]
     pub fn length(&self) -> usize {
-        self.places.len().saturating_sub(self.free_places.len())
+        self.waiters.len()
     }
 
     /// How many locks are waited for.
     #[must_use]
     pub fn locks(&self) -> usize {
-        self.databases.values().map(Map::len).sum()
+        self.locks.len()
     }
 
-    /// Looks at each queue once, and at no waiter.
+    /// How many wait for the lock that most wait for.
     #[must_use]
-    pub fn overview(&self) -> Overview {
-        let queues = self.databases.values().flat_map(Map::values);
-        queues.fold(Overview::default(), |all, queue| Overview {
-            locks: all.locks.saturating_add(1),
-            longest: all.longest.max(queue.length),
-            since: Some(all.since.map_or(queue.since, |since| since.min(queue.since))),
-        })
+    pub fn longest(&self) -> usize {
+        let longest = |database: &Database| database.by_length.first().map_or(0, |(Reverse(length), ..)| *length);
+        self.databases.values().map(longest).max().unwrap_or(0)
     }
 
-    /// The first `most` of [`Self::longest_first`] that may be shown. At most [`QUEUES_LOOKED_AT_MAX`] are asked about.
+    /// Who came first of all who wait.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Ticket> {
+        let place = self.by_age.first()?;
+        self.waiters.get(place).map(|waiting| Ticket { number: waiting.number, place })
+    }
+
+    /// Later than every ticket that was given, and earlier than those to come.
+    #[must_use]
+    pub fn watermark(&self) -> Ticket {
+        Ticket { number: self.next_number, place: Place::MAX }
+    }
+
+    /// The first `limit` of [`Self::longest_first`] that may be shown. At most [`QUEUES_SKIPPED_MAX`] others are asked about.
     pub fn to_be_shown(
         &self,
         database: i32,
-        most: usize,
+        limit: usize,
         may_be_shown: impl Fn(&[u8]) -> bool,
     ) -> impl Iterator<Item = Waited<'_>> {
-        let looked_at = self.longest_first(database).take(QUEUES_LOOKED_AT_MAX);
-        looked_at.filter(move |queue| may_be_shown(queue.lock.key)).take(most)
+        let mut skipped: usize = 0;
+        let asked = self.longest_first(database).map(move |queue| (may_be_shown(queue.lock.key), queue));
+        let bounded = asked.take_while(move |(shown, _)| {
+            skipped = skipped.saturating_add(usize::from(!shown));
+            skipped < QUEUES_SKIPPED_MAX
+        });
+        bounded.filter_map(|(shown, queue)| shown.then_some(queue)).take(limit)
     }
 
     /// The locks of a database that are waited for, the longest queue first, and of two alike the one that waits longer.
     pub fn longest_first(&self, database: i32) -> impl Iterator<Item = Waited<'_>> {
-        let queues = self.databases.get(&database).into_iter().flatten();
-        // A heap, since of many locks mostly a few are asked for: to sort them all would be more work.
-        let mut heap: BinaryHeap<_> =
-            queues.map(|(key, queue)| (queue.length, Reverse(queue.since), Reverse(&**key), queue.served)).collect();
-        std::iter::from_fn(move || {
-            let (waiters, Reverse(since), Reverse(key), served) = heap.pop()?;
-            Some(Waited { lock: LockName { database, key }, waiters, since, served })
+        let by_length = self.databases.get(&database).into_iter().flat_map(|database| &database.by_length);
+        by_length.filter_map(|(.., place)| {
+            let Queue { database, key, length, since, served, .. } = self.locks.get(*place)?;
+            let lock = LockName { database: *database, key };
+            Some(Waited { lock, waiters: *length, since: *since, served: *served })
         })
     }
 
+    /// The lock of this name, if anyone waits for it.
     #[must_use]
-    pub fn has(&self, lock: LockName<'_>) -> bool {
-        self.queue(lock).is_some()
+    pub fn find(&self, lock: LockName<'_>) -> Option<LockId> {
+        let place = *self.databases.get(&lock.database)?.by_name.get(lock.key)?;
+        self.locks.get(place).map(|queue| LockId { number: queue.number, place })
+    }
+
+    /// The name of a lock that is still waited for.
+    #[must_use]
+    pub fn name(&self, lock: LockId) -> Option<(i32, Rc<[u8]>)> {
+        self.queue(lock).map(|queue| (queue.database, Rc::clone(&queue.key)))
+    }
+
+    /// What is kept of a lock that is still waited for.
+    pub fn kept(&mut self, lock: LockId) -> Option<&mut L> {
+        self.locks.get_mut(lock.place).filter(|queue| queue.number == lock.number).map(|queue| &mut queue.kept)
+    }
+
+    /// The lock whose turn it is, as each one's comes. Those whom somebody comes to wait for come last.
+    pub fn take_turn(&mut self) -> Option<LockId> {
+        let place = self.turns.first()?;
+        self.turns.remove(&mut self.locks, place, |queue| &mut queue.turn);
+        self.turns.push(&mut self.locks, place, |queue| &mut queue.turn);
+        self.locks.get(place).map(|queue| LockId { number: queue.number, place })
     }
 
     /// How many wait for this lock.
     #[must_use]
     pub fn length_of(&self, lock: LockName<'_>) -> usize {
-        self.queue(lock).map_or(0, |queue| queue.length)
+        self.find(lock).and_then(|lock| self.queue(lock)).map_or(0, |queue| queue.length)
     }
 
     /// Puts a waiter that comes now behind all others of its lock.
     ///
     /// # Errors
-    /// If `most` wait already, over all locks.
-    pub fn join(&mut self, lock: LockName<'_>, waiter: W, now: UnixMs, most: usize) -> Result<Ticket, QueueFull> {
-        if self.length() >= most {
+    /// If `limit` wait already, over all locks.
+    pub fn join(
+        &mut self,
+        lock: LockName<'_>,
+        waiter: W,
+        now: UnixMs,
+        limit: usize,
+    ) -> Result<(Ticket, LockId), QueueFull> {
+        if self.length() >= limit {
             return Err(QueueFull);
         }
-        let number = self.next_number;
-        self.next_number = number.wrapping_add(1);
-        let place = self.free_places.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            self.places.len().saturating_sub(1)
-        });
-        let queues = self.databases.entry(lock.database).or_default();
-        let (key, before) = if let Some(queue) = queues.get_mut(lock.key) {
-            queue.length = queue.length.saturating_add(1);
-            (Rc::clone(&queue.key), Some(std::mem::replace(&mut queue.last, place)))
-        } else {
-            let key: Rc<[u8]> = lock.key.into();
-            let alone = Queue { key: Rc::clone(&key), first: place, last: place, length: 1, since: now, served: 0 };
-            queues.insert(Rc::clone(&key), alone);
-            (key, None)
+        let lock = match self.find(lock) {
+            Some(lock) => lock,
+            None => self.open(lock, now)?,
         };
-        if let Some(before) = before {
-            self.link(before, |before| before.behind = Some(place));
-        }
-        let joined = Place { number, before, behind: None, database: lock.database, key, since: now, waiter };
-        if let Some(empty) = self.places.get_mut(place) {
-            *empty = Some(joined);
-        }
-        Ok(Ticket { number, place })
+        let number = self.take_number();
+        let (in_queue, by_age) = Default::default();
+        let waiting = Waiting { number, lock: lock.place, in_queue, by_age, since: now, waiter };
+        let place = self.waiters.insert(waiting).map_err(|_| QueueFull)?;
+        self.by_age.push(&mut self.waiters, place, |waiting| &mut waiting.by_age);
+        self.change_length(lock.place, |queue, waiters| {
+            queue.waiters.push(waiters, place, |waiting| &mut waiting.in_queue);
+            queue.length = queue.length.saturating_add(1);
+        });
+        Ok((Ticket { number, place }, lock))
+    }
+
+    fn open(&mut self, lock: LockName<'_>, now: UnixMs) -> Result<LockId, QueueFull> {
+        let (number, key): (_, Rc<[u8]>) = (self.take_number(), lock.key.into());
+        let (waiters, turn, kept) = Default::default();
+        let database = lock.database;
+        let queue =
+            Queue { number, database, key: Rc::clone(&key), waiters, length: 0, since: now, served: 0, turn, kept };
+        let place = self.locks.insert(queue).map_err(|_| QueueFull)?;
+        self.turns.push(&mut self.locks, place, |queue| &mut queue.turn);
+        let database = self.databases.entry(database).or_default();
+        database.by_name.insert(key, place);
+        Ok(LockId { number, place })
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.next_number = self.next_number.wrapping_add(1);
+        self.next_number
     }
 
     /// The first in a lock's queue.
     #[must_use]
-    pub fn first(&self, lock: LockName<'_>) -> Option<(Ticket, &W)> {
-        let place = self.queue(lock)?.first;
-        let first = self.places.get(place)?.as_ref()?;
-        Some((Ticket { number: first.number, place }, &first.waiter))
+    pub fn first(&self, lock: LockId) -> Option<(Ticket, &W)> {
+        let place = self.queue(lock)?.waiters.first()?;
+        self.waiters.get(place).map(|first| (Ticket { number: first.number, place }, &first.waiter))
     }
 
     /// Takes a waiter out, from wherever in its queue it is. None if it has left already.
-    pub fn leave(&mut self, ticket: Ticket) -> Option<Left<W>> {
+    pub fn leave(&mut self, ticket: Ticket) -> Option<Left<W, L>> {
         self.take(ticket, 0)
     }
 
     /// Takes a waiter out that is granted its lock.
-    pub fn serve(&mut self, ticket: Ticket) -> Option<Left<W>> {
+    pub fn serve(&mut self, ticket: Ticket) -> Option<Left<W, L>> {
         self.take(ticket, 1)
     }
 
-    fn take(&mut self, ticket: Ticket, served: u64) -> Option<Left<W>> {
-        let place = self.places.get_mut(ticket.place)?.take_if(|place| place.number == ticket.number)?;
-        self.free_places.push(ticket.place);
-        if let Some(before) = place.before {
-            self.link(before, |before| before.behind = place.behind);
+    fn take(&mut self, ticket: Ticket, served: u64) -> Option<Left<W, L>> {
+        let place = self.waiting(ticket)?.lock;
+        let was_first = self.locks.get(place)?.waiters.first() == Some(ticket.place);
+        self.by_age.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.by_age);
+        self.change_length(place, |queue, waiters| {
+            queue.waiters.remove(waiters, ticket.place, |waiting| &mut waiting.in_queue);
+            queue.length = queue.length.saturating_sub(1);
+            queue.served = queue.served.wrapping_add(served);
+        });
+        let Waiting { since, waiter, .. } = self.waiters.remove(ticket.place)?;
+        let Queue { number, database, key, length, .. } = self.locks.get(place)?;
+        let (lock, database, key) = (LockId { number: *number, place }, *database, Rc::clone(key));
+        let closed = if *length == 0 { self.close(place) } else { None };
+        Some(Left { waiter, lock, database, key, since, was_first, closed })
+    }
+
+    /// Nobody waits for this lock any more.
+    fn close(&mut self, place: Place) -> Option<L> {
+        self.turns.remove(&mut self.locks, place, |queue| &mut queue.turn);
+        let Queue { database, key, kept, .. } = self.locks.remove(place)?;
+        if let Some(in_it) = self.databases.get_mut(&database) {
+            in_it.by_name.remove(&key);
+            if in_it.by_name.is_empty() {
+                self.databases.remove(&database);
+            }
         }
-        if let Some(behind) = place.behind {
-            self.link(behind, |behind| behind.before = place.before);
+        Some(kept)
+    }
+
+    /// Changes a queue, and keeps it in its place among the others.
+    fn change_length(&mut self, place: Place, change: impl FnOnce(&mut Queue<L>, &mut Store<Waiting<W>>)) {
+        let Some(queue) = self.locks.get_mut(place) else { return };
+        let before = (Reverse(queue.length), queue.since, place);
+        change(queue, &mut self.waiters);
+        let first = queue.waiters.first().and_then(|first| self.waiters.get(first));
+        queue.since = first.map_or(queue.since, |first| first.since);
+        let after = (Reverse(queue.length), queue.since, place);
+        let Some(database) = self.databases.get_mut(&queue.database) else { return };
+        // In this order, since a set that is never empty in between allots nothing anew.
+        if queue.length > 0 {
+            database.by_length.insert(after);
         }
-        self.shorten(&place, served);
-        let Place { database, key, since, before, behind, waiter, .. } = place;
-        Some(Left { waiter, database, key, since, was_last: before.is_none() && behind.is_none() })
+        if before != after {
+            database.by_length.remove(&before);
+        }
     }
 
     /// The lock that a waiter waits for.
     #[must_use]
-    pub fn lock_of(&self, ticket: Ticket) -> Option<(i32, &Rc<[u8]>)> {
-        let place = self.places.get(ticket.place)?.as_ref().filter(|place| place.number == ticket.number)?;
-        Some((place.database, &place.key))
+    pub fn lock_of(&self, ticket: Ticket) -> Option<LockId> {
+        let place = self.waiting(ticket)?.lock;
+        self.locks.get(place).map(|queue| LockId { number: queue.number, place })
     }
 
     #[must_use]
     pub fn waiter(&self, ticket: Ticket) -> Option<&W> {
-        let place = self.places.get(ticket.place)?.as_ref().filter(|place| place.number == ticket.number)?;
-        Some(&place.waiter)
+        self.waiting(ticket).map(|waiting| &waiting.waiter)
+    }
+
+    pub fn waiter_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
+        let waiting = self.waiters.get_mut(ticket.place).filter(|waiting| waiting.number == ticket.number)?;
+        Some(&mut waiting.waiter)
     }
 
     /// When a waiter came.
     #[must_use]
     pub fn since(&self, ticket: Ticket) -> Option<UnixMs> {
-        let place = self.places.get(ticket.place)?.as_ref().filter(|place| place.number == ticket.number)?;
-        Some(place.since)
+        self.waiting(ticket).map(|waiting| waiting.since)
     }
 
     /// A lock's waiters from the first to the last.
     pub fn waiters(&self, lock: LockName<'_>) -> impl Iterator<Item = (Ticket, &W)> {
-        let mut next = self.queue(lock).map(|queue| queue.first);
+        let queue = self.find(lock).and_then(|lock| self.queue(lock));
+        let mut next = queue.and_then(|queue| queue.waiters.first());
         std::iter::from_fn(move || {
             let place = next?;
-            let waiting = self.places.get(place)?.as_ref()?;
-            next = waiting.behind;
+            let waiting = self.waiters.get(place)?;
+            next = waiting.in_queue.behind();
             Some((Ticket { number: waiting.number, place }, &waiting.waiter))
         })
     }
 
-    /// All locks that are waited for.
-    pub fn names(&self) -> impl Iterator<Item = LockName<'_>> {
-        self.databases
-            .iter()
-            .flat_map(|(database, queues)| queues.keys().map(|key| LockName { database: *database, key }))
+    fn queue(&self, lock: LockId) -> Option<&Queue<L>> {
+        self.locks.get(lock.place).filter(|queue| queue.number == lock.number)
     }
 
-    fn queue(&self, lock: LockName<'_>) -> Option<&Queue> {
-        self.databases.get(&lock.database)?.get(lock.key)
-    }
-
-    fn link(&mut self, place: usize, change: impl FnOnce(&mut Place<W>)) {
-        if let Some(Some(place)) = self.places.get_mut(place) {
-            change(place);
-        }
-    }
-
-    /// Tells the queue that the waiter at this place is no longer in it.
-    fn shorten(&mut self, gone: &Place<W>, served: u64) {
-        let first = gone.behind.and_then(|behind| self.places.get(behind)?.as_ref());
-        let next_since = first.map_or(gone.since, |first| first.since);
-        let Some(queues) = self.databases.get_mut(&gone.database) else { return };
-        let Some(queue) = queues.get_mut(&gone.key) else { return };
-        queue.length = queue.length.saturating_sub(1);
-        queue.served = queue.served.wrapping_add(served);
-        match (gone.before, gone.behind) {
-            (None, None) => drop(queues.remove(&gone.key)),
-            (None, Some(behind)) => (queue.first, queue.since) = (behind, next_since),
-            (Some(before), None) => queue.last = before,
-            (Some(_), Some(_)) => {}
-        }
-        if queues.is_empty() {
-            self.databases.remove(&gone.database);
-        }
+    fn waiting(&self, ticket: Ticket) -> Option<&Waiting<W>> {
+        self.waiters.get(ticket.place).filter(|waiting| waiting.number == ticket.number)
     }
 }
 
@@ -332,34 +413,37 @@ mod tests {
         /// one before.
         #[test]
         fn queues_are_what_a_list_of_waiters_would_be(steps in prop::collection::vec(step(), 1..200)) {
-            const MOST: usize = 12;
-            let mut queues = Queues::default();
+            const LIMIT: usize = 12;
+            let mut queues = Queues::<u64, ()>::default();
             let mut list: Vec<(i32, usize, u64, Ticket)> = Vec::new();
             let mut gone: Vec<Ticket> = Vec::new();
             let mut served: Map<(i32, usize), u64> = Map::default();
             for (id, step) in (0_u64..).zip(steps) {
                 match step {
                     Step::Join { database, key } => {
-                        let joined = queues.join(LockName { database, key: KEYS[key] }, id, came(id), MOST);
-                        prop_assert_eq!(joined.is_err(), list.len() >= MOST);
-                        list.extend(joined.ok().map(|ticket| (database, key, id, ticket)));
+                        let joined = queues.join(LockName { database, key: KEYS[key] }, id, came(id), LIMIT);
+                        prop_assert_eq!(joined.is_err(), list.len() >= LIMIT);
+                        list.extend(joined.ok().map(|(ticket, _)| (database, key, id, ticket)));
                     }
                     Step::ServeFirst { database, key } => {
                         let position = list.iter().position(|waiting| (waiting.0, waiting.1) == (database, key));
-                        let first = queues.first(LockName { database, key: KEYS[key] }).map(|(ticket, id)| (ticket, *id));
+                        let lock = queues.find(LockName { database, key: KEYS[key] });
+                        let first = lock.and_then(|lock| queues.first(lock)).map(|(ticket, id)| (ticket, *id));
                         prop_assert_eq!(first, position.map(|position| (list[position].3, list[position].2)));
                         if let Some(position) = position {
                             let (.., id, ticket) = list.remove(position);
-                            prop_assert_eq!(queues.serve(ticket).map(|left| left.waiter), Some(id));
+                            prop_assert_eq!(queues.serve(ticket).map(|left| (left.waiter, left.was_first)), Some((id, true)));
                             gone.push(ticket);
                             *served.entry((database, key)).or_default() += 1;
                         }
                     }
                     Step::Leave { waiter } if !list.is_empty() => {
-                        let (.., id, ticket) = list.remove(waiter % list.len());
+                        let (database, key, id, ticket) = list.remove(waiter % list.len());
+                        let was_first = !list.iter().any(|other| (other.0, other.1) == (database, key) && other.2 < id);
                         let left = queues.leave(ticket).unwrap();
-                        prop_assert_eq!(left.waiter, id);
-                        prop_assert_eq!(left.was_last, !queues.has(LockName { database: left.database, key: &left.key }));
+                        prop_assert_eq!((left.waiter, left.was_first), (id, was_first));
+                        let is_there = queues.find(LockName { database: left.database, key: &left.key });
+                        prop_assert_eq!(left.closed.is_none().then_some(left.lock), is_there);
                         gone.push(ticket);
                     }
                     Step::Leave { .. } => {}
@@ -369,37 +453,53 @@ mod tests {
                     prop_assert_eq!(queues.lock_of(*ticket), None);
                 }
                 served.retain(|lock, _| list.iter().any(|waiting| (waiting.0, waiting.1) == *lock));
-                check(&queues, &list, &served)?;
+                check(&mut queues, &list, &served)?;
             }
             for (.., ticket) in list {
                 queues.leave(ticket);
             }
-            prop_assert!(queues.is_empty() && queues.databases.is_empty() && queues.length() == 0, "nothing is left over");
+            prop_assert!(queues.is_empty() && queues.locks() == 0 && queues.length() == 0, "nothing is left over");
+            prop_assert_eq!(queues.take_turn(), None);
         }
     }
 
     #[test]
     fn what_may_not_be_shown_is_asked_about_up_to_a_bound() {
-        let mut queues = Queues::default();
-        let names: Vec<_> = (0..QUEUES_LOOKED_AT_MAX + 5).map(|number| number.to_string()).collect();
+        let mut queues = Queues::<(), ()>::default();
+        let names: Vec<_> = (0..QUEUES_SKIPPED_MAX + 5).map(|number| number.to_string()).collect();
         for (name, now) in names.iter().zip(0..) {
             queues.join(LockName { database: 0, key: name.as_bytes() }, (), now, usize::MAX).unwrap();
         }
-        let shown = |most, may_be_shown: &dyn Fn(&[u8]) -> bool| {
-            let shown = queues.to_be_shown(0, most, may_be_shown).map(|queue| queue.lock.key.to_vec());
+        let shown = |limit, may_be_shown: &dyn Fn(&[u8]) -> bool| {
+            let shown = queues.to_be_shown(0, limit, may_be_shown).map(|queue| queue.lock.key.to_vec());
             shown.collect::<Vec<_>>()
         };
         assert_eq!(shown(2, &|key| key.ends_with(b"7")), [b"7".to_vec(), b"17".to_vec()]);
+        assert_eq!(shown(usize::MAX, &|_| true).len(), names.len(), "what is shown is not bounded by that");
         let asked = std::cell::Cell::new(0);
         let nothing = |_: &[u8]| {
             asked.set(asked.get() + 1);
             false
         };
         assert!(shown(1, &nothing).is_empty());
-        assert_eq!(asked.get(), QUEUES_LOOKED_AT_MAX);
+        assert_eq!(asked.get(), QUEUES_SKIPPED_MAX);
         asked.set(0);
         assert!(queues.to_be_shown(1, 1, nothing).next().is_none(), "another database has none");
         assert_eq!(asked.get(), 0);
+    }
+
+    #[test]
+    fn each_lock_has_its_turn_once_in_a_round() {
+        let mut queues = Queues::<(), ()>::default();
+        let names: Vec<_> = (0..10).map(|number| number.to_string()).collect();
+        let locks: Vec<_> = names
+            .iter()
+            .map(|name| queues.join(LockName { database: 0, key: name.as_bytes() }, (), 0, usize::MAX).unwrap().1)
+            .collect();
+        for _ in 0..3 {
+            let round: Vec<_> = (0..10).map(|_| queues.take_turn().unwrap()).collect();
+            assert_eq!(round, locks);
+        }
     }
 
     fn came(id: u64) -> UnixMs {
@@ -407,7 +507,7 @@ mod tests {
     }
 
     fn check(
-        queues: &Queues<u64>,
+        queues: &mut Queues<u64, ()>,
         list: &[(i32, usize, u64, Ticket)],
         served: &Map<(i32, usize), u64>,
     ) -> Result<(), TestCaseError> {
@@ -417,11 +517,11 @@ mod tests {
             for (key, name) in KEYS.into_iter().enumerate() {
                 let lock = LockName { database, key: name };
                 let expected: Vec<_> =
-                    list.iter().filter(|waiting| (waiting.0, waiting.1) == (database, key)).map(|it| it.2).collect();
+                    list.iter().filter(|waiter| (waiter.0, waiter.1) == (database, key)).map(|it| it.2).collect();
                 let waiting: Vec<_> = queues.waiters(lock).map(|(_, id)| *id).collect();
                 prop_assert_eq!(&waiting, &expected);
                 prop_assert!(list.iter().all(|(.., id, ticket)| queues.waiter(*ticket) == Some(id)));
-                prop_assert_eq!(queues.has(lock), !expected.is_empty());
+                prop_assert_eq!(queues.find(lock).is_some(), !expected.is_empty());
                 prop_assert_eq!(queues.length_of(lock), expected.len());
                 lengths.push(expected.len());
                 by_length.extend(expected.first().map(|first| Waited {
@@ -435,17 +535,16 @@ mod tests {
             prop_assert_eq!(queues.longest_first(database).collect::<Vec<_>>(), by_length);
         }
         prop_assert_eq!(queues.length(), list.len());
-        let overview = Overview {
-            locks: lengths.iter().filter(|length| **length > 0).count(),
-            longest: lengths.iter().copied().max().unwrap_or(0),
-            since: list.first().map(|first| came(first.2)),
-        };
-        prop_assert_eq!(queues.overview(), overview);
-        prop_assert_eq!(queues.names().count(), overview.locks);
+        prop_assert_eq!(queues.locks(), lengths.iter().filter(|length| **length > 0).count());
+        prop_assert_eq!(queues.longest(), lengths.iter().copied().max().unwrap_or(0));
+        prop_assert_eq!(queues.oldest(), list.first().map(|first| first.3));
         for (database, key, id, ticket) in list {
             prop_assert_eq!(queues.since(*ticket), Some(came(*id)));
-            prop_assert_eq!(queues.lock_of(*ticket), Some((*database, &Rc::from(KEYS[*key]))));
+            let name = queues.lock_of(*ticket).and_then(|lock| queues.name(lock));
+            prop_assert_eq!(name, Some((*database, Rc::from(KEYS[*key]))));
         }
+        let turns: std::collections::HashSet<_> = (0..queues.locks()).filter_map(|_| queues.take_turn()).collect();
+        prop_assert_eq!(turns.len(), queues.locks(), "each lock has its turn");
         Ok(())
     }
 }

@@ -1,10 +1,15 @@
 //! Everything that is kept in memory of those who wait, in one place.
+//!
+//! What is to be done for them, and when, is in `agenda.rs`.
 
 use super::Map;
-use super::queue::Left;
-use crate::lock::{Acquire, Alarms, Kind, LockName, QueueFull, Queues, Ticket, UnixMs, Waits};
-use foldhash::fast::RandomState;
-use std::hash::{BuildHasher, Hash};
+use super::agenda::{Agenda, Care};
+use super::alarms::{Alarm, Alarms, Slot};
+use super::namesakes::Namesakes;
+use super::queue::{Left, LockId, LockName, QueueFull, Queues, Ticket, Waited};
+use super::waits::Counters;
+use crate::lock::{Acquire, Kind, UnixMs};
+use std::hash::Hash;
 use std::rc::Rc;
 
 /// A client that is kept waiting. Dropping it lets it go without an answer.
@@ -16,32 +21,22 @@ pub trait Client {
 }
 
 pub struct Room<C: Client> {
-    pub queues: Queues<Waiter<C>>,
-    pub alarms: Alarms,
-    /// Locks that something has happened to.
-    pub unsettled: Vec<(i32, Rc<[u8]>)>,
-    /// Granted to clients that were gone before they could be told, to be taken back.
-    undelivered: Vec<Hold>,
-    /// The same, when this is not the time, and when it is tried again.
-    put_off: Vec<Hold>,
-    try_again: Option<UnixMs>,
+    pub(super) queues: Queues<Seat<C>, Care>,
+    pub(super) alarms: Alarms,
+    pub(super) agenda: Agenda,
     pub counters: Counters,
     /// The first and the last moment of the grants that are being made.
     serving: Option<(UnixMs, UnixMs)>,
-    kept: Map<C::Id, Kept>,
+    by_client: Map<C::Id, Ticket>,
     /// Granted, and not yet told so.
     delivering: Map<C::Id, Hold>,
-    /// How many wait under the same name, by its hash: mostly one, and then nobody else need be looked for.
-    namesakes: Map<u64, usize>,
-    hasher: RandomState,
+    namesakes: Namesakes,
 }
 
-/// How a kept client is found again.
-#[derive(Clone, Copy)]
-struct Kept {
-    ticket: Ticket,
-    /// Of the name it waits under, the hash.
-    name: u64,
+/// A waiter, and the alarm for the end of its time.
+pub(super) struct Seat<C> {
+    waiter: Waiter<C>,
+    deadline: Option<Slot>,
 }
 
 pub struct Waiter<C> {
@@ -67,9 +62,7 @@ pub struct Hold {
 /// A waiter that was granted its lock.
 pub struct Granted<C> {
     pub waiter: Waiter<C>,
-    /// Whether nobody waits for the lock any more.
-    pub was_last: bool,
-    /// Whether others wait under the same name, for whichever lock.
+    /// Whether others wait for the lock under the same name.
     pub has_namesakes: bool,
 }
 
@@ -82,27 +75,12 @@ pub struct Next {
     pub want: Acquire,
 }
 
-/// Counted from the beginning.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counters {
-    pub waits: u64,
-    /// How long those waited who were granted their lock.
-    pub waited: Waits,
-    /// Grants to waiters by the release, or the break, that made the lock free.
-    pub hand_offs: u64,
-    pub timeouts: u64,
-    pub cancelled: u64,
-    /// Leases that ran out while someone waited for the lock.
-    pub lease_expiries: u64,
-    pub breaks: u64,
-}
-
-impl Counters {
-    /// All grants since there were so many are hand-offs.
-    pub fn count_hand_offs(&mut self, granted_before: u64) {
-        let granted = self.waited.count().wrapping_sub(granted_before);
-        self.hand_offs = self.hand_offs.wrapping_add(granted);
-    }
+/// One who waits, as people see it.
+pub struct Queued<'a, C> {
+    pub waiter: &'a Waiter<C>,
+    /// When it came.
+    pub since: UnixMs,
+    pub deadline: Option<UnixMs>,
 }
 
 impl<C: Client> Default for Room<C> {
@@ -110,16 +88,12 @@ impl<C: Client> Default for Room<C> {
         Self {
             queues: Queues::default(),
             alarms: Alarms::default(),
-            unsettled: Vec::new(),
-            undelivered: Vec::new(),
-            put_off: Vec::new(),
-            try_again: None,
-            serving: None,
+            agenda: Agenda::default(),
             counters: Counters::default(),
-            kept: Map::default(),
+            serving: None,
+            by_client: Map::default(),
             delivering: Map::default(),
-            namesakes: Map::default(),
-            hasher: RandomState::default(),
+            namesakes: Namesakes::default(),
         }
     }
 }
@@ -128,45 +102,111 @@ impl<C: Client> Room<C> {
     /// Puts a waiter that comes now behind the others.
     ///
     /// # Errors
-    /// If `most` wait already, over all locks. The waiter is let go.
+    /// If `limit` wait already, over all locks. The waiter is let go.
     pub fn join(
         &mut self,
         lock: LockName<'_>,
         waiter: Waiter<C>,
         now: UnixMs,
-        most: usize,
+        limit: usize,
         deadline: Option<UnixMs>,
-    ) -> Result<(), QueueFull> {
-        let (client, name) = (waiter.client.id(), self.hasher.hash_one(&waiter.holder));
-        let ticket = self.queues.join(lock, waiter, now, most)?;
-        self.kept.insert(client, Kept { ticket, name });
-        let namesakes = self.namesakes.entry(name).or_default();
-        *namesakes = namesakes.saturating_add(1);
+    ) -> Result<LockId, QueueFull> {
+        let (client, holder) = (waiter.client.id(), Rc::clone(&waiter.holder));
+        let (ticket, lock) = self.queues.join(lock, Seat { waiter, deadline: None }, now, limit)?;
+        self.by_client.insert(client, ticket);
+        self.namesakes.insert(lock, &holder, ticket);
         if let Some(deadline) = deadline {
-            self.alarms.set_deadline(ticket, deadline);
+            self.set_deadline(ticket, deadline);
         }
+        self.begin_patrol(now);
         self.counters.waits = self.counters.waits.wrapping_add(1);
-        Ok(())
+        Ok(lock)
     }
 
-    #[must_use]
-    pub fn first(&self, lock: LockName<'_>) -> Option<Next> {
-        self.queues.first(lock).map(|(ticket, waiter)| next(ticket, waiter))
+    pub(super) fn set_deadline(&mut self, ticket: Ticket, time: UnixMs) {
+        if let Some(seat) = self.queues.waiter_mut(ticket) {
+            seat.deadline = Some(self.alarms.set(time, Alarm::Deadline(ticket)));
+        }
     }
 
-    /// All who wait for this lock under this name.
+    /// How many wait, over all locks.
     #[must_use]
-    pub fn namesakes(&self, lock: LockName<'_>, holder: &Rc<[u8]>) -> Vec<Next> {
-        let waiters = self.queues.waiters(lock).filter(|(_, waiter)| waiter.holder == *holder);
-        waiters.map(|(ticket, waiter)| next(ticket, waiter)).collect()
+    pub fn length(&self) -> usize {
+        self.queues.length()
+    }
+
+    /// How many locks are waited for.
+    #[must_use]
+    pub fn locks(&self) -> usize {
+        self.queues.locks()
+    }
+
+    /// How many wait for the lock that most wait for.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        self.queues.longest()
+    }
+
+    /// When the first came of all who wait.
+    #[must_use]
+    pub fn oldest_since(&self) -> Option<UnixMs> {
+        self.queues.since(self.queues.oldest()?)
+    }
+
+    /// See [`Queues::to_be_shown`].
+    pub fn to_be_shown(
+        &self,
+        database: i32,
+        limit: usize,
+        may_be_shown: impl Fn(&[u8]) -> bool,
+    ) -> impl Iterator<Item = Waited<'_>> {
+        self.queues.to_be_shown(database, limit, may_be_shown)
+    }
+
+    /// Whether anyone waits for this lock.
+    #[must_use]
+    pub fn is_waited_for(&self, lock: LockName<'_>) -> bool {
+        self.queues.find(lock).is_some()
+    }
+
+    /// How many wait for this lock.
+    #[must_use]
+    pub fn length_of(&self, lock: LockName<'_>) -> usize {
+        self.queues.length_of(lock)
+    }
+
+    /// Who waits for a lock, from the first to the last.
+    pub fn queue(&self, lock: LockName<'_>) -> impl Iterator<Item = Queued<'_, C>> {
+        self.queues.waiters(lock).map(|(ticket, seat)| Queued {
+            waiter: &seat.waiter,
+            since: self.queues.since(ticket).unwrap_or_default(),
+            deadline: seat.deadline.map(|slot| slot.time),
+        })
+    }
+
+    pub(super) fn first(&self, lock: LockId) -> Option<Next> {
+        self.queues.first(lock).map(|(ticket, seat)| next(ticket, &seat.waiter))
+    }
+
+    /// The first who waits for a lock under this name, of those who came after that one.
+    pub(super) fn namesake(&self, lock: LockId, holder: &[u8], after: Option<Ticket>) -> Option<Next> {
+        self.namesakes.after(lock, holder, after).find_map(|ticket| {
+            let waiter = &self.queues.waiter(ticket)?.waiter;
+            let is_one = *waiter.holder == *holder && self.queues.lock_of(ticket) == Some(lock);
+            is_one.then(|| next(ticket, waiter))
+        })
     }
 
     /// Takes out a waiter that is granted its lock now, and remembers the grant until it is told.
     /// `end` is when the lock's lease ends now, if that has changed.
-    pub fn grant(&mut self, ticket: Ticket, now: UnixMs, end: Option<UnixMs>) -> Option<Granted<C>> {
+    pub(super) fn grant(&mut self, ticket: Ticket, now: UnixMs, end: Option<UnixMs>) -> Option<Granted<C>> {
+        let lock = self.queues.lock_of(ticket)?;
+        if self.queues.kept(lock).is_some_and(|care| care.released) {
+            self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
+        }
         let left = self.queues.serve(ticket)?;
         let has_namesakes = self.forget(ticket, &left);
-        let Left { waiter, database, key, since, was_last } = left;
+        let Left { waiter: Seat { waiter, .. }, database, key, since, .. } = left;
         self.counters.waited.add(now.saturating_sub(since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
         let own_end = waiter.want.lease.end(now).unwrap_or(UnixMs::MAX);
@@ -174,7 +214,7 @@ impl<C: Client> Room<C> {
         let end = end.filter(|_| waiter.kind != Kind::Read).unwrap_or(own_end);
         let hold = Hold { database, key, holder: Rc::clone(&waiter.holder), kind: waiter.kind, end, put_off: false };
         self.delivering.insert(waiter.client.id(), hold);
-        Some(Granted { waiter, was_last, has_namesakes })
+        Some(Granted { waiter, has_namesakes })
     }
 
     /// How long it took to grant what was granted since this was last asked, if anything was.
@@ -187,30 +227,25 @@ impl<C: Client> Room<C> {
         self.delivering.remove(&client);
     }
 
-    /// Takes a waiter out.
-    pub fn leave(&mut self, ticket: Ticket) -> Option<Waiter<C>> {
+    /// Takes a waiter out. Those behind it may have been waiting for it only.
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Waiter<C>> {
         let left = self.queues.leave(ticket)?;
         self.forget(ticket, &left);
-        Some(left.waiter)
+        if left.was_first {
+            self.changed(left.lock);
+        }
+        Some(left.waiter.waiter)
     }
 
-    /// Tells whether others wait under the same name still, for whichever lock.
-    fn forget(&mut self, ticket: Ticket, left: &Left<Waiter<C>>) -> bool {
-        self.alarms.forget_deadline(ticket);
-        if left.was_last {
-            self.alarms.forget_lock(LockName { database: left.database, key: &left.key });
+    /// Tells whether others wait for the lock under the same name.
+    fn forget(&mut self, ticket: Ticket, left: &Left<Seat<C>, Care>) -> bool {
+        let Seat { waiter, deadline } = &left.waiter;
+        let lease_end = left.closed.as_ref().and_then(|care| care.lease_end);
+        for slot in [*deadline, lease_end].into_iter().flatten() {
+            self.alarms.cancel(slot);
         }
-        let Some(Kept { name, .. }) = self.kept.remove(&left.waiter.client.id()) else { return false };
-        match self.namesakes.get_mut(&name) {
-            Some(waiters) if *waiters > 1 => {
-                *waiters = waiters.saturating_sub(1);
-                true
-            }
-            _ => {
-                self.namesakes.remove(&name);
-                false
-            }
-        }
+        self.by_client.remove(&waiter.client.id());
+        self.namesakes.remove(left.lock, &waiter.holder, ticket)
     }
 
     /// Whether the client was granted its lock, and has not been told.
@@ -221,60 +256,20 @@ impl<C: Client> Room<C> {
 
     /// A client is gone. What it waited for, or was granted and not yet told, is to be looked at.
     pub fn gone(&mut self, client: C::Id) -> Option<Waiter<C>> {
-        self.undelivered.extend(self.delivering.remove(&client));
-        let Kept { ticket, .. } = self.kept.get(&client).copied()?;
-        let lock = self.lock_of(ticket);
+        if let Some(hold) = self.delivering.remove(&client) {
+            self.take_back(hold);
+        }
+        let ticket = self.by_client.get(&client).copied()?;
         let waiter = self.leave(ticket)?;
         self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
-        self.unsettled.extend(lock);
         Some(waiter)
-    }
-
-    /// Whether something is to be put in order at once.
-    #[must_use]
-    pub fn is_unsettled(&self) -> bool {
-        !self.unsettled.is_empty() || !self.undelivered.is_empty()
-    }
-
-    /// The holds to be taken back, those that were put off among them.
-    pub fn take_undelivered(&mut self) -> Vec<Hold> {
-        let mut holds = std::mem::take(&mut self.undelivered);
-        holds.append(&mut self.put_off);
-        self.try_again = None;
-        holds
-    }
-
-    /// Leaves a hold to another time.
-    pub fn put_off(&mut self, hold: Hold, time: UnixMs) {
-        self.try_again = Some(self.try_again.map_or(time, |earlier| earlier.min(time)));
-        self.put_off.push(Hold { put_off: true, ..hold });
-    }
-
-    /// When something is to be done next.
-    #[must_use]
-    pub fn next_alarm(&self) -> Option<UnixMs> {
-        [self.alarms.next(), self.try_again].into_iter().flatten().min()
-    }
-
-    /// Somebody else decides from now on what becomes of the holds here.
-    pub fn forget_grants(&mut self) {
-        self.undelivered.clear();
-        self.put_off.clear();
-        self.try_again = None;
-    }
-
-    /// The lock that a waiter waits for.
-    #[must_use]
-    pub fn lock_of(&self, ticket: Ticket) -> Option<(i32, Rc<[u8]>)> {
-        self.queues.lock_of(ticket).map(|(database, key)| (database, Rc::clone(key)))
     }
 
     /// Whether nothing at all is remembered.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        let nobody = self.queues.is_empty() && self.kept.is_empty() && self.namesakes.is_empty();
-        let nothing = !self.is_unsettled() && self.put_off.is_empty() && self.delivering.is_empty();
-        nobody && nothing && self.alarms.next().is_none()
+        let nobody = self.queues.is_empty() && self.by_client.is_empty() && self.namesakes.is_empty();
+        nobody && self.delivering.is_empty() && self.wakes_at().is_none()
     }
 }
 

@@ -5,21 +5,17 @@
 //! decided earlier has to be remembered. Readers are let in together up to the next writer, which then has its turn:
 //! neither side can starve the other.
 //!
+//! Nothing here goes on for longer than one turn of the server ([`World::turn_is_over`]). What is left is on the agenda, and
+//! [`catch_up`] goes on with it in the next turn. Nobody gets in between meanwhile: whoever still waits is in the queue, and
+//! whoever comes stands behind it.
+//!
 //! The world is behind the trait [`World`]; there is one over the server and one that a test moves.
 
-use crate::lock::{
-    Acquire, Ahead, Alarm, Client, Granted, Hold, Kind, LockName, Next, QueueFull, Refusal, Room, Ticket, UnixMs,
-    Waiter,
-};
-use std::ops::RangeInclusive;
-
-/// A lock that is waited for is looked at so often at least, whatever its lease says: not all that can happen to a key is
-/// told, on every server. With more than a hundred such locks it is after a ms for each of them, which are a thousand looks
-/// in a second; beyond a thousand locks, each is looked at once in a second.
-const LOOK_AGAIN_MS: RangeInclusive<i64> = 100..=1_000;
-
-/// Such looks are at multiples of this, many locks together, since it is waking up that costs the most.
-const TOGETHER_MS: i64 = 10;
+use super::agenda::Reentry;
+use super::alarms::Alarm;
+use super::queue::{LockId, LockName, QueueFull, Ticket};
+use super::room::{Client, Granted, Hold, Next, Room, Waiter};
+use crate::lock::{Acquire, Ahead, Kind, Refusal, UnixMs};
 
 pub trait World {
     type Client: Client;
@@ -29,11 +25,15 @@ pub trait World {
 
     fn now(&self) -> UnixMs;
 
+    /// Whether others have waited for long enough while this went on.
+    fn turn_is_over(&self) -> bool;
+
     /// Whether this is the place and the time to grant.
     fn permission(&self, lock: LockName<'_>, ground: Ground) -> Permission;
 
-    /// Has a waiter acquire the lock as it is, in front of everyone else.
-    fn acquire(&self, lock: LockName<'_>, next: &Next) -> Tried;
+    /// Has a waiter acquire the lock as it is, in front of everyone else. Most looks find a lock busy, so permission is
+    /// asked for only where the lock would be granted.
+    fn acquire(&self, lock: LockName<'_>, next: &Next, ground: Ground) -> Tried;
 
     /// Gives back a hold that was granted to a client who is gone, and whoever waits gets the lock.
     fn give_back(&self, hold: &Hold);
@@ -80,7 +80,7 @@ pub enum Ground {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     Granted,
-    /// Not now: to be asked again after this many ms.
+    /// Not now, for any lock: to be asked again after this many ms.
     Later(i64),
     /// Not on this server: whoever waits is to go elsewhere.
     Elsewhere,
@@ -94,8 +94,10 @@ pub enum Tried {
         left_ms: i64,
     },
     Refused(Refusal),
-    /// Not the time to write: to be tried again after this many ms.
+    /// It would be granted, but not now: see [`Permission::Later`].
     Later(i64),
+    /// It would be granted, but not here.
+    Elsewhere,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,49 +119,98 @@ pub enum Answer {
     NowReplica,
 }
 
+/// How far serving a lock has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    NobodyWaits,
+    /// The first who waits cannot have it now.
+    SomeoneWaits,
+    /// It is on the agenda to go on with it.
+    TurnIsOver,
+}
+
 /// Serves who waits for a lock, and tells whether anyone still does.
 pub fn settle<W: World>(world: &W, lock: LockName<'_>, ground: Ground) -> Ahead {
-    while let Some(next) = world.with_room(|room| room.first(lock)) {
-        match world.permission(lock, ground) {
-            Permission::Granted => {}
-            Permission::Later(ms) => return still_waiting(world, lock, ms),
-            Permission::Elsewhere => {
-                answer(world, next.ticket, Answer::SlotMoved);
-                continue;
-            }
+    let Some(id) = world.with_room(|room| room.queues.find(lock)) else { return Ahead::Nobody };
+    match settle_queue(world, id, lock, ground) {
+        Settled::NobodyWaits => Ahead::Nobody,
+        Settled::SomeoneWaits | Settled::TurnIsOver => Ahead::Someone,
+    }
+}
+
+fn settle_queue<W: World>(world: &W, id: LockId, lock: LockName<'_>, ground: Ground) -> Settled {
+    // Before each look, so that what it brings about itself, such as the end of a key whose time is over, is no news.
+    let first = |room: &mut Room<W::Client>| {
+        room.seen(id);
+        room.first(id).map(|next| (room.is_dismissed(next.ticket), next))
+    };
+    while let Some((is_dismissed, next)) = world.with_room(first) {
+        let tried = if is_dismissed { Err(Answer::NowReplica) } else { tried(world, id, lock, &next, ground) };
+        match tried {
+            Ok(Some(settled)) => return settled,
+            Ok(None) => {}
+            Err(telling) => answer(world, next.ticket, telling),
         }
-        match world.acquire(lock, &next) {
-            Tried::Granted(grant) => {
-                granted_first(world, lock, &next, grant);
-            }
-            Tried::Busy { left_ms } => {
-                let now = world.now();
-                world.with_room(|room| look_again(room, lock, now, Some(left_ms)));
-                return Ahead::Someone;
-            }
-            Tried::Later(ms) => return still_waiting(world, lock, ms),
-            Tried::Refused(refusal) => answer(world, next.ticket, Answer::Refused(refusal)),
+        if world.turn_is_over() {
+            world.with_room(|room| room.changed(id));
+            return Settled::TurnIsOver;
         }
     }
-    Ahead::Nobody
+    Settled::NobodyWaits
+}
+
+/// What becomes of the first who waits. None: it was granted. An error is what to tell a client that cannot be.
+fn tried<W: World>(
+    world: &W,
+    id: LockId,
+    lock: LockName<'_>,
+    next: &Next,
+    ground: Ground,
+) -> Result<Option<Settled>, Answer> {
+    match world.acquire(lock, next, ground) {
+        Tried::Granted(grant) => {
+            granted_first(world, id, lock, next, grant, ground);
+            return Ok(None);
+        }
+        Tried::Busy { left_ms } => {
+            let end = lease_end(world.now(), left_ms);
+            world.with_room(|room| room.is_busy_until(id, end));
+        }
+        Tried::Later(ms) => {
+            rest(world, ms);
+            world.with_room(|room| room.changed(id));
+        }
+        Tried::Elsewhere => return Err(Answer::SlotMoved),
+        Tried::Refused(refusal) => return Err(Answer::Refused(refusal)),
+    }
+    Ok(Some(Settled::SomeoneWaits))
+}
+
+/// When to look at a lock of which so much is left. Not before the next ms, whatever the lock says: a key's end is judged by
+/// a clock of the server's that stands still while it does one thing, and ours runs on; so a lock whose time is over may
+/// still be there, and would be looked at again and again in the same turn.
+fn lease_end(now: UnixMs, left_ms: i64) -> Option<UnixMs> {
+    (left_ms >= 0).then(|| now.saturating_add(left_ms).saturating_add(1))
 }
 
 /// Keeps a client until the lock is granted or its time is up. `left_ms` is what it was refused with, if it was told.
 ///
 /// # Errors
-/// If `most` wait already, over all locks.
+/// If `limit` wait already, over all locks.
 pub fn keep<W: World>(
     world: &W,
     lock: LockName<'_>,
     waiter: Waiter<W::Client>,
     now: UnixMs,
-    most: usize,
+    limit: usize,
     deadline: Option<UnixMs>,
     left_ms: Option<i64>,
 ) -> Result<(), QueueFull> {
     world.with_room(|room| {
-        room.join(lock, waiter, now, most, deadline)?;
-        look_again(room, lock, now, left_ms);
+        let lock = room.join(lock, waiter, now, limit, deadline)?;
+        if let Some(end) = left_ms.and_then(|left_ms| lease_end(now, left_ms)) {
+            room.is_busy_until_at_most(lock, end);
+        }
         Ok(())
     })
 }
@@ -169,95 +220,201 @@ pub fn keep<W: World>(
 /// # Errors
 /// Where this is not the time to write; nothing is changed then.
 pub fn release<W: World, R: Releasing>(world: &W, lock: LockName<'_>, releasing: R) -> Result<(), R::Error> {
-    let frees = releasing.frees();
-    let (granted_before, next) =
-        world.with_room(|room| (room.counters.waited.count(), if frees { room.first(lock) } else { None }));
-    let released = release_to(world, lock, releasing, next);
-    world.with_room(|room| room.counters.count_hand_offs(granted_before));
-    released
+    let Some(id) = world.with_room(|room| room.queues.find(lock)) else { return releasing.apply() };
+    world.with_room(|room| room.is_being_released(id, true));
+    let released = release_to(world, id, lock, releasing);
+    if !matches!(released, Ok(Settled::TurnIsOver)) {
+        world.with_room(|room| room.is_being_released(id, false));
+    }
+    released.map(|_| ())
 }
 
 fn release_to<W: World, R: Releasing>(
     world: &W,
+    id: LockId,
     lock: LockName<'_>,
     releasing: R,
-    next: Option<Next>,
-) -> Result<(), R::Error> {
+) -> Result<Settled, R::Error> {
+    let first = |room: &mut Room<W::Client>| room.first(id).filter(|next| !room.is_dismissed(next.ticket));
+    let next = if releasing.frees() { world.with_room(first) } else { None };
     match next.filter(|_| world.permission(lock, Ground::Command) == Permission::Granted) {
         Some(next) => match releasing.hand_over(&next) {
             Ok(grant) => {
-                granted_first(world, lock, &next, grant);
+                granted_first(world, id, lock, &next, grant, Ground::Command);
                 // Behind a reader there may be more of them; nobody goes in beside anyone else.
                 if next.kind != Kind::Read {
-                    return Ok(());
+                    return Ok(Settled::SomeoneWaits);
                 }
             }
             Err(releasing) => releasing.apply()?,
         },
         None => releasing.apply()?,
     }
-    settle(world, lock, Ground::Command);
-    Ok(())
+    Ok(settle_queue(world, id, lock, Ground::Command))
 }
 
-/// Does what the alarms up to now are for, and looks at every lock that something has happened to.
+/// Does what is due and what is on the agenda, for as long as the turn lasts. One of each kind after the other, so that
+/// none keeps all others waiting.
 pub fn catch_up<W: World>(world: &W) {
-    for hold in world.with_room(Room::take_undelivered) {
-        take_back(world, hold);
-    }
-    while let Some((database, key)) = world.with_room(|room| room.unsettled.pop()) {
-        settle(world, LockName { database, key: &key }, Ground::Event);
-    }
+    // One time for the whole turn: what comes up while it lasts is for the next.
     let now = world.now();
-    while let Some(alarm) = world.with_room(|room| room.alarms.take_due(now)) {
-        match alarm {
-            Alarm::Deadline(ticket) => time_is_up(world, ticket),
-            Alarm::Lock { database, key } => {
-                settle(world, LockName { database, key: &key }, Ground::Event);
-            }
+    world.with_room(|room| room.patrol(now));
+    loop {
+        let mut is_done = !sound_next(world, now);
+        is_done &= !dismiss_next(world);
+        is_done &= !world.with_room(Room::sweep_on);
+        if !world.with_room(|room| room.is_resting(now)) {
+            is_done &= !give_back_next(world);
+            is_done &= !reenter_next(world);
+            is_done &= !look_at_next(world);
+        }
+        if is_done || world.turn_is_over() {
+            return;
         }
     }
 }
 
-/// Lets everyone go: this server grants nothing any more.
-pub fn dismiss_all<W: World>(world: &W) {
-    let tickets: Vec<_> = world.with_room(|room| {
-        let locks = room.queues.names();
-        locks.flat_map(|lock| room.queues.waiters(lock)).map(|(ticket, _)| ticket).collect()
-    });
-    for ticket in tickets {
-        answer(world, ticket, Answer::NowReplica);
+/// Serves who waits for the locks that the command under way has changed, for as long as the turn lasts, and touches no
+/// other lock: the server calls for it right behind the command, and may be in the middle of something with other keys.
+pub fn follow_command<W: World>(world: &W) {
+    while let Some((id, name)) = world.with_room(|room| {
+        let id = room.take_changed_by_command()?;
+        room.queues.name(id).map(|name| (id, name))
+    }) {
+        settle_queue(world, id, LockName { database: name.0, key: &name.1 }, Ground::Event);
+        if world.turn_is_over() {
+            break;
+        }
     }
+    world.with_room(Room::forget_command);
+}
+
+/// Does what the next alarm is for. Tells whether there was one.
+fn sound_next<W: World>(world: &W, now: UnixMs) -> bool {
+    match world.with_room(|room| room.alarms.take_due(now)) {
+        Some(Alarm::Deadline(ticket)) => time_is_up(world, ticket),
+        Some(Alarm::LeaseEnd(lock)) => world.with_room(|room| room.lease_has_ended(lock)),
+        None => return false,
+    }
+    true
+}
+
+/// A waiter's time is up: it is told what is left of the lock. Those behind it may have been waiting for it only.
+fn time_is_up<W: World>(world: &W, ticket: Ticket) {
+    let Some((id, name)) = world.with_room(|room| {
+        let id = room.queues.lock_of(ticket)?;
+        room.queues.name(id).map(|name| (id, name))
+    }) else {
+        return;
+    };
+    let lock = LockName { database: name.0, key: &name.1 };
+    // The lock may have become free at this very moment, and then it is this waiter's.
+    let settled = settle_queue(world, id, lock, Ground::Event);
+    if world.with_room(|room| room.queues.lock_of(ticket)).is_none() {
+        return;
+    }
+    if settled == Settled::TurnIsOver {
+        // Others are being let in, and it may be among them.
+        let now = world.now();
+        return world.with_room(|room| room.set_deadline(ticket, now));
+    }
+    world.with_room(|room| room.counters.timeouts = room.counters.timeouts.wrapping_add(1));
+    answer(world, ticket, Answer::TimeIsUp { left_ms: world.left_ms(lock) });
+}
+
+/// Lets the next one go of those who wait on a server that grants nothing any more. Tells whether there was one.
+fn dismiss_next<W: World>(world: &W) -> bool {
+    let Some(ticket) = world.with_room(Room::next_dismissed) else { return false };
+    answer(world, ticket, Answer::NowReplica);
+    true
+}
+
+/// Takes back the next hold that was granted to a client who is gone. Tells whether there was one.
+///
+/// Holders come back under the same name. So a hold that has ended meanwhile is not looked for, nor one that may be another
+/// by now: it ends with its lease.
+fn give_back_next<W: World>(world: &W) -> bool {
+    let Some(hold) = world.with_room(|room| room.agenda.undelivered.pop_front()) else { return false };
+    let lock = LockName { database: hold.database, key: &hold.key };
+    if world.now() <= hold.end && (!hold.put_off || world.is_untouched(&hold)) {
+        match world.permission(lock, Ground::GiveBack) {
+            Permission::Granted => world.give_back(&hold),
+            Permission::Later(ms) => {
+                world.with_room(|room| room.agenda.undelivered.push_front(hold));
+                rest(world, ms);
+                return true;
+            }
+            // It went with its key.
+            Permission::Elsewhere => {}
+        }
+    }
+    world.with_room(|room| room.key_changed(lock));
+    true
+}
+
+/// Has the next one go in whose holder is in already. Tells whether there was one.
+fn reenter_next<W: World>(world: &W) -> bool {
+    let Some(reentry) = world.with_room(|room| room.agenda.reentries.pop_front()) else { return false };
+    if let Some((database, key)) = world.with_room(|room| room.queues.name(reentry.lock)) {
+        reenter(world, LockName { database, key: &key }, reentry, Ground::Event);
+    }
+    true
+}
+
+/// Looks at the next lock that something has happened to. Tells whether there was one.
+fn look_at_next<W: World>(world: &W) -> bool {
+    let Some((id, (database, key))) = world.with_room(|room| {
+        let id = room.take_changed()?;
+        room.queues.name(id).map(|name| (id, name))
+    }) else {
+        return false;
+    };
+    settle_queue(world, id, LockName { database, key: &key }, Ground::Event);
+    true
 }
 
 /// The first who waits has got the lock. A holder that is inside goes on at once, so whoever else waits under its name
 /// must not be left behind.
-fn granted_first<W: World>(world: &W, lock: LockName<'_>, first: &Next, grant: Grant) {
-    if !granted(world, lock, first.ticket, grant) {
-        return;
+fn granted_first<W: World>(world: &W, id: LockId, lock: LockName<'_>, first: &Next, grant: Grant, ground: Ground) {
+    if granted(world, id, first.ticket, grant) {
+        let reentry = Reentry { lock: id, holder: first.holder.clone(), after: None };
+        reenter(world, lock, reentry, ground);
     }
-    for next in world.with_room(|room| room.namesakes(lock, &first.holder)) {
-        match world.acquire(lock, &next) {
-            Tried::Granted(grant) => drop(granted(world, lock, next.ticket, grant)),
+}
+
+/// Has everyone go in who waits under the name of one who is in.
+fn reenter<W: World>(world: &W, lock: LockName<'_>, mut reentry: Reentry, ground: Ground) {
+    let namesake =
+        |room: &mut Room<W::Client>, reentry: &Reentry| room.namesake(reentry.lock, &reentry.holder, reentry.after);
+    while let Some(next) = world.with_room(|room| namesake(room, &reentry)) {
+        match world.acquire(lock, &next, ground) {
+            Tried::Granted(grant) => drop(granted(world, reentry.lock, next.ticket, grant)),
             // A reader that also waits to write keeps its place.
-            Tried::Busy { .. } | Tried::Later(_) => {}
+            Tried::Busy { .. } => {}
+            Tried::Later(ms) => {
+                world.with_room(|room| room.agenda.reentries.push_back(reentry));
+                return rest(world, ms);
+            }
+            Tried::Elsewhere => answer(world, next.ticket, Answer::SlotMoved),
             Tried::Refused(refusal) => answer(world, next.ticket, Answer::Refused(refusal)),
+        }
+        reentry.after = Some(next.ticket);
+        if world.turn_is_over() {
+            return world.with_room(|room| room.agenda.reentries.push_back(reentry));
         }
     }
 }
 
-/// Tells whether others may wait under the same name.
-fn granted<W: World>(world: &W, lock: LockName<'_>, ticket: Ticket, grant: Grant) -> bool {
+/// Tells whether others wait for the lock under the same name.
+fn granted<W: World>(world: &W, id: LockId, ticket: Ticket, grant: Grant) -> bool {
     let granted = world.with_room(|room| {
         let granted = room.grant(ticket, grant.at, grant.end)?;
-        // One that ends later is looked at before anyway.
-        let ends_soon = |end: &UnixMs| *end < grant.at.saturating_add(*LOOK_AGAIN_MS.end());
-        if let Some(end) = grant.end.filter(|end| !granted.was_last && ends_soon(end)) {
-            room.alarms.look_at(lock, end.saturating_add(1));
+        if let Some(end) = grant.end {
+            room.is_busy_until_at_most(id, end.saturating_add(1));
         }
         Some(granted)
     });
-    let Some(Granted { waiter: Waiter { client, want, .. }, has_namesakes, .. }) = granted else { return false };
+    let Some(Granted { waiter: Waiter { client, want, .. }, has_namesakes }) = granted else { return false };
     world.answer(client, want, Answer::Granted { token: grant.token });
     has_namesakes
 }
@@ -268,47 +425,7 @@ fn answer<W: World>(world: &W, ticket: Ticket, answer: Answer) {
     }
 }
 
-/// A waiter's time is up: it is told what is left of the lock. Those behind it may have been waiting for it only.
-fn time_is_up<W: World>(world: &W, ticket: Ticket) {
-    let Some((database, key)) = world.with_room(|room| room.lock_of(ticket)) else { return };
-    let lock = LockName { database, key: &key };
-    // The lock may have become free at this very moment, and then it is this waiter's.
-    settle(world, lock, Ground::Event);
-    if world.with_room(|room| room.lock_of(ticket)).is_none() {
-        return;
-    }
-    world.with_room(|room| room.counters.timeouts = room.counters.timeouts.wrapping_add(1));
-    answer(world, ticket, Answer::TimeIsUp { left_ms: world.left_ms(lock) });
-    settle(world, lock, Ground::Event);
-}
-
-/// Holders come back under the same name. So a hold that has ended meanwhile is not looked for, nor one that may be another
-/// by now: it ends with its lease.
-fn take_back<W: World>(world: &W, hold: Hold) {
-    let lock = LockName { database: hold.database, key: &hold.key };
-    let now = world.now();
-    if now <= hold.end && (!hold.put_off || world.is_untouched(&hold)) {
-        match world.permission(lock, Ground::GiveBack) {
-            Permission::Granted => world.give_back(&hold),
-            Permission::Later(ms) => return world.with_room(|room| room.put_off(hold, now.saturating_add(ms))),
-            // It went with its key.
-            Permission::Elsewhere => {}
-        }
-    }
-    settle(world, lock, Ground::Event);
-}
-
-/// Has a lock looked at when its lease has ended, or soon enough.
-fn look_again<C: Client>(room: &mut Room<C>, lock: LockName<'_>, now: UnixMs, left_ms: Option<i64>) {
-    let locks = i64::try_from(room.queues.locks()).unwrap_or(i64::MAX);
-    let soon = now.saturating_add(locks.clamp(*LOOK_AGAIN_MS.start(), *LOOK_AGAIN_MS.end()));
-    let soon = soon.saturating_sub(soon.rem_euclid(TOGETHER_MS));
-    let end = left_ms.filter(|left| *left >= 0).map(|left| now.saturating_add(left).saturating_add(1));
-    room.alarms.look_at(lock, end.map_or(soon, |end| end.min(soon)));
-}
-
-fn still_waiting<W: World>(world: &W, lock: LockName<'_>, ms: i64) -> Ahead {
-    let time = world.now().saturating_add(ms);
-    world.with_room(|room| room.alarms.look_at(lock, time));
-    Ahead::Someone
+fn rest<W: World>(world: &W, ms: i64) {
+    let until = world.now().saturating_add(ms);
+    world.with_room(|room| room.rest_until(until));
 }

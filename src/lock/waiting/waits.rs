@@ -1,5 +1,20 @@
-//! How long those waited who were granted their lock: a small histogram, each class with all that are shorter, as
-//! monitoring systems sum them up.
+//! What is counted of those who wait; and how long they waited who were granted their lock: a small histogram, each class
+//! with all that are shorter, as monitoring systems sum them up.
+
+/// Counted from the beginning.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    pub waits: u64,
+    /// How long those waited who were granted their lock.
+    pub waited: Waits,
+    /// Grants to waiters by the release, or the break, that made the lock free.
+    pub hand_offs: u64,
+    pub timeouts: u64,
+    pub cancelled: u64,
+    /// Leases that ran out while someone waited for the lock.
+    pub lease_expiries: u64,
+    pub breaks: u64,
+}
 
 /// The longest wait, in ms, of each class but the last, which has them all.
 pub const CLASSES: [i64; 5] = [1, 10, 100, 1_000, 10_000];

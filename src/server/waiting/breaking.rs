@@ -21,7 +21,7 @@ pub fn break_up<'a>(context: &'a Context, key: Str<'a>, breaking: &'a Breaking) 
     let nobody = OwnedStr::new(b"");
     let record = LockRecord::open(context, key, nobody.lend());
     let release = Release { context, record, released: &breaking.lock };
-    serve::release(&Server(context), lock_name(context, key), Break { release, key, breaking })?;
+    serve::release(&Server::new(context), lock_name(context, key), Break { release, key, breaking })?;
     room::with(|room| room.counters.breaks = room.counters.breaks.wrapping_add(1));
     clock::arm(context);
     Ok(())

@@ -21,12 +21,10 @@ const UNARMED: i64 = i64::MAX;
 
 /// Makes sure that the timer goes off no later than the next alarm, after something was done for those who wait.
 pub(super) fn arm(context: &Context) {
-    let (at_once, next, serving_ms) =
-        room::with(|room| (room.is_unsettled(), room.next_alarm(), room.take_serving_ms()));
+    let (time, serving_ms) = room::with(|room| (room.wakes_at(), room.take_serving_ms()));
     if let Some(ms) = serving_ms {
         latency::took(context, c"rlock-serve", ms);
     }
-    let time = if at_once { Some(i64::MIN) } else { next };
     let armed_for = ARMED_FOR.load(Ordering::Relaxed);
     match time {
         Some(time) if armed_for <= time => {}
@@ -40,6 +38,13 @@ pub(super) fn arm(context: &Context) {
             ARMED_FOR.store(time, Ordering::Relaxed);
         }
         None => stop(context, armed_for),
+    }
+}
+
+/// The same, after something has happened that is to be looked at: for thousands of keys in one turn the timer is armed once.
+pub(super) fn arm_at_once(context: &Context) {
+    if ARMED_FOR.load(Ordering::Relaxed) != UnixMs::MIN {
+        arm(context);
     }
 }
 
@@ -66,6 +71,6 @@ unsafe extern "C" fn goes_off(context: *mut raw::RedisModuleCtx, _data: *mut c_v
 /// Does what is due, and sees to it that the rest is done in time.
 pub(super) fn catch_up(context: &Context) {
     kept_client::close_who_was_not_told(context);
-    serve::catch_up(&Server(context));
+    serve::catch_up(&Server::new(context));
     arm(context);
 }

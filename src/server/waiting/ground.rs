@@ -1,19 +1,28 @@
 //! Whether this is the place and the time to grant: what the server checks before it runs a client's command, asked for
 //! grants that no command of the waiter's brings about.
 
-use crate::lock::LockName;
 use crate::lock::serve::{Ground, Permission};
 use crate::server::api::{api, flag};
 use crate::server::cluster;
 use crate::server::context::Context;
-use crate::server::string::{OwnedStr, Str};
+use crate::server::string::Str;
 
 /// There is no event when a pause ends.
 pub(super) const PAUSED_MS: i64 = 20;
 
 const UNFIT_MS: i64 = 100;
 
-pub(super) fn permission(context: &Context, lock: LockName<'_>, ground: Ground) -> Permission {
+/// Asks the server itself, which takes a command on the key. It must not be open.
+pub(super) fn ask(context: &Context, key: Str<'_>, ground: Ground) -> Permission {
+    match ground {
+        Ground::Command => Permission::Granted,
+        Ground::GiveBack if !cluster::enabled() => Permission::Granted,
+        Ground::Event | Ground::GiveBack => probe(context, key),
+    }
+}
+
+/// What can be told without a command, whichever lock it is.
+pub(super) fn fitness(context: &Context, ground: Ground) -> Permission {
     let flags = context.flags();
     let is_full = flags & flag::IS_FULL != 0 && ground != Ground::GiveBack;
     if flags & flag::IS_MASTER == 0 || flags & flag::IS_LOADING != 0 || is_full {
@@ -23,11 +32,7 @@ pub(super) fn permission(context: &Context, lock: LockName<'_>, ground: Ground) 
     if context.ensure_writes_go_on().is_err() {
         return Permission::Later(PAUSED_MS);
     }
-    match ground {
-        Ground::Command => Permission::Granted,
-        Ground::GiveBack if !cluster::enabled() => Permission::Granted,
-        Ground::Event | Ground::GiveBack => probe(context, OwnedStr::new(lock.key).lend()),
-    }
+    Permission::Granted
 }
 
 /// Asks the server by a command that writes nothing but is checked as if it did: an empty piece put into a string. On a

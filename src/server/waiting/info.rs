@@ -1,6 +1,6 @@
 //! The section of INFO: what happened since the module was loaded, and who waits now.
 //!
-//! It is asked for every few seconds by whoever watches the server, so it looks at each queue once and at no waiter.
+//! It is asked for every few seconds by whoever watches the server, so all of it is kept, and nothing is counted for it.
 
 use super::{guarded, room};
 use crate::server::api::api;
@@ -59,12 +59,13 @@ fn counted_since_loading() -> [(&'static CStr, u64); 16] {
 }
 
 fn now() -> [(&'static CStr, u64); 6] {
-    let (waiters, queues) = room::with(|room| (room.queues.length(), room.queues.overview()));
-    let oldest_wait_ms = queues.since.map_or(0, |since| clock_ms().saturating_sub(since));
+    let (waiters, locks, longest, since) =
+        room::with(|room| (room.length(), room.locks(), room.longest(), room.oldest_since()));
+    let oldest_wait_ms = since.map_or(0, |since| clock_ms().saturating_sub(since));
     [
         (c"waiters", as_u64(waiters)),
-        (c"locks_with_waiters", as_u64(queues.locks)),
-        (c"longest_queue", as_u64(queues.longest)),
+        (c"locks_with_waiters", as_u64(locks)),
+        (c"longest_queue", as_u64(longest)),
         (c"oldest_wait_ms", u64::try_from(oldest_wait_ms).unwrap_or(0)),
         (c"followed", u64::from(followers::there_may_be())),
         (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),

@@ -1,7 +1,7 @@
 //! Who stands in line, for people on call.
 
 use super::{lock_name, room};
-use crate::lock::{Kind, UnixMs, Waited};
+use crate::lock::{Kind, Queued, UnixMs, Waited};
 use crate::server::client_address::Addresses;
 use crate::server::context::Context;
 use crate::server::entry::ErrorLine;
@@ -35,15 +35,15 @@ pub fn line(context: &Context, key: Str<'_>, most: usize) -> Line {
     }
     let lock = lock_name(context, key);
     let mut line = room::with(|room| {
-        let waiters = room.queues.waiters(lock).take(most).map(|(ticket, waiter)| InLine {
+        let waiters = room.queue(lock).take(most).map(|Queued { waiter, since, deadline }| InLine {
             holder: Rc::clone(&waiter.holder),
             kind: waiter.kind,
             client: waiter.client.number(),
             address: None,
-            since: room.queues.since(ticket).unwrap_or_default(),
-            deadline: room.alarms.deadline(ticket),
+            since,
+            deadline,
         });
-        Line { length: room.queues.length_of(lock), waiters: waiters.collect() }
+        Line { length: room.length_of(lock), waiters: waiters.collect() }
     });
     let addresses = Addresses::new(context);
     for waiter in &mut line.waiters {
@@ -69,7 +69,7 @@ pub fn queues(context: &Context, most: usize) -> Result<Vec<WaitedFor>, ErrorLin
     let reader = Reader::of(context)?;
     // To ask for a right calls nobody back.
     Ok(room::with(|room| {
-        let readable = room.queues.to_be_shown(context.database(), most, |key| reader.may_read(key));
+        let readable = room.to_be_shown(context.database(), most, |key| reader.may_read(key));
         let waited_for = |queue: Waited<'_>| WaitedFor {
             key: queue.lock.key.into(),
             waiters: queue.waiters,

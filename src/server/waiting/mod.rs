@@ -11,6 +11,7 @@ mod info;
 mod kept_client;
 mod line;
 mod room;
+mod turn;
 mod world;
 
 use super::context::{Context, Reply};
@@ -25,10 +26,9 @@ use kept_client::KeptClient;
 use world::{Release, Server};
 
 pub use breaking::break_up;
-pub(super) use events::{listen_to_keys, subscribe};
+pub(super) use events::subscribe;
 pub(super) use info::register as register_info;
 pub use line::{InLine, Line, WaitedFor, line, queues};
-pub(super) use room::clear;
 pub use room::{count_grant, count_refusal};
 
 /// What a request to wait says.
@@ -47,7 +47,7 @@ pub struct Wait<'a> {
 /// told of yet is theirs first.
 pub fn open<'a>(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> (LockRecord<'a>, Ahead) {
     let record = LockRecord::open(context, key, holder);
-    if room::is_empty() || !room::with(|room| room.queues.has(lock_name(context, key))) {
+    if room::is_empty() || !room::with(|room| room.is_waited_for(lock_name(context, key))) {
         return (record, Ahead::Nobody);
     }
     if record.is_there() {
@@ -63,7 +63,7 @@ pub fn serve(context: &Context, key: Str<'_>) -> Ahead {
     if room::is_empty() {
         return Ahead::Nobody;
     }
-    let ahead = serve::settle(&Server(context), lock_name(context, key), Ground::Command);
+    let ahead = serve::settle(&Server::new(context), lock_name(context, key), Ground::Command);
     clock::arm(context);
     ahead
 }
@@ -73,9 +73,9 @@ pub fn serve(context: &Context, key: Str<'_>) -> Ahead {
 /// # Errors
 /// If too many wait already.
 pub fn keep(context: &Context, wait: &Wait<'_>, now: UnixMs) -> Result<Option<Reply>, ErrorLine> {
-    let most = settings::max_waiters();
+    let limit = settings::max_waiters();
     // Asked for before the client is kept, which cannot be undone without an answer.
-    if room::with(|room| room.queues.length() >= most) {
+    if room::with(|room| room.length() >= limit) {
         return Err(QUEUE_FULL);
     }
     events::listen_to_keys(context, wait.kind);
@@ -83,7 +83,7 @@ pub fn keep(context: &Context, wait: &Wait<'_>, now: UnixMs) -> Result<Option<Re
     let Some(client) = KeptClient::keep(context) else { return Ok(None) };
     let waiter = Waiter { client, holder: wait.holder.bytes().into(), kind: wait.kind, want: wait.want };
     let lock = lock_name(context, wait.key);
-    serve::keep(&Server(context), lock, waiter, now, most, deadline, wait.left_ms).map_err(|_| QUEUE_FULL)?;
+    serve::keep(&Server::new(context), lock, waiter, now, limit, deadline, wait.left_ms).map_err(|_| QUEUE_FULL)?;
     clock::arm(context);
     Ok(Some(Reply::Later))
 }
@@ -101,7 +101,7 @@ pub fn release<'a>(
     if room::is_empty() {
         return record.apply(released);
     }
-    let result = serve::release(&Server(context), lock_name(context, key), Release { context, record, released });
+    let result = serve::release(&Server::new(context), lock_name(context, key), Release { context, record, released });
     clock::arm(context);
     result
 }

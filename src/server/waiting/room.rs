@@ -18,14 +18,9 @@ pub(super) fn with<R>(use_room: impl FnOnce(&mut Room<KeptClient>) -> R) -> R {
             None => room.insert(Room::default()),
         };
         let result = use_room(room);
-        WAITERS.store(room.queues.length(), Ordering::Relaxed);
+        WAITERS.store(room.length(), Ordering::Relaxed);
         result
     })
-}
-
-/// Gives back what the room has taken, when nobody can come any more.
-pub(in crate::server) fn clear() {
-    drop(ROOM.with(Option::take));
 }
 
 /// Whether nobody waits: what every command asks first, so it costs next to nothing.

@@ -3,18 +3,45 @@
 use super::ground;
 use super::kept_client::KeptClient;
 use super::room;
+use super::turn::Turn;
 use crate::lock::serve::{Answer, Grant, Ground, Permission, Releasing, Tried, World};
 use crate::lock::{
     self, Acquire, Acquired, Ahead, Decision, Effects, Expiry, Hold, KeyEffect, Kind, LockName, Next, Observed, Record,
     Room, UnixMs, names,
 };
+use crate::server::cluster;
 use crate::server::context::{Context, Reply};
 use crate::server::entry::ErrorLine;
 use crate::server::key::Key;
 use crate::server::lock_record::LockRecord;
-use crate::server::string::OwnedStr;
+use crate::server::string::{OwnedStr, Str};
+use std::cell::Cell;
 
-pub(super) struct Server<'a>(pub &'a Context);
+pub(super) struct Server<'a> {
+    pub context: &'a Context,
+    turn: Turn,
+    /// Whether the server has been asked in this turn, and would let a client write.
+    is_fit: Cell<bool>,
+}
+
+impl<'a> Server<'a> {
+    pub fn new(context: &'a Context) -> Self {
+        Self { context, turn: Turn::begin(), is_fit: Cell::new(false) }
+    }
+
+    /// Whether the server would let a client write to this key, whose lock would be granted. It must not be open.
+    fn ask(&self, key: Str<'_>, ground: Ground) -> Permission {
+        if self.is_fit.get() {
+            return Permission::Granted;
+        }
+        let permission = ground::ask(self.context, key, ground);
+        // In a cluster each key may be elsewhere.
+        if ground == Ground::Event && !cluster::enabled() {
+            self.is_fit.set(permission == Permission::Granted);
+        }
+        permission
+    }
+}
 
 impl World for Server<'_> {
     type Client = KeptClient;
@@ -24,34 +51,59 @@ impl World for Server<'_> {
     }
 
     fn now(&self) -> UnixMs {
-        self.0.now()
+        self.context.now()
+    }
+
+    fn turn_is_over(&self) -> bool {
+        self.turn.is_over()
     }
 
     fn permission(&self, lock: LockName<'_>, ground: Ground) -> Permission {
-        self.0.select(lock.database);
-        ground::permission(self.0, lock, ground)
+        self.context.select(lock.database);
+        match ground::fitness(self.context, ground) {
+            Permission::Granted => self.ask(OwnedStr::new(lock.key).lend(), ground),
+            unfit => unfit,
+        }
     }
 
-    fn acquire(&self, lock: LockName<'_>, next: &Next) -> Tried {
-        self.0.select(lock.database);
+    fn acquire(&self, lock: LockName<'_>, next: &Next, ground: Ground) -> Tried {
+        // Which costs nothing, and nothing is touched where it is not so.
+        if let Permission::Later(ms) = ground::fitness(self.context, ground) {
+            return Tried::Later(ms);
+        }
+        self.context.select(lock.database);
         let (key, holder) = (OwnedStr::new(lock.key), OwnedStr::new(&next.holder));
-        let record = LockRecord::open(self.0, key.lend(), holder.lend());
-        let at = self.0.now();
-        match lock::acquire(next.kind, &record, next.want, Ahead::Nobody, at) {
-            Ok(Decision { answer: Acquired::Granted { token }, effects }) => match record.apply(&effects) {
-                Ok(()) => Tried::Granted(Grant { at, token, end: end_of(&effects) }),
-                Err(_) => Tried::Later(ground::PAUSED_MS),
-            },
-            Ok(Decision { answer: Acquired::Busy, .. }) => match lock::left_ms(next.kind, &record, self.0.now()) {
-                Ok(left_ms) => Tried::Busy { left_ms },
-                Err(refusal) => Tried::Refused(refusal),
-            },
-            Err(refusal) => Tried::Refused(refusal),
+        let mut may_grant = ground == Ground::Command || self.is_fit.get();
+        loop {
+            let record = LockRecord::open(self.context, key.lend(), holder.lend());
+            let at = self.now();
+            match lock::acquire(next.kind, &record, next.want, Ahead::Nobody, at) {
+                Ok(Decision { answer: Acquired::Granted { token }, effects }) if may_grant => {
+                    return match record.apply(&effects) {
+                        Ok(()) => Tried::Granted(Grant { at, token, end: end_of(&effects) }),
+                        Err(_) => Tried::Later(ground::PAUSED_MS),
+                    };
+                }
+                // Closed before the server is asked by a command on this very key, and looked at anew after it.
+                Ok(Decision { answer: Acquired::Granted { .. }, .. }) => drop(record),
+                Ok(Decision { answer: Acquired::Busy, .. }) => {
+                    return match lock::left_ms(next.kind, &record, at) {
+                        Ok(left_ms) => Tried::Busy { left_ms },
+                        Err(refusal) => Tried::Refused(refusal),
+                    };
+                }
+                Err(refusal) => return Tried::Refused(refusal),
+            }
+            match self.ask(key.lend(), ground) {
+                Permission::Granted => may_grant = true,
+                Permission::Later(ms) => return Tried::Later(ms),
+                Permission::Elsewhere => return Tried::Elsewhere,
+            }
         }
     }
 
     fn give_back(&self, hold: &Hold) {
-        self.0.select(hold.database);
+        self.context.select(hold.database);
         let (key, holder) = (OwnedStr::new(&hold.key), OwnedStr::new(&hold.holder));
         let side = match hold.kind {
             Kind::Plain => None,
@@ -59,9 +111,9 @@ impl World for Server<'_> {
             Kind::Write => Some(lock::Side::Write),
         };
         let want = lock::Release { side, lease: None, all: false };
-        let record = LockRecord::open(self.0, key.lend(), holder.lend());
-        if let Ok(decision) = lock::release(&record, want, self.0.now()) {
-            let release = Release { context: self.0, record, released: &decision.effects };
+        let record = LockRecord::open(self.context, key.lend(), holder.lend());
+        if let Ok(decision) = lock::release(&record, want, self.context.now()) {
+            let release = Release { context: self.context, record, released: &decision.effects };
             let lock = LockName { database: hold.database, key: &hold.key };
             // Refused only while writes are paused; then the hold ends with its lease.
             let _ = lock::serve::release(self, lock, release);
@@ -69,13 +121,13 @@ impl World for Server<'_> {
     }
 
     fn is_untouched(&self, hold: &Hold) -> bool {
-        self.0.select(hold.database);
+        self.context.select(hold.database);
         let (key, holder) = (OwnedStr::new(&hold.key), OwnedStr::new(&hold.holder));
-        let record = LockRecord::open(self.0, key.lend(), holder.lend());
+        let record = LockRecord::open(self.context, key.lend(), holder.lend());
         let expiry = match (record.observe(), hold.kind) {
             (Ok(Observed::ReadWrite(lock)), Kind::Read) => {
                 let name = names::read_hold(&hold.key, &hold.holder, lock.reads, OwnedStr::new);
-                Key::peek_expiry(self.0, name.lend())
+                Key::peek_expiry(self.context, name.lend())
             }
             (Ok(_), _) => Some(record.expiry()),
             (Err(_), _) => None,
@@ -84,8 +136,8 @@ impl World for Server<'_> {
     }
 
     fn left_ms(&self, lock: LockName<'_>) -> i64 {
-        self.0.select(lock.database);
-        left_ms(self.0, &OwnedStr::new(lock.key))
+        self.context.select(lock.database);
+        left_ms(self.context, &OwnedStr::new(lock.key))
     }
 
     fn answer(&self, client: KeptClient, want: Acquire, answer: Answer) {
