@@ -85,7 +85,7 @@ fn the_commands_of_people_on_call_document_themselves_and_their_bounds() {
     let count = "1 to 10000, 100 by default";
     let bounds: [(&str, &[&str], &str); 3] = [
         ("rlock.inspect", &["at most at 10000", count], "COUNT"),
-        ("rlock.queues", &["at most at 20000", count, "waited for, at most rlock.max-waiters"], "COUNT"),
+        ("rlock.queues", &["at most at 2000", count], "COUNT"),
         ("rlock.break", &["at most at 100000"], "key"),
     ];
     for (command, bounds, argument) in bounds {

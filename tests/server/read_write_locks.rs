@@ -298,7 +298,9 @@ fn more_read_holds_than_may_be_looked_at_leave_the_lease_alone() {
     assert_eq!(client.say("HLEN k"), Reply::Int(11_001));
 }
 
-/// Whoever comes, goes, renews or dies, by our commands or by Redisson's scripts: as if all of them were looked at.
+/// Whoever comes, goes, renews or dies, by our commands or by Redisson's scripts. Where others have made the lock's lease
+/// longer than all of its holds, or a hold's longer than it, that stays so until fewer readers are left; we never make it end
+/// before one of them.
 #[test]
 fn among_many_readers_the_lock_ends_with_the_longest_hold_that_is_left() {
     let server = Server::start();
@@ -338,33 +340,17 @@ fn among_many_readers_the_lock_ends_with_the_longest_hold_that_is_left() {
                 4 => drop(client.say(&format!("RLOCK.RENEW k r{anyone} {lease}"))),
                 _ => {
                     let leaver = if random(3) > 0 { latest.pop() } else { None }.unwrap_or(anyone);
+                    let before = client.expiry("k");
                     if matches!(client.say(&format!("RLOCK.RELEASE k r{leaver}")), Reply::Int(_)) {
-                        assert_eq!(client.expiry("k"), longest_hold(&mut client), "seed {seed}, step {step}");
+                        let (end, longest) = (client.expiry("k"), longest_hold(&mut client));
+                        let is_exact = foreign_percent == 0 || client.say("HLEN k").as_int() < 16;
+                        let is_right = if is_exact { end == longest } else { end >= longest.min(before) };
+                        assert!(is_right, "seed {seed}, step {step}: {end}, and the longest hold {longest}");
                     }
                 }
             }
         }
     }
-}
-
-/// What a renewal has learnt of the others' holds is without its own, which it is about to change, and then may not.
-#[test]
-fn a_renewal_that_is_refused_leaves_no_wrong_knowledge_of_many_readers() {
-    let server = Server::start();
-    let mut client = server.client();
-    for reader in 0..20 {
-        client.say(&format!("RLOCK.RACQUIRE k r{reader} 600000"));
-    }
-    client.say("RLOCK.RACQUIRE k r5 900000");
-    client.say("DEL {k}:r5:rwlock_timeout:1");
-    for command in ["MULTI", "CLIENT PAUSE 100000 WRITE", "RLOCK.RENEW k r5 700000"] {
-        client.say(command);
-    }
-    let replies = client.say("EXEC");
-    assert!(replies.as_list()[1].as_error().starts_with("TRYAGAIN"), "it would put a hold back: {replies:?}");
-    client.say("CLIENT UNPAUSE");
-    assert_eq!(client.say("RLOCK.RELEASE k r6"), Reply::Int(0));
-    assert_eq!(client.expiry("k"), client.expiry("{k}:r5:rwlock_timeout:2"), "the longest is still held");
 }
 
 /// When the last of all read holds of `k` ends; -2 if there is none.
@@ -390,12 +376,34 @@ fn join_as_redisson(client: &mut Client, reader: usize, lease: usize) {
 fn readers_in_a_large_hash_are_all_looked_at() {
     let server = Server::start();
     let mut client = server.client();
+    // Of names so long the server makes a table instead of a list.
+    let reader = |number: i64| format!("{}:{number}", "r".repeat(70));
     let lease = LeaseCheck::begin(&mut client);
-    for reader in 0..2_000 {
-        client.say(&format!("RLOCK.RACQUIRE k reader:{reader} {}", 600_000 + reader * 1_000));
+    for number in 0..200 {
+        client.say(&format!("RLOCK.RACQUIRE k {} {}", reader(number), 600_000 + number * 1_000));
     }
-    for reader in (1_000..2_000).rev() {
-        assert_eq!(client.say(&format!("RLOCK.RELEASE k reader:{reader}")), Reply::Int(0));
+    for number in (1..200).rev() {
+        assert_eq!(client.say(&format!("RLOCK.RELEASE k {}", reader(number))), Reply::Int(0));
+        lease.lease_is(&mut client, "k", 600_000 + (number - 1) * 1_000);
     }
-    lease.lease_is(&mut client, "k", 600_000 + 999_000);
+}
+
+/// To look at all holds of more readers would hold the server up. A lease may stay too long then, and never ends too soon.
+#[test]
+fn among_more_readers_than_are_looked_at_the_lease_stays_until_they_are_few() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lease = LeaseCheck::begin(&mut client);
+    for number in 0..300 {
+        client.say(&format!("RLOCK.RACQUIRE k r{number} {}", 600_000 + number * 1_000));
+    }
+    for number in (20..300).rev() {
+        assert_eq!(client.say(&format!("RLOCK.RELEASE k r{number}")), Reply::Int(0));
+        lease.lease_is(&mut client, "k", 600_000 + 299_000);
+    }
+    for number in (1..20).rev() {
+        assert_eq!(client.say(&format!("RLOCK.RELEASE k r{number}")), Reply::Int(0));
+    }
+    lease.lease_is(&mut client, "k", 600_000);
+    assert_eq!(client.say("RLOCK.RELEASE k r0"), Reply::Int(1));
 }

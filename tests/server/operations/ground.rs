@@ -140,16 +140,7 @@ fn with_no_waiters_allowed_who_does_not_wait_goes_on() {
     assert_eq!(client.say("RLOCK.ACQUIRE l cid 600000 WAIT 0"), Reply::Nil);
     assert!(client.say("RLOCK.ACQUIRE k cid 600000").as_int() > 0);
     drop(waiter);
-    wait_until("the module is unloaded", || client.say("MODULE UNLOAD rlock") == text("OK"));
-}
-
-/// As servers are if nobody says otherwise.
-#[test]
-fn a_module_is_not_unloaded_unless_the_configuration_allows_it() {
-    let server = Server::prepare().options(&["--enable-module-command", "no"]).start();
-    let refusal = server.client().say("MODULE UNLOAD rlock");
-    assert!(refusal.as_error().contains("enable-module-command"), "{refusal:?}");
-    assert!(page::PAGE.contains("`enable-module-command"));
+    wait_until("nobody waits", || info(&mut client, "waiters") == 0);
 }
 
 #[test]

@@ -270,14 +270,3 @@ fn killed_processes_hold_nobody_up() {
         process.wait().unwrap();
     }
 }
-
-#[test]
-fn the_module_unloads_when_nobody_waits() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let waiter = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 100000");
-    assert!(matches!(client.say("MODULE UNLOAD rlock"), Reply::Error(_)));
-    drop(waiter);
-    wait_until("the module is unloaded", || client.say("MODULE UNLOAD rlock") == text("OK"));
-}

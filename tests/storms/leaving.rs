@@ -1,0 +1,61 @@
+//! Waits that end without the lock and before their time: all at once.
+
+use crate::one_lock::{CROWD, LEASE_MS, LONGEST_SILENCE, held_by};
+use crate::scene::Scene;
+use crate::setting::AS_IT_COMES;
+use crate::{alone, info, is_ok};
+use rlock_testing::{Crowd, Reply, free_port, wait_until};
+
+/// As a replica it grants nobody anything. Who is sent away is told, or cut off by servers that do so themselves.
+#[test]
+fn a_crowd_that_a_demotion_sends_away() {
+    let _alone = alone();
+    let mut scene = held_by("RLOCK.ACQUIRE");
+    // Half of them are clients that can be redirected, which some servers leave to the module. Others do not know the word.
+    let redirected = (0..scene.size()).filter(|number| number % 2 == 0);
+    let count = redirected.map(|number| scene.crowd.say(number, "CLIENT CAPA redirect")).count();
+    assert_eq!(scene.crowd.collect(count), count);
+    wait_for_the_gate(&mut scene);
+    let storm = scene.storm("a demotion");
+    // Nobody is there.
+    let master = free_port();
+    assert!(is_ok(&scene.client.say(&format!("REPLICAOF 127.0.0.1 {master}"))));
+    wait_until("nobody waits", || info(&mut scene.client, "rlock_waiters") == 0);
+    storm.pass(&mut scene).report(LONGEST_SILENCE, "");
+    for answer in scene.answers() {
+        if let Some(reply) = &answer.reply {
+            assert!(reply.as_error().starts_with("UNBLOCKED"), "{reply:?}");
+        }
+    }
+}
+
+#[test]
+fn a_crowd_that_hangs_up() {
+    let _alone = alone();
+    let mut scene = held_by("RLOCK.ACQUIRE");
+    wait_for_the_gate(&mut scene);
+    hang_up(&mut scene, "a crowd hangs up at one lock");
+    assert_eq!(scene.client.say("RLOCK.RELEASE gate holder"), Reply::Int(1));
+    assert_eq!(scene.client.keys(), [""; 0], "nobody is there to be granted it");
+}
+
+#[test]
+fn a_crowd_that_hangs_up_at_many_locks() {
+    let _alone = alone();
+    let mut scene = Scene::with(CROWD, AS_IT_COMES);
+    let taken = (0..scene.size()).map(|number| format!("RLOCK.ACQUIRE gate:{number} holder {LEASE_MS}"));
+    assert!(scene.client.say_all(taken).iter().all(|reply| *reply == Reply::Nil));
+    scene.wait(|number| format!("RLOCK.ACQUIRE gate:{number} waiter {LEASE_MS} WAIT 0"));
+    hang_up(&mut scene, "a crowd hangs up at as many locks");
+}
+
+fn wait_for_the_gate(scene: &mut Scene) {
+    scene.wait(|number| format!("RLOCK.ACQUIRE gate waiter:{number} {LEASE_MS} WAIT 0"));
+}
+
+fn hang_up(scene: &mut Scene, name: &str) {
+    let storm = scene.storm(name);
+    drop(std::mem::replace(&mut scene.crowd, Crowd::connect(&scene.server, 0)));
+    wait_until("nobody waits", || info(&mut scene.client, "rlock_waiters") == 0);
+    storm.calm(scene).report(LONGEST_SILENCE, "");
+}

@@ -1,0 +1,87 @@
+//! As many locks as there are clients in the crowd: one holder has them all, and for each one client waits.
+
+use crate::follower::Follower;
+use crate::scene::Scene;
+use crate::setting::Setting;
+use crate::{LONGEST_SILENCE, info, is_ok};
+use rlock_testing::Reply;
+
+/// What each of the crowd takes its lock for, and by which the moment of its grant is known afterwards.
+const LEASE_MS: i64 = 600_000;
+
+const LOCKS: usize = 10_000;
+
+#[derive(Clone, Copy)]
+pub struct Freed {
+    pub at: i64,
+    pub counted_from: i64,
+}
+
+pub struct ManyLocks {
+    pub scene: Scene,
+    pub keys: Vec<String>,
+    follower: Option<Follower>,
+}
+
+impl Freed {
+    pub fn at(at: i64) -> Self {
+        Self { at, counted_from: at }
+    }
+}
+
+impl ManyLocks {
+    pub fn with(setting: Setting) -> Self {
+        let scene = Scene::with(LOCKS, setting);
+        let keys = (0..scene.size()).map(|number| format!("orders:{number}")).collect();
+        let follower = setting.has_replica.then(|| Follower::of(&scene.server));
+        Self { scene, keys, follower }
+    }
+
+    /// All locks are held from now on, and waited for.
+    pub fn hold_and_wait(&mut self) {
+        self.hold();
+        self.wait();
+    }
+
+    pub fn wait(&mut self) {
+        let Self { scene, keys, .. } = self;
+        scene.wait(|number| format!("RLOCK.ACQUIRE {} waiter {LEASE_MS} WAIT 0", keys[number]));
+    }
+
+    pub fn hold(&mut self) {
+        let taken = self.say_for_each(|key| format!("RLOCK.ACQUIRE {key} holder {LEASE_MS}"));
+        assert!(taken.iter().all(|reply| *reply == Reply::Nil), "all locks are free");
+    }
+
+    pub fn say_for_each(&mut self, command: impl Fn(&str) -> String) -> Vec<Reply> {
+        self.scene.client.say_all(self.keys.iter().map(|key| command(key)))
+    }
+
+    /// Has the locks freed, and waits until everyone is served. `free` tells of each lock when it was free, by the server's
+    /// clock, and when the time began that a grant may take. By that clock it is judged: a crowd that reads slowly makes
+    /// no difference.
+    pub fn free(&mut self, name: &str, late_ms: i64, free: impl FnOnce(&mut Self) -> Vec<Freed>) {
+        let storm = self.scene.storm(name);
+        let freed = free(self);
+        let seen = storm.pass(&mut self.scene);
+        self.scene.assert_all_are_granted();
+        let ends = self.say_for_each(|key| format!("PEXPIRETIME {key}"));
+        let granted: Vec<_> = ends.iter().map(|end| end.as_int() - LEASE_MS).collect();
+        let each = || granted.iter().zip(&freed);
+        let slowest = each().map(|(granted, freed)| granted - freed.at).max().unwrap();
+        let soonest = each().map(|(granted, freed)| granted - freed.at).min().unwrap();
+        let latest = each().map(|(granted, freed)| seen.lateness(freed.counted_from, late_ms, *granted)).max().unwrap();
+        seen.report(LONGEST_SILENCE, &format!("slowest grant after {slowest} ms, "));
+        assert!(soonest >= 0, "{name}: a lock was granted {} ms before it was free", -soonest);
+        assert!(latest <= 0, "{name}: a lock was granted {latest} ms later than it may be");
+        assert_eq!(info(&mut self.scene.client, "rlock_waiters"), 0);
+        if let Some(follower) = &self.follower {
+            follower.agrees(&mut self.scene.client, &self.keys);
+        }
+    }
+
+    /// Nobody has a lock any more.
+    pub fn clear(&mut self) {
+        assert!(is_ok(&self.scene.client.say("FLUSHALL")));
+    }
+}

@@ -1,0 +1,142 @@
+//! A server, a crowd that waits in it, one who has what the crowd waits for, and a bystander who measures.
+
+use crate::setting::Setting;
+use crate::{as_i64, crowd_size, info, slowness};
+use rlock_testing::{Answer, Bystander, Client, Crowd, PATIENCE, Reply, Server, Testimony, wait_until};
+use std::time::{Duration, Instant};
+
+pub struct Scene {
+    pub server: Server,
+    pub client: Client,
+    pub crowd: Crowd,
+    setting: Setting,
+}
+
+/// From when everyone's wait is about to be ended until all have their answers, with a bystander who looks on.
+#[must_use]
+pub struct Storm {
+    what: String,
+    bystander: Bystander,
+}
+
+/// What a storm was like for who had nothing to do with it.
+#[must_use]
+pub struct Seen {
+    what: String,
+    testimony: Testimony,
+}
+
+impl Scene {
+    pub fn with(crowd: usize, setting: Setting) -> Self {
+        let size = crowd_size(crowd);
+        let options: Vec<_> = setting.options.split_ascii_whitespace().collect();
+        // And some for those who are not of the crowd.
+        let clients = (size + 100).to_string();
+        let server = Server::prepare().options(&["--maxclients", &clients]).options(&options).start();
+        let (mut client, crowd) = (server.client(), Crowd::connect(&server, size));
+        if setting.without_active_expiry {
+            client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+        }
+        Self { server, client, crowd, setting }
+    }
+
+    /// How many there are in the crowd.
+    pub fn size(&self) -> usize {
+        self.crowd.size()
+    }
+
+    /// Has each of the crowd send its command, which has it wait.
+    pub fn wait(&mut self, ask: impl Fn(usize) -> String) {
+        let all = as_i64(self.size());
+        for number in 0..self.size() {
+            self.crowd.say(number, &ask(number));
+        }
+        wait_until("all wait", || info(&mut self.client, "rlock_waiters") == all);
+    }
+
+    /// Nobody of the crowd reads meanwhile: thousands who are woken up one by one would take the machine's processors, and
+    /// the server's time with them. Who is not served in a while is asked for afterwards.
+    fn sleep_until_nobody_waits(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline && self.client.is_served() && info(&mut self.client, "rlock_waiters") > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    pub fn storm(&self, name: &str) -> Storm {
+        let what = format!("{name} [{}], {} clients", self.setting, self.size());
+        Storm { what, bystander: Bystander::of(&self.server) }
+    }
+
+    /// What each of the crowd was answered.
+    pub fn answers(&self) -> impl Iterator<Item = &Answer> {
+        self.crowd.answers().map(|answer| answer.expect("a storm ends when all are answered"))
+    }
+
+    pub fn assert_all_are_granted(&self) {
+        for (number, answer) in self.answers().enumerate() {
+            assert_eq!(answer.reply, Some(Reply::Nil), "client {number} of {}", self.size());
+        }
+    }
+}
+
+impl Storm {
+    /// Collects the answers.
+    ///
+    /// # Panics
+    /// If the server does not live through it, or anyone is left without an answer.
+    pub fn pass(self, scene: &mut Scene) -> Seen {
+        scene.sleep_until_nobody_waits();
+        let answered = scene.crowd.collect(scene.size());
+        let seen = self.calm(scene);
+        let (what, silence) = (&seen.what, seen.testimony.silence);
+        assert!(answered == scene.size(), "{what}: only {answered} were answered, a PING took up to {silence:?}");
+        seen
+    }
+
+    /// When it is over, also without answers.
+    ///
+    /// # Panics
+    /// If the server does not live through it.
+    pub fn calm(self, scene: &mut Scene) -> Seen {
+        let Self { what, bystander } = self;
+        let testimony = bystander.tell();
+        let silence = testimony.silence;
+        let (answered, health) = (scene.crowd.answered(), health(&mut scene.server));
+        assert!(health.is_ok(), "{what}: {health:?}, {answered} were answered, a PING took up to {silence:?}");
+        Seen { what, testimony }
+    }
+}
+
+impl Seen {
+    /// How much later than it may be something was, if it may come from `due` on and for `late_ms`: but for the time in which
+    /// the server had no processor.
+    pub fn lateness(&self, due: i64, late_ms: i64, came: i64) -> i64 {
+        came - due - late_ms * i64::from(slowness()) - self.testimony.wanted.ms_between(due, came)
+    }
+
+    /// Prints the figures, with those that only who asks knows, and holds the server to the longest silence.
+    pub fn report(self, longest: Duration, figures: &str) {
+        let Self { what, testimony: Testimony { silence, wanted } } = self;
+        let without = wanted.ms_between(i64::MIN, i64::MAX);
+        println!("{what}: {figures}longest PING {} ms; without a processor for {without} ms", silence.as_millis());
+        assert!(silence <= longest * slowness(), "{what}: the server was silent for {silence:?}");
+    }
+}
+
+/// What is wrong with the server, if anything.
+fn health(server: &mut Server) -> Result<(), &'static str> {
+    let answers = Client::connect(&server.socket()).is_ok_and(|mut client| client.is_served());
+    let log = server.log();
+    if log.contains("BUG REPORT") {
+        Err("it has crashed")
+    } else if !server.is_running() {
+        Err("it has died")
+    } else if !answers {
+        Err("it does not answer")
+    } else if log.contains("internal error in rlock") {
+        Err("its log tells of a defect")
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! What servers are like: how they are set changes what they do between commands, and that is when a storm is served.
+
+use std::fmt;
+
+#[derive(Clone, Copy, Default)]
+pub struct Setting {
+    /// As on the server's command line.
+    pub options: &'static str,
+    /// Keys whose time is over are not looked for by the server: only who touches them finds out.
+    pub without_active_expiry: bool,
+    /// There is a replica, which must agree afterwards.
+    pub has_replica: bool,
+}
+
+/// Its chores done as seldom as a server can be told.
+pub const SLOW_CHORES: &str = "--hz 10 --dynamic-hz no";
+
+/// And as often.
+pub const FAST_CHORES: &str = "--hz 500 --dynamic-hz no";
+
+pub const AOF: &str = "--appendonly yes --appendfsync everysec";
+
+pub const AS_IT_COMES: Setting = Setting { options: "", without_active_expiry: false, has_replica: false };
+
+pub const WITH_REPLICA: Setting = Setting { has_replica: true, ..AS_IT_COMES };
+
+pub const WITH_AOF: Setting = Setting { options: AOF, ..AS_IT_COMES };
+
+impl fmt::Display for Setting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let replica = if self.has_replica { " --replica" } else { "" };
+        let expiry = if self.without_active_expiry { " --no-active-expiry" } else { "" };
+        write!(formatter, "{}{replica}{expiry}", self.options)
+    }
+}
