@@ -11,6 +11,8 @@ pub struct Error {
     /// The lock's name, or what else it is about.
     about: String,
     source: Option<RedisError>,
+    /// Nobody knows whether it was lost.
+    in_doubt: bool,
 }
 
 /// The causes, for a `match`. The predicates of [`Error`] are shorter where only one matters.
@@ -19,7 +21,8 @@ pub struct Error {
 pub enum ErrorKind {
     /// The lock was not free in time.
     Timeout,
-    /// The lease ended, or may have ended, before the lock was given back.
+    /// The lease ended, or may have ended, before the lock was given back; or somebody had taken the lock away by then, or
+    /// [nobody knows](Error::is_in_doubt) whether it was still held.
     Lost,
     /// No server could be reached, none answered, or it said that it cannot do it now: no memory, no replicas, no master
     /// yet; [`Error::code`] has its word. Whatever was sent is taken back in the background.
@@ -48,7 +51,7 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, about: impl AsRef<[u8]>) -> Self {
-        Self { kind, about: String::from_utf8_lossy(about.as_ref()).into_owned(), source: None }
+        Self { kind, about: String::from_utf8_lossy(about.as_ref()).into_owned(), source: None, in_doubt: false }
     }
 
     /// A mistake in how things were put together.
@@ -70,6 +73,11 @@ impl Error {
             _ => ErrorKind::Refused,
         };
         Self::because(kind, about, answer)
+    }
+
+    /// What would tell whether it was held until it was given back is lost, for this reason.
+    pub(crate) fn in_doubt(about: impl AsRef<[u8]>, cause: RedisError) -> Self {
+        Self { in_doubt: true, ..Self::because(ErrorKind::Lost, about, cause) }
     }
 
     /// The same, where what counts is that the lease has ended.
@@ -100,10 +108,19 @@ impl Error {
         self.kind == ErrorKind::Timeout
     }
 
-    /// The lease ended, or may have ended, before the lock was given back.
+    /// The lease ended, or may have ended, before the lock was given back; or somebody had taken the lock away by then, or
+    /// [nobody knows](Self::is_in_doubt) whether it was still held.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.kind == ErrorKind::Lost
+    }
+
+    /// Of a lock that [is lost](Self::is_lost): it may have been held until it was given back after all. It could be vouched
+    /// for when its release began; but the answer to that is lost with its connection, and the next one, that nothing is
+    /// held, is the same whether that release has given it back or the server had forgotten it before.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        self.in_doubt
     }
 
     /// No server could be reached, or none answered.
@@ -148,6 +165,12 @@ impl fmt::Display for Error {
         let about = &self.about;
         match self.kind {
             ErrorKind::Timeout => write!(f, "{about}: not free in time")?,
+            ErrorKind::Lost if self.in_doubt => {
+                write!(
+                    f,
+                    "{about}: not known whether it was held until it was given back, as no answer to that has come"
+                )?;
+            }
             ErrorKind::Lost => write!(f, "{about}: lost, the lease has ended")?,
             ErrorKind::Unavailable if self.code().is_some() => write!(f, "{about}: not now")?,
             ErrorKind::Unavailable => write!(f, "{about}: no server answers")?,

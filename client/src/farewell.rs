@@ -6,22 +6,31 @@
 //! as long as a lease lasts too, and longer if it has been silent all the time: it may stand still with our request in its
 //! hands.
 //!
-//! **That nothing is held is a loss only if it was so before.** A request that was sent and not answered may have given it
-//! back, and a lease may end while its release is under way. Whoever asks for the release has done its work by then.
+//! **Only an answer that something was given back is success.** It says that the lock was held until then, and there is no
+//! other word of that. That nothing is held is a loss, unless it may have come about since: by a request of ours that was
+//! sent and not answered, or by the end of the lease. Neither is success, as the server may have forgotten the lock before.
+//!
+//! - An answer that nobody waits for any more is waited for on, since it is the one that tells: a server that stands still
+//!   for a while answers when it goes on. When it cannot come any more, as its connection broke, the lock is *in doubt*.
+//! - A lease that ended before the only answer came is a server that did not answer in time, and no loss.
 
 use crate::error::{Error, ErrorKind};
 use crate::hold::Hold;
-use crate::link::{Fault, Flight, Lane, Request};
+use crate::link::{Fault, Flight, Lane, Late, Request};
 use crate::locks::Shared;
 use crate::pause::Pause;
 use crate::request::{self, Extent, Released, Side};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::RedisError;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
-/// Whether it was held until it was given back, as soon as that is known, or that the server does not answer.
+/// Whether it was held until it was given back, as soon as that is known, or that it cannot be known.
 pub(crate) type Told = oneshot::Receiver<Result<(), Error>>;
 
 /// Gives back all that there may be, which nobody waits for.
@@ -40,8 +49,11 @@ pub(crate) fn begin(
 ) -> Told {
     let (tell, told) = oneshot::channel();
     shared.unsettled.send_modify(|count| *count += 1);
-    let farewell = Farewell { shared: shared.clone(), hold, side, lease, vouched, unanswered: false, tell: Some(tell) };
-    shared.runtime.spawn(farewell.run(extent));
+    let runtime = shared.runtime.clone();
+    let (shared, late) = (shared.clone(), FuturesUnordered::new());
+    let (unanswered, interrupted) = (None, None);
+    let farewell = Farewell { shared, hold, side, lease, vouched, late, unanswered, interrupted, tell: Some(tell) };
+    runtime.spawn(farewell.run(extent));
     told
 }
 
@@ -54,8 +66,12 @@ struct Farewell {
     side: Side,
     lease: Duration,
     vouched: Option<Instant>,
-    /// A request was sent, and nobody knows what became of it.
-    unanswered: bool,
+    /// The answers that may still come.
+    late: FuturesUnordered<Late>,
+    /// A request was sent of which nobody will know what became of it: why.
+    unanswered: Option<RedisError>,
+    /// What came between us and the server: what answers now need not know what it knew before.
+    interrupted: Option<RedisError>,
     tell: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
@@ -72,7 +88,7 @@ impl Farewell {
         let (began, mut pause) = (Instant::now(), Pause::short());
         loop {
             let fault = match self.release(Extent::One).await {
-                Ok(released) => return self.tell_of(released),
+                Ok(released) => return self.tell_of(released).await,
                 Err(fault) => fault,
             };
             let unknown = matches!(fault, Fault::Silent(_));
@@ -83,7 +99,7 @@ impl Farewell {
             if fault.may_pass() && self.hold.doubt(self.side) {
                 self.give_back_all().await;
             }
-            return self.tell(Err(self.error(fault)));
+            return self.tell_fault(fault).await;
         }
     }
 
@@ -96,23 +112,23 @@ impl Farewell {
             let nobody_acquires = hold.farewell.lock().await;
             if !self.hold.is_idle(self.side) {
                 // Somebody acquires in this owner's name again. Of what there is, the last guard will give back all.
-                return self.tell(Ok(()));
+                return self.tell_unless_it_was_held(|it| it.doubtful()).await;
             }
             let answer = self.release(Extent::All).await;
             drop(nobody_acquires);
             let pause = match answer {
                 Ok(released) => {
-                    self.tell_of(released);
+                    self.tell_of(released).await;
                     if released == Released::Yes || !self.hold.is_doubtful(self.side) {
                         break;
                     }
                     growing.next()
                 }
-                Err(fault) if !fault.may_pass() => return self.tell(Err(self.error(fault))),
+                Err(fault) if !fault.may_pass() => return self.tell_fault(fault).await,
                 Err(fault) => {
                     debug!(?fault, lock = %String::from_utf8_lossy(&self.hold.key), "not given back yet");
                     if began.elapsed() >= self.shared.options.patience {
-                        self.tell(Err(self.error(fault)));
+                        self.tell_fault(fault).await;
                     }
                     until = last.min(Instant::now() + self.lease);
                     short.next()
@@ -130,41 +146,100 @@ impl Farewell {
         let links = &self.shared.links;
         let request =
             || Request { command: request::release(self.side, key, holder, extent), limit: Some(links.limits.answer) };
-        let flight = Flight::default();
+        let is_awaited = self.tell.as_ref().is_some_and(|tell| !tell.is_closed());
+        let mut flight = if is_awaited { Flight::keeping() } else { Flight::default() };
         let answer = links.ask(key, Lane::Shared, &flight, request).await;
-        self.unanswered |= flight.is_doubtful();
+        match (flight.late(), &answer) {
+            (Some(late), _) => self.late.push(late),
+            (None, Err(fault)) if fault.doubts_the_server() => {
+                let cause = fault.clone().into_cause();
+                if flight.is_doubtful() {
+                    self.unanswered = Some(cause.clone());
+                }
+                self.interrupted = Some(cause);
+            }
+            _ => {}
+        }
         request::released(&answer?.value)
     }
 
-    fn tell_of(&mut self, released: Released) {
-        self.tell(match released {
-            Released::Yes => Ok(()),
-            Released::Nothing => Err(Error::new(ErrorKind::Lost, &self.hold.key)),
-        });
+    async fn tell_of(&mut self, released: Released) {
+        match released {
+            Released::Yes => self.tell(Ok(())),
+            Released::Nothing => self.tell_absence(Error::new(ErrorKind::Lost, &self.hold.key)).await,
+        }
     }
 
-    /// With something else in its place, it is not held.
-    fn error(&self, fault: Fault) -> Error {
+    async fn tell_fault(&mut self, fault: Fault) {
+        // With something else in its place, it is not held.
         let overwritten = fault.is_overwritten();
         let error = fault.into_error(&self.hold.key);
-        if overwritten { error.into_loss() } else { error }
+        match overwritten {
+            true => self.tell_absence(error.into_loss()).await,
+            false => self.tell(Err(error)),
+        }
     }
 
-    /// The first word is the one that counts.
+    /// The server says that it is not held, in these words.
+    async fn tell_absence(&mut self, lost: Error) {
+        let answered_at = Instant::now();
+        self.tell_unless_it_was_held(|it| {
+            let has_ended = it.vouched.is_some_and(|until| until <= answered_at);
+            match (&it.unanswered, &it.interrupted) {
+                (None, None) if has_ended => Error::because(ErrorKind::Unavailable, &it.hold.key, too_late()),
+                (None, Some(_)) if has_ended => it.doubtful(),
+                (None, _) => lost,
+                (Some(_), _) => it.doubtful(),
+            }
+        })
+        .await;
+    }
+
+    /// Tells that it was held after all, if an answer says so that was given up; else the error.
+    async fn tell_unless_it_was_held(&mut self, error: impl FnOnce(&Self) -> Error) {
+        if self.tell.is_some() {
+            let was_held = self.was_held().await;
+            self.tell(if was_held { Ok(()) } else { Err(error(self)) });
+        }
+    }
+
+    /// Whether one of the answers says so that were given up. A server that answers now has answered them, or never will.
+    async fn was_held(&mut self) -> bool {
+        let limit = self.shared.links.limits.answer;
+        while !self.late.is_empty() {
+            let answer = timeout(limit, self.late.next()).await.unwrap_or_else(|_| {
+                self.late.clear();
+                Some(Err(Fault::Silent(Fault::timed_out())))
+            });
+            match answer.map(|answer| answer.and_then(|answer| request::released(&answer))) {
+                Some(Ok(Released::Yes)) => return true,
+                Some(Err(Fault::Silent(cause))) => self.unanswered = Some(cause),
+                // It has changed nothing.
+                Some(_) | None => {}
+            }
+        }
+        false
+    }
+
+    fn doubtful(&self) -> Error {
+        let cause = self.unanswered.clone().or_else(|| self.interrupted.clone());
+        Error::in_doubt(&self.hold.key, cause.unwrap_or_else(Fault::timed_out))
+    }
+
+    /// The first word is the one that counts. What was lost before its release stays lost, whatever is heard of that.
     fn tell(&mut self, result: Result<(), Error>) {
         if let Some(tell) = self.tell.take() {
+            self.late.clear();
             // Nobody has to wait for it.
-            let _ = tell.send(result.or_else(|error| self.judge(error)));
+            let _ = tell.send(match self.vouched {
+                Some(_) => result,
+                None => result.map_err(Error::into_loss),
+            });
             self.shared.unsettled.send_modify(|count| *count -= 1);
         }
     }
+}
 
-    /// What an error says about the time before the release.
-    fn judge(&self, error: Error) -> Result<(), Error> {
-        match self.vouched {
-            None => Err(error.into_loss()),
-            Some(until) if error.is_lost() && (self.unanswered || until <= Instant::now()) => Ok(()),
-            Some(_) => Err(error),
-        }
-    }
+fn too_late() -> RedisError {
+    RedisError::from(io::Error::new(io::ErrorKind::TimedOut, "not before the lease had ended"))
 }

@@ -116,10 +116,11 @@ impl Guard {
     /// drops the guard, which releases it as well.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if it was not held any more when this was called: somebody else may have had it. A lease that
-    /// ends while the release is under way is no loss. [`ErrorKind::Unavailable`] if the server does not answer for as long
-    /// as [`Options::patience`](crate::Options::patience) says, and the lease could be vouched for until then; the server
-    /// is asked on in the background until the lease must have ended.
+    /// [`ErrorKind::Lost`] if it was not held any more when this was called: somebody else may have had it; and if [nobody
+    /// knows](Error::is_in_doubt) whether it was, as the connection broke before the answer had come.
+    /// [`ErrorKind::Unavailable`] if the server does not answer for as long as
+    /// [`Options::patience`](crate::Options::patience) says, or not before the lease had ended, which could be vouched for
+    /// when this was called: that is no loss. The server is asked on in the background until the lease must have ended.
     pub async fn release(mut self) -> Result<(), Error> {
         let mut farewells: FuturesUnordered<_> = self.parts.iter_mut().map(Part::say_farewell).collect();
         let (mut missing, mut problems) = (self.needed, Vec::new());

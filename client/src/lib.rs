@@ -124,7 +124,7 @@
 //! | kind | means | what to do |
 //! |---|---|---|
 //! | [`Timeout`](ErrorKind::Timeout) | it was not free in time | somebody else is at it; try later |
-//! | [`Lost`](ErrorKind::Lost) | the lease has ended, or may have | treat what was done as not protected |
+//! | [`Lost`](ErrorKind::Lost) | the lease has ended, or may have; or the lock was taken away, or [may have been](Error::is_in_doubt) | treat what was done as not protected |
 //! | [`Unavailable`](ErrorKind::Unavailable) | no server answers, or not now (no memory …), for as long as [`Options::patience`] says | try later; nothing has to be cleaned up |
 //! | [`TooFewReplicas`](ErrorKind::TooFewReplicas) | not confirmed by enough replicas; it was released | try later, or do with fewer |
 //! | [`QueueFull`](ErrorKind::QueueFull) | the server lets no more clients wait | try later; see `rlock.max-waiters` |
@@ -132,6 +132,12 @@
 //! | [`ModuleMissing`](ErrorKind::ModuleMissing), [`Refused`](ErrorKind::Refused), [`Configuration`](ErrorKind::Configuration) | a mistake in the set-up | read the message |
 //!
 //! A lock that is taken is no error for `try_acquire`: it returns `None`.
+//!
+//! **A release is `Ok` only if the server has said that it had something to give back**: that is the one word that the lock
+//! was held until then. It may be said late, when a server goes on that stood still, or to the second request, when the
+//! first has not arrived. If the connection breaks between the request and its answer, the word is lost: that nothing is
+//! held, as the server says from then on, may be our own doing, or the server had forgotten the lock before. Nobody can
+//! tell, so it is no success but `Lost`, and [`Error::is_in_doubt`].
 //!
 //! # Fairness
 //!
@@ -150,7 +156,8 @@
 //!
 //! **How the client knows.** It counts each lease from *before* the request was sent that began it, less 1 % and 2 ms
 //! for clocks that run at different speeds. That is the deadline. The watchdog renews each time that a third of the
-//! lease is over, and tries again when that fails. When the deadline passes, or the server says that the lock is not
+//! lease is over, and tries again when that fails; and as soon as it can when a connection breaks, since a server that was
+//! started anew may have forgotten its locks. When the deadline passes, or the server says that the lock is not
 //! held, the guard is lost, for good: [`Guard::lost`] resolves, [`Guard::is_lost`] is true, and [`Guard::release`]
 //! fails. A deadline that passes is noticed without the server: no network is needed to learn that the network is gone.
 //! [`Guard::loss`] says why it came to that.
@@ -164,7 +171,8 @@
 //!   looks good until the watchdog's next renewal, at most a third of the lease later, finds that it is not. A [fixed
 //!   lease](Lock::fixed_lease) is not renewed; its loss is noticed too late by the whole time of the suspend.
 //! - **A lock that is taken away is told late.** Somebody deletes its key, or a failover forgets it: the next one may
-//!   have it before the next renewal finds out, which comes within a third of the lease.
+//!   have it before the next renewal finds out, which comes within a third of the lease, or, when the connection has broken,
+//!   as soon as there is one again: it is tried each second at least.
 //! - **A write that is on its way arrives.** What was sent in time may take effect when the lease is over.
 //! - **A failover may forget a lock**, since replication is asynchronous. [`Lock::replicas`] makes that rarer. The
 //!   fencing counter is replicated the same way, so it may repeat a token.
@@ -174,7 +182,8 @@
 //!
 //! # Connections
 //!
-//! Requests that are answered at once share one connection to each server: tries, renewals, releases. **Who waits has a
+//! Requests that are answered at once share one connection to each server: tries, renewals, releases. While leases are kept
+//! alive, it is looked at ten times a second whether it has broken, which sends nothing. **Who waits has a
 //! connection of its own**, since a server answers nothing else on it meanwhile. Such a connection is opened when the
 //! first try finds the lock taken, used again for later waits, and closed when nobody has used it for
 //! [`Options::idle_timeout`].
@@ -210,7 +219,8 @@
 //! may be anywhere. After a failover the client finds the new master by itself, within [`Options::patience`].
 //!
 //! **A connection of yours** is shared with others, so nothing may wait on it. There the client asks again every 50 ms,
-//! which is neither prompt nor fair; and [`replicas`](Lock::replicas) is refused. Take it only where you may not open
+//! which is neither prompt nor fair; and [`replicas`](Lock::replicas) is refused. That it has broken shows with the next
+//! request. Take it only where you may not open
 //! connections.
 //!
 //! # For the people on call

@@ -7,7 +7,10 @@ use futures_util::future::join_all;
 use redis::{RedisResult, Value};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
+
+/// How soon a connection is found broken that nobody uses.
+const LOOK: Duration = Duration::from_millis(100);
 
 impl Servers for Links {
     /// In a cluster the owner of the lock's slot; elsewhere all is at one place.
@@ -15,6 +18,16 @@ impl Servers for Links {
 
     fn place(&self, key: &[u8]) -> Self::Place {
         self.route.place(key)
+    }
+
+    async fn broken(&self) -> Vec<Self::Place> {
+        loop {
+            sleep(LOOK).await;
+            let broken = self.route.broken();
+            if !broken.is_empty() {
+                return broken;
+            }
+        }
     }
 
     async fn renew(

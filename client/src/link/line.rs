@@ -18,6 +18,15 @@ pub(crate) enum Line {
 pub(crate) type GivenConnection = Box<dyn ConnectionLike + Send + Sync>;
 
 impl Line {
+    /// The same connection once more, if it can be had.
+    pub(super) fn again(&self) -> Option<Self> {
+        match self {
+            Self::Shared(connection, number) => Some(Self::Shared(connection.clone(), *number)),
+            Self::Aside(connection) => Some(Self::Aside(connection.clone())),
+            Self::Given(_) => None,
+        }
+    }
+
     /// Sends a request and waits for its answer, no longer than the limit.
     pub(crate) async fn send(&mut self, request: &Cmd, limit: Option<Duration>) -> Result<Value, Fault> {
         let answer = match self {

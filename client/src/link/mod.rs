@@ -1,5 +1,6 @@
 //! Requests to whichever server a lock is on, over connections that are made when needed.
 
+mod broken;
 mod fault;
 mod flight;
 mod line;
@@ -9,7 +10,7 @@ mod route;
 mod together;
 
 pub(crate) use fault::Fault;
-pub(crate) use flight::Flight;
+pub(crate) use flight::{Flight, Late};
 pub(crate) use line::{Line, send_together};
 pub(crate) use node::{Lane, Limits, Node};
 pub(crate) use route::{Cluster, Route, Sentinels};
@@ -91,14 +92,21 @@ async fn send(
     flight: &Flight,
     request: &(impl Fn() -> Request + Sync),
 ) -> Result<Answer, Fault> {
+    if flight.is_keeping() {
+        node.let_go_if_broken();
+    }
     let mut line = node.line(lane).await?;
     let Request { command, limit } = request();
     let sent_at = Instant::now();
     flight.begin();
+    let again = if flight.is_keeping() { line.again() } else { None };
     let answering = async {
-        match asking {
-            true => line.send_asking(&command, limit).await,
-            false => line.send(&command, limit).await,
+        match again {
+            Some(mut line) => {
+                let answer = async move { send_on(&mut line, &command, asking, None).await };
+                flight.keep(Box::pin(answer), limit).await
+            }
+            None => send_on(&mut line, &command, asking, limit).await,
         }
     };
     let answer = tokio::select! {
@@ -122,5 +130,12 @@ async fn send(
             }
             Err(fault)
         }
+    }
+}
+
+async fn send_on(line: &mut Line, command: &Cmd, asking: bool, limit: Option<Duration>) -> Result<Value, Fault> {
+    match asking {
+        true => line.send_asking(command, limit).await,
+        false => line.send(command, limit).await,
     }
 }

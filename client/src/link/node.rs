@@ -12,7 +12,7 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{AsyncConnectionConfig, Client, ConnectionInfo, RedisResult};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -39,6 +39,8 @@ pub(crate) struct Node {
     connecting: Together,
     spare: Mutex<Spare>,
     pub(super) pulse: Pulse,
+    /// The shared connection was taken out of use, and nobody has asked since.
+    pub(super) broken: AtomicBool,
 }
 
 enum Source {
@@ -95,6 +97,7 @@ impl Node {
             connecting: Together::default(),
             spare: Mutex::default(),
             pulse: Pulse::default(),
+            broken: AtomicBool::default(),
         }
     }
 
@@ -149,7 +152,7 @@ impl Node {
         Ok(())
     }
 
-    fn present(&self) -> Option<(MultiplexedConnection, u64)> {
+    pub(super) fn present(&self) -> Option<(MultiplexedConnection, u64)> {
         let shared = self.shared_state();
         shared.connection.clone().map(|connection| (connection, shared.number))
     }
@@ -166,13 +169,14 @@ impl Node {
         match line {
             Line::Shared(_, number) => {
                 let mut shared = self.shared_state();
-                if shared.number == *number {
-                    shared.connection = None;
+                if shared.number == *number && shared.connection.take().is_some() {
+                    self.broken.store(true, Relaxed);
                 }
             }
             // If this one broke, the others have too, more likely than not.
             Line::Aside(_) => self.spare().connections.clear(),
-            Line::Given(_) => {}
+            // Who gave it makes it anew.
+            Line::Given(_) => self.broken.store(true, Relaxed),
         }
     }
 

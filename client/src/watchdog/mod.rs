@@ -3,6 +3,9 @@
 //! What is due is sent in one piece to each server, all servers at once and each on its own, so that one that is slow or
 //! dead delays no other's. A renewal that fails is tried again for as long as the lease can still be vouched for. The task
 //! decides nothing about loss: a guard whose deadline passes is lost whether or not this task ever runs again.
+//!
+//! A server whose connection breaks may come back without its locks, and give them to others. So what is there is renewed at
+//! once, whenever it would have been due: the answer says whether it is held.
 
 mod schedule;
 #[cfg(test)]
@@ -35,6 +38,9 @@ pub(crate) trait Servers: Send + Sync + 'static {
 
     fn place(&self, key: &[u8]) -> Self::Place;
 
+    /// Resolves when connections have broken over which leases are renewed. Cancel safe.
+    fn broken(&self) -> impl Future<Output = Vec<Self::Place>> + Send;
+
     /// Sends the renewals in one piece, those that are still `wanted` right before. Returns when that was, and an answer
     /// for each.
     fn renew(
@@ -55,15 +61,22 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// Runs until it is dropped, with its client.
     pub(crate) async fn run(self: Arc<Self>, servers: Arc<impl Servers>) {
+        let broken = servers.broken();
+        tokio::pin!(broken);
         loop {
             let due = self.schedule().take_due(Instant::now());
             for (place, leases) in by_place(&*servers, due) {
                 tokio::spawn(self.clone().renew(servers.clone(), place, leases));
             }
             let next = self.schedule().next();
+            let is_idle = self.schedule().is_idle();
             tokio::select! {
                 () = self.changed.notified() => {}
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+                places = &mut broken, if !is_idle => {
+                    self.schedule().hasten(Instant::now(), |key| places.contains(&servers.place(key)));
+                    broken.set(servers.broken());
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::hold::Hold;
 use crate::link::Fault;
+use crate::pause::Pause;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,8 @@ const INTERVALS_PER_LEASE: u32 = 3;
 /// time come together in few requests.
 const EARLY_PARTS: u32 = 6;
 
-/// After a failure the next try comes when this part of what is left is over, but neither in a hurry nor at leisure.
+/// After a failure the next try comes when this part of what is left is over, but neither in a hurry nor at leisure; the
+/// first ones come sooner, as a connection that broke is most often made anew at once.
 const RETRY_PARTS: u32 = 8;
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
@@ -37,6 +39,10 @@ struct Watched {
     ticket: u64,
     /// Not while a renewal is under way.
     due: Option<Instant>,
+    /// The time between tries, since renewals fail.
+    failing: Option<Pause>,
+    /// The connection broke while a renewal was under way, which may have been answered before that.
+    again: bool,
 }
 
 /// A lease that is to be renewed.
@@ -71,7 +77,8 @@ impl Schedule {
             let first = began + lease / INTERVALS_PER_LEASE;
             due.insert((first, id(hold)));
             *tickets += 1;
-            Watched { hold: hold.clone(), lease, guards: 0, ticket: *tickets, due: Some(first) }
+            let (hold, due) = (hold.clone(), Some(first));
+            Watched { hold, lease, guards: 0, ticket: *tickets, due, failing: None, again: false }
         });
         watched.guards += 1;
         watched.lease = watched.lease.max(lease);
@@ -84,6 +91,27 @@ impl Schedule {
         watched.guards -= 1;
         if watched.guards == 0 {
             self.forget(hold);
+        }
+    }
+
+    /// Whether there is nothing to keep alive.
+    pub(super) fn is_idle(&self) -> bool {
+        self.watched.is_empty()
+    }
+
+    /// Makes due now what is affected. What fails already is tried again in its own time.
+    pub(super) fn hasten(&mut self, now: Instant, is_affected: impl Fn(&[u8]) -> bool) {
+        let Self { watched, due, .. } = self;
+        for (id, watched) in watched.iter_mut().filter(|(_, it)| it.failing.is_none() && is_affected(&it.hold.key)) {
+            match &mut watched.due {
+                None => watched.again = true,
+                Some(time) if *time > now => {
+                    due.remove(&(*time, *id));
+                    due.insert((now, *id));
+                    *time = now;
+                }
+                Some(_) => {}
+            }
         }
     }
 
@@ -119,15 +147,21 @@ impl Schedule {
     /// When to renew again, after a renewal that was wanted and began at that time.
     pub(super) fn report(&mut self, due: &Due, renewed: &Renewed, began: Instant, now: Instant) {
         let left = due.hold.vouched().until.saturating_duration_since(now);
+        let Some(watched) = self.watched.get_mut(&id(&due.hold)) else { return };
+        let again = std::mem::take(&mut watched.again);
         let next = match renewed {
-            Renewed::Yes => began + due.lease / INTERVALS_PER_LEASE,
-            Renewed::Failed(_) if !left.is_zero() => now + (left / RETRY_PARTS).clamp(RETRY_MIN, RETRY_MAX),
+            Renewed::Yes => {
+                watched.failing = None;
+                if again { now } else { began + due.lease / INTERVALS_PER_LEASE }
+            }
+            Renewed::Failed(_) if !left.is_zero() => {
+                let soon = watched.failing.get_or_insert_with(Pause::short).next();
+                now + (left / RETRY_PARTS).clamp(RETRY_MIN, RETRY_MAX).min(soon)
+            }
             _ => return self.forget(&due.hold),
         };
-        if let Some(watched) = self.watched.get_mut(&id(&due.hold)) {
-            watched.due = Some(next);
-            self.due.insert((next, id(&due.hold)));
-        }
+        watched.due = Some(next);
+        self.due.insert((next, id(&due.hold)));
     }
 
     fn forget(&mut self, hold: &Hold) {

@@ -31,6 +31,9 @@ struct Fake {
     round_trips: AtomicUsize,
     /// When each key was renewed.
     renewals: Mutex<HashMap<Vec<u8>, Vec<Instant>>>,
+    /// The connection to this one has broken.
+    broken: Mutex<Vec<u8>>,
+    breaks: Notify,
 }
 
 impl Servers for Fake {
@@ -38,6 +41,11 @@ impl Servers for Fake {
 
     fn place(&self, key: &[u8]) -> u8 {
         key[0]
+    }
+
+    async fn broken(&self) -> Vec<u8> {
+        self.breaks.notified().await;
+        std::mem::take(&mut *self.broken.lock().unwrap())
     }
 
     async fn renew(
@@ -74,6 +82,11 @@ impl Servers for Fake {
 impl Fake {
     fn set(&self, place: u8, mood: Mood) {
         self.moods.lock().unwrap().insert(place, mood);
+    }
+
+    fn cut(&self, place: u8) {
+        self.broken.lock().unwrap().push(place);
+        self.breaks.notify_one();
     }
 
     fn renewals_of(&self, hold: &Hold) -> Vec<Instant> {
@@ -181,6 +194,55 @@ async fn a_failed_renewal_is_tried_again_within_what_is_left() {
             assert!(!hold.remaining().is_zero(), "{mood:?} for {outage:?}: the lease was lost");
         }
     }
+}
+
+/// Behind a connection that broke the server may have forgotten all.
+#[tokio::test(start_paused = true)]
+async fn what_is_behind_a_broken_connection_is_renewed_at_once() {
+    let scene = Scene::new();
+    let ((hold, _), (other, _)) = (scene.hold("a", LEASE), scene.hold("b", LEASE));
+    sleep(Duration::from_millis(1)).await;
+    let broke = Instant::now();
+    scene.servers.cut(b'a');
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(scene.servers.renewals_of(&hold), [broke]);
+    assert!(scene.servers.renewals_of(&other).is_empty(), "its server is another one");
+    sleep(INTERVAL).await;
+    assert_eq!(scene.servers.renewals_of(&hold).len(), 2, "and from then on as always");
+}
+
+/// The server takes its time to come back. It is asked as soon as it has, whatever the lease.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_comes_back_is_asked_soon() {
+    let lease = Duration::from_secs(86_400);
+    for away in [0, 50, 1_000, 60_000].map(Duration::from_millis) {
+        let scene = Scene::new();
+        let (hold, _) = scene.hold("a", lease);
+        sleep(Duration::from_millis(1)).await;
+        scene.servers.set(b'a', Mood::Down);
+        scene.servers.cut(b'a');
+        sleep(away).await;
+        scene.servers.set(b'a', Mood::Empty);
+        // At most as long again, and never longer than a second.
+        sleep(away.min(Duration::from_secs(1)) + Duration::from_millis(30)).await;
+        assert!(hold.remaining().is_zero(), "away for {away:?}");
+        // Nor was it asked all the time.
+        assert!(scene.servers.round_trips.load(Relaxed) <= 8 + usize::try_from(away.as_secs()).unwrap());
+    }
+}
+
+/// It was answered before the connection broke, and reported after it.
+#[tokio::test(start_paused = true)]
+async fn a_break_during_a_renewal_is_not_forgotten() {
+    let scene = Scene::new();
+    let (hold, _) = scene.hold("a", LEASE);
+    scene.servers.set(b'a', Mood::Late);
+    sleep(INTERVAL + Duration::from_millis(1)).await;
+    scene.servers.cut(b'a');
+    sleep(Duration::from_millis(1)).await;
+    scene.servers.set(b'a', Mood::Empty);
+    sleep(LEASE / 6).await;
+    assert!(hold.remaining().is_zero());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Tests of the client against real servers, one or more for each. Each file shows one part of what it promises.
 #![allow(clippy::unwrap_used)]
 
+mod breaks;
 mod cancel;
 mod cluster;
 mod connecting;

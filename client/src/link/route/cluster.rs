@@ -72,6 +72,12 @@ impl Cluster {
         self.map().owners.get(slot_of(key)).cloned().flatten()
     }
 
+    /// The addresses of nodes whose connections have broken since this was asked the last time.
+    pub(crate) fn broken(&self) -> Vec<Arc<str>> {
+        let map = self.map();
+        map.nodes.iter().filter(|(_, node)| node.has_broken()).map(|(address, _)| address.clone()).collect()
+    }
+
     pub(crate) fn node_at(&self, address: &str) -> Option<Arc<Node>> {
         let mut map = self.map();
         if let Some(node) = map.nodes.get(address) {

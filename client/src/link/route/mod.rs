@@ -64,6 +64,16 @@ impl Route {
         }
     }
 
+    /// The places whose connections have broken since this was asked the last time.
+    pub(crate) fn broken(&self) -> Vec<Option<Arc<str>>> {
+        let broken = match self {
+            Self::Single(node) => node.has_broken(),
+            Self::Sentinels(sentinels) => sentinels.present().is_some_and(|node| node.has_broken()),
+            Self::Cluster(cluster) => return cluster.broken().into_iter().map(Some).collect(),
+        };
+        if broken { vec![None] } else { Vec::new() }
+    }
+
     /// The node of a redirection.
     pub(crate) fn redirected(&self, address: &str) -> Option<Arc<Node>> {
         match self {

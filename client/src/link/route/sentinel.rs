@@ -74,6 +74,11 @@ impl Sentinels {
         }
     }
 
+    /// The last one that was known to be the master.
+    pub(crate) fn present(&self) -> Option<Arc<Node>> {
+        self.state().node.clone()
+    }
+
     fn known(&self) -> Option<Arc<Node>> {
         let master = self.state();
         master.node.clone().filter(|_| !master.doubted)
