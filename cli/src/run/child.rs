@@ -8,6 +8,7 @@
 //! **If we are killed**, Linux sends it TERM, as nobody keeps its lock alive any more. That is tied to the thread that
 //! starts it, so this has to be the main one. Other systems have nothing of the kind.
 
+use super::terminal::Terminal;
 use crate::arguments::Run;
 use crate::exit;
 use crate::signals::Arrival;
@@ -28,6 +29,7 @@ pub struct Child {
     /// It leads a process group of its own, whose id is its own.
     leads: bool,
     ended: Option<u8>,
+    terminal: Option<Terminal>,
 }
 
 impl Child {
@@ -44,10 +46,11 @@ impl Child {
             command.process_group(0);
         }
         end_with_us(&mut command);
+        let terminal = Terminal::remember();
         let process = process::Command::from(command).spawn()?;
         let id = process.id().and_then(|id| i32::try_from(id).ok());
         let id = id.ok_or_else(|| io::Error::other("it has no process id"))?;
-        Ok(Self { process, id: Pid::from_raw(id), leads, ended: None })
+        Ok(Self { process, id: Pid::from_raw(id), leads, ended: None, terminal })
     }
 
     /// Its exit code, as a shell would tell it. Can be asked for again. Cancel safe.
@@ -61,7 +64,17 @@ impl Child {
             (None, signal) => exit::by_signal(signal.unwrap_or_default()),
         };
         self.ended = Some(code);
+        if status.signal().is_some() {
+            self.restore_terminal();
+        }
         Ok(code)
+    }
+
+    /// Puts the terminal back, when it has ended.
+    pub fn restore_terminal(&self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.restore(self.id);
+        }
     }
 
     /// What a terminal sends, it has sent to CMD as well, if that is in our group; and so has a shell that lets its job go

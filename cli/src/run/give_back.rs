@@ -23,6 +23,7 @@ pub async fn give_back(guard: Guard, mut signals: Signals, wish: &Run, code: u8)
         biased;
         released = guard.release() => match released {
             Ok(()) => return code,
+            Err(error) if loss.is_none() && error.is_in_doubt() => return in_doubt(&key, &error, code),
             Err(error) => (loss.or_else(|| loss_by_release(&error)), error.to_string()),
         },
         () = told_to_stop(&mut signals) => (loss, format!("{key}: not given back, as no server has answered yet")),
@@ -35,10 +36,20 @@ pub async fn give_back(guard: Guard, mut signals: Signals, wish: &Run, code: u8)
         }
         None => {
             let lease = shown::time(wish.lease);
-            say(&format!("{why_not}; CMD had the lock all the time, which ends with its lease, in {lease} at most"));
+            say(&format!("{why_not}; CMD had ended before its lease, with which the lock ends, in {lease} at most"));
             code
         }
     }
+}
+
+/// It may have been given back, or have been lost long before. What is not known is not called success.
+fn in_doubt(key: &str, error: &Error, code: u8) -> u8 {
+    let why = reason::cause(error);
+    say(&format!(
+        "{key}: it is not known whether CMD had the lock until it ended (with {code}), others may have had it: the \
+         connection broke while it was given back ({why})"
+    ));
+    exit::LOST
 }
 
 /// It was not held any more, and nobody knew before.

@@ -28,6 +28,10 @@ pub async fn end(mut child: Child, mut signals: Signals, wish: &Run, loss: &Loss
     if killed {
         child.send_to_all(Signal::SIGKILL);
         child.ended().await.map_err(Failure::of_the_system)?;
+    }
+    // However it ended, it had to.
+    child.restore_terminal();
+    if killed {
         say(&format!("{key}: CMD did not end within {}: it was killed", shown::time(wish.grace)));
     }
     Ok(exit::LOST)

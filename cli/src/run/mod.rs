@@ -10,6 +10,7 @@ mod lost;
 mod not_got;
 mod program;
 mod reason;
+mod terminal;
 
 use crate::address;
 use crate::arguments::{Run, Server};

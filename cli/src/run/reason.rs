@@ -38,7 +38,7 @@ fn new_password() -> String {
 }
 
 /// The server's own line, or what the system says.
-fn cause(error: &Error) -> String {
+pub fn cause(error: &Error) -> String {
     let Some(source) = error.source() else { return error.to_string() };
     let answer = source.downcast_ref::<RedisError>().and_then(|answer| answer.code().zip(answer.detail()));
     answer.map_or_else(|| source.to_string(), |(code, detail)| format!("{code} {detail}"))

@@ -13,4 +13,5 @@ mod run_lost;
 mod run_signals;
 mod support;
 mod terminal;
+mod terminal_settings;
 mod top;

@@ -280,7 +280,7 @@ fn a_server_without_memory_is_asked_again_for_as_long_as_one_waits() {
     assert!(place.has("it-ran"));
 }
 
-/// The server ends while CMD works: CMD had the lock all the time, so its code counts.
+/// The server ends while CMD works, and CMD before its lease: its code counts.
 #[test]
 fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
     let mut server = Server::start();
@@ -293,7 +293,7 @@ fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
     place.mark("end");
     running.end().failed(
         3,
-        &["no server answers", "CMD had the lock all the time, which ends with its lease, in 30.0s at most"],
+        &["no server answers", "CMD had ended before its lease, with which the lock ends, in 30.0s at most"],
     );
 }
 

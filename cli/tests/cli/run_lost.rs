@@ -1,7 +1,12 @@
 //! The lock is lost while CMD runs.
 
-use crate::support::{Place, Running, children, exists, is_alive, rlock, start, until_waiting};
+use crate::support::{Place, Running, children, exists, is_alive, rlock, run, start, until_waiting};
 use rlock_testing::{Server, wait_until};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A CMD that runs this when it is told to end.
@@ -108,7 +113,7 @@ fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over
     let ended = running.end();
     assert_eq!(ended.code(), 76);
     assert_eq!(place.lines("log"), ["ready"]);
-    assert!(!is_alive(&place.lines("started").concat()));
+    wait_until("all that CMD has started has ended", || !is_alive(&place.lines("started").concat()));
     server.thaw();
     waiting.end();
     assert!(place.lines("log").contains(&"next".to_owned()) && !exists(&mut client, "key"));
@@ -139,12 +144,11 @@ fn a_loss_that_shows_only_at_the_end_counts() {
 #[test]
 fn why_the_lock_was_lost_is_said_in_the_same_line() {
     const KICK: &str = "CLIENT KILL TYPE normal SKIPME yes";
-    let cases: [(&[&str], &[&str]); 7] = [
+    let cases: [(&[&str], &[&str]); 6] = [
         (&["RLOCK.BREAK key"], &["not held: somebody broke or deleted it"]),
         (&["SET key text"], &["something else is under its key (WRONGTYPE", "other keys"]),
         (&["ACL SETUSER default -rlock.renew"], &["may not be renewed (NOPERM", "+rlock.renew"]),
         (&["CONFIG SET requirepass new", KICK], &["refuses the password by now", "RLOCK_PASSWORD"]),
-        (&["MODULE UNLOAD rlock"], &["no rlock module any more", "load it"]),
         (&["DEBUG SLEEP 2"], &["no server answered", "timed out"]),
         (&["SHUTDOWN NOSAVE"], &["no server answered", "look after the server"]),
     ];
@@ -174,4 +178,88 @@ fn a_lease_that_ended_while_rlock_stood_still_is_told_as_that() {
     wait_until("the lease has ended", || !exists(&mut server.client(), "key"));
     running.signal("CONT");
     running.end().failed(76, &["the lock was lost", "stood still"]);
+}
+
+/// A server without persistence starts anew. The next one has the lock at once, and no renewal is due for minutes.
+#[test]
+fn a_server_that_comes_back_without_the_lock_ends_cmd() {
+    let server = Server::start();
+    let place = Place::new();
+    let script = "echo ready >>log; exec sleep 600";
+    let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "--", "sh", "-c", script])));
+    place.wait_for("log", "ready");
+    let server = server.crash().start();
+    run(rlock(&server, &["run", "--no-wait", "key", "--", "true"])).succeeded();
+    running.end().failed(76, &["key: the lock was lost", "a restart forgot it"]);
+}
+
+/// It keeps the lock, and cannot keep its lease alive.
+#[test]
+fn a_server_that_comes_back_without_the_module_is_told_as_that() {
+    let server = Server::start();
+    let place = Place::new();
+    let running = working(&server, &place, &[], "exit 0");
+    let _server = server.crash().without_module().start();
+    running.end().failed(76, &["key: the lock was lost", "no rlock module any more", "load it"]);
+}
+
+/// The same, and CMD is done as soon as the other one is.
+#[test]
+fn a_server_that_came_back_without_the_lock_is_no_success() {
+    let server = Server::start();
+    let place = Place::new();
+    let script = "echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
+    let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "--", "sh", "-c", script])));
+    place.wait_for("log", "ready");
+    let server = server.crash().start();
+    run(rlock(&server, &["run", "--no-wait", "key", "--", "true"])).succeeded();
+    place.mark("end");
+    running.end().failed(76, &["key: the lock was lost"]);
+}
+
+/// Between us and a server: it breaks the connection on which a lock is given back, before the answer has come.
+fn broken_network(server: &Server, place: &Place) -> String {
+    let (socket, server) = (place.file("network"), server.socket());
+    let listener = UnixListener::bind(&socket).unwrap();
+    let breaks = Arc::new(AtomicBool::new(true));
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let Ok(server) = UnixStream::connect(&server) else { return };
+            let (mut client_too, mut server_too) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            let (breaks, releases) = (breaks.clone(), Arc::new(AtomicBool::new(false)));
+            let releases_too = releases.clone();
+            std::thread::spawn(move || {
+                pass_on(client, &mut server_too, |bytes| {
+                    if bytes.windows(13).any(|word| word == b"RLOCK.RELEASE") && breaks.swap(false, Relaxed) {
+                        releases.store(true, Relaxed);
+                    }
+                    true
+                });
+            });
+            std::thread::spawn(move || pass_on(server, &mut client_too, |_| !releases_too.load(Relaxed)));
+        }
+    });
+    format!("redis+unix://{}", socket.display())
+}
+
+/// Until it ends, or is not wanted any more.
+fn pass_on(mut from: UnixStream, to: &mut UnixStream, mut is_wanted: impl FnMut(&[u8]) -> bool) {
+    let mut bytes = [0; 4_096];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        if !is_wanted(&bytes[..count]) || to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+/// Whether the lock was held until the end is in an answer that does not come.
+#[test]
+fn what_is_not_known_is_no_success() {
+    let server = Server::start();
+    let place = Place::new();
+    let mut command = rlock(&server, &["run", "key", "--", "true"]);
+    command.env("RLOCK_URL", broken_network(&server, &place));
+    run(command).failed(76, &["key: it is not known whether CMD had the lock until it ended (with 0)", "broke"]);
+    assert!(!exists(&mut server.client(), "key"));
 }

@@ -1,6 +1,6 @@
 //! What the tests of the command line have in common: the program, run as cron would run it, and what it left.
 
-use nix::sys::signal::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SigHandler};
+use nix::sys::signal::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SigHandler, Signal};
 use rlock_testing::{Client, PATIENCE, Server, wait_until};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -147,10 +147,11 @@ impl Ended {
     }
 }
 
-/// `name` as kill takes it, the target as well.
-pub fn signal(name: &str, target: &str) {
-    let sent = Command::new("kill").args(["-s", name, "--", target]).status().unwrap();
-    assert!(sent.success(), "kill -s {name} {target}");
+/// Sends a signal, by its name without SIG, to the process of that id.
+pub fn signal(name: &str, process: &str) {
+    let signal: Signal = format!("SIG{name}").parse().unwrap();
+    let sent = rlock_testing::send_signal(process.trim().parse().unwrap(), signal);
+    sent.unwrap_or_else(|error| panic!("SIG{name} to {process}: {error}"));
 }
 
 /// Whether a process of that id is there, and has not just ended.
