@@ -1,8 +1,8 @@
 //! What the figures must show: a bar that each must pass, and an aim.
 
-use crate::figures::Figures;
+use crate::figures::{Figure, Figures};
 use crate::plan::Plan;
-use crate::reach;
+use crate::{asked, flatness, reach, storms};
 
 pub struct Bar {
     pub what: String,
@@ -128,7 +128,7 @@ pub fn all(figures: &Figures, plan: &Plan) -> Vec<Bar> {
         1.1,
         reach::HAND_OFF,
     ));
-    let unfairness = figures.get("unfairness.512.rlock").map(crate::figures::Figure::highest);
+    let unfairness = figures.get("unfairness.512.rlock").map(Figure::highest);
     bars.push(Bar {
         unit: "",
         ..at_most("grants at 512 waiters, most − fewest, worst round", unfairness, 1.0, 0.0, reach::HAND_OFF)
@@ -152,6 +152,53 @@ pub fn all(figures: &Figures, plan: &Plan) -> Vec<Bar> {
             reach::READ_MEMORY,
         ));
     }
+    bars.extend(of_waiting(figures, plan));
+    bars
+}
+
+/// What those cost who wait. Where nothing is to be set against it, it is bounded as it is.
+fn of_waiting(figures: &Figures, plan: &Plan) -> Vec<Bar> {
+    let at_most =
+        |what: &str, unit, figure, bar, aim| Bar { unit, ..bar_of(what, figure, Bound::AtMost, [bar, aim], "") };
+    let mut bars = Vec::new();
+    let [one, few, many] = flatness::STAYING;
+    for (staying, bar, aim) in [(few, 80.0, 10.0), (many, 2.0, 1.5)] {
+        let worst = figures.get(&format!("flat.leaving.{staying}")).map(Figure::highest);
+        let figure = worst.zip(figures.median(&format!("flat.leaving.{one}"))).map(|(worst, quiet)| worst / quiet);
+        let what = format!("read release: the last {} of {staying} leave first, the worst / 1", flatness::LAST);
+        bars.push(Bar { why: reach::READ_HOLDS, ..at_most(&what, TIMES, figure, bar, aim) });
+    }
+    for &locks in plan.idle_locks.iter().filter(|locks| **locks >= 10_000) {
+        let [waiting, connected] = ["waiting", "connected"].map(|what| format!("idle.{locks}.{what}"));
+        let what = format!("idle server: {locks} waited-for locks, more than as many connections");
+        bars.push(at_most(&what, " % of a core", figures.difference(&waiting, &connected), 3.0, 1.0));
+    }
+    let [locks, clients] = [asked::LOCKS, asked::CLIENTS].map(|counts| counts[counts.len() - 1]);
+    for (what, place, count) in [
+        (format!("INFO and QUEUES, {locks} locks in the module, the slowest"), "room", locks),
+        (format!("INFO and QUEUES, {clients} clients on a server, the slowest"), "server", clients),
+    ] {
+        let times = asked::QUESTIONS.map(|id| figures.median(&format!("{place}.{id}.{count}")));
+        let slowest =
+            times.into_iter().collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().reduce(f64::max));
+        bars.push(at_most(&what, " ms", slowest.map(|us| us / 1_000.0), 1.0, 1.0));
+    }
+    for (id, what, most) in [
+        ("one_lock", "one lock for all", 400.0),
+        ("one_lock_in_time", "one lock for all, each for some time", 500.0),
+        ("lock_each", "a lock each", 700.0),
+    ] {
+        let figure = figures.median(&format!("memory.waiter.{id}"));
+        bars.push(at_most(&format!("memory of a waiter, {what}"), " bytes", figure, most, most));
+    }
+    let leases_end = &storms::STORMS[0];
+    let late = figures.median(&format!("storm.{}.late", leases_end.id));
+    let what = format!("{} leases that end together: the slowest grant", leases_end.crowd);
+    bars.push(at_most(&what, " ms", late, 250.0, 200.0));
+    let silences = storms::STORMS.iter().map(|storm| figures.median(&format!("storm.{}.silence", storm.id)));
+    let silence = silences.collect::<Option<Vec<_>>>().and_then(|silences| silences.into_iter().reduce(f64::max));
+    let longest = at_most("thousands at one stroke: the longest PING", " ms", silence, 250.0, 30.0);
+    bars.push(Bar { why: reach::AT_ONE_STROKE, ..longest });
     bars
 }
 

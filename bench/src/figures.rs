@@ -41,6 +41,16 @@ impl Figures {
         let ratios = one.samples.iter().zip(&other.samples).map(|(one, other)| one / other);
         Some(median(ratios.collect()))
     }
+
+    /// How much more the one is than the other, each taken by itself.
+    pub fn difference(&self, one: &str, other: &str) -> Option<f64> {
+        Some(self.median(one)? - self.median(other)?)
+    }
+
+    /// Why this could not be measured, if it was tried.
+    pub fn why_not(&self, what: &str) -> Option<&str> {
+        self.left_out.iter().find_map(|left_out| left_out.strip_prefix(what)?.strip_prefix(": "))
+    }
 }
 
 impl Figure {

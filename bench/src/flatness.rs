@@ -119,7 +119,7 @@ pub fn of_readers(plan: &Plan, figures: &mut Figures) {
             (0..locks).for_each(|lock| pipe.run(&one_more_read(lock, lease)));
             counted.count(|| (0..locks).for_each(|lock| pipe.run(&one_less_read(lock))))
         };
-        // The first release from a lock of many readers looks at them all, whichever it is.
+        // What the first release in a server costs is not what one costs later.
         run(READ_LOCKS[1]);
         for _ in 0..plan.counts {
             figures.add(&format!("flat.{id}.{readers}"), UNIT, slope(READ_LOCKS, &mut run));
@@ -131,6 +131,56 @@ pub fn of_readers(plan: &Plan, figures: &mut Figures) {
 const LONGEST_LEASE: &str = "9000000";
 
 const READ_LOCKS: [usize; 2] = [5, 20];
+
+/// Whom those find who come last and leave first: one reader; as many as a release may look at all of; and more.
+pub const STAYING: [usize; 3] = [1, 200, 1_000];
+
+/// How many come last.
+pub const LAST: usize = 48;
+
+/// Readers that come last, each with a longer lease than all before it, and leave first, the last one first: so whoever
+/// leaves has the lock's lease, and no two find the same. Each release is counted by itself. Where only one stays, they come
+/// and go one after the other with a lease that is not the longest: a release in which there is little to find out.
+pub fn of_last_readers(_: &Plan, figures: &mut Figures) {
+    for staying in STAYING {
+        progress::step(&format!("{staying} readers stay"));
+        let mut counted = Counted::start(Module::Rlock, Scope::Module);
+        let mut pipe = Pipe::to(counted.server());
+        pipe.run(&read(0, staying));
+        let is_quiet = staying == 1;
+        // What the first release in a server costs is not what one costs later.
+        pipe.run(&one_more_read(0, LEASE));
+        pipe.run(&one_less_read(0));
+        if !is_quiet {
+            (0..LAST).for_each(|number| pipe.run(&come_last(number)));
+        }
+        for number in (0..LAST).rev() {
+            if is_quiet {
+                pipe.run(&one_more_read(0, LEASE));
+            }
+            let release = if is_quiet { one_less_read(0) } else { leave_first(number) };
+            figures.add(&format!("flat.leaving.{staying}"), UNIT, counted.count(|| pipe.run(&release)));
+        }
+    }
+}
+
+fn come_last(number: usize) -> Batch {
+    let longest: usize = LONGEST_LEASE.parse().expect("a number of ms");
+    let mut batch = Batch::default();
+    batch.add(&["RLOCK.RACQUIRE", "read:0", &last_reader(number), &(longest + number * 1_000).to_string()]);
+    batch
+}
+
+fn leave_first(number: usize) -> Batch {
+    let mut batch = Batch::default();
+    batch.add(&["RLOCK.RELEASE", "read:0", &last_reader(number), "READ"]);
+    batch
+}
+
+/// As long as [`HOLDER`], so that names cost the same.
+fn last_reader(number: usize) -> String {
+    format!("{}{number:02}", &HOLDER[..HOLDER.len() - 2])
+}
 
 fn read(lock: usize, readers: usize) -> Batch {
     let mut batch = Batch::default();

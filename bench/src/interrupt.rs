@@ -3,7 +3,7 @@
 //! One list has all that must not outlive the program. Who starts a server or writes results holds the list meanwhile,
 //! so a signal never finds a server that is half started, or results that are half written.
 
-use rlock_testing::{Client, Server, wait_until};
+use rlock_testing::{Client, Server, Signal, send_signal, wait_until};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ops::Deref;
@@ -26,7 +26,7 @@ struct Task {
 
 impl Task {
     fn stop(&self) {
-        let _ = Command::new("kill").args(["-KILL", &self.id.to_string()]).status();
+        let _ = send_signal(self.id, Signal::SIGKILL);
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.is_alive() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));

@@ -10,6 +10,7 @@
 //!
 //! `RLOCK_SERVER` and `RLOCK_MODULE` are as for the tests.
 
+mod asked;
 mod bars;
 mod batch;
 mod contenders;
@@ -21,6 +22,7 @@ mod flatness;
 mod grants;
 mod hand_off_costs;
 mod hand_offs;
+mod idle;
 mod instructions;
 mod interrupt;
 mod memory;
@@ -30,9 +32,12 @@ mod progress;
 mod reach;
 mod redisson;
 mod report;
+mod room;
 mod scripts;
 mod servers;
+mod storms;
 mod throughput;
+mod waiters;
 
 use environment::Environment;
 use figures::Figures;
@@ -47,24 +52,34 @@ struct Part {
     measure: fn(&Plan, &mut Figures),
 }
 
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 16] = [
     Part { name: "instructions", needs_valgrind: true, measure: instructions::alone },
     Part { name: "instructions with an AOF file", needs_valgrind: true, measure: instructions::with_aof },
     Part { name: "instructions with a replica", needs_valgrind: true, measure: instructions::with_replica },
     Part { name: "instructions of a hand-off", needs_valgrind: true, measure: hand_off_costs::measure },
     Part { name: "a release with many waiters", needs_valgrind: true, measure: flatness::of_waiters },
     Part { name: "a read release with many readers", needs_valgrind: true, measure: flatness::of_readers },
+    Part { name: "a read release by those who came last", needs_valgrind: true, measure: flatness::of_last_readers },
     Part { name: "a cycle with many locks", needs_valgrind: true, measure: flatness::of_locks },
     Part { name: "memory", needs_valgrind: false, measure: memory::measure },
+    Part { name: "memory of a waiter", needs_valgrind: false, measure: memory::of_waiters },
+    Part { name: "INFO and QUEUES", needs_valgrind: false, measure: asked::measure },
+    Part { name: "idle with waiters", needs_valgrind: false, measure: idle::measure },
+    Part { name: "thousands at one stroke", needs_valgrind: false, measure: storms::measure },
     Part { name: "pipelined", needs_valgrind: false, measure: throughput::measure },
     Part { name: "hand-offs", needs_valgrind: false, measure: hand_offs::measure },
     Part { name: "crates end to end", needs_valgrind: false, measure: crates::measure },
 ];
 
 fn main() -> ExitCode {
-    interrupt::watch();
     let words: Vec<_> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    // Started by another of its kind, which ends it if need be.
+    if let [room::WORD, shape, waiters] = words[..] {
+        return room::print(shape, waiters).map_or(ExitCode::from(2), |()| ExitCode::SUCCESS);
+    }
+    interrupt::watch();
+    match words[..] {
         ["whole", directory, ref parts @ ..] => compare(&Plan::whole(), Path::new(directory), parts),
         ["quick", directory, ref parts @ ..] => compare(&Plan::quick(), Path::new(directory), parts),
         ["redisson", directory, ref java @ ..] if !java.is_empty() => redisson::compare(Path::new(directory), java),

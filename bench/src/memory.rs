@@ -1,10 +1,12 @@
 //! What a held lock takes in memory, as the server counts it: by the commands, and by scripts that do what Redisson's do.
+//! And what the module keeps of one who waits.
 
 use crate::batch::{Batch, Pipe};
 use crate::contenders::{HOLDER, LONG_LEASE, Module, load_scripts};
 use crate::figures::Figures;
 use crate::plan::Plan;
-use crate::{scripts, servers};
+use crate::room::{self, Shape};
+use crate::{progress, scripts, servers};
 use rlock_testing::{Client, Reply};
 
 pub const UNIT: &str = "bytes";
@@ -26,6 +28,18 @@ pub fn measure(_: &Plan, figures: &mut Figures) {
         take_by(&mut client, kind, script);
         figures.add(&format!("memory.{kind}.scripts"), UNIT, all_keys(&mut client));
         client.say("FLUSHALL");
+    }
+}
+
+/// So many that what is kept in any case does not count.
+pub const WAITERS: usize = 1_000_000;
+
+pub fn of_waiters(_: &Plan, figures: &mut Figures) {
+    for shape in [Shape::OneLock, Shape::OneLockInTime, Shape::LockEach] {
+        progress::step(shape.id());
+        let measured = room::in_its_own_process(shape, WAITERS);
+        let bytes = measured.into_iter().filter(|(id, _)| id == room::BYTES).flat_map(|(_, samples)| samples);
+        bytes.for_each(|bytes| figures.add(&format!("memory.waiter.{}", shape.id()), UNIT, bytes));
     }
 }
 

@@ -1,4 +1,4 @@
-//! How much is measured: the whole, or as much as fits into two minutes.
+//! How much is measured: the whole, or as much as fits into a few minutes.
 
 use std::time::Duration;
 
@@ -17,6 +17,14 @@ pub struct Plan {
     pub hand_off_turn: Duration,
     pub many_locks: usize,
     pub many_waiters: usize,
+    /// With how many waited-for locks an idle server is looked at, how often and for how long; and how long it has before that
+    /// for what it does to new connections, such as taking back the memory that it gave them to begin with.
+    pub idle_locks: &'static [usize],
+    pub idle_looks: usize,
+    pub idle_look: Duration,
+    pub idle_settles: Duration,
+    /// How often thousands are served at one stroke.
+    pub storms: usize,
 }
 
 impl Plan {
@@ -32,6 +40,11 @@ impl Plan {
             hand_off_turn: Duration::from_millis(1_500),
             many_locks: 1_000_000,
             many_waiters: 10_000,
+            idle_locks: &[0, 1_000, 10_000, 100_000],
+            idle_looks: 3,
+            idle_look: Duration::from_secs(5),
+            idle_settles: Duration::from_secs(8),
+            storms: 3,
         }
     }
 
@@ -47,6 +60,11 @@ impl Plan {
             hand_off_turn: Duration::from_millis(600),
             many_locks: 100_000,
             many_waiters: 1_000,
+            idle_locks: &[0, 1_000, 10_000],
+            idle_looks: 3,
+            idle_look: Duration::from_secs(1),
+            idle_settles: Duration::from_secs(6),
+            storms: 1,
         }
     }
 }

@@ -25,3 +25,11 @@ pub const HAND_OFF: &str = "**A hand-off** is one command that ends a hold and a
 
 pub const READ_MEMORY: &str = "**A read hold's key** holds a string `1` of its own: 16 bytes. For commands and scripts the \
     server has a shared integer there, which modules cannot store.";
+
+pub const READ_HOLDS: &str = "**A read release by the one whose lease is the lock's** looks for the longest lease among those that \
+    stay: up to 256 keys, some five thousand instructions each. It would take a layout that keeps read holds in the order in \
+    which they end, which Redisson's clients would neither read nor write; or a copy of it beside theirs, which is wrong as \
+    soon as one of them changes the lock.";
+
+pub const AT_ONE_STROKE: &str = "**A demotion**: the server itself sends away all whom it keeps, in one stroke, and closes their \
+    connections in another. With as many clients of BLPOP and no module it is silent for as long.";

@@ -58,7 +58,8 @@ fn figures(figures: &Figures) -> Map<String, Value> {
     figures.all.iter().map(entry).collect()
 }
 
-/// No more digits than mean something.
+/// No more digits than mean something; of what is small, such as a time in µs, some more.
 fn rounded(number: f64) -> f64 {
-    (number * 10.0).round() / 10.0
+    let places = if number.abs() < 100.0 { 1_000.0 } else { 10.0 };
+    (number * places).round() / places
 }

@@ -1,6 +1,6 @@
 //! The page: what was to be shown, then each measurement in a table.
 
-use super::{Report, grouped};
+use super::{Report, grouped, waiting};
 use crate::bars::{Bar, Verdict};
 use crate::contenders::{BUSY, Contender, PAIRS, READS, RENEWALS, WRITES, is_measured_with_followers};
 use crate::environment::Environment;
@@ -32,6 +32,7 @@ pub fn page(report: &Report) -> String {
     page += &hand_offs_per_second(figures);
     page += &end_to_end(figures);
     page += &memory(figures);
+    page += &waiting::sections(figures, report.plan);
     page += &profiles(figures);
     page
 }
@@ -185,22 +186,26 @@ fn hand_off_costs(figures: &Figures) -> String {
 
 fn flat(report: &Report) -> String {
     let mut text = "\n### However many others there are\n\nRedisson's layout has the lease of each read hold in a key of its own, and \
-                    a read release must know the longest of those that stay. While a lock has many readers, the few that \
-                    end last are kept in mind: measured here. The first release, and one after Redisson's scripts have \
-                    changed the lock, looks at all of them, at ten thousand at most, for some five thousand instructions each.\n\n| \
-                    | others | instructions | against the few | spread \
-                    |\n|---|--:|--:|--:|---|\n"
+                    a read release must know the longest of those that stay. Among up to 16 readers it looks at all of them; \
+                    among more only where the leaver may be the one whose lease is the lock's, and then at 256 at most; \
+                    where there are more than that the lock's lease stays as it is. *Those who came last leave first*: each \
+                    with a longer lease than all before it, so that every release is of that kind; the few are one reader that \
+                    stays while another, whose lease is shorter, leaves.\n\n| | others | instructions | against the few | \
+                    spread |\n|---|--:|--:|--:|---|\n"
         .to_owned();
-    let mut rows = |name: &str, what: &str, counts: [usize; 2]| {
-        for count in counts {
+    let mut rows = |name: &str, what: &str, counts: &[usize]| {
+        for &count in counts {
             let name = format!("{name} | {}", grouped(count as f64));
             text += &row(report.figures, &name, &format!("flat.{what}.{count}"), &format!("flat.{what}.{}", counts[0]));
         }
     };
-    rows("RLOCK cycle, other locks", "locks", [1, report.plan.many_locks]);
-    rows("RLOCK hand-off (inside the module), waiters", "waiters", [1, report.plan.many_waiters]);
-    rows("RLOCK read release, another's lease is the longest; other readers", "readers", flatness::READERS);
-    rows("… its own is the longest", "last_reader", flatness::READERS);
+    rows("RLOCK cycle, other locks", "locks", &[1, report.plan.many_locks]);
+    rows("RLOCK hand-off (inside the module), waiters", "waiters", &[1, report.plan.many_waiters]);
+    rows("RLOCK read release, another's lease is the longest; other readers", "readers", &flatness::READERS);
+    rows("… its own is the longest", "last_reader", &flatness::READERS);
+    let name =
+        format!("RLOCK read release (inside the module), the {} who came last leave first; others", flatness::LAST);
+    rows(&name, "leaving", &flatness::STAYING);
     text
 }
 

@@ -3,6 +3,7 @@
 mod json;
 mod markdown;
 mod picture;
+mod waiting;
 
 pub use json::redisson_json;
 pub use markdown::redisson_page;
@@ -78,4 +79,13 @@ fn grouped(number: f64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// A number that may be small: three digits of it, or all where there are more before the point.
+fn fine(number: f64) -> String {
+    match number.abs() {
+        size if size >= 100.0 || number.fract() == 0.0 => grouped(number),
+        size if size >= 10.0 => format!("{number:.1}"),
+        _ => format!("{number:.2}"),
+    }
 }
