@@ -6,7 +6,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # Absolute, because the tests and the server look from other directories.
 export RLOCK_MODULE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/librlock.so
 
-.PHONY: help setup build run test test-redisson test-clients test-matrix bench bench-quick bench-redisson lint fmt docs clean
+.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-bare bench bench-quick bench-redisson lint fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -28,9 +28,9 @@ test: setup build ## all tests on this system's server
 	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe,rlock-cli/panic-probe --no-run
 	sync
 	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe,rlock-cli/panic-probe
-	cargo test --features panic-probe --test server --no-run
+	cargo test --features panic-probe --test server --test storms --no-run
 	sync
-	cargo test --features panic-probe --test server
+	cargo test --features panic-probe --test server --test storms
 	@echo "Left out, as they need other languages or the network: make test-redisson, make test-clients, make test-matrix"
 
 test-clients: setup build ## the commands from other languages' clients, or from some: CLIENTS="python node go java"
@@ -54,11 +54,17 @@ docs: ## docs/clients.md, with the snippets that the clients' tests have now
 test-matrix: setup build ## the server tests on all servers, or on some: SERVERS="redis-8.0 valkey-9"
 	@scripts/test-matrix.sh $(SERVERS)
 
+test-sanitized: setup build ## thousands of locks on servers with the address sanitizer, or on some: SERVERS="redis-8 valkey-8"
+	@scripts/test-sanitized.sh $(SERVERS)
+
+test-bare: ## make test from a Debian 12 with nothing on it, as root; or: SUITE=trixie TARGETS="build lint"
+	@scripts/test-bare.sh $(or $(SUITE),bookworm) $(TARGETS)
+
 test-redisson: setup build ## Redisson itself beside the commands, in each pinned version, or: REDISSON="redisson-4"
 	@scripts/setup.sh clients java
 	@scripts/test-redisson.sh $(REDISSON)
 
-bench: setup build ## what locks cost, against all else that one would take: docs/bench/results.md
+bench: setup build ## what locks and who waits for them cost, against all else that one would take: docs/bench/results.md
 	@scripts/bench.sh whole
 
 bench-quick: setup build ## the same in short, for oneself: target/bench/results.md

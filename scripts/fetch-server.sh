@@ -2,10 +2,10 @@
 # scripts/fetch-server.sh SUITE redis|valkey DEST: unpacks the server of another Debian suite into DEST, and leaves an
 # executable DEST/server that runs it.
 #
-# The module has to be tried on servers that this machine's own suite does not have. Nothing is installed, no root is
-# needed, and the machine's apt is left as it is: a private state is used, with the mirror that the machine itself uses.
-# A newer suite's server needs that suite's libraries, its libc included; they are unpacked beside it.
+# The module has to be tried on servers that this machine's own suite does not have. Nothing is installed. A newer
+# suite's server needs that suite's libraries, its libc included; they are unpacked beside it.
 set -euo pipefail
+. "$(dirname "$0")/private-apt.sh"
 
 [ $# = 3 ] || { echo "usage: scripts/fetch-server.sh SUITE redis|valkey DEST" >&2 && exit 2; }
 suite=$1 kind=$2 dest=$3
@@ -24,39 +24,10 @@ fail() {
     echo "fetch-server: $kind of $suite cannot be fetched: $1" >&2
     exit 1
 }
-command -v apt-get >/dev/null || fail "there is no apt-get here"
-keyring=$(compgen -G "/usr/share/keyrings/debian-archive-keyring.*" | head -n 1) || fail "there is no debian-archive-keyring"
-
-mkdir -p "$work/lists/partial" "$work/archives/partial" "$work/sources"
-: >"$work/status"
-private=(
-    -o "Dir::State::lists=$work/lists" -o "Dir::State::status=$work/status" -o "Dir::Cache=$work"
-    -o "Dir::Cache::archives=$work/archives" -o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$work/sources"
-    -o "Acquire::Languages=none" -o "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false"
-    -o "APT::Sandbox::User=$(id -un)" -o "APT::Update::Error-Mode=any" -o "Dir::Etc::preferences=/dev/null"
-    -o "Dir::Etc::preferencesparts=/dev/null"
-)
-
-# The second way is for a machine whose package lists are empty. It may name others' archives as well, which then fail
-# for their signature.
-mirrors() {
-    {
-        apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian'
-        apt-get update --print-uris | sed -n "s|^'\(.*/\)dists/[a-z]*/InRelease'.*|\1|p"
-    } 2>"$work/log" | awk '!seen[$0]++'
-}
-
 # Backports have only what differs from their base.
 suites=$suite
 [[ $suite != *-backports ]] || suites="$suite ${suite%-backports}"
-
-index=""
-while IFS= read -r mirror && [ -z "$index" ]; do
-    printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' "$mirror" "$suites" "$keyring" \
-        >"$work/sources/suite.sources"
-    ! apt-get "${private[@]}" update -qq >"$work/log" 2>&1 || index=there
-done < <(mirrors)
-[ -n "$index" ] || fail "no mirror of Debian that this machine's apt knows could be read"
+private_apt deb "$suites"
 
 # The binary is in the -tools package; -server has its name only, and pulls in what is for a service.
 mapfile -t packages < <(

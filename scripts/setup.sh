@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# scripts/setup.sh [build|test|lint|bench|clients [python] [node] [go] [java]]: makes sure that what is needed is there,
-# and installs what is missing.
+# scripts/setup.sh [build|test|lint|bench|bare|clients [python] [node] [go] [java]]: makes sure that what is needed is
+# there, and installs what is missing.
 #
 # Every make target calls it first, so that one command is enough on a fresh machine; so it must cost next to nothing
 # when all is there, and it must never ask: what it may not install, it names in one line that can be typed as it is.
 set -euo pipefail
 
-usage="usage: scripts/setup.sh [build|test|lint|bench|clients [python] [node] [go] [java]]"
+usage="usage: scripts/setup.sh [build|test|lint|bench|bare|clients [python] [node] [go] [java]]"
 purpose=${1:-build}
 case $purpose in
-build | test | lint | bench) ;;
+build | test | lint | bench | bare) ;;
 clients)
     shift
     languages=${*:-python node go java}
@@ -60,6 +60,12 @@ survey_clients() {
 survey() {
     [ "$purpose" != clients ] || { survey_clients && return; }
     missing=""
+    if [ "$purpose" = bare ]; then
+        # All else is to come from where it is bare.
+        has debootstrap || missing+=" debootstrap"
+        has git || missing+=" git"
+        return
+    fi
     has cc && has make || missing+=" cc"
     has_libclang || missing+=" libclang"
     has cargo && version_from 1085 "$(rustc --version 2>/dev/null)" || missing+=" rust"
@@ -115,6 +121,8 @@ plan() {
     ! is_missing redis || packages+=" redis-server redis-tools"
     ! is_missing tmux || packages+=" tmux"
     ! is_missing valgrind || packages+=" valgrind"
+    ! is_missing debootstrap || packages+=" debootstrap"
+    ! is_missing git || packages+=" git"
     if has rustup; then
         ! is_missing lint || rustup="rustup component add rustfmt clippy"
         ! is_missing rust || rustup="rustup update stable && rustup default stable"

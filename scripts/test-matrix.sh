@@ -34,7 +34,7 @@ trap 'rm -f "$log"' EXIT
 run_tests() {
     # What was built and fetched goes to disk first: a replica that stores a snapshot would wait for that too.
     sync
-    RLOCK_SERVER=$server RLOCK_MODULE=$module cargo test --features panic-probe --test server 2>&1 | tee "$log"
+    RLOCK_SERVER=$server RLOCK_MODULE=$module cargo test --features panic-probe --test server --test storms 2>&1 | tee "$log"
 }
 
 write_document() {
@@ -42,7 +42,7 @@ write_document() {
 # The servers it was tested on
 
 Written by \`make test-matrix\` when all have passed; not by hand. One binary of rlock $(cargo pkgid | sed 's/.*[#@]//')
-ran [tests/server](../tests/server) on each.
+ran [tests/server](../tests/server) and [tests/storms](../tests/storms) on each.
 
 | server | version | from Debian | tests passed |
 |---|---|---|---|
@@ -68,7 +68,8 @@ while read -r name suite kind <&3; do
         result=FAIL
         ! run_tests || result=pass
     fi
-    passed=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$log")
+    # Each test binary has a line of its own.
+    passed=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$log" | awk '{ all += $1 } END { print all + 0 }')
     [ "$result" = pass ] || failed=1
     table+=$(printf '%-12s %-8s %s' "$name" "$version" "$result")$'\n'
     rows+="${rows:+$'\n'}| ${kind^} | $version | ${suite/#-/$system_suite} | $passed |"
