@@ -1,0 +1,80 @@
+//! The files of a run, written while it happens and read when it is over.
+
+use super::{Moment, Record};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What one process writes. Cheap to clone: all clones write to the same file.
+#[derive(Clone)]
+pub struct Journal {
+    file: Arc<File>,
+}
+
+impl Journal {
+    /// A file of that name in the run's directory, which is added to.
+    pub fn open(directory: &Path, name: &str) -> io::Result<Self> {
+        let path = directory.join(format!("{name}.jsonl"));
+        Ok(Self { file: Arc::new(OpenOptions::new().create(true).append(true).open(path)?) })
+    }
+
+    /// Written at once and in one piece, so that neither a kill nor another thread can halve it.
+    ///
+    /// # Panics
+    /// If the disk is full: a history with holes proves nothing.
+    pub fn write(&self, record: &Record) {
+        let mut line = serde_json::to_vec(record).expect("records are plain data");
+        line.push(b'\n');
+        (&*self.file).write_all(&line).expect("the journal can be written");
+    }
+
+    pub fn broken(&self, promise: &str, what: impl Into<String>) {
+        self.write(&Record::Broken { at: Moment::now(), promise: promise.to_owned(), what: what.into() });
+    }
+
+    pub fn measured(&self, what: &str, value: f64) {
+        self.write(&Record::Measured { at: Moment::now(), what: what.to_owned(), value });
+    }
+}
+
+/// All records of a run's directory, in order of their moments.
+///
+/// # Errors
+/// If a file cannot be read, or a line that is not the last of its file is no record.
+pub fn read_all(directory: &Path) -> io::Result<Vec<Record>> {
+    let mut records = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == "jsonl") {
+            read(&path, &mut records)?;
+        }
+    }
+    records.sort_by_key(Record::at);
+    Ok(records)
+}
+
+fn read(path: &Path, records: &mut Vec<Record>) -> io::Result<()> {
+    for line in BufReader::new(File::open(path)?).lines() {
+        let line = line?;
+        records.push(serde_json::from_str(&line).map_err(|error| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}: {line}", path.display()))
+        })?);
+    }
+    Ok(())
+}
+
+impl Record {
+    pub fn at(&self) -> Moment {
+        match self {
+            Self::Called(call) => call.at,
+            Self::Seen(sample) => sample.asked,
+            Self::Troubled(trouble) => trouble.began,
+            Self::Answered { at, .. }
+            | Self::Vouched { at, .. }
+            | Self::Ended { at, .. }
+            | Self::Measured { at, .. }
+            | Self::Broken { at, .. } => *at,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a seed makes of a round: who takes part, what they want, and where they find the servers. It is written to a file,
+//! so that the processes of a round agree on it and a person can read it afterwards.
+
+mod fleet;
+
+pub use fleet::{Makeup, fleet};
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub seed: u64,
+    /// Where the journals are written.
+    pub directory: PathBuf,
+    pub address: Address,
+    /// For how long clients begin something new. What they have begun then they bring to an end, and give back.
+    pub length_ms: u64,
+    /// A process each.
+    pub crews: Vec<Vec<Client>>,
+}
+
+/// Where clients find the servers: ports on loopback, behind each of which is the network that makes trouble.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Address {
+    /// One server, or whoever is the master now.
+    Server {
+        port: u16,
+    },
+    /// `first` leads to the master; clients of a line with an odd number go by `second`, which may lead elsewhere for a
+    /// while: so there are two masters.
+    TwoLines {
+        first: u16,
+        second: u16,
+    },
+    Sentinels {
+        ports: Vec<u16>,
+        name: String,
+        master: u16,
+    },
+    Cluster {
+        ports: Vec<u16>,
+    },
+    /// Servers that know nothing of each other: the majority of them is a lock.
+    Several {
+        ports: Vec<u16>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Client {
+    /// Unique in the run: "commands-17".
+    pub name: String,
+    pub seed: u64,
+    pub kind: ClientKind,
+    /// Which of the lines of [`Address::TwoLines`].
+    pub line: u32,
+    /// It wants one of these at a time, by chance; the first is wanted as often as all others together.
+    pub locks: Vec<Lock>,
+    pub habits: Habits,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClientKind {
+    /// The bare commands, on a connection of its own.
+    Commands,
+    /// Redisson's way: scripts, and asking again; on a connection of its own.
+    Scripts,
+    /// `rlock-client`; all those of a process share its connections.
+    Guards,
+    /// `rlock-client`'s majority of several servers.
+    Majority,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lock {
+    pub name: String,
+    pub is_read_write: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Habits {
+    pub lease_ms: u64,
+    /// The limits of its waits: one of these by chance; none is an attempt without a wait, 0 a wait for ever.
+    pub waits_ms: Vec<Option<u64>>,
+    /// How long it keeps a lock, and how long it wants none: from and to.
+    pub hold_ms: (u64, u64),
+    pub rest_ms: (u64, u64),
+    /// Each of these in hundredths.
+    pub fenced: u8,
+    /// Of read-write locks it reads.
+    pub reads: u8,
+    /// It takes the lock once more while it has it.
+    pub enters_again: u8,
+    /// It keeps the lock for longer than the lease by renewing it.
+    pub renews: u8,
+    /// It does nothing for longer than the lease while it has the lock.
+    pub stalls: u8,
+    /// It goes without giving the lock back: drops its connection, or its guard's task.
+    pub dies: u8,
+    /// It gives up a wait in the middle.
+    pub gives_up: u8,
+    /// How many replicas have to confirm what it is granted.
+    pub replicas: u32,
+}
