@@ -9,23 +9,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# name, Debian suite, kind. redis-7.0 is what this system has; the others are fetched.
-readonly matrix="
-redis-7.0   -                   redis
-redis-8.0   trixie              redis
-valkey-8.0  bookworm-backports  valkey
-valkey-8.1  trixie              valkey
-valkey-9    sid                 valkey
-"
+. scripts/servers.sh
 
 target=${CARGO_TARGET_DIR:-target}
 module=${RLOCK_MODULE:-$target/release/librlock.so}
 [ -f "$module" ] || { echo "test-matrix: $module is not there; type: make build" >&2 && exit 1; }
 module=$(realpath "$module")
 
-for name in "$@"; do
-    grep -q "^$name " <<<"$matrix" || { echo "test-matrix: there is no server named $name: $matrix" >&2 && exit 2; }
-done
+check_names "$@"
 
 system_suite=$(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME:-}")
 log=$(mktemp)
@@ -56,14 +47,9 @@ while read -r name suite kind <&3; do
     [ $# = 0 ] || [[ " $* " == *" $name "* ]] || continue
 
     version=- result="FAIL (not there)"
-    server=$(command -v redis-server || true)
-    if [ "$suite" != - ]; then
-        server=$target/servers/$name/server
-        scripts/fetch-server.sh "$suite" "$kind" "$target/servers/$name" || server=""
-    fi
+    server=$(find_server "$name" "$suite" "$kind") || server=""
     if [ -n "$server" ]; then
-        server=$(realpath --no-symlinks "$server")
-        version=$("$server" --version | grep -o 'v=[0-9.]*' | cut -c3-)
+        version=$(version_of "$server")
         echo "== $name: $version"
         result=FAIL
         ! run_tests || result=pass
@@ -73,7 +59,7 @@ while read -r name suite kind <&3; do
     [ "$result" = pass ] || failed=1
     table+=$(printf '%-12s %-8s %s' "$name" "$version" "$result")$'\n'
     rows+="${rows:+$'\n'}| ${kind^} | $version | ${suite/#-/$system_suite} | $passed |"
-done 3<<<"$matrix"
+done 3<<<"$all_servers"
 
 printf '\n%s' "$table"
 [ $# != 0 ] || [ "$failed" != 0 ] || write_document

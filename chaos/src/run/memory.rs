@@ -1,0 +1,40 @@
+//! Whether servers keep something of each round: after one everything has been given back, so they should be as before.
+
+use crate::history::Record;
+use std::collections::HashMap;
+
+/// The name under which worlds tell the memory of a server.
+const NAME: &str = "used memory after the round";
+
+/// What a server may take for itself in time: buffers, tables of expiry and of commands that it has not seen before.
+const SLACK: f64 = 2_000_000.0;
+
+/// Until then it learns who its clients are: scripts are kept, tables grow to what a round needs.
+const ROUNDS_TO_SETTLE: u32 = 3;
+
+#[derive(Default)]
+pub struct Memory {
+    rounds: u32,
+    settled: HashMap<String, f64>,
+}
+
+impl Memory {
+    /// What has grown, in words.
+    pub fn after_round(&mut self, records: &[Record]) -> Option<String> {
+        self.rounds += 1;
+        let measured = records.iter().filter_map(|record| match record {
+            Record::Measured { what, value, .. } if what.starts_with(NAME) => Some((what, *value)),
+            _ => None,
+        });
+        let mut grown = None;
+        for (server, bytes) in measured {
+            if self.rounds <= ROUNDS_TO_SETTLE {
+                let most = self.settled.entry(server.clone()).or_default();
+                *most = most.max(bytes);
+            } else if let Some(settled) = self.settled.get(server).filter(|it| bytes > *it * 1.1 + SLACK) {
+                grown = Some(format!("{server}: {bytes} bytes in round {}, {settled} in the first ones", self.rounds));
+            }
+        }
+        grown
+    }
+}

@@ -1,0 +1,111 @@
+//! A run: rounds of clients and faults on one world after the other, each judged by itself.
+//!
+//! A world's servers live through all of its rounds, so that what a server keeps for ever shows in its memory.
+
+mod figures;
+mod memory;
+mod round;
+
+pub use figures::{RunFigures, page};
+
+use crate::arguments::Options;
+use crate::checker::Verdict;
+use crate::history::Journal;
+use crate::random::Random;
+use crate::worlds::{World, WorldKind};
+use memory::Memory;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long clients are at work in a round. Longer ones make histories that take longer to read than to repeat.
+const ROUND: Duration = Duration::from_secs(8);
+
+/// A round that is shorter has hardly begun. A run of less than this for each world takes longer than it was told to.
+const SHORTEST_ROUND: Duration = Duration::from_secs(4);
+
+/// What a round takes besides: servers start, leases end, what was recorded is judged.
+const AROUND: Duration = Duration::from_secs(5);
+
+/// Whether every promise was kept.
+///
+/// # Errors
+/// If the histories cannot be written or read.
+pub fn run(options: &Options) -> io::Result<bool> {
+    let began = Instant::now();
+    let mut figures = RunFigures::of(options.seed);
+    let mut are_kept = true;
+    let count = u32::try_from(options.worlds.len()).expect("a few");
+    for (place, kind) in (0..).zip(&options.worlds) {
+        // What one world takes more, the next ones have less.
+        let left = Duration::from_secs(options.seconds).saturating_sub(began.elapsed()) / (count - place);
+        are_kept &= play(*kind, Instant::now() + left, options, &mut figures)?;
+        if !are_kept && options.until_violation {
+            break;
+        }
+    }
+    figures.took(began.elapsed());
+    println!("{figures}");
+    figures.append_to(&options.directory.join("figures.jsonl"))?;
+    Ok(are_kept)
+}
+
+/// The rounds of one world.
+fn play(kind: WorldKind, until: Instant, options: &Options, figures: &mut RunFigures) -> io::Result<bool> {
+    let mut random = Random::from(options.seed.wrapping_mul(31).wrapping_add(kind as u64));
+    let base = options.directory.join(format!("seed-{}", options.seed)).join(kind.name());
+    let mut world: Option<World> = None;
+    let mut memory = Memory::default();
+    let mut are_kept = true;
+    for number in 1.. {
+        let left = until.saturating_duration_since(Instant::now());
+        if number > 1 && left < SHORTEST_ROUND + AROUND {
+            break;
+        }
+        let directory = empty(&base.join(format!("round-{number}")))?;
+        let journal = Journal::open(&directory, "run")?;
+        let world = world.get_or_insert_with(|| World::start(kind, &base, &journal));
+        let length = left.saturating_sub(AROUND).clamp(SHORTEST_ROUND, ROUND);
+        let (records, verdict) = round::play(world, length, &directory, &journal, &mut random)?;
+        let grown = memory.after_round(&records);
+        figures.add(kind, &records, &verdict);
+        let is_kept = verdict.violations.is_empty() && grown.is_none();
+        tell(kind, number, &verdict, grown.as_deref());
+        if is_kept && !options.keep {
+            std::fs::remove_dir_all(&directory)?;
+        } else if !is_kept {
+            let story = round::write_stories(&directory, &records, &verdict)?;
+            println!("  the history: {}; the story: {}", directory.display(), story.display());
+        }
+        are_kept &= is_kept;
+        if !are_kept && options.until_violation {
+            break;
+        }
+    }
+    Ok(are_kept)
+}
+
+fn tell(kind: WorldKind, number: u32, verdict: &Verdict, grown: Option<&str>) {
+    let figures = &verdict.figures;
+    println!(
+        "{} {number}: {} operations, {} grants, {} faults",
+        kind.name(),
+        figures.operations,
+        figures.grants,
+        figures.troubles
+    );
+    for violation in &verdict.violations {
+        println!("VIOLATION {}: {}", violation.promise, violation.what);
+    }
+    if let Some(grown) = grown {
+        println!("VIOLATION memory stays what it was: {grown}");
+    }
+}
+
+fn empty(directory: &Path) -> io::Result<PathBuf> {
+    if directory.exists() {
+        std::fs::remove_dir_all(directory)?;
+    }
+    std::fs::create_dir_all(directory)?;
+    directory.canonicalize()
+}

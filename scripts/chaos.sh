@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# scripts/chaos.sh [--seeds "1 2 3"] [--seconds N] [--worlds "single cluster"] [--page] [NAME...]: histories under faults,
+# on the servers that are named or on this system's: see docs/proof.md.
+#
+# A seed decides who takes part and what goes wrong when; what the machine makes of it differs from run to run. So a seed
+# that failed is tried again more than once. --page: writes docs/proof/figures.md of it, if nothing was violated.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/servers.sh
+
+seeds="" seconds=60 worlds=() page=false
+while [[ ${1:-} == --* ]]; do
+    case $1 in
+    --seeds) seeds=$2 && shift 2 ;;
+    --seconds) seconds=$2 && shift 2 ;;
+    --worlds) for world in $2; do worlds+=(--world "$world"); done && shift 2 ;;
+    --page) page=true && shift ;;
+    *) sed -n '2s/^# //p' "$0" >&2 && exit 2 ;;
+    esac
+done
+# Another one each time, and said, so that it can be had again.
+seeds=${seeds:-$RANDOM}
+[ $# != 0 ] || set -- redis-7.0
+check_names "$@"
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+module=${RLOCK_MODULE:-$target/release/librlock.so}
+[ -f "$module" ] || { echo "chaos: $module is not there; type: make build" >&2 && exit 1; }
+
+cargo build --quiet --profile bench-tool -p rlock-chaos -p rlock-chaos-clock
+sync
+
+table="" failed=0
+$page && rm -f "$target"/chaos/*/figures.jsonl
+while read -r name suite kind <&3; do
+    [ -n "$name" ] && [[ " $* " == *" $name "* ]] || continue
+    server=$(find_server "$name" "$suite" "$kind") || server=""
+    for seed in $seeds; do
+        result="FAIL (not there)"
+        if [ -n "$server" ]; then
+            echo "== $name, seed $seed"
+            result=FAIL
+            ! RLOCK_SERVER=$server RLOCK_MODULE=$(realpath "$module") "$target/bench-tool/rlock-chaos" run \
+                --seed "$seed" --seconds "$seconds" --directory "$target/chaos/$name" "${worlds[@]}" || result=pass
+        fi
+        [ "$result" = pass ] || failed=1
+        table+=$(printf '%-12s seed %-6s %s' "$name" "$seed" "$result")$'\n'
+    done
+done 3<<<"$all_servers"
+
+printf '\n%s' "$table"
+if $page && [ "$failed" = 0 ]; then
+    mkdir -p docs/proof
+    "$target/bench-tool/rlock-chaos" figures "$target"/chaos/*/figures.jsonl >docs/proof/figures.md
+fi
+exit "$failed"
