@@ -2,6 +2,8 @@
 #![allow(dead_code, unused_imports)]
 
 mod history;
+mod network;
+mod observer;
 mod plan;
 mod random;
 

@@ -21,7 +21,7 @@ pub struct Start {
     configuration: Option<PathBuf>,
     module: Option<(PathBuf, Vec<String>)>,
     directory: TempDir,
-    environment: Vec<(&'static str, &'static str)>,
+    environment: Vec<(&'static str, String)>,
     launcher: Vec<String>,
     patience: Duration,
 }
@@ -221,8 +221,8 @@ impl Start {
         self
     }
 
-    pub fn environment(mut self, name: &'static str, value: &'static str) -> Self {
-        self.environment.push((name, value));
+    pub fn environment(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.environment.push((name, value.into()));
         self
     }
 
@@ -269,7 +269,7 @@ impl Start {
         if leaks::are_looked_for() {
             command.args(leaks::OPTIONS);
         }
-        command.envs(self.environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.envs(self.environment.iter().cloned()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("the server's binary is there: set RLOCK_SERVER, or install redis-server")
     }
 }
