@@ -1,8 +1,8 @@
 //! Who is compared with whom: what each sends for one step.
 
 use crate::batch::Batch;
-use crate::scripts;
 use redis::Script;
+use rlock_testing::scripts;
 
 /// As long as Redisson's holders are: a UUID and a thread.
 pub const HOLDER: &str = "b983c153-7421-469a-addb-44fb92259a1b:42";

@@ -10,8 +10,8 @@ use crate::hand_offs::{CHANNEL, acquire_script, release_script};
 use crate::instructions::UNIT;
 use crate::plan::Plan;
 use crate::profile::Profile;
-use crate::{progress, scripts};
-use rlock_testing::{Client, Reply, Server, wait_until};
+use crate::progress;
+use rlock_testing::{Client, Reply, Server, scripts, wait_until};
 
 /// Enough for a crowd, and few enough for what grows with each.
 pub const WAITERS: [usize; 2] = [8, 64];

@@ -33,7 +33,6 @@ mod reach;
 mod redisson;
 mod report;
 mod room;
-mod scripts;
 mod servers;
 mod storms;
 mod throughput;

@@ -6,8 +6,8 @@ use crate::contenders::{HOLDER, LONG_LEASE, Module, load_scripts};
 use crate::figures::Figures;
 use crate::plan::Plan;
 use crate::room::{self, Shape};
-use crate::{progress, scripts, servers};
-use rlock_testing::{Client, Reply};
+use crate::{progress, servers};
+use rlock_testing::{Client, Reply, scripts};
 
 pub const UNIT: &str = "bytes";
 

@@ -76,7 +76,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Misus
             "--seconds" => options.seconds = number(&option, arguments.next())?,
             "--world" => {
                 let name = value(&option, arguments.next())?;
-                let world = WorldKind::named(&name).ok_or_else(|| format!("there is no world named {name}"))?;
+                let world = WorldKind::by_name(&name).ok_or_else(|| format!("there is no world named {name}"))?;
                 options.worlds.push(world);
             }
             "--directory" => options.directory = value(&option, arguments.next())?.into(),

@@ -12,6 +12,7 @@ mod crowd;
 mod dump;
 mod leaks;
 mod processor;
+pub mod scripts;
 mod sentinel;
 mod server;
 mod signal;

@@ -3,6 +3,7 @@
 use crate::{Client, PATIENCE, Signal, leaks, send_signal};
 use std::collections::HashSet;
 use std::net::TcpListener;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -50,6 +51,12 @@ impl ServerVersion {
     /// Whether this is at least that version of Redis, or a Valkey, all of which have what Redis 7.2 has.
     pub fn has_what_redis_has(self, major: u32, minor: u32) -> bool {
         self.valkey || (self.major, self.minor) >= (major, minor)
+    }
+}
+
+impl fmt::Display for ServerVersion {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {}.{}", if self.valkey { "Valkey" } else { "Redis" }, self.major, self.minor)
     }
 }
 

@@ -3,9 +3,8 @@
 use super::line::{Line, packed};
 use super::{Record, blocked_clients};
 use crate::contenders::{LONG_LEASE, Module};
-use crate::scripts;
 use redis::Script;
-use rlock_testing::{Client, Reply};
+use rlock_testing::{Client, Reply, scripts};
 use std::path::PathBuf;
 use std::rc::Rc;
 

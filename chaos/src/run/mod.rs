@@ -14,6 +14,7 @@ use crate::history::Journal;
 use crate::random::Random;
 use crate::worlds::{World, WorldKind};
 use memory::Memory;
+use rlock_testing::ServerVersion;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ const AROUND: Duration = Duration::from_secs(5);
 /// If the histories cannot be written or read.
 pub fn run(options: &Options) -> io::Result<bool> {
     let began = Instant::now();
-    let mut figures = RunFigures::of(options.seed);
+    let mut figures = RunFigures::of(&ServerVersion::under_test().to_string(), options.seed);
     let mut are_kept = true;
     let count = u32::try_from(options.worlds.len()).expect("a few");
     for (place, kind) in (0..).zip(&options.worlds) {

@@ -1,0 +1,191 @@
+//! The calls, and the ways to send them.
+
+use super::{ANSWER, ByHand};
+use crate::clients::resp::Command;
+use crate::clients::speech::{self, Hold, Strange};
+use crate::clients::wish::Wish;
+use crate::history::{Answer, Request};
+use rlock_testing::Reply;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Of a hundred attempts, those in a transaction, and those together with a renewal in one piece.
+const IN_A_TRANSACTION: u8 = 3;
+const IN_ONE_PIECE: u8 = 3;
+
+/// How long the server waits for replicas.
+const WAIT_MS: u64 = 500;
+
+impl ByHand {
+    pub(super) async fn acquire(&mut self, hold: &Hold, wish: &Wish) -> Answer {
+        if self.speech.is_native() && wish.wait_ms.is_none() {
+            if self.random.is(IN_A_TRANSACTION) {
+                return self.acquire_in_a_transaction(hold, wish).await;
+            }
+            if self.random.is(IN_ONE_PIECE) {
+                return self.acquire_and_renew_in_one_piece(hold, wish).await;
+            }
+        }
+        let command = self.speech.acquire(hold, wish.wait_ms, wish.fenced);
+        let until = self.until_granted(wish);
+        let fenced = self.is_fenced(wish);
+        self.call(hold, self.acquire_request(hold, wish), &[command], until, |replies| {
+            speech::acquired(&replies[0], fenced)
+        })
+        .await
+    }
+
+    /// Once more, by who has it.
+    pub(super) async fn enter_again(&mut self, hold: &Hold) -> Answer {
+        let fenced = self.random.is(self.client.habits.fenced);
+        let wish = Wish {
+            lock: hold.lock.clone(),
+            side: hold.side,
+            lease_ms: hold.lease_ms,
+            wait_ms: None,
+            gives_up_after: None,
+            fenced,
+            replicas: 0,
+        };
+        self.acquire(hold, &wish).await
+    }
+
+    /// Nothing, if it cannot be renewed in this client's way.
+    pub(super) async fn renew(&mut self, hold: &Hold) -> Option<Answer> {
+        let command = self.speech.renew(hold)?;
+        let until = self.round.answers(ANSWER);
+        let request = Request::Renew { lease_ms: hold.lease_ms };
+        Some(self.call(hold, request, &[command], until, |replies| speech::renewed(&replies[0])).await)
+    }
+
+    /// `certain_until`: before that it is certain that there is something to be given back.
+    pub(super) async fn release(&mut self, hold: &Hold, all: bool, certain_until: Instant) -> Answer {
+        let all = all && self.speech.is_native();
+        let command = self.speech.release(hold, all);
+        let until = self.round.answers(ANSWER);
+        let tells_nothing = self.speech.releases_what_is_gone(hold.side);
+        let request = Request::Release { side: hold.side, all };
+        self.call(hold, request, &[command], until, |replies| match speech::released(&replies[0])? {
+            Answer::Released(Some(1)) if tells_nothing && certain_until <= Instant::now() => {
+                Ok(Answer::Unknown("1, as also if there is no lock".to_owned()))
+            }
+            answer => Ok(answer),
+        })
+        .await
+    }
+
+    /// Whether as many replicas have what this client did last as were asked for.
+    pub(super) async fn is_confirmed(&mut self, hold: &Hold, replicas: u32) -> bool {
+        if replicas == 0 {
+            return true;
+        }
+        let command = ["WAIT".to_owned(), replicas.to_string(), WAIT_MS.to_string()].to_vec();
+        let until = self.round.answers(ANSWER);
+        let reply = self.connections.ask_there(&hold.lock, command, until).await;
+        matches!(reply, Ok(Reply::Int(confirmed)) if confirmed >= i64::from(replicas))
+    }
+
+    async fn acquire_in_a_transaction(&mut self, hold: &Hold, wish: &Wish) -> Answer {
+        let acquire = self.speech.acquire(hold, None, wish.fenced);
+        let commands = [vec!["MULTI".to_owned()], acquire, vec!["EXEC".to_owned()]];
+        let until = self.round.answers(ANSWER);
+        let fenced = wish.fenced;
+        self.call(hold, self.acquire_request(hold, wish), &commands, until, |replies| {
+            speech::acquired(of_a_transaction(replies), fenced)
+        })
+        .await
+    }
+
+    async fn acquire_and_renew_in_one_piece(&mut self, hold: &Hold, wish: &Wish) -> Answer {
+        let acquire = self.speech.acquire(hold, None, wish.fenced);
+        let Some(renew) = self.speech.renew(hold) else { return Answer::Failed("not sent".to_owned()) };
+        let until = self.round.answers(ANSWER);
+        let numbers = [self.acquire_request(hold, wish), Request::Renew { lease_ms: hold.lease_ms }]
+            .map(|request| self.diary.called(&hold.lock, &hold.holder, request));
+        let replies = self.connections.ask(&hold.lock, &[acquire, renew], until).await;
+        let answers = match &replies {
+            Ok(replies) => [speech::acquired(&replies[0], wish.fenced), speech::renewed(&replies[1])]
+                .map(|answer| self.plain(answer)),
+            Err(why) => [(); 2].map(|()| Answer::Unknown(why.clone())),
+        };
+        for (number, answer) in numbers.into_iter().zip(&answers) {
+            self.diary.answered(number, answer.clone());
+        }
+        let [acquired, _] = answers;
+        acquired
+    }
+
+    /// Records a call, sends it, and records what came of it. What is not answered by then is not known.
+    async fn call(
+        &mut self,
+        hold: &Hold,
+        request: Request,
+        commands: &[Command],
+        until: Instant,
+        read: impl Fn(&[Reply]) -> Result<Answer, Strange>,
+    ) -> Answer {
+        let number = self.diary.called(&hold.lock, &hold.holder, request);
+        let answer = match self.connections.ask(&hold.lock, commands, until).await {
+            Ok(replies) => self.plain(read(&replies)),
+            Err(why) => Answer::Unknown(why),
+        };
+        self.diary.answered(number, answer.clone());
+        answer
+    }
+
+    /// Of a reply that makes no sense it is not known what was done.
+    fn plain(&self, answer: Result<Answer, Strange>) -> Answer {
+        answer.unwrap_or_else(|Strange(reply)| {
+            self.diary.strange(&reply);
+            Answer::Unknown(reply)
+        })
+    }
+
+    fn acquire_request(&self, hold: &Hold, wish: &Wish) -> Request {
+        Request::Acquire {
+            side: hold.side,
+            lease_ms: hold.lease_ms,
+            wait_ms: wish.wait_ms,
+            fenced: self.is_fenced(wish),
+            by_script: !self.speech.is_native(),
+            replicas: wish.replicas,
+        }
+    }
+
+    fn is_fenced(&self, wish: &Wish) -> bool {
+        wish.fenced && self.speech.is_native()
+    }
+
+    fn until_granted(&self, wish: &Wish) -> Instant {
+        match (wish.gives_up_after, wish.wait_ms) {
+            (Some(time), _) => self.round.waits(time),
+            (None, Some(limit)) => self.round.waits(Duration::from_millis(limit) + ANSWER),
+            (None, None) => self.round.answers(ANSWER),
+        }
+    }
+}
+
+/// The reply that counts. A server that refuses MULTI does at once what follows.
+fn of_a_transaction(replies: &[Reply]) -> &Reply {
+    match replies {
+        [_, Reply::Text(queued), Reply::List(each)] if queued == "QUEUED" && each.len() == 1 => &each[0],
+        [_, Reply::Text(queued), refused] if queued == "QUEUED" => refused,
+        [_, at_once, _] => at_once,
+        _ => unreachable!("as many replies as commands"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_says_it_in_one_of_three_places() {
+        let [ok, queued] = ["OK", "QUEUED"].map(|it| Reply::Text(it.to_owned()));
+        let no = Reply::Error("EXECABORT".to_owned());
+        let done = Reply::List(vec![Reply::Int(5)]);
+        assert_eq!(of_a_transaction(&[ok.clone(), queued.clone(), done]), &Reply::Int(5));
+        assert_eq!(of_a_transaction(&[ok, queued, no.clone()]), &no);
+        assert_eq!(of_a_transaction(&[no.clone(), Reply::Int(7), no]), &Reply::Int(7));
+    }
+}

@@ -1,0 +1,147 @@
+//! What a client does between a grant and its end.
+
+use super::{ByHand, CONNECT, PAUSE_OF_A_FAILURE_MS};
+use crate::clients::speech::Hold;
+use crate::clients::wish::{Deed, Wish};
+use crate::history::{Answer, Side};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How often it is tried to give back a lock. After that the lease has to end it.
+const TRIES: u32 = 3;
+
+/// Of a hundred writers, those who read as well.
+const READS_AS_WELL: u8 = 20;
+
+/// Of a hundred, those who give back all at once, as one does after a doubt.
+const GIVES_BACK_ALL: u8 = 10;
+
+/// What somebody knows who has a lock.
+struct Certain {
+    /// Until when it is certainly held, if nobody took it away.
+    until: Instant,
+    /// It may be held more often than is known, or on more sides.
+    is_doubtful: bool,
+    is_lost: bool,
+}
+
+impl ByHand {
+    /// `asked`: before the lock was asked for.
+    pub(super) async fn granted(&mut self, hold: Hold, wish: &Wish, asked: Instant) {
+        let mut certain = Certain { until: asked + hold.lease(), is_doubtful: false, is_lost: false };
+        // After a wait nobody knows when the lease began.
+        if wish.wait_ms.is_some() && !self.is_renewed(&hold, &mut certain).await {
+            if !certain.is_lost {
+                self.in_doubt(&hold).await;
+            }
+            return;
+        }
+        if !self.is_confirmed(&hold, wish.replicas).await {
+            return self.give_back(&hold, true, &certain).await;
+        }
+        if self.random.is(self.client.habits.enters_again) {
+            self.go_in_and_out(&hold, &mut certain).await;
+        }
+        let deed = Deed::of(&self.client.habits, &mut self.random);
+        let reads = hold.side == Side::Write && self.speech.is_native() && self.random.is(READS_AS_WELL);
+        if reads {
+            self.step_down(&hold, &mut certain, deed).await;
+        } else {
+            self.do_it(&hold, &mut certain, deed).await;
+        }
+    }
+
+    /// Keeps it, and gives it back in the end.
+    async fn do_it(&mut self, hold: &Hold, certain: &mut Certain, deed: Deed) {
+        match deed {
+            Deed::Keep(time) => self.round.pause(time).await,
+            Deed::Renew(time) => self.keep_by_renewing(hold, certain, time).await,
+            Deed::Stall(time) => {
+                self.round.pause(time).await;
+                self.is_renewed(hold, certain).await;
+            }
+            Deed::Die(time) => {
+                self.round.pause(time).await;
+                self.connections.hang_up();
+                return;
+            }
+        }
+        let all = certain.is_doubtful || self.random.is(GIVES_BACK_ALL);
+        self.give_back(hold, all, certain).await;
+    }
+
+    async fn keep_by_renewing(&mut self, hold: &Hold, certain: &mut Certain, time: Duration) {
+        let (until, third) = (Instant::now() + time, hold.lease() / 3);
+        while Instant::now() < until && !self.round.is_over() && !certain.is_lost {
+            self.round.pause(third).await;
+            self.is_renewed(hold, certain).await;
+        }
+    }
+
+    /// Takes the lock once more, and gives that back at once.
+    async fn go_in_and_out(&mut self, hold: &Hold, certain: &mut Certain) {
+        match self.enter_again(hold).await {
+            Answer::Granted { .. } => {
+                let released = self.release(hold, false, certain.until).await;
+                certain.is_doubtful |= !matches!(released, Answer::Released(_));
+            }
+            Answer::Unknown(_) => certain.is_doubtful = true,
+            _ => {}
+        }
+    }
+
+    /// A writer takes the read side, and keeps only that.
+    async fn step_down(&mut self, hold: &Hold, certain: &mut Certain, deed: Deed) {
+        let reading = hold.on(Side::Read);
+        let reads = match self.enter_again(&reading).await {
+            Answer::Granted { .. } => true,
+            Answer::Unknown(_) => return self.give_back_all_sides(hold).await,
+            _ => false,
+        };
+        if !reads {
+            return self.do_it(hold, certain, deed).await;
+        }
+        self.give_back(hold, certain.is_doubtful, certain).await;
+        self.do_it(&reading, certain, deed).await;
+    }
+
+    /// Whether the server says so. If it cannot be asked for in this client's way, no.
+    async fn is_renewed(&mut self, hold: &Hold, certain: &mut Certain) -> bool {
+        let asked = Instant::now();
+        match self.renew(hold).await {
+            Some(Answer::Renewed(true)) => {
+                certain.until = asked + hold.lease();
+                true
+            }
+            Some(Answer::Renewed(false)) => {
+                certain.is_lost = true;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) async fn give_back_all(&mut self, hold: &Hold) {
+        let nothing = Certain { until: Instant::now(), is_doubtful: true, is_lost: false };
+        self.give_back(hold, true, &nothing).await;
+    }
+
+    async fn give_back_all_sides(&mut self, hold: &Hold) {
+        self.give_back_all(hold).await;
+        self.give_back_all(&hold.on(Side::Read)).await;
+    }
+
+    async fn give_back(&mut self, hold: &Hold, mut all: bool, certain: &Certain) {
+        for _ in 0..TRIES {
+            if !self.connections.are_open(&hold.lock, self.round.answers(CONNECT)).await {
+                continue;
+            }
+            if let Answer::Released(_) = self.release(hold, all, certain.until).await {
+                return;
+            }
+            all = true;
+            let pause = self.random.between(PAUSE_OF_A_FAILURE_MS);
+            sleep(Duration::from_millis(pause)).await;
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Clients that send every command themselves, so that each of their steps is recorded. They take nothing for granted:
+//! of what was not answered they do not know whether it was done, and give it back, or die of it.
+
+mod asking;
+mod holding;
+
+use super::connections::Connections;
+use super::diary::Diary;
+use super::round::Round;
+use super::route::Route;
+use super::speech::{Hold, Speech};
+use super::wish::Wish;
+use crate::history::{Answer, Journal};
+use crate::plan::{Address, Client};
+use crate::random::Random;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long an answer may take that nobody has to wait for.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// How long it may take to get a connection.
+const CONNECT: Duration = Duration::from_millis(500);
+
+/// Pauses, in ms: before a lock is tried again that was taken or could not be given; before a lock is given back that was
+/// asked for on a connection that is closed, of which the server has to hear first.
+const PAUSE_MS: (u64, u64) = (1, 10);
+const PAUSE_OF_A_FAILURE_MS: (u64, u64) = (5, 50);
+const PAUSE_OF_A_DOUBT_MS: (u64, u64) = (5, 30);
+
+/// Of those who may die in a hundred: when they do not know whether they have the lock.
+const DIES_OF_A_DOUBT: u8 = 20;
+
+/// Of a hundred connections.
+const SPEAKS_RESP3: u8 = 10;
+
+pub struct ByHand {
+    client: Client,
+    speech: Box<dyn Speech>,
+    round: Round,
+    connections: Connections,
+    random: Random,
+    diary: Diary,
+}
+
+impl ByHand {
+    /// None, if single commands cannot get locks there.
+    pub fn new(
+        client: Client,
+        speech: Box<dyn Speech>,
+        address: &Address,
+        journal: &Journal,
+        round: Round,
+    ) -> Option<Self> {
+        let mut random = Random::from(client.seed);
+        let route = Route::to(address, client.line, Random::from(random.next()))?;
+        let connections = Connections::new(route, random.is(SPEAKS_RESP3));
+        let diary = Diary::new(journal.clone(), client.name.clone());
+        Some(Self { client, speech, round, connections, random, diary })
+    }
+
+    pub async fn live(mut self) {
+        while !self.round.is_over() {
+            let wish = Wish::of(&self.client, &mut self.random);
+            if self.speech.is_native() {
+                self.attempt(&wish).await;
+            } else {
+                self.attempt_again_and_again(&wish).await;
+            }
+            let rest = self.random.between(self.client.habits.rest_ms);
+            self.round.pause(Duration::from_millis(rest)).await;
+        }
+    }
+
+    /// Asks until the wait would be over, for each time as somebody else: so that whoever is seen in a lock is known to be
+    /// there because of that one call.
+    async fn attempt_again_and_again(&mut self, wish: &Wish) {
+        let limit = wish.gives_up_after.or(wish.wait_ms.map(Duration::from_millis)).unwrap_or_default();
+        let until = Instant::now() + limit;
+        let once = Wish { wait_ms: None, gives_up_after: None, ..wish.clone() };
+        while self.attempt(&once).await == Outcome::Taken && Instant::now() < until && !self.round.is_over() {}
+    }
+
+    async fn attempt(&mut self, wish: &Wish) -> Outcome {
+        if !self.connections.are_open(&wish.lock, self.round.answers(CONNECT)).await {
+            self.pause(PAUSE_OF_A_FAILURE_MS).await;
+            return Outcome::Over;
+        }
+        let hold =
+            Hold { lock: wish.lock.clone(), holder: self.diary.new_holder(), side: wish.side, lease_ms: wish.lease_ms };
+        let asked = Instant::now();
+        match self.acquire(&hold, wish).await {
+            Answer::Granted { .. } => self.granted(hold, wish, asked).await,
+            Answer::Unknown(_) => self.in_doubt(&hold).await,
+            Answer::Refused { .. } => {
+                self.pause(PAUSE_MS).await;
+                return Outcome::Taken;
+            }
+            _ => self.pause(PAUSE_OF_A_FAILURE_MS).await,
+        }
+        Outcome::Over
+    }
+
+    /// Nobody knows whether it is held, or will be.
+    async fn in_doubt(&mut self, hold: &Hold) {
+        if self.client.habits.dies > 0 && self.random.is(DIES_OF_A_DOUBT) {
+            return;
+        }
+        // Not shortened by the end of the round: what was begun is still to be given back.
+        sleep(Duration::from_millis(self.random.between(PAUSE_OF_A_DOUBT_MS))).await;
+        self.give_back_all(hold).await;
+    }
+
+    async fn pause(&mut self, ms: (u64, u64)) {
+        let ms = self.random.between(ms);
+        self.round.pause(Duration::from_millis(ms)).await;
+    }
+}
+
+/// What came of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Somebody else has the lock.
+    Taken,
+    Over,
+}

@@ -1,0 +1,50 @@
+//! What one client records: each call before anything of it is sent, each answer as soon as it is there.
+
+use crate::history::{Answer, Call, Journal, Moment, Record, Request};
+
+pub struct Diary {
+    journal: Journal,
+    client: String,
+    /// How many calls there were.
+    calls: u64,
+    /// How many attempts there were to get in from outside.
+    attempts: u64,
+}
+
+impl Diary {
+    pub fn new(journal: Journal, client: String) -> Self {
+        Self { journal, client, calls: 0, attempts: 0 }
+    }
+
+    /// A holder that nobody has had before.
+    pub fn new_holder(&mut self) -> String {
+        self.attempts += 1;
+        format!("{}:{}", self.client, self.attempts)
+    }
+
+    /// The number of the call, which is about to be sent.
+    pub fn called(&mut self, lock: &str, holder: &str, request: Request) -> u64 {
+        self.calls += 1;
+        let (lock, holder) = (lock.to_owned(), holder.to_owned());
+        let call = Call { at: Moment::now(), client: self.client.clone(), number: self.calls, lock, holder, request };
+        self.journal.write(&Record::Called(call));
+        self.calls
+    }
+
+    pub fn answered(&self, number: u64, answer: Answer) {
+        self.journal.write(&Record::Answered { at: Moment::now(), client: self.client.clone(), number, answer });
+    }
+
+    pub fn vouched(&self, number: u64, at: Moment, until: Moment) {
+        self.journal.write(&Record::Vouched { at, client: self.client.clone(), number, until });
+    }
+
+    pub fn ended(&self, number: u64) {
+        self.journal.write(&Record::Ended { at: Moment::now(), client: self.client.clone(), number });
+    }
+
+    /// A reply that no command has.
+    pub fn strange(&self, reply: &str) {
+        self.journal.broken("every reply is one that the command has", format!("{}: {reply}", self.client));
+    }
+}

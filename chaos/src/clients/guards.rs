@@ -1,0 +1,317 @@
+//! Clients of `rlock-client`. What it sends is not seen; recorded is what it says: that a lock was granted, until when it
+//! vouches for it, and that it no longer does.
+//!
+//! Each attempt is an owner of its own, so that the server's holders can be told apart: to the server such an owner is like
+//! any other holder. Of a majority no owner can be chosen; its holder is recorded as an empty name.
+//!
+//! An error is a failure only if the server has said no. All others leave open whether something was done, or is still to
+//! be done in the background.
+
+use super::diary::Diary;
+use super::round::Round;
+use super::wish::{Deed, Wish};
+use crate::history::{Answer, Journal, Moment, Request, Side};
+use crate::plan::{Address, Client, ClientKind};
+use crate::random::Random;
+use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
+use rlock_client::{Error, ErrorKind, Guard, Lock, Locks, Options, redlock};
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+const CONNECT: Duration = Duration::from_millis(500);
+const ANSWER: Duration = Duration::from_millis(400);
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Until servers are tried again that cannot be reached, and a lock that cannot be had.
+const PAUSE_MS: (u64, u64) = (5, 50);
+
+/// How often it is asked whether the lock is vouched for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long replicas may take to confirm a lock.
+const CONFIRM: Duration = Duration::from_millis(500);
+
+/// Longer than anything takes in a round.
+const WHATEVER_IT_TAKES: Duration = Duration::from_secs(3_600);
+
+/// Of a hundred locks, those with a lease that nobody renews.
+const FIXED_LEASE: u8 = 10;
+
+/// What all guards of a process share.
+#[derive(Clone)]
+pub struct Doors {
+    /// One for each line, or for each of several servers.
+    all: Vec<Locks>,
+    are_several: bool,
+}
+
+impl Doors {
+    /// Tries until all are open; none, if the round is over before.
+    pub async fn open(address: &Address, round: Round) -> Option<Self> {
+        let ports = match address {
+            Address::Server { port } => vec![*port],
+            Address::TwoLines { first, second } => vec![*first, *second],
+            Address::Several { ports } => ports.clone(),
+            Address::Sentinels { .. } | Address::Cluster { .. } => Vec::new(),
+        };
+        let mut all = Vec::new();
+        for port in ports {
+            all.push(persist(round, || options().connect_to(url(port))).await?);
+        }
+        match address {
+            Address::Sentinels { ports, name, .. } => all.push(
+                persist(round, || {
+                    let access = SentinelNodeConnectionInfo::default();
+                    options().connect_to_sentinels(ports.iter().copied().map(url), name, access)
+                })
+                .await?,
+            ),
+            Address::Cluster { ports } => {
+                all.push(persist(round, || options().connect_to_cluster(ports.iter().copied().map(url))).await?);
+            }
+            _ => {}
+        }
+        Some(Self { all, are_several: matches!(address, Address::Several { .. }) })
+    }
+
+    /// Waits until nothing is being given back in the background, or until then.
+    pub async fn settle(&self, until: Instant) {
+        for locks in &self.all {
+            // What is not settled by then ends with its lease.
+            let _ = timeout_at(until, locks.settle()).await;
+        }
+    }
+
+    /// Those of the client's line.
+    fn of(&self, client: &Client) -> &Locks {
+        let line = if self.are_several { 0 } else { client.line as usize % self.all.len() };
+        &self.all[line]
+    }
+}
+
+fn options() -> Options {
+    Locks::options().connect_timeout(CONNECT).answer_timeout(ANSWER).patience(PATIENCE)
+}
+
+fn url(port: u16) -> String {
+    format!("redis://127.0.0.1:{port}")
+}
+
+async fn persist<F: Future<Output = Result<Locks, Error>>>(round: Round, connect: impl Fn() -> F) -> Option<Locks> {
+    while !round.is_over() {
+        match timeout_at(round.answers(CONNECT * 4), connect()).await {
+            Ok(Ok(locks)) => return Some(locks),
+            _ => round.pause(Duration::from_millis(PAUSE_MS.1)).await,
+        }
+    }
+    None
+}
+
+pub struct Keeper {
+    client: Client,
+    doors: Doors,
+    round: Round,
+    random: Random,
+    diary: Diary,
+}
+
+impl Keeper {
+    pub fn new(client: Client, doors: Doors, journal: &Journal, round: Round) -> Self {
+        let random = Random::from(client.seed);
+        let diary = Diary::new(journal.clone(), client.name.clone());
+        Self { client, doors, round, random, diary }
+    }
+
+    pub async fn live(mut self) {
+        while !self.round.is_over() {
+            self.attempt().await;
+            let rest = self.random.between(self.client.habits.rest_ms);
+            self.round.pause(Duration::from_millis(rest)).await;
+        }
+    }
+
+    async fn attempt(&mut self) {
+        let wish = Wish::of(&self.client, &mut self.random);
+        let holder = if self.is_majority() { String::new() } else { self.diary.new_holder() };
+        let Some((number, guard)) = self.acquire(&wish, &holder).await else {
+            let pause = self.random.between(PAUSE_MS);
+            return self.round.pause(Duration::from_millis(pause)).await;
+        };
+        let kept = Kept { number, guard };
+        if !self.is_majority() && self.random.is(self.client.habits.enters_again) {
+            kept.vouch(&self.diary);
+            self.go_in_and_out(&wish, &holder).await;
+        }
+        let deed = Deed::of(&self.client.habits, &mut self.random);
+        self.keep(&kept, deed).await;
+        self.end(kept, deed, &wish, &holder).await;
+    }
+
+    /// The number of the call, and the guard, if there is one.
+    async fn acquire(&mut self, wish: &Wish, holder: &str) -> Option<(u64, Guard)> {
+        let request = Request::Guard {
+            side: wish.side,
+            lease_ms: wish.lease_ms,
+            fenced: wish.fenced,
+            replicas: wish.replicas,
+            majority: self.is_majority(),
+        };
+        let until = self.round.waits(wish.gives_up_after.unwrap_or(WHATEVER_IT_TAKES));
+        let asking = self.asking(wish, holder);
+        let number = self.diary.called(&wish.lock, holder, request);
+        let (answer, guard) = match timeout_at(until, asking).await {
+            // Of a majority the token says nothing.
+            Ok(Ok(Some(guard))) => {
+                (Answer::Granted { token: guard.token().filter(|_| !self.is_majority()) }, Some(guard))
+            }
+            Ok(Ok(None)) => (Answer::Refused { left_ms: -1 }, None),
+            Ok(Err(error)) => (not_acquired(&error), None),
+            Err(_) => (Answer::Unknown("given up".to_owned()), None),
+        };
+        self.diary.answered(number, answer);
+        guard.map(|guard| (number, guard))
+    }
+
+    /// It is not sent before this is awaited.
+    fn asking(
+        &mut self,
+        wish: &Wish,
+        holder: &str,
+    ) -> impl Future<Output = Result<Option<Guard>, Error>> + Send + use<> {
+        let is_fixed = self.random.is(FIXED_LEASE);
+        let lock = |locks: &Locks| lock_of(locks, wish, is_fixed);
+        let majority = self.is_majority().then(|| redlock(self.doors.all.iter().map(lock)));
+        let one = lock(self.doors.of(&self.client)).owner(holder);
+        let wait_ms = wish.wait_ms;
+        async move {
+            match (majority, wait_ms.map(Duration::from_millis)) {
+                (Some(majority), None) => majority.try_acquire().await,
+                (Some(majority), Some(Duration::ZERO)) => majority.acquire().await.map(Some),
+                (Some(majority), Some(limit)) => majority.acquire_timeout(limit).await.map(Some),
+                (None, None) => one.try_acquire().await,
+                (None, Some(Duration::ZERO)) => one.acquire().await.map(Some),
+                (None, Some(limit)) => one.acquire_timeout(limit).await.map(Some),
+            }
+        }
+    }
+
+    /// Takes the lock once more, in the same name, and gives that back at once.
+    async fn go_in_and_out(&mut self, wish: &Wish, holder: &str) {
+        let wish = Wish { wait_ms: None, gives_up_after: None, replicas: 0, ..wish.clone() };
+        if let Some((number, guard)) = self.acquire(&wish, holder).await {
+            let kept = Kept { number, guard };
+            kept.vouch(&self.diary);
+            self.release(kept, &wish, holder).await;
+        }
+    }
+
+    /// Until the work is done, or the lock is lost.
+    async fn keep(&self, kept: &Kept, deed: Deed) {
+        // Who stalls does not stall the process, whose watchdog goes on: it is only slow.
+        let (Deed::Keep(time) | Deed::Renew(time) | Deed::Stall(time) | Deed::Die(time)) = deed;
+        let until = Instant::now() + time;
+        let mut lost = pin!(kept.guard.lost());
+        kept.vouch(&self.diary);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut lost => return,
+                () = sleep_until(until.min(Instant::now() + LOOK)) => {}
+            }
+            if until <= Instant::now() || self.round.is_over() {
+                return;
+            }
+            kept.vouch(&self.diary);
+        }
+    }
+
+    async fn end(&mut self, kept: Kept, deed: Deed, wish: &Wish, holder: &str) {
+        if matches!(deed, Deed::Die(_)) {
+            // It is released in the background, and nobody learns whether it was.
+            self.diary.ended(kept.number);
+            drop(kept.guard);
+        } else {
+            self.release(kept, wish, holder).await;
+        }
+    }
+
+    async fn release(&mut self, kept: Kept, wish: &Wish, holder: &str) {
+        self.diary.ended(kept.number);
+        let request = Request::Release { side: wish.side, all: self.is_majority() };
+        let number = self.diary.called(&wish.lock, holder, request);
+        let answer = match timeout_at(self.round.answers(WHATEVER_IT_TAKES), kept.guard.release()).await {
+            Ok(Ok(())) => Answer::Released(Some(1)),
+            Ok(Err(error)) => not_released(&error),
+            Err(_) => Answer::Unknown("given up".to_owned()),
+        };
+        self.diary.answered(number, answer);
+    }
+
+    fn is_majority(&self) -> bool {
+        self.client.kind == ClientKind::Majority
+    }
+}
+
+/// A lock that this client has, by the call that got it.
+struct Kept {
+    number: u64,
+    guard: Guard,
+}
+
+impl Kept {
+    /// Records until when it is vouched for, if it is.
+    fn vouch(&self, diary: &Diary) {
+        // Before it is asked, so that a process that stands still in between vouches for less.
+        let at = Moment::now();
+        let remaining = self.guard.remaining();
+        if !remaining.is_zero() {
+            diary.vouched(self.number, at, at + remaining);
+        }
+    }
+}
+
+fn lock_of(locks: &Locks, wish: &Wish, is_fixed: bool) -> Lock {
+    let lock = match wish.side {
+        Side::Plain => locks.lock(wish.lock.as_str()),
+        Side::Read => locks.read_write(wish.lock.as_str()).read(),
+        Side::Write => locks.read_write(wish.lock.as_str()).write(),
+    };
+    let lease = Duration::from_millis(wish.lease_ms);
+    let lock = if is_fixed { lock.fixed_lease(lease) } else { lock.lease(lease) };
+    let lock = if wish.fenced { lock.fenced() } else { lock };
+    match wish.replicas {
+        0 => lock,
+        replicas => lock.replicas(replicas as usize, CONFIRM),
+    }
+}
+
+fn not_acquired(error: &Error) -> Answer {
+    match error.kind() {
+        ErrorKind::Timeout => Answer::Refused { left_ms: -1 },
+        _ if is_no(error) => Answer::Failed(error.to_string()),
+        _ => Answer::Unknown(error.to_string()),
+    }
+}
+
+fn not_released(error: &Error) -> Answer {
+    match error.kind() {
+        _ if error.is_in_doubt() => Answer::Unknown(error.to_string()),
+        ErrorKind::Lost => Answer::Released(None),
+        _ if is_no(error) => Answer::Failed(error.to_string()),
+        _ => Answer::Unknown(error.to_string()),
+    }
+}
+
+/// Whether the server has said so, or nothing was sent.
+fn is_no(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WrongKind
+            | ErrorKind::Deadlock
+            | ErrorKind::QueueFull
+            | ErrorKind::ModuleMissing
+            | ErrorKind::Refused
+            | ErrorKind::Configuration
+    )
+}

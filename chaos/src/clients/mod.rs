@@ -1,0 +1,88 @@
+//! What one process of a round does: it runs a crew of clients, who want locks, keep them and give them back, and record
+//! each of their steps. Whatever servers and connections do is theirs to bear; only a defect of this tool ends one early.
+//!
+//! All clients of a process are tasks of one thread, which does nothing that takes long: a client that is certain to have a
+//! lock is as late as its process, and no later.
+
+mod by_hand;
+mod commands;
+mod connections;
+mod diary;
+mod guards;
+mod resp;
+mod round;
+mod route;
+mod scripts;
+mod speech;
+#[cfg(test)]
+mod tests;
+mod wire;
+mod wish;
+
+use crate::history::Journal;
+use crate::plan::{Address, Client, ClientKind, Plan};
+use by_hand::ByHand;
+use guards::{Doors, Keeper};
+use round::Round;
+use speech::Speech;
+use std::path::Path;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::timeout_at;
+
+/// Runs a crew of the plan in that file until the plan's time is over, and what was begun then is at an end.
+///
+/// # Panics
+/// If there is no such plan or crew, if the journal cannot be written, and for a defect of a client.
+pub fn work(plan_file: &Path, crew: usize) {
+    let plan = std::fs::read(plan_file).expect("the plan can be read");
+    let Plan { directory, address, length_ms, mut crews, .. } =
+        serde_json::from_slice(&plan).expect("the plan is one of this version");
+    let journal = Journal::open(&directory, &format!("crew-{crew}")).expect("the journal can be opened");
+    let clients = crews.swap_remove(crew);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let round = Round::of(Duration::from_millis(length_ms));
+        // Who is not through by then has waited for servers that do not answer.
+        let _ = timeout_at(round.last_moment(), live(clients, &address, &journal, round)).await;
+    });
+    runtime.shutdown_background();
+}
+
+async fn live(clients: Vec<Client>, address: &Address, journal: &Journal, round: Round) {
+    let mut lives = JoinSet::new();
+    let (by_guards, by_hand): (Vec<_>, Vec<_>) = clients.into_iter().partition(|client| speech(client.kind).is_none());
+    for client in by_hand {
+        let speech = speech(client.kind).expect("the others have none");
+        if let Some(client) = ByHand::new(client, speech, address, journal, round) {
+            lives.spawn(client.live());
+        }
+    }
+    if !by_guards.is_empty() {
+        lives.spawn(live_by_guards(by_guards, address.clone(), journal.clone(), round));
+    }
+    finish(lives).await;
+}
+
+/// They share their connections, so none begins before these are there.
+async fn live_by_guards(clients: Vec<Client>, address: Address, journal: Journal, round: Round) {
+    let Some(doors) = Doors::open(&address, round).await else { return };
+    let keepers = clients.into_iter().map(|client| Keeper::new(client, doors.clone(), &journal, round).live());
+    finish(keepers.collect()).await;
+    doors.settle(round.last_moment()).await;
+}
+
+async fn finish(mut lives: JoinSet<()>) {
+    while let Some(life) = lives.join_next().await {
+        life.expect("no client has a defect");
+    }
+}
+
+/// None for those who leave it to `rlock-client`.
+fn speech(kind: ClientKind) -> Option<Box<dyn Speech>> {
+    match kind {
+        ClientKind::Commands => Some(Box::new(commands::Commands)),
+        ClientKind::Scripts => Some(Box::new(scripts::Scripts)),
+        ClientKind::Guards | ClientKind::Majority => None,
+    }
+}

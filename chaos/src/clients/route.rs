@@ -1,0 +1,113 @@
+//! Where a lock is, for clients that send their commands themselves. The ports that nodes announce are those of the
+//! network that makes trouble, so whatever a node says of another can be followed as it is.
+
+use crate::plan::Address;
+use crate::random::Random;
+use rlock_testing::Reply;
+use std::collections::HashMap;
+
+pub struct Route {
+    /// Any of which may be asked first.
+    ports: Vec<u16>,
+    /// What a cluster's nodes have told of locks.
+    places: HashMap<String, u16>,
+    random: Random,
+}
+
+/// Somebody else is to be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redirection {
+    pub port: u16,
+    /// For this once, and only behind an ASKING.
+    pub asking: bool,
+}
+
+impl Route {
+    /// None, if a single command cannot get such a lock: it is a majority of servers.
+    pub fn to(address: &Address, line: u32, random: Random) -> Option<Self> {
+        let ports = match address {
+            Address::Server { port } => vec![*port],
+            Address::TwoLines { first, second } => vec![if line % 2 == 0 { *first } else { *second }],
+            Address::Sentinels { master, .. } => vec![*master],
+            Address::Cluster { ports } => ports.clone(),
+            Address::Several { .. } => return None,
+        };
+        Some(Self { ports, places: HashMap::new(), random })
+    }
+
+    /// Stays the same until something is learned.
+    pub fn port(&mut self, lock: &str) -> u16 {
+        match self.places.get(lock) {
+            Some(port) => *port,
+            None => {
+                let port = self.random.one_of(&self.ports);
+                self.places.insert(lock.to_owned(), port);
+                port
+            }
+        }
+    }
+
+    /// The lock's place does not answer.
+    pub fn doubt(&mut self, lock: &str) {
+        self.places.remove(lock);
+    }
+
+    /// Whether this reply sends to another node.
+    pub fn redirection(&mut self, lock: &str, reply: &Reply) -> Option<Redirection> {
+        let Reply::Error(line) = reply else { return None };
+        let asking = line.starts_with("ASK ");
+        if !asking && !line.starts_with("MOVED ") {
+            return None;
+        }
+        let port = line.rsplit(':').next()?.trim().parse().ok()?;
+        if !asking {
+            self.places.insert(lock.to_owned(), port);
+        }
+        Some(Redirection { port, asking })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(address: &Address, line: u32) -> Route {
+        Route::to(address, line, Random::from(1)).expect("a way")
+    }
+
+    #[test]
+    fn lines_go_different_ways() {
+        let address = Address::TwoLines { first: 1, second: 2 };
+        assert_eq!([0, 1, 2, 3].map(|line| to(&address, line).port("lock")), [1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_majority_is_none_of_its_servers() {
+        assert!(Route::to(&Address::Several { ports: vec![1, 2, 3] }, 0, Random::from(1)).is_none());
+    }
+
+    #[test]
+    fn who_has_moved_is_remembered_until_it_is_silent() {
+        let mut route = to(&Address::Cluster { ports: vec![7_001] }, 0);
+        let moved = Reply::Error("MOVED 3999 127.0.0.1:7002".to_owned());
+        assert_eq!(route.redirection("lock", &moved), Some(Redirection { port: 7_002, asking: false }));
+        assert_eq!((route.port("lock"), route.port("other")), (7_002, 7_001));
+        route.doubt("lock");
+        assert_eq!(route.port("lock"), 7_001);
+    }
+
+    #[test]
+    fn who_is_to_be_asked_once_is_not_remembered() {
+        let mut route = to(&Address::Cluster { ports: vec![7_001] }, 0);
+        let ask = Reply::Error("ASK 3999 :7003".to_owned());
+        assert_eq!(route.redirection("lock", &ask), Some(Redirection { port: 7_003, asking: true }));
+        assert_eq!(route.port("lock"), 7_001);
+    }
+
+    #[test]
+    fn other_errors_send_nowhere() {
+        let mut route = to(&Address::Cluster { ports: vec![7_001] }, 0);
+        let reply = Reply::Error("CLUSTERDOWN The cluster is down: 1".to_owned());
+        assert_eq!(route.redirection("lock", &reply), None);
+    }
+}

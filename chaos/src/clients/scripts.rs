@@ -1,0 +1,83 @@
+//! Redisson's way: scripts by EVAL, which know of no queue, of no tokens, and of no release of all holds at once.
+//!
+//! Readers are not renewed: Redisson's script for that shortens the lease of all other readers to this one's, by which a
+//! hold would end that its holder may count on.
+
+use super::resp::Command;
+use super::speech::{Hold, Speech};
+use crate::history::Side;
+use rlock_testing::scripts;
+
+/// What unlock messages say: that a reader or a plain lock's holder has left, or a writer.
+const UNLOCKED: &str = "0";
+const WRITER_LEFT: &str = "1";
+
+pub struct Scripts;
+
+impl Speech for Scripts {
+    fn is_native(&self) -> bool {
+        false
+    }
+
+    fn acquire(&self, hold: &Hold, _: Option<u64>, _: bool) -> Command {
+        let Hold { lock, holder, side, lease_ms } = hold;
+        let lease = lease_ms.to_string();
+        match side {
+            Side::Plain => eval(scripts::ACQUIRE, &[lock], &[&lease, holder]),
+            Side::Read => eval(scripts::READ_ACQUIRE, &[lock, &reads(hold)], &[&lease, holder, &write_side(hold)]),
+            Side::Write => eval(scripts::WRITE_ACQUIRE, &[lock], &[&lease, &write_side(hold)]),
+        }
+    }
+
+    fn renew(&self, hold: &Hold) -> Option<Command> {
+        let lease = hold.lease_ms.to_string();
+        match hold.side {
+            Side::Plain => Some(eval(scripts::RENEW, &[&hold.lock], &[&lease, &hold.holder])),
+            Side::Write => Some(eval(scripts::RENEW, &[&hold.lock], &[&lease, &write_side(hold)])),
+            Side::Read => None,
+        }
+    }
+
+    fn release(&self, hold: &Hold, _: bool) -> Command {
+        let Hold { lock, holder, side, lease_ms } = hold;
+        let (lease, channel) = (lease_ms.to_string(), channel(hold));
+        match side {
+            Side::Plain => eval(scripts::RELEASE, &[lock, &channel], &[UNLOCKED, &lease, holder]),
+            Side::Read => {
+                let keys = [lock, &channel, &reads(hold), &in_braces(lock)];
+                eval(scripts::READ_RELEASE, &keys.map(String::as_str), &[UNLOCKED, holder])
+            }
+            Side::Write => eval(scripts::WRITE_RELEASE, &[lock, &channel], &[WRITER_LEFT, &lease, &write_side(hold)]),
+        }
+    }
+
+    fn releases_what_is_gone(&self, side: Side) -> bool {
+        side == Side::Write
+    }
+}
+
+fn eval(script: &str, keys: &[&str], arguments: &[&str]) -> Command {
+    let count = keys.len().to_string();
+    [&["EVAL", script, &count][..], keys, arguments].concat().into_iter().map(str::to_owned).collect()
+}
+
+/// What is derived from a name is in the same slot of a cluster.
+fn in_braces(name: &str) -> String {
+    if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") }
+}
+
+fn channel(hold: &Hold) -> String {
+    let name = in_braces(&hold.lock);
+    match hold.side {
+        Side::Plain => format!("redisson_lock__channel:{name}"),
+        Side::Read | Side::Write => format!("redisson_rwlock:{name}"),
+    }
+}
+
+fn reads(hold: &Hold) -> String {
+    format!("{}:{}:rwlock_timeout", in_braces(&hold.lock), hold.holder)
+}
+
+fn write_side(hold: &Hold) -> String {
+    format!("{}:write", hold.holder)
+}

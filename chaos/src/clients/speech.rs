@@ -1,0 +1,127 @@
+//! How a client that sends its commands itself says what it wants: in the commands, or in scripts. What it wants, and what
+//! the answers mean, is the same.
+
+use super::resp::Command;
+use crate::history::{Answer, Side};
+use rlock_testing::Reply;
+use std::time::Duration;
+
+/// What somebody has, or wants to have.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    pub lock: String,
+    pub holder: String,
+    pub side: Side,
+    pub lease_ms: u64,
+}
+
+impl Hold {
+    pub fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+
+    /// The other side of it.
+    pub fn on(&self, side: Side) -> Self {
+        Self { side, ..self.clone() }
+    }
+}
+
+pub trait Speech: Send + Sync {
+    /// By the commands: it can wait in the server, get tokens, and give back all at once.
+    fn is_native(&self) -> bool;
+
+    fn acquire(&self, hold: &Hold, wait_ms: Option<u64>, fenced: bool) -> Command;
+
+    /// Nothing, if that cannot be said without taking from others.
+    fn renew(&self, hold: &Hold) -> Option<Command>;
+
+    fn release(&self, hold: &Hold, all: bool) -> Command;
+
+    /// Whether a release of this side is answered with 1 also where there was nothing to be given back.
+    fn releases_what_is_gone(&self, _: Side) -> bool {
+        false
+    }
+}
+
+/// A reply that the command does not have.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Strange(pub String);
+
+pub fn acquired(reply: &Reply, fenced: bool) -> Result<Answer, Strange> {
+    match (reply, fenced) {
+        (Reply::Nil, false) => Ok(Answer::Granted { token: None }),
+        (Reply::Int(left_ms), false) => Ok(Answer::Refused { left_ms: *left_ms }),
+        (Reply::List(pair), true) => match pair[..] {
+            [Reply::Nil, Reply::Int(token)] => match u64::try_from(token) {
+                Ok(token) => Ok(Answer::Granted { token: Some(token) }),
+                Err(_) => Err(strange(reply)),
+            },
+            [Reply::Int(left_ms), Reply::Nil] => Ok(Answer::Refused { left_ms }),
+            _ => Err(strange(reply)),
+        },
+        _ => failed(reply),
+    }
+}
+
+pub fn released(reply: &Reply) -> Result<Answer, Strange> {
+    match reply {
+        Reply::Nil => Ok(Answer::Released(None)),
+        Reply::Int(left @ (0 | 1)) => Ok(Answer::Released(Some(*left))),
+        _ => failed(reply),
+    }
+}
+
+pub fn renewed(reply: &Reply) -> Result<Answer, Strange> {
+    match reply {
+        Reply::Int(1) => Ok(Answer::Renewed(true)),
+        Reply::Int(0) => Ok(Answer::Renewed(false)),
+        _ => failed(reply),
+    }
+}
+
+/// An error says that nothing was done. But for that of a defect, which may have come in the middle.
+fn failed(reply: &Reply) -> Result<Answer, Strange> {
+    match reply {
+        Reply::Error(line) if line.starts_with("ERR internal error") => Ok(Answer::Unknown(line.clone())),
+        Reply::Error(line) => Ok(Answer::Failed(line.clone())),
+        _ => Err(strange(reply)),
+    }
+}
+
+fn strange(reply: &Reply) -> Strange {
+    Strange(format!("{reply:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_bears_a_token_if_it_was_asked_for() {
+        let pair = Reply::List(vec![Reply::Nil, Reply::Int(3)]);
+        assert_eq!(acquired(&pair, true), Ok(Answer::Granted { token: Some(3) }));
+        assert!(acquired(&pair, false).is_err());
+        assert_eq!(acquired(&Reply::Nil, false), Ok(Answer::Granted { token: None }));
+        assert!(acquired(&Reply::Nil, true).is_err());
+    }
+
+    #[test]
+    fn a_refusal_says_what_is_left() {
+        assert_eq!(acquired(&Reply::Int(-1), false), Ok(Answer::Refused { left_ms: -1 }));
+        let pair = Reply::List(vec![Reply::Int(5), Reply::Nil]);
+        assert_eq!(acquired(&pair, true), Ok(Answer::Refused { left_ms: 5 }));
+    }
+
+    #[test]
+    fn errors_are_failures_and_defects_are_not_known() {
+        let [no, defect] = ["UNBLOCKED by hand", "ERR internal error in rlock"].map(|it| Reply::Error(it.to_owned()));
+        assert!(matches!(acquired(&no, true), Ok(Answer::Failed(_))));
+        assert!(matches!(released(&defect), Ok(Answer::Unknown(_))));
+    }
+
+    #[test]
+    fn what_no_command_says_is_strange() {
+        assert!(released(&Reply::Int(2)).is_err());
+        assert!(renewed(&Reply::Nil).is_err());
+    }
+}

@@ -1,0 +1,289 @@
+//! A crew against real servers that are well, are bad, or are not there.
+
+use super::work;
+use crate::history::{Answer, Operation, Record, Request, Side, pair, read_all};
+use crate::plan::{Address, Client, ClientKind, Habits, Lock, Plan};
+use rlock_testing::{Server, free_port, wait_until};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const KINDS: [ClientKind; 4] = [ClientKind::Commands, ClientKind::Scripts, ClientKind::Guards, ClientKind::Majority];
+
+/// Within this after its time a crew is at an end, whatever happens; and what a busy machine adds.
+const TIDYING: Duration = Duration::from_millis(2_000 + 1_000);
+
+/// Longer than a test: what is not given back is found.
+const LEASE_MS: u64 = 30_000;
+
+fn habits() -> Habits {
+    Habits {
+        lease_ms: LEASE_MS,
+        waits_ms: vec![None, Some(0), Some(50), Some(300)],
+        hold_ms: (0, 5),
+        rest_ms: (0, 5),
+        fenced: 50,
+        reads: 50,
+        enters_again: 20,
+        renews: 0,
+        stalls: 0,
+        dies: 0,
+        gives_up: 0,
+        replicas: 0,
+    }
+}
+
+/// A plain lock and a read-write lock, for each kind its own, since a majority and a single command do not mix.
+fn client(kind: ClientKind, number: u32, habits: &Habits) -> Client {
+    let domain = if kind == ClientKind::Majority { "majority" } else { "lock" };
+    let locks = [false, true].map(|is_read_write| Lock { name: format!("{domain}:{is_read_write}"), is_read_write });
+    Client {
+        name: format!("{kind:?}-{number}"),
+        seed: u64::from(number),
+        kind,
+        line: number,
+        locks: locks.to_vec(),
+        habits: habits.clone(),
+    }
+}
+
+fn crew(habits: &Habits) -> Vec<Client> {
+    (0..).zip(KINDS.iter().cycle()).map(|(number, kind)| client(*kind, number, habits)).take(16).collect()
+}
+
+/// A plan of one crew, and what came of it.
+struct Trial {
+    directory: TempDir,
+    length: Duration,
+}
+
+impl Trial {
+    fn of(address: Address, length_ms: u64, clients: Vec<Client>) -> Self {
+        let directory = TempDir::with_prefix("rlock-chaos-").unwrap();
+        let plan = Plan { seed: 1, directory: directory.path().to_owned(), address, length_ms, crews: vec![clients] };
+        std::fs::write(directory.path().join("plan.json"), serde_json::to_vec(&plan).unwrap()).unwrap();
+        Self { directory, length: Duration::from_millis(length_ms) }
+    }
+
+    /// Runs the crew, which ends in time.
+    fn run(&self) -> Vec<Record> {
+        let began = Instant::now();
+        work(&self.directory.path().join("plan.json"), 0);
+        assert!(began.elapsed() < self.length + TIDYING, "{:?}", began.elapsed());
+        read_all(self.directory.path()).unwrap()
+    }
+}
+
+fn here(server: &Server) -> Address {
+    Address::Server { port: server.port() }
+}
+
+fn of_kind(operations: &[Operation], kind: ClientKind) -> Vec<&Operation> {
+    operations.iter().filter(|it| it.call.client.starts_with(&format!("{kind:?}-"))).collect()
+}
+
+fn grants(operations: &[&Operation]) -> usize {
+    operations.iter().filter(|it| it.granted().is_some()).count()
+}
+
+fn unknown(operations: &[&Operation]) -> usize {
+    operations.iter().filter(|it| matches!(it.answer, Some((_, Answer::Unknown(_))))).count()
+}
+
+fn nothing_is_broken(records: &[Record]) {
+    let broken: Vec<_> = records.iter().filter(|it| matches!(it, Record::Broken { .. })).collect();
+    assert!(broken.is_empty(), "{broken:?}");
+}
+
+/// The locks and read holds that are left.
+fn held(server: &Server) -> Vec<String> {
+    let keys = server.client().keys();
+    keys.into_iter().filter(|key| !key.starts_with("redisson_lock_token:")).collect()
+}
+
+#[test]
+fn every_kind_gets_locks_and_gives_all_of_them_back() {
+    let server = Server::start();
+    let records = Trial::of(here(&server), 1_000, crew(&habits())).run();
+    nothing_is_broken(&records);
+    let operations = pair(&records);
+    for kind in KINDS {
+        let operations = of_kind(&operations, kind);
+        assert!(grants(&operations) > 5, "{kind:?}: {}", grants(&operations));
+        for side in [Side::Plain, Side::Read, Side::Write] {
+            let is_of_side = |request: &Request| matches!(request, Request::Acquire { side: it, .. } | Request::Guard { side: it, .. } if *it == side);
+            let granted = operations.iter().any(|it| is_of_side(&it.call.request) && it.granted().is_some());
+            assert!(granted, "{kind:?}: {side:?}");
+        }
+    }
+    wait_until("all is given back", || held(&server).is_empty());
+}
+
+#[test]
+fn whoever_comes_from_outside_is_somebody_new() {
+    let server = Server::start();
+    let clients = crew(&Habits { enters_again: 0, ..habits() });
+    let operations = pair(&Trial::of(here(&server), 500, clients).run());
+    let mut known = HashSet::new();
+    for Operation { call, .. } in &operations {
+        let named = !call.client.starts_with("Majority");
+        assert_eq!(named, call.holder.starts_with(&format!("{}:", call.client)), "{call:?}");
+        let enters = match call.request {
+            // A writer may read as well.
+            Request::Acquire { side, .. } => side != Side::Read || !known.contains(&call.holder),
+            Request::Guard { .. } => true,
+            Request::Renew { .. } | Request::Release { .. } => false,
+        };
+        if named {
+            assert_eq!(enters, known.insert(call.holder.clone()), "{call:?}");
+        }
+    }
+    assert!(known.len() > 20);
+}
+
+#[test]
+fn calls_are_numbered_and_answered_after_they_were_made() {
+    let server = Server::start();
+    let records = Trial::of(here(&server), 300, crew(&habits())).run();
+    for client in crew(&habits()) {
+        let calls: Vec<_> = pair(&records).into_iter().filter(|it| it.call.client == client.name).collect();
+        let numbers: Vec<_> = calls.iter().map(|it| it.call.number).collect();
+        assert_eq!(numbers, (1..=calls.len() as u64).collect::<Vec<_>>(), "{}", client.name);
+        for call in &calls {
+            let answered = call.answer.as_ref().map(|(at, _)| *at);
+            assert!(answered.is_some_and(|at| at >= call.call.at), "{call:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_vouched_for_after_the_end() {
+    let server = Server::start();
+    let habits = Habits { lease_ms: 1_000, hold_ms: (50, 100), ..habits() };
+    let records = Trial::of(here(&server), 500, crew(&habits)).run();
+    let (mut ended, mut vouched) = (HashSet::new(), 0);
+    for record in &records {
+        match record {
+            Record::Ended { client, number, .. } => assert!(ended.insert((client, number)), "{record:?}"),
+            Record::Vouched { at, client, number, until } => {
+                assert!(at < until && !ended.contains(&(client, number)), "{record:?}");
+                vouched += 1;
+            }
+            _ => {}
+        }
+    }
+    let grants = pair(&records)
+        .iter()
+        .filter(|it| matches!(it.call.request, Request::Guard { .. }) && it.granted().is_some())
+        .count();
+    assert!(vouched > grants, "{vouched} for {grants}");
+    assert_eq!(ended.len(), grants);
+}
+
+#[test]
+fn a_connection_that_breaks_leaves_open_what_was_done_and_is_made_anew() {
+    let server = Server::start();
+    let trial = Trial::of(here(&server), 1_000, crew(&Habits { waits_ms: vec![Some(0)], ..habits() }));
+    let is_over = AtomicBool::new(false);
+    let records = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = server.client();
+            while !is_over.load(Ordering::Relaxed) {
+                client.say("CLIENT KILL TYPE normal");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let records = trial.run();
+        is_over.store(true, Ordering::Relaxed);
+        records
+    });
+    nothing_is_broken(&records);
+    let operations = pair(&records);
+    let by_commands = of_kind(&operations, ClientKind::Commands);
+    assert!(unknown(&by_commands) > 0);
+    let first = by_commands.iter().position(|it| matches!(it.answer, Some((_, Answer::Unknown(_))))).unwrap();
+    assert!(grants(&by_commands[first..]) > 0, "it goes on");
+}
+
+#[test]
+fn a_server_that_stands_still_holds_up_nobody_at_the_end() {
+    let server = Server::start();
+    let trial = Trial::of(here(&server), 400, crew(&habits()));
+    let records = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            server.freeze();
+        });
+        trial.run()
+    });
+    server.thaw();
+    nothing_is_broken(&records);
+    let operations = pair(&records);
+    assert!(unknown(&operations.iter().collect::<Vec<_>>()) > 0);
+}
+
+#[test]
+fn where_nobody_is_nothing_is_called() {
+    let port = free_port();
+    let records = Trial::of(Address::Server { port }, 200, crew(&habits())).run();
+    assert!(records.is_empty(), "{records:?}");
+}
+
+#[test]
+fn who_gives_up_or_dies_does_not_know() {
+    let server = Server::start();
+    let habits = Habits { lease_ms: 50, stalls: 20, dies: 20, gives_up: 50, renews: 20, ..habits() };
+    let records = Trial::of(here(&server), 600, crew(&habits)).run();
+    nothing_is_broken(&records);
+    let operations = pair(&records);
+    let renewed = |yes| operations.iter().any(|it| matches!(it.answer, Some((_, Answer::Renewed(is))) if is == yes));
+    assert!(renewed(true) && renewed(false));
+    assert!(unknown(&of_kind(&operations, ClientKind::Commands)) > 0);
+    assert!(operations.iter().any(|it| matches!(it.answer, Some((_, Answer::Released(None))))), "some came too late");
+}
+
+#[test]
+fn what_is_not_confirmed_is_given_back() {
+    let server = Server::start();
+    let clients = crew(&Habits { replicas: 1, ..habits() });
+    let operations = pair(&Trial::of(here(&server), 800, clients).run());
+    for kind in [ClientKind::Commands, ClientKind::Scripts] {
+        assert!(grants(&of_kind(&operations, kind)) > 0, "{kind:?}");
+    }
+    let guards = of_kind(&operations, ClientKind::Guards);
+    assert_eq!(grants(&guards.into_iter().filter(|it| replicas(it) > 0).collect::<Vec<_>>()), 0);
+    wait_until("all is given back", || held(&server).is_empty());
+}
+
+fn replicas(operation: &Operation) -> u32 {
+    match operation.call.request {
+        Request::Acquire { replicas, .. } | Request::Guard { replicas, .. } => replicas,
+        _ => 0,
+    }
+}
+
+#[test]
+fn in_a_cluster_locks_are_asked_for_where_they_are() {
+    let cluster = rlock_testing::Cluster::start();
+    let ports = cluster.masters.iter().map(Server::port).collect();
+    let clients: Vec<_> = crew(&habits())
+        .into_iter()
+        .filter(|it| it.kind != ClientKind::Majority)
+        .map(|client| Client {
+            locks: (0..3).map(|master| Lock { name: cluster.key_on(master), is_read_write: false }).collect(),
+            ..client
+        })
+        .collect();
+    let records = Trial::of(Address::Cluster { ports }, 800, clients).run();
+    nothing_is_broken(&records);
+    let operations = pair(&records);
+    for kind in [ClientKind::Commands, ClientKind::Scripts, ClientKind::Guards] {
+        let operations = of_kind(&operations, kind);
+        let locks: HashSet<_> = operations.iter().filter(|it| it.granted().is_some()).map(|it| &it.call.lock).collect();
+        assert_eq!(locks.len(), 3, "{kind:?}");
+    }
+    for master in &cluster.masters {
+        wait_until("all is given back", || held(master).is_empty());
+    }
+}

@@ -1,0 +1,80 @@
+//! What a client wants next, and what it will do with it: its habits, thrown for.
+
+use crate::history::Side;
+use crate::plan::{Client, Habits};
+use crate::random::Random;
+use std::time::Duration;
+
+/// Nobody waits for ever: for so many ms at least, and at most.
+const FOR_EVER_MS: (u64, u64) = (500, 4_000);
+
+#[derive(Clone, Debug)]
+pub struct Wish {
+    pub lock: String,
+    pub side: Side,
+    pub lease_ms: u64,
+    /// As in the plan: none is an attempt without a wait, 0 a wait for ever.
+    pub wait_ms: Option<u64>,
+    /// When it gives up the wait, if it does so before the wait's own limit.
+    pub gives_up_after: Option<Duration>,
+    pub fenced: bool,
+    pub replicas: u32,
+}
+
+impl Wish {
+    pub fn of(client: &Client, random: &mut Random) -> Self {
+        let Habits { lease_ms, waits_ms, fenced, reads, gives_up, replicas, .. } = &client.habits;
+        let lock = match client.locks.split_first() {
+            Some((first, others)) if others.is_empty() || random.is(50) => first.clone(),
+            _ => random.one_of(&client.locks[1..]),
+        };
+        let side = match lock.is_read_write {
+            false => Side::Plain,
+            true if random.is(*reads) => Side::Read,
+            true => Side::Write,
+        };
+        let wait_ms = random.one_of(waits_ms);
+        let gives_up_after = match wait_ms {
+            Some(0) => Some(random.between(FOR_EVER_MS)),
+            Some(limit) if random.is(*gives_up) => Some(random.below(limit)),
+            _ => None,
+        };
+        Self {
+            lock: lock.name,
+            side,
+            lease_ms: *lease_ms,
+            wait_ms,
+            gives_up_after: gives_up_after.map(Duration::from_millis),
+            fenced: random.is(*fenced),
+            replicas: *replicas,
+        }
+    }
+}
+
+/// What a client does with a lock that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    Keep(Duration),
+    /// Keeps it for so long by renewing it.
+    Renew(Duration),
+    /// Does nothing for longer than the lease.
+    Stall(Duration),
+    /// Goes after that time, without giving it back.
+    Die(Duration),
+}
+
+impl Deed {
+    pub fn of(habits: &Habits, random: &mut Random) -> Self {
+        let lease = Duration::from_millis(habits.lease_ms);
+        let hold = Duration::from_millis(random.between(habits.hold_ms));
+        // All are thrown for, whatever comes of them: a habit that a plan leaves out must not change the rest.
+        let [dies, stalls, renews] = [habits.dies, habits.stalls, habits.renews].map(|habit| random.is(habit));
+        let leases = random.between((1, 3));
+        match (dies, stalls, renews) {
+            (true, ..) => Self::Die(hold),
+            (_, true, _) => Self::Stall(lease * 3 / 2),
+            (_, _, true) => Self::Renew(lease * u32::try_from(leases).expect("three at most")),
+            _ => Self::Keep(hold),
+        }
+    }
+}
