@@ -244,23 +244,43 @@ fn who_gives_up_or_dies_does_not_know() {
 }
 
 #[test]
-fn what_is_not_confirmed_is_given_back() {
+fn what_is_not_confirmed_is_given_back_at_once() {
     let server = Server::start();
-    let clients = crew(&Habits { replicas: 1, ..habits() });
+    let clients = crew(&Habits { replicas: 1, enters_again: 100, ..habits() });
     let operations = pair(&Trial::of(here(&server), 800, clients).run());
     for kind in [ClientKind::Commands, ClientKind::Scripts] {
-        assert!(grants(&of_kind(&operations, kind)) > 0, "{kind:?}");
+        let operations = of_kind(&operations, kind);
+        assert!(grants(&operations) > 0, "{kind:?}");
+        let mut acquired = HashSet::new();
+        for Operation { call, .. } in operations {
+            match call.request {
+                Request::Acquire { .. } => assert!(acquired.insert(&call.holder), "nobody enters again: {call:?}"),
+                Request::Release { all, .. } => assert_eq!(all, kind == ClientKind::Commands, "{call:?}"),
+                _ => {}
+            }
+        }
     }
-    let guards = of_kind(&operations, ClientKind::Guards);
-    assert_eq!(grants(&guards.into_iter().filter(|it| replicas(it) > 0).collect::<Vec<_>>()), 0);
+    assert_eq!(grants(&of_kind(&operations, ClientKind::Guards)), 0);
     wait_until("all is given back", || held(&server).is_empty());
 }
 
-fn replicas(operation: &Operation) -> u32 {
-    match operation.call.request {
-        Request::Acquire { replicas, .. } | Request::Guard { replicas, .. } => replicas,
-        _ => 0,
+#[test]
+fn who_has_waited_renews_before_anything_else() {
+    let server = Server::start();
+    let records = Trial::of(here(&server), 500, crew(&habits())).run();
+    let operations = pair(&records);
+    let (mut after_a_wait, mut known) = (0, HashSet::new());
+    for (place, operation) in operations.iter().enumerate() {
+        let Request::Acquire { wait_ms, .. } = operation.call.request else { continue };
+        let from_outside = known.insert(&operation.call.holder);
+        if from_outside && wait_ms.is_some() && operation.granted().is_some() {
+            let next = operations[place + 1..].iter().find(|it| it.call.holder == operation.call.holder);
+            let next = next.map(|it| &it.call.request);
+            assert_eq!(next, Some(&Request::Renew { lease_ms: LEASE_MS }), "{operation:?}");
+            after_a_wait += 1;
+        }
     }
+    assert!(after_a_wait > 5, "{after_a_wait}");
 }
 
 #[test]
