@@ -48,10 +48,14 @@ pub enum What {
     FreezeServer,
     KillServer,
     KillReplica,
-    Pause { writes_only: bool },
+    Pause {
+        writes_only: bool,
+    },
     Sleep,
     BusyScript,
-    Save { aof: bool },
+    Save {
+        aof: bool,
+    },
 
     FullMemory,
     MissingReplicas,
@@ -60,7 +64,9 @@ pub enum What {
     KillWaitingClients,
     KillClients,
     KillAllClients,
-    Unblock { error: bool },
+    Unblock {
+        error: bool,
+    },
 
     Delete,
     Unlink,
@@ -69,7 +75,9 @@ pub enum What {
     RenameAway,
     Overwrite,
     Break,
-    FlushAll { later: bool },
+    FlushAll {
+        later: bool,
+    },
     SwapDatabases,
 
     Storm,
@@ -79,7 +87,9 @@ pub enum What {
     Delay,
     DropRequests,
     DropAnswers,
-    HalfOpen { client_gone: bool },
+    HalfOpen {
+        client_gone: bool,
+    },
     CutMidReply,
 
     StepClock,
@@ -169,7 +179,6 @@ pub struct Scene<'a> {
 pub struct Begun {
     effects: Vec<(String, Reach)>,
     ending: Box<dyn Ending>,
-    figures: Vec<(String, f64)>,
 }
 
 pub trait Ending {
@@ -183,6 +192,10 @@ pub enum Progress {
     /// It takes nothing away any more, but not all is as before yet.
     Harmless,
     Over,
+    /// As `Over`, with a figure that it brought.
+    Measured(&'static str, f64),
+    /// As `Over`, but it has not come to what was meant.
+    Disturbed(String),
     /// As `Over`, and this was seen to be broken: the promise, and how.
     Broken(&'static str, String),
 }
@@ -198,11 +211,8 @@ impl Begun {
         Self::until(effects, |_: &mut Scene| Ok(Progress::Over))
     }
 
-    fn until(
-        effects: Vec<(String, Reach)>,
-        end: impl FnMut(&mut Scene) -> Result<Progress, String> + 'static,
-    ) -> Self {
-        Self { effects, ending: Box::new(Stepwise(end)), figures: Vec::new() }
+    fn until(effects: Vec<(String, Reach)>, end: impl FnMut(&mut Scene) -> Result<Progress, String> + 'static) -> Self {
+        Self { effects, ending: Box::new(Stepwise(end)) }
     }
 }
 

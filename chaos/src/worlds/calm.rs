@@ -109,7 +109,9 @@ impl World {
                 // A slot that was left halfway stays where most of it is: with its owner.
                 close_open_slots(&self.nodes[*place]);
             }
-            if self.masters.len() == self.nodes.len() / 2 && self.nodes.iter().all(|node| agrees(node, self.nodes.len())) {
+            if self.masters.len() == self.nodes.len() / 2
+                && self.nodes.iter().all(|node| agrees(node, self.nodes.len()))
+            {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(20));
