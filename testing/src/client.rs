@@ -38,6 +38,14 @@ impl Client {
         Ok(Self { stream, parser: Parser::new() })
     }
 
+    /// One that waits no longer than this for a server that takes or answers nothing.
+    pub fn connect_with_patience(socket: &Path, patience: Duration) -> std::io::Result<Self> {
+        let client = Self::connect(socket)?;
+        client.stream.set_read_timeout(Some(patience))?;
+        client.stream.set_write_timeout(Some(patience))?;
+        Ok(client)
+    }
+
     /// Sends a command and reads its reply.
     pub fn run<A: AsRef<[u8]>>(&mut self, command: &[A]) -> Reply {
         self.send(command);
@@ -66,11 +74,7 @@ impl Client {
 
     /// Sends several commands in one piece, so that the server reads them in one turn.
     pub fn send_together<A: AsRef<[u8]>>(&mut self, commands: &[&[A]]) {
-        let mut bytes = Vec::new();
-        for command in commands {
-            bytes.extend_from_slice(&packed(command));
-        }
-        self.stream.write_all(&bytes).expect("the server takes commands");
+        self.try_send_together(commands).expect("the server takes commands");
     }
 
     /// Sends many commands, given as words with spaces between them, before it reads the first reply.
@@ -82,6 +86,11 @@ impl Client {
         }
         self.stream.write_all(&bytes).expect("the server takes commands");
         (0..count).map(|_| self.receive()).collect()
+    }
+
+    /// Sends several commands in one piece to a server that may be gone. What it answers is for [`Self::try_receive`].
+    pub fn try_send_together<A: AsRef<[u8]>>(&mut self, commands: &[&[A]]) -> std::io::Result<()> {
+        self.stream.write_all(&commands.iter().flat_map(|command| packed(command)).collect::<Vec<_>>())
     }
 
     /// The next reply, if the connection is not closed.

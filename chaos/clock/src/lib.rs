@@ -1,1 +1,110 @@
-//! A clock that steps.
+//! A clock that steps, for one server: preloaded into it, this stands before the C library's functions that tell the time of
+//! day, and adds to it what a file says.
+//!
+//! The file is named by `RLOCK_CHAOS_CLOCK` and holds eight bytes, a number of milliseconds in the machine's own byte order.
+//! Who steps the clock writes there. Without such a file the time is the true one.
+//!
+//! The kernel is asked by system calls: to find the functions that are hidden here would need the dynamic linker, which asks
+//! for memory, and a server's allocator asks for the time. For the same reason nothing here allocates, locks or panics.
+
+use libc::{c_int, c_long, c_void, clockid_t, time_t, timespec, timeval};
+use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
+
+const VARIABLE: &std::ffi::CStr = c"RLOCK_CHAOS_CLOCK";
+
+static NONE: AtomicI64 = AtomicI64::new(0);
+static OFFSET_MS: AtomicPtr<AtomicI64> = AtomicPtr::new((&raw const NONE).cast_mut());
+
+/// The dynamic linker calls this before the server's `main`, when there is one thread and the environment is as it was given:
+/// servers write over it later, to change their title.
+#[used]
+// SAFETY: the section holds pointers to functions without results, which this is; what the linker passes is not looked at.
+#[unsafe(link_section = ".init_array")]
+static WHEN_LOADED: extern "C" fn() = map_offset;
+
+extern "C" fn map_offset() {
+    // SAFETY: the name ends with a nul, and no other thread is there that could change the environment.
+    let path = unsafe { libc::getenv(VARIABLE.as_ptr()) };
+    if path.is_null() {
+        return;
+    }
+    // SAFETY: what getenv finds ends with a nul and stays where it is until the environment changes.
+    let file = unsafe { libc::open(path, libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return;
+    }
+    let length = size_of::<AtomicI64>();
+    // SAFETY: a mapping at a new place, of a file that is open, changes nothing that is there. It is never taken away.
+    let place = unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file, 0) };
+    // SAFETY: the descriptor is ours, and not used again. The mapping stays without it.
+    unsafe { libc::close(file) };
+    if place != libc::MAP_FAILED {
+        OFFSET_MS.store(place.cast(), Ordering::Relaxed);
+    }
+}
+
+fn offset_ms() -> i64 {
+    // SAFETY: it points to `NONE` or to the start of a page that is mapped for good. Others change the number by atomic
+    // stores only, and a load needs no leave to write.
+    unsafe { &*OFFSET_MS.load(Ordering::Relaxed) }.load(Ordering::Relaxed)
+}
+
+/// Seconds and the smaller part, of which `unit` make a second, moved by the offset.
+fn moved(seconds: i64, part: i64, unit: i64) -> (i64, i64) {
+    let offset = offset_ms();
+    let part = part + offset % 1_000 * (unit / 1_000);
+    (seconds + offset / 1_000 + part.div_euclid(unit), part.rem_euclid(unit))
+}
+
+fn is_time_of_day(clock: clockid_t) -> bool {
+    clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_REALTIME_COARSE
+}
+
+fn ask_kernel(clock: clockid_t, time: *mut timespec) -> c_long {
+    // SAFETY: the kernel checks the clock and the place, and writes a time there or says that it cannot.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) }
+}
+
+/// # Safety
+/// As of the C library's: `time` is a place for a time, or null.
+// SAFETY: it has the form and the meaning of the one that it hides.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
+    let result = ask_kernel(clock, time);
+    if result == 0 && !time.is_null() && is_time_of_day(clock) {
+        // SAFETY: the kernel has just written to this place, and the caller lends it.
+        let time = unsafe { &mut *time };
+        (time.tv_sec, time.tv_nsec) = moved(time.tv_sec, time.tv_nsec, 1_000_000_000);
+    }
+    if result == 0 { 0 } else { -1 }
+}
+
+/// # Safety
+/// As of the C library's: `time` is a place for a time, or null; so is `zone`.
+// SAFETY: it has the form and the meaning of the one that it hides.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int {
+    // SAFETY: the kernel checks both places, and writes there or says that it cannot.
+    let result = unsafe { libc::syscall(libc::SYS_gettimeofday, time, zone) };
+    if result == 0 && !time.is_null() {
+        // SAFETY: the kernel has just written to this place, and the caller lends it.
+        let time = unsafe { &mut *time };
+        (time.tv_sec, time.tv_usec) = moved(time.tv_sec, time.tv_usec, 1_000_000);
+    }
+    if result == 0 { 0 } else { -1 }
+}
+
+/// # Safety
+/// As of the C library's: `result` is a place for a time, or null.
+// SAFETY: it has the form and the meaning of the one that it hides.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn time(result: *mut time_t) -> time_t {
+    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+    ask_kernel(libc::CLOCK_REALTIME, &raw mut now);
+    let (seconds, _) = moved(now.tv_sec, now.tv_nsec, 1_000_000_000);
+    if !result.is_null() {
+        // SAFETY: the caller says that it is a place for a time.
+        unsafe { *result = seconds };
+    }
+    seconds
+}

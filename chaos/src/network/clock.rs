@@ -1,24 +1,164 @@
-//! The clock that a server goes by.
+//! The clock that a server goes by, which can be stepped while the machine's own stays as it is.
+//!
+//! A library is preloaded into the server, where it adds to the time of day what a file says: see `chaos/clock`.
 
-use std::io;
-use std::path::Path;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap};
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 
-pub struct ServerClock {}
+const LIBRARY: &str = "librlock_chaos_clock.so";
+const FILE_VARIABLE: &str = "RLOCK_CHAOS_CLOCK";
+const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
+
+/// One per server; all that are started with its environment go by it, so also the one that comes after a crash.
+#[derive(Debug)]
+pub struct ServerClock {
+    library: PathBuf,
+    file: PathBuf,
+    /// Mapped for as long as this process lives: a page for each server of a run is little.
+    offset_ms: &'static AtomicI64,
+}
 
 impl ServerClock {
-    pub fn new(_directory: &Path) -> io::Result<Option<Self>> {
-        Ok(None)
+    /// A clock that goes right so far, with a file of its own in that directory. None where servers cannot have one: the
+    /// library was not built, or servers run with the address sanitizer, which wants to be loaded first itself.
+    ///
+    /// # Errors
+    /// If the file cannot be made or mapped, or the dynamic linker could not tell where a path ends.
+    pub fn new(directory: &Path) -> io::Result<Option<Self>> {
+        if std::env::var_os("ASAN_OPTIONS").is_some() {
+            return Ok(None);
+        }
+        let Some(library) = built_library()? else { return Ok(None) };
+        if library.to_str().is_none_or(|path| path.contains([':', ' '])) {
+            return Err(io::Error::new(ErrorKind::InvalidInput, format!("{} cannot be preloaded", library.display())));
+        }
+        let (file, offset_ms) = new_file(&directory.canonicalize()?)?;
+        Ok(Some(Self { library, file, offset_ms }))
     }
 
+    /// With which the server is to be started.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
-        todo!()
+        let present = std::env::var(PRELOAD_VARIABLE).unwrap_or_default();
+        let library = self.library.display();
+        let preload = if present.is_empty() { library.to_string() } else { format!("{library}:{present}") };
+        vec![(PRELOAD_VARIABLE, preload), (FILE_VARIABLE, self.file.display().to_string())]
     }
 
-    pub fn step(&self, _by_ms: i64) {
-        todo!()
+    /// Moves the clock, at once, forward or back.
+    pub fn step(&self, by_ms: i64) {
+        self.offset_ms.fetch_add(by_ms, Ordering::Relaxed);
     }
 
+    /// How far it is from the machine's clock.
     pub fn offset_ms(&self) -> i64 {
-        todo!()
+        self.offset_ms.load(Ordering::Relaxed)
+    }
+}
+
+/// Cargo puts a library that a program depends on beside the program or one directory deeper, and tests lie there, too.
+fn built_library() -> io::Result<Option<PathBuf>> {
+    let executable = std::env::current_exe()?.canonicalize()?;
+    let near = executable.ancestors().skip(1).take(2);
+    Ok(near.flat_map(|it| [it.join(LIBRARY), it.join("deps").join(LIBRARY)]).find(|it| it.is_file()))
+}
+
+fn new_file(directory: &Path) -> io::Result<(PathBuf, &'static AtomicI64)> {
+    for number in 0.. {
+        let path = directory.join(format!("clock-{number}"));
+        let file = match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+            file => file?,
+        };
+        let length = NonZeroUsize::new(size_of::<AtomicI64>()).expect("eight is not nought");
+        file.set_len(length.get() as u64)?;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: at a new place, so that nothing of ours is changed; it is as long as the file, and never taken away.
+        let place = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &file, 0) }?;
+        // SAFETY: a page begins there, which is aligned, is mapped for good, and whose eight bytes are any number. All who
+        // have it mapped use it by atomic loads and stores only.
+        return Ok((path, unsafe { place.cast::<AtomicI64>().as_ref() }));
+    }
+    unreachable!("there are more numbers than files")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ServerClock;
+    use rlock_testing::{Client, Reply, Server, text, unix_ms, wait_until};
+    use tempfile::TempDir;
+
+    /// More than a slow machine takes between two looks at a clock.
+    const SLACK_MS: i64 = 10_000;
+    const HOUR_MS: i64 = 3_600_000;
+
+    fn server_with(clock: &ServerClock) -> Server {
+        let start = Server::prepare().without_module();
+        clock.environment().into_iter().fold(start, |start, (name, value)| start.environment(name, value)).start()
+    }
+
+    fn clock() -> Option<(TempDir, ServerClock)> {
+        let directory = TempDir::new().unwrap();
+        let clock = ServerClock::new(directory.path()).unwrap();
+        assert_eq!(clock.is_none(), std::env::var_os("ASAN_OPTIONS").is_some(), "cargo builds the library");
+        Some((directory, clock?))
+    }
+
+    fn is_off_by(client: &mut Client, offset_ms: i64) -> bool {
+        (client.time_ms() - unix_ms() - offset_ms).abs() < SLACK_MS
+    }
+
+    #[test]
+    fn the_servers_time_jumps_by_each_step() {
+        let Some((_directory, clock)) = clock() else { return };
+        let server = server_with(&clock);
+        let mut client = server.client();
+        assert!(is_off_by(&mut client, 0), "it goes right until it is stepped");
+        for (step, offset) in [(HOUR_MS, HOUR_MS), (-3 * HOUR_MS, -2 * HOUR_MS), (2 * HOUR_MS, 0)] {
+            clock.step(step);
+            assert_eq!(clock.offset_ms(), offset);
+            wait_until("the server's clock has stepped", || is_off_by(&mut client, offset));
+        }
+    }
+
+    #[test]
+    fn the_steps_are_exact() {
+        let Some((_directory, clock)) = clock() else { return };
+        let server = server_with(&clock);
+        let mut client = server.client();
+        for step in [1_001, -999, -1_000_003, 7_000_999] {
+            clock.step(step);
+            let before = unix_ms() + clock.offset_ms();
+            let now = client.time_ms();
+            let after = unix_ms() + clock.offset_ms();
+            assert!((before..=after).contains(&now), "{now} is not in {before}..={after}");
+        }
+    }
+
+    #[test]
+    fn a_key_ends_sooner_by_a_step_forward_and_later_by_one_back() {
+        let Some((_directory, clock)) = clock() else { return };
+        let server = server_with(&clock);
+        let mut client = server.client();
+        assert_eq!(client.say(&format!("SET short 1 PX {HOUR_MS}")), text("OK"));
+        assert_eq!(client.say(&format!("SET long 1 PX {}", 4 * HOUR_MS)), text("OK"));
+        clock.step(2 * HOUR_MS);
+        wait_until("the key has ended", || client.say("EXISTS short") == Reply::Int(0));
+        wait_until("less is left", || client.say("PTTL long").as_int() <= 2 * HOUR_MS);
+        clock.step(-5 * HOUR_MS);
+        wait_until("more is left", || client.say("PTTL long").as_int() > 6 * HOUR_MS);
+    }
+
+    #[test]
+    fn a_server_that_comes_back_goes_by_the_same_clock_and_two_clocks_are_two() {
+        let Some((directory, clock)) = clock() else { return };
+        let other = ServerClock::new(directory.path()).unwrap().unwrap();
+        clock.step(HOUR_MS);
+        assert_eq!((clock.offset_ms(), other.offset_ms()), (HOUR_MS, 0));
+        assert!(is_off_by(&mut server_with(&clock).client(), HOUR_MS));
+        assert!(is_off_by(&mut server_with(&other).client(), 0));
     }
 }

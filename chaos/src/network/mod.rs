@@ -1,7 +1,13 @@
 //! What lies between clients and servers, and makes trouble there: the network, and the clock that a server goes by.
 
 mod clock;
+mod line;
 mod proxy;
+mod rules;
+#[cfg(test)]
+mod tests;
 
 pub use clock::ServerClock;
-pub use proxy::{Direction, HalfOpen, Proxy};
+pub use line::HalfOpen;
+pub use proxy::Proxy;
+pub use rules::Direction;

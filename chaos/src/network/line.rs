@@ -1,0 +1,261 @@
+//! One connection through the network: two sockets, and what is carried between them.
+
+use super::rules::{Rule, Rules, Sender};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::future::pending;
+use std::io;
+use std::net::Ipv4Addr;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// Of one direction. Requests and answers are small, and connections are many.
+const BUFFER: usize = 8 * 1_024;
+
+/// How much may be under way in one direction before no more is taken.
+const UNDER_WAY: usize = 32 * BUFFER;
+
+/// Connections to servers begin here, where servers do not listen. One that began at the address where they do could be given
+/// the port of a server that is dead: it would then be connected with itself, or keep the server from coming back.
+const OTHER_LOOPBACK: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// Who is gone, while the other does not learn of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HalfOpen {
+    ClientGone,
+    ServerGone,
+}
+
+/// What the network and the task that carries know of a connection.
+pub struct Line {
+    rules: Rc<Cell<Rules>>,
+    /// Something was swallowed, so that what comes afterwards makes no sense.
+    has_holes: Cell<bool>,
+    is_cut_mid_reply: Cell<bool>,
+    gone: Cell<Option<HalfOpen>>,
+    halving: Notify,
+    is_halved: Cell<bool>,
+}
+
+impl Line {
+    pub fn new(rules: Rc<Cell<Rules>>) -> Self {
+        Self {
+            rules,
+            has_holes: Cell::new(false),
+            is_cut_mid_reply: Cell::new(false),
+            gone: Cell::new(None),
+            halving: Notify::new(),
+            is_halved: Cell::new(false),
+        }
+    }
+
+    /// Whether it is to be cut in the middle of the next answer.
+    pub fn cut_mid_reply(&self, is_cut: bool) {
+        self.is_cut_mid_reply.set(is_cut);
+    }
+
+    /// Takes effect when the task comes to it: see [`Self::is_halved`].
+    pub fn halve(&self, gone: HalfOpen) {
+        if self.gone.get().is_none() {
+            self.gone.set(Some(gone));
+            self.halving.notify_one();
+        }
+    }
+
+    pub fn is_halved(&self) -> bool {
+        self.is_halved.get()
+    }
+
+    /// Whether nothing of it is lost.
+    pub fn is_whole(&self) -> bool {
+        !self.has_holes.get() && self.gone.get().is_none()
+    }
+
+    /// Until it ends in good order or is broken. If the task is dropped in between, or something fails, both sides are reset.
+    pub async fn carry(self: Rc<Self>, mut client: TcpStream, target: u16) {
+        let Ok(()) = prepare(&client) else { return };
+        let connected = tokio::select! {
+            connected = connect(target) => connected.map(Some),
+            () = self.halving.notified() => Ok(None),
+        };
+        let mut server = match connected {
+            Ok(Some(server)) => server,
+            Ok(None) => return self.stay_half(client, None).await,
+            Err(_) => return,
+        };
+        tokio::select! {
+            ended = self.carry_both_ways(&mut client, &mut server) => if ended.is_ok() {
+                end_in_good_order(&client);
+                end_in_good_order(&server);
+                return;
+            },
+            () = self.halving.notified() => {}
+        }
+        if self.gone.get().is_some() {
+            self.stay_half(client, Some(server)).await;
+        }
+    }
+
+    async fn stay_half(&self, client: TcpStream, server: Option<TcpStream>) {
+        let kept = match self.gone.get() {
+            Some(HalfOpen::ClientGone) => {
+                drop(client);
+                server
+            }
+            _ => {
+                drop(server);
+                Some(client)
+            }
+        };
+        self.is_halved.set(true);
+        pending::<()>().await;
+        drop(kept);
+    }
+
+    async fn carry_both_ways(&self, client: &mut TcpStream, server: &mut TcpStream) -> io::Result<()> {
+        let (from_client, to_client) = client.split();
+        let (from_server, to_server) = server.split();
+        let requests = Way::new(self, Sender::Client, from_client, to_server);
+        let answers = Way::new(self, Sender::Server, from_server, to_client);
+        tokio::try_join!(requests.carry(), answers.carry()).map(|_| ())
+    }
+
+    fn rule(&self, sender: Sender) -> Rule {
+        self.rules.get().of(sender)
+    }
+
+    /// As long as nothing arrives of what this one sends, nobody learns that it is gone.
+    async fn mourn(&self, gone: Sender, error: io::Error) -> io::Result<()> {
+        if !self.rule(gone).swallows {
+            return Err(error);
+        }
+        self.has_holes.set(true);
+        pending().await
+    }
+}
+
+async fn connect(target: u16) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((OTHER_LOOPBACK, 0).into())?;
+    let stream = socket.connect((Ipv4Addr::LOCALHOST, target).into()).await?;
+    prepare(&stream)?;
+    Ok(stream)
+}
+
+/// A socket that is dropped is reset, so that the other side learns of it at once whatever is under way.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_zero_linger()
+}
+
+#[allow(deprecated)] // To set a time would be wrong here; to take it away is not.
+fn end_in_good_order(stream: &TcpStream) {
+    // Otherwise what was written last might be lost; and what fails here has failed already.
+    let _ = stream.set_linger(None);
+}
+
+/// One of the two directions of a connection.
+struct Way<'a> {
+    line: &'a Line,
+    sender: Sender,
+    from: ReadHalf<'a>,
+    to: WriteHalf<'a>,
+    /// If nothing more is taken, the last of these says how it ends.
+    under_way: VecDeque<Piece>,
+    bytes_under_way: usize,
+    takes_more: bool,
+}
+
+struct Piece {
+    due: Instant,
+    bytes: Vec<u8>,
+    then: Then,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    /// The sender has ended, and the receiver learns of it.
+    End,
+    /// The sender has ended, and nobody learns of it.
+    Stay,
+    Cut,
+}
+
+impl<'a> Way<'a> {
+    fn new(line: &'a Line, sender: Sender, from: ReadHalf<'a>, to: WriteHalf<'a>) -> Self {
+        Self { line, sender, from, to, under_way: VecDeque::new(), bytes_under_way: 0, takes_more: true }
+    }
+
+    async fn carry(mut self) -> io::Result<()> {
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let next_due = self.under_way.front().map(|piece| piece.due);
+            let ended = tokio::select! {
+                biased;
+                () = until(next_due) => {
+                    let piece = self.under_way.pop_front().expect("one is due");
+                    self.bytes_under_way -= piece.bytes.len();
+                    self.deliver(&piece.bytes, piece.then).await?
+                }
+                taken = self.from.read(&mut buffer), if self.takes_more && self.bytes_under_way < UNDER_WAY => {
+                    match taken {
+                        Ok(length) => self.take(&buffer[..length]).await?,
+                        Err(error) => return self.line.mourn(self.sender, error).await,
+                    }
+                }
+            };
+            if ended.is_break() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// No bytes are the end of what is sent.
+    async fn take(&mut self, bytes: &[u8]) -> io::Result<ControlFlow<()>> {
+        let Rule { delay, swallows } = self.line.rule(self.sender);
+        let (bytes, then) = if swallows {
+            self.line.has_holes.set(true);
+            (&[][..], if bytes.is_empty() { Then::Stay } else { Then::GoOn })
+        } else if bytes.is_empty() {
+            (bytes, Then::End)
+        } else if self.sender == Sender::Server && self.line.is_cut_mid_reply.take() {
+            (&bytes[..bytes.len() / 2], Then::Cut)
+        } else {
+            (bytes, Then::GoOn)
+        };
+        self.takes_more = then == Then::GoOn;
+        let last_due = self.under_way.back().map(|piece| piece.due);
+        if last_due.is_none() && delay.is_zero() {
+            return self.deliver(bytes, then).await;
+        }
+        let due = last_due.unwrap_or_else(Instant::now).max(Instant::now() + delay);
+        self.bytes_under_way += bytes.len();
+        self.under_way.push_back(Piece { due, bytes: bytes.to_vec(), then });
+        Ok(ControlFlow::Continue(()))
+    }
+
+    async fn deliver(&mut self, bytes: &[u8], then: Then) -> io::Result<ControlFlow<()>> {
+        if let Err(error) = self.to.write_all(bytes).await {
+            self.line.mourn(self.sender.other(), error).await?;
+        }
+        match then {
+            Then::GoOn => Ok(ControlFlow::Continue(())),
+            Then::End => self.to.shutdown().await.map(ControlFlow::Break),
+            Then::Stay => pending().await,
+            Then::Cut => Err(io::ErrorKind::ConnectionReset.into()),
+        }
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,373 @@
+//! The network's troubles, seen from both of its ends: a client's socket, and a server that answers what it is sent.
+
+use super::{Direction, HalfOpen, Proxy};
+use rlock_testing::{PATIENCE, wait_until};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// More than all buffers between two ends hold: who has sent it knows that some of it was taken.
+const MUCH: usize = 32 * 1_024 * 1_024;
+const LATE: Duration = Duration::from_millis(150);
+
+struct Echo {
+    port: u16,
+    received: Arc<Mutex<Vec<u8>>>,
+    connections: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Echo {
+    fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let echo = Self { port, received: Arc::default(), connections: Arc::default() };
+        let (received, connections) = (Arc::clone(&echo.received), Arc::clone(&echo.connections));
+        thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                stream.set_nodelay(true).unwrap();
+                connections.lock().unwrap().push(stream.try_clone().unwrap());
+                let received = Arc::clone(&received);
+                thread::spawn(move || answer(stream, &received));
+            }
+        });
+        echo
+    }
+
+    fn received(&self) -> Vec<u8> {
+        self.received.lock().unwrap().clone()
+    }
+
+    fn has_received(&self, length: usize) -> bool {
+        self.received.lock().unwrap().len() == length
+    }
+
+    /// The server's end of the connection that was accepted as the first, second, …
+    fn connection(&self, place: usize) -> TcpStream {
+        wait_until("it is accepted", || self.connections.lock().unwrap().len() > place);
+        self.connections.lock().unwrap()[place].try_clone().unwrap()
+    }
+}
+
+fn answer(mut stream: TcpStream, received: &Mutex<Vec<u8>>) {
+    let mut buffer = vec![0; 65_536];
+    while let Ok(length @ 1..) = stream.read(&mut buffer) {
+        received.lock().unwrap().extend_from_slice(&buffer[..length]);
+        if stream.write_all(&buffer[..length]).is_err() {
+            return;
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Write);
+}
+
+fn network_to(echo: &Echo) -> Proxy {
+    let proxy = Proxy::start().unwrap();
+    proxy.lead_to(echo.port);
+    proxy
+}
+
+fn connect(proxy: &Proxy) -> TcpStream {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+fn asks(stream: &mut TcpStream, question: &[u8]) -> Vec<u8> {
+    stream.write_all(question).unwrap();
+    let mut answer = vec![0; question.len()];
+    stream.read_exact(&mut answer).unwrap();
+    answer
+}
+
+/// Connected, and known to be so at both ends.
+fn connected(proxy: &Proxy) -> TcpStream {
+    let mut stream = connect(proxy);
+    assert_eq!(asks(&mut stream, b"hello"), b"hello");
+    stream
+}
+
+/// Until what is sent is closed or reset, and what came before.
+fn rest(stream: &mut TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
+    let mut rest = Vec::new();
+    let error = stream.read_to_end(&mut rest).err().map(|error| error.kind());
+    (rest, error)
+}
+
+fn assert_reset(stream: &mut TcpStream) {
+    assert_eq!(rest(stream), (Vec::new(), Some(ErrorKind::ConnectionReset)));
+}
+
+/// Without an end so far, and with nothing to read.
+fn is_silent(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let seen = stream.peek(&mut [0]);
+    stream.set_nonblocking(false).unwrap();
+    seen.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+fn is_ended(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let seen = stream.peek(&mut [0]);
+    stream.set_nonblocking(false).unwrap();
+    match seen {
+        Ok(length) => length == 0,
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
+    }
+}
+
+#[test]
+fn it_carries_much_both_ways_and_the_end_of_each_side() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut stream = connect(&proxy);
+    let sent: Vec<u8> = (0..MUCH).map(|place| (place % 251) as u8).collect();
+    let mut sending = stream.try_clone().unwrap();
+    let question = sent.clone();
+    let sender = thread::spawn(move || {
+        sending.write_all(&question).unwrap();
+        sending.shutdown(Shutdown::Write).unwrap();
+    });
+    let (received, error) = rest(&mut stream);
+    sender.join().unwrap();
+    assert_eq!(error, None, "the server has ended in good order");
+    assert!(received == sent);
+}
+
+#[test]
+fn many_are_carried_at_a_time() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut streams: Vec<_> = (0..100).map(|_| connect(&proxy)).collect();
+    for round in 0..10 {
+        for (place, stream) in streams.iter_mut().enumerate() {
+            stream.write_all(format!("{place:4}{round:4}").as_bytes()).unwrap();
+        }
+        for (place, stream) in streams.iter_mut().enumerate() {
+            let mut answer = [0; 8];
+            stream.read_exact(&mut answer).unwrap();
+            assert_eq!(answer, format!("{place:4}{round:4}").as_bytes());
+        }
+    }
+}
+
+#[test]
+fn it_leads_elsewhere_on_the_same_port() {
+    let (first, second) = (Echo::start(), Echo::start());
+    let proxy = network_to(&first);
+    let port = proxy.port();
+    let mut stream = connected(&proxy);
+    proxy.lead_to(second.port);
+    assert_reset(&mut stream);
+    assert_eq!(asks(&mut connect(&proxy), b"second"), b"second");
+    assert_eq!((first.received(), second.received()), (b"hello".to_vec(), b"second".to_vec()));
+    assert_eq!(proxy.port(), port);
+}
+
+#[test]
+fn it_leads_nowhere_until_it_is_told_and_where_nobody_listens() {
+    let proxy = Proxy::start().unwrap();
+    assert_reset(&mut connect(&proxy));
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    proxy.lead_to(free);
+    assert_reset(&mut connect(&proxy));
+}
+
+#[test]
+fn a_cut_is_seen_at_both_ends_and_the_next_connection_is_whole() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut streams: Vec<_> = (0..5).map(|_| connected(&proxy)).collect();
+    proxy.cut();
+    for (place, stream) in streams.iter_mut().enumerate() {
+        assert_reset(stream);
+        wait_until("the server learns of it", || is_ended(&echo.connection(place)));
+    }
+    connected(&proxy);
+}
+
+#[test]
+fn each_direction_is_delayed_for_itself_and_order_is_kept() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut stream = connected(&proxy);
+    for (direction, expected) in [(Direction::Requests, LATE), (Direction::Answers, LATE), (Direction::Both, LATE * 2)]
+    {
+        proxy.delay(LATE, direction);
+        let began = Instant::now();
+        assert_eq!(asks(&mut stream, b"late"), b"late");
+        assert!(began.elapsed() >= expected, "{direction:?} took {:?} only", began.elapsed());
+        proxy.delay(Duration::ZERO, direction);
+    }
+    proxy.delay(LATE, Direction::Requests);
+    stream.write_all(b"first").unwrap();
+    proxy.heal();
+    stream.write_all(b"second").unwrap();
+    let mut both = [0; 11];
+    stream.read_exact(&mut both).unwrap();
+    assert_eq!(both, *b"firstsecond", "what comes when it is over does not overtake");
+}
+
+#[test]
+fn what_is_delayed_is_under_way_together() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut stream = connected(&proxy);
+    proxy.delay(LATE, Direction::Both);
+    let mut sending = stream.try_clone().unwrap();
+    let began = Instant::now();
+    let mut sent: Vec<u8> = Vec::new();
+    for number in 0..100 {
+        sending.write_all(format!("{number:4}").as_bytes()).unwrap();
+        sent.extend(format!("{number:4}").as_bytes());
+        // So that they are pieces of their own.
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut received = vec![0; sent.len()];
+    stream.read_exact(&mut received).unwrap();
+    assert_eq!(received, sent);
+    assert!(began.elapsed() < LATE * 50, "one after the other it would take {:?}", LATE * 100);
+    sending.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(rest(&mut stream), (Vec::new(), None), "the end is carried as well");
+}
+
+#[test]
+fn requests_are_lost_while_answers_arrive() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let (mut silenced, mut idle) = (connected(&proxy), connected(&proxy));
+    let hellos = echo.received().len();
+    proxy.drop_requests();
+    silenced.write_all(&vec![1; MUCH]).unwrap();
+    echo.connection(0).write_all(b"push").unwrap();
+    let mut pushed = [0; 4];
+    silenced.read_exact(&mut pushed).unwrap();
+    assert_eq!(pushed, *b"push");
+    assert!(is_silent(&silenced) && is_silent(&echo.connection(0)), "it stays");
+    proxy.heal();
+    assert_reset(&mut silenced);
+    assert!(echo.has_received(hellos), "the server has heard nothing");
+    assert_eq!(asks(&mut idle, b"whole"), b"whole", "of which nothing was lost");
+    connected(&proxy);
+}
+
+#[test]
+fn answers_are_lost_while_requests_arrive() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let (mut silenced, mut idle) = (connected(&proxy), connected(&proxy));
+    let hellos = echo.received().len();
+    proxy.drop_answers();
+    silenced.write_all(&vec![1; MUCH]).unwrap();
+    wait_until("the server has heard it all", || echo.has_received(hellos + MUCH));
+    assert!(is_silent(&silenced));
+    proxy.heal();
+    assert_reset(&mut silenced);
+    assert_eq!(asks(&mut idle, b"whole"), b"whole", "of which nothing was lost");
+}
+
+#[test]
+fn a_server_does_not_learn_of_the_end_of_a_client_that_it_cannot_hear() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let (gone, ended) = (connected(&proxy), connected(&proxy));
+    proxy.drop_requests();
+    let (mut to_gone, mut to_ended) = (echo.connection(0), echo.connection(1));
+    ended.shutdown(Shutdown::Write).unwrap();
+    drop(gone);
+    // Whoever is gone resets the network's end when he is sent more: that is not carried either.
+    for _ in 0..10 {
+        to_gone.write_all(b"are you there?").unwrap();
+        to_ended.write_all(b"are you there?").unwrap();
+        let mut heard = [0; 14];
+        (&ended).read_exact(&mut heard).unwrap();
+    }
+    assert!(is_silent(&to_gone) && is_silent(&to_ended));
+    proxy.heal();
+    wait_until("the server learns of it", || is_ended(&to_gone) && is_ended(&to_ended));
+}
+
+#[test]
+fn a_client_is_gone_and_the_server_does_not_know() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut stream = connected(&proxy);
+    proxy.halve(HalfOpen::ClientGone);
+    assert_reset(&mut stream);
+    let left = echo.connection(0);
+    assert!(is_silent(&left));
+    connected(&proxy);
+    proxy.heal();
+    wait_until("the server learns of it", || is_ended(&left));
+}
+
+#[test]
+fn a_server_is_gone_and_the_client_does_not_know() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut stream = connected(&proxy);
+    proxy.halve(HalfOpen::ServerGone);
+    wait_until("the server sees it", || is_ended(&echo.connection(0)));
+    stream.write_all(b"are you there?").unwrap();
+    assert!(is_silent(&stream));
+    proxy.heal();
+    assert_reset(&mut stream);
+    assert!(echo.has_received(5), "nothing but the hello");
+    connected(&proxy);
+}
+
+#[test]
+fn half_of_an_answer_is_all_that_comes() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let (mut first, mut second) = (connected(&proxy), connected(&proxy));
+    proxy.cut_mid_reply();
+    let mut later = connected(&proxy);
+    first.write_all(b"one two ").unwrap();
+    assert_eq!(rest(&mut first), (b"one ".to_vec(), Some(ErrorKind::ConnectionReset)));
+    proxy.heal();
+    assert_eq!(asks(&mut second, b"whole"), b"whole", "it is over");
+    assert_eq!(asks(&mut later, b"whole"), b"whole", "it was not there");
+}
+
+#[test]
+fn half_of_an_answer_comes_late_as_well() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut stream = connected(&proxy);
+    proxy.delay(LATE, Direction::Both);
+    proxy.cut_mid_reply();
+    let began = Instant::now();
+    stream.write_all(b"one two ").unwrap();
+    assert_eq!(rest(&mut stream), (b"one ".to_vec(), Some(ErrorKind::ConnectionReset)));
+    assert!(began.elapsed() >= LATE * 2);
+}
+
+#[test]
+fn who_comes_new_is_refused_and_who_is_there_stays() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut stream = connected(&proxy);
+    proxy.refuse();
+    assert_reset(&mut connect(&proxy));
+    assert_eq!(asks(&mut stream, b"still"), b"still");
+    proxy.heal();
+    connected(&proxy);
+}
+
+#[test]
+fn when_it_is_dropped_all_is_closed() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let (mut whole, mut half) = (connected(&proxy), connected(&proxy));
+    let port = proxy.port();
+    proxy.halve(HalfOpen::ServerGone);
+    let later = connected(&proxy);
+    drop(proxy);
+    for stream in [&mut whole, &mut half, &mut { later }] {
+        assert_reset(stream);
+    }
+    let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+}

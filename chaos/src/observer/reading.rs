@@ -1,0 +1,80 @@
+//! What RLOCK.INSPECT and RLOCK.QUEUES answer, read as far as an observer needs it.
+
+use crate::history::{Holding, Side, Waiting};
+use rlock_testing::Reply;
+
+#[derive(Debug, PartialEq)]
+pub struct Inspection {
+    pub ttl_ms: i64,
+    pub holders: Vec<Holding>,
+    pub waiters: Vec<Waiting>,
+}
+
+/// None if it is an error: the lock is elsewhere, the server is loading, the key is no lock.
+pub fn inspection(reply: &Reply) -> Option<Inspection> {
+    Some(Inspection {
+        ttl_ms: number(reply, "ttl-ms")?,
+        holders: each(reply, "holders", holding)?,
+        waiters: each(reply, "waiters", waiting)?,
+    })
+}
+
+/// The locks that are waited for.
+pub fn queues(reply: &Reply) -> Option<Vec<String>> {
+    let Reply::List(queues) = reply else { return None };
+    queues.iter().map(|queue| text(queue, "key")).collect()
+}
+
+fn holding(entry: &Reply) -> Option<Holding> {
+    Some(Holding {
+        holder: text(entry, "holder")?,
+        side: side(entry)?,
+        count: number(entry, "count")?,
+        ttl_ms: number(entry, "ttl-ms"),
+    })
+}
+
+fn waiting(entry: &Reply) -> Option<Waiting> {
+    Some(Waiting {
+        holder: text(entry, "holder")?,
+        side: side(entry)?,
+        client_id: number(entry, "client-id")?,
+        waited_ms: number(entry, "waited-ms")?,
+    })
+}
+
+fn side(entry: &Reply) -> Option<Side> {
+    match text(entry, "side")?.as_str() {
+        "exclusive" => Some(Side::Plain),
+        "read" => Some(Side::Read),
+        "write" => Some(Side::Write),
+        _ => None,
+    }
+}
+
+fn each<T>(map: &Reply, name: &str, read: impl Fn(&Reply) -> Option<T>) -> Option<Vec<T>> {
+    match field(map, name)? {
+        Reply::List(entries) => entries.iter().map(read).collect(),
+        _ => None,
+    }
+}
+
+fn text(map: &Reply, name: &str) -> Option<String> {
+    match field(map, name)? {
+        Reply::Text(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn number(map: &Reply, name: &str) -> Option<i64> {
+    match field(map, name)? {
+        Reply::Int(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// Of a map that is written as a flat list.
+fn field<'a>(map: &'a Reply, name: &str) -> Option<&'a Reply> {
+    let Reply::List(flat) = map else { return None };
+    flat.chunks_exact(2).find(|pair| matches!(&pair[0], Reply::Text(it) if it == name)).map(|pair| &pair[1])
+}

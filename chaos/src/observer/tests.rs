@@ -1,0 +1,203 @@
+//! The observer, before real servers.
+
+use super::{Observed, Observer};
+use crate::history::{Journal, Record, Sample, Side, read_all};
+use rlock_testing::{Client, Reply, Server, text, wait_until};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const EVERY: Duration = Duration::from_millis(5);
+
+struct Run {
+    directory: TempDir,
+    targets: Arc<Mutex<Vec<(String, PathBuf)>>>,
+    observer: Observer,
+}
+
+impl Run {
+    fn start(servers: &[(&str, &Path)], locks: &[&str]) -> Self {
+        let directory = TempDir::new().unwrap();
+        let journal = Journal::open(directory.path(), "observer").unwrap();
+        let targets: Vec<_> = servers.iter().map(|(name, socket)| ((*name).to_owned(), socket.to_path_buf())).collect();
+        let targets = Arc::new(Mutex::new(targets));
+        let now = Arc::clone(&targets);
+        let locks = locks.iter().map(|lock| (*lock).to_owned()).collect();
+        let observer = Observer::start(journal, move || now.lock().unwrap().clone(), locks, EVERY);
+        Self { directory, targets, observer }
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        samples(self.directory.path())
+    }
+
+    fn wait_for(&self, what: &str, condition: impl Fn(&Sample) -> bool) -> Sample {
+        wait_until(what, || self.samples().iter().any(&condition));
+        self.samples().into_iter().find(condition).unwrap()
+    }
+
+    fn stop(self) -> (Observed, Vec<Record>) {
+        let observed = self.observer.stop();
+        (observed, read_all(self.directory.path()).unwrap())
+    }
+}
+
+fn samples(directory: &Path) -> Vec<Sample> {
+    let records = read_all(directory).unwrap();
+    records
+        .into_iter()
+        .filter_map(|record| if let Record::Seen(sample) = record { Some(sample) } else { None })
+        .collect()
+}
+
+fn measured(records: &[Record], name: &str) -> Vec<f64> {
+    let value = |record: &Record| match record {
+        Record::Measured { what, value, .. } if what == name => Some(*value),
+        _ => None,
+    };
+    records.iter().filter_map(value).collect()
+}
+
+/// A client that waits, and has been seen to do so before the next one comes.
+fn waiter(server: &Server, command: &str) -> Client {
+    let mut client = server.client();
+    let lock = command.split(' ').nth(1).unwrap();
+    let waiting = |looker: &mut Client| {
+        let inspected = looker.say(&format!("RLOCK.INSPECT {lock}"));
+        let place = inspected.as_list().iter().position(|it| *it == text("waiter-count")).unwrap();
+        inspected.as_list()[place + 1].as_int()
+    };
+    let mut looker = server.client();
+    let before = waiting(&mut looker);
+    client.send(&command.split(' ').collect::<Vec<_>>());
+    wait_until("it waits", || waiting(&mut looker) == before + 1);
+    client
+}
+
+#[test]
+fn holders_and_waiters_are_seen_in_their_order() {
+    let server = Server::start();
+    let run = Run::start(&[("a", &server.socket())], &["hot", "book", "never used"]);
+    let mut holder = server.client();
+    assert_eq!(holder.say("RLOCK.ACQUIRE hot me 60000"), Reply::Nil);
+    assert_eq!(holder.say("RLOCK.ACQUIRE hot me 60000"), Reply::Nil);
+    let mut waiters = Vec::new();
+    for name in ["first", "second", "third"] {
+        waiters.push(waiter(&server, &format!("RLOCK.ACQUIRE hot {name} 60000 WAIT 0")));
+    }
+    let all = run.wait_for("all three", |it| it.lock == "hot" && it.waiters.len() == 3);
+    assert!(all.asked <= all.answered);
+    assert_eq!((all.server.as_str(), all.holders.len()), ("a", 1));
+    let held = &all.holders[0];
+    assert_eq!((held.holder.as_str(), held.side, held.count), ("me", Side::Plain, 2));
+    assert!((1..=60_000).contains(&all.ttl_ms) && held.ttl_ms.is_some_and(|it| (1..=60_000).contains(&it)));
+    let names: Vec<_> = all.waiters.iter().map(|it| (it.holder.as_str(), it.side)).collect();
+    assert_eq!(names, [("first", Side::Plain), ("second", Side::Plain), ("third", Side::Plain)]);
+    assert!(all.waiters.is_sorted_by_key(|it| it.client_id) && all.waiters[0].waited_ms >= all.waiters[2].waited_ms);
+
+    assert_eq!(holder.say("RLOCK.WACQUIRE book writer 60000"), Reply::Nil);
+    waiters.push(waiter(&server, "RLOCK.RACQUIRE book reader 60000 WAIT 0"));
+    let book = run.wait_for("the reader", |it| it.lock == "book" && it.waiters.len() == 1);
+    assert_eq!((book.holders[0].side, book.waiters[0].side), (Side::Write, Side::Read));
+
+    let (observed, records) = run.stop();
+    let seen = records.iter().filter(|it| matches!(it, Record::Seen(_))).count() as u64;
+    assert_eq!(observed.samples, seen);
+    assert!(!records.iter().any(|it| matches!(it, Record::Seen(it) if it.lock == "never used")));
+}
+
+#[test]
+fn that_a_lock_is_free_again_is_noted_once() {
+    let server = Server::start();
+    let run = Run::start(&[("a", &server.socket())], &["hot", "later"]);
+    let mut client = server.client();
+    assert_eq!(client.say("RLOCK.ACQUIRE hot me 60000"), Reply::Nil);
+    run.wait_for("it is held", |it| !it.holders.is_empty());
+    assert_eq!(client.say("RLOCK.RELEASE hot me"), Reply::Int(1));
+    run.wait_for("it is free", |it| it.holders.is_empty() && it.ttl_ms == -2);
+    assert_eq!(client.say("RLOCK.ACQUIRE later me 60000"), Reply::Nil);
+    // Both are looked at each time: after so many looks at one, as many were at the other.
+    wait_until("looks", || run.samples().iter().filter(|it| it.lock == "later").count() > 5);
+    let free = run.samples().iter().filter(|it| it.lock == "hot" && it.holders.is_empty()).count();
+    assert_eq!(free, 1);
+}
+
+#[test]
+fn locks_that_are_waited_for_are_found_and_followed_until_they_are_free() {
+    let server = Server::start();
+    let run = Run::start(&[("a", &server.socket())], &["hot"]);
+    let mut holder = server.client();
+    assert_eq!(holder.say("RLOCK.ACQUIRE cold:1 me 60000"), Reply::Nil);
+    let mut waiting = waiter(&server, "RLOCK.ACQUIRE cold:1 you 60000 WAIT 0");
+    run.wait_for("the queue", |it| it.lock == "cold:1" && it.waiters.len() == 1);
+    assert_eq!(holder.say("RLOCK.RELEASE cold:1 me"), Reply::Int(1));
+    assert_eq!(waiting.receive(), Reply::Nil);
+    run.wait_for("the next holder", |it| it.waiters.is_empty() && it.holders.iter().any(|it| it.holder == "you"));
+    assert_eq!(holder.say("RLOCK.RELEASE cold:1 you"), Reply::Int(1));
+    run.wait_for("it is free", |it| it.lock == "cold:1" && it.holders.is_empty());
+}
+
+#[test]
+fn a_silent_server_is_measured_and_keeps_nobody_from_looking_at_another() {
+    let (silent, other) = (Server::start(), Server::start());
+    let run = Run::start(&[("silent", &silent.socket()), ("other", &other.socket())], &["hot"]);
+    assert_eq!(silent.client().say("RLOCK.ACQUIRE hot me 600000"), Reply::Nil);
+    run.wait_for("it is looked at", |it| it.server == "silent");
+    silent.freeze();
+    let began = std::time::Instant::now();
+    assert_eq!(other.client().say("RLOCK.ACQUIRE hot me 60000"), Reply::Nil);
+    run.wait_for("the other is looked at", |it| it.server == "other");
+    // Longer than one connection is kept for.
+    wait_until("it is asked anew", || began.elapsed() > Duration::from_millis(3_500));
+    silent.thaw();
+    let frozen = began.elapsed().as_secs_f64() * 1_000.0;
+    let before = run.samples().iter().filter(|it| it.server == "silent").count();
+    wait_until("it is seen again", || run.samples().iter().filter(|it| it.server == "silent").count() > before);
+
+    let (observed, records) = run.stop();
+    let [longest] = measured(&records, "longest silence of a server, ms")[..] else { panic!("it is written once") };
+    assert!(longest >= frozen - 1_000.0, "it was silent for {frozen} ms, not {longest}");
+    assert!((observed.longest_silence.as_secs_f64() * 1_000.0 - longest).abs() < 0.001);
+    assert!(measured(&records, "silence of server silent, ms").contains(&longest));
+    assert_eq!(measured(&records, "longest silence of server silent, ms"), [longest]);
+    assert!(measured(&records, "longest silence of server other, ms")[0] < longest);
+}
+
+#[test]
+fn servers_come_and_go() {
+    let (first, second) = (Server::start(), Server::start());
+    let run = Run::start(&[("first", &first.socket())], &["hot"]);
+    for server in [&first, &second] {
+        assert_eq!(server.client().say("RLOCK.ACQUIRE hot me 60000"), Reply::Nil);
+    }
+    run.wait_for("the first", |it| it.server == "first");
+    assert!(run.samples().iter().all(|it| it.server == "first"));
+    run.targets.lock().unwrap().push(("second".to_owned(), second.socket()));
+    run.wait_for("the second", |it| it.server == "second");
+
+    let again = first.crash().start();
+    assert_eq!(again.client().say("RLOCK.ACQUIRE hot again 60000"), Reply::Nil);
+    run.wait_for("it is back", |it| it.server == "first" && it.holders.iter().any(|it| it.holder == "again"));
+
+    run.targets.lock().unwrap().remove(0);
+    let last = || run.samples().iter().rev().take(20).all(|it| it.server == "second");
+    wait_until("the first is left alone", last);
+    run.stop();
+}
+
+#[test]
+fn a_server_that_knows_no_locks_is_no_harm() {
+    let server = Server::prepare().without_module().start();
+    let elsewhere = PathBuf::from("/nowhere/socket");
+    let run = Run::start(&[("a", &server.socket()), ("none", &elsewhere)], &["hot"]);
+    let errors = || {
+        let info = server.client().say("INFO stats");
+        let count = info.as_text().lines().find_map(|line| line.strip_prefix("total_error_replies:")).unwrap();
+        count.parse::<u64>().unwrap()
+    };
+    wait_until("it is asked time and again", || errors() > 5);
+    let (observed, records) = run.stop();
+    assert_eq!(observed.samples, 0);
+    assert!(!records.iter().any(|it| matches!(it, Record::Seen(_))));
+}

@@ -1,0 +1,174 @@
+//! One server under observation, on a connection and a thread of its own: while one server is silent, the others are looked
+//! at all the same.
+
+use super::reading::{Inspection, inspection, queues};
+use crate::history::{Journal, Moment, Record, Sample};
+use rlock_testing::{Client, Reply};
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// After so long without an answer, the connection is given up.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Which silences are worth a line of their own.
+const LONG: Duration = Duration::from_millis(100);
+
+/// Each so many looks it is asked which other locks are waited for.
+const QUEUES_EACH: u64 = 10;
+
+/// How many holders and waiters of a lock are asked for, at most.
+const COUNT: &str = "500";
+
+const PING: &[&str] = &["PING"];
+const QUEUES: &[&str] = &["RLOCK.QUEUES", "COUNT", "200"];
+
+pub struct Watch {
+    journal: Journal,
+    server: String,
+    socket: PathBuf,
+    /// Which are looked at each time.
+    locks: Vec<String>,
+    /// The others that were held or waited for when they were last looked at.
+    others: HashSet<String>,
+    /// Of all locks, those whose last sample had somebody in it.
+    in_use: HashSet<String>,
+    client: Option<Client>,
+    /// It was asked something then, and has answered nothing since.
+    silent_since: Option<Moment>,
+    seen: Seen,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    pub samples: u64,
+    pub longest_silence: Duration,
+}
+
+/// The connection is to be given up.
+struct Lost;
+
+impl Watch {
+    pub fn new(journal: Journal, server: String, socket: PathBuf, locks: Vec<String>) -> Self {
+        Self {
+            journal,
+            server,
+            socket,
+            locks,
+            others: HashSet::new(),
+            in_use: HashSet::new(),
+            client: None,
+            silent_since: None,
+            seen: Seen::default(),
+        }
+    }
+
+    /// Until the sender of `until_dropped` is no more.
+    pub fn run(mut self, every: Duration, until_dropped: &Receiver<()>) -> Seen {
+        for number in 0.. {
+            let began = Moment::now();
+            self.look(number);
+            let rest = every.saturating_sub(Moment::now().since(began));
+            if until_dropped.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected) {
+                break;
+            }
+        }
+        self.end_silence();
+        self.seen
+    }
+
+    fn look(&mut self, number: u64) {
+        let client = self.client.take().or_else(|| Client::connect_with_patience(&self.socket, PATIENCE).ok());
+        let Some(mut client) = client else { return self.end_silence() };
+        if self.look_with(&mut client, number).is_ok() {
+            self.client = Some(client);
+        }
+    }
+
+    fn look_with(&mut self, client: &mut Client, number: u64) -> Result<(), Lost> {
+        let locks = self.locks.clone();
+        self.inspect(client, &locks)?;
+        if number % QUEUES_EACH == 0 { self.look_at_others(client) } else { Ok(()) }
+    }
+
+    fn look_at_others(&mut self, client: &mut Client) -> Result<(), Lost> {
+        let asked = self.ask(client, &[QUEUES])?;
+        let reply = self.answer(client, asked)?;
+        self.others.extend(queues(&reply).unwrap_or_default());
+        self.others.retain(|lock| !self.locks.contains(lock));
+        let others: Vec<_> = self.others.iter().cloned().collect();
+        self.inspect(client, &others)?;
+        self.others.retain(|lock| self.in_use.contains(lock));
+        Ok(())
+    }
+
+    fn inspect(&mut self, client: &mut Client, locks: &[String]) -> Result<(), Lost> {
+        let commands: Vec<_> = locks.iter().map(|lock| ["RLOCK.INSPECT", lock, "COUNT", COUNT]).collect();
+        let commands: Vec<&[&str]> = commands.iter().map(|command| &command[..]).collect();
+        let asked = self.ask(client, &commands)?;
+        for lock in locks {
+            let reply = self.answer(client, asked)?;
+            self.note(lock, asked, Moment::now(), &reply);
+        }
+        Ok(())
+    }
+
+    /// Sends a PING and these, and waits for the answer to the PING. A server answers once it has done all of them, so its
+    /// silence has our own questions in it.
+    fn ask(&mut self, client: &mut Client, commands: &[&[&str]]) -> Result<Moment, Lost> {
+        let asked = Moment::now();
+        let together: Vec<&[&str]> = std::iter::once(PING).chain(commands.iter().copied()).collect();
+        self.silent_since.get_or_insert(asked);
+        if client.try_send_together(&together).is_err() {
+            return Err(self.give_up(asked));
+        }
+        self.answer(client, asked)?;
+        self.end_silence();
+        Ok(asked)
+    }
+
+    fn answer(&mut self, client: &mut Client, asked: Moment) -> Result<Reply, Lost> {
+        client.try_receive().ok_or_else(|| self.give_up(asked))
+    }
+
+    /// A server that took too long is silent until it answers on a new connection; one that is gone is not.
+    fn give_up(&mut self, asked: Moment) -> Lost {
+        if Moment::now().since(asked) >= PATIENCE {
+            self.silent_since.get_or_insert(asked);
+        } else {
+            self.end_silence();
+        }
+        Lost
+    }
+
+    fn end_silence(&mut self) {
+        let Some(since) = self.silent_since.take() else { return };
+        let length = Moment::now().since(since);
+        self.seen.longest_silence = self.seen.longest_silence.max(length);
+        if length > LONG {
+            let what = format!("silence of server {}, ms", self.server);
+            self.journal.write(&Record::Measured { at: since, what, value: length.as_secs_f64() * 1_000.0 });
+        }
+    }
+
+    /// A lock in use is noted each time, one that is not only when it was before.
+    fn note(&mut self, lock: &str, asked: Moment, answered: Moment, reply: &Reply) {
+        let Some(Inspection { ttl_ms, holders, waiters }) = inspection(reply) else {
+            self.in_use.remove(lock);
+            return;
+        };
+        let was_in_use = self.in_use.contains(lock);
+        let is_in_use = !holders.is_empty() || !waiters.is_empty();
+        if is_in_use && !was_in_use {
+            self.in_use.insert(lock.to_owned());
+        } else if was_in_use && !is_in_use {
+            self.in_use.remove(lock);
+        }
+        if is_in_use || was_in_use {
+            let (server, lock) = (self.server.clone(), lock.to_owned());
+            self.journal.write(&Record::Seen(Sample { asked, answered, server, lock, ttl_ms, holders, waiters }));
+            self.seen.samples += 1;
+        }
+    }
+}
