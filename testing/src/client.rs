@@ -24,8 +24,17 @@ pub enum Reply {
 
 impl Client {
     pub fn connect(socket: &Path) -> std::io::Result<Self> {
+        Self::connect_for(socket, PATIENCE)
+    }
+
+    /// A connection that waits for so long for each reply.
+    ///
+    /// # Errors
+    /// If nobody listens there.
+    pub fn connect_for(socket: &Path, patience: Duration) -> std::io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         Ok(Self { stream, parser: Parser::new() })
     }
 
@@ -41,6 +50,17 @@ impl Client {
     pub fn run<A: AsRef<[u8]>>(&mut self, command: &[A]) -> Reply {
         self.send(command);
         self.receive()
+    }
+
+    /// Sends a command and reads its reply, where the server may be gone or stand still. After an error the connection is of
+    /// no use any more.
+    ///
+    /// # Errors
+    /// If it cannot be sent, or there is no reply in time.
+    pub fn try_run<A: AsRef<[u8]>>(&mut self, command: &[A]) -> std::io::Result<Reply> {
+        self.stream.write_all(&packed(command))?;
+        let reply = self.parser.parse_value(&mut self.stream).map_err(std::io::Error::other)?;
+        Ok(Reply::from(reply))
     }
 
     /// A command given as words with spaces between them.

@@ -23,22 +23,28 @@ impl Cluster {
     /// Three masters.
     pub fn start() -> Self {
         let cluster = Self { masters: nodes(), replicas: Vec::new() };
-        cluster.meet();
-        cluster.wait_until_ready();
+        Self::join(&cluster.masters.iter().collect::<Vec<_>>(), &[]);
         cluster
     }
 
     /// Three masters with a replica each.
     pub fn start_with_replicas() -> Self {
         let cluster = Self { masters: nodes(), replicas: nodes() };
-        cluster.meet();
-        for (replica, master) in cluster.replicas.iter().zip(&cluster.masters) {
+        let (masters, replicas): (Vec<_>, Vec<_>) =
+            (cluster.masters.iter().collect(), cluster.replicas.iter().collect());
+        Self::join(&masters, &replicas);
+        cluster
+    }
+
+    /// Makes a cluster of servers that know nothing of each other yet: three masters, and a replica for each or none.
+    pub fn join(masters: &[&Server], replicas: &[&Server]) {
+        meet(masters, replicas);
+        for (replica, master) in replicas.iter().zip(masters) {
             let (mut replica, master) = (replica.client(), id(&mut master.client()));
             let replicate = format!("CLUSTER REPLICATE {master}");
             wait_until("the replica knows its master", || replica.say(&replicate).words() == ["OK"]);
         }
-        cluster.wait_until_ready();
-        cluster
+        wait_until_ready(masters, replicas);
     }
 
     pub fn nodes(&self) -> impl Iterator<Item = &Server> {
@@ -61,41 +67,42 @@ impl Cluster {
         ok(&mut source, &format!("CLUSTER SETSLOT {slot} MIGRATING {target_id}"));
         SlotMove { slot, source, target, target_id, target_port: self.masters[to].port() }
     }
+}
 
-    fn meet(&self) {
-        for (node, epoch) in self.nodes().zip(1..) {
-            ok(&mut node.client(), &format!("CLUSTER SET-CONFIG-EPOCH {epoch}"));
-        }
-        for (master, (first, last)) in self.masters.iter().zip(SLOTS) {
-            ok(&mut master.client(), &format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
-        }
-        let mut one = self.masters[0].client();
-        for other in self.nodes().skip(1) {
-            ok(&mut one, &format!("CLUSTER MEET 127.0.0.1 {} {}", other.port(), other.cluster_port()));
-        }
-        let all = format!("cluster_known_nodes:{}", self.nodes().count());
-        for node in self.nodes() {
-            let mut client = node.client();
-            wait_until("the nodes know each other", || client.say("CLUSTER INFO").as_text().contains(&all));
-        }
+fn meet(masters: &[&Server], replicas: &[&Server]) {
+    let nodes = || masters.iter().chain(replicas);
+    for (node, epoch) in nodes().zip(1..) {
+        ok(&mut node.client(), &format!("CLUSTER SET-CONFIG-EPOCH {epoch}"));
     }
+    for (master, (first, last)) in masters.iter().zip(SLOTS) {
+        ok(&mut master.client(), &format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+    }
+    let mut one = masters[0].client();
+    for other in nodes().skip(1) {
+        ok(&mut one, &format!("CLUSTER MEET 127.0.0.1 {} {}", other.port(), other.cluster_port()));
+    }
+    let all = format!("cluster_known_nodes:{}", nodes().count());
+    for node in nodes() {
+        let mut client = node.client();
+        wait_until("the nodes know each other", || client.say("CLUSTER INFO").as_text().contains(&all));
+    }
+}
 
-    fn wait_until_ready(&self) {
-        for node in self.nodes() {
-            let mut client = node.client();
-            wait_until("the node sees the cluster as a whole", || {
-                let info = client.say("CLUSTER INFO");
-                let nodes = client.say("CLUSTER NODES");
-                let sees = |word: &str| nodes.as_text().matches(word).count();
-                ["cluster_state:ok", "cluster_slots_ok:16384"].iter().all(|it| info.as_text().contains(it))
-                    && (sees("master"), sees("slave")) == (self.masters.len(), self.replicas.len())
-            });
-        }
-        for replica in &self.replicas {
-            let mut client = replica.client();
-            let is_up = |it: &str| it.contains("master_link_status:up");
-            wait_until("the replica follows", || is_up(client.say("INFO replication").as_text()));
-        }
+fn wait_until_ready(masters: &[&Server], replicas: &[&Server]) {
+    for node in masters.iter().chain(replicas) {
+        let mut client = node.client();
+        wait_until("the node sees the cluster as a whole", || {
+            let info = client.say("CLUSTER INFO");
+            let nodes = client.say("CLUSTER NODES");
+            let sees = |word: &str| nodes.as_text().matches(word).count();
+            ["cluster_state:ok", "cluster_slots_ok:16384"].iter().all(|it| info.as_text().contains(it))
+                && (sees("master"), sees("slave")) == (masters.len(), replicas.len())
+        });
+    }
+    for replica in replicas {
+        let mut client = replica.client();
+        let is_up = |it: &str| it.contains("master_link_status:up");
+        wait_until("the replica follows", || is_up(client.say("INFO replication").as_text()));
     }
 }
 

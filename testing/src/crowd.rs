@@ -10,6 +10,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use redis::Parser;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Instant;
 
 /// What else a test has open: its own connections to the server, and the server's files, if it inherits the limit.
@@ -71,9 +72,14 @@ pub struct Answer {
 
 impl Crowd {
     pub fn connect(server: &Server, size: usize) -> Self {
+        Self::at(&server.socket(), size)
+    }
+
+    /// By a server's socket, for who does not have the server.
+    pub fn at(socket: &Path, size: usize) -> Self {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).expect("an epoll");
         let members = (0..size).map(|number| {
-            let stream = UnixStream::connect(server.socket()).expect("the server accepts connections");
+            let stream = UnixStream::connect(socket).expect("the server accepts connections");
             stream.set_nonblocking(true).expect("a socket that does not block");
             let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);
             epoll.add(&stream, event).expect("a socket that can be waited for");

@@ -22,7 +22,7 @@ pub use bystander::{Bystander, Testimony};
 pub use client::{Client, Reply, list, text};
 pub use cluster::{Cluster, SlotMove};
 pub use crowd::{Answer, Crowd, crowd_of, make_room_for};
-pub use processor::Wanted;
+pub use processor::{Wanted, was_wanted_here};
 pub use sentinel::Watched;
 pub use server::{Server, ServerVersion, Start, debug_module, free_port, module};
 pub use signal::{Signal, send_signal};

@@ -35,10 +35,15 @@ impl Watched {
             let is_up = |it: &str| it.contains("master_link_status:up");
             wait_until("the replica follows", || is_up(client.say("INFO replication").as_text()));
         }
+        let sentinels = Self::sentinels_over(master.port(), replicas);
+        Self { servers, sentinels }
+    }
+
+    /// Three sentinels over a master on that port, which has that many replicas, once they know all of them.
+    pub fn sentinels_over(master: u16, replicas: usize) -> Vec<Server> {
         let sentinels: Vec<_> = (0..SENTINELS).map(|_| sentinel_of(master)).collect();
-        let watched = Self { servers, sentinels };
-        watched.wait_until_ready();
-        watched
+        wait_until_ready(&sentinels, replicas);
+        sentinels
     }
 
     /// The port of the master, as the first sentinel knows it.
@@ -46,30 +51,29 @@ impl Watched {
         let reply = self.sentinels[0].client().say(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"));
         reply.words()[1].parse().expect("a port")
     }
+}
 
-    fn wait_until_ready(&self) {
-        let (replicas, others) = ((self.servers.len() - 1).to_string(), (SENTINELS - 1).to_string());
-        let usable = format!("OK {SENTINELS} usable");
-        for sentinel in &self.sentinels {
-            let mut client = sentinel.client();
-            wait_until("the sentinel sees everybody", || {
-                let master = client.say(&format!("SENTINEL MASTER {NAME}"));
-                let says = |pair: [&str; 2]| master.words().chunks(2).any(|it| it == pair);
-                let quorum = client.say(&format!("SENTINEL CKQUORUM {NAME}"));
-                says(["num-slaves", &replicas])
-                    && says(["num-other-sentinels", &others])
-                    && quorum.words().first().is_some_and(|it| it.starts_with(&usable))
-            });
-        }
+fn wait_until_ready(sentinels: &[Server], replicas: usize) {
+    let (replicas, others) = (replicas.to_string(), (SENTINELS - 1).to_string());
+    let usable = format!("OK {SENTINELS} usable");
+    for sentinel in sentinels {
+        let mut client = sentinel.client();
+        wait_until("the sentinel sees everybody", || {
+            let master = client.say(&format!("SENTINEL MASTER {NAME}"));
+            let says = |pair: [&str; 2]| master.words().chunks(2).any(|it| it == pair);
+            let quorum = client.say(&format!("SENTINEL CKQUORUM {NAME}"));
+            says(["num-slaves", &replicas])
+                && says(["num-other-sentinels", &others])
+                && quorum.words().first().is_some_and(|it| it.starts_with(&usable))
+        });
     }
 }
 
-fn sentinel_of(master: &Server) -> Server {
+fn sentinel_of(master: u16) -> Server {
     let configuration = format!(
-        "sentinel monitor {NAME} 127.0.0.1 {} 2\n\
+        "sentinel monitor {NAME} 127.0.0.1 {master} 2\n\
          sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n\
-         sentinel failover-timeout {NAME} {FAILOVER_TIMEOUT_MS}\n",
-        master.port()
+         sentinel failover-timeout {NAME} {FAILOVER_TIMEOUT_MS}\n"
     );
     let sentinel = Server::prepare().sentinel(&configuration).start();
     let reply = sentinel.client().say(PACE);

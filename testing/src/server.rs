@@ -25,6 +25,7 @@ pub struct Start {
     environment: Vec<(&'static str, String)>,
     launcher: Vec<String>,
     patience: Duration,
+    port: Option<u16>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +167,14 @@ impl Start {
             environment: Vec::new(),
             launcher: Vec::new(),
             patience: PATIENCE,
+            port: None,
         }
+    }
+
+    /// Listens there, and not on any port that is free: for a server that comes back to where others look for it.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
     }
 
     /// Where the server will have its files.
@@ -239,7 +247,7 @@ impl Start {
 
     /// The server, or what its log says of why it did not start.
     pub fn try_start(self) -> Result<Server, String> {
-        let port = free_port();
+        let port = self.port.unwrap_or_else(free_port);
         let mut server = Server { process: self.spawn(port), directory: self.directory, port };
         let deadline = Instant::now() + self.patience;
         loop {

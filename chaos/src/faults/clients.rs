@@ -1,0 +1,102 @@
+//! What is done to connections by the server's own commands.
+
+use super::{Begun, Scene, What, a_master};
+use crate::history::Reach;
+use crate::random::Random;
+use crate::worlds::{Node, run_on};
+use rlock_testing::Reply;
+
+/// How many at a time.
+const FEW: u64 = 8;
+
+/// A line of CLIENT LIST.
+struct Connection {
+    id: i64,
+    /// It waits for a lock.
+    waits: bool,
+}
+
+pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let place = a_master(scene, random);
+    let node = &scene.world.nodes[place];
+    match what {
+        What::KillAllClients => kill_all(node),
+        What::KillWaitingClients => each(node, chosen(node, true, random)?, "CLIENT KILL ID", ""),
+        What::KillClients => each(node, chosen(node, false, random)?, "CLIENT KILL ID", ""),
+        What::Unblock { error: true } => each(node, chosen(node, true, random)?, "CLIENT UNBLOCK", " ERROR"),
+        _ => each(node, chosen(node, true, random)?, "CLIENT UNBLOCK", " TIMEOUT"),
+    }
+}
+
+fn chosen(node: &Node, waits: bool, random: &mut Random) -> Result<Vec<i64>, String> {
+    let list = node.text("CLIENT LIST")?;
+    let mut ids: Vec<_> = connections(&list).filter(|it| it.waits == waits).map(|it| it.id).collect();
+    let wanted = usize::try_from(random.between((1, FEW))).expect("a few");
+    while ids.len() > wanted {
+        let place = usize::try_from(random.below(ids.len() as u64)).expect("a place in the list");
+        ids.swap_remove(place);
+    }
+    Ok(ids)
+}
+
+/// What the server answered with 1, or not at all, has had its effect.
+fn each(node: &Node, ids: Vec<i64>, command: &str, how: &str) -> Result<Begun, String> {
+    let mut effects = Vec::new();
+    for id in ids {
+        let is_done = node.count(&format!("{command} {id}{how}")).map_or(true, |count| count > 0);
+        if is_done {
+            effects.push((words(node, &format!("{command} {id}{how}")), Reach::Wait { client_id: id }));
+        }
+    }
+    Ok(Begun::done(effects))
+}
+
+/// In one step with the list, so that it is known whose waits end.
+fn kill_all(node: &Node) -> Result<Begun, String> {
+    let mut client = node.connect()?;
+    let commands = [&["MULTI"][..], &["CLIENT", "LIST"], &["CLIENT", "KILL", "TYPE", "normal"]];
+    for command in commands {
+        run_on(&mut client, command)?;
+    }
+    let reply = run_on(&mut client, &["EXEC"])?;
+    let Reply::List(replies) = reply else { return Err(format!("EXEC: {reply:?}")) };
+    let [Reply::Text(list), ..] = replies.as_slice() else { return Err(format!("EXEC: {replies:?}")) };
+    let killed = words(node, "CLIENT KILL TYPE normal");
+    let waits = connections(list).filter(|it| it.waits);
+    let waits = waits.map(|it| (killed.clone(), Reach::Wait { client_id: it.id }));
+    let effects = std::iter::once((killed.clone(), Reach::Nobody)).chain(waits).collect();
+    Ok(Begun::done(effects))
+}
+
+fn words(node: &Node, command: &str) -> String {
+    format!("{command} at server {}", node.name)
+}
+
+/// Those of clients, which come by TCP: not replicas or masters, and not those who look on by the unix socket.
+fn connections(list: &str) -> impl Iterator<Item = Connection> + '_ {
+    list.lines().filter_map(|line| {
+        let field = |name: &str| line.split(' ').find_map(|it| it.strip_prefix(name)?.strip_prefix('='));
+        let flags = field("flags")?;
+        if flags.contains(['S', 'M', 'U']) {
+            return None;
+        }
+        let waits = flags.contains('b') && field("cmd")?.to_ascii_lowercase().starts_with("rlock.");
+        Some(Connection { id: field("id")?.parse().ok()?, waits })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_clients_by_tcp_are_chosen_and_only_those_who_wait_for_locks_wait() {
+        let list = "id=3 addr=127.0.0.1:1 name= flags=N cmd=rlock.renew user=default\n\
+                    id=4 addr=127.0.0.1:2 name= flags=b cmd=rlock.acquire user=default\n\
+                    id=5 addr=127.0.0.1:3 name= flags=b cmd=wait user=default\n\
+                    id=6 addr=127.0.0.1:4 name= flags=S cmd=replconf user=default\n\
+                    id=7 addr=/tmp/socket:0 name= flags=U cmd=client|list user=default\n";
+        let seen: Vec<_> = connections(list).map(|it| (it.id, it.waits)).collect();
+        assert_eq!(seen, [(3, false), (4, true), (5, false)]);
+    }
+}

@@ -1,0 +1,179 @@
+//! A cluster in which replicas take over and slots move.
+
+use super::{Begun, Progress, Scene, What};
+use crate::history::Reach;
+use crate::random::Random;
+use crate::worlds::{Node, World};
+use rlock_testing::Reply;
+use std::time::{Duration, Instant};
+
+pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let world = &mut scene.world;
+    let old = random.one_of(world.masters());
+    match what {
+        What::MoveSlot => begin_to_move(world, random),
+        What::FailOver => hand_over(world, old),
+        What::KillMaster => kill(world, old),
+        _ => Err("that is not done to a cluster".to_owned()),
+    }
+}
+
+fn id(node: &Node) -> Result<String, String> {
+    Ok(node.text("CLUSTER MYID")?)
+}
+
+/// The replica of a master, once it follows.
+fn replica_of(world: &World, master: usize) -> Result<usize, String> {
+    let id = id(&world.nodes[master])?;
+    let nodes = world.nodes[master].text("CLUSTER NODES")?;
+    let replicas = nodes.lines().filter(|line| line.contains("slave") && line.contains(&format!(" {id} ")));
+    let mut ids = replicas.filter_map(|line| line.split(' ').next());
+    let found = ids.find_map(|id| {
+        (0..world.nodes.len()).find(|place| world.nodes[*place].text("CLUSTER MYID").is_ok_and(|it| it == id))
+    });
+    found
+        .filter(|place| world.nodes[*place].follows())
+        .ok_or_else(|| format!("no replica follows server {}", world.nodes[master].name))
+}
+
+fn effects(world: &World, what: &str, old: usize, new: usize) -> Vec<(String, Reach)> {
+    let [old, new] = [old, new].map(|place| world.nodes[place].name.clone());
+    vec![(format!("{what}: server {new} takes over from {old}"), Reach::Failover { server: old })]
+}
+
+fn hand_over(world: &mut World, old: usize) -> Result<Begun, String> {
+    const GIVEN_UP_AFTER: Duration = Duration::from_secs(8);
+    let new = replica_of(world, old)?;
+    world.nodes[new].say("CLUSTER FAILOVER")?;
+    let begun = Instant::now();
+    Ok(Begun::until(effects(world, "CLUSTER FAILOVER", old, new), move |scene| {
+        let world = &mut scene.world;
+        if !world.nodes[new].is_master()? {
+            // The servers give up sooner than that.
+            return Ok(if begun.elapsed() > GIVEN_UP_AFTER { Progress::Over } else { Progress::NotYet });
+        }
+        world.look_around();
+        until_it_follows(world, old)
+    }))
+}
+
+fn kill(world: &mut World, old: usize) -> Result<Begun, String> {
+    let new = replica_of(world, old)?;
+    world.nodes[old].kill();
+    Ok(Begun::until(effects(world, "kill -9 of a master", old, new), move |scene| {
+        let world = &mut scene.world;
+        if !world.nodes[new].is_master()? {
+            return Ok(Progress::NotYet);
+        }
+        if !world.nodes[old].is_up() {
+            // It is not a master any more before it is back, and then it may believe that it is for a moment.
+            world.restart(old)?;
+        }
+        world.look_around();
+        until_it_follows(world, old)
+    }))
+}
+
+fn until_it_follows(world: &World, old: usize) -> Result<Progress, String> {
+    if world.nodes[old].is_master()? {
+        return Ok(Progress::NotYet);
+    }
+    Ok(if world.nodes[old].follows() { Progress::Over } else { Progress::Harmless })
+}
+
+struct Move {
+    slot: i64,
+    from: usize,
+    to: usize,
+    is_back: bool,
+    step: Step,
+    rests_until: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Step {
+    Open,
+    Keys,
+    Close,
+}
+
+/// How long a slot rests between the steps of its move, so that clients meet it there.
+const REST: Duration = Duration::from_millis(80);
+
+/// A hot lock's slot goes to another master, and comes back.
+fn begin_to_move(world: &mut World, random: &mut Random) -> Result<Begun, String> {
+    let number = random.below(world.makeup().hot.into());
+    let key = format!("hot:{number}");
+    let from = world.owner_of(&key).ok_or_else(|| format!("nobody has {key} now"))?;
+    let others: Vec<_> = world.masters().iter().copied().filter(|place| *place != from).collect();
+    if others.is_empty() {
+        return Err("there is one master only".to_owned());
+    }
+    let slot = world.nodes[from].count(&format!("CLUSTER KEYSLOT {key}"))?;
+    let to = random.one_of(&others);
+    let names = [from, to].map(|place| world.nodes[place].name.clone());
+    let words = format!("the slot of {key} goes from server {} to {}, and back", names[0], names[1]);
+    let mut moving = Move { slot, from, to, is_back: false, step: Step::Open, rests_until: Instant::now() };
+    // A lock is copied with its lease before it is deleted. But who asks at the new place while a read-write lock comes, key
+    // by key, may find the lock without its read holds.
+    let reach = Reach::Locks { locks: vec![key], takes_counters: false };
+    moving.advance(world)?;
+    Ok(Begun::until(vec![(words, reach)], move |scene| moving.advance(scene.world)))
+}
+
+impl Move {
+    /// The next step. Each can be done again if it failed.
+    fn advance(&mut self, world: &World) -> Result<Progress, String> {
+        if Instant::now() < self.rests_until {
+            return Ok(Progress::NotYet);
+        }
+        let (source, target) = (&world.nodes[self.from], &world.nodes[self.to]);
+        match self.step {
+            Step::Open => {
+                let [source_id, target_id] = [id(source)?, id(target)?];
+                target.say(&format!("CLUSTER SETSLOT {} IMPORTING {source_id}", self.slot))?;
+                source.say(&format!("CLUSTER SETSLOT {} MIGRATING {target_id}", self.slot))?;
+                self.step = Step::Keys;
+            }
+            Step::Keys => {
+                move_keys(source, target, self.slot)?;
+                self.step = Step::Close;
+            }
+            Step::Close => {
+                // What was created at the old place meanwhile.
+                move_keys(source, target, self.slot)?;
+                let command = format!("CLUSTER SETSLOT {} NODE {}", self.slot, id(target)?);
+                for node in [target, source] {
+                    node.say(&command)?;
+                }
+                // The others hear of it sooner like this.
+                for place in world.masters() {
+                    let _ = world.nodes[*place].say(&command);
+                }
+                if self.is_back {
+                    return Ok(Progress::Over);
+                }
+                (self.from, self.to) = (self.to, self.from);
+                (self.is_back, self.step) = (true, Step::Open);
+            }
+        }
+        self.rests_until = Instant::now() + REST;
+        Ok(Progress::NotYet)
+    }
+}
+
+fn move_keys(source: &Node, target: &Node, slot: i64) -> Result<(), String> {
+    let reply = source.say(&format!("CLUSTER GETKEYSINSLOT {slot} 10000"))?;
+    let keys = reply.words();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let port = target.port().to_string();
+    let mut command = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "2000", "REPLACE", "KEYS"];
+    command.extend(keys);
+    match source.run(&command)? {
+        // NOKEY: all have ended meanwhile.
+        Reply::Text(_) => Ok(()),
+        other => Err(format!("MIGRATE: {other:?}")),
+    }
+}

@@ -1,0 +1,58 @@
+//! The processes that clients live in, as something that can be stopped and killed.
+
+use rlock_testing::{Signal, send_signal};
+use std::process::Child;
+
+pub struct Crews {
+    members: Vec<Child>,
+    killed: usize,
+}
+
+impl Crews {
+    pub fn of(members: Vec<Child>) -> Self {
+        Self { members, killed: 0 }
+    }
+
+    pub fn members(&mut self) -> &mut [Child] {
+        &mut self.members
+    }
+
+    /// How many were killed here; others have ended by themselves.
+    pub fn killed(&self) -> usize {
+        self.killed
+    }
+
+    pub fn running(&mut self) -> Vec<usize> {
+        let is_running = |crew: &mut Child| matches!(crew.try_wait(), Ok(None));
+        (0..self.members.len()).filter(|place| is_running(&mut self.members[*place])).collect()
+    }
+
+    pub fn id(&self, place: usize) -> u32 {
+        self.members[place].id()
+    }
+
+    pub fn freeze(&mut self, place: usize) -> Result<(), String> {
+        self.signal(place, Signal::SIGSTOP)
+    }
+
+    /// One that has ended meanwhile needs nothing.
+    pub fn thaw(&mut self, place: usize) {
+        let _ = self.signal(place, Signal::SIGCONT);
+    }
+
+    /// Kills it without a warning.
+    pub fn kill(&mut self, place: usize) -> Result<(), String> {
+        let crew = &mut self.members[place];
+        crew.kill().and_then(|()| crew.wait()).map_err(|error| error.to_string())?;
+        self.killed += 1;
+        Ok(())
+    }
+
+    fn signal(&mut self, place: usize, signal: Signal) -> Result<(), String> {
+        // The id of one that was waited for may be another process's by now.
+        if !matches!(self.members[place].try_wait(), Ok(None)) {
+            return Err("the process has ended".to_owned());
+        }
+        send_signal(self.members[place].id(), signal).map_err(|error| error.to_string())
+    }
+}

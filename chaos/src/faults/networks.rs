@@ -1,0 +1,55 @@
+//! What the network between clients and servers does to their connections.
+
+use super::{Begun, Progress, Scene, What};
+use crate::history::Reach;
+use crate::network::{Direction, HalfOpen};
+use crate::random::Random;
+use std::time::Duration;
+
+const DELAYS_MS: (u64, u64) = (5, 300);
+
+pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let count = scene.world.proxies().len() as u64;
+    let place = usize::try_from(random.below(count)).expect("a place among few");
+    let proxy = &scene.world.proxies()[place];
+    let words = match what {
+        What::Cut => {
+            proxy.cut();
+            "all connections are cut"
+        }
+        What::Refuse => {
+            proxy.refuse();
+            "all connections are cut, and none is accepted"
+        }
+        What::Delay => {
+            let direction = random.one_of(&[Direction::Requests, Direction::Answers, Direction::Both]);
+            proxy.delay(Duration::from_millis(random.between(DELAYS_MS)), direction);
+            "what is sent is late"
+        }
+        What::DropRequests => {
+            proxy.drop_requests();
+            "requests are lost"
+        }
+        What::DropAnswers => {
+            proxy.drop_answers();
+            "answers are lost"
+        }
+        What::HalfOpen { client_gone: true } => {
+            proxy.halve(HalfOpen::ClientGone);
+            "clients are gone, and the server does not learn of it"
+        }
+        What::HalfOpen { client_gone: false } => {
+            proxy.halve(HalfOpen::ServerGone);
+            "connections to the server are closed, and clients do not learn of it"
+        }
+        _ => {
+            proxy.cut_mid_reply();
+            "connections are cut in the middle of an answer"
+        }
+    };
+    let effects = vec![(format!("{words}, at proxy {place}"), Reach::Nobody)];
+    Ok(Begun::until(effects, move |scene| {
+        scene.world.proxies()[place].heal();
+        Ok(Progress::Over)
+    }))
+}

@@ -1,0 +1,206 @@
+//! Faults in the order of a schedule, each beside others that are still in force.
+
+use super::{Begun, Crews, Ending, Fault, Progress, Scene, What};
+use crate::history::{Journal, Moment, Reach, Record, Trouble};
+use crate::worlds::{Change, World};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether something is to begin or to end.
+const TICK: Duration = Duration::from_millis(10);
+
+/// How often it is looked who is a master and who has died.
+const LOOKS: Duration = Duration::from_millis(200);
+
+/// How long what is in force at the end may take to end by itself.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How much earlier than the last look a failover may have begun that nobody of us has made: a new master lacks what was not
+/// copied to it, and that it had stopped following is seen a while later.
+const BEFORE_LOOK: Duration = Duration::from_secs(3);
+
+const NOT_MADE: &str = "faults that could not be made";
+
+/// What is in force now.
+pub struct Troubles {
+    journal: Journal,
+    running: Vec<Running>,
+    /// What has to wait until something else is over.
+    put_off: VecDeque<Fault>,
+    next_look: Instant,
+}
+
+struct Running {
+    fault: Fault,
+    began: Moment,
+    due: Instant,
+    effects: Vec<(String, Reach)>,
+    ending: Box<dyn Ending>,
+}
+
+impl Running {
+    fn write(&mut self, journal: &Journal) {
+        let ended = Moment::now();
+        for (what, reach) in self.effects.drain(..) {
+            journal.write(&Record::Troubled(Trouble { began: self.began, ended, what, reach }));
+        }
+    }
+
+    /// Whether it is over.
+    fn end(&mut self, scene: &mut Scene, journal: &Journal) -> bool {
+        match self.ending.end(scene) {
+            // What cannot be taken back now can be later; what cannot be at all ends when all is made calm.
+            Ok(Progress::NotYet) | Err(_) => return false,
+            Ok(Progress::Harmless) => {
+                self.write(journal);
+                return false;
+            }
+            Ok(Progress::Over) => {}
+            Ok(Progress::Measured(what, value)) => journal.measured(what, value),
+            Ok(Progress::Disturbed(why)) => journal.measured(&format!("{NOT_MADE}: {:?}: {why}", self.fault.what), 1.0),
+            Ok(Progress::Broken(promise, how)) => journal.broken(promise, how),
+        }
+        self.write(journal);
+        true
+    }
+}
+
+impl Troubles {
+    pub fn new(journal: &Journal) -> Self {
+        Self { journal: journal.clone(), running: Vec::new(), put_off: VecDeque::new(), next_look: Instant::now() }
+    }
+
+    pub fn none_in_force(&self) -> bool {
+        self.running.is_empty() && self.put_off.is_empty()
+    }
+
+    /// Begins it, or keeps it until nothing is in force any more that it cannot be beside.
+    pub fn begin(&mut self, fault: Fault, world: &mut World, crews: &mut Crews) {
+        let class = fault.what.class();
+        if !self.running.iter().all(|it| it.fault.what.class().may_be_beside(class)) {
+            self.put_off.push_back(fault);
+            return;
+        }
+        let began = Moment::now();
+        match fault.begin(&mut Scene { world, crews }) {
+            Ok(Begun { effects, ending }) => {
+                let due = Instant::now() + fault.lasts;
+                self.running.push(Running { fault, began, due, effects, ending });
+            }
+            Err(why) => self.journal.measured(&format!("{NOT_MADE}: {:?}: {why}", fault.what), 1.0),
+        }
+    }
+
+    /// Ends what is to end, begins what was put off, and looks after the servers.
+    pub fn attend(&mut self, world: &mut World, crews: &mut Crews) {
+        self.end_those(world, crews, Instant::now());
+        for fault in std::mem::take(&mut self.put_off) {
+            self.begin(fault, world, crews);
+        }
+        if Instant::now() >= self.next_look {
+            self.look(world);
+            self.next_look = Instant::now() + LOOKS;
+        }
+    }
+
+    /// Nothing begins any more. All that is in force ends, by itself or because all is made calm.
+    ///
+    /// # Errors
+    /// If the servers do not become calm.
+    pub fn end_all(&mut self, world: &mut World, crews: &mut Crews) -> Result<(), String> {
+        self.put_off.clear();
+        let deadline = Instant::now() + PATIENCE;
+        while !self.running.is_empty() && Instant::now() < deadline {
+            self.end_those(world, crews, deadline);
+            std::thread::sleep(TICK);
+        }
+        let outcome = world.calm();
+        for mut running in self.running.drain(..) {
+            self.journal.measured(&format!("faults that did not end by themselves: {:?}", running.fault.what), 1.0);
+            running.write(&self.journal);
+        }
+        self.look(world);
+        outcome
+    }
+
+    fn end_those(&mut self, world: &mut World, crews: &mut Crews, due_by: Instant) {
+        let mut scene = Scene { world, crews };
+        let journal = &self.journal;
+        self.running.retain_mut(|it| it.due > due_by || !it.end(&mut scene, journal));
+    }
+
+    fn look(&mut self, world: &mut World) {
+        let began = Moment::now() - LOOKS - BEFORE_LOOK;
+        for server in world.watch_for_deaths(&self.journal) {
+            let effects = vec![("a server died".to_owned(), Reach::Failover { server: server.clone() })];
+            let restart = Fault { what: What::KillServer, lasts: Duration::ZERO, seed: 0 };
+            let ending = Begun::until(effects, move |scene| bring_back(scene.world, &server));
+            let (due, Begun { effects, ending }) = (Instant::now(), ending);
+            self.running.push(Running { fault: restart, began, due, effects, ending });
+        }
+        let is_ours = self.running.iter().any(|it| it.fault.what.class() == super::Class::Topology);
+        if let Some(change) = world.look_around().filter(|_| !is_ours) {
+            self.write_change(change);
+        }
+    }
+
+    fn write_change(&self, Change { since, what, servers }: Change) {
+        let (began, ended) = (since - BEFORE_LOOK, Moment::now());
+        for server in servers {
+            let reach = Reach::Failover { server };
+            self.journal.write(&Record::Troubled(Trouble { began, ended, what: what.clone(), reach }));
+        }
+    }
+}
+
+/// One that died by itself: the round goes on, so that more can be learned.
+fn bring_back(world: &mut World, server: &str) -> Result<Progress, String> {
+    if let Some(place) = world.nodes.iter().position(|node| node.name == server && !node.is_up()) {
+        world.restart(place)?;
+    }
+    Ok(Progress::Over)
+}
+
+/// Plays a schedule to its end, and for as long as the round lasts.
+///
+/// # Errors
+/// If the servers do not become calm afterwards.
+pub fn play(
+    schedule: Vec<(Duration, Fault)>,
+    length: Duration,
+    world: &mut World,
+    crews: &mut Crews,
+    journal: &Journal,
+) -> Result<(), String> {
+    let begin = Instant::now();
+    let mut schedule = VecDeque::from(schedule);
+    let mut troubles = Troubles::new(journal);
+    while begin.elapsed() < length {
+        while schedule.front().is_some_and(|(at, _)| *at <= begin.elapsed()) {
+            let (_, fault) = schedule.pop_front().expect("it has a first one");
+            troubles.begin(fault, world, crews);
+        }
+        troubles.attend(world, crews);
+        std::thread::sleep(TICK);
+    }
+    troubles.end_all(world, crews)
+}
+
+/// One fault from its beginning to its end, and nothing beside it.
+///
+/// # Errors
+/// If it does not end by itself in time.
+pub fn carry_out(fault: Fault, world: &mut World, crews: &mut Crews, journal: &Journal) -> Result<(), String> {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let (what, deadline) = (fault.what, Instant::now() + PATIENCE);
+    let mut troubles = Troubles::new(journal);
+    troubles.begin(fault, world, crews);
+    while !troubles.none_in_force() {
+        if Instant::now() > deadline {
+            return Err(format!("{what:?} does not end"));
+        }
+        troubles.attend(world, crews);
+        std::thread::sleep(TICK);
+    }
+    Ok(())
+}

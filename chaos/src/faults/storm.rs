@@ -1,0 +1,142 @@
+//! Thousands of leases that end in the same ms, while some hundred wait for some of them.
+//!
+//! It is no trouble but a test in the middle of the others' play: everybody who waits has to be served soon. Its locks are its
+//! own, so nobody's history is touched.
+
+use super::{Begun, Ending, Progress, Scene, a_master};
+use crate::history::Reach;
+use crate::random::Random;
+use crate::worlds::Node;
+use rlock_testing::{Client, Crowd, Reply, Wanted, unix_ms, was_wanted_here};
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const LOCKS: (u64, u64) = (2_000, 5_000);
+const WAITERS: (u64, u64) = (200, 400);
+
+/// How long after the leases' end everybody is to have been served, beside the time in which there was no processor.
+const LATEST_MS: i64 = 1_000;
+
+/// When the leases end, from when that is said.
+const END_IN_MS: i64 = 500;
+
+const PROMISE: &str = "a lease's end is served";
+
+struct Storm {
+    socket: PathBuf,
+    process: u32,
+    /// A beginning of names that are all on this server.
+    prefix: String,
+    locks: usize,
+    waiters: usize,
+}
+
+enum Verdict {
+    /// The last one was served so many ms after the end.
+    Served(i64),
+    Broken(String),
+    /// The server did something else, as it was told to.
+    Disturbed(String),
+}
+
+struct Watch {
+    place: usize,
+    thread: Option<JoinHandle<Verdict>>,
+}
+
+pub fn begin(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let place = a_master(scene, random);
+    let node = &scene.world.nodes[place];
+    let server = node.server().ok_or("the server is down")?;
+    let storm = Storm {
+        socket: node.socket(),
+        process: server.id(),
+        prefix: prefix_on(node, random.next())?,
+        locks: usize::try_from(random.between(LOCKS)).expect("a few thousand"),
+        waiters: usize::try_from(random.between(WAITERS)).expect("a few hundred"),
+    };
+    let words = format!("{} leases end at a stroke at server {}", storm.locks, node.name);
+    let thread = Some(std::thread::spawn(move || storm.play()));
+    let ending = Box::new(Watch { place, thread });
+    Ok(Begun { effects: vec![(words, Reach::Nobody)], ending })
+}
+
+fn prefix_on(node: &Node, number: u64) -> Result<String, String> {
+    const TRIES: u64 = 1_000;
+    let names = (0..TRIES).map(|try_of| format!("storm:{{{}}}:", number.wrapping_add(try_of)));
+    let mut here = names.into_iter().filter(|name| node.run(&["EXISTS", name]).is_ok());
+    here.next().ok_or_else(|| format!("server {} has no slots", node.name))
+}
+
+impl Storm {
+    fn play(&self) -> Verdict {
+        self.serve().unwrap_or_else(Verdict::Disturbed)
+    }
+
+    fn serve(&self) -> Result<Verdict, String> {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let mut client = Client::connect_for(&self.socket, PATIENCE).map_err(|error| error.to_string())?;
+        let mut crowd = Crowd::at(&self.socket, self.waiters);
+        let takes = (0..self.locks).map(|number| format!("RLOCK.ACQUIRE {} storm 20000", self.lock(number)));
+        if let Some(other) = client.say_all(takes).into_iter().find(|reply| *reply != Reply::Nil) {
+            return Err(format!("the locks cannot be taken: {other:?}"));
+        }
+        for number in 0..self.waiters {
+            let lock = self.lock(number * self.locks / self.waiters);
+            crowd.say(number, &format!("RLOCK.ACQUIRE {lock} storm-{number} 300 WAIT 30000"));
+        }
+        let end = client.time_ms() + END_IN_MS;
+        let here = unix_ms() + END_IN_MS;
+        let mut server = Wanted::by(self.process);
+        let before = was_wanted_here();
+        client.say_all((0..self.locks).map(|number| format!("PEXPIREAT {} {end}", self.lock(number))));
+        crowd.collect(self.waiters);
+        server.look();
+        let no_processor = server.ms_between(here - END_IN_MS, unix_ms()) + as_ms(was_wanted_here() - before);
+        Ok(self.judge(&crowd, here, no_processor))
+    }
+
+    fn lock(&self, number: usize) -> String {
+        format!("{}{number}", self.prefix)
+    }
+
+    fn judge(&self, crowd: &Crowd, end: i64, no_processor: i64) -> Verdict {
+        let mut last = 0;
+        for (number, answer) in crowd.answers().enumerate() {
+            match answer.map(|answer| (&answer.reply, answer.at)) {
+                None => return Verdict::Broken(format!("{} was not served at all", self.lock(number))),
+                Some((Some(Reply::Nil), at)) => last = last.max(at - end),
+                Some((other, _)) => return Verdict::Disturbed(format!("{other:?} for a waiter")),
+            }
+        }
+        if last > LATEST_MS + no_processor {
+            let late = format!("{last} ms after {} leases' end, {no_processor} ms without a processor", self.locks);
+            return Verdict::Broken(late);
+        }
+        Verdict::Served(last)
+    }
+}
+
+fn as_ms(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl Ending for Watch {
+    fn end(&mut self, scene: &mut Scene) -> Result<Progress, String> {
+        if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return Ok(Progress::NotYet);
+        }
+        let Some(thread) = self.thread.take() else { return Ok(Progress::Over) };
+        let node = &scene.world.nodes[self.place];
+        Ok(match thread.join() {
+            // A server that is no master any more serves nobody, and one that died is told of elsewhere.
+            Ok(Verdict::Broken(how)) if node.is_master().is_ok_and(|it| it) => {
+                Progress::Broken(PROMISE, format!("server {}: {how}", node.name))
+            }
+            Ok(Verdict::Served(ms)) => Progress::Measured("ms from a storm's beginning to its last grant", ms as f64),
+            Ok(Verdict::Broken(why) | Verdict::Disturbed(why)) => Progress::Disturbed(why),
+            Err(_) => Progress::Disturbed("the connections of a storm broke".to_owned()),
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! Each fault once in each world where it may happen, with somebody who waits; all at once; and what comes out of it.
+
+use super::schedule::{one, possible};
+use super::*;
+use crate::history::{Journal, Record, read_all};
+use crate::worlds::WorldKind;
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn each_fault_of(kind: WorldKind) {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = Journal::open(directory.path(), "faults").unwrap();
+    let mut world = World::start(kind, directory.path(), &journal);
+    let mut crews = sleepers();
+    let mut random = Random::from(7);
+    for (what, _, lasts) in possible(kind) {
+        let waiting = wait_for_locks(&world);
+        let fault = one(what, (lasts.0, lasts.0.max(lasts.1 / 4)), &mut random);
+        let begun = std::time::Instant::now();
+        carry_out(fault, &mut world, &mut crews, &journal).unwrap();
+        println!("{what:?}: {:?}", begun.elapsed());
+        drop(waiting);
+    }
+    Troubles::new(&journal).end_all(&mut world, &mut crews).unwrap();
+    for place in world.masters().to_vec() {
+        assert!(world.nodes[place].answers());
+    }
+    world.check_drained(&journal, Duration::from_secs(20));
+    end(crews);
+    judge(directory.path(), kind);
+}
+
+/// Processes that stand for those of clients.
+fn sleepers() -> Crews {
+    let sleep = || Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+    Crews::of((0..4).map(|_| sleep()).collect())
+}
+
+fn end(mut crews: Crews) {
+    assert_eq!(crews.running().len() + crews.killed(), 4, "a crew has ended by itself");
+    for crew in crews.members() {
+        let _ = crew.kill().and_then(|()| crew.wait());
+    }
+}
+
+/// Connections by the proxies, of which some hold locks and others wait for them.
+fn wait_for_locks(world: &World) -> Vec<TcpStream> {
+    let ports = world.proxies().iter().map(crate::network::Proxy::port);
+    let mut streams = Vec::new();
+    for (number, port) in ports.enumerate() {
+        for lock in 0..12 {
+            for who in 0..2 {
+                let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                let line = format!("RLOCK.ACQUIRE hot:{lock} {number}-{who} 2000 WAIT 3000\r\n");
+                stream.write_all(line.as_bytes()).unwrap();
+                streams.push(stream);
+            }
+        }
+    }
+    streams
+}
+
+fn judge(directory: &Path, kind: WorldKind) {
+    let records = read_all(directory).unwrap();
+    let mut troubles = 0;
+    let mut not_made = Vec::new();
+    for record in &records {
+        match record {
+            Record::Broken { promise, what, .. } => panic!("{promise}: {what}"),
+            Record::Troubled(trouble) => {
+                troubles += 1;
+                assert!(trouble.began <= trouble.ended, "{trouble:?}");
+            }
+            Record::Measured { what, .. } if what.starts_with("faults that") => not_made.push(what.clone()),
+            _ => {}
+        }
+    }
+    println!("{}: {troubles} troubles; {not_made:#?}", kind.name());
+    assert!(troubles >= 20, "{troubles}");
+    assert!(not_made.len() <= 3, "{not_made:#?}");
+}
+
+#[test]
+fn each_fault_of_a_single_server() {
+    each_fault_of(WorldKind::Single);
+}
+
+#[test]
+fn each_fault_of_a_durable_server() {
+    each_fault_of(WorldKind::Durable);
+}
+
+#[test]
+fn each_fault_of_a_master_and_its_replica() {
+    each_fault_of(WorldKind::Replicated);
+}
+
+#[test]
+fn each_fault_under_sentinels() {
+    each_fault_of(WorldKind::Sentinel);
+}
+
+#[test]
+fn each_fault_of_a_cluster() {
+    each_fault_of(WorldKind::Cluster);
+}
+
+#[test]
+fn each_fault_of_a_majority() {
+    each_fault_of(WorldKind::Majority);
+}

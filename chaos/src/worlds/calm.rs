@@ -1,0 +1,175 @@
+//! The end of all trouble: servers run with the settings that they began with, one of each set is the master and the others
+//! follow it, and the network does what it should.
+
+use super::{Node, World, WorldKind};
+use std::time::{Duration, Instant};
+
+/// How long it may take until all follow and agree again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What faults change, as it was.
+const SETTINGS: [&str; 5] = [
+    "CLIENT UNPAUSE",
+    "CONFIG SET maxmemory 0",
+    "CONFIG SET maxmemory-policy noeviction",
+    "CONFIG SET min-replicas-to-write 0",
+    "CONFIG SET hz 10",
+];
+
+/// Whoever took a lock's lease away did not mean to keep it for ever.
+const LEASE_OF_WHAT_HAS_NONE_MS: &str = "200";
+
+pub const COUNTERS: &str = "redisson_lock_token:";
+
+impl World {
+    /// # Errors
+    /// If a server does not come back, or does not agree with the others in time.
+    pub fn calm(&mut self) -> Result<(), String> {
+        self.bring_back()?;
+        for node in &self.nodes {
+            quieten(node)?;
+        }
+        for proxy in &self.proxies {
+            proxy.heal();
+        }
+        match self.kind {
+            WorldKind::Replicated => self.follow(self.master())?,
+            WorldKind::Sentinel => self.agree_with_sentinels()?,
+            WorldKind::Cluster => self.agree_as_cluster()?,
+            _ => {}
+        }
+        match self.kind {
+            WorldKind::Cluster | WorldKind::Majority => {
+                for (proxy, node) in self.proxies.iter().zip(&self.nodes) {
+                    proxy.lead_to(node.port());
+                }
+            }
+            _ => self.make_master(self.master()),
+        }
+        for place in &self.masters {
+            end_what_has_no_end(&self.nodes[*place])?;
+        }
+        Ok(())
+    }
+
+    fn bring_back(&mut self) -> Result<(), String> {
+        for place in 0..self.nodes.len() {
+            self.nodes[place].thaw();
+            if !self.nodes[place].is_up() {
+                self.restart(place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a server again, as a replica where another one is the master.
+    pub fn restart(&mut self, place: usize) -> Result<(), String> {
+        let follows = self.kind.has_one_master() && place != self.master();
+        let port = self.nodes[self.master()].port().to_string();
+        let options: &[&str] = if follows { &["--replicaof", "127.0.0.1", &port] } else { &[] };
+        self.nodes[place].restart(options)
+    }
+
+    /// Has all others follow that one, and waits until they do.
+    pub fn follow(&self, master: usize) -> Result<(), String> {
+        if !self.nodes[master].is_master()? {
+            self.nodes[master].say("REPLICAOF NO ONE")?;
+        }
+        let follow = format!("REPLICAOF 127.0.0.1 {}", self.nodes[master].port());
+        for (_, node) in self.others(master) {
+            node.say(&follow)?;
+        }
+        within("the replicas follow", || self.others(master).all(|(_, node)| node.follows()))
+    }
+
+    pub fn others(&self, master: usize) -> impl Iterator<Item = (usize, &Node)> {
+        self.nodes.iter().enumerate().filter(move |(place, _)| *place != master)
+    }
+
+    fn agree_with_sentinels(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            self.look_around();
+            let master = self.master();
+            if self.nodes[master].is_master().is_ok_and(|it| it)
+                && self.others(master).all(|(_, node)| node.follows() && follows(node, &self.nodes[master]))
+            {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err("waited in vain until the servers are as the sentinels want them".to_owned())
+    }
+
+    fn agree_as_cluster(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            self.look_around();
+            for place in &self.masters {
+                // A slot that was left halfway stays where most of it is: with its owner.
+                close_open_slots(&self.nodes[*place]);
+            }
+            if self.masters.len() == self.nodes.len() / 2
+                && self.nodes.iter().all(|node| agrees(node, self.nodes.len()))
+            {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err("waited in vain until the cluster is whole".to_owned())
+    }
+}
+
+fn quieten(node: &Node) -> Result<(), String> {
+    // There is no script to be killed, mostly.
+    let _ = node.say("SCRIPT KILL");
+    within(&format!("server {} answers", node.name), || node.answers())?;
+    for setting in SETTINGS {
+        node.say(setting)?;
+    }
+    Ok(())
+}
+
+fn follows(replica: &Node, master: &Node) -> bool {
+    replica.info("replication", "master_port").is_ok_and(|port| port == master.port().to_string())
+}
+
+fn agrees(node: &Node, count: usize) -> bool {
+    let info = node.text("CLUSTER INFO").unwrap_or_default();
+    let nodes = node.text("CLUSTER NODES").unwrap_or_default();
+    let is_whole = ["cluster_state:ok", "cluster_slots_ok:16384"].iter().all(|it| info.contains(it));
+    let is_unsure = ["fail", "handshake", "noaddr", "->-", "-<-"].iter().any(|it| nodes.contains(it));
+    let sees = |word: &str| nodes.matches(word).count();
+    let follows = node.is_master().is_ok_and(|it| it) || node.follows();
+    is_whole && !is_unsure && follows && (sees("master"), sees("slave")) == (count / 2, count / 2)
+}
+
+/// Slots that are marked as on their way belong to whom they belong.
+pub fn close_open_slots(node: &Node) {
+    let nodes = node.text("CLUSTER NODES").unwrap_or_default();
+    let mine = nodes.lines().find(|line| line.contains("myself")).unwrap_or_default();
+    let open = mine.split('[').skip(1).filter_map(|it| it.split('-').next());
+    for slot in open {
+        // What cannot be closed is seen by whoever waits for the cluster to be whole.
+        let _ = node.say(&format!("CLUSTER SETSLOT {slot} STABLE"));
+    }
+}
+
+fn end_what_has_no_end(node: &Node) -> Result<(), String> {
+    let keys = node.say("KEYS *")?;
+    for key in keys.words().into_iter().filter(|key| !key.starts_with(COUNTERS)) {
+        node.run(&["PEXPIRE", key, LEASE_OF_WHAT_HAS_NONE_MS, "NX"])?;
+    }
+    Ok(())
+}
+
+pub fn within(what: &str, mut condition: impl FnMut() -> bool) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        if Instant::now() > deadline {
+            return Err(format!("waited in vain until {what}"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}

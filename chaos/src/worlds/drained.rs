@@ -1,0 +1,121 @@
+//! What has to be left when everybody has gone: nothing that waits, nothing that is held, and everywhere the same.
+
+use super::calm::{COUNTERS, within};
+use super::{Node, World, WorldKind};
+use crate::history::Journal;
+use std::time::{Duration, Instant};
+
+/// How much later than the longest lease the last key may be gone: by then whoever waited has been granted and has not
+/// given back, too.
+const GRACE: Duration = Duration::from_secs(3);
+
+const NOTHING_LEFT: &str = "nothing is left at the end";
+
+impl World {
+    /// For when all clients have ended and all is calm.
+    pub fn check_drained(&mut self, journal: &Journal, longest_lease: Duration) {
+        for proxy in &self.proxies {
+            // A connection of which only the server's end is left would wait for ever.
+            proxy.cut();
+        }
+        let deadline = Instant::now() + longest_lease + self.borrowed + GRACE;
+        for place in self.masters.clone() {
+            check_node(&self.nodes[place], journal, deadline);
+        }
+        self.check_replicas(journal);
+        if self.kind == WorldKind::Durable {
+            self.check_durable(journal);
+        }
+        self.check_logs(journal);
+        self.watch_for_deaths(journal);
+    }
+
+    /// One after the other, each with who follows it.
+    fn check_replicas(&self, journal: &Journal) {
+        for place in self.replicas() {
+            let replica = &self.nodes[place];
+            let Some(master) = self.master_of(replica) else {
+                journal.broken("replicas follow", format!("server {} follows nobody", replica.name));
+                continue;
+            };
+            let mut digests = None;
+            let agree = within("they agree", || {
+                digests = Some((master.text("DEBUG DIGEST"), replica.text("DEBUG DIGEST")));
+                matches!(&digests, Some((Ok(its), Ok(theirs))) if its == theirs)
+            });
+            if agree.is_err() {
+                let (names, keys) = ((&master.name, &replica.name), [master, replica].map(|it| it.say("KEYS *")));
+                journal.broken("replicas are as their master", format!("{names:?}: {digests:?}, {keys:?}"));
+            }
+        }
+    }
+
+    /// As the replica says it: by the port of the master, or of the proxy before it.
+    fn master_of(&self, replica: &Node) -> Option<&Node> {
+        let port: u16 = replica.info("replication", "master_port").ok()?.parse().ok()?;
+        let by_proxy = self.proxies.iter().position(|proxy| proxy.port() == port);
+        let place = self.nodes.iter().position(|node| node.port() == port).or(by_proxy)?;
+        self.nodes.get(place)
+    }
+
+    fn check_durable(&mut self, journal: &Journal) {
+        let everything = |node: &Node| node.server().map(|server| server.client().everything());
+        let before = everything(&self.nodes[0]);
+        self.nodes[0].kill();
+        if let Err(why) = self.nodes[0].restart(&[]) {
+            journal.broken("a durable server comes back", why);
+            return;
+        }
+        let after = everything(&self.nodes[0]);
+        if before != after {
+            journal.broken("a durable server has what it had", format!("before {before:?}, after {after:?}"));
+        }
+    }
+
+    fn check_logs(&self, journal: &Journal) {
+        const SAYS_SO: [&str; 4] = ["panic at ", "panic: ", "=== ASSERTION FAILED", "REDIS BUG REPORT"];
+        let mut is_broken = false;
+        for node in &self.nodes {
+            let log = node.log();
+            if let Some(line) = log.lines().find(|line| SAYS_SO.iter().any(|it| line.contains(it))) {
+                journal.broken("no defect is logged", format!("server {}: {line}", node.name));
+                is_broken = true;
+            }
+        }
+        if is_broken {
+            self.keep_logs();
+        }
+    }
+}
+
+fn check_node(node: &Node, journal: &Journal, deadline: Instant) {
+    let mut left = what_is_left(node);
+    while left.as_ref().is_ok_and(|left| left.is_some()) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+        left = what_is_left(node);
+    }
+    match left {
+        Ok(None) => {}
+        Ok(Some(left)) => journal.broken(NOTHING_LEFT, format!("server {}: {left}", node.name)),
+        Err(why) => journal.broken(NOTHING_LEFT, format!("server {} does not tell: {why}", node.name)),
+    }
+    if let Some(bytes) = node.info("memory", "used_memory").ok().and_then(|it| it.parse().ok()) {
+        journal.measured(&format!("used memory after the round (server {})", node.name), bytes);
+    }
+}
+
+/// In words; none if there is nothing.
+fn what_is_left(node: &Node) -> Result<Option<String>, String> {
+    for line in ["rlock_waiters", "rlock_locks_with_waiters"] {
+        let value = node.info("rlock", line)?;
+        if value != "0" {
+            let queues = node.say("RLOCK.QUEUES COUNT 10");
+            return Ok(Some(format!("{line}:{value}, {queues:?}")));
+        }
+    }
+    let keys = node.say("KEYS *")?;
+    let locks: Vec<_> = keys.words().into_iter().filter(|key| !key.starts_with(COUNTERS)).collect();
+    let Some(first) = locks.first() else { return Ok(None) };
+    let ttl = node.run(&["PTTL", first])?;
+    Ok(Some(format!("{} keys: {:?} …, the first for {ttl:?} ms", locks.len(), &locks[..locks.len().min(20)])))
+}

@@ -1,0 +1,260 @@
+//! The sets of servers that a round is played on. Clients reach every server by a proxy whose port stays the same, so that
+//! neither a restart nor a failover changes an address, and so that the network between them can be made worse.
+
+mod calm;
+mod drained;
+mod node;
+mod start;
+#[cfg(test)]
+mod tests;
+
+pub use node::{Node, Refusal, run_on};
+
+use crate::history::{Journal, Moment};
+use crate::network::Proxy;
+use crate::plan::{Address, Makeup};
+use rlock_testing::{Server, Watched};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorldKind {
+    /// One server, which forgets everything when it is killed.
+    Single,
+    /// One server, which forgets nothing that it has answered.
+    Durable,
+    /// A master and a replica.
+    Replicated,
+    /// A master and two replicas, and three sentinels.
+    Sentinel,
+    /// Three masters with a replica each.
+    Cluster,
+    /// Three servers that know nothing of each other.
+    Majority,
+}
+
+impl WorldKind {
+    pub const ALL: [Self; 6] =
+        [Self::Single, Self::Durable, Self::Replicated, Self::Sentinel, Self::Cluster, Self::Majority];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Durable => "durable",
+            Self::Replicated => "replicated",
+            Self::Sentinel => "sentinel",
+            Self::Cluster => "cluster",
+            Self::Majority => "majority",
+        }
+    }
+
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Whether one server holds all locks, be it one after the other.
+    pub fn has_one_master(self) -> bool {
+        matches!(self, Self::Single | Self::Durable | Self::Replicated | Self::Sentinel)
+    }
+}
+
+pub struct World {
+    pub kind: WorldKind,
+    pub nodes: Vec<Node>,
+    sentinels: Vec<Server>,
+    /// Of a world with one master all lead there; else each leads to the node at its place.
+    proxies: Vec<Proxy>,
+    /// Which nodes are masters as far as is known, by place. Where there is one master it is the first of them.
+    masters: Vec<usize>,
+    /// When it was last seen that these are the masters.
+    looked: Moment,
+    watchpoints: Watchpoints,
+    /// How much longer leases may last because clocks were set back.
+    borrowed: Duration,
+    /// Where logs are kept when something was broken.
+    directory: PathBuf,
+}
+
+/// The servers that should be looked at now, for whoever looks from another thread.
+pub type Watchpoints = Arc<Mutex<Vec<(String, PathBuf)>>>;
+
+/// Another server is a master than was one before, and nobody of us brought it about.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Up to then all was as before.
+    pub since: Moment,
+    pub what: String,
+    pub servers: Vec<String>,
+}
+
+impl World {
+    pub fn address(&self) -> Address {
+        let ports = || self.proxies.iter().map(Proxy::port).collect::<Vec<_>>();
+        match self.kind {
+            WorldKind::Single | WorldKind::Durable => Address::Server { port: ports()[0] },
+            WorldKind::Replicated => Address::TwoLines { first: ports()[0], second: ports()[1] },
+            WorldKind::Sentinel => Address::Sentinels {
+                ports: self.sentinels.iter().map(Server::port).collect(),
+                name: Watched::NAME.to_owned(),
+                master: ports()[0],
+            },
+            WorldKind::Cluster => Address::Cluster { ports: ports() },
+            WorldKind::Majority => Address::Several { ports: ports() },
+        }
+    }
+
+    pub fn makeup(&self) -> Makeup {
+        match self.kind {
+            WorldKind::Single => Makeup::ORDINARY,
+            // Each answer waits for the disk.
+            WorldKind::Durable => Makeup { cold: 1_000, ..Makeup::ORDINARY },
+            WorldKind::Replicated => Makeup { replicas: 1, cold: 1_000, ..Makeup::ORDINARY },
+            WorldKind::Sentinel | WorldKind::Cluster => Makeup { replicas: 1, ..Makeup::SMALL },
+            WorldKind::Majority => Makeup { commands: 0, scripts: 0, guards: 0, majorities: 40, ..Makeup::SMALL },
+        }
+    }
+
+    /// The masters, by name, and where to ask them without a network in between.
+    pub fn observed(&self) -> Vec<(String, PathBuf)> {
+        self.watchpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The same, always as it is now.
+    pub fn watchpoints(&self) -> Watchpoints {
+        Arc::clone(&self.watchpoints)
+    }
+
+    pub fn proxies(&self) -> &[Proxy] {
+        &self.proxies
+    }
+
+    pub fn sentinels(&self) -> &[Server] {
+        &self.sentinels
+    }
+
+    pub fn masters(&self) -> &[usize] {
+        &self.masters
+    }
+
+    /// The only master, or the first.
+    pub fn master(&self) -> usize {
+        self.masters[0]
+    }
+
+    pub fn replicas(&self) -> Vec<usize> {
+        if self.kind == WorldKind::Majority {
+            return Vec::new();
+        }
+        (0..self.nodes.len()).filter(|place| !self.masters.contains(place)).collect()
+    }
+
+    /// Which master has that key, if one says so.
+    pub fn owner_of(&self, key: &str) -> Option<usize> {
+        if self.kind != WorldKind::Cluster {
+            return Some(self.master());
+        }
+        // Whoever does not have it answers with an error that tells where it is.
+        self.masters.iter().copied().find(|place| self.nodes[*place].run(&["EXISTS", key]).is_ok())
+    }
+
+    /// That one is the master from now on, for clients as well.
+    pub fn make_master(&mut self, place: usize) {
+        self.set_masters(vec![place]);
+        for proxy in &self.proxies {
+            proxy.lead_to(self.nodes[place].port());
+        }
+    }
+
+    /// There are two masters from now on: clients of the second line find the second one.
+    pub fn divide(&mut self, second: usize) {
+        self.set_masters(vec![self.master(), second]);
+        self.proxies[1].lead_to(self.nodes[second].port());
+    }
+
+    pub fn set_masters(&mut self, masters: Vec<usize>) {
+        self.masters = masters;
+        let seen = self.masters.iter().map(|place| &self.nodes[*place]);
+        let seen = seen.map(|node| (node.name.clone(), node.socket())).collect();
+        *self.watchpoints.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+    }
+
+    /// Sets a server's clock.
+    pub fn step_clock(&mut self, place: usize, by_ms: i64) -> Result<(), String> {
+        let clock = self.nodes[place].clock().ok_or("its clock cannot be set")?;
+        clock.step(by_ms);
+        if by_ms < 0 {
+            self.borrowed += Duration::from_millis(by_ms.unsigned_abs());
+        }
+        Ok(())
+    }
+
+    /// Says which servers have ended though nobody killed them, and starts them again so that the round goes on.
+    pub fn watch_for_deaths(&mut self, journal: &Journal) -> Vec<String> {
+        let mut dead = Vec::new();
+        for place in 0..self.nodes.len() {
+            if self.nodes[place].has_died() {
+                let node = &self.nodes[place];
+                journal.broken("no server dies", format!("server {}:\n{}", node.name, last_lines(&node.log())));
+                dead.push(node.name.clone());
+            }
+        }
+        if !dead.is_empty() {
+            self.keep_logs();
+        }
+        dead
+    }
+
+    /// Looks who is a master now, where others than we decide on that, and leads clients there.
+    pub fn look_around(&mut self) -> Option<Change> {
+        let now = Moment::now();
+        let masters = match self.kind {
+            WorldKind::Sentinel => vec![self.master_by_sentinels().unwrap_or(self.master())],
+            WorldKind::Cluster => self.masters_by_themselves(),
+            _ => return None,
+        };
+        let (since, before) = (std::mem::replace(&mut self.looked, now), self.masters.clone());
+        if masters == before || masters.is_empty() {
+            return None;
+        }
+        match self.kind {
+            WorldKind::Sentinel => self.make_master(masters[0]),
+            _ => self.set_masters(masters.clone()),
+        }
+        let name = |place: &usize| self.nodes[*place].name.clone();
+        let servers: Vec<_> = before.iter().filter(|it| !masters.contains(it)).map(name).collect();
+        let new: Vec<_> = masters.iter().filter(|it| !before.contains(it)).map(name).collect();
+        Some(Change { since, what: format!("{new:?} took over from {servers:?}"), servers })
+    }
+
+    /// Whom the sentinels call the master, if it knows of it itself.
+    fn master_by_sentinels(&self) -> Option<usize> {
+        let mut client = self.sentinels[0].client();
+        let command = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Watched::NAME];
+        let reply = run_on(&mut client, &command).ok()?;
+        let port: u16 = reply.words().get(1)?.parse().ok()?;
+        let place = self.nodes.iter().position(|node| node.port() == port)?;
+        self.nodes[place].is_master().ok()?.then_some(place)
+    }
+
+    /// A node that cannot be asked is what it was.
+    fn masters_by_themselves(&self) -> Vec<usize> {
+        let is_master = |place: &usize| self.nodes[*place].is_master().unwrap_or(self.masters.contains(place));
+        (0..self.nodes.len()).filter(is_master).collect()
+    }
+
+    /// Copies what the servers have logged to the run's directory.
+    pub fn keep_logs(&self) {
+        for node in &self.nodes {
+            // What cannot be kept is missed only by who reads it.
+            let _ = std::fs::write(self.directory.join(format!("server-{}.log", node.name)), node.log());
+        }
+    }
+}
+
+/// The end of a log, without the list of clients that a report of a crash has.
+fn last_lines(log: &str) -> String {
+    const LINES: usize = 80;
+    let lines: Vec<_> = log.lines().filter(|line| !line.starts_with("id=")).collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}

@@ -1,0 +1,243 @@
+//! One server of a world. It keeps its name, its port and its files through crashes and restarts, so that whoever knew it
+//! finds it again, and it can be asked for things while it is gone or stands still, which is an error then and no panic.
+
+use crate::network::ServerClock;
+use rlock_testing::{Client, Reply, Server, Start};
+use std::collections::HashSet;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a server may take to answer. None of the troubles that it lives through lasts as long.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long a server may take to start, on a machine that does much else.
+const PATIENCE_TO_START: Duration = Duration::from_secs(60);
+
+/// How often it is tried to start: something may have its port for a moment.
+const STARTS: usize = 3;
+
+pub struct Node {
+    pub name: String,
+    port: u16,
+    options: Vec<String>,
+    socket: PathBuf,
+    clock: Option<ServerClock>,
+    state: State,
+    is_frozen: bool,
+}
+
+enum State {
+    Up(Server),
+    /// What the next start goes on with.
+    Down(Start),
+    Between,
+}
+
+/// Why a server did not do what it was asked for.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// It said so, or cannot have heard of it: nothing has happened.
+    Plain(String),
+    /// It was asked and did not answer: that may happen yet.
+    Silence(String),
+}
+
+impl From<Refusal> for String {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Plain(why) | Refusal::Silence(why) => why,
+        }
+    }
+}
+
+impl Node {
+    pub fn start(name: &str, options: &[&str], clock: Option<ServerClock>) -> Self {
+        let (port, start) = (steady_port(), Server::prepare());
+        let mut node = Self {
+            name: name.to_owned(),
+            port,
+            options: options.iter().map(|it| (*it).to_owned()).collect(),
+            socket: start.directory().join("socket"),
+            clock,
+            state: State::Down(start),
+            is_frozen: false,
+        };
+        node.restart(&[]).unwrap_or_else(|why| panic!("{why}"));
+        node
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.socket.clone()
+    }
+
+    pub fn clock(&self) -> Option<&ServerClock> {
+        self.clock.as_ref()
+    }
+
+    pub fn server(&self) -> Option<&Server> {
+        match &self.state {
+            State::Up(server) => Some(server),
+            _ => None,
+        }
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.server().is_some()
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.is_frozen
+    }
+
+    pub fn freeze(&mut self) {
+        if let State::Up(server) = &self.state {
+            server.freeze();
+            self.is_frozen = true;
+        }
+    }
+
+    pub fn thaw(&mut self) {
+        if let (State::Up(server), true) = (&self.state, self.is_frozen) {
+            server.thaw();
+        }
+        self.is_frozen = false;
+    }
+
+    /// Kills it without a warning.
+    pub fn kill(&mut self) {
+        self.is_frozen = false;
+        self.state = match std::mem::replace(&mut self.state, State::Between) {
+            State::Up(server) => State::Down(server.crash()),
+            other => other,
+        };
+    }
+
+    /// Whether its process has ended and nobody killed it. It counts as killed from then on.
+    pub fn has_died(&mut self) -> bool {
+        let State::Up(server) = &mut self.state else { return false };
+        let has_died = !server.is_running();
+        if has_died {
+            self.kill();
+        }
+        has_died
+    }
+
+    /// Starts it on what it left, with these options beside its own.
+    pub fn restart(&mut self, more: &[&str]) -> Result<(), String> {
+        let start = match std::mem::replace(&mut self.state, State::Between) {
+            State::Down(start) => start,
+            other => {
+                self.state = other;
+                return Err(format!("server {} is not one that can be started", self.name));
+            }
+        };
+        let own: Vec<_> = self.options.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let mut start = start.port(self.port).patience(PATIENCE_TO_START).options(&own);
+        for (name, value) in self.clock.iter().flat_map(ServerClock::environment) {
+            start = start.environment(name, value);
+        }
+        let server = start.try_start().map_err(|log| format!("server {} does not start:\n{log}", self.name))?;
+        self.state = State::Up(server);
+        Ok(())
+    }
+
+    /// All that it has logged since the beginning of the world.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.socket.with_file_name("log")).unwrap_or_default()
+    }
+
+    /// A connection of its own.
+    pub fn connect(&self) -> Result<Client, Refusal> {
+        let cannot = |why: &str| Err(Refusal::Plain(format!("server {} {why}", self.name)));
+        match (&self.state, self.is_frozen) {
+            (State::Up(_), false) => {
+                Client::connect_for(&self.socket, PATIENCE).or_else(|error| cannot(&format!("is not there: {error}")))
+            }
+            (State::Up(_), true) => cannot("stands still"),
+            _ => cannot("is down"),
+        }
+    }
+
+    /// Has it do one command. An error reply is a refusal.
+    pub fn run<A: AsRef<[u8]>>(&self, command: &[A]) -> Result<Reply, Refusal> {
+        run_on(&mut self.connect()?, command)
+    }
+
+    /// A command given as words with spaces between them.
+    pub fn say(&self, command: &str) -> Result<Reply, Refusal> {
+        self.run(&command.split_ascii_whitespace().collect::<Vec<_>>())
+    }
+
+    /// The number that it answers with.
+    pub fn count(&self, command: &str) -> Result<i64, Refusal> {
+        match self.say(command)? {
+            Reply::Int(number) => Ok(number),
+            other => Err(Refusal::Plain(format!("{command}: {other:?}"))),
+        }
+    }
+
+    /// The text that it answers with.
+    pub fn text(&self, command: &str) -> Result<String, Refusal> {
+        match self.say(command)? {
+            Reply::Text(text) => Ok(text),
+            other => Err(Refusal::Plain(format!("{command}: {other:?}"))),
+        }
+    }
+
+    /// One line of INFO.
+    pub fn info(&self, section: &str, line: &str) -> Result<String, Refusal> {
+        let info = self.text(&format!("INFO {section}"))?;
+        let value = info.lines().find_map(|it| it.strip_prefix(line)?.strip_prefix(':'));
+        value.map(str::to_owned).ok_or_else(|| Refusal::Plain(format!("INFO {section} has no {line}")))
+    }
+
+    /// Its own clock, in Unix ms.
+    pub fn time_ms(&self) -> Result<i64, Refusal> {
+        let reply = self.say("TIME")?;
+        let [seconds, micros] = [0, 1].map(|place| reply.words().get(place).and_then(|it| it.parse::<i64>().ok()));
+        seconds.zip(micros).map(|(s, us)| s * 1_000 + us / 1_000).ok_or_else(|| Refusal::Plain("no TIME".to_owned()))
+    }
+
+    pub fn answers(&self) -> bool {
+        self.say("PING").is_ok()
+    }
+
+    /// Whether it says itself that it is a master.
+    pub fn is_master(&self) -> Result<bool, Refusal> {
+        Ok(self.info("replication", "role")? == "master")
+    }
+
+    /// Whether it is a replica, and has all that its master had when it joined.
+    pub fn follows(&self) -> bool {
+        self.info("replication", "master_link_status").is_ok_and(|it| it == "up")
+    }
+}
+
+pub fn run_on<A: AsRef<[u8]>>(client: &mut Client, command: &[A]) -> Result<Reply, Refusal> {
+    match client.try_run(command) {
+        Ok(Reply::Error(line)) => Err(Refusal::Plain(line)),
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(Refusal::Silence(error.to_string())),
+    }
+}
+
+/// A port that nobody is given by chance: while a server is down, a connection to elsewhere would otherwise be given its port,
+/// and one to the server itself would be connected to itself.
+pub fn steady_port() -> u16 {
+    const FIRST: u16 = 12_000;
+    const BELOW_THOSE_GIVEN_BY_CHANCE: u16 = 32_000;
+    static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let spread = u32::from(BELOW_THOSE_GIVEN_BY_CHANCE - FIRST);
+    // Runs beside each other begin at different places.
+    let begin = std::process::id().wrapping_mul(97);
+    let ports = (0..spread).map(|step| FIRST + u16::try_from(begin.wrapping_add(step) % spread).expect("it is below"));
+    let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.find(|port| given.insert(*port)).expect("there are 20,000 ports")
+}

@@ -1,0 +1,123 @@
+//! How each world comes into being.
+
+use super::{Node, World, WorldKind, node::steady_port};
+use crate::history::{Journal, Moment};
+use crate::network::{Proxy, ServerClock};
+use rlock_testing::{Cluster, Server, Watched, wait_until};
+use std::path::Path;
+use std::time::Duration;
+
+/// A script is called busy after so many ms.
+const BUSY_AFTER: [&str; 2] = ["--lua-time-limit", "20"];
+
+/// Replicas are asked often, so that one that is gone is missed soon.
+const FOLLOWING: [&str; 2] = ["--repl-ping-replica-period", "1"];
+
+const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+
+/// After how long a silent node is taken for dead: longer than any that is only frozen for a while is silent.
+const NODE_TIMEOUT_MS: &str = "2000";
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+impl World {
+    /// # Panics
+    /// If the servers cannot be had: without them there is nothing to play on.
+    pub fn start(kind: WorldKind, directory: &Path, _journal: &Journal) -> Self {
+        let mut world = Self {
+            kind,
+            nodes: Vec::new(),
+            sentinels: Vec::new(),
+            proxies: Vec::new(),
+            masters: Vec::new(),
+            looked: Moment::now(),
+            watchpoints: super::Watchpoints::default(),
+            borrowed: Duration::ZERO,
+            directory: directory.to_owned(),
+        };
+        match kind {
+            WorldKind::Single => world.one(&[]),
+            WorldKind::Durable => world.one(&DURABLE),
+            WorldKind::Replicated => world.followed(1, 2),
+            WorldKind::Sentinel => world.watched(),
+            WorldKind::Cluster => world.cluster(),
+            WorldKind::Majority => world.majority(),
+        }
+        world.looked = Moment::now();
+        world
+    }
+
+    fn one(&mut self, options: &[&str]) {
+        self.add_node(options);
+        self.add_proxies(1);
+        self.make_master(0);
+    }
+
+    fn followed(&mut self, replicas: usize, lines: usize) {
+        for _ in 0..=replicas {
+            self.add_node(&FOLLOWING);
+        }
+        let follow = format!("REPLICAOF 127.0.0.1 {}", self.nodes[0].port());
+        for replica in &self.nodes[1..] {
+            replica.say(&follow).expect("it becomes a replica");
+            wait_until("the replica follows", || replica.follows());
+        }
+        self.add_proxies(lines);
+        self.make_master(0);
+    }
+
+    fn watched(&mut self) {
+        const REPLICAS: usize = 2;
+        self.followed(REPLICAS, 1);
+        self.sentinels = Watched::sentinels_over(self.nodes[0].port(), REPLICAS);
+    }
+
+    /// The nodes tell clients, and each other, the ports of their proxies: so replication goes by them as well.
+    fn cluster(&mut self) {
+        self.add_proxies(NAMES.len());
+        for place in 0..NAMES.len() {
+            let (announced, bus) = (self.proxies[place].port().to_string(), steady_port().to_string());
+            let options = [
+                ["--cluster-enabled", "yes"],
+                ["--cluster-port", &bus],
+                ["--cluster-announce-ip", "127.0.0.1"],
+                ["--cluster-announce-port", &announced],
+                ["--cluster-announce-bus-port", &bus],
+                ["--cluster-node-timeout", NODE_TIMEOUT_MS],
+                ["--cluster-require-full-coverage", "no"],
+                ["--cluster-replica-validity-factor", "0"],
+                ["--cluster-allow-replica-migration", "no"],
+                FOLLOWING,
+            ];
+            self.add_node(options.as_flattened());
+            self.proxies[place].lead_to(self.nodes[place].port());
+        }
+        let servers: Vec<&Server> = self.nodes.iter().filter_map(Node::server).collect();
+        let (masters, replicas) = servers.split_at(NAMES.len() / 2);
+        Cluster::join(masters, replicas);
+        self.set_masters((0..masters.len()).collect());
+    }
+
+    fn majority(&mut self) {
+        const SERVERS: usize = 3;
+        self.add_proxies(SERVERS);
+        for place in 0..SERVERS {
+            self.add_node(&[]);
+            self.proxies[place].lead_to(self.nodes[place].port());
+        }
+        self.set_masters((0..SERVERS).collect());
+    }
+
+    fn add_node(&mut self, options: &[&str]) {
+        let name = NAMES[self.nodes.len()];
+        let options: Vec<_> = BUSY_AFTER.iter().chain(options).copied().collect();
+        let files = self.directory.join(format!("clock-{name}"));
+        std::fs::create_dir_all(&files).expect("a directory in that of the run");
+        let clock = ServerClock::new(&files).expect("files in a directory of ours");
+        self.nodes.push(Node::start(name, &options, clock));
+    }
+
+    fn add_proxies(&mut self, count: usize) {
+        self.proxies.extend((0..count).map(|_| Proxy::start().expect("a port on loopback")));
+    }
+}

@@ -1,0 +1,68 @@
+use super::*;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+#[test]
+fn kinds_are_found_by_their_names() {
+    for kind in WorldKind::ALL {
+        assert_eq!(WorldKind::by_name(kind.name()), Some(kind));
+    }
+    assert_eq!(WorldKind::by_name("paradise"), None);
+}
+
+#[test]
+fn what_is_left_at_the_end_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = Journal::open(directory.path(), "world").unwrap();
+    let mut world = World::start(WorldKind::Single, directory.path(), &journal);
+    world.nodes[0].say("RLOCK.ACQUIRE orders:1 forgotten 60000 FENCED").unwrap();
+    world.check_drained(&journal, Duration::ZERO);
+    let broken = broken(directory.path());
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert!(broken[0].contains("nothing is left") && broken[0].contains("orders:1"), "{broken:?}");
+}
+
+#[test]
+fn a_server_that_ends_by_itself_is_told_of_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = Journal::open(directory.path(), "world").unwrap();
+    let mut world = World::start(WorldKind::Single, directory.path(), &journal);
+    assert_eq!(world.watch_for_deaths(&journal), Vec::<String>::new());
+    let _ = world.nodes[0].say("SHUTDOWN NOSAVE");
+    rlock_testing::wait_until("it has ended", || !world.watch_for_deaths(&journal).is_empty());
+    assert!(world.watch_for_deaths(&journal).is_empty());
+    world.calm().unwrap();
+    world.check_drained(&journal, Duration::ZERO);
+    let broken = broken(directory.path());
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert!(broken[0].contains("no server dies"), "{broken:?}");
+}
+
+#[test]
+fn a_restart_keeps_the_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = Journal::open(directory.path(), "world").unwrap();
+    let mut world = World::start(WorldKind::Durable, directory.path(), &journal);
+    world.nodes[0].say("RLOCK.ACQUIRE orders:1 me 60000").unwrap();
+    let Address::Server { port } = world.address() else { panic!("one server") };
+    world.nodes[0].kill();
+    assert!(world.nodes[0].say("PING").is_err());
+    world.calm().unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(b"RLOCK.RELEASE orders:1 me\r\n").unwrap();
+    let mut reply = [0; 4];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b":1\r\n");
+    world.check_drained(&journal, Duration::ZERO);
+    assert_eq!(broken(directory.path()), Vec::<String>::new());
+}
+
+/// What was broken, in words.
+pub fn broken(directory: &std::path::Path) -> Vec<String> {
+    let records = crate::history::read_all(directory).unwrap();
+    let broken = records.into_iter().filter_map(|record| match record {
+        crate::history::Record::Broken { promise, what, .. } => Some(format!("{promise}: {what}")),
+        _ => None,
+    });
+    broken.collect()
+}
