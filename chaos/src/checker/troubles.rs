@@ -1,0 +1,92 @@
+//! The troubles of a history, by what they put an end to.
+
+use super::spans::Spans;
+use crate::history::{Moment, Reach, Record, Trouble};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// A server needs a moment to find its way again: to notice, to look at its locks, to serve.
+const RECOVERY: Duration = Duration::from_millis(300);
+
+pub struct Troubles<'a> {
+    pub all: Vec<&'a Trouble>,
+    named: HashMap<&'a str, Spans<&'a Trouble>>,
+    every_lock: Spans<&'a Trouble>,
+    pub failovers: Spans<&'a Trouble>,
+    pub clock_steps: Spans<&'a Trouble>,
+    /// Of whatever kind, but not those of some locks only; with what it takes to recover.
+    unrest: Vec<(Moment, Moment)>,
+}
+
+impl<'a> Troubles<'a> {
+    pub fn of(records: &'a [Record]) -> Self {
+        let all: Vec<&Trouble> = records
+            .iter()
+            .filter_map(|record| match record {
+                Record::Troubled(trouble) => Some(trouble),
+                _ => None,
+            })
+            .collect();
+        let mut named: HashMap<&str, Vec<_>> = HashMap::new();
+        for trouble in &all {
+            if let Reach::Locks { locks, .. } = &trouble.reach {
+                for lock in locks {
+                    named.entry(lock).or_default().push((trouble.began, trouble.ended, *trouble));
+                }
+            }
+        }
+        Self {
+            named: named.into_iter().map(|(lock, spans)| (lock, Spans::from(spans))).collect(),
+            every_lock: those(&all, |reach| matches!(reach, Reach::Locks { locks, .. } if locks.is_empty())),
+            failovers: those(&all, |reach| matches!(reach, Reach::Failover { .. })),
+            clock_steps: those(&all, |reach| matches!(reach, Reach::ClockStep { .. })),
+            unrest: unrest(&all),
+            all,
+        }
+    }
+
+    /// What removed or changed this lock between two moments, maybe.
+    pub fn removals(&self, lock: &str, after: Moment, before: Moment) -> impl Iterator<Item = &'a Trouble> {
+        let named = self.named.get(lock).into_iter().flat_map(move |spans| spans.touching(after, before));
+        named.chain(self.every_lock.touching(after, before)).map(|(_, _, trouble)| *trouble)
+    }
+
+    /// How much of a time there was no trouble that could keep a waiter of this lock from being served.
+    pub fn quiet(&self, lock: &str, from: Moment, until: Moment) -> Duration {
+        let mut excuses: Vec<(Moment, Moment)> = self.named.get(lock).map_or_else(Vec::new, |spans| {
+            let near = spans.touching(from - RECOVERY, until + RECOVERY);
+            near.map(|(began, ended, _)| (*began - RECOVERY, *ended + RECOVERY)).collect()
+        });
+        let first = self.unrest.partition_point(|(_, ended)| *ended <= from);
+        excuses.extend(self.unrest[first..].iter().take_while(|(began, _)| *began < until));
+        excuses.sort_unstable();
+        let mut quiet = Duration::ZERO;
+        let mut reached = from;
+        for (began, ended) in excuses {
+            quiet += began.min(until).since(reached);
+            reached = reached.max(ended);
+        }
+        quiet + until.since(reached)
+    }
+}
+
+fn those<'a>(all: &[&'a Trouble], wanted: impl Fn(&Reach) -> bool) -> Spans<&'a Trouble> {
+    let wanted = all.iter().filter(|trouble| wanted(&trouble.reach));
+    Spans::from(wanted.map(|trouble| (trouble.began, trouble.ended, *trouble)).collect())
+}
+
+/// Joined, so that they are in order by their beginnings and by their ends.
+fn unrest(all: &[&Trouble]) -> Vec<(Moment, Moment)> {
+    let is_general = |trouble: &&&Trouble| !matches!(&trouble.reach, Reach::Locks { locks, .. } if !locks.is_empty());
+    let mut spans: Vec<_> =
+        all.iter().filter(is_general).map(|trouble| (trouble.began - RECOVERY, trouble.ended + RECOVERY)).collect();
+    spans.sort_unstable();
+    let mut joined: Vec<(Moment, Moment)> = Vec::new();
+    for (began, ended) in spans {
+        match joined.last_mut() {
+            Some(last) if began <= last.1 => last.1 = last.1.max(ended),
+            _ => joined.push((began, ended)),
+        }
+    }
+    joined
+}
