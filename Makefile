@@ -6,7 +6,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # Absolute, because the tests and the server look from other directories.
 export RLOCK_MODULE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/librlock.so
 
-.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-bare bench bench-quick bench-redisson lint fmt docs clean
+.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-bare chaos-mutants bench bench-quick bench-redisson lint fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -59,6 +59,9 @@ test-sanitized: setup build ## thousands of locks on servers with the address sa
 
 test-bare: ## make test from a Debian 12 with nothing on it, as root; or: SUITE=trixie TARGETS="build lint"
 	@scripts/test-bare.sh $(or $(SUITE),bookworm) $(TARGETS)
+
+chaos-mutants: setup ## whether the chaos catches builds with one defect each, or some: MUTANTS="last-come-first-served"
+	@scripts/chaos-mutants.sh $(MUTANTS)
 
 test-redisson: setup build ## Redisson itself beside the commands, in each pinned version, or: REDISSON="redisson-4"
 	@scripts/setup.sh clients java
