@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # scripts/chaos-mutants.sh [NAME...]: the chaos against builds with one defect each, or against those named.
 #
-# A chaos that finds nothing may be one that sees nothing. So each patch in chaos/mutants breaks one promise of the module
-# or of the client, as a mistake might; here each is built, and the chaos must catch it. First it must find nothing in the
-# same worlds with the same seeds where nothing is broken. What came of it is also in target/mutants/table.md, and what each
-# run said in target/mutants/logs.
+# A chaos that finds nothing may be one that sees nothing. So each patch in chaos/mutants breaks one promise of the
+# module or of the client, as a mistake might; here each is built, and the chaos must catch it. First it must find
+# nothing in the same worlds with the same seeds where nothing is broken. What came of it is also in
+# target/mutants/table.md, and what each run said in target/mutants/logs.
 #
 # A patch says in its first lines what is wrong, whether it is to be built into the module or the client, and in which
-# world the chaos is to look for it. Defects are put into a copy of the sources as they are now, one after the other in the
-# same place, so that only what has changed is built anew.
+# world the chaos is to look for it. Defects are put into a copy of the sources as they are now, one after the other in
+# the same place, so that only what has changed is built anew.
 #
 # SEEDS: which are tried, one after the other until one catches the defect. LENGTH: of each run, in seconds.
 set -euo pipefail
@@ -48,7 +48,8 @@ for name in "${names[@]}"; do
     [[ $(said "$name" builds) =~ ^(module|client)$ ]] || wrong "$name does not say what it builds: module or client"
 done
 
-# The files get the time of now: with that of their last change, a build with the last run's defects would pass for newer.
+# The files get the time of now: with that of their last change, what was built of the last run's defects would pass for
+# newer.
 copy_sources() {
     rm -rf "$sources"
     mkdir -p "$sources"
@@ -93,7 +94,7 @@ try_sound() {
             echo "nothing broken, $world, seed $seed: $outcome ($took s)"
             if [ "$outcome" != clean ]; then
                 grep '^VIOLATION ' "$logs/sound-$world-$seed.log" || true
-                echo "chaos-mutants: a build without a defect does not pass, so what is found in others says nothing" >&2
+                echo "chaos-mutants: a sound build does not pass, so what is found in others says nothing" >&2
                 exit 1
             fi
         done
