@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# scripts/chaos-mutants.sh [NAME...]: the chaos against builds with one defect each, or against those named.
+#
+# A chaos that finds nothing may be one that sees nothing. So each patch in chaos/mutants breaks one promise of the
+# module or of the client, as a mistake might; here each is built, and the chaos must catch it. First it must find
+# nothing in the same worlds with the same seeds where nothing is broken. What came of it is also in
+# target/mutants/table.md, and what each run said in target/mutants/logs.
+#
+# A patch says in its first lines what is wrong, whether it is to be built into the module or the client, and in which
+# world the chaos is to look for it. Defects are put into a copy of the sources as they are now, one after the other in
+# the same place, so that only what has changed is built anew.
+#
+# SEEDS: which are tried, one after the other until one catches the defect. LENGTH: of each run, in seconds.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+read -ra seeds <<<"${SEEDS:-1 2 3}"
+length=${LENGTH:-15}
+place=$(realpath -m "${CARGO_TARGET_DIR:-target}")/mutants
+sources=$place/source built=$place/build/debug sound=$place/sound logs=$place/logs
+
+# A run ends what it has begun, and looks at what is left, after its time is up.
+limit=$((length + 120))
+
+if [ $# = 0 ]; then
+    names=()
+    for patch in chaos/mutants/*.patch; do
+        names+=("$(basename "$patch" .patch)")
+    done
+else
+    names=("$@")
+fi
+
+# One of the first lines of a patch: "# world: single".
+said() {
+    sed -n "/^diff /q; s/^# $2: //p" "chaos/mutants/$1.patch"
+}
+
+wrong() {
+    echo "chaos-mutants: $1" >&2
+    exit 2
+}
+
+for name in "${names[@]}"; do
+    [ -f "chaos/mutants/$name.patch" ] || wrong "there is no chaos/mutants/$name.patch"
+    [ -n "$(said "$name" "what is wrong")" ] || wrong "$name does not say what is wrong"
+    [ -n "$(said "$name" world)" ] || wrong "$name does not say in which world it is tried"
+    [[ $(said "$name" builds) =~ ^(module|client)$ ]] || wrong "$name does not say what it builds: module or client"
+done
+
+# The files get the time of now: with that of their last change, what was built of the last run's defects would pass for
+# newer.
+copy_sources() {
+    rm -rf "$sources"
+    mkdir -p "$sources"
+    git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+        [ ! -e "$file" ] || printf '%s\0' "$file"
+    done | tar -c --null --no-recursion -T - | tar -xm -C "$sources"
+}
+
+# The copy is inside of a repository, and git would look for the files in that one.
+apply() {
+    GIT_CEILING_DIRECTORIES=$place git -C "$sources" apply "${@:2}" "$PWD/chaos/mutants/$1.patch"
+}
+
+# Quickly, and as few files as need be. Warnings would be about what a defect has left without use.
+build() {
+    CARGO_TARGET_DIR=$place/build CARGO_PROFILE_DEV_DEBUG=0 RUSTFLAGS="${RUSTFLAGS:-} --cap-lints allow" \
+        cargo build --quiet --manifest-path "$sources/Cargo.toml" "$@"
+}
+
+# try NAME SEED WORLD CHAOS MODULE: one run. What came of it is then in $outcome: clean, caught or what went wrong; with
+# the promises that were broken in $promises, and the time that it took in $took.
+try() {
+    local log=$logs/$1-$3-$2.log status=0 began=$SECONDS
+    RLOCK_MODULE=$5 timeout --kill-after=10 "$limit" \
+        "$4" run --seed "$2" --seconds "$length" --until-violation --world "$3" >"$log" 2>&1 || status=$?
+    took=$((SECONDS - began))
+    promises=$(sed -n 's/^VIOLATION \([^:]*\): .*/\1/p' "$log" | sort -u | paste -sd, | sed 's/,/, /g')
+    case $status,$promises in
+        0,) outcome=clean ;;
+        1,?*) outcome=caught ;;
+        124,* | 137,*) outcome="the run did not end in $limit s: ${log#"$PWD/"}" ;;
+        *) outcome="the run itself failed, with the exit code $status: ${log#"$PWD/"}" ;;
+    esac
+}
+
+# Where nothing is broken, nothing may be found.
+try_sound() {
+    local world seed
+    for world in "$@"; do
+        for seed in "${seeds[@]}"; do
+            try sound "$seed" "$world" "$sound/rlock-chaos" "$sound/librlock.so"
+            echo "nothing broken, $world, seed $seed: $outcome ($took s)"
+            if [ "$outcome" != clean ]; then
+                grep '^VIOLATION ' "$logs/sound-$world-$seed.log" || true
+                echo "chaos-mutants: a sound build does not pass, so what is found in others says nothing" >&2
+                exit 1
+            fi
+        done
+    done
+}
+
+# try_mutant NAME: sets $result and $after.
+try_mutant() {
+    local seed world chaos=$sound/rlock-chaos module=$sound/librlock.so
+    world=$(said "$1" world) after=""
+    if ! apply "$1"; then
+        result="FAIL: the patch does not apply"
+        return
+    fi
+    case $(said "$1" builds) in
+        module) build -p rlock && module=$built/librlock.so || module="" ;;
+        client) build -p rlock-chaos && chaos=$built/rlock-chaos || chaos="" ;;
+    esac
+    if [ -z "$chaos" ] || [ -z "$module" ]; then
+        result="FAIL: it does not build"
+    else
+        for seed in "${seeds[@]}"; do
+            try "$1" "$seed" "$world" "$chaos" "$module"
+            [ "$outcome" = clean ] || break
+        done
+        case $outcome in
+            caught) result=$promises after="$took s, seed $seed" ;;
+            clean) result="SURVIVED: nothing was found with the seeds ${seeds[*]}" ;;
+            *) result="FAIL: $outcome" ;;
+        esac
+    fi
+    apply "$1" --reverse
+}
+
+rm -rf "$logs"
+mkdir -p "$logs" "$sound"
+copy_sources
+build -p rlock -p rlock-chaos
+# Copies: what cargo has built may be a link to what it builds next.
+cp "$built/librlock.so" "$built/rlock-chaos" "$sound"
+
+mapfile -t worlds < <(for name in "${names[@]}"; do said "$name" world; done | sort -u)
+try_sound "${worlds[@]}"
+
+rows="" failed=0 caught=0
+# Those of the client last: after them the module need not be built again.
+for kind in module client; do
+    for name in "${names[@]}"; do
+        [ "$(said "$name" builds)" = "$kind" ] || continue
+        try_mutant "$name"
+        echo "$name: $result${after:+ ($after)}"
+        if [ -n "$after" ]; then caught=$((caught + 1)); else failed=1; fi
+        rows+="| $name | $(said "$name" "what is wrong") | $kind | $(said "$name" world) | $result | $after |"$'\n'
+    done
+done
+
+{
+    echo "| defect | what is wrong | in the | world | caught by | after |"
+    echo "|---|---|---|---|---|---|"
+    printf '%s' "$rows"
+} >"$place/table.md"
+
+printf '\n%s\n' "$(cat "$place/table.md")"
+echo "caught: $caught of ${#names[@]}, in $((SECONDS / 60)) min $((SECONDS % 60)) s"
+exit "$failed"
