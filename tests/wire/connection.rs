@@ -1,0 +1,249 @@
+//! A connection that keeps account: what was sent, what has to be answered, and whether each answer may be one.
+
+use crate::contract::{self, Command};
+use crate::frame::{self, Frame, Protocol};
+use rlock_testing::{PATIENCE, Server, ServerVersion};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::LazyLock;
+use std::time::Instant;
+
+pub struct Connection {
+    stream: UnixStream,
+    protocol: Protocol,
+    to_write: Vec<u8>,
+    received: Vec<u8>,
+    /// Commands that were sent, and are not answered yet.
+    unanswered: VecDeque<Command>,
+    /// Those that wait for EXEC, after MULTI.
+    queued: Option<Vec<Command>>,
+    pub id: i64,
+    /// Answers are owed, one for each command. Not to who has told the server to be silent, or to tell everything.
+    pub is_counted: bool,
+    /// The server may close it.
+    pub may_be_closed: bool,
+    is_closed: bool,
+}
+
+impl Connection {
+    pub fn to(server: &Server) -> Self {
+        let stream = UnixStream::connect(server.socket()).expect("the server accepts connections");
+        stream.set_nonblocking(true).expect("a socket that does not block");
+        let mut connection = Self {
+            stream,
+            protocol: Protocol::Resp2,
+            to_write: Vec::new(),
+            received: Vec::new(),
+            unanswered: VecDeque::new(),
+            queued: None,
+            id: 0,
+            is_counted: true,
+            may_be_closed: false,
+            is_closed: false,
+        };
+        let Frame::Int(id) = connection.say("CLIENT ID") else { panic!("an id is a number") };
+        connection.id = id;
+        connection
+    }
+
+    /// Sends a command, given as words with spaces between them, and waits for its reply.
+    pub fn say(&mut self, command: &str) -> Frame {
+        self.ask(&command.split(' ').map(|word| word.as_bytes().to_vec()).collect())
+    }
+
+    pub fn ask(&mut self, command: &Command) -> Frame {
+        self.ask_all(std::slice::from_ref(command)).remove(0)
+    }
+
+    /// Sends commands in one piece, and waits for their replies.
+    pub fn ask_all(&mut self, commands: &[Command]) -> Vec<Frame> {
+        for command in commands {
+            self.send(&packed(command));
+            self.owe(command.clone());
+        }
+        let (mut replies, deadline) = (Vec::new(), Instant::now() + PATIENCE);
+        while replies.len() < commands.len() {
+            let command = &commands[replies.len()];
+            assert!(!self.is_closed, "{}: the connection is closed", told(command));
+            assert!(Instant::now() < deadline, "{} is not answered", told(command));
+            let before = replies.len();
+            self.write();
+            self.read(|reply| replies.push(reply));
+            if replies.len() == before {
+                std::thread::sleep(std::time::Duration::from_micros(50));
+            }
+        }
+        replies
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.to_write.extend_from_slice(bytes);
+        self.write();
+    }
+
+    /// A command was sent whole.
+    pub fn owe(&mut self, command: Command) {
+        if self.is_counted {
+            self.unanswered.push_back(command);
+        }
+    }
+
+    pub fn owes(&self) -> bool {
+        !self.is_closed && !self.unanswered.is_empty()
+    }
+
+    /// Writes and reads what can be without waiting for anyone.
+    pub fn turn(&mut self) {
+        self.write();
+        self.read(drop);
+    }
+
+    pub fn close(&mut self) {
+        (self.is_closed, self.may_be_closed) = (true, true);
+        self.to_write.clear();
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// What it is that is owed first.
+    pub fn state(&self) -> String {
+        let first = self.unanswered.front().map_or_else(String::new, |command| told(command));
+        format!("client {}: {} unanswered, the first is {first}", self.id, self.unanswered.len())
+    }
+
+    fn write(&mut self) {
+        while !self.to_write.is_empty() && !self.is_closed {
+            match self.stream.write(&self.to_write) {
+                Ok(count) => drop(self.to_write.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // What it still has to say is read first.
+                Err(_) => self.to_write.clear(),
+            }
+        }
+    }
+
+    fn read(&mut self, mut each: impl FnMut(Frame)) {
+        let mut bytes = vec![0; 64 * 1_024];
+        while !self.is_closed {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => self.is_closed = true,
+                Ok(count) => self.received.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => self.is_closed = true,
+            }
+        }
+        let mut at = 0;
+        loop {
+            match frame::first(&self.received[at..], self.next_protocol()) {
+                Ok(Some((frame, length))) => {
+                    at += length;
+                    self.account(&frame);
+                    if !matches!(frame, Frame::Push(_)) {
+                        each(frame);
+                    }
+                }
+                Ok(None) => break,
+                Err(malformed) => panic!("{malformed:?}; {}", self.state()),
+            }
+        }
+        self.received.drain(..at);
+        let was_cut = self.is_closed && !(self.may_be_closed || self.unanswered.is_empty() && self.received.is_empty());
+        assert!(!was_cut, "closed before all was answered: {}", self.state());
+    }
+
+    /// HELLO is answered in the protocol that it asks for, or by an error, which is alike in both.
+    fn next_protocol(&self) -> Protocol {
+        let is_hello = self.unanswered.front().is_some_and(|command| command[0] == b"HELLO");
+        if is_hello { resp3() } else { self.protocol }
+    }
+
+    fn account(&mut self, reply: &Frame) {
+        assert!(!reply.tells_of("internal error in rlock"), "{reply:?} to {}", self.state());
+        if !self.is_counted {
+            return;
+        }
+        if let Frame::Push(message) = reply {
+            let is_answer = message.first().is_some_and(|kind| kind.text() == b"subscribe");
+            if is_answer && self.unanswered.front().is_some_and(|command| command[0] == b"SUBSCRIBE") {
+                self.unanswered.pop_front();
+            }
+            return;
+        }
+        let Some(command) = self.unanswered.pop_front() else { panic!("{reply:?} is an answer to nothing") };
+        match self.queued.take() {
+            Some(queued) => self.account_in_transaction(queued, command, reply),
+            None => {
+                check(&command, reply);
+                match command[0].as_slice() {
+                    b"MULTI" if reply.is("OK") => self.queued = Some(Vec::new()),
+                    b"HELLO" if reply.error().is_none() => {
+                        self.protocol = if command[1] == b"3" { resp3() } else { Protocol::Resp2 };
+                    }
+                    b"RESET" if reply.is("RESET") => self.protocol = Protocol::Resp2,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn account_in_transaction(&mut self, mut queued: Vec<Command>, command: Command, reply: &Frame) {
+        match (command[0].as_slice(), reply) {
+            (b"DISCARD", reply) if reply.is("OK") => {}
+            (b"EXEC", Frame::Nil | Frame::Error(_)) => {}
+            (b"EXEC", Frame::List(replies)) => {
+                assert_eq!(replies.len(), queued.len(), "as many replies as commands: {replies:?}");
+                queued.iter().zip(replies).for_each(|(command, reply)| check(command, reply));
+            }
+            (_, Frame::Error(_)) => {
+                check_refused(&command, reply);
+                self.queued = Some(queued);
+            }
+            (_, reply) if reply.is("QUEUED") => {
+                queued.push(command);
+                self.queued = Some(queued);
+            }
+            _ => panic!("{reply:?} to {} in a transaction", told(&command)),
+        }
+    }
+}
+
+fn resp3() -> Protocol {
+    static IS_STRICT: LazyLock<bool> = LazyLock::new(|| ServerVersion::under_test().has_what_redis_has(7, 2));
+    if *IS_STRICT { Protocol::Resp3 } else { Protocol::LooseResp3 }
+}
+
+fn check(command: &Command, reply: &Frame) {
+    if let Some(fault) = contract::fault(command, reply) {
+        panic!("{fault}: {reply:?} to {}", told(command));
+    }
+}
+
+/// Before a command is queued, only its number of words is looked at, and rights and the like: what is wrong with its
+/// words may be more.
+fn check_refused(command: &Command, reply: &Frame) {
+    let line = reply.error().unwrap_or_default();
+    if contract::ours(command).is_some() && !line.starts_with("ERR wrong number of arguments") {
+        assert!(!line.starts_with("ERR"), "{reply:?} to {} in a transaction", told(command));
+        check(command, reply);
+    }
+}
+
+pub fn packed(command: &Command) -> Vec<u8> {
+    let mut packed = format!("*{}\r\n", command.len()).into_bytes();
+    for word in command {
+        packed.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        packed.extend_from_slice(word);
+        packed.extend_from_slice(b"\r\n");
+    }
+    packed
+}
+
+/// A command for people: its bytes in words, long ones cut.
+pub fn told(command: &[Vec<u8>]) -> String {
+    let word = |word: &Vec<u8>| match word.len() {
+        0 => "''".to_owned(),
+        1..=120 => word.escape_ascii().to_string(),
+        length => format!("<{length} bytes of {}>", char::from(word[0])),
+    };
+    command.iter().map(word).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,70 @@
+//! All that a server stores, to be compared with what another has, or with what it has read back from its files.
+
+use crate::connection::Connection;
+use crate::contract::Command;
+use crate::frame::Frame;
+use std::collections::BTreeMap;
+
+/// As many as are used, and the empty ones behind them.
+const DATABASES: usize = 4;
+
+/// What PEXPIRETIME says of it.
+const NO_KEY: i64 = -2;
+
+/// Each key in each database, with a digest of its value, and when it ends.
+#[derive(PartialEq)]
+pub struct Contents(BTreeMap<(usize, Vec<u8>), (Vec<u8>, i64)>);
+
+impl Contents {
+    /// Keys whose time is over are not among them, whether the server has removed them or not.
+    pub fn of(connection: &mut Connection) -> Self {
+        let mut contents = BTreeMap::new();
+        for database in 0..DATABASES {
+            connection.say(&format!("SELECT {database}"));
+            let Frame::List(keys) = connection.say("KEYS *") else { panic!("KEYS is a list") };
+            let about = |words: &[&str], key: &Frame| -> Command {
+                words.iter().map(|word| word.as_bytes().to_vec()).chain([key.text().to_vec()]).collect()
+            };
+            let questions: Vec<_> = keys
+                .iter()
+                .flat_map(|key| [about(&["DEBUG", "DIGEST-VALUE"], key), about(&["PEXPIRETIME"], key)])
+                .collect();
+            let answers = connection.ask_all(&questions);
+            for (key, answer) in keys.iter().zip(answers.chunks(2)) {
+                let [Frame::List(digest), Frame::Int(end)] = answer else { panic!("{answer:?}") };
+                // It may have ended since its name was told.
+                if *end != NO_KEY {
+                    contents.insert((database, key.text().to_vec()), (digest[0].text().to_vec(), *end));
+                }
+            }
+        }
+        connection.say("SELECT 0");
+        Self(contents)
+    }
+
+    /// What one has and the other has not, or otherwise; but for what has ended by now.
+    pub fn differences(&self, other: &Self, now: i64) -> Vec<String> {
+        let is_there = |end: i64| end < 0 || end > now;
+        let mut differences = Vec::new();
+        for (name, value) in &self.0 {
+            if is_there(value.1) && other.0.get(name) != Some(value) {
+                differences.push(told(name, Some(value), other.0.get(name)));
+            }
+        }
+        for (name, value) in &other.0 {
+            if is_there(value.1) && !self.0.contains_key(name) {
+                differences.push(told(name, None, Some(value)));
+            }
+        }
+        differences
+    }
+}
+
+fn told((database, key): &(usize, Vec<u8>), one: Option<&(Vec<u8>, i64)>, other: Option<&(Vec<u8>, i64)>) -> String {
+    let value = |value: Option<&(Vec<u8>, i64)>| {
+        value
+            .map_or_else(|| "nothing".to_owned(), |(digest, end)| format!("{} until {end}", digest[..8].escape_ascii()))
+    };
+    let key = key[..key.len().min(100)].escape_ascii();
+    format!("{key} in database {database}: {} here, {} there", value(one), value(other))
+}

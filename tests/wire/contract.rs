@@ -1,0 +1,264 @@
+//! What the contract says of a command from its words alone, and of its reply: written from docs/commands.md, and knowing
+//! nothing of how the module reads a command.
+
+use crate::frame::Frame;
+
+pub type Command = Vec<Vec<u8>>;
+
+/// What is allowed behind each command's name.
+#[derive(Clone, Copy, PartialEq)]
+enum Grammar {
+    Acquire,
+    Release,
+    Renew,
+    Inspect,
+    Queues,
+    Break,
+}
+
+/// All codes that a command of ours may be refused with, the server's own for any command among them.
+const CODES: [&str; 13] = [
+    "ERR",
+    "WRONGTYPE",
+    "WRONGKIND",
+    "DEADLOCK",
+    "QUEUEFULL",
+    "TRYAGAIN",
+    "NOPERM",
+    "OOM",
+    "MISCONF",
+    "READONLY",
+    "NOREPLICAS",
+    "UNBLOCKED",
+    "LOADING",
+];
+
+/// What follows `ERR ` where something else than the words' form is wrong. The lease is there, as the server may not be
+/// able to store its end.
+const STATE: [&str; 6] = [
+    "lease must be ",
+    "holder has both sides ",
+    "LEASE has no meaning ",
+    "holder has too many holds ",
+    "fencing counter ",
+    "key must carry its hash slot ",
+];
+
+/// What follows it where the form is wrong. The server counts words itself, and scripts have words of their own for it.
+const FORM: [&str; 7] = [
+    "lease must be ",
+    "holder must be ",
+    "WAIT must be ",
+    "COUNT must be ",
+    "option ",
+    "wrong number of arguments",
+    "Wrong number of args calling",
+];
+
+/// The command of ours in this one, if there is one whose reply is also its: itself, or what a script calls.
+pub fn ours(command: &[Vec<u8>]) -> Option<&[Vec<u8>]> {
+    match command {
+        [name, ..] if grammar(name).is_some() => Some(command),
+        [_, script, _, _, rest @ ..] if is_script(command) && ONE_CALL.iter().any(|one| script == one.as_bytes()) => {
+            ours(rest)
+        }
+        _ => None,
+    }
+}
+
+fn is_script(command: &[Vec<u8>]) -> bool {
+    command[0] == b"EVAL"
+}
+
+/// Scripts that call the command that they are given, with one key before it, and return what it does.
+pub const ONE_CALL: [&str; 2] = ["return redis.call(unpack(ARGV))", "return redis.pcall(unpack(ARGV))"];
+
+/// What is wrong with the reply, if anything.
+pub fn fault(command: &[Vec<u8>], reply: &Frame) -> Option<String> {
+    if reply.tells_of("internal error in rlock") {
+        return Some("a defect of the module's".to_owned());
+    }
+    let ours = ours(command)?;
+    let grammar = grammar(&ours[0])?;
+    let form = form(grammar, ours);
+    match (reply.error(), form) {
+        // Whose rights count is not known in a script.
+        (Some(line), _)
+            if grammar == Grammar::Queues && is_script(command) && line.contains("not allowed from script") =>
+        {
+            None
+        }
+        (Some(line), form) => error_fault(line, form.is_some()),
+        (None, None) => Some("a command that breaks the grammar is not refused".to_owned()),
+        (None, Some(form)) => {
+            (!has_shape(grammar, form, reply)).then(|| "the reply is of none of the shapes that it may have".to_owned())
+        }
+    }
+}
+
+fn error_fault(line: &str, is_well_formed: bool) -> Option<String> {
+    let (code, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let begins = |with: &[&str]| with.iter().any(|words| rest.starts_with(words));
+    if !CODES.contains(&code) {
+        Some(format!("the code {code} is none of those that are documented"))
+    } else if code == "ERR" && is_well_formed && !begins(&STATE) {
+        Some("this error is not documented, or is for what was not wrong with the command".to_owned())
+    } else if code == "ERR" && !is_well_formed && !begins(&FORM) {
+        Some("this error is not the one for what is wrong with the command".to_owned())
+    } else {
+        None
+    }
+}
+
+/// Whether a reply tells that nothing was done.
+pub fn is_refusal(command: &[Vec<u8>], reply: &Frame) -> bool {
+    let Some(grammar) = ours(command).and_then(|ours| grammar(&ours[0])) else { return false };
+    match (grammar, reply) {
+        (_, Frame::Error(_)) | (Grammar::Inspect | Grammar::Queues, _) => true,
+        (Grammar::Acquire, Frame::Int(_)) | (Grammar::Release, Frame::Nil) => true,
+        (Grammar::Renew | Grammar::Break, Frame::Int(0)) => true,
+        (Grammar::Acquire, Frame::List(pair)) => pair.last() == Some(&Frame::Nil),
+        _ => false,
+    }
+}
+
+fn grammar(name: &[u8]) -> Option<Grammar> {
+    Some(match name.to_ascii_uppercase().as_slice() {
+        b"RLOCK.ACQUIRE" | b"RLOCK.RACQUIRE" | b"RLOCK.WACQUIRE" => Grammar::Acquire,
+        b"RLOCK.RELEASE" => Grammar::Release,
+        b"RLOCK.RENEW" => Grammar::Renew,
+        b"RLOCK.INSPECT" => Grammar::Inspect,
+        b"RLOCK.QUEUES" => Grammar::Queues,
+        b"RLOCK.BREAK" => Grammar::Break,
+        _ => return None,
+    })
+}
+
+/// What of a well-formed command decides about its reply's shape.
+#[derive(Clone, Copy)]
+struct Form {
+    fenced: bool,
+}
+
+/// None if the words break the grammar.
+fn form(grammar: Grammar, command: &[Vec<u8>]) -> Option<Form> {
+    let mut words = command[1..].iter().map(Vec::as_slice);
+    if grammar != Grammar::Queues {
+        words.next()?;
+    }
+    if matches!(grammar, Grammar::Acquire | Grammar::Release | Grammar::Renew) {
+        let holder = words.next()?;
+        let fits = (1..=512).contains(&holder.len()) && holder != b"mode" && !holder.ends_with(b":write");
+        fits.then_some(())?;
+    }
+    if matches!(grammar, Grammar::Acquire | Grammar::Renew) {
+        number_from(1, words.next()?)?;
+    }
+    let mut given: Vec<&str> = Vec::new();
+    while let Some(word) = words.next() {
+        let (option, least) = option(grammar, &word.to_ascii_uppercase())?;
+        if given.contains(&option) {
+            return None;
+        }
+        given.push(option);
+        if let Some(least) = least {
+            let number = number_from(least, words.next()?)?;
+            (option != "COUNT" || number <= 10_000).then_some(())?;
+        }
+    }
+    Some(Form { fenced: given.contains(&"FENCED") })
+}
+
+/// An option, and the least of the number behind it if there is one. READ and WRITE are one: a side is given once.
+fn option(grammar: Grammar, word: &[u8]) -> Option<(&'static str, Option<i64>)> {
+    Some(match (grammar, word) {
+        (Grammar::Acquire, b"WAIT") => ("WAIT", Some(0)),
+        (Grammar::Acquire, b"FENCED") => ("FENCED", None),
+        (Grammar::Release, b"READ" | b"WRITE") => ("side", None),
+        (Grammar::Release, b"LEASE") => ("LEASE", Some(1)),
+        (Grammar::Release, b"ALL") => ("ALL", None),
+        (Grammar::Inspect | Grammar::Queues, b"COUNT") => ("COUNT", Some(1)),
+        _ => return None,
+    })
+}
+
+fn number_from(least: i64, word: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(word).ok()?;
+    text.parse().ok().filter(|number: &i64| *number >= least && number.to_string() == text)
+}
+
+fn has_shape(grammar: Grammar, form: Form, reply: &Frame) -> bool {
+    match (grammar, reply) {
+        (Grammar::Acquire, Frame::List(pair)) if form.fenced => {
+            matches!(pair[..], [Frame::Nil, Frame::Int(_)] | [Frame::Int(-1..), Frame::Nil])
+        }
+        (Grammar::Acquire, Frame::Nil | Frame::Int(-1..)) => !form.fenced,
+        (Grammar::Release, Frame::Nil | Frame::Int(0 | 1)) => true,
+        (Grammar::Renew | Grammar::Break, Frame::Int(0 | 1)) => true,
+        (Grammar::Inspect, _) => is_map_of(reply, &INSPECTED),
+        (Grammar::Queues, Frame::List(queues)) => queues.iter().all(|queue| is_map_of(queue, &QUEUE)),
+        _ => false,
+    }
+}
+
+const INSPECTED: [&str; 7] = ["kind", "ttl-ms", "holder-count", "holders", "fencing-token", "waiter-count", "waiters"];
+
+const QUEUE: [&str; 4] = ["key", "waiters", "oldest-wait-ms", "served"];
+
+fn is_map_of(reply: &Frame, names: &[&str]) -> bool {
+    let pairs = reply.pairs().unwrap_or_default();
+    pairs.len() == names.len() && pairs.iter().zip(names).all(|((name, _), known)| name.text() == known.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault_of(command: &str, reply: &Frame) -> Option<String> {
+        fault(&command.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>(), reply)
+    }
+
+    #[test]
+    fn replies_that_may_be() {
+        let error = |line: &str| Frame::Error(line.to_owned());
+        for (command, reply) in [
+            ("RLOCK.ACQUIRE k h 1", Frame::Nil),
+            ("rlock.acquire k h 1 wait 0", Frame::Int(-1)),
+            ("RLOCK.WACQUIRE k h 1 WAIT 5 FENCED", Frame::List(vec![Frame::Int(7), Frame::Nil])),
+            ("RLOCK.ACQUIRE k h 0", error("ERR lease must be more")),
+            ("RLOCK.ACQUIRE k h 1", error("ERR lease must be less")),
+            ("RLOCK.ACQUIRE k mode 1", error("ERR holder must be another")),
+            ("RLOCK.RELEASE k h READ WRITE", error("ERR option READ or WRITE given twice")),
+            ("RLOCK.RELEASE k h lease 5 all read", Frame::Int(1)),
+            ("RLOCK.QUEUES COUNT 10000", Frame::List(Vec::new())),
+            ("RLOCK.RENEW k h 1", error("OOM no")),
+        ] {
+            assert_eq!(fault_of(command, &reply), None, "{command}: {reply:?}");
+        }
+    }
+
+    #[test]
+    fn replies_that_may_not() {
+        let error = |line: &str| Frame::Error(line.to_owned());
+        for (command, reply) in [
+            ("RLOCK.ACQUIRE k h 1", Frame::List(vec![Frame::Nil, Frame::Int(1)])),
+            ("RLOCK.ACQUIRE k h 1", Frame::Int(-2)),
+            ("RLOCK.ACQUIRE k h 1 FENCED", Frame::Nil),
+            ("RLOCK.ACQUIRE k h 1 FENCED", Frame::List(vec![Frame::Int(1), Frame::Int(1)])),
+            ("RLOCK.ACQUIRE k h 1 WAIT -1", Frame::Nil),
+            ("RLOCK.ACQUIRE k h +1", Frame::Nil),
+            ("RLOCK.ACQUIRE k h 1", error("ERR option unknown")),
+            ("RLOCK.ACQUIRE k h 1", error("ERR internal error in rlock")),
+            ("RLOCK.ACQUIRE k h 1", error("STRANGE no")),
+            ("RLOCK.RELEASE k h", Frame::Int(2)),
+            ("RLOCK.RELEASE k x:write", Frame::Nil),
+            ("RLOCK.RENEW k h 1", Frame::Nil),
+            ("RLOCK.INSPECT k", Frame::List(Vec::new())),
+            ("RLOCK.INSPECT k COUNT 10001", Frame::List(Vec::new())),
+            ("RLOCK.QUEUES", Frame::Nil),
+            ("DEL k", error("ERR internal error in rlock")),
+        ] {
+            assert!(fault_of(command, &reply).is_some(), "{command}: {reply:?}");
+        }
+    }
+}

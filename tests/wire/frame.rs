@@ -1,0 +1,241 @@
+//! What a server may say, read to the letter.
+//!
+//! The client library is built to get along with servers; this one is built not to: a line that ends otherwise, a number
+//! with a plus, a type that the connection did not ask for is an error here, and so is a byte too many or too few, since
+//! then the next reply does not begin where it should.
+
+use std::fmt;
+
+#[derive(Clone, PartialEq)]
+pub enum Frame {
+    Nil,
+    Int(i64),
+    /// A line: a status.
+    Simple(Vec<u8>),
+    Bulk(Vec<u8>),
+    Error(String),
+    /// An array or a set.
+    List(Vec<Frame>),
+    Map(Vec<(Frame, Frame)>),
+    Push(Vec<Frame>),
+    /// A double, a boolean, a big number: nothing of ours is.
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Resp2,
+    Resp3,
+    /// RESP3 as Redis before 7.2 speaks it: who is told of what its own transaction does is told in the middle of the
+    /// transaction's reply.
+    LooseResp3,
+}
+
+/// A reply that breaks the protocol.
+#[derive(Debug, PartialEq)]
+pub struct Malformed(pub String);
+
+/// What is there so far of a reply; none if there has to come more.
+type Read<T> = Result<Option<T>, Malformed>;
+
+/// The first reply in these bytes, and how many of them it has.
+pub fn first(bytes: &[u8], protocol: Protocol) -> Read<(Frame, usize)> {
+    let mut reader = Reader { bytes, at: 0, protocol };
+    Ok(reader.frame()?.map(|frame| (frame, reader.at)))
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    protocol: Protocol,
+}
+
+/// Leaves the function with nothing if there has to come more.
+macro_rules! whole {
+    ($read:expr) => {
+        match $read? {
+            Some(it) => it,
+            None => return Ok(None),
+        }
+    };
+}
+
+impl<'a> Reader<'a> {
+    fn frame(&mut self) -> Read<Frame> {
+        let Some(kind) = self.bytes.get(self.at).copied() else { return Ok(None) };
+        if !b"+-:$*_#,(!=%~>|".contains(&kind) || self.protocol == Protocol::Resp2 && !b"+-:$*".contains(&kind) {
+            return Err(self.malformed("a reply of a type that there is not, or not in this protocol"));
+        }
+        self.at += 1;
+        let line = whole!(self.line());
+        Ok(Some(match kind {
+            b'+' => Frame::Simple(line.to_vec()),
+            b'-' if line.is_empty() => return Err(self.malformed("an error without a word")),
+            b'-' => Frame::Error(String::from_utf8_lossy(line).into_owned()),
+            b':' => Frame::Int(self.number(line)?),
+            b'_' if line.is_empty() => Frame::Nil,
+            b'#' if line == b"t" || line == b"f" => Frame::Other,
+            b',' | b'(' if !line.is_empty() => Frame::Other,
+            b'$' | b'*' if line == b"-1" && self.protocol == Protocol::Resp2 => Frame::Nil,
+            b'$' | b'=' => Frame::Bulk(whole!(self.bulk(line))),
+            b'!' => Frame::Error(String::from_utf8_lossy(&whole!(self.bulk(line))).into_owned()),
+            b'*' | b'~' => Frame::List(whole!(self.list(line, 1))),
+            b'>' => Frame::Push(whole!(self.list(line, 1))),
+            b'%' => Frame::Map(pairs(whole!(self.list(line, 2)))),
+            // What is said about the reply that follows.
+            b'|' => {
+                whole!(self.list(line, 2));
+                whole!(self.frame())
+            }
+            _ => return Err(self.malformed("a line that its type does not have")),
+        }))
+    }
+
+    fn line(&mut self) -> Read<&'a [u8]> {
+        let rest = &self.bytes[self.at..];
+        let Some(end) = rest.iter().position(|byte| *byte == b'\n' || *byte == b'\r') else { return Ok(None) };
+        match rest.get(end..end + 2) {
+            Some(b"\r\n") => {
+                self.at += end + 2;
+                Ok(Some(&rest[..end]))
+            }
+            None if rest[end] == b'\r' => Ok(None),
+            _ => Err(self.malformed("a line that ends otherwise than with CR and LF")),
+        }
+    }
+
+    fn number(&self, line: &[u8]) -> Result<i64, Malformed> {
+        let text = std::str::from_utf8(line).unwrap_or_default();
+        let number = text.parse().ok().filter(|number: &i64| number.to_string() == text);
+        number.ok_or_else(|| self.malformed("no number"))
+    }
+
+    fn length(&self, line: &[u8]) -> Result<usize, Malformed> {
+        usize::try_from(self.number(line)?).map_err(|_| self.malformed("a length below nought"))
+    }
+
+    fn bulk(&mut self, line: &[u8]) -> Read<Vec<u8>> {
+        let length = self.length(line)?;
+        let Some(bytes) = self.bytes.get(self.at..self.at + length + 2) else { return Ok(None) };
+        let Some(content) = bytes.strip_suffix(b"\r\n") else {
+            return Err(self.malformed("a string of another length"));
+        };
+        self.at += bytes.len();
+        Ok(Some(content.to_vec()))
+    }
+
+    fn list(&mut self, line: &[u8], each: usize) -> Read<Vec<Frame>> {
+        let mut frames = Vec::new();
+        let length = self.length(line)? * each;
+        while frames.len() < length {
+            match whole!(self.frame()) {
+                Frame::Push(_) if self.protocol == Protocol::Resp3 => {
+                    return Err(self.malformed("a message in the middle of a reply"));
+                }
+                Frame::Push(_) => {}
+                frame => frames.push(frame),
+            }
+        }
+        Ok(Some(frames))
+    }
+
+    fn malformed(&self, what: &str) -> Malformed {
+        let around = &self.bytes[self.at.saturating_sub(60)..self.bytes.len().min(self.at + 60)];
+        Malformed(format!("{what}, at byte {} of …{}…", self.at, around.escape_ascii()))
+    }
+}
+
+fn pairs(frames: Vec<Frame>) -> Vec<(Frame, Frame)> {
+    frames.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+}
+
+impl Frame {
+    pub fn error(&self) -> Option<&str> {
+        if let Self::Error(line) = self { Some(line) } else { None }
+    }
+
+    pub fn is(&self, status: &str) -> bool {
+        matches!(self, Self::Simple(line) if line == status.as_bytes())
+    }
+
+    /// What a string says; nothing for what is none.
+    pub fn text(&self) -> &[u8] {
+        if let Self::Simple(text) | Self::Bulk(text) = self { text } else { b"" }
+    }
+
+    /// The pairs of a map, which is a flat list in RESP2.
+    pub fn pairs(&self) -> Option<Vec<(Frame, Frame)>> {
+        match self {
+            Self::Map(pairs) => Some(pairs.clone()),
+            Self::List(flat) if flat.len() % 2 == 0 => Some(pairs(flat.clone())),
+            _ => None,
+        }
+    }
+
+    /// Whether there is an error in it, at any depth, that says this.
+    pub fn tells_of(&self, what: &str) -> bool {
+        match self {
+            Self::Error(line) => line.contains(what),
+            Self::List(frames) | Self::Push(frames) => frames.iter().any(|frame| frame.tells_of(what)),
+            _ => false,
+        }
+    }
+}
+
+/// For people, so not at full length.
+impl fmt::Debug for Frame {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nil => write!(formatter, "nil"),
+            Self::Int(number) => write!(formatter, "{number}"),
+            Self::Simple(text) => write!(formatter, "+{}", text.escape_ascii()),
+            Self::Bulk(text) => write!(formatter, "\"{}\"", text[..text.len().min(80)].escape_ascii()),
+            Self::Error(line) => write!(formatter, "-{line}"),
+            Self::List(frames) => formatter.debug_list().entries(frames).finish(),
+            Self::Push(frames) => formatter.debug_tuple("push").field(frames).finish(),
+            Self::Map(pairs) => formatter.debug_map().entries(pairs.iter().map(|(name, value)| (name, value))).finish(),
+            Self::Other => write!(formatter, "another"),
+        }
+    }
+}
+
+#[test]
+fn replies_are_read_to_the_letter() {
+    use Protocol::{LooseResp3, Resp2, Resp3};
+    let whole: [(&[u8], Protocol, Frame); 8] = [
+        (b"$-1\r\n", Resp2, Frame::Nil),
+        (b"_\r\n", Resp3, Frame::Nil),
+        (b":-7\r\n", Resp2, Frame::Int(-7)),
+        (b"$4\r\na\r\nb\r\n", Resp2, Frame::Bulk(b"a\r\nb".to_vec())),
+        (b"-WRONGKIND no\r\n", Resp2, Frame::Error("WRONGKIND no".to_owned())),
+        (b"*2\r\n:1\r\n*-1\r\n", Resp2, Frame::List(vec![Frame::Int(1), Frame::Nil])),
+        (b"%1\r\n+a\r\n_\r\n", Resp3, Frame::Map(vec![(Frame::Simple(b"a".to_vec()), Frame::Nil)])),
+        (b">1\r\n+a\r\n", Resp3, Frame::Push(vec![Frame::Simple(b"a".to_vec())])),
+    ];
+    for (bytes, protocol, frame) in whole {
+        assert_eq!(first(bytes, protocol), Ok(Some((frame, bytes.len()))));
+        for end in 0..bytes.len() {
+            assert_eq!(first(&bytes[..end], protocol), Ok(None), "{}", bytes[..end].escape_ascii());
+        }
+    }
+    let broken: [&[u8]; 10] = [
+        b"x\r\n",
+        b":+1\r\n",
+        b":01\r\n",
+        b"+a\n",
+        b"+a\rb",
+        b"$1\r\nab\r\n",
+        b"$-2\r\n",
+        b"-\r\n",
+        b"_x\r\n",
+        b"$-1\r\n",
+    ];
+    for bytes in broken {
+        assert!(first(bytes, Resp3).is_err(), "{}", bytes.escape_ascii());
+    }
+    let interrupted = b"*1\r\n>1\r\n+a\r\n:1\r\n";
+    assert!(first(interrupted, Resp3).is_err(), "a message in the middle of a reply");
+    let whole = Frame::List(vec![Frame::Int(1)]);
+    assert_eq!(first(interrupted, LooseResp3), Ok(Some((whole, interrupted.len()))));
+    assert!(first(b"_\r\n", Resp2).is_err(), "a type of the other protocol");
+}

@@ -1,0 +1,215 @@
+//! Commands of ours with arguments that mean harm, and locks and keys that are not what they look like.
+//!
+//! The names are few, so that what one connection leaves behind is what the next one meets: a key of another's type, a
+//! counter that is a list, a read hold under the name of a lock.
+
+use crate::contract::{Command, ONE_CALL};
+use crate::random::Random;
+
+/// Most commands are about these.
+const LOCKS: [&[u8]; 5] = [b"k", b"r", b"w", b"{", b"foo{bar}"];
+
+const KEYS: [&[u8]; 24] = [
+    b"",
+    b"}{",
+    b"}",
+    b"a}b",
+    b"a{}b",
+    b"a\0b",
+    b"\xff\xfe",
+    b"%s%n",
+    b"h:write",
+    b"mode",
+    b"\r\n$5\r\n",
+    b"text",
+    b"list",
+    b"set",
+    b"zset",
+    b"stream",
+    b"foreign",
+    b"odd-mode",
+    b"crowded",
+    b"many",
+    b"{k}:h:rwlock_timeout:1",
+    b"{r}:h:rwlock_timeout:1",
+    b"redisson_lock_token:{k}",
+    b"redisson_lock_token:{r}",
+];
+
+const HOLDERS: [&[u8]; 4] = [b"h", b"g", b"h:1", b"\xff\0"];
+
+const ODD_HOLDERS: [&[u8]; 10] =
+    [b"", b"mode", b"x:write", b"h:write", b":write", b"Mode", b"h:Write", b"\0", b" ", b"h:write:"];
+
+const LEASES: [&[u8]; 6] = [b"600000", b"900000", b"300", b"20", b"5", b"1"];
+
+const WAITS: [&[u8]; 6] = [b"0", b"0", b"1", b"5", b"20", b"200"];
+
+const NUMBERS: [&[u8]; 19] = [
+    b"0",
+    b"1",
+    b"-1",
+    b"00",
+    b"01",
+    b"+1",
+    b" 1",
+    b"1 ",
+    b"1e3",
+    b"1.5",
+    b"0x10",
+    b"",
+    b"\xff",
+    b"10000",
+    b"10001",
+    b"9223372036854775807",
+    b"9223372036854775808",
+    b"-9223372036854775808",
+    b"4611686018427387904",
+];
+
+const OPTIONS: [&[u8]; 12] =
+    [b"WAIT", b"wait", b"FENCED", b"fEnCeD", b"READ", b"write", b"LEASE", b"lease", b"ALL", b"COUNT", b"NOW", b""];
+
+const NAMES: [&str; 12] = [
+    "RLOCK.ACQUIRE",
+    "RLOCK.ACQUIRE",
+    "RLOCK.RACQUIRE",
+    "RLOCK.RACQUIRE",
+    "RLOCK.WACQUIRE",
+    "RLOCK.WACQUIRE",
+    "RLOCK.RELEASE",
+    "RLOCK.RELEASE",
+    "RLOCK.RENEW",
+    "RLOCK.INSPECT",
+    "RLOCK.QUEUES",
+    "RLOCK.BREAK",
+];
+
+pub fn key(random: &mut Random) -> Vec<u8> {
+    match random.below(1_000) {
+        0..700 => random.one_of(&LOCKS).to_vec(),
+        700..985 => random.one_of(&KEYS).to_vec(),
+        985..999 => vec![b'k'; random.between(512, 513)],
+        _ => vec![b'k'; 1 << 20],
+    }
+}
+
+pub fn holder(random: &mut Random) -> Vec<u8> {
+    match random.below(1_000) {
+        0..850 => random.one_of(&HOLDERS).to_vec(),
+        850..970 => random.one_of(&ODD_HOLDERS).to_vec(),
+        970..998 => vec![b'h'; random.between(511, 513)],
+        _ => vec![b'h'; 1 << 20],
+    }
+}
+
+/// What a field of a foreign hash, or a counter, may be set to.
+pub fn value(random: &mut Random) -> Vec<u8> {
+    let words: [&[u8]; 6] = [b"read", b"write", b"Read", b"1", b"2", b"3"];
+    if random.is(60) { random.one_of(&words).to_vec() } else { number(random) }
+}
+
+pub fn number(random: &mut Random) -> Vec<u8> {
+    random.one_of(&NUMBERS).to_vec()
+}
+
+/// A command of ours, in good form more often than not.
+pub fn command(random: &mut Random) -> Command {
+    let name = random.one_of(&NAMES);
+    let mut command = vec![if random.is(90) { name.to_owned() } else { name.to_ascii_lowercase() }.into_bytes()];
+    if name != "RLOCK.QUEUES" {
+        command.push(key(random));
+    }
+    match name {
+        "RLOCK.RELEASE" => {
+            command.push(holder(random));
+            command.extend(release_options(random));
+        }
+        "RLOCK.RENEW" => command.extend([holder(random), lease(random)]),
+        "RLOCK.BREAK" => {}
+        "RLOCK.INSPECT" | "RLOCK.QUEUES" => {
+            if random.is(50) {
+                command.extend([b"COUNT".to_vec(), random.one_of(&[&b"1"[..], b"100", b"10000"]).to_vec()]);
+            }
+        }
+        _ => {
+            command.extend([holder(random), lease(random)]);
+            if random.is(50) {
+                command.extend([b"WAIT".to_vec(), random.one_of(&WAITS).to_vec()]);
+            }
+            if random.is(40) {
+                command.push(b"FENCED".to_vec());
+            }
+        }
+    }
+    while random.is(20) {
+        spoil(random, &mut command);
+    }
+    command
+}
+
+/// One that will most likely wait, for somebody to free one of the few locks.
+pub fn wait(random: &mut Random) -> Command {
+    let name = random.one_of(&NAMES[..6]);
+    let words: [&[u8]; 4] = [name.as_bytes(), random.one_of(&LOCKS), random.one_of(&HOLDERS), b"600000"];
+    let mut command: Command = words.iter().map(|word| word.to_vec()).collect();
+    command.extend([b"WAIT".to_vec(), random.one_of(&WAITS).to_vec()]);
+    command
+}
+
+/// The same by a script, with one key that it names.
+pub fn script(random: &mut Random) -> Command {
+    let inner = command(random);
+    let script = random.one_of(&[ONE_CALL[0], ONE_CALL[1], ONE_CALL[1], SEVERAL, BETWEEN, AS_RESP3, ROUND_TRIP]);
+    let mut command = vec![b"EVAL".to_vec(), script.as_bytes().to_vec(), b"1".to_vec(), key(random)];
+    command.extend(inner);
+    command
+}
+
+const SEVERAL: &str = "local all = {} for i = 1, 3 do all[i] = redis.pcall(unpack(ARGV)) end return #all";
+
+const BETWEEN: &str = "redis.pcall('DEL', KEYS[1]) redis.pcall(unpack(ARGV)) redis.pcall('SET', KEYS[1], 1) \
+     redis.pcall(unpack(ARGV)) redis.pcall('UNLINK', KEYS[1]) return redis.pcall(unpack(ARGV))";
+
+const AS_RESP3: &str = "redis.setresp(3) return redis.pcall(unpack(ARGV))";
+
+/// The lock is moved away and back as bytes, with its command in between.
+const ROUND_TRIP: &str = "local dump = redis.call('DUMP', KEYS[1]) if not dump then return 0 end \
+     redis.call('DEL', KEYS[1]) redis.pcall(unpack(ARGV)) return redis.pcall('RESTORE', KEYS[1], 0, dump, 'REPLACE')";
+
+fn lease(random: &mut Random) -> Vec<u8> {
+    if random.is(90) { random.one_of(&LEASES).to_vec() } else { number(random) }
+}
+
+fn release_options(random: &mut Random) -> Vec<Vec<u8>> {
+    let mut options = Vec::new();
+    if random.is(30) {
+        options.push(random.one_of(&[&b"READ"[..], b"WRITE"]).to_vec());
+    }
+    if random.is(15) {
+        options.extend([b"LEASE".to_vec(), lease(random)]);
+    }
+    if random.is(20) {
+        options.push(b"ALL".to_vec());
+    }
+    options
+}
+
+fn spoil(random: &mut Random, command: &mut Command) {
+    let word = match random.below(4) {
+        0 => random.one_of(&OPTIONS).to_vec(),
+        1 => number(random),
+        2 => holder(random),
+        _ => key(random),
+    };
+    // Never the name.
+    let at = 1 + random.below(command.len());
+    match random.below(5) {
+        0 => command.insert(at, word),
+        1 => command.push(word),
+        2 if at < command.len() => drop(command.remove(at)),
+        3 if at < command.len() => command.insert(at, command[at].clone()),
+        _ if at < command.len() => command[at] = word,
+        _ => {}
+    }
+}

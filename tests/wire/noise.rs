@@ -1,0 +1,199 @@
+//! What other clients do meanwhile: to the locks' keys, to the server's settings, and to each other.
+//!
+//! Each line is a command with words to fill in: `$k` a key, `$f` a field or holder, `$v` a value, `$n` a hostile number,
+//! `$i` the id of some client of this trial, `$o` a command of ours, which takes several words.
+
+use crate::contract::Command;
+use crate::hostile;
+use crate::random::Random;
+
+/// To keys. These may also come in transactions.
+const KEYS: [&str; 51] = [
+    "DEL $k",
+    "UNLINK $k",
+    "SET $k $v",
+    "SET $k $v PX 5",
+    "GET $k",
+    "HSET $k $f $v",
+    "HSET $k $f $v $f $v",
+    "HDEL $k $f",
+    "HSET $k mode read $f $v",
+    "HSET $k mode write h:write $v",
+    "HSET $k mode $v",
+    "HSET $k h $n",
+    "HGETALL $k",
+    "HINCRBY $k $f 1",
+    "EXPIRE $k 100",
+    "PEXPIRE $k 1",
+    "PEXPIRE $k 30",
+    "PEXPIRE $k 9000000000000",
+    "PEXPIRE $k -1",
+    "PERSIST $k",
+    "RENAME $k $k",
+    "RENAMENX $k $k",
+    "COPY $k $k REPLACE",
+    "COPY $k $k DB 1 REPLACE",
+    "MOVE $k 1",
+    "MOVE $k 0",
+    "SWAPDB 0 1",
+    "SWAPDB 1 2",
+    "FLUSHDB",
+    "FLUSHALL",
+    "FLUSHALL ASYNC",
+    "RPUSH $k $v",
+    "SADD $k $v",
+    "XADD $k * $f $v",
+    "ZADD $k 1 $v",
+    "DUMP $k",
+    "RESTORE $k 0 $v REPLACE",
+    "OBJECT ENCODING $k",
+    "OBJECT FREQ $k",
+    "OBJECT IDLETIME $k",
+    "MEMORY USAGE $k",
+    "TYPE $k",
+    "PTTL $k",
+    "EXISTS $k $k",
+    "TOUCH $k",
+    "INCR redisson_lock_token:{k}",
+    "SET redisson_lock_token:{k} $n",
+    "HPEXPIRE $k 1 FIELDS 1 $f",
+    "HPEXPIRE $k 600000 FIELDS 1 $f",
+    "SORT $k STORE $k",
+    "SINTERSTORE $k $k $k",
+];
+
+/// To the server and to clients. Not in transactions.
+const SERVER: [&str; 53] = [
+    "PING",
+    "ECHO $k",
+    "SELECT 0",
+    "SELECT 1",
+    "SELECT 2",
+    "INFO rlock",
+    "INFO everything",
+    "CLIENT INFO",
+    "CLIENT LIST",
+    "CLIENT ID",
+    "CLIENT NO-EVICT ON",
+    "CLIENT SETNAME x",
+    "CLIENT TRACKING ON",
+    "CLIENT TRACKING ON BCAST",
+    "CLIENT TRACKING OFF",
+    "CLIENT KILL ID $i",
+    "CONFIG SET maxmemory 1",
+    "CONFIG SET maxmemory 0",
+    "CONFIG SET maxmemory-policy allkeys-lru",
+    "CONFIG SET maxmemory-policy noeviction",
+    "CONFIG SET rlock.notify publish",
+    "CONFIG SET rlock.notify both",
+    "CONFIG SET rlock.notify off",
+    "CONFIG SET rlock.notify $v",
+    "CONFIG SET rlock.max-waiters 0",
+    "CONFIG SET rlock.max-waiters 2",
+    "CONFIG SET rlock.max-waiters 10000",
+    "CONFIG SET rlock.max-waiters $n",
+    "CONFIG GET rlock.*",
+    "CONFIG SET notify-keyspace-events KEA",
+    "CONFIG SET min-replicas-to-write 5",
+    "CONFIG SET min-replicas-to-write 0",
+    "CONFIG SET hz 500",
+    "ACL SETUSER narrow on nopass resetkeys ~k* ~r* &* +@all -rlock.break",
+    "ACL SETUSER narrow on nopass ~* &* +@all -rlock.acquire -set",
+    "ACL SETUSER narrow resetchannels -@read",
+    "ACL DELUSER narrow",
+    "AUTH narrow any",
+    "AUTH default any",
+    "ACL WHOAMI",
+    "ACL DRYRUN narrow $o",
+    "COMMAND DOCS rlock.acquire rlock.break $k",
+    "COMMAND INFO rlock.acquire rlock.queues",
+    "COMMAND GETKEYS $o",
+    "COMMAND GETKEYSANDFLAGS $o",
+    "COMMAND COUNT",
+    "DEBUG JMAP",
+    "PUBLISH redisson_lock__channel:{k} 0",
+    "SLOWLOG GET",
+    "LATENCY LATEST",
+    "SCRIPT FLUSH",
+    "MEMORY STATS",
+    "CONFIG RESETSTAT",
+];
+
+/// Seldom, as they take long or stop everyone.
+const HEAVY: [&str; 5] =
+    ["DEBUG RELOAD", "DEBUG SET-ACTIVE-EXPIRE 0", "DEBUG SET-ACTIVE-EXPIRE 1", "BGREWRITEAOF", "MEMORY PURGE"];
+
+/// Which of two that servers do not bear together may come.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Hold {
+    /// Clients that wait are told to go on.
+    Unblock,
+    /// Everyone is stopped for a moment. Several servers end when a client that is stopped is told to go on.
+    Pause,
+}
+
+const UNBLOCK: [&str; 3] = ["CLIENT UNBLOCK $i", "CLIENT UNBLOCK $i TIMEOUT", "CLIENT UNBLOCK $i ERROR"];
+
+const PAUSE: [&str; 4] = ["CLIENT PAUSE 10 WRITE", "CLIENT PAUSE 5 ALL", "CLIENT PAUSE 30 WRITE", "CLIENT UNPAUSE"];
+
+pub fn to_keys(random: &mut Random) -> Command {
+    let line = random.one_of(&KEYS);
+    filled(random, line, &[])
+}
+
+pub fn to_the_server(random: &mut Random, ids: &[i64], hold: Hold) -> Command {
+    let lines: &[&str] = match random.below(100) {
+        0..80 => &SERVER,
+        80..97 if hold == Hold::Unblock => &UNBLOCK,
+        80..97 => &PAUSE,
+        _ => &HEAVY,
+    };
+    let line = random.one_of(lines);
+    filled(random, line, ids)
+}
+
+/// Keys of every type, and hashes that are nearly locks.
+pub fn furniture(random: &mut Random) -> Vec<Command> {
+    let mut lines = vec![
+        "SET text hello",
+        "RPUSH list a b",
+        "SADD set a",
+        "ZADD zset 1 a",
+        "XADD stream * a b",
+        "HSET foreign h -3 g x i 0 j 05",
+        "HSET odd-mode mode both h 1",
+        "HSET crowded mode read h 10000 g 9223372036854775807",
+        "SET redisson_lock_token:{w} 9223372036854775806",
+        "LPUSH {r}:g:rwlock_timeout:1 x",
+        "SET {w}:h:rwlock_timeout:1 1",
+        "RLOCK.ACQUIRE k h 600000",
+        "RLOCK.RACQUIRE r h 600000",
+        "RLOCK.RACQUIRE r g 600000",
+        "RLOCK.WACQUIRE w h 600000",
+    ];
+    // Not always all of them: what is free is also of interest.
+    lines.retain(|_| random.is(80));
+    let mut furniture: Vec<_> = lines.into_iter().map(|line| filled(random, line, &[])).collect();
+    let mut many: Command = ["HSET", "many", "mode", "read"].map(|word| word.as_bytes().to_vec()).to_vec();
+    for number in 0..random.below(700) {
+        many.extend([format!("holder:{number}").into_bytes(), b"1".to_vec()]);
+    }
+    furniture.push(many);
+    furniture
+}
+
+fn filled(random: &mut Random, line: &str, ids: &[i64]) -> Command {
+    let mut command = Vec::new();
+    for word in line.split(' ') {
+        match word {
+            "$k" => command.push(hostile::key(random)),
+            "$f" => command.push(hostile::holder(random)),
+            "$v" => command.push(hostile::value(random)),
+            "$n" => command.push(hostile::number(random)),
+            "$i" => command.push(ids[random.below(ids.len())].to_string().into_bytes()),
+            "$o" => command.extend(hostile::command(random)),
+            word => command.push(word.as_bytes().to_vec()),
+        }
+    }
+    command
+}

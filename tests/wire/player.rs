@@ -1,0 +1,196 @@
+//! Who takes part in a trial: a connection, all that it is going to send, and how it behaves.
+
+use crate::connection::{Connection, packed};
+use crate::contract::Command;
+use crate::hostile;
+use crate::noise::{self, Hold};
+use crate::random::Random;
+use rlock_testing::Server;
+use std::collections::VecDeque;
+
+pub struct Player {
+    pub connection: Connection,
+    character: Character,
+    bytes: Vec<u8>,
+    /// Where each command ends in the bytes.
+    ends: VecDeque<(usize, Command)>,
+    at: usize,
+    ending: Ending,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Ending {
+    Stays,
+    /// Gone in the middle of its last command, maybe while it waits.
+    HangsUp,
+    /// Breaks the protocol, and is told so.
+    Babbles,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Character {
+    /// Anything, in either protocol, and from one to the other.
+    Fickle,
+    /// RESP3 throughout, with messages between the replies.
+    Listener,
+    /// Has told the server not to answer, or not this once.
+    Silent,
+    /// Is told of everything that anyone does.
+    Monitor,
+}
+
+/// What a client says that breaks the protocol.
+const BABBLE: [&[u8]; 5] =
+    [b"*1\r\n$x\r\n", b"*1\r\n:1\r\n", b"*9999999999\r\n", b"*1\r\n$-5\r\n", b"*2\r\n$4\r\nPING\r\n+x\r\n"];
+
+impl Player {
+    pub fn join(server: &Server, random: &mut Random) -> Self {
+        let character = match random.below(10) {
+            0..7 => Character::Fickle,
+            7 => Character::Listener,
+            8 => Character::Silent,
+            _ => Character::Monitor,
+        };
+        let mut connection = Connection::to(server);
+        if character == Character::Listener || random.is(40) {
+            connection.say("HELLO 3");
+        }
+        connection.is_counted = matches!(character, Character::Fickle | Character::Listener);
+        let ending = match random.below(10) {
+            0..7 => Ending::Stays,
+            7..9 => Ending::HangsUp,
+            _ => Ending::Babbles,
+        };
+        Self { connection, character, bytes: Vec::new(), ends: VecDeque::new(), at: 0, ending }
+    }
+
+    /// All that it might send, among clients with these ids.
+    pub fn part(&self, random: &mut Random, ids: &[i64], hold: Hold) -> Vec<Command> {
+        part(random, ids, hold, self.character)
+    }
+
+    /// Has it learn what it is going to send.
+    pub fn learn(&mut self, random: &mut Random, part: Vec<Command>) {
+        for command in part {
+            // A user who is deleted is disconnected, and one whose channels are taken may be.
+            self.connection.may_be_closed |= command.starts_with(&[b"AUTH".to_vec(), b"narrow".to_vec()]);
+            self.bytes.extend(if random.is(5) { inline(&command) } else { packed(&command) });
+            self.ends.push_back((self.bytes.len(), command));
+        }
+        match self.ending {
+            Ending::Stays => {}
+            Ending::HangsUp => {
+                let last = packed(&hostile::command(random));
+                self.bytes.extend_from_slice(&last[..random.between(1, last.len() - 1)]);
+            }
+            Ending::Babbles => {
+                self.connection.may_be_closed = true;
+                self.bytes.extend_from_slice(random.one_of(&BABBLE));
+                self.ends.push_back((self.bytes.len(), vec![b"(babble)".to_vec()]));
+            }
+        }
+    }
+
+    pub fn has_more(&self) -> bool {
+        self.at < self.bytes.len()
+    }
+
+    /// Sends some of what is left: a few bytes, or several commands, whole or not. Tells which were completed by it.
+    pub fn send_some(&mut self, random: &mut Random) -> Vec<Command> {
+        let left = self.bytes.len() - self.at;
+        let next = self.ends.front().map_or(left, |(end, _)| end - self.at);
+        let some = match random.below(10) {
+            0 => random.between(1, 20),
+            1..4 => random.between(1, next),
+            4..7 => next,
+            _ => random.between(1, left),
+        };
+        // Something long is not sent byte by byte.
+        let some = some.max(left / 50).min(left);
+        let from = self.at;
+        self.at += some;
+        let mut completed = Vec::new();
+        while self.ends.front().is_some_and(|(end, _)| *end <= self.at) {
+            let (_, command) = self.ends.pop_front().expect("there is a first");
+            self.connection.owe(command.clone());
+            completed.push(command);
+        }
+        self.connection.send(&self.bytes[from..self.at]);
+        if !self.has_more() && self.ending == Ending::HangsUp {
+            self.connection.close();
+        }
+        completed
+    }
+}
+
+/// Words with spaces between them, as people type them, where that can be said so.
+fn inline(command: &Command) -> Vec<u8> {
+    let is_plain = |word: &Vec<u8>| {
+        (1..1_000).contains(&word.len()) && word.iter().all(|byte| byte.is_ascii_graphic() && !b"\"'*".contains(byte))
+    };
+    if command.iter().all(is_plain) { [command.join(&b' '), b"\r\n".to_vec()].concat() } else { packed(command) }
+}
+
+fn part(random: &mut Random, ids: &[i64], hold: Hold, character: Character) -> Vec<Command> {
+    let mut commands = Vec::new();
+    if character == Character::Monitor {
+        commands.push(words("MONITOR"));
+    }
+    for _ in 0..random.between(1, 6) {
+        match (character, random.below(10)) {
+            (_, 0..4) => commands.extend(mixture(random, ids, hold)),
+            (_, 4..6) => commands.extend(transaction(random, hold)),
+            (_, 6..8) => {
+                commands.push(hostile::wait(random));
+                commands.extend(mixture(random, ids, hold));
+            }
+            (Character::Fickle, 8) => commands.push(words(random.one_of(&["HELLO 2", "HELLO 3", "HELLO 4", "RESET"]))),
+            (Character::Listener, 8) => {
+                let channels = ["redisson_lock__channel:{k}", "redisson_rwlock:{r}", "__keyevent@0__:del"];
+                commands.push(words(&format!("SUBSCRIBE {}", random.one_of(&channels))));
+            }
+            (Character::Silent, 8) => {
+                commands.push(words(random.one_of(&["CLIENT REPLY OFF", "CLIENT REPLY SKIP", "CLIENT REPLY ON"])));
+            }
+            _ => commands.extend((0..random.between(1, 3)).map(|_| hostile::script(random)).collect::<Vec<_>>()),
+        }
+    }
+    commands
+}
+
+fn mixture(random: &mut Random, ids: &[i64], hold: Hold) -> Vec<Command> {
+    let mut commands = Vec::new();
+    for _ in 0..random.between(1, 8) {
+        commands.push(match random.below(100) {
+            0..65 => hostile::command(random),
+            65..85 => noise::to_keys(random),
+            _ => noise::to_the_server(random, ids, hold),
+        });
+    }
+    commands
+}
+
+fn transaction(random: &mut Random, hold: Hold) -> Vec<Command> {
+    let mut commands = Vec::new();
+    if random.is(40) {
+        commands.push(vec![b"WATCH".to_vec(), hostile::key(random), hostile::key(random)]);
+        commands.push(hostile::command(random));
+    }
+    commands.push(words("MULTI"));
+    if hold == Hold::Pause && random.is(30) {
+        commands.push(words("CLIENT PAUSE 10 WRITE"));
+    }
+    for _ in 0..random.between(0, 6) {
+        commands.push(match random.below(10) {
+            0..6 => hostile::command(random),
+            6..9 => noise::to_keys(random),
+            _ => hostile::script(random),
+        });
+    }
+    commands.push(words(if random.is(85) { "EXEC" } else { "DISCARD" }));
+    commands
+}
+
+fn words(line: &str) -> Command {
+    line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}

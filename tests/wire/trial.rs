@@ -1,0 +1,247 @@
+//! One trial: several clients send what a seed says, all at once, and afterwards everything must be in order.
+
+use crate::connection::{Connection, told};
+use crate::contents::Contents;
+use crate::contract::{self, Command};
+use crate::frame::Frame;
+use crate::hostile;
+use crate::noise::{self, Hold};
+use crate::player::Player;
+use crate::random::Random;
+use rlock_testing::{Client, PATIENCE, Server, ServerVersion, unix_ms, wait_until};
+use std::time::Instant;
+
+/// Beyond, the file that a server would read back is written anew.
+const LARGE_FILE: i64 = 4 << 20;
+
+/// As it is before each trial.
+const USUAL: [&str; 9] = [
+    "CONFIG SET maxmemory 0",
+    "CONFIG SET maxmemory-policy noeviction",
+    "CONFIG SET min-replicas-to-write 0",
+    "CONFIG SET rlock.notify auto",
+    "CONFIG SET rlock.max-waiters 10000",
+    "CONFIG SET notify-keyspace-events KEA",
+    "CONFIG SET hz 10",
+    "DEBUG SET-ACTIVE-EXPIRE 1",
+    "ACL DELUSER narrow",
+];
+
+/// A server, who looks after it, and a follower without the module if it has one.
+pub struct Arena {
+    pub server: Server,
+    referee: Connection,
+    follower: Option<(Server, Connection)>,
+}
+
+/// What was sent, to be told when something fails.
+struct Journal {
+    seed: u64,
+    lines: Vec<String>,
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let last = &self.lines[self.lines.len().saturating_sub(60)..];
+            eprintln!("--- RLOCK_WIRE_SEED={}: the last that was sent ---\n{}", self.seed, last.join("\n"));
+        }
+    }
+}
+
+impl Arena {
+    /// A server that writes all to a file and is followed by another, or one that nobody follows.
+    pub fn prepare(is_followed: bool) -> Self {
+        let options: &[&str] = if is_followed { &["--appendonly", "yes", "--appendfsync", "no"] } else { &[] };
+        let server = Server::prepare().options(&["--latency-monitor-threshold", "1"]).options(options).start();
+        let follower = is_followed.then(|| follower_of(&server));
+        let referee = Connection::to(&server);
+        Self { server, referee, follower }
+    }
+
+    /// # Panics
+    /// If anything is not as it must be.
+    pub fn trial(&mut self, seed: u64) {
+        let mut journal = Journal { seed, lines: Vec::new() };
+        let mut random = Random::from(seed);
+        for command in noise::furniture(&mut random) {
+            self.referee.ask(&command);
+        }
+        self.ask_alone(&mut random, &mut journal, 10);
+        let players = self.play(&mut random, &mut journal);
+        self.settle(players, &mut random);
+        self.ask_alone(&mut random, &mut journal, 15);
+        self.check_followers();
+        self.referee.say("FLUSHALL");
+        self.check_health();
+    }
+
+    /// What the server has allotted, once all is over and nobody is there.
+    pub fn used_memory(&mut self) -> i64 {
+        self.info("memory", "used_memory")
+    }
+
+    /// Commands that nobody disturbs: what is refused changes nothing.
+    fn ask_alone(&mut self, random: &mut Random, journal: &mut Journal, count: usize) {
+        // Nobody may wait, or the referee would.
+        self.referee.say("CONFIG SET rlock.max-waiters 0");
+        let words = |line: &str| -> Command { line.split(' ').map(|word| word.as_bytes().to_vec()).collect() };
+        let look = [words("INFO stats"), words("DEBUG DIGEST")];
+        for _ in 0..count {
+            let command = hostile::command(random);
+            journal.lines.push(format!("alone: {}", told(&command)));
+            let [digest, stats] = [look[1].clone(), look[0].clone()];
+            let replies = self.referee.ask_all(&[look[0].clone(), digest.clone(), command.clone(), digest, stats]);
+            // What ends by itself is none of its doing.
+            let is_undisturbed = ended(&replies[0]) == ended(&replies[4]);
+            if is_undisturbed && contract::is_refusal(&command, &replies[2]) {
+                assert_eq!(
+                    replies[1],
+                    replies[3],
+                    "{} is refused by {:?} and changes something",
+                    told(&command),
+                    replies[2]
+                );
+            }
+        }
+        self.referee.say("CONFIG SET rlock.max-waiters 10000");
+    }
+
+    /// Everyone sends everything, in pieces and all at once.
+    fn play(&mut self, random: &mut Random, journal: &mut Journal) -> Vec<Player> {
+        let hold = if random.is(60) { Hold::Unblock } else { Hold::Pause };
+        let count = random.between(2, 6);
+        let mut players: Vec<_> = (0..count).map(|_| Player::join(&self.server, random)).collect();
+        let ids: Vec<_> = players.iter().map(|player| player.connection.id).collect();
+        let parts: Vec<_> = players.iter().map(|player| player.part(random, &ids, hold)).collect();
+        for player in &mut players {
+            let kills = format!("CLIENT KILL ID {}", player.connection.id);
+            player.connection.may_be_closed = parts.iter().flatten().any(|command| told(command) == kills)
+                || hold == Hold::Unblock && loses_replies();
+        }
+        for (player, part) in players.iter_mut().zip(parts) {
+            player.learn(random, part);
+        }
+        while players.iter().any(Player::has_more) {
+            let unfinished: Vec<_> = (0..players.len()).filter(|number| players[*number].has_more()).collect();
+            let player = &mut players[random.one_of(&unfinished)];
+            for command in player.send_some(random) {
+                journal.lines.push(format!("{}: {}", player.connection.id, told(&command)));
+            }
+            if random.is(25) {
+                // The server has read it by then, so that what comes next is not read together with it.
+                self.referee.say("PING");
+            }
+            players.iter_mut().for_each(|player| player.connection.turn());
+        }
+        players
+    }
+
+    /// Everyone who waits is sent on, and is answered for everything; then all go.
+    fn settle(&mut self, mut players: Vec<Player>, random: &mut Random) {
+        for line in USUAL {
+            self.referee.say(line);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // Twice: what the first has the server say is read by the second.
+            for _ in 0..2 {
+                self.referee.say("PING");
+                players.iter_mut().for_each(|player| player.connection.turn());
+            }
+            let owed: Vec<_> = players.iter_mut().filter(|player| player.connection.owes()).collect();
+            if owed.is_empty() {
+                break;
+            }
+            let states = || owed.iter().map(|player| player.connection.state()).collect::<Vec<_>>().join("\n");
+            assert!(Instant::now() < deadline, "not answered:\n{}", states());
+            for player in owed {
+                player.connection.may_be_closed |= loses_replies();
+                let how = random.one_of(&["TIMEOUT", "ERROR"]);
+                // In one step: several servers end when a client that is stopped is told to go on.
+                let unblock = format!("CLIENT UNBLOCK {} {how}", player.connection.id);
+                ["MULTI", "CLIENT UNPAUSE", &unblock, "EXEC"].map(|line| self.referee.say(line));
+            }
+        }
+        drop(players);
+        let referee = &mut self.referee;
+        wait_until("nobody waits", || {
+            let info = referee.say("INFO rlock");
+            number(&info, "rlock_waiters") == 0 && number(&info, "rlock_locks_with_waiters") == 0
+        });
+        // Someone's last words may have come after all was put in order.
+        self.referee.say("CLIENT UNPAUSE");
+        for line in USUAL {
+            self.referee.say(line);
+        }
+    }
+
+    /// What a follower has is what the server has, and so is what it reads back from its file.
+    fn check_followers(&mut self) {
+        let Some((_, follower)) = &mut self.follower else { return };
+        let (referee, deadline) = (&mut self.referee, Instant::now() + PATIENCE);
+        loop {
+            let offset = number(&referee.say("INFO replication"), "master_repl_offset");
+            let has_all = number(&follower.say("INFO replication"), "slave_repl_offset") >= offset;
+            let (ours, theirs) = (Contents::of(referee), Contents::of(follower));
+            let differences = ours.differences(&theirs, unix_ms());
+            if has_all && differences.is_empty() {
+                break;
+            }
+            assert!(Instant::now() < deadline, "the replica differs: {differences:#?}");
+        }
+        wait_until("no file is written", || {
+            number(&referee.say("INFO persistence"), "aof_rewrite_in_progress") == 0
+                && number(&referee.say("INFO persistence"), "aof_rewrite_scheduled") == 0
+        });
+        let before = Contents::of(referee);
+        assert!(referee.say("DEBUG LOADAOF").is("OK"), "the file is read");
+        let differences = before.differences(&Contents::of(referee), unix_ms());
+        assert!(differences.is_empty(), "the file has something else: {differences:#?}");
+        if number(&referee.say("INFO persistence"), "aof_current_size") > LARGE_FILE {
+            referee.say("FLUSHALL");
+            referee.say("BGREWRITEAOF");
+        }
+    }
+
+    fn check_health(&mut self) {
+        assert!(self.server.is_running(), "the server has died");
+        let log = self.server.log();
+        for sign in ["BUG REPORT", "internal error in rlock", "AddressSanitizer"] {
+            assert!(!log.contains(sign), "its log tells of {sign}");
+        }
+    }
+
+    fn info(&mut self, section: &str, name: &str) -> i64 {
+        number(&self.referee.say(&format!("INFO {section}")), name)
+    }
+}
+
+fn follower_of(server: &Server) -> (Server, Connection) {
+    let follower = Server::prepare().without_module().start();
+    let mut client: Client = follower.client();
+    client.say(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
+    let is_up = |info: &str| info.contains("master_link_status:up");
+    wait_until("the replica follows", || is_up(client.say("INFO replication").as_text()));
+    let connection = Connection::to(&follower);
+    (follower, connection)
+}
+
+/// Redis before 7.4 loses the reply where CLIENT UNBLOCK meets the grant, and the module then closes the client.
+fn loses_replies() -> bool {
+    !ServerVersion::under_test().has_what_redis_has(7, 4)
+}
+
+/// How many keys and fields have ended by themselves.
+fn ended(stats: &Frame) -> i64 {
+    let lines = String::from_utf8_lossy(stats.text()).into_owned();
+    let ended = lines.lines().filter(|line| line.starts_with("expired_") && !line.contains("perc"));
+    ended.filter_map(|line| line.split_once(':')?.1.parse::<i64>().ok()).sum()
+}
+
+/// The number that INFO tells under this name.
+fn number(info: &Frame, name: &str) -> i64 {
+    let text = String::from_utf8_lossy(info.text()).into_owned();
+    let number = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.parse().ok());
+    number.unwrap_or_else(|| panic!("INFO has no {name}"))
+}
