@@ -6,11 +6,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # Absolute, because the tests and the server look from other directories.
 export RLOCK_MODULE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/librlock.so
 
-<<<<<<< HEAD
-.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-bare chaos chaos-long bench bench-quick bench-redisson lint fmt docs clean
-=======
-.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-bare chaos-mutants bench bench-quick bench-redisson lint fmt docs clean
->>>>>>> 37df630f0f6031c32288f8af5eaea1b132a75433
+.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-bare chaos chaos-long chaos-mutants bench bench-quick bench-redisson lint fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -64,17 +60,15 @@ test-sanitized: setup build ## thousands of locks on servers with the address sa
 test-bare: ## make test from a Debian 12 with nothing on it, as root; or: SUITE=trixie TARGETS="build lint"
 	@scripts/test-bare.sh $(or $(SUITE),bookworm) $(TARGETS)
 
-<<<<<<< HEAD
 # SECONDS is a word that bash has for itself, so it goes as an argument.
 chaos: setup build ## histories under faults, judged: SEED=7 SECONDS=600 SERVERS="valkey-9" WORLDS="single cluster"
 	@scripts/chaos.sh --seeds "$(SEED)" --seconds $(or $(SECONDS),60) --worlds "$(WORLDS)" $(SERVERS)
 
 chaos-long: setup build ## ten seeds on each server, an hour in all, and docs/proof/figures.md
 	@scripts/chaos.sh --seeds "1 2 3 4 5 6 7 8 9 10" --page redis-7.0 redis-8.0 valkey-8.0 valkey-8.1 valkey-9
-=======
+
 chaos-mutants: setup ## whether the chaos catches builds with one defect each, or some: MUTANTS="last-come-first-served"
 	@scripts/chaos-mutants.sh $(MUTANTS)
->>>>>>> 37df630f0f6031c32288f8af5eaea1b132a75433
 
 test-redisson: setup build ## Redisson itself beside the commands, in each pinned version, or: REDISSON="redisson-4"
 	@scripts/setup.sh clients java

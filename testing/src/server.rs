@@ -2,8 +2,8 @@
 
 use crate::{Client, PATIENCE, Signal, leaks, send_signal};
 use std::collections::HashSet;
-use std::net::TcpListener;
 use std::fmt;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};

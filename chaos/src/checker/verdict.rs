@@ -75,6 +75,27 @@ pub struct Figures {
     pub lin_undecided_locks: u64,
 }
 
+impl Figures {
+    /// What two histories have come to together.
+    pub fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.grants += other.grants;
+        self.refusals += other.refusals;
+        self.unknown += other.unknown;
+        self.waited_grants += other.waited_grants;
+        self.renewals += other.renewals;
+        self.releases += other.releases;
+        self.samples += other.samples;
+        self.troubles += other.troubles;
+        self.locks = self.locks.max(other.locks);
+        self.longest_free_with_waiter = self.longest_free_with_waiter.max(other.longest_free_with_waiter);
+        self.holds_certain += other.holds_certain;
+        self.lin_checked_locks += other.lin_checked_locks;
+        self.lin_checked_operations += other.lin_checked_operations;
+        self.lin_undecided_locks += other.lin_undecided_locks;
+    }
+}
+
 impl Display for Promise {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
@@ -105,7 +126,11 @@ impl Display for Verdict {
             figures.releases,
             figures.unknown,
         )?;
-        writeln!(out, "{} samples, {} troubles, {} holds certain", figures.samples, figures.troubles, figures.holds_certain)?;
+        writeln!(
+            out,
+            "{} samples, {} troubles, {} holds certain",
+            figures.samples, figures.troubles, figures.holds_certain
+        )?;
         writeln!(
             out,
             "held against the model: {} locks with {} operations, and {} more undecided",

@@ -1,7 +1,9 @@
 //! The processes that clients live in, as something that can be stopped and killed.
 
+use crate::history::Journal;
 use rlock_testing::{Signal, send_signal};
 use std::process::Child;
+use std::time::{Duration, Instant};
 
 pub struct Crews {
     members: Vec<Child>,
@@ -46,6 +48,25 @@ impl Crews {
         crew.kill().and_then(|()| crew.wait()).map_err(|error| error.to_string())?;
         self.killed += 1;
         Ok(())
+    }
+
+    /// Waits until all have brought to an end what they had begun. Those that were killed have.
+    pub fn wait_for_all(&mut self, patience: Duration, journal: &Journal) {
+        let deadline = Instant::now() + patience;
+        while !self.running().is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        for place in self.running() {
+            journal.broken("clients come to an end", format!("crew {place} is still at work after {patience:?}"));
+            let _ = self.kill(place);
+        }
+        for (place, crew) in self.members.iter_mut().enumerate() {
+            let status = crew.wait();
+            // A panic of a client's task must not look like a client that did nothing.
+            if status.as_ref().is_ok_and(|it| it.code().is_some_and(|code| code != 0)) {
+                journal.broken("clients come to an end", format!("crew {place} ended with {status:?}"));
+            }
+        }
     }
 
     fn signal(&mut self, place: usize, signal: Signal) -> Result<(), String> {

@@ -6,11 +6,13 @@ use crate::history::{Journal, Record, read_all};
 use crate::observer::Observer;
 use crate::plan::{Plan, fleet};
 use crate::random::Random;
-use crate::story;
+use crate::story::story;
 use crate::worlds::World;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// How often the locks are looked at.
@@ -42,11 +44,15 @@ pub fn play(
     let longest_lease = plan.crews.iter().flatten().map(|client| client.habits.lease_ms).max().unwrap_or_default();
 
     let hot = (0..makeup.hot).map(|number| format!("hot:{number}")).collect();
-    let observer = Observer::start(journal.clone(), world.observed(), hot, LOOKS);
-    let mut crews = Crews::start(&file, plan.crews.len())?;
-    faults::play(faults::schedule(world.kind(), length, random), world, &mut crews, journal, random);
-    world.calm(journal);
-    crews.finish(TO_FINISH, journal);
+    let watchpoints = world.watchpoints();
+    let look_at = move || watchpoints.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let observer = Observer::start(journal.clone(), look_at, hot, LOOKS);
+    let mut crews = Crews::of(start_crews(&file, plan.crews.len())?);
+    let schedule = faults::schedule(world.kind, random, length);
+    if let Err(why) = faults::play(schedule, length, world, &mut crews, journal) {
+        journal.broken("servers are well once nobody troubles them", why);
+    }
+    crews.wait_for_all(TO_FINISH, journal);
     world.check_drained(journal, Duration::from_millis(longest_lease));
     observer.stop();
     let records = read_all(directory)?;
@@ -54,11 +60,18 @@ pub fn play(
     Ok((records, verdict))
 }
 
+/// This program once more for each crew, so that a crew can be stopped and killed.
+fn start_crews(plan: &Path, count: usize) -> io::Result<Vec<Child>> {
+    let program = std::env::current_exe()?;
+    let start = |crew: usize| Command::new(&program).arg("work").arg(plan).arg(crew.to_string()).spawn();
+    (0..count).map(start).collect()
+}
+
 /// A file with what led to the first violations.
 pub fn write_stories(directory: &Path, records: &[Record], verdict: &Verdict) -> io::Result<PathBuf> {
     let mut text = format!("{verdict}\n");
     for violation in verdict.violations.iter().take(STORIES) {
-        let _ = writeln!(text, "\n== {}: {}\n{}", violation.promise, violation.what, story::of(records, violation));
+        let _ = writeln!(text, "\n== {}: {}\n{}", violation.promise, violation.what, story(records, violation));
     }
     let path = directory.join("story.txt");
     std::fs::write(&path, text)?;
