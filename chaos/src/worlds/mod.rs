@@ -65,6 +65,8 @@ pub struct World {
     sentinels: Vec<Server>,
     /// Of a world with one master all lead there; else each leads to the node at its place.
     proxies: Vec<Proxy>,
+    /// The ports that the proxies lead to.
+    leads: Vec<u16>,
     /// Which nodes are masters as far as is known, by place. Where there is one master it is the first of them.
     masters: Vec<usize>,
     /// When it was last seen that these are the masters.
@@ -161,15 +163,24 @@ impl World {
     /// That one is the master from now on, for clients as well.
     pub fn make_master(&mut self, place: usize) {
         self.set_masters(vec![place]);
-        for proxy in &self.proxies {
-            proxy.lead_to(self.nodes[place].port());
+        for proxy in 0..self.proxies.len() {
+            self.lead(proxy, place);
+        }
+    }
+
+    /// Connections are cut only if they led elsewhere.
+    fn lead(&mut self, proxy: usize, place: usize) {
+        let port = self.nodes[place].port();
+        if self.leads[proxy] != port {
+            self.proxies[proxy].lead_to(port);
+            self.leads[proxy] = port;
         }
     }
 
     /// There are two masters from now on: clients of the second line find the second one.
     pub fn divide(&mut self, second: usize) {
         self.set_masters(vec![self.master(), second]);
-        self.proxies[1].lead_to(self.nodes[second].port());
+        self.lead(1, second);
     }
 
     pub fn set_masters(&mut self, masters: Vec<usize>) {
