@@ -72,6 +72,8 @@ pub struct World {
     /// When it was last seen that these are the masters.
     looked: Moment,
     watchpoints: Watchpoints,
+    /// Seen, and not yet taken note of.
+    changes: Vec<Change>,
     /// How much longer leases may last because clocks were set back.
     borrowed: Duration,
     /// Where logs are kept when something was broken.
@@ -81,7 +83,7 @@ pub struct World {
 /// The servers that should be looked at now, for whoever looks from another thread.
 pub type Watchpoints = Arc<Mutex<Vec<(String, PathBuf)>>>;
 
-/// Another server is a master than was one before, and nobody of us brought it about.
+/// Another server is a master than was one before.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// Up to then all was as before.
@@ -217,16 +219,16 @@ impl World {
     }
 
     /// Looks who is a master now, where others than we decide on that, and leads clients there.
-    pub fn look_around(&mut self) -> Option<Change> {
+    pub fn look_around(&mut self) {
         let now = Moment::now();
         let masters = match self.kind {
             WorldKind::Sentinel => vec![self.master_by_sentinels().unwrap_or(self.master())],
             WorldKind::Cluster => self.masters_by_themselves(),
-            _ => return None,
+            _ => return,
         };
         let (since, before) = (std::mem::replace(&mut self.looked, now), self.masters.clone());
         if masters == before || masters.is_empty() {
-            return None;
+            return;
         }
         match self.kind {
             WorldKind::Sentinel => self.make_master(masters[0]),
@@ -235,7 +237,12 @@ impl World {
         let name = |place: &usize| self.nodes[*place].name.clone();
         let servers: Vec<_> = before.iter().filter(|it| !masters.contains(it)).map(name).collect();
         let new: Vec<_> = masters.iter().filter(|it| !before.contains(it)).map(name).collect();
-        Some(Change { since, what: format!("{new:?} took over from {servers:?}"), servers })
+        self.changes.push(Change { since, what: format!("{new:?} took over from {servers:?}"), servers });
+    }
+
+    /// What was seen since this was asked last.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Whom the sentinels call the master, if it knows of it itself.

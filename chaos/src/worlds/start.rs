@@ -37,6 +37,7 @@ impl World {
             masters: Vec::new(),
             looked: Moment::now(),
             watchpoints: super::Watchpoints::default(),
+            changes: Vec::new(),
             borrowed: Duration::ZERO,
             directory: directory.to_owned(),
         };
