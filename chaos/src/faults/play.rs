@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// copied to it, and that it had stopped following is seen a while later.
 const BEFORE_LOOK: Duration = Duration::from_secs(3);
 
+/// More would come in one burst when a long failover is over.
+const MOST_PUT_OFF: usize = 6;
+
 const NOT_MADE: &str = "faults that could not be made";
 
 /// What is in force now.
@@ -35,10 +38,24 @@ struct Running {
     began: Moment,
     due: Instant,
     effects: Vec<(String, Reach)>,
+    /// Of which another may take over because of it.
+    servers: Vec<String>,
     ending: Box<dyn Ending>,
+    /// Why it could not be ended when that was last tried.
+    why: String,
 }
 
 impl Running {
+    fn new(fault: Fault, began: Moment, Begun { effects, ending }: Begun) -> Self {
+        let due = Instant::now() + fault.lasts;
+        let forgets = |(_, reach): &(String, Reach)| match reach {
+            Reach::Failover { server } => Some(server.clone()),
+            _ => None,
+        };
+        let servers = effects.iter().filter_map(forgets).collect();
+        Self { fault, began, due, effects, servers, ending, why: String::new() }
+    }
+
     fn write(&mut self, journal: &Journal) {
         let ended = Moment::now();
         for (what, reach) in self.effects.drain(..) {
@@ -50,7 +67,11 @@ impl Running {
     fn end(&mut self, scene: &mut Scene, journal: &Journal) -> bool {
         match self.ending.end(scene) {
             // What cannot be taken back now can be later; what cannot be at all ends when all is made calm.
-            Ok(Progress::NotYet) | Err(_) => return false,
+            Err(why) => {
+                self.why = why;
+                return false;
+            }
+            Ok(Progress::NotYet) => return false,
             Ok(Progress::Harmless) => {
                 self.write(journal);
                 return false;
@@ -78,15 +99,16 @@ impl Troubles {
     pub fn begin(&mut self, fault: Fault, world: &mut World, crews: &mut Crews) {
         let class = fault.what.class();
         if !self.running.iter().all(|it| it.fault.what.class().may_be_beside(class)) {
-            self.put_off.push_back(fault);
+            if self.put_off.len() < MOST_PUT_OFF {
+                self.put_off.push_back(fault);
+            } else {
+                self.journal.measured("faults that were left out", 1.0);
+            }
             return;
         }
         let began = Moment::now();
         match fault.begin(&mut Scene { world, crews }) {
-            Ok(Begun { effects, ending }) => {
-                let due = Instant::now() + fault.lasts;
-                self.running.push(Running { fault, began, due, effects, ending });
-            }
+            Ok(begun) => self.running.push(Running::new(fault, began, begun)),
             Err(why) => self.journal.measured(&format!("{NOT_MADE}: {:?}: {why}", fault.what), 1.0),
         }
     }
@@ -115,11 +137,12 @@ impl Troubles {
             std::thread::sleep(TICK);
         }
         let outcome = world.calm();
+        self.look(world);
         for mut running in self.running.drain(..) {
-            self.journal.measured(&format!("faults that did not end by themselves: {:?}", running.fault.what), 1.0);
+            let (what, why) = (running.fault.what, &running.why);
+            self.journal.measured(&format!("faults that did not end by themselves: {what:?}: {why}"), 1.0);
             running.write(&self.journal);
         }
-        self.look(world);
         outcome
     }
 
@@ -133,20 +156,21 @@ impl Troubles {
         let began = Moment::now() - LOOKS - BEFORE_LOOK;
         for server in world.watch_for_deaths(&self.journal) {
             let effects = vec![("a server died".to_owned(), Reach::Failover { server: server.clone() })];
-            let restart = Fault { what: What::KillServer, lasts: Duration::ZERO, seed: 0 };
-            let ending = Begun::until(effects, move |scene| bring_back(scene.world, &server));
-            let (due, Begun { effects, ending }) = (Instant::now(), ending);
-            self.running.push(Running { fault: restart, began, due, effects, ending });
+            let fault = Fault { what: What::KillServer, lasts: Duration::ZERO, seed: 0 };
+            let begun = Begun::until(effects, move |scene| bring_back(scene.world, &server));
+            self.running.push(Running::new(fault, began, begun));
         }
-        let is_ours = self.running.iter().any(|it| it.fault.what.class() == super::Class::Topology);
-        if let Some(change) = world.look_around().filter(|_| !is_ours) {
+        world.look_around();
+        for change in world.take_changes() {
             self.write_change(change);
         }
     }
 
     fn write_change(&self, Change { since, what, servers }: Change) {
         let (began, ended) = (since - BEFORE_LOOK, Moment::now());
-        for server in servers {
+        // What one of us has brought about is told of by itself, and with better moments.
+        for server in servers.into_iter().filter(|it| !self.running.iter().any(|running| running.servers.contains(it)))
+        {
             let reach = Reach::Failover { server };
             self.journal.write(&Record::Troubled(Trouble { began, ended, what: what.clone(), reach }));
         }

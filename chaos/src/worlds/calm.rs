@@ -38,13 +38,8 @@ impl World {
             WorldKind::Cluster => self.agree_as_cluster()?,
             _ => {}
         }
-        match self.kind {
-            WorldKind::Cluster | WorldKind::Majority => {
-                for (proxy, node) in self.proxies.iter().zip(&self.nodes) {
-                    proxy.lead_to(node.port());
-                }
-            }
-            _ => self.make_master(self.master()),
+        if self.kind.has_one_master() {
+            self.make_master(self.master());
         }
         for place in &self.masters {
             end_what_has_no_end(&self.nodes[*place])?;

@@ -28,6 +28,7 @@ impl World {
         }
         self.check_logs(journal);
         self.watch_for_deaths(journal);
+        self.keep_logs();
     }
 
     /// One after the other, each with who follows it.
@@ -74,16 +75,11 @@ impl World {
 
     fn check_logs(&self, journal: &Journal) {
         const SAYS_SO: [&str; 4] = ["panic at ", "panic: ", "=== ASSERTION FAILED", "REDIS BUG REPORT"];
-        let mut is_broken = false;
         for node in &self.nodes {
             let log = node.log();
             if let Some(line) = log.lines().find(|line| SAYS_SO.iter().any(|it| line.contains(it))) {
                 journal.broken("no defect is logged", format!("server {}: {line}", node.name));
-                is_broken = true;
             }
-        }
-        if is_broken {
-            self.keep_logs();
         }
     }
 }

@@ -65,11 +65,15 @@ pub struct World {
     sentinels: Vec<Server>,
     /// Of a world with one master all lead there; else each leads to the node at its place.
     proxies: Vec<Proxy>,
+    /// The ports that the proxies lead to.
+    leads: Vec<u16>,
     /// Which nodes are masters as far as is known, by place. Where there is one master it is the first of them.
     masters: Vec<usize>,
     /// When it was last seen that these are the masters.
     looked: Moment,
     watchpoints: Watchpoints,
+    /// Seen, and not yet taken note of.
+    changes: Vec<Change>,
     /// How much longer leases may last because clocks were set back.
     borrowed: Duration,
     /// Where logs are kept when something was broken.
@@ -79,7 +83,7 @@ pub struct World {
 /// The servers that should be looked at now, for whoever looks from another thread.
 pub type Watchpoints = Arc<Mutex<Vec<(String, PathBuf)>>>;
 
-/// Another server is a master than was one before, and nobody of us brought it about.
+/// Another server is a master than was one before.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// Up to then all was as before.
@@ -161,15 +165,24 @@ impl World {
     /// That one is the master from now on, for clients as well.
     pub fn make_master(&mut self, place: usize) {
         self.set_masters(vec![place]);
-        for proxy in &self.proxies {
-            proxy.lead_to(self.nodes[place].port());
+        for proxy in 0..self.proxies.len() {
+            self.lead(proxy, place);
+        }
+    }
+
+    /// Connections are cut only if they led elsewhere.
+    fn lead(&mut self, proxy: usize, place: usize) {
+        let port = self.nodes[place].port();
+        if self.leads[proxy] != port {
+            self.proxies[proxy].lead_to(port);
+            self.leads[proxy] = port;
         }
     }
 
     /// There are two masters from now on: clients of the second line find the second one.
     pub fn divide(&mut self, second: usize) {
         self.set_masters(vec![self.master(), second]);
-        self.proxies[1].lead_to(self.nodes[second].port());
+        self.lead(1, second);
     }
 
     pub fn set_masters(&mut self, masters: Vec<usize>) {
@@ -206,16 +219,16 @@ impl World {
     }
 
     /// Looks who is a master now, where others than we decide on that, and leads clients there.
-    pub fn look_around(&mut self) -> Option<Change> {
+    pub fn look_around(&mut self) {
         let now = Moment::now();
         let masters = match self.kind {
             WorldKind::Sentinel => vec![self.master_by_sentinels().unwrap_or(self.master())],
             WorldKind::Cluster => self.masters_by_themselves(),
-            _ => return None,
+            _ => return,
         };
         let (since, before) = (std::mem::replace(&mut self.looked, now), self.masters.clone());
         if masters == before || masters.is_empty() {
-            return None;
+            return;
         }
         match self.kind {
             WorldKind::Sentinel => self.make_master(masters[0]),
@@ -224,7 +237,12 @@ impl World {
         let name = |place: &usize| self.nodes[*place].name.clone();
         let servers: Vec<_> = before.iter().filter(|it| !masters.contains(it)).map(name).collect();
         let new: Vec<_> = masters.iter().filter(|it| !before.contains(it)).map(name).collect();
-        Some(Change { since, what: format!("{new:?} took over from {servers:?}"), servers })
+        self.changes.push(Change { since, what: format!("{new:?} took over from {servers:?}"), servers });
+    }
+
+    /// What was seen since this was asked last.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Whom the sentinels call the master, if it knows of it itself.

@@ -7,8 +7,9 @@ use rlock_testing::{Cluster, Server, Watched, wait_until};
 use std::path::Path;
 use std::time::Duration;
 
-/// A script is called busy after so many ms.
-const BUSY_AFTER: [&str; 2] = ["--lua-time-limit", "20"];
+/// A script is called busy after so many ms, and the network, which comes from another loopback address than the servers',
+/// is not kept out.
+const EVERYWHERE: [&str; 4] = ["--lua-time-limit", "20", "--protected-mode", "no"];
 
 /// Replicas are asked often, so that one that is gone is missed soon.
 const FOLLOWING: [&str; 2] = ["--repl-ping-replica-period", "1"];
@@ -17,6 +18,9 @@ const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /// After how long a silent node is taken for dead: longer than any that is only frozen for a while is silent.
 const NODE_TIMEOUT_MS: &str = "2000";
+
+/// No server has this port.
+const NOWHERE: u16 = 0;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
@@ -29,9 +33,11 @@ impl World {
             nodes: Vec::new(),
             sentinels: Vec::new(),
             proxies: Vec::new(),
+            leads: Vec::new(),
             masters: Vec::new(),
             looked: Moment::now(),
             watchpoints: super::Watchpoints::default(),
+            changes: Vec::new(),
             borrowed: Duration::ZERO,
             directory: directory.to_owned(),
         };
@@ -90,7 +96,7 @@ impl World {
                 FOLLOWING,
             ];
             self.add_node(options.as_flattened());
-            self.proxies[place].lead_to(self.nodes[place].port());
+            self.lead(place, place);
         }
         let servers: Vec<&Server> = self.nodes.iter().filter_map(Node::server).collect();
         let (masters, replicas) = servers.split_at(NAMES.len() / 2);
@@ -103,14 +109,14 @@ impl World {
         self.add_proxies(SERVERS);
         for place in 0..SERVERS {
             self.add_node(&[]);
-            self.proxies[place].lead_to(self.nodes[place].port());
+            self.lead(place, place);
         }
         self.set_masters((0..SERVERS).collect());
     }
 
     fn add_node(&mut self, options: &[&str]) {
         let name = NAMES[self.nodes.len()];
-        let options: Vec<_> = BUSY_AFTER.iter().chain(options).copied().collect();
+        let options: Vec<_> = EVERYWHERE.iter().chain(options).copied().collect();
         let files = self.directory.join(format!("clock-{name}"));
         std::fs::create_dir_all(&files).expect("a directory in that of the run");
         let clock = ServerClock::new(&files).expect("files in a directory of ours");
@@ -119,5 +125,6 @@ impl World {
 
     fn add_proxies(&mut self, count: usize) {
         self.proxies.extend((0..count).map(|_| Proxy::start().expect("a port on loopback")));
+        self.leads.extend((0..count).map(|_| NOWHERE));
     }
 }
