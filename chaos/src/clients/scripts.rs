@@ -81,3 +81,57 @@ fn reads(hold: &Hold) -> String {
 fn write_side(hold: &Hold) -> String {
     format!("{}:write", hold.holder)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::commands::Commands;
+    use rlock_testing::{Client, Reply, Server};
+
+    const SIDES: [Side; 3] = [Side::Plain, Side::Read, Side::Write];
+
+    fn hold(side: Side) -> Hold {
+        Hold { lock: "lock".to_owned(), holder: "scripts-1:1".to_owned(), side, lease_ms: 30_000 }
+    }
+
+    /// What is stored for somebody who has the lock.
+    fn stored(client: &mut Client, speech: &dyn Speech, hold: &Hold) -> Vec<(String, String, Reply)> {
+        assert_eq!(client.run(&speech.acquire(hold, None, false)), Reply::Nil);
+        let stored = client.everything().into_iter().map(|(name, kind, value, _)| (name, kind, value)).collect();
+        assert_eq!(client.run(&speech.release(hold, false)), Reply::Int(1));
+        assert_eq!(client.keys(), [""; 0]);
+        stored
+    }
+
+    #[test]
+    fn scripts_store_what_the_commands_store() {
+        let server = Server::start();
+        let mut client = server.client();
+        for hold in SIDES.map(hold) {
+            assert_eq!(stored(&mut client, &Scripts, &hold), stored(&mut client, &Commands, &hold));
+        }
+    }
+
+    #[test]
+    fn scripts_renew_what_can_be_renewed_without_harm() {
+        let server = Server::start();
+        let mut client = server.client();
+        for hold in SIDES.map(hold) {
+            client.run(&Scripts.acquire(&hold, None, false));
+            let renewed = Scripts.renew(&hold).map(|command| client.run(&command));
+            assert_eq!(renewed, (hold.side != Side::Read).then_some(Reply::Int(1)));
+            client.run(&Scripts.release(&hold, false));
+            let gone = Scripts.renew(&hold).map(|command| client.run(&command));
+            assert_eq!(gone, (hold.side != Side::Read).then_some(Reply::Int(0)));
+        }
+    }
+
+    #[test]
+    fn what_is_gone_is_released_by_one_side_only() {
+        let server = Server::start();
+        for hold in SIDES.map(hold) {
+            let reply = server.client().run(&Scripts.release(&hold, false));
+            assert_eq!(reply == Reply::Int(1), Scripts.releases_what_is_gone(hold.side), "{reply:?}");
+        }
+    }
+}

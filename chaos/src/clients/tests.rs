@@ -204,6 +204,35 @@ fn a_connection_that_breaks_leaves_open_what_was_done_and_is_made_anew() {
     assert!(unknown(&by_commands) > 0);
     let first = by_commands.iter().position(|it| matches!(it.answer, Some((_, Answer::Unknown(_))))).unwrap();
     assert!(grants(&by_commands[first..]) > 0, "it goes on");
+    for (place, operation) in by_commands.iter().enumerate() {
+        let (is_acquire, answer) = (matches!(operation.call.request, Request::Acquire { .. }), &operation.answer);
+        if is_acquire && matches!(answer, Some((_, Answer::Unknown(_)))) {
+            let later = by_commands[place + 1..].iter().filter(|it| it.call.holder == operation.call.holder);
+            let gives_back =
+                later.map(|it| &it.call.request).any(|it| matches!(it, Request::Release { all: true, .. }));
+            assert!(gives_back, "{operation:?}");
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_ever_waits_no_longer_than_the_round() {
+    let server = Server::start();
+    let mut somebody = server.client();
+    somebody.say("RLOCK.ACQUIRE lock:false somebody 30000");
+    somebody.say("RLOCK.WACQUIRE lock:true somebody 30000");
+    let clients = crew(&Habits { waits_ms: vec![Some(0)], ..habits() });
+    let clients = clients.into_iter().filter(|it| it.kind != ClientKind::Majority).collect();
+    let began = Instant::now();
+    let operations = pair(&Trial::of(here(&server), 300, clients).run());
+    assert!(began.elapsed() < Duration::from_millis(1_300), "{:?}", began.elapsed());
+    let count = |is: fn(&Request) -> bool, answers: fn(&Answer) -> bool| {
+        let known = |it: &&Operation| it.answer.as_ref().is_some_and(|(_, answer)| answers(answer));
+        operations.iter().filter(|it| is(&it.call.request)).filter(known).count()
+    };
+    assert_eq!(count(|it| matches!(it, Request::Guard { .. }), |it| matches!(it, Answer::Unknown(_))), 4);
+    assert!(count(|it| matches!(it, Request::Acquire { .. }), |it| matches!(it, Answer::Unknown(_))) >= 4);
+    assert_eq!(count(|_| true, |it| matches!(it, Answer::Granted { .. })), 0);
 }
 
 #[test]
@@ -287,7 +316,8 @@ fn who_has_waited_renews_before_anything_else() {
 fn in_a_cluster_locks_are_asked_for_where_they_are() {
     let cluster = rlock_testing::Cluster::start();
     let ports = cluster.masters.iter().map(Server::port).collect();
-    let clients: Vec<_> = crew(&habits())
+    // Without transactions, which are not sent on.
+    let clients: Vec<_> = crew(&Habits { waits_ms: vec![Some(100)], ..habits() })
         .into_iter()
         .filter(|it| it.kind != ClientKind::Majority)
         .map(|client| Client {
@@ -298,9 +328,14 @@ fn in_a_cluster_locks_are_asked_for_where_they_are() {
     let records = Trial::of(Address::Cluster { ports }, 800, clients).run();
     nothing_is_broken(&records);
     let operations = pair(&records);
+    let refused = operations.iter().find(|it| matches!(it.answer, Some((_, Answer::Failed(_)))));
+    assert!(refused.is_none(), "nobody is sent away: {refused:?}");
     for kind in [ClientKind::Commands, ClientKind::Scripts, ClientKind::Guards] {
         let operations = of_kind(&operations, kind);
-        let locks: HashSet<_> = operations.iter().filter(|it| it.granted().is_some()).map(|it| &it.call.lock).collect();
+        // Scripts get no lock that others queue for all the time.
+        let is_served =
+            |it: &&&Operation| matches!(it.answer, Some((_, Answer::Granted { .. } | Answer::Refused { .. })));
+        let locks: HashSet<_> = operations.iter().filter(is_served).map(|it| &it.call.lock).collect();
         assert_eq!(locks.len(), 3, "{kind:?}");
     }
     for master in &cluster.masters {
