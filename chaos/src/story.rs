@@ -156,7 +156,8 @@ impl<'a> Looks<'a> {
             let count = if it.count == 1 { String::new() } else { format!(" x{}", it.count) };
             format!("{}{}{count}", it.holder, side(it.side))
         }));
-        let waiters = list(sample.waiters.iter().map(|it| format!("{}{} ({})", it.holder, side(it.side), it.client_id)));
+        let waiters =
+            list(sample.waiters.iter().map(|it| format!("{}{} ({})", it.holder, side(it.side), it.client_id)));
         let text = format!("seen on {}: held by {holders}; waiting: {waiters}", sample.server);
         let before = self.last.insert(&sample.server, text.clone());
         (before.as_ref() != Some(&text)).then_some(text)
@@ -228,7 +229,12 @@ mod tests {
             Record::Troubled(trouble),
             call(10 * SECOND - 5, "b", 2, "l"),
             call(10 * SECOND - 4, "c", 1, "other"),
-            Record::Answered { at: Moment(10 * SECOND), client: "b".to_owned(), number: 2, answer: Answer::Renewed(false) },
+            Record::Answered {
+                at: Moment(10 * SECOND),
+                client: "b".to_owned(),
+                number: 2,
+                answer: Answer::Renewed(false),
+            },
             call(11 * SECOND, "b", 3, "l"),
         ];
         let story = story(&records, &violation(10 * SECOND));
@@ -252,7 +258,8 @@ mod tests {
     #[test]
     fn tells_of_samples_only_what_changed() {
         let sample = |asked: u64, waiting: usize| {
-            let waiter = crate::history::Waiting { holder: "w".to_owned(), side: Side::Plain, client_id: 7, waited_ms: 1 };
+            let waiter =
+                crate::history::Waiting { holder: "w".to_owned(), side: Side::Plain, client_id: 7, waited_ms: 1 };
             Record::Seen(Sample {
                 asked: Moment(asked),
                 answered: Moment(asked + 1),

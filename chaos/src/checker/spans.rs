@@ -56,7 +56,8 @@ mod tests {
             (Moment(40), Moment(50), 'c'),
             (Moment(95), Moment(96), 'd'),
         ]);
-        let found = |after, before| spans.touching(Moment(after), Moment(before)).map(|span| span.2).collect::<String>();
+        let found =
+            |after, before| spans.touching(Moment(after), Moment(before)).map(|span| span.2).collect::<String>();
         assert_eq!(found(25, 60), "cba");
         assert_eq!(found(30, 41), "ca");
         assert_eq!(found(0, 10), "");

@@ -28,7 +28,8 @@ pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Viola
         return;
     }
     for tokens in split(&tokens, &counters_taken(lock, troubles)) {
-        let failovers: Vec<_> = troubles.failovers.touching(Moment(0), Moment(u64::MAX)).map(|it| (it.0, it.1)).collect();
+        let failovers: Vec<_> =
+            troubles.failovers.touching(Moment(0), Moment(u64::MAX)).map(|it| (it.0, it.1)).collect();
         let lives = split_refs(&tokens, &failovers);
         for life in &lives {
             sweep(life, |earlier, later| violations.push(violation(lock, earlier, later)));
@@ -66,10 +67,7 @@ fn split<'t, 'l, 'a>(tokens: &'t [Token<'l, 'a>], borders: &[(Moment, Moment)]) 
 }
 
 /// By what lies between them. What lies across a border is on neither side.
-fn split_refs<'t, 'l, 'a>(
-    tokens: &[&'t Token<'l, 'a>],
-    borders: &[(Moment, Moment)],
-) -> Vec<Vec<&'t Token<'l, 'a>>> {
+fn split_refs<'t, 'l, 'a>(tokens: &[&'t Token<'l, 'a>], borders: &[(Moment, Moment)]) -> Vec<Vec<&'t Token<'l, 'a>>> {
     let mut ends: Vec<Moment> = borders.iter().map(|border| border.1).collect();
     ends.sort_unstable();
     let spans = super::spans::Spans::from(borders.iter().map(|(began, ended)| (*began, *ended, ())).collect());

@@ -105,7 +105,11 @@ impl Display for Verdict {
             figures.releases,
             figures.unknown,
         )?;
-        writeln!(out, "{} samples, {} troubles, {} holds certain", figures.samples, figures.troubles, figures.holds_certain)?;
+        writeln!(
+            out,
+            "{} samples, {} troubles, {} holds certain",
+            figures.samples, figures.troubles, figures.holds_certain
+        )?;
         writeln!(
             out,
             "held against the model: {} locks with {} operations, and {} more undecided",

@@ -26,17 +26,27 @@ pub struct Event {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Deed {
-    Take { lease_ms: u64 },
+    Take {
+        lease_ms: u64,
+    },
     RefusedCommand,
-    RefusedScript { left_ms: i64 },
-    Renew { lease_ms: u64 },
+    RefusedScript {
+        left_ms: i64,
+    },
+    Renew {
+        lease_ms: u64,
+    },
     NotRenewed,
     /// One hold is given back and others are left; or all that there were.
     GiveOne,
-    GiveLast { all: bool },
+    GiveLast {
+        all: bool,
+    },
     NothingToGive,
     /// Of which nobody knows how many were left.
-    GiveUnknown { all: bool },
+    GiveUnknown {
+        all: bool,
+    },
 }
 
 impl Deed {
@@ -95,9 +105,10 @@ impl State {
     /// Whether it may answer like that and stay as it is.
     pub fn allows(&self, event: &Event, at: Span) -> bool {
         match (event.deed, self) {
-            (Deed::RefusedCommand | Deed::RefusedScript { .. } | Deed::NotRenewed | Deed::NothingToGive, Self::Anything) => {
-                true
-            }
+            (
+                Deed::RefusedCommand | Deed::RefusedScript { .. } | Deed::NotRenewed | Deed::NothingToGive,
+                Self::Anything,
+            ) => true,
             // A command is refused wherever somebody waits, but never re-entry.
             (Deed::RefusedCommand, _) => !self.is_surely_held_by(event.holder, at),
             (Deed::RefusedScript { left_ms }, Self::Held(hold)) => {
@@ -119,7 +130,11 @@ impl State {
                 vec![(Self::Free, at.0)]
             }
             (Deed::GiveUnknown { all }, Self::Held(hold)) if own(hold) => {
-                if all || hold.count == 1 { vec![(Self::Free, at.0)] } else { vec![hold.given_one(event, at)] }
+                if all || hold.count == 1 {
+                    vec![(Self::Free, at.0)]
+                } else {
+                    vec![hold.given_one(event, at)]
+                }
             }
             (Deed::Renew { .. } | Deed::GiveOne, Self::Anything) => vec![(Self::Anything, at.0)],
             (Deed::GiveLast { .. }, Self::Anything) => vec![(Self::Free, at.0)],
