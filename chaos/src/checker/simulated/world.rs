@@ -15,6 +15,10 @@ pub struct Settings {
     pub locks: usize,
     pub length_ms: u64,
     pub flaw: Option<Flaw>,
+    /// Some clients know of no queue.
+    pub scripts: bool,
+    /// So often there is one of the troubles below, at most.
+    pub trouble_every_ms: u64,
     /// Locks are removed and waits are ended by somebody.
     pub meddling: bool,
     /// The server's clock is moved.
@@ -31,6 +35,8 @@ impl Settings {
             locks: 3,
             length_ms: 2_500,
             flaw: None,
+            scripts: true,
+            trouble_every_ms: 150,
             meddling: false,
             clock_steps: false,
             failovers: false,
@@ -95,7 +101,7 @@ impl World {
     fn new(settings: Settings) -> Self {
         let lock = |number| if number % 3 == 1 { format!("rw:{number}") } else { format!("plain:{number}") };
         let kind = |number| match number % 7 {
-            2 => Kind::Scripts,
+            2 if settings.scripts => Kind::Scripts,
             4 => Kind::Guards,
             _ => Kind::Commands,
         };
@@ -444,7 +450,7 @@ impl World {
         if self.settings.failovers && self.random.is(20) {
             self.fail_over();
         }
-        self.soon(150_000, Event::Trouble);
+        self.soon(self.settings.trouble_every_ms * 1_000, Event::Trouble);
     }
 
     fn troubled(&mut self, what: &str, reach: Reach) {
