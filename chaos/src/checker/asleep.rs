@@ -98,3 +98,54 @@ fn violation(lock: &LockHistory, run: &Run, asleep: Duration) -> Violation {
         evidence: waiter.map(|step| step.named()).into_iter().collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::NobodySleepsAtAFreeLock;
+    use crate::checker::written::{Written, clock, granted, script};
+    use crate::history::Reach;
+    use crate::history::Side::{Plain, Read, Write};
+
+    fn free(from: u64, until: u64) -> Written {
+        let times = (from..=until).step_by(100);
+        times.fold(Written::default(), |history, at| history.seen(at, &[], &[("w", Plain, 0)]))
+    }
+
+    #[test]
+    fn a_moment_is_no_sleep() {
+        assert_eq!(free(100, 500).broken(), []);
+        // Two moments, with somebody in between.
+        assert_eq!(free(100, 900).seen(450, &[("x", Plain)], &[("w", Plain, 0)]).broken(), []);
+        // Or a script, which nobody saw.
+        assert_eq!(free(100, 900).did("x", script(5), (420, 440), granted()).broken(), []);
+    }
+
+    #[test]
+    fn a_second_is() {
+        assert_eq!(free(100, 1_000).broken(), [NobodySleepsAtAFreeLock]);
+    }
+
+    #[test]
+    fn a_reader_before_readers_is() {
+        let seen = |at: u64, history: Written, side| history.seen(at, &[("x", side)], &[("w", Read, 0)]);
+        let readers = [100, 500, 900].into_iter().fold(Written::default(), |history, at| seen(at, history, Read));
+        assert_eq!(readers.broken(), [NobodySleepsAtAFreeLock]);
+        let writer = [100, 500, 900].into_iter().fold(Written::default(), |history, at| seen(at, history, Write));
+        assert_eq!(writer.broken(), []);
+    }
+
+    #[test]
+    fn trouble_excuses_for_as_long_as_it_lasts() {
+        let paused = |until| free(100, 2_000).troubled((200, until), Reach::NoWrites { server: "a".to_owned() });
+        assert_eq!(paused(1_800).broken(), []);
+        assert_eq!(paused(600).broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(free(100, 1_000).troubled((500, 500), clock(10)).broken(), []);
+    }
+
+    #[test]
+    fn others_at_other_times_do_not_sleep() {
+        let heads = ["v", "w", "x", "y", "z"].into_iter().zip([100, 300, 500, 700, 900]);
+        let history = heads.fold(Written::default(), |history, (head, at)| history.seen(at, &[], &[(head, Plain, 0)]));
+        assert_eq!(history.broken(), []);
+    }
+}

@@ -31,7 +31,9 @@ pub struct Certain<'a> {
 
 impl Certain<'_> {
     fn end_at(&mut self, end: Moment) {
-        self.until_but_for_troubles = self.until_but_for_troubles.min(end);
+        for until in [&mut self.until, &mut self.until_but_for_failovers, &mut self.until_but_for_troubles] {
+            *until = end.min(*until);
+        }
     }
 
     fn is_anything(&self) -> bool {
@@ -56,14 +58,14 @@ pub fn certain_but_for<'a>(
 }
 
 /// Whether a side was held all the time between two moments, by what `end` takes for the end of each piece.
-pub fn covers(
-    pieces: &[Certain],
+pub fn covers<'p, 'a: 'p>(
+    pieces: impl IntoIterator<Item = &'p Certain<'a>>,
     side: Side,
     (from, until): (Moment, Moment),
     end: impl Fn(&Certain) -> Moment,
 ) -> bool {
     let mut spans: Vec<_> =
-        pieces.iter().filter(|it| it.side == side).map(|it| (it.from, end(it))).filter(|it| it.1 > from).collect();
+        pieces.into_iter().filter(|it| it.side == side).map(|it| (it.from, end(it))).filter(|it| it.1 > from).collect();
     spans.sort_unstable();
     let mut reached = from;
     for (began, ended) in spans {
@@ -116,15 +118,13 @@ fn of_holder<'a>(
         for piece in &mut pieces[known..] {
             holder.cut(piece, nested.is_some());
             cut_by_scripts(piece, scripts);
+            cut_by_troubles(piece, lock.name, troubles);
         }
         if let Some(nested) = &mut nested {
             nested.follow(step, &mut pieces, known);
         }
     }
     pieces.retain(Certain::is_anything);
-    for piece in &mut pieces {
-        cut_by_troubles(piece, lock.name, troubles);
-    }
     pieces
 }
 
@@ -178,7 +178,7 @@ impl<'l, 'a> Holder<'l, 'a> {
     fn renewed_sides(&self, renewal: &Step, pieces: &[Certain]) -> impl Iterator<Item = Side> {
         let time = (renewal.call().at, renewal.done());
         let proves_itself = |side: Side| self.sides.len() == 1 && !(self.is_script && side == Side::Read);
-        let covered = move |side| covers(pieces, side, time, |it| it.until_but_for_troubles);
+        let covered = move |side| covers(pieces, side, time, |it| it.until);
         self.sides.iter().copied().filter(move |side| proves_itself(*side) || covered(*side))
     }
 
@@ -232,11 +232,13 @@ impl Nested {
         let new = (known..pieces.len()).filter(|place| pieces[*place].side == Side::Read).collect::<Vec<_>>();
         match (&step.call().request, step.answer()) {
             (Request::Acquire { .. }, _) if !new.is_empty() => self.holds.push(new),
-            (Request::Renew { .. }, _) if !new.is_empty() => match self.holds.first_mut() {
-                // It is good for as long as any of them stays.
-                Some(first) => first.extend(new),
-                None => self.holds.push(new),
-            },
+            (Request::Renew { .. }, _) if !new.is_empty() => {
+                let time = (step.call().at, step.done());
+                match self.lowest_held(pieces, time) {
+                    Some(hold) => hold.extend(new),
+                    None => self.holds.push(new),
+                }
+            }
             (Request::Release { side: Side::Read, all }, answer) if !step.failed() => {
                 let is_all = *all || !matches!(answer, Some(Answer::Released(Some(0))));
                 let kept = if is_all { 0 } else { self.holds.len().saturating_sub(1) };
@@ -246,6 +248,19 @@ impl Nested {
             }
             _ => {}
         }
+    }
+}
+
+impl Nested {
+    /// What was renewed stays renewed for as long as any of the holds stays that were there. Those below may have ended
+    /// before, all together, and then are not counted any more.
+    fn lowest_held(&mut self, pieces: &[Certain], time: (Moment, Moment)) -> Option<&mut Vec<usize>> {
+        let is_held = |hold: &Vec<usize>| {
+            let spans = hold.iter().map(|place| &pieces[*place]);
+            covers(spans, Side::Read, time, |it| it.until)
+        };
+        let lowest = self.holds.iter().position(is_held).or(self.holds.len().checked_sub(1))?;
+        self.holds.get_mut(lowest)
     }
 }
 

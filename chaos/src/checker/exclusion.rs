@@ -94,3 +94,102 @@ fn violation(lock: &LockHistory, earlier: &Certain, later: &Certain) -> Violatio
         evidence: vec![first, second],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::OneHolder;
+    use crate::checker::written::{Written, acquire, clock, give, granted, removed, renew, take, wait};
+    use crate::history::{Answer, Request, Side};
+
+    fn first() -> Written {
+        Written::default().did("a", take(100), (0, 1), granted())
+    }
+
+    #[test]
+    fn one_after_the_other_is_right() {
+        let next = |at| take_at(first(), at);
+        assert_eq!(next(99).broken(), []);
+        let given = first().did("a", give(Side::Plain), (10, 12), Answer::Released(Some(1)));
+        assert_eq!(take_at(given, 10).broken(), []);
+        let unknown = first().called("a", give(Side::Plain), 10);
+        assert_eq!(take_at(unknown, 10).broken(), []);
+    }
+
+    fn take_at(history: Written, at: u64) -> Written {
+        history.did("b", take(100), (at, at + 1), granted())
+    }
+
+    #[test]
+    fn two_at_once_are_wrong() {
+        assert!(take_at(first(), 50).broken().contains(&OneHolder));
+    }
+
+    #[test]
+    fn what_was_renewed_goes_on() {
+        let renewed = first().did("a", renew(100), (80, 81), Answer::Renewed(true));
+        assert!(take_at(renewed, 120).broken().contains(&OneHolder));
+    }
+
+    #[test]
+    fn a_lease_that_was_made_shorter_ends_sooner() {
+        let shortened = || first().did("a", renew(20), (10, 11), Answer::Renewed(true));
+        assert_eq!(take_at(shortened(), 30).broken(), []);
+        assert!(take_at(shortened(), 20).broken().contains(&OneHolder));
+        // Nobody knows whether this one came true, nor when.
+        assert_eq!(take_at(first().called("a", renew(20), 10), 30).broken(), []);
+    }
+
+    #[test]
+    fn one_hold_given_back_of_two_leaves_one() {
+        let again = first().did("a", take(100), (2, 3), granted());
+        let given = again.did("a", give(Side::Plain), (10, 11), Answer::Released(Some(0)));
+        assert!(take_at(given, 20).broken().contains(&OneHolder));
+    }
+
+    #[test]
+    fn readers_are_many_and_writers_alone() {
+        let read = |who: &str| Written::default().did(who, acquire(Side::Read, 100), (0, 1), granted());
+        let beside = |side| read("a").did("b", acquire(side, 100), (10, 11), granted());
+        assert_eq!(beside(Side::Read).broken(), []);
+        assert_eq!(beside(Side::Write).broken(), [OneHolder]);
+        let own = Written::default().did("a", acquire(Side::Write, 100), (0, 1), granted());
+        assert_eq!(own.did("a", acquire(Side::Read, 100), (2, 3), granted()).broken(), []);
+    }
+
+    #[test]
+    fn of_nested_reads_the_last_goes_first() {
+        let reads = || {
+            let first = Written::default().did("a", acquire(Side::Read, 100), (0, 1), granted());
+            let both = first.did("a", acquire(Side::Read, 1_000), (2, 3), granted());
+            both.did("a", give(Side::Read), (4, 5), Answer::Released(Some(0)))
+        };
+        let write = |at| reads().did("b", acquire(Side::Write, 10), (at, at + 1), granted());
+        assert_eq!(write(50).broken(), [OneHolder]);
+        assert_eq!(write(100).broken(), []);
+    }
+
+    #[test]
+    fn a_wait_is_granted_no_one_knows_when_but_not_before_it_began() {
+        let waited = |lease| Written::default().did("a", wait(lease, 0), (0, 90), granted());
+        assert_eq!(waited(80).did("b", take(10), (95, 96), granted()).broken(), []);
+        assert!(waited(110).did("b", take(10), (95, 96), granted()).broken().contains(&OneHolder));
+    }
+
+    #[test]
+    fn guards_hold_what_they_vouch_for() {
+        let guard = Request::Guard { side: Side::Plain, lease_ms: 100, fenced: false, replicas: 0, majority: false };
+        let guarded = || Written::default().did("a", guard.clone(), (0, 1), granted()).vouched("a", 1, 90);
+        assert!(take_at(guarded().vouched("a", 50, 140), 100).broken().contains(&OneHolder));
+        assert_eq!(take_at(guarded(), 100).broken(), []);
+        assert_eq!(take_at(guarded().ended("a", 40), 50).broken(), []);
+    }
+
+    #[test]
+    fn troubles_end_what_was_certain_and_nothing_else() {
+        assert_eq!(take_at(first().troubled((40, 60), removed(false)), 45).broken(), []);
+        assert!(take_at(first().troubled((40, 60), removed(false)), 30).broken().contains(&OneHolder));
+        assert_eq!(take_at(first().troubled((40, 41), clock(30)), 72).broken(), []);
+        assert!(take_at(first().troubled((40, 41), clock(30)), 60).broken().contains(&OneHolder));
+        assert!(take_at(first().troubled((40, 41), clock(-30)), 72).broken().contains(&OneHolder));
+    }
+}

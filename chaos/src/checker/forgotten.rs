@@ -61,3 +61,37 @@ fn kinds<'a>(lock: &LockHistory<'a>) -> HashMap<&'a str, usize> {
     let steps = lock.steps.iter().rev();
     steps.filter_map(|step| Some((step.who(), kind(&step.call().request)?))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checker::Promise;
+    use crate::checker::written::{Written, failover, granted, take};
+    use crate::history::{Request, Side};
+
+    fn two(first: Request) -> Written {
+        Written::default().did("a", first, (0, 1), granted()).did("b", take(10), (50, 51), granted())
+    }
+
+    #[test]
+    fn what_only_a_failover_explains_is_counted() {
+        let history = || two(take(100)).troubled((40, 42), failover());
+        assert_eq!(history().broken(), []);
+        assert_eq!(history().counted("one server"), Some((1, 1)));
+    }
+
+    #[test]
+    fn what_it_does_not_explain_is_broken() {
+        assert_eq!(two(take(100)).troubled((60, 62), failover()).broken(), [Promise::OneHolder]);
+        assert!(two(take(100)).broken().contains(&Promise::OneHolder));
+    }
+
+    #[test]
+    fn by_what_was_asked_for() {
+        let side = Side::Plain;
+        let replicated =
+            Request::Acquire { side, lease_ms: 100, wait_ms: None, fenced: false, by_script: false, replicas: 1 };
+        assert_eq!(two(replicated).troubled((40, 42), failover()).counted("replicas"), Some((1, 1)));
+        let kept = Written::default().did("a", take(100), (0, 1), granted()).troubled((40, 42), failover());
+        assert_eq!(kept.counted("one server"), Some((0, 1)));
+    }
+}

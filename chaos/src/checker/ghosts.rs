@@ -122,3 +122,45 @@ fn violation(lock: &LockHistory, sample: &Sample, holding: &Holding, (step, why)
         evidence: vec![(client, number)],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::NoGrantToNobody;
+    use crate::checker::written::{Written, granted, refused, unknown, wait};
+    use crate::history::Side::Plain;
+    use crate::history::{Answer, Reach};
+
+    fn asked(answer: Answer) -> Written {
+        Written::default().did("a", wait(1_000, 50), (0, 60), answer)
+    }
+
+    #[test]
+    fn who_was_granted_may_be_seen() {
+        assert_eq!(asked(granted()).seen(70, &[("a", Plain)], &[]).broken(), []);
+        assert_eq!(asked(unknown()).seen(70, &[("a", Plain)], &[]).broken(), []);
+        let again = asked(refused(5)).did("a", wait(1_000, 50), (61, 65), granted());
+        assert_eq!(again.seen(70, &[("a", Plain)], &[]).broken(), []);
+    }
+
+    #[test]
+    fn who_was_refused_may_not() {
+        assert_eq!(asked(refused(5)).seen(70, &[("a", Plain)], &[]).broken(), [NoGrantToNobody]);
+    }
+
+    #[test]
+    fn who_was_told_of_an_error_may_not() {
+        assert_eq!(asked(Answer::Failed("no".to_owned())).seen(70, &[("a", Plain)], &[]).broken(), [NoGrantToNobody]);
+    }
+
+    #[test]
+    fn whose_wait_was_ended_is_not_granted_later() {
+        let ended = || {
+            let seen = asked(unknown()).seen(10, &[("x", Plain)], &[("a", Plain, 0)]);
+            seen.troubled((20, 30), Reach::Wait { client_id: 7 })
+        };
+        // With 600 ms left of a second, it was granted at 400.
+        assert_eq!(ended().seen_with(800, 600, &[("a", Plain)], &[]).broken(), [NoGrantToNobody]);
+        assert_eq!(ended().seen_with(800, 210, &[("a", Plain)], &[]).broken(), []);
+        assert_eq!(asked(unknown()).seen_with(800, 600, &[("a", Plain)], &[]).broken(), []);
+    }
+}

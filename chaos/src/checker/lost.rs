@@ -73,3 +73,51 @@ fn violation(lock: &LockHistory, step: &Step) -> Violation {
         evidence: vec![(client, number)],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::HoldsLast;
+    use crate::checker::written::{Written, clock, give, granted, removed, renew, take};
+    use crate::history::{Answer, Side};
+
+    fn first() -> Written {
+        Written::default().did("a", take(100), (0, 1), granted())
+    }
+
+    fn denied(history: Written, at: u64) -> Written {
+        history.did("a", renew(100), (at, at + 1), Answer::Renewed(false))
+    }
+
+    #[test]
+    fn who_comes_too_late_is_counted() {
+        assert_eq!(denied(first(), 200).broken(), []);
+        assert_eq!(denied(first(), 200).counted("stalled"), Some((1, 1)));
+        let twice = first().did("a", give(Side::Plain), (10, 11), Answer::Released(Some(1))).did(
+            "a",
+            give(Side::Plain),
+            (12, 13),
+            Answer::Released(None),
+        );
+        assert_eq!(twice.broken(), []);
+    }
+
+    #[test]
+    fn a_renewal_within_the_lease_is_granted() {
+        assert!(denied(first(), 50).broken().contains(&HoldsLast));
+    }
+
+    #[test]
+    fn a_release_within_the_lease_finds_something() {
+        let released = first().did("a", give(Side::Plain), (50, 51), Answer::Released(None));
+        assert!(released.broken().contains(&HoldsLast));
+    }
+
+    #[test]
+    fn what_somebody_removed_is_counted() {
+        let removed = || denied(first().troubled((40, 45), removed(false)), 50);
+        assert_eq!(removed().broken(), []);
+        assert_eq!(removed().counted("removed"), Some((1, 1)));
+        assert_eq!(denied(first().troubled((40, 45), clock(1_000)), 50).broken(), []);
+        assert!(denied(first().troubled((60, 65), clock(1_000)), 50).broken().contains(&HoldsLast));
+    }
+}

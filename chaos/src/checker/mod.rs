@@ -23,6 +23,8 @@ mod waits;
 mod simulated;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod written;
 
 pub use verdict::{Counted, Figures, Promise, Verdict, Violation};
 

@@ -64,3 +64,58 @@ fn violation(lock: &LockHistory, wait: &Wait, step: &Step, served: Moment) -> Vi
         evidence: waiter.into_iter().chain([(client, number)]).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::FirstComeFirstServed;
+    use crate::checker::written::{Written, failover, granted, script, take, wait};
+    use crate::history::Side::{Plain, Read};
+
+    /// One waits from 0 on and is seen doing so until 100.
+    fn waiting() -> Written {
+        let first = Written::default().called("w", wait(50, 0), 0);
+        first.seen(10, &[("x", Plain)], &[("w", Plain, 1)]).seen(100, &[("x", Plain)], &[("w", Plain, 1)])
+    }
+
+    #[test]
+    fn who_was_there_before_may_be_served_before() {
+        assert_eq!(waiting().did("b", wait(5, 0), (0, 50), granted()).broken(), []);
+        assert_eq!(waiting().did("b", wait(5, 0), (20, 150), granted()).broken(), []);
+    }
+
+    #[test]
+    fn who_came_later_is_served_later() {
+        assert_eq!(waiting().did("b", wait(5, 0), (20, 50), granted()).broken(), [FirstComeFirstServed]);
+        assert_eq!(waiting().did("b", take(5), (20, 50), granted()).broken(), [FirstComeFirstServed]);
+    }
+
+    #[test]
+    fn readers_do_not_pass_either() {
+        let history = Written::default()
+            .called("w", wait(50, 0), 0)
+            .seen(10, &[], &[("w", Read, 1)])
+            .seen(100, &[("x", Read)], &[("w", Read, 1)])
+            .did("b", crate::checker::written::acquire(Read, 5), (20, 50), granted());
+        assert_eq!(history.broken(), [FirstComeFirstServed]);
+    }
+
+    #[test]
+    fn scripts_and_those_within_may_pass() {
+        assert_eq!(waiting().did("b", script(5), (20, 50), granted()).broken(), []);
+        let within = Written::default().did("b", take(200), (0, 1), granted());
+        let within = within.seen(10, &[("b", Plain)], &[("w", Plain, 1)]).seen(100, &[], &[("w", Plain, 1)]);
+        assert_eq!(within.did("b", take(200), (20, 50), granted()).broken(), []);
+    }
+
+    #[test]
+    fn who_waits_anew_is_behind() {
+        let anew = Written::default().seen(10, &[], &[("w", Plain, 1)]).seen(100, &[], &[("w", Plain, 60)]);
+        assert_eq!(anew.did("b", wait(5, 0), (20, 50), granted()).broken(), []);
+    }
+
+    #[test]
+    fn a_failover_makes_new_queues() {
+        let history = waiting().troubled((60, 70), failover());
+        assert_eq!(history.did("b", wait(5, 0), (20, 50), granted()).broken(), []);
+    }
+}

@@ -1,1 +1,216 @@
+//! Whole histories: those of right locks must pass, those of locks with a flaw must not.
 
+use super::simulated::{Flaw, Settings, history};
+use super::*;
+use crate::history::Call;
+use crate::random::Random;
+
+/// Of each kind of trouble.
+const SEEDS: u64 = 100;
+
+fn assert_right(settings: Settings) -> Verdict {
+    let records = history(settings);
+    let verdict = check(&records);
+    if let Some(violation) = verdict.violations.first() {
+        panic!("{settings:?}: {verdict}\n{}", crate::story::story(&records, violation));
+    }
+    verdict
+}
+
+#[test]
+fn right_locks_pass() {
+    let mut figures = Figures::default();
+    for seed in 0..SEEDS {
+        let verdict = assert_right(Settings::of(seed));
+        figures.grants += verdict.figures.grants;
+        figures.holds_certain += verdict.figures.holds_certain;
+        figures.lin_checked_locks += verdict.figures.lin_checked_locks;
+        figures.lin_undecided_locks += verdict.figures.lin_undecided_locks;
+    }
+    assert!(figures.grants > 100 * SEEDS && figures.holds_certain > 100 * SEEDS, "{figures:?}");
+    assert!(figures.lin_checked_locks > 9 * figures.lin_undecided_locks, "{figures:?}");
+}
+
+#[test]
+fn right_locks_pass_whatever_is_done_to_them() {
+    for seed in 0..SEEDS {
+        assert_right(Settings { meddling: true, ..Settings::of(seed) });
+        assert_right(Settings { clock_steps: true, ..Settings::of(seed) });
+        assert_right(Settings { failovers: true, ..Settings::of(seed) });
+        assert_right(Settings { meddling: true, clock_steps: true, failovers: true, ..Settings::of(seed) });
+    }
+}
+
+/// Which promise a flaw breaks, and in how many histories of 20 that is seen, at least.
+const BROKEN_BY: [(Flaw, Promise, usize); 13] = [
+    (Flaw::EarlyEnd, Promise::OneHolder, 16),
+    (Flaw::LastFirst, Promise::FirstComeFirstServed, 20),
+    (Flaw::Overtaking, Promise::FirstComeFirstServed, 20),
+    (Flaw::Sleep, Promise::NobodySleepsAtAFreeLock, 16),
+    (Flaw::LostGrant, Promise::HoldsLast, 18),
+    (Flaw::GrantToRefused, Promise::NoGrantToNobody, 20),
+    (Flaw::GrantToKilled, Promise::NoGrantToNobody, 14),
+    (Flaw::Mixed, Promise::OneHolder, 20),
+    (Flaw::DeafRenewal, Promise::OneHolder, 18),
+    (Flaw::Theft, Promise::OneHolder, 20),
+    (Flaw::TwinTokens, Promise::TokensGrow, 20),
+    (Flaw::FallingTokens, Promise::TokensGrow, 20),
+    (Flaw::Uncounted, Promise::HoldsLast, 18),
+];
+
+#[test]
+fn flaws_are_caught() {
+    for (flaw, promise, least) in BROKEN_BY {
+        let caught = (0..20).filter(|seed| {
+            let is_kill = flaw == Flaw::GrantToKilled;
+            let settings = Settings {
+                flaw: Some(flaw),
+                scripts: flaw != Flaw::Sleep,
+                meddling: is_kill,
+                trouble_every_ms: if is_kill { 30 } else { 150 },
+                ..Settings::of(*seed)
+            };
+            breaks(&history(settings), &promise)
+        });
+        let caught = caught.count();
+        println!("{flaw:?}: {caught}");
+        assert!(caught >= least, "{flaw:?} was caught in {caught} of 20 histories");
+    }
+}
+
+fn breaks(records: &[Record], promise: &Promise) -> bool {
+    check(records).violations.iter().any(|violation| violation.promise == *promise)
+}
+
+/// The answers that match, each with its place.
+fn answers(records: &[Record], wanted: impl Fn(&Call, Moment, &Answer) -> bool) -> Vec<usize> {
+    let mut calls = std::collections::HashMap::new();
+    let mut found = Vec::new();
+    for (place, record) in records.iter().enumerate() {
+        match record {
+            Record::Called(call) => {
+                calls.insert((&call.client, call.number), call);
+            }
+            Record::Answered { at, client, number, answer } => {
+                if calls.get(&(client, *number)).is_some_and(|call| wanted(call, *at, answer)) {
+                    found.push(place);
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// In how many of 20 right histories one lie is seen.
+fn lies_seen(lie: impl Fn(&mut Vec<Record>, &mut Random)) -> usize {
+    let seen = (0..20).filter(|seed| {
+        let mut records = history(Settings::of(*seed));
+        lie(&mut records, &mut Random::from(seed + 1_000));
+        records.sort_by_key(Record::at);
+        !check(&records).violations.is_empty()
+    });
+    let seen = seen.count();
+    println!("{seen}");
+    seen
+}
+
+fn answer_instead(records: &mut [Record], place: usize, lie: Answer) {
+    let Record::Answered { answer, .. } = &mut records[place] else { panic!("an answer") };
+    *answer = lie;
+}
+
+#[test]
+fn two_tokens_in_each_others_place_are_seen() {
+    let seen = lies_seen(|records, random| {
+        let is_token = |call: &Call, answer: &Answer| {
+            call.lock == "plain:0" && matches!(answer, Answer::Granted { token: Some(_) })
+        };
+        let tokens = answers(records, |call, _, answer| is_token(call, answer));
+        let (first, second) = (random.one_of(&tokens[..10]), random.one_of(&tokens[20..]));
+        let (Record::Answered { answer: one, .. }, Record::Answered { answer: other, .. }) =
+            (records[first].clone(), records[second].clone())
+        else {
+            panic!("answers")
+        };
+        answer_instead(records, first, other);
+        answer_instead(records, second, one);
+    });
+    assert_eq!(seen, 20);
+}
+
+#[test]
+fn a_grant_to_one_who_was_refused_is_seen() {
+    let seen = lies_seen(|records, random| {
+        let refused = answers(records, |call, _, answer| {
+            call.lock != "rw:1" && matches!(answer, Answer::Refused { left_ms } if *left_ms > 5)
+        });
+        answer_instead(records, random.one_of(&refused), Answer::Granted { token: None });
+    });
+    assert!(seen >= 12, "{seen}");
+}
+
+#[test]
+fn a_renewal_that_was_denied_is_seen() {
+    let seen = lies_seen(|records, random| {
+        let renewed = answers(records, |_, _, answer| matches!(answer, Answer::Renewed(true)));
+        answer_instead(records, random.one_of(&renewed), Answer::Renewed(false));
+    });
+    assert!(seen >= 17, "{seen}");
+}
+
+#[test]
+fn a_release_that_is_said_to_have_found_nothing_is_seen() {
+    let seen = lies_seen(|records, random| {
+        let released = answers(records, |_, _, answer| matches!(answer, Answer::Released(Some(_))));
+        answer_instead(records, random.one_of(&released), Answer::Released(None));
+    });
+    assert!(seen >= 12, "{seen}");
+}
+
+#[test]
+fn a_grant_that_comes_too_early_is_seen() {
+    let seen = lies_seen(|records, random| {
+        let waited = answers(records, |call, at, answer| {
+            call.lock == "plain:0"
+                && matches!(answer, Answer::Granted { .. })
+                && at.since(call.at) > Duration::from_millis(20)
+        });
+        let place = random.one_of(&waited);
+        let Record::Answered { at, client, number, .. } = records[place].clone() else { panic!("an answer") };
+        let called = records.iter().find_map(|record| match record {
+            Record::Called(call) if call.client == client && call.number == number => Some(call.at),
+            _ => None,
+        });
+        let early = called.expect("it was called") + Duration::from_micros(200);
+        assert!(early < at);
+        let Record::Answered { at, .. } = &mut records[place] else { panic!("an answer") };
+        *at = early;
+    });
+    assert!(seen >= 15, "{seen}");
+}
+
+#[test]
+fn what_was_told_is_a_violation() {
+    let (promise, what) = ("Servers do not end.".to_owned(), "a ended".to_owned());
+    let records = [Record::Broken { at: Moment(5), promise: promise.clone(), what }];
+    let verdict = check(&records);
+    assert_eq!(verdict.violations[0].promise, Promise::Told(promise));
+    assert!(verdict.to_string().contains("Servers do not end."), "{verdict}");
+}
+
+#[test]
+fn a_verdict_can_be_written_and_read() {
+    let verdict = check(&history(Settings { flaw: Some(Flaw::Theft), ..Settings::of(1) }));
+    let text = serde_json::to_string(&verdict).expect("plain data");
+    assert_eq!(serde_json::from_str::<Verdict>(&text).expect("plain data"), verdict);
+    assert!(verdict.to_string().contains("BROKEN"), "{verdict}");
+}
+
+#[test]
+fn much_is_checked_soon() {
+    let records = history(Settings { clients: 120, locks: 12, length_ms: 25_000, ..Settings::of(7) });
+    let began = std::time::Instant::now();
+    let verdict = check(&records);
+    println!("{:?}: {verdict}", began.elapsed());
+}

@@ -122,3 +122,45 @@ fn violation(lock: &LockHistory, earlier: &Token, later: &Token) -> Violation {
         evidence: vec![first, second],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::TokensGrow;
+    use crate::checker::written::{Written, failover, removed, take, token};
+
+    /// By two, one after the other, or at the same time.
+    fn two(first: u64, second: u64, called: u64) -> Written {
+        Written::default().did("a", take(5), (0, 10), token(first)).did("b", take(5), (called, 30), token(second))
+    }
+
+    #[test]
+    fn growing_ones_are_right_and_so_are_those_asked_for_together() {
+        assert_eq!(two(1, 2, 20).broken(), []);
+        assert_eq!(two(2, 1, 5).broken(), []);
+    }
+
+    #[test]
+    fn falling_ones_are_wrong() {
+        assert_eq!(two(5, 4, 20).broken(), [TokensGrow]);
+    }
+
+    #[test]
+    fn twins_are_wrong() {
+        assert_eq!(two(5, 5, 20).broken(), [TokensGrow]);
+        assert_eq!(two(5, 5, 5).broken(), [TokensGrow]);
+    }
+
+    #[test]
+    fn who_takes_the_counter_begins_anew() {
+        assert_eq!(two(5, 1, 20).troubled((12, 13), removed(true)).broken(), []);
+        assert_eq!(two(5, 1, 20).troubled((12, 13), removed(false)).broken(), [TokensGrow]);
+        assert_eq!(two(5, 1, 20).troubled((31, 33), removed(true)).broken(), [TokensGrow]);
+    }
+
+    #[test]
+    fn after_a_failover_it_is_counted() {
+        assert_eq!(two(5, 1, 20).troubled((12, 13), failover()).broken(), []);
+        assert_eq!(two(5, 1, 20).troubled((12, 13), failover()).counted("token"), Some((1, 1)));
+        assert_eq!(two(5, 6, 20).troubled((12, 13), failover()).counted("token"), Some((0, 1)));
+    }
+}

@@ -120,3 +120,80 @@ fn violation(lock: &LockHistory, events: &[Event], stuck: &Stuck) -> Violation {
         evidence,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::AnswersAreExplained;
+    use crate::checker::check;
+    use crate::checker::written::{Written, give, granted, refused, removed, renew, script, take, unknown, wait};
+    use crate::history::{Answer, Side};
+
+    fn explained(history: Written) -> bool {
+        let verdict = check(&history.records());
+        assert_eq!(verdict.figures.lin_checked_locks, 1);
+        !verdict.violations.iter().any(|violation| violation.promise == AnswersAreExplained)
+    }
+
+    fn first() -> Written {
+        Written::default().did("a", take(100), (0, 1), granted())
+    }
+
+    fn given(history: Written, at: u64, answer: i64) -> Written {
+        history.did("a", give(Side::Plain), (at, at + 1), Answer::Released(Some(answer)))
+    }
+
+    #[test]
+    fn turns_are_right() {
+        let turns = given(first(), 10, 1).did("b", wait(100, 0), (5, 12), granted());
+        assert!(explained(turns.did("c", take(100), (20, 21), refused(90))));
+        assert!(explained(given(given(first().did("a", take(100), (3, 4), granted()), 5, 0), 7, 1)));
+        assert!(explained(first().did("b", take(10), (100, 102), granted())));
+    }
+
+    #[test]
+    fn two_at_once_are_wrong() {
+        assert!(!explained(first().did("b", take(100), (10, 11), granted())));
+    }
+
+    #[test]
+    fn counts_have_to_fit() {
+        assert!(!explained(given(first(), 10, 0)));
+        assert!(!explained(given(given(first(), 10, 1), 12, 1)));
+        assert!(!explained(given(first().did("a", take(100), (3, 4), granted()), 5, 1)));
+    }
+
+    #[test]
+    fn who_has_it_is_not_refused() {
+        assert!(!explained(first().did("a", take(100), (10, 11), refused(50))));
+        assert!(explained(first().did("a", take(100), (100, 101), refused(50))));
+    }
+
+    #[test]
+    fn scripts_are_refused_only_what_somebody_holds_and_told_the_truth() {
+        assert!(explained(first().did("b", script(100), (10, 11), refused(90))));
+        assert!(!explained(first().did("b", script(100), (10, 11), refused(40))));
+        assert!(!explained(given(first(), 10, 1).did("b", script(100), (20, 21), refused(90))));
+    }
+
+    #[test]
+    fn what_ended_cannot_be_renewed() {
+        assert!(!explained(first().did("a", renew(100), (200, 201), Answer::Renewed(true))));
+        let renewed = first().did("a", renew(100), (90, 91), Answer::Renewed(true));
+        assert!(explained(given(renewed, 150, 1)));
+    }
+
+    #[test]
+    fn what_nobody_knows_may_have_happened_or_not() {
+        let doubtful = || Written::default().did("a", take(100), (0, 5), unknown());
+        assert!(explained(doubtful().did("b", take(100), (10, 11), granted())));
+        assert!(explained(given(doubtful(), 10, 1)));
+        assert!(!explained(given(given(doubtful(), 10, 1), 12, 1)));
+    }
+
+    #[test]
+    fn somebody_may_have_done_anything_but_only_then() {
+        let removed = |at| first().troubled((at, at + 2), removed(false)).did("b", take(100), (10, 11), granted());
+        assert!(explained(removed(5)));
+        assert!(!explained(removed(12)));
+    }
+}

@@ -1,0 +1,9 @@
+//! Histories of random clients on simulated locks, in virtual time: right ones, which the checker must let pass, and such
+//! of locks with a flaw, which it must not.
+
+mod client;
+mod lock;
+mod world;
+
+pub use lock::Flaw;
+pub use world::{Settings, history};

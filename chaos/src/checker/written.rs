@@ -1,0 +1,155 @@
+//! Small histories written by hand, in ms, on one lock: what a check must let pass and what it must not.
+
+use super::{Promise, check};
+use crate::history::{Answer, Call, Holding, Moment, Reach, Record, Request, Sample, Side, Trouble, Waiting};
+use std::time::Duration;
+
+#[derive(Default)]
+pub struct Written {
+    records: Vec<Record>,
+    calls: u64,
+}
+
+fn ms(time: u64) -> Moment {
+    Moment(0) + Duration::from_millis(10_000 + time)
+}
+
+pub fn acquire(side: Side, lease_ms: u64) -> Request {
+    Request::Acquire { side, lease_ms, wait_ms: None, fenced: false, by_script: false, replicas: 0 }
+}
+
+pub fn take(lease_ms: u64) -> Request {
+    acquire(Side::Plain, lease_ms)
+}
+
+pub fn wait(lease_ms: u64, wait_ms: u64) -> Request {
+    let (side, wait_ms) = (Side::Plain, Some(wait_ms));
+    Request::Acquire { side, lease_ms, wait_ms, fenced: false, by_script: false, replicas: 0 }
+}
+
+pub fn script(lease_ms: u64) -> Request {
+    let side = Side::Plain;
+    Request::Acquire { side, lease_ms, wait_ms: None, fenced: false, by_script: true, replicas: 0 }
+}
+
+pub fn renew(lease_ms: u64) -> Request {
+    Request::Renew { lease_ms }
+}
+
+pub fn give(side: Side) -> Request {
+    Request::Release { side, all: false }
+}
+
+pub fn granted() -> Answer {
+    Answer::Granted { token: None }
+}
+
+pub fn token(token: u64) -> Answer {
+    Answer::Granted { token: Some(token) }
+}
+
+pub fn refused(left_ms: i64) -> Answer {
+    Answer::Refused { left_ms }
+}
+
+pub fn unknown() -> Answer {
+    Answer::Unknown("reset".to_owned())
+}
+
+impl Written {
+    /// The client has the holder's name, up to a dash; so one client can have several holders.
+    pub fn did(mut self, who: &str, request: Request, (called, answered): (u64, u64), answer: Answer) -> Self {
+        self = self.called(who, request, called);
+        let (client, number) = (client(who), self.calls);
+        self.records.push(Record::Answered { at: ms(answered), client, number, answer });
+        self
+    }
+
+    pub fn called(mut self, who: &str, request: Request, at: u64) -> Self {
+        self.calls += 1;
+        let (client, number, holder, lock) = (client(who), self.calls, who.to_owned(), "l".to_owned());
+        self.records.push(Record::Called(Call { at: ms(at), client, number, lock, holder, request }));
+        self
+    }
+
+    /// About the latest call.
+    pub fn vouched(mut self, who: &str, at: u64, until: u64) -> Self {
+        let (at, until, number) = (ms(at), ms(until), self.calls);
+        self.records.push(Record::Vouched { at, client: client(who), number, until });
+        self
+    }
+
+    pub fn ended(mut self, who: &str, at: u64) -> Self {
+        self.records.push(Record::Ended { at: ms(at), client: client(who), number: self.calls });
+        self
+    }
+
+    /// Who holds it, and who waits since when.
+    pub fn seen(self, at: u64, holders: &[(&str, Side)], waiters: &[(&str, Side, u64)]) -> Self {
+        self.seen_with(at, 50, holders, waiters)
+    }
+
+    /// And what is left of the lease.
+    pub fn seen_with(mut self, at: u64, left_ms: i64, holders: &[(&str, Side)], waiters: &[(&str, Side, u64)]) -> Self {
+        let holding = |(holder, side): &(&str, Side)| Holding {
+            holder: (*holder).to_owned(),
+            side: *side,
+            count: 1,
+            ttl_ms: Some(left_ms),
+        };
+        let waiting = |(holder, side, since): &(&str, Side, u64)| Waiting {
+            holder: (*holder).to_owned(),
+            side: *side,
+            client_id: 7,
+            waited_ms: i64::try_from(at - since).expect("a short time"),
+        };
+        self.records.push(Record::Seen(Sample {
+            asked: ms(at),
+            answered: ms(at) + Duration::from_micros(100),
+            server: "a".to_owned(),
+            lock: "l".to_owned(),
+            ttl_ms: if holders.is_empty() { -2 } else { left_ms },
+            holders: holders.iter().map(holding).collect(),
+            waiters: waiters.iter().map(waiting).collect(),
+        }));
+        self
+    }
+
+    pub fn troubled(mut self, (began, ended): (u64, u64), reach: Reach) -> Self {
+        let (began, ended, what) = (ms(began), ms(ended), "trouble".to_owned());
+        self.records.push(Record::Troubled(Trouble { began, ended, what, reach }));
+        self
+    }
+
+    pub fn records(mut self) -> Vec<Record> {
+        self.records.sort_by_key(Record::at);
+        self.records
+    }
+
+    /// Those that the checker finds broken.
+    pub fn broken(self) -> Vec<Promise> {
+        check(&self.records()).violations.into_iter().map(|violation| violation.promise).collect()
+    }
+
+    pub fn counted(self, what: &str) -> Option<(u64, u64)> {
+        let counted = check(&self.records()).counted;
+        counted.into_iter().find(|counted| counted.what.contains(what)).map(|counted| (counted.times, counted.of))
+    }
+}
+
+fn client(who: &str) -> String {
+    who.split('-').next().expect("the first part").to_owned()
+}
+
+/// Somebody removed the lock, and its counter or not.
+pub fn removed(takes_counters: bool) -> Reach {
+    Reach::Locks { locks: vec!["l".to_owned()], takes_counters }
+}
+
+pub fn failover() -> Reach {
+    Reach::Failover { server: "a".to_owned() }
+}
+
+pub fn clock(by_ms: i64) -> Reach {
+    Reach::ClockStep { server: "a".to_owned(), by_ms }
+}
