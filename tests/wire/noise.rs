@@ -7,6 +7,9 @@ use crate::contract::Command;
 use crate::hostile;
 use crate::random::Random;
 
+/// A user with fewer rights, whom clients become.
+pub const NARROW: &str = "ACL SETUSER narrow on nopass ~* &* +@all -rlock.break";
+
 /// To keys. These may also come in transactions.
 const KEYS: [&str; 51] = [
     "DEL $k",
@@ -63,7 +66,7 @@ const KEYS: [&str; 51] = [
 ];
 
 /// To the server and to clients. Not in transactions.
-const SERVER: [&str; 53] = [
+const SERVER: [&str; 52] = [
     "PING",
     "ECHO $k",
     "SELECT 0",
@@ -97,10 +100,9 @@ const SERVER: [&str; 53] = [
     "CONFIG SET min-replicas-to-write 5",
     "CONFIG SET min-replicas-to-write 0",
     "CONFIG SET hz 500",
-    "ACL SETUSER narrow on nopass resetkeys ~k* ~r* &* +@all -rlock.break",
-    "ACL SETUSER narrow on nopass ~* &* +@all -rlock.acquire -set",
+    "ACL SETUSER narrow resetkeys ~k* ~r* +@all -rlock.break",
+    "ACL SETUSER narrow resetkeys ~* &* +@all -rlock.acquire -set",
     "ACL SETUSER narrow resetchannels -@read",
-    "ACL DELUSER narrow",
     "AUTH narrow any",
     "AUTH default any",
     "ACL WHOAMI",
