@@ -28,9 +28,9 @@ test: setup build ## all tests on this system's server
 	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe,rlock-cli/panic-probe --no-run
 	sync
 	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe,rlock-cli/panic-probe
-	cargo test --features panic-probe --test server --test storms --no-run
+	cargo test --features panic-probe --test server --test storms --test wire --no-run
 	sync
-	cargo test --features panic-probe --test server --test storms
+	cargo test --features panic-probe --test server --test storms --test wire
 	@echo "Left out, as they need other languages or the network: make test-redisson, make test-clients, make test-matrix"
 
 test-clients: setup build ## the commands from other languages' clients, or from some: CLIENTS="python node go java"
@@ -54,7 +54,7 @@ docs: ## docs/clients.md, with the snippets that the clients' tests have now
 test-matrix: setup build ## the server tests on all servers, or on some: SERVERS="redis-8.0 valkey-9"
 	@scripts/test-matrix.sh $(SERVERS)
 
-test-sanitized: setup build ## thousands of locks on servers with the address sanitizer, or on some: SERVERS="redis-8 valkey-8"
+test-sanitized: setup build ## thousands of locks, and anything sent, on servers with the address sanitizer, or on some: SERVERS="redis-8 valkey-8"
 	@scripts/test-sanitized.sh $(SERVERS)
 
 test-bare: ## make test from a Debian 12 with nothing on it, as root; or: SUITE=trixie TARGETS="build lint"

@@ -25,7 +25,7 @@ trap 'rm -f "$log"' EXIT
 run_tests() {
     # What was built and fetched goes to disk first: a replica that stores a snapshot would wait for that too.
     sync
-    RLOCK_SERVER=$server RLOCK_MODULE=$module cargo test --features panic-probe --test server --test storms 2>&1 | tee "$log"
+    RLOCK_SERVER=$server RLOCK_MODULE=$module cargo test --features panic-probe --test server --test storms --test wire 2>&1 | tee "$log"
 }
 
 write_document() {
@@ -33,7 +33,7 @@ write_document() {
 # The servers it was tested on
 
 Written by \`make test-matrix\` when all have passed; not by hand. One binary of rlock $(cargo pkgid | sed 's/.*[#@]//')
-ran [tests/server](../tests/server) and [tests/storms](../tests/storms) on each.
+ran [tests/server](../tests/server), [tests/storms](../tests/storms) and [tests/wire](../tests/wire) on each.
 
 | server | version | from Debian | tests passed |
 |---|---|---|---|

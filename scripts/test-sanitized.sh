@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/test-sanitized.sh [NAME...]: the tests with thousands of locks, on each server that was built with the address
-# sanitizer, or on those named.
+# scripts/test-sanitized.sh [NAME...]: the tests with thousands of locks, and with whatever clients may send, on each
+# server that was built with the address sanitizer, or on those named.
 #
 # Servers go wrong silently: one that reads what it has freed may answer rightly for years. So here is one that ends when
 # it does, and a run fails when the sanitizer has said anything, whatever the tests make of it. The module itself is the
@@ -17,7 +17,7 @@ redis-8   trixie  redis
 valkey-8  trixie  valkey
 "
 
-read -ra tests <<<"${TESTS:---test storms}"
+read -ra tests <<<"${TESTS:---test storms --test wire}"
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 module=${RLOCK_MODULE:-$target/release/librlock.so}
 [ -f "$module" ] || { echo "test-sanitized: $module is not there; type: make build" >&2 && exit 1; }

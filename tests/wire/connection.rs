@@ -89,8 +89,10 @@ impl Connection {
         }
     }
 
+    /// Whether the server still has to answer. Redis 8.0 looks at what breaks the protocol behind a wait only when more
+    /// comes, so nobody waits for that.
     pub fn owes(&self) -> bool {
-        !self.is_closed && !self.unanswered.is_empty()
+        !self.is_closed && self.unanswered.iter().any(|command| *command != babble())
     }
 
     /// Writes and reads what can be without waiting for anyone.
@@ -205,6 +207,11 @@ impl Connection {
             _ => panic!("{reply:?} to {} in a transaction", told(&command)),
         }
     }
+}
+
+/// What stands for bytes that are no command.
+pub fn babble() -> Command {
+    vec![b"(babble)".to_vec()]
 }
 
 fn resp3() -> Protocol {

@@ -6,6 +6,11 @@
 use crate::contract::Command;
 use crate::hostile;
 use crate::random::Random;
+use rlock_testing::ServerVersion;
+use std::sync::LazyLock;
+
+/// A user with fewer rights, whom clients become.
+pub const NARROW: &str = "ACL SETUSER narrow on nopass ~* &* +@all -rlock.break";
 
 /// To keys. These may also come in transactions.
 const KEYS: [&str; 51] = [
@@ -63,7 +68,7 @@ const KEYS: [&str; 51] = [
 ];
 
 /// To the server and to clients. Not in transactions.
-const SERVER: [&str; 53] = [
+const SERVER: [&str; 52] = [
     "PING",
     "ECHO $k",
     "SELECT 0",
@@ -97,10 +102,9 @@ const SERVER: [&str; 53] = [
     "CONFIG SET min-replicas-to-write 5",
     "CONFIG SET min-replicas-to-write 0",
     "CONFIG SET hz 500",
-    "ACL SETUSER narrow on nopass resetkeys ~k* ~r* &* +@all -rlock.break",
-    "ACL SETUSER narrow on nopass ~* &* +@all -rlock.acquire -set",
+    "ACL SETUSER narrow resetkeys ~k* ~r* +@all -rlock.break",
+    "ACL SETUSER narrow resetkeys ~* &* +@all -rlock.acquire -set",
     "ACL SETUSER narrow resetchannels -@read",
-    "ACL DELUSER narrow",
     "AUTH narrow any",
     "AUTH default any",
     "ACL WHOAMI",
@@ -138,7 +142,17 @@ const PAUSE: [&str; 4] = ["CLIENT PAUSE 10 WRITE", "CLIENT PAUSE 5 ALL", "CLIENT
 
 pub fn to_keys(random: &mut Random) -> Command {
     let line = random.one_of(&KEYS);
-    filled(random, line, &[])
+    if is_borne(line) { filled(random, line, &[]) } else { to_keys(random) }
+}
+
+/// Valkey 8.1 leaves a client in the database that it has moved or copied a key to, if any module listens to what becomes
+/// of keys; and followers are told to move it there, not here.
+fn is_borne(line: &str) -> bool {
+    static LEADS_ASTRAY: LazyLock<bool> = LazyLock::new(|| {
+        let version = ServerVersion::under_test();
+        version.valkey && (version.major, version.minor) == (8, 1)
+    });
+    !*LEADS_ASTRAY || !line.starts_with("MOVE") && !line.contains(" DB ")
 }
 
 pub fn to_the_server(random: &mut Random, ids: &[i64], hold: Hold) -> Command {

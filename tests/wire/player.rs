@@ -1,9 +1,9 @@
 //! Who takes part in a trial: a connection, all that it is going to send, and how it behaves.
 
-use crate::connection::{Connection, packed};
+use crate::connection::{Connection, babble, packed};
 use crate::contract::Command;
 use crate::hostile;
-use crate::noise::{self, Hold};
+use crate::noise::{self, Hold, NARROW};
 use crate::random::Random;
 use rlock_testing::Server;
 use std::collections::VecDeque;
@@ -86,7 +86,7 @@ impl Player {
             Ending::Babbles => {
                 self.connection.may_be_closed = true;
                 self.bytes.extend_from_slice(random.one_of(&BABBLE));
-                self.ends.push_back((self.bytes.len(), vec![b"(babble)".to_vec()]));
+                self.ends.push_back((self.bytes.len(), babble()));
             }
         }
     }
@@ -160,6 +160,10 @@ fn part(random: &mut Random, ids: &[i64], hold: Hold, character: Character) -> V
 
 fn mixture(random: &mut Random, ids: &[i64], hold: Hold) -> Vec<Command> {
     let mut commands = Vec::new();
+    if random.is(3) {
+        // In one step, as servers do not answer each AUTH that is refused behind other commands.
+        commands.extend(["MULTI", "ACL DELUSER narrow", NARROW, "EXEC"].map(words));
+    }
     for _ in 0..random.between(1, 8) {
         commands.push(match random.below(100) {
             0..65 => hostile::command(random),

@@ -5,7 +5,7 @@ use crate::contents::Contents;
 use crate::contract::{self, Command};
 use crate::frame::Frame;
 use crate::hostile;
-use crate::noise::{self, Hold};
+use crate::noise::{self, Hold, NARROW};
 use crate::player::Player;
 use crate::random::Random;
 use rlock_testing::{Client, PATIENCE, Server, ServerVersion, unix_ms, wait_until};
@@ -24,7 +24,7 @@ const USUAL: [&str; 9] = [
     "CONFIG SET notify-keyspace-events KEA",
     "CONFIG SET hz 10",
     "DEBUG SET-ACTIVE-EXPIRE 1",
-    "ACL DELUSER narrow",
+    NARROW,
 ];
 
 /// A server, who looks after it, and a follower without the module if it has one.
@@ -64,6 +64,9 @@ impl Arena {
     pub fn trial(&mut self, seed: u64) {
         let mut journal = Journal { seed, lines: Vec::new() };
         let mut random = Random::from(seed);
+        for line in USUAL {
+            self.referee.say(line);
+        }
         for command in noise::furniture(&mut random) {
             self.referee.ask(&command);
         }
