@@ -6,7 +6,7 @@
 use super::{Begun, Ending, Progress, Scene, a_master};
 use crate::history::Reach;
 use crate::random::Random;
-use crate::worlds::Node;
+use crate::worlds::{Node, WorldKind};
 use rlock_testing::{Client, Crowd, Reply, Wanted, unix_ms, was_wanted_here};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -17,6 +17,9 @@ const WAITERS: (u64, u64) = (200, 400);
 
 /// How long after the leases' end everybody is to have been served, beside the time in which there was no processor.
 const LATEST_MS: i64 = 1_000;
+
+/// The same where each turn of the server waits for the disk: `appendfsync always`.
+const LATEST_ON_DISK_MS: i64 = 5_000;
 
 /// When the leases end, from when that is said.
 const END_IN_MS: i64 = 500;
@@ -30,6 +33,7 @@ struct Storm {
     prefix: String,
     locks: usize,
     waiters: usize,
+    latest_ms: i64,
 }
 
 enum Verdict {
@@ -55,6 +59,7 @@ pub fn begin(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
         prefix: prefix_on(node, random.next())?,
         locks: usize::try_from(random.between(LOCKS)).expect("a few thousand"),
         waiters: usize::try_from(random.between(WAITERS)).expect("a few hundred"),
+        latest_ms: if scene.world.kind == WorldKind::Durable { LATEST_ON_DISK_MS } else { LATEST_MS },
     };
     let words = format!("{} leases end at a stroke at server {}", storm.locks, node.name);
     let thread = Some(std::thread::spawn(move || storm.play()));
@@ -110,7 +115,7 @@ impl Storm {
                 Some((other, _)) => return Verdict::Disturbed(format!("{other:?} for a waiter")),
             }
         }
-        if last > LATEST_MS + no_processor {
+        if last > self.latest_ms + no_processor {
             let late = format!("{last} ms after {} leases' end, {no_processor} ms without a processor", self.locks);
             return Verdict::Broken(late);
         }

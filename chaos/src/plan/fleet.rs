@@ -96,8 +96,8 @@ fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
             lease_ms
         },
         waits_ms,
-        hold_ms: random.one_of(&[(0, 0), (0, 5), (1, 30), (20, 200)]),
-        rest_ms: random.one_of(&[(0, 0), (0, 10), (5, 50)]),
+        hold_ms: random.one_of(&[(0, 0), (0, 2), (0, 10), (5, 60)]),
+        rest_ms: random.one_of(&[(0, 0), (0, 5), (5, 30)]),
         fenced: random.one_of(&[0, 50, 100]),
         reads: random.one_of(&[20, 70, 90]),
         enters_again: random.one_of(&[0, 10]),

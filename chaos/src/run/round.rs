@@ -1,8 +1,8 @@
 //! One round: clients are started, faults happen, everything is healed, and what was recorded is judged.
 
-use crate::checker::{Verdict, check};
+use crate::checker::{Promise, Verdict, Violation, check};
 use crate::faults::{self, Crews};
-use crate::history::{Journal, Record, read_all};
+use crate::history::{Journal, Moment, Record, read_all};
 use crate::observer::Observer;
 use crate::plan::{Plan, fleet};
 use crate::random::Random;
@@ -41,6 +41,7 @@ pub fn play(
     };
     let file = directory.join("plan.json");
     std::fs::write(&file, serde_json::to_vec_pretty(&plan)?)?;
+    let clients = plan.crews.iter().flatten().count() as u64;
     let longest_lease = plan.crews.iter().flatten().map(|client| client.habits.lease_ms).max().unwrap_or_default();
 
     let hot = (0..makeup.hot).map(|number| format!("hot:{number}")).collect();
@@ -56,8 +57,21 @@ pub fn play(
     world.check_drained(journal, Duration::from_millis(longest_lease));
     observer.stop();
     let records = read_all(directory)?;
-    let verdict = check(&records);
+    let mut verdict = check(&records);
+    verdict.violations.extend(nothing_happened(&verdict, clients));
     Ok((records, verdict))
+}
+
+/// A round in which clients get nowhere keeps all promises and shows nothing.
+fn nothing_happened(verdict: &Verdict, clients: u64) -> Option<Violation> {
+    let grants = verdict.figures.grants;
+    (grants < clients).then(|| Violation {
+        promise: Promise::Told("A round shows something.".to_owned()),
+        lock: String::new(),
+        at: Moment::now(),
+        what: format!("{grants} grants to {clients} clients"),
+        evidence: Vec::new(),
+    })
 }
 
 /// This program once more for each crew, so that a crew can be stopped and killed.
