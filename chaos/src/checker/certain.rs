@@ -41,20 +41,51 @@ impl Certain<'_> {
     }
 }
 
-/// What is certain of all holders of a lock.
-pub fn certain<'a>(lock: &LockHistory<'a>, troubles: &Troubles) -> Vec<Certain<'a>> {
-    let scripts = renewals_by_script(lock);
-    lock.holders.iter().flat_map(|steps| of_holder(lock, steps, None, &scripts, troubles)).collect()
+/// What there is to know of a lock beside the steps of a holder, to say what is certain of that one.
+pub struct Surroundings<'l, 'a> {
+    lock: &'l LockHistory<'a>,
+    troubles: &'l Troubles<'a>,
+    /// Leases that a script of Redisson's gave to all readers of the lock, its own or not.
+    scripts: Spans<u64>,
 }
 
-/// What would be certain of one holder, had it not done one of its steps.
-pub fn certain_but_for<'a>(
-    lock: &LockHistory<'a>,
-    holder: &[usize],
-    ignored: usize,
-    troubles: &Troubles,
-) -> Vec<Certain<'a>> {
-    of_holder(lock, holder, Some(ignored), &renewals_by_script(lock), troubles)
+impl<'l, 'a> Surroundings<'l, 'a> {
+    pub fn of(lock: &'l LockHistory<'a>, troubles: &'l Troubles<'a>) -> Self {
+        Self { lock, troubles, scripts: renewals_by_script(lock) }
+    }
+
+    /// What is certain of all holders of the lock.
+    pub fn certain(&self) -> Vec<Certain<'a>> {
+        self.lock.holders.iter().flat_map(|steps| self.of_holder(steps, None)).collect()
+    }
+
+    /// What would be certain of one holder, had it not done one of its steps.
+    pub fn certain_but_for(&self, holder: &[usize], ignored: usize) -> Vec<Certain<'a>> {
+        self.of_holder(holder, Some(ignored))
+    }
+
+    fn of_holder(&self, places: &[usize], ignored: Option<usize>) -> Vec<Certain<'a>> {
+        let holder = Holder::of(self.lock, places, ignored);
+        let mut pieces: Vec<Certain> = Vec::new();
+        let mut nested = holder.is_orderly().then(Nested::default);
+        for &(place, step) in &holder.steps {
+            let known = pieces.len();
+            pieces.extend(pieces_of_guard(place, step));
+            pieces.extend(piece_of_grant(place, step));
+            let renewed = holder.pieces_of_renewal(place, step, &pieces);
+            pieces.extend(renewed);
+            for piece in &mut pieces[known..] {
+                holder.cut(piece, nested.is_some());
+                cut_by_scripts(piece, &self.scripts);
+                cut_by_troubles(piece, self.lock.name, self.troubles);
+            }
+            if let Some(nested) = &mut nested {
+                nested.follow(step, &mut pieces, known);
+            }
+        }
+        pieces.retain(Certain::is_anything);
+        pieces
+    }
 }
 
 /// Whether a side was held all the time between two moments, by what `end` takes for the end of each piece.
@@ -80,7 +111,7 @@ pub fn covers<'p, 'a: 'p>(
     false
 }
 
-/// Leases that a script of Redisson's gave to all readers of a lock, its own or not. The number is the lease.
+/// Each with its lease.
 fn renewals_by_script(lock: &LockHistory) -> Spans<u64> {
     let mut renewals = Vec::new();
     for steps in &lock.holders {
@@ -95,37 +126,6 @@ fn renewals_by_script(lock: &LockHistory) -> Spans<u64> {
         }
     }
     Spans::from(renewals)
-}
-
-fn of_holder<'a>(
-    lock: &LockHistory<'a>,
-    places: &[usize],
-    ignored: Option<usize>,
-    scripts: &Spans<u64>,
-    troubles: &Troubles,
-) -> Vec<Certain<'a>> {
-    let holder = Holder::of(lock, places, ignored);
-    let mut pieces: Vec<Certain> = Vec::new();
-    let mut nested = holder.is_orderly().then(Nested::default);
-    for &(place, step) in &holder.steps {
-        let known = pieces.len();
-        pieces.extend(pieces_of_guard(place, step));
-        pieces.extend(piece_of_grant(place, step));
-        if let (Request::Renew { lease_ms }, Some(Answer::Renewed(true))) = (&step.call().request, step.answer()) {
-            let sides: Vec<Side> = holder.renewed_sides(step, &pieces).collect();
-            pieces.extend(sides.into_iter().map(|side| piece(place, step, side, *lease_ms)));
-        }
-        for piece in &mut pieces[known..] {
-            holder.cut(piece, nested.is_some());
-            cut_by_scripts(piece, scripts);
-            cut_by_troubles(piece, lock.name, troubles);
-        }
-        if let Some(nested) = &mut nested {
-            nested.follow(step, &mut pieces, known);
-        }
-    }
-    pieces.retain(Certain::is_anything);
-    pieces
 }
 
 /// The steps of one holder, and those among them that may end what others of them began.
@@ -171,6 +171,15 @@ impl<'l, 'a> Holder<'l, 'a> {
     fn is_orderly(&self) -> bool {
         let follow = |pair: &[(usize, &Step)]| pair[0].1.done() <= pair[1].1.call().at;
         self.steps.windows(2).all(follow) && !self.steps.iter().any(|(_, step)| step.is_guard())
+    }
+
+    fn pieces_of_renewal(&self, place: usize, step: &Step<'a>, pieces: &[Certain]) -> Vec<Certain<'a>> {
+        match (&step.call().request, step.answer()) {
+            (Request::Renew { lease_ms }, Some(Answer::Renewed(true))) => {
+                self.renewed_sides(step, pieces).map(|side| piece(place, step, side, *lease_ms)).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The sides that a renewal was good for. A holder of one side had that; else it is what it had for certain.

@@ -1,8 +1,7 @@
 //! A holder that is told in the middle of its lease that it holds nothing.
 
 use super::by_lock::{LockHistory, Step};
-use super::certain::{Certain, certain_but_for, covers};
-use super::troubles::Troubles;
+use super::certain::{Certain, Surroundings, covers};
 use super::verdict::{Promise, Violation};
 use crate::history::{Answer, Request, Side};
 
@@ -16,7 +15,7 @@ pub struct Losses {
     pub asked: u64,
 }
 
-pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Violation>, losses: &mut Losses) {
+pub fn check(lock: &LockHistory, around: &Surroundings, violations: &mut Vec<Violation>, losses: &mut Losses) {
     for holder in &lock.holders {
         // What a guard is told comes from several requests, and its own repetitions are among them.
         if holder.iter().any(|place| lock.steps[*place].is_guard()) {
@@ -26,7 +25,7 @@ pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Viola
             let step = &lock.steps[place];
             losses.asked += u64::from(matches!(step.answer(), Some(Answer::Renewed(_) | Answer::Released(_))));
             let Some(sides) = denied_sides(step) else { continue };
-            let pieces = certain_but_for(lock, holder, place, troubles);
+            let pieces = around.certain_but_for(holder, place);
             let time = (step.call().at, step.done());
             let holds = |end: fn(&Certain) -> _| sides.iter().any(|side| covers(&pieces, *side, time, end));
             if holds(|piece| piece.until) {

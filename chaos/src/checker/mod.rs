@@ -30,6 +30,7 @@ pub use verdict::{Counted, Figures, Promise, Verdict, Violation};
 
 use crate::history::{Answer, Moment, Operation, Record, Request, pair};
 use by_lock::by_lock;
+use certain::Surroundings;
 use forgotten::Forgotten;
 use lost::Losses;
 use std::time::Duration;
@@ -52,12 +53,13 @@ pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
     let mut figures = figures(records, &operations);
     let (mut losses, mut repeated, mut forgotten) = (Losses::default(), Repeated::default(), Forgotten::default());
     for lock in by_lock(records, &operations) {
-        let pieces = certain::certain(&lock, &troubles);
+        let around = Surroundings::of(&lock, &troubles);
+        let pieces = around.certain();
         figures.locks += 1;
         figures.holds_certain += pieces.iter().filter(|piece| piece.from < piece.until).count() as u64;
         exclusion::check(&lock, &pieces, &mut violations);
         forgotten::check(&lock, &pieces, &troubles, &mut forgotten);
-        lost::check(&lock, &troubles, &mut violations, &mut losses);
+        lost::check(&lock, &around, &mut violations, &mut losses);
         tokens::check(&lock, &troubles, &mut violations, &mut repeated);
         order::check(&lock, &troubles, &mut violations);
         ghosts::check(&lock, &troubles, &mut violations);

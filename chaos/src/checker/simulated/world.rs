@@ -17,6 +17,10 @@ pub struct Settings {
     pub flaw: Option<Flaw>,
     /// Some clients know of no queue.
     pub scripts: bool,
+    /// Some clients are guards, of which not every step is written down.
+    pub guards: bool,
+    /// So often each lock is looked at, at least.
+    pub observed_every_ms: u64,
     /// So often there is one of the troubles below, at most.
     pub trouble_every_ms: u64,
     /// Locks are removed and waits are ended by somebody.
@@ -36,6 +40,8 @@ impl Settings {
             length_ms: 2_500,
             flaw: None,
             scripts: true,
+            guards: true,
+            observed_every_ms: 12,
             trouble_every_ms: 150,
             meddling: false,
             clock_steps: false,
@@ -102,7 +108,7 @@ impl World {
         let lock = |number| if number % 3 == 1 { format!("rw:{number}") } else { format!("plain:{number}") };
         let kind = |number| match number % 7 {
             2 if settings.scripts => Kind::Scripts,
-            4 => Kind::Guards,
+            4 if settings.guards => Kind::Guards,
             _ => Kind::Commands,
         };
         let client = |number| Client::new(format!("client-{number}"), kind(number));
@@ -432,7 +438,7 @@ impl World {
             waiters: it.waiters(now),
         };
         self.records.push(Record::Seen(sample));
-        self.soon(12_000, Event::Observe(lock));
+        self.soon(self.settings.observed_every_ms * 1_000, Event::Observe(lock));
     }
 
     fn trouble(&mut self) {
@@ -460,7 +466,7 @@ impl World {
     }
 
     fn kill(&mut self, lock: usize) {
-        let Some(waiter) = self.locks[lock].queue.front() else { return };
+        let Some(waiter) = self.locks[lock].queue.back() else { return };
         let (number, client_id) = (waiter.asking.number, waiter.client_id);
         if self.asked[number].is_lost || self.asked[number].is_over {
             return;
