@@ -4,11 +4,15 @@
 //! master from a dead cluster.
 
 use crate::{Client, Server, wait_until};
+use std::time::{Duration, Instant};
 
 const MASTERS: usize = 3;
 
 /// After how long a silent node is taken for dead. Not shorter: a busy machine must not look like a dead one.
 const NODE_TIMEOUT_MS: &str = "1500";
+
+/// When nodes are told of each other once more. Later than the time after which one that is silent is forgotten.
+const INTRODUCED_ANEW: Duration = Duration::from_secs(5);
 
 /// The first and the last slot of each master.
 const SLOTS: [(i64, i64); MASTERS] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
@@ -78,14 +82,23 @@ fn meet(masters: &[&Server], replicas: &[&Server]) {
         ok(&mut master.client(), &format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
     }
     let mut one = masters[0].client();
-    for other in nodes().skip(1) {
-        ok(&mut one, &format!("CLUSTER MEET 127.0.0.1 {} {}", other.port(), other.cluster_port()));
-    }
+    let mut introduce = || {
+        for other in nodes().skip(1) {
+            ok(&mut one, &format!("CLUSTER MEET 127.0.0.1 {} {}", other.port(), other.cluster_port()));
+        }
+    };
     let all = format!("cluster_known_nodes:{}", nodes().count());
-    for node in nodes() {
-        let mut client = node.client();
-        wait_until("the nodes know each other", || client.say("CLUSTER INFO").as_text().contains(&all));
-    }
+    let knows_all = || nodes().all(|node| node.client().say("CLUSTER INFO").as_text().contains(&all));
+    introduce();
+    let mut introduced = Instant::now();
+    wait_until("the nodes know each other", || {
+        // A node that was too busy to answer is forgotten again, and not asked once more.
+        if introduced.elapsed() > INTRODUCED_ANEW {
+            introduce();
+            introduced = Instant::now();
+        }
+        knows_all()
+    });
 }
 
 fn wait_until_ready(masters: &[&Server], replicas: &[&Server]) {

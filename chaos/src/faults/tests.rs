@@ -4,7 +4,7 @@ use super::schedule::{one, possible};
 use super::*;
 use crate::history::{Journal, Record, read_all};
 use crate::worlds::WorldKind;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,6 +19,7 @@ fn each_fault_of(kind: WorldKind) {
         let waiting = wait_for_locks(&world);
         let fault = one(what, (lasts.0, lasts.0.max(lasts.1 / 4)), &mut random);
         carry_out(fault, &mut world, &mut crews, &journal).unwrap();
+        assert_eq!(what_is_amiss(&world), None, "after {what:?}");
         drop(waiting);
     }
     Troubles::new(&journal).end_all(&mut world, &mut crews).unwrap();
@@ -28,6 +29,30 @@ fn each_fault_of(kind: WorldKind) {
     world.check_drained(&journal, Duration::from_secs(20));
     end(crews);
     judge(directory.path(), 3);
+}
+
+/// What the fault has left, without anybody's help afterwards.
+fn what_is_amiss(world: &World) -> Option<String> {
+    let unanswering = world.nodes.iter().find(|node| !node.answers());
+    if let Some(node) = unanswering {
+        return Some(format!("server {} does not answer", node.name));
+    }
+    for key in ["probe:1", "probe:2", "probe:3"] {
+        let Some(place) = world.owner_of(key) else { return Some(format!("nobody has {key}")) };
+        if let Err(why) = world.nodes[place].say(&format!("SET {key} there PX 10")) {
+            return Some(format!("server {} does not write: {why:?}", world.nodes[place].name));
+        }
+    }
+    world.proxies().iter().find_map(|proxy| ping(proxy.port()).err().map(|error| format!("by proxy: {error}")))
+}
+
+fn ping(port: u16) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(b"PING\r\n")?;
+    let mut pong = [0; 7];
+    stream.read_exact(&mut pong)?;
+    if &pong == b"+PONG\r\n" { Ok(()) } else { Err(std::io::Error::other(format!("{pong:?}"))) }
 }
 
 /// Processes that stand for those of clients.
@@ -81,6 +106,36 @@ fn judge(directory: &Path, not_made_at_most: usize) {
     assert!(not_made.len() <= not_made_at_most, "{not_made:#?}");
 }
 
+#[test]
+fn each_fault_of_a_single_server() {
+    each_fault_of(WorldKind::Single);
+}
+
+#[test]
+fn each_fault_of_a_durable_server() {
+    each_fault_of(WorldKind::Durable);
+}
+
+#[test]
+fn each_fault_of_a_master_and_its_replica() {
+    each_fault_of(WorldKind::Replicated);
+}
+
+#[test]
+fn each_fault_of_servers_under_sentinels() {
+    each_fault_of(WorldKind::Sentinel);
+}
+
+#[test]
+fn each_fault_of_a_cluster() {
+    each_fault_of(WorldKind::Cluster);
+}
+
+#[test]
+fn each_fault_of_a_majority() {
+    each_fault_of(WorldKind::Majority);
+}
+
 /// Many in force at a time, some of which have to wait for others.
 fn a_round_in(kind: WorldKind, length: Duration) {
     let directory = tempfile::tempdir().unwrap();
@@ -103,42 +158,45 @@ fn a_dense_round_ends_in_calm() {
     a_round_in(WorldKind::Replicated, Duration::from_secs(8));
 }
 
-/// Longer than a test should take: `cargo test … -- --ignored`.
-#[test]
-#[ignore = "takes minutes"]
-fn a_dense_round_of_each_kind_ends_in_calm() {
-    for kind in WorldKind::ALL {
-        println!("{}", kind.name());
-        a_round_in(kind, Duration::from_secs(40));
+/// Longer than a test should take, so it is asked for: with `--ignored`.
+mod longer {
+    use super::*;
+
+    const LENGTH: Duration = Duration::from_secs(40);
+
+    #[test]
+    #[ignore = "takes a minute"]
+    fn single() {
+        a_round_in(WorldKind::Single, LENGTH);
     }
-}
 
-#[test]
-fn each_fault_of_a_single_server() {
-    each_fault_of(WorldKind::Single);
-}
+    #[test]
+    #[ignore = "takes a minute"]
+    fn durable() {
+        a_round_in(WorldKind::Durable, LENGTH);
+    }
 
-#[test]
-fn each_fault_of_a_durable_server() {
-    each_fault_of(WorldKind::Durable);
-}
+    #[test]
+    #[ignore = "takes a minute"]
+    fn replicated() {
+        a_round_in(WorldKind::Replicated, LENGTH);
+    }
 
-#[test]
-fn each_fault_of_a_master_and_its_replica() {
-    each_fault_of(WorldKind::Replicated);
-}
+    #[test]
+    #[ignore = "takes a minute"]
+    fn sentinel() {
+        a_round_in(WorldKind::Sentinel, LENGTH);
+    }
 
-#[test]
-fn each_fault_under_sentinels() {
-    each_fault_of(WorldKind::Sentinel);
-}
+    #[test]
+    #[ignore = "takes a minute"]
+    fn cluster() {
+        a_round_in(WorldKind::Cluster, LENGTH);
+    }
 
-#[test]
-fn each_fault_of_a_cluster() {
-    each_fault_of(WorldKind::Cluster);
-}
-
-#[test]
-fn each_fault_of_a_majority() {
-    each_fault_of(WorldKind::Majority);
+    #[test]
+    #[ignore = "takes a minute"]
+    fn majority() {
+        a_round_in(WorldKind::Majority, LENGTH);
+    }
 }
