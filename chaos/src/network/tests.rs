@@ -203,6 +203,8 @@ fn each_direction_is_delayed_for_itself_and_order_is_kept() {
     }
     proxy.delay(LATE, Direction::Requests);
     stream.write_all(b"first").unwrap();
+    // With each thing that it is told it also takes what has come: so this is taken before it is over.
+    (0..10).for_each(|_| proxy.delay(LATE, Direction::Requests));
     proxy.heal();
     stream.write_all(b"second").unwrap();
     let mut both = [0; 11];
