@@ -57,7 +57,8 @@ const FORM: [&str; 7] = [
 
 /// What some servers say in scripts about any command: of QUEUES, as whose rights count is not known there, and where
 /// rights are missing.
-const IN_SCRIPTS: [&str; 2] = ["not allowed from script", "ERR ACL failure in script"];
+const IN_SCRIPTS: [&str; 3] =
+    ["not allowed from script", "ERR ACL failure in script", "ERR The user executing the script can't "];
 
 /// The command of ours in this one, if there is one whose reply is also its: itself, or what a script calls.
 pub fn ours(command: &[Vec<u8>]) -> Option<&[Vec<u8>]> {
