@@ -1,5 +1,5 @@
-//! What the contract says of a command from its words alone, and of its reply: written from docs/commands.md, and knowing
-//! nothing of how the module reads a command.
+//! What the contract says of a command from its words alone, and of its reply: written from docs/commands.md, and
+//! knowing nothing of how the module reads a command.
 
 use crate::frame::Frame;
 
@@ -55,9 +55,10 @@ const FORM: [&str; 7] = [
     "Wrong number of args calling",
 ];
 
-/// What some servers say in scripts about any command: of QUEUES, as whose rights count is not known there, and where rights
-/// are missing.
-const IN_SCRIPTS: [&str; 2] = ["not allowed from script", "ERR ACL failure in script"];
+/// What some servers say in scripts about any command: of QUEUES, as whose rights count is not known there, and where
+/// rights are missing.
+const IN_SCRIPTS: [&str; 3] =
+    ["not allowed from script", "ERR ACL failure in script", "ERR The user executing the script can't "];
 
 /// The command of ours in this one, if there is one whose reply is also its: itself, or what a script calls.
 pub fn ours(command: &[Vec<u8>]) -> Option<&[Vec<u8>]> {

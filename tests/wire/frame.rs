@@ -1,8 +1,8 @@
 //! What a server may say, read to the letter.
 //!
-//! The client library is built to get along with servers; this one is built not to: a line that ends otherwise, a number
-//! with a plus, a type that the connection did not ask for is an error here, and so is a byte too many or too few, since
-//! then the next reply does not begin where it should.
+//! The client library is built to get along with servers; this one is built not to: a line that ends otherwise, a
+//! number with a plus, a type that the connection did not ask for is an error here, and so is a byte too many or too
+//! few, since then the next reply does not begin where it should.
 
 use std::fmt;
 

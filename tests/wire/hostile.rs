@@ -45,6 +45,8 @@ const LEASES: [&[u8]; 6] = [b"600000", b"900000", b"300", b"20", b"5", b"1"];
 
 const WAITS: [&[u8]; 6] = [b"0", b"0", b"1", b"5", b"20", b"200"];
 
+const COUNTS: [&[u8]; 3] = [b"1", b"100", b"10000"];
+
 const NUMBERS: [&[u8]; 19] = [
     b"0",
     b"1",
@@ -129,13 +131,13 @@ pub fn command(random: &mut Random) -> Command {
         "RLOCK.BREAK" => {}
         "RLOCK.INSPECT" | "RLOCK.QUEUES" => {
             if random.is(50) {
-                command.extend([b"COUNT".to_vec(), random.one_of(&[&b"1"[..], b"100", b"10000"]).to_vec()]);
+                command.extend([b"COUNT".to_vec(), one_or_a_number(random, &COUNTS)]);
             }
         }
         _ => {
             command.extend([holder(random), lease(random)]);
             if random.is(50) {
-                command.extend([b"WAIT".to_vec(), random.one_of(&WAITS).to_vec()]);
+                command.extend([b"WAIT".to_vec(), one_or_a_number(random, &WAITS)]);
             }
             if random.is(40) {
                 command.push(b"FENCED".to_vec());
@@ -178,7 +180,12 @@ const ROUND_TRIP: &str = "local dump = redis.call('DUMP', KEYS[1]) if not dump t
      redis.call('DEL', KEYS[1]) redis.pcall(unpack(ARGV)) return redis.pcall('RESTORE', KEYS[1], 0, dump, 'REPLACE')";
 
 fn lease(random: &mut Random) -> Vec<u8> {
-    if random.is(90) { random.one_of(&LEASES).to_vec() } else { number(random) }
+    one_or_a_number(random, &LEASES)
+}
+
+/// One of those that may be, mostly.
+fn one_or_a_number(random: &mut Random, good: &[&[u8]]) -> Vec<u8> {
+    if random.is(88) { random.one_of(good).to_vec() } else { number(random) }
 }
 
 fn release_options(random: &mut Random) -> Vec<Vec<u8>> {

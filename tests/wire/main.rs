@@ -1,11 +1,12 @@
-//! Anything that clients may send, over real connections, from a seed: commands of ours with hostile arguments, cut at any
-//! byte, in pipelines, transactions and scripts, while others change the same keys and the server's settings.
+//! Anything that clients may send, over real connections, from a seed: commands of ours with hostile arguments, cut at
+//! any byte, in pipelines, transactions and scripts, while others change the same keys and the server's settings.
 //!
-//! Whatever is sent, the server lives, answers each command once and in good form, and forgets who is gone; what is refused
-//! changes nothing; and who follows has what the server has.
+//! Whatever is sent, the server lives, answers each command once and in good form, and forgets who is gone; what is
+//! refused changes nothing; and who follows has what the server has.
 //!
-//! A seed that fails is kept in `failing-seeds.txt` beside this file, and tried first from then on. What the clients send is
-//! the same each time; in which order the server reads it is not quite, so that a seed may have to be tried several times.
+//! A seed that fails is kept in `failing-seeds.txt` beside this file, and tried first from then on. What the clients
+//! send is the same each time; in which order the server reads it is not quite, so that a seed may have to be tried
+//! several times.
 //!
 //! - `RLOCK_WIRE_SECONDS`: how long to go on with new seeds
 //! - `RLOCK_WIRE_SEED`: this one only; with seconds, this one and those that follow

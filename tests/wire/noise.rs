@@ -1,7 +1,7 @@
 //! What other clients do meanwhile: to the locks' keys, to the server's settings, and to each other.
 //!
-//! Each line is a command with words to fill in: `$k` a key, `$f` a field or holder, `$v` a value, `$n` a hostile number,
-//! `$i` the id of some client of this trial, `$o` a command of ours, which takes several words.
+//! Each line is a command with words to fill in: `$k` a key, `$f` a field or holder, `$v` a value, `$n` a hostile
+//! number, `$i` the id of some client of this trial, `$o` a command of ours, which takes several words.
 
 use crate::contract::Command;
 use crate::hostile;
@@ -145,8 +145,8 @@ pub fn to_keys(random: &mut Random) -> Command {
     if is_borne(line) { filled(random, line, &[]) } else { to_keys(random) }
 }
 
-/// Valkey 8.1 leaves a client in the database that it has moved or copied a key to, if any module listens to what becomes
-/// of keys; and followers are told to move it there, not here.
+/// Valkey 8.1 leaves a client in the database that it has moved or copied a key to, if any module listens to what
+/// becomes of keys; and followers are told to move it there, not here.
 fn is_borne(line: &str) -> bool {
     static LEADS_ASTRAY: LazyLock<bool> = LazyLock::new(|| {
         let version = ServerVersion::under_test();

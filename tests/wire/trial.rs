@@ -163,7 +163,9 @@ impl Arena {
                 let how = random.one_of(&["TIMEOUT", "ERROR"]);
                 // In one step: several servers end when a client that is stopped is told to go on.
                 let unblock = format!("CLIENT UNBLOCK {} {how}", player.connection.id);
-                ["MULTI", "CLIENT UNPAUSE", &unblock, "EXEC"].map(|line| self.referee.say(line));
+                for line in ["MULTI", "CLIENT UNPAUSE", &unblock, "EXEC"] {
+                    self.referee.say(line);
+                }
             }
         }
         drop(players);
