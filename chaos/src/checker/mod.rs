@@ -8,8 +8,10 @@ mod asleep;
 mod by_lock;
 mod certain;
 mod exclusion;
+mod forbidden;
 mod forgotten;
 mod ghosts;
+mod limits;
 mod lost;
 mod model;
 mod order;
@@ -28,7 +30,7 @@ mod written;
 
 pub use verdict::{Counted, Figures, Promise, Verdict, Violation};
 
-use crate::history::{Answer, Moment, Operation, Record, Request, pair};
+use crate::history::{Answer, Operation, Record, Request, pair};
 use by_lock::by_lock;
 use certain::Surroundings;
 use forgotten::Forgotten;
@@ -49,6 +51,7 @@ pub fn check(records: &[Record]) -> Verdict {
 pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
     let operations = pair(records);
     let troubles = Troubles::of(records);
+    let forbidden = forbidden::windows(records, &troubles);
     let mut violations = told(records);
     let mut figures = figures(records, &operations);
     let (mut losses, mut repeated, mut forgotten) = (Losses::default(), Repeated::default(), Forgotten::default());
@@ -62,6 +65,8 @@ pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
         lost::check(&lock, &around, &mut violations, &mut losses);
         tokens::check(&lock, &troubles, &mut violations, &mut repeated);
         order::check(&lock, &troubles, &mut violations);
+        forbidden::check(&lock, &forbidden, &mut violations);
+        limits::check(&lock, &troubles, &mut violations);
         ghosts::check(&lock, &troubles, &mut violations);
         let longest = asleep::check(&lock, &troubles, asleep, &mut violations);
         figures.longest_free_with_waiter = figures.longest_free_with_waiter.max(longest);

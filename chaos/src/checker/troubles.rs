@@ -14,7 +14,7 @@ pub struct Troubles<'a> {
     every_lock: Spans<&'a Trouble>,
     pub failovers: Spans<&'a Trouble>,
     pub clock_steps: Spans<&'a Trouble>,
-    /// Of whatever kind, but not those of some locks only; with what it takes to recover.
+    /// What keeps a server from serving, or changes all its locks; with what it takes to recover.
     unrest: Vec<(Moment, Moment)>,
 }
 
@@ -77,7 +77,11 @@ fn those<'a>(all: &[&'a Trouble], wanted: impl Fn(&Reach) -> bool) -> Spans<&'a 
 
 /// Joined, so that they are in order by their beginnings and by their ends.
 fn unrest(all: &[&Trouble]) -> Vec<(Moment, Moment)> {
-    let is_general = |trouble: &&&Trouble| !matches!(&trouble.reach, Reach::Locks { locks, .. } if !locks.is_empty());
+    let is_general = |trouble: &&&Trouble| match &trouble.reach {
+        Reach::Locks { locks, .. } => locks.is_empty(),
+        Reach::Failover { .. } | Reach::ClockStep { .. } | Reach::NoWrites { .. } => true,
+        Reach::Nobody | Reach::Wait { .. } => false,
+    };
     let mut spans: Vec<_> =
         all.iter().filter(is_general).map(|trouble| (trouble.began - RECOVERY, trouble.ended + RECOVERY)).collect();
     spans.sort_unstable();

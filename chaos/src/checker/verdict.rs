@@ -26,6 +26,9 @@ pub enum Promise {
     FirstComeFirstServed,
     NobodySleepsAtAFreeLock,
     NoGrantToNobody,
+    NoGrantWhileForbidden,
+    WaitsEnd,
+    LeasesAsAskedFor,
     AnswersAreExplained,
     /// What was seen broken by whoever wrote the history, in its words.
     Told(String),
@@ -105,6 +108,9 @@ impl Display for Promise {
             Self::FirstComeFirstServed => "Nobody overtakes a waiter.",
             Self::NobodySleepsAtAFreeLock => "Whoever waits is served as soon as the lock is free.",
             Self::NoGrantToNobody => "Nothing is granted to one who was refused, or waits no more.",
+            Self::NoGrantWhileForbidden => "Nothing is granted while the server may not write.",
+            Self::WaitsEnd => "A wait ends when its time is up.",
+            Self::LeasesAsAskedFor => "A lease is no longer than was asked for.",
             Self::AnswersAreExplained => "All answers are those of one lock that does one thing after the other.",
             Self::Told(promise) => promise,
         })

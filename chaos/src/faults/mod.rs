@@ -25,7 +25,7 @@ pub use crews::Crews;
 pub use play::{Troubles, carry_out, play};
 pub use schedule::schedule;
 
-use crate::history::Reach;
+use crate::history::{Moment, Reach};
 use crate::random::Random;
 use crate::worlds::{Refusal, World};
 use std::time::Duration;
@@ -192,6 +192,12 @@ pub enum Progress {
     /// It takes nothing away any more, but not all is as before yet.
     Harmless,
     Over,
+    /// As `Over`, and between these moments the server could certainly not write.
+    Forbade {
+        from: Moment,
+        until: Moment,
+        server: String,
+    },
     /// As `Over`, with a figure that it brought.
     Measured(&'static str, f64),
     /// As `Over`, but it has not come to what was meant.

@@ -77,6 +77,10 @@ impl Running {
                 return false;
             }
             Ok(Progress::Over) => {}
+            Ok(Progress::Forbade { from, until, server }) => {
+                let what = format!("{:?}", self.fault.what);
+                journal.write(&Record::Forbade { from, until, server, what });
+            }
             Ok(Progress::Measured(what, value)) => journal.measured(what, value),
             Ok(Progress::Disturbed(why)) => journal.measured(&format!("{NOT_MADE}: {:?}: {why}", self.fault.what), 1.0),
             Ok(Progress::Broken(promise, how)) => journal.broken(promise, how),

@@ -1,9 +1,9 @@
 //! What is done to servers: they stand still, are killed, are paused, and are busy with something else.
 
 use super::{Begun, Fault, Progress, Scene, What, a_master};
-use crate::history::Reach;
+use crate::history::{Moment, Reach};
 use crate::random::Random;
-use crate::worlds::{Refusal, World, WorldKind};
+use crate::worlds::{Node, Refusal, World, WorldKind};
 use rlock_testing::Client;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn freeze(scene: &mut Scene, place: u64) -> Result<Begun, String> {
         return Err(format!("server {} is down", node.name));
     }
     node.freeze();
-    let effects = vec![(format!("server {} stands still", node.name), Reach::Nobody)];
+    let effects = vec![(format!("server {} stands still", node.name), no_writes(node))];
     Ok(Begun::until(effects, move |scene| {
         scene.world.nodes[place].thaw();
         Ok(Progress::Over)
@@ -84,19 +84,28 @@ fn pause(scene: &mut Scene, place: usize, writes_only: bool, lasts: Duration) ->
         // It cannot be ended: who would end it is put off as well.
         ("ALL", lasts.as_millis())
     };
+    let asked = Moment::now();
     node.say(&format!("CLIENT PAUSE {ms} {what}"))?;
+    let (from, process) = (Moment::now(), node.process());
+    // Of itself it ends at that time of the server's clock, which counts whole ms.
+    let by_itself = asked + Duration::from_millis(u64::try_from(ms).unwrap_or(0).saturating_sub(2));
     let words = format!("CLIENT PAUSE {what} at server {}", node.name);
-    let effects = vec![(words, Reach::NoWrites { server: node.name.clone() })];
-    Ok(Begun::until(effects, move |scene| {
-        scene.world.nodes[place].say("CLIENT UNPAUSE")?;
-        Ok(Progress::Over)
+    Ok(Begun::until(vec![(words, no_writes(node))], move |scene| {
+        let (node, until) = (&scene.world.nodes[place], Moment::now().min(by_itself));
+        node.say("CLIENT UNPAUSE")?;
+        let server = node.name.clone();
+        Ok(if node.process() == process { Progress::Forbade { from, until, server } } else { Progress::Over })
     }))
+}
+
+fn no_writes(node: &Node) -> Reach {
+    Reach::NoWrites { server: node.name.clone() }
 }
 
 fn sleep(scene: &mut Scene, place: usize) -> Result<Begun, String> {
     let node = &scene.world.nodes[place];
     node.say("DEBUG SLEEP 0.1")?;
-    Ok(Begun::done(vec![(format!("DEBUG SLEEP at server {}", node.name), Reach::Nobody)]))
+    Ok(Begun::done(vec![(format!("DEBUG SLEEP at server {}", node.name), no_writes(node))]))
 }
 
 /// A script that has no end, until it is killed.
@@ -105,7 +114,7 @@ fn be_busy(scene: &mut Scene, place: usize) -> Result<Begun, String> {
     let node = &scene.world.nodes[place];
     let mut client = Client::connect_for(&node.socket(), PATIENCE).map_err(|error| error.to_string())?;
     let script = std::thread::spawn(move || client.try_run(&["EVAL", "while true do end", "0"]).map(drop));
-    let effects = vec![(format!("server {} is busy with a script", node.name), Reach::Nobody)];
+    let effects = vec![(format!("server {} is busy with a script", node.name), no_writes(node))];
     Ok(Begun::until(effects, move |scene| {
         // There is none yet, or none any more.
         let _ = scene.world.nodes[place].say("SCRIPT KILL");

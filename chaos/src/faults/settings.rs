@@ -1,7 +1,7 @@
 //! Settings with which a server refuses to write, or does so at another pace.
 
 use super::{Begun, Progress, Scene, What, a_master};
-use crate::history::Reach;
+use crate::history::{Moment, Reach};
 use crate::random::Random;
 
 /// More than any server here has.
@@ -17,15 +17,18 @@ pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun
     };
     let node = &scene.world.nodes[place];
     node.say(&format!("CONFIG SET {change}"))?;
-    let server = node.name.clone();
+    let (from, server, process) = (Moment::now(), node.name.clone(), node.process());
     let words = format!("CONFIG SET {change} at server {server}");
-    let reach = if what == What::Hz { Reach::Nobody } else { Reach::NoWrites { server } };
+    let forbids = what != What::Hz;
+    let reach = if forbids { Reach::NoWrites { server: server.clone() } } else { Reach::Nobody };
     Ok(Begun::until(vec![(words, reach)], move |scene| {
-        let node = &scene.world.nodes[place];
-        // One that is down begins anew with the settings that it had at first.
+        let (node, until) = (&scene.world.nodes[place], Moment::now());
+        // One that is down begins anew with the settings that it had at first, as does one that was started again.
         if node.is_up() {
             node.say(&format!("CONFIG SET {back}"))?;
         }
-        Ok(Progress::Over)
+        let is_the_same = process.is_some() && node.process() == process;
+        let server = server.clone();
+        Ok(if forbids && is_the_same { Progress::Forbade { from, until, server } } else { Progress::Over })
     }))
 }

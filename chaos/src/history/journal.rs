@@ -70,6 +70,7 @@ impl Record {
             Self::Called(call) => call.at,
             Self::Seen(sample) => sample.asked,
             Self::Troubled(trouble) => trouble.began,
+            Self::Forbade { from, .. } => *from,
             Self::Answered { at, .. }
             | Self::Vouched { at, .. }
             | Self::Ended { at, .. }

@@ -32,6 +32,8 @@ pub enum Record {
     Seen(Sample),
     /// Somebody made trouble.
     Troubled(Trouble),
+    /// From one moment to the other the server could certainly not write: it had said so, and was not told otherwise yet.
+    Forbade { from: Moment, until: Moment, server: String, what: String },
     /// A figure of the run that is no promise: the longest silence of a server, say.
     Measured { at: Moment, what: String, value: f64 },
     /// A promise was seen broken while it happened: a server that ended by itself, what was left at the end.

@@ -87,6 +87,11 @@ impl Node {
         }
     }
 
+    /// Another one after each start.
+    pub fn process(&self) -> Option<u32> {
+        self.server().map(Server::id)
+    }
+
     pub fn is_up(&self) -> bool {
         self.server().is_some()
     }

@@ -1,0 +1,101 @@
+//! Times that are longer than was asked for: of a wait, and of a lease.
+
+use super::by_lock::LockHistory;
+use super::troubles::Troubles;
+use super::verdict::{Promise, Violation};
+use crate::history::{Reach, Request, Sample, Side};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// How late the end of a wait may be, beside the time in which the server could do nothing.
+const LATE: Duration = Duration::from_millis(500);
+
+/// What a lease may be longer in a sample than it was asked for: times are counted in whole ms.
+const ROUGHNESS_MS: i64 = 5;
+
+struct Asked {
+    /// None: it would wait for ever, or did not wait.
+    wait_ms: Option<u64>,
+    /// The longest lease that it has asked for in whatever way.
+    lease_ms: u64,
+    named: (String, u64),
+}
+
+pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Violation>) {
+    let asked = asked(lock);
+    let leases_are_known = leases_are_known(lock, troubles);
+    for &sample in &lock.samples {
+        violations.extend(waits_on(lock, sample, &asked, troubles));
+        if leases_are_known {
+            violations.extend(lasts_longer(lock, sample, &asked));
+        }
+    }
+}
+
+/// What each holder has asked for. A name that asks for a wait more than once waits for as long as the longest.
+fn asked<'a>(lock: &LockHistory<'a>) -> HashMap<&'a str, Asked> {
+    let mut asked: HashMap<&str, Asked> = HashMap::new();
+    for step in &lock.steps {
+        let (lease_ms, wait_ms) = match step.call().request {
+            Request::Acquire { lease_ms, wait_ms, .. } => (lease_ms, wait_ms.filter(|ms| *ms > 0)),
+            // Its own waits are its own affair.
+            Request::Guard { lease_ms, .. } | Request::Renew { lease_ms } => (lease_ms, None),
+            Request::Release { .. } => continue,
+        };
+        let known = asked.entry(step.who()).or_insert_with(|| Asked { wait_ms, lease_ms, named: step.named() });
+        known.lease_ms = known.lease_ms.max(lease_ms);
+        known.wait_ms = known.wait_ms.max(wait_ms);
+    }
+    asked
+}
+
+fn waits_on(
+    lock: &LockHistory,
+    sample: &Sample,
+    asked: &HashMap<&str, Asked>,
+    troubles: &Troubles,
+) -> Option<Violation> {
+    let late = |waited_ms: i64, limit: u64| {
+        let over = Duration::from_millis(waited_ms.unsigned_abs().saturating_sub(limit));
+        troubles.quiet(lock.name, sample.asked - over, sample.asked)
+    };
+    let overdue = sample.waiters.iter().find_map(|waiting| {
+        let asked = asked.get(waiting.holder.as_str())?;
+        let limit = asked.wait_ms.filter(|limit| late(waiting.waited_ms, *limit) > LATE)?;
+        Some((waiting, limit, asked))
+    });
+    overdue.map(|(waiting, limit, asked)| Violation {
+        promise: Promise::WaitsEnd,
+        lock: lock.name.to_owned(),
+        at: sample.asked,
+        what: format!(
+            "{} (client {} of server {}) has waited for {} ms and asked for {limit}",
+            waiting.holder, waiting.client_id, sample.server, waiting.waited_ms
+        ),
+        evidence: vec![asked.named.clone()],
+    })
+}
+
+/// Not where somebody else sets expiries, a clock was stepped, or writers add one lease to the other.
+fn leases_are_known(lock: &LockHistory, troubles: &Troubles) -> bool {
+    let is_changed = |reach: &Reach| match reach {
+        Reach::Locks { locks, .. } => locks.is_empty() || locks.iter().any(|it| it == lock.name),
+        Reach::ClockStep { .. } => true,
+        _ => false,
+    };
+    let is_plain = lock.steps.iter().all(|step| step.asks_for().is_none_or(|side| side == Side::Plain));
+    is_plain && !troubles.all.iter().any(|trouble| is_changed(&trouble.reach))
+}
+
+fn lasts_longer(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -> Option<Violation> {
+    let [holding] = sample.holders.as_slice() else { return None };
+    let asked = asked.get(holding.holder.as_str())?;
+    let longest = i64::try_from(asked.lease_ms).ok()?;
+    (sample.ttl_ms > longest + ROUGHNESS_MS).then(|| Violation {
+        promise: Promise::LeasesAsAskedFor,
+        lock: lock.name.to_owned(),
+        at: sample.asked,
+        what: format!("{} has {} ms left and has never asked for more than {longest}", holding.holder, sample.ttl_ms),
+        evidence: vec![asked.named.clone()],
+    })
+}
