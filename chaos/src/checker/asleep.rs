@@ -5,7 +5,7 @@ use super::spans::Spans;
 use super::troubles::Troubles;
 use super::verdict::{Promise, Violation};
 use super::waits::is_same;
-use crate::history::{Answer, Moment, Sample, Side};
+use crate::history::{Moment, Sample, Side};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -72,9 +72,7 @@ fn is_free(sample: &Sample) -> bool {
 }
 
 fn script_grants(lock: &LockHistory) -> Spans<()> {
-    let may_be_granted = lock.steps.iter().filter(|step| {
-        step.is_by_script() && !matches!(step.answer(), Some(Answer::Refused { .. } | Answer::Failed(_)))
-    });
+    let may_be_granted = lock.steps.iter().filter(|step| step.is_by_script() && !step.did_nothing());
     let span = |at: Moment, done: Moment| (at, done.min(at + UNKNOWN_LASTS), ());
     Spans::from(may_be_granted.map(|step| span(step.call().at, step.done())).collect())
 }

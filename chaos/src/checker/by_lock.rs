@@ -43,9 +43,15 @@ impl<'a> Step<'a> {
         self.operation.known().map(|(_, answer)| answer)
     }
 
-    /// What the server answered with an error, and so did not do.
+    /// What the server answered with an error, and so did not do. It may have done it if it was replicas that failed.
     pub fn failed(&self) -> bool {
-        matches!(self.answer(), Some(Answer::Failed(_)))
+        let needs_replicas = matches!(self.call().request, Request::Acquire { replicas: 1.., .. });
+        matches!(self.answer(), Some(Answer::Failed(_))) && !needs_replicas
+    }
+
+    /// Whether it certainly had no effect.
+    pub fn did_nothing(&self) -> bool {
+        self.failed() || matches!(self.answer(), Some(Answer::Refused { .. } | Answer::Renewed(false)))
     }
 
     /// The side that it asks for, whether by a command or by a guard.

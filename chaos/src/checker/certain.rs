@@ -143,23 +143,15 @@ impl<'l, 'a> Holder<'l, 'a> {
     fn of(lock: &'l LockHistory<'a>, places: &[usize], ignored: Option<usize>) -> Self {
         let all = places.iter().filter(|place| Some(**place) != ignored);
         let steps: Vec<(usize, &Step)> = all.map(|place| (*place, &lock.steps[*place])).collect();
-        let asked = |side| {
-            let is_it = |step: &&Step| step.asks_for() == Some(side);
-            steps.iter().any(|(_, step)| is_it(&step) && !step.failed())
-        };
+        let asked = |side| steps.iter().any(|(_, step)| step.asks_for() == Some(side) && !step.failed());
         let longest = steps.iter().filter_map(|(_, step)| lease(step)).max().unwrap_or(0);
-        let shortens = |step: &&'l Step<'a>| match (&step.call().request, step.answer()) {
-            (Request::Renew { .. }, answer) => !matches!(answer, Some(Answer::Renewed(false) | Answer::Failed(_))),
-            (Request::Acquire { .. }, answer) => !matches!(answer, Some(Answer::Refused { .. } | Answer::Failed(_))),
-            _ => false,
-        };
         let each = || steps.iter().map(|(_, step)| *step);
         Self {
             sides: [Side::Plain, Side::Read, Side::Write].into_iter().filter(|side| asked(*side)).collect(),
             is_script: each().any(Step::is_by_script),
             farewells: each().filter(|step| may_be_the_last(step)).collect(),
             shorteners: each()
-                .filter(shortens)
+                .filter(|step| !step.did_nothing())
                 .filter_map(|step| Some((step, lease(step)?)))
                 .filter(|(_, lease)| *lease < longest)
                 .collect(),
@@ -223,7 +215,7 @@ fn lease(step: &Step) -> Option<u64> {
 /// Of exclusive holds a release tells whether another one is left.
 fn may_be_the_last(step: &Step) -> bool {
     match (&step.call().request, step.answer()) {
-        (_, Some(Answer::Failed(_))) => false,
+        _ if step.failed() => false,
         (Request::Release { side, all }, Some(Answer::Released(Some(0)))) => *all || !side.is_exclusive(),
         (Request::Release { .. }, _) => true,
         _ => false,

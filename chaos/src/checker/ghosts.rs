@@ -4,7 +4,7 @@ use super::by_lock::{LockHistory, Step};
 use super::troubles::Troubles;
 use super::verdict::{Promise, Violation};
 use super::waits::{Wait, waits};
-use crate::history::{Answer, Holding, Moment, Reach, Request, Sample, Side, Trouble};
+use crate::history::{Holding, Moment, Reach, Request, Sample, Side, Trouble};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
@@ -37,11 +37,7 @@ pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Viola
 fn refused<'l, 'a>(lock: &'l LockHistory<'a>, steps: &[usize]) -> Option<(&'l str, &'l Step<'a>)> {
     let asked: Vec<&Step> =
         steps.iter().map(|place| &lock.steps[*place]).filter(|step| step.asks_for().is_some()).collect();
-    let is_refused = |step: &&Step| match (&step.call().request, step.answer()) {
-        (Request::Acquire { .. }, Some(Answer::Refused { .. })) => true,
-        (Request::Acquire { replicas: 0, .. }, Some(Answer::Failed(_))) => true,
-        _ => false,
-    };
+    let is_refused = |step: &&Step| step.did_nothing() && !step.is_guard();
     let last = asked.iter().max_by_key(|step| step.done())?;
     asked.iter().all(is_refused).then(|| (last.who(), *last))
 }

@@ -4,7 +4,7 @@ use super::by_lock::{LockHistory, Step};
 use super::troubles::Troubles;
 use super::verdict::{Promise, Violation};
 use super::waits::{Wait, waits};
-use crate::history::{Answer, Moment, Request};
+use crate::history::{Moment, Request};
 
 pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Violation>) {
     let mut waits: Vec<Wait> = waits(lock);
@@ -19,11 +19,8 @@ pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Viola
     // Of all who came later than the wait in question, the one who was served first.
     let mut first: Option<(Moment, &Step)> = None;
     for wait in waits {
-        while let Some(arrival) = arrivals.pop_if(|(_, step)| step.call().at > wait.begun_by()) {
-            if first.is_none_or(|first| arrival.0 < first.0) {
-                first = Some(arrival);
-            }
-        }
+        let later = arrivals.partition_point(|(_, step)| step.call().at <= wait.begun_by());
+        first = arrivals.drain(later..).chain(first).min_by_key(|arrival| arrival.0);
         if let Some((served, step)) = first.filter(|first| first.0 < wait.last.asked) {
             violations.push(violation(lock, &wait, step, served));
         }
@@ -34,7 +31,7 @@ pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Viola
 /// have no common one.
 fn arrival<'l, 'a>(lock: &'l LockHistory<'a>, steps: &[usize]) -> Option<(Moment, &'l Step<'a>)> {
     let mut asked = steps.iter().map(|place| &lock.steps[*place]).filter(|step| step.asks_for().is_some());
-    let step = asked.find(|step| !matches!(step.answer(), Some(Answer::Refused { .. } | Answer::Failed(_))))?;
+    let step = asked.find(|step| !step.did_nothing())?;
     let call = step.call();
     let knows_the_queue = match call.request {
         Request::Acquire { by_script, .. } => !by_script,

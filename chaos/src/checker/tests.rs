@@ -91,16 +91,12 @@ fn answers(records: &[Record], wanted: impl Fn(&Call, Moment, &Answer) -> bool) 
     let mut calls = std::collections::HashMap::new();
     let mut found = Vec::new();
     for (place, record) in records.iter().enumerate() {
-        match record {
-            Record::Called(call) => {
-                calls.insert((&call.client, call.number), call);
-            }
-            Record::Answered { at, client, number, answer } => {
-                if calls.get(&(client, *number)).is_some_and(|call| wanted(call, *at, answer)) {
-                    found.push(place);
-                }
-            }
-            _ => {}
+        if let Record::Called(call) = record {
+            calls.insert((&call.client, call.number), call);
+        }
+        let Record::Answered { at, client, number, answer } = record else { continue };
+        if calls.get(&(client, *number)).is_some_and(|call| wanted(call, *at, answer)) {
+            found.push(place);
         }
     }
     found

@@ -11,7 +11,7 @@ use super::by_lock::{LockHistory, Step};
 use super::spans::Spans;
 use super::troubles::Troubles;
 use super::verdict::{Figures, Promise, Violation};
-use crate::history::{Moment, Request, Side};
+use crate::history::{Answer, Moment, Request, Side};
 use search::{Found, Stuck, search};
 use state::{Deed, Event};
 use std::collections::HashMap;
@@ -74,7 +74,7 @@ fn events(lock: &LockHistory) -> Vec<Event> {
 
 /// An attempt that replicas had to confirm was granted by the server before they failed to.
 fn done(step: &Step) -> Moment {
-    if step.failed() { Moment(u64::MAX) } else { step.done() }
+    if matches!(step.answer(), Some(Answer::Failed(_))) { Moment(u64::MAX) } else { step.done() }
 }
 
 /// The shortest and the longest lease that a script may restart when it gives back one hold of several.

@@ -52,7 +52,7 @@ pub enum Deed {
 impl Deed {
     pub fn of(step: &Step) -> Option<Self> {
         let deed = match (&step.call().request, step.answer()) {
-            (Request::Acquire { replicas: 0, .. }, Some(Answer::Failed(_))) => return None,
+            _ if step.failed() => return None,
             (Request::Acquire { lease_ms, .. }, None | Some(Answer::Granted { .. } | Answer::Failed(_))) => {
                 Self::Take { lease_ms: *lease_ms }
             }
@@ -60,7 +60,6 @@ impl Deed {
                 Self::RefusedScript { left_ms: *left_ms }
             }
             (Request::Acquire { .. }, Some(Answer::Refused { .. })) => Self::RefusedCommand,
-            (_, Some(Answer::Failed(_))) => return None,
             (Request::Renew { lease_ms }, None | Some(Answer::Renewed(true))) => Self::Renew { lease_ms: *lease_ms },
             (Request::Renew { .. }, Some(Answer::Renewed(false))) => Self::NotRenewed,
             (Request::Release { .. }, Some(Answer::Released(None))) => Self::NothingToGive,

@@ -132,7 +132,7 @@ impl Lock {
     /// None: it has to wait, if it is ready to.
     pub fn ask(&mut self, asking: &Asking, now: Time, random: &mut Random) -> Option<Answer> {
         self.expire(now);
-        let is_within = self.shares.get(&asking.holder).is_some();
+        let is_within = self.shares.contains_key(&asking.holder);
         let is_open = self.queue.is_empty() || asking.by_script || is_within || self.has(Flaw::Overtaking);
         (is_open && self.fits(asking, random)).then(|| self.grant(asking, now, random))
     }

@@ -2,7 +2,9 @@
 //! of locks with a flaw, which it must not.
 
 mod client;
+mod guards;
 mod lock;
+mod meddling;
 mod world;
 
 pub use lock::Flaw;

@@ -1,4 +1,4 @@
-//! Clients, a network that takes its time and loses answers, an observer, and trouble.
+//! Clients, a network that takes its time and loses answers, and an observer.
 
 use super::client::{Client, Kind, Next};
 use super::lock::{Asking, Flaw, Lock, Time, Waiter};
@@ -60,7 +60,7 @@ pub fn history(settings: Settings) -> Vec<Record> {
 }
 
 #[derive(Clone)]
-enum Event {
+pub(super) enum Event {
     Wake(usize),
     Arrive(usize),
     Reply(usize, Answer),
@@ -72,34 +72,34 @@ enum Event {
     Trouble,
 }
 
-struct Asked {
-    client: usize,
+pub(super) struct Asked {
+    pub(super) client: usize,
     /// None: nobody writes it down.
-    number: Option<u64>,
-    lock: usize,
-    holder: String,
-    sent: Time,
-    waited: bool,
-    request: Request,
-    is_lost: bool,
+    pub(super) number: Option<u64>,
+    pub(super) lock: usize,
+    pub(super) holder: String,
+    pub(super) sent: Time,
+    pub(super) waited: bool,
+    pub(super) request: Request,
+    pub(super) is_lost: bool,
     /// What came of it is not waited for any more.
-    is_over: bool,
+    pub(super) is_over: bool,
 }
 
-struct World {
-    settings: Settings,
-    random: Random,
-    now: Time,
-    events: BinaryHeap<Reverse<(Time, u64)>>,
-    pending: HashMap<u64, Event>,
-    count: u64,
-    clients: Vec<Client>,
-    locks: Vec<Lock>,
-    asked: Vec<Asked>,
-    records: Vec<Record>,
+pub(super) struct World {
+    pub(super) settings: Settings,
+    pub(super) random: Random,
+    pub(super) now: Time,
+    pub(super) events: BinaryHeap<Reverse<(Time, u64)>>,
+    pub(super) pending: HashMap<u64, Event>,
+    pub(super) count: u64,
+    pub(super) clients: Vec<Client>,
+    pub(super) locks: Vec<Lock>,
+    pub(super) asked: Vec<Asked>,
+    pub(super) records: Vec<Record>,
 }
 
-fn moment(time: Time) -> Moment {
+pub(super) fn moment(time: Time) -> Moment {
     Moment(0) + Duration::from_micros(time + 1_000_000)
 }
 
@@ -146,19 +146,19 @@ impl World {
         }
     }
 
-    fn at(&mut self, time: Time, event: Event) {
+    pub(super) fn at(&mut self, time: Time, event: Event) {
         self.count += 1;
         self.events.push(Reverse((time, self.count)));
         self.pending.insert(self.count, event);
     }
 
     /// Within so long, by chance.
-    fn soon(&mut self, within: Time, event: Event) {
+    pub(super) fn soon(&mut self, within: Time, event: Event) {
         let time = self.now + 1 + self.random.below(within);
         self.at(time, event);
     }
 
-    fn latency(&mut self) -> Time {
+    pub(super) fn latency(&mut self) -> Time {
         if self.random.is(3) { self.random.between((1_000, 30_000)) } else { self.random.between((30, 400)) }
     }
 
@@ -212,7 +212,7 @@ impl World {
         first + usize::try_from(self.random.below(count)).expect("a few")
     }
 
-    fn go_on(&mut self, client: usize, next: Next) {
+    pub(super) fn go_on(&mut self, client: usize, next: Next) {
         match next {
             Next::Rest(time) => {
                 self.clients[client].holds = 0;
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    fn call(&mut self, client: usize, request: Request) -> u64 {
+    pub(super) fn call(&mut self, client: usize, request: Request) -> u64 {
         let it = &mut self.clients[client];
         it.number += 1;
         let (client, number, holder) = (it.name.clone(), it.number, it.holder.clone());
@@ -232,7 +232,7 @@ impl World {
         it.number
     }
 
-    fn send(&mut self, client: usize, request: Request, is_written: bool) {
+    pub(super) fn send(&mut self, client: usize, request: Request, is_written: bool) {
         let number = is_written.then(|| self.call(client, request.clone()));
         let is_lost = is_written && self.random.is(3);
         let (lock, holder) = (self.clients[client].lock, self.clients[client].holder.clone());
@@ -305,7 +305,7 @@ impl World {
     }
 
     /// The queue moves on. It does so a little late when a lease ends.
-    fn serve(&mut self, lock: usize) {
+    pub(super) fn serve(&mut self, lock: usize) {
         for (number, answer) in self.locks[lock].serve(self.now, &mut self.random) {
             if !self.asked[number].is_over {
                 self.answer(number, answer);
@@ -323,7 +323,7 @@ impl World {
         }
     }
 
-    fn answer(&mut self, number: usize, answer: Answer) {
+    pub(super) fn answer(&mut self, number: usize, answer: Answer) {
         if self.asked[number].is_lost {
             return;
         }
@@ -347,80 +347,6 @@ impl World {
         self.go_on(client, if is_guard { Next::Rest(5_000) } else { next });
     }
 
-    fn guard_begins(&mut self, client: usize) {
-        let it = &self.clients[client];
-        let (side, lease_ms) = (it.side, it.lease_ms);
-        let request = Request::Guard { side, lease_ms, fenced: true, replicas: 0, majority: false };
-        self.clients[client].guard = self.call(client, request);
-        let wait_ms = Some(600);
-        let request = Request::Acquire { side, lease_ms, wait_ms, fenced: true, by_script: false, replicas: 0 };
-        self.send(client, request, false);
-    }
-
-    fn guard_is_told(&mut self, number: usize, answer: &Answer) {
-        let asked = &self.asked[number];
-        let (client, sent, waited) = (asked.client, asked.sent, asked.waited);
-        let it = &self.clients[client];
-        let until = sent + it.lease_ms * 1_000 - 500;
-        let (name, guard, lease_ms) = (it.name.clone(), it.guard, it.lease_ms);
-        let said = |answer| Record::Answered { at: moment(self.now), client: name.clone(), number: guard, answer };
-        match answer {
-            Answer::Granted { token } => {
-                let token = *token;
-                self.records.push(said(Answer::Granted { token }));
-                self.clients[client].holds = 1;
-                self.clients[client].guarded_until = until;
-                self.clients[client].done_at = self.now + self.random.between((0, 400_000));
-                self.clients[client].is_stalled = self.random.is(20);
-                if waited {
-                    return self.send(client, Request::Renew { lease_ms }, false);
-                }
-                self.vouch(client, until);
-            }
-            Answer::Renewed(true) if self.now < self.clients[client].guarded_until || until > self.now => {
-                self.vouch(client, until);
-            }
-            Answer::Refused { left_ms } => {
-                let left_ms = *left_ms;
-                self.records.push(said(Answer::Refused { left_ms }));
-                self.go_on(client, Next::Rest(2_000));
-            }
-            Answer::Renewed(_) => self.guard_ends(client),
-            _ => {
-                self.records.push(said(Answer::Unknown("gone".to_owned())));
-                self.go_on(client, Next::Rest(2_000));
-            }
-        }
-    }
-
-    fn vouch(&mut self, client: usize, until: Time) {
-        let it = &mut self.clients[client];
-        it.guarded_until = until;
-        let (name, number, pause) = (it.name.clone(), it.guard, it.lease_ms * 1_000 / 3);
-        let (at, until) = (moment(self.now), moment(until));
-        self.records.push(Record::Vouched { at, client: name, number, until });
-        self.at(self.now + pause, Event::Wake(client));
-    }
-
-    fn guard_goes_on(&mut self, client: usize) {
-        let it = &self.clients[client];
-        let lease_ms = it.lease_ms;
-        if self.now >= it.done_at || self.now >= it.guarded_until {
-            return self.guard_ends(client);
-        }
-        if it.is_stalled {
-            return self.at(it.guarded_until, Event::Wake(client));
-        }
-        self.send(client, Request::Renew { lease_ms }, false);
-    }
-
-    fn guard_ends(&mut self, client: usize) {
-        let it = &self.clients[client];
-        let (name, number, side) = (it.name.clone(), it.guard, it.side);
-        self.records.push(Record::Ended { at: moment(self.now), client: name, number });
-        self.send(client, Request::Release { side, all: false }, true);
-    }
-
     fn observe(&mut self, lock: usize) {
         let (before, after) = (self.random.between((20, 300)), self.random.between((20, 300)));
         let now = self.now;
@@ -439,93 +365,5 @@ impl World {
         };
         self.records.push(Record::Seen(sample));
         self.soon(self.settings.observed_every_ms * 1_000, Event::Observe(lock));
-    }
-
-    fn trouble(&mut self) {
-        let lock = usize::try_from(self.random.below(self.locks.len() as u64)).expect("a few");
-        if self.settings.meddling {
-            if self.random.is(50) {
-                self.kill(lock);
-            } else {
-                self.remove(lock);
-            }
-        }
-        if self.settings.clock_steps && self.random.is(20) {
-            self.step_clock();
-        }
-        if self.settings.failovers && self.random.is(20) {
-            self.fail_over();
-        }
-        self.soon(self.settings.trouble_every_ms * 1_000, Event::Trouble);
-    }
-
-    fn troubled(&mut self, what: &str, reach: Reach) {
-        let (before, after) = (self.random.between((10, 2_000)), self.random.between((10, 2_000)));
-        let (began, ended) = (moment(self.now.saturating_sub(before)), moment(self.now + after));
-        self.records.push(Record::Troubled(Trouble { began, ended, what: what.to_owned(), reach }));
-    }
-
-    fn kill(&mut self, lock: usize) {
-        let Some(waiter) = self.locks[lock].queue.back() else { return };
-        let (number, client_id) = (waiter.asking.number, waiter.client_id);
-        if self.asked[number].is_lost || self.asked[number].is_over {
-            return;
-        }
-        if self.settings.flaw != Some(Flaw::GrantToKilled) {
-            self.locks[lock].leave(number);
-        }
-        self.troubled("CLIENT KILL", Reach::Wait { client_id });
-        self.answer(number, Answer::Unknown("killed".to_owned()));
-        self.asked[number].is_over = true;
-        self.serve(lock);
-    }
-
-    fn remove(&mut self, lock: usize) {
-        self.locks[lock].clear();
-        let (locks, takes_counters) = match self.random.below(3) {
-            0 => (vec![self.locks[lock].name.clone()], false),
-            1 => {
-                self.locks[lock].forget_tokens(u64::MAX);
-                (vec![self.locks[lock].name.clone()], true)
-            }
-            _ => {
-                self.locks.iter_mut().for_each(Lock::clear);
-                (Vec::new(), false)
-            }
-        };
-        self.troubled("DEL", Reach::Locks { locks, takes_counters });
-        (0..self.locks.len()).for_each(|lock| self.serve(lock));
-    }
-
-    fn step_clock(&mut self) {
-        let by: i64 = self.random.one_of(&[50, 100, -60]);
-        let by_us = by.unsigned_abs() * 1_000;
-        for lock in &mut self.locks {
-            let sooner = if by > 0 { lock.ends.saturating_sub(by_us) } else { lock.ends + by_us };
-            lock.ends = sooner;
-            for waiter in &mut lock.queue {
-                waiter.since = if by > 0 { waiter.since.saturating_sub(by_us) } else { waiter.since + by_us };
-            }
-            lock.move_reads(by * 1_000);
-        }
-        self.troubled("clock", Reach::ClockStep { server: "a".to_owned(), by_ms: by });
-        (0..self.locks.len()).for_each(|lock| self.serve(lock));
-    }
-
-    fn fail_over(&mut self) {
-        for lock in 0..self.locks.len() {
-            if self.random.is(50) {
-                self.locks[lock].clear();
-                self.locks[lock].forget_tokens(2);
-            }
-            let waiting: Vec<usize> = self.locks[lock].queue.drain(..).map(|waiter| waiter.asking.number).collect();
-            for number in waiting {
-                if !self.asked[number].is_over {
-                    self.answer(number, Answer::Unknown("UNBLOCKED".to_owned()));
-                    self.asked[number].is_over = true;
-                }
-            }
-        }
-        self.troubled("failover", Reach::Failover { server: "a".to_owned() });
     }
 }
