@@ -18,6 +18,7 @@ mod order;
 mod spans;
 mod tokens;
 mod troubles;
+mod vanished;
 mod verdict;
 mod waits;
 
@@ -67,6 +68,7 @@ pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
         order::check(&lock, &troubles, &mut violations);
         forbidden::check(&lock, &forbidden, &mut violations);
         limits::check(&lock, &troubles, &mut violations);
+        vanished::check(&lock, &troubles, &mut violations);
         ghosts::check(&lock, &troubles, &mut violations);
         let longest = asleep::check(&lock, &troubles, asleep, &mut violations);
         figures.longest_free_with_waiter = figures.longest_free_with_waiter.max(longest);

@@ -14,6 +14,7 @@ pub struct Troubles<'a> {
     every_lock: Spans<&'a Trouble>,
     pub failovers: Spans<&'a Trouble>,
     pub clock_steps: Spans<&'a Trouble>,
+    pub clients: Spans<&'a Trouble>,
     /// What keeps a server from serving, or changes all its locks; with what it takes to recover.
     unrest: Vec<(Moment, Moment)>,
 }
@@ -40,6 +41,7 @@ impl<'a> Troubles<'a> {
             every_lock: those(&all, |reach| matches!(reach, Reach::Locks { locks, .. } if locks.is_empty())),
             failovers: those(&all, |reach| matches!(reach, Reach::Failover { .. })),
             clock_steps: those(&all, |reach| matches!(reach, Reach::ClockStep { .. })),
+            clients: those(&all, |reach| matches!(reach, Reach::Clients)),
             unrest: unrest(&all),
             all,
         }
@@ -80,7 +82,7 @@ fn unrest(all: &[&Trouble]) -> Vec<(Moment, Moment)> {
     let is_general = |trouble: &&&Trouble| match &trouble.reach {
         Reach::Locks { locks, .. } => locks.is_empty(),
         Reach::Failover { .. } | Reach::ClockStep { .. } | Reach::NoWrites { .. } => true,
-        Reach::Nobody | Reach::Wait { .. } => false,
+        Reach::Nobody | Reach::Clients | Reach::Wait { .. } => false,
     };
     let mut spans: Vec<_> =
         all.iter().filter(is_general).map(|trouble| (trouble.began - RECOVERY, trouble.ended + RECOVERY)).collect();

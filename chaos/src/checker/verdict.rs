@@ -28,6 +28,7 @@ pub enum Promise {
     NoGrantToNobody,
     NoGrantWhileForbidden,
     WaitsEnd,
+    WaitersAreAnswered,
     LeasesAsAskedFor,
     AnswersAreExplained,
     /// What was seen broken by whoever wrote the history, in its words.
@@ -110,6 +111,7 @@ impl Display for Promise {
             Self::NoGrantToNobody => "Nothing is granted to one who was refused, or waits no more.",
             Self::NoGrantWhileForbidden => "Nothing is granted while the server may not write.",
             Self::WaitsEnd => "A wait ends when its time is up.",
+            Self::WaitersAreAnswered => "Whoever leaves a queue is told.",
             Self::LeasesAsAskedFor => "A lease is no longer than was asked for.",
             Self::AnswersAreExplained => "All answers are those of one lock that does one thing after the other.",
             Self::Told(promise) => promise,

@@ -47,7 +47,7 @@ pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun
             "connections are cut in the middle of an answer"
         }
     };
-    let effects = vec![(format!("{words}, at proxy {place}"), Reach::Nobody)];
+    let effects = vec![(format!("{words}, at proxy {place}"), Reach::Clients)];
     Ok(Begun::until(effects, move |scene| {
         scene.world.proxies()[place].heal();
         Ok(Progress::Over)

@@ -16,7 +16,7 @@ pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun
 /// Its leases end by time, as they were promised to.
 fn freeze(scene: &mut Scene, crew: usize) -> Result<Begun, String> {
     scene.crews.freeze(crew)?;
-    let effects = vec![(format!("the process of crew {crew} stands still"), Reach::Nobody)];
+    let effects = vec![(format!("the process of crew {crew} stands still"), Reach::Clients)];
     Ok(Begun::until(effects, move |scene| {
         scene.crews.thaw(crew);
         Ok(Progress::Over)
@@ -30,5 +30,5 @@ fn kill(scene: &mut Scene, crew: usize) -> Result<Begun, String> {
         return Err("half of the processes of clients were killed already".to_owned());
     }
     scene.crews.kill(crew)?;
-    Ok(Begun::done(vec![(format!("kill -9 of the process of crew {crew}"), Reach::Nobody)]))
+    Ok(Begun::done(vec![(format!("kill -9 of the process of crew {crew}"), Reach::Clients)]))
 }

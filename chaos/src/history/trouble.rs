@@ -18,8 +18,7 @@ pub struct Trouble {
 /// that was granted or renewed by a call after its end is certain again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reach {
-    /// Nothing that was promised ends: a connection is cut, a client or a server stands still, a server with
-    /// `appendfsync always` is killed and comes back. But nobody can be served while it lasts.
+    /// Nothing that was promised ends.
     Nobody,
     /// The holds of these locks, removed or changed by somebody's plain command. None named: all locks.
     Locks { locks: Vec<String>, takes_counters: bool },
@@ -28,6 +27,8 @@ pub enum Reach {
     Failover { server: String },
     /// The server's clock was moved by so much: leases end sooner or later by that.
     ClockStep { server: String, by_ms: i64 },
+    /// Clients or their connections stand still, or are gone: what they are told may not reach them.
+    Clients,
     /// This wait was ended by somebody: CLIENT KILL or UNBLOCK that was answered with 1.
     Wait { client_id: i64 },
     /// The server may not write: paused, memory full, replicas missing, no master. Waiters stay where they are.
