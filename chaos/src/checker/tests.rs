@@ -7,8 +7,12 @@ use crate::history::Moment;
 use crate::random::Random;
 use nix::time::{ClockId, clock_gettime};
 
-/// Of each kind of trouble.
-const SEEDS: u64 = 100;
+/// Of each kind of trouble. Thousands were tried once.
+const SEEDS: u64 = 30;
+
+/// With each flaw; and in how many of them it has to be seen.
+const HISTORIES: u64 = 8;
+const MOST: usize = 7;
 
 fn assert_right(settings: Settings) -> Verdict {
     let records = history(settings);
@@ -43,44 +47,39 @@ fn right_locks_pass_whatever_is_done_to_them() {
     }
 }
 
-/// Which promise a flaw breaks, and in how many histories of 20 that is seen, at least.
-const BROKEN_BY: [(Flaw, Promise, usize); 13] = [
-    (Flaw::EarlyEnd, Promise::OneHolder, 16),
-    (Flaw::LastFirst, Promise::FirstComeFirstServed, 20),
-    (Flaw::Overtaking, Promise::FirstComeFirstServed, 20),
-    (Flaw::Sleep, Promise::NobodySleepsAtAFreeLock, 16),
-    (Flaw::LostGrant, Promise::HoldsLast, 18),
-    (Flaw::GrantToRefused, Promise::NoGrantToNobody, 20),
-    (Flaw::GrantToKilled, Promise::NoGrantToNobody, 14),
-    (Flaw::Mixed, Promise::OneHolder, 20),
-    (Flaw::DeafRenewal, Promise::OneHolder, 18),
-    (Flaw::Theft, Promise::OneHolder, 20),
-    (Flaw::TwinTokens, Promise::TokensGrow, 20),
-    (Flaw::FallingTokens, Promise::TokensGrow, 20),
-    (Flaw::Uncounted, Promise::HoldsLast, 18),
+/// Which promise a flaw breaks. It was seen in each of twenty histories.
+const BROKEN_BY: [(Flaw, Promise); 13] = [
+    (Flaw::EarlyEnd, Promise::OneHolder),
+    (Flaw::LastFirst, Promise::FirstComeFirstServed),
+    (Flaw::Overtaking, Promise::FirstComeFirstServed),
+    (Flaw::Sleep, Promise::NobodySleepsAtAFreeLock),
+    (Flaw::LostGrant, Promise::HoldsLast),
+    (Flaw::GrantToRefused, Promise::NoGrantToNobody),
+    (Flaw::GrantToKilled, Promise::NoGrantToNobody),
+    (Flaw::Mixed, Promise::OneHolder),
+    (Flaw::DeafRenewal, Promise::OneHolder),
+    (Flaw::Theft, Promise::OneHolder),
+    (Flaw::TwinTokens, Promise::TokensGrow),
+    (Flaw::FallingTokens, Promise::TokensGrow),
+    (Flaw::Uncounted, Promise::HoldsLast),
 ];
 
 #[test]
 fn flaws_are_caught() {
-    for (flaw, promise, least) in BROKEN_BY {
-        let caught = (0..20).filter(|seed| {
-            let is_kill = flaw == Flaw::GrantToKilled;
-            let settings = Settings {
-                flaw: Some(flaw),
-                scripts: flaw != Flaw::Sleep,
-                ..if is_kill { killing(*seed) } else { Settings::of(*seed) }
-            };
+    for (flaw, promise) in BROKEN_BY {
+        let caught = (0..HISTORIES).filter(|seed| {
+            let settings = if flaw == Flaw::GrantToKilled { killing(*seed) } else { Settings::of(*seed) };
+            let settings = Settings { flaw: Some(flaw), scripts: flaw != Flaw::Sleep, ..settings };
             breaks(&history(settings), &promise)
         });
         let caught = caught.count();
-        println!("{flaw:?}: {caught}");
-        assert!(caught >= least, "{flaw:?} was caught in {caught} of 20 histories");
+        assert!(caught >= MOST, "{flaw:?} was caught in {caught} of {HISTORIES} histories");
     }
 }
 
 /// Long queues, in which somebody ends waits.
 fn killing(seed: u64) -> Settings {
-    Settings { meddling: true, trouble_every_ms: 30, clients: 60, locks: 1, guards: false, ..Settings::of(seed) }
+    Settings { meddling: true, trouble_every_ms: 30, clients: 40, locks: 1, guards: false, ..Settings::of(seed) }
 }
 
 fn breaks(records: &[Record], promise: &Promise) -> bool {
@@ -111,9 +110,7 @@ fn lies_seen(lie: impl Fn(&mut Vec<Record>, &mut Random)) -> usize {
         records.sort_by_key(Record::at);
         !check(&records).violations.is_empty()
     });
-    let seen = seen.count();
-    println!("{seen}");
-    seen
+    seen.count()
 }
 
 fn answer_instead(records: &mut [Record], place: usize, lie: Answer) {
@@ -148,7 +145,7 @@ fn a_grant_to_one_who_was_refused_is_seen() {
         });
         answer_instead(records, random.one_of(&refused), Answer::Granted { token: None });
     });
-    assert!(seen >= 12, "{seen}");
+    assert!(seen >= 16, "{seen}");
 }
 
 #[test]
@@ -166,7 +163,7 @@ fn a_release_that_is_said_to_have_found_nothing_is_seen() {
         let released = answers(records, |_, _, answer| matches!(answer, Answer::Released(Some(_))));
         answer_instead(records, random.one_of(&released), Answer::Released(None));
     });
-    assert!(seen >= 12, "{seen}");
+    assert!(seen >= 16, "{seen}");
 }
 
 #[test]
