@@ -112,15 +112,14 @@ impl Arena {
 
     /// Everyone sends everything, in pieces and all at once.
     fn play(&mut self, random: &mut Random, journal: &mut Journal) -> Vec<Player> {
-        let hold = if random.is(60) { Hold::Unblock } else { Hold::Pause };
+        let hold = if random.is(60) && !loses_replies() { Hold::Unblock } else { Hold::Pause };
         let count = random.between(2, 6);
         let mut players: Vec<_> = (0..count).map(|_| Player::join(&self.server, random)).collect();
         let ids: Vec<_> = players.iter().map(|player| player.connection.id).collect();
         let parts: Vec<_> = players.iter().map(|player| player.part(random, &ids, hold)).collect();
         for player in &mut players {
             let kills = format!("CLIENT KILL ID {}", player.connection.id);
-            player.connection.may_be_closed = parts.iter().flatten().any(|command| told(command) == kills)
-                || hold == Hold::Unblock && loses_replies();
+            player.connection.may_be_closed = parts.iter().flatten().any(|command| told(command) == kills);
         }
         for (player, part) in players.iter_mut().zip(parts) {
             player.learn(random, part);
@@ -152,20 +151,16 @@ impl Arena {
                 self.referee.say("PING");
                 players.iter_mut().for_each(|player| player.connection.turn());
             }
-            let owed: Vec<_> = players.iter_mut().filter(|player| player.connection.owes()).collect();
-            if owed.is_empty() {
-                break;
-            }
+            let owed: Vec<_> = players.iter().filter(|player| player.connection.owes()).collect();
+            // One at a time, as what it does then may be what the next one waits for.
+            let Some(first) = owed.first() else { break };
             let states = || owed.iter().map(|player| player.connection.state()).collect::<Vec<_>>().join("\n");
             assert!(Instant::now() < deadline, "not answered:\n{}", states());
-            for player in owed {
-                player.connection.may_be_closed |= loses_replies();
-                let how = random.one_of(&["TIMEOUT", "ERROR"]);
-                // In one step: several servers end when a client that is stopped is told to go on.
-                let unblock = format!("CLIENT UNBLOCK {} {how}", player.connection.id);
-                for line in ["MULTI", "CLIENT UNPAUSE", &unblock, "EXEC"] {
-                    self.referee.say(line);
-                }
+            let how = random.one_of(&["TIMEOUT", "ERROR"]);
+            let unblock = format!("CLIENT UNBLOCK {} {how}", first.connection.id);
+            // In one step: several servers end when a client that is stopped is told to go on.
+            for line in ["CONFIG SET maxmemory 0", "MULTI", "CLIENT UNPAUSE", &unblock, "EXEC"] {
+                self.referee.say(line);
             }
         }
         drop(players);
@@ -232,7 +227,8 @@ fn follower_of(server: &Server) -> (Server, Connection) {
     (follower, connection)
 }
 
-/// Redis before 7.4 loses the reply where CLIENT UNBLOCK meets the grant, and the module then closes the client.
+/// Redis before 7.4 loses the reply where CLIENT UNBLOCK meets the grant. The module then closes the client, but what the
+/// client has sent behind its wait may be answered before.
 fn loses_replies() -> bool {
     !ServerVersion::under_test().has_what_redis_has(7, 4)
 }
