@@ -53,3 +53,40 @@ fn has(sample: &Sample, holding: &Holding) -> bool {
 fn evidence(lock: &LockHistory, holder: &str) -> Vec<(String, u64)> {
     lock.steps.iter().filter(|step| step.who() == holder).map(|step| step.named()).take(1).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::NoGrantWhileForbidden;
+    use crate::checker::written::{Written, clock};
+    use crate::history::Side::Plain;
+
+    fn handed_over(at: u64) -> Written {
+        let before = Written::default().seen(at - 20, &[("x", Plain)], &[("w", Plain, 0)]);
+        before.seen(at, &[("w", Plain)], &[])
+    }
+
+    #[test]
+    fn a_new_holder_between_two_looks_is_one() {
+        assert_eq!(handed_over(500).forbade((100, 900)).broken(), [NoGrantWhileForbidden]);
+        let free = Written::default().seen(480, &[], &[("w", Plain, 0)]).seen(500, &[("w", Plain)], &[]);
+        assert_eq!(free.forbade((100, 900)).broken(), [NoGrantWhileForbidden]);
+    }
+
+    #[test]
+    fn it_may_have_been_before_or_after() {
+        assert_eq!(handed_over(500).forbade((490, 900)).broken(), []);
+        assert_eq!(handed_over(500).forbade((100, 490)).broken(), []);
+        assert_eq!(handed_over(500).broken(), []);
+    }
+
+    #[test]
+    fn whoever_goes_is_none() {
+        let gone = Written::default().seen(480, &[("x", Plain), ("y", Plain)], &[]).seen(500, &[("y", Plain)], &[]);
+        assert_eq!(gone.forbade((100, 900)).broken(), []);
+    }
+
+    #[test]
+    fn a_clock_that_is_stepped_ends_pauses() {
+        assert_eq!(handed_over(500).forbade((100, 900)).troubled((300, 301), clock(1_000)).broken(), []);
+    }
+}

@@ -14,7 +14,7 @@ const LATE: Duration = Duration::from_millis(500);
 const ROUGHNESS_MS: i64 = 5;
 
 struct Asked {
-    /// None: it would wait for ever, or did not wait.
+    /// None: it did not wait.
     wait_ms: Option<u64>,
     /// The longest lease that it has asked for in whatever way.
     lease_ms: u64,
@@ -37,7 +37,7 @@ fn asked<'a>(lock: &LockHistory<'a>) -> HashMap<&'a str, Asked> {
     let mut asked: HashMap<&str, Asked> = HashMap::new();
     for step in &lock.steps {
         let (lease_ms, wait_ms) = match step.call().request {
-            Request::Acquire { lease_ms, wait_ms, .. } => (lease_ms, wait_ms.filter(|ms| *ms > 0)),
+            Request::Acquire { lease_ms, wait_ms, .. } => (lease_ms, wait_ms.map(or_for_ever)),
             // Its own waits are its own affair.
             Request::Guard { lease_ms, .. } | Request::Renew { lease_ms } => (lease_ms, None),
             Request::Release { .. } => continue,
@@ -47,6 +47,11 @@ fn asked<'a>(lock: &LockHistory<'a>) -> HashMap<&'a str, Asked> {
         known.wait_ms = known.wait_ms.max(wait_ms);
     }
     asked
+}
+
+/// As on the wire.
+fn or_for_ever(wait_ms: u64) -> u64 {
+    if wait_ms == 0 { u64::MAX } else { wait_ms }
 }
 
 fn waits_on(
@@ -98,4 +103,55 @@ fn lasts_longer(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked
         what: format!("{} has {} ms left and has never asked for more than {longest}", holding.holder, sample.ttl_ms),
         evidence: vec![asked.named.clone()],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::{LeasesAsAskedFor, WaitsEnd};
+    use crate::checker::written::{Written, acquire, clock, failover, granted, removed, renew, take, wait};
+    use crate::history::Side::{Plain, Write};
+
+    /// `w` may wait for 300 ms from 0 on, and is still seen then.
+    fn waiting(at: u64) -> Written {
+        Written::default().called("w", wait(5_000, 300), 0).seen(at, &[("x", Plain)], &[("w", Plain, 0)])
+    }
+
+    #[test]
+    fn a_wait_may_be_a_little_late() {
+        assert_eq!(waiting(700).broken(), []);
+        assert_eq!(waiting(900).broken(), [WaitsEnd]);
+    }
+
+    #[test]
+    fn a_wait_may_be_for_ever() {
+        let history = Written::default().called("w", wait(5_000, 0), 0);
+        assert_eq!(history.seen(9_000, &[("x", Plain)], &[("w", Plain, 0)]).broken(), []);
+    }
+
+    #[test]
+    fn a_server_that_could_do_nothing_is_excused() {
+        assert_eq!(waiting(900).troubled((350, 700), failover()).broken(), []);
+        assert_eq!(waiting(2_000).troubled((350, 700), failover()).broken(), [WaitsEnd]);
+    }
+
+    fn held(left_ms: i64) -> Written {
+        let history = Written::default().did("x", take(1_000), (0, 1), granted());
+        history.seen_with(10, left_ms, &[("x", Plain)], &[])
+    }
+
+    #[test]
+    fn a_lease_is_what_it_was_asked_for() {
+        assert_eq!(held(1_000).broken(), []);
+        assert_eq!(held(1_100).broken(), [LeasesAsAskedFor]);
+        assert_eq!(held(1_100).called("x", renew(2_000), 5).broken(), []);
+    }
+
+    #[test]
+    fn a_lease_may_be_longer_by_others_doing() {
+        assert_eq!(held(1_100).troubled((3, 4), removed(false)).broken(), []);
+        assert_eq!(held(1_100).troubled((3, 4), clock(-500)).broken(), []);
+        let twice = Written::default().did("x", acquire(Write, 1_000), (0, 1), granted());
+        let twice = twice.did("x", acquire(Write, 1_000), (2, 3), granted());
+        assert_eq!(twice.seen_with(10, 1_990, &[("x", Write)], &[]).broken(), []);
+    }
 }

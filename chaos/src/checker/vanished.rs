@@ -59,3 +59,42 @@ fn violation(lock: &LockHistory, step: &Step, wait: &Wait, missed: Moment, silen
         evidence: vec![step.named()],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::WaitersAreAnswered;
+    use crate::checker::written::{Written, failover, refused, unknown, wait};
+    use crate::history::Reach;
+    use crate::history::Side::Plain;
+
+    /// `w` waits from 0 on, is seen until 200, and not any more from 220 on.
+    fn gone(until: u64) -> Written {
+        let seen = Written::default().seen(200, &[("x", Plain)], &[("w", Plain, 0)]);
+        (220..until).step_by(20).fold(seen, |history, at| history.seen(at, &[("x", Plain)], &[]))
+    }
+
+    #[test]
+    fn whoever_is_told_in_time_is_told() {
+        let told = gone(3_000).did("w", wait(5_000, 4_000), (0, 900), refused(5));
+        assert_eq!(told.broken(), []);
+        let gave_up = gone(3_000).did("w", wait(5_000, 4_000), (0, 500), unknown());
+        assert_eq!(gave_up.broken(), []);
+    }
+
+    #[test]
+    fn whoever_is_not_told_is_forgotten() {
+        assert_eq!(gone(3_000).called("w", wait(5_000, 4_000), 0).broken(), [WaitersAreAnswered]);
+        let late = gone(3_000).did("w", wait(5_000, 4_000), (0, 2_000), unknown());
+        assert_eq!(late.broken(), [WaitersAreAnswered]);
+        // A second has not passed when nobody looks any more.
+        assert_eq!(gone(1_000).called("w", wait(5_000, 4_000), 0).broken(), []);
+    }
+
+    #[test]
+    fn what_is_told_may_not_arrive() {
+        let lost = |reach| gone(3_000).called("w", wait(5_000, 4_000), 0).troubled((210, 2_500), reach).broken();
+        assert_eq!(lost(Reach::Clients), []);
+        assert_eq!(lost(failover()), []);
+        assert_eq!(lost(Reach::Nobody), [WaitersAreAnswered]);
+    }
+}

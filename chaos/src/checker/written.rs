@@ -121,6 +121,12 @@ impl Written {
         self
     }
 
+    pub fn forbade(mut self, (from, until): (u64, u64)) -> Self {
+        let (from, until, server, what) = (ms(from), ms(until), "a".to_owned(), "FullMemory".to_owned());
+        self.records.push(Record::Forbade { from, until, server, what });
+        self
+    }
+
     pub fn records(mut self) -> Vec<Record> {
         self.records.sort_by_key(Record::at);
         self.records

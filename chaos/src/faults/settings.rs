@@ -11,7 +11,7 @@ pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun
     let place = a_master(scene, random);
     let hz = format!("hz {}", random.one_of(&[1, 5, 100, 500]));
     let (change, back) = match what {
-        What::FullMemory => ("maxmemory 1", "maxmemory 1"),
+        What::FullMemory => ("maxmemory 1", "maxmemory 0"),
         What::MissingReplicas => (TOO_MANY_REPLICAS, "min-replicas-to-write 0"),
         _ => (hz.as_str(), "hz 10"),
     };
