@@ -56,3 +56,13 @@ impl Crews {
         send_signal(self.members[place].id(), signal).map_err(|error| error.to_string())
     }
 }
+
+impl Drop for Crews {
+    /// However a round ends, nobody of it goes on.
+    fn drop(&mut self) {
+        for crew in &mut self.members {
+            // One that has ended already needs no end.
+            let _ = crew.kill().and_then(|()| crew.wait());
+        }
+    }
+}
