@@ -49,9 +49,8 @@ fn offset_ms() -> i64 {
     unsafe { &*OFFSET_MS.load(Ordering::Relaxed) }.load(Ordering::Relaxed)
 }
 
-/// Seconds and the smaller part, of which `unit` make a second, moved by the offset.
-fn moved(seconds: i64, part: i64, unit: i64) -> (i64, i64) {
-    let offset = offset_ms();
+/// Seconds and the smaller part, of which `unit` make a second.
+fn moved((seconds, part): (i64, i64), unit: i64, offset: i64) -> (i64, i64) {
     let part = part + offset % 1_000 * (unit / 1_000);
     (seconds + offset / 1_000 + part.div_euclid(unit), part.rem_euclid(unit))
 }
@@ -74,7 +73,7 @@ pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) ->
     if result == 0 && !time.is_null() && is_time_of_day(clock) {
         // SAFETY: the kernel has just written to this place, and the caller lends it.
         let time = unsafe { &mut *time };
-        (time.tv_sec, time.tv_nsec) = moved(time.tv_sec, time.tv_nsec, 1_000_000_000);
+        (time.tv_sec, time.tv_nsec) = moved((time.tv_sec, time.tv_nsec), 1_000_000_000, offset_ms());
     }
     if result == 0 { 0 } else { -1 }
 }
@@ -89,7 +88,7 @@ pub unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> 
     if result == 0 && !time.is_null() {
         // SAFETY: the kernel has just written to this place, and the caller lends it.
         let time = unsafe { &mut *time };
-        (time.tv_sec, time.tv_usec) = moved(time.tv_sec, time.tv_usec, 1_000_000);
+        (time.tv_sec, time.tv_usec) = moved((time.tv_sec, time.tv_usec), 1_000_000, offset_ms());
     }
     if result == 0 { 0 } else { -1 }
 }
@@ -101,10 +100,27 @@ pub unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> 
 pub unsafe extern "C" fn time(result: *mut time_t) -> time_t {
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
     ask_kernel(libc::CLOCK_REALTIME, &raw mut now);
-    let (seconds, _) = moved(now.tv_sec, now.tv_nsec, 1_000_000_000);
+    let (seconds, _) = moved((now.tv_sec, now.tv_nsec), 1_000_000_000, offset_ms());
     if !result.is_null() {
         // SAFETY: the caller says that it is a place for a time.
         unsafe { *result = seconds };
     }
     seconds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moved;
+
+    #[test]
+    fn the_smaller_part_is_never_negative_nor_a_whole_second() {
+        let micros = |time, offset| moved(time, 1_000_000, offset);
+        assert_eq!(micros((10, 999_999), 0), (10, 999_999));
+        assert_eq!(micros((10, 999_999), 1), (11, 999));
+        assert_eq!(micros((10, 1_000), -1), (10, 0));
+        assert_eq!(micros((10, 999), -1), (9, 999_999));
+        assert_eq!(micros((10, 500_000), -3_500), (7, 0));
+        assert_eq!(micros((10, 500_000), 3_500), (14, 0));
+        assert_eq!(moved((10, 1), 1_000_000_000, -1), (9, 999_000_001));
+    }
 }

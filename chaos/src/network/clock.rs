@@ -88,7 +88,9 @@ fn new_file(directory: &Path) -> io::Result<(PathBuf, &'static AtomicI64)> {
 #[cfg(test)]
 mod tests {
     use super::ServerClock;
+    use crate::history::Moment;
     use rlock_testing::{Client, Reply, Server, text, unix_ms, wait_until};
+    use std::process::Command;
     use tempfile::TempDir;
 
     /// More than a slow machine takes between two looks at a clock.
@@ -136,6 +138,39 @@ mod tests {
             let after = unix_ms() + clock.offset_ms();
             assert!((before..=after).contains(&now), "{now} is not in {before}..={after}");
         }
+    }
+
+    #[test]
+    fn seconds_step_as_well() {
+        let Some((_directory, clock)) = clock() else { return };
+        clock.step(-HOUR_MS);
+        // It is the time of its start, of which the server asks the seconds only.
+        let last_save = server_with(&clock).client().say("LASTSAVE").as_int() * 1_000;
+        assert!((last_save - unix_ms() + HOUR_MS).abs() < SLACK_MS);
+    }
+
+    /// What is printed is for the test below, which runs this one in a process of its own.
+    #[test]
+    fn prints_its_clocks() {
+        println!("\nclocks: {} {}", unix_ms(), Moment::now().0);
+    }
+
+    #[test]
+    fn only_the_time_of_day_steps() {
+        let Some((_directory, clock)) = clock() else { return };
+        clock.step(-HOUR_MS);
+        let before = (unix_ms(), Moment::now());
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["prints_its_clocks", "--nocapture"])
+            .envs(clock.environment())
+            .output()
+            .unwrap();
+        let after = (unix_ms(), Moment::now());
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let clocks = printed.lines().find_map(|line| line.strip_prefix("clocks: ")).unwrap();
+        let (time_of_day, moment) = clocks.split_once(' ').unwrap();
+        assert!((before.0..=after.0).contains(&(time_of_day.parse::<i64>().unwrap() + HOUR_MS)), "{printed}");
+        assert!((before.1..=after.1).contains(&Moment(moment.parse().unwrap())), "{printed}");
     }
 
     #[test]

@@ -20,10 +20,6 @@ const BUFFER: usize = 8 * 1_024;
 /// How much may be under way in one direction before no more is taken.
 const UNDER_WAY: usize = 32 * BUFFER;
 
-/// Connections to servers begin here, where servers do not listen. One that began at the address where they do could be given
-/// the port of a server that is dead: it would then be connected with itself, or keep the server from coming back.
-const OTHER_LOOPBACK: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-
 /// Who is gone, while the other does not learn of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HalfOpen {
@@ -139,12 +135,15 @@ impl Line {
     }
 }
 
+/// The port that a connection begins at is any that is free, so it may be that of a server that is dead.
 async fn connect(target: u16) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
-    socket.bind((OTHER_LOOPBACK, 0).into())?;
+    // The server can come back to its port all the same.
+    socket.set_reuseaddr(true)?;
     let stream = socket.connect((Ipv4Addr::LOCALHOST, target).into()).await?;
     prepare(&stream)?;
-    Ok(stream)
+    // It can even be the one that is connected to: the network would answer itself.
+    if stream.local_addr()? == stream.peer_addr()? { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(stream) }
 }
 
 /// A socket that is dropped is reset, so that the other side learns of it at once whatever is under way.
@@ -257,5 +256,28 @@ async fn until(due: Option<Instant>) {
     match due {
         Some(due) => sleep_until(due).await,
         None => pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::connect;
+    use std::net::{Ipv4Addr, TcpListener};
+    use tokio::runtime;
+
+    /// More than there are ports that a connection can begin at, each of which has its turn.
+    const ATTEMPTS: usize = 70_000;
+
+    #[test]
+    fn a_server_that_is_dead_is_not_connected_with_itself() {
+        let dead = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(async {
+            for _ in 0..ATTEMPTS {
+                // Somebody else may have been given the port in the meantime.
+                if let Ok(stream) = connect(dead).await {
+                    assert_ne!(stream.local_addr().unwrap(), stream.peer_addr().unwrap());
+                }
+            }
+        });
     }
 }

@@ -1,7 +1,7 @@
 //! The network's troubles, seen from both of its ends: a client's socket, and a server that answers what it is sent.
 
 use super::{Direction, HalfOpen, Proxy};
-use rlock_testing::{PATIENCE, wait_until};
+use rlock_testing::{PATIENCE, Server, wait_until};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -169,8 +169,9 @@ fn it_leads_elsewhere_on_the_same_port() {
 fn it_leads_nowhere_until_it_is_told_and_where_nobody_listens() {
     let proxy = Proxy::start().unwrap();
     assert_reset(&mut connect(&proxy));
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-    proxy.lead_to(free);
+    let silent = tokio::net::TcpSocket::new_v4().unwrap();
+    silent.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    proxy.lead_to(silent.local_addr().unwrap().port());
     assert_reset(&mut connect(&proxy));
 }
 
@@ -202,6 +203,8 @@ fn each_direction_is_delayed_for_itself_and_order_is_kept() {
     }
     proxy.delay(LATE, Direction::Requests);
     stream.write_all(b"first").unwrap();
+    // With each thing that it is told it also takes what has come: so this is taken before it is over.
+    (0..10).for_each(|_| proxy.delay(LATE, Direction::Requests));
     proxy.heal();
     stream.write_all(b"second").unwrap();
     let mut both = [0; 11];
@@ -354,6 +357,28 @@ fn who_comes_new_is_refused_and_who_is_there_stays() {
     assert_eq!(asks(&mut stream, b"still"), b"still");
     proxy.heal();
     connected(&proxy);
+}
+
+#[test]
+fn a_server_can_listen_where_a_connection_through_the_network_begins() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let _stream = connected(&proxy);
+    let begins_at = echo.connection(0).peer_addr().unwrap();
+    assert_ne!(begins_at.port(), proxy.port());
+    TcpListener::bind(begins_at).unwrap();
+}
+
+#[test]
+fn servers_take_who_comes_through_the_network_for_a_client_of_this_machine() {
+    let server = Server::start();
+    let proxy = Proxy::start().unwrap();
+    proxy.lead_to(server.port());
+    let mut stream = connect(&proxy);
+    stream.write_all(b"RLOCK.ACQUIRE lock me 1000\r\n").unwrap();
+    let mut answer = [0; 5];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, *b"$-1\r\n", "and not that the server is protected from strangers");
 }
 
 #[test]
