@@ -1,5 +1,5 @@
-//! The sets of servers that a round is played on. Clients reach every server by a proxy whose port stays the same, so that
-//! neither a restart nor a failover changes an address, and so that the network between them can be made worse.
+//! The sets of servers that a round is played on. Clients reach every server by a proxy whose port stays the same, so
+//! that neither a restart nor a failover changes an address, and so that the network between them can be made worse.
 
 mod calm;
 mod drained;
