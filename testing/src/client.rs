@@ -52,8 +52,8 @@ impl Client {
         self.receive()
     }
 
-    /// Sends a command and reads its reply, where the server may be gone or stand still. After an error the connection is of
-    /// no use any more.
+    /// Sends a command and reads its reply, where the server may be gone or stand still. After an error the connection
+    /// is of no use any more.
     ///
     /// # Errors
     /// If it cannot be sent, or there is no reply in time.

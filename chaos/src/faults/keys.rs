@@ -153,8 +153,8 @@ fn swap(world: &World, random: &mut Random) -> Result<Begun, String> {
     Ok(Begun::until(effects, move |scene| swap_back(scene.world, place, is_lost_if_killed)))
 }
 
-/// In one step; what was locked meanwhile is gone. If another server is the master now, or this one was started anew, it may
-/// not know of the first exchange: its locks are gone then, which is no more than was said to be.
+/// In one step; what was locked meanwhile is gone. If another server is the master now, or this one was started anew,
+/// it may not know of the first exchange: its locks are gone then, which is no more than was said to be.
 fn swap_back(world: &World, place: usize, is_lost_if_killed: bool) -> Result<Progress, String> {
     let place = if world.kind.has_one_master() { world.master() } else { place };
     let node = &world.nodes[place];

@@ -1,8 +1,8 @@
 //! What is done to servers, processes, keys and connections.
 //!
-//! Each fault is begun, lasts for a while, and is then taken back, so that several can be in force at a time. Whatever is
-//! begun is written down with a moment before its first effect and one after its last, and with what it takes away from what
-//! clients were promised.
+//! Each fault is begun, lasts for a while, and is then taken back, so that several can be in force at a time. Whatever
+//! is begun is written down with a moment before its first effect and one after its last, and with what it takes away
+//! from what clients were promised.
 
 mod clients;
 mod cluster;

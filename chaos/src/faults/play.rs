@@ -15,8 +15,8 @@ const LOOKS: Duration = Duration::from_millis(200);
 /// How long what is in force at the end may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How much earlier than the last look a failover may have begun that nobody of us has made: a new master lacks what was not
-/// copied to it, and that it had stopped following is seen a while later.
+/// How much earlier than the last look a failover may have begun that nobody of us has made: a new master lacks what
+/// was not copied to it, and that it had stopped following is seen a while later.
 const BEFORE_LOOK: Duration = Duration::from_secs(3);
 
 /// More would come in one burst when a long failover is over.

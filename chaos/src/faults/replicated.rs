@@ -63,8 +63,8 @@ fn kill(world: &mut World, old: usize, new: usize) -> Result<Begun, String> {
     }))
 }
 
-/// Two masters for a while: whoever goes by the second line finds the promoted replica. When it ends, the old master forgets
-/// what its clients were told meanwhile.
+/// Two masters for a while: whoever goes by the second line finds the promoted replica. When it ends, the old master
+/// forgets what its clients were told meanwhile.
 fn divide(world: &mut World, old: usize, new: usize) -> Result<Begun, String> {
     world.nodes[new].say("REPLICAOF NO ONE")?;
     world.divide(new);

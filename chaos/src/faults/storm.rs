@@ -1,7 +1,7 @@
 //! Thousands of leases that end in the same ms, while some hundred wait for some of them.
 //!
-//! It is no trouble but a test in the middle of the others' play: everybody who waits has to be served soon. Its locks are its
-//! own, so nobody's history is touched.
+//! It is no trouble but a test in the middle of the others' play: everybody who waits has to be served soon. Its locks
+//! are its own, so nobody's history is touched.
 
 use super::{Begun, Ending, Progress, Scene, a_master};
 use crate::history::Reach;

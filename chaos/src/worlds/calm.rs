@@ -1,5 +1,5 @@
-//! The end of all trouble: servers run with the settings that they began with, one of each set is the master and the others
-//! follow it, and the network does what it should.
+//! The end of all trouble: servers run with the settings that they began with, one of each set is the master and the
+//! others follow it, and the network does what it should.
 
 use super::{Node, World, WorldKind};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! The sets of servers that a round is played on. Clients reach every server by a proxy whose port stays the same, so that
-//! neither a restart nor a failover changes an address, and so that the network between them can be made worse.
+//! The sets of servers that a round is played on. Clients reach every server by a proxy whose port stays the same, so
+//! that neither a restart nor a failover changes an address, and so that the network between them can be made worse.
 
 mod calm;
 mod drained;
@@ -80,8 +80,8 @@ pub struct World {
     directory: PathBuf,
 }
 
-/// The servers that should be looked at now, for whoever looks from another thread.
-pub type Watchpoints = Arc<Mutex<Vec<(String, PathBuf)>>>;
+/// The servers that should be looked at now.
+type Watchpoints = Arc<Mutex<Vec<(String, PathBuf)>>>;
 
 /// Another server is a master than was one before.
 #[derive(Clone, Debug)]
@@ -121,12 +121,13 @@ impl World {
 
     /// The masters, by name, and where to ask them without a network in between.
     pub fn observed(&self) -> Vec<(String, PathBuf)> {
-        self.watchpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.targets()()
     }
 
-    /// The same, always as it is now.
-    pub fn watchpoints(&self) -> Watchpoints {
-        Arc::clone(&self.watchpoints)
+    /// The same, always as it is now, for whoever looks from another thread.
+    pub fn targets(&self) -> impl Fn() -> Vec<(String, PathBuf)> + Send + 'static {
+        let watchpoints = Arc::clone(&self.watchpoints);
+        move || watchpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn proxies(&self) -> &[Proxy] {

@@ -1,5 +1,6 @@
-//! One server of a world. It keeps its name, its port and its files through crashes and restarts, so that whoever knew it
-//! finds it again, and it can be asked for things while it is gone or stands still, which is an error then and no panic.
+//! One server of a world. It keeps its name, its port and its files through crashes and restarts, so that whoever knew
+//! it finds it again, and it can be asked for things while it is gone or stands still, which is an error then and no
+//! panic.
 
 use crate::network::ServerClock;
 use rlock_testing::{Client, Reply, Server, Start};
@@ -232,8 +233,8 @@ pub fn run_on<A: AsRef<[u8]>>(client: &mut Client, command: &[A]) -> Result<Repl
     }
 }
 
-/// A port that nobody is given by chance: while a server is down, a connection to elsewhere would otherwise be given its port,
-/// and one to the server itself would be connected to itself.
+/// A port that nobody is given by chance: while a server is down, a connection to elsewhere would otherwise be given
+/// its port, and one to the server itself would be connected to itself.
 pub fn steady_port() -> u16 {
     const FIRST: u16 = 12_000;
     const BELOW_THOSE_GIVEN_BY_CHANCE: u16 = 32_000;

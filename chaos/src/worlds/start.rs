@@ -7,8 +7,8 @@ use rlock_testing::{Cluster, Server, Watched, wait_until};
 use std::path::Path;
 use std::time::Duration;
 
-/// A script is called busy after so many ms, and the network, which comes from another loopback address than the servers',
-/// is not kept out.
+/// A script is called busy after so many ms, and the network, which comes from another loopback address than the
+/// servers', is not kept out.
 const EVERYWHERE: [&str; 4] = ["--lua-time-limit", "20", "--protected-mode", "no"];
 
 /// Replicas are asked often, so that one that is gone is missed soon.
