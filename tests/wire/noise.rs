@@ -12,7 +12,8 @@ use std::sync::LazyLock;
 /// A user with fewer rights, whom clients become.
 pub const NARROW: &str = "ACL SETUSER narrow on nopass ~* &* +@all -rlock.break";
 
-/// To keys. These may also come in transactions.
+/// To keys. These may also come in transactions. Redis 8.0 has a client wait for a FLUSHALL that is not ASYNC, and ends when
+/// it is told to go on by CLIENT UNBLOCK.
 const KEYS: [&str; 51] = [
     "DEL $k",
     "UNLINK $k",
@@ -42,8 +43,8 @@ const KEYS: [&str; 51] = [
     "MOVE $k 0",
     "SWAPDB 0 1",
     "SWAPDB 1 2",
-    "FLUSHDB",
-    "FLUSHALL",
+    "FLUSHDB ASYNC",
+    "FLUSHALL ASYNC",
     "FLUSHALL ASYNC",
     "RPUSH $k $v",
     "SADD $k $v",
