@@ -77,7 +77,8 @@ fn whatever_is_sent(is_followed: bool) {
     let deadline = Instant::now() + PATIENCE;
     while arena.used_memory() > memory + GROWTH {
         let used = arena.used_memory();
-        assert!(Instant::now() < deadline, "the memory grows: {memory} at first, {used} after {trials} trials");
+        let has_patience = Instant::now() < deadline;
+        assert!(has_patience, "{memory} bytes at first, {used} after {trials} trials:\n{}", arena.memory());
         std::thread::sleep(Duration::from_millis(10));
     }
 }

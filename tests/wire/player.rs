@@ -3,7 +3,7 @@
 use crate::connection::{Connection, babble, packed};
 use crate::contract::Command;
 use crate::hostile;
-use crate::noise::{self, Hold, NARROW};
+use crate::noise::{self, Hold, Limits, NARROW};
 use crate::random::Random;
 use rlock_testing::Server;
 use std::collections::VecDeque;
@@ -65,8 +65,8 @@ impl Player {
     }
 
     /// All that it might send, among clients with these ids.
-    pub fn part(&self, random: &mut Random, ids: &[i64], hold: Hold) -> Vec<Command> {
-        part(random, ids, hold, self.character)
+    pub fn part(&self, random: &mut Random, ids: &[i64], limits: Limits) -> Vec<Command> {
+        part(random, ids, limits, self.character)
     }
 
     /// Has it learn what it is going to send.
@@ -131,18 +131,18 @@ fn inline(command: &Command) -> Vec<u8> {
     if command.iter().all(is_plain) { [command.join(&b' '), b"\r\n".to_vec()].concat() } else { packed(command) }
 }
 
-fn part(random: &mut Random, ids: &[i64], hold: Hold, character: Character) -> Vec<Command> {
+fn part(random: &mut Random, ids: &[i64], limits: Limits, character: Character) -> Vec<Command> {
     let mut commands = Vec::new();
     if character == Character::Monitor {
         commands.push(words("MONITOR"));
     }
     for _ in 0..random.between(1, 6) {
         match (character, random.below(10)) {
-            (_, 0..4) => commands.extend(mixture(random, ids, hold)),
-            (_, 4..6) => commands.extend(transaction(random, hold)),
+            (_, 0..4) => commands.extend(mixture(random, ids, limits)),
+            (_, 4..6) => commands.extend(transaction(random, limits)),
             (_, 6..8) => {
                 commands.push(hostile::wait(random));
-                commands.extend(mixture(random, ids, hold));
+                commands.extend(mixture(random, ids, limits));
             }
             (Character::Fickle, 8) => commands.push(words(random.one_of(&["HELLO 2", "HELLO 3", "HELLO 4", "RESET"]))),
             (Character::Listener, 8) => {
@@ -158,7 +158,7 @@ fn part(random: &mut Random, ids: &[i64], hold: Hold, character: Character) -> V
     commands
 }
 
-fn mixture(random: &mut Random, ids: &[i64], hold: Hold) -> Vec<Command> {
+fn mixture(random: &mut Random, ids: &[i64], limits: Limits) -> Vec<Command> {
     let mut commands = Vec::new();
     if random.is(3) {
         // In one step, as servers do not answer each AUTH that is refused behind other commands.
@@ -167,14 +167,14 @@ fn mixture(random: &mut Random, ids: &[i64], hold: Hold) -> Vec<Command> {
     for _ in 0..random.between(1, 8) {
         commands.push(match random.below(100) {
             0..65 => hostile::command(random),
-            65..85 => noise::to_keys(random),
-            _ => noise::to_the_server(random, ids, hold),
+            65..85 => noise::to_keys(random, limits),
+            _ => noise::to_the_server(random, ids, limits),
         });
     }
     commands
 }
 
-fn transaction(random: &mut Random, hold: Hold) -> Vec<Command> {
+fn transaction(random: &mut Random, limits: Limits) -> Vec<Command> {
     let mut commands = Vec::new();
     if random.is(40) {
         commands.push(vec![b"WATCH".to_vec(), hostile::key(random), hostile::key(random)]);
@@ -182,7 +182,7 @@ fn transaction(random: &mut Random, hold: Hold) -> Vec<Command> {
     }
     commands.push(words("MULTI"));
     // A server ends when its own SET comes upon a key whose time was over before, so only commands of ours follow a pause.
-    let is_paused = hold == Hold::Pause && random.is(30);
+    let is_paused = limits.hold == Hold::Pause && random.is(30);
     if is_paused {
         commands.push(words("CLIENT PAUSE 10 WRITE"));
     }
@@ -190,7 +190,7 @@ fn transaction(random: &mut Random, hold: Hold) -> Vec<Command> {
         commands.push(match random.below(10) {
             _ if is_paused => hostile::command(random),
             0..6 => hostile::command(random),
-            6..9 => noise::to_keys(random),
+            6..9 => noise::to_keys(random, limits),
             _ => hostile::script(random),
         });
     }

@@ -5,7 +5,7 @@ use crate::contents::Contents;
 use crate::contract::{self, Command};
 use crate::frame::Frame;
 use crate::hostile;
-use crate::noise::{self, Hold, NARROW};
+use crate::noise::{self, Hold, Limits, NARROW};
 use crate::player::Player;
 use crate::random::Random;
 use rlock_testing::{Client, PATIENCE, Server, ServerVersion, unix_ms, wait_until};
@@ -53,7 +53,8 @@ impl Arena {
     /// A server that writes all to a file and is followed by another, or one that nobody follows.
     pub fn prepare(is_followed: bool) -> Self {
         let options: &[&str] = if is_followed { &["--appendonly", "yes", "--appendfsync", "no"] } else { &[] };
-        let server = Server::prepare().options(&["--latency-monitor-threshold", "1"]).options(options).start();
+        let always = ["--latency-monitor-threshold", "1", "--repl-backlog-size", "1mb"];
+        let server = Server::prepare().options(&always).options(options).start();
         let follower = is_followed.then(|| follower_of(&server));
         let referee = Connection::to(&server);
         Self { server, referee, follower }
@@ -77,6 +78,11 @@ impl Arena {
         self.check_followers();
         self.referee.say("FLUSHALL");
         self.check_health();
+    }
+
+    /// What the server says of its memory.
+    pub fn memory(&mut self) -> String {
+        String::from_utf8_lossy(self.referee.say("INFO memory").text()).into_owned()
     }
 
     /// What the server has allotted, once all is over and nobody is there.
@@ -113,10 +119,11 @@ impl Arena {
     /// Everyone sends everything, in pieces and all at once.
     fn play(&mut self, random: &mut Random, journal: &mut Journal) -> Vec<Player> {
         let hold = if random.is(60) && !loses_replies() { Hold::Unblock } else { Hold::Pause };
+        let limits = Limits { hold, is_followed: self.follower.is_some() };
         let count = random.between(2, 6);
         let mut players: Vec<_> = (0..count).map(|_| Player::join(&self.server, random)).collect();
         let ids: Vec<_> = players.iter().map(|player| player.connection.id).collect();
-        let parts: Vec<_> = players.iter().map(|player| player.part(random, &ids, hold)).collect();
+        let parts: Vec<_> = players.iter().map(|player| player.part(random, &ids, limits)).collect();
         for player in &mut players {
             let kills = format!("CLIENT KILL ID {}", player.connection.id);
             player.connection.may_be_closed = parts.iter().flatten().any(|command| told(command) == kills);
