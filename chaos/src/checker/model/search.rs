@@ -276,14 +276,14 @@ mod tests {
     use super::super::state::Deed;
     use super::*;
 
-    /// At these times, by a holder each, for a ms.
+    /// At these times, by a holder each, for 5 ms.
     fn taken(at: &[u64]) -> Vec<Event> {
         let take = |(place, at): (usize, &u64)| Event {
             place,
             holder: u32::try_from(place).expect("a few"),
             called: Moment(*at),
             done: Moment(*at + 1),
-            deed: Deed::Take { lease_ms: 1 },
+            deed: Deed::Take { lease_ms: 5 },
             leases: None,
         };
         at.iter().enumerate().map(take).collect()
