@@ -270,3 +270,39 @@ impl Open {
             .take_while(move |place| events[*place].called <= deadline)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::Deed;
+    use super::*;
+
+    /// At these times, by a holder each, for 5 ms.
+    fn taken(at: &[u64]) -> Vec<Event> {
+        let take = |(place, at): (usize, &u64)| Event {
+            place,
+            holder: u32::try_from(place).expect("a few"),
+            called: Moment(*at),
+            done: Moment(*at + 1),
+            deed: Deed::Take { lease_ms: 5 },
+            leases: None,
+        };
+        at.iter().enumerate().map(take).collect()
+    }
+
+    fn found(events: &[Event], budget: u64) -> Found {
+        search(events, &Spans::from(Vec::new()), budget)
+    }
+
+    #[test]
+    fn what_takes_too_long_is_undecided() {
+        let events = taken(&[0, 20_000_000, 40_000_000]);
+        assert!(matches!(found(&events, 100), Found::Order));
+        assert!(matches!(found(&events, 2), Found::Undecided));
+    }
+
+    #[test]
+    fn says_what_could_not_be_next() {
+        let Found::NoOrder(stuck) = found(&taken(&[0, 20_000_000, 20_000_100]), 100) else { panic!("there is none") };
+        assert_eq!((stuck.explained, stuck.blocked, stuck.before), (2, 2, vec![0, 1]));
+    }
+}
