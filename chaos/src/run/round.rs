@@ -12,7 +12,6 @@ use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::PoisonError;
 use std::time::Duration;
 
 /// How often the locks are looked at.
@@ -45,9 +44,7 @@ pub fn play(
     let longest_lease = plan.crews.iter().flatten().map(|client| client.habits.lease_ms).max().unwrap_or_default();
 
     let hot = (0..makeup.hot).map(|number| format!("hot:{number}")).collect();
-    let watchpoints = world.watchpoints();
-    let look_at = move || watchpoints.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let observer = Observer::start(journal.clone(), look_at, hot, LOOKS);
+    let observer = Observer::start(journal.clone(), world.targets(), hot, LOOKS);
     let mut crews = Crews::of(start_crews(&file, plan.crews.len())?);
     let schedule = faults::schedule(world.kind, random, length);
     if let Err(why) = faults::play(schedule, length, world, &mut crews, journal) {
