@@ -12,8 +12,8 @@ use std::time::Duration;
 /// A script of which nobody knows what became of it may take a lock and lose it again so long after it was sent.
 const UNKNOWN_LASTS: Duration = Duration::from_secs(5);
 
-/// For how long the same one was seen first before a lock that was free each time. Returns the longest time of all, what
-/// excuses it taken off.
+/// For how long the same one was seen first before a lock that was free each time. Returns the longest time of all,
+/// what excuses it taken off.
 pub fn check(lock: &LockHistory, troubles: &Troubles, bound: Duration, violations: &mut Vec<Violation>) -> Duration {
     let scripts = script_grants(lock);
     let mut longest = Duration::ZERO;
@@ -86,8 +86,8 @@ fn violation(lock: &LockHistory, run: &Run, asleep: Duration) -> Violation {
         lock: lock.name.to_owned(),
         at: run.last.asked,
         what: format!(
-            "asleep at a free lock: {holder} (client {} of server {}) stood first before it for {:.1} ms, {} ms of them \
-             without an excuse",
+            "asleep at a free lock: {holder} (client {} of server {}) stood first before it for {:.1} ms, {} ms of \
+             them without an excuse",
             first.map_or(0, |waiting| waiting.client_id),
             run.last.server,
             run.last.asked.since(run.first.answered).as_secs_f64() * 1e3,

@@ -1,9 +1,9 @@
 //! When somebody held a lock for certain.
 //!
-//! Each positive answer is evidence of its own: what was granted or renewed by a call was held from the answer on, for as
-//! long as the lease lasts that began when the call was made, at the earliest. Whatever could have ended it earlier cuts
-//! it off: a release of the holder's own, a lease that ends sooner, a trouble. So each piece errs to the shorter side,
-//! and two pieces that contradict each other prove that something was wrong.
+//! Each positive answer is evidence of its own: what was granted or renewed by a call was held from the answer on, for
+//! as long as the lease lasts that began when the call was made, at the earliest. Whatever could have ended it earlier
+//! cuts it off: a release of the holder's own, a lease that ends sooner, a trouble. So each piece errs to the shorter
+//! side, and two pieces that contradict each other prove that something was wrong.
 
 use super::by_lock::{LockHistory, Step};
 use super::spans::Spans;

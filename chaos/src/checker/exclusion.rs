@@ -15,7 +15,8 @@ pub fn check(lock: &LockHistory, pieces: &[Certain], violations: &mut Vec<Violat
     }
 }
 
-/// Of different holders, at least one of them exclusive; each two holders once. `end` is what counts as the end of a piece.
+/// Of different holders, at least one of them exclusive; each two holders once. `end` is what counts as the end of a
+/// piece.
 pub fn overlaps(pieces: &[Certain], end: impl Fn(&Certain) -> Moment) -> Vec<Overlap> {
     let mut order: Vec<usize> = (0..pieces.len()).filter(|place| pieces[*place].from < end(&pieces[*place])).collect();
     order.sort_by_key(|place| (pieces[*place].from, *place));
@@ -80,7 +81,8 @@ fn violation(lock: &LockHistory, earlier: &Certain, later: &Certain) -> Violatio
         lock: lock.name.to_owned(),
         at: later.from,
         what: format!(
-            "two holders: {} had {} by call {} of {} for {:.1} ms more when {} was told by call {} of {} that it has {}",
+            "two holders: {} had {} by call {} of {} for {:.1} ms more when {} was told by call {} of {} that \
+             it has {}",
             earlier.who,
             earlier.side.word(),
             first.1,

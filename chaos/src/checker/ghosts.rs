@@ -94,7 +94,8 @@ fn waited_then(wait: &Wait, step: &Step, trouble: &Trouble) -> bool {
     step.call().at < trouble.began && trouble.began < answered && wait.first.asked < trouble.ended
 }
 
-/// A holder with one attempt only, by command, which it was not granted. It may have tried to give it back all the same.
+/// A holder with one attempt only, by command, which it was not granted. It may have tried to give it back all the
+/// same.
 fn alone<'l, 'a>(lock: &'l LockHistory<'a>, steps: &[usize]) -> Option<(&'l str, &'l Step<'a>)> {
     let is_release = |step: &&Step| matches!(step.call().request, Request::Release { .. });
     let mut others = steps.iter().map(|place| &lock.steps[*place]).filter(|step| !is_release(step));

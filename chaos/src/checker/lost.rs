@@ -66,7 +66,8 @@ fn violation(lock: &LockHistory, step: &Step) -> Violation {
         lock: lock.name.to_owned(),
         at: step.done(),
         what: format!(
-            "a hold was lost: {} {asked} by call {number} of {client} within its lease, and was told that it holds nothing",
+            "a hold was lost: {} {asked} by call {number} of {client} within its lease, and was told that it \
+             holds nothing",
             step.who(),
         ),
         evidence: vec![(client, number)],

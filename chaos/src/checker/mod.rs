@@ -1,7 +1,7 @@
 //! From a history to a verdict: what in it broke a promise, and where promises end, how often.
 //!
-//! The checker knows nothing but what was written down, and says only what that proves: every bound is taken to the side
-//! of the servers. So a violation is one, whatever the machine was doing; what is doubtful is left out or counted.
+//! The checker knows nothing but what was written down, and says only what that proves: every bound is taken to the
+//! side of the servers. So a violation is one, whatever the machine was doing; what is doubtful is left out or counted.
 //! Each promise has a file of its own, and nothing in it needs another's verdict.
 
 mod asleep;

@@ -50,8 +50,8 @@ fn violation(lock: &LockHistory, wait: &Wait, step: &Step, served: Moment) -> Vi
         lock: lock.name.to_owned(),
         at: served,
         what: format!(
-            "overtaken: {} (client {} of server {}) waited already when {} called by call {number} of {client}, which was \
-             granted; {:.1} ms after that it waited still",
+            "overtaken: {} (client {} of server {}) waited already when {} called by call {number} of {client}, which \
+             was granted; {:.1} ms after that it waited still",
             wait.holder,
             wait.client_id,
             wait.last.server,

@@ -1,7 +1,7 @@
 //! The search for an order: depth first, by what is answered next, and never twice from the same place.
 //!
-//! What was refused, or found nothing, changes nothing, so it is put where it is possible first, and never moved. That does
-//! not push on the time before which nothing else can be: so it takes nothing from those that come later.
+//! What was refused, or found nothing, changes nothing, so it is put where it is possible first, and never moved. That
+//! does not push on the time before which nothing else can be: so it takes nothing from those that come later.
 
 use super::state::{Event, State};
 use crate::checker::spans::Spans;

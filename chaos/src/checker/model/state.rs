@@ -1,5 +1,5 @@
-//! What a plain lock may answer, and what becomes of it: as little as is certain. Where the true lock had one state at one
-//! moment, this one has a span for when the lease ends, so whatever the true one does is allowed here too.
+//! What a plain lock may answer, and what becomes of it: as little as is certain. Where the true lock had one state at
+//! one moment, this one has a span for when the lease ends, so whatever the true one does is allowed here too.
 
 use super::super::by_lock::Step;
 use crate::history::{Answer, Moment, Request};

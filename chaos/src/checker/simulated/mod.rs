@@ -1,5 +1,5 @@
-//! Histories of random clients on simulated locks, in virtual time: right ones, which the checker must let pass, and such
-//! of locks with a flaw, which it must not.
+//! Histories of random clients on simulated locks, in virtual time: right ones, which the checker must let pass, and
+//! such of locks with a flaw, which it must not.
 
 mod client;
 mod guards;
