@@ -32,7 +32,7 @@ pub trait Record {
     /// The fencing token that the next grant would get.
     ///
     /// # Errors
-    /// [`Refusal::BadToken`] where the counter cannot count.
+    /// [`Refusal::BadToken`] where the counter cannot count, [`Refusal::TokenOnItsWay`] where it may be elsewhere.
     fn next_token(&self) -> Result<i64, Refusal>;
 
     /// How many readers this lock has, dead ones included, or a few more.

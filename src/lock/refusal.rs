@@ -22,6 +22,8 @@ pub enum Refusal {
     Deadlock,
     /// The fencing counter is not an integer, or cannot grow.
     BadToken,
+    /// In a cluster, the slot is on its way from one node to another, and the counter may be at the other one.
+    TokenOnItsWay,
     /// In a cluster, the keys derived from this name are in another slot.
     OtherSlot,
 }
@@ -50,6 +52,9 @@ impl Refusal {
                 c"DEADLOCK holder reads this lock, and would wait for itself to write it: release the read first"
             }
             Self::BadToken => c"ERR fencing counter of this key is not an integer below 9223372036854775807",
+            Self::TokenOnItsWay => {
+                c"TRYAGAIN the slot of this lock is moving, and its fencing counter may still be, or already be, elsewhere"
+            }
             Self::OtherSlot => {
                 c"ERR key must carry its hash slot into redisson_lock_token:{key} and {key}:...: in a cluster, a name with braces needs one {tag} that is not empty, and a name without them no }"
             }

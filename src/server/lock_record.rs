@@ -149,6 +149,10 @@ impl Record for LockRecord<'_> {
         let name = names::fencing_counter(self.key.name().bytes(), OwnedStr::new);
         let counter = Key::open(self.context, name.lend());
         match counter.holding() {
+            Holding::Nothing if cluster::enabled() => {
+                drop(counter);
+                self.first_token(name.lend())
+            }
             Holding::Nothing => Ok(1),
             Holding::Text => decimal(counter.text()).and_then(|token| token.checked_add(1)).ok_or(Refusal::BadToken),
             Holding::Hash | Holding::Other => Err(Refusal::BadToken),
@@ -185,6 +189,15 @@ impl Record for LockRecord<'_> {
 }
 
 impl LockRecord<'_> {
+    /// While a slot moves, the server sends a client to where the lock is, and the counter may be at the other place:
+    /// to begin anew would be to give tokens for a second time. Together with the counter a key is asked for that nobody
+    /// ever makes, since the server makes no difference for a key alone.
+    fn first_token(&self, counter: Str<'_>) -> Result<i64, Refusal> {
+        let nobody = names::read_hold(self.key.name().bytes(), b"", 0, OwnedStr::new);
+        let is_here = cluster::has_all_there_is_of(self.context, counter, nobody.lend());
+        if is_here { Ok(1) } else { Err(Refusal::TokenOnItsWay) }
+    }
+
     /// This holder's plain holds, or its read holds.
     fn reads(&self) -> Result<i64, Refusal> {
         count(self.key.field(self.holder).as_ref())

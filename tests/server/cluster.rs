@@ -1,7 +1,7 @@
 //! On a cluster node: keys of another slot than the lock's must not be touched, since the server does not check what a
 //! module does; so a name that derives such keys is refused, where one is needed.
 
-use rlock_testing::{Client, Reply, Server, wait_until};
+use rlock_testing::{Client, Cluster, Reply, Server, wait_until};
 
 /// A cluster node that has all slots.
 pub fn node() -> (Server, Client) {
@@ -67,4 +67,60 @@ fn a_slot_that_is_elsewhere_is_the_servers_own_error() {
     client.say("CLUSTER ADDSLOTSRANGE 0 100");
     let reply = client.say("RLOCK.ACQUIRE k ann 600000");
     assert!(reply.as_error().starts_with("CLUSTERDOWN"), "{reply:?}");
+}
+
+/// A slot goes from one node to another key by key. Who asks at either for a token while the counter is at the other one must
+/// not get one that was given before.
+#[test]
+fn tokens_go_on_while_their_slot_moves() {
+    let cluster = Cluster::start();
+    let key = cluster.key_on(0);
+    let take = |client: &mut Client, holder| client.run(&["RLOCK.ACQUIRE", &key, holder, "600000", "FENCED"]);
+    let ask = |client: &mut Client, holder| {
+        client.say("ASKING");
+        take(client, holder)
+    };
+    let token = |reply: Reply| reply.as_list()[1].as_int();
+    let is_refused = |reply: Reply| reply.as_error().starts_with("TRYAGAIN the slot of this lock is moving");
+    let mut other = cluster.masters[0].client();
+    for expected in 1..=3 {
+        assert_eq!(token(take(&mut other, "ann")), expected);
+        assert_eq!(other.run(&["RLOCK.RELEASE", &key, "ann"]), Reply::Int(1));
+    }
+    let mut slot = cluster.begin_to_move(&key, 0, 1);
+    // The lock is free, which is to be everywhere at once; its counter is at the source.
+    assert!(take(&mut slot.source, "ann").as_error().starts_with("ASK"));
+    assert!(is_refused(ask(&mut slot.target, "ann")), "the target has no counter");
+    // Without a token there is nothing to wait for.
+    slot.target.say("ASKING");
+    assert_eq!(slot.target.run(&["RLOCK.ACQUIRE", &key, "ann", "600000"]), Reply::Nil);
+    slot.move_keys();
+    assert_eq!(token(ask(&mut slot.target, "ann")), 4);
+    slot.finish();
+    assert_eq!(token(take(&mut slot.target, "ann")), 5);
+}
+
+/// The counter goes before the lock does.
+#[test]
+fn tokens_go_on_where_the_lock_is_left_behind() {
+    let cluster = Cluster::start();
+    let key = cluster.key_on(0);
+    let counter = format!("redisson_lock_token:{{{key}}}");
+    let mut first = cluster.masters[0].client();
+    first.run(&["RLOCK.ACQUIRE", &key, "ann", "600000", "FENCED"]);
+    let mut waiting = cluster.masters[0].client();
+    waiting.send(&["RLOCK.ACQUIRE", &key, "bob", "600000", "WAIT", "0", "FENCED"]);
+    wait_until("bob waits", || first.say("INFO rlock").as_text().contains("rlock_waiters:1\r"));
+    let mut slot = cluster.begin_to_move(&key, 0, 1);
+    let port = cluster.masters[1].port().to_string();
+    assert_eq!(first.run(&["MIGRATE", "127.0.0.1", &port, &counter, "0", "10000"]).words(), ["OK"]);
+    let again = first.run(&["RLOCK.ACQUIRE", &key, "ann", "600000", "FENCED"]);
+    assert!(again.as_error().starts_with("TRYAGAIN the slot of this lock is moving"), "{again:?}");
+    assert_eq!(first.run(&["RLOCK.RELEASE", &key, "ann"]), Reply::Int(1));
+    let told = waiting.receive();
+    assert!(told.as_error().starts_with("TRYAGAIN"), "{told:?}");
+    slot.move_keys();
+    slot.finish();
+    let taken = slot.target.run(&["RLOCK.ACQUIRE", &key, "bob", "600000", "FENCED"]);
+    assert_eq!(taken.as_list()[1], Reply::Int(2));
 }

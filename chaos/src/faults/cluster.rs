@@ -115,8 +115,8 @@ fn begin_to_move(world: &mut World, random: &mut Random) -> Result<Begun, String
     let words = format!("the slot of {key} goes from server {} to {}, and back", names[0], names[1]);
     let mut moving = Move { slot, from, to, is_back: false, step: Step::Open, rests_until: Instant::now() };
     // The lock itself is at one place only at any time. But who asks at the new place while the other keys are still at
-    // the old one may find it without its read holds, or without the counter of its tokens.
-    let reach = Reach::Locks { locks: vec![key], takes_counters: true };
+    // the old one may find it without its read holds.
+    let reach = Reach::Locks { locks: vec![key], takes_counters: false };
     moving.advance(world)?;
     Ok(Begun::until(vec![(words, reach)], move |scene| moving.advance(scene.world)))
 }
