@@ -14,8 +14,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-read -ra seeds <<<"${SEEDS:-1 2 3}"
-length=${LENGTH:-15}
+read -ra seeds <<<"${SEEDS:-1 2 3 4 5 6}"
+length=${LENGTH:-12}
 place=$(realpath -m "${CARGO_TARGET_DIR:-target}")/mutants
 sources=$place/source built=$place/build/debug sound=$place/sound logs=$place/logs
 
@@ -85,11 +85,11 @@ try() {
     esac
 }
 
-# Where nothing is broken, nothing may be found.
+# Where nothing is broken, nothing may be found. Two seeds are enough here: make chaos tries many.
 try_sound() {
     local world seed
     for world in "$@"; do
-        for seed in "${seeds[@]}"; do
+        for seed in "${seeds[@]:0:2}"; do
             try sound "$seed" "$world" "$sound/rlock-chaos" "$sound/librlock.so"
             echo "nothing broken, $world, seed $seed: $outcome ($took s)"
             if [ "$outcome" != clean ]; then

@@ -26,8 +26,6 @@ pub struct Observer {
 #[derive(Clone, Copy, Debug)]
 pub struct Observed {
     pub samples: u64,
-    /// Of any server: how long it left a PING without an answer while it was there.
-    pub longest_silence: Duration,
 }
 
 impl Observer {
@@ -121,6 +119,6 @@ impl Watches {
         }
         let longest_silence = silences.into_values().max().unwrap_or_default();
         self.journal.measured("longest silence of a server, ms", longest_silence.as_secs_f64() * 1_000.0);
-        Observed { samples, longest_silence }
+        Observed { samples }
     }
 }

@@ -29,10 +29,6 @@ impl Crews {
         (0..self.members.len()).filter(|place| is_running(&mut self.members[*place])).collect()
     }
 
-    pub fn id(&self, place: usize) -> u32 {
-        self.members[place].id()
-    }
-
     pub fn freeze(&mut self, place: usize) -> Result<(), String> {
         self.signal(place, Signal::SIGSTOP)
     }

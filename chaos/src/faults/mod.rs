@@ -22,7 +22,9 @@ mod storm;
 mod tests;
 
 pub use crews::Crews;
-pub use play::{Troubles, carry_out, play};
+pub use play::play;
+#[cfg(test)]
+pub use play::{Troubles, carry_out};
 pub use schedule::schedule;
 
 use crate::history::{Moment, Reach};

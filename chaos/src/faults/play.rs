@@ -95,6 +95,7 @@ impl Troubles {
         Self { journal: journal.clone(), running: Vec::new(), put_off: VecDeque::new(), next_look: Instant::now() }
     }
 
+    #[cfg(test)]
     pub fn none_in_force(&self) -> bool {
         self.running.is_empty() && self.put_off.is_empty()
     }
@@ -218,6 +219,7 @@ pub fn play(
 ///
 /// # Errors
 /// If it does not end by itself in time.
+#[cfg(test)]
 pub fn carry_out(fault: Fault, world: &mut World, crews: &mut Crews, journal: &Journal) -> Result<(), String> {
     const PATIENCE: Duration = Duration::from_secs(60);
     let (what, deadline) = (fault.what, Instant::now() + PATIENCE);

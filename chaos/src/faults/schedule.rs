@@ -10,7 +10,7 @@ const QUIET_AT_FIRST: Duration = Duration::from_millis(1_000);
 const QUIET_AT_LAST: Duration = Duration::from_millis(1_000);
 
 /// From one fault to the next. Now and then there is a longer peace, in which promises are whole again.
-const PAUSES_MS: (u64, u64) = (50, 600);
+const PAUSES_MS: (u64, u64) = (30, 400);
 const PEACE_MS: (u64, u64) = (1_500, 4_000);
 const PEACE_IN_A_HUNDRED: u8 = 6;
 
@@ -24,21 +24,21 @@ const EVERYWHERE: &[Line] = &[
     (What::FreezeCrew, 8, (100, 2_000)),
     (What::KillCrew, 1, AT_ONCE),
     (What::FreezeServer, 8, (50, 700)),
-    (What::Pause { writes_only: true }, 6, (50, 600)),
+    (What::Pause { writes_only: true }, 8, (50, 600)),
     (What::Pause { writes_only: false }, 3, (50, 600)),
     (What::Sleep, 3, AT_ONCE),
     (What::BusyScript, 3, (50, 400)),
     (What::Save { aof: false }, 2, AT_ONCE),
     (What::Save { aof: true }, 2, AT_ONCE),
-    (What::FullMemory, 5, WHILE),
-    (What::MissingReplicas, 5, WHILE),
+    (What::FullMemory, 8, WHILE),
+    (What::MissingReplicas, 8, WHILE),
     (What::Hz, 2, (200, 2_000)),
     (What::KillWaitingClients, 8, AT_ONCE),
     (What::KillClients, 6, AT_ONCE),
     (What::KillAllClients, 2, AT_ONCE),
     (What::Unblock { error: false }, 6, AT_ONCE),
     (What::Unblock { error: true }, 6, AT_ONCE),
-    (What::Delete, 4, AT_ONCE),
+    (What::Delete, 8, AT_ONCE),
     (What::Unlink, 2, AT_ONCE),
     (What::Shorten, 4, AT_ONCE),
     (What::Persist, 3, (50, 400)),

@@ -155,10 +155,9 @@ fn a_silent_server_is_measured_and_keeps_nobody_from_looking_at_another() {
     let before = run.samples().iter().filter(|it| it.server == "silent").count();
     wait_until("it is seen again", || run.samples().iter().filter(|it| it.server == "silent").count() > before);
 
-    let (observed, records) = run.stop();
+    let (_, records) = run.stop();
     let [longest] = measured(&records, "longest silence of a server, ms")[..] else { panic!("it is written once") };
     assert!(longest >= frozen - 1_000.0, "it was silent for {frozen} ms, not {longest}");
-    assert!((observed.longest_silence.as_secs_f64() * 1_000.0 - longest).abs() < 0.001);
     assert!(measured(&records, "silence of server silent, ms").contains(&longest));
     assert_eq!(measured(&records, "longest silence of server silent, ms"), [longest]);
     assert!(measured(&records, "longest silence of server other, ms")[0] < longest);

@@ -52,7 +52,9 @@ pub fn play(
     }
     crews.wait_for_all(TO_FINISH, journal);
     world.check_drained(journal, Duration::from_millis(longest_lease));
-    observer.stop();
+    if observer.stop().samples == 0 {
+        journal.broken("A round shows something.", "nobody has seen a lock");
+    }
     let records = read_all(directory)?;
     let mut verdict = check(&records);
     verdict.violations.extend(nothing_happened(&verdict, clients));

@@ -119,12 +119,8 @@ impl World {
         }
     }
 
-    /// The masters, by name, and where to ask them without a network in between.
-    pub fn observed(&self) -> Vec<(String, PathBuf)> {
-        self.targets()()
-    }
-
-    /// The same, always as it is now, for whoever looks from another thread.
+    /// The masters, by name, and where to ask them without a network in between; always as it is now, for whoever looks from
+    /// another thread.
     pub fn targets(&self) -> impl Fn() -> Vec<(String, PathBuf)> + Send + 'static {
         let watchpoints = Arc::clone(&self.watchpoints);
         move || watchpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -132,10 +128,6 @@ impl World {
 
     pub fn proxies(&self) -> &[Proxy] {
         &self.proxies
-    }
-
-    pub fn sentinels(&self) -> &[Server] {
-        &self.sentinels
     }
 
     pub fn masters(&self) -> &[usize] {

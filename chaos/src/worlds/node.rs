@@ -16,9 +16,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How long a server may take to start, on a machine that does much else.
 const PATIENCE_TO_START: Duration = Duration::from_secs(60);
 
-/// How often it is tried to start: something may have its port for a moment.
-const STARTS: usize = 3;
-
 pub struct Node {
     pub name: String,
     port: u16,
@@ -95,10 +92,6 @@ impl Node {
 
     pub fn is_up(&self) -> bool {
         self.server().is_some()
-    }
-
-    pub fn is_frozen(&self) -> bool {
-        self.is_frozen
     }
 
     pub fn freeze(&mut self) {

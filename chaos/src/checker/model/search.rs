@@ -59,9 +59,6 @@ struct Search<'a> {
 }
 
 struct Frame {
-    state: State,
-    /// All that is put from here on is so at this time or later.
-    now: Moment,
     /// How many are put below this.
     base: usize,
     choices: Vec<Choice>,
@@ -126,7 +123,7 @@ impl<'a> Search<'a> {
             self.note();
         }
         let choices = self.choices(state, now);
-        self.frames.push(Frame { state, now, base, choices, tried: 0 });
+        self.frames.push(Frame { base, choices, tried: 0 });
     }
 
     fn put_what_changes_nothing(&mut self, state: State, now: Moment) {

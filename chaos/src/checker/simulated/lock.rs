@@ -37,24 +37,6 @@ pub enum Flaw {
     Uncounted,
 }
 
-impl Flaw {
-    pub const ALL: [Self; 13] = [
-        Self::EarlyEnd,
-        Self::LastFirst,
-        Self::Overtaking,
-        Self::Sleep,
-        Self::LostGrant,
-        Self::GrantToRefused,
-        Self::GrantToKilled,
-        Self::Mixed,
-        Self::DeafRenewal,
-        Self::Theft,
-        Self::TwinTokens,
-        Self::FallingTokens,
-        Self::Uncounted,
-    ];
-}
-
 #[derive(Clone, Debug)]
 pub struct Asking {
     /// Of the request.

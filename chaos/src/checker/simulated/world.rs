@@ -2,7 +2,7 @@
 
 use super::client::{Client, Kind, Next};
 use super::lock::{Asking, Flaw, Lock, Time, Waiter};
-use crate::history::{Answer, Call, Moment, Reach, Record, Request, Sample, Side, Trouble};
+use crate::history::{Answer, Call, Moment, Record, Request, Sample, Side};
 use crate::random::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

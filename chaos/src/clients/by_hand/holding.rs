@@ -16,6 +16,9 @@ const READS_AS_WELL: u8 = 20;
 /// Of a hundred, those who give back all at once, as one does after a doubt.
 const GIVES_BACK_ALL: u8 = 10;
 
+/// Of a hundred who take it once more, those who keep both to the end.
+const STAYS_TWICE: u8 = 40;
+
 /// What somebody knows who has a lock.
 struct Certain {
     /// Until when it is certainly held, if nobody took it away.
@@ -23,12 +26,14 @@ struct Certain {
     /// It may be held more often than is known, or on more sides.
     is_doubtful: bool,
     is_lost: bool,
+    gives_back_all: bool,
 }
 
 impl ByHand {
     /// `asked`: before the lock was asked for.
     pub(super) async fn granted(&mut self, hold: Hold, wish: &Wish, asked: Instant) {
-        let mut certain = Certain { until: asked + hold.lease(), is_doubtful: false, is_lost: false };
+        let mut certain =
+            Certain { until: asked + hold.lease(), is_doubtful: false, is_lost: false, gives_back_all: false };
         // After a wait nobody knows when the lease began.
         if wish.wait_ms.is_some() && !self.is_renewed(&hold, &mut certain).await {
             if !certain.is_lost {
@@ -66,7 +71,7 @@ impl ByHand {
                 return;
             }
         }
-        let all = certain.is_doubtful || self.random.is(GIVES_BACK_ALL);
+        let all = certain.is_doubtful || certain.gives_back_all || self.random.is(GIVES_BACK_ALL);
         self.give_back(hold, all, certain).await;
     }
 
@@ -78,9 +83,11 @@ impl ByHand {
         }
     }
 
-    /// Takes the lock once more, and gives that back at once.
+    /// Takes the lock once more, and gives that back at once, or with all else at the end.
     async fn go_in_and_out(&mut self, hold: &Hold, certain: &mut Certain) {
+        let stays = self.speech.is_native() && self.random.is(STAYS_TWICE);
         match self.enter_again(hold).await {
+            Answer::Granted { .. } if stays => certain.gives_back_all = true,
             Answer::Granted { .. } => {
                 let released = self.release(hold, false, certain.until).await;
                 certain.is_doubtful |= !matches!(released, Answer::Released(_));
@@ -101,7 +108,8 @@ impl ByHand {
         if !reads {
             return self.do_it(hold, certain, deed).await;
         }
-        self.give_back(hold, certain.is_doubtful, certain).await;
+        self.give_back(hold, certain.is_doubtful || certain.gives_back_all, certain).await;
+        certain.gives_back_all = false;
         self.do_it(&reading, certain, deed).await;
     }
 
@@ -122,7 +130,7 @@ impl ByHand {
     }
 
     pub(super) async fn give_back_all(&mut self, hold: &Hold) {
-        let nothing = Certain { until: Instant::now(), is_doubtful: true, is_lost: false };
+        let nothing = Certain { until: Instant::now(), is_doubtful: true, is_lost: false, gives_back_all: true };
         self.give_back(hold, true, &nothing).await;
     }
 
