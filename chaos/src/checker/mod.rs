@@ -7,6 +7,7 @@
 mod asleep;
 mod by_lock;
 mod certain;
+mod dropped;
 mod exclusion;
 mod forbidden;
 mod forgotten;
@@ -68,6 +69,7 @@ pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
         order::check(&lock, &troubles, &mut violations);
         forbidden::check(&lock, &forbidden, &mut violations);
         limits::check(&lock, &troubles, &mut violations);
+        dropped::check(&lock, &troubles, &mut violations);
         vanished::check(&lock, &troubles, &mut violations);
         ghosts::check(&lock, &troubles, &mut violations);
         let longest = asleep::check(&lock, &troubles, asleep, &mut violations);

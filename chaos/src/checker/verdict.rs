@@ -29,6 +29,7 @@ pub enum Promise {
     NoGrantWhileForbidden,
     WaitsEnd,
     WaitersAreAnswered,
+    WhatIsDroppedIsGivenBack,
     LeasesAsAskedFor,
     AnswersAreExplained,
     /// What was seen broken by whoever wrote the history, in its words.
@@ -112,6 +113,7 @@ impl Display for Promise {
             Self::NoGrantWhileForbidden => "Nothing is granted while the server may not write.",
             Self::WaitsEnd => "A wait ends when its time is up.",
             Self::WaitersAreAnswered => "Whoever leaves a queue is told.",
+            Self::WhatIsDroppedIsGivenBack => "What a guard drops is given back.",
             Self::LeasesAsAskedFor => "A lease is no longer than was asked for.",
             Self::AnswersAreExplained => "All answers are those of one lock that does one thing after the other.",
             Self::Told(promise) => promise,

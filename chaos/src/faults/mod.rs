@@ -87,6 +87,7 @@ pub enum What {
     Cut,
     Refuse,
     Delay,
+    SlowThenGone,
     DropRequests,
     DropAnswers,
     HalfOpen {
@@ -138,7 +139,9 @@ impl What {
             Self::RenameAway | Self::Overwrite | Self::Break => Class::Keys,
             Self::FlushAll { .. } | Self::SwapDatabases => Class::AllKeys,
             Self::Storm => Class::Storm,
-            Self::Cut | Self::Refuse | Self::Delay | Self::DropRequests | Self::DropAnswers => Class::Network,
+            Self::Cut | Self::Refuse | Self::Delay | Self::SlowThenGone | Self::DropRequests | Self::DropAnswers => {
+                Class::Network
+            }
             Self::HalfOpen { .. } | Self::CutMidReply => Class::Network,
             Self::StepClock => Class::Clock,
             Self::FailOver | Self::KillMaster | Self::FreezeMaster | Self::Partition => Class::Topology,
@@ -255,7 +258,7 @@ impl Fault {
                 keys::begin(self.what, scene, random)
             }
             What::Storm => storm::begin(scene, random),
-            What::Cut | What::Refuse | What::Delay | What::DropRequests | What::DropAnswers => {
+            What::Cut | What::Refuse | What::Delay | What::SlowThenGone | What::DropRequests | What::DropAnswers => {
                 networks::begin(self.what, scene, random)
             }
             What::HalfOpen { .. } | What::CutMidReply => networks::begin(self.what, scene, random),

@@ -4,13 +4,19 @@ use super::{Begun, Progress, Scene, What};
 use crate::history::Reach;
 use crate::network::{Direction, HalfOpen};
 use crate::random::Random;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const DELAYS_MS: (u64, u64) = (5, 300);
+
+/// For how long nothing arrives where it was late before: longer than most leases.
+const GONE: Duration = Duration::from_millis(1_800);
 
 pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     let count = scene.world.proxies().len() as u64;
     let place = usize::try_from(random.below(count)).expect("a place among few");
+    if what == What::SlowThenGone {
+        return Ok(slow_then_gone(scene, place, random));
+    }
     let proxy = &scene.world.proxies()[place];
     let words = match what {
         What::Cut => {
@@ -52,4 +58,26 @@ pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun
         scene.world.proxies()[place].heal();
         Ok(Progress::Over)
     }))
+}
+
+/// As networks do that fail: answers are late first, and then nothing arrives any more. Whoever believes in a lease for longer
+/// than it lasts because it has heard of it late cannot learn better.
+fn slow_then_gone(scene: &mut Scene, place: usize, random: &mut Random) -> Begun {
+    let late = Duration::from_millis(random.between((100, DELAYS_MS.1)));
+    scene.world.proxies()[place].delay(late, Direction::Answers);
+    let mut gone_since = None;
+    let effects = vec![(format!("answers are late, and then all is lost, at proxy {place}"), Reach::Clients)];
+    Begun::until(effects, move |scene| {
+        let proxy = &scene.world.proxies()[place];
+        let since = *gone_since.get_or_insert_with(|| {
+            proxy.drop_requests();
+            proxy.drop_answers();
+            Instant::now()
+        });
+        if since.elapsed() < GONE {
+            return Ok(Progress::NotYet);
+        }
+        proxy.heal();
+        Ok(Progress::Over)
+    })
 }

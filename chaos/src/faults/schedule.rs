@@ -50,7 +50,8 @@ const EVERYWHERE: &[Line] = &[
     (What::Storm, 3, AT_ONCE),
     (What::Cut, 4, AT_ONCE),
     (What::Refuse, 3, WHILE),
-    (What::Delay, 6, WHILE),
+    (What::Delay, 10, WHILE),
+    (What::SlowThenGone, 6, (300, 700)),
     (What::DropRequests, 4, WHILE),
     (What::DropAnswers, 5, WHILE),
     (What::HalfOpen { client_gone: true }, 4, WHILE),
@@ -63,7 +64,7 @@ const SWAP: Line = (What::SwapDatabases, 1, WHILE);
 
 fn of_its_own(kind: WorldKind) -> Vec<Line> {
     match kind {
-        WorldKind::Single => vec![SWAP, (What::KillServer, 3, (10, 700))],
+        WorldKind::Single => vec![SWAP, (What::KillServer, 5, (10, 700))],
         WorldKind::Durable => vec![SWAP, (What::KillServer, 10, (10, 700))],
         WorldKind::Replicated => vec![
             SWAP,

@@ -80,7 +80,9 @@ fn lock(temperature: &str, number: u64) -> Lock {
 }
 
 fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
-    let lease_ms = random.one_of(&[150, 400, 1_000, 3_000]);
+    let is_guard = matches!(kind, ClientKind::Guards | ClientKind::Majority);
+    // The watchdog of the client has its own ideas of leases that are too short to be kept alive.
+    let lease_ms = random.one_of(if is_guard { &[1_000, 1_000, 1_500, 5_000] } else { &[150, 400, 1_000, 3_000] });
     let is_reckless = random.is(20);
     let waits_ms = match random.below(4) {
         0 => vec![Some(0)],
@@ -89,22 +91,18 @@ fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
         _ => vec![None, Some(50), Some(500), Some(0)],
     };
     Habits {
-        // The watchdog of the client has its own ideas of leases that are too short to be kept alive.
-        lease_ms: if matches!(kind, ClientKind::Guards | ClientKind::Majority) {
-            lease_ms.max(1_000)
-        } else {
-            lease_ms
-        },
+        lease_ms,
         waits_ms,
         hold_ms: random.one_of(&[(0, 0), (0, 2), (0, 10), (5, 60)]),
         rest_ms: random.one_of(&[(0, 0), (0, 5), (5, 30)]),
         fenced: random.one_of(&[0, 50, 100]),
         reads: random.one_of(&[20, 70, 90]),
         enters_again: random.one_of(&[0, 10]),
-        renews: random.one_of(&[0, 20]),
+        // What a watchdog does wrong shows only where it has something to do.
+        renews: random.one_of(if is_guard { &[10, 40] } else { &[0, 20] }),
         stalls: if is_reckless { 5 } else { 0 },
-        dies: if is_reckless { 5 } else { 0 },
-        gives_up: random.one_of(&[0, 10]),
+        dies: if is_guard { 10 } else { 5 * u8::from(is_reckless) },
+        gives_up: random.one_of(if is_guard { &[10, 30] } else { &[0, 10] }),
         replicas: if random.is(50) { makeup.replicas } else { 0 },
     }
 }

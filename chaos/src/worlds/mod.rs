@@ -96,8 +96,9 @@ impl World {
     pub fn address(&self) -> Address {
         let ports = || self.proxies.iter().map(Proxy::port).collect::<Vec<_>>();
         match self.kind {
-            WorldKind::Single | WorldKind::Durable => Address::Server { port: ports()[0] },
-            WorldKind::Replicated => Address::TwoLines { first: ports()[0], second: ports()[1] },
+            WorldKind::Single | WorldKind::Durable | WorldKind::Replicated => {
+                Address::TwoLines { first: ports()[0], second: ports()[1] }
+            }
             WorldKind::Sentinel => Address::Sentinels {
                 ports: self.sentinels.iter().map(Server::port).collect(),
                 name: Watched::NAME.to_owned(),

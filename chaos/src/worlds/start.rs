@@ -55,7 +55,7 @@ impl World {
 
     fn one(&mut self, options: &[&str]) {
         self.add_node(options);
-        self.add_proxies(1);
+        self.add_proxies(2);
         self.make_master(0);
     }
 

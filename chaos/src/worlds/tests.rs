@@ -44,7 +44,7 @@ fn a_restart_keeps_the_address() {
     let journal = Journal::open(directory.path(), "world").unwrap();
     let mut world = World::start(WorldKind::Durable, directory.path(), &journal);
     world.nodes[0].say("RLOCK.ACQUIRE orders:1 me 60000").unwrap();
-    let Address::Server { port } = world.address() else { panic!("one server") };
+    let Address::TwoLines { first: port, .. } = world.address() else { panic!("one server") };
     world.nodes[0].kill();
     assert!(world.nodes[0].say("PING").is_err());
     world.calm().unwrap();
