@@ -167,6 +167,7 @@ impl Class {
             Self::Storm => matches!(other, Self::Crew | Self::Network | Self::Keys | Self::Save | Self::Unblock),
             // What heals one would heal the other.
             Self::Network => other != Self::Network,
+            Self::Setting => other != Self::Setting,
             // Databases that are exchanged twice must be exchanged back twice.
             Self::AllKeys => other != Self::AllKeys,
             _ => true,
