@@ -4,7 +4,7 @@
 # A chaos that finds nothing may be one that sees nothing. So each patch in chaos/mutants breaks one promise of the
 # module or of the client, as a mistake might; here each is built, and the chaos must catch it. First it must find
 # nothing in the same worlds with the same seeds where nothing is broken. What came of it is also in
-# target/mutants/table.md, and what each run said in target/mutants/logs.
+# target/mutants/table.md, what each run said in target/mutants/logs, and the histories in target/mutants/histories.
 #
 # A patch says in its first lines what is wrong, whether it is to be built into the module or the client, and in which
 # world the chaos is to look for it. Defects are put into a copy of the sources as they are now, one after the other in
@@ -74,9 +74,10 @@ build() {
 try() {
     local log=$logs/$1-$3-$2.log status=0 began=$SECONDS
     RLOCK_MODULE=$5 timeout --kill-after=10 "$limit" \
-        "$4" run --seed "$2" --seconds "$length" --until-violation --world "$3" >"$log" 2>&1 || status=$?
+        "$4" run --seed "$2" --seconds "$length" --until-violation --world "$3" --directory "$place/histories/$1" \
+        >"$log" 2>&1 || status=$?
     took=$((SECONDS - began))
-    promises=$(sed -n 's/^VIOLATION \([^:]*\): .*/\1/p' "$log" | sort -u | paste -sd, | sed 's/,/, /g')
+    promises=$(sed -n 's/^VIOLATION \([^:]*\): .*/\1/p' "$log" | sort -u | paste -sd' ')
     case $status,$promises in
         0,) outcome=clean ;;
         1,?*) outcome=caught ;;
@@ -129,7 +130,7 @@ try_mutant() {
     apply "$1" --reverse
 }
 
-rm -rf "$logs"
+rm -rf "$logs" "$place/histories"
 mkdir -p "$logs" "$sound"
 copy_sources
 build -p rlock -p rlock-chaos

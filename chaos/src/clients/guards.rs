@@ -36,7 +36,7 @@ const CONFIRM: Duration = Duration::from_millis(500);
 const WHATEVER_IT_TAKES: Duration = Duration::from_secs(3_600);
 
 /// Of a hundred locks, those with a lease that nobody renews.
-const FIXED_LEASE: u8 = 25;
+const FIXED_LEASE: u8 = 30;
 
 /// What all guards of a process share.
 #[derive(Clone)]

@@ -51,7 +51,7 @@ const EVERYWHERE: &[Line] = &[
     (What::Cut, 4, AT_ONCE),
     (What::Refuse, 3, WHILE),
     (What::Delay, 10, WHILE),
-    (What::SlowThenGone, 6, (300, 700)),
+    (What::SlowThenGone, 14, (300, 700)),
     (What::DropRequests, 4, WHILE),
     (What::DropAnswers, 5, WHILE),
     (What::HalfOpen { client_gone: true }, 4, WHILE),

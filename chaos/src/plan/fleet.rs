@@ -100,7 +100,7 @@ fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
         enters_again: random.one_of(&[0, 10]),
         // What a watchdog does wrong shows only where it has something to do.
         renews: random.one_of(if is_guard { &[10, 40] } else { &[0, 20] }),
-        stalls: if is_reckless { 5 } else { 0 },
+        stalls: if is_guard { 10 } else { 5 * u8::from(is_reckless) },
         dies: if is_guard { 10 } else { 5 * u8::from(is_reckless) },
         gives_up: random.one_of(if is_guard { &[10, 30] } else { &[0, 10] }),
         replicas: if random.is(50) { makeup.replicas } else { 0 },
