@@ -23,14 +23,15 @@ run: setup build ## a server with the module on a free port, to try it out
 	@scripts/run.sh
 
 # Twice against the server: the debug build checks itself for overflows and broken promises of unsafe code; the release
-# build is what is shipped. First what was built goes to disk: a replica that stores a snapshot would wait for that too.
+# build is what is shipped. The same packages and features both times, so that all is compiled once. First what was built
+# goes to disk: a replica that stores a snapshot would wait for that too.
+tested := --workspace --features rlock/panic-probe,rlock-cli/panic-probe
+
 test: setup build ## all tests on this system's server
-	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe,rlock-cli/panic-probe --no-run
+	env -u RLOCK_MODULE cargo test $(tested) --no-run
 	sync
-	env -u RLOCK_MODULE cargo test --workspace --features rlock/panic-probe,rlock-cli/panic-probe
-	cargo test --features panic-probe --test server --test storms --test wire --no-run
-	sync
-	cargo test --features panic-probe --test server --test storms --test wire
+	env -u RLOCK_MODULE cargo test $(tested)
+	cargo test $(tested) --test server --test storms --test wire
 	@echo "Left out, as they need other languages or the network: make test-redisson, make test-clients, make test-matrix"
 
 test-clients: setup build ## the commands from other languages' clients, or from some: CLIENTS="python node go java"
