@@ -26,11 +26,13 @@ pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Viola
     }
 }
 
-/// When it was seen that it is not in the queue any more.
+/// When it was seen that it is not in the queue any more. By a clock that was set back it has waited for less than before,
+/// and is still there.
 fn missed(lock: &LockHistory, wait: &Wait) -> Option<Moment> {
     let later = lock.samples.partition_point(|sample| sample.asked <= wait.last.asked);
     let next = lock.samples[later..].iter().find(|sample| sample.server == wait.last.server)?;
-    Some(next.answered)
+    let is_there = next.waiters.iter().any(|waiting| waiting.holder == wait.holder);
+    (!is_there).then_some(next.answered)
 }
 
 /// Those who waited once: of others it would not be known for which of their waits they were seen.
@@ -63,7 +65,7 @@ fn violation(lock: &LockHistory, step: &Step, wait: &Wait, missed: Moment, silen
 #[cfg(test)]
 mod tests {
     use super::Promise::WaitersAreAnswered;
-    use crate::checker::written::{Written, failover, refused, unknown, wait};
+    use crate::checker::written::{Written, clock, failover, refused, unknown, wait};
     use crate::history::Reach;
     use crate::history::Side::Plain;
 
@@ -88,6 +90,17 @@ mod tests {
         assert_eq!(late.broken(), [WaitersAreAnswered]);
         // A second has not passed when nobody looks any more.
         assert_eq!(gone(1_000).called("w", wait(5_000, 4_000), 0).broken(), []);
+    }
+
+    #[test]
+    fn whoever_waits_by_a_clock_that_was_set_back_waits() {
+        let seen = |history: Written, since, at| history.seen(at, &[("x", Plain)], &[("w", Plain, since)]);
+        let before = seen(Written::default(), 0, 2_000);
+        let after = (2_020..6_000).step_by(20).fold(before, |history, at| seen(history, at - 5, at));
+        assert_eq!(
+            after.did("w", wait(5_000, 0), (0, 6_000), refused(5)).troubled((2_005, 2_010), clock(-2_000)).broken(),
+            []
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::random::Random;
 use crate::worlds::{World, WorldKind};
 use memory::Memory;
 use rlock_testing::ServerVersion;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,6 +28,9 @@ const SHORTEST_ROUND: Duration = Duration::from_secs(4);
 
 /// What a round takes besides: servers start, leases end, what was recorded is judged.
 const AROUND: Duration = Duration::from_secs(5);
+
+/// Of the violations of each promise. All of them are in the story.
+const SHOWN_OF_EACH: u32 = 3;
 
 /// Whether every promise was kept.
 ///
@@ -95,8 +99,13 @@ fn tell(kind: WorldKind, number: u32, verdict: &Verdict, grown: Option<&str>) {
         figures.grants,
         figures.troubles
     );
+    let mut shown = BTreeMap::new();
     for violation in &verdict.violations {
-        println!("VIOLATION {}: {}", violation.promise, violation.what);
+        let count = shown.entry(&violation.promise).or_insert(0);
+        *count += 1;
+        if *count <= SHOWN_OF_EACH {
+            println!("VIOLATION {}: {}", violation.promise, violation.what);
+        }
     }
     if let Some(grown) = grown {
         println!("VIOLATION memory stays what it was: {grown}");
