@@ -42,7 +42,7 @@ impl<'a> Troubles<'a> {
             failovers: those(&all, |reach| matches!(reach, Reach::Failover { .. })),
             clock_steps: those(&all, |reach| matches!(reach, Reach::ClockStep { .. })),
             clients: those(&all, |reach| matches!(reach, Reach::Clients)),
-            unrest: unrest(&all),
+            unrest: unrest(&all, records),
             all,
         }
     }
@@ -77,15 +77,30 @@ fn those<'a>(all: &[&'a Trouble], wanted: impl Fn(&Reach) -> bool) -> Spans<&'a 
     Spans::from(wanted.map(|trouble| (trouble.began, trouble.ended, *trouble)).collect())
 }
 
+/// What an observer writes of a server that gave no answer for a while.
+const SILENCE: &str = "silence of server ";
+
+/// When servers were silent, whatever kept them: a disk, others who had the processor. What they do in their own time is
+/// measured by the storms.
+fn silences(records: &[Record]) -> impl Iterator<Item = (Moment, Moment)> {
+    records.iter().filter_map(|record| match record {
+        Record::Measured { at, what, value } if what.starts_with(SILENCE) => {
+            Some((*at, *at + Duration::from_secs_f64(value.max(0.0) / 1_000.0)))
+        }
+        _ => None,
+    })
+}
+
 /// Joined, so that they are in order by their beginnings and by their ends.
-fn unrest(all: &[&Trouble]) -> Vec<(Moment, Moment)> {
+fn unrest(all: &[&Trouble], records: &[Record]) -> Vec<(Moment, Moment)> {
     let is_general = |trouble: &&&Trouble| match &trouble.reach {
         Reach::Locks { locks, .. } => locks.is_empty(),
         Reach::Failover { .. } | Reach::ClockStep { .. } | Reach::NoWrites { .. } => true,
         Reach::Nobody | Reach::Clients | Reach::Wait { .. } => false,
     };
-    let mut spans: Vec<_> =
-        all.iter().filter(is_general).map(|trouble| (trouble.began - RECOVERY, trouble.ended + RECOVERY)).collect();
+    let troubles = all.iter().filter(is_general).map(|trouble| (trouble.began, trouble.ended));
+    let spans = troubles.chain(silences(records));
+    let mut spans: Vec<_> = spans.map(|(began, ended)| (began - RECOVERY, ended + RECOVERY)).collect();
     spans.sort_unstable();
     let mut joined: Vec<(Moment, Moment)> = Vec::new();
     for (began, ended) in spans {

@@ -22,9 +22,9 @@ mod storm;
 mod tests;
 
 pub use crews::Crews;
-pub use play::play;
 #[cfg(test)]
 pub use play::{Troubles, carry_out};
+pub use play::{play, tell_changes};
 pub use schedule::schedule;
 
 use crate::history::{Moment, Reach};

@@ -182,6 +182,14 @@ impl Troubles {
     }
 }
 
+/// Writes down who has become a master since it was looked last, when all else is over.
+pub fn tell_changes(world: &mut World, journal: &Journal) {
+    let troubles = Troubles::new(journal);
+    for change in world.take_changes() {
+        troubles.write_change(change);
+    }
+}
+
 /// One that died by itself: the round goes on, so that more can be learned.
 fn bring_back(world: &mut World, server: &str) -> Result<Progress, String> {
     if let Some(place) = world.nodes.iter().position(|node| node.name == server && !node.is_up()) {

@@ -52,6 +52,7 @@ pub fn play(
     }
     crews.wait_for_all(TO_FINISH, journal);
     world.check_drained(journal, Duration::from_millis(longest_lease));
+    faults::tell_changes(world, journal);
     if observer.stop().samples == 0 {
         journal.broken("A round shows something.", "nobody has seen a lock");
     }

@@ -32,12 +32,10 @@ impl World {
         for proxy in &self.proxies {
             proxy.heal();
         }
-        match self.kind {
-            WorldKind::Replicated => self.follow(self.master())?,
-            WorldKind::Sentinel => self.agree_with_sentinels()?,
-            WorldKind::Cluster => self.agree_as_cluster()?,
-            _ => {}
+        if self.kind == WorldKind::Replicated {
+            self.follow(self.master())?;
         }
+        self.agree()?;
         if self.kind.has_one_master() {
             self.make_master(self.master());
         }
@@ -79,6 +77,15 @@ impl World {
 
     pub fn others(&self, master: usize) -> impl Iterator<Item = (usize, &Node)> {
         self.nodes.iter().enumerate().filter(move |(place, _)| *place != master)
+    }
+
+    /// Waits until all say the same of who is a master, where others than we decide on that.
+    pub(super) fn agree(&mut self) -> Result<(), String> {
+        match self.kind {
+            WorldKind::Sentinel => self.agree_with_sentinels(),
+            WorldKind::Cluster => self.agree_as_cluster(),
+            _ => Ok(()),
+        }
     }
 
     fn agree_with_sentinels(&mut self) -> Result<(), String> {
