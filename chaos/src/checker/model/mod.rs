@@ -126,7 +126,7 @@ mod tests {
     use super::Promise::AnswersAreExplained;
     use crate::checker::check;
     use crate::checker::written::{Written, give, granted, refused, removed, renew, script, take, unknown, wait};
-    use crate::history::{Answer, Side};
+    use crate::history::{Answer, Request, Side};
 
     fn explained(history: Written) -> bool {
         let verdict = check(&history.records());
@@ -157,6 +157,12 @@ mod tests {
 
     #[test]
     fn counts_have_to_fit() {
+        let all = |answer| {
+            let twice = first().did("a", take(100), (3, 4), granted());
+            twice.did("a", Request::Release { side: Side::Plain, all: true }, (5, 6), Answer::Released(Some(answer)))
+        };
+        assert!(explained(all(1)));
+        assert!(!explained(all(0)));
         assert!(!explained(given(first(), 10, 0)));
         assert!(!explained(given(given(first(), 10, 1), 12, 1)));
         assert!(!explained(given(first().did("a", take(100), (3, 4), granted()), 5, 1)));

@@ -43,6 +43,8 @@ pub enum Deed {
         all: bool,
     },
     NothingToGive,
+    /// No lock answers like that.
+    Impossible,
     /// Of which nobody knows how many were left.
     GiveUnknown {
         all: bool,
@@ -63,6 +65,8 @@ impl Deed {
             (Request::Renew { lease_ms }, None | Some(Answer::Renewed(true))) => Self::Renew { lease_ms: *lease_ms },
             (Request::Renew { .. }, Some(Answer::Renewed(false))) => Self::NotRenewed,
             (Request::Release { .. }, Some(Answer::Released(None))) => Self::NothingToGive,
+            // There is nobody else in a plain lock, for whom something could be left.
+            (Request::Release { all: true, .. }, Some(Answer::Released(Some(0)))) => Self::Impossible,
             (Request::Release { .. }, Some(Answer::Released(Some(0)))) => Self::GiveOne,
             (Request::Release { all, .. }, Some(Answer::Released(Some(_)))) => Self::GiveLast { all: *all },
             (Request::Release { all, .. }, None) => Self::GiveUnknown { all: *all },
