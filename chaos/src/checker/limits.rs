@@ -67,7 +67,8 @@ fn waits_on(
             return Duration::ZERO;
         }
         let over = waited.saturating_sub(Duration::from_millis(limit));
-        troubles.quiet(lock.name, sample.asked - over, sample.asked)
+        // It may have been looked at as late as that.
+        troubles.quiet(lock.name, sample.answered - over, sample.answered)
     };
     let overdue = sample.waiters.iter().find_map(|waiting| {
         let asked = asked.get(waiting.holder.as_str())?;
