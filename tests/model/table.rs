@@ -327,7 +327,8 @@ impl Play {
     }
 
     fn is_something_due(&self) -> bool {
-        self.world.with_room(|room| room.wakes_at()).is_some_and(|time| time <= self.world.now())
+        let now = self.world.now();
+        self.world.with_room(|room| room.wakes_at(now)).is_some_and(|time| time <= now)
     }
 
     fn take(&mut self, step: &Step) {
@@ -463,7 +464,8 @@ impl Play {
     fn advance(&mut self, ms: i64) {
         let end = self.world.now() + ms;
         loop {
-            let next = self.world.with_room(|room| room.wakes_at()).filter(|next| *next <= end);
+            let now = self.world.now();
+            let next = self.world.with_room(|room| room.wakes_at(now)).filter(|next| *next <= end);
             let time = next.unwrap_or(end).max(self.world.now());
             let passed = (time - self.world.now()).max(0);
             self.world.keyspace.borrow_mut().advance(passed);

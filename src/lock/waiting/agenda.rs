@@ -50,8 +50,8 @@ pub(super) struct Agenda {
     /// Everyone who came before this one is to be let go.
     dismissed: Option<Ticket>,
     patrol_at: Option<UnixMs>,
-    /// Until then nothing is written: this server may not, as far as it is known.
-    resting_until: Option<UnixMs>,
+    /// From then until then nothing is written: this server may not, as far as it is known.
+    rest: Option<(UnixMs, UnixMs)>,
 }
 
 /// All who wait for a lock under the name of one who was granted it.
@@ -267,7 +267,7 @@ impl<C: Client> Room<C> {
 
     /// Has the locks looked at whose turn it is, if it is time.
     pub(super) fn patrol(&mut self, now: UnixMs) {
-        if self.agenda.patrol_at.is_none_or(|time| now < time) {
+        if self.agenda.patrol_at.is_none_or(|time| is_ahead(time, now)) {
             return;
         }
         self.agenda.patrol_at = None;
@@ -284,32 +284,49 @@ impl<C: Client> Room<C> {
 
     /// A hold is to be taken back, as soon as it can be.
     pub(super) fn take_back(&mut self, hold: Hold) {
-        let put_off = self.agenda.resting_until.is_some();
+        let put_off = self.agenda.rest.is_some();
         self.agenda.undelivered.push_back(Hold { put_off, ..hold });
     }
 
     /// This server may not write: nothing is tried until then.
-    pub(super) fn rest_until(&mut self, time: UnixMs) {
-        self.agenda.resting_until = Some(time);
+    pub(super) fn rest_until(&mut self, now: UnixMs, time: UnixMs) {
+        self.agenda.rest = Some((now, time));
         for hold in &mut self.agenda.undelivered {
             hold.put_off = true;
         }
     }
 
     pub(super) fn is_resting(&mut self, now: UnixMs) -> bool {
-        self.agenda.resting_until = self.agenda.resting_until.filter(|time| now < *time);
-        self.agenda.resting_until.is_some()
+        self.agenda.rest = self.agenda.rest.filter(|rest| lasts(*rest, now));
+        self.agenda.rest.is_some()
     }
 
     /// When something is to be done next; a time that has long passed is at once.
     #[must_use]
-    pub fn wakes_at(&self) -> Option<UnixMs> {
+    pub fn wakes_at(&self, now: UnixMs) -> Option<UnixMs> {
         let agenda = &self.agenda;
         let at_once = agenda.dismissed.is_some().then_some(UnixMs::MIN);
-        let in_time = (!agenda.is_empty()).then(|| agenda.resting_until.unwrap_or(UnixMs::MIN));
+        let rest = agenda.rest.filter(|rest| !is_over_by_a_step(*rest, now));
+        let in_time = (!agenda.is_empty()).then(|| rest.map_or(UnixMs::MIN, |(_, until)| until));
         let patrol = agenda.patrol_at.filter(|_| !self.queues.is_empty());
+        let patrol = patrol.map(|time| if time <= now || is_ahead(time, now) { time } else { now });
         [at_once, in_time, patrol, self.alarms.next()].into_iter().flatten().min()
     }
+}
+
+/// Whether the time for a patrol is still to come. One that is further away than two are from each other was set by a clock
+/// that has been set back since.
+fn is_ahead(time: UnixMs, now: UnixMs) -> bool {
+    (1..=PATROL_MS).contains(&time.saturating_sub(now))
+}
+
+/// Whether a rest goes on. By a clock that was set back since, it is over: how long it would last nobody knows.
+fn lasts(rest: (UnixMs, UnixMs), now: UnixMs) -> bool {
+    now < rest.1 && !is_over_by_a_step(rest, now)
+}
+
+fn is_over_by_a_step((began, _): (UnixMs, UnixMs), now: UnixMs) -> bool {
+    now < began
 }
 
 #[cfg(test)]
@@ -372,7 +389,26 @@ mod tests {
         let mut few = room_of(3);
         few.patrol(PATROL_MS);
         assert_eq!(taken(&mut few), ["0", "1", "2"], "each once");
-        assert_eq!(few.wakes_at(), Some(2 * PATROL_MS));
+        assert_eq!(few.wakes_at(PATROL_MS), Some(2 * PATROL_MS));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_ends_rests_and_puts_off_no_patrol() {
+        let (then, now) = (1_000_000, 5_000);
+        let mut room = room_of(1);
+        room.patrol(then);
+        taken(&mut room);
+        room.rest_until(then, then + 20);
+        room.key_changed(lock("0"));
+        assert!(room.is_resting(then + 19));
+        assert_eq!(room.wakes_at(then + 5), Some(then + 20));
+        assert_eq!(room.wakes_at(now), Some(UnixMs::MIN), "what is on the agenda is for at once");
+        assert!(!room.is_resting(now));
+        taken(&mut room);
+        assert_eq!(room.wakes_at(now), Some(now), "and so is the patrol");
+        room.patrol(now);
+        assert_eq!(taken(&mut room), ["0"]);
+        assert_eq!(room.wakes_at(now), Some(now - now % PATROL_MS + PATROL_MS));
     }
 
     #[test]

@@ -269,7 +269,7 @@ impl<C: Client> Room<C> {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let nobody = self.queues.is_empty() && self.by_client.is_empty() && self.namesakes.is_empty();
-        nobody && self.delivering.is_empty() && self.wakes_at().is_none()
+        nobody && self.delivering.is_empty() && self.wakes_at(UnixMs::MIN).is_none()
     }
 }
 

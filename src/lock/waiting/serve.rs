@@ -426,6 +426,6 @@ fn answer<W: World>(world: &W, ticket: Ticket, answer: Answer) {
 }
 
 fn rest<W: World>(world: &W, ms: i64) {
-    let until = world.now().saturating_add(ms);
-    world.with_room(|room| room.rest_until(until));
+    let now = world.now();
+    world.with_room(|room| room.rest_until(now, now.saturating_add(ms)));
 }

@@ -2,6 +2,9 @@
 //!
 //! It is armed only while there is something to wait for, since a server does not unload a module that has a timer. One
 //! that goes off too early finds nothing due, and is armed anew; stopping it each time would cost more.
+//!
+//! The server's timers go by its wall clock: when that is set back, one that was armed before goes off later by as much, even
+//! one that was for at once. So a timer that was armed later than now is none, and is armed anew.
 
 use super::world::Server;
 use super::{guarded, kept_client, room};
@@ -16,26 +19,30 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// When the timer goes off; `UNARMED` if it does not.
 static ARMED_FOR: AtomicI64 = AtomicI64::new(UNARMED);
+/// When it was armed.
+static ARMED_AT: AtomicI64 = AtomicI64::new(UnixMs::MIN);
 static TIMER: AtomicU64 = AtomicU64::new(0);
 const UNARMED: i64 = i64::MAX;
 
 /// Makes sure that the timer goes off no later than the next alarm, after something was done for those who wait.
 pub(super) fn arm(context: &Context) {
-    let (time, serving_ms) = room::with(|room| (room.wakes_at(), room.take_serving_ms()));
+    let now = context.now();
+    let (time, serving_ms) = room::with(|room| (room.wakes_at(now), room.take_serving_ms()));
     if let Some(ms) = serving_ms {
         latency::took(context, c"rlock-serve", ms);
     }
     let armed_for = ARMED_FOR.load(Ordering::Relaxed);
     match time {
-        Some(time) if armed_for <= time => {}
+        Some(time) if armed_for <= time && !was_set_back(now) => {}
         Some(time) => {
             stop(context, armed_for);
-            let period = time.saturating_sub(context.now()).max(0);
+            let period = time.saturating_sub(now).max(0);
             // SAFETY: the context is alive; the callback takes no data.
             let timer =
                 unsafe { api!(RedisModule_CreateTimer(context.as_ptr(), period, Some(goes_off), ptr::null_mut())) };
             TIMER.store(timer, Ordering::Relaxed);
             ARMED_FOR.store(time, Ordering::Relaxed);
+            ARMED_AT.store(now, Ordering::Relaxed);
         }
         None => stop(context, armed_for),
     }
@@ -43,9 +50,14 @@ pub(super) fn arm(context: &Context) {
 
 /// The same, after something has happened that is to be looked at: for thousands of keys in one turn the timer is armed once.
 pub(super) fn arm_at_once(context: &Context) {
-    if ARMED_FOR.load(Ordering::Relaxed) != UnixMs::MIN {
+    if ARMED_FOR.load(Ordering::Relaxed) != UnixMs::MIN || was_set_back(context.now()) {
         arm(context);
     }
+}
+
+/// Whether the clock has been since the timer was armed.
+fn was_set_back(now: UnixMs) -> bool {
+    now < ARMED_AT.load(Ordering::Relaxed)
 }
 
 fn stop(context: &Context, armed_for: UnixMs) {
