@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 const DELAYS_MS: (u64, u64) = (5, 300);
 
+/// Less than a renewal is waited for, and more than a guard keeps in reserve.
+const LATE_MS: (u64, u64) = (40, 120);
+
 /// For how long nothing arrives where it was late before: longer than most leases.
 const GONE: Duration = Duration::from_millis(1_800);
 
@@ -63,7 +66,7 @@ pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun
 /// As networks do that fail: answers are late first, and then nothing arrives any more. Whoever believes in a lease for longer
 /// than it lasts because it has heard of it late cannot learn better.
 fn slow_then_gone(scene: &mut Scene, place: usize, random: &mut Random) -> Begun {
-    let late = Duration::from_millis(random.between((100, DELAYS_MS.1)));
+    let late = Duration::from_millis(random.between(LATE_MS));
     scene.world.proxies()[place].delay(late, Direction::Answers);
     let mut gone_since = None;
     let effects = vec![(format!("answers are late, and then all is lost, at proxy {place}"), Reach::Clients)];
