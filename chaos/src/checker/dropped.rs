@@ -16,6 +16,12 @@ pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Viola
     for &sample in &lock.samples {
         for (holder, does) in present(sample) {
             let Some((since, step)) = over.get(holder) else { continue };
+            // What was given back to one master another one may still have, and what was moved away may come back.
+            let is_another = troubles.failovers.touches(*since - LATE, sample.asked)
+                || troubles.removals(lock.name, *since - LATE, sample.asked).next().is_some();
+            if is_another {
+                continue;
+            }
             let disturbances = troubles.clients.touching(*since, sample.asked);
             let since = disturbances.map(|(_, ended, _)| *ended).max().unwrap_or(*since).max(*since);
             let late = troubles.quiet(lock.name, since, sample.asked.max(since));
