@@ -163,8 +163,8 @@ if [ $# = 0 ] && [ "$failed" = 0 ]; then
     {
         echo "# What the checker caught"
         echo
-        echo "Written by \`make chaos-mutants\` when all were caught; not by hand. Each row is a build of the module or of the"
-        echo "client with one defect, as in [chaos/mutants](../../chaos/mutants), under the chaos of [proof.md](../proof.md)."
+        echo "Each row is a build of the module or of the client with one defect, as in [chaos/mutants](../../chaos/mutants), under the"
+        echo "chaos of [proof.md](../proof.md). \`make chaos-mutants\` writes this page when it has caught all of them."
         echo
         cat "$place/table.md"
     } >docs/proof/mutants.md

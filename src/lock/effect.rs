@@ -40,7 +40,7 @@ impl<A> Decision<A> {
 pub enum KeyEffect {
     /// `HSET key mode <mode> <field> 1`: a read-write lock begins, with one hold on the side of its mode.
     Begin(Mode),
-    /// `HSET key <field> <makes>`, which is more or less `by`; told to listeners as `HINCRBY`. On a free key, a plain lock begins.
+    /// `HINCRBY key <field> <by>`, which makes the count `makes`. On a free key, a plain lock begins.
     Count { field: Field, by: i64, makes: i64 },
     /// `HDEL key <field>`
     Drop(Field),

@@ -264,7 +264,7 @@ fn tell_followers(context: &Context, name: Str<'_>, fields: &Fields<'_>, effect:
             let mode_field = (constants.mode.lend(), constants::mode_value(mode));
             replicate::hset_two(context, name, mode_field, (fields.begun(mode), constants.one.lend()));
         }
-        KeyEffect::Count { field, makes, .. } => replicate::hset_count(context, name, fields.named(field), makes),
+        KeyEffect::Count { field, by, .. } => replicate::hincrby(context, name, fields.named(field), by),
         KeyEffect::Drop(field) => replicate::hdel(context, name, fields.named(field)),
         KeyEffect::Downgrade => replicate::hset(context, name, constants.mode.lend(), constants.read.lend()),
         KeyEffect::ExpireAt(at) => replicate::pexpireat(context, name, at),

@@ -23,8 +23,9 @@ macro_rules! replicate {
     };
 }
 
-const COMMANDS: [&CStr; 10] = [
+const COMMANDS: [&CStr; 11] = [
     c"HSET",
+    c"HINCRBY",
     c"HDEL",
     c"PEXPIREAT",
     c"DEL",
@@ -73,11 +74,9 @@ pub(super) fn hset_two(context: &Context, key: Str<'_>, first: (Str<'_>, Str<'_>
     unsafe { replicate!(context, c"HSET", c"sssss", key.as_ptr(), first, first_value, second, second_value) };
 }
 
-/// `HSET key field count`. Not HINCRBY: that leaves a field the expiry which somebody gave it, and HSET takes it away, as
-/// the field does lose it here.
-pub(super) fn hset_count(context: &Context, key: Str<'_>, field: Str<'_>, count: i64) {
+pub(super) fn hincrby(context: &Context, key: Str<'_>, field: Str<'_>, by: i64) {
     // SAFETY: two strings and a long long.
-    unsafe { replicate!(context, c"HSET", c"ssl", key.as_ptr(), field.as_ptr(), count) };
+    unsafe { replicate!(context, c"HINCRBY", c"ssl", key.as_ptr(), field.as_ptr(), by) };
 }
 
 pub(super) fn hdel(context: &Context, key: Str<'_>, field: Str<'_>) {

@@ -72,7 +72,7 @@ fn the_hand_over_replicates_in_one_step_without_the_key_going() {
         "RESTORE k <end> {mode:read,cid:1} ABSTTL REPLACE",
         "PUBLISH redisson_rwlock:{k} 1",
         "SET {k}:cid:rwlock_timeout:1 1 PXAT <end>",
-        "HSET k dan 1",
+        "HINCRBY k dan 1",
         "PEXPIREAT k <end>",
         "SET {k}:dan:rwlock_timeout:1 1 PXAT <end>",
         "EXEC",
