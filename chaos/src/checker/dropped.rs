@@ -10,10 +10,11 @@ use std::time::Duration;
 /// Longer than it takes to find out that an answer is lost, to connect anew, and to give back.
 const LATE: Duration = Duration::from_millis(2_500);
 
-pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Violation>) {
+/// Up to the moment when clients end: they give nothing back after it.
+pub fn check(lock: &LockHistory, troubles: &Troubles, clients_end: Moment, violations: &mut Vec<Violation>) {
     let over: HashMap<&str, (Moment, &Step)> = lock.holders.iter().filter_map(|steps| over(lock, steps)).collect();
     let mut told = HashSet::new();
-    for &sample in &lock.samples {
+    for &sample in lock.samples.iter().take_while(|sample| sample.asked <= clients_end) {
         for (holder, does) in present(sample) {
             let Some((since, step)) = over.get(holder) else { continue };
             // What was given back to one master another one may still have, and what was moved away may come back.
@@ -64,7 +65,7 @@ fn over<'l, 'a>(lock: &'l LockHistory<'a>, steps: &[usize]) -> Option<(&'a str, 
 #[cfg(test)]
 mod tests {
     use super::Promise::WhatIsDroppedIsGivenBack;
-    use crate::checker::written::{Written, failover, granted, unknown};
+    use crate::checker::written::{Written, failover, granted, refused, take, unknown};
     use crate::history::Side::Plain;
     use crate::history::{Reach, Request};
 
@@ -72,8 +73,13 @@ mod tests {
         Request::Guard { side: Plain, lease_ms: 30_000, fenced: false, replicas: 0, majority: false }
     }
 
+    fn others() -> Written {
+        Written::default().did("o", take(10), (9_000, 9_001), refused(5))
+    }
+
+    /// Somebody else is at work for longer.
     fn dropped_at(at: u64) -> Written {
-        Written::default().did("g", guard(), (0, 10), granted()).vouched("g", 11, 20).ended("g", at)
+        others().did("g", guard(), (0, 10), granted()).vouched("g", 11, 20).ended("g", at)
     }
 
     #[test]
@@ -86,8 +92,14 @@ mod tests {
     #[test]
     fn it_may_not_be_kept() {
         assert_eq!(dropped_at(100).seen(4_000, &[("g", Plain)], &[]).broken(), [WhatIsDroppedIsGivenBack]);
-        let given_up = Written::default().did("g", guard(), (0, 100), unknown());
+        let given_up = others().did("g", guard(), (0, 100), unknown());
         assert_eq!(given_up.seen(4_000, &[("h", Plain)], &[("g", Plain, 0)]).broken(), [WhatIsDroppedIsGivenBack]);
+    }
+
+    #[test]
+    fn whoever_has_ended_gives_nothing_back() {
+        let alone = Written::default().did("g", guard(), (0, 10), granted()).vouched("g", 11, 20).ended("g", 100);
+        assert_eq!(alone.seen(4_000, &[("g", Plain)], &[]).broken(), []);
     }
 
     #[test]
@@ -97,7 +109,7 @@ mod tests {
         assert_eq!(held().troubled((200, 2_500), Reach::Clients).broken(), []);
         assert_eq!(held().troubled((200, 300), Reach::Clients).broken(), [WhatIsDroppedIsGivenBack]);
         // Killed before its end was written.
-        let killed = Written::default().did("g", guard(), (0, 10), granted());
+        let killed = others().did("g", guard(), (0, 10), granted());
         assert_eq!(killed.seen(4_000, &[("g", Plain)], &[]).broken(), []);
     }
 }

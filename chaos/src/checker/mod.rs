@@ -32,7 +32,7 @@ mod written;
 
 pub use verdict::{Counted, Figures, Promise, Verdict, Violation};
 
-use crate::history::{Answer, Operation, Record, Request, pair};
+use crate::history::{Answer, Moment, Operation, Record, Request, pair};
 use by_lock::by_lock;
 use certain::Surroundings;
 use forgotten::Forgotten;
@@ -54,6 +54,7 @@ pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
     let operations = pair(records);
     let troubles = Troubles::of(records);
     let forbidden = forbidden::windows(records, &troubles);
+    let clients_end = clients_end(records);
     let mut violations = told(records);
     let mut figures = figures(records, &operations);
     let (mut losses, mut repeated, mut forgotten) = (Losses::default(), Repeated::default(), Forgotten::default());
@@ -69,7 +70,7 @@ pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
         order::check(&lock, &troubles, &mut violations);
         forbidden::check(&lock, &forbidden, &mut violations);
         limits::check(&lock, &troubles, &mut violations);
-        dropped::check(&lock, &troubles, &mut violations);
+        dropped::check(&lock, &troubles, clients_end, &mut violations);
         vanished::check(&lock, &troubles, &mut violations);
         ghosts::check(&lock, &troubles, &mut violations);
         let longest = asleep::check(&lock, &troubles, asleep, &mut violations);
@@ -78,6 +79,16 @@ pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
     }
     violations.sort_by_key(|violation| violation.at);
     Verdict { violations, counted: counted(&losses, &repeated, &forgotten), figures }
+}
+
+/// When the last client did something. Their processes end soon after, and do nothing in the background any more.
+fn clients_end(records: &[Record]) -> Moment {
+    let of_clients = records.iter().filter_map(|record| match record {
+        Record::Called(call) => Some(call.at),
+        Record::Answered { at, .. } | Record::Vouched { at, .. } | Record::Ended { at, .. } => Some(*at),
+        _ => None,
+    });
+    of_clients.max().unwrap_or(Moment(0))
 }
 
 /// What was seen broken while it happened.

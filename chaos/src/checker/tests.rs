@@ -3,7 +3,7 @@
 use super::simulated::{Flaw, Settings, history};
 use super::*;
 use crate::history::Call;
-use crate::history::Moment;
+
 use crate::random::Random;
 use nix::time::{ClockId, clock_gettime};
 
