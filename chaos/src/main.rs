@@ -8,7 +8,6 @@ mod history;
 mod network;
 mod observer;
 mod plan;
-mod random;
 mod run;
 mod story;
 mod worlds;

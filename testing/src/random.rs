@@ -9,7 +9,7 @@ impl Random {
         Self(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,7 +20,7 @@ impl Random {
     /// From nought to `bound`, without it.
     pub fn below(&mut self, bound: u64) -> u64 {
         // The bias is 1 in 2^64 / bound.
-        self.next() % bound.max(1)
+        self.draw() % bound.max(1)
     }
 
     /// From the first to the last, both included.

@@ -89,7 +89,7 @@ fn number_from(variable: &str) -> Option<u64> {
 
 /// Another one each time.
 fn any_seed() -> u64 {
-    Random::from(u64::try_from(rlock_testing::unix_ms()).unwrap() ^ u64::from(std::process::id()) << 44).next()
+    Random::from(u64::try_from(rlock_testing::unix_ms()).unwrap() ^ u64::from(std::process::id()) << 44).draw()
 }
 
 fn file() -> PathBuf {

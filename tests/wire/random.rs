@@ -1,24 +1,20 @@
-//! Chance that can be had again: the same seed, the same choices.
+//! The choices of a seed, in the sizes and places of slices that most of them are.
 
-/// SplitMix64, which needs no more state than its seed.
-pub struct Random(u64);
+/// See [`rlock_testing::Random`].
+pub struct Random(rlock_testing::Random);
 
 impl Random {
     pub fn from(seed: u64) -> Self {
-        Self(seed)
+        Self(rlock_testing::Random::from(seed))
     }
 
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    pub fn draw(&mut self) -> u64 {
+        self.0.draw()
     }
 
     /// From nought to `bound`, without it.
     pub fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound.max(1) as u64).expect("less than a usize")
+        usize::try_from(self.0.below(bound as u64)).expect("less than a usize")
     }
 
     /// From the first to the last, both included.
@@ -27,11 +23,11 @@ impl Random {
     }
 
     /// True so often in a hundred.
-    pub fn is(&mut self, hundredths: usize) -> bool {
-        self.below(100) < hundredths
+    pub fn is(&mut self, hundredths: u8) -> bool {
+        self.0.is(hundredths)
     }
 
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
+        self.0.one_of(choices)
     }
 }

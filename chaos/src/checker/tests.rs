@@ -4,8 +4,8 @@ use super::simulated::{Flaw, Settings, history};
 use super::*;
 use crate::history::Call;
 
-use crate::random::Random;
 use nix::time::{ClockId, clock_gettime};
+use rlock_testing::Random;
 
 /// Of each kind of trouble. Thousands were tried once.
 const SEEDS: u64 = 30;

@@ -241,7 +241,9 @@ fn a_server_that_stands_still_holds_up_nobody_at_the_end() {
     let trial = Trial::of(here(&server), 400, crew(&habits()));
     let records = std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(200));
+            let mut client = server.client();
+            let is_at_work = || !client.say("INFO rlock").as_text().contains("rlock_grants:0\r");
+            wait_until("clients are at work", is_at_work);
             server.freeze();
         });
         trial.run()

@@ -2,7 +2,7 @@
 
 use crate::history::Side;
 use crate::plan::{Client, Habits};
-use crate::random::Random;
+use rlock_testing::Random;
 use std::time::Duration;
 
 /// Nobody waits for ever: for so many ms at least, and at most.

@@ -2,8 +2,8 @@
 
 use super::{Begun, Scene, What, a_master};
 use crate::history::Reach;
-use crate::random::Random;
 use crate::worlds::{Node, run_on};
+use rlock_testing::Random;
 use rlock_testing::Reply;
 
 /// How many at a time.

@@ -2,8 +2,8 @@
 
 use super::{Begun, Progress, Scene, What};
 use crate::history::Reach;
-use crate::random::Random;
 use crate::worlds::{Node, World};
+use rlock_testing::Random;
 use rlock_testing::Reply;
 use std::time::{Duration, Instant};
 

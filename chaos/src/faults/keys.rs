@@ -2,8 +2,8 @@
 
 use super::{Begun, Progress, Scene, What, a_master, answers_twice, with_effects};
 use crate::history::Reach;
-use crate::random::Random;
 use crate::worlds::{Node, Refusal, World, WorldKind, run_on};
+use rlock_testing::Random;
 use rlock_testing::Reply;
 
 pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
@@ -19,7 +19,7 @@ pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun
         What::Break => once(node, place, &key, &format!("RLOCK.BREAK {key}")),
         What::Shorten => shorten(node, place, key),
         What::Persist => persist(node, place, key),
-        What::RenameAway => rename_away(node, place, &key, random.next()),
+        What::RenameAway => rename_away(node, place, &key, random.draw()),
         What::Overwrite => overwrite(node, place, key),
         What::FlushAll { later } => flush(scene.world, random, later),
         _ => swap(scene.world, random),

@@ -28,8 +28,8 @@ pub use play::{play, tell_changes};
 pub use schedule::schedule;
 
 use crate::history::{Moment, Reach};
-use crate::random::Random;
 use crate::worlds::{Refusal, World};
+use rlock_testing::Random;
 use std::time::Duration;
 
 /// A fault, with all that chance decides about it.

@@ -2,7 +2,7 @@
 
 use super::{Begun, Scene, a_master, answers_twice};
 use crate::history::Reach;
-use crate::random::Random;
+use rlock_testing::Random;
 
 const STEPS_MS: (u64, u64) = (200, 2_000);
 

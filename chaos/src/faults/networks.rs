@@ -3,7 +3,7 @@
 use super::{Begun, Progress, Scene, What};
 use crate::history::Reach;
 use crate::network::{Direction, HalfOpen};
-use crate::random::Random;
+use rlock_testing::Random;
 use std::time::{Duration, Instant};
 
 const DELAYS_MS: (u64, u64) = (5, 300);

@@ -2,7 +2,7 @@
 
 use super::{Begun, Progress, Scene, What};
 use crate::history::Reach;
-use crate::random::Random;
+use rlock_testing::Random;
 
 pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     let running = scene.crews.running();

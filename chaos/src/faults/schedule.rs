@@ -1,8 +1,8 @@
 //! What a seed makes of a round: which fault begins when.
 
 use super::{Fault, What};
-use crate::random::Random;
 use crate::worlds::WorldKind;
+use rlock_testing::Random;
 use std::time::Duration;
 
 /// Clients are left to begin in peace, and what they hold at the end is to be worth something.
@@ -120,7 +120,7 @@ fn any(lines: &[Line], random: &mut Random) -> Fault {
 }
 
 pub fn one(what: What, lasts: (u64, u64), random: &mut Random) -> Fault {
-    Fault { what, lasts: Duration::from_millis(random.between(lasts)), seed: random.next() }
+    Fault { what, lasts: Duration::from_millis(random.between(lasts)), seed: random.draw() }
 }
 
 #[cfg(test)]

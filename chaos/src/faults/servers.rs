@@ -2,9 +2,9 @@
 
 use super::{Begun, Fault, Progress, Scene, What, a_master};
 use crate::history::{Moment, Reach};
-use crate::random::Random;
 use crate::worlds::{Node, Refusal, World, WorldKind};
 use rlock_testing::Client;
+use rlock_testing::Random;
 use std::time::Duration;
 
 /// How much longer a pause would last if its end did not come.

@@ -2,7 +2,7 @@
 
 use super::{Begun, Progress, Scene, What, a_master};
 use crate::history::{Moment, Reach};
-use crate::random::Random;
+use rlock_testing::Random;
 
 /// More than any server here has.
 const TOO_MANY_REPLICAS: &str = "min-replicas-to-write 9";

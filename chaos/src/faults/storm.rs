@@ -5,8 +5,8 @@
 
 use super::{Begun, Ending, Progress, Scene, a_master};
 use crate::history::Reach;
-use crate::random::Random;
 use crate::worlds::{Node, WorldKind};
+use rlock_testing::Random;
 use rlock_testing::{Client, Crowd, Reply, Wanted, unix_ms, was_wanted_here};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -56,7 +56,7 @@ pub fn begin(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     let storm = Storm {
         socket: node.socket(),
         process: server.id(),
-        prefix: prefix_on(node, random.next())?,
+        prefix: prefix_on(node, random.draw())?,
         locks: usize::try_from(random.between(LOCKS)).expect("a few thousand"),
         waiters: usize::try_from(random.between(WAITERS)).expect("a few hundred"),
         latest_ms: if scene.world.kind == WorldKind::Durable { LATEST_ON_DISK_MS } else { LATEST_MS },

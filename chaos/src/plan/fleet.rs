@@ -1,7 +1,7 @@
 //! Who takes part in a round.
 
 use super::{Client, ClientKind, Habits, Lock};
-use crate::random::Random;
+use rlock_testing::Random;
 
 /// How a fleet is made up, of which each world has its own.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
         let name = format!("{}-{number}", kind.name());
         let client = Client {
             name,
-            seed: random.next(),
+            seed: random.draw(),
             kind,
             line: number,
             locks: wanted(makeup, kind, random),

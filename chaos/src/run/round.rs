@@ -5,9 +5,9 @@ use crate::faults::{self, Crews};
 use crate::history::{Journal, Moment, Record, read_all};
 use crate::observer::Observer;
 use crate::plan::{Plan, fleet};
-use crate::random::Random;
 use crate::story::story;
 use crate::worlds::World;
+use rlock_testing::Random;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub fn play(
 ) -> io::Result<(Vec<Record>, Verdict)> {
     let makeup = world.makeup();
     let plan = Plan {
-        seed: random.next(),
+        seed: random.draw(),
         directory: directory.to_owned(),
         address: world.address(),
         length_ms: length.as_millis().try_into().expect("a few seconds"),

@@ -201,8 +201,8 @@ impl<'a> Search<'a> {
 
 /// A number for each event, such that no two sets have the same when theirs are joined by XOR.
 fn print(event: usize) -> u128 {
-    let mut random = crate::random::Random::from(event as u64 ^ 0x5bd1_e995_9d1b_54a3);
-    u128::from(random.next()) << 64 | u128::from(random.next())
+    let mut random = rlock_testing::Random::from(event as u64 ^ 0x5bd1_e995_9d1b_54a3);
+    u128::from(random.draw()) << 64 | u128::from(random.draw())
 }
 
 /// A list from which any can be taken, and given back in the reverse order, in no time.

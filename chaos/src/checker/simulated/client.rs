@@ -2,7 +2,7 @@
 
 use super::lock::Time;
 use crate::history::{Answer, Request, Side};
-use crate::random::Random;
+use rlock_testing::Random;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -1,7 +1,7 @@
 //! A lock as it should be, simple and slow; and the ways in which it can be made not to be.
 
 use crate::history::{Answer, Holding, Side, Waiting};
-use crate::random::Random;
+use rlock_testing::Random;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Microseconds.

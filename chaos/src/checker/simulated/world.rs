@@ -3,7 +3,7 @@
 use super::client::{Client, Kind, Next};
 use super::lock::{Asking, Flaw, Lock, Time, Waiter};
 use crate::history::{Answer, Call, Moment, Record, Request, Sample, Side};
-use crate::random::Random;
+use rlock_testing::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;

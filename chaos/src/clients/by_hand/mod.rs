@@ -12,7 +12,7 @@ use super::speech::{Hold, Speech};
 use super::wish::Wish;
 use crate::history::{Answer, Journal};
 use crate::plan::{Address, Client};
-use crate::random::Random;
+use rlock_testing::Random;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -53,7 +53,7 @@ impl ByHand {
         round: Round,
     ) -> Option<Self> {
         let mut random = Random::from(client.seed);
-        let route = Route::to(address, client.line, Random::from(random.next()))?;
+        let route = Route::to(address, client.line, Random::from(random.draw()))?;
         let connections = Connections::new(route, random.is(SPEAKS_RESP3));
         let diary = Diary::new(journal.clone(), client.name.clone());
         Some(Self { client, speech, round, connections, random, diary })
