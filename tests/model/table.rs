@@ -11,7 +11,7 @@ use rlock::lock::{
     KeyEffect, Kind, Lease, LockName, Mode, Next, Observed, Record, Room, Side, Sight, UnixMs, Waiter,
 };
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 const LOCK: LockName<'static> = LockName { database: 0, key: b"lock" };
@@ -105,6 +105,8 @@ struct Fake {
     room: RefCell<Room<Kept>>,
     paused: Cell<bool>,
     answers: Answers,
+    /// Of those who were granted the lock and have not heard of it: whether each was in it already.
+    was_inside: RefCell<VecDeque<bool>>,
     turn: Cell<u32>,
     /// What is left of the turn.
     turn_left: Cell<u32>,
@@ -131,11 +133,12 @@ impl World for Fake {
         self.turn_left.get() == 0
     }
 
-    fn acquire(&self, _lock: LockName<'_>, next: &Next, _ground: Ground) -> Tried {
+    fn acquire(&self, _lock: LockName<'_>, next: &Next, ahead: Ahead, _ground: Ground) -> Tried {
         let holder = name(&next.holder);
-        match self.decide(holder, next.kind, next.want, Ahead::Nobody) {
+        match self.decide(holder, next.kind, next.want, ahead) {
             Ok(Decision { answer: Acquired::Granted { .. }, .. }) if self.paused.get() => Tried::Later(PAUSED_MS),
             Ok(Decision { answer: Acquired::Granted { token }, effects }) => {
+                self.was_inside.borrow_mut().push_back(self.is_inside(holder));
                 self.keyspace.borrow_mut().apply(holder, effects);
                 Tried::Granted(Grant { at: self.now(), token, end: end_of(&effects) })
             }
@@ -200,7 +203,7 @@ impl Releasing for FakeRelease<'_> {
             return Err(self);
         }
         self.world.keyspace.borrow_mut().apply(self.holder, self.effects);
-        match self.world.acquire(LOCK, next, Ground::Command) {
+        match self.world.acquire(LOCK, next, Ahead::Nobody, Ground::Command) {
             Tried::Granted(grant) => Ok(grant),
             other => panic!("a free lock is granted: {other:?}"),
         }
@@ -250,6 +253,18 @@ impl Fake {
         };
         let holdings: Vec<_> = fields.iter().filter_map(holding).collect();
         Some(Sight { mode, expiry: *expiry, holder_count: holdings.len(), holdings })
+    }
+
+    fn fields(&self) -> BTreeMap<String, String> {
+        match self.keyspace.borrow().entries().get("lock") {
+            Some((Value::Hash(fields), _)) => fields.clone(),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    fn is_inside(&self, holder: &str) -> bool {
+        let fields = self.fields();
+        fields.contains_key(holder) || fields.contains_key(&format!("{holder}:write"))
     }
 
     fn break_up(&self) {
@@ -305,8 +320,8 @@ struct Play {
 impl Play {
     fn new() -> Self {
         let answers = Rc::default();
-        let (keyspace, room, paused, turn_left) = Default::default();
-        let world = Fake { keyspace, room, paused, answers, turn: Cell::new(100), turn_left };
+        let (keyspace, room, paused, was_inside, turn_left) = Default::default();
+        let world = Fake { keyspace, room, paused, answers, was_inside, turn: Cell::new(100), turn_left };
         let (waiting, let_go) = Default::default();
         Self { world, waiting, let_go, next_id: 0, heard: 0, next_one_dies: false, busy: false }
     }
@@ -386,13 +401,13 @@ impl Play {
     /// Whoever had the lock has it no longer; who has it now has it from the queue, and whole.
     fn break_up(&mut self) {
         let first = self.waiting.first().copied();
-        let had_lock = !self.fields().is_empty();
+        let had_lock = !self.world.fields().is_empty();
         let before = self.read_holds();
         let granted = |play: &Self| play.world.with_room(|room| room.counters.waited.count());
         let granted_before = granted(self);
         self.world.break_up();
         assert_eq!(had_lock && first.is_some(), granted(self) > granted_before, "the first who waits gets the lock");
-        let fields = self.fields();
+        let fields = self.world.fields();
         for (field, count) in fields.iter().filter(|(field, _)| *field != "mode") {
             let holder = field.trim_end_matches(":write");
             assert!(self.waiting.iter().any(|waiting| waiting.1 == holder), "{holder} did not wait: {fields:?}");
@@ -417,7 +432,7 @@ impl Play {
     fn ask(&mut self, holder: &'static str, kind: Kind, lease: i64, wait: Option<i64>) {
         let want = Acquire { lease: Lease::from_ms(lease).unwrap(), fenced: lease % 3 == 0 };
         let ahead = serve::settle(&self.world, LOCK, Ground::Command);
-        let inside = self.is_inside(holder);
+        let inside = self.world.is_inside(holder);
         let Ok(decision) = self.world.decide(holder, kind, want, ahead) else { return };
         match (decision.answer, wait) {
             (Acquired::Granted { .. }, _) if self.world.paused.get() => {}
@@ -488,7 +503,8 @@ impl Play {
             let (_, holder, kind) = self.waiting.remove(place);
             if matches!(answer, Some(Answer::Granted { .. })) {
                 let ahead = &self.waiting[..place];
-                assert!(ahead.is_empty() || self.is_inside(holder), "{holder} {kind:?} overtakes {ahead:?}");
+                let was_inside = self.world.was_inside.borrow_mut().pop_front().expect("a grant for each answer");
+                assert!(ahead.is_empty() || was_inside, "{holder} {kind:?} overtakes {ahead:?}");
                 if std::mem::take(&mut self.next_one_dies) {
                     assert!(self.world.with_room(|room| room.gone(id)).is_none());
                 } else {
@@ -498,20 +514,8 @@ impl Play {
         }
     }
 
-    fn fields(&self) -> BTreeMap<String, String> {
-        match self.world.keyspace.borrow().entries().get("lock") {
-            Some((Value::Hash(fields), _)) => fields.clone(),
-            _ => BTreeMap::new(),
-        }
-    }
-
-    fn is_inside(&self, holder: &str) -> bool {
-        let fields = self.fields();
-        fields.contains_key(holder) || fields.contains_key(&format!("{holder}:write"))
-    }
-
     fn check(&self) {
-        let fields = self.fields();
+        let fields = self.world.fields();
         let mode = fields.get("mode").map(String::as_str);
         let inside: BTreeSet<_> =
             fields.keys().filter(|field| *field != "mode").map(|field| field.trim_end_matches(":write")).collect();
@@ -525,7 +529,7 @@ impl Play {
             let want = Acquire { lease: Lease::from_ms(1).unwrap(), fenced: false };
             let decision = self.world.decide(holder, *kind, want, Ahead::Nobody);
             let is_free = matches!(&decision, Ok(Decision { answer: Acquired::Granted { .. }, .. }));
-            let is_its_turn = place == 0 || self.is_inside(holder);
+            let is_its_turn = place == 0 || self.world.is_inside(holder);
             assert!(!(is_free && is_its_turn), "{holder} {kind:?} sleeps while the lock is free to it: {fields:?}");
         }
     }
@@ -579,18 +583,18 @@ fn bob_dies_before_being_told(paused: bool) {
     }
     play.begin_turn();
     play.world.release("ann:1", None, false);
-    assert!(play.is_inside("bob:1"));
+    assert!(play.world.is_inside("bob:1"));
     play.world.paused.set(paused);
     play.next_one_dies = true;
     play.hear();
     play.catch_up();
     if paused {
         play.advance(10 * PAUSED_MS);
-        assert!(play.is_inside("bob:1"), "nothing is written during a pause");
+        assert!(play.world.is_inside("bob:1"), "nothing is written during a pause");
         play.world.paused.set(false);
         play.advance(PAUSED_MS + 1);
     }
-    assert!(!play.is_inside("bob:1") && play.is_inside("cid:1"), "the lock goes on to the next: {:?}", play.fields());
+    assert!(!play.world.is_inside("bob:1") && play.world.is_inside("cid:1"), "the lock goes on to the next: {:?}", play.world.fields());
     play.hear();
     play.end();
 }
@@ -603,6 +607,42 @@ fn a_grant_to_a_client_that_is_gone_goes_on_to_the_next() {
 #[test]
 fn a_grant_to_a_client_that_is_gone_is_taken_back_after_a_pause() {
     bob_dies_before_being_told(true);
+}
+
+fn ask(holder: usize, kind: Kind, wait: Option<i64>) -> Step {
+    Step::Ask { holder, kind, lease: 1, wait }
+}
+
+/// The last who waited is let go by the very command that comes to wait, and this is all that its turn allows.
+#[test]
+fn behind_the_last_one_who_is_let_go_nobody_sleeps() {
+    play(&[
+        ask(0, Kind::Plain, None),
+        ask(1, Kind::Plain, Some(0)),
+        Step::Turn(1),
+        Step::Busy(true),
+        Step::BecomeReplica,
+        Step::Advance { ms: 10 },
+        ask(2, Kind::Plain, Some(0)),
+        Step::Busy(false),
+    ]);
+}
+
+/// Dan, who waits three times, is let in to read. Before his others are looked at his lease ends, and bob is next.
+#[test]
+fn a_namesake_of_one_who_has_left_overtakes_nobody() {
+    play(&[
+        ask(0, Kind::Write, None),
+        ask(3, Kind::Read, Some(0)),
+        ask(1, Kind::Read, Some(0)),
+        ask(3, Kind::Write, Some(0)),
+        ask(3, Kind::Write, Some(0)),
+        Step::Turn(1),
+        Step::Busy(true),
+        Step::Release { holder: 0, side: None, all: false },
+        Step::Advance { ms: 10 },
+        Step::Busy(false),
+    ]);
 }
 
 proptest! {

@@ -82,7 +82,7 @@ impl<C: Client> Room<C> {
     /// Something has happened to a lock. Tells whether anyone waits for it.
     pub fn key_changed(&mut self, lock: LockName<'_>) -> bool {
         let lock = self.queues.find(lock);
-        lock.map(|lock| self.changed(lock)).is_some()
+        lock.is_some_and(|lock| self.changed(lock))
     }
 
     /// The command under way has done something to a lock. Tells whether anyone waits for it.
@@ -125,14 +125,15 @@ impl<C: Client> Room<C> {
         self.agenda.reentries.clear();
     }
 
-    /// Has a lock looked at, as soon as it can be.
-    pub(super) fn changed(&mut self, lock: LockId) {
-        let Some(care) = self.queues.kept(lock) else { return };
+    /// Has a lock looked at, as soon as it can be. Tells whether anyone waits for it.
+    pub(super) fn changed(&mut self, lock: LockId) -> bool {
+        let Some(care) = self.queues.kept(lock) else { return false };
         care.is_changed = true;
         if !std::mem::replace(&mut care.is_listed, true) {
             self.agenda.changed.push_back(lock);
             self.drop_what_is_no_more();
         }
+        true
     }
 
     /// Locks that nobody waits for any more are dropped when they come up; in a long rest none does.

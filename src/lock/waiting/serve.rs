@@ -31,9 +31,9 @@ pub trait World {
     /// Whether this is the place and the time to grant.
     fn permission(&self, lock: LockName<'_>, ground: Ground) -> Permission;
 
-    /// Has a waiter acquire the lock as it is, in front of everyone else. Most looks find a lock busy, so permission is
-    /// asked for only where the lock would be granted.
-    fn acquire(&self, lock: LockName<'_>, next: &Next, ground: Ground) -> Tried;
+    /// Has a waiter acquire the lock as it is. Most looks find a lock busy, so permission is asked for only where the lock
+    /// would be granted.
+    fn acquire(&self, lock: LockName<'_>, next: &Next, ahead: Ahead, ground: Ground) -> Tried;
 
     /// Gives back a hold that was granted to a client who is gone, and whoever waits gets the lock.
     fn give_back(&self, hold: &Hold);
@@ -151,8 +151,8 @@ fn settle_queue<W: World>(world: &W, id: LockId, lock: LockName<'_>, ground: Gro
             Ok(None) => {}
             Err(telling) => answer(world, next.ticket, telling),
         }
-        if world.turn_is_over() {
-            world.with_room(|room| room.changed(id));
+        // Whoever was last has left nobody to go on with; and nobody would come to look, for one who came behind it.
+        if world.turn_is_over() && world.with_room(|room| room.changed(id)) {
             return Settled::TurnIsOver;
         }
     }
@@ -167,7 +167,7 @@ fn tried<W: World>(
     next: &Next,
     ground: Ground,
 ) -> Result<Option<Settled>, Answer> {
-    match world.acquire(lock, next, ground) {
+    match world.acquire(lock, next, Ahead::Nobody, ground) {
         Tried::Granted(grant) => {
             granted_first(world, id, lock, next, grant, ground);
             return Ok(None);
@@ -387,7 +387,8 @@ fn reenter<W: World>(world: &W, lock: LockName<'_>, mut reentry: Reentry, ground
     let namesake =
         |room: &mut Room<W::Client>, reentry: &Reentry| room.namesake(reentry.lock, &reentry.holder, reentry.after);
     while let Some(next) = world.with_room(|room| namesake(room, &reentry)) {
-        match world.acquire(lock, &next, ground) {
+        // The holder may have left meanwhile, and then the turn is another's.
+        match world.acquire(lock, &next, Ahead::Someone, ground) {
             Tried::Granted(grant) => drop(granted(world, reentry.lock, next.ticket, grant)),
             // A reader that also waits to write keeps its place.
             Tried::Busy { .. } => {}

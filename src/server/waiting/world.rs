@@ -66,7 +66,7 @@ impl World for Server<'_> {
         }
     }
 
-    fn acquire(&self, lock: LockName<'_>, next: &Next, ground: Ground) -> Tried {
+    fn acquire(&self, lock: LockName<'_>, next: &Next, ahead: Ahead, ground: Ground) -> Tried {
         // Which costs nothing, and nothing is touched where it is not so.
         if let Permission::Later(ms) = ground::fitness(self.context, ground) {
             return Tried::Later(ms);
@@ -77,7 +77,7 @@ impl World for Server<'_> {
         loop {
             let record = LockRecord::open(self.context, key.lend(), holder.lend());
             let at = self.now();
-            match lock::acquire(next.kind, &record, next.want, Ahead::Nobody, at) {
+            match lock::acquire(next.kind, &record, next.want, ahead, at) {
                 Ok(Decision { answer: Acquired::Granted { token }, effects }) if may_grant => {
                     return match record.apply(&effects) {
                         Ok(()) => Tried::Granted(Grant { at, token, end: end_of(&effects) }),
