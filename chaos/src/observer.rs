@@ -6,13 +6,16 @@ mod reading;
 mod tests;
 mod watch;
 
-use crate::history::Journal;
+use crate::history::{Journal, Moment, Reach, Record, Trouble};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use watch::{Seen, Watch};
+
+/// If it was to sleep for a moment and woke up as late as this, nothing on this machine ran meanwhile, no server either.
+const STANDSTILL: Duration = Duration::from_millis(500);
 
 /// A server's name in the run, and its socket.
 type Target = (String, PathBuf);
@@ -71,9 +74,22 @@ impl Watches {
     fn run(mut self, targets: impl Fn() -> Vec<Target>, ended: &Receiver<()>) -> Observed {
         loop {
             self.follow(targets());
+            let slept = Moment::now();
             if ended.recv_timeout(self.every) == Err(RecvTimeoutError::Disconnected) {
                 return self.finish();
             }
+            self.note_standstill(slept, Moment::now());
+        }
+    }
+
+    /// What a machine that stands still does to a wait is not the server's doing.
+    fn note_standstill(&self, began: Moment, ended: Moment) {
+        if ended.since(began) < self.every + STANDSTILL {
+            return;
+        }
+        for (server, _) in self.running.keys() {
+            let (what, reach) = ("the machine stands still".to_owned(), Reach::NoWrites { server: server.clone() });
+            self.journal.write(&Record::Troubled(Trouble { began, ended, what, reach }));
         }
     }
 

@@ -1,8 +1,9 @@
 //! The observer, before real servers.
 
-use super::{Observed, Observer};
-use crate::history::{Journal, Record, Sample, Side, read_all};
+use super::{Observed, Observer, STANDSTILL, Watches};
+use crate::history::{Journal, Moment, Reach, Record, Sample, Side, read_all};
 use rlock_testing::{Client, Reply, Server, text, wait_until};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -73,6 +74,32 @@ fn waiter(server: &Server, command: &str) -> Client {
     client.send(&command.split(' ').collect::<Vec<_>>());
     wait_until("it waits", || waiting(&mut looker) == before + 1);
     client
+}
+
+#[test]
+fn a_machine_that_stands_still_is_noted_for_each_server() {
+    let server = Server::start();
+    let directory = TempDir::new().unwrap();
+    let journal = Journal::open(directory.path(), "observer").unwrap();
+    let mut watches = Watches { journal, locks: Vec::new(), every: EVERY, running: HashMap::new(), ended: Vec::new() };
+    watches.follow(vec![("a".to_owned(), server.socket()), ("b".to_owned(), server.socket())]);
+    let began = Moment::now();
+    watches.note_standstill(began, began + EVERY + STANDSTILL / 2);
+    assert!(!read_all(directory.path()).unwrap().iter().any(|record| matches!(record, Record::Troubled(_))));
+    watches.note_standstill(began, began + EVERY + STANDSTILL);
+    watches.finish();
+    let records = read_all(directory.path()).unwrap();
+    let mut stood_still: Vec<_> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Troubled(trouble) if trouble.ended.since(trouble.began) == EVERY + STANDSTILL => {
+                Some(trouble.reach.clone())
+            }
+            _ => None,
+        })
+        .collect();
+    stood_still.sort_by_key(|reach| format!("{reach:?}"));
+    assert_eq!(stood_still, ["a", "b"].map(|server| Reach::NoWrites { server: server.to_owned() }));
 }
 
 #[test]
