@@ -185,7 +185,7 @@ impl Troubles {
 /// Writes down who has become a master since it was looked last, when all else is over.
 pub fn tell_changes(world: &mut World, journal: &Journal) {
     let troubles = Troubles::new(journal);
-    for change in world.take_changes() {
+    for change in world.take_all_changes() {
         troubles.write_change(change);
     }
 }

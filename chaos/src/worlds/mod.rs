@@ -234,9 +234,22 @@ impl World {
         self.changes.push(Change { since, what: format!("{new:?} took over from {servers:?}"), servers });
     }
 
-    /// What was seen since this was asked last.
+    /// What was seen and has come to its end since this was asked last. A server that another one took over from may believe
+    /// for a while that it is a master still, and serve clients that have not heard of it either.
     pub fn take_changes(&mut self) -> Vec<Change> {
+        let (lasting, over) = std::mem::take(&mut self.changes).into_iter().partition(|change| self.is_divided(change));
+        self.changes = lasting;
+        over
+    }
+
+    /// The same at the end, when nothing more comes of it.
+    pub fn take_all_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
+    }
+
+    fn is_divided(&self, change: &Change) -> bool {
+        let former = self.nodes.iter().enumerate().filter(|(_, node)| change.servers.contains(&node.name));
+        former.filter(|(place, _)| !self.masters.contains(place)).any(|(_, node)| node.is_master().unwrap_or(false))
     }
 
     /// Whom the sentinels call the master, if it knows of it itself.
