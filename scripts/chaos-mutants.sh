@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-read -ra seeds <<<"${SEEDS:-1 2 3 4 5 6}"
+read -ra seeds <<<"${SEEDS:-1 2 3 4 5 6 7 8 9}"
 length=${LENGTH:-12}
 place=$(realpath -m "${CARGO_TARGET_DIR:-target}")/mutants
 sources=$place/source built=$place/build/debug sound=$place/sound logs=$place/logs

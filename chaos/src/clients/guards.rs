@@ -38,6 +38,9 @@ const WHATEVER_IT_TAKES: Duration = Duration::from_secs(3_600);
 /// Of a hundred locks, those with a lease that nobody renews.
 const FIXED_LEASE: u8 = 30;
 
+/// Of a hundred of those, the ones that are held to their end and beyond: only there it shows from when a lease is counted.
+const TO_ITS_END: u8 = 70;
+
 /// What all guards of a process share.
 #[derive(Clone)]
 pub struct Doors {
@@ -134,7 +137,8 @@ impl Keeper {
     async fn attempt(&mut self) {
         let wish = Wish::of(&self.client, &mut self.random);
         let holder = if self.is_majority() { String::new() } else { self.diary.new_holder() };
-        let Some((number, guard)) = self.acquire(&wish, &holder).await else {
+        let is_fixed = self.random.is(FIXED_LEASE);
+        let Some((number, guard)) = self.acquire(&wish, &holder, is_fixed).await else {
             let pause = self.random.between(PAUSE_MS);
             return self.round.pause(Duration::from_millis(pause)).await;
         };
@@ -143,13 +147,16 @@ impl Keeper {
             kept.vouch(&self.diary);
             self.go_in_and_out(&wish, &holder).await;
         }
-        let deed = Deed::of(&self.client.habits, &mut self.random);
+        let deed = match Deed::of(&self.client.habits, &mut self.random) {
+            Deed::Keep(_) if is_fixed && self.random.is(TO_ITS_END) => Deed::beyond(wish.lease_ms),
+            deed => deed,
+        };
         self.keep(&kept, deed).await;
         self.end(kept, deed, &wish, &holder).await;
     }
 
     /// The number of the call, and the guard, if there is one.
-    async fn acquire(&mut self, wish: &Wish, holder: &str) -> Option<(u64, Guard)> {
+    async fn acquire(&mut self, wish: &Wish, holder: &str, is_fixed: bool) -> Option<(u64, Guard)> {
         let request = Request::Guard {
             side: wish.side,
             lease_ms: wish.lease_ms,
@@ -158,7 +165,7 @@ impl Keeper {
             majority: self.is_majority(),
         };
         let until = self.round.waits(wish.gives_up_after.unwrap_or(WHATEVER_IT_TAKES));
-        let asking = self.asking(wish, holder);
+        let asking = self.asking(wish, holder, is_fixed);
         let number = self.diary.called(&wish.lock, holder, request);
         let (answer, guard) = match timeout_at(until, asking).await {
             // Of a majority the token says nothing.
@@ -175,11 +182,11 @@ impl Keeper {
 
     /// It is not sent before this is awaited.
     fn asking(
-        &mut self,
+        &self,
         wish: &Wish,
         holder: &str,
+        is_fixed: bool,
     ) -> impl Future<Output = Result<Option<Guard>, Error>> + Send + use<> {
-        let is_fixed = self.random.is(FIXED_LEASE);
         let lock = |locks: &Locks| lock_of(locks, wish, is_fixed);
         let majority = self.is_majority().then(|| redlock(self.doors.all.iter().map(lock)));
         let one = lock(self.doors.of(&self.client)).owner(holder);
@@ -199,7 +206,7 @@ impl Keeper {
     /// Takes the lock once more, in the same name, and gives that back at once.
     async fn go_in_and_out(&mut self, wish: &Wish, holder: &str) {
         let wish = Wish { wait_ms: None, gives_up_after: None, replicas: 0, ..wish.clone() };
-        if let Some((number, guard)) = self.acquire(&wish, holder).await {
+        if let Some((number, guard)) = self.acquire(&wish, holder, false).await {
             let kept = Kept { number, guard };
             kept.vouch(&self.diary);
             self.release(kept, &wish, holder).await;

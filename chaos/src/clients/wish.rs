@@ -72,9 +72,13 @@ impl Deed {
         let leases = random.between((1, 3));
         match (dies, stalls, renews) {
             (true, ..) => Self::Die(hold),
-            (_, true, _) => Self::Stall(lease * 3 / 2),
+            (_, true, _) => Self::beyond(habits.lease_ms),
             (_, _, true) => Self::Renew(lease * u32::try_from(leases).expect("three at most")),
             _ => Self::Keep(hold),
         }
+    }
+
+    pub fn beyond(lease_ms: u64) -> Self {
+        Self::Stall(Duration::from_millis(lease_ms) * 3 / 2)
     }
 }

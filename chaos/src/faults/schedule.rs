@@ -50,7 +50,7 @@ const EVERYWHERE: &[Line] = &[
     (What::Storm, 3, AT_ONCE),
     (What::Cut, 4, AT_ONCE),
     (What::Refuse, 3, WHILE),
-    (What::Delay, 10, WHILE),
+    (What::Delay, 18, (100, 1_200)),
     (What::SlowThenGone, 14, (300, 700)),
     (What::DropRequests, 4, WHILE),
     (What::DropAnswers, 5, WHILE),
