@@ -1,4 +1,5 @@
-//! What can be typed. The help is written for somebody who is tired: what it does, then examples, then the exit codes.
+//! The arguments and their help. The help is written for a tired reader: what a command does, its options, then
+//! examples, then the exit codes.
 
 use crate::exit;
 use crate::failure::Failure;
@@ -11,7 +12,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Run a command under a distributed lock, and see who holds and who waits.
+/// Run a command under a distributed lock, and see the holders and waiters of locks.
 #[derive(Debug, Parser)]
 #[command(name = "rlock", version, max_term_width = 80, after_help = HELP, disable_help_subcommand = true)]
 pub struct Arguments {
@@ -21,18 +22,18 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// Where the locks are.
+/// The server that has the locks.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
 pub struct Server {
-    /// Where the locks are, without a password; else RLOCK_URL, else redis://127.0.0.1:6379
+    /// The server's address, without a password [otherwise RLOCK_URL, then redis://127.0.0.1:6379]
     #[arg(short, long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub url: Option<String>,
-    /// A file whose first line is the password; else RLOCK_PASSWORD, else RLOCK_PASSWORD_FILE
+    /// A file whose first line is the password [otherwise RLOCK_PASSWORD, then the file RLOCK_PASSWORD_FILE]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub password_file: Option<PathBuf>,
-    /// How long the server may take to accept a connection, and to answer
+    /// How long the server may take to accept a connection, and to answer a request
     #[arg(long, global = true, value_name = "TIME", default_value = "3s", value_parser = some_time)]
     pub connect_timeout: Duration,
 }
@@ -41,111 +42,117 @@ pub struct Server {
 pub enum Command {
     #[command(after_help = RUN_HELP)]
     Run(Run),
-    /// List the locks that somebody waits for, longest queue first
+    #[command(after_help = LS_HELP)]
     Ls(Ls),
-    /// Show who holds a lock and who waits for it
+    #[command(after_help = INSPECT_HELP)]
     Inspect(Inspect),
+    #[command(after_help = BREAK_HELP)]
     Break(Break),
-    /// Watch the busiest locks
+    #[command(after_help = TOP_HELP)]
     Top(Top),
-    /// Print completions for a shell
+    /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
+        /// The shell that the script is for
         shell: Shell,
     },
 }
 
 /// Run a command while holding a lock
 ///
-/// Waits for the lock KEY, runs CMD while holding it, gives it back, and exits with CMD's code. The lock is kept for as
-/// long as CMD runs. CMD has RLOCK_KEY, RLOCK_HOLDER and RLOCK_TOKEN in its environment. If the lock is lost, CMD is
-/// ended.
+/// Waits for the lock KEY, runs CMD while holding the lock, releases it, and exits with CMD's code. The lease is
+/// renewed for as long as CMD runs. CMD has RLOCK_KEY, RLOCK_HOLDER and RLOCK_TOKEN (the fencing token) in its
+/// environment. If the lock is lost, CMD is sent TERM, and KILL after --grace. If CMD runs `rlock run` on the same KEY,
+/// it deadlocks.
 #[derive(Args, Debug)]
 pub struct Run {
     /// The lock's name
     pub key: OsString,
-    /// Wait for that long, and then give up: 10s, 500ms, 5m. Without it, wait for ever; 0: do not wait
+    /// How long to wait for the lock: 10s, 500ms, 5m; 0: do not wait [default: for ever]
     #[arg(short, long, value_name = "TIME", value_parser = time)]
     pub wait: Option<Duration>,
-    /// Do not wait: the same as --wait 0
+    /// Give up at once if the lock is not free: the same as --wait 0
     #[arg(short, long, conflicts_with = "wait")]
     pub no_wait: bool,
-    /// How long the lock stays taken if this machine dies. It is renewed while CMD runs
+    /// How long the lock stays taken if this machine dies; renewed while CMD runs
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = some_time)]
     pub lease: Duration,
-    /// Take the read side of a read-write lock, which many may have
+    /// Take the read side of a read-write lock, which many holders can share
     #[arg(long, conflicts_with = "write")]
     pub read: bool,
-    /// Take the write side of a read-write lock
+    /// Take the write side of a read-write lock, which excludes all others
     #[arg(long)]
     pub write: bool,
-    /// Run CMD only if that many replicas have confirmed the lock, within a third of the lease
+    /// Run CMD only if N replicas confirm the lock within a third of the lease
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub replicas: Option<u16>,
-    /// If the lock is lost: the time between TERM and KILL
+    /// The time between TERM and KILL for CMD if the lock is lost
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub grace: Duration,
-    /// The exit code if the lock was not free in time; with 0 it is no failure, and nothing is said
+    /// The exit code if the lock was not free in time; with 0 rlock prints nothing either
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::BUSY)]
     pub busy_code: u8,
-    /// The command, and its arguments
+    /// The command to run, and its arguments
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
+/// List the locks that have waiters, the longest queue first
 #[derive(Args, Clone, Debug)]
 pub struct Ls {
-    /// Only names that match, with * ? [a-z] as in KEYS
+    /// List only names that match, with * ? [a-z] as in KEYS
     #[arg(default_value = "*")]
     pub pattern: OsString,
-    /// Also the locks that are held and that nobody waits for: looks through all keys of the server
+    /// Also list locks that are held without a waiter; scans all keys of the server
     #[arg(long)]
     pub held: bool,
-    /// How many to list at most
+    /// List at most N locks
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count)]
     pub limit: u32,
-    /// For programs
+    /// Print JSON, for programs
     #[arg(long)]
     pub json: bool,
 }
 
+/// Show the holders and the waiters of a lock
 #[derive(Args, Debug)]
 pub struct Inspect {
     /// The lock's name
     pub key: OsString,
-    /// How many holders and how many waiters to show at most
+    /// Show at most N holders and N waiters
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = count)]
     pub limit: u32,
-    /// For programs
+    /// Print JSON, for programs
     #[arg(long)]
     pub json: bool,
 }
 
-/// Take a lock away from whoever holds it
+/// Free a lock by force
 ///
-/// The next in the queue gets it at once. The holders are not asked; they find out when they renew their lease, within
-/// a third of it, and may go on working until then. Prefer to end the program that holds it.
+/// The next waiter gets the lock at once. The former holders are not told; they find out when they renew their lease,
+/// within a third of it, and may go on working until then. It is safer to stop the program that holds the lock.
 #[derive(Args, Debug)]
 pub struct Break {
     /// The lock's name
     pub key: OsString,
-    /// Do not ask
+    /// Do not ask first; required without a terminal
     #[arg(short, long)]
     pub yes: bool,
-    /// For programs
+    /// Print JSON, for programs
     #[arg(long)]
     pub json: bool,
 }
 
+/// Watch the locks with the most waiters, live
 #[derive(Args, Debug)]
 pub struct Top {
-    /// How often to look, at least 100ms
+    /// The time between two updates, at least 100ms
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
-    /// What to sort by; s changes it
+    /// What to sort by; the key s changes it
     #[arg(short, long, default_value = "waiters")]
     pub sort: Sort,
-    /// Show only names that contain this; / changes it
+    /// Show only names that contain TEXT; the key / changes it
     #[arg(short, long, value_name = "TEXT", default_value = "")]
     pub filter: String,
 }
@@ -162,27 +169,28 @@ pub enum Sort {
 
 const HELP: &str = "\
 Examples:
-  rlock run nightly-report -- ./report       one at a time, over all hosts
-  rlock run --no-wait backup -- pg_dump      or not at all: exit code 75
-  rlock ls                                   what is waited for?
-  rlock inspect nightly-report               who has it, and who waits?
-  rlock break nightly-report                 take it away
-  rlock -u rediss://redis.internal:6380 top  watch
+  rlock run nightly-report -- ./report       one host at a time
+  rlock run --no-wait backup -- pg_dump      exit code 75 if the lock is taken
+  rlock ls                                   which locks have waiters?
+  rlock inspect nightly-report               who holds it, and who waits?
+  rlock break nightly-report                 free it by force
+  rlock -u rediss://redis.internal:6380 top  watch the queues
 
 Addresses:
   redis://user@host:port/db          rediss:// is TLS
   unix:///run/redis.sock
   redis+cluster://host,host          rediss+cluster:// is TLS
   redis+sentinel://host,host/NAME    rediss+sentinel:// is TLS
-  A password goes into RLOCK_PASSWORD, a file, or RLOCK_URL; not into --url,
-  as `ps` shows it.
+  Put the password into RLOCK_PASSWORD, a file, or RLOCK_URL; not into --url,
+  which `ps` shows to everybody.
 
 Exit codes:
-    0  done; of run: CMD's own code       75  not free in time (-E changes it)
-    1  no such lock, or the answer was    76  the lock was lost while CMD ran
-       no                                 77  wrong password, or no right
-   64  wrong arguments                    78  the server has no module, or
-   69  no server answers, or not now          refuses
+    0  done; of run: CMD's own code       75  the lock was not free in time
+    1  nobody holds the lock; of break:       (-E changes this code)
+       or the answer was no               76  the lock was lost while CMD ran
+   64  wrong arguments                    77  wrong password, or no right
+   69  no server answers, or the          78  the server has no rlock module,
+       server cannot do it now                or refuses for good
    70  a defect in rlock                 126  CMD cannot be executed
    74  this system fails                 127  CMD was not found
                                        128+n  ended by signal n
@@ -196,12 +204,37 @@ Examples:
   rlock run --read prices -- ./show-prices
 
 Exit codes:
-  CMD's own, 128+n if it was ended by signal n
-   75  the lock was not free in time; nothing was run
-   76  the lock was lost; CMD was ended
+  CMD's own, or 128+n if signal n ended it
+   75  the lock was not free in time; CMD was not run
+   76  the lock was lost while CMD ran, or that is not known
   126  CMD cannot be executed
   127  CMD was not found
-  `rlock --help` has the others
+  `rlock --help` lists the others
+";
+
+const LS_HELP: &str = "\
+Examples:
+  rlock ls
+  rlock ls 'orders:*'
+  rlock ls --held --limit 50
+";
+
+const INSPECT_HELP: &str = "\
+Examples:
+  rlock inspect orders:42
+  rlock inspect --limit 10 --json orders:42
+";
+
+const BREAK_HELP: &str = "\
+Examples:
+  rlock break orders:42
+  rlock break --yes orders:42
+";
+
+const TOP_HELP: &str = "\
+Examples:
+  rlock top
+  rlock top --interval 5s --sort wait --filter orders:
 ";
 
 const COMPLETIONS_HELP: &str = "\

@@ -23,7 +23,7 @@ pub struct WriteAcquire;
 
 impl Command for Acquire {
     const SPEC: Spec =
-        Spec { name: c"rlock.acquire", summary: c"Takes a lock, or takes it once more, with a lease.", ..SPEC };
+        Spec { name: c"rlock.acquire", summary: c"Acquires an exclusive lock, or re-enters it, with a lease.", ..SPEC };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
         acquire(context, arguments, Kind::Plain)
@@ -33,7 +33,7 @@ impl Command for Acquire {
 impl Command for ReadAcquire {
     const SPEC: Spec = Spec {
         name: c"rlock.racquire",
-        summary: c"Takes the read side of a read-write lock, with a lease of its own.",
+        summary: c"Acquires the read side of a read-write lock; each read hold has its own lease.",
         ..SPEC
     };
 
@@ -45,7 +45,7 @@ impl Command for ReadAcquire {
 impl Command for WriteAcquire {
     const SPEC: Spec = Spec {
         name: c"rlock.wacquire",
-        summary: c"Takes the write side of a read-write lock, or takes it once more, with a lease.",
+        summary: c"Acquires the write side of a read-write lock, or re-enters it, with a lease.",
         ..SPEC
     };
 

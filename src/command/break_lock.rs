@@ -14,8 +14,8 @@ pub struct Break;
 impl Command for Break {
     const SPEC: Spec = Spec {
         name: c"rlock.break",
-        summary: c"Frees a lock whoever holds it; who waits for it gets it.",
-        complexity: c"O(N) with the holders and their read holds, of each of which it looks at most at 100000",
+        summary: c"Frees a lock by force; the next waiter gets it.",
+        complexity: c"O(N) with N the number of holders and of their read holds; looks at most at 100000 of each",
         arity: 2,
         flags: c"write admin",
         audience: Audience::Operators,

@@ -17,9 +17,9 @@ pub struct Inspect;
 impl Command for Inspect {
     const SPEC: Spec = Spec {
         name: c"rlock.inspect",
-        summary: c"Shows who holds a lock, for how long, and who waits for it.",
+        summary: c"Shows the holders of a lock, what is left of their leases, and its waiters.",
         complexity:
-            c"O(N) with the holders and waiters that are shown (COUNT of each: 1 to 10000, 100 by default), and the read holds of those holders, of which it looks at most at 10000",
+            c"O(N) with N the number of holders and waiters shown (COUNT of each: 1 to 10000, 100 by default) and of the read holds of those holders; looks at most at 10000 read holds",
         arity: -2,
         flags: c"readonly",
         audience: Audience::Onlookers,

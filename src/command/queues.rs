@@ -14,8 +14,8 @@ pub struct Queues;
 impl Command for Queues {
     const SPEC: Spec = Spec {
         name: c"rlock.queues",
-        summary: c"Shows the locks that clients wait for, the longest queue first.",
-        complexity: c"O(N) with the locks that are shown (COUNT: 1 to 10000, 100 by default), and those that the user may not read, of which it looks at most at 2000",
+        summary: c"Lists the locks that have waiters, the longest queue first.",
+        complexity: c"O(N) with N the number of locks shown (COUNT: 1 to 10000, 100 by default) and of locks that the user may not read; looks at most at 2000 of these",
         arity: -1,
         // Not in scripts, in which it cannot be told whose rights count.
         flags: c"readonly deny-script",

@@ -13,9 +13,9 @@ pub struct Release;
 impl Command for Release {
     const SPEC: Spec = Spec {
         name: c"rlock.release",
-        summary: c"Gives back one hold on a lock, or all of this holder's.",
+        summary: c"Releases one hold on a lock, or all holds of this holder.",
         complexity:
-            c"O(1); for a read hold O(N) with the number of read holds that remain, of which it looks at most at 256: at all of them among at most 16 readers, and among more where the hold ends with the lock",
+            c"O(1). For a read hold O(N) with N the number of remaining read holds, at most 256: with up to 16 readers it looks at all, with more only if the released hold ends with the lock",
         arity: -3,
         flags: c"write",
         audience: Audience::Services,

@@ -13,8 +13,8 @@ pub struct Renew;
 impl Command for Renew {
     const SPEC: Spec = Spec {
         name: c"rlock.renew",
-        summary: c"Restarts the lease of everything that this holder holds on a lock.",
-        complexity: c"O(1); for read holds O(N) with their number, and where the lease gets shorter with that of all holders, of which it looks at most at 256",
+        summary: c"Restarts the lease of all holds of this holder on a lock.",
+        complexity: c"O(1). For read holds O(N) with N their number; if the lease becomes shorter, with N the number of the read holds of all holders, of which it looks at most at 256",
         arity: 4,
         flags: c"write",
         audience: Audience::Services,

@@ -14,12 +14,12 @@ func TestALockIsItsHolders(t *testing.T) {
 	onEachProtocol(t, func(t *testing.T, rdb *redis.Client) {
 		ctx := t.Context()
 		// snippet: send
-		// Any command goes through Do; say which type the reply should have. Nil is the error redis.Nil.
+		// Do sends any command; choose the type of its reply. A nil reply is the error redis.Nil.
 		err := rdb.Do(ctx, "RLOCK.ACQUIRE", "orders:42", "worker-7", 30_000).Err()
 		granted := errors.Is(err, redis.Nil)
 
 		left, err := rdb.Do(ctx, "RLOCK.ACQUIRE", "orders:42", "worker-8", 30_000).Int64()
-		refused := err == nil && left <= 30_000 // held: so many ms are left
+		refused := err == nil && left <= 30_000 // not granted: the ms that are left of the lease
 
 		freed, err := rdb.Do(ctx, "RLOCK.RELEASE", "orders:42", "worker-7").Int64()
 		free := err == nil && freed == 1

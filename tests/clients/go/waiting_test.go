@@ -19,8 +19,8 @@ const (
 )
 
 // snippet: connect
-// connectForWaits gives a client for waits: go-redis gives up a reply after 5 s, and sends the command again, at the
-// end of the queue. Each command under way has a connection of the pool for itself, so the pool limits how many wait.
+// connectForWaits makes a client for waits: by default go-redis times out after 5 s, and sends the command again, at
+// the end of the queue. Each running command has its own connection of the pool, whose size limits how many wait.
 func connectForWaits(options redis.Options, longestWait time.Duration, howMany int) *redis.Client {
 	options.ReadTimeout = longestWait + 5*time.Second
 	options.MaxRetries = -1

@@ -32,8 +32,8 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
   test('a wait finds its node', async () => {
     await cluster.sendCommand('orders:42', false, ['RLOCK.ACQUIRE', 'orders:42', 'worker-7', '1000']);
     // snippet: cluster
-    // The key once more in front tells the node, and false: not to a replica. A cluster's client has one connection
-    // to each node, so here, too, each wait at a time has a client of its own.
+    // The first argument is the key, which selects the node; false means: not a replica. A cluster client has one
+    // connection to each node, so here, too, each wait needs a client of its own.
     const waits = await cluster.duplicate().connect();
     const command = ['RLOCK.ACQUIRE', 'orders:42', 'worker-8', '30000', 'WAIT', '10000'];
     assert.equal(await waits.sendCommand('orders:42', false, command), null);

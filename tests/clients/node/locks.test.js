@@ -14,10 +14,10 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
 
   test('a lock is its holder’s', async () => {
     // snippet: send
-    // Any command goes through sendCommand, as strings, and its reply comes back as it is.
+    // sendCommand sends any command, as strings, and returns its reply unchanged.
     assert.equal(await redis.sendCommand(['RLOCK.ACQUIRE', 'orders:42', 'worker-7', '30000']), null); // granted
     const left = await redis.sendCommand(['RLOCK.ACQUIRE', 'orders:42', 'worker-8', '30000']);
-    assert(0 < left && left <= 30000); // held: so many ms are left
+    assert(0 < left && left <= 30000); // not granted: the ms that are left of the lease
     assert.equal(await redis.sendCommand(['RLOCK.RELEASE', 'orders:42', 'worker-7']), 1); // free
     // end
   });

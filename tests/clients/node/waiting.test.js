@@ -5,10 +5,10 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import { PROTOCOLS, connect, holders, untilWaiting } from './servers.js';
 
 // snippet: connect
-// A client is one connection, and a command waits for those before it: so each wait at a time has a client of its own.
+// A client is one connection, and a command waits for those before it: so each wait needs a client of its own.
 async function connectForWaits(redis) {
   const waits = redis.duplicate();
-  waits.on('error', () => {}); // the command's own promise tells of it too
+  waits.on('error', () => {}); // the command's own promise rejects too
   return waits.connect();
 }
 // end

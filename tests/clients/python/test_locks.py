@@ -8,10 +8,10 @@ LEASE = 30_000
 
 def test_a_lock_is_its_holders(redis):
     # snippet: send
-    # Any command goes through execute_command, and its reply comes back as it is.
+    # execute_command sends any command, and returns its reply unchanged.
     assert redis.execute_command("RLOCK.ACQUIRE", "orders:42", "worker-7", 30_000) is None  # granted
     left = redis.execute_command("RLOCK.ACQUIRE", "orders:42", "worker-8", 30_000)
-    assert 0 < left <= 30_000  # held: so many ms are left
+    assert 0 < left <= 30_000  # not granted: the ms that are left of the lease
     assert redis.execute_command("RLOCK.RELEASE", "orders:42", "worker-7") == 1  # free
     # end
 
@@ -65,7 +65,7 @@ def test_errors_name_what_is_wrong(redis):
     # snippet: errors
     with pytest.raises(ResponseError, match="^WRONGKIND "):
         redis.execute_command("RLOCK.ACQUIRE", "orders:42", "worker-8", 30_000)
-    with pytest.raises(ResponseError, match="^lease must be "):  # redis-py takes the word ERR off
+    with pytest.raises(ResponseError, match="^lease must be "):  # redis-py removes the word ERR
         redis.execute_command("RLOCK.RACQUIRE", "orders:42", "worker-8", 0)
     # end
     assert redis.execute_command("HKEYS", "orders:42") == [b"mode", b"worker-7"]

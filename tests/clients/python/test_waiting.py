@@ -20,7 +20,7 @@ LEASE = 600_000
 
 # snippet: connect
 def connect_for_waits(url, longest_wait_ms, **options):
-    """By itself redis-py gives up a reply after 5 s, and may send the command again: at the end of the queue."""
+    """By default redis-py times out after 5 s, and may send the command again: at the end of the queue."""
     patience = longest_wait_ms / 1000 + 5
     return Redis.from_url(url, socket_timeout=patience, retry=Retry(NoBackoff(), 0), **options)
 

@@ -41,7 +41,7 @@ class ClusterTest extends OnEachProtocol {
             assertNull(cluster.sendCommand("orders:42", Rlock.ACQUIRE, "orders:42", "worker-7", "1000"));
         }
         // snippet: cluster
-        // The key once more in front tells the node, and is not sent. One attempt: Jedis would make five.
+        // The first argument is the key, which selects the node; it is not sent. One attempt: Jedis would make five.
         var config = DefaultJedisClientConfig.builder().blockingSocketTimeoutMillis(15_000).build();
         try (var waits = RedisClusterClient.builder().nodes(Set.of(node)).clientConfig(config).maxAttempts(1).build()) {
             assertNull(waits.sendBlockingCommand(

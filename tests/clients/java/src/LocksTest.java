@@ -14,10 +14,10 @@ class LocksTest extends OnEachProtocol {
     @Test
     void aLockIsItsHolders() {
         // snippet: send
-        // The reply comes back as an Object: null, a Long, or a List of these.
+        // The reply is an Object: null, a Long, or a List of these.
         assertNull(redis.sendCommand(Rlock.ACQUIRE, "orders:42", "worker-7", "30000")); // granted
         Object left = redis.sendCommand(Rlock.ACQUIRE, "orders:42", "worker-8", "30000");
-        assertTrue((Long) left <= 30_000); // held: so many ms are left
+        assertTrue((Long) left <= 30_000); // not granted: the ms that are left of the lease
         assertEquals(1L, redis.sendCommand(Rlock.RELEASE, "orders:42", "worker-7")); // free
         // end
         assertLeft(left, 30_000);

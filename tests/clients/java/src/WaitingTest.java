@@ -30,11 +30,11 @@ class WaitingTest extends OnEachProtocol {
     private RedisClient waits;
 
     // snippet: connect
-    /** Jedis gives up a reply after 2 s, but that of a blocking command never, unless it is told to. */
+    /** Jedis times out after 2 s; for a blocking command it never does, unless blockingSocketTimeoutMillis is set. */
     static RedisClient connectForWaits(HostAndPort server, RedisProtocol protocol, int longestWaitMs, int howMany) {
         var config = DefaultJedisClientConfig.builder().protocol(protocol)
             .blockingSocketTimeoutMillis(longestWaitMs + 5_000);
-        // Each wait keeps a connection for itself; the pool has 8 if it is not told otherwise.
+        // Each wait keeps a connection for itself; the pool has 8 by default.
         var pool = new ConnectionPoolConfig();
         pool.setMaxTotal(howMany);
         return RedisClient.builder().hostAndPort(server).clientConfig(config.build()).poolConfig(pool).build();
