@@ -253,22 +253,16 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod acquire;
+mod core;
 mod error;
-mod farewell;
 mod guard;
-mod hold;
 mod link;
 mod lock;
 mod locks;
 mod loss;
 mod operators;
 mod options;
-mod pause;
-mod renewals;
-mod request;
 mod several;
-mod watchdog;
 
 pub use error::{Error, ErrorKind};
 pub use guard::Guard;

@@ -1,40 +1,22 @@
 //! A lock by its name, and how it is to be acquired.
 
-use crate::acquire::{self, Until};
+use crate::core::{HeldLock, Hold, Lease, Replicas, Shared, Terms, Until, acquire};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
-use crate::locks::Locks;
-use crate::request::Side;
+use crate::link::request::Side;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// A lock, or one side of a read-write lock, and how it is to be acquired. Nothing is sent before one of the three methods
 /// that acquire it; the same `Lock` can be used any number of times.
 #[derive(Clone)]
 #[must_use]
 pub struct Lock {
-    pub(crate) locks: Locks,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) name: Vec<u8>,
-    pub(crate) side: Side,
-    pub(crate) lease: Lease,
-    pub(crate) fenced: bool,
+    pub(crate) terms: Terms,
     pub(crate) owner: Option<Vec<u8>>,
-    pub(crate) replicas: Option<Replicas>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Lease {
-    /// Renewed by the watchdog.
-    Kept(Duration),
-    /// Ends by itself.
-    Fixed(Duration),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Replicas {
-    pub wanted: usize,
-    pub timeout: Duration,
 }
 
 /// A read-write lock by its name. It is held by one of its sides.
@@ -53,35 +35,35 @@ pub(crate) struct Replicas {
 /// writing.release().await
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ReadWriteLock {
-    locks: Locks,
+    shared: Arc<Shared>,
     name: Vec<u8>,
 }
 
 impl Lock {
-    pub(crate) fn new(locks: Locks, name: Vec<u8>, side: Side) -> Self {
-        let lease = Lease::Kept(locks.shared.options.lease);
-        Self { locks, name, side, lease, fenced: false, owner: None, replicas: None }
+    pub(crate) fn new(shared: Arc<Shared>, name: Vec<u8>, side: Side) -> Self {
+        let terms = Terms { side, lease: Lease::Kept(shared.settings.lease), fenced: false, replicas: None };
+        Self { shared, name, terms, owner: None }
     }
 
     /// A lease of another length than the client's, kept alive by the watchdog as well.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Lease::Kept(lease);
+        self.terms.lease = Lease::Kept(lease);
         self
     }
 
     /// A lease that nobody renews: the lock is lost when it ends, also if the program goes on. A machine that was suspended
     /// [notices that too late](crate#what-a-lease-does-not-promise).
     pub fn fixed_lease(mut self, lease: Duration) -> Self {
-        self.lease = Lease::Fixed(lease);
+        self.terms.lease = Lease::Fixed(lease);
         self
     }
 
     /// Asks for a fencing token with each grant, which [`Guard::token`] tells. It costs no further request. It protects only
     /// what is written to a place that refuses lower tokens than the last it saw.
     pub fn fenced(mut self) -> Self {
-        self.fenced = true;
+        self.terms.fenced = true;
         self
     }
 
@@ -103,7 +85,7 @@ impl Lock {
     /// It makes a lock survive a failover more often, not always: a replica that has not confirmed may be the one that
     /// becomes master.
     pub fn replicas(mut self, wanted: usize, timeout: Duration) -> Self {
-        self.replicas = Some(Replicas { wanted, timeout });
+        self.terms.replicas = Some(Replicas { wanted, timeout });
         self
     }
 
@@ -119,7 +101,7 @@ impl Lock {
     /// [`ErrorKind::Unavailable`] if the server cannot be asked (once more over a new connection, if the old one was
     /// broken), [`ErrorKind::Lost`] if the answer took longer than the lease, and what the server refuses.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
-        Ok(acquire::acquire(self, Until::Now).await?.map(Guard::of_one))
+        Ok(self.acquire_one(Until::Now).await?.map(Guard::of_one))
     }
 
     /// Acquires the lock, however long that takes.
@@ -159,51 +141,65 @@ impl Lock {
     /// Where it is and which side of it, in an order that all clients agree on. Writing comes before reading: a writer may
     /// read, but no reader may write.
     pub(crate) fn place(&self) -> (&[u8], &str, Side) {
-        (&self.name, self.locks.shared.links.route.name(), self.side)
+        (&self.name, self.shared.links.route.name(), self.terms.side)
     }
 
     async fn acquire_until(&self, until: Until) -> Result<Guard, Error> {
-        match acquire::acquire(self, until).await? {
-            Some(part) => Ok(Guard::of_one(part)),
+        match self.acquire_one(until).await? {
+            Some(held) => Ok(Guard::of_one(held)),
             None => Err(Error::new(ErrorKind::Timeout, &self.name)),
         }
     }
-}
 
-impl Until {
-    /// A time so far away that it cannot be told is no limit.
-    pub(crate) fn within(limit: Duration) -> Self {
-        Instant::now().checked_add(limit).map_or(Self::Granted, Self::Time)
+    async fn acquire_one(&self, until: Until) -> Result<Option<HeldLock>, Error> {
+        let hold = self.hold_of_its_owner().unwrap_or_else(|| self.hold_of(self.shared.holders.fresh()));
+        self.acquire_as(hold, until).await
     }
-}
 
-impl Lease {
-    pub(crate) fn length(self) -> Duration {
-        match self {
-            Self::Kept(length) | Self::Fixed(length) => length,
-        }
+    pub(crate) fn hold_of_its_owner(&self) -> Option<Arc<Hold>> {
+        self.owner.as_ref().map(|owner| self.shared.holders.hold_of(&self.name, owner))
+    }
+
+    /// The hold of a fresh holder.
+    pub(crate) fn hold_of(&self, holder: Vec<u8>) -> Arc<Hold> {
+        Arc::new(Hold::new(self.name.clone(), holder, false))
+    }
+
+    pub(crate) fn acquire_as(
+        &self,
+        hold: Arc<Hold>,
+        until: Until,
+    ) -> impl Future<Output = Result<Option<HeldLock>, Error>> {
+        acquire(&self.shared, hold, self.terms, until)
     }
 }
 
 impl ReadWriteLock {
-    pub(crate) fn new(locks: Locks, name: Vec<u8>) -> Self {
-        Self { locks, name }
+    pub(crate) fn new(shared: Arc<Shared>, name: Vec<u8>) -> Self {
+        Self { shared, name }
     }
 
     /// The side that any number of readers have at the same time.
     pub fn read(&self) -> Lock {
-        Lock::new(self.locks.clone(), self.name.clone(), Side::Read)
+        Lock::new(self.shared.clone(), self.name.clone(), Side::Read)
     }
 
     /// The side that one writer has alone.
     pub fn write(&self) -> Lock {
-        Lock::new(self.locks.clone(), self.name.clone(), Side::Write)
+        Lock::new(self.shared.clone(), self.name.clone(), Side::Write)
     }
 }
 
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = String::from_utf8_lossy(&self.name);
-        f.debug_struct("Lock").field("name", &name).field("side", &self.side).finish_non_exhaustive()
+        f.debug_struct("Lock").field("name", &name).field("side", &self.terms.side).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ReadWriteLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = String::from_utf8_lossy(&self.name);
+        f.debug_struct("ReadWriteLock").field("name", &name).finish_non_exhaustive()
     }
 }

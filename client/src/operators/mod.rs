@@ -16,7 +16,8 @@ pub use scan::Held;
 pub use statistics::Statistics;
 
 use crate::error::Error;
-use crate::link::{Fault, Flight, Lane, Line, Node, Request};
+use crate::link::request::Request;
+use crate::link::{Doubt, Fault, Node, Use};
 use crate::locks::Locks;
 use futures_util::future::try_join_all;
 use redis::{Cmd, Value};
@@ -96,7 +97,7 @@ impl Locks {
     async fn ask(&self, name: &[u8], command: &Cmd) -> Result<Value, Fault> {
         let links = &self.shared.links;
         let request = || Request { command: command.clone(), limit: Some(links.limits.answer) };
-        links.ask(name, Lane::Shared, &Flight::default(), request).await.map(|answer| answer.value)
+        links.ask(name, Use::Shared, &Doubt::default(), request).await.map(|answer| answer.value)
     }
 
     /// The same of every master, each of which answers for its own locks.
@@ -119,16 +120,16 @@ impl Locks {
     async fn ask_node_once(&self, node: &Arc<Node>, command: &Cmd) -> Result<Value, Fault> {
         let links = &self.shared.links;
         let asking = async {
-            let mut line: Line = node.line(Lane::Shared).await?;
-            let told = line.send(command, Some(links.limits.answer)).await;
+            let mut connection = node.connection(Use::Shared).await?;
+            let told = connection.send(command, Some(links.limits.answer)).await;
             if matches!(told, Err(Fault::Silent(_))) {
-                node.discard(&line);
+                node.discard(&connection);
             }
             told
         };
         let told = asking.await;
         if told.as_ref().is_err_and(Fault::doubts_the_server) {
-            links.route.doubt(node);
+            links.route.mark_stale(node);
         }
         told
     }

@@ -1,14 +1,12 @@
 //! One lock on several servers that know nothing of each other, held by whoever has it on most of them.
 
 use super::{TIME_PER_LOCK, distinct};
-use crate::acquire::{Until, acquire_as};
+use crate::core::{HeldLock, Until};
 use crate::error::{Error, ErrorKind};
-use crate::guard::{Guard, Part};
-use crate::hold::Hold;
+use crate::guard::Guard;
 use crate::lock::Lock;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
@@ -55,7 +53,7 @@ pub fn redlock(locks: impl IntoIterator<Item = Lock>) -> Redlock {
 /// What the servers said in one round.
 #[derive(Default)]
 struct Round {
-    granted: Vec<Part>,
+    granted: Vec<HeldLock>,
     busy: usize,
     errors: Vec<Error>,
 }
@@ -152,16 +150,13 @@ impl Redlock {
     /// Asks all servers at once, until that time or until it is clear that the others would take too long.
     async fn round(&self, mut until: Instant) -> Round {
         let began = Instant::now();
-        let holder = self.locks.first().map(|lock| lock.locks.shared.fresh_holder()).unwrap_or_default();
-        let mut asked: FuturesUnordered<_> = self
-            .locks
-            .iter()
-            .map(|lock| acquire_as(lock, Arc::new(Hold::new(lock.name.clone(), holder.clone(), false)), Until::Now))
-            .collect();
+        let holder = self.locks.first().map(|lock| lock.shared.holders.fresh()).unwrap_or_default();
+        let ask = self.locks.iter().map(|lock| lock.acquire_as(lock.hold_of(holder.clone()), Until::Now));
+        let mut asked: FuturesUnordered<_> = ask.collect();
         let mut round = Round::default();
         while let Ok(Some(answer)) = timeout_at(until, asked.next()).await {
             match answer {
-                Ok(Some(part)) => round.granted.push(part),
+                Ok(Some(held)) => round.granted.push(held),
                 Ok(None) => round.busy += 1,
                 Err(error) => round.errors.push(error),
             }
@@ -177,7 +172,7 @@ impl Redlock {
     }
 
     fn server_timeout(&self) -> Duration {
-        let lease = self.locks.iter().map(|lock| lock.lease.length()).min().unwrap_or_default();
+        let lease = self.locks.iter().map(|lock| lock.terms.lease.length()).min().unwrap_or_default();
         SERVER_TIMEOUT.min(lease / SERVER_TIMEOUTS_PER_LEASE)
     }
 

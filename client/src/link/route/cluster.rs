@@ -3,9 +3,10 @@
 //! The routing is here and not the library's, since a wait needs a connection of its own to the slot's owner, and since one
 //! dead node must not hold up what others are asked.
 
+use crate::link::connection::Use;
 use crate::link::fault::Fault;
-use crate::link::node::{Lane, Limits, Node};
-use crate::link::together::Together;
+use crate::link::node::{Limits, Node};
+use crate::link::single_flight::SingleFlight;
 use futures_util::future::select_ok;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -23,7 +24,7 @@ pub(crate) struct Cluster {
     /// Asked where the slots are for as long as the client lives, whoever owns slots by then.
     seeds: Vec<Arc<Node>>,
     map: Mutex<Map>,
-    asking: Together,
+    asking: SingleFlight,
 }
 
 struct Map {
@@ -31,7 +32,7 @@ struct Map {
     owners: Vec<Option<Arc<str>>>,
     nodes: HashMap<Arc<str>, Arc<Node>>,
     /// Nodes that failed since the map was made. Only who wants them has to wait for a new one.
-    doubted: HashSet<String>,
+    stale: HashSet<String>,
 }
 
 impl Cluster {
@@ -40,8 +41,8 @@ impl Cluster {
             return Err(RedisError::from((ErrorKind::InvalidClientConfig, "a cluster needs at least one address")));
         };
         let seeds = seeds.into_iter().map(|seed| Node::at(seed, limits)).collect::<RedisResult<_>>()?;
-        let map = Map { owners: vec![None; usize::from(SLOTS)], nodes: HashMap::new(), doubted: HashSet::new() };
-        Ok(Self { pattern, limits, seeds, map: Mutex::new(map), asking: Together::default() })
+        let map = Map { owners: vec![None; usize::from(SLOTS)], nodes: HashMap::new(), stale: HashSet::new() };
+        Ok(Self { pattern, limits, seeds, map: Mutex::new(map), asking: SingleFlight::default() })
     }
 
     /// Its first seed's.
@@ -50,7 +51,7 @@ impl Cluster {
     }
 
     pub(crate) async fn owner(&self, key: &[u8]) -> Result<Arc<Node>, Fault> {
-        let known = self.known_owner(key).filter(|address| !self.map().doubted.contains(&**address));
+        let known = self.known_owner(key).filter(|address| !self.map().stale.contains(&**address));
         if let Some(node) = known.and_then(|address| self.node_at(&address)) {
             return Ok(node);
         }
@@ -73,7 +74,7 @@ impl Cluster {
     }
 
     /// The addresses of nodes whose connections have broken since this was asked the last time.
-    pub(crate) fn broken(&self) -> Vec<Arc<str>> {
+    pub(crate) fn broken_nodes(&self) -> Vec<Arc<str>> {
         let map = self.map();
         map.nodes.iter().filter(|(_, node)| node.has_broken()).map(|(address, _)| address.clone()).collect()
     }
@@ -96,8 +97,8 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn doubt(&self, node: &Node) {
-        self.map().doubted.insert(node.name().to_owned());
+    pub(crate) fn mark_stale(&self, node: &Node) {
+        self.map().stale.insert(node.name().to_owned());
     }
 
     /// Asks the nodes where the slots are.
@@ -121,9 +122,9 @@ impl Cluster {
                 owners.fill(Some(owner));
             }
         }
-        let Map { owners, nodes, doubted } = &mut *map;
+        let Map { owners, nodes, stale } = &mut *map;
         nodes.retain(|address, _| owners.iter().flatten().any(|owner| owner == address));
-        doubted.clear();
+        stale.clear();
     }
 
     /// The pattern, with another host and port.
@@ -151,10 +152,10 @@ struct SlotRange {
 }
 
 async fn slots_as_seen_by(node: Arc<Node>) -> Result<Vec<SlotRange>, Fault> {
-    let mut line = node.line(Lane::Shared).await?;
-    let answer = line.send(redis::cmd("CLUSTER").arg("SLOTS"), Some(node.limits().answer)).await;
+    let mut connection = node.connection(Use::Shared).await?;
+    let answer = connection.send(redis::cmd("CLUSTER").arg("SLOTS"), Some(node.limits().answer)).await;
     if answer.as_ref().is_err_and(Fault::doubts_the_server) {
-        node.discard(&line);
+        node.discard(&connection);
     }
     let Value::Array(ranges) = answer? else { return Err(Fault::NotNow(no_owner())) };
     let ranges: Vec<_> = ranges.into_iter().filter_map(|range| slot_range(range, &node)).collect();

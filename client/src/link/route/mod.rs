@@ -6,8 +6,9 @@ mod sentinel;
 pub(crate) use cluster::Cluster;
 pub(crate) use sentinel::Sentinels;
 
+use super::connection::Use;
 use super::fault::Fault;
-use super::node::{Lane, Node};
+use super::node::Node;
 use std::sync::Arc;
 
 pub(crate) enum Route {
@@ -35,7 +36,7 @@ impl Route {
         match self {
             // Whoever answers has let us in. No slot's owner has to be there as well.
             Self::Cluster(cluster) => cluster.learn().await,
-            _ => self.node(b"").await?.line(Lane::Shared).await.map(drop),
+            _ => self.node(b"").await?.connection(Use::Shared).await.map(drop),
         }
     }
 
@@ -65,11 +66,11 @@ impl Route {
     }
 
     /// The places whose connections have broken since this was asked the last time.
-    pub(crate) fn broken(&self) -> Vec<Option<Arc<str>>> {
+    pub(crate) fn broken_places(&self) -> Vec<Option<Arc<str>>> {
         let broken = match self {
             Self::Single(node) => node.has_broken(),
             Self::Sentinels(sentinels) => sentinels.present().is_some_and(|node| node.has_broken()),
-            Self::Cluster(cluster) => return cluster.broken().into_iter().map(Some).collect(),
+            Self::Cluster(cluster) => return cluster.broken_nodes().into_iter().map(Some).collect(),
         };
         if broken { vec![None] } else { Vec::new() }
     }
@@ -90,11 +91,11 @@ impl Route {
     }
 
     /// The node failed: look again where things are before it is asked the next time.
-    pub(crate) fn doubt(&self, node: &Arc<Node>) {
+    pub(crate) fn mark_stale(&self, node: &Arc<Node>) {
         match self {
             Self::Single(_) => {}
-            Self::Sentinels(sentinels) => sentinels.doubt(node),
-            Self::Cluster(cluster) => cluster.doubt(node),
+            Self::Sentinels(sentinels) => sentinels.mark_stale(node),
+            Self::Cluster(cluster) => cluster.mark_stale(node),
         }
     }
 }

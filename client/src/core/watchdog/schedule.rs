@@ -1,8 +1,8 @@
 //! Which leases are due for renewal, and when. No clock and no server in here: the time is told.
 
-use crate::hold::Hold;
+use crate::core::hold::Hold;
+use crate::core::pause::Pause;
 use crate::link::Fault;
-use crate::pause::Pause;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,7 +13,7 @@ mod tests;
 
 pub(crate) use schedule::{Due, Renewed};
 
-use crate::hold::Hold;
+use crate::core::hold::Hold;
 use crate::link::Fault;
 use crate::loss::Loss;
 use schedule::Schedule;
@@ -39,7 +39,7 @@ pub(crate) trait Servers: Send + Sync + 'static {
     fn place(&self, key: &[u8]) -> Self::Place;
 
     /// Resolves when connections have broken over which leases are renewed. Cancel safe.
-    fn broken(&self) -> impl Future<Output = Vec<Self::Place>> + Send;
+    fn broken_places(&self) -> impl Future<Output = Vec<Self::Place>> + Send;
 
     /// Sends the renewals in one piece, those that are still `wanted` right before. Returns when that was, and an answer
     /// for each.
@@ -61,7 +61,7 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// Runs until it is dropped, with its client.
     pub(crate) async fn run(self: Arc<Self>, servers: Arc<impl Servers>) {
-        let broken = servers.broken();
+        let broken = servers.broken_places();
         tokio::pin!(broken);
         loop {
             let due = self.schedule().take_due(Instant::now());
@@ -75,7 +75,7 @@ impl Watchdog {
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
                 places = &mut broken, if !is_idle => {
                     self.schedule().hasten(Instant::now(), |key| places.contains(&servers.place(key)));
-                    broken.set(servers.broken());
+                    broken.set(servers.broken_places());
                 }
             }
         }

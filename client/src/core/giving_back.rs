@@ -14,12 +14,12 @@
 //!   for a while answers when it goes on. When it cannot come any more, as its connection broke, the lock is *in doubt*.
 //! - A lease that ended before the only answer came is a server that did not answer in time, and no loss.
 
+use super::hold::Hold;
+use super::pause::Pause;
+use super::shared::Shared;
 use crate::error::{Error, ErrorKind};
-use crate::hold::Hold;
-use crate::link::{Fault, Flight, Lane, Late, Request};
-use crate::locks::Shared;
-use crate::pause::Pause;
-use crate::request::{self, Extent, Released, Side};
+use crate::link::request::{self, Extent, Released, Request, Side};
+use crate::link::{Doubt, Fault, LateAnswer, Use};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::RedisError;
@@ -31,43 +31,44 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
 /// Whether it was held until it was given back, as soon as that is known, or that it cannot be known.
-pub(crate) type Told = oneshot::Receiver<Result<(), Error>>;
+pub(super) type Outcome = oneshot::Receiver<Result<(), Error>>;
 
 /// Gives back all that there may be, which nobody waits for.
-pub(crate) fn to_all(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Duration) {
+pub(super) fn all(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Duration) {
     drop(begin(shared, hold, side, Extent::All, lease, None));
 }
 
 /// Gives back one hold, or all. `vouched`: until when it can still be vouched for, unless it is lost already.
-pub(crate) fn begin(
+pub(super) fn begin(
     shared: &Arc<Shared>,
     hold: Arc<Hold>,
     side: Side,
     extent: Extent,
     lease: Duration,
     vouched: Option<Instant>,
-) -> Told {
-    let (tell, told) = oneshot::channel();
+) -> Outcome {
+    let (tell, outcome) = oneshot::channel();
     shared.unsettled.send_modify(|count| *count += 1);
     let runtime = shared.runtime.clone();
     let (shared, late) = (shared.clone(), FuturesUnordered::new());
     let (unanswered, interrupted) = (None, None);
-    let farewell = Farewell { shared, hold, side, lease, vouched, late, unanswered, interrupted, tell: Some(tell) };
-    runtime.spawn(farewell.run(extent));
-    told
+    let giving_back =
+        GivingBack { shared, hold, side, lease, vouched, late, unanswered, interrupted, tell: Some(tell) };
+    runtime.spawn(giving_back.run(extent));
+    outcome
 }
 
 /// For how many leases a server is asked that does not answer.
 const LEASES_MAX: u32 = 10;
 
-struct Farewell {
+struct GivingBack {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
     side: Side,
     lease: Duration,
     vouched: Option<Instant>,
     /// The answers that may still come.
-    late: FuturesUnordered<Late>,
+    late: FuturesUnordered<LateAnswer>,
     /// A request was sent of which nobody will know what became of it: why.
     unanswered: Option<RedisError>,
     /// What came between us and the server: what answers now need not know what it knew before.
@@ -75,7 +76,7 @@ struct Farewell {
     tell: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
-impl Farewell {
+impl GivingBack {
     async fn run(mut self, extent: Extent) {
         match extent {
             Extent::All => self.give_back_all().await,
@@ -92,11 +93,11 @@ impl Farewell {
                 Err(fault) => fault,
             };
             let unknown = matches!(fault, Fault::Silent(_));
-            if !unknown && fault.may_pass() && began.elapsed() < self.shared.options.patience {
+            if !unknown && fault.may_pass() && began.elapsed() < self.shared.settings.patience {
                 sleep(pause.next()).await;
                 continue;
             }
-            if fault.may_pass() && self.hold.doubt(self.side) {
+            if fault.may_pass() && self.hold.mark_doubtful(self.side) {
                 self.give_back_all().await;
             }
             return self.tell_fault(fault).await;
@@ -109,7 +110,7 @@ impl Farewell {
         let (mut growing, mut short) = (Pause::growing(), Pause::short());
         while Instant::now() < until {
             let hold = self.hold.clone();
-            let nobody_acquires = hold.farewell.lock().await;
+            let nobody_acquires = hold.releasing.lock().await;
             if !self.hold.is_idle(self.side) {
                 // Somebody acquires in this owner's name again. Of what there is, the last guard will give back all.
                 return self.tell_unless_it_was_held(|it| it.doubtful()).await;
@@ -127,7 +128,7 @@ impl Farewell {
                 Err(fault) if !fault.may_pass() => return self.tell_fault(fault).await,
                 Err(fault) => {
                     debug!(?fault, lock = %String::from_utf8_lossy(&self.hold.key), "not given back yet");
-                    if began.elapsed() >= self.shared.options.patience {
+                    if began.elapsed() >= self.shared.settings.patience {
                         self.tell_fault(fault).await;
                     }
                     until = last.min(Instant::now() + self.lease);
@@ -136,7 +137,7 @@ impl Farewell {
             };
             sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
         }
-        self.hold.settled(self.side);
+        self.hold.all_given_back(self.side);
         // Whoever had it, it has run out.
         self.tell(Err(Error::new(ErrorKind::Unavailable, &self.hold.key)));
     }
@@ -147,13 +148,13 @@ impl Farewell {
         let request =
             || Request { command: request::release(self.side, key, holder, extent), limit: Some(links.limits.answer) };
         let is_awaited = self.tell.as_ref().is_some_and(|tell| !tell.is_closed());
-        let mut flight = if is_awaited { Flight::keeping() } else { Flight::default() };
-        let answer = links.ask(key, Lane::Shared, &flight, request).await;
-        match (flight.late(), &answer) {
+        let mut doubt = if is_awaited { Doubt::keeping_answers() } else { Doubt::default() };
+        let answer = links.ask(key, Use::Shared, &doubt, request).await;
+        match (doubt.late_answer(), &answer) {
             (Some(late), _) => self.late.push(late),
             (None, Err(fault)) if fault.doubts_the_server() => {
                 let cause = fault.clone().into_cause();
-                if flight.is_doubtful() {
+                if doubt.remains() {
                     self.unanswered = Some(cause.clone());
                 }
                 self.interrupted = Some(cause);
