@@ -16,10 +16,10 @@ use std::time::Duration;
 /// [`release`](Self::release).
 ///
 /// # What a lease does not promise
-/// The server gives the lock to somebody else when the lease has ended, whether or not this program knows. It is told in time
-/// by [`lost`](Self::lost), if it runs at all: a program that stands still (a paused machine, a blocked thread) does not
-/// look. What must never happen twice should check the [`token`](Self::token) where it is done.
-/// [More of it](crate#what-a-lease-does-not-promise).
+/// The server gives the lock to somebody else when the lease has ended, whether or not this program knows. It is told
+/// in time by [`lost`](Self::lost), if it runs at all: a program that stands still (a paused machine, a blocked thread)
+/// does not look. What must never happen twice should check the [`token`](Self::token) where it is done. [More of
+/// it](crate#what-a-lease-does-not-promise).
 #[must_use = "dropped at once, it is released at once"]
 pub struct Guard {
     locks: Vec<HeldLock>,
@@ -40,8 +40,9 @@ impl Guard {
         Self { locks, needed }
     }
 
-    /// The fencing token of the grant, if the lock is [`fenced`](crate::Lock::fenced): larger than that of each fenced grant
-    /// of this lock before. Of several locks, the first one's; of a [majority](crate::redlock), one that says nothing.
+    /// The fencing token of the grant, if the lock is [`fenced`](crate::Lock::fenced): larger than that of each fenced
+    /// grant of this lock before. Of several locks, the first one's; of a [majority](crate::redlock), one that says
+    /// nothing.
     #[must_use]
     pub fn token(&self) -> Option<u64> {
         self.locks.first().and_then(HeldLock::token)
@@ -67,20 +68,21 @@ impl Guard {
         left.get(self.spare()).copied().unwrap_or_default()
     }
 
-    /// Whether it can no longer be vouched for. Once lost, always lost. It asks no server, so work that does not await can
-    /// look as often as it likes.
+    /// Whether it can no longer be vouched for. Once lost, always lost. It asks no server, so work that does not await
+    /// can look as often as it likes.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.remaining().is_zero()
     }
 
-    /// Resolves when the lease can no longer be vouched for. Either it could have ended, counted from before the request was
-    /// sent that began it: that is before the server can give the lock to somebody else. Or the server said, when it was asked
-    /// to renew the lease, that the lock is not held: somebody had taken it away. Never resolves once the guard was released.
+    /// Resolves when the lease can no longer be vouched for. Either it could have ended, counted from before the
+    /// request was sent that began it: that is before the server can give the lock to somebody else. Or the server
+    /// said, when it was asked to renew the lease, that the lock is not held: somebody had taken it away. Never
+    /// resolves once the guard was released.
     ///
     /// # Cancel safety
-    /// Cancel safe. It borrows nothing, so the guard can be released while it is there, and it can be asked for any number
-    /// of times.
+    /// Cancel safe. It borrows nothing, so the guard can be released while it is there, and it can be asked for any
+    /// number of times.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         let mut losses: FuturesUnordered<_> = self.locks.iter().map(HeldLock::lost).collect();
         let spare = self.spare();
@@ -93,8 +95,8 @@ impl Guard {
 
     /// Why it is lost; nothing as long as it is not. It asks no server: it is what the last renewal came to.
     ///
-    /// Of a guard that was followed by another one of the same [`owner`](crate::Lock::owner) it is no longer known; then it
-    /// is [`Loss::Ended`]. Of [several](crate::multi) locks it is one's that is lost.
+    /// Of a guard that was followed by another one of the same [`owner`](crate::Lock::owner) it is no longer known;
+    /// then it is [`Loss::Ended`]. Of [several](crate::multi) locks it is one's that is lost.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         let lost = if self.is_lost() { self.locks.iter().find(|lock| lock.is_lost()) } else { None };
@@ -105,15 +107,16 @@ impl Guard {
     /// many; the others are released in the background.
     ///
     /// # Cancel safety
-    /// Dropped, the release goes on in the background. It begins when this is first polled; a call that is never awaited
-    /// drops the guard, which releases it as well.
+    /// Dropped, the release goes on in the background. It begins when this is first polled; a call that is never
+    /// awaited drops the guard, which releases it as well.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if it was not held any more when this was called: somebody else may have
-    /// had it; and if [nobody knows](Error::is_in_doubt) whether it was, as the connection broke before the answer had come.
-    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the server does not answer for as long as
-    /// [`Options::patience`](crate::Options::patience) says, or not before the lease had ended, which could be vouched for
-    /// when this was called: that is no loss. The server is asked on in the background until the lease must have ended.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if it was not held any more when this was called: somebody else may
+    /// have had it; and if [nobody knows](Error::is_in_doubt) whether it was, as the connection broke before the answer
+    /// had come. [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the server does not answer for as long as
+    /// [`Options::patience`](crate::Options::patience) says, or not before the lease had ended, which could be vouched
+    /// for when this was called: that is no loss. The server is asked on in the background until the lease must have
+    /// ended.
     pub async fn release(mut self) -> Result<(), Error> {
         let mut releases: FuturesUnordered<_> = self.locks.iter_mut().map(HeldLock::release).collect();
         let (mut missing, mut problems) = (self.needed, Vec::new());

@@ -63,8 +63,8 @@
 //!
 //! **A lock's name is its key** on the server. Do not keep data under it: for the lock of `report`, take `report:lock`.
 //!
-//! **Without an owner each guard is a holder of its own.** Who holds a lock and acquires it again waits for itself. The
-//! same goes for a reader that asks for the write side: give the read side back first.
+//! **Without an owner each guard is a holder of its own.** A task that holds a lock and acquires it again waits for
+//! itself. The same goes for a reader that asks for the write side: give the read side back first.
 //!
 //! # How a service looks
 //!
@@ -133,11 +133,11 @@
 //!
 //! A lock that is taken is no error for `try_acquire`: it returns `None`.
 //!
-//! **A release is `Ok` only if the server has said that it had something to give back**: that is the one word that the lock
-//! was held until then. It may be said late, when a server goes on that stood still, or to the second request, when the
-//! first has not arrived. If the connection breaks between the request and its answer, the word is lost: that nothing is
-//! held, as the server says from then on, may be our own doing, or the server had forgotten the lock before. Nobody can
-//! tell, so it is no success but `Lost`, and [`Error::is_in_doubt`].
+//! **A release is `Ok` only if the server has said that it had something to give back**: that is the one word that the
+//! lock was held until then. It may be said late, when a server goes on that stood still, or to the second request,
+//! when the first has not arrived. If the connection breaks between the request and its answer, the word is lost: that
+//! nothing is held, as the server says from then on, may be our own doing, or the server had forgotten the lock before.
+//! Nobody can tell, so it is no success but `Lost`, and [`Error::is_in_doubt`].
 //!
 //! # Fairness
 //!
@@ -145,9 +145,10 @@
 //! step. Readers and writers take turns, so neither starves. `try_acquire` overtakes nobody.
 //!
 //! The place in the queue belongs to a connection. It is lost when that breaks, when the server stands still for longer
-//! than [`Options::answer_timeout`], or fails over; the client then asks again, from the end. Three have no fairness: a [`redlock`], whose servers know nothing of each other; a
-//! client over [a connection of yours](Options::over), which cannot wait in the server; and programs that run
-//! Redisson's scripts, which do not know the queue and may overtake it.
+//! than [`Options::answer_timeout`], or fails over; the client then asks again, from the end. Three have no fairness: a
+//! [`redlock`], whose servers know nothing of each other; a client over [a connection of yours](Options::over), which
+//! cannot wait in the server; and programs that run Redisson's scripts, which do not know the queue and may overtake
+//! it.
 //!
 //! # What a lease does not promise
 //!
@@ -156,8 +157,8 @@
 //!
 //! **How the client knows.** It counts each lease from *before* the request was sent that began it, less 1 % and 2 ms
 //! for clocks that run at different speeds. That is the deadline. The watchdog renews each time that a third of the
-//! lease is over, and tries again when that fails; and as soon as it can when a connection breaks, since a server that was
-//! started anew may have forgotten its locks. When the deadline passes, or the server says that the lock is not
+//! lease is over, and tries again when that fails; and as soon as it can when a connection breaks, since a server that
+//! was started anew may have forgotten its locks. When the deadline passes, or the server says that the lock is not
 //! held, the guard is lost, for good: [`Guard::lost`] resolves, [`Guard::is_lost`] is true, and [`Guard::release`]
 //! fails. A deadline that passes is noticed without the server: no network is needed to learn that the network is gone.
 //! [`Guard::loss`] says why it came to that.
@@ -171,8 +172,8 @@
 //!   looks good until the watchdog's next renewal, at most a third of the lease later, finds that it is not. A [fixed
 //!   lease](Lock::fixed_lease) is not renewed; its loss is noticed too late by the whole time of the suspend.
 //! - **A lock that is taken away is told late.** Somebody deletes its key, or a failover forgets it: the next one may
-//!   have it before the next renewal finds out, which comes within a third of the lease, or, when the connection has broken,
-//!   as soon as there is one again: it is tried each second at least.
+//!   have it before the next renewal finds out, which comes within a third of the lease, or, when the connection has
+//!   broken, as soon as there is one again: it is tried each second at least.
 //! - **A write that is on its way arrives.** What was sent in time may take effect when the lease is over.
 //! - **A failover may forget a lock**, since replication is asynchronous. [`Lock::replicas`] makes that rarer. The
 //!   fencing counter is replicated the same way, so it may repeat a token.
@@ -182,10 +183,10 @@
 //!
 //! # Connections
 //!
-//! Requests that are answered at once share one connection to each server: tries, renewals, releases. While leases are kept
-//! alive, it is looked at ten times a second whether it has broken, which sends nothing. **Who waits has a
-//! connection of its own**, since a server answers nothing else on it meanwhile. Such a connection is opened when the
-//! first try finds the lock taken, used again for later waits, and closed when nobody has used it for
+//! Requests that are answered at once share one connection to each server: tries, renewals, releases. While leases are
+//! kept alive, it is looked at ten times a second whether it has broken, which sends nothing. **A client that waits has
+//! a connection of its own for that**, since a server answers nothing else on it meanwhile. Such a connection is opened
+//! when the first try finds the lock taken, used again for later waits, and closed when nobody has used it for
 //! [`Options::idle_timeout`].
 //!
 //! **There is no limit on them.** With one, a program that holds A and waits for B could wait for a connection that
@@ -219,9 +220,8 @@
 //! may be anywhere. After a failover the client finds the new master by itself, within [`Options::patience`].
 //!
 //! **A connection of yours** is shared with others, so nothing may wait on it. There the client asks again every 50 ms,
-//! which is neither prompt nor fair; and [`replicas`](Lock::replicas) is refused. That it has broken shows with the next
-//! request. Take it only where you may not open
-//! connections.
+//! which is neither prompt nor fair; and [`replicas`](Lock::replicas) is refused. That it has broken shows with the
+//! next request. Take it only where you may not open connections.
 //!
 //! # For the people on call
 //!
@@ -233,6 +233,7 @@
 //! | where the queues are | [`queues(count)`](Locks::queues) |
 //! | which locks are held | [`held(pattern, limit)`](Locks::held) |
 //! | what a server counts | [`statistics()`](Locks::statistics) |
+//! | any of these of each master by itself, where one does not answer | [`masters()`](Locks::masters) |
 //!
 //! And [`break_lock(name)`](Locks::break_lock) frees a lock by force: whoever held it has lost it.
 //!
@@ -256,20 +257,23 @@
 mod core;
 mod error;
 mod guard;
+mod kind;
 mod link;
 mod lock;
 mod locks;
 mod loss;
 mod operators;
 mod options;
+mod server_line;
 mod several;
 
 pub use error::{Error, ErrorKind};
 pub use guard::Guard;
+pub use kind::Kind;
 pub use lock::{Lock, ReadWriteLock};
 pub use locks::Locks;
 pub use loss::Loss;
-pub use operators::{Held, HoldSide, Holder, Inspection, Kind, Queue, Statistics, Waiter};
+pub use operators::{Held, HoldSide, Holder, Inspection, Queue, Statistics, Waiter};
 pub use options::Options;
 pub use redis;
 pub use several::{Multi, Redlock, multi, redlock};

@@ -8,8 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A lock, or one side of a read-write lock, and how it is to be acquired. Nothing is sent before one of the three methods
-/// that acquire it; the same `Lock` can be used any number of times.
+/// A lock, or one side of a read-write lock, and how it is to be acquired. Nothing is sent before one of the three
+/// methods that acquire it; the same `Lock` can be used any number of times.
 #[derive(Clone)]
 #[must_use]
 pub struct Lock {
@@ -21,8 +21,8 @@ pub struct Lock {
 
 /// A read-write lock by its name. It is held by one of its sides.
 ///
-/// A writer may read as well, and a reader may read once more, with the same [`owner`](Lock::owner). A reader cannot become the
-/// writer: it gives the read side back first, and looks again at what it had read.
+/// A writer may read as well, and a reader may read once more, with the same [`owner`](Lock::owner). A reader cannot
+/// become the writer: it gives the read side back first, and looks again at what it had read.
 ///
 /// ```no_run
 /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
@@ -53,33 +53,34 @@ impl Lock {
         self
     }
 
-    /// A lease that nobody renews: the lock is lost when it ends, also if the program goes on. A machine that was suspended
-    /// [notices that too late](crate#what-a-lease-does-not-promise).
+    /// A lease that nobody renews: the lock is lost when it ends, also if the program goes on. A machine that was
+    /// suspended [notices that too late](crate#what-a-lease-does-not-promise).
     pub fn fixed_lease(mut self, lease: Duration) -> Self {
         self.terms.lease = Lease::Fixed(lease);
         self
     }
 
-    /// Asks for a fencing token with each grant, which [`Guard::token`] tells. It costs no further request. It protects only
-    /// what is written to a place that refuses lower tokens than the last it saw.
+    /// Asks for a fencing token with each grant, which [`Guard::token`] tells. It costs no further request. It protects
+    /// only what is written to a place that refuses lower tokens than the last it saw.
     pub fn fenced(mut self) -> Self {
         self.terms.fenced = true;
         self
     }
 
-    /// Acquires in the name of this owner, who may acquire the lock again while holding it: the lock is free when all of
-    /// its guards are gone. Without an owner each guard is a holder of its own, and who holds the lock and acquires it again
-    /// waits for itself.
+    /// Acquires in the name of this owner, who may acquire the lock again while holding it: the lock is free when all
+    /// of its guards are gone. Without an owner each guard is a holder of its own, and a task that holds the lock and
+    /// acquires it again waits for itself.
     ///
-    /// An owner is for one client at a time. To the server all who use the same one are the same holder, so two programs with
-    /// one owner have the lock at the same time. The server allows 1 to 512 bytes, but not `mode`, nor what ends in `:write`.
+    /// An owner is for one client at a time. To the server all clients that use one owner are one holder, so two
+    /// programs with one owner have the lock at the same time. The server allows 1 to 512 bytes, but not `mode`, nor
+    /// what ends in `:write`.
     pub fn owner(mut self, owner: impl Into<Vec<u8>>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// After the grant, waits until that many replicas have confirmed it. If they have not in time, the lock is released,
-    /// and the error, [`ErrorKind::TooFewReplicas`], tells how many have. The time is beside that of
+    /// After the grant, waits until that many replicas have confirmed it. If they have not in time, the lock is
+    /// released, and the error, [`ErrorKind::TooFewReplicas`], tells how many have. The time is beside that of
     /// [`acquire_timeout`](Self::acquire_timeout), and should be much shorter than the lease, which runs meanwhile.
     ///
     /// It makes a lock survive a failover more often, not always: a replica that has not confirmed may be the one that
@@ -92,10 +93,11 @@ impl Lock {
     /// Acquires the lock if that can be done at once. `None`: somebody else has it, or is before us in the queue.
     ///
     /// # Fairness
-    /// It overtakes nobody who waits, and has no place in the queue.
+    /// It overtakes no client that waits, and has no place in the queue.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves no hold behind: a request that may have been granted is taken back in the background.
+    /// Dropped at any time, it leaves no hold behind: a request that may have been granted is taken back in the
+    /// background.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] if the server cannot be asked (once more over a new connection, if the old one was
@@ -107,19 +109,19 @@ impl Lock {
     /// Acquires the lock, however long that takes.
     ///
     /// # Fairness
-    /// Who asks first gets it first, among all who ask by RLOCK commands. Readers and writers of one lock take turns. The
-    /// place in the queue is the connection's: when it breaks, or the server fails over, the place is lost, and it is asked
-    /// again from the end.
+    /// The client that asks first gets it first, among all that ask by RLOCK commands. Readers and writers of one lock
+    /// take turns. The place in the queue is the connection's: when it breaks, or the server fails over, the place is
+    /// lost, and it is asked again from the end.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves neither a waiter nor a hold behind: its connection is closed, by which the server knows
-    /// that it waits no more, and a grant that came all the same is taken back in the background.
+    /// Dropped at any time, it leaves neither a waiter nor a hold behind: its connection is closed, by which the server
+    /// knows that it waits no more, and a grant that came all the same is taken back in the background.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire), but servers that do not answer are asked again for as long as
     /// [`Options::patience`](crate::Options::patience) says. [`ErrorKind::QueueFull`] if too many wait already.
-    /// [`ErrorKind::Deadlock`] for a reader who wants to be the writer, if both have the same [`owner`](Self::owner): without
-    /// one the server cannot know.
+    /// [`ErrorKind::Deadlock`] for a reader that wants to be the writer, if both have the same [`owner`](Self::owner):
+    /// without one the server cannot know.
     pub async fn acquire(&self) -> Result<Guard, Error> {
         self.acquire_until(Until::Granted).await
     }
@@ -138,8 +140,8 @@ impl Lock {
         self.acquire_until(Until::within(limit)).await
     }
 
-    /// Where it is and which side of it, in an order that all clients agree on. Writing comes before reading: a writer may
-    /// read, but no reader may write.
+    /// Where it is and which side of it, in an order that all clients agree on. Writing comes before reading: a writer
+    /// may read, but no reader may write.
     pub(crate) fn place(&self) -> (&[u8], &str, Side) {
         (&self.name, self.shared.links.route.name(), self.terms.side)
     }

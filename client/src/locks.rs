@@ -6,11 +6,12 @@ use crate::lock::{Lock, ReadWriteLock};
 use std::fmt;
 use std::sync::Arc;
 
-/// A client for the locks of one server, one cluster or one master with its replicas. Clones share everything; a program
-/// needs one. [How it uses connections](crate#connections).
+/// A client for the locks of one server, one cluster or one master with its replicas. Clones share everything; a
+/// program needs one. [How it uses connections](crate#connections).
 ///
-/// It belongs to the tokio runtime that it was opened in: when that ends, nothing is renewed and nothing given back any more.
-/// Guards keep it alive; when the last clone and the last guard are gone, so are its connections and its watchdog.
+/// It belongs to the tokio runtime that it was opened in: when that ends, nothing is renewed and nothing given back any
+/// more. Guards keep it alive; when the last clone and the last guard are gone, so are its connections and its
+/// watchdog.
 #[derive(Clone)]
 pub struct Locks {
     pub(crate) shared: Arc<Shared>,
@@ -23,14 +24,16 @@ impl Locks {
         Lock::new(self.shared.clone(), name.into(), Side::Plain)
     }
 
-    /// A read-write lock of that name: readers share it, a writer has it alone. In Redisson it is `getReadWriteLock(name)`.
+    /// A read-write lock of that name: readers share it, a writer has it alone. In Redisson it is
+    /// `getReadWriteLock(name)`.
     #[must_use]
     pub fn read_write(&self, name: impl Into<Vec<u8>>) -> ReadWriteLock {
         ReadWriteLock::new(self.shared.clone(), name.into())
     }
 
-    /// Waits until the server has answered to all that is being given back in the background: guards that were dropped, and
-    /// acquires. For a program that is about to end. It takes as long as the server does, so put a time limit around it.
+    /// Waits until the server has answered to all that is being given back in the background: guards that were dropped,
+    /// and acquires. For a program that is about to end. It takes as long as the server does, so put a time limit
+    /// around it.
     ///
     /// # Cancel safety
     /// Cancel safe: it only looks.

@@ -31,7 +31,8 @@ pub struct Options {
 }
 
 impl Locks {
-    /// Connects to one server, with the default settings: `redis://host:port`, `rediss://` for TLS, `redis+unix:///path`.
+    /// Connects to one server, with the default settings: `redis://host:port`, `rediss://` for TLS,
+    /// `redis+unix:///path`.
     ///
     /// # Cancel safety
     /// As [`Options::connect_to`].
@@ -50,15 +51,15 @@ impl Locks {
 
 impl Options {
     /// How long a lease lasts that the watchdog keeps alive: how long a lock stays taken after its holder died. It is
-    /// renewed each time that a third of it is over. 30 s by default, as Redisson's. A short one is free sooner when a program
-    /// dies, and lost sooner when the network or the program stands still.
+    /// renewed each time that a third of it is over. 30 s by default, as Redisson's. A short one is free sooner when a
+    /// program dies, and lost sooner when the network or the program stands still.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self
     }
 
-    /// For how long servers that do not answer are asked again before a call gives up with [`ErrorKind::Unavailable`]: as
-    /// long as a failover may take. 10 s by default.
+    /// For how long servers that do not answer are asked again before a call gives up with [`ErrorKind::Unavailable`]:
+    /// as long as a failover may take. 10 s by default.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.settings.patience = patience;
         self
@@ -70,8 +71,8 @@ impl Options {
         self
     }
 
-    /// How long the answer to a request may take, beyond the time that the request itself asks the server to wait. 3 s by
-    /// default.
+    /// How long the answer to a request may take, beyond the time that the request itself asks the server to wait. 3 s
+    /// by default.
     pub fn answer_timeout(mut self, limit: Duration) -> Self {
         self.settings.limits.answer = limit;
         self
@@ -84,8 +85,8 @@ impl Options {
     }
 
     /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or a [`redis::ConnectionInfo`] with
-    /// certificates of its own. All addresses are in [Topologies](crate#topologies). Whether the server has the module shows
-    /// with the first lock.
+    /// certificates of its own. All addresses are in [Topologies](crate#topologies). Whether the server has the module
+    /// shows with the first lock.
     ///
     /// # Cancel safety
     /// Dropped, the connection is closed.
@@ -99,8 +100,8 @@ impl Options {
         self.open(Route::Single(node)).await
     }
 
-    /// Connects to a Redis Cluster, of which some nodes are given. Each lock is asked for at the owner of its slot, wherever
-    /// that moves. TLS, user and password are the first node's, for all.
+    /// Connects to a Redis Cluster, of which some nodes are given. Each lock is asked for at the owner of its slot,
+    /// wherever that moves. TLS, user and password are the first node's, for all.
     ///
     /// # Cancel safety
     /// As [`connect_to`](Self::connect_to).
@@ -116,8 +117,8 @@ impl Options {
         self.open(Route::Cluster(cluster)).await
     }
 
-    /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is for the
-    /// master itself: TLS, the user, the password; its default is none of these.
+    /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is for
+    /// the master itself: TLS, the user, the password; its default is none of these.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), rlock_client::Error> {
@@ -149,9 +150,9 @@ impl Options {
     /// Uses a connection that is there already, of any kind whose clones can be used at the same time:
     /// [`redis::aio::MultiplexedConnection`], `ConnectionManager`, `ClusterConnection`.
     ///
-    /// Nothing that waits can be sent on it, as that would hold up all others who use it. So who waits asks again and again,
-    /// which is neither prompt nor fair, and [`replicas`](crate::Lock::replicas) is refused. It is for programs that may not
-    /// open connections of their own. The connection's own response time-out applies beside
+    /// Nothing that waits can be sent on it, as that would hold up everything else on it. So a client that waits asks
+    /// again and again, which is neither prompt nor fair, and [`replicas`](crate::Lock::replicas) is refused. It is for
+    /// programs that may not open connections of their own. The connection's own response time-out applies beside
     /// [`answer_timeout`](Self::answer_timeout).
     ///
     /// # Panics

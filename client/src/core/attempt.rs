@@ -69,9 +69,9 @@ struct Attempt<'a> {
 
 enum State {
     Asking,
-    /// The server has granted it, and nobody stands for it yet.
+    /// The server has granted it, and there is no guard for it yet.
     Granted,
-    /// A guard stands for it.
+    /// There is a guard for it.
     Over,
 }
 
@@ -136,8 +136,9 @@ impl<'a> Attempt<'a> {
         request::verdict(value).map(|verdict| (answer, verdict))
     }
 
-    /// When the lease began. Nobody knows when a grant was that came after a wait, except that the lease is running; so it is
-    /// begun anew. So is that of an owner who has the lock already, since each hold has its own.
+    /// When the lease began. After a wait the server may have granted the lock at any time since the request; so the
+    /// lease is begun anew. So is that of an owner who has the lock already, since the server keeps a lease for each
+    /// read hold.
     async fn began(&self, sent_at: Instant) -> Result<Began, Error> {
         let for_all = self.hold.is_shared();
         if !for_all && sent_at.elapsed() <= self.lease / 10 {

@@ -1,17 +1,19 @@
-//! Giving back: what a guard had, and what a request may have been granted that nobody waits for any more.
+//! Giving back: what a guard had, and what may have been granted to a request whose caller has gone.
 //!
-//! It goes on in the background, whether or not somebody waits for the result, until the server has answered. Where a
-//! request may still be on its way to the server, an answer that nothing is held is not the end: the request may come after
-//! it, so it is asked again, at growing distances, for as long as a lease lasts. A server that does not answer is asked for
-//! as long as a lease lasts too, and longer if it has been silent all the time: it may stand still with our request in its
-//! hands.
+//! It goes on in the background, whether or not a caller waits for the result, until the server has answered. Where a
+//! request may still be on its way to the server, an answer that nothing is held is not the end: the request may come
+//! after it, so it is asked again, at growing distances, for as long as a lease lasts. A server that does not answer is
+//! asked for as long as a lease lasts too, and longer if it has been silent all the time: it may stand still with our
+//! request in its hands.
 //!
-//! **Only an answer that something was given back is success.** It says that the lock was held until then, and there is no
-//! other word of that. That nothing is held is a loss, unless it may have come about since: by a request of ours that was
-//! sent and not answered, or by the end of the lease. Neither is success, as the server may have forgotten the lock before.
+//! **Only an answer that something was given back is success.** It says that the lock was held until then, and there is
+//! no other word of that. That nothing is held is a loss, unless it may have come about since: by a request of ours
+//! that was sent and not answered, or by the end of the lease. Neither is success, as the server may have forgotten the
+//! lock before.
 //!
-//! - An answer that nobody waits for any more is waited for on, since it is the one that tells: a server that stands still
-//!   for a while answers when it goes on. When it cannot come any more, as its connection broke, the lock is *in doubt*.
+//! - The answer to a request that was given up is waited for on, since it is the one that tells: a server that stands
+//!   still for a while answers when it goes on. When it cannot come any more, as its connection broke, the lock is *in
+//!   doubt*.
 //! - A lease that ended before the only answer came is a server that did not answer in time, and no loss.
 
 use super::hold::Hold;
@@ -33,7 +35,7 @@ use tracing::debug;
 /// Whether it was held until it was given back, as soon as that is known, or that it cannot be known.
 pub(super) type Outcome = oneshot::Receiver<Result<(), Error>>;
 
-/// Gives back all that there may be, which nobody waits for.
+/// Gives back all that there may be. No caller waits for it.
 pub(super) fn all(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Duration) {
     drop(begin(shared, hold, side, Extent::All, lease, None));
 }
@@ -69,9 +71,9 @@ struct GivingBack {
     vouched: Option<Instant>,
     /// The answers that may still come.
     late: FuturesUnordered<LateAnswer>,
-    /// A request was sent of which nobody will know what became of it: why.
+    /// Why the answer to a request that was sent will never come.
     unanswered: Option<RedisError>,
-    /// What came between us and the server: what answers now need not know what it knew before.
+    /// What came between this client and the server: the server that answers now may have forgotten its locks.
     interrupted: Option<RedisError>,
     tell: Option<oneshot::Sender<Result<(), Error>>>,
 }
@@ -84,7 +86,7 @@ impl GivingBack {
         }
     }
 
-    /// Received once. If nobody knows whether it was, sending it again could take what another guard has.
+    /// The server must receive this once only. Where it may have, sending it again could take what another guard has.
     async fn give_back_one(&mut self) {
         let (began, mut pause) = (Instant::now(), Pause::short());
         loop {
@@ -112,7 +114,7 @@ impl GivingBack {
             let hold = self.hold.clone();
             let nobody_acquires = hold.releasing.lock().await;
             if !self.hold.is_idle(self.side) {
-                // Somebody acquires in this owner's name again. Of what there is, the last guard will give back all.
+                // There is a new attempt or guard under this owner, and the last guard to go will give back all.
                 return self.tell_unless_it_was_held(|it| it.doubtful()).await;
             }
             let answer = self.release(Extent::All).await;
@@ -138,7 +140,7 @@ impl GivingBack {
             sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
         }
         self.hold.all_given_back(self.side);
-        // Whoever had it, it has run out.
+        // Its lease must have ended by now.
         self.tell(Err(Error::new(ErrorKind::Unavailable, &self.hold.key)));
     }
 
@@ -204,7 +206,8 @@ impl GivingBack {
         }
     }
 
-    /// Whether one of the answers says so that were given up. A server that answers now has answered them, or never will.
+    /// Whether one of the answers says so that were given up. A server that answers now has answered them, or never
+    /// will.
     async fn was_held(&mut self) -> bool {
         let limit = self.shared.links.limits.answer;
         while !self.late.is_empty() {
@@ -227,11 +230,12 @@ impl GivingBack {
         Error::in_doubt(&self.hold.key, cause.unwrap_or_else(Fault::timed_out))
     }
 
-    /// The first word is the one that counts. What was lost before its release stays lost, whatever is heard of that.
+    /// Only the first result is told. A lock that was lost before its release stays lost, whatever the server says of
+    /// it.
     fn tell(&mut self, result: Result<(), Error>) {
         if let Some(tell) = self.tell.take() {
             self.late.clear();
-            // Nobody has to wait for it.
+            // The caller may have gone.
             let _ = tell.send(match self.vouched {
                 Some(_) => result,
                 None => result.map_err(Error::into_loss),

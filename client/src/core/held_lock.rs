@@ -1,4 +1,4 @@
-//! One lock that is held: until when it can be vouched for, and giving it back when nobody wants it any more.
+//! One lock that is held: until when it can be vouched for, and giving it back when its guard goes.
 
 use super::giving_back::{self, Outcome};
 use super::hold::{Hold, Vouched};
@@ -104,7 +104,8 @@ impl HeldLock {
                     // Only ever an error: the guard has gone.
                     _ = held.changed() => return pending().await,
                     () = sleep_until(until) => {}
-                    // Later or void: seen to above. Of a hold that is gone nothing comes any more.
+                    // Renewed or void, which the next round finds out. An error: the hold is gone, and is renewed no
+                    // more.
                     changed = vouched.changed() => if changed.is_err() { return },
                 }
             }
@@ -118,7 +119,7 @@ impl HeldLock {
             match outcome {
                 // There was nothing to be given back: it was lost before.
                 None => Err(Error::new(ErrorKind::Lost, &name)),
-                // The runtime has ended, if nobody is left to tell.
+                // Without an answer: the runtime has ended.
                 Some(outcome) => outcome.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, &name))),
             }
         }

@@ -1,14 +1,15 @@
-//! What this client knows of one holder's holds on one lock: how many guards there are, whether the server may have more,
-//! and until when the lease can be vouched for.
+//! What this client knows of one holder's holds on one lock: how many guards there are, whether the server may have
+//! more, and until when the lease can be vouched for.
 //!
-//! **Vouching.** A lease lasts at least until *the clock before the request was sent* plus its length, for the server has
-//! started it later than that. So that is the deadline, less a margin for two clocks that run at different speeds. When it
-//! has passed, or the server says that nothing is held, all guards there are by then are void, for good: a renewal that
-//! comes through later makes nothing good that was done in between. Guards belong to an *era*, which ends with that.
+//! **Vouching.** A lease lasts at least until *the clock before the request was sent* plus its length, for the server
+//! has started it later than that. So that is the deadline, less a margin for two clocks that run at different speeds.
+//! When it has passed, or the server says that nothing is held, all guards there are by then are void, for good: a
+//! renewal that comes through later makes nothing good that was done in between. Guards belong to an *era*, which ends
+//! with that.
 //!
-//! **Counting.** Each guard stands for one request that was granted, so the server never counts fewer holds than there are
-//! guards. It may count more, if a request was granted and nobody was told. Then the last guard to go gives back all of
-//! them (`ALL`); until then nobody does, as that would take the lock from the others.
+//! **Counting.** Each guard stands for one request that was granted, so the server never counts fewer holds than there
+//! are guards. It may count more, if a request was granted and its answer was lost. Then the last guard to go gives
+//! back all of them (`ALL`); no guard does so before, as that would take the lock from the others.
 
 use crate::error::Error;
 use crate::link::request::{Extent, Side};
@@ -63,7 +64,8 @@ impl Hold {
         Self { key, holder, named, vouched, sides, trouble, releasing }
     }
 
-    /// The lease to ask for: never less than what is left of what others have under this holder, which it would shorten.
+    /// The lease to ask for: never less than what is left of what others have under this holder, which it would
+    /// shorten.
     pub(crate) fn lease_for(&self, lease: Duration) -> Duration {
         if self.is_shared() { lease.max(self.remaining()) } else { lease }
     }
@@ -78,8 +80,8 @@ impl Hold {
         self.sides()[side as usize].attempts += 1;
     }
 
-    /// It came to nothing, as far as anybody knows. Returns whether the server may have granted it all the same, and nobody
-    /// is left who would give that back.
+    /// It was not granted, as far as this client knows. Returns whether the server may have granted it all the same,
+    /// and no guard is left that would give that back.
     pub(crate) fn attempt_failed(&self, side: Side, doubtful: bool) -> bool {
         let count = &mut self.sides()[side as usize];
         count.attempts -= 1;
@@ -139,7 +141,7 @@ impl Hold {
 
     /// Nothing can be vouched for any more.
     pub(crate) fn lost(&self, loss: Loss) {
-        // Before anybody is told who may ask for it.
+        // Before the loss is told: whoever is told may ask why.
         *self.trouble() = Some(loss);
         let mut sides = self.sides();
         self.vouched.send_modify(|vouched| void(vouched, &mut sides, None));
@@ -160,7 +162,7 @@ impl Hold {
         }
     }
 
-    /// Nobody knows whether a hold was given back. Returns whether it is time to give back all.
+    /// A hold may have been given back or not. Returns whether it is time to give back all.
     pub(crate) fn mark_doubtful(&self, side: Side) -> bool {
         let count = &mut self.sides()[side as usize];
         count.doubtful = true;
@@ -180,7 +182,7 @@ impl Hold {
         self.sides()[side as usize].doubtful
     }
 
-    /// Whether nobody here has this side, or asks for it.
+    /// Whether there is neither a guard of this side nor an attempt to acquire it.
     pub(crate) fn is_idle(&self, side: Side) -> bool {
         self.sides()[side as usize].is_idle()
     }
@@ -226,8 +228,8 @@ fn void(vouched: &mut Vouched, sides: &mut [Count; Side::ALL.len()], kept: Optio
     }
 }
 
-/// One hundredth of the lease, for clocks that do not run at the same speed, and two milliseconds, for servers and timers
-/// that count in milliseconds.
+/// One hundredth of the lease, for clocks that do not run at the same speed, and two milliseconds, for servers and
+/// timers that count in milliseconds.
 fn margin(lease: Duration) -> Duration {
     lease / 100 + Duration::from_millis(2)
 }

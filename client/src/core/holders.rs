@@ -33,7 +33,7 @@ impl Holders {
     /// The hold of an owner that the caller chose.
     pub(crate) fn hold_of(&self, key: &[u8], owner: &[u8]) -> Arc<Hold> {
         let mut named = self.named();
-        // Now and then, so that owners whom nobody uses any more do not pile up.
+        // Now and then, so that owners that are not used any more do not pile up.
         if named.len().is_power_of_two() {
             named.retain(|_, hold| hold.strong_count() > 0);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How soon a connection is found broken that nobody uses.
+/// How soon a break is found of a connection on which nothing is sent.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Servers for Links {
@@ -65,7 +65,8 @@ impl Servers for Links {
 }
 
 impl Links {
-    /// They are at one place, or were: where one of them is now, the others may be. Those that are not are sent on.
+    /// All leases were at one place when they fell due. The place of one is asked; a lease that has moved since is
+    /// redirected.
     async fn connection_to(&self, leases: &[Due], limit: Duration) -> Result<(Arc<Node>, Connection), Fault> {
         let some_key = leases.first().map_or(&[][..], |due| &due.hold.key);
         let node = self.route.node(some_key).await?;

@@ -1,4 +1,5 @@
-//! What all clones of a client and all of its guards share: the connections, the watchdog, and the names of its holders.
+//! What all clones of a client and all of its guards share: the connections, the watchdog, and the names of its
+//! holders.
 
 use super::holders::Holders;
 use super::settings::Settings;
@@ -16,7 +17,7 @@ pub(crate) struct Shared {
     pub(super) watchdog: Arc<Watchdog>,
     pub(super) runtime: Handle,
     watching: AbortHandle,
-    /// How much is being given back of which nobody has heard anything yet.
+    /// How many locks are being given back whose outcome is not known yet.
     pub(super) unsettled: watch::Sender<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! What is known of the requests that one caller sent: a request whose answer never came, or whose caller no longer waits
-//! for it, may have taken the lock all the same, and then has to be taken back.
+//! What is known of the requests that one caller sent: a request whose answer never came, or whose caller no longer
+//! waits for it, may have taken the lock all the same, and then has to be taken back.
 //!
 //! A release wants to know more: whether the lock was held is in its first answer, and in no later one. So it keeps the
 //! answer of a request that it gives up, waits for it on, and makes the request once more.

@@ -37,8 +37,8 @@ impl Links {
         }
     }
 
-    /// Sends a request to the server that has the key, wherever that is by then. It is made anew each time it is sent, as
-    /// time has passed by then.
+    /// Sends a request to the server that has the key, wherever that is by then. It is made anew each time it is sent,
+    /// as time has passed by then.
     pub(crate) async fn ask(
         &self,
         key: &[u8],

@@ -1,5 +1,5 @@
-//! Whether a server that keeps a client waiting still runs. A server that stands still leaves its connections open, and a
-//! wait on it would never end; so it is asked now and then, once for all that wait.
+//! Whether a server that keeps a client waiting still runs. A server that stands still leaves its connections open, and
+//! a wait on it would never end; so it is asked now and then, once for all that wait.
 
 use std::time::Duration;
 use tokio::sync::Mutex;

@@ -1,5 +1,5 @@
-//! Requests to whichever server a lock is on, over connections that are made when needed. What a lock is and how long it
-//! is held is not known here.
+//! Requests to whichever server a lock is on, over connections that are made when needed. What a lock is and how long
+//! it is held is not known here.
 
 mod connection;
 mod doubt;

@@ -1,8 +1,8 @@
 //! One server, and the connections to it.
 //!
-//! A wait needs a connection of its own, since a server answers what comes after a blocked request only after it. There is
-//! no limit on how many: with one, a program that waits for B while it holds A could wait for a connection that only the
-//! release of A would free.
+//! A wait needs a connection of its own, since a server answers what comes after a blocked request only after it. There
+//! is no limit on how many: with one, a program that waits for B while it holds A could wait for a connection that only
+//! the release of A would free.
 
 use super::connection::{Connection, GivenConnection, Use};
 use super::fault::Fault;

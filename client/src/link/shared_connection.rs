@@ -1,8 +1,9 @@
 //! The connection to a server that all requests share which cannot block, and whether it has broken.
 //!
 //! A break has to be noticed though nobody uses the connection just now: behind it the server may have forgotten all
-//! locks. The library tells of a break whoever sends something, and nobody else. So a request is made now and then and
-//! withdrawn at once; the library does not pass on what nobody waits for. So looking costs no network and no server anything.
+//! locks. The library tells of a break only in answer to a request. So a request is made now and then and withdrawn at
+//! once; the library does not send a request that no caller waits for, so looking costs neither network nor server
+//! anything.
 
 use super::fault::Fault;
 use super::single_flight::SingleFlight;
@@ -15,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) struct SharedConnection {
     present: Mutex<Present>,
     connecting: SingleFlight,
-    /// It was taken out of use, and nobody has asked since.
+    /// It was taken out of use, and `has_broken` was not asked since.
     has_broken: AtomicBool,
 }
 

@@ -1,5 +1,5 @@
-//! Work that many callers want at the same time, and that one of them does for all: connecting, asking where things are.
-//! Without it, a thousand requests to a dead server would wait for a thousand attempts, one after the other.
+//! Work that many callers want at the same time, and that one of them does for all: connecting, asking where things
+//! are. Without it, a thousand requests to a dead server would wait for a thousand attempts, one after the other.
 
 use super::fault::Fault;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

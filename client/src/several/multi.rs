@@ -1,7 +1,8 @@
 //! All locks of a set, or none.
 //!
-//! They are acquired one after the other, everywhere in the same order: by name, then by server. So of all who want sets that
-//! cross, one always has the lock that comes last among those taken, and goes on; nobody waits in a circle.
+//! They are acquired one after the other, everywhere in the same order: by name, then by server. So of all callers
+//! whose sets overlap, one always has the lock that comes last among those taken, and goes on: no two wait for each
+//! other.
 
 use super::{TIME_PER_LOCK, distinct};
 use crate::core::Until;
@@ -18,11 +19,11 @@ pub struct Multi {
     locks: Vec<Lock>,
 }
 
-/// All of these locks or none. They may be of any kind, on any servers; each keeps its own lease, owner and token. A lock that
-/// is named twice counts once.
+/// All of these locks or none. They may be of any kind, on any servers; each keeps its own lease, owner and token. A
+/// lock that is named twice counts once.
 ///
-/// Two of them cannot wait for each other in a circle if both name the servers by the same addresses. Other code that holds
-/// one of the locks and waits for another can; then the time limit ends it.
+/// Two of them cannot wait for each other in a circle if both name the servers by the same addresses. Other code that
+/// holds one of the locks and waits for another can; then the time limit ends it.
 ///
 /// ```no_run
 /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {

@@ -1,4 +1,4 @@
-//! One lock on several servers that know nothing of each other, held by whoever has it on most of them.
+//! One lock on several servers that know nothing of each other, held by the client that has it on most of them.
 
 use super::{TIME_PER_LOCK, distinct};
 use crate::core::{HeldLock, Until};
@@ -30,12 +30,14 @@ pub struct Redlock {
     locks: Vec<Lock>,
 }
 
-/// The same lock on several independent servers: the guard is good for as long as it is held on most of them, so a minority
-/// may fail. What can be vouched for is the lease, less the time it took to acquire it, less what two clocks may differ by.
+/// The same lock on several independent servers: the guard is good for as long as it is held on most of them, so a
+/// minority may fail. What can be vouched for is the lease, less the time it took to acquire it, less what two clocks
+/// may differ by.
 ///
-/// There is no queue that spans the servers: who finds it taken tries again after a random pause. Fencing tokens of several
-/// servers cannot be compared, so [`Guard::token`] says nothing about the lock as a whole. An [`owner`](Lock::owner) is not
-/// heeded: each round has a holder of its own. One server with replicas and fencing tokens is the better choice for most.
+/// There is no queue that spans the servers: a client that finds it taken tries again after a random pause. Fencing
+/// tokens of several servers cannot be compared, so [`Guard::token`] says nothing about the lock as a whole. An
+/// [`owner`](Lock::owner) is not heeded: each round has a holder of its own. One server with replicas and fencing
+/// tokens is the better choice for most.
 ///
 /// ```no_run
 /// # async fn example(a: rlock_client::Locks, b: rlock_client::Locks, c: rlock_client::Locks)
@@ -77,7 +79,7 @@ impl Redlock {
     /// [`acquire_timeout`](Self::acquire_timeout).
     ///
     /// # Fairness
-    /// None: who tries at the right moment gets it.
+    /// None: the client that tries at the right moment gets it.
     ///
     /// # Cancel safety
     /// As [`Lock::try_acquire`].
@@ -97,8 +99,8 @@ impl Redlock {
     /// As [`Lock::try_acquire`].
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if it was not free in time, [`ErrorKind::Unavailable`] if too few servers answered by then,
-    /// and what they refuse.
+    /// [`ErrorKind::Timeout`] if it was not free in time, [`ErrorKind::Unavailable`] if too few servers answered by
+    /// then, and what they refuse.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, Error> {
         let until = Instant::now() + limit.min(LIMIT_MAX);
         let mut reason = None;
@@ -181,7 +183,7 @@ impl Redlock {
     }
 }
 
-/// So that those who got in each other's way do not do so again.
+/// So that two clients that got in each other's way do not do so again.
 fn random_pause() -> Duration {
     let random = u64::from(Uuid::new_v4().as_bytes()[0]);
     Duration::from_millis(10 + random / 2)

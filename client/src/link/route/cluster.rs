@@ -1,7 +1,7 @@
 //! A Redis Cluster: each name has a slot, and each slot an owner, as the nodes tell.
 //!
-//! The routing is here and not the library's, since a wait needs a connection of its own to the slot's owner, and since one
-//! dead node must not hold up what others are asked.
+//! The routing is here and not the library's, since a wait needs a connection of its own to the slot's owner, and since
+//! one dead node must not hold up what others are asked.
 
 use crate::link::connection::Use;
 use crate::link::fault::Fault;
@@ -21,7 +21,7 @@ pub(crate) struct Cluster {
     /// What all nodes' addresses have in common: TLS, the user, the password.
     pattern: ConnectionInfo,
     limits: Limits,
-    /// Asked where the slots are for as long as the client lives, whoever owns slots by then.
+    /// Asked where the slots are for as long as the client lives, whether or not they still own any.
     seeds: Vec<Arc<Node>>,
     map: Mutex<Map>,
     asking: SingleFlight,
@@ -31,7 +31,7 @@ struct Map {
     /// `host:port` of each slot's owner.
     owners: Vec<Option<Arc<str>>>,
     nodes: HashMap<Arc<str>, Arc<Node>>,
-    /// Nodes that failed since the map was made. Only who wants them has to wait for a new one.
+    /// Nodes that failed since the map was made. Only a request to one of them has to wait for a new map.
     stale: HashSet<String>,
 }
 
@@ -159,7 +159,7 @@ async fn slots_as_seen_by(node: Arc<Node>) -> Result<Vec<SlotRange>, Fault> {
     }
     let Value::Array(ranges) = answer? else { return Err(Fault::NotNow(no_owner())) };
     let ranges: Vec<_> = ranges.into_iter().filter_map(|range| slot_range(range, &node)).collect();
-    // A node that was just forgotten, or not met yet, owns the world and knows of nobody.
+    // A node that was just forgotten, or not met yet, owns no slots and knows of no other node.
     if ranges.is_empty() { Err(Fault::NotNow(no_owner())) } else { Ok(ranges) }
 }
 

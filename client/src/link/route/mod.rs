@@ -34,7 +34,7 @@ impl Route {
     /// Connects, so that a wrong address or password shows at once.
     pub(crate) async fn try_out(&self) -> Result<(), Fault> {
         match self {
-            // Whoever answers has let us in. No slot's owner has to be there as well.
+            // A node that answers has accepted the password. That each slot's owner is there is not needed yet.
             Self::Cluster(cluster) => cluster.learn().await,
             _ => self.node(b"").await?.connection(Use::Shared).await.map(drop),
         }

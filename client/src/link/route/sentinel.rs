@@ -1,4 +1,4 @@
-//! A master and its replicas under the eyes of sentinels, who know which one is the master now.
+//! A master and its replicas, watched by sentinels, which know which one is the master now.
 
 use crate::link::fault::Fault;
 use crate::link::node::{Limits, Node};
@@ -11,8 +11,8 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout;
 
 pub(crate) struct Sentinels {
-    /// Each as a list of its own, since of a list only the first that answers is asked, and that one may have been cut off
-    /// from the others.
+    /// Each as a list of its own, since of a list only the first that answers is asked, and that one may have been cut
+    /// off from the others.
     sentinels: AsyncMutex<Vec<Sentinel>>,
     master_name: String,
     access: SentinelNodeConnectionInfo,
