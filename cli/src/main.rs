@@ -22,6 +22,7 @@ mod shown;
 mod signals;
 mod table;
 mod top;
+mod values;
 
 use arguments::{Arguments, Command};
 use failure::Failure;

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod sentinel;
+mod slots;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use sentinel::Sentinels;
