@@ -43,7 +43,7 @@ async fn acquire_step_by_step(
     }
     let mut attempt = Attempt::begin(shared, hold.clone(), terms).await;
     let Some((answer, token)) = attempt.ask(until).await? else { return Ok(None) };
-    let began = attempt.began(answer.sent_at).await?;
+    let began = attempt.lease_began(answer.sent_at).await?;
     let held = attempt.granted(began, token);
     debug!(lock = %held.name(), holder = %held.holder(), ?token, "acquired");
     if let Some(replicas) = terms.replicas {
@@ -139,7 +139,7 @@ impl<'a> Attempt<'a> {
     /// When the lease began. After a wait the server may have granted the lock at any time since the request; so the
     /// lease is begun anew. So is that of an owner who has the lock already, since the server keeps a lease for each
     /// read hold.
-    async fn began(&self, sent_at: Instant) -> Result<Began, Error> {
+    async fn lease_began(&self, sent_at: Instant) -> Result<Began, Error> {
         let for_all = self.hold.is_shared();
         if !for_all && sent_at.elapsed() <= self.lease / 10 {
             return Ok(Began { after: sent_at, for_all });

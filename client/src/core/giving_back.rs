@@ -69,7 +69,7 @@ struct GivingBack {
     side: Side,
     lease: Duration,
     vouched: Option<Instant>,
-    /// The answers that may still come.
+    /// Answers to releases that were given up, which may still come.
     late: FuturesUnordered<LateAnswer>,
     /// Why the answer to a request that was sent will never come.
     unanswered: Option<RedisError>,
@@ -189,16 +189,16 @@ impl GivingBack {
         self.tell_unless_it_was_held(|it| {
             let has_ended = it.vouched.is_some_and(|until| until <= answered_at);
             match (&it.unanswered, &it.interrupted) {
-                (None, None) if has_ended => Error::because(ErrorKind::Unavailable, &it.hold.key, too_late()),
-                (None, Some(_)) if has_ended => it.doubtful(),
-                (None, _) => lost,
                 (Some(_), _) => it.doubtful(),
+                (None, Some(_)) if has_ended => it.doubtful(),
+                (None, None) if has_ended => Error::because(ErrorKind::Unavailable, &it.hold.key, too_late()),
+                (None, _) => lost,
             }
         })
         .await;
     }
 
-    /// Tells that it was held after all, if an answer says so that was given up; else the error.
+    /// Tells that it was held after all, if a late answer says so; else the error.
     async fn tell_unless_it_was_held(&mut self, error: impl FnOnce(&Self) -> Error) {
         if self.tell.is_some() {
             let was_held = self.was_held().await;
@@ -206,8 +206,7 @@ impl GivingBack {
         }
     }
 
-    /// Whether one of the answers says so that were given up. A server that answers now has answered them, or never
-    /// will.
+    /// Whether one of the late answers says so. A server that answers now has sent them by now, or never will.
     async fn was_held(&mut self) -> bool {
         let limit = self.shared.links.limits.answer;
         while !self.late.is_empty() {
@@ -218,7 +217,7 @@ impl GivingBack {
             match answer.map(|answer| answer.and_then(|answer| request::released(&answer))) {
                 Some(Ok(Released::Yes)) => return true,
                 Some(Err(Fault::Silent(cause))) => self.unanswered = Some(cause),
-                // It has changed nothing.
+                // That request has given nothing back.
                 Some(_) | None => {}
             }
         }

@@ -116,7 +116,7 @@ impl Links {
             self.route.mark_stale(node);
         }
         match &fault {
-            Fault::Moved(address) => self.route.moved(&due.hold.key, &node.seen(address)),
+            Fault::Moved(address) => self.route.moved(&due.hold.key, &node.full_address(address)),
             // The slot is on its way, and the lock has gone ahead.
             Fault::Ask(_) => return self.renew_one(due).await,
             _ => {}

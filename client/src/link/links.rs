@@ -61,8 +61,10 @@ impl Links {
                 self.route.mark_stale(&node);
             }
             match &fault {
-                Fault::Moved(address) if hop <= redirects_max => self.route.moved(key, &node.seen(address)),
-                Fault::Ask(address) if hop <= redirects_max => redirect = self.route.redirected(&node.seen(address)),
+                Fault::Moved(address) if hop <= redirects_max => self.route.moved(key, &node.full_address(address)),
+                Fault::Ask(address) if hop <= redirects_max => {
+                    redirect = self.route.redirected(&node.full_address(address))
+                }
                 _ => return Err(fault),
             }
         }

@@ -76,8 +76,8 @@ impl Node {
         self.limits
     }
 
-    /// A node's address as this one tells it. The host is left out where it is this one's own.
-    pub(crate) fn seen(&self, address: &str) -> String {
+    /// The whole address of a node that this one tells of: it leaves out the host where that is its own.
+    pub(crate) fn full_address(&self, address: &str) -> String {
         match (address.rsplit_once(':'), self.name.rsplit_once(':')) {
             (Some(("" | "?", port)), Some((host, _))) => format!("{host}:{port}"),
             _ => address.to_owned(),

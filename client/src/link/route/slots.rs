@@ -37,7 +37,7 @@ fn slot_range(range: Value, seen_by: &Node) -> Option<SlotRange> {
     let host: Option<String> = FromRedisValue::from_redis_value(master.next()?).ok()?;
     let port: u16 = FromRedisValue::from_redis_value(master.next()?).ok()?;
     let address = format!("{}:{port}", host.unwrap_or_default());
-    Some(SlotRange { first, last, owner: Arc::from(seen_by.seen(&address)) })
+    Some(SlotRange { first, last, owner: Arc::from(seen_by.full_address(&address)) })
 }
 
 /// The slot of a key: of what is between its first `{` and the next `}`, if there is anything, else of all of it.
