@@ -1,6 +1,6 @@
 //! What to do about what a server says, or about its silence.
 //!
-//! Who reads this does not know the library's kinds of errors, nor the commands that are sent: a server that has answered
+//! The reader does not know the library's kinds of errors, nor the commands that are sent: a server that has answered
 //! is not said to be silent, and the advice is something that can be typed. The server's own words stay, since they are
 //! what one looks for in its log and its manual.
 
@@ -8,7 +8,7 @@ use crate::address::{Address, Way};
 use crate::exit;
 use crate::failure::Failure;
 use rlock_client::redis::{self, RedisError};
-use rlock_client::{Error, ErrorKind};
+use rlock_client::{Error, ErrorKind, Kind};
 use std::error::Error as _;
 
 impl Failure {
@@ -36,7 +36,7 @@ impl Failure {
 }
 
 fn unavailable(at: &Address, error: &Error) -> String {
-    let words = words(error);
+    let words = error.reason();
     if let Some(code) = error.code() {
         return format!("the server at {at} cannot do it now ({words}): {}", not_now(code, &words));
     }
@@ -97,18 +97,18 @@ fn silent(at: &Address, error: &Error, words: &str) -> String {
     }
 }
 
-/// The kinds have commands of their own, of which who types `rlock run` knows nothing.
+/// The kinds have commands of their own, of which the user of `rlock run` knows nothing.
 fn other_kind(error: &Error) -> String {
-    let (about, words) = (error.to_string(), words(error));
-    let key = about.split(": refused").next().unwrap_or_default();
-    match words.contains("is a plain lock") {
-        true => format!("{key}: is held as a plain lock (WRONGKIND): leave out --read and --write"),
-        false => format!("{key}: is held as a read-write lock (WRONGKIND): give --read or --write"),
+    let key = error.about();
+    match error.kind_of_lock() {
+        Some(Kind::Plain) => format!("{key}: is held as a plain lock (WRONGKIND): leave out --read and --write"),
+        Some(Kind::ReadWrite) => format!("{key}: is held as a read-write lock (WRONGKIND): give --read or --write"),
+        _ => error.to_string(),
     }
 }
 
 fn refused(at: &Address, error: &Error) -> Failure {
-    let words = words(error);
+    let words = error.reason();
     match error.code() {
         Some("NOPERM") => Failure::new(exit::FORBIDDEN, format!("{error}; ask who keeps the server's ACL")),
         Some("NOAUTH") => {
@@ -151,17 +151,6 @@ fn mend(code: Option<&str>, words: &str) -> Option<&'static str> {
         }
         _ => return None,
     })
-}
-
-/// Why, without what the library says of itself.
-pub fn words(error: &Error) -> String {
-    match source(error) {
-        Some(source) => match (source.code(), source.detail()) {
-            (Some(code), Some(detail)) => format!("{code} {detail}"),
-            _ => source.to_string(),
-        },
-        None => error.to_string(),
-    }
 }
 
 fn source(error: &Error) -> Option<&RedisError> {

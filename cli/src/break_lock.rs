@@ -13,16 +13,16 @@ use std::os::unix::ffi::OsStrExt;
 /// How many holders and waiters are shown.
 const SHOWN: u32 = 10;
 
-pub async fn break_lock(wish: &Break, server: &Server) -> Result<u8, Failure> {
-    if !wish.yes && !stdin().is_terminal() {
+pub async fn break_lock(args: &Break, server: &Server) -> Result<u8, Failure> {
+    if !args.yes && !stdin().is_terminal() {
         return Err(Failure::usage("there is no terminal to ask on: give --yes to break it without being asked"));
     }
     let (locks, at) = address::connect(server).await?;
-    let key = wish.key.as_bytes();
+    let key = args.key.as_bytes();
     let lock = inspect::look(&locks, &at, key, SHOWN).await?;
-    let agreed = lock.kind.is_some() && (wish.yes || ask(key, &lock)?);
+    let agreed = lock.kind.is_some() && (args.yes || ask(key, &lock)?);
     let broken = agreed && locks.break_lock(key).await.map_err(|error| Failure::of_the_server(&at, &error))?;
-    tell(wish, &lock, agreed, broken)?;
+    tell(args, &lock, agreed, broken)?;
     Ok(if broken { 0 } else { exit::NOTHING_DONE })
 }
 
@@ -40,8 +40,8 @@ fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// A hash of numbers that somebody else keeps there looks like a plain lock, but for the lease, which locks have, or for
-/// a second holder, which plain locks have not.
+/// A hash of numbers that somebody else keeps there looks like a plain lock, but for the lease, which locks have, or
+/// for a second holder, which plain locks have not.
 fn may_be_data(lock: &Inspection) -> bool {
     lock.kind == Some(Kind::Plain) && (lock.time_left.is_none() || lock.holder_count > 1)
 }
@@ -53,9 +53,9 @@ fn fields(lock: &Inspection) -> String {
     known.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-fn tell(wish: &Break, lock: &Inspection, agreed: bool, broken: bool) -> Result<(), Failure> {
-    let key = wish.key.as_bytes();
-    if wish.json {
+fn tell(args: &Break, lock: &Inspection, agreed: bool, broken: bool) -> Result<(), Failure> {
+    let key = args.key.as_bytes();
+    if args.json {
         let mut object = json::named("key", key);
         object.insert("broken".into(), broken.into());
         object.insert("was".into(), json::inspection(key, lock).into());

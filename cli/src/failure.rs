@@ -1,5 +1,5 @@
-//! What went wrong, in one line that says what and what to do, and an exit code. Never a stack trace: who reads this
-//! was woken up by it, or finds it in a mail from cron. What servers say is put into such lines in `advice.rs`.
+//! What went wrong, in one line that says what and what to do, and an exit code. Never a stack trace: the
+//! reader was woken up by it, or finds it in a mail from cron. What servers say is put into such lines in `advice.rs`.
 
 use crate::exit;
 use crate::shown;
@@ -31,7 +31,7 @@ impl Failure {
     }
 }
 
-/// One line on stderr. If nobody can read it, there is nothing that could be done.
+/// One line on stderr. If that cannot be written, there is no other place to say so.
 pub fn say(words: &str) {
     use io::Write;
     let _ = writeln!(io::stderr(), "rlock: {}", shown::line(words));

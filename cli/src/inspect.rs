@@ -9,11 +9,11 @@ use crate::{address, json, output, shown};
 use rlock_client::{Inspection, Locks};
 use std::os::unix::ffi::OsStrExt;
 
-pub async fn inspect(wish: &Inspect, server: &Server) -> Result<u8, Failure> {
+pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
     let (locks, at) = address::connect(server).await?;
-    let key = wish.key.as_bytes();
-    let lock = look(&locks, &at, key, wish.limit).await?;
-    if wish.json {
+    let key = args.key.as_bytes();
+    let lock = look(&locks, &at, key, args.limit).await?;
+    if args.json {
         output::print_json(&json::inspection(key, &lock).into())?;
     } else if is_known(&lock) {
         output::print(&text(key, &lock, output::heading()))?;
@@ -90,4 +90,13 @@ fn more(all: usize, shown: usize, what: &str) -> String {
         None | Some(0) => String::new(),
         Some(left) => format!("… and {left} {what} more: --limit shows up to 10000\n"),
     }
+}
+
+/// The first holder, and how many there are beside it.
+pub fn first_holder(lock: &Inspection) -> Option<String> {
+    let first = shown::name(&lock.holders.first()?.holder);
+    Some(match lock.holder_count {
+        0 | 1 => first,
+        count => format!("{first} +{}", count - 1),
+    })
 }

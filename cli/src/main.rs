@@ -14,7 +14,7 @@ mod failure;
 mod inspect;
 mod json;
 mod ls;
-mod nodes;
+mod node_of_cluster;
 mod output;
 mod pattern;
 mod run;
@@ -22,6 +22,7 @@ mod shown;
 mod signals;
 mod table;
 mod top;
+mod values;
 
 use arguments::{Arguments, Command};
 use failure::Failure;
@@ -47,11 +48,11 @@ fn perform(arguments: Arguments) -> Result<u8, Failure> {
 
 async fn carry_out(Arguments { server, command }: Arguments) -> Result<u8, Failure> {
     match &command {
-        Command::Run(wish) => run::run(wish, &server).await,
-        Command::Ls(wish) => ls::ls(wish, &server).await,
-        Command::Inspect(wish) => inspect::inspect(wish, &server).await,
-        Command::Break(wish) => break_lock::break_lock(wish, &server).await,
-        Command::Top(wish) => top::top(wish, &server).await,
+        Command::Run(args) => run::run(args, &server).await,
+        Command::Ls(args) => ls::ls(args, &server).await,
+        Command::Inspect(args) => inspect::inspect(args, &server).await,
+        Command::Break(args) => break_lock::break_lock(args, &server).await,
+        Command::Top(args) => top::top(args, &server).await,
         Command::Completions { shell } => completions::print(*shell),
     }
 }

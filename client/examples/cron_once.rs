@@ -3,8 +3,8 @@
 //! - **Who gets the lock does it; the others leave** (`try_acquire`: there is nothing to wait for).
 //! - **Who comes late looks at the record**: a host whose clock is behind finds the lock free, and the job done.
 //! - **When the lease is lost, the job stops.** Another host may have begun it.
-//! - **The record refuses an old token.** A host that stood still does not know that it has lost the lock, and writes all the
-//!   same. Its fencing token is lower than that of whoever came after it.
+//! - **The record refuses an old token.** A host that stood still does not know that it has lost the lock, and writes
+//!   all the same. Its fencing token is lower than that of whoever came after it.
 //!
 //! ```sh
 //! RLOCK_URL=redis://127.0.0.1:6379 cargo run -p rlock-client --example cron_once -- 2030-01-31
@@ -16,8 +16,8 @@ use rlock_client::redis::{self, AsyncConnectionConfig, AsyncTypedCommands};
 use std::error::Error;
 use std::time::Duration;
 
-/// Where the report goes: its day, its text, and the token of the host that wrote it. A lock's name is a key, so the record
-/// has another one.
+/// Where the report goes: its day, its text, and the token of the host that wrote it. A lock's name is a key, so the
+/// record has another one.
 const RECORD: &str = "report";
 const LOCK: &str = "report:lock";
 

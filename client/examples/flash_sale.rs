@@ -2,10 +2,11 @@
 //!
 //! Nobody may be charged twice, and no more may be sold than there is. Two different means do that:
 //!
-//! - **A lock for each user.** Between "has this user ordered?" and "the order is written" lies a payment, which takes time
-//!   and is no business of Redis. Only a lock keeps a second click out for so long. Different users do not meet on it.
-//! - **One atomic step for the stock**, in which all users meet. It needs no lock: a lock for all would make them queue up
-//!   for each other's payments.
+//! - **A lock for each user.** Between "has this user ordered?" and "the order is written" lies a payment, which takes
+//!   time and is no business of Redis. Only a lock keeps a second click out for so long. Different users do not meet on
+//!   it.
+//! - **One atomic step for the stock**, in which all users meet. It needs no lock: a lock for all would make them queue
+//!   up for each other's payments.
 //!
 //! ```sh
 //! RLOCK_URL=redis://127.0.0.1:6379 cargo run -p rlock-client --example flash_sale
@@ -63,7 +64,8 @@ async fn main() -> Result<(), Failed> {
 }
 
 async fn click(locks: Locks, data: MultiplexedConnection, user: String) -> Result<Outcome, Failed> {
-    // The same user's other clicks wait here, in the server. A web request would not wait for longer than its visitor does.
+    // The same user's other clicks wait here, in the server. A web request would not wait for longer than its visitor
+    // does.
     let guard = locks.lock(format!("sale:user:{user}")).acquire_timeout(Duration::from_secs(60)).await?;
     let outcome = tokio::select! {
         outcome = order(data, &user) => outcome?,

@@ -1,6 +1,8 @@
-//! What can go wrong, for a caller to match on. Opaque, so that a new cause breaks nobody's code; the server's own words
-//! are kept, since they are what an operator will look for.
+//! What can go wrong, for a caller to match on. Opaque, so that a new cause breaks nobody's code; the server's own
+//! words are kept, since they are what an operator will look for.
 
+use crate::kind::Kind;
+use crate::server_line;
 use redis::RedisError;
 use std::fmt;
 
@@ -21,11 +23,11 @@ pub struct Error {
 pub enum ErrorKind {
     /// The lock was not free in time.
     Timeout,
-    /// The lease ended, or may have ended, before the lock was given back; or somebody had taken the lock away by then, or
-    /// [nobody knows](Error::is_in_doubt) whether it was still held.
+    /// The lease ended, or may have ended, before the lock was given back; or somebody had taken the lock away by then,
+    /// or [nobody knows](Error::is_in_doubt) whether it was still held.
     Lost,
-    /// No server could be reached, none answered, or it said that it cannot do it now: no memory, no replicas, no master
-    /// yet; [`Error::code`] has its word. Whatever was sent is taken back in the background.
+    /// No server could be reached, none answered, or it said that it cannot do it now: no memory, no replicas, no
+    /// master yet; [`Error::code`] has its word. Whatever was sent is taken back in the background.
     Unavailable,
     /// Fewer replicas than asked for have confirmed the lock in time. It was released.
     TooFewReplicas {
@@ -42,8 +44,8 @@ pub enum ErrorKind {
     QueueFull,
     /// The server has no rlock module.
     ModuleMissing,
-    /// The server refused for another reason: a lease or a holder out of its limits, missing rights, an operator who ended
-    /// the wait (`UNBLOCKED`) …
+    /// The server refused for another reason: a lease or a holder out of its limits, missing rights, an operator who
+    /// ended the wait (`UNBLOCKED`) …
     Refused,
     /// The options make no sense together, or an address cannot be read.
     Configuration,
@@ -69,7 +71,7 @@ impl Error {
             Some("WRONGKIND") => ErrorKind::WrongKind,
             Some("DEADLOCK") => ErrorKind::Deadlock,
             Some("QUEUEFULL") => ErrorKind::QueueFull,
-            Some("ERR") if says(&answer, "unknown command") => ErrorKind::ModuleMissing,
+            Some("ERR") if server_line::is_unknown_command(&answer) => ErrorKind::ModuleMissing,
             _ => ErrorKind::Refused,
         };
         Self::because(kind, about, answer)
@@ -97,9 +99,35 @@ impl Error {
         self.source.as_ref()?.code()
     }
 
-    /// Whether these words are in the server's answer.
-    pub(crate) fn says(&self, words: &str) -> bool {
-        self.source.as_ref().is_some_and(|source| says(source, words))
+    /// What the server's answer says behind its [`code`](Self::code), if it was the server that said no.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        let source = self.source.as_ref()?;
+        source.code().and(source.detail())
+    }
+
+    /// The lock's name, or what else it is about.
+    #[must_use]
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// Why, without what it is about: the server's own line, or what the system says if no server has answered. If
+    /// nothing more is known than the [`kind`](Self::kind), the same as the whole error shows.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        self.source.as_ref().map_or_else(|| self.to_string(), server_line::whole)
+    }
+
+    /// The kind that the lock is of, where it [was taken for the other](Self::is_wrong_kind).
+    #[must_use]
+    pub fn kind_of_lock(&self) -> Option<Kind> {
+        server_line::kind(self.source.as_ref()?)
+    }
+
+    /// Whether the user may not use this key, though others.
+    pub(crate) fn is_about_the_key(&self) -> bool {
+        self.source.as_ref().is_some_and(server_line::is_about_the_key)
     }
 
     /// The lock was not free in time.
@@ -108,16 +136,16 @@ impl Error {
         self.kind == ErrorKind::Timeout
     }
 
-    /// The lease ended, or may have ended, before the lock was given back; or somebody had taken the lock away by then, or
-    /// [nobody knows](Self::is_in_doubt) whether it was still held.
+    /// The lease ended, or may have ended, before the lock was given back; or somebody had taken the lock away by then,
+    /// or [nobody knows](Self::is_in_doubt) whether it was still held.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.kind == ErrorKind::Lost
     }
 
-    /// Of a lock that [is lost](Self::is_lost): it may have been held until it was given back after all. It could be vouched
-    /// for when its release began; but the answer to that is lost with its connection, and the next one, that nothing is
-    /// held, is the same whether that release has given it back or the server had forgotten it before.
+    /// Of a lock that [is lost](Self::is_lost): it may have been held until it was given back after all. It could be
+    /// vouched for when its release began; but the answer to that is lost with its connection, and the next one, that
+    /// nothing is held, is the same whether that release has given it back or the server had forgotten it before.
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {
         self.in_doubt
@@ -190,7 +218,7 @@ impl fmt::Display for Error {
             }
         }
         match &self.source {
-            Some(source) => write!(f, ": {}", words(source)),
+            Some(source) => write!(f, ": {}", server_line::whole(source)),
             None => Ok(()),
         }
     }
@@ -200,16 +228,4 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|source| source as _)
     }
-}
-
-/// The server's own line, if it is the server who speaks.
-fn words(error: &RedisError) -> String {
-    match (error.code(), error.detail()) {
-        (Some(code), Some(detail)) => format!("{code} {detail}"),
-        _ => error.to_string(),
-    }
-}
-
-fn says(error: &RedisError, words: &str) -> bool {
-    error.detail().is_some_and(|detail| detail.contains(words))
 }

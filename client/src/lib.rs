@@ -236,6 +236,7 @@
 //! | the locks that have waiters | [`queues(count)`](Locks::queues) |
 //! | which locks are held | [`held(pattern, limit)`](Locks::held) |
 //! | a server's counters | [`statistics()`](Locks::statistics) |
+//! | any of these of each master by itself, where one does not answer | [`masters()`](Locks::masters) |
 //!
 //! And [`break_lock(name)`](Locks::break_lock) frees a lock by force: its holder has lost it.
 //!
@@ -256,29 +257,26 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod acquire;
+mod core;
 mod error;
-mod farewell;
 mod guard;
-mod hold;
+mod kind;
 mod link;
 mod lock;
 mod locks;
 mod loss;
 mod operators;
 mod options;
-mod pause;
-mod renewals;
-mod request;
+mod server_line;
 mod several;
-mod watchdog;
 
 pub use error::{Error, ErrorKind};
 pub use guard::Guard;
+pub use kind::Kind;
 pub use lock::{Lock, ReadWriteLock};
 pub use locks::Locks;
 pub use loss::Loss;
-pub use operators::{Held, HoldSide, Holder, Inspection, Kind, Queue, Statistics, Waiter};
+pub use operators::{Held, HoldSide, Holder, Inspection, Queue, Statistics, Waiter};
 pub use options::Options;
 pub use redis;
 pub use several::{Multi, Redlock, multi, redlock};

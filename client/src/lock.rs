@@ -1,46 +1,28 @@
 //! A lock by its name, and how it is to be acquired.
 
-use crate::acquire::{self, Until};
+use crate::core::{HeldLock, Hold, Lease, Replicas, Shared, Terms, Until, acquire};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
-use crate::locks::Locks;
-use crate::request::Side;
+use crate::link::request::Side;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
-/// A lock, or one side of a read-write lock, and how it is to be acquired. Nothing is sent before one of the three methods
-/// that acquire it; the same `Lock` can be used any number of times.
+/// A lock, or one side of a read-write lock, and how it is to be acquired. Nothing is sent before one of the three
+/// methods that acquire it; the same `Lock` can be used any number of times.
 #[derive(Clone)]
 #[must_use]
 pub struct Lock {
-    pub(crate) locks: Locks,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) name: Vec<u8>,
-    pub(crate) side: Side,
-    pub(crate) lease: Lease,
-    pub(crate) fenced: bool,
+    pub(crate) terms: Terms,
     pub(crate) owner: Option<Vec<u8>>,
-    pub(crate) replicas: Option<Replicas>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Lease {
-    /// Renewed by the watchdog.
-    Kept(Duration),
-    /// Ends by itself.
-    Fixed(Duration),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Replicas {
-    pub wanted: usize,
-    pub timeout: Duration,
 }
 
 /// A read-write lock by its name. It is held by one of its sides.
 ///
-/// A writer may read as well, and a reader may read once more, with the same [`owner`](Lock::owner). A reader cannot become the
-/// writer: it gives the read side back first, and looks again at what it had read.
+/// A writer may read as well, and a reader may read once more, with the same [`owner`](Lock::owner). A reader cannot
+/// become the writer: it gives the read side back first, and looks again at what it had read.
 ///
 /// ```no_run
 /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
@@ -53,91 +35,93 @@ pub(crate) struct Replicas {
 /// writing.release().await
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ReadWriteLock {
-    locks: Locks,
+    shared: Arc<Shared>,
     name: Vec<u8>,
 }
 
 impl Lock {
-    pub(crate) fn new(locks: Locks, name: Vec<u8>, side: Side) -> Self {
-        let lease = Lease::Kept(locks.shared.options.lease);
-        Self { locks, name, side, lease, fenced: false, owner: None, replicas: None }
+    pub(crate) fn new(shared: Arc<Shared>, name: Vec<u8>, side: Side) -> Self {
+        let terms = Terms { side, lease: Lease::Kept(shared.settings.lease), fenced: false, replicas: None };
+        Self { shared, name, terms, owner: None }
     }
 
     /// A lease of another length than the client's, kept alive by the watchdog as well.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Lease::Kept(lease);
+        self.terms.lease = Lease::Kept(lease);
         self
     }
 
-    /// A lease that nobody renews: the lock is lost when it ends, also if the program goes on. A machine that was suspended
-    /// [notices that too late](crate#what-a-lease-does-not-promise).
+    /// A lease that nobody renews: the lock is lost when it ends, also if the program goes on. A machine that was
+    /// suspended [notices that too late](crate#what-a-lease-does-not-promise).
     pub fn fixed_lease(mut self, lease: Duration) -> Self {
-        self.lease = Lease::Fixed(lease);
+        self.terms.lease = Lease::Fixed(lease);
         self
     }
 
-    /// Asks for a fencing token with each grant, which [`Guard::token`] tells. It costs no further request. It protects only
-    /// what is written to a place that refuses lower tokens than the last it saw.
+    /// Asks for a fencing token with each grant, which [`Guard::token`] tells. It costs no further request. It protects
+    /// only what is written to a place that refuses lower tokens than the last it saw.
     pub fn fenced(mut self) -> Self {
-        self.fenced = true;
+        self.terms.fenced = true;
         self
     }
 
-    /// Acquires in the name of this owner, who may acquire the lock again while holding it: the lock is free when all of
-    /// its guards are gone. Without an owner each guard is a holder of its own, and who holds the lock and acquires it again
-    /// waits for itself.
+    /// Acquires in the name of this owner, who may acquire the lock again while holding it: the lock is free when all
+    /// of its guards are gone. Without an owner each guard is a holder of its own, and a task that holds the lock and
+    /// acquires it again waits for itself.
     ///
-    /// An owner is for one client at a time. To the server all who use the same one are the same holder, so two programs with
-    /// one owner have the lock at the same time. The server allows 1 to 512 bytes, but not `mode`, nor what ends in `:write`.
+    /// An owner is for one client at a time. To the server all clients that use one owner are one holder, so two
+    /// programs with one owner have the lock at the same time. The server allows 1 to 512 bytes, but not `mode`, nor
+    /// what ends in `:write`.
     pub fn owner(mut self, owner: impl Into<Vec<u8>>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// After the grant, waits until that many replicas have confirmed it. If they have not in time, the lock is released,
-    /// and the error, [`ErrorKind::TooFewReplicas`], tells how many have. The time is beside that of
+    /// After the grant, waits until that many replicas have confirmed it. If they have not in time, the lock is
+    /// released, and the error, [`ErrorKind::TooFewReplicas`], tells how many have. The time is beside that of
     /// [`acquire_timeout`](Self::acquire_timeout), and should be much shorter than the lease, which runs meanwhile.
     ///
     /// It makes a lock survive a failover more often, not always: a replica that has not confirmed may be the one that
     /// becomes master.
     pub fn replicas(mut self, wanted: usize, timeout: Duration) -> Self {
-        self.replicas = Some(Replicas { wanted, timeout });
+        self.terms.replicas = Some(Replicas { wanted, timeout });
         self
     }
 
     /// Acquires the lock if that can be done at once. `None`: somebody else has it, or is before us in the queue.
     ///
     /// # Fairness
-    /// It overtakes nobody who waits, and has no place in the queue.
+    /// It overtakes no client that waits, and has no place in the queue.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves no hold behind: a request that may have been granted is taken back in the background.
+    /// Dropped at any time, it leaves no hold behind: a request that may have been granted is taken back in the
+    /// background.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] if the server cannot be asked (once more over a new connection, if the old one was
     /// broken), [`ErrorKind::Lost`] if the answer took longer than the lease, and what the server refuses.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
-        Ok(acquire::acquire(self, Until::Now).await?.map(Guard::of_one))
+        Ok(self.acquire_one(Until::Now).await?.map(Guard::of_one))
     }
 
     /// Acquires the lock, however long that takes.
     ///
     /// # Fairness
-    /// Who asks first gets it first, among all who ask by RLOCK commands. Readers and writers of one lock take turns. The
-    /// place in the queue is the connection's: when it breaks, or the server fails over, the place is lost, and it is asked
-    /// again from the end.
+    /// The client that asks first gets it first, among all that ask by RLOCK commands. Readers and writers of one lock
+    /// take turns. The place in the queue is the connection's: when it breaks, or the server fails over, the place is
+    /// lost, and it is asked again from the end.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves neither a waiter nor a hold behind: its connection is closed, by which the server knows
-    /// that it waits no more, and a grant that came all the same is taken back in the background.
+    /// Dropped at any time, it leaves neither a waiter nor a hold behind: its connection is closed, by which the server
+    /// knows that it waits no more, and a grant that came all the same is taken back in the background.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire), but servers that do not answer are asked again for as long as
     /// [`Options::patience`](crate::Options::patience) says. [`ErrorKind::QueueFull`] if too many wait already.
-    /// [`ErrorKind::Deadlock`] for a reader who wants to be the writer, if both have the same [`owner`](Self::owner): without
-    /// one the server cannot know.
+    /// [`ErrorKind::Deadlock`] for a reader that wants to be the writer, if both have the same [`owner`](Self::owner):
+    /// without one the server cannot know.
     pub async fn acquire(&self) -> Result<Guard, Error> {
         self.acquire_until(Until::Granted).await
     }
@@ -156,54 +140,68 @@ impl Lock {
         self.acquire_until(Until::within(limit)).await
     }
 
-    /// Where it is and which side of it, in an order that all clients agree on. Writing comes before reading: a writer may
-    /// read, but no reader may write.
+    /// Where it is and which side of it, in an order that all clients agree on. Writing comes before reading: a writer
+    /// may read, but no reader may write.
     pub(crate) fn place(&self) -> (&[u8], &str, Side) {
-        (&self.name, self.locks.shared.links.route.name(), self.side)
+        (&self.name, self.shared.links.route.name(), self.terms.side)
     }
 
     async fn acquire_until(&self, until: Until) -> Result<Guard, Error> {
-        match acquire::acquire(self, until).await? {
-            Some(part) => Ok(Guard::of_one(part)),
+        match self.acquire_one(until).await? {
+            Some(held) => Ok(Guard::of_one(held)),
             None => Err(Error::new(ErrorKind::Timeout, &self.name)),
         }
     }
-}
 
-impl Until {
-    /// A time so far away that it cannot be told is no limit.
-    pub(crate) fn within(limit: Duration) -> Self {
-        Instant::now().checked_add(limit).map_or(Self::Granted, Self::Time)
+    async fn acquire_one(&self, until: Until) -> Result<Option<HeldLock>, Error> {
+        let hold = self.hold_of_its_owner().unwrap_or_else(|| self.hold_of(self.shared.holders.fresh()));
+        self.acquire_as(hold, until).await
     }
-}
 
-impl Lease {
-    pub(crate) fn length(self) -> Duration {
-        match self {
-            Self::Kept(length) | Self::Fixed(length) => length,
-        }
+    pub(crate) fn hold_of_its_owner(&self) -> Option<Arc<Hold>> {
+        self.owner.as_ref().map(|owner| self.shared.holders.hold_of(&self.name, owner))
+    }
+
+    /// The hold of a fresh holder.
+    pub(crate) fn hold_of(&self, holder: Vec<u8>) -> Arc<Hold> {
+        Arc::new(Hold::new(self.name.clone(), holder, false))
+    }
+
+    pub(crate) fn acquire_as(
+        &self,
+        hold: Arc<Hold>,
+        until: Until,
+    ) -> impl Future<Output = Result<Option<HeldLock>, Error>> {
+        acquire(&self.shared, hold, self.terms, until)
     }
 }
 
 impl ReadWriteLock {
-    pub(crate) fn new(locks: Locks, name: Vec<u8>) -> Self {
-        Self { locks, name }
+    pub(crate) fn new(shared: Arc<Shared>, name: Vec<u8>) -> Self {
+        Self { shared, name }
     }
 
     /// The side that any number of readers have at the same time.
     pub fn read(&self) -> Lock {
-        Lock::new(self.locks.clone(), self.name.clone(), Side::Read)
+        Lock::new(self.shared.clone(), self.name.clone(), Side::Read)
     }
 
     /// The side that one writer has alone.
     pub fn write(&self) -> Lock {
-        Lock::new(self.locks.clone(), self.name.clone(), Side::Write)
+        Lock::new(self.shared.clone(), self.name.clone(), Side::Write)
     }
 }
 
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = String::from_utf8_lossy(&self.name);
-        f.debug_struct("Lock").field("name", &name).field("side", &self.side).finish_non_exhaustive()
+        f.debug_struct("Lock").field("name", &name).field("side", &self.terms.side).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ReadWriteLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = String::from_utf8_lossy(&self.name);
+        f.debug_struct("ReadWriteLock").field("name", &name).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Why a guard is lost, told apart by what somebody would do about it.
+//! Why a guard is lost, told apart by what can be done about it.
 
 use crate::error::Error;
 use std::fmt;
@@ -7,12 +7,13 @@ use std::fmt;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The server said, when it was asked to renew the lease, that the lock is not held: somebody has broken or deleted it, a
-    /// failover or a restart has forgotten it, or this machine was suspended for longer than the lease.
+    /// The server said, when it was asked to renew the lease, that the lock is not held: somebody has broken or deleted
+    /// it, a failover or a restart has forgotten it, or this machine was suspended for longer than the lease.
     NotHeld,
     /// Something else is under the lock's name. The server's words are in the error.
     Overwritten(Error),
-    /// The lease has ended, as it could not be renewed. The error is the last renewal's: no server answered, or it refused.
+    /// The lease has ended, as it could not be renewed. The error is the last renewal's: no server answered, or it
+    /// refused.
     NotRenewed(Error),
     /// The lease has ended, and no renewal had failed: it was a fixed one, or this program or its machine stood still.
     Ended,

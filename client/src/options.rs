@@ -1,11 +1,13 @@
-//! What can be set, and the ways to a server.
+//! The ways to a client: what can be set, and where its servers are.
 
+use crate::core::{Settings, Shared};
 use crate::error::{Error, ErrorKind};
-use crate::link::{Cluster, Limits, Links, Node, Route, Sentinels};
+use crate::link::{Cluster, Links, Node, Route, Sentinels};
 use crate::locks::Locks;
 use redis::aio::ConnectionLike;
 use redis::sentinel::SentinelNodeConnectionInfo;
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of a client, and the ways to open it. Starts from [`Locks::options`].
@@ -22,60 +24,69 @@ use std::time::Duration;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Options {
-    pub(crate) lease: Duration,
-    pub(crate) patience: Duration,
-    limits: Limits,
+    settings: Settings,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        let limits =
-            Limits { connect: Duration::from_secs(2), answer: Duration::from_secs(3), idle: Duration::from_secs(30) };
-        Self { lease: Duration::from_secs(30), patience: Duration::from_secs(10), limits }
+impl Locks {
+    /// Connects to one server, with the default settings: `redis://host:port`, `rediss://` for TLS,
+    /// `redis+unix:///path`.
+    ///
+    /// # Cancel safety
+    /// As [`Options::connect_to`].
+    ///
+    /// # Errors
+    /// As [`Options::connect_to`].
+    pub async fn connect(address: impl IntoConnectionInfo) -> Result<Self, Error> {
+        Self::options().connect_to(address).await
+    }
+
+    /// Settings, and the ways to clusters, sentinels and existing connections.
+    pub fn options() -> Options {
+        Options::default()
     }
 }
 
 impl Options {
     /// How long a lease lasts that the watchdog keeps alive: how long a lock stays taken after its holder died. It is
-    /// renewed each time that a third of it is over. 30 s by default, as Redisson's. A short one is free sooner when a program
-    /// dies, and lost sooner when the network or the program stands still.
+    /// renewed each time that a third of it is over. 30 s by default, as Redisson's. A short one is free sooner when a
+    /// program dies, and lost sooner when the network or the program stands still.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
+        self.settings.lease = lease;
         self
     }
 
-    /// For how long servers that do not answer are asked again before a call gives up with [`ErrorKind::Unavailable`]: as
-    /// long as a failover may take. 10 s by default.
+    /// For how long servers that do not answer are asked again before a call gives up with [`ErrorKind::Unavailable`]:
+    /// as long as a failover may take. 10 s by default.
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+        self.settings.patience = patience;
         self
     }
 
     /// How long making a connection may take. 2 s by default.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.limits.connect = limit;
+        self.settings.limits.connect = limit;
         self
     }
 
-    /// How long the answer to a request may take, beyond the time that the request itself asks the server to wait. 3 s by
-    /// default.
+    /// How long the answer to a request may take, beyond the time that the request itself asks the server to wait. 3 s
+    /// by default.
     pub fn answer_timeout(mut self, limit: Duration) -> Self {
-        self.limits.answer = limit;
+        self.settings.limits.answer = limit;
         self
     }
 
     /// After how long a connection is closed that was opened for a wait and that nobody uses. 30 s by default.
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
-        self.limits.idle = limit;
+        self.settings.limits.idle = limit;
         self
     }
 
     /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or a [`redis::ConnectionInfo`] with
-    /// certificates of its own. All addresses are in [Topologies](crate#topologies). Whether the server has the module shows
-    /// with the first lock.
+    /// certificates of its own. All addresses are in [Topologies](crate#topologies). Whether the server has the module
+    /// shows with the first lock.
     ///
     /// # Cancel safety
     /// Dropped, the connection is closed.
@@ -85,12 +96,12 @@ impl Options {
     /// [`ErrorKind::Unavailable`] if nobody answers.
     pub async fn connect_to(self, address: impl IntoConnectionInfo) -> Result<Locks, Error> {
         let address = read(address)?;
-        let node = Node::at(address, self.limits).map_err(unusable)?;
+        let node = Node::at(address, self.settings.limits).map_err(unusable)?;
         self.open(Route::Single(node)).await
     }
 
-    /// Connects to a Redis Cluster, of which some nodes are given. Each lock is asked for at the owner of its slot, wherever
-    /// that moves. TLS, user and password are the first node's, for all.
+    /// Connects to a Redis Cluster, of which some nodes are given. Each lock is asked for at the owner of its slot,
+    /// wherever that moves. TLS, user and password are the first node's, for all.
     ///
     /// # Cancel safety
     /// As [`connect_to`](Self::connect_to).
@@ -102,12 +113,12 @@ impl Options {
         nodes: impl IntoIterator<Item = A>,
     ) -> Result<Locks, Error> {
         let seeds = nodes.into_iter().map(read).collect::<Result<_, _>>()?;
-        let cluster = Cluster::new(seeds, self.limits).map_err(unusable)?;
+        let cluster = Cluster::new(seeds, self.settings.limits).map_err(unusable)?;
         self.open(Route::Cluster(cluster)).await
     }
 
-    /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is for the
-    /// master itself: TLS, the user, the password; its default is none of these.
+    /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is for
+    /// the master itself: TLS, the user, the password; its default is none of these.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), rlock_client::Error> {
@@ -132,16 +143,16 @@ impl Options {
         access: SentinelNodeConnectionInfo,
     ) -> Result<Locks, Error> {
         let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
-        let sentinels = Sentinels::new(sentinels, master.into(), access, self.limits).map_err(unusable)?;
+        let sentinels = Sentinels::new(sentinels, master.into(), access, self.settings.limits).map_err(unusable)?;
         self.open(Route::Sentinels(sentinels)).await
     }
 
     /// Uses a connection that is there already, of any kind whose clones can be used at the same time:
     /// [`redis::aio::MultiplexedConnection`], `ConnectionManager`, `ClusterConnection`.
     ///
-    /// Nothing that waits can be sent on it, as that would hold up all others who use it. So who waits asks again and again,
-    /// which is neither prompt nor fair, and [`replicas`](crate::Lock::replicas) is refused. It is for programs that may not
-    /// open connections of their own. The connection's own response time-out applies beside
+    /// Nothing that waits can be sent on it, as that would hold up everything else on it. So a client that waits asks
+    /// again and again, which is neither prompt nor fair, and [`replicas`](crate::Lock::replicas) is refused. It is for
+    /// programs that may not open connections of their own. The connection's own response time-out applies beside
     /// [`answer_timeout`](Self::answer_timeout).
     ///
     /// # Panics
@@ -150,15 +161,19 @@ impl Options {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let node = Node::given(connection, self.limits);
-        Locks::new(Links { route: Route::Single(node), limits: self.limits }, self)
+        let node = Node::given(connection, self.settings.limits);
+        self.with(Route::Single(node))
     }
 
     async fn open(self, route: Route) -> Result<Locks, Error> {
         choose_cryptography();
-        let links = Links { route, limits: self.limits };
-        links.route.try_out().await.map_err(|fault| fault.into_error(b"connecting"))?;
-        Ok(Locks::new(links, self))
+        route.try_out().await.map_err(|fault| fault.into_error(b"connecting"))?;
+        Ok(self.with(route))
+    }
+
+    fn with(self, route: Route) -> Locks {
+        let links = Links { route, limits: self.settings.limits };
+        Locks { shared: Arc::new(Shared::new(links, self.settings)) }
     }
 }
 

@@ -5,7 +5,7 @@
 //! or systemd, it gets a group of its own, so that all that it has started can be ended with it: of `sh -c 'dump |
 //! gzip'` the shell is not the one that matters.
 //!
-//! **If we are killed**, Linux sends it TERM, as nobody keeps its lock alive any more. That is tied to the thread that
+//! **If we are killed**, Linux sends it TERM, as its lock is not kept alive any more. That is tied to the thread that
 //! starts it, so this has to be the main one. Other systems have nothing of the kind.
 
 use super::terminal::Terminal;
@@ -33,11 +33,11 @@ pub struct Child {
 }
 
 impl Child {
-    pub fn start(program: &Path, wish: &Run, guard: &Guard) -> io::Result<Self> {
+    pub fn start(program: &Path, args: &Run, guard: &Guard) -> io::Result<Self> {
         let leads = !has_terminal();
         let mut command = Command::new(program);
-        command.arg0(&wish.command[0]).args(&wish.command[1..]);
-        command.env("RLOCK_KEY", &wish.key).env("RLOCK_HOLDER", guard.holder().as_ref());
+        command.arg0(&args.command[0]).args(&args.command[1..]);
+        command.env("RLOCK_KEY", &args.key).env("RLOCK_HOLDER", guard.holder().as_ref());
         match guard.token() {
             Some(token) => command.env("RLOCK_TOKEN", token.to_string()),
             None => command.env_remove("RLOCK_TOKEN"),
@@ -77,9 +77,9 @@ impl Child {
         }
     }
 
-    /// What a terminal sends, it has sent to CMD as well, if that is in our group; and so has a shell that lets its job go
-    /// on. What is to end it is for all that it has started, as it would be at a terminal, and lets what is stopped go on,
-    /// as nothing ends before that; what tells it something is for CMD alone.
+    /// What a terminal sends, it has sent to CMD as well, if that is in our group; and so has a shell that lets its job
+    /// go on. What is to end it is for all that it has started, as it would be at a terminal, and lets what is stopped
+    /// go on, as nothing ends before that; what tells it something is for CMD alone.
     pub fn pass_on(&self, Arrival { signal, by_terminal }: Arrival) {
         match signal {
             _ if by_terminal && !self.leads => {}
@@ -95,7 +95,7 @@ impl Child {
     /// To CMD, and to all that it has started, if that can be told apart from what we were started with.
     pub fn send_to_all(&self, signal: Signal) {
         if self.leads {
-            // While somebody is left in it, the group's id is its own, whether or not CMD is.
+            // While any process is left in the group, its id is not given to another, whether or not CMD is there.
             let _ = killpg(self.id, signal);
         } else {
             self.send(signal);
@@ -108,7 +108,7 @@ impl Child {
     }
 
     fn send(&self, signal: Signal) {
-        // While nobody has asked for its code, its id is its own.
+        // Until its code has been collected, its id is not given to another process.
         if self.ended.is_none() {
             let _ = kill(self.id, signal);
         }

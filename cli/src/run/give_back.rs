@@ -1,8 +1,8 @@
 //! CMD has ended: the lock is given back.
 //!
-//! A server that does not answer is asked again for as long as a failover may take. Whoever has no time for that sends a
-//! signal. One that has reached CMD as well, and ended it, must not keep a server that is well from hearing of it: that has
-//! its time in any case.
+//! A server that does not answer is asked again for as long as a failover may take. A user without the time for that
+//! sends a signal. A signal that has reached CMD as well, and ended it, must not keep a server that is well from
+//! hearing of it: the server has its second in any case.
 
 use super::{GOODBYE, reason};
 use crate::arguments::Run;
@@ -16,8 +16,8 @@ use std::os::unix::ffi::OsStrExt;
 use tokio::time::{Instant, sleep_until};
 
 /// CMD has ended with this code. Returns ours.
-pub async fn give_back(guard: Guard, mut signals: Signals, wish: &Run, code: u8) -> u8 {
-    let key = shown::name(wish.key.as_bytes());
+pub async fn give_back(guard: Guard, mut signals: Signals, args: &Run, code: u8) -> u8 {
+    let key = shown::name(args.key.as_bytes());
     let loss = guard.loss();
     let (loss, why_not) = tokio::select! {
         biased;
@@ -35,7 +35,7 @@ pub async fn give_back(guard: Guard, mut signals: Signals, wish: &Run, code: u8)
             exit::LOST
         }
         None => {
-            let lease = shown::time(wish.lease);
+            let lease = shown::time(args.lease);
             say(&format!("{why_not}; CMD had ended before its lease, with which the lock ends, in {lease} at most"));
             code
         }
@@ -44,7 +44,7 @@ pub async fn give_back(guard: Guard, mut signals: Signals, wish: &Run, code: u8)
 
 /// It may have been given back, or have been lost long before. What is not known is not called success.
 fn in_doubt(key: &str, error: &Error, code: u8) -> u8 {
-    let why = reason::cause(error);
+    let why = error.reason();
     say(&format!(
         "{key}: it is not known whether CMD had the lock until it ended (with {code}), others may have had it: the \
          connection broke while it was given back ({why})"
@@ -52,7 +52,7 @@ fn in_doubt(key: &str, error: &Error, code: u8) -> u8 {
     exit::LOST
 }
 
-/// It was not held any more, and nobody knew before.
+/// The release tells that it was not held any more, and nothing had told so before.
 fn loss_by_release(error: &Error) -> Option<Loss> {
     match error.code() {
         _ if !error.is_lost() => None,

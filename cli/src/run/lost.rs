@@ -1,5 +1,5 @@
-//! The lock is lost while CMD runs: somebody else may have it already, so CMD has to end. First it is asked to, then it
-//! is made to. Only then there is time for words.
+//! The lock is lost while CMD runs: another holder may have it already, so CMD has to end. First it is asked to, then
+//! it is made to. Only then there is time for words.
 
 use super::child::Child;
 use super::reason;
@@ -14,17 +14,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tokio::time::{sleep, sleep_until};
 
-/// Nobody tells when the last process of a group has ended, so it is looked for.
+/// The system does not tell when the last process of a group has ended, so it is looked for this often.
 const LOOK: Duration = Duration::from_millis(10);
 
-pub async fn end(mut child: Child, mut signals: Signals, wish: &Run, loss: &Loss) -> Result<u8, Failure> {
-    let key = shown::name(wish.key.as_bytes());
+pub async fn end(mut child: Child, mut signals: Signals, args: &Run, loss: &Loss) -> Result<u8, Failure> {
+    let key = shown::name(args.key.as_bytes());
     child.send_to_all(Signal::SIGTERM);
     // What is stopped has to go on in order to end.
     child.send_to_all(Signal::SIGCONT);
     let why = reason::of(loss);
     say(&format!("{key}: the lock was lost, others may have it, so CMD was sent TERM: {why}"));
-    let killed = asked(&mut child, &mut signals, wish.grace).await?;
+    let killed = asked(&mut child, &mut signals, args.grace).await?;
     if killed {
         child.send_to_all(Signal::SIGKILL);
         child.ended().await.map_err(Failure::of_the_system)?;
@@ -32,7 +32,7 @@ pub async fn end(mut child: Child, mut signals: Signals, wish: &Run, loss: &Loss
     // However it ended, it had to.
     child.restore_terminal();
     if killed {
-        say(&format!("{key}: CMD did not end within {}: it was killed", shown::time(wish.grace)));
+        say(&format!("{key}: CMD did not end within {}: it was killed", shown::time(args.grace)));
     }
     Ok(exit::LOST)
 }

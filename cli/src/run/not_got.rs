@@ -9,27 +9,27 @@ use rlock_client::Error;
 use std::os::unix::ffi::OsStrExt;
 
 /// It was not free in time.
-pub fn in_time(wish: &Run) -> u8 {
-    let waited = match limit(wish) {
+pub fn in_time(args: &Run) -> u8 {
+    let waited = match limit(args) {
         Some(limit) if !limit.is_zero() => format!(" within {}", shown::time(limit)),
         _ => String::new(),
     };
-    busy(wish, &format!("not free{waited}, so nothing was run; rlock inspect shows who has it"))
+    busy(args, &format!("not free{waited}, so nothing was run; rlock inspect shows who has it"))
 }
 
 /// The server at that address did not give it.
-pub fn for_a_reason(wish: &Run, at: &Address, error: &Error) -> Result<u8, Failure> {
+pub fn for_a_reason(args: &Run, at: &Address, error: &Error) -> Result<u8, Failure> {
     match error.code() {
-        // Somebody has looked who waits, and does not want this one to.
-        Some("UNBLOCKED") => Ok(busy(wish, "an operator has ended the wait (CLIENT UNBLOCK), so nothing was run")),
+        // An operator has ended this wait on purpose: that is no failure of the server.
+        Some("UNBLOCKED") => Ok(busy(args, "an operator has ended the wait (CLIENT UNBLOCK), so nothing was run")),
         _ => Err(Failure::of_the_server(at, error)),
     }
 }
 
-/// Whoever wants 0 for it does not want a mail from cron either.
-fn busy(wish: &Run, words: &str) -> u8 {
-    if wish.busy_code != 0 {
-        say(&format!("{}: {words}", shown::name(wish.key.as_bytes())));
+/// A user who asked for exit code 0 does not want a mail from cron either.
+fn busy(args: &Run, words: &str) -> u8 {
+    if args.busy_code != 0 {
+        say(&format!("{}: {words}", shown::name(args.key.as_bytes())));
     }
-    wish.busy_code
+    args.busy_code
 }

@@ -1,9 +1,7 @@
-//! Why the lock was lost, in words for whoever finds them in a mail from cron, and what to do where something can be done.
+//! Why the lock was lost, in words for the reader of a mail from cron, and what to do where something can be done.
 
 use crate::advice::is_about_a_password;
-use rlock_client::redis::RedisError;
 use rlock_client::{Error, ErrorKind, Loss};
-use std::error::Error as _;
 
 pub fn of(loss: &Loss) -> String {
     match loss {
@@ -12,7 +10,7 @@ pub fn of(loss: &Loss) -> String {
                 .to_owned()
         }
         Loss::Overwritten(error) => {
-            format!("something else is under its key ({}); keep data under other keys", cause(error))
+            format!("something else is under its key ({}); keep data under other keys", error.reason())
         }
         Loss::NotRenewed(error) => of_a_renewal(error),
         _ => "it was not renewed in time, as rlock or this machine stood still; a longer --lease?".to_owned(),
@@ -20,7 +18,7 @@ pub fn of(loss: &Loss) -> String {
 }
 
 fn of_a_renewal(error: &Error) -> String {
-    let cause = cause(error);
+    let cause = error.reason();
     match (error.kind(), error.code()) {
         (ErrorKind::ModuleMissing, _) => "the server has no rlock module any more; load it again".to_owned(),
         (_, Some("NOPERM")) => format!("it may not be renewed ({cause}); the user needs +rlock.renew"),
@@ -35,11 +33,4 @@ fn of_a_renewal(error: &Error) -> String {
 
 fn new_password() -> String {
     "the server refuses the password by now; set RLOCK_PASSWORD or --password-file".to_owned()
-}
-
-/// The server's own line, or what the system says.
-pub fn cause(error: &Error) -> String {
-    let Some(source) = error.source() else { return error.to_string() };
-    let answer = source.downcast_ref::<RedisError>().and_then(|answer| answer.code().zip(answer.detail()));
-    answer.map_or_else(|| source.to_string(), |(code, detail)| format!("{code} {detail}"))
 }

@@ -1,11 +1,11 @@
-//! The terminal as it was before CMD. What CMD has changed about it, CMD puts back when it ends; when it is killed, nobody
-//! does, and the user is left with a shell that shows nothing of what is typed.
+//! The terminal as it was before CMD. What CMD has changed about it, CMD puts back when it ends; when it is killed,
+//! nobody does, and the user is left with a shell that shows nothing of what is typed.
 //!
-//! So it is put back when CMD was killed or had to end, and left alone when CMD has ended by itself: settings that it left
-//! then are meant (`rlock run … -- stty -echo`). Shells do the same for their jobs.
+//! So it is put back when CMD was killed or had to end, and left alone when CMD has ended by itself: settings that it
+//! left then are meant (`rlock run … -- stty -echo`). Shells do the same for their jobs.
 //!
-//! It is only ours to change while we have the foreground, or had it and CMD took it and is gone, as an interactive shell
-//! does. Whoever has it else, such as the shell that a job was moved to the background by, would be robbed of it.
+//! It is only ours to change while we have the foreground, or had it and CMD took it and is gone, as an interactive
+//! shell does. Whoever has it else, such as the shell that a job was moved to the background by, would be robbed of it.
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};

@@ -1,30 +1,16 @@
 //! What keys mean.
 
-use super::state::State;
+use super::state::{Action, State};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    Move(isize),
-    Sort,
-    Filter,
-    Type(char),
-    Erase,
-    Keep,
-    Clear,
-    Inspect,
-    Back,
-    Quit,
-}
 
 const PAGE: isize = 10;
 const ALL: isize = isize::MAX;
 
 /// Nothing, if it is no key that means anything here. A new size of the window is drawn in any case.
-pub fn wish(event: &Event, state: &State) -> Option<Wish> {
+pub fn action(event: &Event, state: &State) -> Option<Action> {
     let Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) = *event else { return None };
     if modifiers.contains(KeyModifiers::CONTROL) {
-        return (code == KeyCode::Char('c')).then_some(Wish::Quit);
+        return (code == KeyCode::Char('c')).then_some(Action::Quit);
     }
     match state.typing {
         true => while_typing(code),
@@ -32,18 +18,18 @@ pub fn wish(event: &Event, state: &State) -> Option<Wish> {
     }
 }
 
-fn while_typing(code: KeyCode) -> Option<Wish> {
+fn while_typing(code: KeyCode) -> Option<Action> {
     Some(match code {
-        KeyCode::Char(character) => Wish::Type(character),
-        KeyCode::Backspace => Wish::Erase,
-        KeyCode::Enter => Wish::Keep,
-        KeyCode::Esc => Wish::Clear,
+        KeyCode::Char(character) => Action::Type(character),
+        KeyCode::Backspace => Action::Erase,
+        KeyCode::Enter => Action::Keep,
+        KeyCode::Esc => Action::Clear,
         _ => return moving(code),
     })
 }
 
-fn moving(code: KeyCode) -> Option<Wish> {
-    Some(Wish::Move(match code {
+fn moving(code: KeyCode) -> Option<Action> {
+    Some(Action::Move(match code {
         KeyCode::Up => -1,
         KeyCode::Down => 1,
         KeyCode::PageUp => -PAGE,
@@ -54,18 +40,18 @@ fn moving(code: KeyCode) -> Option<Wish> {
     }))
 }
 
-fn commanding(code: KeyCode, in_detail: bool) -> Option<Wish> {
+fn commanding(code: KeyCode, in_detail: bool) -> Option<Action> {
     Some(match (code, in_detail) {
         #[cfg(feature = "panic-probe")]
         (KeyCode::F(12), _) => panic!("a probe"),
-        (KeyCode::Char('k'), _) => Wish::Move(-1),
-        (KeyCode::Char('j'), _) => Wish::Move(1),
-        (KeyCode::Char('q') | KeyCode::Esc | KeyCode::Enter, true) => Wish::Back,
-        (KeyCode::Char('q'), false) => Wish::Quit,
-        (KeyCode::Char('s'), false) => Wish::Sort,
-        (KeyCode::Char('/'), false) => Wish::Filter,
-        (KeyCode::Esc, false) => Wish::Clear,
-        (KeyCode::Enter, false) => Wish::Inspect,
+        (KeyCode::Char('k'), _) => Action::Move(-1),
+        (KeyCode::Char('j'), _) => Action::Move(1),
+        (KeyCode::Char('q') | KeyCode::Esc | KeyCode::Enter, true) => Action::Back,
+        (KeyCode::Char('q'), false) => Action::Quit,
+        (KeyCode::Char('s'), false) => Action::Sort,
+        (KeyCode::Char('/'), false) => Action::Filter,
+        (KeyCode::Esc, false) => Action::Clear,
+        (KeyCode::Enter, false) => Action::Inspect,
         _ => return None,
     })
 }

@@ -1,8 +1,8 @@
-//! Who asks the server, again and again: the queues, the counters, the holders of the locks that are on the screen, and
-//! everything of the one that somebody looks at.
+//! Asks the server, again and again: for the queues, the counters, the holders of the locks that are on the screen, and
+//! everything of the lock whose details are shown.
 //!
-//! What one look costs has limits: QUEUES of 1,000, INFO, and an INSPECT with COUNT 1 of 50 locks, or of as many as are on
-//! the screen.
+//! What one look costs has limits: QUEUES of 1,000, INFO, and an INSPECT with COUNT 1 of 50 locks, or of as many as are
+//! on the screen.
 
 use rlock_client::{Error, Inspection, Locks, Queue, Statistics};
 use std::collections::HashMap;
@@ -51,7 +51,7 @@ impl Looks {
         Self { aim, seen }
     }
 
-    /// A lock that somebody wants to look at is looked at now; all else can wait for the next time.
+    /// A lock whose details the user wants is looked at now; all else can wait for the next time.
     pub fn aim_at(&self, aim: Aim) {
         self.aim.send_if_modified(|present| {
             let turned = present.detail != aim.detail && aim.detail.is_some();

@@ -1,6 +1,6 @@
 //! `rlock top`: the busiest locks, live.
 //!
-//! Three parts talk to each other: who asks the server (`looks`), who reads keys (a thread), and this loop, which has
+//! Three parts talk to each other: `looks` asks the server, a thread reads keys, and this loop has
 //! the state and draws it. A server that does not answer stops neither the keys nor the screen.
 
 mod columns;
@@ -15,11 +15,10 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::output;
 use crate::signals::{Arrival, Signals};
-use keys::Wish;
 use nix::sys::signal::Signal;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
-use state::State;
+use state::{Action, State};
 use std::io::{IsTerminal, stdin};
 use std::thread;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -27,7 +26,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 /// Each of them ends it, and leaves the terminal as it was.
 const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
-pub async fn top(wish: &Top, server: &Server) -> Result<u8, Failure> {
+pub async fn top(args: &Top, server: &Server) -> Result<u8, Failure> {
     if !output::is_terminal() || !stdin().is_terminal() {
         return Err(Failure::usage("top needs a terminal; for programs there is rlock ls --json"));
     }
@@ -35,10 +34,10 @@ pub async fn top(wish: &Top, server: &Server) -> Result<u8, Failure> {
     let of_the_server = |error| Failure::of_the_server(&at, &error);
     // What is wrong from the beginning is said before there is a screen.
     let first = looks::look(&locks, &looks::Aim::default()).await.map_err(of_the_server)?;
-    let mut state = State::new(at, wish);
+    let mut state = State::new(at, args);
     state.saw(first);
     let mut signals = Signals::take(&ENDING)?;
-    let looks = looks::Looks::begin(locks, wish.interval);
+    let looks = looks::Looks::begin(locks, args.interval);
     let mut terminal = ratatui::try_init().map_err(Failure::of_the_system)?;
     let ended = attend(&mut terminal, state, looks, &mut signals).await;
     ratatui::restore();
@@ -46,7 +45,7 @@ pub async fn top(wish: &Top, server: &Server) -> Result<u8, Failure> {
     Ok(arrival.map_or(0, |arrival| exit::by_signal(arrival.signal as i32)))
 }
 
-/// Until somebody quits, or a signal comes.
+/// Until the user quits, or a signal comes.
 async fn attend(
     terminal: &mut DefaultTerminal,
     mut state: State,
@@ -60,9 +59,9 @@ async fn attend(
         tokio::select! {
             biased;
             arrival = signals.next() => return Ok(Some(arrival)),
-            event = events.recv() => match event.and_then(|event| keys::wish(&event, &state)) {
-                Some(Wish::Quit) => return Ok(None),
-                Some(wish) => state.comply(wish),
+            event = events.recv() => match event.and_then(|event| keys::action(&event, &state)) {
+                Some(Action::Quit) => return Ok(None),
+                Some(action) => state.act(action),
                 // The terminal has gone, if nothing can come any more.
                 None if events.is_closed() => return Ok(None),
                 None => {}

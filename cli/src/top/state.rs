@@ -1,16 +1,14 @@
 //! What is on the screen, apart from how it looks: pure, so that tests need neither a server nor a terminal.
 
 use super::columns;
-use super::keys::Wish;
 use super::looks::{Aim, Look};
 use crate::address::Address;
 use crate::arguments::{Sort, Top};
-use crate::ls::holder;
+use crate::inspect::first_holder;
 use crate::shown;
 use rlock_client::{Error, Inspection, Queue, Statistics};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::error::Error as _;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -30,6 +28,21 @@ pub struct State {
     last: Option<Last>,
     /// The rows that fit on the screen, as the screen tells.
     pub window: std::ops::Range<usize>,
+}
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Move(isize),
+    Sort,
+    Filter,
+    Type(char),
+    Erase,
+    Keep,
+    Clear,
+    Inspect,
+    Back,
+    Quit,
 }
 
 /// A lock that somebody waits for.
@@ -77,12 +90,12 @@ struct Last {
 }
 
 impl State {
-    pub fn new(server: Address, wish: &Top) -> Self {
+    pub fn new(server: Address, args: &Top) -> Self {
         Self {
             server,
-            interval: wish.interval,
-            sort: wish.sort,
-            filter: wish.filter.clone(),
+            interval: args.interval,
+            sort: args.sort,
+            filter: args.filter.clone(),
             typing: false,
             rows: Vec::new(),
             totals: Totals::default(),
@@ -126,9 +139,8 @@ impl State {
 
     /// What was seen last stays on the screen.
     pub fn saw_nothing(&mut self, error: &Error) {
-        let words = error.source().map_or_else(|| error.to_string(), ToString::to_string);
         let since = self.trouble.as_ref().map_or_else(Instant::now, |trouble| trouble.since);
-        self.trouble = Some(Trouble { since, answered: error.code().is_some(), words: shown::line(&words) });
+        self.trouble = Some(Trouble { since, answered: error.code().is_some(), words: shown::line(&error.reason()) });
     }
 
     /// The rows that the filter leaves, in order.
@@ -151,8 +163,8 @@ impl State {
         selected.and_then(|key| self.shown().iter().position(|row| row.key == *key)).unwrap_or(0)
     }
 
-    /// As many rows as there is room for, with the selected one among them. The range is kept, since what is on the screen
-    /// is looked at.
+    /// As many rows as there is room for, with the selected one among them. The range is kept, since what is on the
+    /// screen is looked at.
     pub fn scroll(&mut self, height: usize) {
         self.window = columns::window(self.window.start, self.selected(), height, self.shown().len());
     }
@@ -165,25 +177,25 @@ impl State {
         }
     }
 
-    pub fn comply(&mut self, wish: Wish) {
-        match wish {
-            Wish::Move(steps) => self.go_by(steps),
-            Wish::Sort => self.sort = self.sort.next(),
-            Wish::Filter => self.typing = true,
-            Wish::Type(character) => self.filter.push(character),
-            Wish::Erase => _ = self.filter.pop(),
-            Wish::Keep => self.typing = false,
-            Wish::Clear => {
+    pub fn act(&mut self, action: Action) {
+        match action {
+            Action::Move(steps) => self.go_by(steps),
+            Action::Sort => self.sort = self.sort.next(),
+            Action::Filter => self.typing = true,
+            Action::Type(character) => self.filter.push(character),
+            Action::Erase => _ = self.filter.pop(),
+            Action::Keep => self.typing = false,
+            Action::Clear => {
                 self.filter.clear();
                 self.typing = false;
             }
-            Wish::Inspect => {
+            Action::Inspect => {
                 let key = self.shown().get(self.selected()).map(|row| row.key.clone());
                 self.detail = key.map(|key| Detail { key, lock: None, first_line: 0 });
             }
-            Wish::Back => self.detail = None,
+            Action::Back => self.detail = None,
             // Not for us.
-            Wish::Quit => {}
+            Action::Quit => {}
         }
     }
 
@@ -215,7 +227,7 @@ impl Sort {
 /// Of the locks that were looked at, and, as they were, of those that were not this time.
 fn holders(look: &Look, last: Option<&Last>) -> HashMap<Vec<u8>, String> {
     let of = |queue: &Queue| match look.locks.get(&queue.key) {
-        Some(lock) => holder(lock),
+        Some(lock) => first_holder(lock),
         None => last.and_then(|last| last.holders.get(&queue.key).cloned()),
     };
     look.queues.iter().filter_map(|queue| Some((queue.key.clone(), of(queue)?))).collect()

@@ -128,7 +128,8 @@ fn a_password_that_was_not_given_is_not_refused() {
     with(&open, "secret").failed(77, &["or has none", "RLOCK_PASSWORD"]);
 }
 
-/// A server that also speaks TLS, with a certificate for `localhost` that nobody vouches for; the port, and where that is.
+/// A server that also speaks TLS, with a certificate for `localhost` that nobody vouches for; the port, and where that
+/// is.
 fn with_tls() -> (Server, u16, Place) {
     let (place, port) = (Place::new(), rlock_testing::free_port());
     let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

@@ -171,6 +171,9 @@ fn ls_of_one_node_says_that_it_is_not_all() {
     let ended = run(bare(&["-u", &format!("redis://{host}"), "ls"]));
     assert_eq!((ended.code(), words(&ended.output)[1][0]), (0, &keys[0][..]));
     ended.said(&["one node of a cluster", &format!("redis+cluster://{host}")]);
+    // A cluster that is named by one of its nodes is the whole cluster.
+    let whole = run(bare(&["-u", &format!("redis+cluster://{host}"), "ls"]));
+    assert_eq!(words(whole.succeeded()).len(), 1 + keys.len());
 }
 
 #[test]

@@ -297,8 +297,8 @@ fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
     );
 }
 
-/// The server stands still for longer than an answer may take, carries the release out when nobody waits for its answer any
-/// more, and has nothing left for the next one. CMD was done inside its lease.
+/// The server stands still for longer than an answer may take, carries the release out when nobody waits for its answer
+/// any more, and has nothing left for the next one. CMD was done inside its lease.
 #[test]
 fn a_server_that_stalls_when_cmd_ends_makes_no_loss() {
     let server = Server::start();

@@ -134,6 +134,7 @@ impl Ended {
     pub fn said(&self, words: &[&str]) {
         let line = self.errors.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self:?}"));
         assert!(line.starts_with("rlock: ") && !line.contains('\n'), "not one line of ours: {self:?}");
+        assert!(!line.contains("  "), "a gap: {line}");
         for word in words {
             assert!(line.contains(word), "{word} is not in: {line}");
         }

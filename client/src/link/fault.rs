@@ -1,6 +1,7 @@
 //! Why a request has no answer, sorted by what to do next.
 
 use crate::error::{Error, ErrorKind};
+use crate::server_line;
 use redis::{ErrorKind as RedisKind, RedisError, ServerErrorKind};
 use std::io;
 
@@ -37,8 +38,7 @@ impl Fault {
                 Self::NotNow(error)
             }
             Some("READONLY") => Self::NotHere(error),
-            // Sent to all who wait when the server becomes a replica. An operator's CLIENT UNBLOCK has other words.
-            Some("UNBLOCKED") if error.detail().is_some_and(|it| it.contains("state changed")) => Self::NotHere(error),
+            Some("UNBLOCKED") if server_line::is_a_role_change(&error) => Self::NotHere(error),
             Some(_) => Self::Refused(error),
             None => Self::Silent(error),
         }
@@ -73,7 +73,7 @@ impl Fault {
         matches!(self, Self::Refused(error) if matches!(error.code(), Some("WRONGTYPE" | "WRONGKIND")))
     }
 
-    /// Whether it came at once, and did not take a whole time limit.
+    /// Whether the fault showed at once, and did not take a whole time limit.
     pub(crate) fn is_prompt(&self) -> bool {
         match self {
             Self::Unreachable(error) | Self::Silent(error) => !error.is_timeout(),
@@ -90,7 +90,7 @@ impl Fault {
     pub(crate) fn doubts_the_server(&self) -> bool {
         match self {
             Self::NotHere(_) | Self::Unreachable(_) | Self::Silent(_) => true,
-            // It is cut off from the others, who may have chosen another one by now.
+            // It is cut off from the other nodes, which may have chosen another master by now.
             Self::NotNow(error) => matches!(error.code(), Some("CLUSTERDOWN" | "MASTERDOWN" | "LOADING")),
             Self::Moved(_) | Self::Ask(_) | Self::Refused(_) => false,
         }
@@ -115,8 +115,8 @@ impl Fault {
     }
 }
 
-/// Nodes that send a request from one to the other do not agree on the slots, which passes; or this is a node of a cluster
-/// that was not taken for one.
+/// Nodes that send a request from one to the other do not agree on the slots, which passes; or this is a node of a
+/// cluster that was not taken for one.
 fn sent_around(address: &str) -> RedisError {
     RedisError::from((RedisKind::ClusterConnectionNotFound, "another node of the cluster has it", address.to_owned()))
 }

@@ -1,7 +1,8 @@
 //! Replies that are maps: maps in RESP3, flat arrays in RESP2.
 
 use crate::link::Fault;
-use redis::{ErrorKind, FromRedisValue, RedisError, Value};
+use crate::link::request::not_an_answer;
+use redis::{FromRedisValue, Value};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -55,10 +56,4 @@ pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T, Fault> {
 fn pairs_of(flat: Vec<Value>) -> Vec<(Value, Value)> {
     let mut flat = flat.into_iter();
     std::iter::from_fn(|| Some((flat.next()?, flat.next()?))).collect()
-}
-
-/// Something between here and the server answers in its own way.
-pub(super) fn not_an_answer() -> Fault {
-    let what = "the answer is not one of an RLOCK command";
-    Fault::Refused(RedisError::from((ErrorKind::UnexpectedReturnType, what)))
 }

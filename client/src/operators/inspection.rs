@@ -1,7 +1,12 @@
 //! What is known of one lock at one moment.
 
-use super::fields::{Fields, not_an_answer};
+use super::ask;
+use super::fields::Fields;
+use crate::error::Error;
+use crate::kind::Kind;
 use crate::link::Fault;
+use crate::link::request::not_an_answer;
+use crate::locks::Locks;
 use redis::Value;
 use std::time::Duration;
 
@@ -23,16 +28,6 @@ pub struct Inspection {
     pub waiter_count: usize,
     /// The first of them, in the order in which they will get it.
     pub waiters: Vec<Waiter>,
-}
-
-/// The kinds of lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Kind {
-    /// One holder at a time.
-    Plain,
-    /// Many readers, or one writer.
-    ReadWrite,
 }
 
 /// What one side of a lock is held or waited for as.
@@ -61,7 +56,7 @@ pub struct Holder {
     pub time_left: Option<Duration>,
 }
 
-/// One who waits.
+/// One client that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
@@ -77,6 +72,25 @@ pub struct Waiter {
     pub waited: Duration,
     /// When it gives up; `None`: never.
     pub gives_up_in: Option<Duration>,
+}
+
+impl Locks {
+    /// Who holds this lock, since when each waiter waits for it, and how long all of it lasts. Of the holders and of
+    /// the waiters at most `count` are told (1 to 10,000); how many there are is told whole.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if nobody answers,
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the key holds something that is no lock (`WRONGTYPE`), or
+    /// the user may not read it (`NOPERM`).
+    pub async fn inspect(&self, name: impl Into<Vec<u8>>, count: usize) -> Result<Inspection, Error> {
+        let name = name.into();
+        let command = redis::cmd("RLOCK.INSPECT").arg(&name).arg("COUNT").arg(count).clone();
+        let answer = ask::read(&self.shared.links, &name, &command).await;
+        answer.and_then(Inspection::read).map_err(|fault| fault.into_error(&name))
+    }
 }
 
 impl Inspection {

@@ -1,8 +1,11 @@
-//! A lock that somebody waits for.
+//! The locks that somebody waits for.
 
+use super::ask;
 use super::fields::{Fields, list};
+use crate::error::Error;
 use crate::link::Fault;
-use redis::Value;
+use crate::locks::Locks;
+use std::cmp::Reverse;
 use std::time::Duration;
 
 /// The queue of one lock, as [`Locks::queues`](crate::Locks::queues) tells it.
@@ -19,11 +22,28 @@ pub struct Queue {
     pub served: u64,
 }
 
-impl Queue {
-    pub(super) fn read_all(value: Value) -> Result<Vec<Self>, Fault> {
-        list(value, Self::read)
+impl Locks {
+    /// The locks that somebody waits for, longest queue first, at most `count` of them (1 to 10,000). In a cluster
+    /// every master is asked. Only locks of the client's database, and only those that its user may read.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if a master does not answer.
+    pub async fn queues(&self, count: usize) -> Result<Vec<Queue>, Error> {
+        let command = redis::cmd("RLOCK.QUEUES").arg("COUNT").arg(count).clone();
+        let about = |fault: Fault| fault.into_error(b"queues");
+        let answers = ask::read_from_masters(&self.shared.links, &command).await.map_err(about)?;
+        let queues = answers.into_iter().map(|(_, answer)| list(answer, Queue::read)).collect::<Result<Vec<_>, _>>();
+        let mut queues = queues.map_err(about)?.concat();
+        queues.sort_by_key(|queue| Reverse((queue.waiters, queue.oldest_wait)));
+        queues.truncate(count);
+        Ok(queues)
     }
+}
 
+impl Queue {
     fn read(mut fields: Fields) -> Result<Self, Fault> {
         Ok(Self {
             key: fields.take("key")?,

@@ -1,6 +1,7 @@
 //! Locks that are held, whether or not anybody waits for them. The server keeps no list of them, so the keys are looked
 //! through, in steps that hold nobody up.
 
+use super::ask;
 use super::fields::read;
 use super::inspection::Inspection;
 use crate::error::Error;
@@ -63,7 +64,7 @@ impl Locks {
     async fn step(&self, node: &Arc<Node>, cursor: u64, pattern: &[u8]) -> Result<(u64, Vec<Vec<u8>>), Fault> {
         let mut scan = Cmd::new();
         scan.arg("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(STEP).arg("TYPE").arg("hash");
-        read(self.ask_node(node, &scan).await?)
+        read(ask::read_from(&self.shared.links, node, &scan).await?)
     }
 
     async fn look_at(&self, keys: Vec<Vec<u8>>, limit: usize, held: &mut Held) -> Result<(), Error> {
@@ -82,11 +83,11 @@ impl Locks {
     }
 }
 
-/// A hash of somebody else's, or one that this user may not look at. Who may look at none at all has to know.
+/// A hash of somebody else's, or one that this user may not look at. A user who may look at none at all has to know.
 fn is_no_lock(error: &Error) -> bool {
     match error.code() {
         Some("WRONGTYPE") => true,
-        Some("NOPERM") => error.says("key"),
+        Some("NOPERM") => error.is_about_the_key(),
         _ => false,
     }
 }

@@ -1,15 +1,14 @@
 //! All locks of a set, or none.
 //!
-//! They are acquired one after the other, everywhere in the same order: by name, then by server. So of all who want sets that
-//! cross, one always has the lock that comes last among those taken, and goes on; nobody waits in a circle.
+//! They are acquired one after the other, everywhere in the same order: by name, then by server. So of all callers
+//! whose sets overlap, one always has the lock that comes last among those taken, and goes on: no two wait for each
+//! other.
 
 use super::{TIME_PER_LOCK, distinct};
-use crate::acquire::{Until, acquire, acquire_as};
+use crate::core::Until;
 use crate::error::{Error, ErrorKind};
-use crate::guard::{Guard, Part};
-use crate::hold::Hold;
+use crate::guard::Guard;
 use crate::lock::Lock;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Several locks that are acquired together, on one server or on several. See [`multi`].
@@ -20,11 +19,11 @@ pub struct Multi {
     locks: Vec<Lock>,
 }
 
-/// All of these locks or none. They may be of any kind, on any servers; each keeps its own lease, owner and token. A lock that
-/// is named twice counts once.
+/// All of these locks or none. They may be of any kind, on any servers; each keeps its own lease, owner and token. A
+/// lock that is named twice counts once.
 ///
-/// Two of them cannot wait for each other in a circle if both name the servers by the same addresses. Other code that holds
-/// one of the locks and waits for another can; then the time limit ends it.
+/// Two of them cannot wait for each other in a circle if both name the servers by the same addresses. Other code that
+/// holds one of the locks and waits for another can; then the time limit ends it.
 ///
 /// ```no_run
 /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
@@ -91,18 +90,19 @@ impl Multi {
         };
         let mut order: Vec<_> = self.locks.iter().enumerate().collect();
         order.sort_by_key(|(_, lock)| lock.place());
-        // One holder for all: who asks for both sides of a read-write lock shall not wait for itself.
-        let holder = first.locks.shared.fresh_holder();
-        let mut parts = Vec::with_capacity(order.len());
+        // One holder for all: a caller that asks for both sides of a read-write lock shall not wait for itself.
+        let holder = first.shared.holders.fresh();
+        let mut held = Vec::with_capacity(order.len());
         for (index, lock) in order {
-            // Dropped on the way, the parts so far are given back.
-            match part_of(lock, &holder, until).await? {
-                Some(part) => parts.push((index, part)),
+            let hold = lock.hold_of_its_owner().unwrap_or_else(|| lock.hold_of(holder.clone()));
+            // Dropped on the way, those that are held so far are given back.
+            match lock.acquire_as(hold, until).await? {
+                Some(lock) => held.push((index, lock)),
                 None => return Ok(None),
             }
         }
-        parts.sort_by_key(|(index, _)| *index);
-        let guard = Guard::of_all(parts.into_iter().map(|(_, part)| part).collect());
+        held.sort_by_key(|(index, _)| *index);
+        let guard = Guard::of_all(held.into_iter().map(|(_, lock)| lock).collect());
         if guard.is_lost() {
             return Err(Error::new(ErrorKind::Lost, self.names()));
         }
@@ -112,12 +112,5 @@ impl Multi {
     fn names(&self) -> String {
         let names: Vec<_> = self.locks.iter().map(|lock| String::from_utf8_lossy(&lock.name)).collect();
         names.join(", ")
-    }
-}
-
-async fn part_of(lock: &Lock, holder: &[u8], until: Until) -> Result<Option<Part>, Error> {
-    match lock.owner {
-        Some(_) => acquire(lock, until).await,
-        None => acquire_as(lock, Arc::new(Hold::new(lock.name.clone(), holder.to_vec(), false)), until).await,
     }
 }

@@ -1,14 +1,12 @@
-//! One lock on several servers that know nothing of each other, held by whoever has it on most of them.
+//! One lock on several servers that know nothing of each other, held by the client that has it on most of them.
 
 use super::{TIME_PER_LOCK, distinct};
-use crate::acquire::{Until, acquire_as};
+use crate::core::{HeldLock, Until};
 use crate::error::{Error, ErrorKind};
-use crate::guard::{Guard, Part};
-use crate::hold::Hold;
+use crate::guard::Guard;
 use crate::lock::Lock;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
@@ -32,12 +30,14 @@ pub struct Redlock {
     locks: Vec<Lock>,
 }
 
-/// The same lock on several independent servers: the guard is good for as long as it is held on most of them, so a minority
-/// may fail. What can be vouched for is the lease, less the time it took to acquire it, less what two clocks may differ by.
+/// The same lock on several independent servers: the guard is good for as long as it is held on most of them, so a
+/// minority may fail. What can be vouched for is the lease, less the time it took to acquire it, less what two clocks
+/// may differ by.
 ///
-/// There is no queue that spans the servers: who finds it taken tries again after a random pause. Fencing tokens of several
-/// servers cannot be compared, so [`Guard::token`] says nothing about the lock as a whole. An [`owner`](Lock::owner) is not
-/// heeded: each round has a holder of its own. One server with replicas and fencing tokens is the better choice for most.
+/// There is no queue that spans the servers: a client that finds it taken tries again after a random pause. Fencing
+/// tokens of several servers cannot be compared, so [`Guard::token`] says nothing about the lock as a whole. An
+/// [`owner`](Lock::owner) is not heeded: each round has a holder of its own. One server with replicas and fencing
+/// tokens is the better choice for most.
 ///
 /// ```no_run
 /// # async fn example(a: rlock_client::Locks, b: rlock_client::Locks, c: rlock_client::Locks)
@@ -55,7 +55,7 @@ pub fn redlock(locks: impl IntoIterator<Item = Lock>) -> Redlock {
 /// What the servers said in one round.
 #[derive(Default)]
 struct Round {
-    granted: Vec<Part>,
+    granted: Vec<HeldLock>,
     busy: usize,
     errors: Vec<Error>,
 }
@@ -79,7 +79,7 @@ impl Redlock {
     /// [`acquire_timeout`](Self::acquire_timeout).
     ///
     /// # Fairness
-    /// None: who tries at the right moment gets it.
+    /// None: the client that tries at the right moment gets it.
     ///
     /// # Cancel safety
     /// As [`Lock::try_acquire`].
@@ -99,8 +99,8 @@ impl Redlock {
     /// As [`Lock::try_acquire`].
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if it was not free in time, [`ErrorKind::Unavailable`] if too few servers answered by then,
-    /// and what they refuse.
+    /// [`ErrorKind::Timeout`] if it was not free in time, [`ErrorKind::Unavailable`] if too few servers answered by
+    /// then, and what they refuse.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, Error> {
         let until = Instant::now() + limit.min(LIMIT_MAX);
         let mut reason = None;
@@ -152,16 +152,13 @@ impl Redlock {
     /// Asks all servers at once, until that time or until it is clear that the others would take too long.
     async fn round(&self, mut until: Instant) -> Round {
         let began = Instant::now();
-        let holder = self.locks.first().map(|lock| lock.locks.shared.fresh_holder()).unwrap_or_default();
-        let mut asked: FuturesUnordered<_> = self
-            .locks
-            .iter()
-            .map(|lock| acquire_as(lock, Arc::new(Hold::new(lock.name.clone(), holder.clone(), false)), Until::Now))
-            .collect();
+        let holder = self.locks.first().map(|lock| lock.shared.holders.fresh()).unwrap_or_default();
+        let ask = self.locks.iter().map(|lock| lock.acquire_as(lock.hold_of(holder.clone()), Until::Now));
+        let mut asked: FuturesUnordered<_> = ask.collect();
         let mut round = Round::default();
         while let Ok(Some(answer)) = timeout_at(until, asked.next()).await {
             match answer {
-                Ok(Some(part)) => round.granted.push(part),
+                Ok(Some(held)) => round.granted.push(held),
                 Ok(None) => round.busy += 1,
                 Err(error) => round.errors.push(error),
             }
@@ -177,7 +174,7 @@ impl Redlock {
     }
 
     fn server_timeout(&self) -> Duration {
-        let lease = self.locks.iter().map(|lock| lock.lease.length()).min().unwrap_or_default();
+        let lease = self.locks.iter().map(|lock| lock.terms.lease.length()).min().unwrap_or_default();
         SERVER_TIMEOUT.min(lease / SERVER_TIMEOUTS_PER_LEASE)
     }
 
@@ -186,7 +183,7 @@ impl Redlock {
     }
 }
 
-/// So that those who got in each other's way do not do so again.
+/// So that two clients that got in each other's way do not do so again.
 fn random_pause() -> Duration {
     let random = u64::from(Uuid::new_v4().as_bytes()[0]);
     Duration::from_millis(10 + random / 2)

@@ -57,7 +57,8 @@ async fn a_server_that_comes_back_without_its_locks_is_noticed_at_once() {
     }
 }
 
-/// The release is what finds the connection broken, before anything else could. What it finds then is not its own doing.
+/// The release is what finds the connection broken, before anything else could. What it finds then is not its own
+/// doing.
 #[tokio::test]
 async fn a_release_over_a_connection_that_broke_unnoticed_is_no_success() {
     for address in 0..2 {
@@ -77,8 +78,8 @@ async fn a_release_over_a_connection_that_broke_unnoticed_is_no_success() {
     }
 }
 
-/// Nothing was sent that could have given it back, so there is no doubt either. The lease is a fixed one: nobody renews it,
-/// and the other one tells when the break was noticed.
+/// Nothing was sent that could have given it back, so there is no doubt either. The lease is a fixed one: nobody renews
+/// it, and the other one tells when the break was noticed.
 #[tokio::test]
 async fn a_release_after_a_break_that_was_noticed_leaves_no_doubt() {
     let server = Server::start();
@@ -122,8 +123,8 @@ async fn a_release_that_is_lost_on_its_way_is_made_once_more() {
     }
 }
 
-/// The lock was given back, and the answer that said so is lost. The next one, that nothing is held, would be the same if
-/// somebody had taken it away before.
+/// The lock was given back, and the answer that said so is lost. The next one, that nothing is held, would be the same
+/// if somebody had taken it away before.
 #[tokio::test]
 async fn a_release_whose_answer_is_lost_with_its_connection_is_in_doubt() {
     for taken_away in [false, true] {
@@ -154,7 +155,8 @@ async fn a_lock_that_was_taken_away_is_lost_whichever_answer_comes_first() {
     let locks = options.connect_to(network.url()).await.unwrap();
     for (key, guard) in guards(&locks).await {
         client.run(&["RLOCK.BREAK", key]);
-        // The first request is given up, the next one finds nothing, and then the first arrives and finds nothing either.
+        // The first request is given up, the next one finds nothing, and then the first arrives and finds nothing
+        // either.
         network.hold_back();
         let release = tokio::spawn(guard.release());
         let released = |client: &mut rlock_testing::Client| {

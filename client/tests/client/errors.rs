@@ -1,7 +1,7 @@
 //! What bad input and bad servers get: an error that says what, and nothing left behind.
 
 use crate::support::{exists, locks_on, until, until_waiting, url};
-use rlock_client::{Error, ErrorKind, Guard, Lock, Locks};
+use rlock_client::{Error, ErrorKind, Guard, Kind, Lock, Locks};
 use rlock_testing::{Client, Server};
 use std::error::Error as _;
 use std::time::Duration;
@@ -38,6 +38,9 @@ async fn the_servers_own_words_are_kept() {
         for refusal in refusals(&lock).await {
             assert_eq!(refusal.kind(), kind, "{refusal}");
             assert!(refusal.to_string().contains(words), "{refusal} should say {words}");
+            assert!(refusal.reason().starts_with(words), "{} should begin with {words}", refusal.reason());
+            assert_eq!(refusal.reason(), format!("{} {}", refusal.code().unwrap(), refusal.text().unwrap()));
+            assert_eq!(refusal.kind_of_lock(), None);
             assert!(refusal.source().is_some());
         }
     }
@@ -50,10 +53,16 @@ async fn kinds_do_not_mix() {
     let locks = locks_on(&server).await;
     let _plain = locks.lock("plain").acquire().await.unwrap();
     let _read = locks.read_write("rw").read().acquire().await.unwrap();
-    for lock in [locks.read_write("plain").read(), locks.read_write("plain").write(), locks.lock("rw")] {
+    let cases = [
+        (locks.read_write("plain").read(), "plain", Kind::Plain),
+        (locks.read_write("plain").write(), "plain", Kind::Plain),
+        (locks.lock("rw"), "rw", Kind::ReadWrite),
+    ];
+    for (lock, name, kind) in cases {
         for refusal in refusals(&lock).await {
             assert!(refusal.is_wrong_kind(), "{refusal}");
             assert!(refusal.to_string().contains("WRONGKIND"));
+            assert_eq!((refusal.about(), refusal.kind_of_lock()), (name, Some(kind)));
         }
     }
 }
@@ -177,7 +186,8 @@ fn errors_are_good_citizens() {
     sendable::<Locks>();
 }
 
-/// A server that is full may have room soon: it is asked again for as long as the caller waits, or as a failover may take.
+/// A server that is full may have room soon: it is asked again for as long as the caller waits, or as a failover may
+/// take.
 #[tokio::test]
 async fn a_server_without_memory_is_asked_again() {
     let server = Server::start();

@@ -1,4 +1,5 @@
-//! Servers that stall, end, forget, and connections that are cut: what can be kept is kept, and what cannot is told in time.
+//! Servers that stall, end, forget, and connections that are cut: what can be kept is kept, and what cannot is told in
+//! time.
 
 use crate::proxy::Proxy;
 use crate::support::{exists, locks_on, lost_before, until, until_nothing_is_left, until_waiting, url};
@@ -270,7 +271,8 @@ async fn a_lock_that_somebody_removed_is_lost_with_the_next_renewal() {
     }
 }
 
-/// The task that would renew is not needed to be told: a guard in a runtime that does nothing else is lost all the same.
+/// The task that would renew is not needed to be told: a guard in a runtime that does nothing else is lost all the
+/// same.
 #[tokio::test]
 async fn an_end_of_the_server_is_told_of_by_the_clock_alone() {
     let server = Server::start();
@@ -339,8 +341,8 @@ async fn a_lease_that_ends_during_its_release_is_no_loss() {
     }
 }
 
-/// What was lost before its release stays lost, however that goes. The leases are fixed ones, as a renewal that fails would
-/// take the connection with it, and the first request would not be sent.
+/// What was lost before its release stays lost, however that goes. The leases are fixed ones, as a renewal that fails
+/// would take the connection with it, and the first request would not be sent.
 #[tokio::test]
 async fn a_release_that_comes_too_late_is_a_loss_though_nobody_waited_for_its_answer() {
     let server = Server::start();
@@ -373,7 +375,8 @@ async fn a_release_that_comes_too_late_is_a_loss_though_nobody_answers() {
     }
 }
 
-/// It is not held, though its lease could be vouched for: somebody has taken it away, and may have put something else there.
+/// It is not held, though its lease could be vouched for: somebody has taken it away, and may have put something else
+/// there.
 #[tokio::test]
 async fn a_lock_that_somebody_removed_is_lost_if_only_its_release_shows_it() {
     let server = Server::start();
@@ -409,7 +412,8 @@ async fn loss_by(server: &Server, trouble: &[&str]) -> Loss {
     loss_of(&guard).await
 }
 
-/// Within a time in which a lease has ended many times over: what does no harm must fail the test, not keep it for ever.
+/// Within a time in which a lease has ended many times over: what does no harm must fail the test, not keep it for
+/// ever.
 async fn loss_of(guard: &Guard) -> Loss {
     timeout(LEASE * 5, guard.lost()).await.expect("it is lost");
     guard.loss().expect("why it is lost")

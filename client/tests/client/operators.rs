@@ -144,6 +144,11 @@ async fn in_a_cluster_every_master_is_asked() {
     assert_eq!(held, expected);
     let servers = locks.statistics().await.unwrap();
     assert_eq!((servers.len(), servers.iter().filter_map(|it| it.number("waiters")).sum()), (3, 6));
+    for (address, master) in locks.masters().await.unwrap() {
+        let number = cluster.masters.iter().position(|node| address == format!("127.0.0.1:{}", node.port())).unwrap();
+        let queues: Vec<_> = master.queues(10).await.unwrap().into_iter().map(|it| it.key).collect();
+        assert_eq!(queues, [keys[number].as_bytes()]);
+    }
     for (key, (guard, waits)) in keys.iter().zip(waits) {
         assert!(locks.break_lock(key.as_str()).await.unwrap());
         for waits in waits {

@@ -84,8 +84,8 @@ async fn what_others_hold_under_the_same_owner_stays() {
     assert_eq!(count(&mut client, "orders:42", "java:1"), counted(1));
 }
 
-/// A request is lost with its connection while guards of its owner are there. They keep what they have, and with the last of
-/// them goes all there is.
+/// A request is lost with its connection while guards of its owner are there. They keep what they have, and with the
+/// last of them goes all there is.
 #[tokio::test]
 async fn a_request_that_nobody_waited_for_leaves_nothing_behind() {
     let server = Server::start();
@@ -142,8 +142,8 @@ async fn a_lost_guard_stays_lost_when_its_owner_acquires_again() {
     assert!(!exists(&mut client, "orders:42"));
 }
 
-/// All that an owner may have is being given back, and it asks again meanwhile, on another connection. What it gets then must
-/// not be given back as well.
+/// All that an owner may have is being given back, and it asks again meanwhile, on another connection. What it gets
+/// then must not be given back as well.
 #[tokio::test]
 async fn a_release_under_way_does_not_take_what_comes_after_it() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! A network between the client and the server that can hold back what is under way, also when its sender is gone by then,
-//! and that can break.
+//! A network between the client and the server that can hold back what is under way, also when its sender is gone by
+//! then, and that can break.
 
 use rlock_testing::Server;
 use std::path::PathBuf;

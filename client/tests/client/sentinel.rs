@@ -1,7 +1,7 @@
 //! A client that finds its master by sentinels, through failovers of real processes.
 //!
-//! Replication is asynchronous, so what a master granted last may be forgotten. Locks that have reached the replica are not:
-//! they are renewed and released at the new master, and nobody else gets them.
+//! Replication is asynchronous, so what a master granted last may be forgotten. Locks that have reached the replica are
+//! not: they are renewed and released at the new master, and nobody else gets them.
 
 use crate::support::{all_fail_within, exists, locks_on, rival_of, until, until_waiting};
 use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;

@@ -27,8 +27,8 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Until the guard is told that it is lost, which has to be before that time. On a machine that stood still meanwhile both
-/// have come, and being told counts.
+/// Until the guard is told that it is lost, which has to be before that time. On a machine that stood still meanwhile
+/// both have come, and being told counts.
 pub async fn lost_before(guard: &Guard, end: tokio::time::Instant) {
     tokio::select! {
         biased;
@@ -88,7 +88,8 @@ impl Rival {
     }
 }
 
-/// Twenty ask for locks of servers that do not answer, once and once more: none has to wait until the others have failed.
+/// Twenty ask for locks of servers that do not answer, once and once more: none has to wait until the others have
+/// failed.
 pub async fn all_fail_within(limit: Duration, locks: &Locks) {
     for round in 1..=2 {
         let tries = (0..20).map(|number| locks.lock(format!("orders:{number}")));

@@ -2,12 +2,14 @@
 
 mod cluster;
 mod sentinel;
+mod slots;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use sentinel::Sentinels;
 
+use super::connection::Use;
 use super::fault::Fault;
-use super::node::{Lane, Node};
+use super::node::Node;
 use std::sync::Arc;
 
 pub(crate) enum Route {
@@ -33,9 +35,9 @@ impl Route {
     /// Connects, so that a wrong address or password shows at once.
     pub(crate) async fn try_out(&self) -> Result<(), Fault> {
         match self {
-            // Whoever answers has let us in. No slot's owner has to be there as well.
+            // A node that answers has accepted the password. That each slot's owner is there is not needed yet.
             Self::Cluster(cluster) => cluster.learn().await,
-            _ => self.node(b"").await?.line(Lane::Shared).await.map(drop),
+            _ => self.node(b"").await?.connection(Use::Shared).await.map(drop),
         }
     }
 
@@ -65,11 +67,11 @@ impl Route {
     }
 
     /// The places whose connections have broken since this was asked the last time.
-    pub(crate) fn broken(&self) -> Vec<Option<Arc<str>>> {
+    pub(crate) fn broken_places(&self) -> Vec<Option<Arc<str>>> {
         let broken = match self {
             Self::Single(node) => node.has_broken(),
             Self::Sentinels(sentinels) => sentinels.present().is_some_and(|node| node.has_broken()),
-            Self::Cluster(cluster) => return cluster.broken().into_iter().map(Some).collect(),
+            Self::Cluster(cluster) => return cluster.broken_nodes().into_iter().map(Some).collect(),
         };
         if broken { vec![None] } else { Vec::new() }
     }
@@ -90,11 +92,11 @@ impl Route {
     }
 
     /// The node failed: look again where things are before it is asked the next time.
-    pub(crate) fn doubt(&self, node: &Arc<Node>) {
+    pub(crate) fn mark_stale(&self, node: &Arc<Node>) {
         match self {
             Self::Single(_) => {}
-            Self::Sentinels(sentinels) => sentinels.doubt(node),
-            Self::Cluster(cluster) => cluster.doubt(node),
+            Self::Sentinels(sentinels) => sentinels.mark_stale(node),
+            Self::Cluster(cluster) => cluster.mark_stale(node),
         }
     }
 }

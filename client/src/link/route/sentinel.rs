@@ -1,8 +1,8 @@
-//! A master and its replicas under the eyes of sentinels, who know which one is the master now.
+//! A master and its replicas, watched by sentinels, which know which one is the master now.
 
 use crate::link::fault::Fault;
 use crate::link::node::{Limits, Node};
-use crate::link::together::Together;
+use crate::link::single_flight::SingleFlight;
 use futures_util::future::select_ok;
 use redis::sentinel::{Sentinel, SentinelNodeConnectionInfo};
 use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult};
@@ -11,20 +11,20 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout;
 
 pub(crate) struct Sentinels {
-    /// Each as a list of its own, since of a list only the first that answers is asked, and that one may have been cut off
-    /// from the others.
+    /// Each as a list of its own, since of a list only the first that answers is asked, and that one may have been cut
+    /// off from the others.
     sentinels: AsyncMutex<Vec<Sentinel>>,
     master_name: String,
     access: SentinelNodeConnectionInfo,
     limits: Limits,
-    asking: Together,
+    asking: SingleFlight,
     master: Mutex<Master>,
 }
 
 #[derive(Default)]
 struct Master {
     node: Option<Arc<Node>>,
-    doubted: bool,
+    stale: bool,
 }
 
 impl Sentinels {
@@ -39,7 +39,7 @@ impl Sentinels {
         }
         let sentinels = sentinels.into_iter().map(|it| Sentinel::build(vec![it])).collect::<RedisResult<_>>()?;
         let sentinels = AsyncMutex::new(sentinels);
-        Ok(Self { sentinels, master_name, access, limits, asking: Together::default(), master: Mutex::default() })
+        Ok(Self { sentinels, master_name, access, limits, asking: SingleFlight::default(), master: Mutex::default() })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -67,10 +67,10 @@ impl Sentinels {
         }
     }
 
-    pub(crate) fn doubt(&self, node: &Arc<Node>) {
+    pub(crate) fn mark_stale(&self, node: &Arc<Node>) {
         let mut master = self.state();
         if master.node.as_ref().is_some_and(|known| Arc::ptr_eq(known, node)) {
-            master.doubted = true;
+            master.stale = true;
         }
     }
 
@@ -81,7 +81,7 @@ impl Sentinels {
 
     fn known(&self) -> Option<Arc<Node>> {
         let master = self.state();
-        master.node.clone().filter(|_| !master.doubted)
+        master.node.clone().filter(|_| !master.stale)
     }
 
     /// The same master keeps its connections.
@@ -93,7 +93,7 @@ impl Sentinels {
             Some(known) => known,
             None => Node::at(address, self.limits)?,
         };
-        *master = Master { node: Some(node), doubted: false };
+        *master = Master { node: Some(node), stale: false };
         Ok(())
     }
 

@@ -1,19 +1,19 @@
-//! Work that many want at the same time, and that one of them does for all: connecting, asking where things are. Without it,
-//! a thousand requests to a dead server would wait for a thousand attempts, one after the other.
+//! Work that many callers want at the same time, and that one of them does for all: connecting, asking where things
+//! are. Without it, a thousand requests to a dead server would wait for a thousand attempts, one after the other.
 
 use super::fault::Fault;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::Mutex;
 
 #[derive(Default)]
-pub(crate) struct Together {
+pub(crate) struct SingleFlight {
     /// Why it failed the last time, if it did. Locked while it is being done.
     failure: Mutex<Option<Fault>>,
     rounds: AtomicU64,
 }
 
-impl Together {
-    /// Does the work, or waits for whoever does it and shares what comes of it.
+impl SingleFlight {
+    /// Does the work, or waits for the caller that does it and shares what comes of it.
     pub(crate) async fn run(&self, work: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
         let round = self.rounds.load(Relaxed);
         let mut failure = self.failure.lock().await;

@@ -1,25 +1,27 @@
-//! Giving back: what a guard had, and what a request may have been granted that nobody waits for any more.
+//! Giving back: what a guard had, and what may have been granted to a request whose caller has gone.
 //!
-//! It goes on in the background, whether or not somebody waits for the result, until the server has answered. Where a
-//! request may still be on its way to the server, an answer that nothing is held is not the end: the request may come after
-//! it, so it is asked again, at growing distances, for as long as a lease lasts. A server that does not answer is asked for
-//! as long as a lease lasts too, and longer if it has been silent all the time: it may stand still with our request in its
-//! hands.
+//! It goes on in the background, whether or not a caller waits for the result, until the server has answered. Where a
+//! request may still be on its way to the server, an answer that nothing is held is not the end: the request may come
+//! after it, so it is asked again, at growing distances, for as long as a lease lasts. A server that does not answer is
+//! asked for as long as a lease lasts too, and longer if it has been silent all the time: it may stand still with our
+//! request in its hands.
 //!
-//! **Only an answer that something was given back is success.** It says that the lock was held until then, and there is no
-//! other word of that. That nothing is held is a loss, unless it may have come about since: by a request of ours that was
-//! sent and not answered, or by the end of the lease. Neither is success, as the server may have forgotten the lock before.
+//! **Only an answer that something was given back is success.** It says that the lock was held until then, and there is
+//! no other word of that. That nothing is held is a loss, unless it may have come about since: by a request of ours
+//! that was sent and not answered, or by the end of the lease. Neither is success, as the server may have forgotten the
+//! lock before.
 //!
-//! - An answer that nobody waits for any more is waited for on, since it is the one that tells: a server that stands still
-//!   for a while answers when it goes on. When it cannot come any more, as its connection broke, the lock is *in doubt*.
+//! - The answer to a request that was given up is waited for on, since it is the one that tells: a server that stands
+//!   still for a while answers when it goes on. When it cannot come any more, as its connection broke, the lock is *in
+//!   doubt*.
 //! - A lease that ended before the only answer came is a server that did not answer in time, and no loss.
 
+use super::hold::Hold;
+use super::pause::Pause;
+use super::shared::Shared;
 use crate::error::{Error, ErrorKind};
-use crate::hold::Hold;
-use crate::link::{Fault, Flight, Lane, Late, Request};
-use crate::locks::Shared;
-use crate::pause::Pause;
-use crate::request::{self, Extent, Released, Side};
+use crate::link::request::{self, Extent, Released, Request, Side};
+use crate::link::{Doubt, Fault, LateAnswer, Use};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::RedisError;
@@ -31,51 +33,52 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
 /// Whether it was held until it was given back, as soon as that is known, or that it cannot be known.
-pub(crate) type Told = oneshot::Receiver<Result<(), Error>>;
+pub(super) type Outcome = oneshot::Receiver<Result<(), Error>>;
 
-/// Gives back all that there may be, which nobody waits for.
-pub(crate) fn to_all(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Duration) {
+/// Gives back all that there may be. No caller waits for it.
+pub(super) fn all(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Duration) {
     drop(begin(shared, hold, side, Extent::All, lease, None));
 }
 
 /// Gives back one hold, or all. `vouched`: until when it can still be vouched for, unless it is lost already.
-pub(crate) fn begin(
+pub(super) fn begin(
     shared: &Arc<Shared>,
     hold: Arc<Hold>,
     side: Side,
     extent: Extent,
     lease: Duration,
     vouched: Option<Instant>,
-) -> Told {
-    let (tell, told) = oneshot::channel();
+) -> Outcome {
+    let (tell, outcome) = oneshot::channel();
     shared.unsettled.send_modify(|count| *count += 1);
     let runtime = shared.runtime.clone();
     let (shared, late) = (shared.clone(), FuturesUnordered::new());
     let (unanswered, interrupted) = (None, None);
-    let farewell = Farewell { shared, hold, side, lease, vouched, late, unanswered, interrupted, tell: Some(tell) };
-    runtime.spawn(farewell.run(extent));
-    told
+    let giving_back =
+        GivingBack { shared, hold, side, lease, vouched, late, unanswered, interrupted, tell: Some(tell) };
+    runtime.spawn(giving_back.run(extent));
+    outcome
 }
 
 /// For how many leases a server is asked that does not answer.
 const LEASES_MAX: u32 = 10;
 
-struct Farewell {
+struct GivingBack {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
     side: Side,
     lease: Duration,
     vouched: Option<Instant>,
-    /// The answers that may still come.
-    late: FuturesUnordered<Late>,
-    /// A request was sent of which nobody will know what became of it: why.
+    /// Answers to releases that were given up, which may still come.
+    late: FuturesUnordered<LateAnswer>,
+    /// Why the answer to a request that was sent will never come.
     unanswered: Option<RedisError>,
-    /// What came between us and the server: what answers now need not know what it knew before.
+    /// What came between this client and the server: the server that answers now may have forgotten its locks.
     interrupted: Option<RedisError>,
     tell: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
-impl Farewell {
+impl GivingBack {
     async fn run(mut self, extent: Extent) {
         match extent {
             Extent::All => self.give_back_all().await,
@@ -83,7 +86,7 @@ impl Farewell {
         }
     }
 
-    /// Received once. If nobody knows whether it was, sending it again could take what another guard has.
+    /// The server must receive this once only. Where it may have, sending it again could take what another guard has.
     async fn give_back_one(&mut self) {
         let (began, mut pause) = (Instant::now(), Pause::short());
         loop {
@@ -92,11 +95,11 @@ impl Farewell {
                 Err(fault) => fault,
             };
             let unknown = matches!(fault, Fault::Silent(_));
-            if !unknown && fault.may_pass() && began.elapsed() < self.shared.options.patience {
+            if !unknown && fault.may_pass() && began.elapsed() < self.shared.settings.patience {
                 sleep(pause.next()).await;
                 continue;
             }
-            if fault.may_pass() && self.hold.doubt(self.side) {
+            if fault.may_pass() && self.hold.mark_doubtful(self.side) {
                 self.give_back_all().await;
             }
             return self.tell_fault(fault).await;
@@ -109,9 +112,9 @@ impl Farewell {
         let (mut growing, mut short) = (Pause::growing(), Pause::short());
         while Instant::now() < until {
             let hold = self.hold.clone();
-            let nobody_acquires = hold.farewell.lock().await;
+            let nobody_acquires = hold.releasing.lock().await;
             if !self.hold.is_idle(self.side) {
-                // Somebody acquires in this owner's name again. Of what there is, the last guard will give back all.
+                // There is a new attempt or guard under this owner, and the last guard to go will give back all.
                 return self.tell_unless_it_was_held(|it| it.doubtful()).await;
             }
             let answer = self.release(Extent::All).await;
@@ -127,7 +130,7 @@ impl Farewell {
                 Err(fault) if !fault.may_pass() => return self.tell_fault(fault).await,
                 Err(fault) => {
                     debug!(?fault, lock = %String::from_utf8_lossy(&self.hold.key), "not given back yet");
-                    if began.elapsed() >= self.shared.options.patience {
+                    if began.elapsed() >= self.shared.settings.patience {
                         self.tell_fault(fault).await;
                     }
                     until = last.min(Instant::now() + self.lease);
@@ -136,8 +139,8 @@ impl Farewell {
             };
             sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
         }
-        self.hold.settled(self.side);
-        // Whoever had it, it has run out.
+        self.hold.all_given_back(self.side);
+        // Its lease must have ended by now.
         self.tell(Err(Error::new(ErrorKind::Unavailable, &self.hold.key)));
     }
 
@@ -147,13 +150,13 @@ impl Farewell {
         let request =
             || Request { command: request::release(self.side, key, holder, extent), limit: Some(links.limits.answer) };
         let is_awaited = self.tell.as_ref().is_some_and(|tell| !tell.is_closed());
-        let mut flight = if is_awaited { Flight::keeping() } else { Flight::default() };
-        let answer = links.ask(key, Lane::Shared, &flight, request).await;
-        match (flight.late(), &answer) {
+        let mut doubt = if is_awaited { Doubt::keeping_answers() } else { Doubt::default() };
+        let answer = links.ask(key, Use::Shared, &doubt, request).await;
+        match (doubt.late_answer(), &answer) {
             (Some(late), _) => self.late.push(late),
             (None, Err(fault)) if fault.doubts_the_server() => {
                 let cause = fault.clone().into_cause();
-                if flight.is_doubtful() {
+                if doubt.remains() {
                     self.unanswered = Some(cause.clone());
                 }
                 self.interrupted = Some(cause);
@@ -186,16 +189,16 @@ impl Farewell {
         self.tell_unless_it_was_held(|it| {
             let has_ended = it.vouched.is_some_and(|until| until <= answered_at);
             match (&it.unanswered, &it.interrupted) {
-                (None, None) if has_ended => Error::because(ErrorKind::Unavailable, &it.hold.key, too_late()),
-                (None, Some(_)) if has_ended => it.doubtful(),
-                (None, _) => lost,
                 (Some(_), _) => it.doubtful(),
+                (None, Some(_)) if has_ended => it.doubtful(),
+                (None, None) if has_ended => Error::because(ErrorKind::Unavailable, &it.hold.key, too_late()),
+                (None, _) => lost,
             }
         })
         .await;
     }
 
-    /// Tells that it was held after all, if an answer says so that was given up; else the error.
+    /// Tells that it was held after all, if a late answer says so; else the error.
     async fn tell_unless_it_was_held(&mut self, error: impl FnOnce(&Self) -> Error) {
         if self.tell.is_some() {
             let was_held = self.was_held().await;
@@ -203,7 +206,7 @@ impl Farewell {
         }
     }
 
-    /// Whether one of the answers says so that were given up. A server that answers now has answered them, or never will.
+    /// Whether one of the late answers says so. A server that answers now has sent them by now, or never will.
     async fn was_held(&mut self) -> bool {
         let limit = self.shared.links.limits.answer;
         while !self.late.is_empty() {
@@ -214,7 +217,7 @@ impl Farewell {
             match answer.map(|answer| answer.and_then(|answer| request::released(&answer))) {
                 Some(Ok(Released::Yes)) => return true,
                 Some(Err(Fault::Silent(cause))) => self.unanswered = Some(cause),
-                // It has changed nothing.
+                // That request has given nothing back.
                 Some(_) | None => {}
             }
         }
@@ -226,11 +229,12 @@ impl Farewell {
         Error::in_doubt(&self.hold.key, cause.unwrap_or_else(Fault::timed_out))
     }
 
-    /// The first word is the one that counts. What was lost before its release stays lost, whatever is heard of that.
+    /// Only the first result is told. A lock that was lost before its release stays lost, whatever the server says of
+    /// it.
     fn tell(&mut self, result: Result<(), Error>) {
         if let Some(tell) = self.tell.take() {
             self.late.clear();
-            // Nobody has to wait for it.
+            // The caller may have gone.
             let _ = tell.send(match self.vouched {
                 Some(_) => result,
                 None => result.map_err(Error::into_loss),

@@ -1,8 +1,15 @@
-//! The commands as they are sent, and their answers as types.
+//! The RLOCK commands as they are sent, and their answers as types.
 
-use crate::link::Fault;
+use super::fault::Fault;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value};
 use std::time::Duration;
+
+/// One command on its way to a server.
+pub(crate) struct Request {
+    pub command: Cmd,
+    /// How long the answer may take; without one, as long as it takes.
+    pub limit: Option<Duration>,
+}
 
 /// Which kind of lock, and which side of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,7 +134,7 @@ pub(crate) fn renewed(answer: &Value) -> Result<bool, Fault> {
 }
 
 /// Something between here and the server answers in its own way.
-fn not_an_answer() -> Fault {
+pub(crate) fn not_an_answer() -> Fault {
     Fault::Refused(RedisError::from((ErrorKind::UnexpectedReturnType, "the answer is not one of an RLOCK command")))
 }
 

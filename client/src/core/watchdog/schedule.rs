@@ -1,8 +1,8 @@
 //! Which leases are due for renewal, and when. No clock and no server in here: the time is told.
 
-use crate::hold::Hold;
+use crate::core::hold::Hold;
+use crate::core::pause::Pause;
 use crate::link::Fault;
-use crate::pause::Pause;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tokio::time::Instant;
 /// A lease is renewed when this part of it is over.
 const INTERVALS_PER_LEASE: u32 = 3;
 
-/// A lease that is due within this part of itself is renewed together with one that is due now: leases that began at any
-/// time come together in few requests.
+/// A lease that is due within this part of itself is renewed together with one that is due now: leases that began at
+/// any time come together in few requests.
 const EARLY_PARTS: u32 = 6;
 
-/// After a failure the next try comes when this part of what is left is over, but neither in a hurry nor at leisure; the
-/// first ones come sooner, as a connection that broke is most often made anew at once.
+/// After a failure the next try comes when this part of what is left is over, but neither in a hurry nor at leisure;
+/// the first ones come sooner, as a connection that broke is most often made anew at once.
 const RETRY_PARTS: u32 = 8;
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);

@@ -1,11 +1,11 @@
 //! Keeps leases alive: one task for all guards of a client.
 //!
-//! What is due is sent in one piece to each server, all servers at once and each on its own, so that one that is slow or
-//! dead delays no other's. A renewal that fails is tried again for as long as the lease can still be vouched for. The task
-//! decides nothing about loss: a guard whose deadline passes is lost whether or not this task ever runs again.
+//! What is due is sent in one piece to each server, all servers at once and each on its own, so that one that is slow
+//! or dead delays no other's. A renewal that fails is tried again for as long as the lease can still be vouched for.
+//! The task decides nothing about loss: a guard whose deadline passes is lost whether or not this task ever runs again.
 //!
-//! A server whose connection breaks may come back without its locks, and give them to others. So what is there is renewed at
-//! once, whenever it would have been due: the answer says whether it is held.
+//! A server whose connection breaks may come back without its locks, and give them to others. So what is there is
+//! renewed at once, whenever it would have been due: the answer says whether it is held.
 
 mod schedule;
 #[cfg(test)]
@@ -13,7 +13,7 @@ mod tests;
 
 pub(crate) use schedule::{Due, Renewed};
 
-use crate::hold::Hold;
+use crate::core::hold::Hold;
 use crate::link::Fault;
 use crate::loss::Loss;
 use schedule::Schedule;
@@ -39,10 +39,10 @@ pub(crate) trait Servers: Send + Sync + 'static {
     fn place(&self, key: &[u8]) -> Self::Place;
 
     /// Resolves when connections have broken over which leases are renewed. Cancel safe.
-    fn broken(&self) -> impl Future<Output = Vec<Self::Place>> + Send;
+    fn broken_places(&self) -> impl Future<Output = Vec<Self::Place>> + Send;
 
-    /// Sends the renewals in one piece, those that are still `wanted` right before. Returns when that was, and an answer
-    /// for each.
+    /// Sends the renewals in one piece, those that are still `wanted` right before. Returns when that was, and an
+    /// answer for each.
     fn renew(
         &self,
         place: &Self::Place,
@@ -61,7 +61,7 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// Runs until it is dropped, with its client.
     pub(crate) async fn run(self: Arc<Self>, servers: Arc<impl Servers>) {
-        let broken = servers.broken();
+        let broken = servers.broken_places();
         tokio::pin!(broken);
         loop {
             let due = self.schedule().take_due(Instant::now());
@@ -75,7 +75,7 @@ impl Watchdog {
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
                 places = &mut broken, if !is_idle => {
                     self.schedule().hasten(Instant::now(), |key| places.contains(&servers.place(key)));
-                    broken.set(servers.broken());
+                    broken.set(servers.broken_places());
                 }
             }
         }
@@ -97,7 +97,7 @@ impl Watchdog {
         self.schedule().remove(hold, ticket);
     }
 
-    /// Renews what is at one place, one batch after the other. When nobody answered the first, nobody is asked the next.
+    /// Renews what is at one place, one batch after the other. When no answer came to one batch, the next is not sent.
     async fn renew<S: Servers>(self: Arc<Self>, servers: Arc<S>, place: S::Place, leases: Vec<Due>) {
         let limit = leases.iter().map(|due| due.lease).min().unwrap_or_default() / ATTEMPTS_PER_LEASE;
         let mut silence = None;
@@ -140,7 +140,7 @@ impl Watchdog {
     }
 }
 
-/// Of a whole batch, so that nobody is asked the next one.
+/// The fault of a batch to which no answer came.
 fn why_nobody_answered(outcomes: &[Renewed]) -> Option<Fault> {
     let mut fault = None;
     for outcome in outcomes {

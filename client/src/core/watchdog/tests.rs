@@ -1,8 +1,8 @@
 //! The watchdog against servers that a test makes up, on a clock that stands still until all tasks wait for it.
 
 use super::*;
-use crate::hold::Began;
-use crate::request::Side;
+use crate::core::hold::Began;
+use crate::link::request::Side;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::task::JoinHandle;
 use tokio::time::{advance, sleep};
@@ -43,7 +43,7 @@ impl Servers for Fake {
         key[0]
     }
 
-    async fn broken(&self) -> Vec<u8> {
+    async fn broken_places(&self) -> Vec<u8> {
         self.breaks.notified().await;
         std::mem::take(&mut *self.broken.lock().unwrap())
     }
@@ -111,9 +111,9 @@ impl Scene {
     /// A lease that begins now, and the ticket to give it up with.
     fn hold(&self, key: &str, lease: Duration) -> (Arc<Hold>, u64) {
         let hold = Arc::new(Hold::new(key.into(), b"holder".to_vec(), false));
-        hold.attempt(Side::Plain);
+        hold.attempt_begins(Side::Plain);
         let now = Instant::now();
-        hold.granted(Side::Plain, false, Began { after: now, for_all: false }, lease);
+        hold.attempt_granted(Side::Plain, false, Began { after: now, for_all: false }, lease);
         let ticket = self.watchdog.watch(&hold, lease, now);
         (hold, ticket)
     }

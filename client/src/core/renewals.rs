@@ -1,15 +1,15 @@
 //! How the watchdog's renewals reach the servers.
 
-use crate::link::{Fault, Flight, Lane, Line, Links, Node, Request, send_together};
-use crate::request;
-use crate::watchdog::{Due, Renewed, Servers};
+use super::watchdog::{Due, Renewed, Servers};
+use crate::link::request::{self, Request};
+use crate::link::{Connection, Doubt, Fault, Links, Node, Use, send_all};
 use futures_util::future::join_all;
 use redis::{RedisResult, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How soon a connection is found broken that nobody uses.
+/// How soon a break is found of a connection on which nothing is sent.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Servers for Links {
@@ -20,10 +20,10 @@ impl Servers for Links {
         self.route.place(key)
     }
 
-    async fn broken(&self) -> Vec<Self::Place> {
+    async fn broken_places(&self) -> Vec<Self::Place> {
         loop {
             sleep(LOOK).await;
-            let broken = self.route.broken();
+            let broken = self.route.broken_places();
             if !broken.is_empty() {
                 return broken;
             }
@@ -38,14 +38,14 @@ impl Servers for Links {
         wanted: impl Fn(&Due) -> bool + Send + Sync,
     ) -> (Instant, Vec<Renewed>) {
         let limit = limit.min(self.limits.answer);
-        let (node, line) = match self.line_to(leases, limit).await {
+        let (node, connection) = match self.connection_to(leases, limit).await {
             Ok(connected) => connected,
             Err(fault) => return (Instant::now(), vec![Renewed::Failed(fault); leases.len()]),
         };
         let wanted: Vec<_> = leases.iter().map(wanted).collect();
         let sent_at = Instant::now();
         let sent = leases.iter().zip(&wanted).filter(|(_, wanted)| **wanted).map(|(due, _)| due);
-        let (mut answers, fault) = match self.send(&node, line, sent, limit).await {
+        let (mut answers, fault) = match self.send(&node, connection, sent, limit).await {
             Ok(answers) => (answers.into_iter(), Fault::Silent(Fault::broken_at_once())),
             Err(fault) => {
                 tracing::debug!(server = %node, ?fault, "leases were not renewed");
@@ -65,43 +65,44 @@ impl Servers for Links {
 }
 
 impl Links {
-    /// They are at one place, or were: where one of them is now, the others may be. Those that are not are sent on.
-    async fn line_to(&self, leases: &[Due], limit: Duration) -> Result<(Arc<Node>, Line), Fault> {
+    /// All leases were at one place when they fell due. The place of one is asked; a lease that has moved since is
+    /// redirected.
+    async fn connection_to(&self, leases: &[Due], limit: Duration) -> Result<(Arc<Node>, Connection), Fault> {
         let some_key = leases.first().map_or(&[][..], |due| &due.hold.key);
         let node = self.route.node(some_key).await?;
-        let connected = timeout(limit, node.line(Lane::Shared)).await;
+        let connected = timeout(limit, node.connection(Use::Shared)).await;
         let connected = connected.unwrap_or_else(|_| Err(Fault::Unreachable(Fault::timed_out())));
         if connected.is_err() {
-            self.route.doubt(&node);
+            self.route.mark_stale(&node);
         }
-        connected.map(|line| (node, line))
+        connected.map(|connection| (node, connection))
     }
 
     /// Sends all in one piece where that can be; over a caller's connection at once, but each for itself.
     async fn send(
         &self,
         node: &Arc<Node>,
-        line: Line,
+        connection: Connection,
         leases: impl Iterator<Item = &Due>,
         limit: Duration,
     ) -> Result<Vec<RedisResult<Value>>, Fault> {
         let commands = leases.map(|due| request::renew(&due.hold.key, &due.hold.holder, due.lease));
-        let Line::Shared(mut connection, number) = line else {
+        let Connection::Shared(mut connection, number) = connection else {
             let each = commands.map(|command| async move {
-                let mut line = node.line(Lane::Shared).await?;
-                line.send(&command, Some(limit)).await
+                let mut connection = node.connection(Use::Shared).await?;
+                connection.send(&command, Some(limit)).await
             });
             let answers = join_all(each).await;
             return Ok(answers.into_iter().map(|answer| answer.map_err(Fault::into_cause)).collect());
         };
-        let mut together = redis::pipe();
+        let mut pipeline = redis::pipe();
         for command in commands {
-            together.add_command(command);
+            pipeline.add_command(command);
         }
-        let answers = send_together(&mut connection, &mut together, Some(limit)).await;
+        let answers = send_all(&mut connection, &mut pipeline, Some(limit)).await;
         if answers.as_ref().is_err_and(Fault::doubts_the_server) {
-            self.route.doubt(node);
-            node.discard(&Line::Shared(connection, number));
+            self.route.mark_stale(node);
+            node.discard(&Connection::Shared(connection, number));
         }
         answers
     }
@@ -112,10 +113,10 @@ impl Links {
             Err(fault) => fault,
         };
         if fault.doubts_the_server() {
-            self.route.doubt(node);
+            self.route.mark_stale(node);
         }
         match &fault {
-            Fault::Moved(address) => self.route.moved(&due.hold.key, &node.seen(address)),
+            Fault::Moved(address) => self.route.moved(&due.hold.key, &node.full_address(address)),
             // The slot is on its way, and the lock has gone ahead.
             Fault::Ask(_) => return self.renew_one(due).await,
             _ => {}
@@ -128,7 +129,7 @@ impl Links {
             command: request::renew(&due.hold.key, &due.hold.holder, due.lease),
             limit: Some(self.limits.answer),
         };
-        let answer = self.ask(&due.hold.key, Lane::Shared, &Flight::default(), request).await;
+        let answer = self.ask(&due.hold.key, Use::Shared, &Doubt::default(), request).await;
         match answer.and_then(|answer| request::renewed(&answer.value)) {
             Ok(held) => of_an_answer(held),
             Err(fault) => of_a_fault(fault),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pause {
+pub(super) struct Pause {
     next: Duration,
     factor: u32,
     longest: Duration,
@@ -11,16 +11,16 @@ pub(crate) struct Pause {
 
 impl Pause {
     /// For what may be over any moment.
-    pub(crate) fn short() -> Self {
+    pub(super) fn short() -> Self {
         Self { next: Duration::from_millis(20), factor: 2, longest: Duration::from_secs(1) }
     }
 
     /// For what is most likely over already.
-    pub(crate) fn growing() -> Self {
+    pub(super) fn growing() -> Self {
         Self { next: Duration::from_millis(50), factor: 3, longest: Duration::MAX }
     }
 
-    pub(crate) fn next(&mut self) -> Duration {
+    pub(super) fn next(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause.saturating_mul(self.factor)).min(self.longest);
         pause

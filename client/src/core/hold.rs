@@ -1,18 +1,19 @@
-//! What this client knows of one holder's holds on one lock: how many guards there are, whether the server may have more,
-//! and until when the lease can be vouched for.
+//! What this client knows of one holder's holds on one lock: how many guards there are, whether the server may have
+//! more, and until when the lease can be vouched for.
 //!
-//! **Vouching.** A lease lasts at least until *the clock before the request was sent* plus its length, for the server has
-//! started it later than that. So that is the deadline, less a margin for two clocks that run at different speeds. When it
-//! has passed, or the server says that nothing is held, all guards there are by then are void, for good: a renewal that
-//! comes through later makes nothing good that was done in between. Guards belong to an *era*, which ends with that.
+//! **Vouching.** A lease lasts at least until *the clock before the request was sent* plus its length, for the server
+//! has started it later than that. So that is the deadline, less a margin for two clocks that run at different speeds.
+//! When it has passed, or the server says that nothing is held, all guards there are by then are void, for good: a
+//! renewal that comes through later makes nothing good that was done in between. Guards belong to an *era*, which ends
+//! with that.
 //!
-//! **Counting.** Each guard stands for one request that was granted, so the server never counts fewer holds than there are
-//! guards. It may count more, if a request was granted and nobody was told. Then the last guard to go gives back all of
-//! them (`ALL`); until then nobody does, as that would take the lock from the others.
+//! **Counting.** Each guard stands for one request that was granted, so the server never counts fewer holds than there
+//! are guards. It may count more, if a request was granted and its answer was lost. Then the last guard to go gives
+//! back all of them (`ALL`); no guard does so before, as that would take the lock from the others.
 
 use crate::error::Error;
+use crate::link::request::{Extent, Side};
 use crate::loss::Loss;
-use crate::request::{Extent, Side};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -28,7 +29,7 @@ pub(crate) struct Hold {
     /// Why it is lost, or would be if nothing gets better until then.
     trouble: Mutex<Option<Loss>>,
     /// Held while a release is under way that could take away what is acquired in the meantime.
-    pub farewell: tokio::sync::Mutex<()>,
+    pub releasing: tokio::sync::Mutex<()>,
 }
 
 /// Until when the lease can be vouched for, in which era.
@@ -59,11 +60,12 @@ struct Count {
 impl Hold {
     pub(crate) fn new(key: Vec<u8>, holder: Vec<u8>, named: bool) -> Self {
         let vouched = watch::Sender::new(Vouched { until: Instant::now(), era: 0 });
-        let (sides, trouble, farewell) = Default::default();
-        Self { key, holder, named, vouched, sides, trouble, farewell }
+        let (sides, trouble, releasing) = Default::default();
+        Self { key, holder, named, vouched, sides, trouble, releasing }
     }
 
-    /// The lease to ask for: never less than what is left of what others have under this holder, which it would shorten.
+    /// The lease to ask for: never less than what is left of what others have under this holder, which it would
+    /// shorten.
     pub(crate) fn lease_for(&self, lease: Duration) -> Duration {
         if self.is_shared() { lease.max(self.remaining()) } else { lease }
     }
@@ -74,13 +76,13 @@ impl Hold {
     }
 
     /// A request for one more hold is about to be made.
-    pub(crate) fn attempt(&self, side: Side) {
+    pub(crate) fn attempt_begins(&self, side: Side) {
         self.sides()[side as usize].attempts += 1;
     }
 
-    /// It came to nothing, as far as anybody knows. Returns whether the server may have granted it all the same, and nobody
-    /// is left who would give that back.
-    pub(crate) fn failed(&self, side: Side, doubtful: bool) -> bool {
+    /// It was not granted, as far as this client knows. Returns whether the server may have granted it all the same,
+    /// and no guard is left that would give that back.
+    pub(crate) fn attempt_failed(&self, side: Side, doubtful: bool) -> bool {
         let count = &mut self.sides()[side as usize];
         count.attempts -= 1;
         count.doubtful |= doubtful;
@@ -88,7 +90,7 @@ impl Hold {
     }
 
     /// It was granted, and the lease began after that time. Returns the era of the new guard.
-    pub(crate) fn granted(&self, side: Side, doubtful: bool, began: Began, lease: Duration) -> u64 {
+    pub(crate) fn attempt_granted(&self, side: Side, doubtful: bool, began: Began, lease: Duration) -> u64 {
         let mut sides = self.sides();
         let others = sides.iter().any(|count| count.guards > 0);
         let count = &mut sides[side as usize];
@@ -139,14 +141,14 @@ impl Hold {
 
     /// Nothing can be vouched for any more.
     pub(crate) fn lost(&self, loss: Loss) {
-        // Before anybody is told who may ask for it.
+        // Before the loss is told: whoever is told may ask why.
         *self.trouble() = Some(loss);
         let mut sides = self.sides();
         self.vouched.send_modify(|vouched| void(vouched, &mut sides, None));
     }
 
     /// A guard goes. Returns what has to be given back, if anything.
-    pub(crate) fn leave(&self, side: Side, era: u64) -> Option<Extent> {
+    pub(crate) fn guard_goes(&self, side: Side, era: u64) -> Option<Extent> {
         let mut sides = self.sides();
         let count = &mut sides[side as usize];
         let valid = self.vouched.borrow().era == era;
@@ -160,15 +162,15 @@ impl Hold {
         }
     }
 
-    /// Nobody knows whether a hold was given back. Returns whether it is time to give back all.
-    pub(crate) fn doubt(&self, side: Side) -> bool {
+    /// A hold may have been given back or not. Returns whether it is time to give back all.
+    pub(crate) fn mark_doubtful(&self, side: Side) -> bool {
         let count = &mut self.sides()[side as usize];
         count.doubtful = true;
         count.is_idle()
     }
 
     /// All was given back.
-    pub(crate) fn settled(&self, side: Side) {
+    pub(crate) fn all_given_back(&self, side: Side) {
         let count = &mut self.sides()[side as usize];
         if count.is_idle() {
             count.doubtful = false;
@@ -180,7 +182,7 @@ impl Hold {
         self.sides()[side as usize].doubtful
     }
 
-    /// Whether nobody here has this side, or asks for it.
+    /// Whether there is neither a guard of this side nor an attempt to acquire it.
     pub(crate) fn is_idle(&self, side: Side) -> bool {
         self.sides()[side as usize].is_idle()
     }
@@ -226,8 +228,8 @@ fn void(vouched: &mut Vouched, sides: &mut [Count; Side::ALL.len()], kept: Optio
     }
 }
 
-/// One hundredth of the lease, for clocks that do not run at the same speed, and two milliseconds, for servers and timers
-/// that count in milliseconds.
+/// One hundredth of the lease, for clocks that do not run at the same speed, and two milliseconds, for servers and
+/// timers that count in milliseconds.
 fn margin(lease: Duration) -> Duration {
     lease / 100 + Duration::from_millis(2)
 }
@@ -251,8 +253,8 @@ mod tests {
 
     /// One more guard, whose lease begins now.
     fn grant(hold: &Hold, doubtful: bool) -> u64 {
-        hold.attempt(Side::Plain);
-        hold.granted(Side::Plain, doubtful, Began { after: Instant::now(), for_all: true }, LEASE)
+        hold.attempt_begins(Side::Plain);
+        hold.attempt_granted(Side::Plain, doubtful, Began { after: Instant::now(), for_all: true }, LEASE)
     }
 
     #[tokio::test(start_paused = true)]
@@ -299,16 +301,16 @@ mod tests {
         // A fresh holder has nothing that is somebody else's.
         let fresh = hold(false);
         let era = grant(&fresh, false);
-        assert_eq!(fresh.leave(Side::Plain, era), Some(Extent::All));
+        assert_eq!(fresh.guard_goes(Side::Plain, era), Some(Extent::All));
         // An owner may; one hold for each guard.
         let named = hold(true);
         let (first, second) = (grant(&named, false), grant(&named, false));
-        assert_eq!(named.leave(Side::Plain, first), Some(Extent::One));
-        assert_eq!(named.leave(Side::Plain, second), Some(Extent::One));
+        assert_eq!(named.guard_goes(Side::Plain, first), Some(Extent::One));
+        assert_eq!(named.guard_goes(Side::Plain, second), Some(Extent::One));
         // With a doubt, all, but not before the last guard goes.
         let (first, second) = (grant(&named, true), grant(&named, false));
-        assert_eq!(named.leave(Side::Plain, first), Some(Extent::One));
-        assert_eq!(named.leave(Side::Plain, second), Some(Extent::All));
+        assert_eq!(named.guard_goes(Side::Plain, first), Some(Extent::One));
+        assert_eq!(named.guard_goes(Side::Plain, second), Some(Extent::All));
     }
 
     #[test]
@@ -317,21 +319,21 @@ mod tests {
         let old = grant(&named, false);
         named.lost(Loss::NotHeld);
         let new = grant(&named, false);
-        assert_eq!(named.leave(Side::Plain, old), None);
-        assert_eq!(named.leave(Side::Plain, new), Some(Extent::All), "the old one's hold may be there still");
+        assert_eq!(named.guard_goes(Side::Plain, old), None);
+        assert_eq!(named.guard_goes(Side::Plain, new), Some(Extent::All), "the old one's hold may be there still");
     }
 
     #[test]
     fn a_doubt_is_cleared_up_by_whoever_is_last() {
         let named = hold(true);
-        named.attempt(Side::Plain);
+        named.attempt_begins(Side::Plain);
         let era = grant(&named, false);
-        assert!(!named.failed(Side::Plain, true), "a guard is left");
-        assert_eq!(named.leave(Side::Plain, era), Some(Extent::All));
-        named.settled(Side::Plain);
-        named.attempt(Side::Plain);
-        assert!(!named.failed(Side::Plain, false));
-        named.attempt(Side::Plain);
-        assert!(named.failed(Side::Plain, true));
+        assert!(!named.attempt_failed(Side::Plain, true), "a guard is left");
+        assert_eq!(named.guard_goes(Side::Plain, era), Some(Extent::All));
+        named.all_given_back(Side::Plain);
+        named.attempt_begins(Side::Plain);
+        assert!(!named.attempt_failed(Side::Plain, false));
+        named.attempt_begins(Side::Plain);
+        assert!(named.attempt_failed(Side::Plain, true));
     }
 }

@@ -1,0 +1,13 @@
+//! Variables of the environment.
+
+use crate::failure::Failure;
+
+/// A variable that is empty is as good as none.
+pub fn variable(name: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(name) {
+        Ok(value) if value.is_empty() => Ok(None),
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => Err(Failure::usage(format!("{name} is not UTF-8 text"))),
+    }
+}

@@ -1,0 +1,40 @@
+//! Where the locks are: an address and a password, from the arguments and the environment.
+
+mod environment;
+mod password;
+mod place;
+mod url;
+
+pub use place::{Address, Way};
+
+use crate::arguments::Server;
+use crate::failure::Failure;
+use rlock_client::Locks;
+
+const DEFAULT: &str = "redis://127.0.0.1:6379";
+
+/// Connects to where the arguments and the environment say.
+pub async fn connect(server: &Server) -> Result<(Locks, Address), Failure> {
+    let address = find(server)?;
+    match address.open(server.connect_timeout).await {
+        Ok(locks) => Ok((locks, address)),
+        Err(error) => Err(Failure::of_the_server(&address, &error)),
+    }
+}
+
+fn find(server: &Server) -> Result<Address, Failure> {
+    let variable = environment::variable("RLOCK_URL")?;
+    let mut address = match (&server.url, &variable) {
+        (Some(argument), _) => url::read(argument, "--url")?,
+        (None, Some(variable)) => url::read(variable, "RLOCK_URL")?,
+        (None, None) => url::read(DEFAULT, "the default")?,
+    };
+    if server.url.is_some() {
+        password::must_not_be_in(&address)?;
+    }
+    if let Some(password) = password::find(server)? {
+        address.authenticate(&password);
+    }
+    password::must_be_there_for_the_user_of(&address)?;
+    Ok(address)
+}

@@ -1,0 +1,123 @@
+//! The locks to be listed. One node of a cluster that does not answer must not hide what the others have.
+
+use crate::arguments::Ls;
+use crate::pattern;
+use rlock_client::{Error, Inspection, Locks, Queue};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use tokio::task::JoinSet;
+
+/// As many as the server tells of.
+const QUEUES_MAX: usize = 10_000;
+
+pub struct Row {
+    pub key: Vec<u8>,
+    pub queue: Option<Queue>,
+    pub lock: Option<Inspection>,
+}
+
+#[derive(Default)]
+pub struct Found {
+    pub rows: Vec<Row>,
+    /// There are more than these.
+    pub limited: bool,
+    /// What is missing, and why.
+    pub missing: Vec<String>,
+}
+
+/// Those of all servers at once; if that fails in a cluster, those of each master that answers.
+pub async fn find(args: &Ls, locks: &Locks, in_cluster: bool) -> Result<Found, Error> {
+    match find_on(args, locks).await {
+        Err(error) if in_cluster && error.is_unavailable() => find_on_each(args, locks).await.ok_or(error),
+        found => found,
+    }
+}
+
+async fn find_on(args: &Ls, locks: &Locks) -> Result<Found, Error> {
+    let (pattern, limit) = (args.pattern.as_bytes(), limit(args));
+    let mut queues = locks.queues(QUEUES_MAX).await?;
+    queues.retain(|queue| pattern::matches(pattern, &queue.key));
+    let mut limited = queues.len() > limit;
+    let mut held = HashMap::new();
+    if args.held && !limited {
+        let found = locks.held(pattern, limit).await?;
+        limited = found.limited;
+        held.extend(found.locks);
+    }
+    let mut found = Found { rows: rows(queues, held), limited, missing: Vec::new() }.in_order(limit);
+    if args.held {
+        look_at_the_others(locks, &mut found.rows).await?;
+    }
+    Ok(found)
+}
+
+/// What those masters of a cluster have that answer; nothing if none does.
+async fn find_on_each(args: &Ls, cluster: &Locks) -> Option<Found> {
+    let mut looks = JoinSet::new();
+    for (address, master) in cluster.masters().await.ok()? {
+        let args = args.clone();
+        looks.spawn(async move { (address, find_on(&args, &master).await) });
+    }
+    let (mut all, masters) = (Found::default(), looks.len());
+    for (address, look) in looks.join_all().await {
+        match look {
+            Ok(found) => {
+                all.rows.extend(found.rows);
+                all.limited |= found.limited;
+            }
+            Err(error) => {
+                let why = error.reason();
+                all.missing.push(format!("the node {address} does not answer ({why}): its locks are not shown"));
+            }
+        }
+    }
+    all.missing.sort();
+    (all.missing.len() < masters).then(|| all.in_order(limit(args)))
+}
+
+fn limit(args: &Ls) -> usize {
+    usize::try_from(args.limit).unwrap_or(usize::MAX)
+}
+
+impl Found {
+    /// Those with a queue come first, longest queue first; the others by name.
+    fn in_order(mut self, limit: usize) -> Self {
+        self.rows.sort_by(|one, other| {
+            let by_queue = |row: &Row| Reverse(row.queue.as_ref().map(|queue| (queue.waiters, queue.oldest_wait)));
+            by_queue(one).cmp(&by_queue(other)).then_with(|| one.key.cmp(&other.key))
+        });
+        self.limited |= self.rows.len() > limit;
+        self.rows.truncate(limit);
+        self
+    }
+}
+
+fn rows(queues: Vec<Queue>, mut held: HashMap<Vec<u8>, Inspection>) -> Vec<Row> {
+    let queued = queues.into_iter().map(|queue| Row {
+        lock: held.remove(&queue.key),
+        key: queue.key.clone(),
+        queue: Some(queue),
+    });
+    let mut rows: Vec<_> = queued.collect();
+    rows.extend(held.into_iter().map(|(key, lock)| Row { key, queue: None, lock: Some(lock) }));
+    rows
+}
+
+/// Those that the look through the keys did not come to, or was not begun for.
+async fn look_at_the_others(locks: &Locks, rows: &mut [Row]) -> Result<(), Error> {
+    let mut looks = JoinSet::new();
+    for (place, row) in rows.iter().enumerate().filter(|(_, row)| row.lock.is_none()) {
+        let (locks, key) = (locks.clone(), row.key.clone());
+        looks.spawn(async move { (place, locks.inspect(key, 1).await) });
+    }
+    for (place, look) in looks.join_all().await {
+        match look {
+            Ok(lock) => rows[place].lock = Some(lock),
+            Err(error) if error.is_unavailable() => return Err(error),
+            // By now it is no lock, or this user may not look at it any more.
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! `rlock ls`: the locks that somebody waits for; with `--held` those that are held, too.
+
+mod find;
+
+use crate::address::Way;
+use crate::arguments::{Ls, Server};
+use crate::failure::{Failure, say};
+use crate::inspect::first_holder;
+use crate::table::Table;
+use crate::{address, exit, json, node_of_cluster, output, shown};
+use find::{Row, find};
+use serde_json::Value;
+
+pub async fn ls(args: &Ls, server: &Server) -> Result<u8, Failure> {
+    let (locks, at) = address::connect(server).await?;
+    let found =
+        find(args, &locks, at.way() == Way::Cluster).await.map_err(|error| Failure::of_the_server(&at, &error))?;
+    print(args, &found.rows)?;
+    if found.limited {
+        say(&format!("there are more than these {}; --limit lists up to 10000", args.limit));
+    }
+    if node_of_cluster::is_one(&at, server.connect_timeout).await {
+        say(&format!("{at} is one node of a cluster, and these are its locks alone: for all use {}", at.as_cluster()));
+    }
+    found.missing.iter().for_each(|line| say(line));
+    Ok(if found.missing.is_empty() { 0 } else { exit::UNAVAILABLE })
+}
+
+fn print(args: &Ls, rows: &[Row]) -> Result<(), Failure> {
+    match (args.json, rows.is_empty(), args.held) {
+        (true, ..) => output::print_json(&rows.iter().map(object).collect()),
+        (_, true, held) => {
+            if output::is_terminal() {
+                say(if held { "no lock is held" } else { "nobody waits for a lock; --held lists what is held" });
+            }
+            Ok(())
+        }
+        (_, _, true) => output::print(&with_holders(rows)),
+        (_, _, false) => output::print(&of_queues(rows)),
+    }
+}
+
+fn of_queues(rows: &[Row]) -> String {
+    let mut table = Table::new(["KEY", "WAITERS", "OLDEST WAIT", "SERVED"]);
+    for queue in rows.iter().filter_map(|row| row.queue.as_ref()) {
+        let oldest = shown::time(queue.oldest_wait);
+        table.push([shown::name(&queue.key), queue.waiters.to_string(), oldest, queue.served.to_string()]);
+    }
+    table.text(output::heading())
+}
+
+fn with_holders(rows: &[Row]) -> String {
+    let mut table = Table::new(["KEY", "KIND", "HOLDER", "LEASE LEFT", "WAITERS", "OLDEST WAIT"]);
+    for Row { key, queue, lock } in rows {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        table.push([
+            shown::name(key),
+            or_dash(lock.as_ref().and_then(|lock| lock.kind).map(|kind| json::kind(kind).to_owned())),
+            or_dash(lock.as_ref().and_then(first_holder)),
+            or_dash(lock.as_ref().and_then(|lock| lock.time_left).map(shown::time)),
+            queue.as_ref().map_or(0, |queue| queue.waiters).to_string(),
+            or_dash(queue.as_ref().map(|queue| shown::time(queue.oldest_wait))),
+        ]);
+    }
+    table.text(output::heading())
+}
+
+fn object(row: &Row) -> Value {
+    let mut object = row.queue.as_ref().map_or_else(|| json::named("key", &row.key), json::queue);
+    if let Some(lock) = &row.lock {
+        object.insert("lock".into(), json::inspection(&row.key, lock).into());
+    }
+    object.into()
+}

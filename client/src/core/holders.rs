@@ -1,0 +1,54 @@
+//! The names under which a client holds locks: fresh ones, and those of owners that callers chose.
+
+use super::hold::Hold;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use uuid::Uuid;
+
+pub(crate) struct Holders {
+    identity: Uuid,
+    next: AtomicU64,
+    /// The holds of owners that callers chose, since several guards may share one.
+    named: Mutex<Named>,
+}
+
+/// By the lock's name and the owner.
+type Named = HashMap<(Vec<u8>, Vec<u8>), Weak<Hold>>;
+
+impl Holders {
+    pub(super) fn new() -> Self {
+        Self { identity: Uuid::new_v4(), next: AtomicU64::new(1), named: Mutex::default() }
+    }
+
+    pub(crate) fn identity(&self) -> Uuid {
+        self.identity
+    }
+
+    /// A holder that nobody has had before: `<uuid>:<n>`, as Redisson's `<uuid>:<thread>`.
+    pub(crate) fn fresh(&self) -> Vec<u8> {
+        format!("{}:{}", self.identity, self.next.fetch_add(1, Relaxed)).into_bytes()
+    }
+
+    /// The hold of an owner that the caller chose.
+    pub(crate) fn hold_of(&self, key: &[u8], owner: &[u8]) -> Arc<Hold> {
+        let mut named = self.named();
+        // Now and then, so that owners that are not used any more do not pile up.
+        if named.len().is_power_of_two() {
+            named.retain(|_, hold| hold.strong_count() > 0);
+        }
+        let place = named.entry((key.to_vec(), owner.to_vec())).or_default();
+        match place.upgrade() {
+            Some(hold) => hold,
+            None => {
+                let hold = Arc::new(Hold::new(key.to_vec(), owner.to_vec(), true));
+                *place = Arc::downgrade(&hold);
+                hold
+            }
+        }
+    }
+
+    fn named(&self) -> MutexGuard<'_, Named> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

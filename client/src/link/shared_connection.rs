@@ -1,0 +1,88 @@
+//! The connection to a server that all requests share which cannot block, and whether it has broken.
+//!
+//! A break has to be noticed though nobody uses the connection just now: behind it the server may have forgotten all
+//! locks. The library tells of a break only in answer to a request. So a request is made now and then and withdrawn at
+//! once; the library does not send a request that no caller waits for, so looking costs neither network nor server
+//! anything.
+
+use super::fault::Fault;
+use super::single_flight::SingleFlight;
+use futures_util::FutureExt;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[derive(Default)]
+pub(super) struct SharedConnection {
+    present: Mutex<Present>,
+    connecting: SingleFlight,
+    /// It was taken out of use, and `has_broken` was not asked since.
+    has_broken: AtomicBool,
+}
+
+#[derive(Default)]
+struct Present {
+    connection: Option<MultiplexedConnection>,
+    /// Grows with each connection, so that an old one's failure does not throw away its successor.
+    number: u64,
+}
+
+impl SharedConnection {
+    /// The connection and its number. If there is none, one of those that want it connects, for all.
+    pub(super) async fn get(
+        &self,
+        connect: impl Future<Output = Result<MultiplexedConnection, Fault>>,
+    ) -> Result<(MultiplexedConnection, u64), Fault> {
+        if self.get_present().is_none() {
+            let share = async {
+                let connection = connect.await?;
+                let mut present = self.present();
+                present.number += 1;
+                present.connection = Some(connection);
+                Ok(())
+            };
+            self.connecting.run(share).await?;
+        }
+        self.get_present().ok_or_else(|| Fault::Unreachable(Fault::broken_at_once()))
+    }
+
+    /// Takes this one out of use, unless that was done before.
+    pub(super) fn discard(&self, number: u64) {
+        let mut present = self.present();
+        if present.number == number && present.connection.take().is_some() {
+            self.mark_broken();
+        }
+    }
+
+    pub(super) fn mark_broken(&self) {
+        self.has_broken.store(true, Relaxed);
+    }
+
+    /// Takes it out of use if it has broken, as far as that is known.
+    pub(super) fn discard_if_broken(&self) {
+        if let Some((mut connection, number)) = self.get_present() {
+            if is_closed(&mut connection) {
+                self.discard(number);
+            }
+        }
+    }
+
+    /// Whether it was taken out of use since this was asked the last time.
+    pub(super) fn has_broken(&self) -> bool {
+        self.discard_if_broken();
+        self.has_broken.swap(false, Relaxed)
+    }
+
+    fn get_present(&self) -> Option<(MultiplexedConnection, u64)> {
+        let present = self.present();
+        present.connection.clone().map(|connection| (connection, present.number))
+    }
+
+    fn present(&self) -> MutexGuard<'_, Present> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_closed(connection: &mut MultiplexedConnection) -> bool {
+    connection.req_packed_command(&redis::cmd("PING")).now_or_never().is_some_and(|answer| answer.is_err())
+}

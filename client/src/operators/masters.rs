@@ -1,0 +1,25 @@
+//! The masters of a cluster, each by itself.
+
+use crate::core::Shared;
+use crate::error::Error;
+use crate::link::{Links, Route};
+use crate::locks::Locks;
+use std::sync::Arc;
+
+impl Locks {
+    /// Each master with its address, as a client of its own: for questions to those that answer, where one that does
+    /// not would keep the others' answers back. Such a client asks its one server, whatever that has.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if nobody says where the masters are.
+    pub async fn masters(&self) -> Result<Vec<(String, Self)>, Error> {
+        let Shared { settings, links, .. } = &*self.shared;
+        let masters = links.route.masters().await.map_err(|fault| fault.into_error(b"masters"))?;
+        let alone = |node: Arc<_>| Links { route: Route::Single(node), limits: links.limits };
+        let client = |links| Self { shared: Arc::new(Shared::new(links, *settings)) };
+        Ok(masters.into_iter().map(|node| (node.name().to_owned(), client(alone(node)))).collect())
+    }
+}
