@@ -90,7 +90,7 @@ impl Client {
 
     /// Sends several commands in one piece to a server that may be gone. What it answers is for [`Self::try_receive`].
     pub fn try_send_together<A: AsRef<[u8]>>(&mut self, commands: &[&[A]]) -> std::io::Result<()> {
-        self.stream.write_all(&commands.iter().flat_map(|command| packed(command)).collect::<Vec<_>>())
+        self.stream.write_all(&commands.iter().map(|command| packed(command)).collect::<Vec<_>>().concat())
     }
 
     /// The next reply, if the connection is not closed.
