@@ -594,7 +594,11 @@ fn bob_dies_before_being_told(paused: bool) {
         play.world.paused.set(false);
         play.advance(PAUSED_MS + 1);
     }
-    assert!(!play.world.is_inside("bob:1") && play.world.is_inside("cid:1"), "the lock goes on to the next: {:?}", play.world.fields());
+    assert!(
+        !play.world.is_inside("bob:1") && play.world.is_inside("cid:1"),
+        "the lock goes on to the next: {:?}",
+        play.world.fields()
+    );
     play.hear();
     play.end();
 }

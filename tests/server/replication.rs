@@ -1,7 +1,7 @@
 //! What followers get: plain commands with absolute times, in one MULTI/EXEC for each change, and nothing for anything
 //! that changed nothing. Neither a replica nor an AOF file needs the module.
 
-use rlock_testing::{Client, Reply, Server, Tap, wait_until};
+use rlock_testing::{Client, Reply, Server, Tap, start_waiting, wait_until};
 
 /// One change: what came before, the command, and what it replicates. `<N>` stands for N ms after the command ran.
 struct Case {
@@ -211,9 +211,7 @@ fn without_restore_a_lock_is_told_of_in_the_commands_that_make_it() {
         let stream: Vec<_> = tap.drain(&server).iter().map(|command| relative_to(start, command)).collect();
         assert_eq!(stream, expected);
     }
-    let mut bob = server.client();
-    bob.send(&["RLOCK.ACQUIRE", "k", "bob", "2000000", "WAIT", "0"]);
-    wait_until("bob waits", || client.say("INFO clients").as_text().contains("blocked_clients:1"));
+    let _bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 2000000 WAIT 0");
     let start = client.time_ms();
     client.say("RLOCK.RELEASE k ann");
     let stream: Vec<_> = tap.drain(&server).iter().map(|command| relative_to(start, command)).collect();
@@ -226,8 +224,7 @@ fn a_whole_lock_arrives_whatever_its_names() {
     let master = Server::start();
     let replica = Server::prepare().without_module().start();
     let (mut ours, mut theirs) = (master.client(), replica.client());
-    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
+    replica.follow(&master);
     for length in [1, 57, 58, 63, 64, 65, 255, 256, 511, 512] {
         let holder = vec![0xfe; length];
         for command in ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"] {
@@ -350,8 +347,7 @@ fn a_replica_without_the_module_has_the_same_locks() {
     let master = Server::start();
     let replica = Server::prepare().without_module().start();
     let (mut ours, mut theirs) = (master.client(), replica.client());
-    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
+    replica.follow(&master);
     live(&mut ours);
     let expected = ours.everything();
     assert!(expected.len() > 10, "{expected:?}");
@@ -364,8 +360,7 @@ fn a_replica_with_the_module_refuses_to_lock() {
     let master = Server::start();
     let replica = Server::start();
     let (mut ours, mut theirs) = (master.client(), replica.client());
-    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
+    replica.follow(&master);
     ours.say("RLOCK.ACQUIRE k ann 600000");
     wait_until("the replica has the lock", || theirs.expiry("k") > 0);
     let commands = ["RLOCK.ACQUIRE k ann 1000", "RLOCK.RELEASE k ann", "RLOCK.RENEW k ann 1000", "RLOCK.BREAK k"];

@@ -1,8 +1,8 @@
 //! A server, a crowd that waits in it, one who has what the crowd waits for, and a bystander who measures.
 
 use crate::setting::Setting;
-use crate::{as_i64, crowd_size, info, slowness};
-use rlock_testing::{Answer, Bystander, Client, Crowd, PATIENCE, Reply, Server, Testimony, wait_until};
+use crate::{as_i64, crowd_size, slowness};
+use rlock_testing::{Answer, Bystander, Client, Crowd, PATIENCE, Reply, Server, Testimony};
 use std::time::{Duration, Instant};
 
 pub struct Scene {
@@ -51,14 +51,14 @@ impl Scene {
         for number in 0..self.size() {
             self.crowd.say(number, &ask(number));
         }
-        wait_until("all wait", || info(&mut self.client, "rlock_waiters") == all);
+        self.client.until_waiting(all);
     }
 
     /// Nobody of the crowd reads meanwhile: thousands who are woken up one by one would take the machine's processors, and
     /// the server's time with them. Who is not served in a while is asked for afterwards.
     fn sleep_until_nobody_waits(&mut self) {
         let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline && self.client.is_served() && info(&mut self.client, "rlock_waiters") > 0 {
+        while Instant::now() < deadline && self.client.is_served() && self.client.figure("waiters") > 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
