@@ -69,7 +69,7 @@ impl Client {
     }
 
     pub fn send<A: AsRef<[u8]>>(&mut self, command: &[A]) {
-        self.send_together(&[command]);
+        self.stream.write_all(&packed(command)).expect("the server takes commands");
     }
 
     /// Sends several commands in one piece, so that the server reads them in one turn.
@@ -200,13 +200,15 @@ impl Reply {
     }
 }
 
-/// A command as it goes over the wire.
+/// A command as it goes over the wire. Each argument is copied only once, as it may be as long as the server takes.
 pub(crate) fn packed<A: AsRef<[u8]>>(command: &[A]) -> Vec<u8> {
-    let mut packed = redis::Cmd::new();
-    for argument in command {
-        packed.arg(argument.as_ref());
+    let mut packed = format!("*{}\r\n", command.len()).into_bytes();
+    for argument in command.iter().map(AsRef::as_ref) {
+        packed.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        packed.extend_from_slice(argument);
+        packed.extend_from_slice(b"\r\n");
     }
-    packed.get_packed_command()
+    packed
 }
 
 pub fn text(text: &str) -> Reply {

@@ -73,7 +73,7 @@ fn events_are_those_of_the_plain_commands() {
     let (mut ours, mut theirs) = (Listener::on(&server), Listener::on(&plain));
     for command in HISTORY {
         client.say(command);
-        for replicated in tap.drain(&server) {
+        for replicated in tap.drain() {
             plain_client.say(&replicated);
         }
         assert_eq!(ours.drain(&server), theirs.drain(&plain), "{command}");

@@ -188,10 +188,10 @@ fn each_change_replicates_as_plain_commands() {
         for command in case.before {
             assert!(!matches!(client.say(command), Reply::Error(_)), "{command}");
         }
-        tap.drain(&server);
+        tap.drain();
         let start = client.time_ms();
         assert!(!matches!(client.say(case.command), Reply::Error(_)), "{}", case.command);
-        let stream: Vec<_> = tap.drain(&server).iter().map(|command| relative_to(start, command)).collect();
+        let stream: Vec<_> = tap.drain().iter().map(|command| relative_to(start, command)).collect();
         assert_eq!(stream, case.stream, "{} after {:?}", case.command, case.before);
     }
 }
@@ -208,13 +208,13 @@ fn without_restore_a_lock_is_told_of_in_the_commands_that_make_it() {
     ] {
         let start = client.time_ms();
         client.say(command);
-        let stream: Vec<_> = tap.drain(&server).iter().map(|command| relative_to(start, command)).collect();
+        let stream: Vec<_> = tap.drain().iter().map(|command| relative_to(start, command)).collect();
         assert_eq!(stream, expected);
     }
     let _bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 2000000 WAIT 0");
     let start = client.time_ms();
     client.say("RLOCK.RELEASE k ann");
-    let stream: Vec<_> = tap.drain(&server).iter().map(|command| relative_to(start, command)).collect();
+    let stream: Vec<_> = tap.drain().iter().map(|command| relative_to(start, command)).collect();
     assert_eq!(stream, ["MULTI", "HINCRBY k bob 1", "PEXPIREAT k <2000000>", "HDEL k ann", "EXEC"]);
 }
 
@@ -282,7 +282,7 @@ fn what_changes_nothing_replicates_nothing() {
         "RLOCK.QUEUES",
     ] {
         client.say(command);
-        assert_eq!(tap.drain(&server), [""; 0], "{command}");
+        assert_eq!(tap.drain(), [""; 0], "{command}");
     }
 }
 
@@ -294,7 +294,7 @@ fn a_transaction_replicates_as_one() {
     for command in ["MULTI", "RLOCK.ACQUIRE k ann 600000", "SET x 1", "RLOCK.RELEASE k ann", "EXEC"] {
         client.say(command);
     }
-    let stream = tap.drain(&server);
+    let stream = tap.drain();
     assert_eq!(stream.first().map(String::as_str), Some("MULTI"));
     assert_eq!(stream.last().map(String::as_str), Some("EXEC"));
     assert_eq!(stream.iter().filter(|command| command.as_str() == "MULTI").count(), 1);
@@ -310,7 +310,7 @@ fn a_script_replicates_what_its_commands_change() {
                   redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', '600000')
                   return redis.call('RLOCK.RELEASE', KEYS[1], 'ann')";
     assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
-    let stream = tap.drain(&server);
+    let stream = tap.drain();
     assert!(stream[1].starts_with("RESTORE k ") && stream[1].ends_with(" {ann:1} ABSTTL REPLACE"), "{stream:?}");
     assert_eq!(
         [&stream[..1], &stream[2..]].concat(),

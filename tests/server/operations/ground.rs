@@ -159,7 +159,8 @@ fn figure(row: &str) -> i64 {
 
 #[test]
 fn locks_take_no_more_memory_than_is_said() {
-    const LOCKS: i64 = 100_000;
+    // The server's table of keys, which is part of the measure, is as full as with 100,000.
+    const LOCKS: i64 = 25_000;
     let of_each = |command: &str, more: &str| {
         let server = Server::start();
         let mut client = server.client();

@@ -40,7 +40,7 @@ fn the_hand_over_replicates_in_one_step_without_the_key_going() {
             let words: Vec<_> = command.split(' ').map(|word| if word.len() == 13 { "<end>" } else { word }).collect();
             words.join(" ")
         };
-        tap.drain(&server).into_iter().map(without_time).collect()
+        tap.drain().into_iter().map(without_time).collect()
     };
     client.say("RLOCK.ACQUIRE k ann 600000");
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
@@ -105,12 +105,13 @@ fn two_thousand_clients_are_served_in_order() {
     holder.say("RLOCK.ACQUIRE k holder 600000");
     let mut watch = server.client();
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
-    let wait = |client: &mut Client, round: usize, number: usize| {
+    let wait = |client: &mut Client, round: usize, number: usize, watch: &mut Client| {
         client.send(&["RLOCK.ACQUIRE", "k", &format!("h{round}:{number}"), "600000", "WAIT", "0", "FENCED"]);
+        // The server has read it when it answers what was sent later.
+        assert!(watch.is_served());
     };
     for (number, client) in clients.iter_mut().enumerate() {
-        wait(client, 1, number);
-        watch.until_waiting(i64::try_from(number).unwrap() + 1);
+        wait(client, 1, number, &mut watch);
     }
     assert_eq!(watch.figure("longest_queue"), 2_000);
     holder.say("RLOCK.RELEASE k holder");
@@ -122,8 +123,7 @@ fn two_thousand_clients_are_served_in_order() {
             // Behind everyone else again, and only then is the lock given on.
             let mut second = server.client();
             if round < ROUNDS {
-                wait(&mut second, round + 1, number);
-                watch.until_waiting(2_000);
+                wait(&mut second, round + 1, number, &mut watch);
             }
             assert_eq!(client.run(&["RLOCK.RELEASE", "k", &format!("h{round}:{number}")]), Reply::Int(1));
             *client = second;
