@@ -19,6 +19,7 @@ fn readers_behind_a_writer_in_their_order() {
         &["RLOCK.RELEASE", "gate", "holder"][..],
         &["RLOCK.WACQUIRE", "gate", "writer", "600000", "WAIT", "0"],
     ]);
+    scene.others_who_wait = 1;
     let refused = late.say("RLOCK.RACQUIRE gate late 600000");
     assert_eq!(writer.receive(), Reply::Int(1));
     let seen = storm.pass(&mut scene);

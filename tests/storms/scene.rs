@@ -9,6 +9,8 @@ pub struct Scene {
     pub server: Server,
     pub client: Client,
     pub crowd: Crowd,
+    /// How many wait, and go on doing so, who are not of the crowd.
+    pub others_who_wait: i64,
     setting: Setting,
 }
 
@@ -37,7 +39,7 @@ impl Scene {
         if setting.without_active_expiry {
             client.say("DEBUG SET-ACTIVE-EXPIRE 0");
         }
-        Self { server, client, crowd, setting }
+        Self { server, client, crowd, others_who_wait: 0, setting }
     }
 
     /// How many there are in the crowd.
@@ -58,7 +60,8 @@ impl Scene {
     /// the server's time with them. Who is not served in a while is asked for afterwards.
     fn sleep_until_nobody_waits(&mut self) {
         let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline && self.client.is_served() && self.client.figure("waiters") > 0 {
+        let others = self.others_who_wait;
+        while Instant::now() < deadline && self.client.is_served() && self.client.figure("waiters") > others {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
