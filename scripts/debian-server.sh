@@ -1,5 +1,5 @@
-# scripts/debian-server.sh, to be sourced: how a script begins that is called with SUITE redis|valkey DEST, and leaves an
-# executable DEST/server, the server of that Debian suite.
+# scripts/debian-server.sh, to be sourced: how a script begins that is called with SUITE redis|valkey DEST, and leaves
+# an executable DEST/server, the server of that Debian suite.
 . "$(dirname "$0")/private-apt.sh"
 
 [ $# = 3 ] || { echo "usage: scripts/${0##*/} SUITE redis|valkey DEST" >&2 && exit 2; }

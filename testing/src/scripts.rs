@@ -1,6 +1,6 @@
 //! Lua scripts that do what Redisson's do, command for command: the layout, the publishing, the unlock latch.
 //!
-//! They are ours, written from what Redisson's do and not from the commands of the module, which tests compare with them.
+//! They are ours, written from what Redisson's do and not from the module's commands, which tests compare with them.
 //! They err on the light side: where Redisson takes two commands and one does the same (`SET … PX` for `SET` and
 //! `PEXPIRE`), they take one.
 

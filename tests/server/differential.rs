@@ -1,9 +1,9 @@
 //! The commands against Lua scripts that do what Redisson's do: the same random history on two keys, and after each
 //! step the same reply, the same hash, the same read holds and counters, and the same leases.
 //!
-//! The scripts are those that the measurements and the chaos use as well. Where one of our commands does what takes several
-//! of them, they are put together here. Where the commands are deliberately better the two part; then this test checks in
-//! which way they part, and makes the scripts' keys equal again.
+//! The scripts are those that the measurements and the chaos use as well. Where one of our commands does what takes
+//! several of them, they are put together here. Where the commands are deliberately better the two part; then this test
+//! checks in which way they part, and makes the scripts' keys equal again.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
