@@ -5,10 +5,7 @@
 # The module has to be tried on servers that this machine's own suite does not have. Nothing is installed. A newer
 # suite's server needs that suite's libraries, its libc included; they are unpacked beside it.
 set -euo pipefail
-. "$(dirname "$0")/private-apt.sh"
-
-[ $# = 3 ] || { echo "usage: scripts/fetch-server.sh SUITE redis|valkey DEST" >&2 && exit 2; }
-suite=$1 kind=$2 dest=$3
+. "$(dirname "$0")/debian-server.sh"
 
 done_line() { echo "$("$dest/server" --version | sed 's/ sha=.*//'): $dest/server"; }
 
@@ -17,13 +14,6 @@ if "$dest/server" --version >/dev/null 2>&1; then
     exit
 fi
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() {
-    [ ! -s "$work/log" ] || tail -n 5 "$work/log" >&2
-    echo "fetch-server: $kind of $suite cannot be fetched: $1" >&2
-    exit 1
-}
 # Backports have only what differs from their base.
 suites=$suite
 [[ $suite != *-backports ]] || suites="$suite ${suite%-backports}"

@@ -7,10 +7,7 @@
 # this machine may not have, in place of those that upstream's tarball brings. Without TLS and what else has no part in
 # locks. Nothing is installed.
 set -euo pipefail
-. "$(dirname "$0")/private-apt.sh"
-
-[ $# = 3 ] || { echo "usage: scripts/sanitized-server.sh SUITE redis|valkey DEST" >&2 && exit 2; }
-suite=$1 kind=$2 dest=$3
+. "$(dirname "$0")/debian-server.sh"
 
 done_line() { echo "$("$dest/server" --version | sed 's/ sha=.*//'), with the address sanitizer: $dest/server"; }
 
@@ -21,14 +18,6 @@ if is_there; then
     done_line
     exit
 fi
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() {
-    [ ! -s "$work/log" ] || tail -n 20 "$work/log" >&2
-    echo "sanitized-server: $kind of $suite cannot be built: $1" >&2
-    exit 1
-}
 
 command -v c++ >/dev/null || fail "there is no C++ compiler"
 private_apt deb-src "$suite"

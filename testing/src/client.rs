@@ -69,7 +69,7 @@ impl Client {
     }
 
     pub fn send<A: AsRef<[u8]>>(&mut self, command: &[A]) {
-        self.send_together(&[command]);
+        self.stream.write_all(&packed(command)).expect("the server takes commands");
     }
 
     /// Sends several commands in one piece, so that the server reads them in one turn.
@@ -90,7 +90,7 @@ impl Client {
 
     /// Sends several commands in one piece to a server that may be gone. What it answers is for [`Self::try_receive`].
     pub fn try_send_together<A: AsRef<[u8]>>(&mut self, commands: &[&[A]]) -> std::io::Result<()> {
-        self.stream.write_all(&commands.iter().flat_map(|command| packed(command)).collect::<Vec<_>>())
+        self.stream.write_all(&commands.iter().map(|command| packed(command)).collect::<Vec<_>>().concat())
     }
 
     /// The next reply, if the connection is not closed.
@@ -200,13 +200,15 @@ impl Reply {
     }
 }
 
-/// A command as it goes over the wire.
+/// A command as it goes over the wire. Each argument is copied only once, as it may be as long as the server takes.
 pub(crate) fn packed<A: AsRef<[u8]>>(command: &[A]) -> Vec<u8> {
-    let mut packed = redis::Cmd::new();
-    for argument in command {
-        packed.arg(argument.as_ref());
+    let mut packed = format!("*{}\r\n", command.len()).into_bytes();
+    for argument in command.iter().map(AsRef::as_ref) {
+        packed.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        packed.extend_from_slice(argument);
+        packed.extend_from_slice(b"\r\n");
     }
-    packed.get_packed_command()
+    packed
 }
 
 pub fn text(text: &str) -> Reply {

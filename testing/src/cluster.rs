@@ -113,9 +113,7 @@ fn wait_until_ready(masters: &[&Server], replicas: &[&Server]) {
         });
     }
     for replica in replicas {
-        let mut client = replica.client();
-        let is_up = |it: &str| it.contains("master_link_status:up");
-        wait_until("the replica follows", || is_up(client.say("INFO replication").as_text()));
+        replica.until_linked();
     }
 }
 

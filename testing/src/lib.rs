@@ -1,5 +1,5 @@
-//! What the tests stand on: real servers, clusters and sentinels, connections that read any reply, crowds of them and who
-//! stands by, and a tap on the replication stream.
+//! What the tests stand on: real servers, replicas, clusters and sentinels; connections that read any reply, those that
+//! wait, crowds of them and who stands by; INFO by its names, and a tap on the replication stream.
 //!
 //! - `RLOCK_SERVER`: the server's binary, Redis or Valkey; `redis-server` if it is not set
 //! - `RLOCK_MODULE`: the module; if it is not set, the one that cargo built beside the test
@@ -10,25 +10,30 @@ mod client;
 mod cluster;
 mod crowd;
 mod dump;
+mod info;
 mod leaks;
 mod processor;
 mod random;
+mod replica;
 pub mod scripts;
 mod sentinel;
 mod server;
 mod signal;
 mod tap;
+mod waiting;
 
 pub use bystander::{Bystander, Testimony};
 pub use client::{Client, Reply, list, text};
 pub use cluster::{Cluster, SlotMove};
 pub use crowd::{Answer, Crowd, crowd_of, make_room_for};
+pub use info::Info;
 pub use processor::{Wanted, was_wanted_here};
 pub use random::Random;
 pub use sentinel::Watched;
 pub use server::{Server, ServerVersion, Start, debug_module, free_port, module};
 pub use signal::{Signal, send_signal};
 pub use tap::Tap;
+pub use waiting::start_waiting;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

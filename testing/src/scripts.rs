@@ -1,7 +1,8 @@
 //! Lua scripts that do what Redisson's do, command for command: the layout, the publishing, the unlock latch.
 //!
-//! They are ours, written from what Redisson's do, and they err on the light side: where Redisson takes two commands and
-//! one does the same (`SET … PX` for `SET` and `PEXPIRE`), they take one.
+//! They are ours, written from what Redisson's do and not from the module's commands, which tests compare with them.
+//! They err on the light side: where Redisson takes two commands and one does the same (`SET … PX` for `SET` and
+//! `PEXPIRE`), they take one.
 
 /// KEYS: lock. ARGV: lease, holder.
 pub const ACQUIRE: &str = "
@@ -38,7 +39,7 @@ redis.call('publish', KEYS[2], ARGV[1])
 redis.call('set', KEYS[3], 1, 'px', ARGV[4])
 return 1";
 
-/// KEYS: lock. ARGV: lease, holder.
+/// KEYS: lock. ARGV: lease, holder, or the field of its write side.
 pub const RENEW: &str = "
 if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
   redis.call('pexpire', KEYS[1], ARGV[1])
@@ -91,6 +92,16 @@ redis.call('del', KEYS[1])
 redis.call('publish', KEYS[2], ARGV[1])
 return 1";
 
+/// KEYS: lock, prefix of the holder's read holds. ARGV: lease, holder.
+pub const READ_RENEW: &str = "
+local holds = tonumber(redis.call('hget', KEYS[1], ARGV[2]) or 0)
+if holds == 0 then return 0 end
+for index = holds, 1, -1 do
+  redis.call('pexpire', KEYS[2] .. ':' .. index, ARGV[1])
+end
+redis.call('pexpire', KEYS[1], ARGV[1])
+return 1";
+
 /// KEYS: lock. ARGV: lease, field of the holder's write side.
 pub const WRITE_ACQUIRE: &str = "
 local mode = redis.call('hget', KEYS[1], 'mode')
@@ -133,13 +144,14 @@ if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) 
 return 0";
 
 /// All of them, to be loaded before EVALSHA.
-pub const ALL: [&str; 9] = [
+pub const ALL: [&str; 10] = [
     ACQUIRE,
     RELEASE,
     RELEASE_WITH_LATCH,
     RENEW,
     READ_ACQUIRE,
     READ_RELEASE,
+    READ_RENEW,
     WRITE_ACQUIRE,
     WRITE_RELEASE,
     COMPARE_AND_DELETE,

@@ -30,10 +30,7 @@ impl Watched {
         let servers: Vec<_> = (0..=replicas).map(|_| Server::start()).collect();
         let master = &servers[0];
         for replica in &servers[1..] {
-            let mut client = replica.client();
-            client.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-            let is_up = |it: &str| it.contains("master_link_status:up");
-            wait_until("the replica follows", || is_up(client.say("INFO replication").as_text()));
+            replica.follow(master);
         }
         let sentinels = Self::sentinels_over(master.port(), replicas);
         Self { servers, sentinels }

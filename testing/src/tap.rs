@@ -1,7 +1,7 @@
 //! A replica in name only: it asks a server for its replication stream, and keeps what comes.
 
 use crate::dump::hash_in_words;
-use crate::{PATIENCE, Server};
+use crate::{Client, PATIENCE, Server};
 use redis::{Parser, Value};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 pub struct Tap {
     stream: UnixStream,
     parser: Parser,
+    marker: Client,
     marks: usize,
 }
 
@@ -22,14 +23,14 @@ impl Tap {
         let length = std::iter::repeat_with(|| line(&mut stream)).find(|line| !line.is_empty()).expect("a length");
         let length = length.strip_prefix('$').and_then(|digits| digits.parse().ok()).expect("a length");
         std::io::copy(&mut (&mut stream).take(length), &mut std::io::sink()).expect("a data set");
-        Self { stream, parser: Parser::new(), marks: 0 }
+        Self { stream, parser: Parser::new(), marker: server.client(), marks: 0 }
     }
 
     /// All commands that were replicated since the last call, as words with spaces between them.
-    pub fn drain(&mut self, server: &Server) -> Vec<String> {
+    pub fn drain(&mut self) -> Vec<String> {
         self.marks += 1;
         let mark = format!("PUBLISH mark {}", self.marks);
-        server.client().say(&mark);
+        self.marker.say(&mark);
         let mut commands = Vec::new();
         loop {
             let value = self.parser.parse_value(&mut self.stream).expect("the stream goes on");

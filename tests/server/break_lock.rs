@@ -2,8 +2,7 @@
 
 use crate::cluster::node;
 use crate::inspect::of;
-use crate::waiting::{info, start_waiting};
-use rlock_testing::{Cluster, LeaseCheck, Reply, Server, Tap, list, text, wait_until};
+use rlock_testing::{Cluster, LeaseCheck, Reply, Server, Tap, list, start_waiting, text, wait_until};
 
 #[test]
 fn a_lock_of_either_kind_goes_with_all_its_keys() {
@@ -23,7 +22,7 @@ fn a_lock_of_either_kind_goes_with_all_its_keys() {
         assert_eq!(client.say("RLOCK.RENEW k ann 600000"), Reply::Int(0));
         assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(0), "there is no lock any more");
     }
-    assert_eq!(info(&mut client, "breaks"), 3);
+    assert_eq!(client.figure("breaks"), 3);
 }
 
 #[test]
@@ -112,7 +111,7 @@ fn the_first_who_waits_gets_it_in_the_same_step() {
     assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
     assert_eq!(bob.receive(), list([Reply::Nil, Reply::Int(1)]));
     lease.lease_is(&mut client, "k", 300_000);
-    let stream = tap.drain(&server);
+    let stream = tap.drain();
     let [multi, lock, publish, token, exec] = &stream[..] else { panic!("{stream:?}") };
     assert_eq!([multi, exec], ["MULTI", "EXEC"]);
     assert!(
@@ -125,7 +124,7 @@ fn the_first_who_waits_gets_it_in_the_same_step() {
     assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
     assert_eq!(cid.receive(), Reply::Nil);
     assert_eq!(client.hash("k"), [("cid".into(), "1".into())]);
-    assert_eq!((info(&mut client, "hand_offs"), info(&mut client, "breaks")), (2, 2));
+    assert_eq!((client.figure("hand_offs"), client.figure("breaks")), (2, 2));
 }
 
 #[test]
@@ -143,10 +142,10 @@ fn readers_who_wait_are_let_in_together_up_to_the_next_writer() {
     for reader in &mut readers {
         assert_eq!(reader.receive(), Reply::Nil);
     }
-    assert_eq!(info(&mut client, "waiters"), 2);
+    assert_eq!(client.figure("waiters"), 2);
     let holds = ["{k}:r0:rwlock_timeout:1", "{k}:r1:rwlock_timeout:1", "{k}:r2:rwlock_timeout:1"];
     assert_eq!(client.keys(), [["k"].as_slice(), &holds].concat(), "nothing of ann's is left");
-    let stream = tap.drain(&server);
+    let stream = tap.drain();
     assert_eq!(stream.iter().filter(|command| *command == "MULTI").count(), 1, "all in one step: {stream:?}");
     assert!(!stream.contains(&"DEL k".to_owned()), "the key never goes: {stream:?}");
     // Readers who wait elsewhere may join them.
@@ -190,8 +189,8 @@ fn what_is_no_lock_is_left_as_it_is_and_so_are_those_who_wait() {
         let reply = client.say("RLOCK.BREAK k");
         assert!(reply.as_error().starts_with("WRONGTYPE key is not a lock"), "{reply:?}");
     }
-    assert_eq!((client.digest(), info(&mut client, "waiters"), info(&mut client, "breaks")), (before, 1, 0));
-    assert_eq!(tap.drain(&server), [""; 0]);
+    assert_eq!((client.digest(), client.figure("waiters"), client.figure("breaks")), (before, 1, 0));
+    assert_eq!(tap.drain(), [""; 0]);
 }
 
 #[test]
@@ -209,7 +208,7 @@ fn in_transactions_and_scripts() {
     assert_eq!(bob.receive(), Reply::Nil);
     assert_eq!(client.run(&["EVAL", "return redis.call('RLOCK.BREAK', KEYS[1])", "1", "k"]), Reply::Int(1));
     assert_eq!(cid.receive(), Reply::Nil);
-    let stream = tap.drain(&server);
+    let stream = tap.drain();
     let is_grant = |command: &&String| command.starts_with("RESTORE k ");
     assert_eq!(stream.iter().filter(is_grant).count(), 2, "{stream:?}");
     assert!(stream[0] == "MULTI" && stream[4] == "EXEC", "the transaction is one: {stream:?}");
@@ -223,7 +222,7 @@ fn while_writes_are_paused_it_waits_for_the_end_of_the_pause() {
     client.say("RLOCK.ACQUIRE k ann 600000");
     watch.say("CLIENT PAUSE 100000 WRITE");
     client.send(&["RLOCK.BREAK", "k"]);
-    wait_until("it is put off", || watch.say("INFO clients").as_text().contains("blocked_clients:1"));
+    wait_until("it is put off", || watch.info("clients").number("blocked_clients") == 1);
     assert_eq!(of(&watch.say("RLOCK.INSPECT k"), "kind"), &text("plain"), "who only looks is not put off");
     watch.say("CLIENT UNPAUSE");
     assert_eq!(client.receive(), Reply::Int(1));
@@ -240,7 +239,7 @@ fn a_transaction_that_pauses_writes_breaks_and_hands_nothing_over() {
         client.say(command);
     }
     assert_eq!(client.say("EXEC").as_list()[1], Reply::Int(1));
-    assert_eq!((info(&mut watch, "waiters"), watch.keys()), (1, Vec::new()));
+    assert_eq!((watch.figure("waiters"), watch.keys()), (1, Vec::new()));
     client.say("CLIENT UNPAUSE");
     assert_eq!(bob.receive(), Reply::Nil);
 }

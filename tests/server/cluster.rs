@@ -110,7 +110,7 @@ fn tokens_go_on_where_the_lock_is_left_behind() {
     first.run(&["RLOCK.ACQUIRE", &key, "ann", "600000", "FENCED"]);
     let mut waiting = cluster.masters[0].client();
     waiting.send(&["RLOCK.ACQUIRE", &key, "bob", "600000", "WAIT", "0", "FENCED"]);
-    wait_until("bob waits", || first.say("INFO rlock").as_text().contains("rlock_waiters:1\r"));
+    first.until_waiting(1);
     let mut slot = cluster.begin_to_move(&key, 0, 1);
     let port = cluster.masters[1].port().to_string();
     assert_eq!(first.run(&["MIGRATE", "127.0.0.1", &port, &counter, "0", "10000"]).words(), ["OK"]);

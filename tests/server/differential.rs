@@ -1,124 +1,31 @@
 //! The commands against Lua scripts that do what Redisson's do: the same random history on two keys, and after each
 //! step the same reply, the same hash, the same read holds and counters, and the same leases.
 //!
-//! The scripts are the other side of the comparison, so they are written from the description of Redisson's behaviour
-//! and not from the commands under test. Where the commands are deliberately better the two part; then this test checks
-//! in which way they part, and makes the scripts' keys equal again.
+//! The scripts are those that the measurements and the chaos use as well. Where one of our commands does what takes
+//! several of them, they are put together here. Where the commands are deliberately better the two part; then this test
+//! checks in which way they part, and makes the scripts' keys equal again.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
-use rlock_testing::{Client, Reply, Server};
+use rlock_testing::{Client, Reply, Server, list, scripts};
 use std::collections::BTreeMap;
 
 const STEPS: usize = 20_000;
 const OURS: &str = "ours";
 const THEIRS: &str = "theirs";
+const TOKENS: &str = "redisson_lock_token:{theirs}";
 const HOLDERS: [&str; 3] = ["5f1c:1", "5f1c:2", "a7e0:1"];
 
-/// Reply to a granted acquire: nil, or with `fenced` the new token behind it.
-const ACQUIRE: &str = "
-local free = redis.call('exists', KEYS[1]) == 0
-if free or redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
-  redis.call('hincrby', KEYS[1], ARGV[1], 1)
-  redis.call('pexpire', KEYS[1], ARGV[2])
-  if ARGV[3] == 'FENCED' then return {false, redis.call('incr', KEYS[2])} end
-  return false
+/// What the lock is made of: its fields, when it ends, its counter, and each read hold with its end.
+const LOOK: &str = "
+local holds = {}
+for _, name in ipairs(redis.call('keys', '{' .. KEYS[1] .. '}:*')) do
+  table.insert(holds, name)
+  table.insert(holds, redis.call('pexpiretime', name))
 end
-local left = redis.call('pttl', KEYS[1])
-if ARGV[3] == 'FENCED' then return {left, false} end
-return left";
-
-const RACQUIRE: &str = "
-local mode = redis.call('hget', KEYS[1], 'mode')
-if mode ~= 'write' or redis.call('hexists', KEYS[1], ARGV[1] .. ':write') == 1 then
-  if not mode then redis.call('hset', KEYS[1], 'mode', 'read') end
-  local index = redis.call('hincrby', KEYS[1], ARGV[1], 1)
-  redis.call('set', '{' .. KEYS[1] .. '}:' .. ARGV[1] .. ':rwlock_timeout:' .. index, 1, 'px', ARGV[2])
-  local left = redis.call('pttl', KEYS[1])
-  redis.call('pexpire', KEYS[1], math.max(left, tonumber(ARGV[2])))
-  if ARGV[3] == 'FENCED' then return {false, redis.call('incr', KEYS[2])} end
-  return false
-end
-local left = redis.call('pttl', KEYS[1])
-if ARGV[3] == 'FENCED' then return {left, false} end
-return left";
-
-const WACQUIRE: &str = "
-local mode = redis.call('hget', KEYS[1], 'mode')
-local field = ARGV[1] .. ':write'
-if not mode then
-  redis.call('hset', KEYS[1], 'mode', 'write', field, 1)
-  redis.call('pexpire', KEYS[1], ARGV[2])
-elseif mode == 'write' and redis.call('hexists', KEYS[1], field) == 1 then
-  redis.call('hincrby', KEYS[1], field, 1)
-  redis.call('pexpire', KEYS[1], redis.call('pttl', KEYS[1]) + tonumber(ARGV[2]))
-else
-  local left = redis.call('pttl', KEYS[1])
-  if ARGV[3] == 'FENCED' then return {left, false} end
-  return left
-end
-if ARGV[3] == 'FENCED' then return {false, redis.call('incr', KEYS[2])} end
-return false";
-
-const RELEASE: &str = "
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return false end
-if redis.call('hincrby', KEYS[1], ARGV[1], -1) > 0 then
-  if ARGV[2] ~= '' then redis.call('pexpire', KEYS[1], ARGV[2]) end
-  return 0
-end
-redis.call('del', KEYS[1])
-return 1";
-
-const RELEASE_READ: &str = "
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return false end
-local count = redis.call('hincrby', KEYS[1], ARGV[1], -1)
-if count == 0 then redis.call('hdel', KEYS[1], ARGV[1]) end
-redis.call('del', '{' .. KEYS[1] .. '}:' .. ARGV[1] .. ':rwlock_timeout:' .. (count + 1))
-if redis.call('hlen', KEYS[1]) > 1 then
-  local longest = 0
-  for _, holder in ipairs(redis.call('hkeys', KEYS[1])) do
-    local holds = tonumber(redis.call('hget', KEYS[1], holder))
-    for index = holds or 0, 1, -1 do
-      local left = redis.call('pttl', '{' .. KEYS[1] .. '}:' .. holder .. ':rwlock_timeout:' .. index)
-      longest = math.max(longest, left)
-    end
-  end
-  if longest > 0 then
-    redis.call('pexpire', KEYS[1], longest)
-    return 0
-  end
-  if redis.call('hget', KEYS[1], 'mode') == 'write' then return 0 end
-end
-redis.call('del', KEYS[1])
-return 1";
-
-const RELEASE_WRITE: &str = "
-local field = ARGV[1] .. ':write'
-if redis.call('hexists', KEYS[1], field) == 0 then return false end
-if redis.call('hincrby', KEYS[1], field, -1) > 0 then
-  if ARGV[2] ~= '' then redis.call('pexpire', KEYS[1], ARGV[2]) end
-  return 0
-end
-redis.call('hdel', KEYS[1], field)
-if redis.call('hlen', KEYS[1]) == 1 then
-  redis.call('del', KEYS[1])
-else
-  redis.call('hset', KEYS[1], 'mode', 'read')
-end
-return 1";
-
-const RENEW: &str = "
-local reads = tonumber(redis.call('hget', KEYS[1], ARGV[1]) or 0)
-local writes = redis.call('hexists', KEYS[1], ARGV[1] .. ':write')
-if reads == 0 and writes == 0 then return 0 end
-if redis.call('hexists', KEYS[1], 'mode') == 1 then
-  for index = reads, 1, -1 do
-    redis.call('pexpire', '{' .. KEYS[1] .. '}:' .. ARGV[1] .. ':rwlock_timeout:' .. index, ARGV[2])
-  end
-end
-redis.call('pexpire', KEYS[1], ARGV[2])
-return 1";
+local token = redis.call('get', 'redisson_lock_token:{' .. KEYS[1] .. '}')
+return {redis.call('hgetall', KEYS[1]), redis.call('pexpiretime', KEYS[1]), token, holds}";
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -152,7 +59,7 @@ fn step(commands: &'static [&'static str], sides: &'static [&'static str]) -> im
 /// All that a lock is made of, on one of the two sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
-    fields: Vec<(String, String)>,
+    fields: BTreeMap<String, String>,
     end: i64,
     /// When each read hold ends, by its name behind the lock's.
     read_holds: BTreeMap<String, i64>,
@@ -161,21 +68,40 @@ struct State {
 
 impl State {
     fn of(client: &mut Client, key: &str) -> Self {
+        client.send(&["EVAL", LOOK, "1", key]);
+        Self::receive(client, key)
+    }
+
+    /// Our side and the scripts', in one piece: there are thousands of steps.
+    fn of_both(client: &mut Client) -> [Self; 2] {
+        client.send_together(&[&["EVAL", LOOK, "1", OURS], &["EVAL", LOOK, "1", THEIRS]]);
+        [OURS, THEIRS].map(|key| Self::receive(client, key))
+    }
+
+    fn receive(client: &mut Client, key: &str) -> Self {
+        let reply = client.receive();
+        let [fields, end, tokens, holds] = reply.as_list() else { panic!("{reply:?}") };
+        let fields = fields.as_list().chunks(2).map(|it| (it[0].as_text().to_owned(), it[1].as_text().to_owned()));
         let prefix = format!("{{{key}}}:");
-        let mut read_holds = BTreeMap::new();
-        for name in client.run(&["KEYS", &format!("{prefix}*")]).words() {
-            read_holds.insert(name.trim_start_matches(&prefix).to_owned(), client.expiry(name));
+        let hold = |it: &[Reply]| (it[0].as_text().trim_start_matches(&prefix).to_owned(), it[1].as_int());
+        Self {
+            fields: fields.collect(),
+            end: end.as_int(),
+            read_holds: holds.as_list().chunks(2).map(hold).collect(),
+            tokens: tokens.clone(),
         }
-        let tokens = client.run(&["GET", &format!("redisson_lock_token:{{{key}}}")]);
-        Self { fields: client.hash(key), end: client.expiry(key), read_holds, tokens }
     }
 
     fn count(&self, field: &str) -> i64 {
-        self.fields.iter().find(|(name, _)| name == field).map_or(0, |(_, count)| count.parse().unwrap())
+        self.fields.get(field).map_or(0, |count| count.parse().unwrap())
     }
 
     fn is_in(&self, mode: &str) -> bool {
-        self.fields.contains(&("mode".into(), mode.into()))
+        self.fields.get("mode").is_some_and(|it| it == mode)
+    }
+
+    fn is_plain(&self) -> bool {
+        !self.fields.contains_key("mode")
     }
 }
 
@@ -197,7 +123,7 @@ impl Pair {
         self.slack = self.slack.max(self.client.time_ms() - start + 1);
         let what = || format!("step {number}, {step:?}, on {before:?}");
         assert!(self.replies_agree(&ours, &theirs), "{}: {ours:?} and {theirs:?}", what());
-        let (ours, mut theirs) = (State::of(&mut self.client, OURS), State::of(&mut self.client, THEIRS));
+        let [ours, mut theirs] = State::of_both(&mut self.client);
         if self.part_deliberately(step, &before, &ours, &theirs) {
             self.parted += 1;
             self.make_equal(&ours, &theirs);
@@ -240,13 +166,7 @@ impl Pair {
                 let lease = lease.to_string();
                 let mut ours = vec![*command, OURS, holder, &lease];
                 ours.extend(fenced.then_some("FENCED"));
-                let script = match *command {
-                    "RLOCK.ACQUIRE" => ACQUIRE,
-                    "RLOCK.RACQUIRE" => RACQUIRE,
-                    _ => WACQUIRE,
-                };
-                let ours = self.client.run(&ours);
-                (ours, self.script(script, &[holder, &lease, if *fenced { "FENCED" } else { "" }]))
+                (self.client.run(&ours), self.acquire_by_script(command, holder, &lease, *fenced))
             }
             Step::Release { holder, side, lease, all } => {
                 let lease = lease.map(|lease| lease.to_string());
@@ -260,7 +180,7 @@ impl Pair {
             Step::Renew { holder, lease } => {
                 let lease = lease.to_string();
                 let ours = self.client.run(&["RLOCK.RENEW", OURS, holder, &lease]);
-                (ours, self.script(RENEW, &[holder, &lease]))
+                (ours, self.renew_by_script(before, holder, &lease))
             }
             Step::LockGoes => (self.client.run(&["DEL", OURS]), self.client.run(&["DEL", THEIRS])),
             Step::ReadHoldGoes { holder, index } => {
@@ -268,6 +188,24 @@ impl Pair {
                 (self.client.run(&["DEL", &ours]), self.client.run(&["DEL", &theirs]))
             }
         }
+    }
+
+    fn acquire_by_script(&mut self, command: &str, holder: &str, lease: &str, fenced: bool) -> Reply {
+        let write_side = write_side(holder);
+        let left = match command {
+            "RLOCK.ACQUIRE" => self.script(scripts::ACQUIRE, &[THEIRS], &[lease, holder]),
+            "RLOCK.RACQUIRE" => {
+                let keys = [THEIRS, &read_holds(holder)];
+                self.script(scripts::READ_ACQUIRE, &keys, &[lease, holder, &write_side])
+            }
+            _ => self.script(scripts::WRITE_ACQUIRE, &[THEIRS], &[lease, &write_side]),
+        };
+        if !fenced {
+            return left;
+        }
+        let is_granted = left == Reply::Nil;
+        let token = if is_granted { self.client.run(&["INCR", TOKENS]) } else { Reply::Nil };
+        list([left, token])
     }
 
     /// Redisson's scripts release one hold of a side that the caller knows. What our one command adds to that is put
@@ -281,29 +219,30 @@ impl Pair {
         lease: Option<&str>,
         all: bool,
     ) -> Reply {
-        let is_plain = !before.fields.iter().any(|(field, _)| field == "mode");
-        let (reads, writes) = (before.count(holder), before.count(&format!("{holder}:write")));
+        let (reads, writes) = (before.count(holder), before.count(&write_side(holder)));
         let sides: &[&str] = match (side, reads > 0, writes > 0) {
-            ("", _, _) if is_plain => &[RELEASE],
-            ("", true, true) if all => &[RELEASE_READ, RELEASE_WRITE],
+            ("", _, _) if before.is_plain() => &["PLAIN"],
+            ("", true, true) if all => &["READ", "WRITE"],
             // What has no counterpart is an error; which one, other tests say.
             ("", true, true) => return expect_error(ours),
-            ("", false, true) | ("WRITE", _, _) => &[RELEASE_WRITE],
-            ("" | "READ", _, _) => &[RELEASE_READ],
+            // To Redisson a lock that nobody has is one that its writer has given back.
+            ("WRITE", _, _) if before.fields.is_empty() => &[],
+            ("", false, true) | ("WRITE", _, _) => &["WRITE"],
+            ("" | "READ", _, _) => &["READ"],
             _ => unreachable!("no other side"),
         };
-        let on_read = sides == [RELEASE_READ] && (reads > 0 || side == "READ");
+        let on_read = sides == ["READ"] && (reads > 0 || side == "READ");
         if on_read && lease.is_some() {
             return expect_error(ours);
         }
         let mut reply = Reply::Nil;
-        for script in sides {
+        for side in sides {
             loop {
-                match self.script(script, &[holder, lease.unwrap_or_default()]) {
+                match self.release_once_by_script(side, holder, lease) {
                     Reply::Nil => break,
                     released => reply = released,
                 }
-                if !all {
+                if !all || reply == Reply::Int(1) {
                     break;
                 }
             }
@@ -312,9 +251,37 @@ impl Pair {
         reply
     }
 
-    fn script(&mut self, script: &str, arguments: &[&str]) -> Reply {
-        let keys = ["EVAL", script, "2", THEIRS, "redisson_lock_token:{theirs}"];
-        self.client.run(&[&keys, arguments].concat())
+    fn release_once_by_script(&mut self, side: &str, holder: &str, lease: Option<&str>) -> Reply {
+        if side == "READ" {
+            let keys = [THEIRS, "channel", &read_holds(holder), "{theirs}"];
+            return self.script(scripts::READ_RELEASE, &keys, &["0", holder]);
+        }
+        let (script, field) = match side {
+            "WRITE" => (scripts::WRITE_RELEASE, write_side(holder)),
+            _ => (scripts::RELEASE, holder.to_owned()),
+        };
+        let end = self.client.expiry(THEIRS);
+        let reply = self.script(script, &[THEIRS, "channel"], &["0", lease.unwrap_or("1000000"), &field]);
+        if lease.is_none() && reply == Reply::Int(0) {
+            // Redisson always gives a lease; our command leaves it if none is given.
+            self.client.run(&["PEXPIREAT", THEIRS, &end.to_string()]);
+        }
+        reply
+    }
+
+    /// Redisson's scripts renew one side; our one command renews all that the holder has.
+    fn renew_by_script(&mut self, before: &State, holder: &str, lease: &str) -> Reply {
+        if before.is_plain() {
+            return self.script(scripts::RENEW, &[THEIRS], &[lease, holder]);
+        }
+        let read = self.script(scripts::READ_RENEW, &[THEIRS, &read_holds(holder)], &[lease, holder]);
+        let write = self.script(scripts::RENEW, &[THEIRS], &[lease, &write_side(holder)]);
+        Reply::Int(read.as_int().max(write.as_int()))
+    }
+
+    fn script(&mut self, script: &str, keys: &[&str], arguments: &[&str]) -> Reply {
+        let count = keys.len().to_string();
+        self.client.run(&[&["EVAL", script, &count], keys, arguments].concat())
     }
 
     /// Whether this step parts the sides on purpose, and in no other way than it should.
@@ -358,6 +325,16 @@ impl Pair {
         }
         self.client.run(&["PEXPIREAT", THEIRS, &ours.end.to_string()]);
     }
+}
+
+/// The field of the holder's write side.
+fn write_side(holder: &str) -> String {
+    format!("{holder}:write")
+}
+
+/// What the keys of the holder's read holds begin with, on the scripts' side.
+fn read_holds(holder: &str) -> String {
+    format!("{{{THEIRS}}}:{holder}:rwlock_timeout")
 }
 
 /// Whether the hash still counts this read hold; its key may outlive that.

@@ -1,13 +1,13 @@
 //! Whoever begins to follow, and whenever: a replica, an AOF file. While nobody does, nothing is replicated, and nobody
 //! notices later.
 
-use rlock_testing::{Client, Server, wait_until};
+use rlock_testing::{Client, Reply, Server, start_waiting, wait_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 fn is_followed(client: &mut Client) -> bool {
-    client.say("INFO rlock").as_text().contains("rlock_followed:1\r")
+    client.figure("followed") == 1
 }
 
 fn until_nobody_follows(client: &mut Client) {
@@ -15,9 +15,7 @@ fn until_nobody_follows(client: &mut Client) {
 }
 
 fn info(client: &mut Client, section: &str, field: &str) -> i64 {
-    let info = client.run(&["INFO", section]);
-    let line = info.as_text().lines().find_map(|line| line.strip_prefix(field)).expect("the field");
-    line.trim_start_matches(':').parse().expect("a number")
+    client.info(section).number(field)
 }
 
 /// Locks of all kinds, taken and released without a pause until it is told to stop.
@@ -77,14 +75,6 @@ fn replica() -> Server {
     Server::prepare().without_module().options(&["--repl-diskless-load", "on-empty-db"]).start()
 }
 
-fn follow(replica: &mut Client, master: &Server) {
-    replica.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-}
-
-fn until_linked(replica: &mut Client) {
-    wait_until("the replica follows", || replica.say("INFO replication").as_text().contains("master_link_status:up"));
-}
-
 /// The file's base is there, and what comes goes into it.
 fn until_the_file_is_begun(client: &mut Client) {
     let mut is = |field, value| info(client, "persistence", field) == value;
@@ -130,8 +120,7 @@ fn a_replica_that_comes_while_locks_change_has_them_all() {
         let (mut ours, mut theirs) = (master.client(), replica.client());
         until_nobody_follows(&mut ours);
         let traffic = Traffic::on(&master);
-        follow(&mut theirs, &master);
-        until_linked(&mut theirs);
+        replica.follow(&master);
         assert!(is_followed(&mut ours));
         traffic.goes_on();
         traffic.end();
@@ -148,10 +137,10 @@ fn replicas_may_come_one_after_the_other() {
     until_nobody_follows(&mut ours);
     let traffic = Traffic::on(&master);
     for replica in &replicas {
-        follow(&mut replica.client(), &master);
+        replica.begin_to_follow(&master);
     }
     for replica in &replicas {
-        until_linked(&mut replica.client());
+        replica.until_linked();
     }
     traffic.goes_on();
     traffic.end();
@@ -165,8 +154,7 @@ fn a_replica_that_comes_back_gets_what_it_missed() {
     let (master, replica) = (Server::start(), replica());
     let (mut ours, mut theirs) = (master.client(), replica.client());
     until_nobody_follows(&mut ours);
-    follow(&mut theirs, &master);
-    until_linked(&mut theirs);
+    replica.follow(&master);
     for round in 1..=3 {
         let traffic = Traffic::on(&master);
         ours.say("CLIENT KILL TYPE replica");
@@ -184,14 +172,12 @@ fn a_replica_that_is_promoted_tells_those_who_read_on() {
     let (first, master, other) = (Server::start(), Server::start(), replica());
     let (mut ours, mut theirs) = (first.client(), other.client());
     until_nobody_follows(&mut ours);
-    for follower in [&mut ours, &mut theirs] {
-        follow(follower, &master);
-        until_linked(follower);
+    for follower in [&first, &other] {
+        follower.follow(&master);
     }
     ours.say("REPLICAOF NO ONE");
     assert!(is_followed(&mut ours));
-    follow(&mut theirs, &first);
-    until_linked(&mut theirs);
+    other.follow(&first);
     assert_eq!(info(&mut ours, "stats", "sync_partial_ok"), 1, "it read on");
     Traffic::on(&first).end();
     until_alike(&mut ours, &mut theirs);
@@ -205,8 +191,7 @@ fn nobody_is_told_again_when_the_last_one_has_gone() {
     let mut ours = master.client();
     for replica in [&first, &second] {
         let mut theirs = replica.client();
-        follow(&mut theirs, &master);
-        until_linked(&mut theirs);
+        replica.follow(&master);
         assert!(is_followed(&mut ours));
         Traffic::on(&master).end();
         until_alike(&mut ours, &mut theirs);
@@ -271,16 +256,12 @@ fn an_append_only_file_that_was_there_already() {
 fn subscribers_of_a_replica_that_comes_to_a_file() {
     let server = Server::prepare().options(&["--appendonly", "yes"]).start();
     let mut client = server.client();
-    wait_until("the server knows that there is no replica", || {
-        client.say("INFO rlock").as_text().contains("rlock_followed_by_replicas:0\r")
-    });
+    wait_until("the server knows that there is no replica", || client.figure("followed_by_replicas") == 0);
     assert!(is_followed(&mut client), "the file is there all the same");
     let replica = Server::prepare().without_module().start();
     let mut theirs = replica.client();
     theirs.say("SUBSCRIBE redisson_lock__channel:{k}");
-    let mut control = replica.client();
-    control.say(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
-    wait_until("the replica follows", || control.say("INFO replication").as_text().contains("master_link_status:up"));
+    replica.follow(&server);
     client.say("RLOCK.ACQUIRE k me 600000");
     client.say("RLOCK.RELEASE k me");
     assert_eq!(theirs.receive().words(), ["message", "redisson_lock__channel:{k}", "0"]);
@@ -299,12 +280,11 @@ fn in_a_cluster_all_is_told_always() {
 #[test]
 fn grants_by_events_are_made_where_nobody_follows() {
     let server = Server::start();
-    let (mut client, mut waiting) = (server.client(), server.client());
+    let mut client = server.client();
     until_nobody_follows(&mut client);
     client.say("RLOCK.ACQUIRE a me 600000");
-    waiting.send(&["RLOCK.ACQUIRE", "a", "you", "600000", "WAIT", "0"]);
-    wait_until("it waits", || client.say("INFO rlock").as_text().contains("rlock_waiters:1\r"));
+    let mut waiting = start_waiting(&server, "RLOCK.ACQUIRE a you 600000 WAIT 0");
     client.say("DEL a");
-    assert_eq!(waiting.receive(), rlock_testing::Reply::Nil);
+    assert_eq!(waiting.receive(), Reply::Nil);
     assert_eq!(client.hash("a"), [("you".to_owned(), "1".to_owned())]);
 }

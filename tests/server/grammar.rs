@@ -3,50 +3,67 @@
 
 use rlock_testing::{Client, Reply, Server, Tap, list, text};
 
-/// Each call must fail with an error that starts with the code and names what is wrong, and change nothing.
+/// A server with keys of all kinds, which nothing that is refused may change.
+struct Refusals {
+    client: Client,
+    tap: Tap,
+    before: String,
+    _server: Server,
+}
+
+impl Refusals {
+    fn prepare() -> Self {
+        let server = Server::start();
+        let mut client = server.client();
+        for setup in [
+            "SET text hello",
+            "RPUSH items a",
+            "HSET foreign h -3 g many i 0 j 05 k 9223372036854775808",
+            "HSET odd-mode mode both h 1",
+            "HSET full h 9223372036854775807",
+            "HSET full-write mode write h:write 9223372036854775807",
+            "HSET full-read mode read h 9223372036854775807",
+            "HSET crowded mode read h 10001",
+            "RLOCK.ACQUIRE plain h 600000",
+            "RLOCK.WACQUIRE both h 600000",
+            "RLOCK.RACQUIRE both h 600000",
+            "RLOCK.RACQUIRE read h 600000",
+        ] {
+            assert!(!matches!(client.say(setup), Reply::Error(_)), "{setup}");
+        }
+        Self { tap: Tap::on(&server), before: client.digest(), client, _server: server }
+    }
+
+    /// Each call must fail with an error that starts with the code and names what is wrong, and change nothing.
+    fn all(&mut self, calls: &[(&[&str], &str, &str)]) {
+        for (call, code, named) in calls {
+            let reply = self.client.run(call);
+            let Reply::Error(line) = &reply else { panic!("{call:?} was answered {reply:?}") };
+            assert!(line.starts_with(&format!("{code} ")), "{call:?}: {line}");
+            assert!(line.contains(named), "{call:?}: {line}");
+            assert_eq!(self.client.digest(), self.before, "{call:?} changed something");
+        }
+        assert_eq!(self.tap.drain(), [""; 0], "errors replicate nothing");
+    }
+}
+
 fn all_refused(calls: &[(&[&str], &str, &str)]) {
-    let server = Server::start();
-    let mut client = server.client();
-    for setup in [
-        "SET text hello",
-        "RPUSH items a",
-        "HSET foreign h -3 g many i 0 j 05 k 9223372036854775808",
-        "HSET odd-mode mode both h 1",
-        "HSET full h 9223372036854775807",
-        "HSET full-write mode write h:write 9223372036854775807",
-        "HSET full-read mode read h 9223372036854775807",
-        "HSET crowded mode read h 10001",
-        "RLOCK.ACQUIRE plain h 600000",
-        "RLOCK.WACQUIRE both h 600000",
-        "RLOCK.RACQUIRE both h 600000",
-        "RLOCK.RACQUIRE read h 600000",
-    ] {
-        assert!(!matches!(client.say(setup), Reply::Error(_)), "{setup}");
-    }
-    let mut tap = Tap::on(&server);
-    let before = client.digest();
-    for (call, code, named) in calls {
-        let reply = client.run(call);
-        let Reply::Error(line) = &reply else { panic!("{call:?} was answered {reply:?}") };
-        assert!(line.starts_with(&format!("{code} ")), "{call:?}: {line}");
-        assert!(line.contains(named), "{call:?}: {line}");
-        assert_eq!(client.digest(), before, "{call:?} changed something");
-    }
-    assert_eq!(tap.drain(&server), [""; 0], "errors replicate nothing");
+    Refusals::prepare().all(calls);
 }
 
 const ACQUIRES: [&str; 3] = ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"];
 
 #[test]
 fn arity_is_checked() {
+    let mut refused = Refusals::prepare();
     for name in ACQUIRES {
-        all_refused(&[
+        refused.all(&[
             (&[name], "ERR", "wrong number of arguments"),
             (&[name, "k"], "ERR", "wrong number of arguments"),
             (&[name, "k", "h"], "ERR", "wrong number of arguments"),
         ]);
     }
-    all_refused(&[
+    refused.all(&[
         (&["RLOCK.RELEASE"], "ERR", "wrong number of arguments"),
         (&["RLOCK.RELEASE", "k"], "ERR", "wrong number of arguments"),
         (&["RLOCK.RENEW", "k", "h"], "ERR", "wrong number of arguments"),
@@ -59,12 +76,13 @@ fn arity_is_checked() {
 
 #[test]
 fn a_lease_is_from_1_to_what_the_server_can_store() {
+    let mut refused = Refusals::prepare();
     let leases = ["", "0", "-1", "1.5", "1e3", "abc", "+5", " 5", "05", "9223372036854775807", "9223372036854775808"];
     for lease in leases {
         for name in ACQUIRES {
-            all_refused(&[(&[name, "k", "h", lease], "ERR", "lease must be")]);
+            refused.all(&[(&[name, "k", "h", lease], "ERR", "lease must be")]);
         }
-        all_refused(&[
+        refused.all(&[
             (&["RLOCK.RENEW", "plain", "h", lease], "ERR", "lease must be"),
             (&["RLOCK.RENEW", "k", "h", lease], "ERR", "lease must be"),
             (&["RLOCK.RELEASE", "plain", "h", "LEASE", lease], "ERR", "lease must be"),
@@ -89,12 +107,13 @@ fn the_longest_lease_that_fits_is_taken() {
 
 #[test]
 fn a_holder_is_1_to_512_bytes_that_fit_the_layout() {
+    let mut refused = Refusals::prepare();
     let too_long = "h".repeat(513);
     for holder in ["", "mode", ":write", "h:write", "mode:write", &too_long] {
         for name in ACQUIRES {
-            all_refused(&[(&[name, "k", holder, "1000"], "ERR", "holder must be")]);
+            refused.all(&[(&[name, "k", holder, "1000"], "ERR", "holder must be")]);
         }
-        all_refused(&[
+        refused.all(&[
             (&["RLOCK.RELEASE", "k", holder], "ERR", "holder must be"),
             (&["RLOCK.RENEW", "k", holder, "1000"], "ERR", "holder must be"),
         ]);
@@ -111,8 +130,9 @@ fn a_holder_is_1_to_512_bytes_that_fit_the_layout() {
 
 #[test]
 fn options_are_known_and_given_once() {
+    let mut refused = Refusals::prepare();
     for name in ACQUIRES {
-        all_refused(&[
+        refused.all(&[
             (&[name, "k", "h", "1000", "NOW"], "ERR", "option unknown"),
             (&[name, "k", "h", "1000", ""], "ERR", "option unknown"),
             (&[name, "k", "h", "1000", "FENCED", "FENCED"], "ERR", "FENCED given twice"),
@@ -124,7 +144,7 @@ fn options_are_known_and_given_once() {
             (&[name, "k", "h", "1000", "WAIT", "1", "WAIT", "1"], "ERR", "WAIT given twice"),
         ]);
     }
-    all_refused(&[
+    refused.all(&[
         (&["RLOCK.RELEASE", "plain", "h", "NOW"], "ERR", "option unknown"),
         (&["RLOCK.RELEASE", "plain", "h", "FENCED"], "ERR", "option unknown"),
         (&["RLOCK.RELEASE", "both", "h", "READ", "WRITE"], "ERR", "READ or WRITE given twice"),
@@ -141,13 +161,14 @@ fn options_are_known_and_given_once() {
 
 #[test]
 fn a_count_is_from_1_to_10000() {
+    let mut refused = Refusals::prepare();
     for count in ["", "0", "-1", "10001", "05", "many", "9223372036854775808"] {
-        all_refused(&[
+        refused.all(&[
             (&["RLOCK.INSPECT", "plain", "COUNT", count], "ERR", "COUNT must be"),
             (&["RLOCK.QUEUES", "COUNT", count], "ERR", "COUNT must be"),
         ]);
     }
-    all_refused(&[
+    refused.all(&[
         (&["RLOCK.INSPECT", "plain", "COUNT"], "ERR", "COUNT must be"),
         (&["RLOCK.QUEUES", "COUNT"], "ERR", "COUNT must be"),
     ]);
@@ -174,8 +195,9 @@ fn a_reader_that_would_wait_for_itself_is_told_so() {
 
 #[test]
 fn a_key_that_is_no_lock_is_the_wrong_type() {
+    let mut refused = Refusals::prepare();
     for key in ["text", "items"] {
-        all_refused(&[
+        refused.all(&[
             (&["RLOCK.ACQUIRE", key, "h", "1000"], "WRONGTYPE", "key"),
             (&["RLOCK.RACQUIRE", key, "h", "1000"], "WRONGTYPE", "key"),
             (&["RLOCK.WACQUIRE", key, "h", "1000"], "WRONGTYPE", "key"),
@@ -189,15 +211,16 @@ fn a_key_that_is_no_lock_is_the_wrong_type() {
 
 #[test]
 fn a_hash_whose_count_is_no_positive_integer_is_foreign() {
+    let mut refused = Refusals::prepare();
     for holder in ["h", "g", "i", "j", "k"] {
-        all_refused(&[
+        refused.all(&[
             (&["RLOCK.ACQUIRE", "foreign", holder, "1000"], "WRONGTYPE", "key"),
             (&["RLOCK.RACQUIRE", "foreign", holder, "1000"], "WRONGTYPE", "key"),
             (&["RLOCK.RELEASE", "foreign", holder], "WRONGTYPE", "key"),
             (&["RLOCK.RENEW", "foreign", holder, "1000"], "WRONGTYPE", "key"),
         ]);
     }
-    all_refused(&[
+    refused.all(&[
         (&["RLOCK.RACQUIRE", "odd-mode", "h", "1000"], "WRONGTYPE", "key"),
         (&["RLOCK.WACQUIRE", "odd-mode", "h", "1000"], "WRONGTYPE", "key"),
         (&["RLOCK.RELEASE", "odd-mode", "h"], "WRONGTYPE", "key"),

@@ -1,7 +1,6 @@
 //! INFO and LATENCY: what those who watch a server are told of its locks.
 
-use crate::waiting::{info, start_waiting};
-use rlock_testing::{Client, Reply, Server, wait_until};
+use rlock_testing::{Client, Reply, Server, start_waiting, wait_until};
 
 const COUNTED: [&str; 16] = [
     "grants",
@@ -28,8 +27,8 @@ const NOW: [&str; 4] = ["waiters", "locks_with_waiters", "longest_queue", "oldes
 fn every_field_is_there_once_and_begins_with_nothing() {
     let server = Server::start();
     let mut client = server.client();
-    let section = client.say("INFO rlock");
-    let names: Vec<_> = section.as_text().lines().filter_map(|line| line.split_once(':')).map(|line| line.0).collect();
+    let info = client.info("rlock");
+    let names: Vec<_> = info.lines().map(|line| line.0).collect();
     let expected: Vec<_> = COUNTED
         .iter()
         .chain(&NOW)
@@ -38,7 +37,7 @@ fn every_field_is_there_once_and_begins_with_nothing() {
         .collect();
     assert_eq!(names, expected);
     for name in COUNTED.iter().chain(&NOW) {
-        assert_eq!(info(&mut client, name), 0, "{name}");
+        assert_eq!(client.figure(name), 0, "{name}");
     }
     let documented = include_str!("../../docs/commands.md");
     for name in &expected {
@@ -55,7 +54,7 @@ fn each_grant_is_counted_by_how_it_came() {
             client.say(command);
         }
         ["grants", "refusals", "grants_after_wait", "hand_offs", "lease_expiries", "breaks"]
-            .map(|name| info(&mut client, name))
+            .map(|name| client.figure(name))
     };
     assert_eq!(counted(&["RLOCK.ACQUIRE k ann 600000", "RLOCK.ACQUIRE k ann 600000"]), [2, 0, 0, 0, 0, 0]);
     assert_eq!(counted(&["RLOCK.ACQUIRE k bob 600000", "RLOCK.RELEASE k ann"]), [2, 1, 0, 0, 0, 0]);
@@ -81,7 +80,7 @@ fn readers_that_a_release_lets_in_are_all_handed_over_to() {
     let _readers: Vec<_> =
         (0..3).map(|number| start_waiting(&server, &format!("RLOCK.RACQUIRE k r{number} 600000 WAIT 0"))).collect();
     client.say("RLOCK.RELEASE k ann");
-    assert_eq!((info(&mut client, "hand_offs"), info(&mut client, "grants_after_wait")), (3, 3));
+    assert_eq!((client.figure("hand_offs"), client.figure("grants_after_wait")), (3, 3));
 }
 
 #[test]
@@ -92,7 +91,7 @@ fn a_lease_that_ends_unwaited_for_is_nobodys_expiry() {
     let _waits = start_waiting(&server, "RLOCK.ACQUIRE other bob 600000 WAIT 0");
     client.say("RLOCK.ACQUIRE k ann 20");
     wait_until("the lease has ended", || client.expiry("k") == -2);
-    assert_eq!(info(&mut client, "lease_expiries"), 0);
+    assert_eq!(client.figure("lease_expiries"), 0);
 }
 
 #[test]
@@ -101,7 +100,7 @@ fn waits_are_told_by_how_long_they_were() {
     let mut client = server.client();
     let histogram = |client: &mut Client| {
         ["wait_ms_le_1", "wait_ms_le_10", "wait_ms_le_100", "wait_ms_le_1000", "wait_ms_le_10000", "wait_ms_le_inf"]
-            .map(|name| info(client, name))
+            .map(|name| client.figure(name))
     };
     let mut wait_for = |ms: i64| {
         client.say("RLOCK.ACQUIRE k ann 600000");
@@ -109,11 +108,11 @@ fn waits_are_told_by_how_long_they_were() {
         let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
         let kept_by = client.time_ms();
         wait_until("it has waited long enough", || client.time_ms() >= kept_by + ms);
-        let sum = info(&mut client, "wait_ms_sum");
+        let sum = client.figure("wait_ms_sum");
         let asked = client.time_ms();
         client.say("RLOCK.RELEASE k ann");
         assert_eq!(bob.receive(), Reply::Nil);
-        let waited = info(&mut client, "wait_ms_sum") - sum;
+        let waited = client.figure("wait_ms_sum") - sum;
         assert!((asked - kept_by..=client.time_ms() - before).contains(&waited), "{waited}");
         client.say("RLOCK.RELEASE k bob");
         (waited, histogram(&mut client))
@@ -134,9 +133,9 @@ fn who_gives_up_is_in_no_histogram() {
     client.say("RLOCK.ACQUIRE k ann 600000");
     assert!(client.say("RLOCK.ACQUIRE k bob 600000 WAIT 20").as_int() > 0);
     drop(start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0"));
-    wait_until("it is gone", || info(&mut client, "cancelled") == 1);
+    wait_until("it is gone", || client.figure("cancelled") == 1);
     let told = ["timeouts", "cancelled", "waits", "wait_ms_le_inf", "wait_ms_sum", "waiters"];
-    assert_eq!(told.map(|name| info(&mut client, name)), [1, 1, 2, 0, 0, 0]);
+    assert_eq!(told.map(|name| client.figure(name)), [1, 1, 2, 0, 0, 0]);
 }
 
 #[test]
@@ -150,14 +149,14 @@ fn the_oldest_of_all_who_wait() {
     let kept_by = client.time_ms();
     wait_until("it has waited a while", || client.time_ms() >= kept_by + 100);
     let _second = start_waiting(&server, "RLOCK.ACQUIRE a bob 600000 WAIT 0");
-    let oldest = info(&mut client, "oldest_wait_ms");
+    let oldest = client.figure("oldest_wait_ms");
     assert!((100..=client.time_ms() - before).contains(&oldest), "{oldest}");
-    assert_eq!((info(&mut client, "locks_with_waiters"), info(&mut client, "longest_queue")), (2, 1));
+    assert_eq!((client.figure("locks_with_waiters"), client.figure("longest_queue")), (2, 1));
     client.say("RLOCK.RELEASE b ann");
-    let oldest = info(&mut client, "oldest_wait_ms");
+    let oldest = client.figure("oldest_wait_ms");
     assert!(oldest <= client.time_ms() - kept_by - 100, "the first one waits no longer: {oldest}");
     client.say("RLOCK.RELEASE a ann");
-    assert_eq!(info(&mut client, "oldest_wait_ms"), 0);
+    assert_eq!(client.figure("oldest_wait_ms"), 0);
 }
 
 /// The names of the slow events that the server knows of.
@@ -181,9 +180,9 @@ fn long_work(server: &Server, client: &mut Client) {
     for (number, reader) in readers.iter_mut().enumerate() {
         reader.send(&["RLOCK.RACQUIRE", "k", &format!("r{number}"), "600000", "WAIT", "0"]);
     }
-    wait_until("all wait", || info(client, "waiters") == 1_000);
+    client.until_waiting(1_000);
     client.say("RLOCK.RELEASE k ann");
-    wait_until("all are let in", || info(client, "waiters") == 0);
+    client.until_waiting(0);
 }
 
 #[test]

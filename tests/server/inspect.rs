@@ -1,7 +1,6 @@
 //! RLOCK.INSPECT: what people on call see of a lock, and that looking changes nothing.
 
-use crate::waiting::{info, start_waiting};
-use rlock_testing::{Client, Reply, Server, Tap, list, text, wait_until};
+use rlock_testing::{Client, Reply, Server, Tap, list, start_waiting, text, wait_until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -172,7 +171,7 @@ fn those_who_wait_in_their_order() {
         assert_eq!(client.say(&format!("CLIENT KILL ID {}", id.as_int())), Reply::Int(1));
         assert_eq!(waiter.try_receive(), None);
     }
-    wait_until("they are gone", || info(&mut client, "waiters") == 0);
+    client.until_waiting(0);
     assert_eq!(of(&client.say("RLOCK.INSPECT k"), "waiters"), &list([]));
 }
 
@@ -184,7 +183,7 @@ fn a_waiter_on_the_network_has_an_address() {
     let mut far = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     let address = far.local_addr().unwrap().to_string();
     far.write_all(b"RLOCK.ACQUIRE k bob 600000 WAIT 0\r\n").unwrap();
-    wait_until("it waits", || info(&mut client, "waiters") == 1);
+    client.until_waiting(1);
     let seen = client.say("RLOCK.INSPECT k");
     assert_eq!(texts(of(&seen, "waiters"), "address"), [&*address]);
     assert_eq!(texts(of(&seen, "waiters"), "side"), ["exclusive"]);
@@ -273,7 +272,7 @@ fn looking_changes_nothing() {
         client.say("RLOCK.INSPECT k");
     }
     assert_eq!((uses(&mut client), client.digest()), before);
-    assert_eq!(tap.drain(&server), [""; 0]);
+    assert_eq!(tap.drain(), [""; 0]);
     client.say("HGETALL k");
     assert_ne!(uses(&mut client), before.0, "a use would have shown");
 }
@@ -298,8 +297,7 @@ fn in_transactions_and_scripts() {
 fn on_a_replica_the_holders_are_seen() {
     let (master, replica) = (Server::start(), Server::start());
     let (mut ours, mut theirs) = (master.client(), replica.client());
-    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
+    replica.follow(&master);
     ours.say("RLOCK.WACQUIRE k ann 600000 FENCED");
     let _bob = start_waiting(&master, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
     wait_until("the replica has the token", || theirs.say("GET redisson_lock_token:{k}") == text("1"));
@@ -356,7 +354,7 @@ fn maps_in_one_protocol_and_flat_arrays_in_the_other() {
     // The same with who waits, and of all queues.
     let mut bob = server.client();
     bob.send(&[&b"RLOCK.ACQUIRE"[..], b"k\0\xff", b"bob\xfd", b"600000", b"WAIT", b"0"]);
-    wait_until("bob waits", || info(&mut client, "waiters") == 1);
+    client.until_waiting(1);
     for (hello, seven, six, four) in [("", "*14", "*12", "*8"), ("HELLO 3\r\n", "%7", "%6", "%4")] {
         let seen = bytes_up_to(&server, &format!("{hello}{inspect}"), b"+PONG\r\n");
         let has = |piece: &[u8]| seen.windows(piece.len()).any(|window| window == piece);

@@ -73,7 +73,7 @@ fn events_are_those_of_the_plain_commands() {
     let (mut ours, mut theirs) = (Listener::on(&server), Listener::on(&plain));
     for command in HISTORY {
         client.say(command);
-        for replicated in tap.drain(&server) {
+        for replicated in tap.drain() {
             plain_client.say(&replicated);
         }
         assert_eq!(ours.drain(&server), theirs.drain(&plain), "{command}");
@@ -196,11 +196,7 @@ fn client_tracking_sees_changes_and_not_refusals() {
 fn a_refusal_counts_as_no_write() {
     let server = Server::start();
     let mut client = server.client();
-    let mut changes = || {
-        let info = client.say("INFO persistence");
-        let line = info.as_text().lines().find(|line| line.starts_with("rdb_changes_since_last_save:"));
-        line.unwrap().split(':').nth(1).unwrap().parse::<i64>().unwrap()
-    };
+    let mut changes = || client.info("persistence").number("rdb_changes_since_last_save");
     let mut other = server.client();
     other.say("RLOCK.ACQUIRE k ann 600000");
     let before = changes();

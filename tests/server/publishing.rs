@@ -1,7 +1,8 @@
 //! The message that wakes Redisson's waiters: on the right channel, with the right payload, by the command that the
 //! settings name, to the subscribers of this server and of its replicas.
 
-use rlock_testing::{Client, Reply, Server, wait_until};
+use crate::cluster::node;
+use rlock_testing::{Client, Reply, Server, start_waiting};
 
 /// Subscribed to a channel by both kinds of subscription.
 struct Ear {
@@ -98,15 +99,14 @@ fn every_unlock_is_published_once_with_its_message() {
 #[test]
 fn a_hand_over_is_published_where_its_lease_ends_sooner() {
     let server = Server::start();
-    let (mut client, mut waiting) = (server.client(), server.client());
+    let mut client = server.client();
     for (command, channel, message) in
         [("RLOCK.ACQUIRE", "redisson_lock__channel:{k}", "0"), ("RLOCK.WACQUIRE", "redisson_rwlock:{k}", "1")]
     {
         for (lease, told) in [("600000", true), ("6000000", false)] {
             let mut ear = Ear::on(&server, channel);
             client.run(&[command, "k", "ann", "3000000"]);
-            waiting.send(&[command, "k", "bob", lease, "WAIT", "0"]);
-            wait_until("bob waits", || client.say("INFO rlock").as_text().contains("rlock_waiters:1\r"));
+            let mut waiting = start_waiting(&server, &format!("{command} k bob {lease} WAIT 0"));
             client.say("RLOCK.RELEASE k ann");
             assert_eq!(waiting.receive(), Reply::Nil);
             assert_eq!(
@@ -141,10 +141,7 @@ fn the_setting_says_which_command() {
 
 #[test]
 fn a_cluster_node_publishes_to_the_shard() {
-    let server = Server::prepare().in_cluster().start();
-    let mut client = server.client();
-    client.say("CLUSTER ADDSLOTSRANGE 0 16383");
-    wait_until("the cluster is up", || client.say("CLUSTER INFO").as_text().contains("cluster_state:ok"));
+    let (server, mut client) = node();
     let channel = "redisson_lock__channel:{k}";
     let mut ear = Ear::on(&server, channel);
     for (setting, expected) in
@@ -161,11 +158,8 @@ fn a_cluster_node_publishes_to_the_shard() {
 fn subscribers_on_a_replica_hear_it_too() {
     let master = Server::start();
     let replica = Server::prepare().without_module().start();
-    let (mut client, mut on_replica) = (master.client(), replica.client());
-    on_replica.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    wait_until("the replica follows", || {
-        on_replica.say("INFO replication").as_text().contains("master_link_status:up")
-    });
+    let mut client = master.client();
+    replica.follow(&master);
     let channel = "redisson_rwlock:{k}";
     let mut ear = Ear::on(&replica, channel);
     client.say("CONFIG SET rlock.notify both");

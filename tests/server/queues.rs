@@ -1,8 +1,7 @@
 //! RLOCK.QUEUES: which locks are waited for, as far as the user may know.
 
 use crate::inspect::of;
-use crate::waiting::start_waiting;
-use rlock_testing::{Client, Reply, Server, list, text, wait_until};
+use rlock_testing::{Client, Reply, Server, list, start_waiting, text, wait_until};
 
 /// Has so many wait for a lock that somebody holds.
 fn queue(server: &Server, key: &str, length: usize) -> Vec<Client> {
@@ -92,7 +91,7 @@ fn only_of_the_selected_database() {
     }
     waiter.say("SELECT 1");
     waiter.send(&["RLOCK.ACQUIRE", "there", "bob", "600000", "WAIT", "0"]);
-    wait_until("it waits", || crate::waiting::info(&mut client, "waiters") == 2);
+    client.until_waiting(2);
     assert_eq!(shown(&client.say("RLOCK.QUEUES")), [("here", 1)]);
     client.say("SELECT 1");
     assert_eq!(shown(&client.say("RLOCK.QUEUES")), [("there", 1)]);

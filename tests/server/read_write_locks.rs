@@ -9,6 +9,8 @@ fn fields(client: &mut Client, expected: &[(&str, &str)]) {
 
 #[test]
 fn the_matrix_of_sides() {
+    let server = Server::start();
+    let mut client = server.client();
     // Who has what, who asks for what, and whether it is granted.
     for (setup, ask, granted) in [
         (&[][..], "RLOCK.RACQUIRE k ann 600000", true),
@@ -24,8 +26,7 @@ fn the_matrix_of_sides() {
         (&["RLOCK.WACQUIRE k ann 600000", "RLOCK.RACQUIRE k ann 600000"], "RLOCK.WACQUIRE k ann 600000", true),
         (&["RLOCK.WACQUIRE k ann 600000", "RLOCK.RACQUIRE k ann 600000"], "RLOCK.RACQUIRE k bob 600000", false),
     ] {
-        let server = Server::start();
-        let mut client = server.client();
+        client.say("FLUSHALL");
         for command in setup {
             assert_eq!(client.say(command), Reply::Nil, "{command}");
         }

@@ -1,7 +1,7 @@
 //! What followers get: plain commands with absolute times, in one MULTI/EXEC for each change, and nothing for anything
 //! that changed nothing. Neither a replica nor an AOF file needs the module.
 
-use rlock_testing::{Client, Reply, Server, Tap, wait_until};
+use rlock_testing::{Client, Reply, Server, Tap, start_waiting, wait_until};
 
 /// One change: what came before, the command, and what it replicates. `<N>` stands for N ms after the command ran.
 struct Case {
@@ -188,10 +188,10 @@ fn each_change_replicates_as_plain_commands() {
         for command in case.before {
             assert!(!matches!(client.say(command), Reply::Error(_)), "{command}");
         }
-        tap.drain(&server);
+        tap.drain();
         let start = client.time_ms();
         assert!(!matches!(client.say(case.command), Reply::Error(_)), "{}", case.command);
-        let stream: Vec<_> = tap.drain(&server).iter().map(|command| relative_to(start, command)).collect();
+        let stream: Vec<_> = tap.drain().iter().map(|command| relative_to(start, command)).collect();
         assert_eq!(stream, case.stream, "{} after {:?}", case.command, case.before);
     }
 }
@@ -208,15 +208,13 @@ fn without_restore_a_lock_is_told_of_in_the_commands_that_make_it() {
     ] {
         let start = client.time_ms();
         client.say(command);
-        let stream: Vec<_> = tap.drain(&server).iter().map(|command| relative_to(start, command)).collect();
+        let stream: Vec<_> = tap.drain().iter().map(|command| relative_to(start, command)).collect();
         assert_eq!(stream, expected);
     }
-    let mut bob = server.client();
-    bob.send(&["RLOCK.ACQUIRE", "k", "bob", "2000000", "WAIT", "0"]);
-    wait_until("bob waits", || client.say("INFO clients").as_text().contains("blocked_clients:1"));
+    let _bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 2000000 WAIT 0");
     let start = client.time_ms();
     client.say("RLOCK.RELEASE k ann");
-    let stream: Vec<_> = tap.drain(&server).iter().map(|command| relative_to(start, command)).collect();
+    let stream: Vec<_> = tap.drain().iter().map(|command| relative_to(start, command)).collect();
     assert_eq!(stream, ["MULTI", "HINCRBY k bob 1", "PEXPIREAT k <2000000>", "HDEL k ann", "EXEC"]);
 }
 
@@ -226,8 +224,7 @@ fn a_whole_lock_arrives_whatever_its_names() {
     let master = Server::start();
     let replica = Server::prepare().without_module().start();
     let (mut ours, mut theirs) = (master.client(), replica.client());
-    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
+    replica.follow(&master);
     for length in [1, 57, 58, 63, 64, 65, 255, 256, 511, 512] {
         let holder = vec![0xfe; length];
         for command in ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"] {
@@ -285,7 +282,7 @@ fn what_changes_nothing_replicates_nothing() {
         "RLOCK.QUEUES",
     ] {
         client.say(command);
-        assert_eq!(tap.drain(&server), [""; 0], "{command}");
+        assert_eq!(tap.drain(), [""; 0], "{command}");
     }
 }
 
@@ -297,7 +294,7 @@ fn a_transaction_replicates_as_one() {
     for command in ["MULTI", "RLOCK.ACQUIRE k ann 600000", "SET x 1", "RLOCK.RELEASE k ann", "EXEC"] {
         client.say(command);
     }
-    let stream = tap.drain(&server);
+    let stream = tap.drain();
     assert_eq!(stream.first().map(String::as_str), Some("MULTI"));
     assert_eq!(stream.last().map(String::as_str), Some("EXEC"));
     assert_eq!(stream.iter().filter(|command| command.as_str() == "MULTI").count(), 1);
@@ -313,7 +310,7 @@ fn a_script_replicates_what_its_commands_change() {
                   redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', '600000')
                   return redis.call('RLOCK.RELEASE', KEYS[1], 'ann')";
     assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
-    let stream = tap.drain(&server);
+    let stream = tap.drain();
     assert!(stream[1].starts_with("RESTORE k ") && stream[1].ends_with(" {ann:1} ABSTTL REPLACE"), "{stream:?}");
     assert_eq!(
         [&stream[..1], &stream[2..]].concat(),
@@ -350,8 +347,7 @@ fn a_replica_without_the_module_has_the_same_locks() {
     let master = Server::start();
     let replica = Server::prepare().without_module().start();
     let (mut ours, mut theirs) = (master.client(), replica.client());
-    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
+    replica.follow(&master);
     live(&mut ours);
     let expected = ours.everything();
     assert!(expected.len() > 10, "{expected:?}");
@@ -364,8 +360,7 @@ fn a_replica_with_the_module_refuses_to_lock() {
     let master = Server::start();
     let replica = Server::start();
     let (mut ours, mut theirs) = (master.client(), replica.client());
-    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
+    replica.follow(&master);
     ours.say("RLOCK.ACQUIRE k ann 600000");
     wait_until("the replica has the lock", || theirs.expiry("k") > 0);
     let commands = ["RLOCK.ACQUIRE k ann 1000", "RLOCK.RELEASE k ann", "RLOCK.RENEW k ann 1000", "RLOCK.BREAK k"];

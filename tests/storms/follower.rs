@@ -1,6 +1,5 @@
 //! A replica of the server in the storm, without the module: what it has afterwards is what the master has.
 
-use crate::info;
 use rlock_testing::{Client, Reply, Server, wait_until};
 
 pub struct Follower {
@@ -10,17 +9,15 @@ pub struct Follower {
 impl Follower {
     pub fn of(master: &Server) -> Self {
         let server = Server::prepare().without_module().start();
-        let mut client = server.client();
-        client.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-        let is_up = |info: &str| info.contains("master_link_status:up");
-        wait_until("the replica follows", || is_up(client.say("INFO replication").as_text()));
+        server.follow(master);
         Self { server }
     }
 
     pub fn agrees(&self, master: &mut Client, keys: &[String]) {
         let mut replica = self.server.client();
-        let offset = info(master, "master_repl_offset");
-        wait_until("the replica has it all", || info(&mut replica, "slave_repl_offset") >= offset);
+        let offset = master.info("replication").number("master_repl_offset");
+        let has_it_all = || replica.info("replication").number("slave_repl_offset") >= offset;
+        wait_until("the replica has it all", has_it_all);
         assert_eq!(contents(&mut replica, keys), contents(master, keys), "the replica has what the master has");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::many_locks::{Freed, ManyLocks};
 use crate::setting::{AS_IT_COMES, FAST_CHORES, SLOW_CHORES, Setting, WITH_AOF, WITH_REPLICA};
-use crate::{alone, as_i64, info, is_ok};
+use crate::{alone, as_i64, is_ok};
 use rlock_testing::{Reply, wait_until};
 
 /// How much later than that stroke the last grant may come. The stroke itself takes its time, and frees all of them.
@@ -45,7 +45,7 @@ fn by_a_burst_of_releases() {
     by("a burst of releases", [FAST, WITH_AOF], |locks| {
         let released = locks.say_for_each(|key| format!("RLOCK.RELEASE {key} holder"));
         assert!(released.iter().all(|reply| *reply == Reply::Int(1)));
-        assert_eq!(info(&mut locks.scene.client, "rlock_waiters"), 0);
+        assert_eq!(locks.scene.client.figure("waiters"), 0);
     });
 }
 
@@ -76,13 +76,13 @@ fn by_eviction() {
             let (all, half) = (locks.keys.len(), as_i64(locks.keys.len() / 2));
             let (client, crowd) = (&mut locks.scene.client, &mut locks.scene.crowd);
             client.say("CONFIG SET maxmemory 1");
-            wait_until("half of the locks are evicted", || info(client, "evicted_keys") >= half);
+            wait_until("half of the locks are evicted", || client.info("stats").number("evicted_keys") >= half);
             assert_eq!(crowd.answered(), 0, "a full server grants nothing");
             let fit = client.time_ms();
             client.say("CONFIG SET maxmemory 0");
-            let evicted = usize::try_from(info(client, "evicted_keys")).unwrap();
+            let evicted = usize::try_from(client.info("stats").number("evicted_keys")).unwrap();
             assert_eq!(crowd.collect(evicted), evicted, "each lock that was evicted is granted");
-            assert_eq!(info(client, "rlock_waiters"), as_i64(all - evicted));
+            assert_eq!(client.figure("waiters"), as_i64(all - evicted));
             println!("{evicted} locks of {all} are evicted");
 
             let is_granted: Vec<_> = crowd.answers().map(|answer| answer.is_some()).collect();

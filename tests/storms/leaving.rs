@@ -3,8 +3,8 @@
 use crate::one_lock::{CROWD, LEASE_MS, LONGEST_SILENCE, held_by};
 use crate::scene::Scene;
 use crate::setting::AS_IT_COMES;
-use crate::{alone, info, is_ok};
-use rlock_testing::{Crowd, Reply, free_port, wait_until};
+use crate::{alone, is_ok};
+use rlock_testing::{Crowd, Reply, free_port};
 
 /// As a replica it grants nobody anything. Who is sent away is told, or cut off by servers that do so themselves.
 #[test]
@@ -20,7 +20,7 @@ fn a_crowd_that_a_demotion_sends_away() {
     // Nobody is there.
     let master = free_port();
     assert!(is_ok(&scene.client.say(&format!("REPLICAOF 127.0.0.1 {master}"))));
-    wait_until("nobody waits", || info(&mut scene.client, "rlock_waiters") == 0);
+    scene.client.until_waiting(0);
     storm.pass(&mut scene).report(LONGEST_SILENCE, "");
     for answer in scene.answers() {
         if let Some(reply) = &answer.reply {
@@ -56,6 +56,6 @@ fn wait_for_the_gate(scene: &mut Scene) {
 fn hang_up(scene: &mut Scene, name: &str) {
     let storm = scene.storm(name);
     drop(std::mem::replace(&mut scene.crowd, Crowd::connect(&scene.server, 0)));
-    wait_until("nobody waits", || info(&mut scene.client, "rlock_waiters") == 0);
+    scene.client.until_waiting(0);
     storm.calm(scene).report(LONGEST_SILENCE, "");
 }

@@ -1,8 +1,8 @@
 //! What it costs to keep an eye on many locks that nothing happens to.
 
+use crate::alone;
 use crate::many_locks::ManyLocks;
 use crate::setting::AS_IT_COMES;
-use crate::{alone, info};
 use rlock_testing::Reply;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ fn ten_thousand_locks_that_are_waited_for_and_never_end() {
         "{count} locks without an end: {idle:.2} % of a processor if nobody waits, {waited_for:.2} % if one waits for each"
     );
     assert_eq!(locks.scene.crowd.answered(), 0, "all wait");
-    assert_eq!(info(&mut locks.scene.client, "rlock_waiters"), i64::try_from(count).unwrap());
+    assert_eq!(locks.scene.client.figure("waiters"), i64::try_from(count).unwrap());
     assert!(waited_for <= idle + MOST_PERCENT, "{waited_for:.2} % beside {idle:.2} %");
 }
 
@@ -42,10 +42,7 @@ fn percent_of_a_processor(locks: &mut ManyLocks) -> f64 {
 }
 
 fn used_seconds(locks: &mut ManyLocks) -> f64 {
-    let info = locks.scene.client.say("INFO cpu");
-    let used = |name: &str| -> f64 {
-        let line = info.as_text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.unwrap_or_else(|| panic!("INFO has no {name}")).parse().unwrap()
-    };
+    let info = locks.scene.client.info("cpu");
+    let used = |name: &str| -> f64 { info.find(name).unwrap().parse().unwrap() };
     used("used_cpu_user") + used("used_cpu_sys")
 }

@@ -17,7 +17,7 @@ mod readers;
 mod scene;
 mod setting;
 
-use rlock_testing::{Client, Reply, crowd_of};
+use rlock_testing::{Reply, crowd_of};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,13 +42,6 @@ fn crowd_size(wanted: usize) -> usize {
 /// it does: `RLOCK_SLOWNESS`, as whoever built it says.
 fn slowness() -> u32 {
     std::env::var("RLOCK_SLOWNESS").map_or(1, |times| times.parse().expect("a number"))
-}
-
-/// The number that INFO tells under this name, with the name's beginning: `rlock_waiters`, `evicted_keys`.
-fn info(client: &mut Client, name: &str) -> i64 {
-    let info = client.say("INFO everything");
-    let line = info.as_text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.unwrap_or_else(|| panic!("INFO has no {name}")).parse().unwrap()
 }
 
 fn as_i64(number: usize) -> i64 {

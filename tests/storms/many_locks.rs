@@ -3,7 +3,7 @@
 use crate::follower::Follower;
 use crate::scene::Scene;
 use crate::setting::Setting;
-use crate::{LONGEST_SILENCE, info, is_ok};
+use crate::{LONGEST_SILENCE, is_ok};
 use rlock_testing::Reply;
 
 /// What each of the crowd takes its lock for, and by which the moment of its grant is known afterwards.
@@ -74,7 +74,7 @@ impl ManyLocks {
         seen.report(LONGEST_SILENCE, &format!("slowest grant after {slowest} ms, "));
         assert!(soonest >= 0, "{name}: a lock was granted {} ms before it was free", -soonest);
         assert!(latest <= 0, "{name}: a lock was granted {latest} ms later than it may be");
-        assert_eq!(info(&mut self.scene.client, "rlock_waiters"), 0);
+        assert_eq!(self.scene.client.figure("waiters"), 0);
         if let Some(follower) = &self.follower {
             follower.agrees(&mut self.scene.client, &self.keys);
         }

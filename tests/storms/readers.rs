@@ -2,7 +2,7 @@
 
 use crate::one_lock::{LATE_MS, LEASE_MS, LONGEST_SILENCE, held_by};
 use crate::scene::{Scene, Seen};
-use crate::{alone, as_i64, info};
+use crate::{alone, as_i64};
 use rlock_testing::{Client, Reply};
 
 /// The queue's order holds for each of them, and for who comes while they are being let in: a writer is behind them all,
@@ -19,13 +19,14 @@ fn readers_behind_a_writer_in_their_order() {
         &["RLOCK.RELEASE", "gate", "holder"][..],
         &["RLOCK.WACQUIRE", "gate", "writer", "600000", "WAIT", "0"],
     ]);
+    scene.others_who_wait = 1;
     let refused = late.say("RLOCK.RACQUIRE gate late 600000");
     assert_eq!(writer.receive(), Reply::Int(1));
     let seen = storm.pass(&mut scene);
     scene.assert_all_are_granted();
     assert_in_order_and_time(&mut scene.client, &readers, before, seen);
     assert!((1..=LEASE_MS).contains(&refused.as_int()), "a writer has it or waits for it: {refused:?}");
-    assert_eq!(info(&mut scene.client, "rlock_waiters"), 1, "the writer waits behind the readers");
+    assert_eq!(scene.client.figure("waiters"), 1, "the writer waits behind the readers");
     assert!(scene.client.say("RLOCK.RACQUIRE gate late 600000").as_int() > 0);
 
     let released = scene.client.say_all(readers.iter().map(|reader| format!("RLOCK.RELEASE gate {reader}")));

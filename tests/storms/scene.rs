@@ -1,14 +1,16 @@
 //! A server, a crowd that waits in it, one who has what the crowd waits for, and a bystander who measures.
 
 use crate::setting::Setting;
-use crate::{as_i64, crowd_size, info, slowness};
-use rlock_testing::{Answer, Bystander, Client, Crowd, PATIENCE, Reply, Server, Testimony, wait_until};
+use crate::{as_i64, crowd_size, slowness};
+use rlock_testing::{Answer, Bystander, Client, Crowd, PATIENCE, Reply, Server, Testimony};
 use std::time::{Duration, Instant};
 
 pub struct Scene {
     pub server: Server,
     pub client: Client,
     pub crowd: Crowd,
+    /// How many wait, and go on doing so, who are not of the crowd.
+    pub others_who_wait: i64,
     setting: Setting,
 }
 
@@ -37,7 +39,7 @@ impl Scene {
         if setting.without_active_expiry {
             client.say("DEBUG SET-ACTIVE-EXPIRE 0");
         }
-        Self { server, client, crowd, setting }
+        Self { server, client, crowd, others_who_wait: 0, setting }
     }
 
     /// How many there are in the crowd.
@@ -51,14 +53,15 @@ impl Scene {
         for number in 0..self.size() {
             self.crowd.say(number, &ask(number));
         }
-        wait_until("all wait", || info(&mut self.client, "rlock_waiters") == all);
+        self.client.until_waiting(all);
     }
 
     /// Nobody of the crowd reads meanwhile: thousands who are woken up one by one would take the machine's processors, and
     /// the server's time with them. Who is not served in a while is asked for afterwards.
     fn sleep_until_nobody_waits(&mut self) {
         let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline && self.client.is_served() && info(&mut self.client, "rlock_waiters") > 0 {
+        let others = self.others_who_wait;
+        while Instant::now() < deadline && self.client.is_served() && self.client.figure("waiters") > others {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

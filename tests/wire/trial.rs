@@ -8,7 +8,7 @@ use crate::hostile;
 use crate::noise::{self, Hold, Limits, NARROW};
 use crate::player::Player;
 use crate::random::Random;
-use rlock_testing::{Client, PATIENCE, Server, ServerVersion, unix_ms, wait_until};
+use rlock_testing::{Info, PATIENCE, Server, ServerVersion, unix_ms, wait_until};
 use std::time::Instant;
 
 /// Beyond, the file that a server would read back is written anew.
@@ -226,10 +226,7 @@ impl Arena {
 
 fn follower_of(server: &Server) -> (Server, Connection) {
     let follower = Server::prepare().without_module().start();
-    let mut client: Client = follower.client();
-    client.say(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
-    let is_up = |info: &str| info.contains("master_link_status:up");
-    wait_until("the replica follows", || is_up(client.say("INFO replication").as_text()));
+    follower.follow(server);
     let connection = Connection::to(&follower);
     (follower, connection)
 }
@@ -242,14 +239,15 @@ fn loses_replies() -> bool {
 
 /// How many keys and fields have ended by themselves.
 fn ended(stats: &Frame) -> i64 {
-    let lines = String::from_utf8_lossy(stats.text()).into_owned();
-    let ended = lines.lines().filter(|line| line.starts_with("expired_") && !line.contains("perc"));
-    ended.filter_map(|line| line.split_once(':')?.1.parse::<i64>().ok()).sum()
+    let stats = info(stats);
+    let ended = stats.lines().filter(|(name, _)| name.starts_with("expired_") && !name.contains("perc"));
+    ended.filter_map(|(_, count)| count.parse::<i64>().ok()).sum()
 }
 
-/// The number that INFO tells under this name.
-fn number(info: &Frame, name: &str) -> i64 {
-    let text = String::from_utf8_lossy(info.text()).into_owned();
-    let number = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.parse().ok());
-    number.unwrap_or_else(|| panic!("INFO has no {name}"))
+fn info(frame: &Frame) -> Info {
+    Info::from(&*String::from_utf8_lossy(frame.text()))
+}
+
+fn number(frame: &Frame, name: &str) -> i64 {
+    info(frame).number(name)
 }

@@ -2,7 +2,7 @@
 
 use super::{Observed, Observer, STANDSTILL, Watches};
 use crate::history::{Journal, Moment, Reach, Record, Sample, Side, read_all};
-use rlock_testing::{Client, Reply, Server, text, wait_until};
+use rlock_testing::{Reply, Server, start_waiting, wait_until};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -60,22 +60,6 @@ fn measured(records: &[Record], name: &str) -> Vec<f64> {
     records.iter().filter_map(value).collect()
 }
 
-/// A client that waits, and has been seen to do so before the next one comes.
-fn waiter(server: &Server, command: &str) -> Client {
-    let mut client = server.client();
-    let lock = command.split(' ').nth(1).unwrap();
-    let waiting = |looker: &mut Client| {
-        let inspected = looker.say(&format!("RLOCK.INSPECT {lock}"));
-        let place = inspected.as_list().iter().position(|it| *it == text("waiter-count")).unwrap();
-        inspected.as_list()[place + 1].as_int()
-    };
-    let mut looker = server.client();
-    let before = waiting(&mut looker);
-    client.send(&command.split(' ').collect::<Vec<_>>());
-    wait_until("it waits", || waiting(&mut looker) == before + 1);
-    client
-}
-
 #[test]
 fn a_machine_that_stands_still_is_noted_for_each_server() {
     let server = Server::start();
@@ -111,7 +95,7 @@ fn holders_and_waiters_are_seen_in_their_order() {
     assert_eq!(holder.say("RLOCK.ACQUIRE hot me 60000"), Reply::Nil);
     let mut waiters = Vec::new();
     for name in ["first", "second", "third"] {
-        waiters.push(waiter(&server, &format!("RLOCK.ACQUIRE hot {name} 60000 WAIT 0")));
+        waiters.push(start_waiting(&server, &format!("RLOCK.ACQUIRE hot {name} 60000 WAIT 0")));
     }
     let all = run.wait_for("all three", |it| it.lock == "hot" && it.waiters.len() == 3);
     assert!(all.asked <= all.answered);
@@ -124,7 +108,7 @@ fn holders_and_waiters_are_seen_in_their_order() {
     assert!(all.waiters.is_sorted_by_key(|it| it.client_id) && all.waiters[0].waited_ms >= all.waiters[2].waited_ms);
 
     assert_eq!(holder.say("RLOCK.WACQUIRE book writer 60000"), Reply::Nil);
-    waiters.push(waiter(&server, "RLOCK.RACQUIRE book reader 60000 WAIT 0"));
+    waiters.push(start_waiting(&server, "RLOCK.RACQUIRE book reader 60000 WAIT 0"));
     let book = run.wait_for("the reader", |it| it.lock == "book" && it.waiters.len() == 1);
     assert_eq!((book.holders[0].side, book.waiters[0].side), (Side::Write, Side::Read));
 
@@ -156,7 +140,7 @@ fn locks_that_are_waited_for_are_found_and_followed_until_they_are_free() {
     let run = Run::start(&[("a", &server.socket())], &["hot"]);
     let mut holder = server.client();
     assert_eq!(holder.say("RLOCK.ACQUIRE cold:1 me 60000"), Reply::Nil);
-    let mut waiting = waiter(&server, "RLOCK.ACQUIRE cold:1 you 60000 WAIT 0");
+    let mut waiting = start_waiting(&server, "RLOCK.ACQUIRE cold:1 you 60000 WAIT 0");
     run.wait_for("the queue", |it| it.lock == "cold:1" && it.waiters.len() == 1);
     assert_eq!(holder.say("RLOCK.RELEASE cold:1 me"), Reply::Int(1));
     assert_eq!(waiting.receive(), Reply::Nil);
@@ -217,11 +201,7 @@ fn a_server_that_knows_no_locks_is_no_harm() {
     let server = Server::prepare().without_module().start();
     let elsewhere = PathBuf::from("/nowhere/socket");
     let run = Run::start(&[("a", &server.socket()), ("none", &elsewhere)], &["hot"]);
-    let errors = || {
-        let info = server.client().say("INFO stats");
-        let count = info.as_text().lines().find_map(|line| line.strip_prefix("total_error_replies:")).unwrap();
-        count.parse::<u64>().unwrap()
-    };
+    let errors = || server.client().info("stats").number("total_error_replies");
     wait_until("it is asked time and again", || errors() > 5);
     let (observed, records) = run.stop();
     assert_eq!(observed.samples, 0);

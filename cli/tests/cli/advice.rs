@@ -21,9 +21,8 @@ fn answered(command: Command, code: i32, words: &[&str]) {
 #[test]
 fn a_replica() {
     let (master, replica) = (Server::start(), Server::start());
+    replica.follow(&master);
     let mut client = replica.client();
-    client.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    wait_until("it follows", || client.say("INFO replication").as_text().contains("master_link_status:up"));
     crate::support::taken(&mut master.client(), "key");
     wait_until("it has the lock", || crate::support::exists(&mut client, "key"));
     answered(rlock(&replica, &["break", "--yes", "key"]), 69, &["is a replica", "READONLY", "the master's address"]);

@@ -102,11 +102,7 @@ fn with_a_user_of_few_rights(password: &str) -> Server {
 #[test]
 fn a_user_without_a_password_is_nobody_else() {
     let server = with_a_user_of_few_rights(">secret");
-    let connections = || {
-        let stats = server.client().say("INFO stats");
-        let line = stats.as_text().lines().find_map(|line| line.strip_prefix("total_connections_received:"));
-        line.unwrap().parse::<u64>().unwrap()
-    };
+    let connections = || server.client().info("stats").number("total_connections_received");
     let (port, before) = (server.port(), connections());
     let unix = format!("redis+unix://{}?user=svc", server.socket().display());
     for (kind, name) in [("redis", ""), ("redis+cluster", ""), ("redis+sentinel", "/locks")] {

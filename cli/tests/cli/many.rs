@@ -1,6 +1,6 @@
 //! Cron on ten hosts: many at once, one at a time, in order. Their own log proves it.
 
-use crate::support::{Place, Running, given_back, rlock, start, taken, until_waiting};
+use crate::support::{Place, Running, given_back, rlock, start, taken};
 use rlock_testing::Server;
 
 const HOSTS: usize = 10;
@@ -45,7 +45,7 @@ fn ten_one_after_the_other_are_served_in_order() {
     let hosts: Vec<_> = (0..HOSTS)
         .map(|number| {
             let host = host(&server, &place, number);
-            until_waiting(&mut client, number as u64 + 1);
+            client.until_waiting(number as i64 + 1);
             host
         })
         .collect();

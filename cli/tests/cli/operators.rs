@@ -1,6 +1,6 @@
 //! `rlock ls`, `rlock inspect` and `rlock break`, for people and for programs.
 
-use crate::support::{Place, Running, bare, exists, figure, given_back, rlock, run, start, taken, until_waiting};
+use crate::support::{Place, Running, bare, exists, given_back, rlock, run, start, taken};
 use crate::terminal::Terminal;
 use rlock_testing::{Client, Cluster, Server, wait_until};
 use serde_json::{Value, json};
@@ -8,11 +8,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 /// That many who wait for a lock, after so many others.
-fn waiting(server: &Server, key: &str, count: u64, others: u64) -> Vec<Running> {
+fn waiting(server: &Server, key: &str, count: i64, others: i64) -> Vec<Running> {
     let mut client = server.client();
     let wait = |place| {
         let waits = start(rlock(server, &["run", "--wait", "10m", key, "--", "true"]));
-        until_waiting(&mut client, others + place);
+        client.until_waiting(others + place);
         waits
     };
     (1..=count).map(wait).collect()
@@ -118,7 +118,7 @@ fn on_each(cluster: &Cluster) -> (Vec<String>, Vec<Client>) {
         taken(&mut master.client(), key);
         let mut waiter = master.client();
         waiter.send(&["RLOCK.ACQUIRE", key, "waiter", "600000", "WAIT", "0"]);
-        until_waiting(&mut master.client(), 1);
+        master.client().until_waiting(1);
         waiter
     });
     let waits = waits.collect();
@@ -284,16 +284,16 @@ fn comes_back(server: &Server, arguments: &[&str]) {
     let mut client = server.client();
     taken(&mut client, "key");
     let waits = start(rlock(server, arguments));
-    until_waiting(&mut client, 1);
+    client.until_waiting(1);
     for (begun, away) in [(2, "CLIENT UNBLOCK # TIMEOUT"), (3, "CLIENT KILL ID #")] {
         let id = id_of_the_waiter(server);
         client.say(&away.replace('#', &id));
-        wait_until("it waits again", || figure(&mut client, "waits") == begun && figure(&mut client, "waiters") == 1);
+        wait_until("it waits again", || client.figure("waits") == begun && client.figure("waiters") == 1);
     }
     let id = id_of_the_waiter(server);
     assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} ERROR")).as_int(), 1);
     waits.end().failed(75, &["key: an operator has ended the wait", "nothing was run"]);
-    assert_eq!(figure(&mut client, "waiters"), 0);
+    assert_eq!(client.figure("waiters"), 0);
 }
 
 /// The whole story: cron's job is at work, somebody breaks its lock, and the job is ended.

@@ -103,7 +103,7 @@ fn top_needs_no_more_either() {
     for (waiting, key) in waiting.iter_mut().zip(["app:key", "other"]) {
         waiting.send(&["RLOCK.ACQUIRE", key, "waiter", "600000", "WAIT", "0"]);
     }
-    crate::support::until_waiting(&mut client, 2);
+    client.until_waiting(2);
     let address = format!("redis://app@127.0.0.1:{}", server.port());
     let terminal = Terminal::open(&server, &[("RLOCK_URL", &address), ("RLOCK_PASSWORD", "secret")]);
     terminal.enter("rlock top --interval 100ms");

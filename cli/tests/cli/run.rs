@@ -1,7 +1,7 @@
 //! `rlock run`: what CMD gets, what comes back, and when it is not run at all.
 
-use crate::support::{Place, children, exists, given_back, program, rlock, run, start, taken, until_waiting};
-use rlock_testing::{Reply, Server, wait_until};
+use crate::support::{Place, children, exists, given_back, program, rlock, run, start, taken};
+use rlock_testing::{Server, wait_until};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -70,7 +70,7 @@ fn a_lock_that_is_taken_is_waited_for() {
     for wait in [&["run"][..], &["run", "--wait", "10m"]] {
         taken(&mut client, "key");
         let waiting = start(rlock(&server, &[wait, &["key", "--", "echo", "done"]].concat()));
-        until_waiting(&mut client, 1);
+        client.until_waiting(1);
         given_back(&mut client, "key");
         assert_eq!(waiting.end().succeeded(), "done\n");
     }
@@ -92,7 +92,7 @@ fn a_lock_that_is_not_free_in_time_is_a_code_of_its_own_and_nothing_is_run() {
     let quiet = run(place.of(rlock(&server, &["run", "--wait=50ms", "--busy-code=0", "key", "--", "touch", "it-ran"])));
     assert_eq!(quiet.succeeded(), "");
     assert!(!place.has("it-ran"));
-    until_waiting(&mut client, 0);
+    client.until_waiting(0);
     given_back(&mut client, "key");
     run(place.of(rlock(&server, &["run", "-n", "key", "--", "touch", "it-ran"]))).succeeded();
     assert!(place.has("it-ran"));
@@ -203,10 +203,7 @@ fn too_few_replicas_run_nothing() {
     assert!(!exists(&mut server.client(), "key"), "it was released, and that before we were gone");
     assert!(!place.has("it-ran"));
     let mut replica = Server::start();
-    let mut client = replica.client();
-    client.say(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
-    let is_up = |reply: Reply| reply.as_text().contains("master_link_status:up");
-    wait_until("the replica follows", || is_up(client.say("INFO replication")));
+    replica.follow(&server);
     run(place.of(rlock(&server, &["run", "--replicas", "1", "key", "touch", "it-ran"]))).succeeded();
     assert!(place.has("it-ran") && replica.is_running());
 }
@@ -218,7 +215,7 @@ fn a_queue_that_is_full_runs_nothing() {
     client.say("CONFIG SET rlock.max-waiters 1");
     taken(&mut client, "key");
     let _first = start(rlock(&server, &["run", "key", "true"]));
-    until_waiting(&mut client, 1);
+    client.until_waiting(1);
     run(rlock(&server, &["run", "key", "true"])).failed(69, &["QUEUEFULL", "try later"]);
 }
 
@@ -230,7 +227,7 @@ fn a_server_that_goes_away_while_one_waits_is_not_waited_for_for_ever() {
     taken(&mut client, "key");
     let place = Place::new();
     let waiting = start(place.of(rlock(&server, &["run", "key", "--", "touch", "it-ran"])));
-    until_waiting(&mut client, 1);
+    client.until_waiting(1);
     server.kill();
     waiting.end().failed(69, &["no server answers"]);
     assert!(!place.has("it-ran"));
@@ -246,7 +243,7 @@ fn a_wait_that_an_operator_ends_is_a_lock_that_was_not_got() {
     for (options, code) in [(&["--wait", "10m"][..], 75), (&["-E", "3"], 3), (&["-E", "0"], 0)] {
         let arguments = [&["run"], options, &["key", "--", "touch", "it-ran"]].concat();
         let waiting = start(place.of(rlock(&server, &arguments)));
-        until_waiting(&mut client, 1);
+        client.until_waiting(1);
         let list = client.say("CLIENT LIST");
         let line = list.as_text().lines().find(|line| line.contains("cmd=rlock.acquire") && line.contains("flags=b"));
         let id = line.and_then(|line| line.split([' ', '=']).nth(1)).expect("it waits");
@@ -271,9 +268,9 @@ fn a_server_without_memory_is_asked_again_for_as_long_as_one_waits() {
         let ended = run(place.of(rlock(&server, &["run", "--wait", wait, "key", "touch", "it-ran"])));
         ended.failed(69, &["cannot do it now (OOM", "maxmemory", "docs/operations.md"]);
     }
-    let before = client.say("INFO errorstats");
+    let before = client.info("errorstats");
     let waiting = start(place.of(rlock(&server, &["run", "key", "touch", "it-ran"])));
-    wait_until("it was refused", || client.say("INFO errorstats") != before);
+    wait_until("it was refused", || client.info("errorstats") != before);
     assert!(!place.has("it-ran"));
     client.say("CONFIG SET maxmemory 0");
     waiting.end().succeeded();

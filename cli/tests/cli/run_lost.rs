@@ -1,6 +1,6 @@
 //! The lock is lost while CMD runs.
 
-use crate::support::{Place, Running, children, exists, is_alive, rlock, run, start, until_waiting};
+use crate::support::{Place, Running, children, exists, is_alive, rlock, run, start};
 use rlock_testing::{Server, wait_until};
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -108,7 +108,7 @@ fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over
     let place = Place::new();
     let running = working(&server, &place, &["--grace", "0"], "exit 0");
     let waiting = start(place.of(rlock(&server, &["run", "key", "--", "sh", "-c", "echo next >>log"])));
-    until_waiting(&mut client, 1);
+    client.until_waiting(1);
     server.freeze();
     let ended = running.end();
     assert_eq!(ended.code(), 76);

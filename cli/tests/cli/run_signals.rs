@@ -1,8 +1,6 @@
 //! `rlock run` is told something, or killed.
 
-use crate::support::{
-    Place, Running, children, exists, figure, given_back, is_alive, rlock, run, start, taken, until_waiting,
-};
+use crate::support::{Place, Running, children, exists, given_back, is_alive, rlock, run, start, taken};
 use rlock_testing::{Server, wait_until};
 use std::time::{Duration, Instant};
 
@@ -75,11 +73,11 @@ fn whoever_is_told_to_end_while_waiting_leaves_the_queue_and_runs_nothing() {
     taken(&mut client, "key");
     for (name, number) in SIGNALS {
         let waiting = start(place.of(rlock(&server, &["run", "key", "--", "touch", "it-ran"])));
-        until_waiting(&mut client, 1);
+        client.until_waiting(1);
         waiting.signal(name);
         let ended = waiting.end();
         assert_eq!((ended.code(), ended.output.as_str(), ended.errors.as_str()), (128 + number, "", ""), "{name}");
-        until_waiting(&mut client, 0);
+        client.until_waiting(0);
     }
     given_back(&mut client, "key");
     assert!(!exists(&mut client, "key") && !place.has("it-ran"));
@@ -93,11 +91,11 @@ fn a_grant_that_comes_with_the_signal_is_given_back() {
     for _ in 0..20 {
         taken(&mut client, "key");
         let waiting = start(rlock(&server, &["run", "--lease", "10m", "key", "--", "sleep", "600"]));
-        until_waiting(&mut client, 1);
+        client.until_waiting(1);
         given_back(&mut client, "key");
         waiting.signal("TERM");
         assert_eq!(waiting.end().code(), 143);
-        wait_until("nothing stays behind", || !exists(&mut client, "key") && figure(&mut client, "waiters") == 0);
+        wait_until("nothing stays behind", || !exists(&mut client, "key") && client.figure("waiters") == 0);
     }
 }
 
@@ -126,7 +124,7 @@ fn killed_its_lock_ends_with_its_lease_and_cmd_is_told() {
     let place = Place::new();
     let running = listening(&server, &place, "5s");
     let waiting = start(rlock(&server, &["run", "key", "--", "echo", "next"]));
-    until_waiting(&mut client, 1);
+    client.until_waiting(1);
     running.signal("KILL");
     place.wait_for("log", "TERM");
     assert!(!waiting_has_run(&mut client), "the lease is not over");
@@ -140,7 +138,7 @@ fn killed_its_lock_ends_with_its_lease_and_cmd_is_told() {
 }
 
 fn waiting_has_run(client: &mut rlock_testing::Client) -> bool {
-    figure(client, "waiters") == 0
+    client.figure("waiters") == 0
 }
 
 /// A server that is gone is asked for 10 s whether it takes the lock back. Nobody has to wait for that.
@@ -191,7 +189,7 @@ fn signals_that_end_nothing_are_passed_on_and_end_no_wait() {
     let script = "trap 'echo CONT >>log' CONT; trap 'echo WINCH >>log' WINCH; echo ready >>log; \
                   while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; exit 7";
     let running = start(place.of(rlock(&server, &["run", "key", "--", "sh", "-c", script])));
-    until_waiting(&mut client, 1);
+    client.until_waiting(1);
     running.signal("CONT");
     running.signal("WINCH");
     given_back(&mut client, "key");

@@ -216,18 +216,6 @@ pub fn exists(client: &mut Client, key: &str) -> bool {
     client.run(&["EXISTS", key]).as_int() == 1
 }
 
-/// One figure of INFO rlock.
-pub fn figure(client: &mut Client, name: &str) -> u64 {
-    let info = client.say("INFO rlock");
-    let prefix = format!("rlock_{name}:");
-    let line = info.as_text().lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned));
-    line.expect("a figure of that name").parse().expect("a number")
-}
-
-pub fn until_waiting(client: &mut Client, count: u64) {
-    wait_until(&format!("{count} wait"), || figure(client, "waiters") == count);
-}
-
 /// Somebody else has the lock.
 pub fn taken(client: &mut Client, key: &str) {
     assert_eq!(client.run(&["RLOCK.ACQUIRE", key, "somebody", "600000"]), rlock_testing::Reply::Nil);

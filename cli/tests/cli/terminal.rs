@@ -131,9 +131,9 @@ fn ctrl_c_while_waiting_ends_it() {
     crate::support::taken(&mut client, "key");
     let terminal = Terminal::open(&server, &[]);
     terminal.enter("rlock run key -- touch it-ran; echo code $?");
-    crate::support::until_waiting(&mut client, 1);
+    client.until_waiting(1);
     terminal.press("C-c");
-    crate::support::until_waiting(&mut client, 0);
+    client.until_waiting(0);
     terminal.wait_for("prompt> ");
     assert!(!terminal.place().has("it-ran"));
 }

@@ -1,6 +1,6 @@
 //! `rlock top`, driven and looked at in a terminal.
 
-use crate::support::{Running, given_back, rlock, run, start, taken, until_waiting};
+use crate::support::{Running, given_back, rlock, run, start, taken};
 use crate::terminal::Terminal;
 use rlock_testing::{Client, Reply, Server};
 use std::collections::VecDeque;
@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 const TOP: &str = "rlock top --interval 100ms; echo code $?";
 const HELP: &str = "q quit";
 
-fn waits(server: &Server, client: &mut Client, key: &str, count: u64, others: u64) -> Vec<Running> {
+fn waits(server: &Server, client: &mut Client, key: &str, count: i64, others: i64) -> Vec<Running> {
     let wait = |place| {
         let waits = start(rlock(server, &["run", key, "--", "true"]));
-        until_waiting(client, others + place);
+        client.until_waiting(others + place);
         waits
     };
     (1..=count).map(wait).collect()
@@ -83,7 +83,7 @@ impl Round {
         for (client, holder) in &mut round.0 {
             client.send(&["RLOCK.ACQUIRE", "key", holder, "600000", "WAIT", "0"]);
         }
-        until_waiting(&mut server.client(), 2);
+        server.client().until_waiting(2);
         assert_eq!(round.0[0].0.receive(), Reply::Nil);
         round
     }
@@ -165,7 +165,7 @@ fn many(server: &Server) -> Vec<Client> {
         waiter
     };
     let waiting = names().iter().map(String::as_str).map(waits).collect();
-    until_waiting(&mut server.client(), 31);
+    server.client().until_waiting(31);
     waiting
 }
 

@@ -79,13 +79,8 @@ async fn over_a_connection_that_is_there_already() {
         let lock = locks.lock("orders:42");
         async move { lock.acquire().await }
     });
-    let refused = |client: &mut rlock_testing::Client| {
-        let info = client.say("INFO rlock");
-        let line = info.as_text().lines().find_map(|line| line.strip_prefix("rlock_refusals:").map(str::to_owned));
-        line.unwrap().parse::<u64>().unwrap()
-    };
-    let so_far = refused(&mut client);
-    until("it asks again and again", || refused(&mut client) > so_far + 2).await;
+    let so_far = client.figure("refusals");
+    until("it asks again and again", || client.figure("refusals") > so_far + 2).await;
     // Its other users are not held up meanwhile.
     let mut theirs = connection.clone();
     let () = redis::cmd("SET").arg("theirs").arg(1).query_async(&mut theirs).await.unwrap();

@@ -202,10 +202,9 @@ async fn a_server_without_memory_is_asked_again() {
         assert!(!refusal.to_string().contains("no server answers"), "{refusal}");
     }
     let patient = locks_on(&server).await;
-    let refused = |client: &mut Client| client.say("INFO errorstats").as_text().to_owned();
-    let before = refused(&mut client);
+    let before = client.info("errorstats");
     let waits = tokio::spawn(async move { patient.lock("a").acquire().await });
-    until("it was refused", || refused(&mut client) != before).await;
+    until("it was refused", || client.info("errorstats") != before).await;
     full(&mut client, 0);
     waits.await.unwrap().unwrap().release().await.unwrap();
 }

@@ -211,12 +211,7 @@ async fn connections_for_waits_are_reused_and_closed_when_idle() {
     let locks = Locks::options().idle_timeout(idle).connect_to(url(&server)).await.unwrap();
     let with_one = client.say("CLIENT LIST").as_text().lines().count();
     let holder = locks.lock("orders:42").acquire().await.unwrap();
-    let connections = |client: &mut rlock_testing::Client| {
-        let info = client.say("INFO stats");
-        let line =
-            info.as_text().lines().find_map(|line| line.strip_prefix("total_connections_received:").map(str::to_owned));
-        line.unwrap().parse::<u64>().unwrap()
-    };
+    let connections = |client: &mut rlock_testing::Client| client.info("stats").number("total_connections_received");
     let before = connections(&mut client);
     for _ in 0..10 {
         let late = locks.lock("orders:42").acquire_timeout(Duration::from_millis(2)).await;

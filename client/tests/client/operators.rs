@@ -1,6 +1,6 @@
 //! What people on call ask for: who holds, who waits, and a lock that is broken by force.
 
-use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url};
+use crate::support::{exists, locks_on, until_nothing_is_left, until_waiting, url};
 use rlock_client::{ErrorKind, HoldSide, Kind, Locks};
 use rlock_testing::{Cluster, Server};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 const LONG: Duration = Duration::from_secs(600);
 
 /// Somebody who waits for the lock, in a place in the queue that is sure.
-async fn waiting(server: &Server, locks: &Locks, name: &str, place: u64) -> JoinHandle<()> {
+async fn waiting(server: &Server, locks: &Locks, name: &str, place: i64) -> JoinHandle<()> {
     let lock = locks.lock(name).lease(LONG);
     let waits = tokio::spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
     until_waiting(&mut server.client(), place).await;
@@ -237,7 +237,7 @@ async fn what_is_given_back_in_the_background_can_be_waited_for() {
     let waits = tokio::time::timeout(Duration::from_millis(20), waits.acquire()).await;
     assert!(waits.is_err());
     locks.settle().await;
-    until("nobody waits any more", || crate::support::waiters(&mut client) == 0).await;
+    until_waiting(&mut client, 0).await;
     server.freeze();
     drop(taken);
     assert!(tokio::time::timeout(Duration::from_millis(100), locks.settle()).await.is_err(), "nobody has answered");

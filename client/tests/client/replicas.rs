@@ -6,17 +6,15 @@ use rlock_testing::Server;
 use std::time::Duration;
 
 /// A master with a replica that has the module as well.
-async fn pair() -> (Server, Server) {
+fn pair() -> (Server, Server) {
     let (master, replica) = (Server::start(), Server::start());
-    let mut theirs = replica.client();
-    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up")).await;
+    replica.follow(&master);
     (master, replica)
 }
 
 #[tokio::test]
 async fn a_grant_that_enough_replicas_confirm() {
-    let (master, replica) = pair().await;
+    let (master, replica) = pair();
     let locks = locks_on(&master).await;
     let lock = locks.lock("orders:42").fenced().replicas(1, Duration::from_secs(10));
     let first = lock.acquire().await.unwrap();
@@ -36,7 +34,7 @@ async fn a_grant_that_enough_replicas_confirm() {
 
 #[tokio::test]
 async fn too_few_replicas() {
-    let (master, replica) = pair().await;
+    let (master, replica) = pair();
     let mut client = master.client();
     let locks = locks_on(&master).await;
     let lock = locks.lock("orders:42");

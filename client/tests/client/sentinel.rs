@@ -66,7 +66,7 @@ async fn locks_outlive_a_master_that_is_replaced_by_hand() {
     let mut successor = new.client();
     successor.say("REPLICAOF NO ONE");
     // Its clients stay connected.
-    old.client().say(&format!("REPLICAOF 127.0.0.1 {}", new.port()));
+    old.begin_to_follow(new);
     on_all_sentinels(&format!("SENTINEL MONITOR {} 127.0.0.1 {} 2", Watched::NAME, new.port()));
     let expiry = successor.expiry("orders:42");
     until("the lock is renewed there", || successor.expiry("orders:42") > expiry).await;
@@ -145,7 +145,7 @@ async fn a_lock_that_the_new_master_never_had_is_reported_lost() {
 #[tokio::test]
 async fn a_grant_that_was_waited_for_is_confirmed_as_well() {
     let (master, replica) = (Server::start(), Server::start());
-    replica.client().say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
+    replica.begin_to_follow(&master);
     let mut client = master.client();
     until("the replica follows", || client.say("INFO replication").as_text().contains("state=online")).await;
     let locks = locks_on(&master).await;

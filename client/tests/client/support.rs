@@ -41,21 +41,14 @@ pub fn exists(client: &mut Client, key: &str) -> bool {
     client.run(&["EXISTS", key]).as_int() == 1
 }
 
-pub fn waiters(client: &mut Client) -> u64 {
-    let info = client.say("INFO rlock");
-    let line =
-        info.as_text().lines().find_map(|line| line.strip_prefix("rlock_waiters:")).expect("the module's section");
-    line.parse().expect("a number")
-}
-
 /// Until so many wait on the server.
-pub async fn until_waiting(client: &mut Client, count: u64) {
-    until(&format!("{count} wait"), || waiters(client) == count).await;
+pub async fn until_waiting(client: &mut Client, count: i64) {
+    until(&format!("{count} wait"), || client.figure("waiters") == count).await;
 }
 
 /// Until nobody holds the lock and nobody waits.
 pub async fn until_nothing_is_left(client: &mut Client, key: &str) {
-    until("nobody waits and nobody holds", || waiters(client) == 0 && !exists(client, key)).await;
+    until("nobody waits and nobody holds", || client.figure("waiters") == 0 && !exists(client, key)).await;
 }
 
 /// Somebody who tries to get a lock all the time that is held by somebody else.

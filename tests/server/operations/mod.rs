@@ -6,8 +6,7 @@ mod numbers;
 mod page;
 mod rights;
 
-use crate::waiting::{info, start_waiting};
-use rlock_testing::{Client, Reply, Server, text};
+use rlock_testing::{Client, Reply, Server, start_waiting, text};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -142,7 +141,7 @@ fn one_waiter_is_sent_away_and_the_others_stay() {
     let with_id = |words, id: i64| shell.prints(&shown(words).replace("812", &id.to_string()));
     assert_eq!(with_id("CLIENT UNBLOCK", ids[0]), "1\n");
     assert!(first.receive().as_error().starts_with("UNBLOCKED"), "it is told that somebody wants it to go");
-    assert_eq!(info(&mut client, "waiters"), 1);
+    assert_eq!(client.figure("waiters"), 1);
     assert_eq!(with_id("CLIENT KILL", ids[1]), "1\n");
     assert_eq!(second.try_receive(), None);
 }

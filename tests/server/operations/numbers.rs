@@ -1,7 +1,6 @@
 //! The numbers that the page names, and the two ways in which it brings them into Prometheus.
 
 use super::{Shell, page, stuck};
-use crate::waiting::info;
 use rlock_testing::{Client, Reply, Server, text};
 
 /// Of redis_exporter's own metrics those that the alerts use, as its version 1.88.0 names them.
@@ -10,9 +9,8 @@ const EXPORTED: [&str; 5] =
 
 /// Each number of INFO with its value, in order of the names.
 fn told(client: &mut Client) -> Vec<(String, String)> {
-    let section = client.say("INFO rlock");
-    let lines = section.as_text().lines().filter_map(|line| line.split_once(':'));
-    let mut told: Vec<_> = lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let info = client.info("rlock");
+    let mut told: Vec<_> = info.lines().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     told.sort();
     told
 }
@@ -93,9 +91,9 @@ fn errors_that_alerts_count_have_the_names_that_the_server_counts_them_by() {
     client.say("RLOCK.RACQUIRE k bob 600000");
     client.say("RLOCK.RACQUIRE r bob 600000");
     client.say("RLOCK.WACQUIRE r bob 600000 WAIT 0");
-    let errors = client.say("INFO errorstats");
+    let errors = client.info("errorstats");
     for name in ["QUEUEFULL", "WRONGKIND", "DEADLOCK"] {
-        assert!(errors.as_text().contains(&format!("errorstat_{name}:count=1")), "{errors:?}");
+        assert_eq!(errors.find(&format!("errorstat_{name}")), Some("count=1"), "{errors:?}");
         assert!(page::PAGE.contains(name));
     }
 }
@@ -158,7 +156,7 @@ fn the_file_for_the_textfile_collector_has_each_number_once() {
         .collect();
     lines.sort();
     assert_eq!(without_times(lines), without_times(told(&mut client)));
-    assert_eq!(info(&mut client, "waiters"), 2);
+    assert_eq!(client.figure("waiters"), 2);
     server.kill();
     assert_eq!(shell.run("rlock-metrics rlock.prom").status.code(), Some(69), "no server answers");
     assert!(!file.exists(), "old numbers are no numbers");
@@ -189,7 +187,7 @@ fn no_label_of_the_script_stays() {
 fn nobody_follows_a_server_that_is_alone() {
     let server = Server::start();
     let mut client = server.client();
-    rlock_testing::wait_until("the server has been asked", || info(&mut client, "followed") == 0);
+    rlock_testing::wait_until("the server has been asked", || client.figure("followed") == 0);
     assert_eq!(client.say("CONFIG SET appendonly yes"), text("OK"));
-    rlock_testing::wait_until("a file follows", || info(&mut client, "followed") == 1);
+    rlock_testing::wait_until("a file follows", || client.figure("followed") == 1);
 }

@@ -1,8 +1,7 @@
 //! The users that the page shows: each may do what is said of it, and nothing else.
 
 use super::page;
-use crate::waiting::start_waiting;
-use rlock_testing::{Client, Reply, Server};
+use rlock_testing::{Client, Reply, Server, start_waiting};
 
 fn user_line(name: &str) -> &'static str {
     let lines = page::blocks("acl").into_iter().flat_map(str::lines);

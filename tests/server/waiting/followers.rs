@@ -1,15 +1,13 @@
 //! What replicas, AOF files and INFO get of grants to those who waited.
 
-use super::{info, start_waiting};
-use rlock_testing::{Reply, Server, wait_until};
+use rlock_testing::{Reply, Server, start_waiting, wait_until};
 
 #[test]
 fn a_replica_agrees_after_every_kind_of_grant() {
     let master = Server::start();
     let replica = Server::prepare().without_module().start();
     let (mut ours, mut theirs) = (master.client(), replica.client());
-    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    wait_until("the replica follows", || theirs.say("INFO replication").as_text().contains("master_link_status:up"));
+    replica.follow(&master);
     for (number, (take, ask, free)) in [
         ("RLOCK.ACQUIRE k ann 600000", "RLOCK.ACQUIRE k bob 600000 WAIT 0 FENCED", "RLOCK.RELEASE k ann"),
         ("RLOCK.ACQUIRE k ann 600000", "RLOCK.ACQUIRE k bob 600000 WAIT 0", "DEL k"),
@@ -80,13 +78,13 @@ fn info_counts_what_happens() {
         ("locks_with_waiters", 2),
         ("longest_queue", 2),
     ] {
-        assert_eq!(info(&mut client, name), expected, "{name}");
+        assert_eq!(client.figure(name), expected, "{name}");
     }
     drop(gone);
-    wait_until("one has left", || info(&mut client, "cancelled") == 1);
+    wait_until("one has left", || client.figure("cancelled") == 1);
     client.say("RLOCK.RELEASE k ann");
     bob.receive();
     for (name, expected) in [("grants", 3), ("hand_offs", 1), ("waiters", 1), ("locks_with_waiters", 1)] {
-        assert_eq!(info(&mut client, name), expected, "{name}");
+        assert_eq!(client.figure(name), expected, "{name}");
     }
 }

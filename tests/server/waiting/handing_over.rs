@@ -1,7 +1,6 @@
 //! Who gets a lock next when it is released, and in what step.
 
-use super::{info, start_waiting};
-use rlock_testing::{Client, LeaseCheck, Reply, Server, Tap, list, wait_until};
+use rlock_testing::{Client, LeaseCheck, Reply, Server, Tap, list, start_waiting, wait_until};
 
 #[test]
 fn a_release_hands_the_lock_to_the_first_who_waits() {
@@ -19,7 +18,7 @@ fn a_release_hands_the_lock_to_the_first_who_waits() {
     assert_eq!(cid.receive(), list([Reply::Nil, Reply::Int(1)]));
     assert_eq!(cid.say("RLOCK.RELEASE k cid"), Reply::Int(1));
     assert_eq!(ann.keys(), ["redisson_lock_token:{k}"]);
-    assert_eq!(info(&mut ann, "waiters"), 0);
+    assert_eq!(ann.figure("waiters"), 0);
 }
 
 #[test]
@@ -28,7 +27,7 @@ fn a_lock_that_is_free_is_granted_without_waiting() {
     let mut client = server.client();
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 WAIT 0"), Reply::Nil);
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 WAIT 1000"), Reply::Nil, "nor is it when it is one's own");
-    assert_eq!(info(&mut client, "waits"), 0);
+    assert_eq!(client.figure("waits"), 0);
 }
 
 #[test]
@@ -41,7 +40,7 @@ fn the_hand_over_replicates_in_one_step_without_the_key_going() {
             let words: Vec<_> = command.split(' ').map(|word| if word.len() == 13 { "<end>" } else { word }).collect();
             words.join(" ")
         };
-        tap.drain(&server).into_iter().map(without_time).collect()
+        tap.drain().into_iter().map(without_time).collect()
     };
     client.say("RLOCK.ACQUIRE k ann 600000");
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
@@ -106,14 +105,15 @@ fn two_thousand_clients_are_served_in_order() {
     holder.say("RLOCK.ACQUIRE k holder 600000");
     let mut watch = server.client();
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
-    let wait = |client: &mut Client, round: usize, number: usize| {
+    let wait = |client: &mut Client, round: usize, number: usize, watch: &mut Client| {
         client.send(&["RLOCK.ACQUIRE", "k", &format!("h{round}:{number}"), "600000", "WAIT", "0", "FENCED"]);
+        // The server has read it when it answers what was sent later.
+        assert!(watch.is_served());
     };
     for (number, client) in clients.iter_mut().enumerate() {
-        wait(client, 1, number);
-        wait_until("it waits", || info(&mut watch, "waiters") == i64::try_from(number).unwrap() + 1);
+        wait(client, 1, number, &mut watch);
     }
-    assert_eq!(info(&mut watch, "longest_queue"), 2_000);
+    assert_eq!(watch.figure("longest_queue"), 2_000);
     holder.say("RLOCK.RELEASE k holder");
     let mut token = 0;
     for round in 1..=ROUNDS {
@@ -123,14 +123,13 @@ fn two_thousand_clients_are_served_in_order() {
             // Behind everyone else again, and only then is the lock given on.
             let mut second = server.client();
             if round < ROUNDS {
-                wait(&mut second, round + 1, number);
-                wait_until("it waits again", || info(&mut watch, "waiters") == 2_000);
+                wait(&mut second, round + 1, number, &mut watch);
             }
             assert_eq!(client.run(&["RLOCK.RELEASE", "k", &format!("h{round}:{number}")]), Reply::Int(1));
             *client = second;
         }
     }
-    assert_eq!(info(&mut watch, "waiters"), 0);
+    assert_eq!(watch.figure("waiters"), 0);
     assert_eq!(watch.keys(), ["redisson_lock_token:{k}"]);
 }
 
@@ -147,14 +146,14 @@ fn readers_are_let_in_together_up_to_the_next_writer() {
     for reader in &mut readers {
         assert_eq!(reader.receive(), Reply::Nil);
     }
-    assert_eq!(info(&mut client, "waiters"), 2, "the writer and the reader behind it");
+    assert_eq!(client.figure("waiters"), 2, "the writer and the reader behind it");
     assert!(client.say("RLOCK.RACQUIRE k new 600000").as_int() > 0, "a waiting writer stops new readers");
     assert_eq!(client.say("RLOCK.RACQUIRE k r0 600000"), Reply::Nil, "but not those inside");
     client.say("RLOCK.RELEASE k r0 ALL");
     client.say("RLOCK.RELEASE k r1");
     client.say("RLOCK.RELEASE k r2");
     assert_eq!(writer.receive(), Reply::Nil);
-    assert_eq!(info(&mut client, "waiters"), 1);
+    assert_eq!(client.figure("waiters"), 1);
     client.say("RLOCK.RELEASE k bob");
     assert_eq!(late.receive(), Reply::Nil);
 }

@@ -1,7 +1,6 @@
 //! How a waiter leaves the queue, or never gets into it.
 
-use super::{info, start_waiting};
-use rlock_testing::{Client, Reply, Server, ServerVersion, text, wait_until};
+use rlock_testing::{Client, Reply, Server, ServerVersion, start_waiting, text, wait_until};
 
 #[test]
 fn a_wait_ends_at_its_deadline() {
@@ -14,7 +13,7 @@ fn a_wait_ends_at_its_deadline() {
     let reply = client.say("RLOCK.ACQUIRE k bob 1000 WAIT 20 FENCED");
     assert!((1..=600_000).contains(&reply.as_list()[0].as_int()));
     assert_eq!(reply.as_list()[1], Reply::Nil);
-    assert_eq!((info(&mut client, "waiters"), info(&mut client, "timeouts")), (0, 2));
+    assert_eq!((client.figure("waiters"), client.figure("timeouts")), (0, 2));
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     assert_eq!(client.keys(), [""; 0], "who no longer waits is not granted");
 }
@@ -28,13 +27,13 @@ fn a_client_that_goes_leaves_the_queue() {
     let mut killed = server.client();
     let id = killed.say("CLIENT ID").as_int();
     killed.send(&["RLOCK.ACQUIRE", "k", "killed", "600000", "WAIT", "0"]);
-    wait_until("both wait", || info(&mut client, "waiters") == 2);
+    client.until_waiting(2);
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     drop(gone);
-    wait_until("the first has left", || info(&mut client, "waiters") == 2);
+    client.until_waiting(2);
     assert_eq!(client.say(&format!("CLIENT KILL ID {id}")), Reply::Int(1));
-    wait_until("the second has left", || info(&mut client, "waiters") == 1);
-    assert_eq!(info(&mut client, "cancelled"), 2);
+    client.until_waiting(1);
+    assert_eq!(client.figure("cancelled"), 2);
     client.say("RLOCK.RELEASE k ann");
     assert_eq!(bob.receive(), Reply::Nil);
 }
@@ -151,7 +150,7 @@ fn client_unblock_ends_a_wait_both_ways() {
     assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} ERROR")), Reply::Int(1));
     assert!(bob.receive().as_error().starts_with("UNBLOCKED"));
     assert_eq!(bob.say("PING"), text("PONG"));
-    assert_eq!(info(&mut client, "waiters"), 0);
+    assert_eq!(client.figure("waiters"), 0);
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     assert_eq!(client.keys(), [""; 0]);
 }
@@ -166,7 +165,7 @@ fn nothing_waits_in_transactions_and_scripts() {
     assert!(client.say("EXEC").as_list()[0].as_int() > 0);
     let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', '600000', 'WAIT', '0')";
     assert!(client.run(&["EVAL", script, "1", "k"]).as_int() > 0);
-    assert_eq!(info(&mut client, "waits"), 0);
+    assert_eq!(client.figure("waits"), 0);
 }
 
 /// Some servers then send no reply at all. A client that has lost its reply is closed: it would take the next one for it.
@@ -191,7 +190,7 @@ fn a_grant_that_meets_client_unblock_leaves_nobody_without_an_answer() {
             }
         }
         wait_until("nobody has the lock", || client.keys().is_empty());
-        assert_eq!(info(&mut client, "waiters"), 0);
+        assert_eq!(client.figure("waiters"), 0);
     }
 }
 
@@ -208,7 +207,7 @@ fn a_subscribed_client_waits_or_is_answered() {
         assert!((1..=600_000).contains(&reply.as_int()), "{subscribe}");
         let reply = bob.say("RLOCK.ACQUIRE k bob 600000 WAIT 20 FENCED");
         assert_eq!(reply.as_list()[1], Reply::Nil, "{subscribe}");
-        assert_eq!(info(&mut client, "waiters"), 0);
+        assert_eq!(client.figure("waiters"), 0);
         assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
         assert_eq!(bob.say("RLOCK.ACQUIRE k bob 600000 WAIT 0"), Reply::Nil);
     }
@@ -225,10 +224,10 @@ fn a_full_queue_turns_clients_away() {
     let _second = start_waiting(&server, "RLOCK.ACQUIRE l bob 600000 WAIT 0");
     assert!(client.say("RLOCK.ACQUIRE k cid 600000 WAIT 0").as_error().starts_with("QUEUEFULL"));
     client.say("CONFIG SET rlock.max-waiters 1");
-    assert_eq!(info(&mut client, "waiters"), 2, "who waits already is not sent away");
+    assert_eq!(client.figure("waiters"), 2, "who waits already is not sent away");
     client.say("CONFIG SET rlock.max-waiters 2");
     drop(first);
-    wait_until("one has left", || info(&mut client, "waiters") == 1);
+    client.until_waiting(1);
     let _third = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");
 }
 
@@ -245,11 +244,11 @@ fn killed_processes_hold_nobody_up() {
     watch.say("RLOCK.ACQUIRE k first 600000");
     // The one who will have the lock, and dies with it: its lease frees the lock.
     let mut holder = process("RLOCK.ACQUIRE k holder 300 WAIT 0");
-    wait_until("it waits", || info(&mut watch, "waiters") == 1);
+    watch.until_waiting(1);
     let mut waiters: Vec<_> = (0..30)
         .map(|number| {
             let waiter = process(&format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"));
-            wait_until("it waits", || info(&mut watch, "waiters") == number + 2);
+            watch.until_waiting(number + 2);
             waiter
         })
         .collect();
@@ -260,12 +259,12 @@ fn killed_processes_hold_nobody_up() {
     for waiter in waiters.iter_mut().step_by(3) {
         waiter.kill().unwrap();
     }
-    wait_until("the killed have left", || info(&mut watch, "waiters") <= 20);
+    wait_until("the killed have left", || watch.figure("waiters") <= 20);
     for number in (0..30).filter(|number| number % 3 != 0) {
         wait_until("the next one has the lock", || watch.hash("k") == [(format!("h{number}"), "1".to_owned())]);
         assert_eq!(watch.say(&format!("RLOCK.RELEASE k h{number}")), Reply::Int(1));
     }
-    assert_eq!((info(&mut watch, "waiters"), watch.keys().len()), (0, 0));
+    assert_eq!((watch.figure("waiters"), watch.keys().len()), (0, 0));
     for mut process in waiters.into_iter().chain([holder]) {
         process.wait().unwrap();
     }

@@ -1,7 +1,6 @@
 //! Everything but a release that frees a lock, and moves its queue on.
 
-use super::{info, start_waiting};
-use rlock_testing::{Reply, Server, ServerVersion, text, wait_until};
+use rlock_testing::{Reply, Server, ServerVersion, start_waiting, text, wait_until};
 
 /// A hundred wait, and nobody ever releases: each gets the lock when the lease before ends. The server's clock tells how
 /// late they were on the whole.
@@ -51,7 +50,7 @@ fn whatever_removes_the_lock_moves_the_queue_on() {
             client.say(command);
         }
         // By the next command it is done: not when the lock is next looked at anyway.
-        assert_eq!(info(&mut client, "waiters"), 0, "{removal:?}");
+        assert_eq!(client.figure("waiters"), 0, "{removal:?}");
         assert_eq!(bob.receive(), Reply::Nil, "{removal:?}");
         assert_eq!(client.hash("k"), [("bob".into(), "1".into())], "{removal:?}");
     }
@@ -66,7 +65,7 @@ fn a_script_that_unlocks_as_redissons_does_moves_the_queue_on() {
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     let script = "redis.call('del', KEYS[1]) redis.call('publish', 'redisson_lock__channel:{k}', 0) return 1";
     assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
-    assert_eq!(info(&mut client, "waiters"), 0);
+    assert_eq!(client.figure("waiters"), 0);
     assert_eq!(bob.receive(), Reply::Nil);
 }
 
@@ -80,7 +79,7 @@ fn a_script_that_steps_down_as_redissons_does_lets_readers_in() {
     let mut bob = start_waiting(&server, "RLOCK.RACQUIRE k bob 600000 WAIT 0");
     let script = "redis.call('hdel', KEYS[1], 'ann:write') redis.call('hset', KEYS[1], 'mode', 'read') return 1";
     assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
-    assert_eq!(info(&mut client, "waiters"), 0, "not when the lock is next looked at anyway");
+    assert_eq!(client.figure("waiters"), 0, "not when the lock is next looked at anyway");
     assert_eq!(bob.receive(), Reply::Nil);
 }
 
@@ -128,7 +127,7 @@ fn what_becomes_of_a_lock_that_is_no_lock_any_more() {
             client.say(overwriting);
         }
         assert!(bob.receive().as_error().starts_with("WRONGTYPE"), "{overwriting}");
-        assert_eq!(info(&mut client, "waiters"), 0);
+        assert_eq!(client.figure("waiters"), 0);
     }
 }
 
@@ -142,7 +141,7 @@ fn an_evicted_lock_goes_to_the_next() {
     client.say("CONFIG SET maxmemory 1");
     wait_until("the lock is evicted", || {
         client.say("SET x 1");
-        client.say("INFO stats").as_text().contains("evicted_keys:1")
+        client.info("stats").number("evicted_keys") == 1
     });
     client.say("CONFIG SET maxmemory 0");
     assert_eq!(bob.receive(), Reply::Nil);

@@ -1,7 +1,6 @@
 //! When the server is in no state to grant, or no longer the one to do it.
 
-use super::{info, start_waiting};
-use rlock_testing::{Reply, Server, ServerVersion, text, wait_until};
+use rlock_testing::{Reply, Server, ServerVersion, start_waiting, text, wait_until};
 
 #[test]
 fn no_grant_while_writes_are_paused() {
@@ -12,7 +11,7 @@ fn no_grant_while_writes_are_paused() {
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     client.say("CLIENT PAUSE 100000 WRITE");
     wait_until("the lease has ended for a while", || watch.time_ms() > end + 100);
-    assert_eq!(info(&mut watch, "waiters"), 1);
+    assert_eq!(watch.figure("waiters"), 1);
     client.say("CLIENT UNPAUSE");
     assert_eq!(bob.receive(), Reply::Nil);
 }
@@ -27,7 +26,7 @@ fn a_release_in_a_transaction_that_pauses_writes_hands_nothing_over() {
     client.say("CLIENT PAUSE 100000 WRITE");
     client.say("RLOCK.RELEASE k ann");
     assert_eq!(client.say("EXEC").as_list()[1], Reply::Int(1));
-    assert_eq!((info(&mut watch, "waiters"), watch.expiry("k")), (1, -2));
+    assert_eq!((watch.figure("waiters"), watch.expiry("k")), (1, -2));
     client.say("CLIENT UNPAUSE");
     assert_eq!(bob.receive(), Reply::Nil);
 }
@@ -41,7 +40,7 @@ fn loading_grants_nobody() {
     // Everything goes, and comes back from disk.
     assert_eq!(client.say("DEBUG RELOAD"), text("OK"));
     assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
-    assert_eq!(info(&mut client, "waiters"), 1);
+    assert_eq!(client.figure("waiters"), 1);
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     assert_eq!(bob.receive(), Reply::Nil);
 }
@@ -55,7 +54,7 @@ fn no_grant_without_memory() {
     client.say("CONFIG SET maxmemory 1");
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     client.say("DEL other");
-    assert_eq!((info(&mut watch, "waiters"), watch.expiry("k")), (1, -2));
+    assert_eq!((watch.figure("waiters"), watch.expiry("k")), (1, -2));
     client.say("CONFIG SET maxmemory 0");
     assert_eq!(bob.receive(), Reply::Nil);
 }
@@ -68,7 +67,7 @@ fn no_grant_without_enough_replicas() {
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     client.say("CONFIG SET min-replicas-to-write 1");
     wait_until("the lease has ended", || watch.expiry("k") == -2);
-    assert_eq!(info(&mut watch, "waiters"), 1);
+    assert_eq!(watch.figure("waiters"), 1);
     client.say("CONFIG SET min-replicas-to-write 0");
     assert_eq!(bob.receive(), Reply::Nil);
 }
@@ -83,9 +82,9 @@ fn a_server_that_becomes_a_replica_lets_its_waiters_go() {
     let mut cid = server.client();
     cid.say("CLIENT CAPA redirect");
     cid.send(&["RLOCK.ACQUIRE", "k", "cid", "600000", "WAIT", "0"]);
-    wait_until("both wait", || info(&mut client, "waiters") == 2);
-    client.say(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
-    assert_eq!(info(&mut client, "waiters"), 0, "at once");
+    client.until_waiting(2);
+    server.begin_to_follow(&master);
+    assert_eq!(client.figure("waiters"), 0, "at once");
     for waiter in [&mut bob, &mut cid] {
         // Told, or cut off.
         if let Some(reply) = waiter.try_receive() {
@@ -98,8 +97,7 @@ fn a_server_that_becomes_a_replica_lets_its_waiters_go() {
 fn a_failover_sends_the_waiters_away_and_grants_nobody() {
     let (old, new) = (Server::start(), Server::start());
     let (mut on_old, mut on_new) = (old.client(), new.client());
-    on_new.say(&format!("REPLICAOF 127.0.0.1 {}", old.port()));
-    wait_until("the replica follows", || on_new.say("INFO replication").as_text().contains("master_link_status:up"));
+    new.follow(&old);
     on_old.say("RLOCK.ACQUIRE k ann 600000");
     let mut waiters: Vec<_> =
         (0..5).map(|number| start_waiting(&old, &format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"))).collect();
@@ -113,7 +111,7 @@ fn a_failover_sends_the_waiters_away_and_grants_nobody() {
     }
     wait_until("the replica is the master", || on_new.say("ROLE").words().first() == Some(&"master"));
     let mut on_old = old.client();
-    assert_eq!(info(&mut on_old, "waiters"), 0);
+    assert_eq!(on_old.figure("waiters"), 0);
     assert_eq!(on_new.hash("k"), [("ann".into(), "1".into())]);
     assert_eq!(on_new.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     assert_eq!(on_new.keys(), [""; 0], "the new master grants nobody by itself");
@@ -159,5 +157,5 @@ fn a_slot_that_moves_away_sends_its_waiters_away() {
     }
     wait_until("the new owner serves the lock", || !matches!(there.say("HLEN k"), Reply::Error(_)));
     assert_eq!(there.hash("k"), [("ann".into(), "1".into())], "nobody was granted a second lock");
-    assert_eq!(info(here, "waiters"), 0);
+    assert_eq!(here.figure("waiters"), 0);
 }
