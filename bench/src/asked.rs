@@ -1,12 +1,12 @@
 //! What those wait who watch the server: `INFO rlock` and `RLOCK.QUEUES`, however many wait for locks.
 //!
 //! A million clients that wait would need tens of gigabytes, so it is in two parts: what the module looks up for them,
-//! with a million locks (see `room.rs`); and the commands as a server counts them, with as many as one can have.
+//! with a million locks (see `table.rs`); and the commands as a server counts them, with as many as one can have.
 
 use crate::figures::Figures;
 use crate::plan::Plan;
 use crate::progress;
-use crate::room::{self, Shape};
+use crate::table::{self, Shape};
 use crate::waiters::Waiters;
 use rlock_testing::{Client, list, text};
 
@@ -18,9 +18,9 @@ pub const CLIENTS: [usize; 3] = [1, 1_000, 10_000];
 pub fn measure(_: &Plan, figures: &mut Figures) {
     for locks in LOCKS {
         progress::step(&format!("{locks} locks in the module"));
-        for (id, samples) in room::in_its_own_process(Shape::LockEach, locks) {
-            if id != room::BYTES {
-                samples.into_iter().for_each(|sample| figures.add(&format!("room.{id}.{locks}"), UNIT, sample));
+        for (id, samples) in table::in_its_own_process(Shape::LockEach, locks) {
+            if id != table::BYTES {
+                samples.into_iter().for_each(|sample| figures.add(&format!("table.{id}.{locks}"), UNIT, sample));
             }
         }
     }

@@ -175,7 +175,7 @@ fn of_waiting(figures: &Figures, plan: &Plan) -> Vec<Bar> {
     }
     let [locks, clients] = [asked::LOCKS, asked::CLIENTS].map(|counts| counts[counts.len() - 1]);
     for (what, place, count) in [
-        (format!("INFO and QUEUES, {locks} locks in the module, the slowest"), "room", locks),
+        (format!("INFO and QUEUES, {locks} locks in the module, the slowest"), "table", locks),
         (format!("INFO and QUEUES, {clients} clients on a server, the slowest"), "server", clients),
     ] {
         let times = asked::QUESTIONS.map(|id| figures.median(&format!("{place}.{id}.{count}")));

@@ -32,9 +32,9 @@ mod progress;
 mod reach;
 mod redisson;
 mod report;
-mod room;
 mod servers;
 mod storms;
+mod table;
 mod throughput;
 mod waiters;
 
@@ -74,8 +74,8 @@ fn main() -> ExitCode {
     let words: Vec<_> = std::env::args().skip(1).collect();
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     // Started by another of its kind, which ends it if need be.
-    if let [room::WORD, shape, waiters] = words[..] {
-        return room::print(shape, waiters).map_or(ExitCode::from(2), |()| ExitCode::SUCCESS);
+    if let [table::WORD, shape, waiters] = words[..] {
+        return table::print(shape, waiters).map_or(ExitCode::from(2), |()| ExitCode::SUCCESS);
     }
     interrupt::watch();
     match words[..] {

@@ -5,7 +5,7 @@ use crate::batch::{Batch, Pipe};
 use crate::contenders::{HOLDER, LONG_LEASE, Module, load_scripts};
 use crate::figures::Figures;
 use crate::plan::Plan;
-use crate::room::{self, Shape};
+use crate::table::{self, Shape};
 use crate::{progress, servers};
 use rlock_testing::{Client, Reply, scripts};
 
@@ -37,8 +37,8 @@ pub const WAITERS: usize = 1_000_000;
 pub fn of_waiters(_: &Plan, figures: &mut Figures) {
     for shape in [Shape::OneLock, Shape::OneLockInTime, Shape::LockEach] {
         progress::step(shape.id());
-        let measured = room::in_its_own_process(shape, WAITERS);
-        let bytes = measured.into_iter().filter(|(id, _)| id == room::BYTES).flat_map(|(_, samples)| samples);
+        let measured = table::in_its_own_process(shape, WAITERS);
+        let bytes = measured.into_iter().filter(|(id, _)| id == table::BYTES).flat_map(|(_, samples)| samples);
         bytes.for_each(|bytes| figures.add(&format!("memory.waiter.{}", shape.id()), UNIT, bytes));
     }
 }

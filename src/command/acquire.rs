@@ -5,12 +5,11 @@
 //! ```
 //! One grammar, three kinds of hold: a plain lock, the read side and the write side of a read-write lock.
 //!
-//! With WAIT, a client that is not granted the lock at once is kept until it is, or until its time is up.
+//! With WAIT, a client that is not granted the lock at once is blocked until it is, or until its time is up.
 
 use super::arguments::{Subject, lease, next, once};
-use crate::lock::{self, Acquired, Ahead, Kind, UnixMs, decimal};
-use crate::server::waiting::{self, Wait};
-use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
+use crate::lock::{Side, Wish, decimal};
+use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, reply, waiting};
 
 /// RLOCK.ACQUIRE
 pub struct Acquire;
@@ -26,7 +25,7 @@ impl Command for Acquire {
         Spec { name: c"rlock.acquire", summary: c"Acquires an exclusive lock, or re-enters it, with a lease.", ..SPEC };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        acquire(context, arguments, Kind::Plain)
+        acquire(context, arguments, Side::Plain)
     }
 }
 
@@ -38,7 +37,7 @@ impl Command for ReadAcquire {
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        acquire(context, arguments, Kind::Read)
+        acquire(context, arguments, Side::Read)
     }
 }
 
@@ -50,7 +49,7 @@ impl Command for WriteAcquire {
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        acquire(context, arguments, Kind::Write)
+        acquire(context, arguments, Side::Write)
     }
 }
 
@@ -61,7 +60,7 @@ const SPEC: Spec = Spec {
     arity: -4,
     flags: c"write deny-oom",
     audience: Audience::Services,
-    change: Change::Updates,
+    key: KeyUse::Updates,
     arguments: &[
         Argument::Key(c"key"),
         Argument::Text(c"holder"),
@@ -71,52 +70,24 @@ const SPEC: Spec = Spec {
     ],
 };
 
-fn acquire(context: &Context, arguments: &[Str<'_>], kind: Kind) -> Result<Reply, ErrorLine> {
-    let Request { subject: Subject { key, holder }, want, wait_ms } = parse(arguments)?;
-    let (record, ahead) = waiting::open(context, key, holder);
-    let now = context.now();
-    let decision = lock::acquire(kind, &record, want, ahead, now)?;
-    match (decision.answer, wait_ms) {
-        (Acquired::Busy, Some(limit_ms)) if context.may_block() => {
-            lock::check_wait(kind, &record)?;
-            let left_ms = (ahead == Ahead::Nobody).then(|| lock::left_ms(kind, &record, now)).transpose()?;
-            drop(record);
-            match waiting::keep(context, &Wait { key, holder, kind, want, limit_ms, left_ms }, now)? {
-                Some(later) => Ok(later),
-                None => refused(kind, &LockRecord::open(context, key, holder), want, now),
-            }
-        }
-        (Acquired::Busy, _) => refused(kind, &record, want, now),
-        (Acquired::Granted { token }, _) => {
-            record.apply(&decision.effects)?;
-            waiting::serve(context, key);
-            waiting::count_grant();
-            Ok(granted(token, want.fenced))
-        }
+fn acquire(context: &Context, arguments: &[Str<'_>], side: Side) -> Result<Reply, ErrorLine> {
+    let Request { key, wish, wait_ms } = parse(arguments, side)?;
+    match waiting::acquire(context, key, &wish, wait_ms)? {
+        Some(outcome) => reply::of_acquire(outcome, wish.fenced),
+        None => Ok(Reply::Later),
     }
 }
 
-/// Of a lock that is busy, to a client that does not wait or cannot be kept waiting.
-fn refused(kind: Kind, record: &LockRecord<'_>, want: lock::Acquire, now: UnixMs) -> Result<Reply, ErrorLine> {
-    let left_ms = lock::left_ms(kind, record, now)?;
-    waiting::count_refusal();
-    Ok(if want.fenced { Reply::Pair(Some(left_ms), None) } else { Reply::Number(left_ms) })
-}
-
-fn granted(token: Option<i64>, fenced: bool) -> Reply {
-    if fenced { Reply::Pair(None, token) } else { Reply::Nil }
-}
-
 struct Request<A> {
-    subject: Subject<A>,
-    want: lock::Acquire,
-    /// 0 is for ever.
+    key: A,
+    wish: Wish<A>,
+    /// 0 means for ever.
     wait_ms: Option<i64>,
 }
 
-fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine> {
+fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A], side: Side) -> Result<Request<A>, ErrorLine> {
     let mut arguments = arguments.iter().copied().skip(1);
-    let subject = Subject::parse(&mut arguments)?;
+    let Subject { key, holder } = Subject::parse(&mut arguments)?;
     let lease = lease(next(&mut arguments)?.as_ref())?;
     let (mut wait_ms, mut fenced) = (None, None);
     while let Some(option) = arguments.next() {
@@ -130,7 +101,7 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine
             return Err(OPTION);
         }
     }
-    Ok(Request { subject, want: lock::Acquire { lease, fenced: fenced.is_some() }, wait_ms })
+    Ok(Request { key, wish: Wish { holder, side, lease, fenced: fenced.is_some() }, wait_ms })
 }
 
 const WAIT: ErrorLine = ErrorLine(c"ERR WAIT must be an integer number of ms from 0 (for ever) to 9223372036854775807");
@@ -145,9 +116,14 @@ const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after lease-ms come WA
 mod tests {
     use super::*;
     use crate::command::arguments::{HOLDER, LEASE, WRONG_ARITY};
+    use crate::lock::Lease;
+
+    fn plain<'a>(arguments: &[&'a [u8]]) -> Result<Request<&'a [u8]>, ErrorLine> {
+        parse(arguments, Side::Plain)
+    }
 
     fn error(arguments: &[&[u8]]) -> ErrorLine {
-        parse(arguments).map(|_| ()).unwrap_err()
+        plain(arguments).map(|_| ()).unwrap_err()
     }
 
     #[test]
@@ -155,13 +131,14 @@ mod tests {
         let orders: [&[&[u8]]; 2] =
             [&[b"_", b"k", b"h", b"7", b"wait", b"0", b"Fenced"], &[b"_", b"k", b"h", b"7", b"FENCED", b"WaIt", b"0"]];
         for arguments in orders {
-            let request = parse(arguments).unwrap();
-            assert_eq!((request.subject.key, request.subject.holder), (&b"k"[..], &b"h"[..]));
-            assert_eq!(request.want, lock::Acquire { lease: lock::Lease::from_ms(7).unwrap(), fenced: true });
+            let request = plain(arguments).unwrap();
+            assert_eq!(request.key, b"k");
+            let lease = Lease::from_ms(7).unwrap();
+            assert_eq!(request.wish, Wish { holder: &b"h"[..], side: Side::Plain, lease, fenced: true });
             assert_eq!(request.wait_ms, Some(0));
         }
-        let bare = parse(&[&b"_"[..], b"k", b"h", b"7"]).unwrap();
-        assert_eq!((bare.want.fenced, bare.wait_ms), (false, None));
+        let bare = plain(&[&b"_"[..], b"k", b"h", b"7"]).unwrap();
+        assert_eq!((bare.wish.fenced, bare.wait_ms), (false, None));
     }
 
     #[test]
@@ -181,7 +158,7 @@ mod tests {
     fn a_holder_fits_the_layout() {
         let longest = [b'h'; 512];
         for holder in [&b"h"[..], b"\0", b"\xff\xfe", b"mode:write:", b"Mode", b"write", b"h:write ", &longest] {
-            assert!(parse(&[b"_", b"k", holder, b"7"]).is_ok(), "{holder:?}");
+            assert!(plain(&[b"_", b"k", holder, b"7"]).is_ok(), "{holder:?}");
         }
         let too_long = [b'h'; 513];
         for holder in [&b""[..], b"mode", b":write", b"h:write", b"mode:write", &too_long] {
@@ -194,6 +171,6 @@ mod tests {
         for lease in [&b""[..], b"0", b"-1", b"1.5", b" 1", b"+1", b"01", b"9223372036854775808", b"x", b"\xff"] {
             assert_eq!(error(&[b"_", b"k", b"h", lease]), LEASE, "{lease:?}");
         }
-        assert!(parse(&[&b"_"[..], b"k", b"h", b"9223372036854775807"]).is_ok());
+        assert!(plain(&[&b"_"[..], b"k", b"h", b"9223372036854775807"]).is_ok());
     }
 }

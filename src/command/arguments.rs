@@ -37,10 +37,10 @@ pub(super) fn lease(argument: &[u8]) -> Result<Lease, ErrorLine> {
     decimal(argument).and_then(Lease::from_ms).ok_or(LEASE)
 }
 
-/// How many of a kind are shown, if the command does not say it.
+/// The number of entries that are shown, if the command does not say it.
 const COUNT_DEFAULT: usize = 100;
 
-/// The most that are shown.
+/// The most entries that are shown.
 const COUNT_MAX: usize = 10_000;
 
 /// Reads `[COUNT n]`, the only option there is.
@@ -57,7 +57,7 @@ pub(super) fn count_option<A: AsRef<[u8]>>(options: &[A], unknown: ErrorLine) ->
     Ok(count.unwrap_or(COUNT_DEFAULT))
 }
 
-/// Puts what an option says in its place, which must still be empty: each option is given at most once. `twice` names it.
+/// Stores what an option says in `place`, which must be empty: each option is given at most once. `twice` is the error.
 pub(super) fn once<T>(place: &mut Option<T>, value: T, twice: ErrorLine) -> Result<(), ErrorLine> {
     match place.replace(value) {
         None => Ok(()),

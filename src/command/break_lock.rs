@@ -1,12 +1,14 @@
 //! ```text
 //! RLOCK.BREAK key
 //! ```
-//! For people on call: frees a lock, whoever holds it.
+//! For people on call: frees a lock, no matter which holder has it.
 
 use super::arguments::WRONG_ARITY;
 use crate::lock::BROKEN_MAX;
-use crate::server::waiting;
-use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, Reply, Spec, Str, look_at};
+use crate::server::{
+    Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, derived_keys_are_reachable, latency,
+    take_snapshot, waiting,
+};
 
 /// RLOCK.BREAK
 pub struct Break;
@@ -19,19 +21,19 @@ impl Command for Break {
         arity: 2,
         flags: c"write admin",
         audience: Audience::Operators,
-        change: Change::Deletes,
+        key: KeyUse::Deletes,
         arguments: &[Argument::Key(c"key")],
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
         let key = parse(arguments)?;
         let began = context.now();
-        let Some(sight) = look_at(context, key, BROKEN_MAX)? else {
+        let Some(snapshot) = take_snapshot(context, key, BROKEN_MAX)? else {
             waiting::serve(context, key);
             return Ok(Reply::Number(0));
         };
-        waiting::break_up(context, key, &sight.break_up())?;
-        context.time_since(c"rlock-break", began);
+        waiting::break_up(context, key, &snapshot.break_up(derived_keys_are_reachable(key)))?;
+        latency::since(context, c"rlock-break", began);
         Ok(Reply::Number(1))
     }
 }

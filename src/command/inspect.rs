@@ -1,13 +1,14 @@
 //! ```text
 //! RLOCK.INSPECT key [COUNT n]
 //! ```
-//! For people and their tools: who holds a lock, and who waits for it.
+//! For people and their tools: the holders of a lock, and its waiters.
 
 use super::arguments::{WRONG_ARITY, count_option};
-use crate::lock::{Holding, Kind, Sight, UnixMs};
-use crate::server::waiting::{self, InLine, Line};
+use crate::lock::{Holding, Side, Snapshot, UnixMs};
+use crate::server::waiting::{self, QueueView, WaiterView};
 use crate::server::{
-    Argument, Audience, Change, Command, Context, ErrorLine, Reply, Spec, Str, Writer, fencing_token, left_ms, look_at,
+    Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, fencing_token, latency, left_ms,
+    take_snapshot,
 };
 use std::ffi::CStr;
 
@@ -23,32 +24,32 @@ impl Command for Inspect {
         arity: -2,
         flags: c"readonly",
         audience: Audience::Onlookers,
-        change: Change::Reads,
+        key: KeyUse::Reads,
         arguments: &[Argument::Key(c"key"), Argument::Option { name: c"count", word: c"COUNT" }],
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        let Request { key, most } = parse(arguments)?;
+        let Request { key, limit } = parse(arguments)?;
         let now = context.now();
-        let sight = look_at(context, key, most)?;
-        let left_ms = sight.as_ref().map_or_else(Vec::new, |sight| left_ms(context, key, sight, now));
+        let snapshot = take_snapshot(context, key, limit)?;
+        let left_ms = snapshot.as_ref().map_or_else(Vec::new, |snapshot| left_ms(context, key, snapshot, now));
         let token = fencing_token(context, key);
-        let line = waiting::line(context, key, most);
-        let writer = context.writer();
-        write(writer, &View { now, sight, left_ms, token, line });
-        context.time_since(c"rlock-inspect", now);
+        let queue = waiting::queue(context, key, limit);
+        let writer = Writer::new(context);
+        write(writer, &View { now, snapshot, left_ms, token, queue });
+        latency::since(context, c"rlock-inspect", now);
         Ok(Reply::Written)
     }
 }
 
 struct Request<A> {
     key: A,
-    most: usize,
+    limit: usize,
 }
 
 fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine> {
     let [_, key, options @ ..] = arguments else { return Err(WRONG_ARITY) };
-    Ok(Request { key: *key, most: count_option(options, OPTION)? })
+    Ok(Request { key: *key, limit: count_option(options, OPTION)? })
 }
 
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after key comes COUNT n");
@@ -56,37 +57,37 @@ const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after key comes COUNT 
 /// All that is shown.
 struct View {
     now: UnixMs,
-    sight: Option<Sight>,
-    /// Of each holding.
+    snapshot: Option<Snapshot>,
+    /// The time left of each holding.
     left_ms: Vec<Option<i64>>,
     token: Option<i64>,
-    line: Line,
+    queue: QueueView,
 }
 
 fn write(writer: Writer<'_>, view: &View) {
-    let View { now, sight, left_ms, token, line } = view;
+    let View { now, snapshot, left_ms, token, queue } = view;
     writer.map(7);
-    writer.word(c"kind").word(match sight {
+    writer.word(c"kind").word(match snapshot {
         None => c"none",
-        Some(Sight { mode: None, .. }) => c"plain",
+        Some(Snapshot { mode: None, .. }) => c"plain",
         Some(_) => c"read-write",
     });
-    writer.word(c"ttl-ms").number(sight.as_ref().map_or(NO_KEY, |sight| sight.expiry.left_ms(*now)));
-    writer.word(c"holder-count").count(sight.as_ref().map_or(0, |sight| sight.holder_count));
+    writer.word(c"ttl-ms").number(snapshot.as_ref().map_or(NO_KEY, |snapshot| snapshot.expiry.left_ms(*now)));
+    writer.word(c"holder-count").count(snapshot.as_ref().map_or(0, |snapshot| snapshot.holder_count));
     writer.word(c"holders").array(left_ms.len());
-    let holdings = sight.iter().flat_map(|sight| &sight.holdings);
+    let holdings = snapshot.iter().flat_map(|snapshot| &snapshot.holdings);
     for (holding, left_ms) in holdings.zip(left_ms) {
         write_holding(writer, holding, *left_ms);
     }
     writer.word(c"fencing-token").number_or_nil(*token);
-    writer.word(c"waiter-count").count(line.length);
-    writer.word(c"waiters").array(line.waiters.len());
-    for waiter in &line.waiters {
+    writer.word(c"waiter-count").count(queue.length);
+    writer.word(c"waiters").array(queue.waiters.len());
+    for waiter in &queue.waiters {
         write_waiter(writer, waiter, *now);
     }
 }
 
-/// As PTTL says it.
+/// PTTL's answer for a key that is absent.
 const NO_KEY: i64 = -2;
 
 fn write_holding(writer: Writer<'_>, holding: &Holding, left_ms: Option<i64>) {
@@ -97,10 +98,10 @@ fn write_holding(writer: Writer<'_>, holding: &Holding, left_ms: Option<i64>) {
     writer.word(c"ttl-ms").number_or_nil(left_ms);
 }
 
-fn write_waiter(writer: Writer<'_>, waiter: &InLine, now: UnixMs) {
+fn write_waiter(writer: Writer<'_>, waiter: &WaiterView, now: UnixMs) {
     writer.map(6);
     writer.word(c"holder").bytes(&waiter.holder);
-    writer.word(c"side").word(side(waiter.kind));
+    writer.word(c"side").word(side(waiter.side));
     writer.word(c"client-id").number(i64::try_from(waiter.client).unwrap_or(i64::MAX));
     writer.word(c"address");
     match &waiter.address {
@@ -112,11 +113,11 @@ fn write_waiter(writer: Writer<'_>, waiter: &InLine, now: UnixMs) {
     writer.word(c"deadline-in-ms").number_or_nil(left_ms);
 }
 
-fn side(kind: Kind) -> &'static CStr {
+fn side(kind: Side) -> &'static CStr {
     match kind {
-        Kind::Plain => c"exclusive",
-        Kind::Read => c"read",
-        Kind::Write => c"write",
+        Side::Plain => c"exclusive",
+        Side::Read => c"read",
+        Side::Write => c"write",
     }
 }
 
@@ -125,21 +126,21 @@ mod tests {
     use super::*;
     use crate::command::arguments::{COUNT, COUNT_TWICE};
 
-    fn most(options: &[&[u8]]) -> Result<usize, ErrorLine> {
-        parse(&[&[&b"_"[..], b"k"], options].concat()).map(|request| request.most)
+    fn limit(options: &[&[u8]]) -> Result<usize, ErrorLine> {
+        parse(&[&[&b"_"[..], b"k"], options].concat()).map(|request| request.limit)
     }
 
     #[test]
     fn a_key_and_perhaps_a_count() {
-        assert_eq!(most(&[]), Ok(100));
-        assert_eq!(most(&[b"count", b"1"]), Ok(1));
-        assert_eq!(most(&[b"COUNT", b"10000"]), Ok(10_000));
+        assert_eq!(limit(&[]), Ok(100));
+        assert_eq!(limit(&[b"count", b"1"]), Ok(1));
+        assert_eq!(limit(&[b"COUNT", b"10000"]), Ok(10_000));
         assert_eq!(parse(&[&b"_"[..]]).map(|_| ()), Err(WRONG_ARITY));
         for count in [&b"0"[..], b"10001", b"-1", b"", b"many", b"9223372036854775808"] {
-            assert_eq!(most(&[b"COUNT", count]), Err(COUNT), "{count:?}");
+            assert_eq!(limit(&[b"COUNT", count]), Err(COUNT), "{count:?}");
         }
-        assert_eq!(most(&[b"COUNT"]), Err(COUNT));
-        assert_eq!(most(&[b"COUNT", b"1", b"Count", b"1"]), Err(COUNT_TWICE));
-        assert_eq!(most(&[b"5"]), Err(OPTION));
+        assert_eq!(limit(&[b"COUNT"]), Err(COUNT));
+        assert_eq!(limit(&[b"COUNT", b"1", b"Count", b"1"]), Err(COUNT_TWICE));
+        assert_eq!(limit(&[b"5"]), Err(OPTION));
     }
 }

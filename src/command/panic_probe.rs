@@ -3,7 +3,7 @@
 //! ```
 //! Panics, so that a test can prove that a panic in any command becomes an error reply. Never in a build that ships.
 
-use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, Reply, Spec, Str};
+use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str};
 
 /// RLOCK.PANIC
 pub struct PanicProbe;
@@ -16,7 +16,7 @@ impl Command for PanicProbe {
         arity: 2,
         flags: c"write",
         audience: Audience::Services,
-        change: Change::Updates,
+        key: KeyUse::Updates,
         arguments: &[Argument::Key(c"key")],
     };
 

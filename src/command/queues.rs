@@ -1,12 +1,12 @@
 //! ```text
 //! RLOCK.QUEUES [COUNT n]
 //! ```
-//! For people and their tools: which locks are waited for, the longest queue first.
+//! For people and their tools: the locks that clients wait for, the longest queue first.
 
 use super::arguments::count_option;
 use crate::lock::UnixMs;
-use crate::server::waiting::{self, WaitedFor};
-use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, Reply, Spec, Str, Writer};
+use crate::server::waiting::{self, QueueRow};
+use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, latency};
 
 /// RLOCK.QUEUES
 pub struct Queues;
@@ -17,22 +17,22 @@ impl Command for Queues {
         summary: c"Lists the locks that have waiters, the longest queue first.",
         complexity: c"O(N) with N the number of locks shown (COUNT: 1 to 10000, 100 by default) and of locks that the user may not read; looks at most at 2000 of these",
         arity: -1,
-        // Not in scripts, in which it cannot be told whose rights count.
+        // Not in scripts, where nobody can know whose rights count.
         flags: c"readonly deny-script",
         audience: Audience::Onlookers,
-        change: Change::NoKey,
+        key: KeyUse::NoKey,
         arguments: &[Argument::Option { name: c"count", word: c"COUNT" }],
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        let most = parse(arguments)?;
+        let limit = parse(arguments)?;
         let now = context.now();
-        let queues = waiting::queues(context, most)?;
-        let writer = context.writer().array(queues.len());
+        let queues = waiting::queues(context, limit)?;
+        let writer = Writer::new(context).array(queues.len());
         for queue in &queues {
             write(writer, queue, now);
         }
-        context.time_since(c"rlock-queues", now);
+        latency::since(context, c"rlock-queues", now);
         Ok(Reply::Written)
     }
 }
@@ -43,7 +43,7 @@ fn parse<A: AsRef<[u8]>>(arguments: &[A]) -> Result<usize, ErrorLine> {
 
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: there is only COUNT n");
 
-fn write(writer: Writer<'_>, queue: &WaitedFor, now: UnixMs) {
+fn write(writer: Writer<'_>, queue: &QueueRow, now: UnixMs) {
     writer.map(4);
     writer.word(c"key").bytes(&queue.key);
     writer.word(c"waiters").count(queue.waiters);

@@ -5,7 +5,7 @@
 use super::arguments::{LEASE, Subject, lease, once};
 use crate::lock::{self, Released, Side};
 use crate::server::waiting;
-use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
+use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, LockRecord, Reply, Spec, Str};
 
 /// RLOCK.RELEASE
 pub struct Release;
@@ -19,7 +19,7 @@ impl Command for Release {
         arity: -3,
         flags: c"write",
         audience: Audience::Services,
-        change: Change::Deletes,
+        key: KeyUse::Deletes,
         arguments: &[
             Argument::Key(c"key"),
             Argument::Text(c"holder"),
@@ -33,7 +33,7 @@ impl Command for Release {
         let Request { subject, want } = parse(arguments)?;
         let record = LockRecord::open(context, subject.key, subject.holder);
         let decision = lock::release(&record, want, context.now())?;
-        waiting::release(context, record, &decision.effects, subject.key)?;
+        waiting::release(context, record, &decision.changes, subject.key)?;
         Ok(match decision.answer {
             Released::NotHeld => Reply::Nil,
             Released::StillHeld => Reply::Number(0),

@@ -5,7 +5,7 @@
 use super::arguments::{Subject, WRONG_ARITY, lease, next};
 use crate::lock::{self, Lease, Renewed};
 use crate::server::waiting;
-use crate::server::{Argument, Audience, Change, Command, Context, ErrorLine, LockRecord, Reply, Spec, Str};
+use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, LockRecord, Reply, Spec, Str};
 
 /// RLOCK.RENEW
 pub struct Renew;
@@ -18,7 +18,7 @@ impl Command for Renew {
         arity: 4,
         flags: c"write",
         audience: Audience::Services,
-        change: Change::Updates,
+        key: KeyUse::Updates,
         arguments: &[Argument::Key(c"key"), Argument::Text(c"holder"), Argument::Integer(c"lease-ms")],
     };
 
@@ -26,7 +26,7 @@ impl Command for Renew {
         let Request { subject, lease } = parse(arguments)?;
         let record = LockRecord::open(context, subject.key, subject.holder);
         let decision = lock::renew(&record, lease, context.now())?;
-        record.apply(&decision.effects)?;
+        record.apply(&decision.changes)?;
         waiting::serve(context, subject.key);
         Ok(Reply::Number(match decision.answer {
             Renewed::Restarted => 1,

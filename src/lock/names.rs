@@ -1,8 +1,8 @@
 //! The keys and channels that belong to a lock, by Redisson's rule.
 //!
-//! Redisson asks whether the lock's name contains the byte `{` at all, not whether it has a hash tag: a name with one
-//! is used as it is, any other is put in braces. So a few names derive keys into another hash slot, which
-//! [`derived_keys_share_the_slot`] tells.
+//! Redisson asks only whether the lock's name contains the byte `{`, not whether it has a hash tag: it uses a name with
+//! one unchanged, and puts any other in braces. So a few names derive keys into another hash slot, which
+//! [`derived_keys_share_the_slot`] finds out.
 //!
 //! A name is built from pieces in a buffer on the stack, since every command that frees a lock needs one.
 
@@ -47,7 +47,7 @@ pub const MODE_FIELD: &[u8] = b"mode";
 #[must_use]
 pub fn derived_keys_share_the_slot(key: &[u8]) -> bool {
     match key.iter().position(|&byte| byte == b'{') {
-        // Kept as it is, so the tag must be whole and must not be empty, else the whole name is hashed.
+        // Used unchanged, so the tag must be complete and not empty, else the server hashes the whole name.
         Some(open) => key.iter().skip(open).position(|&byte| byte == b'}').is_some_and(|length| length > 1),
         // Put in braces, so the whole name becomes the tag, up to the first closing brace.
         None => !key.is_empty() && !key.contains(&b'}'),
@@ -87,7 +87,7 @@ impl Digits {
 
     fn of(&mut self, number: i64) -> &[u8] {
         use std::io::Write;
-        // Mostly a holder holds once, and to format costs more than all the rest.
+        // Most holders hold once, and formatting costs more than all the rest.
         if let Some(digit) = u8::try_from(number).ok().filter(|digit| *digit < 10) {
             self.0[0] = b'0'.wrapping_add(digit);
             return &self.0[..1];

@@ -4,12 +4,12 @@
 //! by themselves. Two rules keep one reader's business from shortening another's: while readers hold the lock its
 //! lease is the longest of theirs, and while a writer holds it a read never shortens it.
 
-use super::acquire::Asked;
-use super::exclusive::count_down;
+use super::change::bounded;
+use super::plain::count_down;
+use super::request::{Acquired, Asked, Release, Released, Renewed, Side, one_more};
 use super::{
-    Acquired, CompanionEffect, Decision, Expiry, Field, KeyEffect, Mode, Observed, READ_HOLDS_MAX,
-    READ_HOLDS_SCANNED_MAX, READERS_FEW, ReadWrite, Record, Refusal, Release, Released, Renewed, Side, UnixMs, Unlock,
-    one_more, token_for,
+    Change, Decision, Expiry, Field, Mode, Observed, READ_HOLDS_MAX, READ_HOLDS_SCANNED_MAX, READERS_FEW, ReadWrite,
+    Record, Refusal, UnixMs, Unlock,
 };
 
 /// Grants a read hold when the lock is free, in read mode, or written by this very holder.
@@ -17,24 +17,24 @@ use super::{
 /// # Errors
 /// Refused on a plain lock, and where a limit is met.
 pub(super) fn acquire_read(record: &impl Record, asked: Asked) -> Result<Decision<Acquired>, Refusal> {
-    let Asked { observed, want, end, .. } = asked;
-    let (reads, hash) = match observed {
-        Observed::Free => (0, [Some(KeyEffect::Begin(Mode::Read)), Some(KeyEffect::ExpireAt(end))]),
+    let end = asked.end;
+    let (reads, in_lock) = match asked.observed {
+        Observed::Free => (0, [Some(Change::Begin { side: Side::Read, end }), None]),
         Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
         Observed::ReadWrite(lock) if lock.mode == Mode::Write && lock.writes == 0 => {
             return Ok(Decision::unchanged(Acquired::Busy));
         }
         Observed::ReadWrite(lock) => {
-            let count = KeyEffect::Count { field: Field::Holder, by: 1, makes: one_more(lock.reads)? };
+            let count = Change::Count { field: Field::Holder, by: 1, makes: one_more(lock.reads)? };
             let longer = Expiry::At(end) > record.expiry();
-            (lock.reads, [Some(count), longer.then_some(KeyEffect::ExpireAt(end))])
+            (lock.reads, [Some(count), longer.then_some(Change::ExpireAt(end))])
         }
     };
     let index = one_more(reads)?;
     if index > READ_HOLDS_MAX {
         return Err(Refusal::TooManyHolds);
     }
-    Ok(granted(token_for(record, want)?, hash, Some(CompanionEffect::SetHold { index, end })))
+    Ok(granted(asked.token(record)?, in_lock, Some(Change::SetHold { index: bounded(index), end })))
 }
 
 /// Grants a write hold when the lock is free, or written by this very holder: its lease then grows by the new one.
@@ -43,32 +43,28 @@ pub(super) fn acquire_read(record: &impl Record, asked: Asked) -> Result<Decisio
 /// # Errors
 /// Refused on a plain lock, and where a limit is met.
 pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Decision<Acquired>, Refusal> {
-    let Asked { observed, want, end, now } = asked;
-    let hash = match observed {
-        Observed::Free => [Some(KeyEffect::Begin(Mode::Write)), Some(KeyEffect::ExpireAt(end))],
+    let Asked { observed, lease, end, now, .. } = asked;
+    let in_lock = match observed {
+        Observed::Free => [Some(Change::Begin { side: Side::Write, end }), None],
         Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
         Observed::ReadWrite(lock) if lock.mode == Mode::Read || lock.writes == 0 => {
             return Ok(Decision::unchanged(Acquired::Busy));
         }
         Observed::ReadWrite(lock) => {
-            let count = KeyEffect::Count { field: Field::HolderWrite, by: 1, makes: one_more(lock.writes)? };
+            let count = Change::Count { field: Field::HolderWrite, by: 1, makes: one_more(lock.writes)? };
             let grown = match record.expiry() {
-                Expiry::At(current) => Some(KeyEffect::ExpireAt(want.lease.end(current.max(now))?)),
+                Expiry::At(current) => Some(Change::ExpireAt(lease.end(current.max(now))?)),
                 Expiry::Never => None,
             };
             [Some(count), grown]
         }
     };
-    Ok(granted(token_for(record, want)?, hash, None))
+    Ok(granted(asked.token(record)?, in_lock, None))
 }
 
-fn granted(
-    token: Option<i64>,
-    [count, expire]: [Option<KeyEffect>; 2],
-    hold: Option<CompanionEffect>,
-) -> Decision<Acquired> {
-    let count_token = token.map(|makes| CompanionEffect::CountToken { makes });
-    Decision::new(Acquired::Granted { token }, [count, expire, None], [hold, count_token])
+fn granted(token: Option<i64>, [count, expire]: [Option<Change>; 2], hold: Option<Change>) -> Decision<Acquired> {
+    let count_token = token.map(|makes| Change::CountToken { makes });
+    Decision::new(Acquired::Granted { token }, [count, expire, hold, count_token])
 }
 
 /// Gives back one hold or all holds, of one side or both.
@@ -80,6 +76,7 @@ pub(super) fn release(
 ) -> Result<Decision<Released>, Refusal> {
     let (reads, writes) = (lock.reads > 0, lock.writes > 0);
     match want.side {
+        Some(Side::Plain) => Err(Refusal::HoldsReadWrite),
         Some(Side::Read) if reads => release_read(record, lock, want, now),
         Some(Side::Write) if writes => release_write(lock, want, now),
         Some(_) => Ok(Decision::unchanged(Released::NotHeld)),
@@ -105,33 +102,33 @@ fn release_read(
     reach_derived_keys(record)?;
     let left = want.left_of(lock.reads);
     let count = match left {
-        0 => KeyEffect::Drop(Field::Holder),
-        left => KeyEffect::Count { field: Field::Holder, by: -1, makes: left },
+        0 => Change::Drop(Field::Holder),
+        left => Change::Count { field: Field::Holder, by: -1, makes: left },
     };
     let drop_holds = Some(drop_holds_above(left, lock.reads));
-    let still_held = |expire| Decision::new(Released::StillHeld, [Some(count), expire, None], [drop_holds, None]);
+    let still_held = |expire| Decision::new(Released::StillHeld, [Some(count), expire, drop_holds]);
     if lock.mode == Mode::Write {
         return Ok(still_held(None));
     }
-    // Alone, there is nobody whose lease to look up.
+    // Nobody else has a hold, so there is no lease to look up.
     let alone = left == 0 && !lock.others;
     let longest = if alone { None } else { longest_that_stays(record, lock, left, now) };
     Ok(match longest {
-        Some(Expiry::At(end)) => still_held(Some(KeyEffect::ExpireAt(end))),
+        Some(Expiry::At(end)) => still_held(Some(Change::ExpireAt(end))),
         Some(Expiry::Never) => still_held(None),
         None => {
-            let publish = Some(CompanionEffect::Publish(Unlock::Read));
-            Decision::new(Released::Free, [Some(KeyEffect::Delete), None, None], [drop_holds, publish])
+            let publish = Some(Change::Publish(Unlock::Read));
+            Decision::new(Released::Free, [Some(Change::Delete), drop_holds, publish])
         }
     })
 }
 
-/// The longest lease among the read holds that stay, when this holder keeps its first `left`; `Never` if the lock's lease is
-/// to stay as it is.
+/// The longest lease among the read holds that stay, when this holder keeps its first `left`; `Never` if the lock's
+/// lease is not to change.
 ///
-/// Each read hold is a key of its own, so to look at those of a thousand readers for each that leaves would be work that the
-/// server does while nobody else is served. But the lock's lease is the longest of its holds': where none that goes is as
-/// long, somebody else has it. Where it was made longer than all of them by other means, it stays so for a while.
+/// Each read hold has a key of its own, and the server serves nobody else while a command looks at a thousand of them
+/// for one reader that leaves. But the lock's lease is the longest of its holds: if no leaving hold is as long, another
+/// hold has that lease. If other means made it longer than all holds, it stays so for a while.
 fn longest_that_stays(record: &impl Record, lock: ReadWrite, left: i64, now: UnixMs) -> Option<Expiry> {
     let going = lock.reads.saturating_sub(left);
     if record.readers() > READERS_FEW && going <= READ_HOLDS_SCANNED_MAX {
@@ -149,32 +146,31 @@ fn release_write(lock: ReadWrite, want: Release, now: UnixMs) -> Result<Decision
         return count_down(Field::HolderWrite, left, want.lease, now);
     }
     let stays = lock.reads > 0 || lock.others;
-    let key = if stays {
-        [Some(KeyEffect::Drop(Field::HolderWrite)), Some(KeyEffect::Downgrade), None]
+    let [first, second] = if stays {
+        [Some(Change::Drop(Field::HolderWrite)), Some(Change::Downgrade)]
     } else {
-        [Some(KeyEffect::Delete), None, None]
+        [Some(Change::Delete), None]
     };
-    let publish = CompanionEffect::Publish(Unlock::Write);
-    Ok(Decision::new(Released::Free, key, [Some(publish), None]))
+    Ok(Decision::new(Released::Free, [first, second, Some(Change::Publish(Unlock::Write))]))
 }
 
-/// Everything this holder has. In write mode nobody else can have a hold; if a foreign client wrote one all the same,
-/// it is kept.
+/// Releases everything this holder has. In write mode only a foreign client can have written another hold; that hold is
+/// kept.
 fn release_both(record: &impl Record, lock: ReadWrite) -> Result<Decision<Released>, Refusal> {
     reach_derived_keys(record)?;
-    let key = if lock.others {
-        let (write, read) = (KeyEffect::Drop(Field::HolderWrite), KeyEffect::Drop(Field::Holder));
-        [Some(write), Some(read), Some(KeyEffect::Downgrade)]
+    let [first, second, third] = if lock.others {
+        let (write, read) = (Change::Drop(Field::HolderWrite), Change::Drop(Field::Holder));
+        [Some(write), Some(read), Some(Change::Downgrade)]
     } else {
-        [Some(KeyEffect::Delete), None, None]
+        [Some(Change::Delete), None, None]
     };
-    let (drop_holds, publish) = (drop_holds_above(0, lock.reads), CompanionEffect::Publish(Unlock::Write));
-    Ok(Decision::new(Released::Free, key, [Some(drop_holds), Some(publish)]))
+    let (drop_holds, publish) = (drop_holds_above(0, lock.reads), Change::Publish(Unlock::Write));
+    Ok(Decision::new(Released::Free, [first, second, third, Some(drop_holds), Some(publish)]))
 }
 
-/// A count beyond the limit is a foreign client's; what is left of its keys goes with their own leases.
-fn drop_holds_above(left: i64, reads: i64) -> CompanionEffect {
-    CompanionEffect::DropHolds { first: left.saturating_add(1), last: reads.min(left.saturating_add(READ_HOLDS_MAX)) }
+/// A count beyond the limit is a foreign client's; the remaining keys end with their own leases.
+fn drop_holds_above(left: i64, reads: i64) -> Change {
+    Change::DropHolds { first: left.saturating_add(1), count: bounded(reads.saturating_sub(left)) }
 }
 
 /// Restarts the lease of every hold this holder has. A writer is alone, so the lock's lease is its own; a reader's
@@ -195,11 +191,11 @@ pub(super) fn renew(
         return Err(Refusal::TooManyHolds);
     }
     let expire = match renewed_expiry(record, lock, end, now) {
-        Expiry::At(end) => Some(KeyEffect::ExpireAt(end)),
+        Expiry::At(end) => Some(Change::ExpireAt(end)),
         Expiry::Never => None,
     };
-    let holds = (lock.reads > 0).then_some(CompanionEffect::RenewHolds { count: lock.reads, end });
-    Ok(Decision::new(Renewed::Restarted, [expire, None, None], [holds, None]))
+    let holds = (lock.reads > 0).then_some(Change::RenewHolds { count: bounded(lock.reads), end });
+    Ok(Decision::new(Renewed::Restarted, [expire, holds]))
 }
 
 fn renewed_expiry(record: &impl Record, lock: ReadWrite, end: UnixMs, now: UnixMs) -> Expiry {
@@ -209,12 +205,12 @@ fn renewed_expiry(record: &impl Record, lock: ReadWrite, end: UnixMs, now: UnixM
     }
     match lock.mode {
         Mode::Read => longest_that_stays(record, lock, 0, now).map_or(renewed, |others| others.max(renewed)),
-        // Someone else's write, which only a foreign client can have put over this read.
+        // Another holder's write, which only a foreign client can have put over this read.
         Mode::Write => current,
     }
 }
 
-/// Where the keys of read holds cannot be reached, there can be none.
+/// Refuses a lock whose read holds' keys are out of reach: it can have no read holds.
 pub(super) fn reach_derived_keys(record: &impl Record) -> Result<(), Refusal> {
     if record.derived_keys_are_reachable() { Ok(()) } else { Err(Refusal::OtherSlot) }
 }

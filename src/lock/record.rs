@@ -1,8 +1,7 @@
 //! The port: what a decision may ask about the keys that hold a lock.
 //!
-//! A record speaks for one key *and one holder*, and only answers questions: what a decision changes is told to it
-//! afterwards, as effects. There are two of them, one over an open key of the server and one over a map with a clock
-//! that a test moves.
+//! A record speaks for one key *and one holder*, and only answers questions: a decision's changes are written later.
+//! There are two records: one over an open key of the server, one over a map with a clock that a test moves.
 
 use super::{Expiry, Refusal, UnixMs};
 
@@ -13,8 +12,8 @@ pub trait Record {
     /// [`Refusal::WrongType`] where the key is no lock.
     fn observe(&self) -> Result<Observed, Refusal>;
 
-    /// The same for who asks for a plain lock. A single field of somebody else's is busy, and it may be left open
-    /// whether it is a `mode` that nobody goes with: see [`super::left_ms`].
+    /// The same for a client that asks for a plain lock, in one look-up: a single field that is not this holder's is
+    /// `Others`. [`super::left_ms`] finds out if that field is a lone `mode`.
     ///
     /// # Errors
     /// As [`Self::observe`].
@@ -22,7 +21,7 @@ pub trait Record {
         self.observe()
     }
 
-    /// When the lock's key goes; if it is not there, a time that has passed.
+    /// When the lock's key ends; a time in the past if the key is absent.
     fn expiry(&self) -> Expiry;
 
     /// Whether the keys derived from this one may be touched beside it. In a cluster some names derive into another
@@ -41,22 +40,15 @@ pub trait Record {
     /// When this holder's read hold number `index` ends, if it is alive.
     fn read_hold_end(&self, index: i64) -> Option<Expiry>;
 
-    /// The latest end among the read holds that are alive after `now`: everyone else's, and this holder's first
-    /// `own`. None if all are dead. `Never` also where there are more than it may look at: the caller then leaves the
-    /// lease as it is, which no read hold outlives.
+    /// The latest end among the read holds that are alive after `now`: all of the other holders', and this holder's
+    /// first `own`. None if all are dead. `Never` also if there are more than it may look at: the caller then keeps the
+    /// lock's lease, which no read hold outlives.
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry>;
 }
 
 /// What a read-write lock is held for; the hash's `mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    Read,
-    Write,
-}
-
-/// The side of a read-write lock that a hold is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
     Read,
     Write,
 }
@@ -80,6 +72,6 @@ pub struct ReadWrite {
     pub mode: Mode,
     pub reads: i64,
     pub writes: i64,
-    /// Whether anyone else has a hold, alive or dead.
+    /// Whether any other holder has a hold, alive or dead.
     pub others: bool,
 }

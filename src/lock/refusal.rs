@@ -18,7 +18,7 @@ pub enum Refusal {
     WhichSide,
     /// One hold more, or work on all of them, is more than the limits allow.
     TooManyHolds,
-    /// A reader of this lock would wait to write, and so for itself.
+    /// A reader of this lock asks to write, and would wait for itself.
     Deadlock,
     /// The fencing counter is not an integer, or cannot grow.
     BadToken,

@@ -33,7 +33,7 @@ pub enum Expiry {
 }
 
 impl Expiry {
-    /// What is left, as PTTL says it: never negative, -1 for no expiry.
+    /// The time left, as PTTL gives it: never negative, -1 for no expiry.
     #[must_use]
     pub fn left_ms(self, now: UnixMs) -> i64 {
         match self {

@@ -1,12 +1,9 @@
 //! A data set in a map, with a clock that the test moves, and the record of a lock over it.
 //!
-//! Effects are carried out as the plain commands that they stand for, so this is also the test that those commands
+//! Changes are carried out as the plain commands that they stand for, so this is also the test that those commands
 //! alone make the right keys.
 
-use rlock::lock::{
-    CompanionEffect, Effects, Expiry, Field, KeyEffect, Mode, Observed, ReadWrite, Record, Refusal, UnixMs, Unlock,
-    names,
-};
+use rlock::lock::{Change, Changes, Expiry, Field, Mode, Observed, ReadWrite, Record, Refusal, UnixMs, Unlock, names};
 use std::collections::BTreeMap;
 
 pub const LOCK: &[u8] = b"lock";
@@ -17,7 +14,7 @@ pub enum Value {
     Text(String),
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Keyspace {
     pub now: UnixMs,
     entries: BTreeMap<String, (Value, Expiry)>,
@@ -47,60 +44,52 @@ impl Keyspace {
         &self.entries
     }
 
-    pub fn apply(&mut self, holder: &str, effects: Effects) {
-        for effect in effects.key.into_iter().flatten() {
-            self.apply_to_key(holder, effect);
-        }
-        for effect in effects.companions.into_iter().flatten() {
-            self.apply_to_companions(holder, effect);
-        }
+    /// First what is in the lock's own key, then what is beside it.
+    pub fn apply(&mut self, holder: &str, changes: &Changes) {
+        changes.in_lock().iter().chain(changes.beside()).for_each(|change| self.apply_one(holder, *change));
     }
 
-    fn apply_to_key(&mut self, holder: &str, effect: KeyEffect) {
+    pub fn apply_one(&mut self, holder: &str, change: Change) {
         let write_field = names::write_field(holder.as_bytes(), text);
         let field = |field| match field {
             Field::Holder => holder.to_owned(),
             Field::HolderWrite => write_field.clone(),
         };
-        match effect {
-            KeyEffect::Begin(mode) => {
-                let (mode, side) = match mode {
-                    Mode::Read => ("read", Field::Holder),
-                    Mode::Write => ("write", Field::HolderWrite),
-                };
+        match change {
+            Change::Begin { side, end } => {
                 assert!(self.hash().is_empty(), "a lock begins on a free key");
-                self.hash().extend([("mode".to_owned(), mode.to_owned()), (field(side), "1".to_owned())]);
+                assert!(end > self.now, "a lease ends in the future");
+                let mode = side.mode().map(|mode| if mode == Mode::Read { "read" } else { "write" });
+                self.hash().extend(mode.map(|mode| ("mode".to_owned(), mode.to_owned())));
+                self.hash().insert(field(side.field()), "1".to_owned());
+                self.entries.get_mut("lock").unwrap().1 = Expiry::At(end);
             }
-            KeyEffect::Count { field: of, by, makes } => {
+            Change::Count { field: of, by, makes } => {
+                assert!(!self.hash().is_empty(), "a lock begins with its lease");
                 let count = self.hash().entry(field(of)).or_insert_with(|| "0".to_owned());
-                *count = (count.parse::<i64>().unwrap() + by).to_string();
-                assert_eq!(*count, makes.to_string(), "the count that the effect claims");
+                *count = (count.parse::<i64>().unwrap() + i64::from(by)).to_string();
+                assert_eq!(*count, makes.to_string(), "the count that the change claims");
                 assert!(makes > 0);
             }
-            KeyEffect::Drop(of) => assert!(self.hash().remove(&field(of)).is_some(), "a dropped field was there"),
-            KeyEffect::Downgrade => drop(self.hash().insert("mode".to_owned(), "read".to_owned())),
-            KeyEffect::ExpireAt(at) => {
+            Change::Drop(of) => assert!(self.hash().remove(&field(of)).is_some(), "a dropped field was there"),
+            Change::Downgrade => drop(self.hash().insert("mode".to_owned(), "read".to_owned())),
+            Change::ExpireAt(at) => {
                 assert!(at > self.now, "a lease ends in the future");
                 self.entries.get_mut("lock").unwrap().1 = Expiry::At(at);
             }
-            KeyEffect::Delete => assert!(self.entries.remove("lock").is_some(), "a deleted lock was there"),
-        }
-    }
-
-    fn apply_to_companions(&mut self, holder: &str, effect: CompanionEffect) {
-        match effect {
-            CompanionEffect::SetHold { index, end } => self.set_hold(holder, index, end),
-            CompanionEffect::RenewHolds { count, end } => {
-                (1..=count).for_each(|index| self.set_hold(holder, index, end));
+            Change::Delete => assert!(self.entries.remove("lock").is_some(), "a deleted lock was there"),
+            Change::SetHold { index, end } => self.set_hold(holder, index.into(), end),
+            Change::RenewHolds { count, end } => {
+                (1..=i64::from(count)).for_each(|index| self.set_hold(holder, index, end))
             }
-            CompanionEffect::DropHolds { first, last } => (first..=last).for_each(|index| {
+            Change::DropHolds { first, count } => (first..first + i64::from(count)).for_each(|index| {
                 self.entries.remove(&hold_key(holder, index));
             }),
-            CompanionEffect::CountToken { makes } => {
+            Change::CountToken { makes } => {
                 let counter = (Value::Text(makes.to_string()), Expiry::Never);
                 self.entries.insert(names::fencing_counter(LOCK, text), counter);
             }
-            CompanionEffect::Publish(unlock) => {
+            Change::Publish(unlock) => {
                 let message = if unlock == Unlock::Write { "1" } else { "0" };
                 self.published.push((names::channel(LOCK, unlock, text), message.to_owned()));
             }

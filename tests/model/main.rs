@@ -4,15 +4,16 @@
 //!
 //! A history that fails is shrunk, and its seed is kept in `failing-seeds.txt` beside this file and tried first from then on.
 
+mod hand_over;
 mod keyspace;
 mod reference;
-mod table;
+mod waiting;
 
 use keyspace::{HolderView, Keyspace};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use reference::{Reference, Reply, Side};
-use rlock::lock::{self, Acquire, Acquired, Lease, Release, Released, Renewed};
+use reference::{Reference, Reply};
+use rlock::lock::{self, Acquired, Lease, Release, Released, Renewed, Side, Wish};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -64,6 +65,11 @@ fn step(kinds: &'static [Side]) -> impl Strategy<Value = Step> {
 }
 
 fn check(history: Vec<Step>, any_are_many: bool) {
+    play(history, any_are_many, |_, _| {});
+}
+
+/// Plays a history on both. `look` is called after each step.
+fn play(history: Vec<Step>, any_are_many: bool, mut look: impl FnMut(&Keyspace, &Reference)) {
     let (mut keyspace, mut reference) = (Keyspace::default(), Reference::default());
     (keyspace.any_are_many, reference.any_are_many) = (any_are_many, any_are_many);
     for (number, step) in history.into_iter().enumerate() {
@@ -78,6 +84,7 @@ fn check(history: Vec<Step>, any_are_many: bool) {
         assert_eq!(keyspace.entries(), &reference.entries(), "the keys after step {number}, {step:?}");
         assert_eq!(keyspace.published, reference.published, "the messages after step {number}, {step:?}");
         reference.check_exclusion();
+        look(&keyspace, &reference);
     }
 }
 
@@ -105,17 +112,12 @@ fn happen(event: Event, keyspace: &mut Keyspace, reference: &mut Reference) {
 /// The command as the decisions under test take it.
 fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
     let now = keyspace.now;
-    let (holder, reply, effects) = match *command {
+    let (holder, reply, changes) = match *command {
         Command::Acquire { holder, side, lease, fenced } => {
             let view = HolderView { keyspace, holder: HOLDERS[holder] };
-            let want = Acquire { lease: Lease::from_ms(lease).unwrap(), fenced };
-            let kind = match side {
-                Side::Plain => lock::Kind::Plain,
-                Side::Read => lock::Kind::Read,
-                Side::Write => lock::Kind::Write,
-            };
-            let decision = lock::acquire(kind, &view, want, lock::Ahead::Nobody, now);
-            let left_ms = || lock::left_ms(kind, &view, now).unwrap();
+            let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced };
+            let decision = lock::acquire(&view, &wish, lock::Ahead::Nobody, now);
+            let left_ms = || lock::left_ms(side, &view, now).unwrap();
             let reply = |acquired| match acquired {
                 Acquired::Granted { token: None } => Reply::Nil,
                 Acquired::Granted { token: Some(token) } => Reply::Token(token),
@@ -124,7 +126,6 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
             taken(holder, decision, reply)
         }
         Command::Release { holder, side, lease, all } => {
-            let side = side.map(|side| if side == Side::Read { lock::Side::Read } else { lock::Side::Write });
             let lease = lease.map(|lease| Lease::from_ms(lease).unwrap());
             let view = HolderView { keyspace, holder: HOLDERS[holder] };
             let reply = |released| match released {
@@ -140,8 +141,8 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
             taken(holder, lock::renew(&view, Lease::from_ms(lease).unwrap(), now), reply)
         }
     };
-    if let Some(effects) = effects {
-        keyspace.apply(HOLDERS[holder], effects);
+    if let Some(changes) = changes {
+        keyspace.apply(HOLDERS[holder], &changes);
     }
     reply
 }
@@ -150,9 +151,9 @@ fn taken<A>(
     holder: usize,
     decision: Result<lock::Decision<A>, lock::Refusal>,
     reply: impl Fn(A) -> Reply,
-) -> (usize, Reply, Option<lock::Effects>) {
+) -> (usize, Reply, Option<lock::Changes>) {
     match decision {
-        Ok(decision) => (holder, reply(decision.answer), Some(decision.effects)),
+        Ok(decision) => (holder, reply(decision.answer), Some(decision.changes)),
         Err(refusal) => {
             let code = refusal.wire().to_str().unwrap().split(' ').next().unwrap();
             (holder, Reply::Error(code), None)

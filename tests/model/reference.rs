@@ -1,16 +1,9 @@
 //! The lock as the contract tells it, written as plainly as it can be: a list of holds, searched anew for each
-//! question. It knows nothing of effects; only of what the keys must look like after each step.
+//! question. It knows nothing of changes; only of what the keys must look like after each step.
 
 use crate::keyspace::Value;
-use rlock::lock::Expiry;
+use rlock::lock::{Expiry, Side};
 use std::collections::BTreeMap;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    Plain,
-    Read,
-    Write,
-}
 
 /// What a command says, on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +14,7 @@ pub enum Reply {
     Error(&'static str),
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Reference {
     pub now: i64,
     lock: Option<Lock>,
@@ -33,7 +26,7 @@ pub struct Reference {
     pub any_are_many: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lock {
     read_write: bool,
     writing: bool,

@@ -55,12 +55,12 @@ fn asked_about(figures: &Figures) -> String {
         .to_owned();
     let questions = || asked::QUESTIONS.into_iter().zip(QUESTIONS);
     for (id, name) in questions() {
-        rows(figures, &mut text, &format!("{name}, in the module"), &format!("room.{id}"), asked::LOCKS);
+        rows(figures, &mut text, &format!("{name}, in the module"), &format!("table.{id}"), asked::LOCKS);
     }
     for (id, name) in questions() {
         rows(figures, &mut text, &format!("{name}, on a server"), &format!("server.{id}"), asked::CLIENTS);
     }
-    rows(figures, &mut text, LOOKS, "room.looks", asked::LOCKS);
+    rows(figures, &mut text, LOOKS, "table.looks", asked::LOCKS);
     text
 }
 

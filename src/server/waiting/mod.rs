@@ -1,53 +1,76 @@
-//! Waiting in the server: clients that are kept until a lock is theirs.
+//! Waiting in the server: clients that are blocked until a lock is theirs.
 //!
-//! Who is served when is decided in [`crate::lock::serve`]; here is the world that it acts on: the server's keys and
-//! clients, its one timer, and the events by which it tells of what others do.
+//! [`crate::waiting`] decides which waiter is served when; here is the host that it acts on: the server's keys and
+//! clients, its one timer, and the events that report what others do. This file is what commands use.
 
-mod breaking;
-mod clock;
-mod events;
-mod ground;
-mod info;
-mod kept_client;
-mod line;
-mod room;
+mod blocked_client;
+mod callbacks;
+mod fitness;
+mod host;
+pub(super) mod state;
+mod timer;
 mod turn;
-mod world;
+mod views;
 
-use super::context::{Context, Reply};
-use super::entry::ErrorLine;
-use super::lock_record::LockRecord;
-use super::panics::guarded;
-use super::settings;
-use super::string::Str;
-use crate::lock::serve::{self, Ground};
-use crate::lock::{Acquire, Ahead, Effects, Kind, LockName, UnixMs, Waiter};
-use kept_client::KeptClient;
-use world::{Release, Server};
+use super::edge::{ErrorLine, settings};
+use super::ffi::context::Context;
+use super::ffi::string::{OwnedStr, Str};
+use super::keys::LockRecord;
+use crate::lock::{self, Acquired, Ahead, Breaking, Changes, Outcome, Side, UnixMs, Wish};
+use crate::waiting::serve::{self, Trigger};
+use crate::waiting::{LockName, Waiter};
+use blocked_client::BlockedClient;
+use host::{Release, Server};
 
-pub use breaking::break_up;
-pub(super) use events::subscribe;
-pub(super) use info::register as register_info;
-pub use line::{InLine, Line, WaitedFor, line, queues};
-pub use room::{count_grant, count_refusal};
+pub(super) use callbacks::subscribe;
+pub use views::{QueueRow, QueueView, WaiterView, queue, queues};
 
-/// What a request to wait says.
-pub struct Wait<'a> {
-    pub key: Str<'a>,
-    pub holder: Str<'a>,
-    pub kind: Kind,
-    pub want: Acquire,
-    /// How long at most; 0 is for ever.
-    pub limit_ms: i64,
-    /// What is left of the lock's lease, for who is the first to wait; -1 without an end.
-    pub left_ms: Option<i64>,
+/// Acquires a lock for the client of this command. A client that gives a time (0 means for ever) waits for the lock:
+/// then there is no outcome yet, and the client gets its answer later.
+///
+/// # Errors
+/// The error reply.
+pub fn acquire(
+    context: &Context,
+    key: Str<'_>,
+    wish: &Wish<Str<'_>>,
+    wait_ms: Option<i64>,
+) -> Result<Option<Outcome>, ErrorLine> {
+    let (record, ahead) = open(context, key, wish.holder);
+    let now = context.now();
+    let decision = lock::acquire(&record, wish, ahead, now)?;
+    match (decision.answer, wait_ms) {
+        (Acquired::Granted { token }, _) => {
+            record.apply(&decision.changes)?;
+            serve(context, key);
+            state::count_grant();
+            Ok(Some(Outcome::Granted { token }))
+        }
+        (Acquired::Busy, Some(limit_ms)) if context.may_block() => {
+            lock::check_wait(wish.side, &record)?;
+            let left_ms = (ahead == Ahead::Nobody).then(|| lock::left_ms(wish.side, &record, now)).transpose()?;
+            drop(record);
+            if block(context, key, wish, Limit { ms: limit_ms, now, left_ms })? {
+                return Ok(None);
+            }
+            busy(&LockRecord::open(context, key, wish.holder), wish.side, now)
+        }
+        (Acquired::Busy, _) => busy(&record, wish.side, now),
+    }
 }
 
-/// Opens a lock, and tells whether anyone waits for it who came first. One that has gone and that the server has not
-/// told of yet is theirs first.
-pub fn open<'a>(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> (LockRecord<'a>, Ahead) {
+/// For a client that does not wait, or that cannot be blocked.
+fn busy(record: &LockRecord<'_>, side: Side, now: UnixMs) -> Result<Option<Outcome>, ErrorLine> {
+    let left_ms = lock::left_ms(side, record, now)?;
+    state::count_refusal();
+    Ok(Some(Outcome::Busy { left_ms }))
+}
+
+/// Opens a lock, and returns whether another client waits for it. A lock whose key is gone is the waiters' first, even
+/// if the server has not yet reported that.
+fn open<'a>(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> (LockRecord<'a>, Ahead) {
     let record = LockRecord::open(context, key, holder);
-    if room::is_empty() || !room::with(|room| room.is_waited_for(lock_name(context, key))) {
+    if state::is_empty() || !state::with(|table| table.is_waited_for(lock_name(context, key))) {
         return (record, Ahead::Nobody);
     }
     if record.is_there() {
@@ -58,51 +81,81 @@ pub fn open<'a>(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> (LockRec
     (LockRecord::open(context, key, holder), ahead)
 }
 
-/// Serves who waits for this lock, after a command has changed its lease, and tells whether anyone still does.
+/// How long a client waits.
+#[derive(Clone, Copy)]
+struct Limit {
+    /// 0 means for ever.
+    ms: i64,
+    now: UnixMs,
+    /// The time left of the lock's lease, for the first waiter; -1 without an end.
+    left_ms: Option<i64>,
+}
+
+/// Blocks the client of this command until the lock is granted or the time is up. Returns whether it could be blocked.
+fn block(context: &Context, key: Str<'_>, wish: &Wish<Str<'_>>, limit: Limit) -> Result<bool, ErrorLine> {
+    let most = settings::max_waiters();
+    // Checked before the client is blocked, since it cannot be unblocked without an answer.
+    if state::with(|table| table.length() >= most) {
+        return Err(QUEUE_FULL);
+    }
+    callbacks::listen_to_keys(context, wish.side);
+    let Some(client) = BlockedClient::block(context, &callbacks::OF_CLIENT) else { return Ok(false) };
+    let Limit { ms, now, left_ms } = limit;
+    let deadline = (ms > 0).then(|| now.checked_add(ms)).flatten();
+    let client_key = client.key();
+    let waiter = Waiter { recipient: client, wish: wish.with_holder(wish.holder.bytes().into()) };
+    let lock = lock_name(context, key);
+    let ticket =
+        serve::wait(&Server::new(context), lock, waiter, now, most, deadline, left_ms).map_err(|_| QUEUE_FULL)?;
+    state::with_all(|state| state.tickets.insert(client_key, ticket));
+    callbacks::arm_timer(context);
+    Ok(true)
+}
+
+/// Serves the waiters of this lock, after a command has changed its lease, and returns whether any are left.
 pub fn serve(context: &Context, key: Str<'_>) -> Ahead {
-    if room::is_empty() {
+    if state::is_empty() {
         return Ahead::Nobody;
     }
-    let ahead = serve::settle(&Server::new(context), lock_name(context, key), Ground::Command);
-    clock::arm(context);
+    let ahead = serve::settle(&Server::new(context), lock_name(context, key), Trigger::Command);
+    callbacks::arm_timer(context);
     ahead
 }
 
-/// Keeps the client of this command until the lock is granted or the time is up. None if it is one that cannot be kept.
+/// Makes a release true. If it frees a lock with waiters, the first of them gets it in the same step.
 ///
 /// # Errors
-/// If too many wait already.
-pub fn keep(context: &Context, wait: &Wait<'_>, now: UnixMs) -> Result<Option<Reply>, ErrorLine> {
-    let limit = settings::max_waiters();
-    // Asked for before the client is kept, which cannot be undone without an answer.
-    if room::with(|room| room.length() >= limit) {
-        return Err(QUEUE_FULL);
-    }
-    events::listen_to_keys(context, wait.kind);
-    let deadline = (wait.limit_ms > 0).then(|| now.checked_add(wait.limit_ms)).flatten();
-    let Some(client) = KeptClient::keep(context) else { return Ok(None) };
-    let waiter = Waiter { client, holder: wait.holder.bytes().into(), kind: wait.kind, want: wait.want };
-    let lock = lock_name(context, wait.key);
-    serve::keep(&Server::new(context), lock, waiter, now, limit, deadline, wait.left_ms).map_err(|_| QUEUE_FULL)?;
-    clock::arm(context);
-    Ok(Some(Reply::Later))
-}
-
-/// Makes a release true. Where it frees a lock that others wait for, the first of them gets it in the same step.
-///
-/// # Errors
-/// The error reply, with nothing changed, where this is not the time to write.
+/// The error reply, with nothing changed, if the server may not write now.
 pub fn release<'a>(
     context: &'a Context,
     record: LockRecord<'a>,
-    released: &'a Effects,
+    released: &'a Changes,
     key: Str<'a>,
 ) -> Result<(), ErrorLine> {
-    if room::is_empty() {
+    if state::is_empty() {
         return record.apply(released);
     }
-    let result = serve::release(&Server::new(context), lock_name(context, key), Release { context, record, released });
-    clock::arm(context);
+    release_to_waiters(Release { context, key, record, released, broken: &[] })
+}
+
+/// Breaks a lock as a snapshot of it has decided: a release of every hold that anyone has of it.
+///
+/// # Errors
+/// The error reply, with nothing changed, if the server may not write now.
+pub fn break_up<'a>(context: &'a Context, key: Str<'a>, breaking: &'a Breaking) -> Result<(), ErrorLine> {
+    // An empty name, which no holder has: no hold of its own is changed.
+    let nobody = OwnedStr::new(b"");
+    let record = LockRecord::open(context, key, nobody.lend());
+    let broken = &breaking.read_holds;
+    release_to_waiters(Release { context, key, record, released: &breaking.lock, broken })?;
+    state::with(|table| table.counters.breaks = table.counters.breaks.wrapping_add(1));
+    Ok(())
+}
+
+fn release_to_waiters(release: Release<'_>) -> Result<(), ErrorLine> {
+    let context = release.context;
+    let result = serve::release(&Server::new(context), lock_name(context, release.key), release);
+    callbacks::arm_timer(context);
     result
 }
 

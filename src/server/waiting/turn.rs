@@ -1,11 +1,11 @@
-//! How long the module may go on by itself before the server's other clients get their turn.
+//! How long the module may go on before the server's other clients get their turn.
 
-use crate::server::api::api;
+use crate::server::ffi::api::api;
 
-/// A few ms, since the answers to those who were granted a lock meanwhile come on top of it, and take about as long again.
+/// A few ms, since the answers to the waiters granted meanwhile come on top of it, and take about as long again.
 const TURN_US: u64 = 3_000;
 
-/// One turn of the event loop, as far as it is ours.
+/// The module's part of one turn of the event loop.
 pub(super) struct Turn {
     ends_at: u64,
 }

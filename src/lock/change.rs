@@ -1,0 +1,199 @@
+//! What a decision changes, in units of plain Redis commands.
+//!
+//! Each change is written to the data set, replicated and announced as the plain command in its comment, so replicas
+//! and AOF files need no module, and keyspace listeners see what that command would have shown them. Times are
+//! absolute: a replay never lengthens a lease.
+
+use super::request::Side;
+use super::{Expiry, Mode, READ_HOLDS_MAX, UnixMs};
+
+/// An answer, and the changes that make it true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision<A> {
+    pub answer: A,
+    pub changes: Changes,
+}
+
+impl<A> Decision<A> {
+    /// An answer that changes nothing.
+    pub fn unchanged(answer: A) -> Self {
+        Self::new(answer, [])
+    }
+
+    pub fn new<const N: usize>(answer: A, changes: [Option<Change>; N]) -> Self {
+        Self { answer, changes: Changes::of(changes) }
+    }
+}
+
+/// The most that one decision changes.
+const MOST: usize = 5;
+
+/// Everything that a decision changes: first in the lock's own key, then beside it. An array, because no decision needs
+/// more, and none may allocate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changes {
+    list: [Change; MOST],
+    in_lock: u8,
+    length: u8,
+}
+
+impl Changes {
+    #[must_use]
+    pub fn of<const N: usize>(changes: [Option<Change>; N]) -> Self {
+        const { assert!(N <= MOST) };
+        let mut all = Self { list: [Change::Delete; MOST], in_lock: 0, length: 0 };
+        for (change, place) in changes.into_iter().flatten().zip(&mut all.list) {
+            *place = change;
+            debug_assert!(!change.is_in_lock() || all.in_lock == all.length, "what is in the lock comes first");
+            all.in_lock = all.in_lock.wrapping_add(u8::from(change.is_in_lock()));
+            all.length = all.length.wrapping_add(1);
+        }
+        all
+    }
+
+    fn all(&self) -> &[Change] {
+        self.list.get(..usize::from(self.length)).unwrap_or_default()
+    }
+
+    /// The changes in the lock's own key.
+    #[must_use]
+    pub fn in_lock(&self) -> &[Change] {
+        self.list.get(..usize::from(self.in_lock)).unwrap_or_default()
+    }
+
+    /// All other changes.
+    #[must_use]
+    pub fn beside(&self) -> &[Change] {
+        self.list.get(usize::from(self.in_lock)..usize::from(self.length)).unwrap_or_default()
+    }
+
+    /// Whether one of the changes may write a key that is absent, or present but hidden.
+    #[must_use]
+    pub fn may_create_keys(&self) -> bool {
+        self.all().iter().any(|change| change.may_create_key())
+    }
+
+    /// Whether the changes leave nothing of the lock.
+    #[must_use]
+    pub fn frees(&self) -> bool {
+        self.in_lock().contains(&Change::Delete)
+    }
+
+    /// When the lock's lease ends after these changes, if one of them sets it.
+    #[must_use]
+    pub fn lease_end(&self) -> Option<UnixMs> {
+        self.in_lock().iter().find_map(|change| match change {
+            Change::Begin { end, .. } | Change::ExpireAt(end) => Some(*end),
+            _ => None,
+        })
+    }
+
+    /// The same changes, without the message to Redisson's waiters.
+    pub(super) fn unpublished(&self) -> Self {
+        let mut kept = self.all().iter().copied().filter(|change| !matches!(change, Change::Publish(_)));
+        Self::of([(); MOST].map(|()| kept.next()))
+    }
+
+    /// Whether these changes end the lock sooner than it ends now.
+    pub(super) fn ends_before(&self, current: Expiry) -> bool {
+        self.lease_end().is_some_and(|end| Expiry::At(end) < current)
+    }
+}
+
+/// A number of read holds of one holder: never more than [`READ_HOLDS_MAX`]. Small, so that a change is two words.
+pub type Holds = u16;
+
+/// This many read holds, or as many of them as one command touches.
+pub(super) fn bounded(holds: i64) -> Holds {
+    Holds::try_from(holds.clamp(0, READ_HOLDS_MAX)).unwrap_or(Holds::MAX)
+}
+
+const _: () = assert!(size_of::<Option<Change>>() <= 16, "changes are copied a lot");
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The lock begins on a free key, with one hold and its lease: `HINCRBY key <holder> 1` of a plain lock, `HSET key
+    /// mode <mode> <field> 1` of a read-write lock; and `PEXPIREAT key <end>`. One change, since a lock without its
+    /// lease would never end: followers get both as one command.
+    Begin { side: Side, end: UnixMs },
+    /// `HINCRBY key <field> <by>`, which makes the count `makes`.
+    Count { field: Field, by: i8, makes: i64 },
+    /// `HDEL key <field>`
+    Drop(Field),
+    /// `HSET key mode read`: a writer steps down to its reads.
+    Downgrade,
+    /// `PEXPIREAT key <at>`
+    ExpireAt(UnixMs),
+    /// `DEL key`
+    Delete,
+
+    /// `SET {key}:holder:rwlock_timeout:<index> 1 PXAT <end>`
+    SetHold { index: Holds, end: UnixMs },
+    /// `PEXPIREAT <its key> <end>` for each of this holder's first `count` read holds, or as `SetHold` if it is dead.
+    RenewHolds { count: Holds, end: UnixMs },
+    /// For each of `count` indices from `first` on: `DEL {key}:holder:rwlock_timeout:<index>`
+    DropHolds { first: i64, count: Holds },
+    /// `INCR redisson_lock_token:{key}`, which makes the counter `makes`.
+    CountToken { makes: i64 },
+    /// `PUBLISH <channel> <message>`
+    Publish(Unlock),
+}
+
+impl Change {
+    /// Whether the change is in the lock's own key. All such changes are written before any other.
+    fn is_in_lock(self) -> bool {
+        !matches!(
+            self,
+            Self::SetHold { .. }
+                | Self::RenewHolds { .. }
+                | Self::DropHolds { .. }
+                | Self::CountToken { .. }
+                | Self::Publish(_)
+        )
+    }
+
+    fn may_create_key(self) -> bool {
+        matches!(self, Self::Begin { .. } | Self::SetHold { .. } | Self::RenewHolds { .. } | Self::CountToken { .. })
+    }
+}
+
+/// A field of the lock's hash that counts this holder's holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// `holder`: plain holds, or read holds.
+    Holder,
+    /// `holder:write`
+    HolderWrite,
+}
+
+impl Side {
+    /// The field that counts holds of this side.
+    #[must_use]
+    pub fn field(self) -> Field {
+        match self {
+            Self::Plain | Self::Read => Field::Holder,
+            Self::Write => Field::HolderWrite,
+        }
+    }
+
+    /// The `mode` of a lock that begins with a hold of this side; None for a plain lock.
+    #[must_use]
+    pub fn mode(self) -> Option<Mode> {
+        match self {
+            Self::Plain => None,
+            Self::Read => Some(Mode::Read),
+            Self::Write => Some(Mode::Write),
+        }
+    }
+}
+
+/// An unlock as Redisson's subscribers hear of it: a channel and a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlock {
+    /// A plain lock: wake one.
+    Plain,
+    /// The last reader left: wake one.
+    Read,
+    /// A writer left: wake all.
+    Write,
+}

@@ -1,0 +1,126 @@
+//! ACQUIRE, RELEASE and RENEW: each looks at what the key holds, and applies the rules of that kind of lock.
+//!
+//! No newcomer overtakes a waiter: a lock that is free to the newcomer is free to the waiter. Only a client that
+//! already holds the lock is granted at once, since the waiters in front wait for it, and it would wait for them.
+
+use super::request::{Acquired, Ahead, Asked, Release, Released, Renewed, Side, Wish};
+use super::{Decision, Expiry, Lease, Mode, Observed, Record, Refusal, UnixMs, plain, read_write};
+
+/// Grants a hold, if the lock allows it and no waiter is passed over.
+///
+/// # Errors
+/// Refused on a lock of another kind, and where a limit is met.
+pub fn acquire<H>(
+    record: &impl Record,
+    wish: &Wish<H>,
+    ahead: Ahead,
+    now: UnixMs,
+) -> Result<Decision<Acquired>, Refusal> {
+    let end = end_of_lease(record, wish, now)?;
+    let observed = if wish.side == Side::Plain { record.observe_plain()? } else { record.observe()? };
+    let passes_by = match observed {
+        Observed::Free => true,
+        Observed::ReadWrite(lock) => wish.side == Side::Read && lock.reads == 0 && lock.writes == 0,
+        Observed::Mine { .. } | Observed::Others => false,
+    };
+    if ahead == Ahead::Someone && passes_by {
+        return Ok(Decision::unchanged(Acquired::Busy));
+    }
+    grant(record, wish, observed, end, now)
+}
+
+/// The same, decided for the lock as it will be once every holder has released it.
+pub(super) fn acquire_freed<H>(
+    record: &impl Record,
+    wish: &Wish<H>,
+    now: UnixMs,
+) -> Result<Decision<Acquired>, Refusal> {
+    let end = end_of_lease(record, wish, now)?;
+    grant(record, wish, Observed::Free, end, now)
+}
+
+/// # Errors
+/// The refusals that do not depend on what the lock holds.
+fn end_of_lease<H>(record: &impl Record, wish: &Wish<H>, now: UnixMs) -> Result<UnixMs, Refusal> {
+    let end = wish.lease.end(now)?;
+    if wish.side == Side::Read {
+        read_write::reach_derived_keys(record)?;
+    }
+    Ok(end)
+}
+
+fn grant<H>(
+    record: &impl Record,
+    &Wish { side, lease, fenced, .. }: &Wish<H>,
+    observed: Observed,
+    end: UnixMs,
+    now: UnixMs,
+) -> Result<Decision<Acquired>, Refusal> {
+    let asked = Asked { observed, lease, fenced, end, now };
+    match side {
+        Side::Plain => plain::acquire(record, asked),
+        Side::Read => read_write::acquire_read(record, asked),
+        Side::Write => read_write::acquire_write(record, asked),
+    }
+}
+
+/// The ms left on a busy lock: 0 if it has just gone, -1 if it has no expiry. A look-up of its own, because a client
+/// that waits behind others does not need it.
+///
+/// # Errors
+/// Refused if the lock is of another kind after all. Only a lock that never ends can be, and no client makes one.
+pub fn left_ms(side: Side, record: &impl Record, now: UnixMs) -> Result<i64, Refusal> {
+    let expiry = record.expiry();
+    if side == Side::Plain && expiry == Expiry::Never && matches!(record.observe()?, Observed::ReadWrite(_)) {
+        return Err(Refusal::HoldsReadWrite);
+    }
+    Ok(expiry.left_ms(now))
+}
+
+/// Checks that a client may wait for a hold that was not granted.
+///
+/// # Errors
+/// [`Refusal::Deadlock`] for a reader that wants to write: it would wait for itself.
+pub fn check_wait(side: Side, record: &impl Record) -> Result<(), Refusal> {
+    if side != Side::Write {
+        return Ok(());
+    }
+    match record.observe()? {
+        Observed::ReadWrite(lock) if lock.mode == Mode::Read && lock.reads > 0 => Err(Refusal::Deadlock),
+        _ => Ok(()),
+    }
+}
+
+/// Gives holds back.
+///
+/// # Errors
+/// Refused on a lock of another kind than the command names, and where a limit is met.
+pub fn release(record: &impl Record, want: Release, now: UnixMs) -> Result<Decision<Released>, Refusal> {
+    // A lease that cannot be stored is an error whatever the lock holds, so that a client's bug shows at once.
+    if let Some(lease) = want.lease {
+        lease.end(now)?;
+    }
+    if want.side == Some(Side::Read) && want.lease.is_some() {
+        return Err(Refusal::LeaseOnRead);
+    }
+    let is_read_write = matches!(want.side, Some(Side::Read | Side::Write));
+    match record.observe()? {
+        Observed::Mine { .. } | Observed::Others if is_read_write => Err(Refusal::HoldsPlain),
+        Observed::Mine { holds } => plain::release(holds, want, now),
+        Observed::Free | Observed::Others => Ok(Decision::unchanged(Released::NotHeld)),
+        Observed::ReadWrite(lock) => read_write::release(record, lock, want, now),
+    }
+}
+
+/// Restarts the lease of everything that this holder holds.
+///
+/// # Errors
+/// Refused where a limit is met.
+pub fn renew(record: &impl Record, lease: Lease, now: UnixMs) -> Result<Decision<Renewed>, Refusal> {
+    let end = lease.end(now)?;
+    match record.observe()? {
+        Observed::Free | Observed::Others => Ok(Decision::unchanged(Renewed::NotHeld)),
+        Observed::Mine { .. } => Ok(plain::renew(end)),
+        Observed::ReadWrite(lock) => read_write::renew(record, lock, end, now),
+    }
+}

@@ -1,0 +1,50 @@
+//! Plain locks: one holder, which may hold more than once.
+
+use super::request::{Acquired, Asked, Release, Released, Renewed, Side, one_more};
+use super::{Change, Decision, Field, Lease, Observed, Record, Refusal, UnixMs, Unlock};
+
+/// Grants a lock that is free or this holder's own; the lease restarts.
+///
+/// # Errors
+/// Refused on a read-write lock, and where a limit is met.
+pub(super) fn acquire(record: &impl Record, asked: Asked) -> Result<Decision<Acquired>, Refusal> {
+    let end = asked.end;
+    let (count, expire) = match asked.observed {
+        Observed::Free => (Change::Begin { side: Side::Plain, end }, None),
+        Observed::Mine { holds } => {
+            let count = Change::Count { field: Field::Holder, by: 1, makes: one_more(holds)? };
+            (count, Some(Change::ExpireAt(end)))
+        }
+        Observed::Others => return Ok(Decision::unchanged(Acquired::Busy)),
+        Observed::ReadWrite(_) => return Err(Refusal::HoldsReadWrite),
+    };
+    let token = asked.token(record)?;
+    let count_token = token.map(|makes| Change::CountToken { makes });
+    Ok(Decision::new(Acquired::Granted { token }, [Some(count), expire, count_token]))
+}
+
+/// Gives back one of `holds`, or all of them; the last one frees the lock.
+pub(super) fn release(holds: i64, want: Release, now: UnixMs) -> Result<Decision<Released>, Refusal> {
+    let left = want.left_of(holds);
+    if left > 0 {
+        return count_down(Field::Holder, left, want.lease, now);
+    }
+    Ok(Decision::new(Released::Free, [Some(Change::Delete), Some(Change::Publish(Unlock::Plain))]))
+}
+
+/// Restarts the lease of a lock that this holder has.
+pub(super) fn renew(end: UnixMs) -> Decision<Renewed> {
+    Decision::new(Renewed::Restarted, [Some(Change::ExpireAt(end))])
+}
+
+/// Takes away one of several holds: the lease restarts if the release says so, and else stays unchanged.
+pub(super) fn count_down(
+    field: Field,
+    left: i64,
+    lease: Option<Lease>,
+    now: UnixMs,
+) -> Result<Decision<Released>, Refusal> {
+    let restart = lease.map(|lease| lease.end(now)).transpose()?;
+    let count = Change::Count { field, by: -1, makes: left };
+    Ok(Decision::new(Released::StillHeld, [Some(count), restart.map(Change::ExpireAt)]))
+}

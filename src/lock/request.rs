@@ -1,0 +1,119 @@
+//! What clients ask of a lock, and the answers that they get.
+
+use super::{Lease, Observed, Record, Refusal, UnixMs};
+
+/// The side of a lock that a hold is on. A plain lock has but one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Plain,
+    Read,
+    Write,
+}
+
+/// What an acquire asks for. `H` is the holder's name: borrowed while the command runs, owned while it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish<H> {
+    pub holder: H,
+    pub side: Side,
+    pub lease: Lease,
+    pub fenced: bool,
+}
+
+impl<H> Wish<H> {
+    /// The same wish, with the holder's name kept in another way.
+    pub fn with_holder<O>(&self, holder: O) -> Wish<O> {
+        Wish { holder, side: self.side, lease: self.lease, fenced: self.fenced }
+    }
+}
+
+/// Whether a client that came earlier waits for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    Nobody,
+    Someone,
+}
+
+/// The answer to an acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// The fencing token, if one was asked for.
+    Granted { token: Option<i64> },
+    /// Not granted. [`super::left_ms`] returns the time left of the lock.
+    Busy,
+}
+
+/// What an acquire came to. How the client gets it depends on how it waited; the words are the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// With the fencing token, if one was asked for.
+    Granted {
+        token: Option<i64>,
+    },
+    /// Not granted at once, or not within the time of the wait. With the time left of the lock's lease.
+    Busy {
+        left_ms: i64,
+    },
+    Refused(Refusal),
+    /// The client waited on a server that does not have the lock's slot any more.
+    SlotMoved,
+    /// The client waited on a server that has become a replica.
+    NowReplica,
+}
+
+/// What a release asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The side to release; None is the one side this holder has.
+    pub side: Option<Side>,
+    /// The lease with which the remaining holds restart.
+    pub lease: Option<Lease>,
+    /// Whether to release every hold, instead of one.
+    pub all: bool,
+}
+
+impl Release {
+    /// The number of holds that this release leaves of `holds`, which is at least one.
+    pub(super) fn left_of(self, holds: i64) -> i64 {
+        if self.all { 0 } else { holds.saturating_sub(1) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// This holder holds nothing here.
+    NotHeld,
+    /// The lock is still held: by this holder, or by other readers.
+    StillHeld,
+    /// The lock is free; or a writer left, and its reads stay.
+    Free,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewed {
+    Restarted,
+    /// This holder holds nothing here.
+    NotHeld,
+}
+
+/// An acquire, and the state of the lock that it meets.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub observed: Observed,
+    pub lease: Lease,
+    pub fenced: bool,
+    /// When the lease would end.
+    pub end: UnixMs,
+    pub now: UnixMs,
+}
+
+impl Asked {
+    /// The token for this grant, read before any write, so that a counter that cannot count refuses the grant.
+    pub fn token(self, record: &impl Record) -> Result<Option<i64>, Refusal> {
+        self.fenced.then(|| record.next_token()).transpose()
+    }
+}
+
+/// One hold more; refused if the count cannot grow.
+pub(super) fn one_more(count: i64) -> Result<i64, Refusal> {
+    count.checked_add(1).ok_or(Refusal::TooManyHolds)
+}

@@ -1,0 +1,13 @@
+//! Between the server and the module's commands: what a command is, its registration, its settings and its replies.
+
+pub mod client_address;
+pub mod registration;
+pub mod reply;
+pub mod rights;
+pub mod settings;
+pub mod spec;
+mod writer;
+
+pub use reply::{ErrorLine, Reply};
+pub use spec::{Argument, Audience, Command, KeyUse, Registration, Spec};
+pub use writer::Writer;

@@ -1,0 +1,80 @@
+//! What a command says to its client, in the one wording of each outcome.
+
+use crate::lock::{Outcome, Refusal};
+use crate::server::ffi::api::api;
+use crate::server::ffi::context::Context;
+use std::ffi::CStr;
+
+/// What a command replies, if it is not an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// No reply now: the client waits, and gets its reply later.
+    Later,
+    Nil,
+    Number(i64),
+    /// The command has written its reply itself, since it is longer than these.
+    Written,
+    /// An array of two.
+    Pair(Option<i64>, Option<i64>),
+}
+
+/// A whole error reply, its code first. Always a constant, so that no input can shape one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorLine(pub &'static CStr);
+
+impl From<Refusal> for ErrorLine {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal.wire())
+    }
+}
+
+/// The reply to a client whose acquire came to this outcome.
+///
+/// # Errors
+/// The error reply, for an outcome that is one.
+pub fn of_acquire(outcome: Outcome, fenced: bool) -> Result<Reply, ErrorLine> {
+    match outcome {
+        Outcome::Granted { token } if fenced => Ok(Reply::Pair(None, token)),
+        Outcome::Granted { .. } => Ok(Reply::Nil),
+        Outcome::Busy { left_ms } if fenced => Ok(Reply::Pair(Some(left_ms), None)),
+        Outcome::Busy { left_ms } => Ok(Reply::Number(left_ms)),
+        Outcome::Refused(refusal) => Err(refusal.into()),
+        Outcome::SlotMoved => Err(SLOT_MOVED),
+        Outcome::NowReplica => Err(NOW_REPLICA),
+    }
+}
+
+/// Replies to the client of this call.
+pub fn send(context: &Context, reply: Result<Reply, ErrorLine>) {
+    match reply {
+        Ok(Reply::Later | Reply::Written) => {}
+        Ok(Reply::Nil) => send_nil(context),
+        Ok(Reply::Number(number)) => send_number(context, number),
+        Ok(Reply::Pair(first, second)) => {
+            // SAFETY: the context is alive; two elements follow.
+            unsafe { api!(RedisModule_ReplyWithArray(context.as_ptr(), 2)) };
+            for element in [first, second] {
+                element.map_or_else(|| send_nil(context), |number| send_number(context, number));
+            }
+        }
+        // SAFETY: the context is alive; the line is copied.
+        Err(line) => unsafe {
+            api!(RedisModule_ReplyWithError(context.as_ptr(), line.0.as_ptr()));
+        },
+    }
+}
+
+fn send_nil(context: &Context) {
+    // SAFETY: the context is alive.
+    unsafe { api!(RedisModule_ReplyWithNull(context.as_ptr())) };
+}
+
+fn send_number(context: &Context, number: i64) {
+    // SAFETY: the context is alive.
+    unsafe { api!(RedisModule_ReplyWithLongLong(context.as_ptr(), number)) };
+}
+
+const SLOT_MOVED: ErrorLine = ErrorLine(c"TRYAGAIN the slot of this lock is served by another node now");
+
+const NOW_REPLICA: ErrorLine =
+    ErrorLine(c"UNBLOCKED this server has become a replica: ask the new master for the lock");

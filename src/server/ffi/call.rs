@@ -1,0 +1,70 @@
+//! Commands of the server's own, called where no function of the module API reports what they do.
+
+use super::api::{api, flag};
+use super::context::Context;
+use redis_module::raw;
+use std::ffi::CStr;
+use std::ptr::NonNull;
+use std::slice;
+
+/// What the server answered; freed when it is dropped.
+pub struct CallReply(NonNull<raw::RedisModuleCallReply>);
+
+/// Calls a command with arguments of the types in the format: `s` a string, `c` a C string, `l` a long long, behind
+/// modifiers in capitals. None if the server does not run it.
+macro_rules! call {
+    ($context:expr, $command:expr, $format:expr, $($argument:expr),+) => {
+        $crate::server::ffi::call::CallReply::from_server($crate::server::ffi::api::api!(RedisModule_Call(
+            $context.as_ptr(),
+            $command.as_ptr(),
+            $format.as_ptr(),
+            $($argument),+
+        )))
+    };
+}
+pub(in crate::server) use call;
+
+impl CallReply {
+    /// Takes over a reply that is ours to free; None for the server's null.
+    pub fn from_server(reply: *mut raw::RedisModuleCallReply) -> Option<Self> {
+        NonNull::new(reply).map(Self)
+    }
+
+    /// The text of an error.
+    pub fn error(&self) -> Option<&[u8]> {
+        // SAFETY: the reply is alive.
+        let is_error = unsafe { api!(RedisModule_CallReplyType(self.0.as_ptr())) } == flag::ERROR_REPLY;
+        is_error.then(|| text(self.0).unwrap_or_default())
+    }
+
+    /// The text of an element of an array.
+    pub fn element(&self, index: usize) -> Option<&[u8]> {
+        // SAFETY: the reply is alive; its elements are for as long as it is.
+        let element = unsafe { api!(RedisModule_CallReplyArrayElement(self.0.as_ptr(), index)) };
+        NonNull::new(element).and_then(text)
+    }
+}
+
+fn text<'a>(reply: NonNull<raw::RedisModuleCallReply>) -> Option<&'a [u8]> {
+    let mut length = 0;
+    // SAFETY: the reply is alive; its bytes are for as long as it is, which the methods that call this see to.
+    unsafe {
+        let bytes = api!(RedisModule_CallReplyStringPtr(reply.as_ptr(), &raw mut length));
+        (!bytes.is_null()).then(|| slice::from_raw_parts(bytes.cast(), length))
+    }
+}
+
+impl Drop for CallReply {
+    fn drop(&mut self) {
+        // SAFETY: ours, and freed once.
+        unsafe { api!(RedisModule_FreeCallReply(self.0.as_ptr())) };
+    }
+}
+
+/// A setting of the server's. None if the server does not show it, for instance since CONFIG has another name.
+pub fn server_setting(context: &Context, name: &CStr) -> Option<Vec<u8>> {
+    // SAFETY: two C strings, as the format says.
+    let reply = unsafe { call!(context, c"CONFIG", c"cc", c"GET".as_ptr(), name.as_ptr()) }?;
+    // The name, and its value.
+    reply.element(1).map(<[u8]>::to_vec)
+}

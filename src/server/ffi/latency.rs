@@ -1,0 +1,47 @@
+//! Reports long work to the server's latency monitor, so that LATENCY names it beside what else is slow.
+//!
+//! Only work that can be long is timed, and only work as long as `latency-monitor-threshold` is reported.
+
+use super::api::api;
+use super::call;
+use super::context::Context;
+use crate::lock::{UnixMs, decimal};
+use std::ffi::CStr;
+
+/// From this many read holds on, work on them is timed. For fewer, not even the clock is read.
+const MANY: i64 = 100;
+
+/// Times the work on this many read holds or readers, until the value is dropped.
+pub fn of_many(context: &Context, number: i64) -> Option<Timed<'_>> {
+    (number >= MANY).then(|| Timed { context, began: context.now() })
+}
+
+pub struct Timed<'a> {
+    context: &'a Context,
+    began: UnixMs,
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        since(self.context, c"rlock-read-holds", self.began);
+    }
+}
+
+/// Reports what began at `began` and ends now.
+pub fn since(context: &Context, event: &CStr, began: UnixMs) {
+    took(context, event, context.now().saturating_sub(began));
+}
+
+pub fn took(context: &Context, event: &CStr, ms: i64) {
+    // Work of less than a ms is never reported, so the threshold is rarely needed.
+    if ms > 0 && threshold_ms(context).is_some_and(|threshold| ms >= threshold) {
+        // SAFETY: the name is copied.
+        unsafe { api!(RedisModule_LatencyAddSample(event.as_ptr(), ms)) };
+    }
+}
+
+/// None if nothing is monitored, which the server's function does not check.
+fn threshold_ms(context: &Context) -> Option<i64> {
+    let threshold = call::server_setting(context, c"latency-monitor-threshold")?;
+    decimal(&threshold).filter(|threshold| *threshold > 0)
+}

@@ -1,0 +1,15 @@
+//! The keys of a lock: read as a record, written, replicated and announced.
+
+pub mod announce;
+pub mod constants;
+pub mod followers;
+mod publish;
+mod record;
+pub mod replicate;
+mod restore;
+mod snapshot;
+mod write;
+
+pub use record::{LockRecord, derived_keys_are_reachable};
+pub use snapshot::{fencing_token, left_ms, take_snapshot};
+pub use write::Step;

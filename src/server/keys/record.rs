@@ -1,0 +1,190 @@
+//! A lock in Redisson's layout, as one holder sees it: the record that decisions ask. Its key is opened once.
+
+use super::constants::{self, mode_of};
+use super::write::{self, Step, write_field};
+use crate::lock::{
+    Changes, Expiry, Mode, Observed, READ_HOLDS_SCANNED_MAX, ReadWrite, Record, Refusal, UnixMs, decimal, names,
+};
+use crate::server::edge::ErrorLine;
+use crate::server::ffi::cluster;
+use crate::server::ffi::context::Context;
+use crate::server::ffi::key::{Key, KeyType};
+use crate::server::ffi::string::{OwnedStr, Str};
+
+pub struct LockRecord<'a> {
+    context: &'a Context,
+    key: Key<'a>,
+    holder: Str<'a>,
+}
+
+impl<'a> LockRecord<'a> {
+    #[must_use]
+    pub fn open(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> Self {
+        Self { context, key: Key::open(context, key), holder }
+    }
+
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.key.key_type() != KeyType::Nothing
+    }
+
+    #[must_use]
+    pub fn holder(&self) -> Str<'a> {
+        self.holder
+    }
+
+    /// Makes this holder's changes true, on this server and on all its followers.
+    ///
+    /// # Errors
+    /// The error reply, with nothing changed, if the server may not create a key now.
+    pub fn apply(self, changes: &Changes) -> Result<(), ErrorLine> {
+        let step = Step::of(self.holder, changes);
+        self.write(&step)
+    }
+
+    /// The same for a step that is not this holder's alone.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub fn write(self, step: &Step<'_>) -> Result<(), ErrorLine> {
+        write::write(self.context, self.key, step)
+    }
+}
+
+impl Record for LockRecord<'_> {
+    fn observe(&self) -> Result<Observed, Refusal> {
+        match self.key.key_type() {
+            KeyType::Nothing => return Ok(Observed::Free),
+            KeyType::Hash => {}
+            KeyType::Text | KeyType::Other => return Err(Refusal::WrongType),
+        }
+        let fields = self.key.length();
+        if fields == 1 {
+            let holds = self.reads()?;
+            if holds > 0 {
+                // This holder's field is the only one, so there is no mode: by far the most frequent case.
+                return Ok(Observed::Mine { holds });
+            }
+        }
+        let Some(mode) = self.key.field(constants::get().mode.lend()) else {
+            let holds = if fields > 1 { self.reads()? } else { 0 };
+            return Ok(if holds > 0 { Observed::Mine { holds } } else { Observed::Others });
+        };
+        let mode = mode_of(&mode)?;
+        // A holder that is alone has the side that the mode says; `mode` and its field fill the hash.
+        let has_room = |holds| fields > if holds > 0 { 2 } else { 1 };
+        let (reads, writes) = match mode {
+            Mode::Read => {
+                let reads = self.reads()?;
+                (reads, if has_room(reads) { self.writes()? } else { 0 })
+            }
+            Mode::Write => {
+                let writes = self.writes()?;
+                (if has_room(writes) { self.reads()? } else { 0 }, writes)
+            }
+        };
+        let mine = [true, reads > 0, writes > 0].into_iter().filter(|field| *field).count();
+        Ok(Observed::ReadWrite(ReadWrite { mode, reads, writes, others: fields > mine }))
+    }
+
+    fn observe_plain(&self) -> Result<Observed, Refusal> {
+        if self.key.key_type() != KeyType::Hash || self.key.length() != 1 {
+            return self.observe();
+        }
+        let holds = self.reads()?;
+        Ok(if holds > 0 { Observed::Mine { holds } } else { Observed::Others })
+    }
+
+    fn expiry(&self) -> Expiry {
+        if self.is_there() { self.key.expiry() } else { Expiry::At(UnixMs::MIN) }
+    }
+
+    fn derived_keys_are_reachable(&self) -> bool {
+        derived_keys_are_reachable(self.key.name())
+    }
+
+    fn next_token(&self) -> Result<i64, Refusal> {
+        if !self.derived_keys_are_reachable() {
+            return Err(Refusal::OtherSlot);
+        }
+        let name = names::fencing_counter(self.key.name().bytes(), OwnedStr::new);
+        let counter = Key::open(self.context, name.lend());
+        match counter.key_type() {
+            KeyType::Nothing if cluster::enabled() => {
+                drop(counter);
+                self.first_token(name.lend())
+            }
+            KeyType::Nothing => Ok(1),
+            KeyType::Text => decimal(counter.text()).and_then(|token| token.checked_add(1)).ok_or(Refusal::BadToken),
+            KeyType::Hash | KeyType::Other => Err(Refusal::BadToken),
+        }
+    }
+
+    fn readers(&self) -> usize {
+        self.key.length()
+    }
+
+    fn read_hold_end(&self, index: i64) -> Option<Expiry> {
+        self.end_of_read_hold(self.holder.bytes(), index)
+    }
+
+    fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
+        let mut budget = READ_HOLDS_SCANNED_MAX;
+        // One field more, for the mode.
+        let Some(fields) = self.key.fields(usize::try_from(budget).unwrap_or(0).saturating_add(1)) else {
+            return Some(Expiry::Never);
+        };
+        let mut longest = None;
+        for (field, value) in fields {
+            if field == names::MODE_FIELD || field.ends_with(names::WRITE_SUFFIX) {
+                continue;
+            }
+            let count = if field == self.holder.bytes() { own } else { positive(&value).unwrap_or(0) };
+            let Some(left) = budget.checked_sub(count).filter(|left| *left >= 0) else { return Some(Expiry::Never) };
+            budget = left;
+            let ends = (1..=count).filter_map(|index| self.end_of_read_hold(&field, index));
+            longest = longest.max(ends.filter(|end| *end > Expiry::At(now)).max());
+        }
+        longest
+    }
+}
+
+impl LockRecord<'_> {
+    /// While a slot moves, the server sends a client to where the lock is, and the counter may be at the other node: to
+    /// begin anew would give tokens out for a second time. The check asks for the counter together with a key that
+    /// nobody ever makes, since a key alone would not show it.
+    fn first_token(&self, counter: Str<'_>) -> Result<i64, Refusal> {
+        let nobody = names::read_hold(self.key.name().bytes(), b"", 0, OwnedStr::new);
+        let is_here = cluster::has_all_there_is_of(self.context, counter, nobody.lend());
+        if is_here { Ok(1) } else { Err(Refusal::TokenOnItsWay) }
+    }
+
+    /// This holder's plain holds, or its read holds.
+    fn reads(&self) -> Result<i64, Refusal> {
+        count(self.key.field(self.holder).as_ref())
+    }
+
+    fn writes(&self) -> Result<i64, Refusal> {
+        count(self.key.field(write_field(self.holder).lend()).as_ref())
+    }
+
+    fn end_of_read_hold(&self, holder: &[u8], index: i64) -> Option<Expiry> {
+        let hold = names::read_hold(self.key.name().bytes(), holder, index, OwnedStr::new);
+        Key::peek_expiry(self.context, hold.lend())
+    }
+}
+
+/// Whether the keys derived from this one may be touched beside it.
+#[must_use]
+pub fn derived_keys_are_reachable(name: Str<'_>) -> bool {
+    !cluster::enabled() || names::derived_keys_share_the_slot(name.bytes())
+}
+
+/// The count in a field of this holder; an absent field counts 0.
+fn count(value: Option<&OwnedStr>) -> Result<i64, Refusal> {
+    value.map_or(Ok(0), |value| positive(value.lend().bytes()).ok_or(Refusal::WrongType))
+}
+
+fn positive(bytes: &[u8]) -> Option<i64> {
+    decimal(bytes).filter(|count| *count > 0)
+}

@@ -1,0 +1,93 @@
+//! Loading and unloading.
+
+use super::info;
+use crate::server::edge::{Registration, registration, settings};
+use crate::server::ffi::api::{api, flag};
+use crate::server::ffi::context::Context;
+use crate::server::ffi::string::Str;
+use crate::server::ffi::{cluster, panics, version};
+use crate::server::keys::{constants, followers, replicate};
+use crate::server::waiting;
+use redis_module::raw;
+use std::ffi::{CStr, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const NAME: &CStr = c"rlock";
+
+/// As MODULE LIST shows it: two digits each for major, minor and patch.
+const VERSION: c_int = 100;
+
+const API_VERSION: c_int = 1;
+
+/// Valkey from 9.0: slots may move with their locks in them. Without this option no slot of the server may move.
+const VALKEY_HANDLES_SLOT_MIGRATION: c_int = 1 << 5;
+
+/// Loads the module with its commands.
+///
+/// # Safety
+/// To be called by the server, from `RedisModule_OnLoad`, with what it was given.
+pub unsafe fn load(
+    context: *mut raw::RedisModuleCtx,
+    strings: *mut *mut raw::RedisModuleString,
+    count: c_int,
+    commands: &[Registration],
+) -> c_int {
+    // Nothing may be allocated before this call, which makes the server's allocator known.
+    // SAFETY: the server passed the context.
+    let met = unsafe { raw::Export_RedisModule_Init(context, NAME.as_ptr(), VERSION, API_VERSION) };
+    if met != flag::OK {
+        return flag::ERR;
+    }
+    panics::log_them();
+    // SAFETY: the server passes a context and arguments that live until loading ends.
+    let (context, arguments) = unsafe { (Context::new(context), Str::arguments(strings, count)) };
+    match catch_unwind(AssertUnwindSafe(|| set_up(&context, arguments, commands))) {
+        Ok(Ok(())) => flag::OK,
+        Ok(Err(reason)) => refuse(&reason),
+        Err(_) => {
+            refuse("a function of the module API is not there: Redis 7.0 or newer, or Valkey 8.0 or newer, is needed")
+        }
+    }
+}
+
+fn set_up(context: &Context, arguments: &[Str<'_>], commands: &[Registration]) -> Result<(), String> {
+    cluster::learn(context);
+    set_options(context);
+    if let Some(command) = replicate::missing_command(context) {
+        let command = command.to_string_lossy();
+        return Err(format!("{command} must be there under its own name: replicas are told of locks by it"));
+    }
+    settings::load(context, arguments)?;
+    registration::register(context, commands)?;
+    followers::subscribe(context)?;
+    waiting::subscribe(context)?;
+    info::register(context);
+    constants::make();
+    Ok(())
+}
+
+fn set_options(context: &Context) {
+    let options = flag::HANDLES_IO_ERRORS | flag::HANDLES_ASYNC_LOAD | flag::SIGNALS_BY_ITSELF;
+    let valkey = if version::is_valkey() { VALKEY_HANDLES_SLOT_MIGRATION } else { 0 };
+    // SAFETY: the context is alive.
+    unsafe { api!(RedisModule_SetModuleOptions(context.as_ptr(), options | valkey)) };
+}
+
+fn refuse(reason: &str) -> c_int {
+    panics::log(&format!("rlock is not loaded: {reason}"));
+    flag::ERR
+}
+
+/// Refuses, always. What remains of a module with commands, events and clients of its own can end a server that unloads
+/// it: a command that a pause has put off and that runs where there is no code any more, an ACL rule that names a
+/// command that is gone. The cases differ by version, and nobody knows those of the next one. To load another version,
+/// start the server anew.
+///
+/// # Safety
+/// To be called by the server, when a client asks it to unload the module.
+pub unsafe fn unload(_context: *mut raw::RedisModuleCtx) -> c_int {
+    panics::log(
+        "rlock is not unloaded: on some servers that would end the server. Start the server anew without it, or with another version",
+    );
+    flag::ERR
+}

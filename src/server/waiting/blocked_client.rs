@@ -1,0 +1,138 @@
+//! A client that is blocked until the lock is its own.
+//!
+//! The module must unblock each blocked client exactly once, whether it was answered, gave up or hung up: never is a
+//! leak, twice is freed memory. So unblocking consumes the value, and dropping the value unblocks the client.
+
+use crate::server::edge::{ErrorLine, Reply};
+use crate::server::ffi::api::{api, flag};
+use crate::server::ffi::context::Context;
+use redis_module::raw;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+#[derive(Debug)]
+pub struct BlockedClient {
+    blocked: *mut raw::RedisModuleBlockedClient,
+    /// The client's id, as CLIENT ID says it.
+    number: u64,
+}
+
+/// Tells blocked clients apart, until they are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ClientKey(pub *mut raw::RedisModuleBlockedClient);
+
+/// What the server calls for a blocked client.
+pub(super) struct Callbacks {
+    /// The client was unblocked, and gets its answer now.
+    pub reply: OnClient,
+    /// CLIENT UNBLOCK … TIMEOUT ended the wait.
+    pub unblocked: OnClient,
+    /// The client is gone, or the server itself has ended its wait.
+    pub disconnected: unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut raw::RedisModuleBlockedClient),
+}
+
+type OnClient = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int;
+
+pub(super) type Answer = Result<Reply, ErrorLine>;
+
+/// The answer to most waiters, so it is not made each time.
+static GRANTED: Answer = Ok(Reply::Nil);
+
+impl BlockedClient {
+    /// Blocks the client of the current command, which then gets no reply from the command. None for another module's
+    /// call, and for a client that the server does not block: Valkey from 8.1 on blocks no client with a subscription.
+    pub(super) fn block(context: &Context, callbacks: &Callbacks) -> Option<Self> {
+        // Without a time limit of the server's: some servers lose the reply when the limit and a grant meet.
+        let no_limit = 0;
+        // SAFETY: the context is that of a command whose client may be blocked; the callbacks are for these events.
+        unsafe {
+            let number = api!(RedisModule_GetClientId(context.as_ptr()));
+            if is_another_modules(number) {
+                return None;
+            }
+            let blocked = api!(RedisModule_BlockClient(
+                context.as_ptr(),
+                Some(callbacks.reply),
+                Some(callbacks.unblocked),
+                Some(free_answer),
+                no_limit
+            ));
+            if blocked.is_null() {
+                return None;
+            }
+            api!(RedisModule_SetDisconnectCallback(blocked, Some(callbacks.disconnected)));
+            Some(Self { blocked, number })
+        }
+    }
+
+    pub(super) fn key(&self) -> ClientKey {
+        ClientKey(self.blocked)
+    }
+
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Unblocks the client, with its reply. The server sends it before it sleeps the next time.
+    pub(super) fn answer(self, answer: Answer) {
+        let answer = if answer == GRANTED { (&raw const GRANTED).cast_mut() } else { Box::into_raw(Box::new(answer)) };
+        // SAFETY: blocked, unblocked once: `self` is forgotten. The answer is only read, and freed by `free_answer`.
+        unsafe { api!(RedisModule_UnblockClient(self.blocked, answer.cast())) };
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for BlockedClient {
+    fn drop(&mut self) {
+        // SAFETY: blocked, and unblocked once. No client is there to be answered any more.
+        unsafe { api!(RedisModule_UnblockClient(self.blocked, ptr::null_mut())) };
+    }
+}
+
+impl ClientKey {
+    /// The client that a callback is for.
+    ///
+    /// # Safety
+    /// The context must be that of a blocked client's callback.
+    pub unsafe fn of(context: &Context) -> Self {
+        // SAFETY: by the caller's promise.
+        Self(unsafe { api!(RedisModule_GetBlockedClientHandle(context.as_ptr())) })
+    }
+}
+
+/// What [`BlockedClient::answer`] gave to the client that a callback is for; None if the client was unblocked without.
+///
+/// # Safety
+/// The context must be that of a blocked client's callback.
+pub(super) unsafe fn answer_of(context: &Context) -> Option<Answer> {
+    // SAFETY: by the caller's promise; what the server has for us is null or what `answer` gave it.
+    unsafe {
+        let answer: *const Answer = api!(RedisModule_GetBlockedClientPrivateData(context.as_ptr())).cast_const().cast();
+        answer.as_ref().copied()
+    }
+}
+
+/// # Safety
+/// To be called by the server, with what `answer` gave it.
+unsafe extern "C" fn free_answer(_context: *mut raw::RedisModuleCtx, answer: *mut c_void) {
+    let answer: *mut Answer = answer.cast();
+    if !ptr::eq(answer, &raw const GRANTED) {
+        // SAFETY: it came from a box, and the server frees it once.
+        drop(unsafe { Box::from_raw(answer) });
+    }
+}
+
+/// Other modules may call commands that block, and wait for the result; the client is then not a connected one. If that
+/// module has gone on meanwhile, a grant would reach nobody. Servers before Redis 7.2 have no such calls.
+fn is_another_modules(client: u64) -> bool {
+    // SAFETY: a pointer that the server has set at load, or has not.
+    let may_be = unsafe { (&raw const raw::RedisModule_CallReplyPromiseSetUnblockHandler).read().is_some() };
+    // SAFETY: nothing is asked about the client, but whether it is there.
+    may_be && unsafe { api!(RedisModule_GetClientInfoById(ptr::null_mut(), client)) } != flag::OK
+}
+
+/// Closes the connection of a client. The server does not know a client that is gone.
+pub(super) fn close(context: &Context, number: u64) {
+    // SAFETY: the context is alive.
+    unsafe { api!(RedisModule_DeauthenticateAndCloseClient(context.as_ptr(), number)) };
+}

@@ -1,0 +1,347 @@
+//! The server's callbacks that are about waiting: keys that go or become something else, databases that are emptied or
+//! swapped, this server becoming a replica, clients that are answered or gone, and the timer.
+//!
+//! **In each of these callbacks but the timer's the server is in the middle of something**, so each only notes what has
+//! happened. A grant would come before the event's cause in the replication stream; and a look at an expired key may
+//! delete it, which is fatal while the server walks through its keys: its sweep of expired keys holds a pointer to the
+//! next one, and reports each in between. So the timer does what follows from the server's own work: it goes off in the
+//! same turn of the event loop, outside of everything.
+//!
+//! A job follows up what a command has done, on servers that have jobs (Redis 7.2, all Valkeys): it runs right behind
+//! the command, before any other client's, and its grants are replicated in one transaction with the command's changes.
+//! It looks only at the locks that this command has changed, and there is at most one job. If the last event is from a
+//! sweep of the server's, the job is not behind a command, whatever it was set for, and leaves everything to the timer.
+
+use super::blocked_client::{self, Callbacks, ClientKey};
+use super::host::{self, Server};
+use super::{state, timer};
+use crate::lock::{Outcome, Side};
+use crate::server::edge::{ErrorLine, reply};
+use crate::server::ffi::api::{api, flag};
+use crate::server::ffi::context::Context;
+use crate::server::ffi::panics::guarded;
+use crate::server::ffi::string::{OwnedStr, Str};
+use crate::server::ffi::version;
+use crate::server::keys::{announce, followers};
+use crate::waiting::{LockName, Table, serve};
+use redis_module::raw;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+/// The events of other clients' commands after which a key may be no lock any more, another lock, or one that ends at
+/// another time.
+const BY_COMMANDS: [&CStr; 11] = [
+    c"expire",
+    // Redisson's writer that steps down to its reads changes nothing else.
+    c"hset",
+    c"persist",
+    c"del",
+    c"rename_from",
+    c"rename_to",
+    c"move_from",
+    c"move_to",
+    c"copy_to",
+    c"restore",
+    c"overwritten",
+];
+
+/// The same events, caused by the server itself. A command may come across an expired key, too.
+const BY_SERVER: [&CStr; 2] = [c"expired", c"evicted"];
+
+/// The callbacks for a blocked client.
+pub(super) const OF_CLIENT: Callbacks = Callbacks { reply: answer, unblocked, disconnected };
+
+/// Makes sure that the timer goes off in time, after a change to the waiters.
+pub(super) fn arm_timer(context: &Context) {
+    timer::arm(context, timer_went_off);
+}
+
+/// Listens to keyspace events from the first waiter on; and to changes of hashes, which matter only to waiters for a
+/// read-write lock, from the first of those on: the server calls us for every key that any client touches.
+pub(super) fn listen_to_keys(context: &Context, side: Side) {
+    let (keys, hashes) = state::with_all(|state| {
+        let events = &mut state.events;
+        let keys = !std::mem::replace(&mut events.hears_keys, true);
+        let hashes = side != Side::Plain && !std::mem::replace(&mut events.hears_hashes, true);
+        (keys, hashes)
+    });
+    if keys {
+        let may_end_it = raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
+        listen(context, raw::REDISMODULE_NOTIFY_GENERIC | may_end_it);
+    }
+    if hashes {
+        listen(context, raw::REDISMODULE_NOTIFY_HASH);
+    }
+}
+
+fn listen(context: &Context, classes: c_int) {
+    // SAFETY: the context is alive, and the callback is one for keyspace events. The server never refuses.
+    unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(context.as_ptr(), classes, Some(key_event))) };
+}
+
+/// # Errors
+/// If the server refuses; the module cannot do without these events.
+pub fn subscribe(context: &Context) -> Result<(), String> {
+    // SAFETY: the callbacks are for these events.
+    let results = unsafe {
+        [
+            context.on(raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, role_changed),
+            context.on(raw::REDISMODULE_EVENT_FLUSHDB, flushed),
+            context.on(raw::REDISMODULE_EVENT_SWAPDB, swapped),
+        ]
+    };
+    if results.iter().all(|result| *result == flag::OK) {
+        Ok(())
+    } else {
+        Err("the server does not let it listen to its events".to_owned())
+    }
+}
+
+/// # Safety
+/// To be called by the server, for a keyspace event.
+unsafe extern "C" fn key_event(
+    context: *mut raw::RedisModuleCtx,
+    _class: c_int,
+    event: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    // The command that changes a lock settles its queue.
+    if state::is_empty() || announce::is_ours(event) {
+        return flag::OK;
+    }
+    // SAFETY: the server passes a name that ends with a NUL, for the time of this call.
+    let event = unsafe { CStr::from_ptr(event) };
+    let by_server = BY_SERVER.contains(&event);
+    guarded(flag::OK, || {
+        state::with_all(|state| state.events.is_sweep = by_server);
+        if !by_server && !BY_COMMANDS.contains(&event) {
+            return flag::OK;
+        }
+        let strings = [key];
+        // SAFETY: the server passes a context and a key's name, both for the time of this call.
+        let (context, key) = unsafe { (Context::new(context), Str::arguments(strings.as_ptr().cast_mut(), 1)) };
+        let Some(key) = key.first() else { return flag::OK };
+        let lock = LockName { database: context.database(), key: key.bytes() };
+        let is_waited_for = state::with(|table| {
+            let is_waited_for = if by_server { table.key_changed(lock) } else { table.key_changed_by_command(lock) };
+            if is_waited_for && event == c"expired" {
+                table.counters.lease_expiries = table.counters.lease_expiries.wrapping_add(1);
+            }
+            is_waited_for
+        });
+        if is_waited_for {
+            if !by_server {
+                set_job(&context);
+            }
+            timer::arm_at_once(&context, timer_went_off);
+        }
+        flag::OK
+    })
+}
+
+/// Sets a job behind the current command, unless one is set already. The timer is armed all the same, for what the job
+/// leaves, and for servers without jobs.
+fn set_job(context: &Context) {
+    if state::with_all(|state| state.events.job_is_set) {
+        return;
+    }
+    // SAFETY: a pointer that the server has set at load, or has not. The context is alive; the job takes no data.
+    let is_set = unsafe {
+        raw::RedisModule_AddPostNotificationJob
+            .is_some_and(|add| add(context.as_ptr(), Some(job), ptr::null_mut(), None) == flag::OK)
+    };
+    state::with_all(|state| {
+        state.events.job_is_set = is_set;
+        if !is_set {
+            state.table.forget_command();
+        }
+    });
+}
+
+/// # Safety
+/// To be called by the server, as a job.
+unsafe extern "C" fn job(context: *mut raw::RedisModuleCtx, _data: *mut c_void) {
+    guarded((), || {
+        let is_sweep = state::with_all(|state| {
+            state.events.job_is_set = false;
+            state.events.is_sweep
+        });
+        if is_sweep {
+            return state::with(Table::forget_command);
+        }
+        // SAFETY: the context is the server's.
+        let context = unsafe { Context::new(context) };
+        serve::follow_command(&Server::new(&context));
+        arm_timer(&context);
+    });
+}
+
+/// # Safety
+/// To be called by the server, when it becomes a master or a replica.
+unsafe extern "C" fn role_changed(
+    context: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    now: u64,
+    _data: *mut c_void,
+) {
+    // A module has one listener for each event, and two things depend on this one.
+    followers::begin_to_tell();
+    guarded((), || state::with(Table::forget_grants));
+    if now != raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA {
+        return;
+    }
+    // Some servers are about to unblock the clients themselves.
+    note(context, Table::dismiss_all);
+}
+
+/// # Safety
+/// To be called by the server, around FLUSHDB and FLUSHALL.
+unsafe extern "C" fn flushed(
+    context: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    moment: u64,
+    info: *mut c_void,
+) {
+    if moment != raw::REDISMODULE_SUBEVENT_FLUSHDB_END {
+        return;
+    }
+    // SAFETY: the server passes, for this event, this structure.
+    let info = unsafe { info.cast::<raw::RedisModuleFlushInfo>().as_ref() };
+    // A negative number means all databases.
+    let database = info.map(|info| info.dbnum).filter(|database| *database >= 0);
+    note(context, |table| table.database_changed(database));
+}
+
+/// # Safety
+/// To be called by the server, for SWAPDB.
+unsafe extern "C" fn swapped(
+    context: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _moment: u64,
+    info: *mut c_void,
+) {
+    // SAFETY: the server passes, for this event, this structure.
+    let info = unsafe { info.cast::<raw::RedisModuleSwapDbInfo>().as_ref() };
+    note(context, |table| match info {
+        Some(info) => {
+            table.database_changed(Some(info.dbnum_first));
+            table.database_changed(Some(info.dbnum_second));
+        }
+        None => table.database_changed(None),
+    });
+}
+
+/// Notes what has happened, and has the timer handle it as soon as the server is done with the event.
+fn note(context: *mut raw::RedisModuleCtx, what: impl FnOnce(&mut Table<blocked_client::BlockedClient>)) {
+    if state::is_empty() {
+        return;
+    }
+    guarded((), || {
+        // SAFETY: a context that the server has passed to the callback that calls this.
+        let context = unsafe { Context::new(context) };
+        state::with(what);
+        arm_timer(&context);
+    });
+}
+
+/// # Safety
+/// To be called by the server, for the timer.
+unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *mut c_void) {
+    guarded((), || {
+        timer::has_gone_off();
+        // SAFETY: the context is the server's.
+        let context = unsafe { Context::new(context) };
+        close_undelivered(&context);
+        serve::catch_up(&Server::new(&context));
+        arm_timer(&context);
+    });
+}
+
+/// Closes clients that are still connected but whose grant reply the server has lost: they would take the next reply
+/// for the answer to their wait.
+fn close_undelivered(context: &Context) {
+    for number in state::with_all(|state| std::mem::take(&mut state.undelivered)) {
+        if version::loses_replies() {
+            blocked_client::close(context, number);
+        }
+    }
+}
+
+/// Replies to a client that was unblocked.
+///
+/// # Safety
+/// To be called by the server, with the context of a blocked client.
+unsafe extern "C" fn answer(
+    context: *mut raw::RedisModuleCtx,
+    _arguments: *mut *mut raw::RedisModuleString,
+    _count: c_int,
+) -> c_int {
+    guarded(flag::OK, || {
+        // SAFETY: the context is the server's, with the client that is answered.
+        let (context, client, answer) = unsafe {
+            let context = Context::new(context);
+            let client = ClientKey::of(&context);
+            let answer = blocked_client::answer_of(&context);
+            (context, client, answer)
+        };
+        state::with_all(|state| {
+            if let Some(ticket) = state.tickets.remove(&client) {
+                state.table.delivered(ticket);
+            }
+        });
+        reply::send(&context, answer.unwrap_or(Err(NO_ANSWER)));
+        flag::OK
+    })
+}
+
+/// CLIENT UNBLOCK … TIMEOUT: the reply is that of a wait whose time is up.
+///
+/// # Safety
+/// To be called by the server, with the context of a blocked client.
+unsafe extern "C" fn unblocked(
+    context: *mut raw::RedisModuleCtx,
+    arguments: *mut *mut raw::RedisModuleString,
+    count: c_int,
+) -> c_int {
+    guarded(flag::OK, || {
+        // SAFETY: the context and the arguments of the command that waits are the server's.
+        let (context, client, arguments) = unsafe {
+            let context = Context::new(context);
+            let client = ClientKey::of(&context);
+            (context, client, Str::arguments(arguments, count))
+        };
+        let waiter = state::with_all(|state| {
+            let ticket = state.tickets.remove(&client)?;
+            state.table.gone(ticket)
+        });
+        let fenced = waiter.as_ref().is_some_and(|waiter| waiter.wish.fenced);
+        let left_ms = arguments.get(1).map_or(0, |key| host::left_ms(&context, &OwnedStr::new(key.bytes())));
+        reply::send(&context, reply::of_acquire(Outcome::Busy { left_ms }, fenced));
+        drop(waiter);
+        arm_timer(&context);
+        flag::OK
+    })
+}
+
+/// The client is gone, or the server has ended its wait. The server may be anywhere, even in the middle of becoming a
+/// replica: only the module's own records are updated here, and locks are looked at later.
+///
+/// # Safety
+/// To be called by the server, for a blocked client.
+unsafe extern "C" fn disconnected(context: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
+    guarded((), || {
+        // SAFETY: the context is the server's, with the client that is gone.
+        let (context, number) = unsafe { (Context::new(context), api!(RedisModule_GetClientId(context))) };
+        let waiter = state::with_all(|state| {
+            let ticket = state.tickets.remove(&ClientKey(client))?;
+            if state.table.is_undelivered(ticket) {
+                state.undelivered.push(number);
+            }
+            state.table.gone(ticket)
+        });
+        drop(waiter);
+        arm_timer(&context);
+    });
+}
+
+const NO_ANSWER: ErrorLine = ErrorLine(c"UNBLOCKED the lock is no longer waited for");

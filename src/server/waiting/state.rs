@@ -1,0 +1,95 @@
+//! All that the module keeps of waiting between two calls of the server, and the counters that every command uses.
+
+use super::blocked_client::{BlockedClient, ClientKey};
+use crate::lock::UnixMs;
+use crate::server::ffi::main_thread::MainThread;
+use crate::waiting::{Table, Ticket};
+use foldhash::fast::RandomState;
+use redis_module::raw;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+#[derive(Default)]
+pub(super) struct State {
+    pub table: Table<BlockedClient>,
+    /// The ticket of each client that is blocked, or unblocked and not yet answered.
+    pub tickets: HashMap<ClientKey, Ticket, RandomState>,
+    /// Clients, by their number, that the server unblocked before they could get their grant.
+    pub undelivered: Vec<u64>,
+    pub timer: Timer,
+    pub events: Events,
+}
+
+/// What the module keeps about keyspace events.
+#[allow(clippy::struct_excessive_bools, reason = "four facts that have nothing to do with each other")]
+#[derive(Default)]
+pub(super) struct Events {
+    pub hears_keys: bool,
+    pub hears_hashes: bool,
+    /// Whether the server caused the last event by itself.
+    pub is_sweep: bool,
+    /// Whether a post-notification job is set and has not run.
+    pub job_is_set: bool,
+}
+
+/// The module's timer, if it is armed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Timer(pub Option<Armed>);
+
+#[derive(Clone, Copy)]
+pub(super) struct Armed {
+    pub id: raw::RedisModuleTimerID,
+    /// When the timer goes off.
+    pub time: UnixMs,
+    /// When the timer was armed.
+    pub since: UnixMs,
+}
+
+impl Timer {
+    /// Whether the timer goes off at `time` at the latest, by a clock that now says `now`.
+    pub fn is_armed_for(self, time: UnixMs, now: UnixMs) -> bool {
+        self.0.is_some_and(|armed| armed.time <= time && armed.since <= now)
+    }
+}
+
+static STATE: MainThread<Option<State>> = MainThread::new(None);
+static WAITERS: AtomicUsize = AtomicUsize::new(0);
+static GRANTS: AtomicU64 = AtomicU64::new(0);
+static REFUSALS: AtomicU64 = AtomicU64::new(0);
+
+/// Lends the whole state. The closure must call nothing that could call back.
+pub(super) fn with_all<R>(use_state: impl FnOnce(&mut State) -> R) -> R {
+    STATE.with(|state| {
+        let state = state.get_or_insert_default();
+        let result = use_state(state);
+        WAITERS.store(state.table.length(), Relaxed);
+        result
+    })
+}
+
+/// Lends the waiters' table. The closure must call nothing that could call back.
+pub fn with<R>(use_table: impl FnOnce(&mut Table<BlockedClient>) -> R) -> R {
+    with_all(|state| use_table(&mut state.table))
+}
+
+/// Whether no client waits: every command asks this first, so it costs next to nothing.
+pub(super) fn is_empty() -> bool {
+    WAITERS.load(Relaxed) == 0
+}
+
+pub(super) fn count_grant() {
+    count(&GRANTS);
+}
+
+pub(super) fn count_refusal() {
+    count(&REFUSALS);
+}
+
+/// Without an atomic addition, which is dear: there is one thread.
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
+}
+
+pub fn grants_and_refusals() -> (u64, u64) {
+    (GRANTS.load(Relaxed), REFUSALS.load(Relaxed))
+}

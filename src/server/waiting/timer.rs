@@ -1,0 +1,55 @@
+//! The one timer of the module: armed for the earliest alarm, or for at once when there is work to do.
+//!
+//! It is armed only while there is something to wait for. A timer that goes off too early finds nothing due, and is
+//! armed anew; stopping it each time would cost more.
+//!
+//! The server's timers go by its wall clock: when that is set back, a timer armed before goes off later by as much,
+//! even one that was for at once. So a timer whose time of arming is later than now counts as none, and is armed anew.
+
+use super::state::{self, Armed, Timer};
+use crate::lock::UnixMs;
+use crate::server::ffi::api::api;
+use crate::server::ffi::context::Context;
+use crate::server::ffi::latency;
+use redis_module::raw;
+use std::ffi::c_void;
+use std::ptr;
+
+/// What the server calls when the timer goes off.
+pub(super) type OnTimer = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void);
+
+/// Makes sure that the timer goes off no later than the next alarm, after a change to the waiters.
+pub(super) fn arm(context: &Context, on_timer: OnTimer) {
+    let now = context.now();
+    let (timer, time, serving_ms) =
+        state::with_all(|state| (state.timer, state.table.wakes_at(now), state.table.take_serving_ms()));
+    if let Some(ms) = serving_ms {
+        latency::took(context, c"rlock-serve", ms);
+    }
+    if time.is_some_and(|time| timer.is_armed_for(time, now)) {
+        return;
+    }
+    if let Some(armed) = timer.0 {
+        // SAFETY: the timer is armed, so it is not the one that is just going off.
+        unsafe { api!(RedisModule_StopTimer(context.as_ptr(), armed.id, ptr::null_mut())) };
+    }
+    let armed = time.map(|time| {
+        let period = time.saturating_sub(now).max(0);
+        // SAFETY: the context is alive; the callback takes no data.
+        let id = unsafe { api!(RedisModule_CreateTimer(context.as_ptr(), period, Some(on_timer), ptr::null_mut())) };
+        Armed { id, time, since: now }
+    });
+    state::with_all(|state| state.timer = Timer(armed));
+}
+
+/// The same, after an event that needs a look: for thousands of keys in one turn the timer is armed only once.
+pub(super) fn arm_at_once(context: &Context, on_timer: OnTimer) {
+    if !state::with_all(|state| state.timer).is_armed_for(UnixMs::MIN, context.now()) {
+        arm(context, on_timer);
+    }
+}
+
+/// Notes that the timer has just gone off. The server frees it afterwards; stopping it then would free it twice.
+pub(super) fn has_gone_off() {
+    state::with_all(|state| state.timer = Timer::default());
+}

@@ -1,0 +1,80 @@
+//! The work that is due for waiters: at once, as soon as this server may write again, or in its turn.
+//!
+//! Nothing here is a decision. It is a list of locks to look at, each at most once however often something happens to
+//! it, of holds to revoke, and of waiters to dismiss. `upkeep.rs` fills and empties it.
+
+use super::alarms::Slot;
+use super::queue::{LockId, Ticket};
+use crate::lock::{UnixMs, Wish};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// What is kept of each lock with waiters.
+#[allow(clippy::struct_excessive_bools, reason = "four notes that have nothing to do with each other")]
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// The alarm for the end of its lease, as far as that is known.
+    pub lease_end: Option<Slot>,
+    /// Whether the lock must be looked at.
+    pub is_changed: bool,
+    /// Whether the lock is in the list of changed locks.
+    pub is_listed: bool,
+    /// Whether the lock is in the list of those that the current command has changed.
+    pub is_by_command: bool,
+    /// Whether a release has freed the lock, and lets waiters in one after the other.
+    pub released: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    /// Locks to look at, among them some that no longer need a look.
+    pub changed: VecDeque<LockId>,
+    /// The locks among them that the current command has changed.
+    pub by_command: VecDeque<LockId>,
+    /// Waiters whose holder has got the lock, so that they may be granted it too.
+    pub reentries: VecDeque<Reentry>,
+    /// Holds granted to waiters that were gone before their answer could be sent.
+    pub to_revoke: VecDeque<Hold>,
+    pub sweep: Option<Sweep>,
+    /// Every waiter that came before this one is to be dismissed.
+    pub dismissed: Option<Ticket>,
+    pub patrol_at: Option<UnixMs>,
+    /// From the first time until the second nothing is written: as far as is known, this server may not.
+    pub rest: Option<(UnixMs, UnixMs)>,
+}
+
+/// A hold that was granted to a waiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    pub database: i32,
+    pub key: Rc<[u8]>,
+    pub wish: Wish<Rc<[u8]>>,
+    /// The end of the lease that was granted.
+    pub end: UnixMs,
+    /// An earlier attempt to revoke it was postponed.
+    pub was_postponed: bool,
+}
+
+/// The waiters of a lock that share the name of a holder that was granted it.
+#[derive(Clone, Debug)]
+pub(super) struct Reentry {
+    pub lock: LockId,
+    pub holder: Rc<[u8]>,
+    /// The waiters up to this one have had their turn.
+    pub after: Option<Ticket>,
+}
+
+/// Something has happened to whole databases: `left` locks have not yet been asked whether it concerns them.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    /// None means all databases.
+    pub databases: Option<Vec<i32>>,
+    pub left: usize,
+}
+
+impl Agenda {
+    pub fn is_empty(&self) -> bool {
+        let lists = self.changed.is_empty() && self.reentries.is_empty() && self.to_revoke.is_empty();
+        lists && self.sweep.is_none()
+    }
+}

@@ -1,0 +1,31 @@
+//! Waiting for a lock: which clients wait, until when, and which is served next. Without a server.
+//!
+//! - [`Queues`]: the waiters of each lock, first in first out
+//! - [`Alarms`]: when to look at what
+//! - [`Table`]: all that is kept in memory of waiters, and what is to be done for them
+//! - [`WaitHistogram`]: how long they waited
+//! - [`serve`]: who is served next, over a [`serve::Host`] that is the server or a test
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod alarms;
+mod namesakes;
+mod queue;
+pub mod serve;
+mod statistics;
+mod store;
+mod table;
+mod upkeep;
+
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+/// Seeded at random like the standard hash, since clients choose the names; but a hand-over uses these maps some twenty
+/// times, and the standard hash would be a tenth of its time.
+type Map<K, V> = HashMap<K, V, RandomState>;
+
+pub use agenda::Hold;
+pub use alarms::{Alarm, Alarms};
+pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
+pub use statistics::{CLASSES, Counters, WaitHistogram};
+pub use table::{Granted, Next, Queued, Table, Waiter};

@@ -1,0 +1,424 @@
+//! Serving waiters.
+//!
+//! Every way in which a lock can become free ends in [`settle`], which grants it to its waiters, the first one first,
+//! for as long as the lock allows. It decides anew from the lock each time: so a look too many does no harm, and no
+//! earlier decision has to be remembered. Readers are let in together up to the next writer, which then has its turn:
+//! neither side can starve the other.
+//!
+//! Nothing here goes on for longer than one turn of the server ([`Host::turn_is_over`]). The rest goes on the agenda,
+//! and [`catch_up`] continues with it in the next turn. No client gets in between meanwhile: one that still waits is in
+//! the queue, and a newcomer joins behind it.
+//!
+//! Keys, recipients and clock are behind the trait [`Host`]: there is one over the server and one that a test moves.
+
+use super::agenda::{Hold, Reentry};
+use super::alarms::Alarm;
+use super::queue::{LockId, LockName, QueueFull, Ticket};
+use super::table::{Granted, Next, Table, Waiter};
+use crate::lock::{Ahead, Outcome, Refusal, Side, UnixMs};
+
+pub trait Host {
+    /// The client that gets the outcome of a wait.
+    type Recipient;
+
+    /// Lends the waiters' table. The closure must not touch the host.
+    fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Self::Recipient>) -> T) -> T;
+
+    fn now(&self) -> UnixMs;
+
+    /// Whether other clients have waited for long enough while this went on.
+    fn turn_is_over(&self) -> bool;
+
+    /// Whether this server may grant the lock now.
+    fn permission(&self, lock: LockName<'_>, trigger: Trigger) -> Permission;
+
+    /// Acquires the lock for a waiter. Most looks find a lock busy, so permission is asked for only where the lock
+    /// would be granted.
+    fn acquire(&self, lock: LockName<'_>, next: &Next, ahead: Ahead, trigger: Trigger) -> Tried;
+
+    /// Revokes a hold whose waiter is gone; the next waiter gets the lock.
+    fn revoke(&self, hold: &Hold);
+
+    /// Whether the lease of a hold still ends when the grant said.
+    fn is_untouched(&self, hold: &Hold) -> bool;
+
+    /// The ms left on a lock, for the answer to a refused client.
+    fn left_ms(&self, lock: LockName<'_>) -> i64;
+
+    /// Answers a waiter with the outcome of its wait, and unblocks it.
+    fn tell(&self, waiter: Waiter<Self::Recipient>, outcome: Outcome);
+}
+
+/// A release that is decided and not yet written.
+pub trait Releasing: Sized {
+    type Error;
+
+    /// Whether the release would leave nothing of the lock.
+    fn frees(&self) -> bool;
+
+    /// # Errors
+    /// If the server may not write now; nothing is changed then.
+    fn apply(self) -> Result<(), Self::Error>;
+
+    /// Gives the lock to the next waiter in the same step.
+    ///
+    /// # Errors
+    /// The release itself, with nothing changed, if no hand-over is possible.
+    fn hand_over(self, next: &Next) -> Result<Grant, Self>;
+}
+
+/// What has caused a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// A client's command on the same lock, which the server has found fit to run.
+    Command,
+    /// An event or an alarm, which the server has not checked.
+    Event,
+    /// The revocation of a hold, which needs less permission than a grant.
+    Revocation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    Granted,
+    /// Not now, for any lock: ask again after this many ms.
+    Later(i64),
+    /// Not on this server: the waiter must go elsewhere.
+    Elsewhere,
+}
+
+/// What became of a waiter's acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    Granted(Grant),
+    Busy {
+        left_ms: i64,
+    },
+    Refused(Refusal),
+    /// The lock would be granted, but not now: see [`Permission::Later`].
+    Later(i64),
+    /// The lock would be granted, but not here.
+    Elsewhere,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// When the grant was made.
+    pub at: UnixMs,
+    pub token: Option<i64>,
+    /// When the lock's lease ends now, if the grant has changed that.
+    pub end: Option<UnixMs>,
+}
+
+/// How far serving a lock has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    NobodyWaits,
+    /// The first waiter cannot have the lock now.
+    SomeoneWaits,
+    /// The agenda has the rest.
+    TurnIsOver,
+}
+
+/// Serves the waiters of a lock, and returns whether any are left.
+pub fn settle<H: Host>(host: &H, lock: LockName<'_>, trigger: Trigger) -> Ahead {
+    let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return Ahead::Nobody };
+    match settle_queue(host, id, lock, trigger) {
+        Settled::NobodyWaits => Ahead::Nobody,
+        Settled::SomeoneWaits | Settled::TurnIsOver => Ahead::Someone,
+    }
+}
+
+fn settle_queue<H: Host>(host: &H, id: LockId, lock: LockName<'_>, trigger: Trigger) -> Settled {
+    // Before each look, so that what the look itself causes, such as the end of an expired key, is no news.
+    let first = |table: &mut Table<H::Recipient>| {
+        table.seen(id);
+        table.first(id).map(|next| (table.is_dismissed(next.ticket), next))
+    };
+    while let Some((is_dismissed, next)) = host.with_table(first) {
+        let tried = if is_dismissed { Err(Outcome::NowReplica) } else { tried(host, id, lock, &next, trigger) };
+        match tried {
+            Ok(Some(settled)) => return settled,
+            Ok(None) => {}
+            Err(telling) => let_go(host, next.ticket, telling),
+        }
+        // Not if the last waiter has left: nothing would be on the agenda then, and a newcomer would wait for nobody.
+        if host.turn_is_over() && host.with_table(|table| table.changed(id)) {
+            return Settled::TurnIsOver;
+        }
+    }
+    Settled::NobodyWaits
+}
+
+/// What becomes of the first waiter. None: it was granted. An error is the answer for a client that cannot be granted.
+fn tried<H: Host>(
+    host: &H,
+    id: LockId,
+    lock: LockName<'_>,
+    next: &Next,
+    trigger: Trigger,
+) -> Result<Option<Settled>, Outcome> {
+    match host.acquire(lock, next, Ahead::Nobody, trigger) {
+        Tried::Granted(grant) => {
+            granted_first(host, id, lock, next, grant, trigger);
+            return Ok(None);
+        }
+        Tried::Busy { left_ms } => {
+            let end = lease_end(host.now(), left_ms);
+            host.with_table(|table| table.is_busy_until(id, end));
+        }
+        Tried::Later(ms) => {
+            rest(host, ms);
+            host.with_table(|table| table.changed(id));
+        }
+        Tried::Elsewhere => return Err(Outcome::SlotMoved),
+        Tried::Refused(refusal) => return Err(Outcome::Refused(refusal)),
+    }
+    Ok(Some(Settled::SomeoneWaits))
+}
+
+/// When to look again at a lock with so much left. Not before the next ms, whatever the lock says: the server judges a
+/// key's end by a clock that stops while it does one thing, and ours runs on. So an expired lock may still be there,
+/// and would be looked at again and again in the same turn.
+fn lease_end(now: UnixMs, left_ms: i64) -> Option<UnixMs> {
+    (left_ms >= 0).then(|| now.saturating_add(left_ms).saturating_add(1))
+}
+
+/// Has a client wait until the lock is granted or its time is up. `left_ms` is the time left of the lock's lease, if
+/// the caller has asked for it.
+///
+/// # Errors
+/// If `limit` clients wait already, over all locks.
+pub fn wait<H: Host>(
+    host: &H,
+    lock: LockName<'_>,
+    waiter: Waiter<H::Recipient>,
+    now: UnixMs,
+    limit: usize,
+    deadline: Option<UnixMs>,
+    left_ms: Option<i64>,
+) -> Result<Ticket, QueueFull> {
+    host.with_table(|table| {
+        let (ticket, lock) = table.join(lock, waiter, now, limit, deadline)?;
+        if let Some(end) = left_ms.and_then(|left_ms| lease_end(now, left_ms)) {
+            table.is_busy_until_at_most(lock, end);
+        }
+        Ok(ticket)
+    })
+}
+
+/// Makes a release true. If it frees a lock with waiters, the first of them gets it in the same step.
+///
+/// # Errors
+/// If the server may not write now; nothing is changed then.
+pub fn release<H: Host, R: Releasing>(host: &H, lock: LockName<'_>, releasing: R) -> Result<(), R::Error> {
+    let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return releasing.apply() };
+    host.with_table(|table| table.is_being_released(id, true));
+    let released = release_to(host, id, lock, releasing);
+    if !matches!(released, Ok(Settled::TurnIsOver)) {
+        host.with_table(|table| table.is_being_released(id, false));
+    }
+    released.map(|_| ())
+}
+
+fn release_to<H: Host, R: Releasing>(
+    host: &H,
+    id: LockId,
+    lock: LockName<'_>,
+    releasing: R,
+) -> Result<Settled, R::Error> {
+    let first = |table: &mut Table<H::Recipient>| table.first(id).filter(|next| !table.is_dismissed(next.ticket));
+    let next = if releasing.frees() { host.with_table(first) } else { None };
+    match next.filter(|_| host.permission(lock, Trigger::Command) == Permission::Granted) {
+        Some(next) => match releasing.hand_over(&next) {
+            Ok(grant) => {
+                granted_first(host, id, lock, &next, grant, Trigger::Command);
+                // Behind a reader there may be more readers; no other waiter shares the lock.
+                if next.wish.side != Side::Read {
+                    return Ok(Settled::SomeoneWaits);
+                }
+            }
+            Err(releasing) => releasing.apply()?,
+        },
+        None => releasing.apply()?,
+    }
+    Ok(settle_queue(host, id, lock, Trigger::Command))
+}
+
+/// Does what is due and what is on the agenda, for as long as the turn lasts. It takes one item of each kind after the
+/// other, so that no kind keeps all others waiting.
+pub fn catch_up<H: Host>(host: &H) {
+    // One time for the whole turn: what falls due while it lasts is for the next.
+    let now = host.now();
+    host.with_table(|table| table.patrol(now));
+    loop {
+        let mut is_done = !sound_next(host, now);
+        is_done &= !dismiss_next(host);
+        is_done &= !host.with_table(Table::sweep_on);
+        if !host.with_table(|table| table.is_resting(now)) {
+            is_done &= !revoke_next(host);
+            is_done &= !reenter_next(host);
+            is_done &= !look_at_next(host);
+        }
+        if is_done || host.turn_is_over() {
+            return;
+        }
+    }
+}
+
+/// Serves the waiters of the locks that the current command has changed, for as long as the turn lasts, and touches no
+/// other lock: the server calls this right behind the command, and may be in the middle of something with other keys.
+pub fn follow_command<H: Host>(host: &H) {
+    while let Some((id, name)) = host.with_table(|table| {
+        let id = table.take_changed_by_command()?;
+        table.queues.name(id).map(|name| (id, name))
+    }) {
+        settle_queue(host, id, LockName { database: name.0, key: &name.1 }, Trigger::Event);
+        if host.turn_is_over() {
+            break;
+        }
+    }
+    host.with_table(Table::forget_command);
+}
+
+/// Does what the next alarm is for. Returns whether there was one.
+fn sound_next<H: Host>(host: &H, now: UnixMs) -> bool {
+    match host.with_table(|table| table.alarms.take_due(now)) {
+        Some(Alarm::Deadline(ticket)) => time_is_up(host, ticket),
+        Some(Alarm::LeaseEnd(lock)) => host.with_table(|table| table.lease_has_ended(lock)),
+        None => return false,
+    }
+    true
+}
+
+/// Answers a waiter whose time is up with the time left of the lock. The waiters behind it may have waited for it only.
+fn time_is_up<H: Host>(host: &H, ticket: Ticket) {
+    let Some((id, name)) = host.with_table(|table| {
+        let id = table.queues.lock_of(ticket)?;
+        table.queues.name(id).map(|name| (id, name))
+    }) else {
+        return;
+    };
+    let lock = LockName { database: name.0, key: &name.1 };
+    // The lock may have become free at this very moment, and is then this waiter's.
+    let settled = settle_queue(host, id, lock, Trigger::Event);
+    if host.with_table(|table| table.queues.lock_of(ticket)).is_none() {
+        return;
+    }
+    if settled == Settled::TurnIsOver {
+        // Other waiters are being let in, and this one may be among them.
+        let now = host.now();
+        return host.with_table(|table| table.set_deadline(ticket, now));
+    }
+    host.with_table(|table| table.counters.timeouts = table.counters.timeouts.wrapping_add(1));
+    let_go(host, ticket, Outcome::Busy { left_ms: host.left_ms(lock) });
+}
+
+/// Dismisses the next waiter of a server that grants nothing any more. Returns whether there was one.
+fn dismiss_next<H: Host>(host: &H) -> bool {
+    let Some(ticket) = host.with_table(Table::next_dismissed) else { return false };
+    let_go(host, ticket, Outcome::NowReplica);
+    true
+}
+
+/// Revokes the next hold whose waiter is gone. Returns whether there was one.
+///
+/// Names are used again: only a hold that is provably the granted one is revoked. Any other ends with its lease.
+fn revoke_next<H: Host>(host: &H) -> bool {
+    let Some(hold) = host.with_table(|table| table.agenda.to_revoke.pop_front()) else { return false };
+    let lock = LockName { database: hold.database, key: &hold.key };
+    if host.now() <= hold.end && (!hold.was_postponed || host.is_untouched(&hold)) {
+        match host.permission(lock, Trigger::Revocation) {
+            Permission::Granted => host.revoke(&hold),
+            Permission::Later(ms) => {
+                host.with_table(|table| table.agenda.to_revoke.push_front(hold));
+                rest(host, ms);
+                return true;
+            }
+            // The hold went with its key.
+            Permission::Elsewhere => {}
+        }
+    }
+    host.with_table(|table| table.key_changed(lock));
+    true
+}
+
+/// Lets in the next waiters whose holder has the lock already. Returns whether there were any.
+fn reenter_next<H: Host>(host: &H) -> bool {
+    let Some(reentry) = host.with_table(|table| table.agenda.reentries.pop_front()) else { return false };
+    if let Some((database, key)) = host.with_table(|table| table.queues.name(reentry.lock)) {
+        reenter(host, LockName { database, key: &key }, reentry, Trigger::Event);
+    }
+    true
+}
+
+/// Looks at the next lock to which something has happened. Returns whether there was one.
+fn look_at_next<H: Host>(host: &H) -> bool {
+    let Some((id, (database, key))) = host.with_table(|table| {
+        let id = table.take_changed()?;
+        table.queues.name(id).map(|name| (id, name))
+    }) else {
+        return false;
+    };
+    settle_queue(host, id, LockName { database, key: &key }, Trigger::Event);
+    true
+}
+
+/// Notes that the first waiter has got the lock. A holder is granted its own lock at once, so the other waiters under
+/// its name must not be left behind.
+fn granted_first<H: Host>(host: &H, id: LockId, lock: LockName<'_>, first: &Next, grant: Grant, trigger: Trigger) {
+    if granted(host, id, first.ticket, grant) {
+        let reentry = Reentry { lock: id, holder: first.wish.holder.clone(), after: None };
+        reenter(host, lock, reentry, trigger);
+    }
+}
+
+/// Lets in every waiter under the name of a holder that has the lock.
+fn reenter<H: Host>(host: &H, lock: LockName<'_>, mut reentry: Reentry, trigger: Trigger) {
+    let namesake = |table: &mut Table<H::Recipient>, reentry: &Reentry| {
+        table.namesake(reentry.lock, &reentry.holder, reentry.after)
+    };
+    while let Some(next) = host.with_table(|table| namesake(table, &reentry)) {
+        // The holder may have left meanwhile, and then the turn is another waiter's.
+        match host.acquire(lock, &next, Ahead::Someone, trigger) {
+            Tried::Granted(grant) => drop(granted(host, reentry.lock, next.ticket, grant)),
+            // A reader that also waits to write keeps its place.
+            Tried::Busy { .. } => {}
+            Tried::Later(ms) => {
+                host.with_table(|table| table.agenda.reentries.push_back(reentry));
+                return rest(host, ms);
+            }
+            Tried::Elsewhere => let_go(host, next.ticket, Outcome::SlotMoved),
+            Tried::Refused(refusal) => let_go(host, next.ticket, Outcome::Refused(refusal)),
+        }
+        reentry.after = Some(next.ticket);
+        if host.turn_is_over() {
+            return host.with_table(|table| table.agenda.reentries.push_back(reentry));
+        }
+    }
+}
+
+/// Returns whether others wait for the lock under the same name.
+fn granted<H: Host>(host: &H, id: LockId, ticket: Ticket, grant: Grant) -> bool {
+    let granted = host.with_table(|table| {
+        let granted = table.grant(ticket, grant.at, grant.end)?;
+        if let Some(end) = grant.end {
+            table.is_busy_until_at_most(id, end.saturating_add(1));
+        }
+        Some(granted)
+    });
+    let Some(Granted { waiter, has_namesakes }) = granted else { return false };
+    host.tell(waiter, Outcome::Granted { token: grant.token });
+    has_namesakes
+}
+
+fn let_go<H: Host>(host: &H, ticket: Ticket, outcome: Outcome) {
+    if let Some(waiter) = host.with_table(|table| table.leave(ticket)) {
+        host.tell(waiter, outcome);
+    }
+}
+
+fn rest<H: Host>(host: &H, ms: i64) {
+    let now = host.now();
+    host.with_table(|table| table.rest_until(now, now.saturating_add(ms)));
+}

@@ -1,0 +1,399 @@
+//! How the agenda fills and empties.
+//!
+//! The caller does one item after the other for as long as the server's turn lasts, and goes on in the next. So neither
+//! a hundred thousand leases that end together nor an emptied database makes another client wait for longer than one
+//! turn.
+
+use super::agenda::{Hold, Sweep};
+use super::alarms::Alarm;
+use super::queue::{LockId, LockName, Ticket};
+use super::table::Table;
+use crate::lock::UnixMs;
+
+/// Poll interval for locks with waiters, for changes that send no event, and the number of locks each time: a thousand
+/// looks in a second, however many locks there are.
+const PATROL_MS: i64 = 100;
+const PATROL_LOCKS: usize = 100;
+
+/// With fewer entries, removing those of dropped locks is not worth the work.
+const FEW: usize = 64;
+
+impl<R> Table<R> {
+    /// Notes that something has happened to a lock. Returns whether a client waits for it.
+    pub fn key_changed(&mut self, lock: LockName<'_>) -> bool {
+        let lock = self.queues.find(lock);
+        lock.is_some_and(|lock| self.changed(lock))
+    }
+
+    /// Notes that the current command has done something to a lock. Returns whether a client waits for it.
+    pub fn key_changed_by_command(&mut self, lock: LockName<'_>) -> bool {
+        let Some(lock) = self.queues.find(lock) else { return false };
+        self.changed(lock);
+        if self.queues.kept(lock).is_some_and(|notes| !std::mem::replace(&mut notes.is_by_command, true)) {
+            self.agenda.by_command.push_back(lock);
+        }
+        true
+    }
+
+    /// Notes that something has happened to all locks of a database, or of all databases.
+    pub fn database_changed(&mut self, database: Option<i32>) {
+        if self.queues.is_empty() {
+            return;
+        }
+        let before = self.agenda.sweep.take().map(|sweep| sweep.databases);
+        let databases = match (before, database) {
+            (None, Some(database)) => Some(vec![database]),
+            (Some(Some(mut databases)), Some(database)) => {
+                if !databases.contains(&database) {
+                    databases.push(database);
+                }
+                Some(databases)
+            }
+            (Some(None), _) | (_, None) => None,
+        };
+        self.agenda.sweep = Some(Sweep { databases, left: self.queues.locks() });
+    }
+
+    /// Has every client that waits now dismissed.
+    pub fn dismiss_all(&mut self) {
+        self.agenda.dismissed = Some(self.queues.watermark());
+    }
+
+    /// Drops the notes about granted holds: from now on another server decides what becomes of them.
+    pub fn forget_grants(&mut self) {
+        self.agenda.to_revoke.clear();
+        self.agenda.reentries.clear();
+    }
+
+    /// Has a lock looked at as soon as possible. Returns whether a client waits for it.
+    pub(super) fn changed(&mut self, lock: LockId) -> bool {
+        let Some(notes) = self.queues.kept(lock) else { return false };
+        notes.is_changed = true;
+        if !std::mem::replace(&mut notes.is_listed, true) {
+            self.agenda.changed.push_back(lock);
+            self.drop_what_is_no_more();
+        }
+        true
+    }
+
+    /// Drops locks without waiters. The agenda else drops each when its turn comes, but in a long rest none has one.
+    fn drop_what_is_no_more(&mut self) {
+        let Self { queues, agenda, .. } = self;
+        if agenda.changed.len() > FEW && agenda.changed.len() / 2 > queues.locks() {
+            agenda.changed.retain(|lock| queues.kept(*lock).is_some());
+        }
+    }
+
+    /// The next lock to look at.
+    pub(super) fn take_changed(&mut self) -> Option<LockId> {
+        while let Some(lock) = self.agenda.changed.pop_front() {
+            if let Some(notes) = self.queues.kept(lock) {
+                notes.is_listed = false;
+                if notes.is_changed {
+                    return Some(lock);
+                }
+            }
+        }
+        None
+    }
+
+    /// The next lock that the current command has changed, if it must still be looked at.
+    pub(super) fn take_changed_by_command(&mut self) -> Option<LockId> {
+        while let Some(lock) = self.agenda.by_command.pop_front() {
+            if let Some(notes) = self.queues.kept(lock) {
+                notes.is_by_command = false;
+                if notes.is_changed {
+                    return Some(lock);
+                }
+            }
+        }
+        None
+    }
+
+    /// The command is over, or nothing may be done for it now. Its locks are looked at like all others.
+    pub fn forget_command(&mut self) {
+        for lock in std::mem::take(&mut self.agenda.by_command) {
+            if let Some(notes) = self.queues.kept(lock) {
+                notes.is_by_command = false;
+            }
+        }
+    }
+
+    /// Notes that a release is about to free a lock and to hand it to its waiters; or that all of those now have it.
+    pub(super) fn is_being_released(&mut self, lock: LockId, released: bool) {
+        if let Some(notes) = self.queues.kept(lock) {
+            notes.released = released;
+        }
+    }
+
+    /// Notes that a lock is being looked at: the look sees what has happened before.
+    pub(super) fn seen(&mut self, lock: LockId) {
+        if let Some(notes) = self.queues.kept(lock) {
+            notes.is_changed = false;
+        }
+    }
+
+    /// Notes what the look at a busy lock has shown: when the lock is free at the latest.
+    pub(super) fn is_busy_until(&mut self, lock: LockId, end: Option<UnixMs>) {
+        let Some(notes) = self.queues.kept(lock) else { return };
+        notes.released = false;
+        if notes.lease_end.map(|slot| slot.time) != end {
+            if let Some(before) = notes.lease_end.take() {
+                self.alarms.cancel(before);
+            }
+            notes.lease_end = end.map(|end| self.alarms.set(end, Alarm::LeaseEnd(lock)));
+        }
+    }
+
+    /// Has a lock looked at no later than `end`. To set an alarm for every hand-over would be dear: an earlier alarm
+    /// that goes off first finds out the lock's new end.
+    pub(super) fn is_busy_until_at_most(&mut self, lock: LockId, end: UnixMs) {
+        let Some(notes) = self.queues.kept(lock) else { return };
+        if notes.lease_end.is_none_or(|slot| end < slot.time) {
+            if let Some(before) = notes.lease_end.replace(self.alarms.set(end, Alarm::LeaseEnd(lock))) {
+                self.alarms.cancel(before);
+            }
+        }
+    }
+
+    /// Notes that the alarm for the end of a lease has gone off.
+    pub(super) fn lease_has_ended(&mut self, lock: LockId) {
+        if let Some(notes) = self.queues.kept(lock) {
+            notes.lease_end = None;
+        }
+        self.changed(lock);
+    }
+
+    /// Marks one more lock whose database has changed. Returns whether there may be others.
+    pub(super) fn sweep_on(&mut self) -> bool {
+        let Some(Sweep { databases, left }) = &mut self.agenda.sweep else { return false };
+        *left = left.saturating_sub(1);
+        let is_last = *left == 0;
+        let Some(lock) = self.queues.take_turn() else {
+            self.agenda.sweep = None;
+            return false;
+        };
+        let database = self.queues.name(lock).map(|(database, _)| database);
+        let is_theirs =
+            databases.as_ref().is_none_or(|databases| database.is_some_and(|database| databases.contains(&database)));
+        if is_last {
+            self.agenda.sweep = None;
+        }
+        if is_theirs {
+            self.changed(lock);
+        }
+        true
+    }
+
+    /// Whether this waiter is to be dismissed.
+    pub(super) fn is_dismissed(&self, ticket: Ticket) -> bool {
+        self.agenda.dismissed.is_some_and(|dismissed| ticket < dismissed)
+    }
+
+    /// The next waiter to dismiss.
+    pub(super) fn next_dismissed(&mut self) -> Option<Ticket> {
+        self.agenda.dismissed?;
+        let next = self.queues.oldest().filter(|oldest| self.is_dismissed(*oldest));
+        if next.is_none() {
+            self.agenda.dismissed = None;
+        }
+        next
+    }
+
+    pub(super) fn begin_patrol(&mut self, now: UnixMs) {
+        // At round times, so that the server wakes up once for this and for its other work at such times.
+        let next = || now.saturating_sub(now.rem_euclid(PATROL_MS)).saturating_add(PATROL_MS);
+        self.agenda.patrol_at.get_or_insert_with(next);
+    }
+
+    /// Has the locks looked at whose turn it is, if it is time.
+    pub(super) fn patrol(&mut self, now: UnixMs) {
+        if self.agenda.patrol_at.is_none_or(|time| is_ahead(time, now)) {
+            return;
+        }
+        self.agenda.patrol_at = None;
+        if self.queues.is_empty() {
+            return;
+        }
+        for _ in 0..self.queues.locks().min(PATROL_LOCKS) {
+            if let Some(lock) = self.queues.take_turn() {
+                self.changed(lock);
+            }
+        }
+        self.begin_patrol(now);
+    }
+
+    /// Has a hold revoked as soon as possible.
+    pub(super) fn revoke(&mut self, hold: Hold) {
+        let was_postponed = self.agenda.rest.is_some();
+        self.agenda.to_revoke.push_back(Hold { was_postponed, ..hold });
+    }
+
+    /// Has nothing tried until `time`, since this server may not write.
+    pub(super) fn rest_until(&mut self, now: UnixMs, time: UnixMs) {
+        self.agenda.rest = Some((now, time));
+        for hold in &mut self.agenda.to_revoke {
+            hold.was_postponed = true;
+        }
+    }
+
+    pub(super) fn is_resting(&mut self, now: UnixMs) -> bool {
+        self.agenda.rest = self.agenda.rest.filter(|rest| lasts(*rest, now));
+        self.agenda.rest.is_some()
+    }
+
+    /// When something is to be done next; a time that has long passed means at once.
+    #[must_use]
+    pub fn wakes_at(&self, now: UnixMs) -> Option<UnixMs> {
+        let agenda = &self.agenda;
+        let at_once = agenda.dismissed.is_some().then_some(UnixMs::MIN);
+        let rest = agenda.rest.filter(|rest| !is_over_by_a_step(*rest, now));
+        let in_time = (!agenda.is_empty()).then(|| rest.map_or(UnixMs::MIN, |(_, until)| until));
+        let patrol = agenda.patrol_at.filter(|_| !self.queues.is_empty());
+        let patrol = patrol.map(|time| if time <= now || is_ahead(time, now) { time } else { now });
+        [at_once, in_time, patrol, self.alarms.next()].into_iter().flatten().min()
+    }
+}
+
+/// Whether the time for a patrol is still to come. A time further away than one interval is from before the clock was
+/// set back.
+fn is_ahead(time: UnixMs, now: UnixMs) -> bool {
+    (1..=PATROL_MS).contains(&time.saturating_sub(now))
+}
+
+/// Whether a rest goes on. Once the clock has been set back, the rest is over: nobody knows how long it would last.
+fn lasts(rest: (UnixMs, UnixMs), now: UnixMs) -> bool {
+    now < rest.1 && !is_over_by_a_step(rest, now)
+}
+
+fn is_over_by_a_step((began, _): (UnixMs, UnixMs), now: UnixMs) -> bool {
+    now < began
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::{Lease, Side, Wish};
+    use crate::waiting::{Ticket, Waiter};
+
+    fn lock(key: &str) -> LockName<'_> {
+        LockName { database: 0, key: key.as_bytes() }
+    }
+
+    fn waits(table: &mut Table<()>, lock: LockName<'_>) -> Ticket {
+        let holder = b"ann"[..].into();
+        let wish = Wish { holder, side: Side::Plain, lease: Lease::from_ms(1_000).unwrap(), fenced: false };
+        table.join(lock, Waiter { recipient: (), wish }, 0, usize::MAX, None).unwrap().0
+    }
+
+    fn table_of(locks: usize) -> Table<()> {
+        let mut table = Table::default();
+        for number in 0..locks {
+            waits(&mut table, lock(&number.to_string()));
+        }
+        table
+    }
+
+    fn taken(table: &mut Table<()>) -> Vec<String> {
+        let names = std::iter::from_fn(|| {
+            let lock = table.take_changed()?;
+            table.seen(lock);
+            table.queues.name(lock)
+        });
+        names.map(|(_, key)| String::from_utf8(key.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_patrol_looks_at_so_many_locks_and_comes_to_all_of_them() {
+        let mut table = table_of(10 * PATROL_LOCKS);
+        let mut seen = Vec::new();
+        for round in 1..=10 {
+            table.patrol(round * PATROL_MS - 1);
+            assert_eq!(taken(&mut table), [""; 0], "not before its time");
+            table.patrol(round * PATROL_MS);
+            let looked_at = taken(&mut table);
+            assert_eq!(looked_at.len(), PATROL_LOCKS);
+            seen.extend(looked_at);
+        }
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), 10 * PATROL_LOCKS);
+        let mut few = table_of(3);
+        few.patrol(PATROL_MS);
+        assert_eq!(taken(&mut few), ["0", "1", "2"], "each once");
+        assert_eq!(few.wakes_at(PATROL_MS), Some(2 * PATROL_MS));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_ends_rests_and_puts_off_no_patrol() {
+        let (then, now) = (1_000_000, 5_000);
+        let mut table = table_of(1);
+        table.patrol(then);
+        taken(&mut table);
+        table.rest_until(then, then + 20);
+        table.key_changed(lock("0"));
+        assert!(table.is_resting(then + 19));
+        assert_eq!(table.wakes_at(then + 5), Some(then + 20));
+        assert_eq!(table.wakes_at(now), Some(UnixMs::MIN), "what is on the agenda is for at once");
+        assert!(!table.is_resting(now));
+        taken(&mut table);
+        assert_eq!(table.wakes_at(now), Some(now), "and so is the patrol");
+        table.patrol(now);
+        assert_eq!(taken(&mut table), ["0"]);
+        assert_eq!(table.wakes_at(now), Some(now - now % PATROL_MS + PATROL_MS));
+    }
+
+    #[test]
+    fn a_lock_is_looked_at_once_whatever_happened_to_it() {
+        let mut table = table_of(2);
+        assert!(!table.key_changed(lock("9")), "nobody waits for it");
+        for _ in 0..3 {
+            assert!(table.key_changed(lock("1")) && table.key_changed_by_command(lock("1")));
+        }
+        assert_eq!(table.take_changed_by_command(), table.queues.find(lock("1")));
+        assert_eq!(table.take_changed_by_command(), None);
+        assert_eq!(taken(&mut table), ["1"]);
+        table.key_changed_by_command(lock("0"));
+        table.forget_command();
+        assert_eq!(
+            (table.take_changed_by_command(), taken(&mut table)),
+            (None, vec!["0".to_owned()]),
+            "it is not lost"
+        );
+        table.key_changed(lock("0"));
+        let seen = table.queues.find(lock("0")).unwrap();
+        table.seen(seen);
+        assert_eq!(taken(&mut table), [""; 0], "what was looked at meanwhile need not be");
+    }
+
+    #[test]
+    fn what_happens_to_a_database_is_for_its_locks_only() {
+        let mut table = table_of(2);
+        for database in [3, 4] {
+            waits(&mut table, LockName { database, key: b"there" });
+        }
+        let mut swept = |databases: &[Option<i32>]| {
+            for database in databases {
+                table.database_changed(*database);
+            }
+            while table.sweep_on() {}
+            taken(&mut table).len()
+        };
+        assert_eq!(swept(&[Some(3)]), 1);
+        assert_eq!(swept(&[Some(3), Some(0), Some(3)]), 3);
+        assert_eq!(swept(&[Some(9)]), 0);
+        assert_eq!(swept(&[Some(3), None, Some(4)]), 4);
+    }
+
+    #[test]
+    fn a_long_rest_does_not_fill_the_agenda() {
+        let mut table = table_of(1);
+        for client in 1..10_000 {
+            let key = client.to_string();
+            let ticket = waits(&mut table, lock(&key));
+            table.key_changed(lock(&key));
+            drop(table.gone(ticket));
+        }
+        assert!(table.agenda.changed.len() <= FEW + 1, "{}", table.agenda.changed.len());
+    }
+}

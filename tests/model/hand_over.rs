@@ -1,0 +1,78 @@
+//! A hand-over is a release and the next holder's grant: after it the keys must be as if the one had come after the other,
+//! by the naive reference. Only Redisson's sleepers hear of it no more than they have use for: of a lock that readers may
+//! join, or that ends sooner than they believe.
+//!
+//! Tried after each step of random histories, for each holder that would free the lock and each wish that may be next.
+
+use crate::keyspace::{HolderView, Keyspace, Value};
+use crate::reference::{Reference, Reply};
+use crate::{HOLDERS, Step, config, history, play};
+use proptest::prelude::*;
+use rlock::lock::{self, Expiry, HandOver, Lease, Record, Release, Side, Wish};
+
+/// Both shorter than most leases of the histories, and longer.
+const LEASES: [i64; 2] = [7, 600];
+
+fn check(history: Vec<Step>) {
+    play(history, false, |keyspace, reference| {
+        for holder in HOLDERS {
+            hands_over(keyspace, reference, holder);
+        }
+    });
+}
+
+fn hands_over(keyspace: &Keyspace, reference: &Reference, holder: &str) {
+    let view = HolderView { keyspace, holder };
+    let want = Release { side: None, lease: None, all: true };
+    let Ok(decision) = lock::release(&view, want, keyspace.now) else { return };
+    if !decision.changes.frees() {
+        return;
+    }
+    let ends = view.expiry();
+    for (number, next) in HOLDERS.into_iter().cycle().take(6 * HOLDERS.len()).enumerate() {
+        let side = [Side::Plain, Side::Read, Side::Write][number % 3];
+        let (lease, fenced) = (LEASES[number % 2], number % 5 < 2);
+        let wish = Wish { holder: next, side, lease: Lease::from_ms(lease).unwrap(), fenced };
+        let hand_over = lock::hand_over(&view, decision.changes, &wish, keyspace.now).expect("a free lock is granted");
+        let (mut after, mut expected) = (keyspace.clone(), reference.clone());
+        apply(&mut after, holder, next, &hand_over);
+        expected.release(holder, None, None, true);
+        let heard = expected.published.len();
+        let reply = expected.acquire(next, side, lease, fenced);
+        assert_eq!(reply, hand_over.token.map_or(Reply::Nil, Reply::Token));
+        assert_eq!(after.entries(), &expected.entries(), "{holder} to {next}, {side:?} for {lease} ms");
+        let can_act = side == Side::Read || Expiry::At(keyspace.now + lease) < ends;
+        assert_eq!(expected.published.len(), heard, "a grant is not heard of");
+        let expected = if can_act { &expected.published } else { &reference.published };
+        assert_eq!(&after.published, expected, "{holder} to {next}, {side:?} for {lease} ms");
+        assert!(is_whole(&after), "a lock that was handed over has one hold");
+    }
+}
+
+/// As one step does it: all that is in the lock's own key, and then what is beside it.
+fn apply(keyspace: &mut Keyspace, holder: &str, next: &str, HandOver { released, granted, .. }: &HandOver) {
+    let parts = || [(holder, released), (next, granted)].into_iter();
+    parts().for_each(|(who, changes)| changes.in_lock().iter().for_each(|change| keyspace.apply_one(who, *change)));
+    parts().for_each(|(who, changes)| changes.beside().iter().for_each(|change| keyspace.apply_one(who, *change)));
+}
+
+fn is_whole(keyspace: &Keyspace) -> bool {
+    match keyspace.entries().get("lock") {
+        Some((Value::Hash(fields), Expiry::At(_))) => fields.keys().filter(|field| *field != "mode").count() == 1,
+        _ => false,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..config() })]
+
+    #[test]
+    fn a_plain_lock_is_handed_over(history in history(&[Side::Plain])) {
+        check(history);
+    }
+
+    #[test]
+    fn a_read_write_lock_is_handed_over(history in history(&[Side::Read, Side::Read, Side::Write])) {
+        check(history);
+    }
+}
