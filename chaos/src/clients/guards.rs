@@ -38,7 +38,8 @@ const WHATEVER_IT_TAKES: Duration = Duration::from_secs(3_600);
 /// Of a hundred locks, those with a lease that nobody renews.
 const FIXED_LEASE: u8 = 30;
 
-/// Of a hundred of those, the ones that are held to their end and beyond: only there it shows from when a lease is counted.
+/// Of a hundred of those, where clients stall at all, the ones that are held to their end and beyond: only there it shows
+/// from when a lease is counted.
 const TO_ITS_END: u8 = 70;
 
 /// What all guards of a process share.
@@ -148,7 +149,9 @@ impl Keeper {
             self.go_in_and_out(&wish, &holder).await;
         }
         let deed = match Deed::of(&self.client.habits, &mut self.random) {
-            Deed::Keep(_) if is_fixed && self.random.is(TO_ITS_END) => Deed::beyond(wish.lease_ms),
+            Deed::Keep(_) if is_fixed && self.client.habits.stalls > 0 && self.random.is(TO_ITS_END) => {
+                Deed::beyond(wish.lease_ms)
+            }
             deed => deed,
         };
         self.keep(&kept, deed).await;
