@@ -64,7 +64,7 @@ fn is_whole(keyspace: &Keyspace) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, ..config() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..config() })]
 
     #[test]
     fn a_plain_lock_is_handed_over(history in history(&[Side::Plain])) {
