@@ -11,47 +11,34 @@ use super::arguments::{Subject, lease, next, once};
 use crate::lock::{Side, Wish, decimal};
 use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, reply, waiting};
 
-/// RLOCK.ACQUIRE
-pub struct Acquire;
+/// One of the three commands.
+macro_rules! command {
+    ($command:ident, $side:expr, $name:literal, $summary:literal) => {
+        pub struct $command;
 
-/// RLOCK.RACQUIRE
-pub struct ReadAcquire;
+        impl Command for $command {
+            const SPEC: Spec = Spec { name: $name, summary: $summary, ..SPEC };
 
-/// RLOCK.WACQUIRE
-pub struct WriteAcquire;
-
-impl Command for Acquire {
-    const SPEC: Spec =
-        Spec { name: c"rlock.acquire", summary: c"Acquires an exclusive lock, or re-enters it, with a lease.", ..SPEC };
-
-    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        acquire(context, arguments, Side::Plain)
-    }
-}
-
-impl Command for ReadAcquire {
-    const SPEC: Spec = Spec {
-        name: c"rlock.racquire",
-        summary: c"Acquires the read side of a read-write lock; each read hold has its own lease.",
-        ..SPEC
+            fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+                acquire(context, arguments, $side)
+            }
+        }
     };
-
-    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        acquire(context, arguments, Side::Read)
-    }
 }
 
-impl Command for WriteAcquire {
-    const SPEC: Spec = Spec {
-        name: c"rlock.wacquire",
-        summary: c"Acquires the write side of a read-write lock, or re-enters it, with a lease.",
-        ..SPEC
-    };
-
-    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        acquire(context, arguments, Side::Write)
-    }
-}
+command!(Acquire, Side::Plain, c"rlock.acquire", c"Acquires an exclusive lock, or re-enters it, with a lease.");
+command!(
+    ReadAcquire,
+    Side::Read,
+    c"rlock.racquire",
+    c"Acquires the read side of a read-write lock; each read hold has its own lease."
+);
+command!(
+    WriteAcquire,
+    Side::Write,
+    c"rlock.wacquire",
+    c"Acquires the write side of a read-write lock, or re-enters it, with a lease."
+);
 
 const SPEC: Spec = Spec {
     name: c"",

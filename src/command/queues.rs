@@ -5,8 +5,9 @@
 
 use super::arguments::count_option;
 use crate::lock::UnixMs;
-use crate::server::waiting::{self, QueueRow};
+use crate::server::waiting;
 use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, latency};
+use crate::waiting::QueueSummary;
 
 /// RLOCK.QUEUES
 pub struct Queues;
@@ -43,7 +44,7 @@ fn parse<A: AsRef<[u8]>>(arguments: &[A]) -> Result<usize, ErrorLine> {
 
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: there is only COUNT n");
 
-fn write(writer: Writer<'_>, queue: &QueueRow, now: UnixMs) {
+fn write(writer: Writer<'_>, queue: &QueueSummary, now: UnixMs) {
     writer.map(4);
     writer.word(c"key").bytes(&queue.key);
     writer.word(c"waiters").count(queue.waiters);

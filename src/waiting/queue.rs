@@ -108,9 +108,9 @@ pub struct Left<W, L> {
 }
 
 /// A lock's queue, from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueSummary<'a> {
-    pub lock: LockName<'a>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSummary {
+    pub key: Rc<[u8]>,
     pub waiters: usize,
     /// When the first of its waiters came.
     pub since: UnixMs,
@@ -176,9 +176,9 @@ impl<W, L: Default> Queues<W, L> {
         database: i32,
         limit: usize,
         may_be_shown: impl Fn(&[u8]) -> bool,
-    ) -> impl Iterator<Item = QueueSummary<'_>> {
+    ) -> impl Iterator<Item = QueueSummary> {
         let mut skipped: usize = 0;
-        let asked = self.longest_first(database).map(move |queue| (may_be_shown(queue.lock.key), queue));
+        let asked = self.longest_first(database).map(move |queue| (may_be_shown(&queue.key), queue));
         let bounded = asked.take_while(move |(shown, _)| {
             skipped = skipped.saturating_add(usize::from(!shown));
             skipped < QUEUES_SKIPPED_MAX
@@ -187,12 +187,11 @@ impl<W, L: Default> Queues<W, L> {
     }
 
     /// The queues of a database, the longest first; of two equally long ones, the one that has waited longer.
-    pub fn longest_first(&self, database: i32) -> impl Iterator<Item = QueueSummary<'_>> {
+    pub fn longest_first(&self, database: i32) -> impl Iterator<Item = QueueSummary> {
         let by_length = self.databases.get(&database).into_iter().flat_map(|database| &database.by_length);
         by_length.filter_map(|(.., place)| {
-            let Queue { database, key, length, since, served, .. } = self.locks.get(*place)?;
-            let lock = LockName { database: *database, key };
-            Some(QueueSummary { lock, waiters: *length, since: *since, served: *served })
+            let Queue { key, length, since, served, .. } = self.locks.get(*place)?;
+            Some(QueueSummary { key: Rc::clone(key), waiters: *length, since: *since, served: *served })
         })
     }
 
@@ -471,7 +470,7 @@ mod tests {
             queues.join(LockName { database: 0, key: name.as_bytes() }, (), now, usize::MAX).unwrap();
         }
         let shown = |limit, may_be_shown: &dyn Fn(&[u8]) -> bool| {
-            let shown = queues.to_be_shown(0, limit, may_be_shown).map(|queue| queue.lock.key.to_vec());
+            let shown = queues.to_be_shown(0, limit, may_be_shown).map(|queue| queue.key.to_vec());
             shown.collect::<Vec<_>>()
         };
         assert_eq!(shown(2, &|key| key.ends_with(b"7")), [b"7".to_vec(), b"17".to_vec()]);
@@ -525,7 +524,7 @@ mod tests {
                 prop_assert_eq!(queues.length_of(lock), expected.len());
                 lengths.push(expected.len());
                 by_length.extend(expected.first().map(|first| QueueSummary {
-                    lock,
+                    key: name.into(),
                     waiters: expected.len(),
                     since: came(*first),
                     served: served.get(&(database, key)).copied().unwrap_or(0),

@@ -131,7 +131,7 @@ impl<R> Table<R> {
         database: i32,
         limit: usize,
         may_be_shown: impl Fn(&[u8]) -> bool,
-    ) -> impl Iterator<Item = QueueSummary<'_>> {
+    ) -> impl Iterator<Item = QueueSummary> {
         self.queues.to_be_shown(database, limit, may_be_shown)
     }
 

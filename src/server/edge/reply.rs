@@ -1,5 +1,6 @@
 //! What a command says to its client, in the one wording of each outcome.
 
+use super::writer::Writer;
 use crate::lock::{Outcome, Refusal};
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
@@ -46,32 +47,17 @@ pub fn of_acquire(outcome: Outcome, fenced: bool) -> Result<Reply, ErrorLine> {
 
 /// Replies to the client of this call.
 pub fn send(context: &Context, reply: Result<Reply, ErrorLine>) {
+    let writer = Writer::new(context);
     match reply {
         Ok(Reply::Later | Reply::Written) => {}
-        Ok(Reply::Nil) => send_nil(context),
-        Ok(Reply::Number(number)) => send_number(context, number),
-        Ok(Reply::Pair(first, second)) => {
-            // SAFETY: the context is alive; two elements follow.
-            unsafe { api!(RedisModule_ReplyWithArray(context.as_ptr(), 2)) };
-            for element in [first, second] {
-                element.map_or_else(|| send_nil(context), |number| send_number(context, number));
-            }
-        }
+        Ok(Reply::Nil) => _ = writer.nil(),
+        Ok(Reply::Number(number)) => _ = writer.number(number),
+        Ok(Reply::Pair(first, second)) => _ = writer.array(2).number_or_nil(first).number_or_nil(second),
         // SAFETY: the context is alive; the line is copied.
         Err(line) => unsafe {
             api!(RedisModule_ReplyWithError(context.as_ptr(), line.0.as_ptr()));
         },
     }
-}
-
-fn send_nil(context: &Context) {
-    // SAFETY: the context is alive.
-    unsafe { api!(RedisModule_ReplyWithNull(context.as_ptr())) };
-}
-
-fn send_number(context: &Context, number: i64) {
-    // SAFETY: the context is alive.
-    unsafe { api!(RedisModule_ReplyWithLongLong(context.as_ptr(), number)) };
 }
 
 const SLOT_MOVED: ErrorLine = ErrorLine(c"TRYAGAIN the slot of this lock is served by another node now");

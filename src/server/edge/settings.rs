@@ -24,6 +24,7 @@ pub enum Notify {
 }
 
 const NOTIFY_COUNT: c_int = 5;
+const NOTIFY_USAGE: &str = "load argument notify must be followed by auto, publish, spublish, both or off";
 
 const NOTIFY_VALUES: [(&CStr, Notify); NOTIFY_COUNT as usize] = [
     (c"auto", Notify::Auto),
@@ -106,7 +107,7 @@ impl Defaults {
             let lower = name.to_ascii_lowercase();
             let value = arguments.next();
             match lower.strip_prefix(b"rlock.").unwrap_or(&lower) {
-                b"notify" => defaults.notify = value.and_then(notify_from).ok_or_else(notify_usage)?,
+                b"notify" => defaults.notify = value.and_then(notify_from).ok_or(NOTIFY_USAGE)?,
                 b"max-waiters" => {
                     defaults.max_waiters = value.and_then(max_waiters_from).ok_or_else(max_waiters_usage)?;
                 }
@@ -124,10 +125,6 @@ impl Defaults {
 
 fn notify_from(value: &[u8]) -> Option<Notify> {
     NOTIFY_VALUES.iter().find(|(name, _)| value.eq_ignore_ascii_case(name.to_bytes())).map(|(_, notify)| *notify)
-}
-
-fn notify_usage() -> String {
-    "load argument notify must be followed by auto, publish, spublish, both or off".to_owned()
 }
 
 fn max_waiters_from(value: &[u8]) -> Option<i64> {

@@ -1,7 +1,7 @@
 //! Whether this server is a node of a cluster, which never changes while it runs; and whether keys that are not here
 //! may be at another node.
 
-use super::api::{api, flag};
+use super::api::flag;
 use super::call::call;
 use super::context::Context;
 use super::string::Str;
@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static ENABLED: AtomicBool = AtomicBool::new(false);
 
 pub fn learn(context: &Context) {
-    // SAFETY: the context is alive.
-    let flags = unsafe { api!(RedisModule_GetContextFlags(context.as_ptr())) };
-    ENABLED.store(flags & flag::IN_CLUSTER != 0, Ordering::Relaxed);
+    ENABLED.store(context.flags() & flag::IN_CLUSTER != 0, Ordering::Relaxed);
 }
 
 pub fn enabled() -> bool {

@@ -25,12 +25,6 @@ impl Context {
         Self { raw: context, is_command: false, unreplicated: Cell::new(false) }
     }
 
-    /// # Safety
-    /// As [`Self::new`], in the callback of a command.
-    pub unsafe fn of_command(context: *mut raw::RedisModuleCtx) -> Self {
-        Self { raw: context, is_command: true, unreplicated: Cell::new(false) }
-    }
-
     pub fn as_ptr(&self) -> *mut raw::RedisModuleCtx {
         self.raw
     }

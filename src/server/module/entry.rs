@@ -26,7 +26,8 @@ unsafe extern "C" fn enter<C: Command>(
     count: c_int,
 ) -> c_int {
     // SAFETY: the server passes a context and arguments that live until this function returns.
-    let (context, arguments) = unsafe { (Context::of_command(context), Str::arguments(strings, count)) };
+    let (mut context, arguments) = unsafe { (Context::new(context), Str::arguments(strings, count)) };
+    context.is_command = true;
     let answer = catch_unwind(AssertUnwindSafe(|| C::run(&context, arguments)));
     reply::send(&context, answer.unwrap_or(Err(PANICKED)));
     followers::count_unreplicated(&context);

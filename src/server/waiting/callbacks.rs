@@ -248,7 +248,8 @@ fn note(context: *mut raw::RedisModuleCtx, what: impl FnOnce(&mut Table<blocked_
 /// To be called by the server, for the timer.
 unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *mut c_void) {
     guarded((), || {
-        timer::has_gone_off();
+        // The server frees the timer afterwards; stopping it then would free it twice.
+        state::with_all(|state| state.timer = None);
         // SAFETY: the context is the server's.
         let context = unsafe { Context::new(context) };
         close_undelivered(&context);

@@ -23,7 +23,7 @@ use blocked_client::BlockedClient;
 use host::{Release, Server};
 
 pub(super) use callbacks::subscribe;
-pub use views::{QueueRow, QueueView, WaiterView, queue, queues};
+pub use views::{QueueView, WaiterView, queue, queues};
 
 /// Acquires a lock for the client of this command. A client that gives a time (0 means for ever) waits for the lock:
 /// then there is no outcome yet, and the client gets its answer later.
@@ -50,7 +50,7 @@ pub fn acquire(
             lock::check_wait(wish.side, &record)?;
             let left_ms = (ahead == Ahead::Nobody).then(|| lock::left_ms(wish.side, &record, now)).transpose()?;
             drop(record);
-            if block(context, key, wish, Limit { ms: limit_ms, now, left_ms })? {
+            if block(context, key, wish, now, limit_ms, left_ms)? {
                 return Ok(None);
             }
             busy(&LockRecord::open(context, key, wish.holder), wish.side, now)
@@ -81,18 +81,15 @@ fn open<'a>(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> (LockRecord<
     (LockRecord::open(context, key, holder), ahead)
 }
 
-/// How long a client waits.
-#[derive(Clone, Copy)]
-struct Limit {
-    /// 0 means for ever.
-    ms: i64,
-    now: UnixMs,
-    /// The time left of the lock's lease, for the first waiter; -1 without an end.
-    left_ms: Option<i64>,
-}
-
 /// Blocks the client of this command until the lock is granted or the time is up. Returns whether it could be blocked.
-fn block(context: &Context, key: Str<'_>, wish: &Wish<Str<'_>>, limit: Limit) -> Result<bool, ErrorLine> {
+fn block(
+    context: &Context,
+    key: Str<'_>,
+    wish: &Wish<Str<'_>>,
+    now: UnixMs,
+    limit_ms: i64,
+    left_ms: Option<i64>,
+) -> Result<bool, ErrorLine> {
     let most = settings::max_waiters();
     // Checked before the client is blocked, since it cannot be unblocked without an answer.
     if state::with(|table| table.length() >= most) {
@@ -100,8 +97,7 @@ fn block(context: &Context, key: Str<'_>, wish: &Wish<Str<'_>>, limit: Limit) ->
     }
     callbacks::listen_to_keys(context, wish.side);
     let Some(client) = BlockedClient::block(context, &callbacks::OF_CLIENT) else { return Ok(false) };
-    let Limit { ms, now, left_ms } = limit;
-    let deadline = (ms > 0).then(|| now.checked_add(ms)).flatten();
+    let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
     let client_key = client.key();
     let waiter = Waiter { recipient: client, wish: wish.with_holder(wish.holder.bytes().into()) };
     let lock = lock_name(context, key);

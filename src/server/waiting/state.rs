@@ -16,7 +16,7 @@ pub(super) struct State {
     pub tickets: HashMap<ClientKey, Ticket, RandomState>,
     /// Clients, by their number, that the server unblocked before they could get their grant.
     pub undelivered: Vec<u64>,
-    pub timer: Timer,
+    pub timer: Option<Armed>,
     pub events: Events,
 }
 
@@ -32,10 +32,7 @@ pub(super) struct Events {
     pub job_is_set: bool,
 }
 
-/// The module's timer, if it is armed.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Timer(pub Option<Armed>);
-
+/// The timer, armed.
 #[derive(Clone, Copy)]
 pub(super) struct Armed {
     pub id: raw::RedisModuleTimerID,
@@ -45,10 +42,10 @@ pub(super) struct Armed {
     pub since: UnixMs,
 }
 
-impl Timer {
+impl Armed {
     /// Whether the timer goes off at `time` at the latest, by a clock that now says `now`.
-    pub fn is_armed_for(self, time: UnixMs, now: UnixMs) -> bool {
-        self.0.is_some_and(|armed| armed.time <= time && armed.since <= now)
+    pub fn is_in_time_for(self, time: UnixMs, now: UnixMs) -> bool {
+        self.time <= time && self.since <= now
     }
 }
 

@@ -6,7 +6,7 @@
 //! The server's timers go by its wall clock: when that is set back, a timer armed before goes off later by as much,
 //! even one that was for at once. So a timer whose time of arming is later than now counts as none, and is armed anew.
 
-use super::state::{self, Armed, Timer};
+use super::state::{self, Armed};
 use crate::lock::UnixMs;
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
@@ -26,10 +26,10 @@ pub(super) fn arm(context: &Context, on_timer: OnTimer) {
     if let Some(ms) = serving_ms {
         latency::took(context, c"rlock-serve", ms);
     }
-    if time.is_some_and(|time| timer.is_armed_for(time, now)) {
+    if time.is_some_and(|time| timer.is_some_and(|armed| armed.is_in_time_for(time, now))) {
         return;
     }
-    if let Some(armed) = timer.0 {
+    if let Some(armed) = timer {
         // SAFETY: the timer is armed, so it is not the one that is just going off.
         unsafe { api!(RedisModule_StopTimer(context.as_ptr(), armed.id, ptr::null_mut())) };
     }
@@ -39,17 +39,13 @@ pub(super) fn arm(context: &Context, on_timer: OnTimer) {
         let id = unsafe { api!(RedisModule_CreateTimer(context.as_ptr(), period, Some(on_timer), ptr::null_mut())) };
         Armed { id, time, since: now }
     });
-    state::with_all(|state| state.timer = Timer(armed));
+    state::with_all(|state| state.timer = armed);
 }
 
 /// The same, after an event that needs a look: for thousands of keys in one turn the timer is armed only once.
 pub(super) fn arm_at_once(context: &Context, on_timer: OnTimer) {
-    if !state::with_all(|state| state.timer).is_armed_for(UnixMs::MIN, context.now()) {
+    let timer = state::with_all(|state| state.timer);
+    if !timer.is_some_and(|armed| armed.is_in_time_for(UnixMs::MIN, context.now())) {
         arm(context, on_timer);
     }
-}
-
-/// Notes that the timer has just gone off. The server frees it afterwards; stopping it then would free it twice.
-pub(super) fn has_gone_off() {
-    state::with_all(|state| state.timer = Timer::default());
 }

@@ -31,9 +31,6 @@ pub struct WaiterView {
 /// The waiters of this lock, at most `limit` of them.
 #[must_use]
 pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> QueueView {
-    if state::is_empty() {
-        return QueueView { length: 0, waiters: Vec::new() };
-    }
     let lock = LockName { database: context.database(), key: key.bytes() };
     let mut queue = state::with(|table| {
         let waiters = table.queue(lock).take(limit).map(|Queued { waiter, since, deadline }| WaiterView {
@@ -53,30 +50,14 @@ pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> QueueView {
     queue
 }
 
-/// A lock that clients wait for.
-pub struct QueueRow {
-    pub key: Rc<[u8]>,
-    pub waiters: usize,
-    pub since: UnixMs,
-    pub served: u64,
-}
-
 /// The locks of this database that have waiters and that the user may read, the longest queue first; at most `limit` of
 /// them.
 ///
 /// # Errors
 /// If the call has no user.
-pub fn queues(context: &Context, limit: usize) -> Result<Vec<QueueRow>, ErrorLine> {
+pub fn queues(context: &Context, limit: usize) -> Result<Vec<QueueSummary>, ErrorLine> {
     let reader = Reader::of(context)?;
     // Asking for a right calls nothing back.
-    Ok(state::with(|table| {
-        let readable = table.to_be_shown(context.database(), limit, |key| reader.may_read(key));
-        let row = |queue: QueueSummary<'_>| QueueRow {
-            key: queue.lock.key.into(),
-            waiters: queue.waiters,
-            since: queue.since,
-            served: queue.served,
-        };
-        readable.map(row).collect()
-    }))
+    let may_read = |key: &[u8]| reader.may_read(key);
+    Ok(state::with(|table| table.to_be_shown(context.database(), limit, may_read).collect()))
 }
