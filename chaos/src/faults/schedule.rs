@@ -53,10 +53,10 @@ const EVERYWHERE: &[Line] = &[
     (What::Delay, 18, (100, 1_200)),
     (What::SlowThenGone, 14, (300, 700)),
     (What::DropRequests, 4, WHILE),
-    (What::DropAnswers, 5, WHILE),
+    (What::DropAnswers, 12, WHILE),
     (What::HalfOpen { client_gone: true }, 4, WHILE),
     (What::HalfOpen { client_gone: false }, 4, WHILE),
-    (What::CutMidReply, 4, WHILE),
+    (What::CutMidReply, 10, WHILE),
     (What::StepClock, 3, AT_ONCE),
 ];
 
