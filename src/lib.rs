@@ -35,6 +35,8 @@ const COMMANDS: &[Registration] = &[
     Registration::of::<command::Inspect>(),
     Registration::of::<command::Queues>(),
     Registration::of::<command::Break>(),
+    Registration::of::<command::Events>(),
+    Registration::of::<command::Cancel>(),
     #[cfg(feature = "panic-probe")]
     Registration::of::<command::PanicProbe>(),
 ];

@@ -7,7 +7,7 @@
 use crate::interrupt;
 use rlock::lock::{Ahead, Lease, Outcome, Side, UnixMs, Wish};
 use rlock::waiting::serve::{self, Host, Permission, Tried, Trigger};
-use rlock::waiting::{Hold, LockName, Next, Table, Ticket, Waiter};
+use rlock::waiting::{Hold, LockName, Names, Next, Recipient, Table, Ticket, Waiter};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -97,8 +97,9 @@ impl Holding {
             // As long as Redisson's.
             let holder = format!("b983c153-7421-469a-addb-44fb92259a1b:{number:06}");
             let lease = Lease::from_ms(30_000).expect("a lease");
-            let wish = Wish { holder: holder.as_bytes().into(), side: Side::Plain, lease, fenced: false };
-            let waiter = Waiter { recipient: Nobody { _blocked: number, _number: 0 }, wish };
+            let wish = Wish { holder: Names::from(holder.as_bytes()), side: Side::Plain, lease, fenced: false };
+            let recipient = Recipient::Client(Nobody { _blocked: number, _number: 0 });
+            let waiter = Waiter { recipient, wish };
             let (key, deadline, left_ms) = match shape {
                 Shape::OneLock => ("orders:42".to_owned(), None, None),
                 Shape::OneLockInTime => ("orders:42".to_owned(), Some(NOW + LEASE_MS + number as i64), None),
@@ -132,7 +133,7 @@ impl Holding {
 }
 
 impl Host for Holding {
-    type Recipient = Nobody;
+    type Client = Nobody;
 
     fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Nobody>) -> T) -> T {
         use_table(&mut self.table.borrow_mut())
@@ -168,8 +169,12 @@ impl Host for Holding {
         panic!("nothing is granted here");
     }
 
-    fn tell(&self, _: Waiter<Nobody>, outcome: Outcome) {
+    fn answer(&self, _: Nobody, outcome: Outcome, _: bool) {
         panic!("nobody is told anything here, but {outcome:?}");
+    }
+
+    fn wake(&self, _: Nobody) {
+        panic!("nobody waits for events here");
     }
 }
 

@@ -1,15 +1,17 @@
 //! ```text
-//! RLOCK.ACQUIRE  key holder lease-ms [WAIT ms] [FENCED]
-//! RLOCK.RACQUIRE key holder lease-ms [WAIT ms] [FENCED]
-//! RLOCK.WACQUIRE key holder lease-ms [WAIT ms] [FENCED]
+//! RLOCK.ACQUIRE  key holder lease-ms [WAIT ms [SESSION session ticket]] [FENCED]
+//! RLOCK.RACQUIRE key holder lease-ms [WAIT ms [SESSION session ticket]] [FENCED]
+//! RLOCK.WACQUIRE key holder lease-ms [WAIT ms [SESSION session ticket]] [FENCED]
 //! ```
 //! One grammar, three kinds of hold: a plain lock, the read side and the write side of a read-write lock.
 //!
-//! With WAIT, a client that is not granted the lock at once is blocked until it is, or until its time is up.
+//! With WAIT, a client that is not granted the lock at once is blocked until it is, or until its time is up. With
+//! SESSION, a ticket waits in its place, and the session is told.
 
-use super::arguments::{Subject, lease, next, once};
-use crate::lock::{Side, Wish, decimal};
-use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, reply, waiting};
+use super::arguments::{Subject, WAIT_TWICE, lease, next, once, session, ticket, wait_ms};
+use crate::lock::{Side, Wish};
+use crate::server::waiting::{self, Acquiring, Waiting};
+use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, reply};
 
 /// One of the three commands.
 macro_rules! command {
@@ -54,55 +56,64 @@ const SPEC: Spec = Spec {
         Argument::Integer(c"lease-ms"),
         Argument::Option { name: c"wait-ms", word: c"WAIT" },
         Argument::Flag { name: c"fenced", word: c"FENCED" },
+        Argument::Block { name: c"by-ticket", word: c"SESSION", texts: &[c"session", c"ticket"] },
     ],
 };
 
 fn acquire(context: &Context, arguments: &[Str<'_>], side: Side) -> Result<Reply, ErrorLine> {
-    let Request { key, wish, wait_ms } = parse(arguments, side)?;
-    match waiting::acquire(context, key, &wish, wait_ms)? {
-        Some(outcome) => reply::of_acquire(outcome, wish.fenced),
-        None => Ok(Reply::Later),
+    let Request { key, wish, waiting } = parse(arguments, side)?;
+    match waiting::acquire(context, key, &wish, waiting)? {
+        Acquiring::Done(outcome) => reply::of_acquire(outcome, wish.fenced),
+        Acquiring::Blocked => Ok(Reply::Later),
+        Acquiring::Waiting => Ok(Reply::Word(c"WAITING")),
     }
 }
 
 struct Request<A> {
     key: A,
     wish: Wish<A>,
-    /// 0 means for ever.
-    wait_ms: Option<i64>,
+    waiting: Option<Waiting<A>>,
 }
 
 fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A], side: Side) -> Result<Request<A>, ErrorLine> {
     let mut arguments = arguments.iter().copied().skip(1);
     let Subject { key, holder } = Subject::parse(&mut arguments)?;
     let lease = lease(next(&mut arguments)?.as_ref())?;
-    let (mut wait_ms, mut fenced) = (None, None);
+    let (mut limit_ms, mut fenced, mut by_ticket) = (None, None, None);
     while let Some(option) = arguments.next() {
         let word = option.as_ref();
         if word.eq_ignore_ascii_case(b"FENCED") {
             once(&mut fenced, (), FENCED_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"WAIT") {
-            let ms = arguments.next().and_then(|ms| decimal(ms.as_ref())).filter(|ms| *ms >= 0);
-            once(&mut wait_ms, ms.ok_or(WAIT)?, WAIT_TWICE)?;
+            once(&mut limit_ms, wait_ms(arguments.next())?, WAIT_TWICE)?;
+        } else if word.eq_ignore_ascii_case(b"SESSION") {
+            let names = (session(arguments.next())?, ticket(arguments.next())?);
+            once(&mut by_ticket, names, SESSION_TWICE)?;
         } else {
             return Err(OPTION);
         }
     }
-    Ok(Request { key, wish: Wish { holder, side, lease, fenced: fenced.is_some() }, wait_ms })
+    if by_ticket.is_some() && limit_ms.is_none() {
+        return Err(SESSION_WITHOUT_WAIT);
+    }
+    let waiting = limit_ms.map(|limit_ms| Waiting { limit_ms, ticket: by_ticket });
+    Ok(Request { key, wish: Wish { holder, side, lease, fenced: fenced.is_some() }, waiting })
 }
-
-const WAIT: ErrorLine = ErrorLine(c"ERR WAIT must be an integer number of ms from 0 (for ever) to 9223372036854775807");
-
-const WAIT_TWICE: ErrorLine = ErrorLine(c"ERR option WAIT given twice: each is allowed once");
 
 const FENCED_TWICE: ErrorLine = ErrorLine(c"ERR option FENCED given twice: each is allowed once");
 
-const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after lease-ms come WAIT ms and FENCED");
+const SESSION_TWICE: ErrorLine = ErrorLine(c"ERR option SESSION given twice: each is allowed once");
+
+const SESSION_WITHOUT_WAIT: ErrorLine =
+    ErrorLine(c"ERR SESSION needs WAIT ms: a ticket is for a wait, and without WAIT nothing waits");
+
+const OPTION: ErrorLine =
+    ErrorLine(c"ERR option unknown: after lease-ms come WAIT ms, FENCED and SESSION session ticket");
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::arguments::{HOLDER, LEASE, WRONG_ARITY};
+    use crate::command::arguments::{HOLDER, LEASE, SESSION, TICKET, WAIT, WRONG_ARITY};
     use crate::lock::Lease;
 
     fn plain<'a>(arguments: &[&'a [u8]]) -> Result<Request<&'a [u8]>, ErrorLine> {
@@ -122,10 +133,37 @@ mod tests {
             assert_eq!(request.key, b"k");
             let lease = Lease::from_ms(7).unwrap();
             assert_eq!(request.wish, Wish { holder: &b"h"[..], side: Side::Plain, lease, fenced: true });
-            assert_eq!(request.wait_ms, Some(0));
+            assert_eq!(request.waiting, Some(Waiting { limit_ms: 0, ticket: None }));
         }
         let bare = plain(&[&b"_"[..], b"k", b"h", b"7"]).unwrap();
-        assert_eq!((bare.wish.fenced, bare.wait_ms), (false, None));
+        assert_eq!((bare.wish.fenced, bare.waiting), (false, None));
+    }
+
+    #[test]
+    fn a_ticket_has_a_session_and_a_wait() {
+        let session = &b"0123456789abcdef"[..];
+        let orders: [&[&[u8]]; 2] = [
+            &[b"_", b"k", b"h", b"7", b"WAIT", b"5", b"SESSION", session, b"t"],
+            &[b"_", b"k", b"h", b"7", b"session", session, b"t", b"FENCED", b"wait", b"5"],
+        ];
+        for arguments in orders {
+            let waiting = Waiting { limit_ms: 5, ticket: Some((session, &b"t"[..])) };
+            assert_eq!(plain(arguments).unwrap().waiting, Some(waiting));
+        }
+        let options = |options: &[&[u8]]| error(&[&[&b"_"[..], b"k", b"h", b"7"], options].concat());
+        assert_eq!(options(&[b"SESSION", session, b"t"]), SESSION_WITHOUT_WAIT);
+        let twice = [&b"WAIT"[..], b"5", b"SESSION", session, b"t", b"SESSION", session, b"t"];
+        assert_eq!(options(&twice), SESSION_TWICE);
+        for (session, ticket, expected) in [
+            (&b"0123456789abcde"[..], &b"t"[..], SESSION),
+            (&[b's'; 65], b"t", SESSION),
+            (session, b"", TICKET),
+            (session, &[b't'; 65], TICKET),
+        ] {
+            assert_eq!(options(&[b"WAIT", b"5", b"SESSION", session, ticket]), expected);
+        }
+        assert_eq!(options(&[b"WAIT", b"5", b"SESSION"]), SESSION);
+        assert_eq!(options(&[b"WAIT", b"5", b"SESSION", session]), TICKET);
     }
 
     #[test]

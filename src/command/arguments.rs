@@ -37,6 +37,20 @@ pub(super) fn lease(argument: &[u8]) -> Result<Lease, ErrorLine> {
     decimal(argument).and_then(Lease::from_ms).ok_or(LEASE)
 }
 
+/// A session's name: long enough that nobody else hits upon it.
+pub(super) fn session<A: AsRef<[u8]>>(argument: Option<A>) -> Result<A, ErrorLine> {
+    argument.filter(|name| (16..=64).contains(&name.as_ref().len())).ok_or(SESSION)
+}
+
+pub(super) fn ticket<A: AsRef<[u8]>>(argument: Option<A>) -> Result<A, ErrorLine> {
+    argument.filter(|name| (1..=64).contains(&name.as_ref().len())).ok_or(TICKET)
+}
+
+/// The ms behind WAIT.
+pub(super) fn wait_ms<A: AsRef<[u8]>>(argument: Option<A>) -> Result<i64, ErrorLine> {
+    argument.and_then(|ms| decimal(ms.as_ref())).filter(|ms| *ms >= 0).ok_or(WAIT)
+}
+
 /// The number of entries that are shown, if the command does not say it.
 const COUNT_DEFAULT: usize = 100;
 
@@ -72,6 +86,15 @@ pub(super) const HOLDER: ErrorLine =
 
 pub(super) const LEASE: ErrorLine =
     ErrorLine(c"ERR lease must be an integer number of ms from 1 to 9223372036854775807 less the Unix time");
+
+pub(super) const SESSION: ErrorLine = ErrorLine(c"ERR session must be 16 to 64 bytes, such as a UUID");
+
+pub(super) const TICKET: ErrorLine = ErrorLine(c"ERR ticket must be 1 to 64 bytes");
+
+pub(super) const WAIT: ErrorLine =
+    ErrorLine(c"ERR WAIT must be an integer number of ms from 0 (for ever) to 9223372036854775807");
+
+pub(super) const WAIT_TWICE: ErrorLine = ErrorLine(c"ERR option WAIT given twice: each is allowed once");
 
 pub(super) const COUNT: ErrorLine = ErrorLine(c"ERR COUNT must be an integer from 1 to 10000");
 

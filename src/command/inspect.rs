@@ -99,15 +99,15 @@ fn write_holding(writer: Writer<'_>, holding: &Holding, left_ms: Option<i64>) {
 }
 
 fn write_waiter(writer: Writer<'_>, waiter: &WaiterView, now: UnixMs) {
-    writer.map(6);
-    writer.word(c"holder").bytes(&waiter.holder);
+    writer.map(9);
+    writer.word(c"holder").bytes(waiter.names.holder());
     writer.word(c"side").word(side(waiter.side));
-    writer.word(c"client-id").number(i64::try_from(waiter.client).unwrap_or(i64::MAX));
-    writer.word(c"address");
-    match &waiter.address {
-        Some(address) => writer.bytes(address),
-        None => writer.nil(),
-    };
+    let client = waiter.client.map(|client| i64::try_from(client).unwrap_or(i64::MAX));
+    writer.word(c"client-id").number_or_nil(client);
+    writer.word(c"address").bytes_or_nil(waiter.address.as_deref());
+    writer.word(c"session").bytes_or_nil(waiter.session.as_deref());
+    writer.word(c"ticket").bytes_or_nil(waiter.session.as_ref().map(|_| waiter.names.ticket()));
+    writer.word(c"attended").number(i64::from(waiter.is_attended));
     writer.word(c"waited-ms").number(now.saturating_sub(waiter.since).max(0));
     let left_ms = waiter.deadline.map(|deadline| deadline.saturating_sub(now).max(0));
     writer.word(c"deadline-in-ms").number_or_nil(left_ms);

@@ -4,6 +4,8 @@
 mod acquire;
 mod arguments;
 mod break_lock;
+mod cancel;
+mod events;
 mod inspect;
 #[cfg(feature = "panic-probe")]
 mod panic_probe;
@@ -13,6 +15,8 @@ mod renew;
 
 pub use acquire::{Acquire, ReadAcquire, WriteAcquire};
 pub use break_lock::Break;
+pub use cancel::Cancel;
+pub use events::Events;
 pub use inspect::Inspect;
 #[cfg(feature = "panic-probe")]
 pub use panic_probe::PanicProbe;

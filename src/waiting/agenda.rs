@@ -3,8 +3,9 @@
 //! Nothing here is a decision. It is a list of locks to look at, each at most once however often something happens to
 //! it, of holds to revoke, and of waiters to dismiss. `upkeep.rs` fills and empties it.
 
-use super::alarms::Slot;
 use super::queue::{LockId, Ticket};
+use super::sessions::SessionId;
+use super::waiter::Names;
 use crate::lock::{UnixMs, Wish};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -13,8 +14,6 @@ use std::rc::Rc;
 #[allow(clippy::struct_excessive_bools, reason = "four notes that have nothing to do with each other")]
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// The alarm for the end of its lease, as far as that is known.
-    pub lease_end: Option<Slot>,
     /// Whether the lock must be looked at.
     pub is_changed: bool,
     /// Whether the lock is in the list of changed locks.
@@ -33,8 +32,14 @@ pub(super) struct Agenda {
     pub by_command: VecDeque<LockId>,
     /// Waiters whose holder has got the lock, so that they may be granted it too.
     pub reentries: VecDeque<Reentry>,
-    /// Holds granted to waiters that were gone before their answer could be sent.
+    /// Holds granted to waiters that were gone before they could be told, or without a word that they had been.
     pub to_revoke: VecDeque<Hold>,
+    /// Sessions that are attended again, and were passed over meanwhile.
+    pub returning: VecDeque<SessionId>,
+    /// Sessions that nobody attends any more, with the number of their tickets that were not yet looked at.
+    pub left: VecDeque<(SessionId, usize)>,
+    /// Sessions that have ended, of which something is left.
+    pub ended: VecDeque<SessionId>,
     pub sweep: Option<Sweep>,
     /// Every waiter that came before this one is to be dismissed.
     pub dismissed: Option<Ticket>,
@@ -48,18 +53,20 @@ pub(super) struct Agenda {
 pub struct Hold {
     pub database: i32,
     pub key: Rc<[u8]>,
-    pub wish: Wish<Rc<[u8]>>,
+    pub wish: Wish<Names>,
     /// The end of the lease that was granted.
     pub end: UnixMs,
-    /// An earlier attempt to revoke it was postponed.
-    pub was_postponed: bool,
+    /// Whether others may have done something to it since: it is revoked only if it is as it was granted.
+    pub may_be_touched: bool,
+    /// The number of changes of this server's role before the grant. After another one it is another server's business.
+    pub(super) era: u64,
 }
 
 /// The waiters of a lock that share the name of a holder that was granted it.
 #[derive(Clone, Debug)]
 pub(super) struct Reentry {
     pub lock: LockId,
-    pub holder: Rc<[u8]>,
+    pub holder: Names,
     /// The waiters up to this one have had their turn.
     pub after: Option<Ticket>,
 }
@@ -75,6 +82,7 @@ pub(super) struct Sweep {
 impl Agenda {
     pub fn is_empty(&self) -> bool {
         let lists = self.changed.is_empty() && self.reentries.is_empty() && self.to_revoke.is_empty();
-        lists && self.sweep.is_none()
+        let sessions = self.returning.is_empty() && self.left.is_empty() && self.ended.is_empty();
+        lists && sessions && self.sweep.is_none()
     }
 }

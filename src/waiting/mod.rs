@@ -1,7 +1,8 @@
 //! Waiting for a lock: which clients wait, until when, and which is served next. Without a server.
 //!
 //! - [`Queues`]: the waiters of each lock, first in first out
-//! - [`Alarms`]: when to look at what
+//! - [`Waiter`]: a blocked client, or a ticket of a session
+//! - [`SessionId`]: a process that waits by tickets, whose outcomes are [`Event`]s
 //! - [`Table`]: all that is kept in memory of waiters, and what is to be done for them
 //! - [`WaitHistogram`]: how long they waited
 //! - [`serve`]: who is served next, over a [`serve::Host`] that is the server or a test
@@ -9,13 +10,17 @@
 
 mod agenda;
 mod alarms;
-mod namesakes;
+mod delivery;
+mod index;
+mod outbox;
 mod queue;
 pub mod serve;
+mod sessions;
 mod statistics;
 mod store;
 mod table;
 mod upkeep;
+mod waiter;
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -25,7 +30,10 @@ use std::collections::HashMap;
 type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub use agenda::Hold;
-pub use alarms::{Alarm, Alarms};
+pub use delivery::{Call, Use};
+pub use outbox::Event;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
+pub use sessions::{EVENTS_UNREAD_MAX, NoSession, SessionId};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
-pub use table::{Granted, Next, Queued, Table, Waiter};
+pub use table::{Next, Queued, SeenRecipient, Table};
+pub use waiter::{Names, Recipient, Waiter};

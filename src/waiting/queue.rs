@@ -5,14 +5,18 @@
 //! A ticket names a waiter for as long as it waits, and no later one, even when its place in the store is used anew; a
 //! [`LockId`] names a lock for as long as a client waits for it.
 //!
+//! A waiter that cannot be told of a grant now is passed over: it stands beside the queue until it is put back. Only the
+//! first of a queue is ever passed over, so all that were come before all that were not; those that are back are first.
+//!
 //! Which queue is the longest, and which waiter came first, is kept in order all the time: operators ask for it every
 //! few seconds, and a look at a million queues would hold the server up each time.
 
 use super::Map;
+use super::alarms::{Alarm, Alarms};
+use super::index::Index;
 use super::store::{Links, List, Place, Store};
 use crate::lock::UnixMs;
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// A waiter's place, from joining until it leaves.
@@ -41,55 +45,100 @@ pub struct LockName<'a> {
 /// them.
 pub const QUEUES_SKIPPED_MAX: usize = 2_000;
 
-/// As many clients wait as may wait.
+/// There is no room for another waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFull;
+
+/// What an alarm is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// This waiter's time is up.
+    Deadline(Ticket),
+    /// The lease of this lock, for which a client waits, has ended, unless somebody has made it longer.
+    LeaseEnd(LockId),
+}
 
 /// All queues, whatever a waiter is (`W`), and whatever else is kept of a lock (`L`).
 #[derive(Debug)]
 pub struct Queues<W, L> {
     /// A database in which no client waits has none.
     databases: Map<i32, Database>,
+    by_name: Index,
     locks: Store<Queue<L>>,
     waiters: Store<Waiting<W>>,
+    /// The waiters that were passed over, and those of them that are back, by the place of their lock.
+    passed_over: BTreeSet<(Place, Ticket)>,
+    back: BTreeSet<(Place, Ticket)>,
     /// All waiters, in the order of coming.
     by_age: List,
     /// All locks; the next in turn is the first.
     turns: List,
+    deadlines: Alarms,
+    lease_ends: Alarms,
     next_number: u64,
 }
 
+/// The locks of a database by the number of their waiters. Of equally many, the first has not changed for longest.
 #[derive(Debug, Default)]
 struct Database {
-    by_name: Map<Rc<[u8]>, Place>,
-    by_length: BTreeSet<ByLength>,
+    by_length: BTreeMap<u32, List>,
 }
-
-/// The longest queue first; of two equally long ones, the one that has waited longer.
-type ByLength = (Reverse<usize>, UnixMs, Place);
 
 #[derive(Debug)]
 struct Queue<L> {
     number: u64,
-    database: i32,
     key: Rc<[u8]>,
-    waiters: List,
-    length: usize,
-    /// When the first waiter came.
-    since: UnixMs,
     served: u64,
+    database: i32,
+    length: u32,
+    /// The waiters but those that are, or were, passed over.
+    waiters: List,
+    by_length: Links,
     turn: Links,
+    lease_end: Alarm,
     kept: L,
 }
 
 #[derive(Debug)]
 struct Waiting<W> {
     number: u64,
+    since: UnixMs,
+    deadline: Alarm,
     lock: Place,
+    /// Its links in the queue; or, if it is passed over, among all of its group that are.
     in_queue: Links,
     by_age: Links,
-    since: UnixMs,
+    in_group: Links,
+    stands: Stands,
     waiter: W,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    InQueue,
+    PassedOver,
+    Back,
+}
+
+/// The waiters that are passed over together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Group {
+    all: List,
+    length: usize,
+    passed_over: List,
+}
+
+impl Group {
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Whether one of them is passed over now.
+    #[must_use]
+    pub fn has_passed_over(&self) -> bool {
+        self.passed_over.first().is_some()
+    }
 }
 
 /// A waiter that was taken out of its queue.
@@ -122,10 +171,15 @@ impl<W, L> Default for Queues<W, L> {
     fn default() -> Self {
         Self {
             databases: Map::default(),
+            by_name: Index::default(),
             locks: Store::default(),
             waiters: Store::default(),
+            passed_over: BTreeSet::default(),
+            back: BTreeSet::default(),
             by_age: List::default(),
             turns: List::default(),
+            deadlines: Alarms::default(),
+            lease_ends: Alarms::default(),
             next_number: 0,
         }
     }
@@ -135,10 +189,10 @@ impl<W, L: Default> Queues<W, L> {
     /// Whether no client waits for any lock: a server without waiters asks this before each command.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.databases.is_empty()
+        self.waiters.len() == 0
     }
 
-    /// The number of clients that wait, over all locks.
+    /// The number of all waiters, over all locks.
     #[must_use]
     pub fn length(&self) -> usize {
         self.waiters.len()
@@ -153,21 +207,26 @@ impl<W, L: Default> Queues<W, L> {
     /// The length of the longest queue.
     #[must_use]
     pub fn longest(&self) -> usize {
-        let longest = |database: &Database| database.by_length.first().map_or(0, |(Reverse(length), ..)| *length);
-        self.databases.values().map(longest).max().unwrap_or(0)
+        let longest = |database: &Database| database.by_length.last_key_value().map_or(0, |(length, _)| *length);
+        as_count(self.databases.values().map(longest).max().unwrap_or(0))
     }
 
     /// The waiter that came first, over all locks.
     #[must_use]
     pub fn oldest(&self) -> Option<Ticket> {
-        let place = self.by_age.first()?;
-        self.waiters.get(place).map(|waiting| Ticket { number: waiting.number, place })
+        self.ticket_at(self.by_age.first()?)
     }
 
     /// Later than every ticket that was given, and earlier than those to come.
     #[must_use]
     pub fn watermark(&self) -> Ticket {
         Ticket { number: self.next_number, place: Place::MAX }
+    }
+
+    /// The waiter that is at a place now.
+    #[must_use]
+    pub fn ticket_at(&self, place: Place) -> Option<Ticket> {
+        self.waiters.get(place).map(|waiting| Ticket { number: waiting.number, place })
     }
 
     /// The first `limit` of [`Self::longest_first`] that may be shown, past at most [`QUEUES_SKIPPED_MAX`] others.
@@ -186,20 +245,31 @@ impl<W, L: Default> Queues<W, L> {
         bounded.filter_map(|(shown, queue)| shown.then_some(queue)).take(limit)
     }
 
-    /// The queues of a database, the longest first; of two equally long ones, the one that has waited longer.
+    /// The queues of a database, the longest first; of equally long ones, the one that has not changed for longest.
     pub fn longest_first(&self, database: i32) -> impl Iterator<Item = QueueSummary> {
         let by_length = self.databases.get(&database).into_iter().flat_map(|database| &database.by_length);
-        by_length.filter_map(|(.., place)| {
-            let Queue { key, length, since, served, .. } = self.locks.get(*place)?;
-            Some(QueueSummary { key: Rc::clone(key), waiters: *length, since: *since, served: *served })
+        let places = by_length.rev().flat_map(|(_, list)| {
+            let behind = |place: &Place| self.locks.get(*place)?.by_length.behind();
+            std::iter::successors(list.first(), behind)
+        });
+        places.filter_map(|place| {
+            let queue = self.locks.get(place)?;
+            let first = self.waiters_of(place).next().and_then(|first| self.waiters.get(first));
+            let since = first.map_or(0, |first| first.since);
+            let Queue { key, length, served, .. } = queue;
+            Some(QueueSummary { key: Rc::clone(key), waiters: as_count(*length), since, served: *served })
         })
     }
 
     /// The lock of this name, if a client waits for it.
     #[must_use]
     pub fn find(&self, lock: LockName<'_>) -> Option<LockId> {
-        let place = *self.databases.get(&lock.database)?.by_name.get(lock.key)?;
-        self.locks.get(place).map(|queue| LockId { number: queue.number, place })
+        let mut places = self.by_name.find(self.by_name.hash((lock.database, lock.key)), None);
+        places.find_map(|place| {
+            let queue = self.locks.get(place)?;
+            let is_it = queue.database == lock.database && *queue.key == *lock.key;
+            is_it.then_some(LockId { number: queue.number, place })
+        })
     }
 
     /// The name of a lock that still has waiters.
@@ -210,7 +280,7 @@ impl<W, L: Default> Queues<W, L> {
 
     /// What is kept of a lock that still has waiters.
     pub fn kept(&mut self, lock: LockId) -> Option<&mut L> {
-        self.locks.get_mut(lock.place).filter(|queue| queue.number == lock.number).map(|queue| &mut queue.kept)
+        self.queue_mut(lock).map(|queue| &mut queue.kept)
     }
 
     /// The lock whose turn it is; it then comes last. A lock that gets its first waiter comes last, too.
@@ -224,49 +294,40 @@ impl<W, L: Default> Queues<W, L> {
     /// The number of clients that wait for this lock.
     #[must_use]
     pub fn length_of(&self, lock: LockName<'_>) -> usize {
-        self.find(lock).and_then(|lock| self.queue(lock)).map_or(0, |queue| queue.length)
+        self.find(lock).and_then(|lock| self.queue(lock)).map_or(0, |queue| as_count(queue.length))
     }
 
     /// Puts a new waiter behind all others of its lock.
     ///
     /// # Errors
-    /// If `limit` clients wait already, over all locks.
-    pub fn join(
-        &mut self,
-        lock: LockName<'_>,
-        waiter: W,
-        now: UnixMs,
-        limit: usize,
-    ) -> Result<(Ticket, LockId), QueueFull> {
-        if self.length() >= limit {
-            return Err(QueueFull);
-        }
+    /// If there is no room for another waiter.
+    pub fn join(&mut self, lock: LockName<'_>, waiter: W, now: UnixMs) -> Result<(Ticket, LockId), QueueFull> {
         let lock = match self.find(lock) {
             Some(lock) => lock,
-            None => self.open(lock, now)?,
+            None => self.open(lock)?,
         };
         let number = self.take_number();
-        let (in_queue, by_age) = Default::default();
-        let waiting = Waiting { number, lock: lock.place, in_queue, by_age, since: now, waiter };
+        let (deadline, in_queue, by_age, in_group) = Default::default();
+        let (since, stands, lock_place) = (now, Stands::InQueue, lock.place);
+        let waiting = Waiting { number, since, deadline, lock: lock_place, in_queue, by_age, in_group, stands, waiter };
         let place = self.waiters.insert(waiting).map_err(|_| QueueFull)?;
         self.by_age.push(&mut self.waiters, place, |waiting| &mut waiting.by_age);
-        self.change_length(lock.place, |queue, waiters| {
-            queue.waiters.push(waiters, place, |waiting| &mut waiting.in_queue);
-            queue.length = queue.length.saturating_add(1);
-        });
+        if let Some(queue) = self.locks.get_mut(lock.place) {
+            queue.waiters.push(&mut self.waiters, place, |waiting| &mut waiting.in_queue);
+        }
+        self.change_length(lock.place, 1);
         Ok((Ticket { number, place }, lock))
     }
 
-    fn open(&mut self, lock: LockName<'_>, now: UnixMs) -> Result<LockId, QueueFull> {
-        let (number, key): (_, Rc<[u8]>) = (self.take_number(), lock.key.into());
-        let (waiters, turn, kept) = Default::default();
-        let database = lock.database;
-        let queue =
-            Queue { number, database, key: Rc::clone(&key), waiters, length: 0, since: now, served: 0, turn, kept };
+    fn open(&mut self, lock: LockName<'_>) -> Result<LockId, QueueFull> {
+        let (number, key, database): (_, Rc<[u8]>, _) = (self.take_number(), lock.key.into(), lock.database);
+        let (waiters, by_length, turn, lease_end, kept) = Default::default();
+        let queue = Queue { number, key, served: 0, database, length: 0, waiters, by_length, turn, lease_end, kept };
         let place = self.locks.insert(queue).map_err(|_| QueueFull)?;
         self.turns.push(&mut self.locks, place, |queue| &mut queue.turn);
-        let database = self.databases.entry(database).or_default();
-        database.by_name.insert(key, place);
+        let hash = self.by_name.hash((database, lock.key));
+        let locks = &self.locks;
+        self.by_name.insert(hash, (number, place), |place| locks.get(place).map(|queue| queue.number));
         Ok(LockId { number, place })
     }
 
@@ -275,68 +336,175 @@ impl<W, L: Default> Queues<W, L> {
         self.next_number
     }
 
-    /// The first waiter in a lock's queue.
+    /// The first waiter in a lock's queue, past those that are passed over.
     #[must_use]
     pub fn first(&self, lock: LockId) -> Option<(Ticket, &W)> {
-        let place = self.queue(lock)?.waiters.first()?;
+        let back = if self.back.is_empty() { None } else { of_lock(&self.back, lock.place).next() };
+        let place = match back {
+            Some(first) => self.queue(lock).map(|_| first)?,
+            None => self.queue(lock)?.waiters.first()?,
+        };
         self.waiters.get(place).map(|first| (Ticket { number: first.number, place }, &first.waiter))
     }
 
     /// Takes a waiter out of its queue, from any position. None if it has left already.
-    pub fn leave(&mut self, ticket: Ticket) -> Option<Left<W, L>> {
-        self.take(ticket, 0)
+    pub fn leave(&mut self, ticket: Ticket, group: Option<&mut Group>) -> Option<Left<W, L>> {
+        self.take(ticket, group, 0)
     }
 
     /// Takes a waiter out that is granted its lock.
-    pub fn serve(&mut self, ticket: Ticket) -> Option<Left<W, L>> {
-        self.take(ticket, 1)
+    pub fn serve(&mut self, ticket: Ticket, group: Option<&mut Group>) -> Option<Left<W, L>> {
+        self.take(ticket, group, 1)
     }
 
-    fn take(&mut self, ticket: Ticket, served: u64) -> Option<Left<W, L>> {
-        let place = self.waiting(ticket)?.lock;
-        let was_first = self.locks.get(place)?.waiters.first() == Some(ticket.place);
+    fn take(&mut self, ticket: Ticket, group: Option<&mut Group>, served: u64) -> Option<Left<W, L>> {
+        let Waiting { lock: place, stands, .. } = *self.waiting(ticket)?;
+        let number = self.locks.get(place)?.number;
+        let was_first = self.first(LockId { number, place }).map(|(first, _)| first) == Some(ticket);
+        self.deadlines.cancel(&mut self.waiters, ticket.place, |waiting| &mut waiting.deadline);
         self.by_age.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.by_age);
-        self.change_length(place, |queue, waiters| {
-            queue.waiters.remove(waiters, ticket.place, |waiting| &mut waiting.in_queue);
-            queue.length = queue.length.saturating_sub(1);
-            queue.served = queue.served.wrapping_add(served);
-        });
+        if let Some(group) = group {
+            group.all.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_group);
+            group.length = group.length.saturating_sub(1);
+            if stands == Stands::PassedOver {
+                group.passed_over.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_queue);
+            }
+        }
+        match stands {
+            Stands::InQueue => self.remove_from_queue(place, ticket.place),
+            Stands::PassedOver => _ = self.passed_over.remove(&(place, ticket)),
+            Stands::Back => _ = self.back.remove(&(place, ticket)),
+        }
+        self.change_length(place, -1);
         let Waiting { since, waiter, .. } = self.waiters.remove(ticket.place)?;
-        let Queue { number, database, key, length, .. } = self.locks.get(place)?;
-        let (lock, database, key) = (LockId { number: *number, place }, *database, Rc::clone(key));
-        let closed = if *length == 0 { self.close(place) } else { None };
+        let queue = self.locks.get_mut(place)?;
+        queue.served = queue.served.wrapping_add(served);
+        let (lock, database, key) = (LockId { number, place }, queue.database, Rc::clone(&queue.key));
+        let closed = if queue.length == 0 { self.close(place) } else { None };
         Some(Left { waiter, lock, database, key, since, was_first, closed })
+    }
+
+    fn remove_from_queue(&mut self, lock: Place, waiter: Place) {
+        if let Some(queue) = self.locks.get_mut(lock) {
+            queue.waiters.remove(&mut self.waiters, waiter, |waiting| &mut waiting.in_queue);
+        }
     }
 
     /// Drops the queue of a lock for which no client waits any more.
     fn close(&mut self, place: Place) -> Option<L> {
         self.turns.remove(&mut self.locks, place, |queue| &mut queue.turn);
-        let Queue { database, key, kept, .. } = self.locks.remove(place)?;
-        if let Some(in_it) = self.databases.get_mut(&database) {
-            in_it.by_name.remove(&key);
-            if in_it.by_name.is_empty() {
-                self.databases.remove(&database);
-            }
+        self.lease_ends.cancel(&mut self.locks, place, |queue| &mut queue.lease_end);
+        let Queue { number, database, key, kept, .. } = self.locks.remove(place)?;
+        self.by_name.remove(self.by_name.hash((database, &*key)), (number, place));
+        if self.databases.get(&database).is_some_and(|in_it| in_it.by_length.is_empty()) {
+            self.databases.remove(&database);
         }
         Some(kept)
     }
 
-    /// Changes a queue, and keeps it in its place among the others.
-    fn change_length(&mut self, place: Place, change: impl FnOnce(&mut Queue<L>, &mut Store<Waiting<W>>)) {
+    /// Changes the length of a queue, and puts it among those that are as long.
+    fn change_length(&mut self, place: Place, by: i32) {
         let Some(queue) = self.locks.get_mut(place) else { return };
-        let before = (Reverse(queue.length), queue.since, place);
-        change(queue, &mut self.waiters);
-        let first = queue.waiters.first().and_then(|first| self.waiters.get(first));
-        queue.since = first.map_or(queue.since, |first| first.since);
-        let after = (Reverse(queue.length), queue.since, place);
-        let Some(database) = self.databases.get_mut(&queue.database) else { return };
-        // In this order, since a set that is never empty in between allots nothing anew.
-        if queue.length > 0 {
-            database.by_length.insert(after);
+        let (before, database) = (queue.length, queue.database);
+        let after = before.saturating_add_signed(by);
+        queue.length = after;
+        let by_length = &mut self.databases.entry(database).or_default().by_length;
+        if before > 0 {
+            if let Some(list) = by_length.get_mut(&before) {
+                list.remove(&mut self.locks, place, |queue| &mut queue.by_length);
+                if list.first().is_none() {
+                    by_length.remove(&before);
+                }
+            }
         }
-        if before != after {
-            database.by_length.remove(&before);
+        if after > 0 {
+            by_length.entry(after).or_default().push(&mut self.locks, place, |queue| &mut queue.by_length);
         }
+    }
+
+    /// Counts a waiter among a group.
+    pub fn enlist(&mut self, ticket: Ticket, group: &mut Group) {
+        if self.waiting(ticket).is_some() {
+            group.all.push(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_group);
+            group.length = group.length.saturating_add(1);
+        }
+    }
+
+    /// One of a group's waiters; the next time, another one.
+    pub fn next_of(&mut self, group: &mut Group) -> Option<Ticket> {
+        let place = group.all.first()?;
+        group.all.remove(&mut self.waiters, place, |waiting| &mut waiting.in_group);
+        group.all.push(&mut self.waiters, place, |waiting| &mut waiting.in_group);
+        self.ticket_at(place)
+    }
+
+    /// Passes over the first of a queue, which keeps its place.
+    pub fn pass_over(&mut self, ticket: Ticket, group: &mut Group) {
+        let Some(waiting) = self.waiters.get_mut(ticket.place).filter(|waiting| waiting.number == ticket.number) else {
+            return;
+        };
+        let lock = waiting.lock;
+        match std::mem::replace(&mut waiting.stands, Stands::PassedOver) {
+            Stands::InQueue => self.remove_from_queue(lock, ticket.place),
+            Stands::Back => _ = self.back.remove(&(lock, ticket)),
+            Stands::PassedOver => return,
+        }
+        self.passed_over.insert((lock, ticket));
+        group.passed_over.push(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_queue);
+    }
+
+    /// Puts one of the group that was passed over back into its place. Returns the lock that it waits for.
+    pub fn put_back(&mut self, group: &mut Group) -> Option<LockId> {
+        let place = group.passed_over.first()?;
+        group.passed_over.remove(&mut self.waiters, place, |waiting| &mut waiting.in_queue);
+        let waiting = self.waiters.get_mut(place)?;
+        waiting.stands = Stands::Back;
+        let (ticket, lock) = (Ticket { number: waiting.number, place }, waiting.lock);
+        self.passed_over.remove(&(lock, ticket));
+        self.back.insert((lock, ticket));
+        self.locks.get(lock).map(|queue| LockId { number: queue.number, place: lock })
+    }
+
+    /// Has a waiter's time end.
+    pub fn set_deadline(&mut self, ticket: Ticket, time: UnixMs) {
+        if self.waiting(ticket).is_some() {
+            self.deadlines.set(&mut self.waiters, ticket.place, time, |waiting| &mut waiting.deadline);
+        }
+    }
+
+    #[must_use]
+    pub fn deadline(&self, ticket: Ticket) -> Option<UnixMs> {
+        self.waiting(ticket)?.deadline.time()
+    }
+
+    /// Sets the alarm for the end of a lock's lease, or takes it back.
+    pub fn set_lease_end(&mut self, lock: LockId, time: Option<UnixMs>) {
+        if self.queue(lock).is_some_and(|queue| queue.lease_end.time() != time) {
+            self.lease_ends.set(&mut self.locks, lock.place, time.unwrap_or(UnixMs::MAX), |queue| &mut queue.lease_end);
+        }
+    }
+
+    #[must_use]
+    pub fn lease_end(&self, lock: LockId) -> Option<UnixMs> {
+        self.queue(lock)?.lease_end.time()
+    }
+
+    /// When the next alarm goes off.
+    #[must_use]
+    pub fn next_alarm(&self) -> Option<UnixMs> {
+        [self.deadlines.next(), self.lease_ends.next()].into_iter().flatten().min()
+    }
+
+    /// Takes the earliest alarm, if its time has come. At the same time, a lease ends before a wait does.
+    pub(super) fn take_due(&mut self, now: UnixMs) -> Option<Due> {
+        let lease_is_next =
+            self.lease_ends.next().is_some_and(|end| self.deadlines.next().is_none_or(|other| end <= other));
+        if lease_is_next {
+            let place = self.lease_ends.take_due(&mut self.locks, now, |queue| &mut queue.lease_end)?;
+            return self.locks.get(place).map(|queue| Due::LeaseEnd(LockId { number: queue.number, place }));
+        }
+        let place = self.deadlines.take_due(&mut self.waiters, now, |waiting| &mut waiting.deadline)?;
+        self.ticket_at(place).map(Due::Deadline)
     }
 
     /// The lock that a waiter waits for.
@@ -351,31 +519,42 @@ impl<W, L: Default> Queues<W, L> {
         self.waiting(ticket).map(|waiting| &waiting.waiter)
     }
 
-    pub fn waiter_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
-        let waiting = self.waiters.get_mut(ticket.place).filter(|waiting| waiting.number == ticket.number)?;
-        Some(&mut waiting.waiter)
-    }
-
     /// When a waiter came.
     #[must_use]
     pub fn since(&self, ticket: Ticket) -> Option<UnixMs> {
         self.waiting(ticket).map(|waiting| waiting.since)
     }
 
-    /// A lock's waiters from the first to the last.
+    /// A lock's waiters from the first to the last, those among them that are passed over.
     pub fn waiters(&self, lock: LockName<'_>) -> impl Iterator<Item = (Ticket, &W)> {
-        let queue = self.find(lock).and_then(|lock| self.queue(lock));
-        let mut next = queue.and_then(|queue| queue.waiters.first());
-        std::iter::from_fn(move || {
-            let place = next?;
+        let places = self.find(lock).into_iter().flat_map(|lock| self.waiters_of(lock.place));
+        places.filter_map(|place| {
             let waiting = self.waiters.get(place)?;
-            next = waiting.in_queue.behind();
             Some((Ticket { number: waiting.number, place }, &waiting.waiter))
         })
     }
 
+    fn waiters_of(&self, lock: Place) -> impl Iterator<Item = Place> {
+        let mut passed_over = of_lock(&self.passed_over, lock).peekable();
+        let mut back = of_lock(&self.back, lock).peekable();
+        let number =
+            |place: Option<&Place>| place.and_then(|place| self.waiters.get(*place)).map(|waiting| waiting.number);
+        let aside = std::iter::from_fn(move || match (number(passed_over.peek()), number(back.peek())) {
+            (Some(one), Some(other)) if other < one => back.next(),
+            (Some(_), _) => passed_over.next(),
+            (None, _) => back.next(),
+        });
+        let first = self.locks.get(lock).and_then(|queue| queue.waiters.first());
+        let behind = |place: &Place| self.waiters.get(*place)?.in_queue.behind();
+        aside.chain(std::iter::successors(first, behind))
+    }
+
     fn queue(&self, lock: LockId) -> Option<&Queue<L>> {
         self.locks.get(lock.place).filter(|queue| queue.number == lock.number)
+    }
+
+    fn queue_mut(&mut self, lock: LockId) -> Option<&mut Queue<L>> {
+        self.locks.get_mut(lock.place).filter(|queue| queue.number == lock.number)
     }
 
     fn waiting(&self, ticket: Ticket) -> Option<&Waiting<W>> {
@@ -383,10 +562,30 @@ impl<W, L: Default> Queues<W, L> {
     }
 }
 
+/// The waiters for one lock among those that stand beside their queues.
+fn of_lock(aside: &BTreeSet<(Place, Ticket)>, lock: Place) -> impl Iterator<Item = Place> {
+    let first = (lock, Ticket { number: 0, place: 0 });
+    let last = (lock, Ticket { number: u64::MAX, place: Place::MAX });
+    let of_lock = if aside.is_empty() { None } else { Some(aside.range(first..=last)) };
+    of_lock.into_iter().flatten().map(|(_, ticket)| ticket.place)
+}
+
+fn as_count(length: u32) -> usize {
+    usize::try_from(length).unwrap_or(usize::MAX)
+}
+
+impl Ticket {
+    /// The number by which waiters are in the order of coming, and the place.
+    pub(super) fn numbered(self) -> (u64, Place) {
+        (self.number, self.place)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cmp::Reverse;
 
     const KEYS: [&[u8]; 3] = [b"a", b"b", b""];
 
@@ -395,6 +594,8 @@ mod tests {
         Join { database: i32, key: usize },
         ServeFirst { database: i32, key: usize },
         Leave { waiter: usize },
+        PassOverFirst { database: i32, key: usize },
+        PutBack,
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -402,62 +603,122 @@ mod tests {
             5 => (0..2, 0..3_usize).prop_map(|(database, key)| Step::Join { database, key }),
             2 => (0..2, 0..3_usize).prop_map(|(database, key)| Step::ServeFirst { database, key }),
             2 => (0..1_000_usize).prop_map(|waiter| Step::Leave { waiter }),
+            2 => (0..2, 0..3_usize).prop_map(|(database, key)| Step::PassOverFirst { database, key }),
+            1 => Just(Step::PutBack),
         ]
+    }
+
+    struct Known {
+        database: i32,
+        key: usize,
+        id: u64,
+        ticket: Ticket,
+    }
+
+    impl Known {
+        fn is_for(&self, database: i32, key: usize) -> bool {
+            (self.database, self.key) == (database, key)
+        }
+    }
+
+    /// A plain list of all waiters, in the order in which they came.
+    #[derive(Default)]
+    struct Reference {
+        list: Vec<Known>,
+        /// Those that are passed over, in the order in which they were.
+        passed_over: Vec<Ticket>,
+        gone: Vec<Ticket>,
+        served: Map<(i32, usize), u64>,
+        /// The step that last changed the length of a queue.
+        changed: Map<(i32, usize), u64>,
+    }
+
+    impl Reference {
+        fn first(&self, database: i32, key: usize) -> Option<usize> {
+            let is_first = |known: &Known| known.is_for(database, key) && !self.passed_over.contains(&known.ticket);
+            self.list.iter().position(is_first)
+        }
+
+        fn remove(&mut self, position: usize, step: u64) -> Known {
+            let known = self.list.remove(position);
+            self.passed_over.retain(|ticket| *ticket != known.ticket);
+            self.gone.push(known.ticket);
+            self.changed.insert((known.database, known.key), step);
+            known
+        }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against a plain list of all waiters, in the order in which they came. Each comes a moment after the one
-        /// before.
+        /// Each step is a moment after the one before.
         #[test]
         fn queues_are_what_a_list_of_waiters_would_be(steps in prop::collection::vec(step(), 1..200)) {
-            const LIMIT: usize = 12;
             let mut queues = Queues::<u64, ()>::default();
-            let mut list: Vec<(i32, usize, u64, Ticket)> = Vec::new();
-            let mut gone: Vec<Ticket> = Vec::new();
-            let mut served: Map<(i32, usize), u64> = Map::default();
+            let (mut reference, mut group) = (Reference::default(), Group::default());
             for (id, step) in (0_u64..).zip(steps) {
                 match step {
                     Step::Join { database, key } => {
-                        let joined = queues.join(LockName { database, key: KEYS[key] }, id, came(id), LIMIT);
-                        prop_assert_eq!(joined.is_err(), list.len() >= LIMIT);
-                        list.extend(joined.ok().map(|(ticket, _)| (database, key, id, ticket)));
+                        let (ticket, _) = queues.join(LockName { database, key: KEYS[key] }, id, came(id)).unwrap();
+                        queues.enlist(ticket, &mut group);
+                        reference.list.push(Known { database, key, id, ticket });
+                        reference.changed.insert((database, key), id);
                     }
                     Step::ServeFirst { database, key } => {
-                        let position = list.iter().position(|waiting| (waiting.0, waiting.1) == (database, key));
+                        let position = reference.first(database, key);
                         let lock = queues.find(LockName { database, key: KEYS[key] });
                         let first = lock.and_then(|lock| queues.first(lock)).map(|(ticket, id)| (ticket, *id));
-                        prop_assert_eq!(first, position.map(|position| (list[position].3, list[position].2)));
+                        let expected = position.map(|position| &reference.list[position]);
+                        prop_assert_eq!(first, expected.map(|known| (known.ticket, known.id)));
                         if let Some(position) = position {
-                            let (.., id, ticket) = list.remove(position);
-                            prop_assert_eq!(queues.serve(ticket).map(|left| (left.waiter, left.was_first)), Some((id, true)));
-                            gone.push(ticket);
-                            *served.entry((database, key)).or_default() += 1;
+                            let Known { id: waiter, ticket, .. } = reference.remove(position, id);
+                            let served = queues.serve(ticket, Some(&mut group));
+                            prop_assert_eq!(served.map(|left| (left.waiter, left.was_first)), Some((waiter, true)));
+                            *reference.served.entry((database, key)).or_default() += 1;
                         }
                     }
-                    Step::Leave { waiter } if !list.is_empty() => {
-                        let (database, key, id, ticket) = list.remove(waiter % list.len());
-                        let was_first = !list.iter().any(|other| (other.0, other.1) == (database, key) && other.2 < id);
-                        let left = queues.leave(ticket).unwrap();
-                        prop_assert_eq!((left.waiter, left.was_first), (id, was_first));
+                    Step::Leave { waiter } if !reference.list.is_empty() => {
+                        let position = waiter % reference.list.len();
+                        let Known { database, key, .. } = reference.list[position];
+                        let was_first = reference.first(database, key) == Some(position);
+                        let known = reference.remove(position, id);
+                        let left = queues.leave(known.ticket, Some(&mut group)).unwrap();
+                        prop_assert_eq!((left.waiter, left.was_first), (known.id, was_first));
                         let is_there = queues.find(LockName { database: left.database, key: &left.key });
                         prop_assert_eq!(left.closed.is_none().then_some(left.lock), is_there);
-                        gone.push(ticket);
                     }
                     Step::Leave { .. } => {}
+                    Step::PassOverFirst { database, key } => {
+                        if let Some(position) = reference.first(database, key) {
+                            let ticket = reference.list[position].ticket;
+                            queues.pass_over(ticket, &mut group);
+                            reference.passed_over.push(ticket);
+                        }
+                    }
+                    Step::PutBack => {
+                        let lock = queues.put_back(&mut group);
+                        prop_assert_eq!(lock.is_some(), !reference.passed_over.is_empty());
+                        if let Some(lock) = lock {
+                            let ticket = reference.passed_over.remove(0);
+                            prop_assert_eq!(queues.lock_of(ticket), Some(lock));
+                        }
+                    }
                 }
-                for ticket in &gone {
-                    prop_assert_eq!(queues.leave(*ticket), None, "nobody leaves twice");
+                for ticket in &reference.gone {
+                    prop_assert_eq!(queues.leave(*ticket, None), None, "nobody leaves twice");
                     prop_assert_eq!(queues.lock_of(*ticket), None);
                 }
-                served.retain(|lock, _| list.iter().any(|waiting| (waiting.0, waiting.1) == *lock));
-                check(&mut queues, &list, &served)?;
+                let Reference { list, served, .. } = &mut reference;
+                served.retain(|(database, key), _| list.iter().any(|known| known.is_for(*database, *key)));
+                prop_assert_eq!((group.length(), group.has_passed_over()), (list.len(), !reference.passed_over.is_empty()));
+                check(&mut queues, &reference)?;
             }
-            for (.., ticket) in list {
-                queues.leave(ticket);
+            for known in reference.list {
+                queues.leave(known.ticket, Some(&mut group));
             }
             prop_assert!(queues.is_empty() && queues.locks() == 0 && queues.length() == 0, "nothing is left over");
+            prop_assert!(queues.by_name.is_empty() && queues.databases.is_empty());
+            prop_assert!(queues.passed_over.is_empty() && queues.back.is_empty() && group.length() == 0);
             prop_assert_eq!(queues.take_turn(), None);
         }
     }
@@ -467,7 +728,7 @@ mod tests {
         let mut queues = Queues::<(), ()>::default();
         let names: Vec<_> = (0..QUEUES_SKIPPED_MAX + 5).map(|number| number.to_string()).collect();
         for (name, now) in names.iter().zip(0..) {
-            queues.join(LockName { database: 0, key: name.as_bytes() }, (), now, usize::MAX).unwrap();
+            queues.join(LockName { database: 0, key: name.as_bytes() }, (), now).unwrap();
         }
         let shown = |limit, may_be_shown: &dyn Fn(&[u8]) -> bool| {
             let shown = queues.to_be_shown(0, limit, may_be_shown).map(|queue| queue.key.to_vec());
@@ -493,7 +754,7 @@ mod tests {
         let names: Vec<_> = (0..10).map(|number| number.to_string()).collect();
         let locks: Vec<_> = names
             .iter()
-            .map(|name| queues.join(LockName { database: 0, key: name.as_bytes() }, (), 0, usize::MAX).unwrap().1)
+            .map(|name| queues.join(LockName { database: 0, key: name.as_bytes() }, (), 0).unwrap().1)
             .collect();
         for _ in 0..3 {
             let round: Vec<_> = (0..10).map(|_| queues.take_turn().unwrap()).collect();
@@ -505,39 +766,40 @@ mod tests {
         i64::try_from(id).unwrap() * 10
     }
 
-    fn check(
-        queues: &mut Queues<u64, ()>,
-        list: &[(i32, usize, u64, Ticket)],
-        served: &Map<(i32, usize), u64>,
-    ) -> Result<(), TestCaseError> {
+    fn check(queues: &mut Queues<u64, ()>, reference: &Reference) -> Result<(), TestCaseError> {
+        let Reference { list, served, changed, .. } = reference;
         let mut lengths = Vec::new();
         for database in 0..2 {
             let mut by_length = Vec::new();
             for (key, name) in KEYS.into_iter().enumerate() {
                 let lock = LockName { database, key: name };
                 let expected: Vec<_> =
-                    list.iter().filter(|waiter| (waiter.0, waiter.1) == (database, key)).map(|it| it.2).collect();
+                    list.iter().filter(|known| known.is_for(database, key)).map(|known| known.id).collect();
                 let waiting: Vec<_> = queues.waiters(lock).map(|(_, id)| *id).collect();
                 prop_assert_eq!(&waiting, &expected);
-                prop_assert!(list.iter().all(|(.., id, ticket)| queues.waiter(*ticket) == Some(id)));
+                prop_assert!(list.iter().all(|known| queues.waiter(known.ticket) == Some(&known.id)));
                 prop_assert_eq!(queues.find(lock).is_some(), !expected.is_empty());
                 prop_assert_eq!(queues.length_of(lock), expected.len());
+                let first = queues.find(lock).and_then(|lock| queues.first(lock)).map(|(_, id)| *id);
+                prop_assert_eq!(first, reference.first(database, key).map(|position| list[position].id));
                 lengths.push(expected.len());
-                by_length.extend(expected.first().map(|first| QueueSummary {
-                    key: name.into(),
-                    waiters: expected.len(),
-                    since: came(*first),
-                    served: served.get(&(database, key)).copied().unwrap_or(0),
+                let changed = changed.get(&(database, key)).copied().unwrap_or(0);
+                by_length.extend(expected.first().map(|first| {
+                    let served = served.get(&(database, key)).copied().unwrap_or(0);
+                    let summary =
+                        QueueSummary { key: name.into(), waiters: expected.len(), since: came(*first), served };
+                    (changed, summary)
                 }));
             }
-            by_length.sort_by_key(|queue| (Reverse(queue.waiters), queue.since));
+            by_length.sort_by_key(|(changed, queue)| (Reverse(queue.waiters), *changed));
+            let by_length: Vec<_> = by_length.into_iter().map(|(_, queue)| queue).collect();
             prop_assert_eq!(queues.longest_first(database).collect::<Vec<_>>(), by_length);
         }
         prop_assert_eq!(queues.length(), list.len());
         prop_assert_eq!(queues.locks(), lengths.iter().filter(|length| **length > 0).count());
         prop_assert_eq!(queues.longest(), lengths.iter().copied().max().unwrap_or(0));
-        prop_assert_eq!(queues.oldest(), list.first().map(|first| first.3));
-        for (database, key, id, ticket) in list {
+        prop_assert_eq!(queues.oldest(), list.first().map(|first| first.ticket));
+        for Known { database, key, id, ticket } in list {
             prop_assert_eq!(queues.since(*ticket), Some(came(*id)));
             let name = queues.lock_of(*ticket).and_then(|lock| queues.name(lock));
             prop_assert_eq!(name, Some((*database, Rc::from(KEYS[*key]))));

@@ -12,17 +12,19 @@
 //! Keys, recipients and clock are behind the trait [`Host`]: there is one over the server and one that a test moves.
 
 use super::agenda::{Hold, Reentry};
-use super::alarms::Alarm;
-use super::queue::{LockId, LockName, QueueFull, Ticket};
-use super::table::{Granted, Next, Table, Waiter};
+use super::delivery::{Cancelled, Delivery};
+use super::queue::{Due, LockId, LockName, QueueFull, Ticket};
+use super::sessions::{Change, SessionId};
+use super::table::{Granted, Next, Table};
+use super::waiter::Waiter;
 use crate::lock::{Ahead, Outcome, Refusal, Side, UnixMs};
 
 pub trait Host {
-    /// The client that gets the outcome of a wait.
-    type Recipient;
+    /// A blocked client: it gets the outcome of its wait, or its session's events.
+    type Client;
 
     /// Lends the waiters' table. The closure must not touch the host.
-    fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Self::Recipient>) -> T) -> T;
+    fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Self::Client>) -> T) -> T;
 
     fn now(&self) -> UnixMs;
 
@@ -45,8 +47,11 @@ pub trait Host {
     /// The ms left on a lock, for the answer to a refused client.
     fn left_ms(&self, lock: LockName<'_>) -> i64;
 
-    /// Answers a waiter with the outcome of its wait, and unblocks it.
-    fn tell(&self, waiter: Waiter<Self::Recipient>, outcome: Outcome);
+    /// Answers a client with the outcome of its wait, and unblocks it.
+    fn answer(&self, client: Self::Client, outcome: Outcome, fenced: bool);
+
+    /// Has a session's call answered with all events that there are when the answer is written.
+    fn wake(&self, call: Self::Client);
 }
 
 /// A release that is decided and not yet written.
@@ -130,17 +135,23 @@ pub fn settle<H: Host>(host: &H, lock: LockName<'_>, trigger: Trigger) -> Ahead 
 }
 
 fn settle_queue<H: Host>(host: &H, id: LockId, lock: LockName<'_>, trigger: Trigger) -> Settled {
+    let now = host.now();
     // Before each look, so that what the look itself causes, such as the end of an expired key, is no news.
-    let first = |table: &mut Table<H::Recipient>| {
+    let first = |table: &mut Table<H::Client>| {
         table.seen(id);
-        table.first(id).map(|next| (table.is_dismissed(next.ticket), next))
+        table.first(id, now).map(|(next, is_attended)| (table.is_dismissed(next.ticket), is_attended, next))
     };
-    while let Some((is_dismissed, next)) = host.with_table(first) {
-        let tried = if is_dismissed { Err(Outcome::NowReplica) } else { tried(host, id, lock, &next, trigger) };
-        match tried {
-            Ok(Some(settled)) => return settled,
-            Ok(None) => {}
-            Err(telling) => let_go(host, next.ticket, telling),
+    while let Some((is_dismissed, is_attended, next)) = host.with_table(first) {
+        if is_dismissed {
+            let_go(host, next.ticket, Outcome::NowReplica);
+        } else if is_attended {
+            match tried(host, id, lock, &next, trigger) {
+                Ok(Some(settled)) => return settled,
+                Ok(None) => {}
+                Err(telling) => let_go(host, next.ticket, telling),
+            }
+        } else {
+            host.with_table(|table| table.pass_over(next.ticket));
         }
         // Not if the last waiter has left: nothing would be on the agenda then, and a newcomer would wait for nobody.
         if host.turn_is_over() && host.with_table(|table| table.changed(id)) {
@@ -148,6 +159,34 @@ fn settle_queue<H: Host>(host: &H, id: LockId, lock: LockName<'_>, trigger: Trig
         }
     }
     Settled::NobodyWaits
+}
+
+/// Whether somebody who can be told waits for this lock, as far as one turn of the server shows.
+pub fn ahead<H: Host>(host: &H, lock: LockName<'_>) -> Ahead {
+    let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return Ahead::Nobody };
+    match first_attended(host, id) {
+        Ok(None) => Ahead::Nobody,
+        Ok(Some(_)) | Err(TurnIsOver) => Ahead::Someone,
+    }
+}
+
+/// There may be more; the agenda has it.
+struct TurnIsOver;
+
+/// The first waiter of a lock who can be told.
+fn first_attended<H: Host>(host: &H, id: LockId) -> Result<Option<Next>, TurnIsOver> {
+    let now = host.now();
+    while let Some((next, is_attended)) = host.with_table(|table| table.first(id, now)) {
+        if is_attended {
+            return Ok(Some(next));
+        }
+        host.with_table(|table| table.pass_over(next.ticket));
+        if host.turn_is_over() {
+            host.with_table(|table| table.changed(id));
+            return Err(TurnIsOver);
+        }
+    }
+    Ok(None)
 }
 
 /// What becomes of the first waiter. None: it was granted. An error is the answer for a client that cannot be granted.
@@ -188,11 +227,11 @@ fn lease_end(now: UnixMs, left_ms: i64) -> Option<UnixMs> {
 /// the caller has asked for it.
 ///
 /// # Errors
-/// If `limit` clients wait already, over all locks.
+/// If as many wait already as `limit` allows of this kind.
 pub fn wait<H: Host>(
     host: &H,
     lock: LockName<'_>,
-    waiter: Waiter<H::Recipient>,
+    waiter: Waiter<H::Client>,
     now: UnixMs,
     limit: usize,
     deadline: Option<UnixMs>,
@@ -227,8 +266,8 @@ fn release_to<H: Host, R: Releasing>(
     lock: LockName<'_>,
     releasing: R,
 ) -> Result<Settled, R::Error> {
-    let first = |table: &mut Table<H::Recipient>| table.first(id).filter(|next| !table.is_dismissed(next.ticket));
-    let next = if releasing.frees() { host.with_table(first) } else { None };
+    let first = if releasing.frees() { first_attended(host, id).unwrap_or(None) } else { None };
+    let next = first.filter(|next| !host.with_table(|table| table.is_dismissed(next.ticket)));
     match next.filter(|_| host.permission(lock, Trigger::Command) == Permission::Granted) {
         Some(next) => match releasing.hand_over(&next) {
             Ok(grant) => {
@@ -253,10 +292,14 @@ pub fn catch_up<H: Host>(host: &H) {
     host.with_table(|table| table.patrol(now));
     loop {
         let mut is_done = !sound_next(host, now);
+        is_done &= !change_next_session(host, now);
         is_done &= !dismiss_next(host);
         is_done &= !host.with_table(Table::sweep_on);
+        is_done &= !host.with_table(Table::look_behind_next);
+        is_done &= !host.with_table(Table::drop_next_of_ended);
         if !host.with_table(|table| table.is_resting(now)) {
             is_done &= !revoke_next(host);
+            is_done &= !host.with_table(|table| table.put_next_back(now));
             is_done &= !reenter_next(host);
             is_done &= !look_at_next(host);
         }
@@ -283,10 +326,56 @@ pub fn follow_command<H: Host>(host: &H) {
 
 /// Does what the next alarm is for. Returns whether there was one.
 fn sound_next<H: Host>(host: &H, now: UnixMs) -> bool {
-    match host.with_table(|table| table.alarms.take_due(now)) {
-        Some(Alarm::Deadline(ticket)) => time_is_up(host, ticket),
-        Some(Alarm::LeaseEnd(lock)) => host.with_table(|table| table.lease_has_ended(lock)),
+    match host.with_table(|table| table.queues.take_due(now)) {
+        Some(Due::Deadline(ticket)) => time_is_up(host, ticket),
+        Some(Due::LeaseEnd(lock)) => _ = host.with_table(|table| table.changed(lock)),
         None => return false,
+    }
+    true
+}
+
+/// Does what has become due for the next session. Returns whether there was one.
+fn change_next_session<H: Host>(host: &H, now: UnixMs) -> bool {
+    let Some((session, change)) = host.with_table(|table| table.sessions.take_due(now)) else { return false };
+    match change {
+        Some(Change::Answer(call)) => host.wake(call),
+        Some(Change::Left) => host.with_table(|table| table.is_left(session)),
+        Some(Change::Ended) => _ = end_session(host, session),
+        None => {}
+    }
+    true
+}
+
+/// Ends a session, and returns the number of its tickets. They leave in the next turns of the server.
+fn end_session<H: Host>(host: &H, session: SessionId) -> usize {
+    let (tickets, call) = host.with_table(|table| table.end_session(session));
+    if let Some(call) = call {
+        host.wake(call);
+    }
+    tickets
+}
+
+/// Closes a session for its process, and returns the number of its tickets. Of most sessions nothing is left then; what
+/// is left of a large one goes in the next turns of the server.
+pub fn close_session<H: Host>(host: &H, session: SessionId) -> usize {
+    let tickets = end_session(host, session);
+    let now = host.now();
+    while !host.turn_is_over() {
+        let dropped = host.with_table(Table::drop_next_of_ended);
+        let is_resting = host.with_table(|table| table.is_resting(now));
+        if !(dropped | (!is_resting && revoke_next(host))) {
+            break;
+        }
+    }
+    tickets
+}
+
+/// Takes a session's ticket back. Returns whether there was one.
+pub fn cancel<H: Host>(host: &H, session: SessionId, ticket: &[u8]) -> bool {
+    match host.with_table(|table| table.cancel(session, ticket)) {
+        Cancelled::Nothing => return false,
+        Cancelled::Ticket => {}
+        Cancelled::Granted(hold) => revoke(host, hold),
     }
     true
 }
@@ -308,7 +397,7 @@ fn time_is_up<H: Host>(host: &H, ticket: Ticket) {
     if settled == Settled::TurnIsOver {
         // Other waiters are being let in, and this one may be among them.
         let now = host.now();
-        return host.with_table(|table| table.set_deadline(ticket, now));
+        return host.with_table(|table| table.queues.set_deadline(ticket, now));
     }
     host.with_table(|table| table.counters.timeouts = table.counters.timeouts.wrapping_add(1));
     let_go(host, ticket, Outcome::Busy { left_ms: host.left_ms(lock) });
@@ -322,25 +411,29 @@ fn dismiss_next<H: Host>(host: &H) -> bool {
 }
 
 /// Revokes the next hold whose waiter is gone. Returns whether there was one.
-///
-/// Names are used again: only a hold that is provably the granted one is revoked. Any other ends with its lease.
 fn revoke_next<H: Host>(host: &H) -> bool {
     let Some(hold) = host.with_table(|table| table.agenda.to_revoke.pop_front()) else { return false };
+    revoke(host, hold);
+    true
+}
+
+/// Revokes a hold that nobody knows of; the next waiter gets the lock.
+///
+/// Names are used again: only a hold that is provably the granted one is revoked. Any other ends with its lease.
+fn revoke<H: Host>(host: &H, hold: Hold) {
     let lock = LockName { database: hold.database, key: &hold.key };
-    if host.now() <= hold.end && (!hold.was_postponed || host.is_untouched(&hold)) {
+    if host.now() <= hold.end && (!hold.may_be_touched || host.is_untouched(&hold)) {
         match host.permission(lock, Trigger::Revocation) {
             Permission::Granted => host.revoke(&hold),
             Permission::Later(ms) => {
                 host.with_table(|table| table.agenda.to_revoke.push_front(hold));
-                rest(host, ms);
-                return true;
+                return rest(host, ms);
             }
             // The hold went with its key.
             Permission::Elsewhere => {}
         }
     }
     host.with_table(|table| table.key_changed(lock));
-    true
 }
 
 /// Lets in the next waiters whose holder has the lock already. Returns whether there were any.
@@ -375,13 +468,20 @@ fn granted_first<H: Host>(host: &H, id: LockId, lock: LockName<'_>, first: &Next
 
 /// Lets in every waiter under the name of a holder that has the lock.
 fn reenter<H: Host>(host: &H, lock: LockName<'_>, mut reentry: Reentry, trigger: Trigger) {
-    let namesake = |table: &mut Table<H::Recipient>, reentry: &Reentry| {
-        table.namesake(reentry.lock, &reentry.holder, reentry.after)
+    let now = host.now();
+    let namesake = |table: &mut Table<H::Client>, reentry: &Reentry| {
+        table.namesake(reentry.lock, &reentry.holder, reentry.after, now)
     };
-    while let Some(next) = host.with_table(|table| namesake(table, &reentry)) {
+    while let Some((next, is_attended)) = host.with_table(|table| namesake(table, &reentry)) {
         // The holder may have left meanwhile, and then the turn is another waiter's.
-        match host.acquire(lock, &next, Ahead::Someone, trigger) {
-            Tried::Granted(grant) => drop(granted(host, reentry.lock, next.ticket, grant)),
+        let tried = if is_attended {
+            host.acquire(lock, &next, Ahead::Someone, trigger)
+        } else {
+            host.with_table(|table| table.owes(next.ticket, &reentry));
+            Tried::Busy { left_ms: 0 }
+        };
+        match tried {
+            Tried::Granted(grant) => _ = granted(host, reentry.lock, next.ticket, grant),
             // A reader that also waits to write keeps its place.
             Tried::Busy { .. } => {}
             Tried::Later(ms) => {
@@ -401,20 +501,29 @@ fn reenter<H: Host>(host: &H, lock: LockName<'_>, mut reentry: Reentry, trigger:
 /// Returns whether others wait for the lock under the same name.
 fn granted<H: Host>(host: &H, id: LockId, ticket: Ticket, grant: Grant) -> bool {
     let granted = host.with_table(|table| {
-        let granted = table.grant(ticket, grant.at, grant.end)?;
+        let granted = table.grant(ticket, grant.at, grant.end, grant.token)?;
         if let Some(end) = grant.end {
             table.is_busy_until_at_most(id, end.saturating_add(1));
         }
         Some(granted)
     });
-    let Some(Granted { waiter, has_namesakes }) = granted else { return false };
-    host.tell(waiter, Outcome::Granted { token: grant.token });
+    let Some(Granted { delivery, has_namesakes }) = granted else { return false };
+    deliver(host, delivery, Outcome::Granted { token: grant.token });
     has_namesakes
 }
 
 fn let_go<H: Host>(host: &H, ticket: Ticket, outcome: Outcome) {
-    if let Some(waiter) = host.with_table(|table| table.leave(ticket)) {
-        host.tell(waiter, outcome);
+    let now = host.now();
+    if let Some(delivery) = host.with_table(|table| table.let_go(ticket, outcome, now)) {
+        deliver(host, delivery, outcome);
+    }
+}
+
+fn deliver<H: Host>(host: &H, delivery: Delivery<H::Client>, outcome: Outcome) {
+    match delivery {
+        Delivery::Answer { client, fenced } => host.answer(client, outcome, fenced),
+        Delivery::Wake(call) => host.wake(call),
+        Delivery::Later => {}
     }
 }
 

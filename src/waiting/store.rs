@@ -10,57 +10,110 @@ pub(super) type Place = u32;
 /// No place: a store is full long before it has so many.
 const NOWHERE: Place = Place::MAX;
 
+/// The places of a piece: values come in pieces, so that a million of them never move to a larger room, which would take
+/// some tens of ms, and so that no half-empty room is kept.
+const PIECE: usize = 256;
+
 #[derive(Debug)]
 pub(super) struct Store<T> {
-    places: Vec<Option<T>>,
-    free: Vec<Place>,
+    /// All pieces but the last are full.
+    pieces: Vec<Vec<Slot<T>>>,
+    length: usize,
+    /// The first of the places that were used before; each names the next.
+    free: Place,
+}
+
+#[derive(Debug)]
+enum Slot<T> {
+    Taken(T),
+    Free { next: Place },
 }
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Self { places: Vec::new(), free: Vec::new() }
+        Self { pieces: Vec::new(), length: 0, free: NOWHERE }
     }
 }
 
 impl<T> Store<T> {
     pub fn len(&self) -> usize {
-        self.places.len().saturating_sub(self.free.len())
+        self.length
     }
 
     /// Gives the value back if there is no place for it any more.
     pub fn insert(&mut self, value: T) -> Result<Place, T> {
-        if let Some(place) = self.free.pop() {
-            if let Some(empty) = self.places.get_mut(index(place)) {
-                *empty = Some(value);
+        let place = self.free;
+        if let Some(slot) = self.slot_mut(place) {
+            if let Slot::Free { next } = std::mem::replace(slot, Slot::Taken(value)) {
+                self.free = next;
             }
+            self.length = self.length.wrapping_add(1);
             return Ok(place);
         }
-        match Place::try_from(self.places.len()) {
-            Ok(place) if place != NOWHERE => {
-                self.places.push(Some(value));
-                Ok(place)
-            }
-            _ => Err(value),
+        let last = self.pieces.last().map_or(PIECE, Vec::len);
+        let full = self.pieces.len().saturating_sub(usize::from(last < PIECE)).saturating_mul(PIECE);
+        let place = match Place::try_from(full.saturating_add(last % PIECE)) {
+            Ok(place) if place != NOWHERE => place,
+            _ => return Err(value),
+        };
+        if last >= PIECE {
+            // The first piece grows with what is in it: mostly there are few.
+            let room = if self.pieces.is_empty() { 4 } else { PIECE };
+            self.pieces.push(Vec::with_capacity(room));
         }
+        if let Some(piece) = self.pieces.last_mut() {
+            piece.push(Slot::Taken(value));
+            self.length = self.length.wrapping_add(1);
+        }
+        Ok(place)
     }
 
     pub fn get(&self, place: Place) -> Option<&T> {
-        self.places.get(index(place))?.as_ref()
+        let (piece, index) = position(place);
+        match self.pieces.get(piece)?.get(index)? {
+            Slot::Taken(value) => Some(value),
+            Slot::Free { .. } => None,
+        }
     }
 
     pub fn get_mut(&mut self, place: Place) -> Option<&mut T> {
-        self.places.get_mut(index(place))?.as_mut()
+        match self.slot_mut(place)? {
+            Slot::Taken(value) => Some(value),
+            Slot::Free { .. } => None,
+        }
     }
 
     pub fn remove(&mut self, place: Place) -> Option<T> {
-        let value = self.places.get_mut(index(place))?.take()?;
-        self.free.push(place);
+        let free = self.free;
+        let slot = self.slot_mut(place)?;
+        if matches!(slot, Slot::Free { .. }) {
+            return None;
+        }
+        let Slot::Taken(value) = std::mem::replace(slot, Slot::Free { next: free }) else { return None };
+        self.free = place;
+        self.length = self.length.wrapping_sub(1);
+        if self.length == 0 {
+            self.give_room_back();
+        }
         Some(value)
+    }
+
+    /// Keeps the room of a few values for the next ones.
+    fn give_room_back(&mut self) {
+        self.pieces.truncate(1);
+        self.pieces.iter_mut().for_each(Vec::clear);
+        self.free = NOWHERE;
+    }
+
+    fn slot_mut(&mut self, place: Place) -> Option<&mut Slot<T>> {
+        let (piece, index) = position(place);
+        self.pieces.get_mut(piece)?.get_mut(index)
     }
 }
 
-fn index(place: Place) -> usize {
-    usize::try_from(place).unwrap_or(usize::MAX)
+fn position(place: Place) -> (usize, usize) {
+    let place = usize::try_from(place).unwrap_or(usize::MAX);
+    (place / PIECE, place % PIECE)
 }
 
 /// The neighbours of a value in a list.

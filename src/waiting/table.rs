@@ -1,43 +1,43 @@
-//! All that is kept in memory of waiters, by their tickets. Which client a ticket belongs to does not matter here.
+//! All that is kept in memory of waiters, by their tickets. Who a ticket belongs to, a blocked client or a session, does
+//! not matter here, but for who is told of the outcome.
 //!
 //! What is to be done for them, and when, is on the agenda: see `upkeep.rs`.
 
-use super::Map;
 use super::agenda::{Agenda, Hold, Notes};
-use super::alarms::{Alarm, Alarms, Slot};
-use super::namesakes::Namesakes;
+use super::delivery::Delivery;
+use super::index::Index;
 use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
+use super::sessions::Sessions;
 use super::statistics::Counters;
-use crate::lock::{Side, UnixMs, Wish};
-use std::rc::Rc;
+use super::waiter::{Names, Recipient, Wait, Waiter};
+use super::{Map, delivery};
+use crate::lock::{Outcome, Side, UnixMs, Wish};
+use std::collections::BTreeSet;
 
-/// `R` is the client that gets the outcome of a wait. Dropping it unblocks the client without an answer.
+/// `R` is a blocked client: one that gets the outcome of a wait, or a session's call that waits for events.
 pub struct Table<R> {
     pub(super) queues: Queues<Wait<R>, Notes>,
-    pub(super) alarms: Alarms,
     pub(super) agenda: Agenda,
+    pub(super) sessions: Sessions<R>,
     pub counters: Counters,
     /// The times of the first and the last of the grants under way.
     serving: Option<(UnixMs, UnixMs)>,
-    /// Waiters that were granted their lock and have not yet been answered.
+    /// Blocked clients that were granted their lock and have not yet been answered.
     undelivered: Map<Ticket, Hold>,
-    namesakes: Namesakes,
-}
-
-/// A waiter, and the alarm for the end of its time.
-pub(super) struct Wait<R> {
-    waiter: Waiter<R>,
-    deadline: Option<Slot>,
-}
-
-pub struct Waiter<R> {
-    pub recipient: R,
-    pub wish: Wish<Rc<[u8]>>,
+    /// The waiters of each lock by their holder. A holder is granted its own lock at once, so when one of its waiters
+    /// is, the others must be found: without a search, since thousands may be in the queue between them.
+    namesakes: Index,
+    /// The tickets that wait, by session and name.
+    pub(super) tickets: Index,
+    /// The events of grants that were neither acknowledged nor renewed, by lock and holder.
+    pub(super) unconfirmed: Map<u64, BTreeSet<delivery::EventId>>,
+    /// The number of times that this server's role has changed.
+    pub(super) era: u64,
 }
 
 /// A waiter that was granted its lock.
 pub struct Granted<R> {
-    pub waiter: Waiter<R>,
+    pub delivery: Delivery<R>,
     /// Whether others wait for the lock under the same name.
     pub has_namesakes: bool,
 }
@@ -46,36 +46,51 @@ pub struct Granted<R> {
 #[derive(Clone, Debug)]
 pub struct Next {
     pub ticket: Ticket,
-    pub wish: Wish<Rc<[u8]>>,
+    pub wish: Wish<Names>,
 }
 
 /// A waiter as people see it.
 pub struct Queued<'a, R> {
-    pub waiter: &'a Waiter<R>,
+    pub wish: Wish<Names>,
+    pub recipient: SeenRecipient<'a, R>,
     /// When the waiter came.
     pub since: UnixMs,
     pub deadline: Option<UnixMs>,
 }
 
+pub enum SeenRecipient<'a, R> {
+    Client(&'a R),
+    Session {
+        name: &'a [u8],
+        /// The connection of its last call, if it is open.
+        connection: Option<u64>,
+        is_attended: bool,
+    },
+}
+
 impl<R> Default for Table<R> {
     fn default() -> Self {
+        let (namesakes, tickets) = Default::default();
         Self {
             queues: Queues::default(),
-            alarms: Alarms::default(),
             agenda: Agenda::default(),
+            sessions: Sessions::default(),
             counters: Counters::default(),
             serving: None,
             undelivered: Map::default(),
-            namesakes: Namesakes::default(),
+            namesakes,
+            tickets,
+            unconfirmed: Map::default(),
+            era: 0,
         }
     }
 }
 
 impl<R> Table<R> {
-    /// Puts a new waiter behind the others.
+    /// Puts a new waiter behind the others. A session must be open.
     ///
     /// # Errors
-    /// If `limit` clients wait already, over all locks. The waiter is dropped.
+    /// If as many wait already, over all locks, as `limit` allows of this kind. The waiter is dropped.
     pub fn join(
         &mut self,
         lock: LockName<'_>,
@@ -84,27 +99,50 @@ impl<R> Table<R> {
         limit: usize,
         deadline: Option<UnixMs>,
     ) -> Result<(Ticket, LockId), QueueFull> {
-        let holder = Rc::clone(&waiter.wish.holder);
-        let (ticket, lock) = self.queues.join(lock, Wait { waiter, deadline: None }, now, limit)?;
-        self.namesakes.insert(lock, &holder, ticket);
+        let wait = Wait::new(waiter);
+        let session = wait.session();
+        let as_many = if session.is_some() { self.tickets() } else { self.blocked_clients() };
+        if as_many >= limit {
+            return Err(QueueFull);
+        }
+        let (names, side) = (wait.wish().holder, wait.side);
+        let (ticket, lock) = self.queues.join(lock, wait, now)?;
+        let (queues, hash) = (&self.queues, self.namesakes.hash((lock, names.holder())));
+        let number_of = |place| queues.ticket_at(place).map(|ticket| ticket.numbered().0);
+        self.namesakes.insert(hash, ticket.numbered(), number_of);
+        if let Some(session) = session {
+            let hash = self.tickets.hash((session, names.ticket()));
+            self.tickets.insert(hash, ticket.numbered(), number_of);
+            if let Some(session) = self.sessions.get_mut(session) {
+                self.queues.enlist(ticket, &mut session.tickets);
+                session.writers = session.writers.saturating_add(usize::from(side == Side::Write));
+            }
+            self.sessions.waiting = self.sessions.waiting.saturating_add(1);
+        }
         if let Some(deadline) = deadline {
-            self.set_deadline(ticket, deadline);
+            self.queues.set_deadline(ticket, deadline);
         }
         self.begin_patrol(now);
         self.counters.waits = self.counters.waits.wrapping_add(1);
         Ok((ticket, lock))
     }
 
-    pub(super) fn set_deadline(&mut self, ticket: Ticket, time: UnixMs) {
-        if let Some(wait) = self.queues.waiter_mut(ticket) {
-            wait.deadline = Some(self.alarms.set(time, Alarm::Deadline(ticket)));
-        }
-    }
-
-    /// The number of clients that wait, over all locks.
+    /// The number of all that wait, over all locks.
     #[must_use]
     pub fn length(&self) -> usize {
         self.queues.length()
+    }
+
+    /// The number of clients that are blocked until a lock is theirs.
+    #[must_use]
+    pub fn blocked_clients(&self) -> usize {
+        self.queues.length().saturating_sub(self.sessions.waiting)
+    }
+
+    /// The number of tickets that wait, or whose event is not acknowledged.
+    #[must_use]
+    pub fn tickets(&self) -> usize {
+        self.sessions.waiting.saturating_add(self.sessions.events)
     }
 
     /// The number of locks with waiters.
@@ -148,45 +186,84 @@ impl<R> Table<R> {
     }
 
     /// The waiters of a lock, from the first to the last.
-    pub fn queue(&self, lock: LockName<'_>) -> impl Iterator<Item = Queued<'_, R>> {
-        self.queues.waiters(lock).map(|(ticket, wait)| Queued {
-            waiter: &wait.waiter,
-            since: self.queues.since(ticket).unwrap_or_default(),
-            deadline: wait.deadline.map(|slot| slot.time),
+    pub fn queue(&self, lock: LockName<'_>, now: UnixMs) -> impl Iterator<Item = Queued<'_, R>> {
+        self.queues.waiters(lock).filter_map(move |(ticket, wait)| {
+            let recipient = match &wait.recipient {
+                Recipient::Client(client) => SeenRecipient::Client(client),
+                Recipient::Session(session) => self.sessions.get(*session)?.seen(now),
+            };
+            let since = self.queues.since(ticket).unwrap_or_default();
+            Some(Queued { wish: wait.wish(), recipient, since, deadline: self.queues.deadline(ticket) })
         })
     }
 
-    pub(super) fn first(&self, lock: LockId) -> Option<Next> {
-        self.queues.first(lock).map(|(ticket, wait)| next(ticket, &wait.waiter))
+    /// The first waiter of a lock, past those that are passed over already; and whether somebody is there to be told.
+    pub(super) fn first(&self, lock: LockId, now: UnixMs) -> Option<(Next, bool)> {
+        let (ticket, wait) = self.queues.first(lock)?;
+        Some((Next { ticket, wish: wait.wish() }, self.is_attended(wait, now)))
     }
 
-    /// The first waiter for a lock under this name that came after `after`.
-    pub(super) fn namesake(&self, lock: LockId, holder: &[u8], after: Option<Ticket>) -> Option<Next> {
-        self.namesakes.after(lock, holder, after).find_map(|ticket| {
-            let waiter = &self.queues.waiter(ticket)?.waiter;
-            let is_one = *waiter.wish.holder == *holder && self.queues.lock_of(ticket) == Some(lock);
-            is_one.then(|| next(ticket, waiter))
+    fn is_attended(&self, wait: &Wait<R>, now: UnixMs) -> bool {
+        let session = wait.session().map(|session| self.sessions.get(session));
+        session.is_none_or(|session| session.is_some_and(|session| session.is_attended(now)))
+    }
+
+    /// Passes over the first waiter of a lock, which belongs to a session that nobody attends.
+    pub(super) fn pass_over(&mut self, ticket: Ticket) {
+        let session = self.queues.waiter(ticket).and_then(Wait::session);
+        if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
+            self.queues.pass_over(ticket, &mut session.tickets);
+        }
+    }
+
+    /// The first waiter for a lock under this name that came after `after`, and whether somebody is there to be told.
+    pub(super) fn namesake(
+        &self,
+        lock: LockId,
+        holder: &[u8],
+        after: Option<Ticket>,
+        now: UnixMs,
+    ) -> Option<(Next, bool)> {
+        let hash = self.namesakes.hash((lock, holder));
+        self.namesakes.find(hash, after.map(|after| after.numbered().0)).find_map(|place| {
+            let ticket = self.queues.ticket_at(place).filter(|ticket| after.is_none_or(|after| after < *ticket))?;
+            let wait = self.queues.waiter(ticket)?;
+            let is_one = wait.holder() == holder && self.queues.lock_of(ticket) == Some(lock);
+            is_one.then(|| (Next { ticket, wish: wait.wish() }, self.is_attended(wait, now)))
         })
     }
 
-    /// Takes out a waiter that is granted its lock now, and remembers the grant until the waiter is answered. `end` is
+    /// Takes out a waiter that is granted its lock now, and remembers the grant until the waiter knows of it. `end` is
     /// when the lock's lease ends now, if that has changed.
-    pub(super) fn grant(&mut self, ticket: Ticket, now: UnixMs, end: Option<UnixMs>) -> Option<Granted<R>> {
+    pub(super) fn grant(
+        &mut self,
+        ticket: Ticket,
+        now: UnixMs,
+        end: Option<UnixMs>,
+        token: Option<i64>,
+    ) -> Option<Granted<R>> {
         let lock = self.queues.lock_of(ticket)?;
         if self.queues.kept(lock).is_some_and(|notes| notes.released) {
             self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
         }
-        let left = self.queues.serve(ticket)?;
-        let has_namesakes = self.forget(ticket, &left);
-        let Left { waiter: Wait { waiter, .. }, database, key, since, .. } = left;
-        self.counters.waited.add(now.saturating_sub(since));
+        let (left, has_namesakes) = self.take(ticket, true)?;
+        self.counters.waited.add(now.saturating_sub(left.since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
-        let own_end = waiter.wish.lease.end(now).unwrap_or(UnixMs::MAX);
+        let wish = left.waiter.wish();
+        let own_end = wish.lease.end(now).unwrap_or(UnixMs::MAX);
         // A read hold has a lease of its own.
-        let end = end.filter(|_| waiter.wish.side != Side::Read).unwrap_or(own_end);
-        let hold = Hold { database, key, wish: waiter.wish.clone(), end, was_postponed: false };
-        self.undelivered.insert(ticket, hold);
-        Some(Granted { waiter, has_namesakes })
+        let end = end.filter(|_| wish.side != Side::Read).unwrap_or(own_end);
+        let Left { waiter: wait, database, key, .. } = left;
+        let hold = Hold { database, key, wish, end, may_be_touched: false, era: self.era };
+        let delivery = match wait.recipient {
+            Recipient::Client(client) => {
+                let fenced = hold.wish.fenced;
+                self.undelivered.insert(ticket, hold);
+                Delivery::Answer { client, fenced }
+            }
+            Recipient::Session(session) => self.granted_to_session(session, hold, token, now),
+        };
+        Some(Granted { delivery, has_namesakes })
     }
 
     /// How long the grants since the last call took, if there were any.
@@ -194,55 +271,71 @@ impl<R> Table<R> {
         self.serving.take().map(|(first, last)| last.saturating_sub(first))
     }
 
-    /// Notes that the waiter has got the answer with its grant.
+    /// Notes that the blocked client has got the answer with its grant.
     pub fn delivered(&mut self, ticket: Ticket) {
         self.undelivered.remove(&ticket);
     }
 
+    /// Takes a waiter out, which is told this outcome.
+    pub(super) fn let_go(&mut self, ticket: Ticket, outcome: Outcome, now: UnixMs) -> Option<Delivery<R>> {
+        let Left { waiter: wait, database, key, .. } = self.leave(ticket)?;
+        Some(match wait.recipient {
+            Recipient::Client(client) => Delivery::Answer { client, fenced: wait.fenced },
+            Recipient::Session(session) => {
+                let Wish { holder: names, side, .. } = wait.wish();
+                self.happened(session, delivery::Happened { names, side, database, key, outcome, hold: None }, now)
+            }
+        })
+    }
+
     /// Takes a waiter out. The waiters behind it may have waited for it only.
-    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Waiter<R>> {
-        let left = self.queues.leave(ticket)?;
-        self.forget(ticket, &left);
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Left<Wait<R>, Notes>> {
+        let (left, _) = self.take(ticket, false)?;
         if left.was_first {
             self.changed(left.lock);
         }
-        Some(left.waiter.waiter)
+        Some(left)
     }
 
-    /// Returns whether others wait for the lock under the same name.
-    fn forget(&mut self, ticket: Ticket, left: &Left<Wait<R>, Notes>) -> bool {
-        let Wait { waiter, deadline } = &left.waiter;
-        let lease_end = left.closed.as_ref().and_then(|notes| notes.lease_end);
-        for slot in [*deadline, lease_end].into_iter().flatten() {
-            self.alarms.cancel(slot);
+    /// Returns also whether others wait for the lock under the same name.
+    fn take(&mut self, ticket: Ticket, serves: bool) -> Option<(Left<Wait<R>, Notes>, bool)> {
+        let session = self.queues.waiter(ticket)?.session();
+        let group = session.and_then(|session| self.sessions.get_mut(session)).map(|session| &mut session.tickets);
+        let left = if serves { self.queues.serve(ticket, group)? } else { self.queues.leave(ticket, group)? };
+        if let Some(session) = session {
+            self.sessions.waiting = self.sessions.waiting.saturating_sub(1);
+            self.tickets.remove(self.tickets.hash((session, left.waiter.ticket())), ticket.numbered());
+            if let Some(session) = self.sessions.get_mut(session).filter(|_| left.waiter.side == Side::Write) {
+                session.writers = session.writers.saturating_sub(1);
+            }
         }
-        self.namesakes.remove(left.lock, &waiter.wish.holder, ticket)
+        let hash = self.namesakes.hash((left.lock, left.waiter.holder()));
+        let has_namesakes = self.namesakes.remove(hash, ticket.numbered());
+        Some((left, has_namesakes))
     }
 
-    /// Whether the waiter was granted its lock, and has not been answered.
+    /// Whether the blocked client was granted its lock, and has not been answered.
     #[must_use]
     pub fn is_undelivered(&self, ticket: Ticket) -> bool {
         self.undelivered.contains_key(&ticket)
     }
 
-    /// Takes out a waiter that is gone. Has its lock looked at, or the hold that it was granted revoked.
+    /// Takes out a blocked client that is gone. Has its lock looked at, or the hold that it was granted revoked.
     pub fn gone(&mut self, ticket: Ticket) -> Option<Waiter<R>> {
         if let Some(hold) = self.undelivered.remove(&ticket) {
             self.revoke(hold);
         }
-        let waiter = self.leave(ticket)?;
+        let wait = self.leave(ticket)?.waiter;
         self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
-        Some(waiter)
+        let wish = wait.wish();
+        Some(Waiter { recipient: wait.recipient, wish })
     }
 
     /// Whether nothing at all is remembered.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        let nobody = self.queues.is_empty() && self.namesakes.is_empty();
-        nobody && self.undelivered.is_empty() && self.wakes_at(UnixMs::MIN).is_none()
+        let nobody = self.queues.is_empty() && self.namesakes.is_empty() && self.tickets.is_empty();
+        let nothing = self.undelivered.is_empty() && self.unconfirmed.is_empty() && self.sessions.is_empty();
+        nobody && nothing && self.wakes_at(UnixMs::MIN).is_none()
     }
-}
-
-fn next<R>(ticket: Ticket, waiter: &Waiter<R>) -> Next {
-    Next { ticket, wish: waiter.wish.clone() }
 }

@@ -5,7 +5,6 @@
 //! turn.
 
 use super::agenda::{Hold, Sweep};
-use super::alarms::Alarm;
 use super::queue::{LockId, LockName, Ticket};
 use super::table::Table;
 use crate::lock::UnixMs;
@@ -63,6 +62,7 @@ impl<R> Table<R> {
     pub fn forget_grants(&mut self) {
         self.agenda.to_revoke.clear();
         self.agenda.reentries.clear();
+        self.era = self.era.wrapping_add(1);
     }
 
     /// Has a lock looked at as soon as possible. Returns whether a client waits for it.
@@ -137,31 +137,15 @@ impl<R> Table<R> {
     pub(super) fn is_busy_until(&mut self, lock: LockId, end: Option<UnixMs>) {
         let Some(notes) = self.queues.kept(lock) else { return };
         notes.released = false;
-        if notes.lease_end.map(|slot| slot.time) != end {
-            if let Some(before) = notes.lease_end.take() {
-                self.alarms.cancel(before);
-            }
-            notes.lease_end = end.map(|end| self.alarms.set(end, Alarm::LeaseEnd(lock)));
-        }
+        self.queues.set_lease_end(lock, end);
     }
 
     /// Has a lock looked at no later than `end`. To set an alarm for every hand-over would be dear: an earlier alarm
     /// that goes off first finds out the lock's new end.
     pub(super) fn is_busy_until_at_most(&mut self, lock: LockId, end: UnixMs) {
-        let Some(notes) = self.queues.kept(lock) else { return };
-        if notes.lease_end.is_none_or(|slot| end < slot.time) {
-            if let Some(before) = notes.lease_end.replace(self.alarms.set(end, Alarm::LeaseEnd(lock))) {
-                self.alarms.cancel(before);
-            }
+        if self.queues.lease_end(lock).is_none_or(|set| end < set) {
+            self.queues.set_lease_end(lock, Some(end));
         }
-    }
-
-    /// Notes that the alarm for the end of a lease has gone off.
-    pub(super) fn lease_has_ended(&mut self, lock: LockId) {
-        if let Some(notes) = self.queues.kept(lock) {
-            notes.lease_end = None;
-        }
-        self.changed(lock);
     }
 
     /// Marks one more lock whose database has changed. Returns whether there may be others.
@@ -225,15 +209,15 @@ impl<R> Table<R> {
 
     /// Has a hold revoked as soon as possible.
     pub(super) fn revoke(&mut self, hold: Hold) {
-        let was_postponed = self.agenda.rest.is_some();
-        self.agenda.to_revoke.push_back(Hold { was_postponed, ..hold });
+        let may_be_touched = hold.may_be_touched || self.agenda.rest.is_some();
+        self.agenda.to_revoke.push_back(Hold { may_be_touched, ..hold });
     }
 
     /// Has nothing tried until `time`, since this server may not write.
     pub(super) fn rest_until(&mut self, now: UnixMs, time: UnixMs) {
         self.agenda.rest = Some((now, time));
         for hold in &mut self.agenda.to_revoke {
-            hold.was_postponed = true;
+            hold.may_be_touched = true;
         }
     }
 
@@ -251,7 +235,7 @@ impl<R> Table<R> {
         let in_time = (!agenda.is_empty()).then(|| rest.map_or(UnixMs::MIN, |(_, until)| until));
         let patrol = agenda.patrol_at.filter(|_| !self.queues.is_empty());
         let patrol = patrol.map(|time| if time <= now || is_ahead(time, now) { time } else { now });
-        [at_once, in_time, patrol, self.alarms.next()].into_iter().flatten().min()
+        [at_once, in_time, patrol, self.queues.next_alarm(), self.sessions.next_alarm()].into_iter().flatten().min()
     }
 }
 
@@ -274,16 +258,16 @@ fn is_over_by_a_step((began, _): (UnixMs, UnixMs), now: UnixMs) -> bool {
 mod tests {
     use super::*;
     use crate::lock::{Lease, Side, Wish};
-    use crate::waiting::{Ticket, Waiter};
+    use crate::waiting::{Names, Recipient, Ticket, Waiter};
 
     fn lock(key: &str) -> LockName<'_> {
         LockName { database: 0, key: key.as_bytes() }
     }
 
     fn waits(table: &mut Table<()>, lock: LockName<'_>) -> Ticket {
-        let holder = b"ann"[..].into();
+        let holder = Names::from(&b"ann"[..]);
         let wish = Wish { holder, side: Side::Plain, lease: Lease::from_ms(1_000).unwrap(), fenced: false };
-        table.join(lock, Waiter { recipient: (), wish }, 0, usize::MAX, None).unwrap().0
+        table.join(lock, Waiter { recipient: Recipient::Client(()), wish }, 0, usize::MAX, None).unwrap().0
     }
 
     fn table_of(locks: usize) -> Table<()> {

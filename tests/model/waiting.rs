@@ -10,7 +10,7 @@ use rlock::lock::{
     Outcome, Record, Side, Snapshot, UnixMs, Wish,
 };
 use rlock::waiting::serve::{self, Grant, Host, Permission, Releasing, Tried, Trigger};
-use rlock::waiting::{Hold, LockName, Next, Table, Ticket, Waiter};
+use rlock::waiting::{Hold, LockName, Names, Next, Recipient, Table, Ticket, Waiter};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -82,12 +82,12 @@ fn step(sides: &'static [Side]) -> impl Strategy<Value = Step> {
 type Answers = Rc<RefCell<Vec<(u64, Option<Outcome>)>>>;
 
 /// A client that notes how it was let go.
-struct Recipient {
+struct Client {
     id: u64,
     answers: Answers,
 }
 
-impl Drop for Recipient {
+impl Drop for Client {
     fn drop(&mut self) {
         self.answers.borrow_mut().push((self.id, None));
     }
@@ -95,7 +95,7 @@ impl Drop for Recipient {
 
 struct Fake {
     keyspace: RefCell<Keyspace>,
-    table: RefCell<Table<Recipient>>,
+    table: RefCell<Table<Client>>,
     paused: Cell<bool>,
     answers: Answers,
     /// Of those who were granted the lock and have not heard of it: whether each was in it already.
@@ -106,9 +106,9 @@ struct Fake {
 }
 
 impl Host for Fake {
-    type Recipient = Recipient;
+    type Client = Client;
 
-    fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Recipient>) -> T) -> T {
+    fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Client>) -> T) -> T {
         use_table(&mut self.table.borrow_mut())
     }
 
@@ -160,10 +160,12 @@ impl Host for Fake {
         lock::left_ms(Side::Read, &HolderView { keyspace: &self.keyspace.borrow(), holder: "" }, self.now()).unwrap()
     }
 
-    fn tell(&self, Waiter { recipient, .. }: Waiter<Recipient>, outcome: Outcome) {
-        self.answers.borrow_mut().push((recipient.id, Some(outcome)));
-        std::mem::forget(recipient);
+    fn answer(&self, client: Client, outcome: Outcome, _fenced: bool) {
+        self.answers.borrow_mut().push((client.id, Some(outcome)));
+        std::mem::forget(client);
     }
+
+    fn wake(&self, _call: Client) {}
 }
 
 /// A release, or a break: see the server's own.
@@ -414,8 +416,8 @@ impl Play {
                 drop(keyspace);
                 let left_ms = self.world.left_ms(LOCK);
                 self.next_id += 1;
-                let recipient = Recipient { id: self.next_id, answers: Rc::clone(&self.world.answers) };
-                let waiter = Waiter { recipient, wish: wish.with_holder(holder.as_bytes().into()) };
+                let recipient = Recipient::Client(Client { id: self.next_id, answers: Rc::clone(&self.world.answers) });
+                let waiter = Waiter { recipient, wish: wish.with_holder(Names::from(holder.as_bytes())) };
                 let deadline = (wait > 0).then(|| self.world.now() + wait);
                 let waits = serve::wait(&self.world, LOCK, waiter, self.world.now(), MOST, deadline, Some(left_ms));
                 if let Ok(ticket) = waits {

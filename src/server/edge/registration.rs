@@ -129,11 +129,18 @@ fn end_of_arguments() -> raw::RedisModuleCommandArg {
     unsafe { std::mem::zeroed() }
 }
 
-/// The words of which the argument is one, with the list's end; empty for any other argument.
+/// What an argument is made of, with the list's end; empty for most.
 fn sub_arguments(argument: Argument) -> Vec<raw::RedisModuleCommandArg> {
-    let Argument::OneOf { words, .. } = argument else { return Vec::new() };
-    let choices = words.iter().map(|(name, word)| documented(Argument::Flag { name, word }, &mut Vec::new()));
-    choices.map(required).chain([end_of_arguments()]).collect()
+    let parts: Vec<_> = match argument {
+        Argument::OneOf { words, .. } => {
+            words.iter().map(|(name, word)| documented(Argument::Flag { name, word }, &mut Vec::new())).collect()
+        }
+        Argument::Block { texts, .. } => {
+            texts.iter().map(|name| documented(Argument::Text(name), &mut Vec::new())).collect()
+        }
+        _ => return Vec::new(),
+    };
+    parts.into_iter().map(required).chain([end_of_arguments()]).collect()
 }
 
 fn required(mut argument: raw::RedisModuleCommandArg) -> raw::RedisModuleCommandArg {
@@ -143,6 +150,7 @@ fn required(mut argument: raw::RedisModuleCommandArg) -> raw::RedisModuleCommand
 
 fn documented(argument: Argument, choices: &mut Vec<raw::RedisModuleCommandArg>) -> raw::RedisModuleCommandArg {
     use raw::{
+        RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK as BLOCK,
         RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER as INTEGER,
         RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY as KEY,
         RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF as ONE_OF,
@@ -152,6 +160,8 @@ fn documented(argument: Argument, choices: &mut Vec<raw::RedisModuleCommandArg>)
     let (name, kind, word, optional) = match argument {
         Argument::Key(name) => (name, KEY, None, false),
         Argument::Text(name) => (name, TEXT, None, false),
+        Argument::Texts(name) => (name, TEXT, None, true),
+        Argument::Block { name, word, .. } => (name, BLOCK, Some(word), true),
         Argument::Integer(name) => (name, INTEGER, None, false),
         Argument::Flag { name, word } => (name, WORD, Some(word), true),
         Argument::Option { name, word } => (name, INTEGER, Some(word), true),
@@ -163,6 +173,9 @@ fn documented(argument: Argument, choices: &mut Vec<raw::RedisModuleCommandArg>)
     documented.key_spec_index = if kind == KEY { 0 } else { -1 };
     documented.token = word.map_or(ptr::null::<c_char>(), CStr::as_ptr);
     documented.flags = if optional { flag::OPTIONAL } else { flag::REQUIRED };
+    if matches!(argument, Argument::Texts(_)) {
+        documented.flags |= flag::REPEATED;
+    }
     documented.subargs = if choices.is_empty() { ptr::null_mut() } else { choices.as_mut_ptr() };
     documented
 }

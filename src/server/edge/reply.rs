@@ -13,6 +13,8 @@ pub enum Reply {
     Later,
     Nil,
     Number(i64),
+    /// The word of a state.
+    Word(&'static CStr),
     /// The command has written its reply itself, since it is longer than these.
     Written,
     /// An array of two.
@@ -45,6 +47,18 @@ pub fn of_acquire(outcome: Outcome, fenced: bool) -> Result<Reply, ErrorLine> {
     }
 }
 
+/// Writes what became of a session's ticket: a word, and a value.
+pub(in crate::server) fn write_event(writer: Writer<'_>, outcome: Outcome) {
+    match outcome {
+        Outcome::Granted { token } => _ = writer.bytes(b"granted").number_or_nil(token),
+        Outcome::Busy { left_ms } => _ = writer.bytes(b"timeout").number(left_ms),
+        Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica => {
+            let line = of_acquire(outcome, false).err().map_or(c"", |line| line.0);
+            writer.bytes(b"error").bytes(line.to_bytes());
+        }
+    }
+}
+
 /// Replies to the client of this call.
 pub fn send(context: &Context, reply: Result<Reply, ErrorLine>) {
     let writer = Writer::new(context);
@@ -52,6 +66,10 @@ pub fn send(context: &Context, reply: Result<Reply, ErrorLine>) {
         Ok(Reply::Later | Reply::Written) => {}
         Ok(Reply::Nil) => _ = writer.nil(),
         Ok(Reply::Number(number)) => _ = writer.number(number),
+        // SAFETY: the context is alive; the word is copied.
+        Ok(Reply::Word(word)) => unsafe {
+            api!(RedisModule_ReplyWithSimpleString(context.as_ptr(), word.as_ptr()));
+        },
         Ok(Reply::Pair(first, second)) => _ = writer.array(2).number_or_nil(first).number_or_nil(second),
         // SAFETY: the context is alive; the line is copied.
         Err(line) => unsafe {

@@ -34,20 +34,57 @@ const NOTIFY_VALUES: [(&CStr, Notify); NOTIFY_COUNT as usize] = [
     (c"off", Notify::Off),
 ];
 
-const MAX_WAITERS_DEFAULT: i64 = 10_000;
-const MAX_WAITERS_MOST: i64 = 1_000_000;
-
 static NOTIFY: AtomicI32 = AtomicI32::new(Notify::Auto as i32);
-static MAX_WAITERS: AtomicI64 = AtomicI64::new(MAX_WAITERS_DEFAULT);
+
+/// A setting that limits how many there may be of something.
+struct Limit {
+    name: &'static CStr,
+    default: i64,
+    most: i64,
+    value: AtomicI64,
+}
+
+impl Limit {
+    const fn new(name: &'static CStr, default: i64, most: i64) -> Self {
+        Self { name, default, most, value: AtomicI64::new(default) }
+    }
+
+    fn get(&self) -> usize {
+        usize::try_from(self.value.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    fn usage(&self) -> String {
+        format!("load argument {} must be followed by an integer from 0 to {}", self.name.to_string_lossy(), self.most)
+    }
+}
+
+static LIMITS: [Limit; 3] = [
+    Limit::new(c"max-waiters", 10_000, 1_000_000),
+    Limit::new(c"max-tickets", 1_000_000, 100_000_000),
+    Limit::new(c"max-sessions", 10_000, 1_000_000),
+];
 
 pub fn notify() -> Notify {
     let value = NOTIFY.load(Ordering::Relaxed);
     NOTIFY_VALUES.iter().find(|(_, notify)| *notify as i32 == value).map_or(Notify::Auto, |(_, notify)| *notify)
 }
 
-/// The number of clients that may wait, over all locks.
+/// The number of clients that may be blocked until a lock is theirs.
 pub fn max_waiters() -> usize {
-    usize::try_from(MAX_WAITERS.load(Ordering::Relaxed)).unwrap_or(0)
+    let [waiters, ..] = &LIMITS;
+    waiters.get()
+}
+
+/// The number of tickets that may be in use, over all sessions.
+pub fn max_tickets() -> usize {
+    let [_, tickets, _] = &LIMITS;
+    tickets.get()
+}
+
+/// The number of sessions that may be open.
+pub fn max_sessions() -> usize {
+    let [.., sessions] = &LIMITS;
+    sessions.get()
 }
 
 /// Registers the settings, with the load arguments as their defaults, and reads what the configuration says of them.
@@ -55,8 +92,8 @@ pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
     let defaults = Defaults::parse(arguments.iter().map(|argument| argument.bytes()))?;
     let names = NOTIFY_VALUES.map(|(name, _)| name.as_ptr());
     let values = NOTIFY_VALUES.map(|(_, value)| value as c_int);
-    // SAFETY: names and values are as many as said, and are copied with everything else; the callbacks take no
-    // private data.
+    // SAFETY: names and values are as many as said, and are copied with everything else; the callbacks get a limit,
+    // which lives for ever, or nothing.
     let registered = unsafe {
         let notify = api!(RedisModule_RegisterEnumConfig(
             context.as_ptr(),
@@ -71,19 +108,23 @@ pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
             None,
             ptr::null_mut(),
         ));
-        let max_waiters = api!(RedisModule_RegisterNumericConfig(
-            context.as_ptr(),
-            c"max-waiters".as_ptr(),
-            defaults.max_waiters,
-            raw::REDISMODULE_CONFIG_DEFAULT,
-            0,
-            MAX_WAITERS_MOST,
-            Some(get_max_waiters),
-            Some(set_max_waiters),
-            None,
-            ptr::null_mut(),
-        ));
-        [notify, max_waiters, api!(RedisModule_LoadConfigs(context.as_ptr()))]
+        let limits = LIMITS.iter().zip(defaults.limits).map(|(limit, default)| {
+            api!(RedisModule_RegisterNumericConfig(
+                context.as_ptr(),
+                limit.name.as_ptr(),
+                default,
+                raw::REDISMODULE_CONFIG_DEFAULT,
+                0,
+                limit.most,
+                Some(get_limit),
+                Some(set_limit),
+                None,
+                (&raw const *limit).cast_mut().cast(),
+            ))
+        });
+        let mut registered: Vec<_> = limits.chain([notify]).collect();
+        registered.push(api!(RedisModule_LoadConfigs(context.as_ptr())));
+        registered
     };
     if registered.iter().all(|result| *result == flag::OK) {
         Ok(())
@@ -95,28 +136,36 @@ pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
 #[derive(Debug, PartialEq, Eq)]
 struct Defaults {
     notify: Notify,
-    max_waiters: i64,
+    /// Of [`LIMITS`], in their order.
+    limits: [i64; LIMITS.len()],
 }
 
 impl Defaults {
+    fn new() -> Self {
+        let mut limits = [0; LIMITS.len()];
+        limits.iter_mut().zip(&LIMITS).for_each(|(default, limit)| *default = limit.default);
+        Self { notify: Notify::Auto, limits }
+    }
+
     /// Load arguments are pairs of a setting, with or without `rlock.` before it, and a value.
     fn parse<'a>(arguments: impl Iterator<Item = &'a [u8]>) -> Result<Self, String> {
-        let mut defaults = Self { notify: Notify::Auto, max_waiters: MAX_WAITERS_DEFAULT };
+        let mut defaults = Self::new();
         let mut arguments = arguments;
-        while let Some(name) = arguments.next() {
-            let lower = name.to_ascii_lowercase();
+        while let Some(argument) = arguments.next() {
+            let lower = argument.to_ascii_lowercase();
+            let name = lower.strip_prefix(b"rlock.").unwrap_or(&lower);
             let value = arguments.next();
-            match lower.strip_prefix(b"rlock.").unwrap_or(&lower) {
-                b"notify" => defaults.notify = value.and_then(notify_from).ok_or(NOTIFY_USAGE)?,
-                b"max-waiters" => {
-                    defaults.max_waiters = value.and_then(max_waiters_from).ok_or_else(max_waiters_usage)?;
-                }
-                _ => {
-                    return Err(format!(
-                        "load argument {:?} is not a setting: there are notify and max-waiters",
-                        String::from_utf8_lossy(name)
-                    ));
-                }
+            let limit = LIMITS.iter().zip(&mut defaults.limits).find(|(limit, _)| limit.name.to_bytes() == name);
+            if name == b"notify" {
+                defaults.notify = value.and_then(notify_from).ok_or(NOTIFY_USAGE)?;
+            } else if let Some((limit, default)) = limit {
+                let number = value.and_then(decimal).filter(|number| (0..=limit.most).contains(number));
+                *default = number.ok_or_else(|| limit.usage())?;
+            } else {
+                return Err(format!(
+                    "load argument {:?} is not a setting: there are notify, max-waiters, max-tickets and max-sessions",
+                    String::from_utf8_lossy(argument)
+                ));
             }
         }
         Ok(defaults)
@@ -125,14 +174,6 @@ impl Defaults {
 
 fn notify_from(value: &[u8]) -> Option<Notify> {
     NOTIFY_VALUES.iter().find(|(name, _)| value.eq_ignore_ascii_case(name.to_bytes())).map(|(_, notify)| *notify)
-}
-
-fn max_waiters_from(value: &[u8]) -> Option<i64> {
-    decimal(value).filter(|most| (0..=MAX_WAITERS_MOST).contains(most))
-}
-
-fn max_waiters_usage() -> String {
-    format!("load argument max-waiters must be followed by an integer from 0 to {MAX_WAITERS_MOST}")
 }
 
 extern "C" fn get_notify(_name: *const c_char, _private: *mut c_void) -> c_int {
@@ -150,18 +191,22 @@ extern "C" fn set_notify(
     flag::OK
 }
 
-extern "C" fn get_max_waiters(_name: *const c_char, _private: *mut c_void) -> c_longlong {
-    MAX_WAITERS.load(Ordering::Relaxed)
+extern "C" fn get_limit(_name: *const c_char, limit: *mut c_void) -> c_longlong {
+    // SAFETY: registered with one of the limits, which live for ever.
+    unsafe { limit.cast_const().cast::<Limit>().as_ref() }.map_or(0, |limit| limit.value.load(Ordering::Relaxed))
 }
 
 /// The server passes only values within the registered range.
-extern "C" fn set_max_waiters(
+extern "C" fn set_limit(
     _name: *const c_char,
     value: c_longlong,
-    _private: *mut c_void,
+    limit: *mut c_void,
     _error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    MAX_WAITERS.store(value, Ordering::Relaxed);
+    // SAFETY: registered with one of the limits, which live for ever.
+    if let Some(limit) = unsafe { limit.cast_const().cast::<Limit>().as_ref() } {
+        limit.value.store(value, Ordering::Relaxed);
+    }
     flag::OK
 }
 
@@ -175,10 +220,10 @@ mod tests {
 
     #[test]
     fn load_arguments_are_pairs_in_any_case_and_with_either_name() {
-        assert_eq!(parse(&[]), Ok(Defaults { notify: Notify::Auto, max_waiters: MAX_WAITERS_DEFAULT }));
+        assert_eq!(parse(&[]), Ok(Defaults { notify: Notify::Auto, limits: [10_000, 1_000_000, 10_000] }));
         assert_eq!(
-            parse(&["NOTIFY", "Both", "rlock.max-waiters", "0"]),
-            Ok(Defaults { notify: Notify::Both, max_waiters: 0 })
+            parse(&["NOTIFY", "Both", "rlock.max-waiters", "0", "Max-Sessions", "7"]),
+            Ok(Defaults { notify: Notify::Both, limits: [0, 1_000_000, 7] })
         );
     }
 
@@ -190,6 +235,8 @@ mod tests {
             (&["max-waiters"], "from 0 to 1000000"),
             (&["max-waiters", "-1"], "from 0 to 1000000"),
             (&["max-waiters", "1000001"], "from 0 to 1000000"),
+            (&["max-tickets", "100000001"], "max-tickets must be followed by an integer from 0 to 100000000"),
+            (&["max-sessions", "many"], "max-sessions must be followed by an integer from 0 to 1000000"),
             (&["colour", "red"], "\"colour\""),
         ] {
             let error = parse(arguments).unwrap_err();

@@ -73,6 +73,14 @@ pub enum Argument {
         name: &'static CStr,
         word: &'static CStr,
     },
+    /// Any number of texts, even none.
+    Texts(&'static CStr),
+    /// An option word with texts behind it.
+    Block {
+        name: &'static CStr,
+        word: &'static CStr,
+        texts: &'static [&'static CStr],
+    },
     /// An option word with a number behind it.
     Option {
         name: &'static CStr,

@@ -44,6 +44,13 @@ impl<'a> Writer<'a> {
         self
     }
 
+    pub fn bytes_or_nil(self, bytes: Option<&[u8]>) -> Self {
+        match bytes {
+            Some(bytes) => self.bytes(bytes),
+            None => self.nil(),
+        }
+    }
+
     pub fn number(self, number: i64) -> Self {
         // SAFETY: the context is alive.
         unsafe { api!(RedisModule_ReplyWithLongLong(self.0.as_ptr(), number)) };

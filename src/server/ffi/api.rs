@@ -33,6 +33,7 @@ pub mod flag {
     pub const HANDLES_ASYNC_LOAD: c_int = raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD as c_int;
     pub const SIGNALS_BY_ITSELF: c_int = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;
     pub const REQUIRED: c_int = raw::REDISMODULE_CMD_ARG_NONE as c_int;
+    pub const REPEATED: c_int = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
     pub const OPTIONAL: c_int = raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
 }
 

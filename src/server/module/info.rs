@@ -59,15 +59,23 @@ fn counted_since_loading() -> [(&'static CStr, u64); 16] {
     ]
 }
 
-fn now() -> [(&'static CStr, u64); 6] {
+fn now() -> [(&'static CStr, u64); 10] {
+    let now = clock_ms();
     let (waiters, locks, longest, since) =
         state::with(|table| (table.length(), table.locks(), table.longest(), table.oldest_since()));
-    let oldest_wait_ms = since.map_or(0, |since| clock_ms().saturating_sub(since));
+    let oldest_wait_ms = since.map_or(0, |since| now.saturating_sub(since));
+    let [sessions, unattended, tickets, events] = state::with(|table| {
+        [table.sessions(), table.unattended_sessions(now), table.waiting_tickets(), table.unacknowledged()]
+    });
     [
         (c"waiters", as_u64(waiters)),
         (c"locks_with_waiters", as_u64(locks)),
         (c"longest_queue", as_u64(longest)),
         (c"oldest_wait_ms", u64::try_from(oldest_wait_ms).unwrap_or(0)),
+        (c"sessions", as_u64(sessions)),
+        (c"sessions_unattended", as_u64(unattended)),
+        (c"tickets", as_u64(tickets)),
+        (c"events_unacknowledged", as_u64(events)),
         (c"followed", u64::from(followers::there_may_be())),
         (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),
     ]

@@ -14,7 +14,8 @@
 
 use super::blocked_client::{self, Callbacks, ClientKey};
 use super::host::{self, Server};
-use super::{state, timer};
+use super::state::Blocked;
+use super::{sessions, state, timer};
 use crate::lock::{Outcome, Side};
 use crate::server::edge::{ErrorLine, reply};
 use crate::server::ffi::api::{api, flag};
@@ -23,7 +24,7 @@ use crate::server::ffi::panics::guarded;
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::version;
 use crate::server::keys::{announce, followers};
-use crate::waiting::{LockName, Table, serve};
+use crate::waiting::{LockName, Recipient, Table, serve};
 use redis_module::raw;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -77,6 +78,15 @@ pub(super) fn listen_to_keys(context: &Context, side: Side) {
 fn listen(context: &Context, classes: c_int) {
     // SAFETY: the context is alive, and the callback is one for keyspace events. The server never refuses.
     unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(context.as_ptr(), classes, Some(key_event))) };
+}
+
+/// Listens to clients that come and go, from the first session on.
+pub(super) fn listen_to_clients(context: &Context) {
+    if state::with_all(|state| std::mem::replace(&mut state.events.hears_clients, true)) {
+        return;
+    }
+    // SAFETY: the callback is for this event. The server never refuses.
+    unsafe { context.on(raw::REDISMODULE_EVENT_CLIENT_CHANGE, client_changed) };
 }
 
 /// # Errors
@@ -231,6 +241,28 @@ unsafe extern "C" fn swapped(
     });
 }
 
+/// A client has come or gone. The server is about to free the one that is gone.
+///
+/// # Safety
+/// To be called by the server, for clients that come and go.
+unsafe extern "C" fn client_changed(
+    context: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    what: u64,
+    info: *mut c_void,
+) {
+    if what != raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED || !state::has_sessions() {
+        return;
+    }
+    // SAFETY: the server passes, for this event, this structure.
+    let Some(info) = (unsafe { info.cast::<raw::RedisModuleClientInfo>().as_ref() }) else { return };
+    guarded((), || {
+        state::with(|table| table.disconnected(info.id));
+        // SAFETY: a context that the server has passed.
+        arm_timer(&unsafe { Context::new(context) });
+    });
+}
+
 /// Notes what has happened, and has the timer handle it as soon as the server is done with the event.
 fn note(context: *mut raw::RedisModuleCtx, what: impl FnOnce(&mut Table<blocked_client::BlockedClient>)) {
     if state::is_empty() {
@@ -285,12 +317,15 @@ unsafe extern "C" fn answer(
             let answer = blocked_client::answer_of(&context);
             (context, client, answer)
         };
-        state::with_all(|state| {
-            if let Some(ticket) = state.tickets.remove(&client) {
-                state.table.delivered(ticket);
+        match state::with_all(|state| state.blocked.remove(&client)) {
+            Some(Blocked::ForEvents { session, .. }) => sessions::send_news(&context, session),
+            blocked => {
+                if let Some(Blocked::ForLock(ticket)) = blocked {
+                    state::with(|table| table.delivered(ticket));
+                }
+                reply::send(&context, answer.unwrap_or(Err(NO_ANSWER)));
             }
-        });
-        reply::send(&context, answer.unwrap_or(Err(NO_ANSWER)));
+        }
         flag::OK
     })
 }
@@ -311,14 +346,23 @@ unsafe extern "C" fn unblocked(
             let client = ClientKey::of(&context);
             (context, client, Str::arguments(arguments, count))
         };
-        let waiter = state::with_all(|state| {
-            let ticket = state.tickets.remove(&client)?;
-            state.table.gone(ticket)
-        });
-        let fenced = waiter.as_ref().is_some_and(|waiter| waiter.wish.fenced);
-        let left_ms = arguments.get(1).map_or(0, |key| host::left_ms(&context, &OwnedStr::new(key.bytes())));
-        reply::send(&context, reply::of_acquire(Outcome::Busy { left_ms }, fenced));
-        drop(waiter);
+        match state::with_all(|state| state.blocked.remove(&client)) {
+            Some(Blocked::ForEvents { session, .. }) => {
+                let call = sessions::stop_waiting(&context, session);
+                sessions::send_news(&context, session);
+                drop(call);
+            }
+            blocked => {
+                let waiter = match blocked {
+                    Some(Blocked::ForLock(ticket)) => state::with(|table| table.gone(ticket)),
+                    _ => None,
+                };
+                let fenced = waiter.as_ref().is_some_and(|waiter| waiter.wish.fenced);
+                let left_ms = arguments.get(1).map_or(0, |key| host::left_ms(&context, &OwnedStr::new(key.bytes())));
+                reply::send(&context, reply::of_acquire(Outcome::Busy { left_ms }, fenced));
+                drop(waiter);
+            }
+        }
         arm_timer(&context);
         flag::OK
     })
@@ -333,14 +377,23 @@ unsafe extern "C" fn disconnected(context: *mut raw::RedisModuleCtx, client: *mu
     guarded((), || {
         // SAFETY: the context is the server's, with the client that is gone.
         let (context, number) = unsafe { (Context::new(context), api!(RedisModule_GetClientId(context))) };
-        let waiter = state::with_all(|state| {
-            let ticket = state.tickets.remove(&ClientKey(client))?;
-            if state.table.is_undelivered(ticket) {
-                state.undelivered.push(number);
+        let now = context.now();
+        let gone = state::with_all(|state| match state.blocked.remove(&ClientKey(client))? {
+            Blocked::ForLock(ticket) => {
+                if state.table.is_undelivered(ticket) {
+                    state.undelivered.push(number);
+                }
+                state.table.gone(ticket).map(|waiter| waiter.recipient)
             }
-            state.table.gone(ticket)
+            Blocked::ForEvents { is_woken: true, .. } => {
+                state.undelivered.push(number);
+                None
+            }
+            Blocked::ForEvents { session, .. } => {
+                state.table.stop_waiting_for_events(session, now).map(Recipient::Client)
+            }
         });
-        drop(waiter);
+        drop(gone);
         arm_timer(&context);
     });
 }

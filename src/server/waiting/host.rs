@@ -2,7 +2,7 @@
 
 use super::blocked_client::BlockedClient;
 use super::turn::Turn;
-use super::{fitness, state};
+use super::{fitness, sessions, state};
 use crate::lock::{
     self, Acquired, Ahead, Change, Changes, Decision, Expiry, Observed, Outcome, Record, Side, UnixMs, names,
 };
@@ -13,7 +13,7 @@ use crate::server::ffi::key::Key;
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::keys::{LockRecord, Step};
 use crate::waiting::serve::{self, Grant, Host, Permission, Releasing, Tried, Trigger};
-use crate::waiting::{Hold, LockName, Next, Table, Waiter};
+use crate::waiting::{Hold, LockName, Next, Table};
 use std::cell::Cell;
 
 pub(super) struct Server<'a> {
@@ -43,7 +43,7 @@ impl<'a> Server<'a> {
 }
 
 impl Host for Server<'_> {
-    type Recipient = BlockedClient;
+    type Client = BlockedClient;
 
     fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<BlockedClient>) -> T) -> T {
         state::with(use_table)
@@ -135,8 +135,12 @@ impl Host for Server<'_> {
         left_ms(self.context, &OwnedStr::new(lock.key))
     }
 
-    fn tell(&self, Waiter { recipient, wish }: Waiter<BlockedClient>, outcome: Outcome) {
-        recipient.answer(reply::of_acquire(outcome, wish.fenced));
+    fn answer(&self, client: BlockedClient, outcome: Outcome, fenced: bool) {
+        client.answer(reply::of_acquire(outcome, fenced));
+    }
+
+    fn wake(&self, call: BlockedClient) {
+        sessions::wake(call);
     }
 }
 

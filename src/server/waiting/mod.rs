@@ -7,6 +7,7 @@ mod blocked_client;
 mod callbacks;
 mod fitness;
 mod host;
+mod sessions;
 pub(super) mod state;
 mod timer;
 mod turn;
@@ -18,15 +19,34 @@ use super::ffi::string::{OwnedStr, Str};
 use super::keys::LockRecord;
 use crate::lock::{self, Acquired, Ahead, Breaking, Changes, Outcome, Side, UnixMs, Wish};
 use crate::waiting::serve::{self, Trigger};
-use crate::waiting::{LockName, Waiter};
+use crate::waiting::{LockName, Names, Recipient, Use, Waiter};
 use blocked_client::BlockedClient;
 use host::{Release, Server};
+use state::Blocked;
 
 pub(super) use callbacks::subscribe;
+pub use sessions::{EventsCall, cancel, events};
 pub use views::{QueueView, WaiterView, queue, queues};
 
-/// Acquires a lock for the client of this command. A client that gives a time (0 means for ever) waits for the lock:
-/// then there is no outcome yet, and the client gets its answer later.
+/// How a client waits for a lock that is not granted at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting<A> {
+    /// 0 means for ever.
+    pub limit_ms: i64,
+    /// The session and the ticket; without them the client is blocked.
+    pub ticket: Option<(A, A)>,
+}
+
+/// What became of an acquire.
+pub enum Acquiring {
+    Done(Outcome),
+    /// The client is blocked, and gets its answer later.
+    Blocked,
+    /// The ticket waits, and the session is told later.
+    Waiting,
+}
+
+/// Acquires a lock for the client of this command, which may wait for it.
 ///
 /// # Errors
 /// The error reply.
@@ -34,24 +54,43 @@ pub fn acquire(
     context: &Context,
     key: Str<'_>,
     wish: &Wish<Str<'_>>,
-    wait_ms: Option<i64>,
-) -> Result<Option<Outcome>, ErrorLine> {
+    waiting: Option<Waiting<Str<'_>>>,
+) -> Result<Acquiring, ErrorLine> {
+    let ticket = match waiting.and_then(|waiting| waiting.ticket) {
+        Some((session, ticket)) => Some((sessions::find(context, session)?, ticket)),
+        None => None,
+    };
+    if let Some((session, ticket)) = ticket {
+        let lock = lock_name(context, key);
+        let used = state::with(|table| table.use_of(session, ticket.bytes(), lock, wish.holder.bytes(), wish.side));
+        match used {
+            Use::Free => {}
+            Use::Same => return Ok(Acquiring::Waiting),
+            Use::Other => return Err(TICKET_IN_USE),
+        }
+    }
     let (record, ahead) = open(context, key, wish.holder);
     let now = context.now();
     let decision = lock::acquire(&record, wish, ahead, now)?;
-    match (decision.answer, wait_ms) {
+    match (decision.answer, waiting) {
         (Acquired::Granted { token }, _) => {
             record.apply(&decision.changes)?;
             serve(context, key);
             state::count_grant();
-            Ok(Some(Outcome::Granted { token }))
+            Ok(Acquiring::Done(Outcome::Granted { token }))
         }
-        (Acquired::Busy, Some(limit_ms)) if context.may_block() => {
+        (Acquired::Busy, Some(Waiting { limit_ms, .. })) if ticket.is_some() || context.may_block() => {
             lock::check_wait(wish.side, &record)?;
             let left_ms = (ahead == Ahead::Nobody).then(|| lock::left_ms(wish.side, &record, now)).transpose()?;
             drop(record);
-            if block(context, key, wish, now, limit_ms, left_ms)? {
-                return Ok(None);
+            let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
+            if let Some((session, ticket)) = ticket {
+                let names = Names::of_ticket(wish.holder.bytes(), ticket.bytes());
+                let waiter = Waiter { recipient: Recipient::Session(session), wish: wish.with_holder(names) };
+                return queue_up(context, key, waiter, now, deadline, left_ms);
+            }
+            if block(context, key, wish, now, deadline, left_ms)? {
+                return Ok(Acquiring::Blocked);
             }
             busy(&LockRecord::open(context, key, wish.holder), wish.side, now)
         }
@@ -60,10 +99,10 @@ pub fn acquire(
 }
 
 /// For a client that does not wait, or that cannot be blocked.
-fn busy(record: &LockRecord<'_>, side: Side, now: UnixMs) -> Result<Option<Outcome>, ErrorLine> {
+fn busy(record: &LockRecord<'_>, side: Side, now: UnixMs) -> Result<Acquiring, ErrorLine> {
     let left_ms = lock::left_ms(side, record, now)?;
     state::count_refusal();
-    Ok(Some(Outcome::Busy { left_ms }))
+    Ok(Acquiring::Done(Outcome::Busy { left_ms }))
 }
 
 /// Opens a lock, and returns whether another client waits for it. A lock whose key is gone is the waiters' first, even
@@ -73,8 +112,12 @@ fn open<'a>(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> (LockRecord<
     if state::is_empty() || !state::with(|table| table.is_waited_for(lock_name(context, key))) {
         return (record, Ahead::Nobody);
     }
-    if record.is_there() {
+    if record.is_there() && !state::has_sessions() {
         return (record, Ahead::Someone);
+    }
+    if record.is_there() {
+        // Those whom nobody attends are passed over.
+        return (record, serve::ahead(&Server::new(context), lock_name(context, key)));
     }
     drop(record);
     let ahead = serve(context, key);
@@ -87,25 +130,48 @@ fn block(
     key: Str<'_>,
     wish: &Wish<Str<'_>>,
     now: UnixMs,
-    limit_ms: i64,
+    deadline: Option<UnixMs>,
     left_ms: Option<i64>,
 ) -> Result<bool, ErrorLine> {
     let most = settings::max_waiters();
     // Checked before the client is blocked, since it cannot be unblocked without an answer.
-    if state::with(|table| table.length() >= most) {
+    if state::with(|table| table.blocked_clients() >= most) {
         return Err(QUEUE_FULL);
     }
     callbacks::listen_to_keys(context, wish.side);
     let Some(client) = BlockedClient::block(context, &callbacks::OF_CLIENT) else { return Ok(false) };
-    let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
     let client_key = client.key();
-    let waiter = Waiter { recipient: client, wish: wish.with_holder(wish.holder.bytes().into()) };
+    let names = Names::from(wish.holder.bytes());
+    let waiter = Waiter { recipient: Recipient::Client(client), wish: wish.with_holder(names) };
     let lock = lock_name(context, key);
     let ticket =
         serve::wait(&Server::new(context), lock, waiter, now, most, deadline, left_ms).map_err(|_| QUEUE_FULL)?;
-    state::with_all(|state| state.tickets.insert(client_key, ticket));
+    state::with_all(|state| state.blocked.insert(client_key, Blocked::ForLock(ticket)));
     callbacks::arm_timer(context);
     Ok(true)
+}
+
+/// Has a session's ticket wait until the lock is granted or the time is up.
+fn queue_up(
+    context: &Context,
+    key: Str<'_>,
+    waiter: Waiter<BlockedClient>,
+    now: UnixMs,
+    deadline: Option<UnixMs>,
+    left_ms: Option<i64>,
+) -> Result<Acquiring, ErrorLine> {
+    callbacks::listen_to_keys(context, waiter.wish.side);
+    let (lock, most) = (lock_name(context, key), settings::max_tickets());
+    serve::wait(&Server::new(context), lock, waiter, now, most, deadline, left_ms).map_err(|_| TICKETS_FULL)?;
+    callbacks::arm_timer(context);
+    Ok(Acquiring::Waiting)
+}
+
+/// Notes that a holder has renewed or released its holds, so that it knows of them: see [`crate::waiting`].
+pub fn confirmed(context: &Context, key: Str<'_>, holder: Str<'_>) {
+    if state::has_unconfirmed() {
+        state::with(|table| table.confirmed(lock_name(context, key), holder.bytes()));
+    }
 }
 
 /// Serves the waiters of this lock, after a command has changed its lease, and returns whether any are left.
@@ -158,5 +224,11 @@ fn release_to_waiters(release: Release<'_>) -> Result<(), ErrorLine> {
 fn lock_name<'a>(context: &Context, key: Str<'a>) -> LockName<'a> {
     LockName { database: context.database(), key: key.bytes() }
 }
+
+const TICKET_IN_USE: ErrorLine = ErrorLine(
+    c"ERR ticket is in use for another wait: for another lock, holder or side, until its event is acknowledged",
+);
+
+const TICKETS_FULL: ErrorLine = ErrorLine(c"QUEUEFULL as many tickets are in use as rlock.max-tickets allows");
 
 const QUEUE_FULL: ErrorLine = ErrorLine(c"QUEUEFULL as many clients wait for locks as rlock.max-waiters allows");

@@ -3,7 +3,7 @@
 use super::blocked_client::{BlockedClient, ClientKey};
 use crate::lock::UnixMs;
 use crate::server::ffi::main_thread::MainThread;
-use crate::waiting::{Table, Ticket};
+use crate::waiting::{SessionId, Table, Ticket};
 use foldhash::fast::RandomState;
 use redis_module::raw;
 use std::collections::HashMap;
@@ -12,20 +12,32 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 #[derive(Default)]
 pub(super) struct State {
     pub table: Table<BlockedClient>,
-    /// The ticket of each client that is blocked, or unblocked and not yet answered.
-    pub tickets: HashMap<ClientKey, Ticket, RandomState>,
+    /// What each client waits for that is blocked, or unblocked and not yet answered.
+    pub blocked: HashMap<ClientKey, Blocked, RandomState>,
     /// Clients, by their number, that the server unblocked before they could get their grant.
     pub undelivered: Vec<u64>,
     pub timer: Option<Armed>,
     pub events: Events,
 }
 
-/// What the module keeps about keyspace events.
-#[allow(clippy::struct_excessive_bools, reason = "four facts that have nothing to do with each other")]
+/// What a blocked client waits for.
+#[derive(Clone, Copy)]
+pub(super) enum Blocked {
+    ForLock(Ticket),
+    ForEvents {
+        session: SessionId,
+        /// Whether it was unblocked, and is about to be answered.
+        is_woken: bool,
+    },
+}
+
+/// What the module keeps about the server's events.
+#[allow(clippy::struct_excessive_bools, reason = "five facts that have nothing to do with each other")]
 #[derive(Default)]
 pub(super) struct Events {
     pub hears_keys: bool,
     pub hears_hashes: bool,
+    pub hears_clients: bool,
     /// Whether the server caused the last event by itself.
     pub is_sweep: bool,
     /// Whether a post-notification job is set and has not run.
@@ -51,6 +63,8 @@ impl Armed {
 
 static STATE: MainThread<Option<State>> = MainThread::new(None);
 static WAITERS: AtomicUsize = AtomicUsize::new(0);
+static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+static UNCONFIRMED: AtomicUsize = AtomicUsize::new(0);
 static GRANTS: AtomicU64 = AtomicU64::new(0);
 static REFUSALS: AtomicU64 = AtomicU64::new(0);
 
@@ -60,6 +74,8 @@ pub(super) fn with_all<R>(use_state: impl FnOnce(&mut State) -> R) -> R {
         let state = state.get_or_insert_default();
         let result = use_state(state);
         WAITERS.store(state.table.length(), Relaxed);
+        SESSIONS.store(state.table.sessions(), Relaxed);
+        UNCONFIRMED.store(state.table.unconfirmed_grants(), Relaxed);
         result
     })
 }
@@ -72,6 +88,15 @@ pub fn with<R>(use_table: impl FnOnce(&mut Table<BlockedClient>) -> R) -> R {
 /// Whether no client waits: every command asks this first, so it costs next to nothing.
 pub(super) fn is_empty() -> bool {
     WAITERS.load(Relaxed) == 0
+}
+
+pub(super) fn has_sessions() -> bool {
+    SESSIONS.load(Relaxed) != 0
+}
+
+/// Whether there are sessions' grants that nobody has confirmed.
+pub(super) fn has_unconfirmed() -> bool {
+    UNCONFIRMED.load(Relaxed) != 0
 }
 
 pub(super) fn count_grant() {

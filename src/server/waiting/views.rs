@@ -7,8 +7,10 @@ use crate::server::edge::client_address::Addresses;
 use crate::server::edge::rights::Reader;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
-use crate::waiting::{LockName, QueueSummary, Queued};
-use std::rc::Rc;
+use crate::waiting::{LockName, Names, QueueSummary, Queued, SeenRecipient};
+
+/// The bytes that are shown of a session's name.
+const SESSION_SHOWN: usize = 8;
 
 /// The queue of one lock.
 pub struct QueueView {
@@ -19,9 +21,15 @@ pub struct QueueView {
 }
 
 pub struct WaiterView {
-    pub holder: Rc<[u8]>,
+    /// Also its ticket's name, if it is one.
+    pub names: Names,
     pub side: Side,
-    pub client: u64,
+    /// The beginning of its session's name, if it waits by a ticket: who knows the whole can cancel it.
+    pub session: Option<Vec<u8>>,
+    /// Whether somebody is there to be told.
+    pub is_attended: bool,
+    /// The blocked client, or the one that its session was last seen with, if it is still connected.
+    pub client: Option<u64>,
     /// The client's address, as CLIENT LIST says it.
     pub address: Option<Vec<u8>>,
     pub since: UnixMs,
@@ -33,19 +41,22 @@ pub struct WaiterView {
 pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> QueueView {
     let lock = LockName { database: context.database(), key: key.bytes() };
     let mut queue = state::with(|table| {
-        let waiters = table.queue(lock).take(limit).map(|Queued { waiter, since, deadline }| WaiterView {
-            holder: Rc::clone(&waiter.wish.holder),
-            side: waiter.wish.side,
-            client: waiter.recipient.number(),
-            address: None,
-            since,
-            deadline,
-        });
+        let waiters =
+            table.queue(lock, context.now()).take(limit).map(|Queued { wish, recipient, since, deadline }| {
+                let (session, is_attended, client) = match recipient {
+                    SeenRecipient::Client(client) => (None, true, Some(client.number())),
+                    SeenRecipient::Session { name, connection, is_attended } => {
+                        (name.get(..SESSION_SHOWN).map(<[u8]>::to_vec), is_attended, connection)
+                    }
+                };
+                let (names, side) = (wish.holder, wish.side);
+                WaiterView { names, side, session, is_attended, client, address: None, since, deadline }
+            });
         QueueView { length: table.length_of(lock), waiters: waiters.collect() }
     });
     let addresses = Addresses::new(context);
     for waiter in &mut queue.waiters {
-        waiter.address = addresses.of(waiter.client);
+        waiter.address = waiter.client.and_then(|client| addresses.of(client));
     }
     queue
 }

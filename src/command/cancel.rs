@@ -1,0 +1,34 @@
+//! ```text
+//! RLOCK.CANCEL session [ticket ...]
+//! ```
+//! Takes a session's tickets back: what waits leaves, and what was granted and nobody knows of is given back.
+
+use super::arguments::{WRONG_ARITY, session, ticket};
+use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, waiting};
+
+/// RLOCK.CANCEL
+pub struct Cancel;
+
+impl Command for Cancel {
+    const SPEC: Spec = Spec {
+        name: c"rlock.cancel",
+        summary: c"Takes tickets of a session back, or ends the session.",
+        complexity:
+            c"O(N) with N the number of tickets; of a session that ends, what is left after a few ms goes by and by",
+        arity: -2,
+        flags: c"write",
+        audience: Audience::Services,
+        key: KeyUse::NoKey,
+        arguments: &[Argument::Text(c"session"), Argument::Texts(c"ticket")],
+    };
+
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+        let [_, name, tickets @ ..] = arguments else { return Err(WRONG_ARITY) };
+        let name = session(Some(*name))?;
+        for name in tickets {
+            ticket(Some(*name))?;
+        }
+        let found = waiting::cancel(context, name, tickets)?;
+        Ok(Reply::Number(i64::try_from(found).unwrap_or(i64::MAX)))
+    }
+}

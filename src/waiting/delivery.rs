@@ -1,0 +1,424 @@
+//! How a session is told what became of its tickets; and which of its grants somebody has confirmed.
+//!
+//! A grant is confirmed once its event is acknowledged, or its hold renewed or released by its holder: then somebody
+//! knows of it, and only its lease ends it. All others are revoked when their session ends.
+
+use super::agenda::{Hold, Reentry};
+use super::outbox::Event;
+use super::queue::{LockId, LockName, Ticket};
+use super::sessions::{EVENTS_UNREAD_MAX, NoSession, Session, SessionId};
+use super::table::{SeenRecipient, Table};
+use super::waiter::{Names, Wait};
+use crate::lock::{Outcome, Side, UnixMs};
+use std::hash::BuildHasher;
+use std::rc::Rc;
+
+/// What is to be done so that a waiter is told of its outcome.
+pub enum Delivery<R> {
+    /// The blocked client is answered.
+    Answer { client: R, fenced: bool },
+    /// The session's call is answered with all events.
+    Wake(R),
+    /// The session is told with its next call.
+    Later,
+}
+
+pub(super) type EventId = (SessionId, u64);
+
+/// What became of a ticket.
+pub(super) struct Happened {
+    pub names: Names,
+    pub side: Side,
+    pub database: i32,
+    pub key: Rc<[u8]>,
+    pub outcome: Outcome,
+    pub hold: Option<Hold>,
+}
+
+/// A call for events.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// The client's number; None for a call that comes from no connection of its own.
+    pub connection: Option<u64>,
+    /// Every event up to this one is done with.
+    pub acknowledged: Option<u64>,
+    pub ttl_ms: Option<i64>,
+}
+
+/// What a ticket of this name is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Free,
+    /// It waits, or its event is not acknowledged, for this very wish.
+    Same,
+    Other,
+}
+
+/// What was cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cancelled {
+    Nothing,
+    Ticket,
+    /// A ticket with a grant that nobody has confirmed.
+    Granted(Hold),
+}
+
+impl<R> Session<R> {
+    pub(super) fn seen(&self, now: UnixMs) -> SeenRecipient<'_, R> {
+        let connection = self.connection.filter(|_| self.is_connected());
+        SeenRecipient::Session { name: &self.name, connection, is_attended: self.is_attended(now) }
+    }
+}
+
+impl<R> Table<R> {
+    /// The number of open sessions.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The number of open sessions that nobody attends.
+    #[must_use]
+    pub fn unattended_sessions(&self, now: UnixMs) -> usize {
+        self.sessions.unattended(now)
+    }
+
+    /// The number of tickets that wait.
+    #[must_use]
+    pub fn waiting_tickets(&self) -> usize {
+        self.sessions.waiting
+    }
+
+    /// The number of events that are not acknowledged.
+    #[must_use]
+    pub fn unacknowledged(&self) -> usize {
+        self.sessions.events
+    }
+
+    /// The number of locks and holders with grants that nobody has confirmed.
+    #[must_use]
+    pub fn unconfirmed_grants(&self) -> usize {
+        self.unconfirmed.len()
+    }
+
+    /// The open session of this name.
+    ///
+    /// # Errors
+    /// If there is none, or it is another user's.
+    pub fn session(&self, name: &[u8], owner: &[u8]) -> Result<SessionId, NoSession> {
+        self.sessions.find(name, owner)
+    }
+
+    /// A call for events: a sign of life, which opens the session if need be. Returns the call on a former connection
+    /// that it takes over from.
+    ///
+    /// # Errors
+    /// If the session is not to be had, or an event is acknowledged that was never told. Nothing has changed then.
+    pub fn call(
+        &mut self,
+        name: &[u8],
+        owner: &[u8],
+        call: Call,
+        limit: usize,
+        now: UnixMs,
+    ) -> Result<(SessionId, Option<R>), NoSession> {
+        let acknowledged = call.acknowledged.unwrap_or(0);
+        let id = if acknowledged > 0 {
+            let id = self.sessions.find(name, owner)?;
+            let told = self.sessions.get(id).map_or(0, |session| session.outbox.told_before());
+            if acknowledged > told {
+                return Err(NoSession::NeverTold);
+            }
+            id
+        } else {
+            self.sessions.find_or_open(name, owner, limit)?
+        };
+        while let Some(event) = self.sessions.get_mut(id).and_then(|session| session.outbox.take_up_to(acknowledged)) {
+            self.forget_event(id, &event);
+        }
+        let former = self.sessions.called(id, call.connection, call.ttl_ms, now);
+        self.returns(id, now);
+        Ok((id, former))
+    }
+
+    /// The session is attended again: it is served what it was passed over for.
+    fn returns(&mut self, id: SessionId, now: UnixMs) {
+        let Some(session) = self.sessions.get_mut(id).filter(|session| session.is_attended(now)) else { return };
+        session.is_left = false;
+        self.agenda.reentries.extend(session.owed.drain(..));
+        if session.tickets.has_passed_over() && !std::mem::replace(&mut session.is_returning, true) {
+            self.agenda.returning.push_back(id);
+        }
+    }
+
+    /// Notes that a ticket was not let in though its holder has the lock. It is once its session is attended again.
+    pub(super) fn owes(&mut self, ticket: Ticket, reentry: &Reentry) {
+        let session = self.queues.waiter(ticket).and_then(Wait::session);
+        let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) else { return };
+        let is_noted = |last: &Reentry| last.lock == reentry.lock && last.holder.holder() == reentry.holder.holder();
+        if !session.owed.last().is_some_and(is_noted) {
+            session.owed.push(Reentry { after: None, ..reentry.clone() });
+        }
+    }
+
+    /// The events that the session has not been told of on its present connection, oldest first. They count as told.
+    pub fn take_news(&mut self, id: SessionId, limit: usize) -> Vec<Event> {
+        self.sessions.get_mut(id).map_or_else(Vec::new, |session| session.outbox.take_news(limit))
+    }
+
+    #[must_use]
+    pub fn has_news(&self, id: SessionId) -> bool {
+        self.sessions.get(id).is_some_and(|session| session.outbox.has_news())
+    }
+
+    /// Has a call wait for events. 0 means for as long as a call may wait.
+    pub fn wait_for_events(&mut self, id: SessionId, client: R, limit_ms: i64, now: UnixMs) {
+        self.sessions.wait(id, client, limit_ms, now);
+        self.returns(id, now);
+    }
+
+    /// Takes back a call that waits, since its client does no longer.
+    pub fn stop_waiting_for_events(&mut self, id: SessionId, now: UnixMs) -> Option<R> {
+        self.sessions.take_poll(id, now)
+    }
+
+    /// The connection on which the session is told.
+    #[must_use]
+    pub fn connection_of(&self, id: SessionId) -> Option<u64> {
+        self.sessions.get(id)?.connection
+    }
+
+    /// Notes that a connection is closed.
+    pub fn disconnected(&mut self, connection: u64) {
+        for id in self.sessions.disconnected(connection) {
+            self.is_left(id);
+        }
+    }
+
+    /// Notes that nobody attends a session any more. Waiters behind its tickets may be let in.
+    pub(super) fn is_left(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.is_left = true;
+        let tickets = if session.writers > 0 { session.tickets.length() } else { 0 };
+        if tickets > 0 && !self.agenda.left.iter().any(|(listed, _)| *listed == id) {
+            self.agenda.left.push_back((id, tickets));
+        }
+    }
+
+    /// What a ticket is used for, and whether it is for this wish.
+    #[must_use]
+    pub fn use_of(&self, id: SessionId, ticket: &[u8], lock: LockName<'_>, holder: &[u8], side: Side) -> Use {
+        if let Some(waiting) = self.waiting_ticket(id, ticket) {
+            let same_lock = self.queues.lock_of(waiting) == self.queues.find(lock);
+            let is_same = |wait: &Wait<R>| same_lock && wait.holder() == holder && wait.side == side;
+            return if self.queues.waiter(waiting).is_some_and(is_same) { Use::Same } else { Use::Other };
+        }
+        match self.sessions.get(id).and_then(|session| session.outbox.of_ticket(ticket)) {
+            None => Use::Free,
+            Some(event) => {
+                let same_lock = event.database == lock.database && *event.key == *lock.key;
+                if same_lock && event.names.holder() == holder && event.side == side { Use::Same } else { Use::Other }
+            }
+        }
+    }
+
+    fn waiting_ticket(&self, id: SessionId, name: &[u8]) -> Option<Ticket> {
+        self.tickets.find(self.tickets.hash((id, name)), None).find_map(|place| {
+            let ticket = self.queues.ticket_at(place)?;
+            let wait = self.queues.waiter(ticket)?;
+            (wait.session() == Some(id) && wait.ticket() == name).then_some(ticket)
+        })
+    }
+
+    /// Notes a grant, until the session's process confirms it.
+    pub(super) fn granted_to_session(
+        &mut self,
+        id: SessionId,
+        hold: Hold,
+        token: Option<i64>,
+        now: UnixMs,
+    ) -> Delivery<R> {
+        let lock = LockName { database: hold.database, key: &hold.key };
+        // What a holder is granted once more ends when the last of it does.
+        if hold.wish.side != Side::Read {
+            self.for_unconfirmed(lock, &hold.wish.holder, |other| other.end = hold.end);
+        }
+        let (names, side) = (hold.wish.holder.clone(), hold.wish.side);
+        let (database, key) = (hold.database, Rc::clone(&hold.key));
+        let outcome = Outcome::Granted { token };
+        self.happened(id, Happened { names, side, database, key, outcome, hold: Some(hold) }, now)
+    }
+
+    /// Has the session told what became of one of its tickets.
+    pub(super) fn happened(&mut self, id: SessionId, happened: Happened, now: UnixMs) -> Delivery<R> {
+        let Happened { names, side, database, key, outcome, hold } = happened;
+        let hash = hold.as_ref().map(|hold| self.lock_and_holder(database, &key, &hold.wish.holder));
+        let Some(session) = self.sessions.get_mut(id) else { return Delivery::Later };
+        let seq = session.outbox.next_seq();
+        session.outbox.push(Event { seq, names, outcome, database, key, side, hold });
+        let is_too_much = session.outbox.len() == EVENTS_UNREAD_MAX.saturating_add(1);
+        self.sessions.events = self.sessions.events.saturating_add(1);
+        if let Some(hash) = hash {
+            self.unconfirmed.entry(hash).or_default().insert((id, seq));
+        }
+        if is_too_much {
+            self.is_left(id);
+        }
+        self.sessions.take_poll(id, now).map_or(Delivery::Later, Delivery::Wake)
+    }
+
+    fn lock_and_holder(&self, database: i32, key: &[u8], holder: &[u8]) -> u64 {
+        self.unconfirmed.hasher().hash_one((database, key, holder))
+    }
+
+    /// An event is no longer in its outbox.
+    fn forget_event(&mut self, id: SessionId, event: &Event) {
+        self.sessions.events = self.sessions.events.saturating_sub(1);
+        if event.hold.is_some() {
+            self.forget_unconfirmed((id, event.seq), event.database, &event.key, event.names.holder());
+        }
+    }
+
+    fn forget_unconfirmed(&mut self, event: EventId, database: i32, key: &[u8], holder: &[u8]) {
+        let hash = self.lock_and_holder(database, key, holder);
+        if let Some(events) = self.unconfirmed.get_mut(&hash) {
+            events.remove(&event);
+            if events.is_empty() {
+                self.unconfirmed.remove(&hash);
+            }
+        }
+    }
+
+    /// Notes that a holder has renewed or released what it holds: so it knows of its grants.
+    pub fn confirmed(&mut self, lock: LockName<'_>, holder: &[u8]) {
+        if self.unconfirmed.is_empty() {
+            return;
+        }
+        let mut confirmed = Vec::new();
+        self.for_unconfirmed_events(lock, holder, |id, event| {
+            event.hold = None;
+            confirmed.push((id, event.seq));
+        });
+        for event in confirmed {
+            self.forget_unconfirmed(event, lock.database, lock.key, holder);
+        }
+    }
+
+    fn for_unconfirmed(&mut self, lock: LockName<'_>, holder: &[u8], mut change: impl FnMut(&mut Hold)) {
+        self.for_unconfirmed_events(lock, holder, |_, event| {
+            if let Some(hold) = &mut event.hold {
+                change(hold);
+            }
+        });
+    }
+
+    fn for_unconfirmed_events(
+        &mut self,
+        lock: LockName<'_>,
+        holder: &[u8],
+        mut change: impl FnMut(SessionId, &mut Event),
+    ) {
+        let hash = self.lock_and_holder(lock.database, lock.key, holder);
+        let Some(events) = self.unconfirmed.get(&hash) else { return };
+        for (id, seq) in events {
+            let event = self.sessions.get_mut(*id).and_then(|session| session.outbox.get_mut(*seq));
+            let is_theirs = |event: &&mut Event| {
+                event.database == lock.database && *event.key == *lock.key && event.names.holder() == holder
+            };
+            if let Some(event) = event.filter(is_theirs) {
+                change(*id, event);
+            }
+        }
+    }
+
+    /// Takes a ticket back.
+    pub(super) fn cancel(&mut self, id: SessionId, ticket: &[u8]) -> Cancelled {
+        if let Some(waiting) = self.waiting_ticket(id, ticket) {
+            self.leave(waiting);
+            self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
+            return Cancelled::Ticket;
+        }
+        let Some(event) = self.sessions.get_mut(id).and_then(|session| session.outbox.take_of_ticket(ticket)) else {
+            return Cancelled::Nothing;
+        };
+        self.forget_event(id, &event);
+        match event.hold.filter(|hold| hold.era == self.era) {
+            Some(hold) => Cancelled::Granted(hold),
+            None => Cancelled::Ticket,
+        }
+    }
+
+    /// Ends a session. Returns the number of its tickets, and the call that waits; what is left of it goes by and by.
+    pub fn end_session(&mut self, id: SessionId) -> (usize, Option<R>) {
+        let Some(session) = self.sessions.get(id) else { return (0, None) };
+        let tickets = session.tickets.length().saturating_add(session.outbox.len());
+        let poll = self.sessions.end(id);
+        self.agenda.ended.push_back(id);
+        (tickets, poll)
+    }
+
+    /// Drops one thing that is left of a session that has ended. Returns whether there was one.
+    pub(super) fn drop_next_of_ended(&mut self) -> bool {
+        let Some(id) = self.agenda.ended.front().copied() else { return false };
+        let Some(session) = self.sessions.get_mut(id) else {
+            self.agenda.ended.pop_front();
+            return true;
+        };
+        if let Some(event) = session.outbox.take_last() {
+            // The last first, as read holds are counted: the last of them has the highest number.
+            self.forget_event(id, &event);
+            if let Some(hold) = event.hold.filter(|hold| hold.era == self.era) {
+                self.revoke(Hold { may_be_touched: true, ..hold });
+            }
+        } else if let Some(ticket) = self.queues.next_of(&mut session.tickets) {
+            self.leave(ticket);
+            self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
+        } else {
+            self.agenda.ended.pop_front();
+            self.sessions.drop_ended(id);
+        }
+        true
+    }
+
+    /// Puts one ticket of a session that is attended again back into its place. Returns whether there was such a
+    /// session.
+    pub(super) fn put_next_back(&mut self, now: UnixMs) -> bool {
+        let Some(id) = self.agenda.returning.front().copied() else { return false };
+        let session = self.sessions.get_mut(id).filter(|session| session.is_attended(now));
+        let lock = session.and_then(|session| self.queues.put_back(&mut session.tickets));
+        match lock {
+            Some(lock) => _ = self.changed(lock),
+            None => {
+                self.agenda.returning.pop_front();
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.is_returning = false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Looks at one ticket of a session that nobody attends: readers behind a writer that is passed over are let in,
+    /// beside the readers that have the lock. Returns whether there was such a session.
+    ///
+    /// Nothing else can wait for a lock that is free to it.
+    pub(super) fn look_behind_next(&mut self) -> bool {
+        let Some((id, left)) = self.agenda.left.front_mut() else { return false };
+        *left = left.saturating_sub(1);
+        let (id, is_last) = (*id, *left == 0);
+        let ticket = self.sessions.get_mut(id).and_then(|session| self.queues.next_of(&mut session.tickets));
+        if is_last || ticket.is_none() {
+            self.agenda.left.pop_front();
+        }
+        let writer = ticket.filter(|ticket| self.queues.waiter(*ticket).is_some_and(|wait| wait.side == Side::Write));
+        let lock = writer.and_then(|ticket| self.queues.lock_of(ticket).map(|lock| (lock, ticket)));
+        if let Some((lock, _)) = lock.filter(|(lock, ticket)| self.is_first(*lock, *ticket)) {
+            self.changed(lock);
+        }
+        true
+    }
+
+    fn is_first(&self, lock: LockId, ticket: Ticket) -> bool {
+        self.queues.first(lock).is_some_and(|(first, _)| first == ticket)
+    }
+}

@@ -1,0 +1,125 @@
+//! A waiter: what it wants, and who is told what became of it.
+//!
+//! Either a blocked client, which is told by the answer to its command; or a ticket of a session, which is told by an
+//! event. There may be a million tickets, so both names are kept in one piece, and a waiter in few bytes.
+
+use super::sessions::SessionId;
+use crate::lock::{Lease, Side, Wish};
+use std::ops::Deref;
+use std::rc::Rc;
+
+/// A waiter's names: the holder's, which it stands for; and the ticket's behind it, if it is one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Names {
+    both: Rc<[u8]>,
+    holder: u16,
+}
+
+impl Names {
+    /// Of a ticket. Both are short: a command refuses longer ones.
+    #[must_use]
+    pub fn of_ticket(holder: &[u8], ticket: &[u8]) -> Self {
+        Self { both: [holder, ticket].concat().into(), holder: u16::try_from(holder.len()).unwrap_or(u16::MAX) }
+    }
+
+    #[must_use]
+    pub fn holder(&self) -> &[u8] {
+        self.both.get(..usize::from(self.holder)).unwrap_or(&self.both)
+    }
+
+    /// Empty if it is no ticket.
+    #[must_use]
+    pub fn ticket(&self) -> &[u8] {
+        self.both.get(usize::from(self.holder)..).unwrap_or_default()
+    }
+}
+
+/// Of a blocked client: the holder's name alone.
+impl From<&[u8]> for Names {
+    fn from(holder: &[u8]) -> Self {
+        Self { both: holder.into(), holder: u16::try_from(holder.len()).unwrap_or(u16::MAX) }
+    }
+}
+
+impl Deref for Names {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.holder()
+    }
+}
+
+impl std::fmt::Debug for Names {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = |name| String::from_utf8_lossy(name).into_owned();
+        formatter.debug_tuple("Names").field(&text(self.holder())).field(&text(self.ticket())).finish()
+    }
+}
+
+/// Who is told what became of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipient<R> {
+    /// A blocked client. Dropping it unblocks the client without an answer.
+    Client(R),
+    Session(SessionId),
+}
+
+pub struct Waiter<R> {
+    pub recipient: Recipient<R>,
+    pub wish: Wish<Names>,
+}
+
+/// A waiter as it is kept.
+pub(super) struct Wait<R> {
+    pub recipient: Recipient<R>,
+    names: Rc<[u8]>,
+    lease: Lease,
+    holder: u16,
+    pub side: Side,
+    pub fenced: bool,
+}
+
+impl<R> Wait<R> {
+    pub fn new(waiter: Waiter<R>) -> Self {
+        let Waiter { recipient, wish: Wish { holder: Names { both, holder }, side, lease, fenced } } = waiter;
+        Self { recipient, names: both, lease, holder, side, fenced }
+    }
+
+    pub fn wish(&self) -> Wish<Names> {
+        let names = Names { both: Rc::clone(&self.names), holder: self.holder };
+        Wish { holder: names, side: self.side, lease: self.lease, fenced: self.fenced }
+    }
+
+    pub fn holder(&self) -> &[u8] {
+        self.names.get(..usize::from(self.holder)).unwrap_or(&self.names)
+    }
+
+    pub fn ticket(&self) -> &[u8] {
+        self.names.get(usize::from(self.holder)..).unwrap_or_default()
+    }
+
+    pub fn session(&self) -> Option<SessionId> {
+        match self.recipient {
+            Recipient::Client(_) => None,
+            Recipient::Session(session) => Some(session),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_a_ticket_are_its_holders_and_its_own() {
+        let names = Names::of_ticket(b"ann", b"7");
+        assert_eq!((names.holder(), names.ticket(), &*names), (&b"ann"[..], &b"7"[..], &b"ann"[..]));
+        let names = Names::from(&b"ann"[..]);
+        assert_eq!((names.holder(), names.ticket()), (&b"ann"[..], &b""[..]));
+    }
+
+    #[test]
+    fn a_waiter_is_kept_in_few_bytes() {
+        assert!(size_of::<Wait<[u64; 2]>>() <= 56, "{}", size_of::<Wait<[u64; 2]>>());
+    }
+}
