@@ -306,7 +306,8 @@ impl<R> Table<R> {
 
     fn for_unconfirmed(&mut self, lock: LockName<'_>, holder: &[u8], mut change: impl FnMut(&mut Hold)) {
         self.for_unconfirmed_events(lock, holder, |_, event| {
-            if let Some(hold) = &mut event.hold {
+            // A read hold has a lease of its own.
+            if let Some(hold) = event.hold.as_mut().filter(|hold| hold.wish.side != Side::Read) {
                 change(hold);
             }
         });

@@ -235,6 +235,7 @@ impl<R> Sessions<R> {
         let session = self.get_mut(id)?;
         let (poll, _) = session.poll.take()?;
         session.answered = now;
+        self.set_alarm(id);
         Some(poll)
     }
 

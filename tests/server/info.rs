@@ -21,7 +21,16 @@ const COUNTED: [&str; 16] = [
     "wait_ms_sum",
 ];
 
-const NOW: [&str; 4] = ["waiters", "locks_with_waiters", "longest_queue", "oldest_wait_ms"];
+const NOW: [&str; 8] = [
+    "waiters",
+    "locks_with_waiters",
+    "longest_queue",
+    "oldest_wait_ms",
+    "sessions",
+    "sessions_unattended",
+    "tickets",
+    "events_unacknowledged",
+];
 
 #[test]
 fn every_field_is_there_once_and_begins_with_nothing() {

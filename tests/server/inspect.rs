@@ -355,11 +355,11 @@ fn maps_in_one_protocol_and_flat_arrays_in_the_other() {
     let mut bob = server.client();
     bob.send(&[&b"RLOCK.ACQUIRE"[..], b"k\0\xff", b"bob\xfd", b"600000", b"WAIT", b"0"]);
     client.until_waiting(1);
-    for (hello, seven, six, four) in [("", "*14", "*12", "*8"), ("HELLO 3\r\n", "%7", "%6", "%4")] {
+    for (hello, seven, nine, four) in [("", "*14", "*18", "*8"), ("HELLO 3\r\n", "%7", "%9", "%4")] {
         let seen = bytes_up_to(&server, &format!("{hello}{inspect}"), b"+PONG\r\n");
         let has = |piece: &[u8]| seen.windows(piece.len()).any(|window| window == piece);
         let waiter =
-            [format!("$7\r\nwaiters\r\n*1\r\n{six}\r\n$6\r\nholder\r\n$4\r\n").as_bytes(), b"bob\xfd\r\n"].concat();
+            [format!("$7\r\nwaiters\r\n*1\r\n{nine}\r\n$6\r\nholder\r\n$4\r\n").as_bytes(), b"bob\xfd\r\n"].concat();
         assert!(has(&waiter) && has(format!("{seven}\r\n$4\r\nkind").as_bytes()), "{}", String::from_utf8_lossy(&seen));
         let seen = bytes_up_to(&server, &format!("{hello}RLOCK.QUEUES\r\nPING\r\n"), b"+PONG\r\n");
         let queue =

@@ -21,8 +21,10 @@ pub(super) type OnTimer = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_
 /// Makes sure that the timer goes off no later than the next alarm, after a change to the waiters.
 pub(super) fn arm(context: &Context, on_timer: OnTimer) {
     let now = context.now();
-    let (timer, time, serving_ms) =
-        state::with_all(|state| (state.timer, state.table.wakes_at(now), state.table.take_serving_ms()));
+    let (timer, time, serving_ms) = state::with_all(|state| {
+        let at_once = (!state.undelivered.is_empty()).then_some(UnixMs::MIN);
+        (state.timer, at_once.or_else(|| state.table.wakes_at(now)), state.table.take_serving_ms())
+    });
     if let Some(ms) = serving_ms {
         latency::took(context, c"rlock-serve", ms);
     }
