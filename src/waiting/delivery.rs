@@ -4,13 +4,12 @@
 //! knows of it, and only its lease ends it. All others are revoked when their session ends.
 
 use super::agenda::{Hold, Reentry};
-use super::outbox::Event;
+use super::outbox::{Event, Unconfirmed};
 use super::queue::{LockId, LockName, Ticket};
 use super::sessions::{EVENTS_UNREAD_MAX, NoSession, Session, SessionId};
 use super::table::{SeenRecipient, Table};
 use super::waiter::{Names, Wait};
 use crate::lock::{Outcome, Side, UnixMs};
-use std::hash::BuildHasher;
 use std::rc::Rc;
 
 /// What is to be done so that a waiter is told of its outcome.
@@ -23,8 +22,6 @@ pub enum Delivery<R> {
     Later,
 }
 
-pub(super) type EventId = (SessionId, u64);
-
 /// What became of a ticket.
 pub(super) struct Happened {
     pub names: Names,
@@ -32,7 +29,7 @@ pub(super) struct Happened {
     pub database: i32,
     pub key: Rc<[u8]>,
     pub outcome: Outcome,
-    pub hold: Option<Hold>,
+    pub unconfirmed: Option<Unconfirmed>,
 }
 
 /// A call for events.
@@ -238,96 +235,66 @@ impl<R> Table<R> {
         token: Option<i64>,
         now: UnixMs,
     ) -> Delivery<R> {
-        let lock = LockName { database: hold.database, key: &hold.key };
-        // What a holder is granted once more ends when the last of it does.
-        if hold.wish.side != Side::Read {
-            self.for_unconfirmed(lock, &hold.wish.holder, |other| other.end = hold.end);
+        let Hold { database, key, wish, end, era, .. } = hold;
+        // What a holder is granted once more ends when the last of it does. A read hold has a lease of its own.
+        if wish.side != Side::Read {
+            self.for_unconfirmed(LockName { database, key: &key }, &wish.holder, |_, event| {
+                if let Some(grant) = event.unconfirmed.as_mut().filter(|_| event.side != Side::Read) {
+                    grant.end = end;
+                }
+            });
         }
-        let (names, side) = (hold.wish.holder.clone(), hold.wish.side);
-        let (database, key) = (hold.database, Rc::clone(&hold.key));
-        let outcome = Outcome::Granted { token };
-        self.happened(id, Happened { names, side, database, key, outcome, hold: Some(hold) }, now)
+        let unconfirmed = Some(Unconfirmed { lease: wish.lease, end, era });
+        let (names, side, outcome) = (wish.holder, wish.side, Outcome::Granted { token });
+        self.happened(id, Happened { names, side, database, key, outcome, unconfirmed }, now)
     }
 
     /// Has the session told what became of one of its tickets.
     pub(super) fn happened(&mut self, id: SessionId, happened: Happened, now: UnixMs) -> Delivery<R> {
-        let Happened { names, side, database, key, outcome, hold } = happened;
-        let hash = hold.as_ref().map(|hold| self.lock_and_holder(database, &key, &hold.wish.holder));
+        let Happened { names, side, database, key, outcome, unconfirmed } = happened;
         let Some(session) = self.sessions.get_mut(id) else { return Delivery::Later };
         let seq = session.outbox.next_seq();
-        session.outbox.push(Event { seq, names, outcome, database, key, side, hold });
+        if unconfirmed.is_some() {
+            self.unconfirmed.insert(LockName { database, key: &key }, names.holder(), (id, seq));
+        }
+        session.outbox.push(Event { seq, names, outcome, database, key, side, unconfirmed });
         let is_too_much = session.outbox.len() == EVENTS_UNREAD_MAX.saturating_add(1);
         self.sessions.events = self.sessions.events.saturating_add(1);
-        if let Some(hash) = hash {
-            self.unconfirmed.entry(hash).or_default().insert((id, seq));
-        }
         if is_too_much {
             self.is_left(id);
         }
         self.sessions.take_poll(id, now).map_or(Delivery::Later, Delivery::Wake)
     }
 
-    fn lock_and_holder(&self, database: i32, key: &[u8], holder: &[u8]) -> u64 {
-        self.unconfirmed.hasher().hash_one((database, key, holder))
-    }
-
     /// An event is no longer in its outbox.
     fn forget_event(&mut self, id: SessionId, event: &Event) {
         self.sessions.events = self.sessions.events.saturating_sub(1);
-        if event.hold.is_some() {
-            self.forget_unconfirmed((id, event.seq), event.database, &event.key, event.names.holder());
-        }
-    }
-
-    fn forget_unconfirmed(&mut self, event: EventId, database: i32, key: &[u8], holder: &[u8]) {
-        let hash = self.lock_and_holder(database, key, holder);
-        if let Some(events) = self.unconfirmed.get_mut(&hash) {
-            events.remove(&event);
-            if events.is_empty() {
-                self.unconfirmed.remove(&hash);
-            }
+        if event.unconfirmed.is_some() {
+            let lock = LockName { database: event.database, key: &event.key };
+            self.unconfirmed.remove(lock, event.names.holder(), (id, event.seq));
         }
     }
 
     /// Notes that a holder has renewed or released what it holds: so it knows of its grants.
     pub fn confirmed(&mut self, lock: LockName<'_>, holder: &[u8]) {
-        if self.unconfirmed.is_empty() {
-            return;
-        }
         let mut confirmed = Vec::new();
-        self.for_unconfirmed_events(lock, holder, |id, event| {
-            event.hold = None;
+        self.for_unconfirmed(lock, holder, |id, event| {
+            event.unconfirmed = None;
             confirmed.push((id, event.seq));
         });
         for event in confirmed {
-            self.forget_unconfirmed(event, lock.database, lock.key, holder);
+            self.unconfirmed.remove(lock, holder, event);
         }
     }
 
-    fn for_unconfirmed(&mut self, lock: LockName<'_>, holder: &[u8], mut change: impl FnMut(&mut Hold)) {
-        self.for_unconfirmed_events(lock, holder, |_, event| {
-            // A read hold has a lease of its own.
-            if let Some(hold) = event.hold.as_mut().filter(|hold| hold.wish.side != Side::Read) {
-                change(hold);
-            }
-        });
-    }
-
-    fn for_unconfirmed_events(
-        &mut self,
-        lock: LockName<'_>,
-        holder: &[u8],
-        mut change: impl FnMut(SessionId, &mut Event),
-    ) {
-        let hash = self.lock_and_holder(lock.database, lock.key, holder);
-        let Some(events) = self.unconfirmed.get(&hash) else { return };
-        for (id, seq) in events {
-            let event = self.sessions.get_mut(*id).and_then(|session| session.outbox.get_mut(*seq));
+    fn for_unconfirmed(&mut self, lock: LockName<'_>, holder: &[u8], mut change: impl FnMut(SessionId, &mut Event)) {
+        for (id, seq) in self.unconfirmed.find(lock, holder) {
+            let event = self.sessions.get_mut(id).and_then(|session| session.outbox.get_mut(seq));
             let is_theirs = |event: &&mut Event| {
                 event.database == lock.database && *event.key == *lock.key && event.names.holder() == holder
             };
             if let Some(event) = event.filter(is_theirs) {
-                change(*id, event);
+                change(id, event);
             }
         }
     }
@@ -343,7 +310,7 @@ impl<R> Table<R> {
             return Cancelled::Nothing;
         };
         self.forget_event(id, &event);
-        match event.hold.filter(|hold| hold.era == self.era) {
+        match event.hold().filter(|hold| hold.era == self.era) {
             Some(hold) => Cancelled::Granted(hold),
             None => Cancelled::Ticket,
         }
@@ -368,7 +335,7 @@ impl<R> Table<R> {
         if let Some(event) = session.outbox.take_last() {
             // The last first, as read holds are counted: the last of them has the highest number.
             self.forget_event(id, &event);
-            if let Some(hold) = event.hold.filter(|hold| hold.era == self.era) {
+            if let Some(hold) = event.hold().filter(|hold| hold.era == self.era) {
                 self.revoke(Hold { may_be_touched: true, ..hold });
             }
         } else if let Some(ticket) = self.queues.next_of(&mut session.tickets) {

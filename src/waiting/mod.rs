@@ -19,6 +19,7 @@ mod sessions;
 mod statistics;
 mod store;
 mod table;
+mod unconfirmed;
 mod upkeep;
 mod waiter;
 

@@ -6,9 +6,9 @@
 use super::Map;
 use super::agenda::Hold;
 use super::waiter::Names;
-use crate::lock::{Outcome, Side};
+use crate::lock::{Lease, Outcome, Side, UnixMs, Wish};
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
@@ -21,15 +21,38 @@ pub struct Event {
     pub(super) database: i32,
     pub(super) key: Rc<[u8]>,
     pub(super) side: Side,
-    /// The hold that was granted, until it is renewed or given back: then it is the lease's business alone.
-    pub(super) hold: Option<Hold>,
+    /// Of a grant, until it is confirmed: then it is the lease's business alone.
+    pub(super) unconfirmed: Option<Unconfirmed>,
+}
+
+/// A grant that nobody has confirmed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unconfirmed {
+    pub lease: Lease,
+    /// When the granted lease ends.
+    pub end: UnixMs,
+    /// See [`Hold::era`].
+    pub era: u64,
+}
+
+impl Event {
+    /// The hold that was granted, if nobody has confirmed it.
+    pub(super) fn hold(self) -> Option<Hold> {
+        let Self { names, database, key, side, unconfirmed, .. } = self;
+        let Unconfirmed { lease, end, era } = unconfirmed?;
+        let wish = Wish { holder: names, side, lease, fenced: false };
+        Some(Hold { database, key, wish, end, may_be_touched: false, era })
+    }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    events: BTreeMap<u64, Event>,
+    /// One after the other by their numbers; a gap where a ticket was cancelled.
+    events: VecDeque<Option<Event>>,
+    /// The number of the first of them.
+    first: u64,
+    length: usize,
     by_ticket: Map<ByTicket, u64>,
-    last: u64,
     /// The last event that was told on the present connection.
     told: u64,
     /// The last event that was ever told.
@@ -60,26 +83,37 @@ impl PartialEq for ByTicket {
 
 impl Eq for ByTicket {}
 
+/// With fewer events, the room for them is kept.
+const FEW: usize = 2_048;
+
 impl Outbox {
     /// The number of events that are not acknowledged.
     pub fn len(&self) -> usize {
-        self.events.len()
+        self.length
+    }
+
+    /// The number of the next event.
+    pub fn next_seq(&self) -> u64 {
+        let behind = u64::try_from(self.events.len()).unwrap_or(u64::MAX);
+        self.first.max(1).saturating_add(behind)
+    }
+
+    /// `event` has the number that [`Self::next_seq`] gives.
+    pub fn push(&mut self, event: Event) {
+        self.first = self.first.max(1);
+        self.by_ticket.insert(ByTicket(event.names.clone()), event.seq);
+        self.events.push_back(Some(event));
+        self.length = self.length.saturating_add(1);
     }
 
     /// Whether the session has not been told of all events on its present connection.
     pub fn has_news(&self) -> bool {
-        self.told < self.last && self.events.range(self.told.saturating_add(1)..).next().is_some()
+        self.untold().next().is_some()
     }
 
-    pub fn next_seq(&mut self) -> u64 {
-        self.last = self.last.wrapping_add(1);
-        self.last
-    }
-
-    /// `event` has the number that [`Self::next_seq`] gave last.
-    pub fn push(&mut self, event: Event) {
-        self.by_ticket.insert(ByTicket(event.names.clone()), event.seq);
-        self.events.insert(event.seq, event);
+    fn untold(&self) -> impl Iterator<Item = &Event> {
+        let told = self.told.saturating_add(1).saturating_sub(self.first.max(1));
+        self.events.range(usize::try_from(told).unwrap_or(usize::MAX).min(self.events.len())..).flatten()
     }
 
     /// A new connection is told of everything once more.
@@ -89,8 +123,7 @@ impl Outbox {
 
     /// The next events to tell, oldest first. They count as told.
     pub fn take_news(&mut self, limit: usize) -> Vec<Event> {
-        let news: Vec<_> =
-            self.events.range(self.told.saturating_add(1)..).take(limit).map(|(_, event)| event.clone()).collect();
+        let news: Vec<_> = self.untold().take(limit).cloned().collect();
         if let Some(last) = news.last() {
             self.told = last.seq;
             self.told_before = self.told_before.max(last.seq);
@@ -105,37 +138,105 @@ impl Outbox {
 
     /// Takes the first event up to this number.
     pub fn take_up_to(&mut self, seq: u64) -> Option<Event> {
-        let first = *self.events.first_key_value().filter(|(first, _)| **first <= seq)?.0;
-        self.remove(first)
+        while self.first <= seq {
+            let event = self.events.pop_front()?;
+            self.first = self.first.saturating_add(1);
+            if let Some(event) = event {
+                self.forget(&event);
+                return Some(event);
+            }
+        }
+        None
     }
 
     /// Takes the last event.
     pub fn take_last(&mut self) -> Option<Event> {
-        let last = *self.events.last_key_value()?.0;
-        self.remove(last)
+        while let Some(event) = self.events.pop_back() {
+            if let Some(event) = event {
+                self.forget(&event);
+                return Some(event);
+            }
+        }
+        None
     }
 
-    fn remove(&mut self, seq: u64) -> Option<Event> {
-        let event = self.events.remove(&seq)?;
+    fn forget(&mut self, event: &Event) {
+        self.length = self.length.saturating_sub(1);
         self.by_ticket.remove(event.names.ticket());
-        if self.by_ticket.is_empty() && self.by_ticket.capacity() > FEW {
+        if self.length == 0 && self.by_ticket.capacity() > FEW {
             self.by_ticket = Map::default();
+            self.events.shrink_to(FEW);
         }
-        Some(event)
     }
 
     pub fn of_ticket(&self, ticket: &[u8]) -> Option<&Event> {
-        self.events.get(self.by_ticket.get(ticket)?)
+        if self.length == 0 {
+            return None;
+        }
+        self.events.get(self.position(*self.by_ticket.get(ticket)?))?.as_ref()
     }
 
     pub fn take_of_ticket(&mut self, ticket: &[u8]) -> Option<Event> {
-        self.remove(*self.by_ticket.get(ticket)?)
+        let position = self.position(*self.by_ticket.get(ticket)?);
+        let event = self.events.get_mut(position)?.take()?;
+        self.forget(&event);
+        Some(event)
     }
 
     pub fn get_mut(&mut self, seq: u64) -> Option<&mut Event> {
-        self.events.get_mut(&seq)
+        let position = self.position(seq);
+        self.events.get_mut(position)?.as_mut()
+    }
+
+    fn position(&self, seq: u64) -> usize {
+        seq.checked_sub(self.first).and_then(|position| usize::try_from(position).ok()).unwrap_or(usize::MAX)
     }
 }
 
-/// With fewer events, the room for them is kept.
-const FEW: usize = 2_048;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn happened(outbox: &mut Outbox, ticket: &str) {
+        let names = Names::of_ticket(b"ann", ticket.as_bytes());
+        let (seq, key, outcome) = (outbox.next_seq(), b"k"[..].into(), Outcome::NowReplica);
+        outbox.push(Event { seq, names, outcome, database: 0, key, side: Side::Plain, unconfirmed: None });
+    }
+
+    fn news(outbox: &mut Outbox) -> Vec<u64> {
+        outbox.take_news(2).into_iter().map(|event| event.seq).collect()
+    }
+
+    #[test]
+    fn events_are_told_once_on_a_connection_until_they_are_acknowledged() {
+        let mut outbox = Outbox::default();
+        assert_eq!((news(&mut outbox), outbox.has_news()), (vec![], false));
+        ["a", "b", "c"].map(|ticket| happened(&mut outbox, ticket));
+        assert_eq!((news(&mut outbox), outbox.told_before()), (vec![1, 2], 2));
+        assert_eq!((news(&mut outbox), news(&mut outbox)), (vec![3], vec![]));
+        assert_eq!(outbox.take_up_to(1).map(|event| event.seq), Some(1));
+        assert!(outbox.take_up_to(1).is_none());
+        outbox.tell_again();
+        assert_eq!((news(&mut outbox), news(&mut outbox), outbox.told_before()), (vec![2, 3], vec![], 3));
+        happened(&mut outbox, "d");
+        assert_eq!(news(&mut outbox), [4]);
+    }
+
+    #[test]
+    fn a_ticket_that_is_taken_back_leaves_a_gap() {
+        let mut outbox = Outbox::default();
+        ["a", "b", "c", "d"].map(|ticket| happened(&mut outbox, ticket));
+        assert_eq!(outbox.take_of_ticket(b"b").map(|event| event.seq), Some(2));
+        assert!(outbox.take_of_ticket(b"b").is_none() && outbox.of_ticket(b"b").is_none());
+        assert_eq!((news(&mut outbox), outbox.len()), (vec![1, 3], 3));
+        assert_eq!(outbox.of_ticket(b"c").map(|event| event.seq), Some(3));
+        assert_eq!(outbox.get_mut(4).map(|event| event.seq), Some(4));
+        assert_eq!(outbox.take_last().map(|event| event.seq), Some(4));
+        assert_eq!(outbox.next_seq(), 4, "nobody was told of it");
+        assert_eq!(outbox.take_up_to(9).map(|event| event.seq), Some(1));
+        assert_eq!(outbox.take_up_to(9).map(|event| event.seq), Some(3));
+        assert!(outbox.take_up_to(9).is_none() && outbox.len() == 0 && !outbox.has_news());
+        happened(&mut outbox, "e");
+        assert_eq!(news(&mut outbox), [4]);
+    }
+}

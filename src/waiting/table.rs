@@ -3,16 +3,16 @@
 //!
 //! What is to be done for them, and when, is on the agenda: see `upkeep.rs`.
 
+use super::Map;
 use super::agenda::{Agenda, Hold, Notes};
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Happened};
 use super::index::Index;
 use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
 use super::sessions::Sessions;
 use super::statistics::Counters;
+use super::unconfirmed::UnconfirmedGrants;
 use super::waiter::{Names, Recipient, Wait, Waiter};
-use super::{Map, delivery};
 use crate::lock::{Outcome, Side, UnixMs, Wish};
-use std::collections::BTreeSet;
 
 /// `R` is a blocked client: one that gets the outcome of a wait, or a session's call that waits for events.
 pub struct Table<R> {
@@ -30,7 +30,7 @@ pub struct Table<R> {
     /// The tickets that wait, by session and name.
     pub(super) tickets: Index,
     /// The events of grants that were neither acknowledged nor renewed, by lock and holder.
-    pub(super) unconfirmed: Map<u64, BTreeSet<delivery::EventId>>,
+    pub(super) unconfirmed: UnconfirmedGrants,
     /// The number of times that this server's role has changed.
     pub(super) era: u64,
 }
@@ -80,7 +80,7 @@ impl<R> Default for Table<R> {
             undelivered: Map::default(),
             namesakes,
             tickets,
-            unconfirmed: Map::default(),
+            unconfirmed: UnconfirmedGrants::default(),
             era: 0,
         }
     }
@@ -283,7 +283,8 @@ impl<R> Table<R> {
             Recipient::Client(client) => Delivery::Answer { client, fenced: wait.fenced },
             Recipient::Session(session) => {
                 let Wish { holder: names, side, .. } = wait.wish();
-                self.happened(session, delivery::Happened { names, side, database, key, outcome, hold: None }, now)
+                let happened = Happened { names, side, database, key, outcome, unconfirmed: None };
+                self.happened(session, happened, now)
             }
         })
     }
