@@ -90,8 +90,12 @@ impl Changes {
 
     /// The same changes, without the message to Redisson's waiters.
     pub(super) fn unpublished(&self) -> Self {
-        let mut kept = self.all().iter().copied().filter(|change| !matches!(change, Change::Publish(_)));
-        Self::of([(); MOST].map(|()| kept.next()))
+        let mut kept = *self;
+        if let [.., Change::Publish(_)] = self.all() {
+            kept.length = kept.length.saturating_sub(1);
+        }
+        debug_assert!(!kept.all().iter().any(|change| matches!(change, Change::Publish(_))), "it is the last of all");
+        kept
     }
 
     /// Whether these changes end the lock sooner than it ends now.

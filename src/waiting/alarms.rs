@@ -21,7 +21,7 @@ pub(super) struct Alarm {
 }
 
 /// The time of no alarm: no clock comes there.
-const NEVER: UnixMs = UnixMs::MAX;
+pub(super) const NEVER: UnixMs = UnixMs::MAX;
 
 impl Default for Alarm {
     fn default() -> Self {
@@ -37,9 +37,9 @@ impl Alarm {
 }
 
 impl Alarms {
-    /// The time of the earliest alarm.
-    pub fn next(&self) -> Option<UnixMs> {
-        self.by_time.first_key_value().map(|(time, _)| *time)
+    /// The time of the earliest alarm; without one, [`NEVER`].
+    pub fn next(&self) -> UnixMs {
+        self.by_time.first_key_value().map_or(NEVER, |(time, _)| *time)
     }
 
     /// Sets the alarm of the value at this place, or sets it anew. Alarms for the same time go off in the order in
@@ -100,17 +100,17 @@ mod tests {
         alarms.set(&mut store, first, 5, own);
         alarms.set(&mut store, first, 10, own);
         alarms.set(&mut store, fourth, 20, own);
-        assert_eq!((alarms.next(), store.get(first).unwrap().time()), (Some(10), Some(10)), "set anew");
+        assert_eq!((alarms.next(), store.get(first).unwrap().time()), (10, Some(10)), "set anew");
         assert_eq!(alarms.take_due(&mut store, 9, own), None);
         assert_eq!(alarms.take_due(&mut store, 10, own), Some(first));
         assert_eq!(store.get(first).unwrap().time(), None);
         alarms.cancel(&mut store, third, own);
-        assert_eq!(alarms.next(), Some(20));
+        assert_eq!(alarms.next(), 20);
         assert_eq!(alarms.take_due(&mut store, 25, own), Some(second));
         assert_eq!(alarms.take_due(&mut store, 25, own), Some(fourth));
-        assert_eq!((alarms.take_due(&mut store, 99, own), alarms.next()), (None, None));
+        assert_eq!((alarms.take_due(&mut store, 99, own), alarms.next()), (None, NEVER));
         alarms.cancel(&mut store, third, own);
         alarms.set(&mut store, third, UnixMs::MAX, own);
-        assert_eq!(alarms.next(), None, "never");
+        assert_eq!(alarms.next(), NEVER);
     }
 }

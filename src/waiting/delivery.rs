@@ -74,6 +74,12 @@ impl<R> Table<R> {
         self.sessions.len()
     }
 
+    /// Whether there are sessions, or something is left of one.
+    #[must_use]
+    pub fn has_sessions(&self) -> bool {
+        !self.sessions.is_empty()
+    }
+
     /// The number of open sessions that nobody attends.
     #[must_use]
     pub fn unattended_sessions(&self, now: UnixMs) -> usize {
@@ -90,12 +96,6 @@ impl<R> Table<R> {
     #[must_use]
     pub fn unacknowledged(&self) -> usize {
         self.sessions.events
-    }
-
-    /// The number of locks and holders with grants that nobody has confirmed.
-    #[must_use]
-    pub fn unconfirmed_grants(&self) -> usize {
-        self.unconfirmed.len()
     }
 
     /// The open session of this name.
@@ -277,6 +277,9 @@ impl<R> Table<R> {
 
     /// Notes that a holder has renewed or released what it holds: so it knows of its grants.
     pub fn confirmed(&mut self, lock: LockName<'_>, holder: &[u8]) {
+        if self.unconfirmed.is_empty() {
+            return;
+        }
         let mut confirmed = Vec::new();
         self.for_unconfirmed(lock, holder, |id, event| {
             event.unconfirmed = None;

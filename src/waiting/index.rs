@@ -7,8 +7,8 @@
 use super::Map;
 use super::store::Place;
 use foldhash::fast::RandomState;
-use std::collections::BTreeSet;
-use std::hash::{BuildHasher, Hash};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Bound;
 
 /// A map that grows moves all that is in it at once. Each of so many is small enough to do that unnoticed.
@@ -17,8 +17,35 @@ const PARTS: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Index {
     hasher: RandomState,
-    only: [Map<u32, Place>; PARTS],
+    only: [HashMap<u32, Place, Spread>; PARTS],
     several: Map<u32, BTreeSet<Numbered>>,
+}
+
+/// A hash needs no second one, but to be spread over the bits that a map looks at.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread(u64);
+
+impl BuildHasher for Spread {
+    type Hasher = Self;
+
+    fn build_hasher(&self) -> Self {
+        *self
+    }
+}
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, hash: u32) {
+        // The fraction of the golden ratio, in 64 bits.
+        self.0 = (self.0 ^ u64::from(hash)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// A value's number, and its place.
@@ -34,7 +61,7 @@ impl Index {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.several.is_empty() && self.only.iter().all(Map::is_empty)
+        self.several.is_empty() && self.only.iter().all(HashMap::is_empty)
     }
 
     /// `number_of` is the number of what is at a place.
@@ -67,7 +94,7 @@ impl Index {
         }
         part.remove(&hash);
         if part.is_empty() && part.capacity() > FEW {
-            *part = Map::default();
+            *part = HashMap::default();
         }
         false
     }

@@ -12,6 +12,7 @@ mod agenda;
 mod alarms;
 mod delivery;
 mod index;
+mod lengths;
 mod outbox;
 mod queue;
 pub mod serve;

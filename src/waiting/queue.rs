@@ -14,9 +14,10 @@
 use super::Map;
 use super::alarms::{Alarm, Alarms};
 use super::index::Index;
+use super::lengths::{Lengths, as_count};
 use super::store::{Links, List, Place, Store};
 use crate::lock::UnixMs;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// A waiter's place, from joining until it leaves.
@@ -61,8 +62,8 @@ pub(super) enum Due {
 /// All queues, whatever a waiter is (`W`), and whatever else is kept of a lock (`L`).
 #[derive(Debug)]
 pub struct Queues<W, L> {
-    /// A database in which no client waits has none.
-    databases: Map<i32, Database>,
+    /// The locks of each database. One in which no client waits has none.
+    databases: Map<i32, Lengths>,
     by_name: Index,
     locks: Store<Queue<L>>,
     waiters: Store<Waiting<W>>,
@@ -76,12 +77,6 @@ pub struct Queues<W, L> {
     deadlines: Alarms,
     lease_ends: Alarms,
     next_number: u64,
-}
-
-/// The locks of a database by the number of their waiters. Of equally many, the first has not changed for longest.
-#[derive(Debug, Default)]
-struct Database {
-    by_length: BTreeMap<u32, List>,
 }
 
 #[derive(Debug)]
@@ -207,8 +202,7 @@ impl<W, L: Default> Queues<W, L> {
     /// The length of the longest queue.
     #[must_use]
     pub fn longest(&self) -> usize {
-        let longest = |database: &Database| database.by_length.last_key_value().map_or(0, |(length, _)| *length);
-        as_count(self.databases.values().map(longest).max().unwrap_or(0))
+        self.databases.values().map(Lengths::longest).max().unwrap_or(0)
     }
 
     /// The waiter that came first, over all locks.
@@ -247,10 +241,10 @@ impl<W, L: Default> Queues<W, L> {
 
     /// The queues of a database, the longest first; of equally long ones, the one that has not changed for longest.
     pub fn longest_first(&self, database: i32) -> impl Iterator<Item = QueueSummary> {
-        let by_length = self.databases.get(&database).into_iter().flat_map(|database| &database.by_length);
-        let places = by_length.rev().flat_map(|(_, list)| {
+        let of_each_length = self.databases.get(&database).into_iter().flat_map(Lengths::longest_first);
+        let places = of_each_length.flat_map(|first| {
             let behind = |place: &Place| self.locks.get(*place)?.by_length.behind();
-            std::iter::successors(list.first(), behind)
+            std::iter::successors(Some(first), behind)
         });
         places.filter_map(|place| {
             let queue = self.locks.get(place)?;
@@ -396,7 +390,7 @@ impl<W, L: Default> Queues<W, L> {
         self.lease_ends.cancel(&mut self.locks, place, |queue| &mut queue.lease_end);
         let Queue { number, database, key, kept, .. } = self.locks.remove(place)?;
         self.by_name.remove(self.by_name.hash((database, &*key)), (number, place));
-        if self.databases.get(&database).is_some_and(|in_it| in_it.by_length.is_empty()) {
+        if self.databases.get(&database).is_some_and(Lengths::is_empty) {
             self.databases.remove(&database);
         }
         Some(kept)
@@ -408,17 +402,12 @@ impl<W, L: Default> Queues<W, L> {
         let (before, database) = (queue.length, queue.database);
         let after = before.saturating_add_signed(by);
         queue.length = after;
-        let by_length = &mut self.databases.entry(database).or_default().by_length;
+        let by_length = self.databases.entry(database).or_default();
         if before > 0 {
-            if let Some(list) = by_length.get_mut(&before) {
-                list.remove(&mut self.locks, place, |queue| &mut queue.by_length);
-                if list.first().is_none() {
-                    by_length.remove(&before);
-                }
-            }
+            by_length.remove(&mut self.locks, place, before, |queue| &mut queue.by_length);
         }
         if after > 0 {
-            by_length.entry(after).or_default().push(&mut self.locks, place, |queue| &mut queue.by_length);
+            by_length.insert(&mut self.locks, place, after, |queue| &mut queue.by_length);
         }
     }
 
@@ -489,17 +478,15 @@ impl<W, L: Default> Queues<W, L> {
         self.queue(lock)?.lease_end.time()
     }
 
-    /// When the next alarm goes off.
+    /// When the next alarm goes off; see [`super::alarms::NEVER`].
     #[must_use]
-    pub fn next_alarm(&self) -> Option<UnixMs> {
-        [self.deadlines.next(), self.lease_ends.next()].into_iter().flatten().min()
+    pub fn next_alarm(&self) -> UnixMs {
+        self.deadlines.next().min(self.lease_ends.next())
     }
 
     /// Takes the earliest alarm, if its time has come. At the same time, a lease ends before a wait does.
     pub(super) fn take_due(&mut self, now: UnixMs) -> Option<Due> {
-        let lease_is_next =
-            self.lease_ends.next().is_some_and(|end| self.deadlines.next().is_none_or(|other| end <= other));
-        if lease_is_next {
+        if self.lease_ends.next() <= self.deadlines.next() {
             let place = self.lease_ends.take_due(&mut self.locks, now, |queue| &mut queue.lease_end)?;
             return self.locks.get(place).map(|queue| Due::LeaseEnd(LockId { number: queue.number, place }));
         }
@@ -568,10 +555,6 @@ fn of_lock(aside: &BTreeSet<(Place, Ticket)>, lock: Place) -> impl Iterator<Item
     let last = (lock, Ticket { number: u64::MAX, place: Place::MAX });
     let of_lock = if aside.is_empty() { None } else { Some(aside.range(first..=last)) };
     of_lock.into_iter().flatten().map(|(_, ticket)| ticket.place)
-}
-
-fn as_count(length: u32) -> usize {
-    usize::try_from(length).unwrap_or(usize::MAX)
 }
 
 impl Ticket {

@@ -15,7 +15,7 @@ use super::agenda::{Hold, Reentry};
 use super::delivery::{Cancelled, Delivery};
 use super::queue::{Due, LockId, LockName, QueueFull, Ticket};
 use super::sessions::{Change, SessionId};
-use super::table::{Granted, Next, Table};
+use super::table::{First, Granted, Next, Table};
 use super::waiter::Waiter;
 use crate::lock::{Ahead, Outcome, Refusal, Side, UnixMs};
 
@@ -139,19 +139,17 @@ fn settle_queue<H: Host>(host: &H, id: LockId, lock: LockName<'_>, trigger: Trig
     // Before each look, so that what the look itself causes, such as the end of an expired key, is no news.
     let first = |table: &mut Table<H::Client>| {
         table.seen(id);
-        table.first(id, now).map(|(next, is_attended)| (table.is_dismissed(next.ticket), is_attended, next))
+        table.first(id, now)
     };
-    while let Some((is_dismissed, is_attended, next)) = host.with_table(first) {
-        if is_dismissed {
-            let_go(host, next.ticket, Outcome::NowReplica);
-        } else if is_attended {
-            match tried(host, id, lock, &next, trigger) {
+    while let Some(first) = host.with_table(first) {
+        match first {
+            First::Dismissed(ticket) => let_go(host, ticket, Outcome::NowReplica),
+            First::Unattended(ticket) => host.with_table(|table| table.pass_over(ticket)),
+            First::Attended(next) => match tried(host, id, lock, &next, trigger) {
                 Ok(Some(settled)) => return settled,
                 Ok(None) => {}
                 Err(telling) => let_go(host, next.ticket, telling),
-            }
-        } else {
-            host.with_table(|table| table.pass_over(next.ticket));
+            },
         }
         // Not if the last waiter has left: nothing would be on the agenda then, and a newcomer would wait for nobody.
         if host.turn_is_over() && host.with_table(|table| table.changed(id)) {
@@ -164,7 +162,7 @@ fn settle_queue<H: Host>(host: &H, id: LockId, lock: LockName<'_>, trigger: Trig
 /// Whether somebody who can be told waits for this lock, as far as one turn of the server shows.
 pub fn ahead<H: Host>(host: &H, lock: LockName<'_>) -> Ahead {
     let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return Ahead::Nobody };
-    match first_attended(host, id) {
+    match first_to_tell(host, id) {
         Ok(None) => Ahead::Nobody,
         Ok(Some(_)) | Err(TurnIsOver) => Ahead::Someone,
     }
@@ -173,14 +171,12 @@ pub fn ahead<H: Host>(host: &H, lock: LockName<'_>) -> Ahead {
 /// There may be more; the agenda has it.
 struct TurnIsOver;
 
-/// The first waiter of a lock who can be told.
-fn first_attended<H: Host>(host: &H, id: LockId) -> Result<Option<Next>, TurnIsOver> {
+/// The first waiter of a lock, past those that cannot be told.
+fn first_to_tell<H: Host>(host: &H, id: LockId) -> Result<Option<First>, TurnIsOver> {
     let now = host.now();
-    while let Some((next, is_attended)) = host.with_table(|table| table.first(id, now)) {
-        if is_attended {
-            return Ok(Some(next));
-        }
-        host.with_table(|table| table.pass_over(next.ticket));
+    while let Some(first) = host.with_table(|table| table.first(id, now)) {
+        let First::Unattended(ticket) = first else { return Ok(Some(first)) };
+        host.with_table(|table| table.pass_over(ticket));
         if host.turn_is_over() {
             host.with_table(|table| table.changed(id));
             return Err(TurnIsOver);
@@ -266,8 +262,10 @@ fn release_to<H: Host, R: Releasing>(
     lock: LockName<'_>,
     releasing: R,
 ) -> Result<Settled, R::Error> {
-    let first = if releasing.frees() { first_attended(host, id).unwrap_or(None) } else { None };
-    let next = first.filter(|next| !host.with_table(|table| table.is_dismissed(next.ticket)));
+    let next = match first_to_tell(host, id) {
+        Ok(Some(First::Attended(next))) if releasing.frees() => Some(next),
+        _ => None,
+    };
     match next.filter(|_| host.permission(lock, Trigger::Command) == Permission::Granted) {
         Some(next) => match releasing.hand_over(&next) {
             Ok(grant) => {

@@ -248,7 +248,7 @@ impl<R> Sessions<R> {
         }
     }
 
-    pub fn next_alarm(&self) -> Option<UnixMs> {
+    pub fn next_alarm(&self) -> UnixMs {
         self.alarms.next()
     }
 

@@ -49,6 +49,16 @@ pub struct Next {
     pub wish: Wish<Names>,
 }
 
+/// The first waiter of a lock.
+pub(super) enum First {
+    /// Somebody is there to be told.
+    Attended(Next),
+    /// It is to be passed over.
+    Unattended(Ticket),
+    /// It is to be let go.
+    Dismissed(Ticket),
+}
+
 /// A waiter as people see it.
 pub struct Queued<'a, R> {
     pub wish: Wish<Names>,
@@ -105,13 +115,16 @@ impl<R> Table<R> {
         if as_many >= limit {
             return Err(QueueFull);
         }
-        let (names, side) = (wait.wish().holder, wait.side);
+        let side = wait.side;
+        let by_ticket = session.map(|session| (session, self.tickets.hash((session, wait.ticket()))));
         let (ticket, lock) = self.queues.join(lock, wait, now)?;
-        let (queues, hash) = (&self.queues, self.namesakes.hash((lock, names.holder())));
+        let queues = &self.queues;
         let number_of = |place| queues.ticket_at(place).map(|ticket| ticket.numbered().0);
-        self.namesakes.insert(hash, ticket.numbered(), number_of);
-        if let Some(session) = session {
-            let hash = self.tickets.hash((session, names.ticket()));
+        if let Some(wait) = queues.waiter(ticket) {
+            let hash = self.namesakes.hash((lock, wait.holder()));
+            self.namesakes.insert(hash, ticket.numbered(), number_of);
+        }
+        if let Some((session, hash)) = by_ticket {
             self.tickets.insert(hash, ticket.numbered(), number_of);
             if let Some(session) = self.sessions.get_mut(session) {
                 self.queues.enlist(ticket, &mut session.tickets);
@@ -197,10 +210,16 @@ impl<R> Table<R> {
         })
     }
 
-    /// The first waiter of a lock, past those that are passed over already; and whether somebody is there to be told.
-    pub(super) fn first(&self, lock: LockId, now: UnixMs) -> Option<(Next, bool)> {
+    /// The first waiter of a lock, past those that are passed over already.
+    pub(super) fn first(&self, lock: LockId, now: UnixMs) -> Option<First> {
         let (ticket, wait) = self.queues.first(lock)?;
-        Some((Next { ticket, wish: wait.wish() }, self.is_attended(wait, now)))
+        Some(if self.is_dismissed(ticket) {
+            First::Dismissed(ticket)
+        } else if self.is_attended(wait, now) {
+            First::Attended(Next { ticket, wish: wait.wish() })
+        } else {
+            First::Unattended(ticket)
+        })
     }
 
     fn is_attended(&self, wait: &Wait<R>, now: UnixMs) -> bool {
@@ -249,13 +268,13 @@ impl<R> Table<R> {
         let (left, has_namesakes) = self.take(ticket, true)?;
         self.counters.waited.add(now.saturating_sub(left.since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
-        let wish = left.waiter.wish();
+        let Left { waiter: wait, database, key, .. } = left;
+        let Waiter { recipient, wish } = wait.into_waiter();
         let own_end = wish.lease.end(now).unwrap_or(UnixMs::MAX);
         // A read hold has a lease of its own.
         let end = end.filter(|_| wish.side != Side::Read).unwrap_or(own_end);
-        let Left { waiter: wait, database, key, .. } = left;
         let hold = Hold { database, key, wish, end, may_be_touched: false, era: self.era };
-        let delivery = match wait.recipient {
+        let delivery = match recipient {
             Recipient::Client(client) => {
                 let fenced = hold.wish.fenced;
                 self.undelivered.insert(ticket, hold);
@@ -279,10 +298,10 @@ impl<R> Table<R> {
     /// Takes a waiter out, which is told this outcome.
     pub(super) fn let_go(&mut self, ticket: Ticket, outcome: Outcome, now: UnixMs) -> Option<Delivery<R>> {
         let Left { waiter: wait, database, key, .. } = self.leave(ticket)?;
-        Some(match wait.recipient {
-            Recipient::Client(client) => Delivery::Answer { client, fenced: wait.fenced },
+        let Waiter { recipient, wish: Wish { holder: names, side, fenced, .. } } = wait.into_waiter();
+        Some(match recipient {
+            Recipient::Client(client) => Delivery::Answer { client, fenced },
             Recipient::Session(session) => {
-                let Wish { holder: names, side, .. } = wait.wish();
                 let happened = Happened { names, side, database, key, outcome, unconfirmed: None };
                 self.happened(session, happened, now)
             }
@@ -328,8 +347,7 @@ impl<R> Table<R> {
         }
         let wait = self.leave(ticket)?.waiter;
         self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
-        let wish = wait.wish();
-        Some(Waiter { recipient: wait.recipient, wish })
+        Some(wait.into_waiter())
     }
 
     /// Whether nothing at all is remembered.

@@ -22,11 +22,6 @@ enum Events {
 }
 
 impl UnconfirmedGrants {
-    /// The number of locks and holders.
-    pub fn len(&self) -> usize {
-        self.by_holder.len()
-    }
-
     pub fn is_empty(&self) -> bool {
         self.by_holder.is_empty()
     }

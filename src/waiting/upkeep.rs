@@ -5,6 +5,7 @@
 //! turn.
 
 use super::agenda::{Hold, Sweep};
+use super::alarms::NEVER;
 use super::queue::{LockId, LockName, Ticket};
 use super::table::Table;
 use crate::lock::UnixMs;
@@ -230,12 +231,18 @@ impl<R> Table<R> {
     #[must_use]
     pub fn wakes_at(&self, now: UnixMs) -> Option<UnixMs> {
         let agenda = &self.agenda;
-        let at_once = agenda.dismissed.is_some().then_some(UnixMs::MIN);
-        let rest = agenda.rest.filter(|rest| !is_over_by_a_step(*rest, now));
-        let in_time = (!agenda.is_empty()).then(|| rest.map_or(UnixMs::MIN, |(_, until)| until));
-        let patrol = agenda.patrol_at.filter(|_| !self.queues.is_empty());
-        let patrol = patrol.map(|time| if time <= now || is_ahead(time, now) { time } else { now });
-        [at_once, in_time, patrol, self.queues.next_alarm(), self.sessions.next_alarm()].into_iter().flatten().min()
+        if agenda.dismissed.is_some() {
+            return Some(UnixMs::MIN);
+        }
+        let mut next = self.queues.next_alarm().min(self.sessions.next_alarm());
+        if !agenda.is_empty() {
+            let rest = agenda.rest.filter(|rest| !is_over_by_a_step(*rest, now));
+            next = next.min(rest.map_or(UnixMs::MIN, |(_, until)| until));
+        }
+        if let Some(time) = agenda.patrol_at.filter(|_| !self.queues.is_empty()) {
+            next = next.min(if time <= now || is_ahead(time, now) { time } else { now });
+        }
+        (next != NEVER).then_some(next)
     }
 }
 

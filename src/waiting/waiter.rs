@@ -90,6 +90,12 @@ impl<R> Wait<R> {
         Wish { holder: names, side: self.side, lease: self.lease, fenced: self.fenced }
     }
 
+    pub fn into_waiter(self) -> Waiter<R> {
+        let holder = Names { both: self.names, holder: self.holder };
+        let wish = Wish { holder, side: self.side, lease: self.lease, fenced: self.fenced };
+        Waiter { recipient: self.recipient, wish }
+    }
+
     pub fn holder(&self) -> &[u8] {
         self.names.get(..usize::from(self.holder)).unwrap_or(&self.names)
     }

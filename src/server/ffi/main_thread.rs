@@ -13,6 +13,7 @@ impl<T> MainThread<T> {
     }
 
     /// Lends the value. The closure must call nothing that could call back.
+    #[inline]
     pub fn with<R>(&self, use_it: impl FnOnce(&mut T) -> R) -> R {
         use_it(&mut self.0.borrow_mut())
     }

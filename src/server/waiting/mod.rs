@@ -169,7 +169,7 @@ fn queue_up(
 
 /// Notes that a holder has renewed or released its holds, so that it knows of them: see [`crate::waiting`].
 pub fn confirmed(context: &Context, key: Str<'_>, holder: Str<'_>) {
-    if state::has_unconfirmed() {
+    if state::has_sessions() {
         state::with(|table| table.confirmed(lock_name(context, key), holder.bytes()));
     }
 }

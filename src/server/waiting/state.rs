@@ -7,7 +7,7 @@ use crate::waiting::{SessionId, Table, Ticket};
 use foldhash::fast::RandomState;
 use redis_module::raw;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 #[derive(Default)]
 pub(super) struct State {
@@ -63,24 +63,32 @@ impl Armed {
 
 static STATE: MainThread<Option<State>> = MainThread::new(None);
 static WAITERS: AtomicUsize = AtomicUsize::new(0);
-static SESSIONS: AtomicUsize = AtomicUsize::new(0);
-static UNCONFIRMED: AtomicUsize = AtomicUsize::new(0);
+static HAS_SESSIONS: AtomicBool = AtomicBool::new(false);
 static GRANTS: AtomicU64 = AtomicU64::new(0);
 static REFUSALS: AtomicU64 = AtomicU64::new(0);
 
 /// Lends the whole state. The closure must call nothing that could call back.
+#[inline]
 pub(super) fn with_all<R>(use_state: impl FnOnce(&mut State) -> R) -> R {
     STATE.with(|state| {
-        let state = state.get_or_insert_default();
+        let state = match state {
+            Some(state) => state,
+            None => begin(state),
+        };
         let result = use_state(state);
         WAITERS.store(state.table.length(), Relaxed);
-        SESSIONS.store(state.table.sessions(), Relaxed);
-        UNCONFIRMED.store(state.table.unconfirmed_grants(), Relaxed);
+        HAS_SESSIONS.store(state.table.has_sessions(), Relaxed);
         result
     })
 }
 
+#[cold]
+fn begin(state: &mut Option<State>) -> &mut State {
+    state.insert(State::default())
+}
+
 /// Lends the waiters' table. The closure must call nothing that could call back.
+#[inline]
 pub fn with<R>(use_table: impl FnOnce(&mut Table<BlockedClient>) -> R) -> R {
     with_all(|state| use_table(&mut state.table))
 }
@@ -90,13 +98,9 @@ pub(super) fn is_empty() -> bool {
     WAITERS.load(Relaxed) == 0
 }
 
+/// Whether there are sessions, or something is left of one.
 pub(super) fn has_sessions() -> bool {
-    SESSIONS.load(Relaxed) != 0
-}
-
-/// Whether there are sessions' grants that nobody has confirmed.
-pub(super) fn has_unconfirmed() -> bool {
-    UNCONFIRMED.load(Relaxed) != 0
+    HAS_SESSIONS.load(Relaxed)
 }
 
 pub(super) fn count_grant() {
