@@ -119,6 +119,9 @@ impl<R> Table<R> {
         limit: usize,
         now: UnixMs,
     ) -> Result<(SessionId, Option<R>), NoSession> {
+        if self.session(name, owner).is_ok_and(|id| self.sessions.was_left_behind(id, call.connection, now)) {
+            return Err(NoSession::TakenOver);
+        }
         let acknowledged = call.acknowledged.unwrap_or(0);
         let id = if acknowledged > 0 {
             let id = self.sessions.find(name, owner)?;
@@ -314,7 +317,8 @@ impl<R> Table<R> {
         };
         self.forget_event(id, &event);
         match event.hold().filter(|hold| hold.era == self.era) {
-            Some(hold) => Cancelled::Granted(hold),
+            // Names are used again: nobody may lose a hold that is another than the granted one.
+            Some(hold) => Cancelled::Granted(Hold { may_be_touched: true, ..hold }),
             None => Cancelled::Ticket,
         }
     }

@@ -30,6 +30,10 @@ pub const TTL_DEFAULT_MS: i64 = 10_000;
 /// How long a call waits at most while too many events are not acknowledged: the acknowledgement may be behind it.
 const UNREAD_WAIT_MS: i64 = 10;
 
+/// Calls that a connection has sent behind one that waits are run as soon as that is answered: so they are told from
+/// one that was sent after another connection has taken over.
+const SENT_BEFORE_MS: i64 = 100;
+
 pub(super) struct Session<R> {
     id: SessionId,
     pub name: Rc<[u8]>,
@@ -43,6 +47,8 @@ pub(super) struct Session<R> {
     /// The connection of the last call; None for a call that came from none, such as a script's.
     pub connection: Option<u64>,
     is_connected: bool,
+    /// The connection that was taken over from, and until when calls from it are such as were sent before.
+    left_behind: Option<(u64, UnixMs)>,
     /// The call that waits, and until when.
     poll: Option<(R, UnixMs)>,
     pub outbox: Outbox,
@@ -120,6 +126,8 @@ pub enum NoSession {
     TooMany,
     /// An event is acknowledged that was never told.
     NeverTold,
+    /// Another connection has taken over, and this call was sent before.
+    TakenOver,
 }
 
 impl<R> Sessions<R> {
@@ -170,6 +178,7 @@ impl<R> Sessions<R> {
             answered: 0,
             connection: None,
             is_connected: true,
+            left_behind: None,
             poll: None,
             outbox,
             tickets,
@@ -202,6 +211,7 @@ impl<R> Sessions<R> {
             session.is_connected = true;
             session.outbox.tell_again();
             former = session.poll.take().map(|(poll, _)| poll);
+            session.left_behind = left.map(|left| (left, now.saturating_add(SENT_BEFORE_MS)));
             self.forget_connection(left, id);
             if let Some(connection) = connection {
                 self.by_connection.entry(connection).or_default().push(id);
@@ -209,6 +219,13 @@ impl<R> Sessions<R> {
         }
         self.set_alarm(id);
         former
+    }
+
+    /// Whether a call was sent before another connection took over. It is no sign of life.
+    pub fn was_left_behind(&self, id: SessionId, connection: Option<u64>, now: UnixMs) -> bool {
+        let Some(session) = self.get(id).filter(|session| session.is_connected) else { return false };
+        let is_it = |(left, until): (u64, UnixMs)| Some(left) == connection && now < until;
+        session.left_behind.is_some_and(is_it)
     }
 
     fn forget_connection(&mut self, connection: Option<u64>, id: SessionId) {

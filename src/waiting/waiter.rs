@@ -19,7 +19,18 @@ impl Names {
     /// Of a ticket. Both are short: a command refuses longer ones.
     #[must_use]
     pub fn of_ticket(holder: &[u8], ticket: &[u8]) -> Self {
-        Self { both: [holder, ticket].concat().into(), holder: u16::try_from(holder.len()).unwrap_or(u16::MAX) }
+        // Most names fit in here; so only what is kept is allocated.
+        let mut room = [0; 128];
+        let both = match room.split_at_mut_checked(holder.len()) {
+            Some((first, rest)) if ticket.len() <= rest.len() => {
+                first.copy_from_slice(holder);
+                rest.iter_mut().zip(ticket).for_each(|(place, byte)| *place = *byte);
+                let length = holder.len().saturating_add(ticket.len());
+                room.get(..length).unwrap_or_default().into()
+            }
+            _ => [holder, ticket].concat().into(),
+        };
+        Self { both, holder: u16::try_from(holder.len()).unwrap_or(u16::MAX) }
     }
 
     #[must_use]
@@ -120,6 +131,11 @@ mod tests {
     fn the_names_of_a_ticket_are_its_holders_and_its_own() {
         let names = Names::of_ticket(b"ann", b"7");
         assert_eq!((names.holder(), names.ticket(), &*names), (&b"ann"[..], &b"7"[..], &b"ann"[..]));
+        let (holder, ticket) = ([b'h'; 512], [b't'; 64]);
+        for length in [1, 64, 100, 128, 512] {
+            let names = Names::of_ticket(&holder[..length], &ticket);
+            assert_eq!((names.holder(), names.ticket()), (&holder[..length], &ticket[..]));
+        }
         let names = Names::from(&b"ann"[..]);
         assert_eq!((names.holder(), names.ticket()), (&b"ann"[..], &b""[..]));
     }

@@ -69,7 +69,7 @@ pub fn acquire(
             Use::Other => return Err(TICKET_IN_USE),
         }
     }
-    let (record, ahead) = open(context, key, wish.holder);
+    let (record, ahead) = open(context, key, wish);
     let now = context.now();
     let decision = lock::acquire(&record, wish, ahead, now)?;
     match (decision.answer, waiting) {
@@ -107,21 +107,20 @@ fn busy(record: &LockRecord<'_>, side: Side, now: UnixMs) -> Result<Acquiring, E
 
 /// Opens a lock, and returns whether another client waits for it. A lock whose key is gone is the waiters' first, even
 /// if the server has not yet reported that.
-fn open<'a>(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> (LockRecord<'a>, Ahead) {
-    let record = LockRecord::open(context, key, holder);
+fn open<'a>(context: &'a Context, key: Str<'a>, wish: &Wish<Str<'a>>) -> (LockRecord<'a>, Ahead) {
+    let record = LockRecord::open(context, key, wish.holder);
     if state::is_empty() || !state::with(|table| table.is_waited_for(lock_name(context, key))) {
         return (record, Ahead::Nobody);
     }
-    if record.is_there() && !state::has_sessions() {
-        return (record, Ahead::Someone);
-    }
     if record.is_there() {
-        // Those whom nobody attends are passed over.
-        return (record, serve::ahead(&Server::new(context), lock_name(context, key)));
+        // Only a reader may join others in the lock, past waiters whom nobody attends.
+        let may_pass = wish.side == Side::Read && state::has_sessions();
+        let ahead = || serve::ahead(&Server::new(context), lock_name(context, key));
+        return (record, if may_pass { ahead() } else { Ahead::Someone });
     }
     drop(record);
     let ahead = serve(context, key);
-    (LockRecord::open(context, key, holder), ahead)
+    (LockRecord::open(context, key, wish.holder), ahead)
 }
 
 /// Blocks the client of this command until the lock is granted or the time is up. Returns whether it could be blocked.

@@ -46,7 +46,13 @@ pub fn events(context: &Context, name: Str<'_>, asked: EventsCall) -> Result<(),
     let (now, limit) = (context.now(), settings::max_sessions());
     let call = Call { connection: connection(context), acknowledged, ttl_ms };
     let called = state::with(|table| table.call(name.bytes(), owner.lend().bytes(), call, limit, now));
-    let (session, former) = called.map_err(no_session)?;
+    let (session, former) = match called {
+        Err(NoSession::TakenOver) => {
+            Writer::new(context).array(0);
+            return Ok(());
+        }
+        called => called.map_err(no_session)?,
+    };
     if let Some(former) = former {
         wake(former);
     }
@@ -132,7 +138,7 @@ pub fn cancel(context: &Context, name: Str<'_>, tickets: &[Str<'_>]) -> Result<u
 
 fn no_session(why: NoSession) -> ErrorLine {
     match why {
-        NoSession::Unknown => NO_SESSION,
+        NoSession::Unknown | NoSession::TakenOver => NO_SESSION,
         NoSession::TooMany => TOO_MANY,
         NoSession::NeverTold => NEVER_TOLD,
     }
