@@ -3,11 +3,11 @@
 //! A grant is confirmed once its event is acknowledged, or its hold renewed or released by its holder: then somebody
 //! knows of it, and only its lease ends it. All others are revoked when their session ends.
 
-use super::agenda::{Hold, Reentry};
+use super::agenda::Hold;
 use super::outbox::{Event, Unconfirmed};
-use super::queue::{LockId, LockName, Ticket};
-use super::sessions::{EVENTS_UNREAD_MAX, NoSession, Session, SessionId};
-use super::table::{SeenRecipient, Table};
+use super::queue::{LockName, Ticket};
+use super::sessions::{EVENTS_UNREAD_MAX, NoSession, SessionId};
+use super::table::Table;
 use super::waiter::{Names, Wait};
 use crate::lock::{Outcome, Side, UnixMs};
 use std::rc::Rc;
@@ -32,16 +32,6 @@ pub(super) struct Happened {
     pub unconfirmed: Option<Unconfirmed>,
 }
 
-/// A call for events.
-#[derive(Clone, Copy, Debug)]
-pub struct Call {
-    /// The client's number; None for a call that comes from no connection of its own.
-    pub connection: Option<u64>,
-    /// Every event up to this one is done with.
-    pub acknowledged: Option<u64>,
-    pub ttl_ms: Option<i64>,
-}
-
 /// What a ticket of this name is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
@@ -58,13 +48,6 @@ pub(super) enum Cancelled {
     Ticket,
     /// A ticket with a grant that nobody has confirmed.
     Granted(Hold),
-}
-
-impl<R> Session<R> {
-    pub(super) fn seen(&self, now: UnixMs) -> SeenRecipient<'_, R> {
-        let connection = self.connection.filter(|_| self.is_connected());
-        SeenRecipient::Session { name: &self.name, connection, is_attended: self.is_attended(now) }
-    }
 }
 
 impl<R> Table<R> {
@@ -106,61 +89,6 @@ impl<R> Table<R> {
         self.sessions.find(name, owner)
     }
 
-    /// A call for events: a sign of life, which opens the session if need be. Returns the call on a former connection
-    /// that it takes over from.
-    ///
-    /// # Errors
-    /// If the session is not to be had, or an event is acknowledged that was never told. Nothing has changed then.
-    pub fn call(
-        &mut self,
-        name: &[u8],
-        owner: &[u8],
-        call: Call,
-        limit: usize,
-        now: UnixMs,
-    ) -> Result<(SessionId, Option<R>), NoSession> {
-        if self.session(name, owner).is_ok_and(|id| self.sessions.was_left_behind(id, call.connection, now)) {
-            return Err(NoSession::TakenOver);
-        }
-        let acknowledged = call.acknowledged.unwrap_or(0);
-        let id = if acknowledged > 0 {
-            let id = self.sessions.find(name, owner)?;
-            let told = self.sessions.get(id).map_or(0, |session| session.outbox.told_before());
-            if acknowledged > told {
-                return Err(NoSession::NeverTold);
-            }
-            id
-        } else {
-            self.sessions.find_or_open(name, owner, limit)?
-        };
-        while let Some(event) = self.sessions.get_mut(id).and_then(|session| session.outbox.take_up_to(acknowledged)) {
-            self.forget_event(id, &event);
-        }
-        let former = self.sessions.called(id, call.connection, call.ttl_ms, now);
-        self.returns(id, now);
-        Ok((id, former))
-    }
-
-    /// The session is attended again: it is served what it was passed over for.
-    fn returns(&mut self, id: SessionId, now: UnixMs) {
-        let Some(session) = self.sessions.get_mut(id).filter(|session| session.is_attended(now)) else { return };
-        session.is_left = false;
-        self.agenda.reentries.extend(session.owed.drain(..));
-        if session.tickets.has_passed_over() && !std::mem::replace(&mut session.is_returning, true) {
-            self.agenda.returning.push_back(id);
-        }
-    }
-
-    /// Notes that a ticket was not let in though its holder has the lock. It is once its session is attended again.
-    pub(super) fn owes(&mut self, ticket: Ticket, reentry: &Reentry) {
-        let session = self.queues.waiter(ticket).and_then(Wait::session);
-        let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) else { return };
-        let is_noted = |last: &Reentry| last.lock == reentry.lock && last.holder.holder() == reentry.holder.holder();
-        if !session.owed.last().is_some_and(is_noted) {
-            session.owed.push(Reentry { after: None, ..reentry.clone() });
-        }
-    }
-
     /// The events that the session has not been told of on its present connection, oldest first. They count as told.
     pub fn take_news(&mut self, id: SessionId, limit: usize) -> Vec<Event> {
         self.sessions.get_mut(id).map_or_else(Vec::new, |session| session.outbox.take_news(limit))
@@ -169,40 +97,6 @@ impl<R> Table<R> {
     #[must_use]
     pub fn has_news(&self, id: SessionId) -> bool {
         self.sessions.get(id).is_some_and(|session| session.outbox.has_news())
-    }
-
-    /// Has a call wait for events. 0 means for as long as a call may wait.
-    pub fn wait_for_events(&mut self, id: SessionId, client: R, limit_ms: i64, now: UnixMs) {
-        self.sessions.wait(id, client, limit_ms, now);
-        self.returns(id, now);
-    }
-
-    /// Takes back a call that waits, since its client does no longer.
-    pub fn stop_waiting_for_events(&mut self, id: SessionId, now: UnixMs) -> Option<R> {
-        self.sessions.take_poll(id, now)
-    }
-
-    /// The connection on which the session is told.
-    #[must_use]
-    pub fn connection_of(&self, id: SessionId) -> Option<u64> {
-        self.sessions.get(id)?.connection
-    }
-
-    /// Notes that a connection is closed.
-    pub fn disconnected(&mut self, connection: u64) {
-        for id in self.sessions.disconnected(connection) {
-            self.is_left(id);
-        }
-    }
-
-    /// Notes that nobody attends a session any more. Waiters behind its tickets may be let in.
-    pub(super) fn is_left(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        session.is_left = true;
-        let tickets = if session.writers > 0 { session.tickets.length() } else { 0 };
-        if tickets > 0 && !self.agenda.left.iter().any(|(listed, _)| *listed == id) {
-            self.agenda.left.push_back((id, tickets));
-        }
     }
 
     /// What a ticket is used for, and whether it is for this wish.
@@ -270,7 +164,7 @@ impl<R> Table<R> {
     }
 
     /// An event is no longer in its outbox.
-    fn forget_event(&mut self, id: SessionId, event: &Event) {
+    pub(super) fn forget_event(&mut self, id: SessionId, event: &Event) {
         self.sessions.events = self.sessions.events.saturating_sub(1);
         if event.unconfirmed.is_some() {
             let lock = LockName { database: event.database, key: &event.key };
@@ -353,47 +247,5 @@ impl<R> Table<R> {
             self.sessions.drop_ended(id);
         }
         true
-    }
-
-    /// Puts one ticket of a session that is attended again back into its place. Returns whether there was such a
-    /// session.
-    pub(super) fn put_next_back(&mut self, now: UnixMs) -> bool {
-        let Some(id) = self.agenda.returning.front().copied() else { return false };
-        let session = self.sessions.get_mut(id).filter(|session| session.is_attended(now));
-        let lock = session.and_then(|session| self.queues.put_back(&mut session.tickets));
-        match lock {
-            Some(lock) => _ = self.changed(lock),
-            None => {
-                self.agenda.returning.pop_front();
-                if let Some(session) = self.sessions.get_mut(id) {
-                    session.is_returning = false;
-                }
-            }
-        }
-        true
-    }
-
-    /// Looks at one ticket of a session that nobody attends: readers behind a writer that is passed over are let in,
-    /// beside the readers that have the lock. Returns whether there was such a session.
-    ///
-    /// Nothing else can wait for a lock that is free to it.
-    pub(super) fn look_behind_next(&mut self) -> bool {
-        let Some((id, left)) = self.agenda.left.front_mut() else { return false };
-        *left = left.saturating_sub(1);
-        let (id, is_last) = (*id, *left == 0);
-        let ticket = self.sessions.get_mut(id).and_then(|session| self.queues.next_of(&mut session.tickets));
-        if is_last || ticket.is_none() {
-            self.agenda.left.pop_front();
-        }
-        let writer = ticket.filter(|ticket| self.queues.waiter(*ticket).is_some_and(|wait| wait.side == Side::Write));
-        let lock = writer.and_then(|ticket| self.queues.lock_of(ticket).map(|lock| (lock, ticket)));
-        if let Some((lock, _)) = lock.filter(|(lock, ticket)| self.is_first(*lock, *ticket)) {
-            self.changed(lock);
-        }
-        true
-    }
-
-    fn is_first(&self, lock: LockId, ticket: Ticket) -> bool {
-        self.queues.first(lock).is_some_and(|(first, _)| first == ticket)
     }
 }

@@ -10,6 +10,7 @@
 
 mod agenda;
 mod alarms;
+mod attendance;
 mod delivery;
 mod index;
 mod lengths;
@@ -32,7 +33,8 @@ use std::collections::HashMap;
 type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub use agenda::Hold;
-pub use delivery::{Call, Use};
+pub use attendance::Call;
+pub use delivery::Use;
 pub use outbox::Event;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
 pub use sessions::{EVENTS_UNREAD_MAX, NoSession, SessionId};
