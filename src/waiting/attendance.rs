@@ -10,6 +10,9 @@ use super::table::{SeenRecipient, Table};
 use super::waiter::Wait;
 use crate::lock::{Side, UnixMs};
 
+/// So many tickets are put back by the call with which a session returns.
+const PUT_BACK_AT_ONCE: usize = 16;
+
 /// A call for events.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
@@ -55,7 +58,7 @@ impl<R> Table<R> {
         } else {
             self.sessions.find_or_open(name, owner, limit)?
         };
-        while let Some(event) = self.sessions.get_mut(id).and_then(|session| session.outbox.take_up_to(acknowledged)) {
+        while let Some(event) = self.sessions.of_outbox(id, |outbox| outbox.take_up_to(acknowledged)) {
             self.forget_event(id, &event);
         }
         let former = self.sessions.called(id, call.connection, call.ttl_ms, now);
@@ -68,6 +71,12 @@ impl<R> Table<R> {
         let Some(session) = self.sessions.get_mut(id).filter(|session| session.is_attended(now)) else { return };
         session.is_left = false;
         self.agenda.reentries.extend(session.owed.drain(..));
+        for _ in 0..PUT_BACK_AT_ONCE {
+            let lock = self.sessions.get_mut(id).and_then(|session| self.queues.put_back(&mut session.tickets));
+            let Some(lock) = lock else { return };
+            self.changed(lock);
+        }
+        let Some(session) = self.sessions.get_mut(id) else { return };
         if session.tickets.has_passed_over() && !std::mem::replace(&mut session.is_returning, true) {
             self.agenda.returning.push_back(id);
         }

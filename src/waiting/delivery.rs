@@ -4,7 +4,7 @@
 //! knows of it, and only its lease ends it. All others are revoked when their session ends.
 
 use super::agenda::Hold;
-use super::outbox::{Event, Unconfirmed};
+use super::outbox::{Event, Outbox, Unconfirmed};
 use super::queue::{LockName, Ticket};
 use super::sessions::{EVENTS_UNREAD_MAX, NoSession, SessionId};
 use super::table::Table;
@@ -149,23 +149,23 @@ impl<R> Table<R> {
     /// Has the session told what became of one of its tickets.
     pub(super) fn happened(&mut self, id: SessionId, happened: Happened, now: UnixMs) -> Delivery<R> {
         let Happened { names, side, database, key, outcome, unconfirmed } = happened;
-        let Some(session) = self.sessions.get_mut(id) else { return Delivery::Later };
-        let seq = session.outbox.next_seq();
+        let Some(seq) = self.sessions.get(id).map(|session| session.outbox.next_seq()) else { return Delivery::Later };
         if unconfirmed.is_some() {
             self.unconfirmed.insert(LockName { database, key: &key }, names.holder(), (id, seq));
         }
-        session.outbox.push(Event { seq, names, outcome, database, key, side, unconfirmed });
-        let is_too_much = session.outbox.len() == EVENTS_UNREAD_MAX.saturating_add(1);
-        self.sessions.events = self.sessions.events.saturating_add(1);
-        if is_too_much {
+        let event = Event { seq, names, outcome, database, key, side, unconfirmed };
+        let kept = self.sessions.of_outbox(id, |outbox| {
+            outbox.push(event);
+            Some(outbox.kept())
+        });
+        if kept == Some(EVENTS_UNREAD_MAX.saturating_add(1)) {
             self.is_left(id);
         }
         self.sessions.take_poll(id, now).map_or(Delivery::Later, Delivery::Wake)
     }
 
-    /// An event is no longer in its outbox.
+    /// An event is no longer in its outbox: it need not be confirmed.
     pub(super) fn forget_event(&mut self, id: SessionId, event: &Event) {
-        self.sessions.events = self.sessions.events.saturating_sub(1);
         if event.unconfirmed.is_some() {
             let lock = LockName { database: event.database, key: &event.key };
             self.unconfirmed.remove(lock, event.names.holder(), (id, event.seq));
@@ -206,7 +206,7 @@ impl<R> Table<R> {
             self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
             return Cancelled::Ticket;
         }
-        let Some(event) = self.sessions.get_mut(id).and_then(|session| session.outbox.take_of_ticket(ticket)) else {
+        let Some(event) = self.sessions.of_outbox(id, |outbox| outbox.take_of_ticket(ticket)) else {
             return Cancelled::Nothing;
         };
         self.forget_event(id, &event);
@@ -220,7 +220,7 @@ impl<R> Table<R> {
     /// Ends a session. Returns the number of its tickets, and the call that waits; what is left of it goes by and by.
     pub fn end_session(&mut self, id: SessionId) -> (usize, Option<R>) {
         let Some(session) = self.sessions.get(id) else { return (0, None) };
-        let tickets = session.tickets.length().saturating_add(session.outbox.len());
+        let tickets = session.tickets.length().saturating_add(session.outbox.events());
         let poll = self.sessions.end(id);
         self.agenda.ended.push_back(id);
         (tickets, poll)
@@ -229,17 +229,15 @@ impl<R> Table<R> {
     /// Drops one thing that is left of a session that has ended. Returns whether there was one.
     pub(super) fn drop_next_of_ended(&mut self) -> bool {
         let Some(id) = self.agenda.ended.front().copied() else { return false };
-        let Some(session) = self.sessions.get_mut(id) else {
-            self.agenda.ended.pop_front();
-            return true;
-        };
-        if let Some(event) = session.outbox.take_last() {
+        if let Some(event) = self.sessions.of_outbox(id, Outbox::take_last) {
             // The last first, as read holds are counted: the last of them has the highest number.
             self.forget_event(id, &event);
             if let Some(hold) = event.hold().filter(|hold| hold.era == self.era) {
                 self.revoke(Hold { may_be_touched: true, ..hold });
             }
-        } else if let Some(ticket) = self.queues.next_of(&mut session.tickets) {
+        } else if let Some(ticket) =
+            self.sessions.get_mut(id).and_then(|session| self.queues.next_of(&mut session.tickets))
+        {
             self.leave(ticket);
             self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
         } else {

@@ -47,16 +47,23 @@ impl Event {
 
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// One after the other by their numbers; a gap where a ticket was cancelled.
-    events: VecDeque<Option<Event>>,
-    /// The number of the first of them.
-    first: u64,
+    /// In the order of their numbers.
+    kept: VecDeque<Kept>,
     length: usize,
     by_ticket: Map<ByTicket, u64>,
+    /// The last event that there was.
+    last: u64,
     /// The last event that was told on the present connection.
     told: u64,
     /// The last event that was ever told.
     told_before: u64,
+}
+
+/// An event, or the gap where a ticket was cancelled: there is none at the ends.
+#[derive(Debug)]
+struct Kept {
+    seq: u64,
+    event: Option<Event>,
 }
 
 /// An event's names, found by the ticket's alone.
@@ -88,32 +95,32 @@ const FEW: usize = 2_048;
 
 impl Outbox {
     /// The number of events that are not acknowledged.
-    pub fn len(&self) -> usize {
+    pub fn events(&self) -> usize {
         self.length
+    }
+
+    /// The same, with the gaps between them: they take room as well.
+    pub fn kept(&self) -> usize {
+        self.kept.len()
     }
 
     /// The number of the next event.
     pub fn next_seq(&self) -> u64 {
-        let behind = u64::try_from(self.events.len()).unwrap_or(u64::MAX);
-        self.first.max(1).saturating_add(behind)
+        self.last.saturating_add(1)
     }
 
     /// `event` has the number that [`Self::next_seq`] gives.
     pub fn push(&mut self, event: Event) {
-        self.first = self.first.max(1);
+        self.last = event.seq;
         self.by_ticket.insert(ByTicket(event.names.clone()), event.seq);
-        self.events.push_back(Some(event));
+        self.kept.push_back(Kept { seq: event.seq, event: Some(event) });
         self.length = self.length.saturating_add(1);
     }
 
     /// Whether the session has not been told of all events on its present connection.
     pub fn has_news(&self) -> bool {
-        self.untold().next().is_some()
-    }
-
-    fn untold(&self) -> impl Iterator<Item = &Event> {
-        let told = self.told.saturating_add(1).saturating_sub(self.first.max(1));
-        self.events.range(usize::try_from(told).unwrap_or(usize::MAX).min(self.events.len())..).flatten()
+        // There is no gap at the end.
+        self.kept.back().is_some_and(|last| last.seq > self.told)
     }
 
     /// A new connection is told of everything once more.
@@ -123,7 +130,9 @@ impl Outbox {
 
     /// The next events to tell, oldest first. They count as told.
     pub fn take_news(&mut self, limit: usize) -> Vec<Event> {
-        let news: Vec<_> = self.untold().take(limit).cloned().collect();
+        let told = self.kept.partition_point(|kept| kept.seq <= self.told);
+        let untold = self.kept.range(told..).filter_map(|kept| kept.event.as_ref());
+        let news: Vec<_> = untold.take(limit).cloned().collect();
         if let Some(last) = news.last() {
             self.told = last.seq;
             self.told_before = self.told_before.max(last.seq);
@@ -138,10 +147,8 @@ impl Outbox {
 
     /// Takes the first event up to this number.
     pub fn take_up_to(&mut self, seq: u64) -> Option<Event> {
-        while self.first <= seq {
-            let event = self.events.pop_front()?;
-            self.first = self.first.saturating_add(1);
-            if let Some(event) = event {
+        while self.kept.front().is_some_and(|first| first.seq <= seq) {
+            if let Some(event) = self.kept.pop_front().and_then(|first| first.event) {
                 self.forget(&event);
                 return Some(event);
             }
@@ -151,21 +158,34 @@ impl Outbox {
 
     /// Takes the last event.
     pub fn take_last(&mut self) -> Option<Event> {
-        while let Some(event) = self.events.pop_back() {
-            if let Some(event) = event {
-                self.forget(&event);
-                return Some(event);
-            }
+        let event = self.kept.pop_back()?.event;
+        if let Some(event) = &event {
+            self.forget(event);
         }
-        None
+        event
     }
 
+    pub fn take_of_ticket(&mut self, ticket: &[u8]) -> Option<Event> {
+        let seq = *self.by_ticket.get(ticket)?;
+        let position = self.position(seq)?;
+        let event = self.kept.get_mut(position)?.event.take()?;
+        self.forget(&event);
+        Some(event)
+    }
+
+    /// Takes out what is left of an event, and the gaps that are now at an end.
     fn forget(&mut self, event: &Event) {
         self.length = self.length.saturating_sub(1);
         self.by_ticket.remove(event.names.ticket());
+        while self.kept.back().is_some_and(|last| last.event.is_none()) {
+            self.kept.pop_back();
+        }
+        while self.kept.front().is_some_and(|first| first.event.is_none()) {
+            self.kept.pop_front();
+        }
         if self.length == 0 && self.by_ticket.capacity() > FEW {
             self.by_ticket = Map::default();
-            self.events.shrink_to(FEW);
+            self.kept.shrink_to(FEW);
         }
     }
 
@@ -173,23 +193,17 @@ impl Outbox {
         if self.length == 0 {
             return None;
         }
-        self.events.get(self.position(*self.by_ticket.get(ticket)?))?.as_ref()
-    }
-
-    pub fn take_of_ticket(&mut self, ticket: &[u8]) -> Option<Event> {
-        let position = self.position(*self.by_ticket.get(ticket)?);
-        let event = self.events.get_mut(position)?.take()?;
-        self.forget(&event);
-        Some(event)
+        let position = self.position(*self.by_ticket.get(ticket)?)?;
+        self.kept.get(position)?.event.as_ref()
     }
 
     pub fn get_mut(&mut self, seq: u64) -> Option<&mut Event> {
-        let position = self.position(seq);
-        self.events.get_mut(position)?.as_mut()
+        let position = self.position(seq)?;
+        self.kept.get_mut(position)?.event.as_mut()
     }
 
-    fn position(&self, seq: u64) -> usize {
-        seq.checked_sub(self.first).and_then(|position| usize::try_from(position).ok()).unwrap_or(usize::MAX)
+    fn position(&self, seq: u64) -> Option<usize> {
+        self.kept.binary_search_by_key(&seq, |kept| kept.seq).ok()
     }
 }
 
@@ -228,15 +242,20 @@ mod tests {
         ["a", "b", "c", "d"].iter().for_each(|ticket| happened(&mut outbox, ticket));
         assert_eq!(outbox.take_of_ticket(b"b").map(|event| event.seq), Some(2));
         assert!(outbox.take_of_ticket(b"b").is_none() && outbox.of_ticket(b"b").is_none());
-        assert_eq!((news(&mut outbox), outbox.len()), (vec![1, 3], 3));
+        assert_eq!((news(&mut outbox), outbox.events(), outbox.kept()), (vec![1, 3], 3, 4));
         assert_eq!(outbox.of_ticket(b"c").map(|event| event.seq), Some(3));
         assert_eq!(outbox.get_mut(4).map(|event| event.seq), Some(4));
-        assert_eq!(outbox.take_last().map(|event| event.seq), Some(4));
-        assert_eq!(outbox.next_seq(), 4, "nobody was told of it");
-        assert_eq!(outbox.take_up_to(9).map(|event| event.seq), Some(1));
-        assert_eq!(outbox.take_up_to(9).map(|event| event.seq), Some(3));
-        assert!(outbox.take_up_to(9).is_none() && outbox.len() == 0 && !outbox.has_news());
+        assert_eq!(outbox.take_of_ticket(b"d").map(|event| event.seq), Some(4));
+        assert_eq!((outbox.kept(), outbox.next_seq()), (3, 5), "no gap at the end");
         happened(&mut outbox, "e");
-        assert_eq!(news(&mut outbox), [4]);
+        assert_eq!((news(&mut outbox), outbox.kept()), (vec![5], 4));
+        assert_eq!(outbox.take_of_ticket(b"a").map(|event| event.seq), Some(1));
+        assert_eq!((outbox.kept(), outbox.get_mut(3).map(|event| event.seq)), (2, Some(3)), "none at the front");
+        assert_eq!(outbox.take_up_to(4).map(|event| event.seq), Some(3));
+        assert!(outbox.take_up_to(4).is_none());
+        assert_eq!(outbox.take_last().map(|event| event.seq), Some(5));
+        assert!(outbox.take_last().is_none() && outbox.events() == 0 && outbox.kept() == 0 && !outbox.has_news());
+        happened(&mut outbox, "f");
+        assert_eq!(news(&mut outbox), [6]);
     }
 }

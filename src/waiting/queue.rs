@@ -70,6 +70,8 @@ pub struct Queues<W, L> {
     /// The waiters that were passed over, and those of them that are back, by the place of their lock.
     passed_over: BTreeSet<(Place, Ticket)>,
     back: BTreeSet<(Place, Ticket)>,
+    /// Those that are passed over once more, by lock and group.
+    passed_over_by_group: BTreeSet<(Place, Place, Ticket)>,
     /// All waiters, in the order of coming.
     by_age: List,
     /// All locks; the next in turn is the first.
@@ -118,12 +120,19 @@ enum Stands {
 /// The waiters that are passed over together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Group {
+    id: Place,
     all: List,
     length: usize,
     passed_over: List,
 }
 
 impl Group {
+    /// Each group has a number of its own.
+    #[must_use]
+    pub fn new(id: Place) -> Self {
+        Self { id, ..Self::default() }
+    }
+
     #[must_use]
     pub fn length(&self) -> usize {
         self.length
@@ -171,6 +180,7 @@ impl<W, L> Default for Queues<W, L> {
             waiters: Store::default(),
             passed_over: BTreeSet::default(),
             back: BTreeSet::default(),
+            passed_over_by_group: BTreeSet::default(),
             by_age: List::default(),
             turns: List::default(),
             deadlines: Alarms::default(),
@@ -362,6 +372,7 @@ impl<W, L: Default> Queues<W, L> {
             group.length = group.length.saturating_sub(1);
             if stands == Stands::PassedOver {
                 group.passed_over.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_queue);
+                self.passed_over_by_group.remove(&(place, group.id, ticket));
             }
         }
         match stands {
@@ -439,19 +450,35 @@ impl<W, L: Default> Queues<W, L> {
             Stands::PassedOver => return,
         }
         self.passed_over.insert((lock, ticket));
+        self.passed_over_by_group.insert((lock, group.id, ticket));
         group.passed_over.push(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_queue);
     }
 
     /// Puts one of the group that was passed over back into its place. Returns the lock that it waits for.
     pub fn put_back(&mut self, group: &mut Group) -> Option<LockId> {
         let place = group.passed_over.first()?;
-        group.passed_over.remove(&mut self.waiters, place, |waiting| &mut waiting.in_queue);
-        let waiting = self.waiters.get_mut(place)?;
+        let ticket = self.ticket_at(place)?;
+        self.put_ticket_back(ticket, group);
+        self.lock_of(ticket)
+    }
+
+    /// Puts the first of the group that was passed over for this lock back into its place.
+    pub fn put_first_back(&mut self, lock: LockId, group: &mut Group) {
+        let (first, last) = (Ticket { number: 0, place: 0 }, Ticket { number: u64::MAX, place: Place::MAX });
+        let range = (lock.place, group.id, first)..=(lock.place, group.id, last);
+        if let Some((.., ticket)) = self.passed_over_by_group.range(range).next().copied() {
+            self.put_ticket_back(ticket, group);
+        }
+    }
+
+    fn put_ticket_back(&mut self, ticket: Ticket, group: &mut Group) {
+        group.passed_over.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_queue);
+        let Some(waiting) = self.waiters.get_mut(ticket.place) else { return };
         waiting.stands = Stands::Back;
-        let (ticket, lock) = (Ticket { number: waiting.number, place }, waiting.lock);
+        let lock = waiting.lock;
         self.passed_over.remove(&(lock, ticket));
+        self.passed_over_by_group.remove(&(lock, group.id, ticket));
         self.back.insert((lock, ticket));
-        self.locks.get(lock).map(|queue| LockId { number: queue.number, place: lock })
     }
 
     /// Has a waiter's time end.
@@ -579,6 +606,7 @@ mod tests {
         Leave { waiter: usize },
         PassOverFirst { database: i32, key: usize },
         PutBack,
+        PutFirstBack { database: i32, key: usize },
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -588,6 +616,7 @@ mod tests {
             2 => (0..1_000_usize).prop_map(|waiter| Step::Leave { waiter }),
             2 => (0..2, 0..3_usize).prop_map(|(database, key)| Step::PassOverFirst { database, key }),
             1 => Just(Step::PutBack),
+            1 => (0..2, 0..3_usize).prop_map(|(database, key)| Step::PutFirstBack { database, key }),
         ]
     }
 
@@ -638,7 +667,7 @@ mod tests {
         #[test]
         fn queues_are_what_a_list_of_waiters_would_be(steps in prop::collection::vec(step(), 1..200)) {
             let mut queues = Queues::<u64, ()>::default();
-            let (mut reference, mut group) = (Reference::default(), Group::default());
+            let (mut reference, mut group) = (Reference::default(), Group::new(7));
             for (id, step) in (0_u64..).zip(steps) {
                 match step {
                     Step::Join { database, key } => {
@@ -678,6 +707,7 @@ mod tests {
                             reference.passed_over.push(ticket);
                         }
                     }
+                    Step::PutFirstBack { .. } => {}
                     Step::PutBack => {
                         let lock = queues.put_back(&mut group);
                         prop_assert_eq!(lock.is_some(), !reference.passed_over.is_empty());
@@ -685,6 +715,15 @@ mod tests {
                             let ticket = reference.passed_over.remove(0);
                             prop_assert_eq!(queues.lock_of(ticket), Some(lock));
                         }
+                    }
+                }
+                if let Step::PutFirstBack { database, key } = step {
+                    if let Some(lock) = queues.find(LockName { database, key: KEYS[key] }) {
+                        queues.put_first_back(lock, &mut group);
+                    }
+                    let is_it = |known: &&Known| known.is_for(database, key) && reference.passed_over.contains(&known.ticket);
+                    if let Some(first) = reference.list.iter().find(is_it).map(|known| known.ticket) {
+                        reference.passed_over.retain(|ticket| *ticket != first);
                     }
                 }
                 for ticket in &reference.gone {
@@ -701,7 +740,7 @@ mod tests {
             }
             prop_assert!(queues.is_empty() && queues.locks() == 0 && queues.length() == 0, "nothing is left over");
             prop_assert!(queues.by_name.is_empty() && queues.databases.is_empty());
-            prop_assert!(queues.passed_over.is_empty() && queues.back.is_empty() && group.length() == 0);
+            prop_assert!(queues.passed_over.is_empty() && queues.passed_over_by_group.is_empty() && queues.back.is_empty() && group.length() == 0);
             prop_assert_eq!(queues.take_turn(), None);
         }
     }

@@ -69,7 +69,7 @@ impl<R> Session<R> {
     /// Whether somebody is there to be told.
     pub fn is_attended(&self, now: UnixMs) -> bool {
         let is_there = || self.poll.is_some() || now < self.answered.saturating_add(self.ttl_ms / 10);
-        !self.has_ended && self.is_connected && self.outbox.len() <= EVENTS_UNREAD_MAX && is_there()
+        !self.has_ended && self.is_connected && self.outbox.kept() <= EVENTS_UNREAD_MAX && is_there()
     }
 
     pub fn is_connected(&self) -> bool {
@@ -97,6 +97,8 @@ pub(super) struct Sessions<R> {
     next_number: u32,
     /// The number of events that are not acknowledged, over all sessions.
     pub events: usize,
+    /// The same, with the gaps that are kept between them.
+    pub kept: usize,
     /// The number of tickets that wait, over all sessions.
     pub waiting: usize,
 }
@@ -104,7 +106,7 @@ pub(super) struct Sessions<R> {
 impl<R> Default for Sessions<R> {
     fn default() -> Self {
         let (store, by_name, by_connection, alarms) = Default::default();
-        Self { store, by_name, by_connection, alarms, next_number: 0, events: 0, waiting: 0 }
+        Self { store, by_name, by_connection, alarms, next_number: 0, events: 0, kept: 0, waiting: 0 }
     }
 }
 
@@ -148,6 +150,17 @@ impl<R> Sessions<R> {
         self.store.get_mut(id.place).filter(|session| session.id == id)
     }
 
+    /// Changes a session's events, and counts them anew.
+    pub fn of_outbox<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Outbox) -> Option<T>) -> Option<T> {
+        let outbox = &mut self.get_mut(id)?.outbox;
+        let (events, kept) = (outbox.events(), outbox.kept());
+        let result = change(outbox);
+        let (events_now, kept_now) = (outbox.events(), outbox.kept());
+        self.events = self.events.saturating_sub(events).saturating_add(events_now);
+        self.kept = self.kept.saturating_sub(kept).saturating_add(kept_now);
+        result
+    }
+
     /// The open session of this name.
     ///
     /// # Errors
@@ -167,7 +180,7 @@ impl<R> Sessions<R> {
         }
         self.next_number = self.next_number.wrapping_add(1);
         let id = SessionId { place: 0, number: self.next_number };
-        let (outbox, tickets, alarm) = Default::default();
+        let (outbox, alarm) = Default::default();
         let name: Rc<[u8]> = name.into();
         let session = Session {
             id,
@@ -181,7 +194,7 @@ impl<R> Sessions<R> {
             left_behind: None,
             poll: None,
             outbox,
-            tickets,
+            tickets: Group::default(),
             writers: 0,
             owed: Vec::new(),
             is_returning: false,
@@ -193,6 +206,7 @@ impl<R> Sessions<R> {
         let id = SessionId { place, ..id };
         if let Some(session) = self.store.get_mut(place) {
             session.id = id;
+            session.tickets = Group::new(place);
         }
         self.by_name.insert(name, id);
         Ok(id)
@@ -241,7 +255,7 @@ impl<R> Sessions<R> {
     /// Has a call wait, for no longer than a third of the TTL: a peer that is gone without a word is noticed in time.
     pub fn wait(&mut self, id: SessionId, poll: R, limit_ms: i64, now: UnixMs) {
         let Some(session) = self.get_mut(id) else { return };
-        let most = if session.outbox.len() > EVENTS_UNREAD_MAX { UNREAD_WAIT_MS } else { session.ttl_ms / 3 };
+        let most = if session.outbox.kept() > EVENTS_UNREAD_MAX { UNREAD_WAIT_MS } else { session.ttl_ms / 3 };
         let ms = if limit_ms > 0 { limit_ms.min(most) } else { most };
         session.poll = Some((poll, now.saturating_add(ms)));
         self.set_alarm(id);

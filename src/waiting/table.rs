@@ -49,6 +49,9 @@ pub struct Next {
     pub wish: Wish<Names>,
 }
 
+/// Of most sessions all tickets are put back at once. So many of those that take longer are asked for at each look.
+const RETURNING_ASKED: usize = 16;
+
 /// The first waiter of a lock.
 pub(super) enum First {
     /// Somebody is there to be told.
@@ -155,7 +158,7 @@ impl<R> Table<R> {
     /// The number of tickets that wait, or whose event is not acknowledged.
     #[must_use]
     pub fn tickets(&self) -> usize {
-        self.sessions.waiting.saturating_add(self.sessions.events)
+        self.sessions.waiting.saturating_add(self.sessions.kept)
     }
 
     /// The number of locks with waiters.
@@ -210,8 +213,14 @@ impl<R> Table<R> {
         })
     }
 
-    /// The first waiter of a lock, past those that are passed over already.
-    pub(super) fn first(&self, lock: LockId, now: UnixMs) -> Option<First> {
+    /// The first waiter of a lock, past those that are passed over.
+    pub(super) fn first(&mut self, lock: LockId, now: UnixMs) -> Option<First> {
+        // Those who are back but whose tickets are not all back in their places yet.
+        for id in self.agenda.returning.iter().take(RETURNING_ASKED) {
+            if let Some(session) = self.sessions.get_mut(*id).filter(|session| session.is_attended(now)) {
+                self.queues.put_first_back(lock, &mut session.tickets);
+            }
+        }
         let (ticket, wait) = self.queues.first(lock)?;
         Some(if self.is_dismissed(ticket) {
             First::Dismissed(ticket)
