@@ -9,9 +9,13 @@ use super::sessions::{NoSession, Session, SessionId};
 use super::table::{SeenRecipient, Table};
 use super::waiter::Wait;
 use crate::lock::{Side, UnixMs};
+use std::collections::HashSet;
 
 /// So many tickets are put back by the call with which a session returns.
 const PUT_BACK_AT_ONCE: usize = 16;
+
+/// With so many notes, doubles among them are not worth a look.
+const OWED_FEW: usize = 16;
 
 /// A call for events.
 #[derive(Clone, Copy, Debug)]
@@ -83,12 +87,23 @@ impl<R> Table<R> {
     }
 
     /// Notes that a ticket was not let in though its holder has the lock. It is once its session is attended again.
-    pub(super) fn owes(&mut self, ticket: Ticket, reentry: &Reentry) {
-        let session = self.queues.waiter(ticket).and_then(Wait::session);
-        let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) else { return };
+    pub(super) fn owes(&mut self, ticket: Ticket, reentry: &Reentry, now: UnixMs) {
+        let Some(id) = self.queues.waiter(ticket).and_then(Wait::session) else { return };
+        let Some(session) = self.sessions.get_mut(id) else { return };
         let is_noted = |last: &Reentry| last.lock == reentry.lock && last.holder.holder() == reentry.holder.holder();
-        if !session.owed.last().is_some_and(is_noted) {
-            session.owed.push(Reentry { after: None, ..reentry.clone() });
+        if session.owed.last().is_some_and(is_noted) {
+            return;
+        }
+        session.owed.push(Reentry { after: None, ..reentry.clone() });
+        // Others may take the lock by turns for as long as the session is gone.
+        if session.owed.len() > session.tickets.length().saturating_mul(2).saturating_add(OWED_FEW) {
+            let mut seen = HashSet::new();
+            session.owed.retain(|owed| seen.insert((owed.lock, owed.holder.holder().to_vec())));
+            let mut owed = std::mem::take(&mut session.owed);
+            owed.retain(|owed| self.namesake(owed.lock, owed.holder.holder(), None, now).is_some());
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.owed = owed;
+            }
         }
     }
 

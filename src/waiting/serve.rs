@@ -475,7 +475,7 @@ fn reenter<H: Host>(host: &H, lock: LockName<'_>, mut reentry: Reentry, trigger:
         let tried = if is_attended {
             host.acquire(lock, &next, Ahead::Someone, trigger)
         } else {
-            host.with_table(|table| table.owes(next.ticket, &reentry));
+            host.with_table(|table| table.owes(next.ticket, &reentry, now));
             Tried::Busy { left_ms: 0 }
         };
         match tried {

@@ -76,9 +76,22 @@ impl<R> Session<R> {
         self.is_connected
     }
 
+    fn ends(&self) -> UnixMs {
+        self.seen.saturating_add(self.ttl_ms)
+    }
+
+    /// An end that is noticed late comes from a server that stood still, or whose clock was set: the process may have
+    /// given signs of life that nobody has read yet. It has a third of the TTL more.
+    fn grant_time_if_server_stood_still(&mut self, now: UnixMs) {
+        let late = now.saturating_sub(self.ends());
+        if late > self.ttl_ms / 10 {
+            self.seen = now.saturating_sub(self.ttl_ms).saturating_add(self.ttl_ms / 3);
+        }
+    }
+
     /// When it changes by itself: its call is to be answered, it is no longer attended, or it ends.
     fn changes_at(&self) -> UnixMs {
-        let ends = self.seen.saturating_add(self.ttl_ms);
+        let ends = self.ends();
         let next = match &self.poll {
             Some((_, until)) => *until,
             None if self.is_left => ends,
@@ -288,7 +301,8 @@ impl<R> Sessions<R> {
         let place = self.alarms.take_due(&mut self.store, now, |session| &mut session.alarm)?;
         let session = self.store.get_mut(place)?;
         let id = session.id;
-        let change = if now >= session.seen.saturating_add(session.ttl_ms) {
+        session.grant_time_if_server_stood_still(now);
+        let change = if now >= session.ends() {
             Some(Change::Ended)
         } else if session.poll.as_ref().is_some_and(|(_, until)| *until <= now) {
             session.answered = now;
