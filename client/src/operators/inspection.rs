@@ -56,7 +56,7 @@ pub struct Holder {
     pub time_left: Option<Duration>,
 }
 
-/// One client that waits.
+/// One wait: a client that the server has blocked, or a ticket of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
@@ -64,10 +64,17 @@ pub struct Waiter {
     pub holder: Vec<u8>,
     /// Which side it wants.
     pub side: HoldSide,
-    /// Its connection's id, as in `CLIENT LIST`.
-    pub client_id: u64,
+    /// Its connection's id, as in `CLIENT LIST`; of a session that of its last connection. `None` if that is closed.
+    pub client_id: Option<u64>,
     /// Where it is connected from, if the server can tell.
     pub address: Option<String>,
+    /// The first bytes of the name of the session that waits by a ticket. `None`: a client that is blocked.
+    pub session: Option<Vec<u8>>,
+    /// The ticket, as that session has named it; any bytes.
+    pub ticket: Option<Vec<u8>>,
+    /// Whether it would be granted the lock if its turn came now. A session that reads no events is passed over, and
+    /// keeps its place until it ends.
+    pub attended: bool,
     /// For how long it has been waiting.
     pub waited: Duration,
     /// When it gives up; `None`: never.
@@ -126,6 +133,10 @@ impl Waiter {
             side: side(&fields.take::<String>("side")?)?,
             client_id: fields.take("client-id")?,
             address: fields.take("address")?,
+            session: fields.take("session")?,
+            ticket: fields.take("ticket")?,
+            // An older module knows none but clients that it has blocked.
+            attended: fields.take::<Option<bool>>("attended")?.unwrap_or(true),
             waited: fields.take_time("waited-ms")?.unwrap_or_default(),
             gives_up_in: fields.take_time("deadline-in-ms")?,
         })
@@ -147,5 +158,36 @@ fn side(word: &str) -> Result<HoldSide, Fault> {
         "read" => Ok(HoldSide::Read),
         "write" => Ok(HoldSide::Write),
         _ => Err(not_an_answer()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    fn waiter(more: &[(&str, Value)]) -> Waiter {
+        let known = [("holder", text("ann")), ("side", text("write")), ("waited-ms", Value::Int(5))];
+        let pairs = known.iter().chain(more).map(|(name, value)| (text(name), value.clone()));
+        Waiter::read(Fields::of(Value::Map(pairs.collect())).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_session_without_a_connection_waits_by_its_tickets() {
+        let gone = [("client-id", Value::Nil), ("address", Value::Nil), ("attended", Value::Int(0))];
+        let named = [("session", text("5d0f3f0e")), ("ticket", Value::BulkString(b"\xff7".to_vec()))];
+        let seen = waiter(&[&gone[..], &named[..]].concat());
+        assert_eq!((seen.client_id, seen.address, seen.attended), (None, None, false));
+        assert_eq!((seen.session, seen.ticket), (Some(b"5d0f3f0e".to_vec()), Some(b"\xff7".to_vec())));
+    }
+
+    #[test]
+    fn a_module_that_knows_no_sessions_is_understood() {
+        let seen = waiter(&[("client-id", Value::Int(7)), ("address", text("10.0.0.7:50112"))]);
+        assert_eq!((seen.client_id, seen.address.as_deref()), (Some(7), Some("10.0.0.7:50112")));
+        assert_eq!((seen.session, seen.ticket, seen.attended), (None, None, true));
     }
 }

@@ -1,6 +1,6 @@
 //! What people on call ask for: who holds, who waits, and a lock that is broken by force.
 
-use crate::support::{exists, locks_on, until_nothing_is_left, until_waiting, url};
+use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url};
 use rlock_client::{ErrorKind, HoldSide, Kind, Locks};
 use rlock_testing::{Cluster, Server};
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn a_lock_shows_who_holds_it_and_who_waits() {
         assert_eq!((seen.waiters[0].gives_up_in, seen.waiters[1].holder.as_slice()), (None, &b"hasty"[..]));
         let gives_up_in = seen.waiters[1].gives_up_in.unwrap();
         assert!(gives_up_in <= LONG && gives_up_in > LONG / 2 && seen.waiters[1].waited < LONG / 2, "{seen:?}");
-        let clients = server.client().say(&format!("CLIENT LIST ID {}", seen.waiters[0].client_id));
+        let clients = server.client().say(&format!("CLIENT LIST ID {}", seen.waiters[0].client_id.unwrap()));
         assert!(clients.as_text().contains(seen.waiters[0].address.as_ref().unwrap()), "{clients:?} {seen:?}");
         let few = locks.inspect("key", 1).await.unwrap();
         assert_eq!((few.waiter_count, few.waiters.len(), &few.waiters[0].holder), (2, 1, &seen.waiters[0].holder));
@@ -52,6 +52,34 @@ async fn a_lock_shows_who_holds_it_and_who_waits() {
         patient.await.unwrap();
         hasty.await.unwrap().unwrap();
     }
+}
+
+/// Whether or not its process is there.
+#[tokio::test]
+async fn a_session_that_waits_is_shown_with_its_ticket() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE key ann 600000");
+    let mut session = server.client();
+    session.send(&["RLOCK.EVENTS", "\u{fe}-a-session-of-bob", "WAIT", "0", "TTL", "600000"]);
+    until("it is open", || client.figure("sessions") == 1).await;
+    client.run(&["RLOCK.ACQUIRE", "key", "bob", "600000", "WAIT", "0", "SESSION", "\u{fe}-a-session-of-bob", "7"]);
+    for protocol in ["resp2", "resp3"] {
+        let address = format!("redis://127.0.0.1:{}/?protocol={protocol}", server.port());
+        let locks = Locks::connect(address).await.unwrap();
+        let waiter = locks.inspect("key", 10).await.unwrap().waiters.remove(0);
+        assert_eq!((waiter.holder.as_slice(), waiter.attended), (&b"bob"[..], true));
+        assert_eq!(waiter.session.as_deref(), Some("\u{fe}-a-sess".as_bytes().get(..8).unwrap()));
+        assert_eq!(waiter.ticket.as_deref(), Some(&b"7"[..]));
+        let listed = client.say(&format!("CLIENT LIST ID {}", waiter.client_id.unwrap()));
+        assert!(listed.as_text().contains("cmd=rlock.events"), "{listed:?}");
+        assert!(listed.as_text().contains(waiter.address.as_ref().unwrap()), "{listed:?}");
+    }
+    drop(session);
+    until("nobody attends to it", || client.figure("sessions_unattended") == 1).await;
+    let waiter = locks_on(&server).await.inspect("key", 10).await.unwrap().waiters.remove(0);
+    assert_eq!((waiter.client_id, waiter.address, waiter.attended), (None, None, false));
+    assert_eq!(waiter.ticket.as_deref(), Some(&b"7"[..]), "it keeps its place");
 }
 
 #[tokio::test]
