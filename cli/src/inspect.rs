@@ -6,7 +6,7 @@ use crate::exit;
 use crate::failure::{Failure, say};
 use crate::table::{Heading, Table};
 use crate::{address, json, output, shown};
-use rlock_client::{Inspection, Locks};
+use rlock_client::{Inspection, Locks, Waiter};
 use std::os::unix::ffi::OsStrExt;
 
 pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
@@ -69,20 +69,35 @@ fn holders(lock: &Inspection) -> Table<4> {
     table
 }
 
-fn waiters(lock: &Inspection) -> Table<6> {
-    let mut table = Table::new(["WAITER", "SIDE", "WAITED", "GIVES UP IN", "CLIENT", "ADDRESS"]);
+fn waiters(lock: &Inspection) -> Table<4> {
+    let mut table = Table::new(["WAITER", "SIDE", "WAITED", "GIVES UP IN"]);
     for waiter in &lock.waiters {
-        let address = waiter.address.as_ref().map_or("-".to_owned(), |address| shown::name(address.as_bytes()));
-        table.push([
+        let cells = [
             shown::name(&waiter.holder),
             json::side(waiter.side).to_owned(),
             shown::time(waiter.waited),
             shown::time_or(waiter.gives_up_in, "never"),
-            waiter.client_id.to_string(),
-            address,
-        ]);
+        ];
+        table.push_with(cells, place(waiter));
     }
     table
+}
+
+/// Longer tickets than this are cut: a line has 80 columns, and all of a ticket is in the JSON.
+const TICKET_MAX: usize = 16;
+
+/// Where it waits, so that somebody can go there.
+fn place(waiter: &Waiter) -> String {
+    let session = waiter.session.as_ref().map(|session| format!("session {}", shown::name(session)));
+    let ticket =
+        waiter.ticket.as_ref().map(|ticket| format!("ticket {}", shown::cut(&shown::name(ticket), TICKET_MAX)));
+    let client = match (waiter.client_id, &waiter.address) {
+        (Some(client), Some(address)) => format!("client {client} at {}", shown::name(address.as_bytes())),
+        (Some(client), None) => format!("client {client}"),
+        (None, _) => "no connection".to_owned(),
+    };
+    let place = session.into_iter().chain(ticket).chain([client]).collect::<Vec<_>>().join(", ");
+    if waiter.attended { place } else { format!("unattended: {place}") }
 }
 
 fn more(all: usize, shown: usize, what: &str) -> String {

@@ -37,8 +37,11 @@ fn holder(holder: &Holder) -> Value {
 fn waiter(waiter: &Waiter) -> Value {
     let mut object = named("holder", &waiter.holder);
     object.insert("side".into(), side(waiter.side).into());
-    object.insert("client_id".into(), waiter.client_id.into());
+    object.insert("client_id".into(), json!(waiter.client_id));
     object.insert("address".into(), json!(waiter.address));
+    object.extend(named_or_null("session", waiter.session.as_deref()));
+    object.extend(named_or_null("ticket", waiter.ticket.as_deref()));
+    object.insert("attended".into(), waiter.attended.into());
     object.insert("waited_ms".into(), ms(waiter.waited));
     object.insert("gives_up_in_ms".into(), optional_ms(waiter.gives_up_in));
     object.into()
@@ -52,6 +55,10 @@ pub fn named(field: &str, bytes: &[u8]) -> Map<String, Value> {
         object.insert(format!("{field}_hex"), hexadecimal(bytes).into());
     }
     object
+}
+
+fn named_or_null(field: &str, bytes: Option<&[u8]>) -> Map<String, Value> {
+    bytes.map_or_else(|| Map::from_iter([(field.to_owned(), Value::Null)]), |bytes| named(field, bytes))
 }
 
 pub fn kind(kind: Kind) -> &'static str {

@@ -1,4 +1,4 @@
-//! Columns of text, each as wide as its widest cell.
+//! Columns of text, each as wide as its widest cell. What has no room in the columns stands in a line below its row.
 
 use crate::shown;
 
@@ -11,7 +11,12 @@ pub enum Heading {
 
 pub struct Table<const COLUMNS: usize> {
     heading: [&'static str; COLUMNS],
-    rows: Vec<[String; COLUMNS]>,
+    rows: Vec<Row<COLUMNS>>,
+}
+
+struct Row<const COLUMNS: usize> {
+    cells: [String; COLUMNS],
+    below: Option<String>,
 }
 
 impl<const COLUMNS: usize> Table<COLUMNS> {
@@ -19,8 +24,12 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         Self { heading, rows: Vec::new() }
     }
 
-    pub fn push(&mut self, row: [String; COLUMNS]) {
-        self.rows.push(row);
+    pub fn push(&mut self, cells: [String; COLUMNS]) {
+        self.rows.push(Row { cells, below: None });
+    }
+
+    pub fn push_with(&mut self, cells: [String; COLUMNS], below: String) {
+        self.rows.push(Row { cells, below: Some(below) });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -34,12 +43,15 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
             Heading::Bold => format!("\x1b[1m{words}\x1b[0m"),
             Heading::Plain => words,
         };
-        let rows = self.rows.iter().map(|row| line(row, &widths));
+        let rows = self.rows.iter().flat_map(|row| {
+            let below = row.below.as_ref().map(|below| format!("  {below}"));
+            std::iter::once(line(&row.cells, &widths)).chain(below)
+        });
         std::iter::once(first).chain(rows).map(|line| line + "\n").collect()
     }
 
     fn width(&self, column: usize) -> usize {
-        let rows = self.rows.iter().map(|row| shown::width(&row[column]));
+        let rows = self.rows.iter().map(|row| shown::width(&row.cells[column]));
         rows.chain([self.heading[column].len()]).max().unwrap_or_default()
     }
 }
@@ -64,5 +76,14 @@ mod tests {
             table.push([key.to_owned(), "1".to_owned()]);
         }
         assert_eq!(table.text(Heading::Plain), "KEY        WAITERS\n予約:42    1\norders:42  1\ne\u{301}          1\n");
+    }
+
+    #[test]
+    fn what_stands_below_a_row_makes_no_column_wider() {
+        let mut table = Table::new(["WAITER", "SIDE"]);
+        table.push_with(["ann".to_owned(), "read".to_owned()], "client 812 at 10.0.0.7:50112".to_owned());
+        table.push(["bob".to_owned(), "write".to_owned()]);
+        let expected = "WAITER  SIDE\nann     read\n  client 812 at 10.0.0.7:50112\nbob     write\n";
+        assert_eq!(table.text(Heading::Plain), expected);
     }
 }

@@ -1,7 +1,7 @@
 //! How it looks. With NO_COLOR, bold and reversed do what colours do.
 
 use super::columns::{self, Columns};
-use super::state::{Row, State, Trouble};
+use super::state::{Row, State, Totals, Trouble};
 use crate::arguments::Sort;
 use crate::inspect;
 use crate::output;
@@ -43,8 +43,9 @@ pub fn draw(frame: &mut Frame, state: &mut State) {
 
 fn headline(state: &State) -> String {
     let State { server, interval, totals, .. } = state;
+    let by_ticket = if totals.tickets > 0 { format!(", {} by ticket", totals.tickets) } else { String::new() };
     format!(
-        "rlock top  {}  every {}  {} waiting for {} locks",
+        "rlock top  {}  every {}  {} waiting for {} locks{by_ticket}",
         shown::line(&server.to_string()),
         shown::time(*interval),
         totals.waiters,
@@ -73,7 +74,16 @@ fn notice(state: &State) -> Line<'static> {
     match (state.typing, state.filter.is_empty()) {
         (true, _) => Line::raw(format!("filter: {}_", state.filter)),
         (false, false) => Line::raw(format!("filter: {}", state.filter)),
-        (false, true) => Line::raw(""),
+        (false, true) => unattended(&state.totals),
+    }
+}
+
+fn unattended(totals: &Totals) -> Line<'static> {
+    match totals {
+        Totals { sessions_unattended: 0, .. } => Line::raw(""),
+        Totals { sessions_unattended, sessions, .. } => {
+            Line::raw(format!("{sessions_unattended} of {sessions} sessions unattended: their tickets are passed over"))
+        }
     }
 }
 

@@ -61,6 +61,10 @@ pub struct Row {
 pub struct Totals {
     pub waiters: u64,
     pub locks: u64,
+    /// Of those that wait the ones that do so by a ticket of a session.
+    pub tickets: u64,
+    pub sessions: u64,
+    pub sessions_unattended: u64,
     pub grants: Option<f64>,
     pub hand_offs: Option<f64>,
     pub timeouts: Option<f64>,
@@ -254,7 +258,16 @@ fn totals(statistics: &[Statistics], last: Option<&Last>, elapsed: Option<Durati
         grown.sum::<Option<u64>>()
     };
     let [grants, hand_offs, timeouts] = [0, 1, 2].map(|which| rate(since(which), elapsed));
-    Totals { waiters: sum("waiters"), locks: sum("locks_with_waiters"), grants, hand_offs, timeouts }
+    Totals {
+        waiters: sum("waiters"),
+        locks: sum("locks_with_waiters"),
+        tickets: sum("tickets"),
+        sessions: sum("sessions"),
+        sessions_unattended: sum("sessions_unattended"),
+        grants,
+        hand_offs,
+        timeouts,
+    }
 }
 
 fn rate(count: Option<u64>, elapsed: Option<Duration>) -> Option<f64> {

@@ -5,6 +5,8 @@ use crate::terminal::Terminal;
 use rlock_testing::{Client, Cluster, Server, wait_until};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
+use std::io::Write;
+use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 
 /// That many who wait for a lock, after so many others.
@@ -187,8 +189,9 @@ fn inspect_shows_who_holds_and_who_waits() {
     assert_eq!(lines[0].join(" "), "key: plain, lease ends in 9m 2 waiting, last token 1");
     assert_eq!(lines[2].join(" "), "HOLDER SIDE COUNT LEASE LEFT");
     assert_eq!(lines[3].join(" "), "somebody exclusive 1 9m");
-    assert_eq!(lines[5].join(" "), "WAITER SIDE WAITED GIVES UP IN CLIENT ADDRESS");
-    assert_eq!((lines[6][1], lines[6][3], lines.len()), ("exclusive", "9m", 8));
+    assert_eq!(lines[5].join(" "), "WAITER SIDE WAITED GIVES UP IN");
+    assert_eq!((lines[6][1], lines[6][3], lines.len()), ("exclusive", "9m", 10));
+    assert_eq!((lines[7][0], lines[7][2], lines[7].len()), ("client", "at", 4));
     let few = run(rlock(&server, &["inspect", "--limit", "1", "key"]));
     assert!(few.succeeded().ends_with("… and 1 waiters more: --limit shows up to 10000\n"), "{few:?}");
     let object = json_of(&server, &["inspect", "key", "--json"], 0);
@@ -205,6 +208,52 @@ fn inspect_shows_who_holds_and_who_waits() {
     assert_eq!((&object["holders"][0]["count"], &object["holders"][0]["side"]), (&json!(1), &json!("exclusive")));
     let waiter = &object["waiters"][1];
     assert!(waiter["client_id"].is_u64() && waiter["waited_ms"].is_u64() && waiter["gives_up_in_ms"].is_u64());
+    assert_eq!(
+        (&waiter["session"], &waiter["ticket"], &waiter["attended"]),
+        (&Value::Null, &Value::Null, &json!(true))
+    );
+}
+
+const SESSION: &str = "5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1";
+
+/// A session over TCP, as services have them, and how many are open then. Closed, it is unattended.
+fn session(server: &Server, name: &str, open: i64) -> TcpStream {
+    let mut connection = TcpStream::connect(tcp(server)).unwrap();
+    connection.write_all(format!("RLOCK.EVENTS {name} WAIT 0 TTL 600000\r\n").as_bytes()).unwrap();
+    wait_until("it is open", || server.client().figure("sessions") == open);
+    connection
+}
+
+fn wait_by(client: &mut Client, session: &str, ticket: &str) {
+    let holder = format!("{session}:{ticket}");
+    let acquire = ["RLOCK.ACQUIRE", "key", &holder, "600000", "WAIT", "600000", "SESSION", session, ticket];
+    assert_eq!(client.run(&acquire), rlock_testing::text("WAITING"));
+}
+
+/// Who is on call sees which process waits, and whether it is there.
+#[test]
+fn inspect_shows_sessions_and_their_tickets() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let attended = session(&server, SESSION, 1);
+    let name = attended.local_addr().unwrap();
+    wait_by(&mut client, SESSION, "7");
+    let gone = session(&server, "a-session-that-is-gone", 2);
+    wait_by(&mut client, "a-session-that-is-gone", "order:4711-of-a-long-name");
+    drop(gone);
+    wait_until("nobody attends to it", || client.figure("sessions_unattended") == 1);
+    let shown = run(rlock(&server, &["inspect", "key"]));
+    let lines: Vec<_> = shown.succeeded().lines().collect();
+    let object = json_of(&server, &["inspect", "key", "--json"], 0);
+    let [first, second] = &object["waiters"].as_array().unwrap()[..] else { panic!("{object}") };
+    assert_eq!(lines[7], format!("  session 5d0f3f0e, ticket 7, client {} at {name}", first["client_id"]));
+    assert_eq!(lines[9], "  unattended: session a-sessio, ticket order:4711-of-a…, no connection");
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{}", shown.output);
+    assert_eq!((&first["session"], &first["ticket"]), (&json!("5d0f3f0e"), &json!("7")));
+    assert_eq!((&first["address"], &first["attended"]), (&json!(name.to_string()), &json!(true)));
+    assert_eq!((&second["ticket"], &second["attended"]), (&json!("order:4711-of-a-long-name"), &json!(false)));
+    assert_eq!((&second["client_id"], &second["address"]), (&Value::Null, &Value::Null));
 }
 
 #[test]

@@ -155,6 +155,29 @@ fn the_window_changes_its_size() {
     terminal.wait_for("code 0");
 }
 
+#[test]
+fn tickets_and_sessions_that_nobody_attends_to_are_on_the_screen() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "orders:42");
+    let terminal = Terminal::open(&server, &[]);
+    terminal.enter(TOP);
+    terminal.wait_for("0 waiting for 0 locks");
+    let mut session = server.client();
+    session.send(&["RLOCK.EVENTS", "a-session-of-a-service", "WAIT", "0", "TTL", "600000"]);
+    terminal.wait_until("it is no trouble", |screen| client.figure("sessions") == 1 && !screen.contains("unattended"));
+    for ticket in ["1", "2"] {
+        let session = ["SESSION", "a-session-of-a-service", ticket];
+        client.run(&[&["RLOCK.ACQUIRE", "orders:42", ticket, "600000", "WAIT", "0"][..], &session].concat());
+    }
+    let _waits = waits(&server, &mut client, "orders:42", 1, 2);
+    terminal.wait_for("3 waiting for 1 locks, 2 by ticket");
+    drop(session);
+    terminal.wait_for("1 of 1 sessions unattended: their tickets are passed over");
+    terminal.press("Enter");
+    terminal.wait_for("unattended: session a-sessio, ticket 1, no connection");
+}
+
 /// `orders:01` to `orders:31`, each held, and waited for by one.
 fn many(server: &Server) -> Vec<Client> {
     let mut client = server.client();
