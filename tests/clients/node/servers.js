@@ -13,12 +13,15 @@ export async function connect(options) {
   return redis.connect();
 }
 
-export async function untilWaiting(redis, count) {
+export async function until(what, condition) {
   const deadline = Date.now() + PATIENCE_MS;
-  while (!(await redis.info('rlock')).includes(`rlock_waiters:${count}\r\n`)) {
-    if (Date.now() > deadline) throw new Error(`waited in vain until ${count} wait`);
+  while (!await condition()) {
+    if (Date.now() > deadline) throw new Error(`waited in vain until ${what}`);
     await setImmediate();
   }
 }
+
+export const untilWaiting = (redis, count) =>
+  until(`${count} wait`, async () => (await redis.info('rlock')).includes(`rlock_waiters:${count}\r\n`));
 
 export const holders = (redis, key) => redis.hKeys(key);

@@ -1,0 +1,113 @@
+// Waiting by a session: many waits on one connection, and whatever becomes of that.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { PROTOCOLS, connect, holders, until, untilWaiting } from './servers.js';
+import { Waits } from './waits.js';
+
+const LEASE = 600_000;
+const LONG = 20_000;
+
+for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
+  let redis; // what looks on
+  let client; // the process under test
+  let waits;
+  before(async () => { redis = await connect({ RESP }); });
+  beforeEach(async () => {
+    await redis.flushAll();
+    client = await connect({ RESP });
+    waits = new Waits(client);
+  });
+  afterEach(async () => {
+    await waits.close();
+    await until('the session has ended', async () => await figure('sessions') === 0);
+    client.destroy();
+  });
+  after(() => redis.close());
+
+  const run = command => redis.sendCommand(command.split(' '));
+  const figure = async name => Number((await redis.info('rlock')).match(`rlock_${name}:(\\d+)`)[1]);
+  const endOfConnections = () => run('CLIENT KILL TYPE normal SKIPME yes');
+
+  // A wait that is the last of so many.
+  async function begin(number, signal) {
+    const wait = waits.acquire('k', LEASE, LONG, signal);
+    await untilWaiting(redis, number);
+    return { wait };
+  }
+
+  // Nobody waits any longer, and nobody is granted the lock when its holder releases it.
+  async function leftTheQueue() {
+    await untilWaiting(redis, 0);
+    assert.equal(await run('RLOCK.RELEASE k ann'), 1);
+    assert.deepEqual(await holders(redis, 'k'), []);
+  }
+
+  test('what the page shows', async () => {
+    const redis = client;
+    // snippet: use
+    const waits = new Waits(redis);
+    const holder = await waits.acquire('orders:42', 30_000, 10_000);
+    // end
+    assert.deepEqual(await holders(redis, 'orders:42'), [holder]);
+    await waits.close();
+  });
+
+  test('many waits have one connection, and are served in order', async () => {
+    await run(`RLOCK.ACQUIRE k ann ${LEASE}`);
+    const all = [];
+    while (all.length < 50) all.push(await begin(all.length + 1));
+    assert.equal(await figure('tickets'), 50);
+    assert((await redis.info('clients')).includes('connected_clients:3\r\n'));
+    let holder = 'ann';
+    for (const { wait } of all) {
+      assert.equal(await run(`RLOCK.RELEASE k ${holder}`), 1);
+      holder = await wait;
+      assert.deepEqual(await holders(redis, 'k'), [holder]);
+    }
+  });
+
+  test('a wait ends with its time', async () => {
+    await run(`RLOCK.ACQUIRE k ann ${LEASE}`);
+    assert.equal(await waits.acquire('k', LEASE, 50), null);
+    await leftTheQueue();
+  });
+
+  test('who is aborted leaves the queue', async () => {
+    await run(`RLOCK.ACQUIRE k ann ${LEASE}`);
+    const controller = new AbortController();
+    const { wait } = await begin(1, controller.signal);
+    controller.abort();
+    await assert.rejects(wait, { name: 'AbortError' });
+    await leftTheQueue();
+  });
+
+  test('an error is thrown', async () => {
+    await run(`RLOCK.RACQUIRE k ann ${LEASE}`);
+    await assert.rejects(waits.acquire('k', LEASE, LONG), { message: /^WRONGKIND / });
+  });
+
+  test('places outlive the connection', async () => {
+    await run(`RLOCK.ACQUIRE k ann ${LEASE}`);
+    const first = await begin(1);
+    const waited = await figure('waits');
+    await endOfConnections();
+    const second = await begin(2);
+    assert.equal(await figure('waits'), waited + 1, 'the first has kept its place');
+    assert.equal(await run('RLOCK.RELEASE k ann'), 1);
+    assert.equal(await run(`RLOCK.RELEASE k ${await first.wait}`), 1);
+    assert.notEqual(await second.wait, null);
+  });
+
+  test('a session that is lost is opened again', async () => {
+    for (let lost = 0; lost < 2; lost++) {
+      await run(`RLOCK.ACQUIRE k ann ${LEASE}`);
+      const { wait } = await begin(1);
+      await run(`RLOCK.CANCEL ${waits.session}`);
+      await endOfConnections();
+      await untilWaiting(redis, 1);
+      assert.equal(await run('RLOCK.RELEASE k ann'), 1);
+      assert.equal(await run(`RLOCK.RELEASE k ${await wait}`), 1);
+    }
+  });
+});
