@@ -33,6 +33,7 @@ class Waits:
 
     async def __aexit__(self, *_):
         self._polling.cancel()
+        await asyncio.wait([self._polling])
         with suppress(RedisError):
             await self._redis.execute_command("RLOCK.CANCEL", self._session)  # ends the session
         await self._redis.aclose()

@@ -5,7 +5,7 @@ import redis.clients.jedis.commands.ProtocolCommand;
 /** The commands' names, as Jedis wants them of a command that it does not know. */
 // snippet: commands
 enum Rlock implements ProtocolCommand {
-    ACQUIRE, RACQUIRE, WACQUIRE, RELEASE, RENEW;
+    ACQUIRE, RACQUIRE, WACQUIRE, RELEASE, RENEW, EVENTS, CANCEL;
 
     @Override
     public byte[] getRaw() {
