@@ -32,8 +32,9 @@ class Waits:
         return self
 
     async def __aexit__(self, *_):
-        self._polling.cancel()
-        await asyncio.wait([self._polling])
+        while not self._polling.done():  # Python before 3.12 may lose a cancellation
+            self._polling.cancel()
+            await asyncio.sleep(0)
         with suppress(RedisError):
             await self._redis.execute_command("RLOCK.CANCEL", self._session)  # ends the session
         await self._redis.aclose()
