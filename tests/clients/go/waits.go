@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log"
 	"maps"
 	"strconv"
 	"sync"
@@ -45,7 +46,8 @@ func NewWaits(rdb *redis.Client) *Waits {
 	options := *rdb.Options()
 	options.PoolSize = 1
 	options.MaxRetries = -1
-	options.ReadTimeout = ttl / 2 // the server answers each call of EVENTS within a third of the TTL
+	options.PushNotificationProcessor = nil // each client has its own
+	options.ReadTimeout = ttl / 2           // the server answers each call of EVENTS within a third of the TTL
 	w := &Waits{rdb: rdb, polls: redis.NewClient(&options), session: rand.Text(), process: rand.Text(),
 		closed: make(chan struct{}), waiting: map[string]inbox{}}
 	go w.poll()
@@ -58,7 +60,7 @@ func (w *Waits) Close() error {
 	return errors.Join(w.polls.Close(), w.rdb.Do(context.Background(), "RLOCK.CANCEL", w.session).Err())
 }
 
-// Acquire waits until the lock is granted or ctx is done, and returns the holder, for RENEW and RELEASE.
+// Acquire waits until the lock is granted or ctx is done, and returns the holder, for RENEW and RELEASE … ALL.
 func (w *Waits) Acquire(ctx context.Context, key string, lease time.Duration) (holder string, err error) {
 	ticket := strconv.FormatInt(w.tickets.Add(1), 10)
 	holder = w.process + ":" + ticket
@@ -116,21 +118,23 @@ func (w *Waits) wait(ctx context.Context, news <-chan event, key, holder, ticket
 
 func (w *Waits) poll() {
 	// go-redis sends a command once the one before it is answered, so one call is under way, not two.
-	for seen := int64(-1); ; {
+	for seen := int64(0); ; {
 		err := w.listen(&seen)
 		if redis.HasErrorPrefix(err, "NOSESSION") {
-			seen = -1
+			seen = 0
 		}
 		select {
 		case <-w.closed:
 			return
 		case <-time.After(100 * time.Millisecond):
+			log.Print("rlock: no events, trying again: ", err)
 		}
 	}
 }
 
-// listen returns when a connection breaks. The events up to seen are known; -1: there is no session.
+// listen returns when the connection breaks or the session may have ended. The events up to seen are known.
 func (w *Waits) listen(seen *int64) error {
+	now := time.Now().Round(0)           // the wall clock, which goes on while a machine is suspended
 	if err := w.read(seen); err != nil { // opens the session, or takes it up again
 		return err
 	}
@@ -144,14 +148,16 @@ func (w *Waits) listen(seen *int64) error {
 		if err := w.read(seen, "WAIT", 0); err != nil {
 			return err
 		}
+		before := now
+		now = time.Now().Round(0)
+		if now.Sub(before) >= ttl {
+			return errors.New("this process stood still, and the session may have ended")
+		}
 	}
 }
 
 func (w *Waits) read(seen *int64, more ...any) error {
-	args := append([]any{"RLOCK.EVENTS", w.session, "TTL", ttl.Milliseconds()}, more...)
-	if *seen >= 0 {
-		args = append(args, "ACK", *seen)
-	}
+	args := append([]any{"RLOCK.EVENTS", w.session, "ACK", *seen, "TTL", ttl.Milliseconds()}, more...)
 	ctx := context.Background()
 	events, err := w.polls.Do(ctx, args...).Slice()
 	if err != nil {
@@ -173,7 +179,6 @@ func (w *Waits) read(seen *int64, more ...any) error {
 		}
 		*seen = it[0].(int64)
 	}
-	*seen = max(0, *seen)
 	return nil
 }
 

@@ -13,15 +13,12 @@ export async function connect(options) {
   return redis.connect();
 }
 
-export async function until(what, condition) {
+export async function untilWaiting(redis, count) {
   const deadline = Date.now() + PATIENCE_MS;
-  while (!await condition()) {
-    if (Date.now() > deadline) throw new Error(`waited in vain until ${what}`);
+  while (!(await redis.info('rlock')).includes(`rlock_waiters:${count}\r\n`)) {
+    if (Date.now() > deadline) throw new Error(`waited in vain until ${count} wait`);
     await setImmediate();
   }
 }
-
-export const untilWaiting = (redis, count) =>
-  until(`${count} wait`, async () => (await redis.info('rlock')).includes(`rlock_waiters:${count}\r\n`));
 
 export const holders = (redis, key) => redis.hKeys(key);

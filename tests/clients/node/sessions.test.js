@@ -1,8 +1,9 @@
 // Waiting by a session: many waits on one connection, and whatever becomes of that.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
-import { PROTOCOLS, connect, holders, until, untilWaiting } from './servers.js';
+import { PROTOCOLS, connect, holders, untilWaiting } from './servers.js';
 import { Waits } from './waits.js';
 
 const LEASE = 600_000;
@@ -20,7 +21,6 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
   });
   afterEach(async () => {
     await waits.close();
-    await until('the session has ended', async () => await figure('sessions') === 0);
     client.destroy();
   });
   after(() => redis.close());
@@ -48,9 +48,11 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
     // snippet: use
     const waits = new Waits(redis);
     const holder = await waits.acquire('orders:42', 30_000, 10_000);
-    // end
-    assert.deepEqual(await holders(redis, 'orders:42'), [holder]);
+    // …
+    const freed = await redis.sendCommand(['RLOCK.RELEASE', 'orders:42', holder, 'ALL']);
     await waits.close();
+    // end
+    assert.equal(freed, 1);
   });
 
   test('many waits have one connection, and are served in order', async () => {
@@ -61,7 +63,7 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
     assert((await redis.info('clients')).includes('connected_clients:3\r\n'));
     let holder = 'ann';
     for (const { wait } of all) {
-      assert.equal(await run(`RLOCK.RELEASE k ${holder}`), 1);
+      assert.equal(await run(`RLOCK.RELEASE k ${holder} ALL`), 1);
       holder = await wait;
       assert.deepEqual(await holders(redis, 'k'), [holder]);
     }
@@ -95,7 +97,7 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
     const second = await begin(2);
     assert.equal(await figure('waits'), waited + 1, 'the first has kept its place');
     assert.equal(await run('RLOCK.RELEASE k ann'), 1);
-    assert.equal(await run(`RLOCK.RELEASE k ${await first.wait}`), 1);
+    assert.equal(await run(`RLOCK.RELEASE k ${await first.wait} ALL`), 1);
     assert.notEqual(await second.wait, null);
   });
 
@@ -107,7 +109,28 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
       await endOfConnections();
       await untilWaiting(redis, 1);
       assert.equal(await run('RLOCK.RELEASE k ann'), 1);
-      assert.equal(await run(`RLOCK.RELEASE k ${await wait}`), 1);
+      assert.equal(await run(`RLOCK.RELEASE k ${await wait} ALL`), 1);
     }
+  });
+
+  if (RESP === 3) test('a process that stood still asks again', async () => {
+    await run(`RLOCK.ACQUIRE k ann ${LEASE}`);
+    const wait = waits.acquire('k', LEASE, 2 * LONG);
+    await untilWaiting(redis, 1);
+    // Nothing else goes on in this process meanwhile, so the session ends.
+    const info = () => execFileSync('redis-cli', ['-u', process.env.RLOCK_URL, 'INFO', 'rlock']).toString();
+    for (const end = Date.now() + LONG; !info().includes('rlock_waiters:0\r\n');) assert(Date.now() < end);
+    await untilWaiting(redis, 1);
+    assert.equal(await run('RLOCK.RELEASE k ann'), 1);
+    assert.notEqual(await wait, null);
+  });
+
+  test('who closes ends the session', async () => {
+    await run(`RLOCK.ACQUIRE k ann ${LEASE}`);
+    const { wait } = await begin(1);
+    assert.equal(await run('RLOCK.RELEASE k ann'), 1);
+    assert.notEqual(await wait, null);
+    await waits.close();
+    await assert.rejects(run(`RLOCK.CANCEL ${waits.session}`), { message: /^NOSESSION / });
   });
 });

@@ -15,7 +15,7 @@ export class Waits {
   #process = randomUUID();
   #tickets = 0;
   #inboxes = new Map();
-  #seen; // the last event; undefined: there is no session
+  #seen = 0; // the last event
   #closed = false;
 
   constructor(redis) {
@@ -29,7 +29,7 @@ export class Waits {
     await this.#redis.sendCommand(['RLOCK.CANCEL', this.session]).catch(() => {}); // ends the session
   }
 
-  // Returns the holder, for RENEW and RELEASE; null if the lock was not free in time. An AbortSignal ends the wait.
+  // Returns the holder, for RENEW and RELEASE … ALL; null if the lock was not free in time. An AbortSignal ends the wait.
   async acquire(key, leaseMs, waitMs, signal) {
     signal?.throwIfAborted();
     const ticket = String(++this.#tickets);
@@ -93,28 +93,32 @@ export class Waits {
         await this.#polls.connect();
         await this.#listen();
       } catch (error) {
-        if (error.message.startsWith('NOSESSION')) this.#seen = undefined;
         if (this.#polls.isOpen) this.#polls.destroy();
+        if (this.#closed) return;
+        if (error.message.startsWith('NOSESSION')) this.#seen = 0;
+        console.warn('rlock: no events, trying again:', error.message);
         await sleep(100);
       }
     }
   }
 
   async #listen() {
+    let now = Date.now();
     await this.#read(this.#call()); // opens the session, or takes it up again
     for (const inbox of this.#inboxes.values()) inbox.put('ask again');
     // Two calls are under way, so that one waits in the server while the reply to the other is read.
     let next = this.#call('WAIT', '0');
-    for (;;) {
+    for (let before = now; now - before < TTL_MS; [now, before] = [Date.now(), now]) {
       const reply = next;
       next = this.#call('WAIT', '0');
       await this.#read(reply);
     }
+    throw new Error('this process stood still, and the session may have ended');
   }
 
   #call(...wait) {
-    const known = this.#seen === undefined ? [] : ['ACK', String(this.#seen)];
-    const reply = this.#polls.sendCommand(['RLOCK.EVENTS', this.session, ...known, 'TTL', String(TTL_MS), ...wait]);
+    const call = ['RLOCK.EVENTS', this.session, 'ACK', String(this.#seen), 'TTL', String(TTL_MS), ...wait];
+    const reply = this.#polls.sendCommand(call);
     reply.catch(() => {}); // whoever reads it hears of the error
     return reply;
   }
@@ -127,7 +131,6 @@ export class Waits {
       else if (outcome === 'granted') await this.#redis.sendCommand(['RLOCK.CANCEL', this.session, ticket]);
       this.#seen = seq;
     }
-    this.#seen ??= 0;
   }
 }
 

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from conftest import URL, holders, until, until_waiting
+from conftest import URL, holders, until_waiting
 from redis.exceptions import ResponseError
 from waits import Waits
 
@@ -17,11 +17,6 @@ async def waits_of(redis):
     protocol = redis.connection_pool.connection_kwargs["protocol"]
     async with Waits(f"{URL}?protocol={protocol}") as waits:
         yield waits
-
-
-async def until_async(what, condition):
-    """As `until`, while other tasks go on."""
-    await asyncio.to_thread(until, what, condition)
 
 
 async def begin(redis, waits, number, key="k", wait_ms=LONG):
@@ -46,11 +41,12 @@ def test_what_the_page_shows(redis):
         # snippet: use
         async with Waits(url) as waits:
             holder = await waits.acquire("orders:42", 30_000, 10_000)
-            # end
-            assert holder and holders(redis, "orders:42") == [holder.encode()]
+            # …
+            freed = redis.execute_command("RLOCK.RELEASE", "orders:42", holder, "ALL")
+        # end
+        assert freed == 1
 
     asyncio.run(program())
-    until("the session has ended", lambda: figure(redis, "sessions") == 0)
 
 
 def test_many_waits_have_one_connection_and_are_served_in_order(redis):
@@ -62,7 +58,7 @@ def test_many_waits_have_one_connection_and_are_served_in_order(redis):
             assert redis.info("clients")["connected_clients"] <= 1 + 1 + 4
             holder = "ann"
             for task in tasks:
-                assert redis.execute_command("RLOCK.RELEASE", "k", holder) == 1
+                assert redis.execute_command("RLOCK.RELEASE", "k", holder, "ALL") == 1
                 holder = await asyncio.wait_for(task, 20)
                 assert holders(redis, "k") == [holder.encode()]
 
@@ -113,7 +109,7 @@ def test_places_outlive_the_connection(redis):
             assert figure(redis, "waits") == waited + 1, "the first has kept its place"
             assert redis.execute_command("RLOCK.RELEASE", "k", "ann") == 1
             holder = await asyncio.wait_for(first, 20)
-            assert redis.execute_command("RLOCK.RELEASE", "k", holder) == 1
+            assert redis.execute_command("RLOCK.RELEASE", "k", holder, "ALL") == 1
             assert await asyncio.wait_for(second, 20)
 
     asyncio.run(program())
@@ -130,8 +126,35 @@ def test_a_session_that_is_lost_is_opened_again(redis):
                 await asyncio.to_thread(until_waiting, redis, 1)
                 assert redis.execute_command("RLOCK.RELEASE", "k", "ann") == 1
                 holder = await asyncio.wait_for(task, 20)
-                assert redis.execute_command("RLOCK.RELEASE", "k", holder) == 1
+                assert redis.execute_command("RLOCK.RELEASE", "k", holder, "ALL") == 1
                 redis.execute_command("RLOCK.ACQUIRE", "k", "ann", LEASE)
+
+    asyncio.run(program())
+
+
+@pytest.mark.parametrize("redis", [3], indirect=True)
+def test_a_process_that_stood_still_asks_again(redis):
+    async def program():
+        async with waits_of(redis) as waits:
+            redis.execute_command("RLOCK.ACQUIRE", "k", "ann", LEASE)
+            task = await begin(redis, waits, 1, wait_ms=2 * LONG)
+            until_waiting(redis, 0)  # no other task goes on meanwhile, so the session ends
+            await asyncio.to_thread(until_waiting, redis, 1)
+            assert redis.execute_command("RLOCK.RELEASE", "k", "ann") == 1
+            assert await asyncio.wait_for(task, 20)
+
+    asyncio.run(program())
+
+
+def test_who_closes_ends_the_session(redis):
+    async def program():
+        async with waits_of(redis) as waits:
+            redis.execute_command("RLOCK.ACQUIRE", "k", "ann", LEASE)
+            task = await begin(redis, waits, 1)
+            assert redis.execute_command("RLOCK.RELEASE", "k", "ann") == 1
+            assert await asyncio.wait_for(task, 20)
+        with pytest.raises(ResponseError, match="^NOSESSION "):
+            redis.execute_command("RLOCK.CANCEL", waits._session)
 
     asyncio.run(program())
 

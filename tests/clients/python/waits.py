@@ -2,6 +2,7 @@
 
 # snippet: session
 import asyncio
+import logging
 import time
 from contextlib import suppress
 from itertools import count
@@ -25,7 +26,7 @@ class Waits:
         self._redis = Redis.from_pool(self._pool)
         self._session, self._process = str(uuid4()), str(uuid4())
         self._tickets, self._news = map(str, count(1)), {}
-        self._seen = None  # the last event; None: there is no session
+        self._seen = 0  # the last event
 
     async def __aenter__(self):
         self._polling = asyncio.create_task(self._poll())
@@ -40,24 +41,27 @@ class Waits:
         await self._redis.aclose()
 
     async def acquire(self, key, lease_ms, wait_ms):
-        """Returns the holder, for RENEW and RELEASE; None if the lock was not free in time. May be cancelled."""
+        """Returns the holder, for RENEW and RELEASE … ALL; None if the lock was not free in time. May be cancelled."""
         ticket = next(self._tickets)
         holder = f"{self._process}:{ticket}"
-        self._news[ticket] = asyncio.Queue()
+        news = self._news[ticket] = asyncio.Queue()
+        wait = asyncio.create_task(self._wait(news, ticket, key, holder, lease_ms, wait_ms))
         granted = False
         try:
-            wait = self._wait(ticket, key, holder, lease_ms, wait_ms)
-            with suppress(asyncio.TimeoutError):  # nobody says that the time is up if the server is gone
-                granted = await asyncio.wait_for(wait, wait_ms / 1_000 + 1)
+            await asyncio.wait([wait], timeout=wait_ms / 1_000 + 1)
+            news.put_nowait(("timeout", None))  # the server tells of it, if it is there
+            granted = await wait
+            return holder if granted else None
         finally:
-            del self._news[ticket]
             if not granted:
+                news.put_nowait(("timeout", None))
+                await asyncio.wait([wait])  # an ACQUIRE that is under way must not come after the CANCEL
                 with suppress(RedisError):
                     await self._redis.execute_command("RLOCK.CANCEL", self._session, ticket)
                     await self._redis.execute_command("RLOCK.RELEASE", key, holder, "ALL")
-        return holder if granted else None
+            del self._news[ticket]
 
-    async def _wait(self, ticket, key, holder, lease_ms, wait_ms):
+    async def _wait(self, news, ticket, key, holder, lease_ms, wait_ms):
         end = time.monotonic() + wait_ms / 1_000
         while (left_ms := int((end - time.monotonic()) * 1_000)) > 0:
             try:
@@ -68,7 +72,7 @@ class Waits:
             except ResponseError as error:
                 if not str(error).startswith("NOSESSION"):
                     raise
-            outcome, value = await self._news[ticket].get()
+            outcome, value = await news.get()
             if outcome == "error":
                 raise ResponseError(value)
             if outcome == "timeout":
@@ -86,25 +90,27 @@ class Waits:
                 await self._listen(connection)
             except (RedisError, OSError) as error:
                 if str(error).startswith("NOSESSION"):
-                    self._seen = None
+                    self._seen = 0
+                logging.warning("rlock: no events, trying again: %s", error)
                 await asyncio.sleep(0.1)
             finally:
                 await connection.disconnect(nowait=True)
 
     async def _listen(self, connection):
+        now = before = time.time()
         await self._call(connection)  # opens the session, or takes it up again
         await self._read(connection)
         for news in self._news.values():
             news.put_nowait(("ask again", None))
         # Two calls are under way, so that one waits in the server while the answer to the other is read.
         await self._call(connection, "WAIT", 0)
-        while True:
+        while now - before < TTL_MS / 1_000:  # if not, this process stood still, and the session may have ended
             await self._call(connection, "WAIT", 0)
             await self._read(connection)
+            now, before = time.time(), now
 
     async def _call(self, connection, *wait):
-        known = () if self._seen is None else ("ACK", self._seen)
-        await connection.send_command("RLOCK.EVENTS", self._session, *known, "TTL", TTL_MS, *wait)
+        await connection.send_command("RLOCK.EVENTS", self._session, "ACK", self._seen, "TTL", TTL_MS, *wait)
 
     async def _read(self, connection):
         events = await connection.read_response()
@@ -114,6 +120,6 @@ class Waits:
             elif outcome == "granted":
                 # Nobody waits any more, and it is not acknowledged yet: the server takes the lock back.
                 await self._redis.execute_command("RLOCK.CANCEL", self._session, ticket)
-        self._seen = events[-1][0] if events else self._seen or 0
-
+        if events:
+            self._seen = events[-1][0]
 # end

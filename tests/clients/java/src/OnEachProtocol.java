@@ -5,7 +5,6 @@ import java.net.URI;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
-import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.params.Parameter;
@@ -51,13 +50,9 @@ abstract class OnEachProtocol {
     }
 
     void untilWaiting(int count) {
-        until(count + " wait", () -> redis.info("rlock").contains("rlock_waiters:" + count + "\r\n"));
-    }
-
-    static void until(String what, BooleanSupplier condition) {
         Instant deadline = Instant.now().plus(PATIENCE);
-        while (!condition.getAsBoolean()) {
-            assertTrue(Instant.now().isBefore(deadline), () -> "waited in vain until " + what);
+        while (!redis.info("rlock").contains("rlock_waiters:" + count + "\r\n")) {
+            assertTrue(Instant.now().isBefore(deadline), () -> "waited in vain until " + count + " wait");
         }
     }
 

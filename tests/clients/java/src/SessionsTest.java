@@ -34,7 +34,6 @@ class SessionsTest extends OnEachProtocol {
     void closeWaits() {
         waits.close();
         threads.shutdownNow();
-        until("the session has ended", () -> figure("sessions") == 0);
     }
 
     @Test
@@ -44,9 +43,11 @@ class SessionsTest extends OnEachProtocol {
         // snippet: use
         try (var waits = new Waits(server, config)) {
             String holder = waits.acquire("orders:42", 30_000, 10_000);
-            // end
-            assertEquals(List.of(holder), holders("orders:42"));
+            // …
+            redis.sendCommand(Rlock.RELEASE, "orders:42", holder, "ALL");
         }
+        // end
+        assertEquals(List.of(), holders("orders:42"));
     }
 
     @Test
@@ -58,7 +59,7 @@ class SessionsTest extends OnEachProtocol {
         assertTrue(number(redis.info("clients"), "connected_clients") <= 1 + 1 + 8);
         String holder = "ann";
         for (var wait : all) {
-            assertEquals(1L, run(Rlock.RELEASE, "k", holder));
+            assertEquals(1L, run(Rlock.RELEASE, "k", holder, "ALL"));
             holder = soon(wait);
             assertEquals(List.of(holder), holders("k"));
         }
@@ -95,7 +96,7 @@ class SessionsTest extends OnEachProtocol {
         var second = begin(2);
         assertEquals(waited + 1, figure("waits"), "the first has kept its place");
         assertEquals(1L, run(Rlock.RELEASE, "k", "ann"));
-        assertEquals(1L, run(Rlock.RELEASE, "k", soon(first)));
+        assertEquals(1L, run(Rlock.RELEASE, "k", soon(first), "ALL"));
         soon(second);
     }
 
@@ -108,8 +109,19 @@ class SessionsTest extends OnEachProtocol {
             endConnections();
             untilWaiting(1);
             assertEquals(1L, run(Rlock.RELEASE, "k", "ann"));
-            assertEquals(1L, run(Rlock.RELEASE, "k", soon(wait)));
+            assertEquals(1L, run(Rlock.RELEASE, "k", soon(wait), "ALL"));
         }
+    }
+
+    @Test
+    void whoClosesEndsTheSession() throws Exception {
+        run(Rlock.ACQUIRE, "k", "ann", "600000");
+        var wait = begin(1);
+        assertEquals(1L, run(Rlock.RELEASE, "k", "ann"));
+        soon(wait);
+        waits.close();
+        var error = assertThrows(JedisDataException.class, () -> run(Rlock.CANCEL, waits.session));
+        assertTrue(error.getMessage().startsWith("NOSESSION "));
     }
 
     /** A wait that is the last of so many. */

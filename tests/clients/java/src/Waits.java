@@ -35,7 +35,7 @@ final class Waits implements AutoCloseable {
     private final Thread polling = new Thread(this::poll, "rlock-events");
     private volatile boolean closed;
     private volatile Connection polls;
-    private Long seen; // the last event; null: there is no session
+    private long seen; // the last event
 
     Waits(HostAndPort server, DefaultJedisClientConfig.Builder config) {
         this.server = server;
@@ -53,7 +53,7 @@ final class Waits implements AutoCloseable {
         redis.close();
     }
 
-    /** Returns the holder, for RENEW and RELEASE; throws if the lock is not free in time. May be interrupted. */
+    /** Returns the holder, for RENEW and RELEASE … ALL; throws if the lock is not free in time. May be interrupted. */
     String acquire(String key, int leaseMs, int waitMs) throws InterruptedException, TimeoutException {
         String ticket = Long.toString(tickets.incrementAndGet());
         String holder = process + ":" + ticket;
@@ -113,26 +113,31 @@ final class Waits implements AutoCloseable {
         while (!closed) {
             try (var connection = new Connection(server, patient)) {
                 polls = connection;
+                long now = System.currentTimeMillis();
                 call(connection); // opens the session, or takes it up again
                 read(connection);
                 news.values().forEach(queue -> queue.add(new Event("ask again", null)));
                 // Two calls are under way, so that one waits in the server while the reply to the other is read.
                 call(connection, "WAIT", "0");
-                while (!closed) {
+                // Otherwise this process stood still, and the session may have ended.
+                for (long before = now; !closed && now - before < TTL_MS; ) {
                     call(connection, "WAIT", "0");
                     read(connection);
+                    before = now;
+                    now = System.currentTimeMillis();
                 }
             } catch (JedisException error) {
-                if (String.valueOf(error.getMessage()).startsWith("NOSESSION")) seen = null;
+                if (closed) return;
+                if (String.valueOf(error.getMessage()).startsWith("NOSESSION")) seen = 0;
+                System.getLogger("rlock").log(System.Logger.Level.WARNING, "no events, trying again", error);
                 pause();
             }
         }
     }
 
     private void call(Connection connection, String... more) {
-        var call = new CommandArguments(Rlock.EVENTS).add(session).add("TTL").add(TTL_MS).addObjects((Object[]) more);
-        if (seen != null) call.add("ACK").add(seen);
-        connection.sendCommand(call);
+        var call = new CommandArguments(Rlock.EVENTS).add(session).add("ACK").add(seen).add("TTL").add(TTL_MS);
+        connection.sendCommand(call.addObjects((Object[]) more));
     }
 
     private void read(Connection connection) {
@@ -145,7 +150,6 @@ final class Waits implements AutoCloseable {
             else if (outcome.equals("granted")) redis.sendCommand(Rlock.CANCEL, session, ticket);
             seen = (Long) it.get(0);
         }
-        if (seen == null) seen = 0L;
     }
 
     private static void pause() {
