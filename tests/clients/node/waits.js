@@ -29,7 +29,7 @@ export class Waits {
     await this.#redis.sendCommand(['RLOCK.CANCEL', this.session]).catch(() => {}); // ends the session
   }
 
-  // Returns the holder, for RENEW and RELEASE … ALL; null if the lock was not free in time. An AbortSignal ends the wait.
+  // Returns the holder, for RENEW and RELEASE … ALL; null if it was not free in time. An AbortSignal ends the wait.
   async acquire(key, leaseMs, waitMs, signal) {
     signal?.throwIfAborted();
     const ticket = String(++this.#tickets);

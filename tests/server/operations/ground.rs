@@ -181,6 +181,34 @@ fn locks_take_no_more_memory_than_is_said() {
 }
 
 #[test]
+fn tickets_take_no_more_memory_than_is_said() {
+    const TICKETS: i64 = 25_000;
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.EVENTS the-session-of-orders TTL 600000");
+    let mut of_each = |lock: &str| {
+        for number in 0..=TICKETS {
+            client.send(&["RLOCK.ACQUIRE", &lock.replace('#', &number.to_string()), "ann", "600000"]);
+        }
+        (0..=TICKETS).for_each(|_| _ = client.receive());
+        let before = used_memory(&mut client);
+        let acquire = |number| {
+            let (lock, holder) = (lock.replace('#', &format!("{number}")), "b983c153-7421-469a-addb-44fb92259a1b");
+            format!(
+                "RLOCK.ACQUIRE {lock} {holder}:{number} 600000 WAIT 600000 SESSION the-session-of-orders {lock}{number}"
+            )
+        };
+        let waiting = client.say_all((0..TICKETS).map(acquire));
+        assert!(waiting.iter().all(|reply| *reply == rlock_testing::text("WAITING")));
+        (used_memory(&mut client) - before) / TICKETS
+    };
+    for (lock, row) in [("orders", "a ticket that waits behind"), ("orders:#", "a ticket that waits alone")] {
+        let (measured, said) = (of_each(lock), figure(row));
+        assert!((said / 2..=said + said / 10).contains(&measured), "{row}: {measured} and not {said}");
+    }
+}
+
+#[test]
 fn waiters_take_no_more_memory_than_is_said() {
     const WAITERS: i64 = 500;
     let server = Server::start();

@@ -57,9 +57,17 @@ fn a_service_locks_its_own_keys_and_nothing_else() {
         "RLOCK.RELEASE app:2 h ALL",
         "RLOCK.WACQUIRE app:{3} h 600000 WAIT 0",
         "RLOCK.RELEASE app:{3} h WRITE",
+        "RLOCK.EVENTS the-session-of-orders",
+        "RLOCK.ACQUIRE app:4 h 600000 WAIT 0 SESSION the-session-of-orders 1",
+        "RLOCK.CANCEL the-session-of-orders 1",
     ] {
         may(&mut service, command);
     }
+    for command in ["RLOCK.CANCEL the-session-of-orders", "RLOCK.EVENTS the-session-of-orders"] {
+        let of_another = server.client().say(command);
+        assert!(of_another.as_error().starts_with("NOSESSION"), "{command}: {of_another:?}");
+    }
+    may(&mut service, "RLOCK.CANCEL the-session-of-orders");
     may_not(&mut service, &OF_OPERATORS);
     may_not(&mut service, &["RLOCK.ACQUIRE other h 600000", "RLOCK.ACQUIRE {app:1} h 600000", "RLOCK.RELEASE other h"]);
     may_not(
