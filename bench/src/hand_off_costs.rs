@@ -3,6 +3,8 @@
 //! Here one thread plays all clients in their order, which is known, so each run does exactly the same. Who gives back asks
 //! again in one piece with it, or it would depend on the machine how often the server looks in between.
 
+mod tickets;
+
 use crate::contenders::{HOLDER, LONG_LEASE, Module};
 use crate::counted::{Counted, Scope};
 use crate::figures::Figures;
@@ -12,16 +14,26 @@ use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::progress;
 use rlock_testing::{Client, Reply, Server, scripts, wait_until};
+use tickets::Tickets;
 
 /// Enough for a crowd, and few enough for what grows with each.
 pub const WAITERS: [usize; 2] = [8, 64];
 
+/// How many locks change hands at one stroke where a session is told of many grants at once: as many as the server reads in one
+/// piece.
+pub const AT_ONCE: usize = 32;
+
 pub fn measure(plan: &Plan, figures: &mut Figures) {
-    figures.profiles.push(profile());
+    figures.profiles.push(profile("A hand-off, 64 waiters", 1, |server| Queue::new(server, WAITERS[1])));
+    figures.profiles.push(profile("A hand-off by ticket, 64 waiters", 1, |server| Tickets::new(server, 1, WAITERS[1])));
+    figures.profiles.push(profile("A hand-off by ticket, 32 locks at once, 8 waiters each", AT_ONCE, |server| {
+        Tickets::new(server, AT_ONCE, WAITERS[0])
+    }));
     for waiters in WAITERS {
         progress::step(&format!("{waiters} waiters"));
-        let costs: [(&str, Vec<f64>); 3] = [
+        let costs: [(&str, Vec<f64>); 4] = [
             ("rlock", slopes(plan, Module::Rlock, [200, 800], |server| Queue::new(server, waiters))),
+            ("tickets", slopes(plan, Module::Rlock, [200, 800], |server| Tickets::new(server, 1, waiters))),
             ("token", slopes(plan, Module::None, [200, 800], |server| Token::new(server, waiters))),
             ("pubsub", slopes(plan, Module::None, [4, 12], |server| Messages::new(server, waiters))),
         ];
@@ -29,11 +41,15 @@ pub fn measure(plan: &Plan, figures: &mut Figures) {
             slopes.into_iter().for_each(|slope| figures.add(&format!("hand_off.{waiters}.{id}"), UNIT, slope));
         }
     }
+    progress::step("many locks at once");
+    for slope in slopes(plan, Module::Rlock, [20, 80], |server| Tickets::new(server, AT_ONCE, WAITERS[0])) {
+        figures.add(&format!("hand_off.{}.tickets_at_once", WAITERS[0]), UNIT, slope / AT_ONCE as f64);
+    }
 }
 
-/// Clients of which one has the lock.
+/// Clients of which one has the lock, or of which one each has one of the locks.
 trait Circle {
-    /// Who has the lock gives it back and asks again, and the next one gets it.
+    /// Who has a lock gives it back and asks again, and the next one gets it.
     fn turn(&mut self);
 }
 
@@ -53,14 +69,16 @@ fn slopes<C: Circle>(
         .collect()
 }
 
-fn profile() -> Profile {
-    const TURNS: usize = 400;
+/// Where the instructions of a hand-off go, if so many are one turn.
+fn profile<C: Circle>(title: &'static str, at_once: usize, begin: impl FnOnce(&Server) -> C) -> Profile {
+    const HAND_OFFS: usize = 400;
     let mut counted = Counted::start(Module::Rlock, Scope::Everything);
-    let mut circle = Queue::new(counted.server(), WAITERS[1]);
-    (0..TURNS).for_each(|_| circle.turn());
+    let mut circle = begin(counted.server());
+    let turns = HAND_OFFS.div_ceil(at_once);
+    (0..turns).for_each(|_| circle.turn());
     counted.mark();
-    (0..TURNS).for_each(|_| circle.turn());
-    Profile::of("A hand-off, 64 waiters", &counted.profile(), TURNS)
+    (0..turns).for_each(|_| circle.turn());
+    Profile::of(title, &counted.profile(), turns * at_once)
 }
 
 struct Queue {

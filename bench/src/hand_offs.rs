@@ -3,7 +3,6 @@
 //! All clients are tasks of one thread, for all contenders alike. Before the clock runs they all wait; then the lock
 //! that they wait for is given back. Servers are new for each turn, so that no turn inherits another's waiters.
 
-mod line;
 mod ways;
 
 use crate::figures::Figures;
@@ -17,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use ways::Way;
-pub use ways::{CHANNEL, acquire_script, release_script};
+pub use ways::{CHANNEL, TAKEN, acquire_script, release_script};
 
 pub const UNIT: &str = "hand-offs/s";
 pub const WAITERS: [usize; 3] = [8, 64, 512];
@@ -74,7 +73,7 @@ async fn all_wait(way: Way, server: &Server, waiters: usize, record: &Record) {
 }
 
 /// How many the server keeps waiting.
-fn blocked_clients(watch: &mut Client) -> usize {
+pub fn blocked_clients(watch: &mut Client) -> usize {
     let info = watch.say("INFO clients");
     let line = info.as_text().lines().find_map(|line| line.strip_prefix("blocked_clients:")).expect("a line");
     line.parse().expect("a number")

@@ -25,7 +25,9 @@ mod hand_offs;
 mod idle;
 mod instructions;
 mod interrupt;
+mod line;
 mod memory;
+mod one_process;
 mod plan;
 mod profile;
 mod progress;
@@ -33,6 +35,7 @@ mod reach;
 mod redisson;
 mod report;
 mod servers;
+mod session;
 mod storms;
 mod table;
 mod throughput;
@@ -51,7 +54,7 @@ struct Part {
     measure: fn(&Plan, &mut Figures),
 }
 
-const PARTS: [Part; 16] = [
+const PARTS: [Part; 17] = [
     Part { name: "instructions", needs_valgrind: true, measure: instructions::alone },
     Part { name: "instructions with an AOF file", needs_valgrind: true, measure: instructions::with_aof },
     Part { name: "instructions with a replica", needs_valgrind: true, measure: instructions::with_replica },
@@ -67,6 +70,7 @@ const PARTS: [Part; 16] = [
     Part { name: "thousands at one stroke", needs_valgrind: false, measure: storms::measure },
     Part { name: "pipelined", needs_valgrind: false, measure: throughput::measure },
     Part { name: "hand-offs", needs_valgrind: false, measure: hand_offs::measure },
+    Part { name: "hand-offs of one process", needs_valgrind: false, measure: one_process::measure },
     Part { name: "crates end to end", needs_valgrind: false, measure: crates::measure },
 ];
 

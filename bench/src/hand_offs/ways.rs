@@ -1,8 +1,8 @@
 //! How a lock gets from one client to the next: three ways.
 
-use super::line::{Line, packed};
 use super::{Record, blocked_clients};
 use crate::contenders::{LONG_LEASE, Module};
+use crate::line::{Line, packed};
 use redis::Script;
 use rlock_testing::{Client, Reply, scripts};
 use std::path::PathBuf;
@@ -125,7 +125,7 @@ async fn by_token(socket: PathBuf, number: usize, record: Rc<Record>) {
 }
 
 /// Lines of the answer to BLPOP.
-const TAKEN: usize = 5;
+pub const TAKEN: usize = 5;
 
 /// A command whose words are made as it is.
 pub struct Words(Vec<String>);

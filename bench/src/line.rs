@@ -3,13 +3,14 @@
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 const PAUSE: Duration = Duration::from_millis(1);
 
-pub struct Line {
-    stream: BufReader<UnixStream>,
+pub struct Line<S = UnixStream> {
+    stream: BufReader<S>,
     text: String,
 }
 
@@ -17,7 +18,7 @@ impl Line {
     pub async fn connect(socket: &Path) -> Self {
         loop {
             match UnixStream::connect(socket).await {
-                Ok(stream) => return Self { stream: BufReader::new(stream), text: String::new() },
+                Ok(stream) => return Self::of(stream),
                 // So many connect at once that the server has not yet accepted those before.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => tokio::time::sleep(PAUSE).await,
                 Err(error) => panic!("the server accepts no connection: {error}"),
@@ -28,6 +29,18 @@ impl Line {
     /// Sends what was packed before.
     pub async fn send(&mut self, packed: &[u8]) {
         self.stream.write_all(packed).await.expect("the server takes commands");
+    }
+
+    /// Where one sends while another reads. All replies have been read.
+    pub fn split(self) -> (Line<OwnedReadHalf>, OwnedWriteHalf) {
+        let (replies, commands) = self.stream.into_inner().into_split();
+        (Line::of(replies), commands)
+    }
+}
+
+impl<S: AsyncRead + Unpin> Line<S> {
+    fn of(stream: S) -> Self {
+        Self { stream: BufReader::new(stream), text: String::new() }
     }
 
     /// The next line of a reply.
@@ -42,6 +55,11 @@ impl Line {
         for _ in 0..lines {
             self.next().await;
         }
+    }
+
+    /// Whether the next line is here already.
+    pub fn has_next(&self) -> bool {
+        self.stream.buffer().contains(&b'\n')
     }
 
     /// Whatever has come by now, or comes next.
