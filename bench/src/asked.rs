@@ -1,21 +1,28 @@
 //! What those wait who watch the server: `INFO rlock` and `RLOCK.QUEUES`, however many wait for locks.
 //!
-//! A million clients that wait would need tens of gigabytes, so it is in two parts: what the module looks up for them,
-//! with a million locks (see `table.rs`); and the commands as a server counts them, with as many as one can have.
+//! A million clients that wait would need tens of gigabytes, so it is in three parts: what the module looks up for them,
+//! with a million locks (see `table.rs`); and the commands as a server counts them, with as many clients as one can have,
+//! and with a million tickets.
 
 use crate::figures::Figures;
 use crate::plan::Plan;
 use crate::progress;
 use crate::table::{self, Shape};
+use crate::tickets::{For, Tickets};
 use crate::waiters::Waiters;
-use rlock_testing::{Client, list, text};
+use rlock_testing::{Client, Server, list, text};
 
 pub const UNIT: &str = "µs";
 
 pub const LOCKS: [usize; 3] = [1, 1_000, 1_000_000];
 pub const CLIENTS: [usize; 3] = [1, 1_000, 10_000];
 
-pub fn measure(_: &Plan, figures: &mut Figures) {
+/// Each for a lock of its own.
+pub fn tickets(plan: &Plan) -> [usize; 3] {
+    [1, 1_000, plan.many_tickets]
+}
+
+pub fn measure(plan: &Plan, figures: &mut Figures) {
     for locks in LOCKS {
         progress::step(&format!("{locks} locks in the module"));
         for (id, samples) in table::in_its_own_process(Shape::LockEach, locks) {
@@ -26,7 +33,19 @@ pub fn measure(_: &Plan, figures: &mut Figures) {
     }
     for clients in CLIENTS {
         progress::step(&format!("{clients} clients that wait"));
-        on_a_server(clients, figures);
+        match Waiters::connect(clients) {
+            Ok(mut waiters) => {
+                waiters.wait();
+                ask(&waiters.server, "server", clients, figures);
+            }
+            Err(reason) => figures.left_out.push(format!("INFO and QUEUES with {clients} who wait: {reason}")),
+        }
+    }
+    let mut waiting = Tickets::prepare(For::LockEach, plan.many_tickets);
+    for tickets in tickets(plan) {
+        progress::step(&format!("{tickets} tickets"));
+        waiting.wait(tickets);
+        ask(&waiting.server, "tickets", tickets, figures);
     }
 }
 
@@ -39,13 +58,8 @@ const ROUNDS: usize = 5;
 const CALLS: usize = 40;
 
 /// What a server counts for these commands itself.
-fn on_a_server(clients: usize, figures: &mut Figures) {
-    let mut waiters = match Waiters::connect(clients) {
-        Ok(waiters) => waiters,
-        Err(reason) => return figures.left_out.push(format!("INFO and QUEUES with {clients} who wait: {reason}")),
-    };
-    waiters.wait();
-    let [mut prober, mut onlooker, mut blind] = [(); 3].map(|()| waiters.server.client());
+fn ask(server: &Server, place: &str, count: usize, figures: &mut Figures) {
+    let [mut client, mut prober, mut onlooker, mut blind] = [(); 4].map(|()| server.client());
     for command in ["ACL SETUSER blind on nopass +@all ~nothing:*", "AUTH blind any"] {
         assert_eq!(blind.say(command), text("OK"));
     }
@@ -56,10 +70,10 @@ fn on_a_server(clients: usize, figures: &mut Figures) {
             ("queues", "rlock.queues", "RLOCK.QUEUES", &mut onlooker),
             ("blind", "rlock.queues", "RLOCK.QUEUES", &mut blind),
         ] {
-            waiters.client.say("CONFIG RESETSTAT");
+            client.say("CONFIG RESETSTAT");
             (0..CALLS).for_each(|_| drop(asker.say(command)));
-            let time = time_of_a_call(&mut waiters.client, counted_as);
-            figures.add(&format!("server.{id}.{clients}"), UNIT, time);
+            let time = time_of_a_call(&mut client, counted_as);
+            figures.add(&format!("{place}.{id}.{count}"), UNIT, time);
         }
     }
 }

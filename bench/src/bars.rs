@@ -2,7 +2,7 @@
 
 use crate::figures::{Figure, Figures};
 use crate::plan::Plan;
-use crate::{asked, flatness, reach, storms};
+use crate::{asked, flatness, reach, storms, waiting_memory};
 
 pub struct Bar {
     pub what: String,
@@ -153,6 +153,7 @@ pub fn all(figures: &Figures, plan: &Plan) -> Vec<Bar> {
         ));
     }
     bars.extend(of_waiting(figures, plan));
+    bars.extend(of_sessions(figures, plan));
     bars
 }
 
@@ -178,10 +179,7 @@ fn of_waiting(figures: &Figures, plan: &Plan) -> Vec<Bar> {
         (format!("INFO and QUEUES, {locks} locks in the module, the slowest"), "table", locks),
         (format!("INFO and QUEUES, {clients} clients on a server, the slowest"), "server", clients),
     ] {
-        let times = asked::QUESTIONS.map(|id| figures.median(&format!("{place}.{id}.{count}")));
-        let slowest =
-            times.into_iter().collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().reduce(f64::max));
-        bars.push(at_most(&what, " ms", slowest.map(|us| us / 1_000.0), 1.0, 1.0));
+        bars.push(at_most(&what, " ms", slowest_answer(figures, place, count), 1.0, 1.0));
     }
     for (id, what, most) in [
         ("one_lock", "one lock for all", 400.0),
@@ -200,6 +198,37 @@ fn of_waiting(figures: &Figures, plan: &Plan) -> Vec<Bar> {
     let longest = at_most("thousands at one stroke: the longest PING", " ms", silence, 250.0, 30.0);
     bars.push(Bar { why: reach::AT_ONE_STROKE, ..longest });
     bars
+}
+
+/// What those cost who wait by session, set against the blocked clients of the same run.
+fn of_sessions(figures: &Figures, plan: &Plan) -> Vec<Bar> {
+    let mut bars = Vec::new();
+    for (scene, bar, aim) in [("100x8", 3.0, 3.7), ("1x64", 1.0, 1.1)] {
+        let figure = figures.ratio(&format!("process.{scene}.tickets"), &format!("process.{scene}.rlock"));
+        let what = format!("hand-offs of one process, {}: tickets / blocked clients", scene.replace('x', " × "));
+        bars.push(bar_of(&what, figure, Bound::AtLeast, [bar, aim], ""));
+    }
+    let at_most =
+        |what: &str, unit, figure, most: f64| Bar { unit, ..bar_of(what, figure, Bound::AtMost, [most, most], "") };
+    let tickets = plan.many_tickets;
+    for (kind, what, most) in
+        [("tickets_one_lock", "one lock for all", 300.0), ("tickets_lock_each", "a lock each", 450.0)]
+    {
+        let all =
+            waiting_memory::KINDS.iter().find(|it| it.id == kind).and_then(|it| figures.median(&it.figure(tickets)));
+        let each = all.map(|bytes| bytes / tickets as f64);
+        bars.push(at_most(&format!("memory of a ticket, {tickets} of them, {what}"), " bytes", each, most));
+    }
+    let slowest = slowest_answer(figures, "tickets", tickets);
+    bars.push(at_most(&format!("INFO and QUEUES, {tickets} tickets on a server, the slowest"), " ms", slowest, 1.0));
+    bars
+}
+
+/// In ms, if all were asked.
+fn slowest_answer(figures: &Figures, place: &str, count: usize) -> Option<f64> {
+    let times = asked::QUESTIONS.map(|id| figures.median(&format!("{place}.{id}.{count}")));
+    let times: Vec<_> = times.into_iter().collect::<Option<_>>()?;
+    Some(times.into_iter().fold(0.0, f64::max) / 1_000.0)
 }
 
 fn bar_of(what: &str, figure: Option<f64>, bound: Bound, [bar, aim]: [f64; 2], why: &'static str) -> Bar {

@@ -39,7 +39,9 @@ mod session;
 mod storms;
 mod table;
 mod throughput;
+mod tickets;
 mod waiters;
+mod waiting_memory;
 
 use environment::Environment;
 use figures::Figures;
@@ -54,7 +56,7 @@ struct Part {
     measure: fn(&Plan, &mut Figures),
 }
 
-const PARTS: [Part; 17] = [
+const PARTS: [Part; 18] = [
     Part { name: "instructions", needs_valgrind: true, measure: instructions::alone },
     Part { name: "instructions with an AOF file", needs_valgrind: true, measure: instructions::with_aof },
     Part { name: "instructions with a replica", needs_valgrind: true, measure: instructions::with_replica },
@@ -65,6 +67,7 @@ const PARTS: [Part; 17] = [
     Part { name: "a cycle with many locks", needs_valgrind: true, measure: flatness::of_locks },
     Part { name: "memory", needs_valgrind: false, measure: memory::measure },
     Part { name: "memory of a waiter", needs_valgrind: false, measure: memory::of_waiters },
+    Part { name: "memory of all who wait", needs_valgrind: false, measure: waiting_memory::measure },
     Part { name: "INFO and QUEUES", needs_valgrind: false, measure: asked::measure },
     Part { name: "idle with waiters", needs_valgrind: false, measure: idle::measure },
     Part { name: "thousands at one stroke", needs_valgrind: false, measure: storms::measure },

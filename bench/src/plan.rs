@@ -17,6 +17,7 @@ pub struct Plan {
     pub hand_off_turn: Duration,
     pub many_locks: usize,
     pub many_waiters: usize,
+    pub many_tickets: usize,
     /// With how many waited-for locks an idle server is looked at, how often and for how long; and how long it has before that
     /// for what it does to new connections, such as taking back the memory that it gave them to begin with.
     pub idle_locks: &'static [usize],
@@ -40,6 +41,7 @@ impl Plan {
             hand_off_turn: Duration::from_millis(1_500),
             many_locks: 1_000_000,
             many_waiters: 10_000,
+            many_tickets: 1_000_000,
             idle_locks: &[0, 1_000, 10_000, 100_000],
             idle_looks: 3,
             idle_look: Duration::from_secs(5),
@@ -60,6 +62,7 @@ impl Plan {
             hand_off_turn: Duration::from_millis(600),
             many_locks: 100_000,
             many_waiters: 1_000,
+            many_tickets: 100_000,
             idle_locks: &[0, 1_000, 10_000],
             idle_looks: 3,
             idle_look: Duration::from_secs(1),

@@ -52,7 +52,7 @@ impl Waiters {
 }
 
 /// Else the machine would run out of it.
-fn has_memory_for(size: usize) -> Result<(), String> {
+pub fn has_memory_for(size: usize) -> Result<(), String> {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let available = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).map(|kib| kib * 1024);

@@ -1,6 +1,6 @@
 //! The page: what was to be shown, then each measurement in a table.
 
-use super::{Report, grouped, waiting};
+use super::{Report, grouped, one_process, row, waiting};
 use crate::bars::{Bar, Verdict};
 use crate::contenders::{BUSY, Contender, PAIRS, READS, RENEWALS, WRITES, is_measured_with_followers};
 use crate::environment::Environment;
@@ -30,6 +30,7 @@ pub fn page(report: &Report) -> String {
     let pairs: Vec<_> = PAIRS.iter().collect();
     page += &table(figures, "Pairs per second, 64 commands under way on each of 4 connections", "pipelined", &pairs);
     page += &hand_offs_per_second(figures);
+    page += &one_process::section(figures);
     page += &end_to_end(figures);
     page += &memory(figures);
     page += &waiting::sections(figures, report.plan);
@@ -160,27 +161,28 @@ fn unit(figures: &Figures, what: &str) -> &'static str {
     figures.get(&format!("{what}.rlock")).map_or("not measured", |figure| figure.unit)
 }
 
-fn row(figures: &Figures, name: &str, id: &str, base: &str) -> String {
-    let Some(figure) = figures.get(id) else { return format!("| {name} | – | – | – |\n") };
-    let against = figures.ratio(id, base).map_or("–".to_owned(), |ratio| format!("{ratio:.2}×"));
-    let spread = format!("{} … {}", grouped(figure.lowest()), grouped(figure.highest()));
-    format!("| {name} | {} | {against} | {spread} |\n", grouped(figure.median()))
-}
-
 const WAYS: [(&str, &str); 3] =
     [("rlock", "**RLOCK … WAIT**"), ("pubsub", "pub/sub, everyone tries again"), ("token", "BLPOP, a token")];
 
 fn hand_off_costs(figures: &Figures) -> String {
     let mut text = "\n### One hand-off\n\nOne client has the lock, gives it back and asks again; the next one gets it. \
-                    The token in a list is no lock, but the least that waiting in the server can cost.\n\n| | waiters | \
-                    instructions | against RLOCK | spread |\n|---|--:|--:|--:|---|\n"
+                    The token in a list is no lock, but the least that waiting in the server can cost. *By ticket*: the \
+                    session's next poll included; and with many locks that change hands together and are told of in one \
+                    answer.\n\n| | waiters | instructions | against RLOCK | spread |\n|---|--:|--:|--:|---|\n"
         .to_owned();
+    let mut add = |waiters: usize, id: &str, name: &str| {
+        let [id, base] = [id, "rlock"].map(|id| format!("hand_off.{waiters}.{id}"));
+        text += &row(figures, &format!("{name} | {waiters}"), &id, &base);
+    };
     for waiters in hand_off_costs::WAITERS {
-        for (id, name) in WAYS {
-            let name = format!("{name} | {waiters}");
-            text += &row(figures, &name, &format!("hand_off.{waiters}.{id}"), &format!("hand_off.{waiters}.rlock"));
+        let [blocked, others @ ..] = WAYS;
+        for (id, name) in [blocked, ("tickets", "**RLOCK … WAIT … SESSION**, by ticket")].into_iter().chain(others)
+        {
+            add(waiters, id, name);
         }
     }
+    let name = format!("by ticket, {} locks at once", hand_off_costs::AT_ONCE);
+    add(hand_off_costs::WAITERS[0], "tickets_at_once", &name);
     text
 }
 

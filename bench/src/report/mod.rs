@@ -2,6 +2,7 @@
 
 mod json;
 mod markdown;
+mod one_process;
 mod picture;
 mod waiting;
 
@@ -65,6 +66,14 @@ pub fn write_all(directory: &Path, files: &[(&str, String)]) -> std::io::Result<
             left.iter().for_each(|path| drop(std::fs::remove_file(path)));
         })
     })
+}
+
+/// A line of a table: a figure, how many times another it is, and its samples.
+fn row(figures: &Figures, name: &str, id: &str, base: &str) -> String {
+    let Some(figure) = figures.get(id) else { return format!("| {name} | – | – | – |\n") };
+    let against = figures.ratio(id, base).map_or("–".to_owned(), |ratio| format!("{ratio:.2}×"));
+    let spread = format!("{} … {}", grouped(figure.lowest()), grouped(figure.highest()));
+    format!("| {name} | {} | {against} | {spread} |\n", grouped(figure.median()))
 }
 
 /// 1234567 as 1,234,567.

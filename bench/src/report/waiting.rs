@@ -3,15 +3,16 @@
 use super::{fine, grouped};
 use crate::figures::{Figure, Figures};
 use crate::plan::Plan;
-use crate::{asked, idle, memory, storms};
+use crate::{asked, idle, memory, storms, waiting_memory};
 use std::fmt::Write;
 
 pub fn sections(figures: &Figures, plan: &Plan) -> String {
     let parts = [
         "\n## With many who wait\n".to_owned(),
         idle_server(figures, plan),
-        asked_about(figures),
+        asked_about(figures, plan),
         memory_of_a_waiter(figures),
+        memory_of_all(figures, plan),
         at_one_stroke(figures),
     ];
     parts.concat()
@@ -46,11 +47,11 @@ fn idle_server(figures: &Figures, plan: &Plan) -> String {
 const QUESTIONS: [&str; 3] =
     ["INFO rlock", "RLOCK.QUEUES, 100 shown", "RLOCK.QUEUES, by a user who may read none of them"];
 
-fn asked_about(figures: &Figures) -> String {
+fn asked_about(figures: &Figures, plan: &Plan) -> String {
     let mut text = "\n### INFO and QUEUES\n\n*In the module*: what it looks up for them in its own structure, in which so many \
                     locks are waited for, after the processor's caches were filled with something else; a million clients \
                     that wait would take some 35 GB. *On a server*: the whole command as the server counts it \
-                    (`commandstats`), with so many clients that wait, each for a lock of its own.\n\n| | locks | µs | against \
+                    (`commandstats`), with so many clients or tickets that wait, each for a lock of its own.\n\n| | locks | µs | against \
                     one lock | spread |\n|---|--:|--:|--:|---|\n"
         .to_owned();
     let questions = || asked::QUESTIONS.into_iter().zip(QUESTIONS);
@@ -59,6 +60,10 @@ fn asked_about(figures: &Figures) -> String {
     }
     for (id, name) in questions() {
         rows(figures, &mut text, &format!("{name}, on a server"), &format!("server.{id}"), asked::CLIENTS);
+    }
+    for (id, name) in questions() {
+        let name = format!("{name}, on a server, by ticket");
+        rows(figures, &mut text, &name, &format!("tickets.{id}"), asked::tickets(plan));
     }
     rows(figures, &mut text, LOOKS, "table.looks", asked::LOCKS);
     text
@@ -92,6 +97,33 @@ fn memory_of_a_waiter(figures: &Figures) -> String {
         ("lock_each", "a lock each, whose lease ends"),
     ] {
         let _ = writeln!(text, "| {name} | {} |", median(figures, &format!("memory.waiter.{id}")));
+    }
+    text
+}
+
+/// In the order of [`waiting_memory::KINDS`].
+const KINDS: [&str; 5] = [
+    "RLOCK … WAIT: a blocked client each, for one lock",
+    "RLOCK … WAIT … SESSION: a ticket each, for one lock",
+    "RLOCK … WAIT … SESSION: a ticket each, for a lock each",
+    "pub/sub: a subscriber each, for one lock",
+    "pub/sub: a subscription each, of one subscriber for a lock each",
+];
+
+fn memory_of_all(figures: &Figures, plan: &Plan) -> String {
+    let mut text = "\n### Memory of all who wait\n\nWhat `used_memory` grows by, connections included, the locks themselves \
+                    not. Holders are 39 bytes long, and each wait has a deadline. A blocked client and a subscriber of its own \
+                    are connections; tickets and subscriptions share one. With pub/sub that is the server's part only: who \
+                    waits, and that it must ask again, each process keeps for itself.\n\n| | waiters | bytes each | together, \
+                    MB |\n|---|--:|--:|--:|\n"
+        .to_owned();
+    for (kind, name) in waiting_memory::KINDS.iter().zip(KINDS) {
+        for count in kind.counts(plan) {
+            let bytes = figures.median(&kind.figure(count));
+            let shown = |scale: f64| bytes.map_or("–".to_owned(), |bytes| fine(bytes / scale));
+            let (each, together, count) = (shown(count as f64), shown(1e6), grouped(count as f64));
+            let _ = writeln!(text, "| {name} | {count} | {each} | {together} |");
+        }
     }
     text
 }
