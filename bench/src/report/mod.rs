@@ -1,9 +1,11 @@
 //! The results: a page, the same for programs, and pictures. All of them appear at once, or none does.
 
+mod chart;
 mod json;
 mod markdown;
 mod one_process;
 mod picture;
+mod svg;
 mod waiting;
 
 pub use json::redisson_json;
@@ -33,6 +35,7 @@ impl Report<'_> {
             ("results.md", Some(markdown::page(self))),
             ("results.json", Some(json::text(self))),
             ("hand-offs.svg", picture::hand_offs(self.figures)),
+            ("memory.svg", picture::memory(self.figures, self.plan)),
             ("lock-cycle.svg", picture::lock_cycle(self.figures)),
         ];
         let written: Vec<_> = files.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
