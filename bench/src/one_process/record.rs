@@ -1,17 +1,26 @@
-//! When each lock was given back, and how long it took until who came next knew of it.
+//! The hand-offs of a turn: how many, and how long it took from each release until who came next knew of it.
 
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 pub struct Record {
+    begun: Cell<Instant>,
+    count: Cell<usize>,
     released: Vec<Cell<Instant>>,
-    /// In ns, in the order of the grants.
+    /// In ns. Where a turn had ended in between, the wake-up is none of the server's.
     wake_ups: RefCell<Vec<u32>>,
 }
 
 impl Record {
     pub fn of(locks: usize) -> Self {
-        Self { released: vec![Cell::new(Instant::now()); locks], wake_ups: RefCell::default() }
+        let now = Cell::new(Instant::now());
+        Self { begun: now.clone(), count: Cell::default(), released: vec![now; locks], wake_ups: RefCell::default() }
+    }
+
+    pub fn begin(&self, at: Instant) {
+        self.begun.set(at);
+        self.count.set(0);
+        self.wake_ups.borrow_mut().clear();
     }
 
     /// Who has the lock is about to send that it gives it back.
@@ -21,12 +30,16 @@ impl Record {
 
     /// Who came next has read that it has the lock.
     pub fn grant(&self, lock: usize, at: Instant) {
-        let wake_up = at.duration_since(self.released[lock].get()).as_nanos();
-        self.wake_ups.borrow_mut().push(u32::try_from(wake_up).unwrap_or(u32::MAX));
+        self.count.set(self.count.get() + 1);
+        let released = self.released[lock].get();
+        if released >= self.begun.get() {
+            let wake_up = at.duration_since(released).as_nanos();
+            self.wake_ups.borrow_mut().push(u32::try_from(wake_up).unwrap_or(u32::MAX));
+        }
     }
 
     pub fn count(&self) -> f64 {
-        self.wake_ups.borrow().len() as f64
+        self.count.get() as f64
     }
 
     /// So many of a hundred were told within this time.
