@@ -42,6 +42,11 @@ impl Record {
         self.count.get() as f64
     }
 
+    /// Of how many both the release and the grant are within the turn.
+    pub fn wake_ups(&self) -> usize {
+        self.wake_ups.borrow().len()
+    }
+
     /// So many of a hundred were told within this time.
     pub fn wake_up_us(&self, percentile: usize) -> f64 {
         let mut sorted = self.wake_ups.borrow().clone();

@@ -23,7 +23,7 @@ pub enum Way {
 }
 
 impl Way {
-    pub const ALL: [Self; 5] = [Self::Clients, Self::TerseClients, Self::Tickets, Self::Renewed, Self::Tokens];
+    pub const ALL: [Self; 5] = [Self::TerseClients, Self::Clients, Self::Tickets, Self::Renewed, Self::Tokens];
 
     pub fn id(self) -> &'static str {
         match self {
