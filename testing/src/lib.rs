@@ -1,5 +1,5 @@
 //! What the tests stand on: real servers, replicas, clusters and sentinels; connections that read any reply, those that
-//! wait, crowds of them and who stands by; INFO by its names, and a tap on the replication stream.
+//! wait, crowds of them, sessions, and who stands by; INFO by its names, and a tap on the replication stream.
 //!
 //! - `RLOCK_SERVER`: the server's binary, Redis or Valkey; `redis-server` if it is not set
 //! - `RLOCK_MODULE`: the module; if it is not set, the one that cargo built beside the test
@@ -18,6 +18,7 @@ mod replica;
 pub mod scripts;
 mod sentinel;
 mod server;
+mod session;
 mod signal;
 mod tap;
 mod waiting;
@@ -31,6 +32,7 @@ pub use processor::{Wanted, was_wanted_here};
 pub use random::Random;
 pub use sentinel::Watched;
 pub use server::{Server, ServerVersion, Start, debug_module, free_port, module};
+pub use session::{Event, Session};
 pub use signal::{Signal, send_signal};
 pub use tap::Tap;
 pub use waiting::start_waiting;

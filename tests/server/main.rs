@@ -23,5 +23,6 @@ mod publishing;
 mod queues;
 mod read_write_locks;
 mod replication;
+mod sessions;
 mod tokens;
 mod waiting;

@@ -1,0 +1,66 @@
+//! How many sessions and tickets there may be: one too many is an error that names the limit, and changes nothing.
+
+use rlock_testing::{Client, Reply, Server, Session, start_waiting, text};
+
+fn refused(reply: &Reply, limit: &str) {
+    let line = reply.as_error();
+    assert!(line.starts_with("QUEUEFULL ") && line.contains(limit), "{line}");
+}
+
+fn figures(client: &mut Client) -> [i64; 4] {
+    ["sessions", "tickets", "events_unacknowledged", "waiters"].map(|name| client.figure(name))
+}
+
+#[test]
+fn a_server_that_is_full_of_tickets_takes_no_more() {
+    let server = Server::start();
+    let (mut client, mut ann, mut bob) =
+        (server.client(), Session::open(&server, "ann"), Session::open(&server, "bob"));
+    client.say("CONFIG SET rlock.max-tickets 2");
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    bob.wait_for("RLOCK.ACQUIRE k bob 600000 WAIT 0", "1");
+    let before = (client.everything(), figures(&mut client));
+    refused(&ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "2"), "rlock.max-tickets");
+    refused(&bob.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0 FENCED", "2"), "rlock.max-tickets");
+    assert_eq!((client.everything(), figures(&mut client)), before);
+    assert_eq!(ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1"), text("WAITING"), "that one has its place");
+    assert_eq!(ann.ask("RLOCK.ACQUIRE free ann 600000 WAIT 0", "2"), Reply::Nil, "and for a free lock none is needed");
+    // Blocked clients are counted by themselves.
+    client.say("CONFIG SET rlock.max-waiters 1");
+    let _blocked = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");
+    refused(&client.say("RLOCK.ACQUIRE k dan 600000 WAIT 0"), "rlock.max-waiters");
+    // What was told and is not acknowledged is still in use.
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(ann.told("").len(), 1);
+    refused(&ann.ask("RLOCK.ACQUIRE k eve 600000 WAIT 0", "2"), "rlock.max-tickets");
+    assert_eq!(ann.told("ACK 1"), []);
+    ann.wait_for("RLOCK.ACQUIRE k eve 600000 WAIT 0", "2");
+    assert_eq!(ann.cancel("2"), Reply::Int(1));
+    bob.wait_for("RLOCK.ACQUIRE k bob 600000 WAIT 0", "2");
+    // Who waits already is not sent away.
+    client.say("CONFIG SET rlock.max-tickets 0");
+    refused(&bob.ask("RLOCK.ACQUIRE k bob 600000 WAIT 0", "3"), "rlock.max-tickets");
+    client.say("RLOCK.RELEASE k ann");
+    assert_eq!(bob.told("").len(), 2, "both go by the name of the holder");
+}
+
+#[test]
+fn a_server_that_is_full_of_sessions_opens_no_more() {
+    let server = Server::start();
+    let (mut client, mut ann, _bob) = (server.client(), Session::open(&server, "ann"), Session::open(&server, "bob"));
+    client.say("CONFIG SET rlock.max-sessions 2");
+    for options in ["", "WAIT 0", "TTL 1000", "ACK 0"] {
+        refused(&client.say(&format!("RLOCK.EVENTS the-session-of-cid {options}")), "rlock.max-sessions");
+        assert_eq!(figures(&mut client), [2, 0, 0, 0]);
+    }
+    let reply = client.say("RLOCK.EVENTS the-session-of-cid ACK 1");
+    assert!(reply.as_error().starts_with("NOSESSION "), "{reply:?}");
+    // Those that are open are there as ever.
+    client.say("CONFIG SET rlock.max-sessions 1");
+    assert_eq!(ann.told(""), []);
+    assert_eq!(ann.cancel(""), Reply::Int(0));
+    refused(&client.say("RLOCK.EVENTS the-session-of-cid"), "rlock.max-sessions");
+    client.say("CONFIG SET rlock.max-sessions 2");
+    assert_eq!(client.say("RLOCK.EVENTS the-session-of-cid").events(), []);
+}

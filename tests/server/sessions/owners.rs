@@ -1,0 +1,88 @@
+//! Whose a session is: the user's who opened it. To everyone else it is as if it were not there.
+
+use rlock_testing::{Client, Reply, Server, Session, text};
+
+/// Two users who may do the same, and know each other's secrets.
+fn users(server: &Server) -> [Client; 2] {
+    ["ann", "bob"].map(|name| {
+        let mut user = server.client();
+        // One by one: this is also the least that a service needs.
+        let rights = "~* +rlock.acquire +rlock.release +rlock.renew +rlock.events +rlock.cancel";
+        assert_eq!(user.say(&format!("ACL SETUSER {name} on >secret {rights}")), text("OK"));
+        assert_eq!(user.say(&format!("AUTH {name} secret")), text("OK"));
+        user
+    })
+}
+
+const ANNS: &str = "the-session-of-ann";
+
+#[test]
+fn another_users_session_is_as_one_that_is_not_there() {
+    let server = Server::start();
+    let [mut ann, mut bob] = users(&server);
+    let mut client = server.client();
+    assert_eq!(ann.say(&format!("RLOCK.EVENTS {ANNS} TTL 600000")).events(), []);
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    assert_eq!(ann.say(&format!("RLOCK.ACQUIRE k ann 600000 WAIT 0 SESSION {ANNS} t")), text("WAITING"));
+    let expected = [1, 1, 0];
+    let figures =
+        |client: &mut Client| ["sessions", "tickets", "events_unacknowledged"].map(|name| client.figure(name));
+    for command in [
+        "RLOCK.ACQUIRE k bob 600000 WAIT 0 SESSION NAME t2",
+        "RLOCK.ACQUIRE k ann 600000 WAIT 0 SESSION NAME t",
+        "RLOCK.ACQUIRE free bob 600000 WAIT 0 SESSION NAME t2",
+        "RLOCK.CANCEL NAME",
+        "RLOCK.CANCEL NAME t",
+        "RLOCK.EVENTS NAME ACK 1",
+    ] {
+        let there = bob.say(&command.replace("NAME", ANNS));
+        let not_there = bob.say(&command.replace("NAME", "the-session-of-nobody"));
+        assert!(there.as_error().starts_with("NOSESSION "), "{command}: {there:?}");
+        assert_eq!(there, not_there, "{command}");
+        assert_eq!(figures(&mut client), expected, "{command}");
+    }
+    // To open one of that name would tell more, but it is refused in the same words, and ann's goes on.
+    for options in ["", "WAIT 0", "ACK 0", "TTL 1000"] {
+        let there = bob.say(&format!("RLOCK.EVENTS {ANNS} {options}"));
+        assert_eq!(there, bob.say("RLOCK.CANCEL the-session-of-nobody"), "{options}");
+    }
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(figures(&mut client), [1, 0, 1]);
+    assert!(bob.say(&format!("RLOCK.EVENTS {ANNS}")).as_error().starts_with("NOSESSION "), "nor is bob told");
+    assert_eq!(ann.say(&format!("RLOCK.EVENTS {ANNS} WAIT 0")).events().len(), 1);
+    assert_eq!(client.keys(), ["k"], "what was free is free");
+}
+
+/// The user is who asks now, not who opened the connection; and a script asks for its user.
+#[test]
+fn the_user_is_who_asks() {
+    let server = Server::start();
+    let [mut ann, _bob] = users(&server);
+    ann.say(&format!("RLOCK.EVENTS {ANNS} TTL 600000"));
+    ann.say("AUTH bob secret");
+    assert!(ann.say(&format!("RLOCK.CANCEL {ANNS}")).as_error().starts_with("NOSESSION "));
+    ann.say("AUTH ann secret");
+    server.client().say("ACL SETUSER ann +eval");
+    server.client().say("ACL SETUSER bob +eval");
+    let script = "return redis.call('RLOCK.CANCEL', ARGV[1], 't')";
+    assert_eq!(ann.run(&["EVAL", script, "0", ANNS]), Reply::Int(0));
+    ann.say("AUTH bob secret");
+    assert!(ann.run(&["EVAL", script, "0", ANNS]).as_error().starts_with("NOSESSION "));
+}
+
+#[test]
+fn a_user_needs_the_rights_to_the_commands_and_the_key() {
+    let server = Server::start();
+    let (mut client, mut session) = (server.client(), Session::open(&server, "default"));
+    client.say("RLOCK.ACQUIRE other:1 holder 600000");
+    client.say("ACL SETUSER ann on >secret ~app:* +rlock.acquire");
+    session.connection.say("AUTH ann secret");
+    for command in ["RLOCK.EVENTS the-session-of-ann", "RLOCK.CANCEL the-session-of-ann"] {
+        assert!(session.connection.say(command).as_error().starts_with("NOPERM"), "{command}");
+    }
+    client.say("ACL SETUSER ann +rlock.events");
+    assert_eq!(session.connection.say("RLOCK.EVENTS the-session-of-ann").events(), []);
+    let reply = session.connection.say("RLOCK.ACQUIRE other:1 ann 600000 WAIT 0 SESSION the-session-of-ann t");
+    assert!(reply.as_error().starts_with("NOPERM"), "{reply:?}");
+    assert_eq!(client.figure("tickets"), 0);
+}

@@ -1,0 +1,322 @@
+//! How a session is told: once on a connection, oldest first, many at once, and until it says that it knows.
+
+use rlock_testing::{Client, Event, Reply, Server, Session, list, text, wait_until};
+
+/// Has so many tickets of a session be granted, one lock each: `name:1` and so on.
+fn grant(client: &mut Client, session: &mut Session, name: &str, count: usize) {
+    for number in 1..=count {
+        client.say(&format!("RLOCK.ACQUIRE {name}:{number} holder 600000"));
+        session.wait_for(&format!("RLOCK.ACQUIRE {name}:{number} ann 600000 WAIT 0"), &format!("{name}:{number}"));
+    }
+    for number in 1..=count {
+        assert_eq!(client.say(&format!("RLOCK.RELEASE {name}:{number} holder")), Reply::Int(1));
+    }
+}
+
+fn seqs(events: &[Event]) -> Vec<i64> {
+    events.iter().map(|event| event.seq).collect()
+}
+
+#[test]
+fn an_event_is_told_once_on_a_connection_and_once_more_on_the_next() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    grant(&mut client, &mut ann, "k", 3);
+    assert_eq!(seqs(&ann.told("")), [1, 2, 3], "oldest first, and each has the next number");
+    assert_eq!(ann.told(""), [], "they were told");
+    assert_eq!(ann.told("ACK 1 WAIT 1"), []);
+    ann.reconnect(&server);
+    assert_eq!(seqs(&ann.told("")), [2, 3], "but for what is done with");
+    assert_eq!(ann.told(""), []);
+    grant(&mut client, &mut ann, "l", 1);
+    assert_eq!(seqs(&ann.told("ACK 2")), [4]);
+    ann.reconnect(&server);
+    assert_eq!(seqs(&ann.told("ACK 3")), [4], "what is acknowledged in the first call is not told again either");
+    assert_eq!(ann.told("ACK 4"), []);
+    ann.reconnect(&server);
+    assert_eq!(ann.told(""), []);
+    assert_eq!(client.figure("events_unacknowledged"), 0);
+    grant(&mut client, &mut ann, "m", 1);
+    assert_eq!(seqs(&ann.told("")), [5], "no number is given twice");
+}
+
+/// The answer was written, and nobody read it: nothing is lost with it.
+#[test]
+fn what_was_told_to_a_connection_that_broke_is_told_again() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    ann.arm("WAIT 0");
+    client.say("RLOCK.RELEASE k holder");
+    ann.reconnect(&server);
+    assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
+    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+}
+
+#[test]
+fn a_call_that_waits_is_answered_as_soon_as_there_is_something_to_tell() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    ann.arm("WAIT 0");
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(ann.connection.receive().events(), [Event::granted(1, "1", None)]);
+}
+
+#[test]
+fn a_call_without_wait_or_with_news_answers_at_once() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    assert_eq!(ann.told(""), []);
+    grant(&mut client, &mut ann, "k", 2);
+    assert_eq!(ann.told("WAIT 0").len(), 2);
+    // Where nothing can be blocked it is as if it did not wait.
+    for command in ["MULTI", "RLOCK.EVENTS the-session-of-ann WAIT 0", "EXEC"] {
+        let reply = ann.connection.say(command);
+        if command == "EXEC" {
+            assert_eq!(reply, list([list([])]));
+        }
+    }
+    grant(&mut client, &mut ann, "l", 1);
+    for command in ["MULTI", "RLOCK.EVENTS the-session-of-ann ACK 2 WAIT 0", "EXEC"] {
+        let reply = ann.connection.say(command);
+        if command == "EXEC" {
+            assert_eq!(seqs(&reply.as_list()[0].events()), [3]);
+        }
+    }
+    let script = "return redis.call('RLOCK.EVENTS', ARGV[1], 'WAIT', '0')";
+    assert_eq!(client.run(&["EVAL", script, "0", &ann.name]), list([]));
+}
+
+/// Some servers block no client that is subscribed to anything: it is then answered as if it did not wait. Others do.
+#[test]
+fn a_subscribed_client_is_told_at_once_or_waits() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open_for(&server, "ann", 1_000));
+    ann.connection.say("HELLO 3");
+    ann.connection.say("SUBSCRIBE c");
+    assert_eq!(ann.told("WAIT 0"), []);
+    grant(&mut client, &mut ann, "k", 1);
+    assert_eq!(seqs(&ann.told("WAIT 0")), [1]);
+}
+
+#[test]
+fn calls_that_wait_on_one_connection_are_answered_in_order() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let id = ann.connection.say("CLIENT ID").as_int();
+    let (name, other_name) = (ann.name.clone(), "the-session-of-bob".to_owned());
+    let call: &[&str] = &["RLOCK.EVENTS", &name, "WAIT", "0"];
+    ann.connection.send_together(&[call, call, &["PING"], call]);
+    client.until_blocked(id);
+    grant(&mut client, &mut ann, "k", 1);
+    assert_eq!(seqs(&ann.connection.receive().events()), [1]);
+    client.until_blocked(id);
+    grant(&mut client, &mut ann, "l", 2);
+    let mut second = seqs(&ann.connection.receive().events());
+    assert_eq!(ann.connection.receive(), text("PONG"));
+    if second.len() == 1 {
+        // The releases were two commands, maybe of two turns.
+        second.extend(seqs(&ann.connection.receive().events()));
+    }
+    assert_eq!(second, [2, 3]);
+    // One connection may serve several sessions, one after the other.
+    let other: &[&str] = &["RLOCK.EVENTS", &other_name, "WAIT", "50"];
+    let mut connection = server.client();
+    connection.send_together(&[&["RLOCK.EVENTS", &name, "ACK", "3", "WAIT", "50"][..], other]);
+    assert_eq!((connection.receive(), connection.receive()), (list([]), list([])));
+}
+
+#[test]
+fn a_thousand_grants_of_one_turn_are_one_reply() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.WACQUIRE k holder 600000");
+    let ask = |number| format!("RLOCK.RACQUIRE k reader:{number} 600000 WAIT 0 SESSION the-session-of-ann {number}");
+    let answers = client.say_all((1..=1_000).map(ask));
+    assert!(answers.iter().all(|answer| *answer == text("WAITING")));
+    ann.arm("WAIT 0");
+    // A transaction is done in one turn, however long it takes.
+    let release = |number| format!("RLOCK.RELEASE plain:{number} holder");
+    client.say_all((1..=1_000).map(|number| format!("RLOCK.ACQUIRE plain:{number} holder 600000")));
+    client.say_all((1..=1_000).map(|number| {
+        format!("RLOCK.ACQUIRE plain:{number} ann 600000 WAIT 0 SESSION the-session-of-ann plain:{number}")
+    }));
+    let transaction = ["MULTI".to_owned()].into_iter().chain((1..=1_000).map(release)).chain(["EXEC".to_owned()]);
+    client.say_all(transaction);
+    let told = ann.connection.receive().events();
+    assert_eq!(seqs(&told), (1..=1_000).collect::<Vec<_>>());
+    assert!(told.iter().all(|event| event.outcome == "granted" && event.ticket.starts_with("plain:")));
+    // Readers that are let in together may take more than one turn of a slow server, but no more than a few.
+    ann.told("ACK 1000");
+    ann.arm("WAIT 0");
+    client.say("RLOCK.RELEASE k holder");
+    let first = ann.connection.receive().events();
+    let (mut seqs_told, mut replies) = (seqs(&first), 1);
+    while seqs_told.len() < 1_000 {
+        seqs_told.extend(seqs(&ann.told("WAIT 1000")));
+        replies += 1;
+    }
+    assert_eq!(seqs_told, (1_001..=2_000).collect::<Vec<_>>());
+    assert!(replies <= 100, "{replies} replies");
+}
+
+#[test]
+fn one_reply_tells_at_most_ten_thousand_events() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    for first in (1..=25_000).step_by(1_000) {
+        // Those whose lock is gone: an event each, which a session that reads nothing is still told of.
+        client.say_all((first..first + 1_000).map(|number| format!("RLOCK.ACQUIRE k:{number} holder 600000")));
+        let asked =
+            client.say_all((first..first + 1_000).map(|number| {
+                format!("RLOCK.ACQUIRE k:{number} ann 600000 WAIT 1 SESSION the-session-of-ann {number}")
+            }));
+        assert!(asked.iter().all(|answer| *answer == text("WAITING")));
+    }
+    wait_until("all times are up", || client.figure("tickets") == 0);
+    for (first, last) in [(1, 10_000), (10_001, 20_000), (20_001, 25_000)] {
+        assert_eq!(seqs(&ann.told("WAIT 0")), (first..=last).collect::<Vec<_>>());
+    }
+    assert_eq!(ann.told(""), []);
+    // None is lost by an acknowledgement of the first.
+    ann.reconnect(&server);
+    assert_eq!(seqs(&ann.told("ACK 10000")).len(), 10_000);
+    assert_eq!(ann.told("ACK 25000"), []);
+    assert_eq!(client.figure("events_unacknowledged"), 0);
+}
+
+#[test]
+fn a_call_from_another_connection_takes_over() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    ann.arm("WAIT 0");
+    let mut next = server.client();
+    let id = next.say("CLIENT ID").as_int();
+    next.send(&["RLOCK.EVENTS", &ann.name, "WAIT", "0"]);
+    assert_eq!(ann.connection.receive(), list([]), "the former is answered empty");
+    client.until_blocked(id);
+    grant(&mut client, &mut ann, "k", 1);
+    assert_eq!(seqs(&next.receive().events()), [1]);
+    // And it was not told meanwhile what the next one is told, even if there was news in the same turn.
+    std::mem::swap(&mut ann.connection, &mut next);
+    ann.arm("ACK 1 WAIT 0");
+    client.say("RLOCK.ACQUIRE l holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE l ann 600000 WAIT 0", "l");
+    client.send_together(&[
+        &["RLOCK.EVENTS", &ann.name],
+        &["RLOCK.RELEASE", "l", "holder"],
+        &["RLOCK.EVENTS", &ann.name],
+    ]);
+    assert_eq!(client.receive(), list([]));
+    assert_eq!(client.receive(), Reply::Int(1));
+    assert_eq!(seqs(&client.receive().events()), [2]);
+    assert_eq!(ann.connection.receive(), list([]));
+    assert_eq!(seqs(&ann.told("")), [2], "it takes over again, and so is told");
+}
+
+/// A peer that vanished without a word is noticed within the TTL, so no call waits for longer than a third of it.
+#[test]
+fn a_call_waits_for_a_third_of_the_ttl_at_most() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut answered_after = |session: &mut Session, options: &str| {
+        let before = client.time_ms();
+        assert_eq!(session.told(options), []);
+        client.time_ms() - before
+    };
+    let mut ann = Session::open_for(&server, "ann", 1_200);
+    for options in ["WAIT 0", "WAIT 60000"] {
+        let ms = answered_after(&mut ann, options);
+        assert!((400..1_200).contains(&ms), "{options}: {ms} ms");
+    }
+    let ms = answered_after(&mut ann, "WAIT 20");
+    assert!((20..400).contains(&ms), "{ms} ms");
+    // What was said once holds until it is said anew, and counts at once.
+    let ms = answered_after(&mut ann, "WAIT 0 TTL 2400");
+    assert!((800..2_400).contains(&ms), "{ms} ms");
+    let ms = answered_after(&mut ann, "WAIT 0");
+    assert!((800..2_400).contains(&ms), "{ms} ms");
+    let ms = answered_after(&mut ann, "WAIT 0 TTL 1000");
+    assert!((333..1_000).contains(&ms), "{ms} ms");
+    // One that was never told a TTL has 10 s.
+    let mut silent = server.client();
+    let before = client.time_ms();
+    assert_eq!(silent.say("RLOCK.EVENTS the-session-of-bob WAIT 0"), list([]));
+    let ms = client.time_ms() - before;
+    assert!((3_333..10_000).contains(&ms), "{ms} ms");
+}
+
+#[test]
+fn client_unblock_ends_a_call_both_ways() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let id = ann.connection.say("CLIENT ID").as_int();
+    ann.arm("WAIT 0");
+    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} TIMEOUT")), Reply::Int(1));
+    assert_eq!(ann.connection.receive(), list([]));
+    ann.arm("WAIT 0");
+    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} ERROR")), Reply::Int(1));
+    assert!(ann.connection.receive().as_error().starts_with("UNBLOCKED"));
+    // The connection and the session are as before.
+    assert_eq!(ann.connection.say("PING"), text("PONG"));
+    grant(&mut client, &mut ann, "k", 1);
+    assert_eq!(seqs(&ann.told("WAIT 0")), [1]);
+    assert_eq!(client.figure("sessions"), 1);
+}
+
+/// What is granted and what ends the call come in the same turn: the session is told, by this call or by the next.
+#[test]
+fn a_grant_that_meets_client_unblock_is_told_all_the_same() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    for (seq, how) in [(1, "TIMEOUT"), (2, "ERROR")] {
+        client.say("RLOCK.ACQUIRE k holder 600000");
+        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+        let id = ann.connection.say("CLIENT ID").as_int();
+        ann.arm("WAIT 0");
+        for command in ["MULTI", "RLOCK.RELEASE k holder", &format!("CLIENT UNBLOCK {id} {how}"), "EXEC"] {
+            client.say(command);
+        }
+        let told = match ann.connection.try_receive() {
+            Some(Reply::List(events)) if !events.is_empty() => Reply::List(events).events(),
+            answer => {
+                // Answered with an error, or cut off by servers that lose the reply.
+                if answer.is_none() {
+                    ann.reconnect(&server);
+                }
+                let told = ann.told("");
+                if told.is_empty() {
+                    // It was told on that connection, whose reply the server has lost.
+                    ann.reconnect(&server);
+                    ann.told("")
+                } else {
+                    told
+                }
+            }
+        };
+        assert_eq!(seqs(&told), [seq], "{how}");
+        assert_eq!(ann.told(&format!("ACK {seq}")), []);
+        assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    }
+}
+
+#[test]
+fn a_connection_that_is_killed_while_it_waits_takes_nothing_with_it() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    let id = ann.connection.say("CLIENT ID").as_int();
+    ann.arm("WAIT 0");
+    assert_eq!(client.say(&format!("CLIENT KILL ID {id}")), Reply::Int(1));
+    assert_eq!(ann.connection.try_receive(), None);
+    assert_eq!((client.figure("tickets"), client.figure("sessions_unattended")), (1, 1));
+    ann.reconnect(&server);
+    ann.arm("WAIT 0");
+    assert_eq!(client.figure("sessions_unattended"), 0);
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(ann.connection.receive().events(), [Event::granted(1, "1", None)]);
+}

@@ -1,0 +1,207 @@
+//! What a ticket is answered, and what becomes of it: on all three sides, with and without a token, and from where no
+//! client can be blocked.
+
+use rlock_testing::{Event, PATIENCE, Reply, Server, Session, list, start_waiting, text, wait_until};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+#[test]
+fn what_is_granted_at_once_leaves_no_ticket() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    assert_eq!(ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1"), Reply::Nil);
+    assert_eq!(ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0 FENCED", "1"), list([Reply::Nil, Reply::Int(1)]));
+    assert_eq!(client.hash("k"), [("ann".into(), "2".into())], "each of them is a hold of its own");
+    assert_eq!(ann.ask("RLOCK.WACQUIRE rw ann 600000 WAIT 1000", "2"), Reply::Nil);
+    assert_eq!(ann.ask("RLOCK.RACQUIRE rw ann 600000 WAIT 1000 FENCED", "3"), list([Reply::Nil, Reply::Int(1)]));
+    for name in ["tickets", "events_unacknowledged", "waits"] {
+        assert_eq!(client.figure(name), 0, "{name}");
+    }
+    assert_eq!(ann.told(""), []);
+    assert_eq!(ann.cancel("1 2 3"), Reply::Int(0), "they are the holders' own business");
+}
+
+#[test]
+fn a_ticket_of_each_side_waits_and_is_granted() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    for (seq, (take, ask, free, granted)) in (1..).zip([
+        ("RLOCK.ACQUIRE", "RLOCK.ACQUIRE", "RLOCK.RELEASE k holder", [("ann", "1")].as_slice()),
+        ("RLOCK.WACQUIRE", "RLOCK.RACQUIRE", "RLOCK.RELEASE k holder", &[("ann", "1"), ("mode", "read")]),
+        ("RLOCK.RACQUIRE", "RLOCK.WACQUIRE", "RLOCK.RELEASE k holder", &[("ann:write", "1"), ("mode", "write")]),
+        ("RLOCK.WACQUIRE", "RLOCK.WACQUIRE", "RLOCK.BREAK k", &[("ann:write", "1"), ("mode", "write")]),
+    ]) {
+        let fenced = seq % 2 == 0;
+        let token = fenced.then_some(seq / 2);
+        client.say(&format!("{take} k holder 600000"));
+        let options = if fenced { "WAIT 600000 FENCED" } else { "WAIT 600000" };
+        ann.wait_for(&format!("{ask} k ann 300000 {options}"), "the-ticket");
+        assert_eq!(ann.told(""), [], "{ask}: not yet");
+        assert_eq!((client.figure("tickets"), client.figure("waiters")), (1, 1));
+        client.say(free);
+        let expected: Vec<_> =
+            granted.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(client.hash("k"), expected, "{ask}");
+        let left = client.say("PTTL k").as_int();
+        assert!((200_000..=300_000).contains(&left), "{ask}: the lease of the ticket, {left}");
+        assert_eq!(ann.told(""), [Event::granted(seq, "the-ticket", token)], "{ask}");
+        assert_eq!(ann.told(&format!("ACK {seq}")), [], "{ask}");
+        assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+        assert_eq!(client.say("DEL k"), Reply::Int(0));
+    }
+    assert_eq!(client.say("GET redisson_lock_token:{k}"), text("2"));
+}
+
+#[test]
+fn a_wait_that_ends_is_told_with_what_is_left_of_the_lock() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    for (number, side) in ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"].into_iter().enumerate() {
+        let key = format!("k{number}");
+        let take = if side == "RLOCK.ACQUIRE" { side } else { "RLOCK.WACQUIRE" };
+        client.say(&format!("{take} {key} holder 600000"));
+        let asked = client.time_ms();
+        for (options, ticket) in [("WAIT 30", "plain"), ("WAIT 31 FENCED", "fenced")] {
+            ann.wait_for(&format!("{side} {key} ann 600000 {options}"), ticket);
+        }
+        let told = ann.until_told(2);
+        assert!(client.time_ms() >= asked + 31);
+        for (event, ticket) in told.iter().zip(["plain", "fenced"]) {
+            assert_eq!((event.ticket.as_str(), event.outcome.as_str()), (ticket, "timeout"), "{side}");
+            let left = event.value.as_int();
+            assert!((1..=600_000 - 30).contains(&left), "{side}: {left}");
+        }
+        client.say(&format!("PERSIST {key}"));
+        ann.wait_for(&format!("{side} {key} ann 600000 WAIT 1"), "endless");
+        assert_eq!(ann.until_told(1)[0].value, Reply::Int(-1), "{side}");
+        client.say(&format!("RLOCK.RELEASE {key} holder"));
+        assert_eq!(client.say(&format!("EXISTS {key}")), Reply::Int(0), "who no longer waits is not granted");
+    }
+    assert_eq!((client.figure("timeouts"), client.figure("tickets")), (9, 0));
+}
+
+#[test]
+fn an_error_is_told_as_a_blocked_client_would_get_it() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    for (seq, (becomes, code)) in (1..).zip([
+        ("SET k text", "WRONGTYPE"),
+        ("HSET k mode write other:write 1", "WRONGKIND"),
+        ("HSET k ann x", "WRONGTYPE"),
+    ]) {
+        client.say("RLOCK.ACQUIRE k holder 600000");
+        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+        let mut blocked = start_waiting(&server, "RLOCK.ACQUIRE k ann 600000 WAIT 0");
+        // In one piece: nobody is granted it in between.
+        for command in ["MULTI", "DEL k", becomes, "EXEC"] {
+            client.say(command);
+        }
+        let line = blocked.receive().as_error().to_owned();
+        let told = ann.until_told(1);
+        assert!(told[0].is_error(code), "{becomes}: {told:?}");
+        assert_eq!((told[0].seq, &told[0].value), (seq, &text(&line)), "{becomes}");
+        client.say("DEL k");
+    }
+    assert_eq!(client.figure("waiters"), 0);
+}
+
+/// A reader that waits to write would wait for itself: refused at once, and nothing waits.
+#[test]
+fn a_reader_that_would_wait_for_itself_is_refused_at_once() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.RACQUIRE k ann 600000");
+    let reply = ann.ask("RLOCK.WACQUIRE k ann 600000 WAIT 0", "1");
+    assert!(reply.as_error().starts_with("DEADLOCK "), "{reply:?}");
+    client.say("RLOCK.ACQUIRE plain holder 600000");
+    let reply = ann.ask("RLOCK.RACQUIRE plain ann 600000 WAIT 0", "1");
+    assert!(reply.as_error().starts_with("WRONGKIND "), "{reply:?}");
+    assert_eq!((client.figure("tickets"), client.figure("waiters"), ann.told("")), (0, 0, vec![]));
+}
+
+/// Nothing blocks, so a ticket waits wherever it comes from.
+#[test]
+fn a_ticket_waits_from_transactions_and_scripts() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    client.say("MULTI");
+    for ticket in ["1", "2"] {
+        client.say(&format!("RLOCK.ACQUIRE k ann{ticket} 600000 WAIT 0 SESSION {} {ticket}", ann.name));
+    }
+    assert_eq!(client.say("EXEC"), list([text("WAITING"), text("WAITING")]));
+    let script =
+        "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'ann3', '600000', 'WAIT', '0', 'SESSION', ARGV[1], '3').ok";
+    assert_eq!(client.run(&["EVAL", script, "1", "k", &ann.name]), text("WAITING"));
+    assert_eq!(client.figure("tickets"), 3);
+    // And so does a release in a transaction, whose other commands see that it is granted.
+    for command in ["MULTI", "RLOCK.RELEASE k holder", "HKEYS k", "EXEC"] {
+        let reply = client.say(command);
+        if command == "EXEC" {
+            assert_eq!(reply, list([Reply::Int(1), list([text("ann1")])]));
+        }
+    }
+    assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
+    let script = "return redis.call('RLOCK.CANCEL', ARGV[1], '2', '3', '4')";
+    assert_eq!(client.run(&["EVAL", script, "0", &ann.name]), Reply::Int(2));
+    assert_eq!(client.figure("tickets"), 0);
+}
+
+/// A client with subscriptions cannot be blocked by some servers. A ticket does not block it.
+#[test]
+fn a_ticket_waits_for_a_client_that_is_subscribed() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.other.say("HELLO 3");
+    ann.other.say("SUBSCRIBE c");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
+}
+
+/// The bytes of the replies, as far as that of a PING behind them.
+fn bytes(server: &Server, commands: &str) -> String {
+    let mut stream = UnixStream::connect(server.socket()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(format!("{commands}\r\nPING\r\n").as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"+PONG\r\n") {
+        let mut piece = [0; 4096];
+        let length = stream.read(&mut piece).expect("the reply goes on");
+        bytes.extend_from_slice(&piece[..length]);
+    }
+    String::from_utf8(bytes).unwrap().trim_end_matches("+PONG\r\n").to_owned()
+}
+
+#[test]
+fn on_the_wire_it_is_the_same_in_both_protocols_but_for_nil() {
+    for (hello, nil) in [("", "$-1"), ("HELLO 3\r\n", "_")] {
+        let server = Server::start();
+        let (mut client, ann) = (server.client(), Session::open(&server, "ann"));
+        let name = &ann.name;
+        for key in ["a", "b", "c", "d"] {
+            client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
+        }
+        client.say("PERSIST c");
+        let asked = bytes(&server, &format!("{hello}RLOCK.ACQUIRE a ann 600000 WAIT 0 SESSION {name} t1"));
+        assert!(asked.ends_with("+WAITING\r\n"), "{asked}");
+        client.say(&format!("RLOCK.ACQUIRE b ann 600000 WAIT 0 FENCED SESSION {name} t2"));
+        client.say("RLOCK.RELEASE a holder");
+        client.say("RLOCK.RELEASE b holder");
+        client.say(&format!("RLOCK.ACQUIRE c ann 600000 WAIT 1 SESSION {name} t3"));
+        wait_until("the time is up", || client.figure("events_unacknowledged") == 3);
+        client.say(&format!("RLOCK.ACQUIRE d ann 600000 WAIT 0 SESSION {name} t4"));
+        client.say("SET d text");
+        wait_until("it is told", || client.figure("events_unacknowledged") == 4);
+        let told = bytes(&server, &format!("{hello}RLOCK.EVENTS {name}"));
+        let line = "WRONGTYPE key is not a lock: not a hash, or a hash whose fields are not hold counts";
+        let expected = format!(
+            "*4\r\n*4\r\n:1\r\n$2\r\nt1\r\n$7\r\ngranted\r\n{nil}\r\n*4\r\n:2\r\n$2\r\nt2\r\n$7\r\ngranted\r\n:1\r\n\
+             *4\r\n:3\r\n$2\r\nt3\r\n$7\r\ntimeout\r\n:-1\r\n*4\r\n:4\r\n$2\r\nt4\r\n$5\r\nerror\r\n${}\r\n{line}\r\n",
+            line.len()
+        );
+        assert!(told.ends_with(&expected), "{told}");
+        assert!(bytes(&server, &format!("{hello}RLOCK.EVENTS {name} ACK 4")).ends_with("*0\r\n"));
+    }
+}
