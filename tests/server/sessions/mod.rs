@@ -3,6 +3,9 @@
 mod grammar;
 mod limits;
 mod metadata;
+mod moving_on;
 mod owners;
+mod serving;
 mod telling;
 mod tickets;
+mod unfit_servers;
