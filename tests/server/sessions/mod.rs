@@ -1,11 +1,14 @@
 //! Sessions: waiting by tickets, one connection for any number of waits. Each file shows one part of what is promised.
 
 mod grammar;
+mod life;
 mod limits;
 mod metadata;
 mod moving_on;
 mod owners;
+mod seen;
 mod serving;
+mod taking_back;
 mod telling;
 mod tickets;
 mod unfit_servers;

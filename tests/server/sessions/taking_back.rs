@@ -1,0 +1,207 @@
+//! RLOCK.CANCEL: after it, nothing of a ticket is held, queued or told.
+
+use rlock_testing::{Client, Event, Reply, Server, Session, Tap, start_waiting, text, wait_until};
+
+fn figures(client: &mut Client) -> [i64; 4] {
+    ["sessions", "tickets", "events_unacknowledged", "waiters"].map(|name| client.figure(name))
+}
+
+#[test]
+fn a_ticket_that_waits_leaves_the_queue() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    for ticket in ["1", "2", "3"] {
+        ann.wait_for(&format!("RLOCK.ACQUIRE k ann{ticket} 600000 WAIT 0"), ticket);
+    }
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    let mut tap = Tap::on(&server);
+    assert_eq!(ann.cancel("2 2 none 1"), Reply::Int(2), "those that were found, each once");
+    assert_eq!(figures(&mut client), [1, 1, 0, 2]);
+    assert_eq!(tap.drain(), [""; 0]);
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(ann.told(""), [Event::granted(1, "3", None)]);
+    client.say("RLOCK.RELEASE k ann3");
+    assert_eq!(bob.receive(), Reply::Nil);
+    assert_eq!(client.figure("cancelled"), 2);
+    // Its name is free for another wait.
+    ann.wait_for("RLOCK.ACQUIRE k other 600000 WAIT 0", "2");
+}
+
+#[test]
+fn a_grant_that_nobody_knows_of_is_given_back_to_the_next() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    for (take, told) in [("RLOCK.ACQUIRE", false), ("RLOCK.WACQUIRE", true), ("RLOCK.RACQUIRE", false)] {
+        let holds = if take == "RLOCK.RACQUIRE" { "RLOCK.WACQUIRE" } else { take };
+        client.say(&format!("{holds} k holder 600000"));
+        ann.wait_for(&format!("{take} k ann 600000 WAIT 0"), "1");
+        let mut bob = start_waiting(&server, &format!("{holds} k bob 600000 WAIT 0"));
+        client.say("RLOCK.RELEASE k holder");
+        assert!(!told || ann.told("").len() == 1);
+        assert_eq!(ann.cancel("1"), Reply::Int(1), "{take}");
+        assert_eq!(bob.receive(), Reply::Nil, "{take}");
+        assert_eq!(ann.told(""), [], "{take}");
+        ann.reconnect(&server);
+        assert_eq!(ann.told(""), [], "{take}: not on the next connection either");
+        assert_eq!(figures(&mut client), [1, 0, 0, 0]);
+        client.say("RLOCK.RELEASE k bob");
+        assert_eq!(client.keys(), [""; 0], "{take}");
+    }
+}
+
+#[test]
+fn what_is_granted_and_known_stays() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    for (ticket, confirm, found) in [("1", "ACK 1", 0), ("2", "RENEW", 1)] {
+        client.say("RLOCK.ACQUIRE k holder 600000");
+        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", ticket);
+        client.say("RLOCK.RELEASE k holder");
+        assert_eq!(ann.told("").len(), 1);
+        if confirm == "RENEW" {
+            assert_eq!(client.say("RLOCK.RENEW k ann 600000"), Reply::Int(1));
+        } else {
+            ann.told(confirm);
+        }
+        assert_eq!(ann.cancel(ticket), Reply::Int(found), "{confirm}: its event is found, if it is there");
+        assert_eq!(client.hash("k"), [("ann".into(), "1".into())], "{confirm}");
+        assert_eq!(figures(&mut client), [1, 0, 0, 0], "{confirm}");
+        client.say("RLOCK.RELEASE k ann");
+    }
+}
+
+/// One of several holds that a holder was granted by tickets: only that one.
+#[test]
+fn one_hold_of_several_is_given_back() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    for ticket in ["1", "2", "3"] {
+        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", ticket);
+    }
+    client.say("RLOCK.RELEASE k holder");
+    for (ticket, left) in [("2", Some("2")), ("1", Some("1")), ("3", None)] {
+        assert_eq!(ann.cancel(ticket), Reply::Int(1));
+        let expected: Vec<_> = left.map(|count| ("ann".to_owned(), count.to_owned())).into_iter().collect();
+        assert_eq!(client.hash("k"), expected);
+    }
+    assert_eq!((ann.told(""), client.keys()), (vec![], vec![]));
+}
+
+#[test]
+fn an_event_that_is_no_grant_is_dropped() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    for ticket in ["1", "2"] {
+        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 1", ticket);
+    }
+    wait_until("the time is up", || client.figure("events_unacknowledged") == 2);
+    assert_eq!(ann.cancel("1"), Reply::Int(1));
+    let told = ann.told("");
+    assert_eq!((told.len(), told[0].ticket.as_str(), told[0].seq), (1, "2", 2), "the numbers are as they were given");
+    assert_eq!(ann.told("ACK 2"), []);
+    assert_eq!(ann.cancel("1 2"), Reply::Int(0));
+    assert_eq!(figures(&mut client), [1, 0, 0, 0]);
+    assert_eq!(client.hash("k"), [("holder".into(), "1".into())]);
+}
+
+#[test]
+fn without_tickets_the_session_ends() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    client.say("RLOCK.ACQUIRE l holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE l ann 600000 WAIT 0", "granted");
+    for ticket in ["1", "2"] {
+        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", ticket);
+    }
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE l bob 600000 WAIT 0");
+    client.say("RLOCK.RELEASE l holder");
+    assert_eq!(ann.told("").len(), 1);
+    ann.arm("WAIT 0");
+    assert_eq!(ann.cancel(""), Reply::Int(3), "those that wait, and the one that was not acknowledged");
+    assert_eq!(ann.connection.receive().events(), [], "the call that waits is answered");
+    assert_eq!(bob.receive(), Reply::Nil);
+    assert_eq!(figures(&mut client), [0, 0, 0, 0]);
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(client.keys(), ["l"]);
+    assert!(ann.cancel("").as_error().starts_with("NOSESSION "));
+    // One of the same name is another session.
+    let mut ann = Session::open(&server, "ann");
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(ann.told(""), [Event::granted(1, "1", None)], "its numbers begin anew");
+}
+
+/// After a lost answer: CANCEL tells 1, or else 0, and then the holder's own release clears up.
+#[test]
+fn a_lost_answer_is_cleared_up() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let clear_up = |client: &mut Client, ann: &mut Session| {
+        let found = ann.cancel("1");
+        if found == Reply::Int(0) {
+            client.say("RLOCK.RELEASE k ann ALL");
+        }
+        found
+    };
+    ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    assert_eq!(clear_up(&mut client, &mut ann), Reply::Int(0));
+    assert_eq!(client.keys(), [""; 0]);
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    assert_eq!(clear_up(&mut client, &mut ann), Reply::Int(1));
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(client.keys(), [""; 0]);
+    assert_eq!(clear_up(&mut client, &mut ann), Reply::Int(0), "it was never there");
+}
+
+/// A hold whose lease has ended was the holder's no more: what the same name has by then is not given back.
+#[test]
+fn a_lease_that_has_ended_is_not_given_back() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 30 WAIT 0", "1");
+    client.say("RLOCK.RELEASE k holder");
+    wait_until("the lease has ended", || client.expiry("k") == -2);
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
+    assert_eq!(ann.cancel("1"), Reply::Int(1));
+    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(ann.told(""), []);
+}
+
+/// In the turn in which it is granted, before anyone could be told.
+#[test]
+fn a_ticket_is_taken_back_in_the_turn_of_its_grant() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    ann.arm("WAIT 1000");
+    for command in ["MULTI", "RLOCK.RELEASE k holder", "RLOCK.CANCEL the-session-of-ann 1", "EXISTS k", "EXEC"] {
+        let reply = client.say(command);
+        if command == "EXEC" {
+            assert_eq!(reply.as_list(), [Reply::Int(1), Reply::Int(1), Reply::Int(0)]);
+        } else {
+            assert!(reply == text("OK") || reply == text("QUEUED"), "{command}: {reply:?}");
+        }
+    }
+    assert_eq!(ann.connection.receive().events(), []);
+    assert_eq!(client.figure("tickets"), 0);
+}
+
+#[test]
+fn what_is_given_back_is_replicated_as_a_release() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    client.say("RLOCK.RELEASE k holder");
+    let mut tap = Tap::on(&server);
+    assert_eq!(ann.cancel("1"), Reply::Int(1));
+    assert_eq!(tap.drain(), ["MULTI", "DEL k", "PUBLISH redisson_lock__channel:{k} 0", "EXEC"]);
+}
