@@ -105,6 +105,18 @@ fn an_event_that_is_no_grant_is_dropped() {
     assert_eq!(ann.cancel("1 2"), Reply::Int(0));
     assert_eq!(figures(&mut client), [1, 0, 0, 0]);
     assert_eq!(client.hash("k"), [("holder".into(), "1".into())]);
+    // Also behind one that was taken back last, and was told.
+    for (seq, is_told) in [(3, true), (4, false)] {
+        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 1", "1");
+        if is_told {
+            assert_eq!(ann.told("WAIT 10000")[0].seq, seq);
+        } else {
+            wait_until("the time is up", || client.figure("events_unacknowledged") == 1);
+        }
+        assert_eq!(ann.cancel("1"), Reply::Int(1));
+    }
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 1", "1");
+    assert_eq!(ann.told("WAIT 10000")[0].seq, 5, "no number is given twice");
 }
 
 #[test]
@@ -172,6 +184,23 @@ fn a_lease_that_has_ended_is_not_given_back() {
     assert_eq!(ann.cancel("1"), Reply::Int(1));
     assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
     assert_eq!(ann.told(""), []);
+}
+
+/// The lock was taken away from under the grant, and the holder has it anew: that is not what was granted.
+#[test]
+fn a_lock_that_was_taken_away_is_not_given_back_by_its_next_life() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    for removal in ["DEL k", "RLOCK.BREAK k", "FLUSHALL"] {
+        client.say("RLOCK.ACQUIRE k holder 600000");
+        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+        client.say("RLOCK.RELEASE k holder");
+        client.say(removal);
+        assert_eq!(client.say("RLOCK.ACQUIRE k ann 500000"), Reply::Nil);
+        assert_eq!(ann.cancel("1"), Reply::Int(1), "{removal}");
+        assert_eq!(client.hash("k"), [("ann".into(), "1".into())], "{removal}");
+        client.say("FLUSHALL");
+    }
 }
 
 /// In the turn in which it is granted, before anyone could be told.
