@@ -4,6 +4,7 @@
 //! own. Every round prints what it measured: `cargo test --test storms -- --nocapture`.
 #![allow(clippy::unwrap_used)]
 
+mod bad_processes;
 mod deadlines;
 mod follower;
 mod freed;
@@ -15,7 +16,9 @@ mod namesakes;
 mod one_lock;
 mod readers;
 mod scene;
+mod session_ends;
 mod setting;
+mod tickets;
 
 use rlock_testing::{Reply, crowd_of};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,8 +37,13 @@ fn alone() -> MutexGuard<'static, ()> {
 /// How many clients a storm has, of those that are wanted of the module as it is shipped. The bounds are its bounds; a debug
 /// build, which checks itself for other things, takes several times as long for each client and gets a quarter of them.
 fn crowd_size(wanted: usize) -> usize {
+    crowd_of(size(wanted))
+}
+
+/// The same of what takes no connection.
+fn size(wanted: usize) -> usize {
     let is_debug_build = cfg!(debug_assertions) && std::env::var_os("RLOCK_MODULE").is_none();
-    crowd_of(if is_debug_build { wanted / 4 } else { wanted })
+    if is_debug_build { wanted / 4 } else { wanted }
 }
 
 /// By how much the bounds are wider on a server that was built to check itself, and takes several times as long for all that

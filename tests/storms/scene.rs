@@ -67,7 +67,12 @@ impl Scene {
     }
 
     pub fn storm(&self, name: &str) -> Storm {
-        let what = format!("{name} [{}], {} clients", self.setting, self.size());
+        self.storm_of(&format!("{} clients", self.size()), name)
+    }
+
+    /// One of something else than the crowd's clients.
+    pub fn storm_of(&self, whom: &str, name: &str) -> Storm {
+        let what = format!("{name} [{}], {whom}", self.setting);
         Storm { what, bystander: Bystander::of(&self.server) }
     }
 

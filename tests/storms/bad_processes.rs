@@ -1,0 +1,147 @@
+//! Processes that do not keep to what a session is for: nobody else waits for them, and they take so much memory and no
+//! more.
+
+use crate::one_lock::{LEASE_MS, LONGEST_SILENCE};
+use crate::scene::Scene;
+use crate::setting::AS_IT_COMES;
+use crate::tickets::{Process, held_by_holder};
+use crate::{alone, as_i64, size};
+use rlock_testing::{Reply, Session, wait_until};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// What the server's memory may grow by for each ticket, its event and its lock.
+const BYTES_PER_TICKET: i64 = 1_000;
+
+/// And for each session.
+const BYTES_PER_SESSION: i64 = 2_000;
+
+fn used_memory(scene: &mut Scene) -> i64 {
+    scene.client.info("memory").number("used_memory")
+}
+
+/// Somebody else's ticket is served in the time that it takes to say so.
+fn others_are_served(scene: &mut Scene, session: &mut Session) {
+    assert_eq!(scene.client.say(&format!("RLOCK.ACQUIRE other holder {LEASE_MS}")), Reply::Nil);
+    session.wait_for(&format!("RLOCK.ACQUIRE other ann {LEASE_MS} WAIT 0"), "1");
+    assert_eq!(scene.client.say("RLOCK.RELEASE other holder"), Reply::Int(1));
+    let told = session.until_told(1);
+    assert_eq!((told[0].ticket.as_str(), told[0].outcome.as_str()), ("1", "granted"));
+    assert_eq!(scene.client.say("RLOCK.RELEASE other ann"), Reply::Int(1));
+}
+
+/// It asks and asks, and never for what became of it.
+#[test]
+fn one_that_never_reads_its_events() {
+    let _alone = alone();
+    let (mut scene, most) = (Scene::with(0, AS_IT_COMES), size(40_000));
+    let mut ann = Session::open(&scene.server, "ann");
+    let mut process = Process::with_sessions(1, &scene);
+    scene.client.say(&format!("CONFIG SET rlock.max-tickets {most}"));
+    held_by_holder(&mut scene, ["gate".to_owned()].into_iter());
+    let (name, before) = (process.session(0).to_owned(), used_memory(&mut scene));
+    let storm = scene.storm_of(&format!("{most} events"), "a process never reads");
+    let mut asked = 0;
+    loop {
+        let commands = (asked..asked + 1_000)
+            .map(|number| format!("RLOCK.ACQUIRE gate bad:{number} {LEASE_MS} WAIT 1 SESSION {name} {number}"));
+        let answers = process.client.say_all(commands.collect::<Vec<_>>());
+        if answers.iter().any(|answer| matches!(answer, Reply::Error(line) if line.starts_with("QUEUEFULL "))) {
+            break;
+        }
+        asked += 1_000;
+        assert!(asked <= most, "there is a limit");
+        if asked == most / 2 {
+            others_are_served(&mut scene, &mut ann);
+        }
+    }
+    wait_until("all times are up", || scene.client.figure("waiters") == 0);
+    let grown = used_memory(&mut scene) - before;
+    let figures = format!("{} KB for {asked} events that nobody read, ", grown / 1_000);
+    assert!(grown < BYTES_PER_TICKET * as_i64(most), "{figures}");
+    // It is full, and others wait as they would without sessions.
+    let mut blocked = rlock_testing::start_waiting(&scene.server, &format!("RLOCK.ACQUIRE gate bob {LEASE_MS} WAIT 0"));
+    scene.client.say("RLOCK.RELEASE gate holder");
+    assert_eq!(blocked.receive(), Reply::Nil);
+    // When its time is over, all is as before.
+    process.client.say(&format!("RLOCK.EVENTS {name} TTL 1000"));
+    wait_until("it has ended", || scene.client.figure("events_unacknowledged") == 0);
+    others_are_served(&mut scene, &mut ann);
+    storm.calm(&mut scene).report(LONGEST_SILENCE, &figures);
+}
+
+/// It reads what it is told so slowly that the server could think it does not.
+#[test]
+fn one_that_reads_a_byte_now_and_then() {
+    let _alone = alone();
+    let (mut scene, count) = (Scene::with(0, AS_IT_COMES), size(40_000));
+    let mut ann = Session::open(&scene.server, "ann");
+    let mut process = Process::with_sessions(1, &scene);
+    held_by_holder(&mut scene, (0..count).map(|number| format!("gate:{number}")));
+    process.wait(count, |number| format!("RLOCK.ACQUIRE gate:{number} bad {LEASE_MS}"));
+    let before = used_memory(&mut scene);
+    let storm = scene.storm_of(&format!("{count} tickets"), "a process reads a byte now and then");
+    let mut slow = UnixStream::connect(scene.server.socket()).unwrap();
+    slow.set_read_timeout(Some(rlock_testing::PATIENCE)).unwrap();
+    // It has thought of everything but of reading: an acknowledgement of nothing is behind each call.
+    let call = format!("RLOCK.EVENTS {} TTL 3000 WAIT 0\r\n", process.session(0));
+    slow.write_all(call.repeat(100).as_bytes()).unwrap();
+    let mut blocked: Vec<_> = (0..20)
+        .map(|number| {
+            let key = count - 1 - number;
+            rlock_testing::start_waiting(&scene.server, &format!("RLOCK.ACQUIRE gate:{key} good {LEASE_MS} WAIT 0"))
+        })
+        .collect();
+    assert_eq!(scene.client.say("FLUSHALL").words(), ["OK"]);
+    // A thousand are granted, and then it counts as one that does not read: whoever is behind it is served.
+    for client in &mut blocked {
+        assert_eq!(client.receive(), Reply::Nil);
+    }
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(1) {
+        assert_eq!(slow.read(&mut [0]).unwrap(), 1);
+        others_are_served(&mut scene, &mut ann);
+        let grown = used_memory(&mut scene) - before;
+        assert!(grown < BYTES_PER_TICKET * as_i64(count), "{grown} bytes more");
+    }
+    assert!(scene.client.figure("events_unacknowledged") <= 1_001);
+    // Its calls are over in time, however many of them it has sent.
+    drop(slow);
+    wait_until("its time is over", || scene.client.figure("sessions") == 1);
+    scene.client.until_waiting(0);
+    storm.calm(&mut scene).report(LONGEST_SILENCE, "");
+    assert_eq!(scene.client.say("DBSIZE"), Reply::Int(20), "what it was granted was given back");
+}
+
+#[test]
+fn one_that_opens_sessions_in_a_loop() {
+    let _alone = alone();
+    let (mut scene, most) = (Scene::with(0, AS_IT_COMES), size(10_000));
+    let mut ann = Session::open(&scene.server, "ann");
+    scene.client.say(&format!("CONFIG SET rlock.max-sessions {most}"));
+    let before = used_memory(&mut scene);
+    let storm = scene.storm_of(&format!("{most} sessions"), "a process opens sessions in a loop");
+    let mut bad = scene.server.client();
+    let mut opened = 1;
+    for round in 0.. {
+        let calls = (0..1_000).map(|number| format!("RLOCK.EVENTS a-session-in-a-loop-{round}-{number} TTL 2000"));
+        let answers = bad.say_all(calls.collect::<Vec<_>>());
+        let refused =
+            answers.iter().filter(|answer| matches!(answer, Reply::Error(line) if line.starts_with("QUEUEFULL ")));
+        opened += 1_000 - refused.count();
+        // Those whose time is over make room for more; after three times as many it is enough.
+        if round * 1_000 >= 3 * most {
+            break;
+        }
+        others_are_served(&mut scene, &mut ann);
+        let open = scene.client.figure("sessions");
+        assert!(open <= as_i64(most), "{open} sessions");
+        let grown = used_memory(&mut scene) - before;
+        assert!(grown < BYTES_PER_SESSION * as_i64(most), "{grown} bytes more");
+    }
+    assert!(opened >= most, "all that there may be were opened");
+    wait_until("they have ended", || scene.client.figure("sessions") == 1);
+    others_are_served(&mut scene, &mut ann);
+    storm.calm(&mut scene).report(LONGEST_SILENCE, &format!("{opened} opened, "));
+}

@@ -1,0 +1,121 @@
+//! What ends at one stroke: sessions with very many tickets, and the leases that tickets wait for.
+
+use crate::one_lock::{LEASE_MS, LONGEST_SILENCE};
+use crate::scene::Scene;
+use crate::setting::AS_IT_COMES;
+use crate::tickets::{Process, TICKETS, held_by_holder};
+use crate::{alone, as_i64, size};
+use rlock_testing::{Reply, wait_until};
+
+/// How much later than its lease's end a grant may come, for each ten thousand leases that end with it: see
+/// `lease_ends.rs`.
+const LATE_MS: i64 = 250;
+
+/// All leases end within so many ms.
+const MOMENT_MS: i64 = 10;
+
+/// The most events that a session leaves unread and is still served.
+const UNREAD_MAX: usize = 1_000;
+
+#[test]
+fn a_session_with_all_tickets_is_closed() {
+    let _alone = alone();
+    for of_one_lock in [true, false] {
+        let (mut scene, mut process, count) = waiting(of_one_lock);
+        let storm = scene.storm_of(&format!("{count} tickets"), "a session is closed");
+        let before = scene.client.time_ms();
+        let cancel = format!("RLOCK.CANCEL {}", process.session(0));
+        assert_eq!(process.client.say(&cancel), Reply::Int(as_i64(count)));
+        assert_eq!(scene.client.figure("sessions"), 0, "it is gone at once");
+        // Its name is free, and what is left of it is not the next one's.
+        let name = process.session(0).to_owned();
+        assert_eq!(process.client.say(&format!("RLOCK.EVENTS {name}")).events(), []);
+        assert_eq!(process.client.say(&format!("RLOCK.CANCEL {name}")), Reply::Int(0));
+        scene.client.until_waiting(0);
+        let ms = scene.client.time_ms() - before;
+        storm.calm(&mut scene).report(LONGEST_SILENCE, &format!("all have left after {ms} ms, "));
+        nothing_is_left(&mut scene, count);
+    }
+}
+
+#[test]
+fn a_session_with_all_tickets_ends_by_itself() {
+    let _alone = alone();
+    let (mut scene, mut process, count) = waiting(true);
+    let name = process.session(0).to_owned();
+    assert_eq!(process.client.say(&format!("RLOCK.EVENTS {name} TTL 1000")).events(), []);
+    let storm = scene.storm_of(&format!("{count} tickets"), "a session's time is over");
+    scene.client.until_waiting(0);
+    storm.calm(&mut scene).report(LONGEST_SILENCE, "");
+    nothing_is_left(&mut scene, count);
+}
+
+fn waiting(of_one_lock: bool) -> (Scene, Process, usize) {
+    let (mut scene, count) = (Scene::with(0, AS_IT_COMES), size(TICKETS));
+    let mut process = Process::with_sessions(1, &scene);
+    let key = |number: usize| if of_one_lock { "gate".to_owned() } else { format!("gate:{number}") };
+    held_by_holder(&mut scene, (0..if of_one_lock { 1 } else { count }).map(key));
+    process.wait(count, |number| format!("RLOCK.ACQUIRE {} waiter {LEASE_MS}", key(number)));
+    (scene, process, count)
+}
+
+fn nothing_is_left(scene: &mut Scene, count: usize) {
+    let left = ["sessions", "tickets", "events_unacknowledged", "waiters", "locks_with_waiters"];
+    assert_eq!(left.map(|name| scene.client.figure(name)), [0; 5]);
+    assert_eq!(scene.client.figure("cancelled"), as_i64(count));
+}
+
+/// A session with unread grants ends: all holds are given back, by and by.
+#[test]
+fn sessions_with_grants_that_nobody_read_end_by_themselves() {
+    let _alone = alone();
+    let (mut scene, count) = (Scene::with(0, AS_IT_COMES), size(TICKETS));
+    let mut process = Process::with_sessions(count / UNREAD_MAX, &scene);
+    held_by_holder(&mut scene, (0..count).map(|number| format!("gate:{number}")));
+    process.wait(count, |number| format!("RLOCK.ACQUIRE gate:{number} waiter {LEASE_MS}"));
+    assert_eq!(scene.client.say("FLUSHALL").words(), ["OK"]);
+    scene.client.until_waiting(0);
+    assert_eq!(scene.client.say("DBSIZE"), Reply::Int(as_i64(count)), "all are granted");
+    let sessions: Vec<_> = (0..count / UNREAD_MAX).map(|number| process.session(number).to_owned()).collect();
+    let storm = scene.storm_of(&format!("{count} grants"), "all sessions' time is over");
+    // A script is no connection, so nothing is told.
+    let script = "for _, name in ipairs(ARGV) do redis.call('RLOCK.EVENTS', name, 'TTL', '1000') end";
+    let arguments: Vec<_> = ["EVAL", script, "0"].into_iter().chain(sessions.iter().map(String::as_str)).collect();
+    scene.client.run(&arguments);
+    wait_until("all holds are given back", || scene.client.say("DBSIZE") == Reply::Int(0));
+    storm.calm(&mut scene).report(LONGEST_SILENCE, "");
+    assert_eq!(scene.client.figure("events_unacknowledged"), 0);
+}
+
+/// The leases of as many locks end within a moment, and a ticket waits for each. What is measured is when each grant was
+/// made, by the server's clock, and not when its session read of it.
+#[test]
+fn leases_that_tickets_wait_for() {
+    let _alone = alone();
+    let (mut scene, count) = (Scene::with(0, AS_IT_COMES), size(TICKETS));
+    let mut process = Process::with_sessions(count / UNREAD_MAX, &scene);
+    held_by_holder(&mut scene, (0..count).map(|number| format!("gate:{number}")));
+    process.wait(count, |number| format!("RLOCK.ACQUIRE gate:{number} waiter {LEASE_MS}"));
+    let storm = scene.storm_of(&format!("{count} tickets"), "leases end");
+    // Long enough to set all of them.
+    let base = scene.client.time_ms() + 3_000;
+    let ends: Vec<_> = (0..).map(|number| base + number % MOMENT_MS).take(count).collect();
+    let commands = ends.iter().enumerate().map(|(number, end)| format!("PEXPIREAT gate:{number} {end}"));
+    let set = scene.client.say_all(commands.collect::<Vec<_>>());
+    assert!(set.iter().all(|reply| *reply == Reply::Int(1)));
+    // On a busy machine later than the first of them ended.
+    let all_are_set = scene.client.time_ms();
+    scene.client.until_waiting(0);
+    let seen = storm.calm(&mut scene);
+    let granted = scene.client.say_all((0..count).map(|number| format!("PEXPIRETIME gate:{number}")));
+    let granted: Vec<_> = granted.iter().map(|end| end.as_int() - LEASE_MS).collect();
+    let each = || granted.iter().zip(&ends);
+    let late_ms = LATE_MS * as_i64(TICKETS) / 10_000;
+    let soonest = each().map(|(granted, end)| granted - end).min().unwrap();
+    let slowest = each().map(|(granted, end)| granted - end).max().unwrap();
+    let latest = each().map(|(granted, end)| seen.lateness(*end.max(&all_are_set), late_ms, *granted)).max().unwrap();
+    seen.report(LONGEST_SILENCE, &format!("slowest grant after {slowest} ms, "));
+    assert!(soonest >= 0, "a lock was granted {} ms before it was free", -soonest);
+    assert!(latest <= 0, "a lock was granted {latest} ms later than it may be");
+    assert_eq!(process.until_granted(count).len(), count);
+}
