@@ -1,6 +1,7 @@
 //! Sessions: waiting by tickets, one connection for any number of waits. Each file shows one part of what is promised.
 
 mod grammar;
+mod hostile;
 mod life;
 mod limits;
 mod metadata;

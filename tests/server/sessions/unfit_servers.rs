@@ -28,11 +28,12 @@ fn no_grant_while_writes_are_paused() {
 #[test]
 fn a_session_that_ends_while_writes_are_paused_gives_back_when_they_go_on() {
     let server = Server::prepare().options(&["--appendonly", "yes"]).start();
-    let (mut client, mut ann) = (server.client(), Session::open_for(&server, "ann", 1_000));
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     client.say("RLOCK.RELEASE k holder");
     client.say("CLIENT PAUSE 600000 WRITE");
+    assert_eq!(ann.told("TTL 1000").len(), 1);
     wait_until("the session has ended", || client.figure("sessions") == 0);
     let ended = client.time_ms();
     wait_until("that is a while ago", || client.time_ms() > ended + 100);
@@ -98,7 +99,7 @@ fn no_grant_without_memory_or_enough_replicas() {
 #[test]
 fn a_full_server_ends_sessions_and_gives_back() {
     let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open_for(&server, "ann", 1_000));
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     client.say("RLOCK.ACQUIRE k holder 600000");
     client.say("RLOCK.ACQUIRE l holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
@@ -108,6 +109,7 @@ fn a_full_server_ends_sessions_and_gives_back() {
     client.say("CONFIG SET maxmemory 1");
     assert_eq!(ann.cancel("1"), Reply::Int(1));
     assert_eq!(client.expiry("k"), -2);
+    assert_eq!(ann.told("TTL 1000").len(), 1);
     wait_until("the session has ended", || client.figure("sessions") == 0);
     wait_until("and has given back", || client.expiry("l") == -2);
 }
@@ -207,15 +209,17 @@ fn after_a_failover_the_new_master_knows_no_session() {
 #[test]
 fn a_grant_from_before_a_change_of_roles_is_not_given_back() {
     let (server, master) = (Server::start(), Server::start());
-    let (mut client, mut ann) = (server.client(), Session::open_for(&server, "ann", 1_000));
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     client.say("RLOCK.RELEASE k holder");
+    assert_eq!(client.figure("events_unacknowledged"), 1);
     server.begin_to_follow(&master);
     client.say("REPLICAOF NO ONE");
     // The lock may be another's by now: here it is the same holder's, as the new master has it.
     client.say("FLUSHALL");
     client.say("RLOCK.ACQUIRE k ann 600000");
+    assert_eq!(ann.told("TTL 1000").len(), 1);
     wait_until("the session has ended", || client.figure("sessions") == 0);
     client.say("RLOCK.ACQUIRE other holder 600000");
     assert!(client.say("RLOCK.ACQUIRE other bob 10 WAIT 50").as_int() > 0, "everything is caught up with");
@@ -245,4 +249,35 @@ fn a_slot_that_moves_away_tells_its_tickets() {
     elsewhere.wait_for(&format!("RLOCK.ACQUIRE {key} ann1 600000 WAIT 0"), "1");
     assert_eq!(slot.target.run(&["RLOCK.RELEASE", &key, "holder"]), Reply::Int(1));
     assert_eq!(elsewhere.told(""), [Event::granted(1, "1", None)]);
+}
+
+/// Some servers leave it to the module to unblock clients there.
+#[test]
+fn a_node_that_becomes_a_replica_tells_its_tickets() {
+    let cluster = Cluster::start_with_replicas();
+    let (key, server) = (cluster.key_on(0), &cluster.masters[0]);
+    let (mut client, mut replica) = (server.client(), cluster.replicas[0].client());
+    let mut ann = Session::open(server, "ann");
+    client.run(&["RLOCK.ACQUIRE", &key, "holder", "600000"]);
+    for ticket in ["1", "2"] {
+        ann.wait_for(&format!("RLOCK.ACQUIRE {key} ann{ticket} 600000 WAIT 0"), ticket);
+    }
+    ann.arm("WAIT 0");
+    assert_eq!(replica.say("CLUSTER FAILOVER"), text("OK"));
+    wait_until("the replica is the master", || replica.say("ROLE").words().first() == Some(&"master"));
+    let mut told = match ann.connection.try_receive() {
+        Some(Reply::List(events)) => Reply::List(events).events(),
+        _ => {
+            ann.reconnect(server);
+            Vec::new()
+        }
+    };
+    wait_until("all are told", || {
+        told.extend(ann.told("WAIT 100"));
+        told.len() >= 2
+    });
+    assert!(told.len() == 2 && told.iter().all(|event| event.is_error("UNBLOCKED")), "{told:?}");
+    assert_eq!(client.figure("waiters"), 0);
+    assert_eq!(replica.run(&["RLOCK.RELEASE", &key, "holder"]), Reply::Int(1));
+    assert_eq!(replica.run(&["EXISTS", &key]), Reply::Int(0), "the new master grants nobody by itself");
 }
