@@ -445,3 +445,19 @@ fn a_call_behind_which_an_acknowledgement_comes_does_not_keep_it_waiting() {
     assert!(ms < 5_000, "the second call kept the acknowledgement waiting for {ms} ms");
     assert_eq!(client.figure("events_unacknowledged"), 0);
 }
+
+/// A wait ends when its time is up, whoever is there.
+#[test]
+fn the_time_of_a_ticket_is_up_though_nobody_attends_it() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 300", "1");
+    ann.reconnect(&server);
+    wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(client.figure("tickets"), 1, "it is passed over");
+    wait_until("the time is up", || client.figure("timeouts") == 1);
+    let told = ann.until_told(1);
+    assert_eq!((told[0].outcome.as_str(), told[0].value.as_int()), ("timeout", 0), "nobody has it: {told:?}");
+}

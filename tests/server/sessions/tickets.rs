@@ -205,3 +205,26 @@ fn on_the_wire_it_is_the_same_in_both_protocols_but_for_nil() {
         assert!(bytes(&server, &format!("{hello}RLOCK.EVENTS {name} ACK 4")).ends_with("*0\r\n"));
     }
 }
+
+/// The same where the answer comes later, to a client that was blocked.
+#[test]
+fn a_call_that_waits_is_answered_in_its_own_protocol() {
+    for (hello, nil) in [("", "$-1"), ("HELLO 3\r\n", "_")] {
+        let server = Server::start();
+        let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+        client.say("RLOCK.ACQUIRE k holder 600000");
+        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+        let mut stream = UnixStream::connect(server.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(format!("{hello}RLOCK.EVENTS {} WAIT 0\r\n", ann.name).as_bytes()).unwrap();
+        wait_until("it waits", || client.info("clients").number("blocked_clients") == 1);
+        client.say("RLOCK.RELEASE k holder");
+        let expected = format!("*1\r\n*4\r\n:1\r\n$1\r\n1\r\n$7\r\ngranted\r\n{nil}\r\n");
+        let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+        while !bytes.ends_with(expected.as_bytes()) {
+            let length = stream.read(&mut piece).expect("the reply goes on");
+            assert!(length > 0, "{}", String::from_utf8_lossy(&bytes));
+            bytes.extend_from_slice(&piece[..length]);
+        }
+    }
+}

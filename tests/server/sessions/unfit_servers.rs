@@ -281,3 +281,41 @@ fn a_node_that_becomes_a_replica_tells_its_tickets() {
     assert_eq!(replica.run(&["RLOCK.RELEASE", &key, "holder"]), Reply::Int(1));
     assert_eq!(replica.run(&["EXISTS", &key]), Reply::Int(0), "the new master grants nobody by itself");
 }
+
+/// A grant that nobody acknowledged went with its key: here there is nothing to give back, and there nobody asks for it.
+#[test]
+fn a_grant_whose_slot_moves_away_stays_with_its_lease() {
+    let cluster = Cluster::start();
+    let (key, server) = (cluster.key_on(0), &cluster.masters[0]);
+    let (mut client, mut ann) = (server.client(), Session::open(server, "ann"));
+    client.run(&["RLOCK.ACQUIRE", &key, "holder", "600000"]);
+    ann.wait_for(&format!("RLOCK.ACQUIRE {key} ann 600000 WAIT 0"), "1");
+    client.run(&["RLOCK.RELEASE", &key, "holder"]);
+    let mut slot = cluster.begin_to_move(&key, 0, 1);
+    slot.move_keys();
+    slot.finish();
+    assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
+    assert_eq!(ann.cancel(""), Reply::Int(1));
+    assert_eq!((client.figure("sessions"), client.figure("events_unacknowledged")), (0, 0));
+    wait_until("the new owner serves the lock", || !matches!(slot.target.run(&["HLEN", &key]), Reply::Error(_)));
+    assert_eq!(slot.target.hash(&key), [("ann".into(), "1".into())]);
+    assert_eq!(client.say("DBSIZE"), Reply::Int(0));
+}
+
+/// As with clients that wait, the server would go on without the code that its timer calls.
+#[test]
+fn the_module_is_not_unloaded_from_under_a_session() {
+    let mut server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    for waits in [true, false] {
+        let reply = client.say("MODULE UNLOAD rlock");
+        assert!(matches!(reply, Reply::Error(_)), "{waits}: {reply:?}");
+        assert_eq!(ann.told(""), [], "{waits}");
+        if waits {
+            assert_eq!(ann.cancel("1"), Reply::Int(1));
+        }
+    }
+    assert!(server.is_running());
+}
