@@ -80,6 +80,7 @@ fn call_of(record: &Record) -> Option<(&str, u64)> {
     match record {
         Record::Called(Call { client, number, .. })
         | Record::Answered { client, number, .. }
+        | Record::Queued { client, number, .. }
         | Record::Vouched { client, number, .. }
         | Record::Ended { client, number, .. } => Some((client, *number)),
         _ => None,
@@ -98,6 +99,7 @@ fn in_words(record: &Record, call: Option<&Call>) -> Option<String> {
             let after = at.since(call.at).as_secs_f64() * 1e3;
             format!("{who} <- {}, after {after:.1} ms ({})", answer_in_words(answer), word(&call.request))
         }
+        Record::Queued { .. } => format!("{who} <- it waits by a ticket"),
         Record::Vouched { at, until, .. } => format!("{who} vouches for {} ms more", until.since(*at).as_millis()),
         Record::Ended { .. } => format!("{who} vouches no more"),
         _ => return None,
@@ -111,6 +113,7 @@ fn word(request: &Request) -> &'static str {
         Request::Guard { .. } => "guard",
         Request::Renew { .. } => "renew",
         Request::Release { .. } => "release",
+        Request::Cancel { .. } => "cancel",
     }
 }
 
@@ -124,6 +127,9 @@ fn answer_in_words(answer: &Answer) -> String {
         Answer::Released(Some(_)) => "released".to_owned(),
         Answer::Renewed(true) => "renewed".to_owned(),
         Answer::Renewed(false) => "not renewed, nothing was held".to_owned(),
+        Answer::Cancelled(Some(true)) => "taken back".to_owned(),
+        Answer::Cancelled(Some(false)) => "not found".to_owned(),
+        Answer::Cancelled(None) => "some were taken back".to_owned(),
         Answer::Failed(words) => format!("failed: {words}"),
         Answer::Unknown(words) => format!("unknown: {words}"),
     }
@@ -137,6 +143,7 @@ fn trouble_in_words(record: &Record) -> String {
         Reach::Locks { locks, .. } if locks.len() > WAITERS => format!(": {} locks", locks.len()),
         Reach::Locks { locks, .. } => format!(": {}", locks.join(", ")),
         Reach::Failover { server } => format!(": failover of {server}"),
+        Reach::Restart { server } => format!(": restart of {server}"),
         Reach::ClockStep { server, by_ms } => format!(": clock of {server} by {by_ms} ms"),
         Reach::Wait { client_id } => format!(": the wait of client {client_id}"),
         Reach::NoWrites { server } => format!(": no writes on {server}"),
@@ -156,8 +163,7 @@ impl<'a> Looks<'a> {
             let count = if it.count == 1 { String::new() } else { format!(" x{}", it.count) };
             format!("{}{}{count}", it.holder, side(it.side))
         }));
-        let waiters =
-            list(sample.waiters.iter().map(|it| format!("{}{} ({})", it.holder, side(it.side), it.client_id)));
+        let waiters = list(sample.waiters.iter().map(|it| format!("{}{} ({})", it.holder, side(it.side), it.by)));
         let text = format!("seen on {}: held by {holders}; waiting: {waiters}", sample.server);
         let before = self.last.insert(&sample.server, text.clone());
         (before.as_ref() != Some(&text)).then_some(text)
@@ -258,8 +264,8 @@ mod tests {
     #[test]
     fn tells_of_samples_only_what_changed() {
         let sample = |asked: u64, waiting: usize| {
-            let waiter =
-                crate::history::Waiting { holder: "w".to_owned(), side: Side::Plain, client_id: 7, waited_ms: 1 };
+            let (holder, by) = ("w".to_owned(), crate::history::WaitsBy::Client(7));
+            let waiter = crate::history::Waiting { holder, side: Side::Plain, by, waited_ms: 1 };
             Record::Seen(Sample {
                 asked: Moment(asked),
                 answered: Moment(asked + 1),

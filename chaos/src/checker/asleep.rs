@@ -5,7 +5,7 @@ use super::spans::Spans;
 use super::troubles::Troubles;
 use super::verdict::{Promise, Violation};
 use super::waits::is_same;
-use crate::history::{Moment, Sample, Side};
+use crate::history::{Moment, Sample, Side, Waiting};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -59,13 +59,18 @@ fn runs<'a>(lock: &LockHistory<'a>, scripts: &Spans<()>) -> Vec<Run<'a>> {
 
 /// While the same one is first, nobody else can have had the lock in between, but a script.
 fn goes_on(earlier: &Sample, later: &Sample, scripts: &Spans<()>) -> bool {
-    let (Some(before), Some(after)) = (earlier.waiters.first(), later.waiters.first()) else { return false };
+    let (Some(before), Some(after)) = (first(earlier), first(later)) else { return false };
     is_same((earlier, before), (later, after)) && !scripts.touches(earlier.asked, later.answered)
+}
+
+/// Of those who wait, the first who can be served. Whoever does not attend to its session is passed over.
+fn first(sample: &Sample) -> Option<&Waiting> {
+    sample.waiters.iter().find(|waiting| waiting.by.is_attended())
 }
 
 /// Whether the first who waits could be let in.
 fn is_free(sample: &Sample) -> bool {
-    let Some(first) = sample.waiters.first() else { return false };
+    let Some(first) = first(sample) else { return false };
     let nobody = sample.holders.is_empty() || sample.ttl_ms == -2;
     let readers = sample.holders.iter().all(|holding| holding.side == Side::Read);
     nobody || (readers && first.side == Side::Read)
@@ -78,7 +83,7 @@ fn script_grants(lock: &LockHistory) -> Spans<()> {
 }
 
 fn violation(lock: &LockHistory, run: &Run, asleep: Duration) -> Violation {
-    let first = run.last.waiters.first();
+    let first = first(run.last);
     let holder = first.map_or("", |waiting| &waiting.holder);
     let waiter = lock.steps.iter().rev().find(|step| step.call().holder == holder);
     Violation {
@@ -86,9 +91,9 @@ fn violation(lock: &LockHistory, run: &Run, asleep: Duration) -> Violation {
         lock: lock.name.to_owned(),
         at: run.last.asked,
         what: format!(
-            "asleep at a free lock: {holder} (client {} of server {}) stood first before it for {:.1} ms, {} ms of \
+            "asleep at a free lock: {holder} ({} at server {}) stood first before it for {:.1} ms, {} ms of \
              them without an excuse",
-            first.map_or(0, |waiting| waiting.client_id),
+            first.map_or_else(String::new, |waiting| waiting.by.to_string()),
             run.last.server,
             run.last.asked.since(run.first.answered).as_secs_f64() * 1e3,
             asleep.as_millis(),
@@ -145,5 +150,18 @@ mod tests {
         let heads = ["v", "w", "x", "y", "z"].into_iter().zip([100, 300, 500, 700, 900]);
         let history = heads.fold(Written::default(), |history, (head, at)| history.seen(at, &[], &[(head, Plain, 0)]));
         assert_eq!(history.broken(), []);
+    }
+
+    #[test]
+    fn whoever_is_not_attended_to_is_passed() {
+        let seen = |is_attended: bool, behind: bool| {
+            (100..=1_000).step_by(100).fold(Written::default(), |history, at| {
+                let waiters = [("w", 0, is_attended), ("v", 0, true)];
+                history.seen_by_ticket(at, &[], &waiters[..1 + usize::from(behind)])
+            })
+        };
+        assert_eq!(seen(true, false).broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(seen(false, false).broken(), []);
+        assert_eq!(seen(false, true).broken(), [NobodySleepsAtAFreeLock]);
     }
 }

@@ -1,5 +1,6 @@
 //! A history taken apart by its locks: nothing that is promised spans two of them.
 
+use super::sessions::Sessions;
 use crate::history::{Answer, Call, Moment, Operation, Record, Request, Sample, Side};
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,6 +10,8 @@ pub struct Step<'a> {
     /// When `rlock-client` said until when it is held.
     pub vouched: Vec<(Moment, Moment)>,
     pub ended: Option<Moment>,
+    /// By when the server knew that the event of its ticket is done with.
+    pub acknowledged: Option<Moment>,
 }
 
 #[derive(Default)]
@@ -58,8 +61,25 @@ impl<'a> Step<'a> {
     pub fn asks_for(&self) -> Option<Side> {
         match self.call().request {
             Request::Acquire { side, .. } | Request::Guard { side, .. } => Some(side),
-            Request::Renew { .. } | Request::Release { .. } => None,
+            Request::Renew { .. } | Request::Release { .. } | Request::Cancel { .. } => None,
         }
+    }
+
+    /// Where it asked for a ticket.
+    pub fn session(&self) -> Option<&'a str> {
+        match &self.call().request {
+            Request::Acquire { session, .. } => session.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether the server has said that it knows of it. What was not answered may still be under way.
+    pub fn has_arrived(&self) -> bool {
+        self.has_arrived_by(Moment(u64::MAX))
+    }
+
+    pub fn has_arrived_by(&self, moment: Moment) -> bool {
+        self.operation.queued.is_some_and(|at| at <= moment) || (self.done() <= moment && self.answer().is_some())
     }
 
     pub fn is_guard(&self) -> bool {
@@ -83,16 +103,18 @@ impl<'a> Step<'a> {
 impl Request {
     pub fn in_words(&self) -> String {
         match self {
-            Self::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas } => {
+            Self::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas, session } => {
                 let wait = wait_ms.map_or(String::new(), |wait| format!(" wait {wait}"));
                 let more = [(*fenced, " fenced"), (*by_script, " by script"), (*replicas > 0, " replicated")];
                 let more: String = more.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect();
-                format!("acquire {} for {lease_ms} ms{wait}{more}", side.word())
+                let session = session.as_ref().map_or(String::new(), |session| format!(" by session {session}"));
+                format!("acquire {} for {lease_ms} ms{wait}{more}{session}", side.word())
             }
             Self::Guard { side, lease_ms, majority, .. } => {
                 let of = if *majority { "majority guard" } else { "guard" };
                 format!("{of} of {} for {lease_ms} ms", side.word())
             }
+            Self::Cancel { session } => format!("take the ticket of session {session} back"),
             Self::Renew { lease_ms } => format!("renew for {lease_ms} ms"),
             Self::Release { side, all } => format!("release {}{}", side.word(), if *all { " all" } else { "" }),
         }
@@ -114,14 +136,15 @@ impl Side {
 }
 
 /// In order of their names, so that a verdict is the same each time.
-pub fn by_lock<'a>(records: &'a [Record], operations: &'a [Operation]) -> Vec<LockHistory<'a>> {
+pub fn by_lock<'a>(records: &'a [Record], operations: &'a [Operation], sessions: &Sessions) -> Vec<LockHistory<'a>> {
     let mut locks: BTreeMap<&str, LockHistory> = BTreeMap::new();
     let mut said = said_of_guards(records);
     for operation in operations {
         let (vouched, ended) =
             said.remove(&(operation.call.client.as_str(), operation.call.number)).unwrap_or_default();
         let lock = locks.entry(&operation.call.lock).or_default();
-        lock.steps.push(Step { operation, vouched, ended });
+        let acknowledged = acknowledged(operation, sessions);
+        lock.steps.push(Step { operation, vouched, ended, acknowledged });
     }
     for record in records {
         if let Record::Seen(sample) = record {
@@ -138,6 +161,12 @@ pub fn by_lock<'a>(records: &'a [Record], operations: &'a [Operation]) -> Vec<Lo
             lock
         })
         .collect()
+}
+
+/// A ticket bears the holder's name.
+fn acknowledged(operation: &Operation, sessions: &Sessions) -> Option<Moment> {
+    let Request::Acquire { session: Some(session), .. } = &operation.call.request else { return None };
+    sessions.get(session)?.acknowledged(&operation.call.holder)
 }
 
 type Said<'a> = HashMap<(&'a str, u64), (Vec<(Moment, Moment)>, Option<Moment>)>;

@@ -76,6 +76,7 @@ impl<'l, 'a> Surroundings<'l, 'a> {
             pieces.extend(renewed);
             for piece in &mut pieces[known..] {
                 holder.cut(piece, nested.is_some());
+                holder.cut_by_cancels(piece, step);
                 cut_by_scripts(piece, &self.scripts);
                 cut_by_troubles(piece, self.lock.name, self.troubles);
             }
@@ -135,6 +136,8 @@ struct Holder<'l, 'a> {
     is_script: bool,
     /// Those that may give back the last hold.
     farewells: Vec<&'l Step<'a>>,
+    /// Those that may give back what a ticket was granted, unless it was renewed.
+    cancels: Vec<&'l Step<'a>>,
     /// Those that may begin a lease that is shorter than another one.
     shorteners: Vec<(&'l Step<'a>, u64)>,
 }
@@ -150,6 +153,7 @@ impl<'l, 'a> Holder<'l, 'a> {
             sides: [Side::Plain, Side::Read, Side::Write].into_iter().filter(|side| asked(*side)).collect(),
             is_script: each().any(Step::is_by_script),
             farewells: each().filter(|step| may_be_the_last(step)).collect(),
+            cancels: each().filter(|step| matches!(step.call().request, Request::Cancel { .. })).collect(),
             shorteners: each()
                 .filter(|step| !step.did_nothing())
                 .filter_map(|step| Some((step, lease(step)?)))
@@ -205,10 +209,22 @@ impl<'l, 'a> Holder<'l, 'a> {
     }
 }
 
+impl Holder<'_, '_> {
+    /// What a ticket was granted and nobody has renewed.
+    fn cut_by_cancels(&self, piece: &mut Certain, grant: &Step) {
+        let is_ticket = grant.operation.queued.is_some();
+        for cancel in self.cancels.iter().filter(|_| is_ticket) {
+            if cancel.done() > piece.basis {
+                piece.end_at(cancel.call().at);
+            }
+        }
+    }
+}
+
 fn lease(step: &Step) -> Option<u64> {
     match step.call().request {
         Request::Acquire { lease_ms, .. } | Request::Renew { lease_ms } => Some(lease_ms),
-        Request::Guard { .. } | Request::Release { .. } => None,
+        Request::Guard { .. } | Request::Release { .. } | Request::Cancel { .. } => None,
     }
 }
 
@@ -267,8 +283,13 @@ impl Nested {
 
 fn piece_of_grant<'a>(place: usize, step: &Step<'a>) -> Option<Certain<'a>> {
     let Request::Acquire { side, lease_ms, .. } = step.call().request else { return None };
-    step.operation.granted()?;
-    Some(piece(place, step, side, lease_ms))
+    let (told, _) = step.operation.granted()?;
+    let mut piece = piece(place, step, side, lease_ms);
+    if step.operation.queued.is_some() {
+        // Until somebody takes note of it, it lasts no longer than its session.
+        piece.from = step.acknowledged?.max(told);
+    }
+    Some(piece)
 }
 
 fn pieces_of_guard<'a>(place: usize, step: &Step<'a>) -> Vec<Certain<'a>> {

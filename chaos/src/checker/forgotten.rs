@@ -88,8 +88,15 @@ mod tests {
     #[test]
     fn by_what_was_asked_for() {
         let side = Side::Plain;
-        let replicated =
-            Request::Acquire { side, lease_ms: 100, wait_ms: None, fenced: false, by_script: false, replicas: 1 };
+        let replicated = Request::Acquire {
+            side,
+            lease_ms: 100,
+            wait_ms: None,
+            fenced: false,
+            by_script: false,
+            replicas: 1,
+            session: None,
+        };
         assert_eq!(two(replicated).troubled((40, 42), failover()).counted("replicas"), Some((1, 1)));
         let kept = Written::default().did("a", take(100), (0, 1), granted()).troubled((40, 42), failover());
         assert_eq!(kept.counted("one server"), Some((0, 1)));

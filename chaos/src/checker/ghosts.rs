@@ -70,7 +70,8 @@ fn ended_waits<'l, 'a>(lock: &'l LockHistory<'a>, troubles: &Troubles<'a>) -> Ha
     for wait in waits(lock) {
         let Some(step) = alone.get(wait.holder) else { continue };
         let Request::Acquire { lease_ms, .. } = step.call().request else { continue };
-        for trouble in killed.get(&wait.client_id).into_iter().flatten() {
+        let troubles = wait.by.client().and_then(|client_id| killed.get(&client_id));
+        for trouble in troubles.into_iter().flatten() {
             if waited_then(&wait, step, trouble) {
                 ended.insert(step.who(), Ended { step, trouble, lease_ms });
             }

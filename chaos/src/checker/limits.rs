@@ -40,7 +40,7 @@ fn asked<'a>(lock: &LockHistory<'a>) -> HashMap<&'a str, Asked> {
             Request::Acquire { lease_ms, wait_ms, .. } => (lease_ms, wait_ms.map(or_for_ever)),
             // Its own waits are its own affair.
             Request::Guard { lease_ms, .. } | Request::Renew { lease_ms } => (lease_ms, None),
-            Request::Release { .. } => continue,
+            Request::Release { .. } | Request::Cancel { .. } => continue,
         };
         let known = asked.entry(step.who()).or_insert_with(|| Asked { wait_ms, lease_ms, named: step.named() });
         known.lease_ms = known.lease_ms.max(lease_ms);
@@ -80,8 +80,8 @@ fn waits_on(
         lock: lock.name.to_owned(),
         at: sample.asked,
         what: format!(
-            "{} (client {} of server {}) has waited for {} ms and asked for {limit}",
-            waiting.holder, waiting.client_id, sample.server, waiting.waited_ms
+            "{} ({} at server {}) has waited for {} ms and asked for {limit}",
+            waiting.holder, waiting.by, sample.server, waiting.waited_ms
         ),
         evidence: vec![asked.named.clone()],
     })

@@ -77,7 +77,7 @@ fn violation(lock: &LockHistory, step: &Step) -> Violation {
 #[cfg(test)]
 mod tests {
     use super::Promise::HoldsLast;
-    use crate::checker::written::{Written, clock, give, granted, removed, renew, take};
+    use crate::checker::written::{Written, cancel, clock, give, granted, removed, renew, take};
     use crate::history::{Answer, Side};
 
     fn first() -> Written {
@@ -119,5 +119,27 @@ mod tests {
         assert_eq!(removed().counted("removed"), Some((1, 1)));
         assert_eq!(denied(first().troubled((40, 45), clock(1_000)), 50).broken(), []);
         assert!(denied(first().troubled((60, 65), clock(1_000)), 50).broken().contains(&HoldsLast));
+    }
+
+    /// A ticket is granted, and told at 10.
+    fn by_ticket(ack: u64) -> Written {
+        let history = Written::default().queued("a", 3_000, (0, 1)).outcome("a", 1, 10, granted());
+        history.polled((2, 10), 1, 0, &[(1, "a", granted())]).polled((11, 20), 1, ack, &[])
+    }
+
+    #[test]
+    fn what_a_ticket_was_granted_lasts_from_when_it_is_acknowledged_or_renewed() {
+        assert_eq!(denied(by_ticket(0), 2_500).broken(), []);
+        assert!(denied(by_ticket(1), 2_500).broken().contains(&HoldsLast));
+        let renewed = by_ticket(0).did("a", renew(3_000), (12, 13), Answer::Renewed(true));
+        assert!(denied(renewed, 2_500).broken().contains(&HoldsLast));
+    }
+
+    #[test]
+    fn what_was_taken_back_may_be_gone_unless_it_was_renewed() {
+        let cancelled = |history: Written| history.did("a", cancel(), (15, 16), Answer::Cancelled(None));
+        assert_eq!(denied(cancelled(by_ticket(1)), 2_500).broken(), []);
+        let renewed = by_ticket(0).did("a", renew(3_000), (12, 13), Answer::Renewed(true));
+        assert!(denied(cancelled(renewed), 2_500).broken().contains(&HoldsLast));
     }
 }

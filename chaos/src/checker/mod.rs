@@ -8,6 +8,7 @@ mod asleep;
 mod by_lock;
 mod certain;
 mod dropped;
+mod ended;
 mod exclusion;
 mod forbidden;
 mod forgotten;
@@ -16,7 +17,11 @@ mod limits;
 mod lost;
 mod model;
 mod order;
+mod outcomes;
+mod places;
+mod sessions;
 mod spans;
+mod taken_back;
 mod tokens;
 mod troubles;
 mod vanished;
@@ -37,6 +42,7 @@ use by_lock::by_lock;
 use certain::Surroundings;
 use forgotten::Forgotten;
 use lost::Losses;
+use sessions::Sessions;
 use std::time::Duration;
 use tokens::Repeated;
 use troubles::Troubles;
@@ -53,12 +59,14 @@ pub fn check(records: &[Record]) -> Verdict {
 pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
     let operations = pair(records);
     let troubles = Troubles::of(records);
+    let sessions = Sessions::of(records);
     let forbidden = forbidden::windows(records, &troubles);
     let clients_end = clients_end(records);
     let mut violations = told(records);
     let mut figures = figures(records, &operations);
     let (mut losses, mut repeated, mut forgotten) = (Losses::default(), Repeated::default(), Forgotten::default());
-    for lock in by_lock(records, &operations) {
+    outcomes::check(&sessions, &troubles, &mut violations);
+    for lock in by_lock(records, &operations, &sessions) {
         let around = Surroundings::of(&lock, &troubles);
         let pieces = around.certain();
         figures.locks += 1;
@@ -68,10 +76,13 @@ pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
         lost::check(&lock, &around, &mut violations, &mut losses);
         tokens::check(&lock, &troubles, &mut violations, &mut repeated);
         order::check(&lock, &troubles, &mut violations);
+        places::check(&lock, &sessions, &troubles, &mut violations);
+        taken_back::check(&lock, &sessions, &troubles, &mut violations);
+        ended::check(&lock, &sessions, &troubles, &mut violations);
         forbidden::check(&lock, &forbidden, &mut violations);
         limits::check(&lock, &troubles, &mut violations);
         dropped::check(&lock, &troubles, clients_end, &mut violations);
-        vanished::check(&lock, &troubles, &mut violations);
+        vanished::check(&lock, &sessions, &troubles, &mut violations);
         ghosts::check(&lock, &troubles, &mut violations);
         let longest = asleep::check(&lock, &troubles, asleep, &mut violations);
         figures.longest_free_with_waiter = figures.longest_free_with_waiter.max(longest);
@@ -126,6 +137,7 @@ fn figures(records: &[Record], operations: &[Operation]) -> Figures {
             Some(Answer::Granted { .. }) => {
                 figures.grants += 1;
                 figures.waited_grants += u64::from(waits(&operation.call.request));
+                figures.told_grants += u64::from(operation.queued.is_some());
             }
             Some(Answer::Refused { .. }) => figures.refusals += 1,
             Some(Answer::Renewed(true)) => figures.renewals += 1,

@@ -8,13 +8,15 @@ use crate::history::{Moment, Request};
 
 pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Violation>) {
     let mut waits: Vec<Wait> = waits(lock);
+    // Tickets may be passed while nobody attends to their sessions: see `places`.
+    waits.retain(|wait| !wait.by.is_ticket());
     waits.retain(|wait| {
         let (began, ended) = (wait.first.asked, wait.last.answered);
         // Elsewhere there may be another queue; and by a clock that was moved nobody knows who has waited how long.
         !troubles.failovers.touches(began, ended) && !troubles.clock_steps.touches(began, ended)
     });
     waits.sort_by_key(|wait| std::cmp::Reverse(wait.begun_by()));
-    let mut arrivals: Vec<(Moment, &Step)> = lock.holders.iter().filter_map(|steps| arrival(lock, steps)).collect();
+    let mut arrivals: Vec<(Moment, &Step)> = arrivals(lock).collect();
     arrivals.sort_by_key(|(_, step)| step.call().at);
     // Of all who came later than the wait in question, the one who was served first.
     let mut first: Option<(Moment, &Step)> = None;
@@ -25,6 +27,11 @@ pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Viola
             violations.push(violation(lock, &wait, step, served));
         }
     }
+}
+
+/// Who was let in, and when it knew.
+pub fn arrivals<'l, 'a>(lock: &'l LockHistory<'a>) -> impl Iterator<Item = (Moment, &'l Step<'a>)> {
+    lock.holders.iter().filter_map(|steps| arrival(lock, steps))
 }
 
 /// When a holder that had nothing before was let in, and by which step. Scripts know of no queue, and several servers
@@ -50,10 +57,10 @@ fn violation(lock: &LockHistory, wait: &Wait, step: &Step, served: Moment) -> Vi
         lock: lock.name.to_owned(),
         at: served,
         what: format!(
-            "overtaken: {} (client {} of server {}) waited already when {} called by call {number} of {client}, which \
+            "overtaken: {} ({} at server {}) waited already when {} called by call {number} of {client}, which \
              was granted; {:.1} ms after that it waited still",
             wait.holder,
-            wait.client_id,
+            wait.by,
             wait.last.server,
             step.who(),
             wait.last.asked.since(served).as_secs_f64() * 1e3,

@@ -13,6 +13,8 @@ pub struct Troubles<'a> {
     named: HashMap<&'a str, Spans<&'a Trouble>>,
     every_lock: Spans<&'a Trouble>,
     pub failovers: Spans<&'a Trouble>,
+    /// A server forgets who waits and which sessions are open, whether it keeps its keys or not.
+    pub new_starts: Spans<&'a Trouble>,
     pub clock_steps: Spans<&'a Trouble>,
     pub clients: Spans<&'a Trouble>,
     /// What keeps a server from serving, or changes all its locks; with what it takes to recover.
@@ -40,6 +42,7 @@ impl<'a> Troubles<'a> {
             named: named.into_iter().map(|(lock, spans)| (lock, Spans::from(spans))).collect(),
             every_lock: those(&all, |reach| matches!(reach, Reach::Locks { locks, .. } if locks.is_empty())),
             failovers: those(&all, |reach| matches!(reach, Reach::Failover { .. })),
+            new_starts: those(&all, |reach| matches!(reach, Reach::Failover { .. } | Reach::Restart { .. })),
             clock_steps: those(&all, |reach| matches!(reach, Reach::ClockStep { .. })),
             clients: those(&all, |reach| matches!(reach, Reach::Clients)),
             unrest: unrest(&all, records),
@@ -96,7 +99,7 @@ fn unrest(all: &[&Trouble], records: &[Record]) -> Vec<(Moment, Moment)> {
     let is_general = |trouble: &&&Trouble| match &trouble.reach {
         Reach::Locks { locks, .. } => locks.is_empty(),
         Reach::Failover { .. } | Reach::ClockStep { .. } | Reach::NoWrites { .. } => true,
-        Reach::Nobody | Reach::Clients | Reach::Wait { .. } => false,
+        Reach::Nobody | Reach::Clients | Reach::Wait { .. } | Reach::Restart { .. } => false,
     };
     let troubles = all.iter().filter(is_general).map(|trouble| (trouble.began, trouble.ended));
     let spans = troubles.chain(silences(records));

@@ -1,6 +1,7 @@
 //! Waiters who are in the queue no more and were told nothing.
 
 use super::by_lock::{LockHistory, Step};
+use super::sessions::Sessions;
 use super::troubles::Troubles;
 use super::verdict::{Promise, Violation};
 use super::waits::{Wait, waits};
@@ -11,7 +12,7 @@ use std::time::Duration;
 /// What an answer may take on a machine that does much at once.
 const LATE: Duration = Duration::from_secs(1);
 
-pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Violation>) {
+pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, violations: &mut Vec<Violation>) {
     let askers = askers(lock);
     for wait in waits(lock) {
         let Some(step) = askers.get(wait.holder) else { continue };
@@ -19,11 +20,25 @@ pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Viola
         // Also of whoever gave up by itself it is known when.
         let answered = step.operation.answer.as_ref().map_or(Moment(u64::MAX), |(at, _)| *at);
         let looked = lock.samples.last().map_or(missed, |sample| sample.asked);
-        let silent = troubles.quiet(lock.name, missed, answered.min(looked));
+        let silent = silent(lock, step, (missed, answered.min(looked)), sessions, troubles);
         if silent > LATE && !troubles.clients.touches(wait.last.asked, missed + LATE * 2) {
             violations.push(violation(lock, step, &wait, missed, silent));
         }
     }
+}
+
+/// For how long it could have been told. Of a ticket, only while one connection of its session was polled.
+fn silent(
+    lock: &LockHistory,
+    step: &Step,
+    (from, until): (Moment, Moment),
+    sessions: &Sessions,
+    troubles: &Troubles,
+) -> Duration {
+    let Some(name) = step.session() else { return troubles.quiet(lock.name, from, until) };
+    let polled = sessions.get(name).map_or(&[][..], |session| &session.connections);
+    let each = polled.iter().map(|span| (from.max(span.0), until.min(span.1))).filter(|(from, until)| from < until);
+    each.map(|(from, until)| troubles.quiet(lock.name, from, until)).max().unwrap_or_default()
 }
 
 /// When it was seen that it is not in the queue any more. By a clock that was set back it has waited for less than before,
@@ -52,9 +67,9 @@ fn violation(lock: &LockHistory, step: &Step, wait: &Wait, missed: Moment, silen
         lock: lock.name.to_owned(),
         at: missed,
         what: format!(
-            "{} (client {} of server {}) was in the queue no more, and had no answer for {} ms after that",
+            "{} ({} at server {}) was in the queue no more, and had no answer for {} ms after that",
             wait.holder,
-            wait.client_id,
+            wait.by,
             wait.last.server,
             silent.as_millis()
         ),
@@ -109,5 +124,17 @@ mod tests {
         assert_eq!(lost(Reach::Clients), []);
         assert_eq!(lost(failover()), []);
         assert_eq!(lost(Reach::Nobody), [WaitersAreAnswered]);
+    }
+
+    #[test]
+    fn whoever_waits_by_ticket_is_told_while_the_session_is_polled() {
+        let by_ticket = |polled: (u64, u64)| {
+            let seen = Written::default().queued("w", 5_000, (0, 1)).polled_all(polled, 1);
+            let seen = seen.seen_by_ticket(200, &[("x", Plain)], &[("w", 1, true)]);
+            (220..3_000).step_by(20).fold(seen, |history, at| history.seen(at, &[("x", Plain)], &[]))
+        };
+        assert_eq!(by_ticket((0, 3_000)).broken(), [WaitersAreAnswered]);
+        assert_eq!(by_ticket((0, 1_200)).broken(), []);
+        assert_eq!(by_ticket((0, 3_000)).outcome("w", 1, 1_000, refused(5)).broken(), []);
     }
 }

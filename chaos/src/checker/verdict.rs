@@ -30,6 +30,10 @@ pub enum Promise {
     WaitsEnd,
     WaitersAreAnswered,
     WhatIsDroppedIsGivenBack,
+    OneOutcomeEach,
+    WhatIsTakenBackIsGone,
+    NothingOfAnEndedSession,
+    SessionsLast,
     LeasesAsAskedFor,
     AnswersAreExplained,
     /// What was seen broken by whoever wrote the history, in its words.
@@ -64,6 +68,9 @@ pub struct Figures {
     pub unknown: u64,
     /// Grants to whoever was ready to wait.
     pub waited_grants: u64,
+    /// Those that were told as events of a session.
+    #[serde(default)]
+    pub told_grants: u64,
     pub renewals: u64,
     pub releases: u64,
     pub samples: u64,
@@ -88,6 +95,7 @@ impl Figures {
         self.refusals += other.refusals;
         self.unknown += other.unknown;
         self.waited_grants += other.waited_grants;
+        self.told_grants += other.told_grants;
         self.renewals += other.renewals;
         self.releases += other.releases;
         self.samples += other.samples;
@@ -114,6 +122,10 @@ impl Display for Promise {
             Self::WaitsEnd => "A wait ends when its time is up.",
             Self::WaitersAreAnswered => "Whoever leaves a queue is told.",
             Self::WhatIsDroppedIsGivenBack => "What a guard drops is given back.",
+            Self::OneOutcomeEach => "Each ticket has one outcome, however often it is told.",
+            Self::WhatIsTakenBackIsGone => "Of a ticket that was taken back nothing is held, queued or told.",
+            Self::NothingOfAnEndedSession => "Of a session that has ended nothing waits, and nothing is held unknown.",
+            Self::SessionsLast => "A session lives on while it is polled in time.",
             Self::LeasesAsAskedFor => "A lease is no longer than was asked for.",
             Self::AnswersAreExplained => "All answers are those of one lock that does one thing after the other.",
             Self::Told(promise) => promise,
@@ -126,11 +138,12 @@ impl Display for Verdict {
         let figures = &self.figures;
         writeln!(
             out,
-            "{} operations on {} locks: {} grants ({} to waiters), {} refusals, {} renewals, {} releases, {} unknown",
+            "{} operations on {} locks: {} grants ({} to waiters, {} of them by ticket), {} refusals, {} renewals, {} releases, {} unknown",
             figures.operations,
             figures.locks,
             figures.grants,
             figures.waited_grants,
+            figures.told_grants,
             figures.refusals,
             figures.renewals,
             figures.releases,

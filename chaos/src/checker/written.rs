@@ -1,13 +1,15 @@
 //! Small histories written by hand, in ms, on one lock: what a check must let pass and what it must not.
 
 use super::{Promise, check};
-use crate::history::{Answer, Call, Holding, Moment, Reach, Record, Request, Sample, Side, Trouble, Waiting};
+use crate::history::{Answer, Call, Event, Holding, Moment, Poll, Reach, Record, Request, Sample};
+use crate::history::{Side, Told, Trouble, Waiting, WaitsBy};
 use std::time::Duration;
 
 #[derive(Default)]
 pub struct Written {
     records: Vec<Record>,
     calls: u64,
+    polls: u64,
 }
 
 fn ms(time: u64) -> Moment {
@@ -15,7 +17,7 @@ fn ms(time: u64) -> Moment {
 }
 
 pub fn acquire(side: Side, lease_ms: u64) -> Request {
-    Request::Acquire { side, lease_ms, wait_ms: None, fenced: false, by_script: false, replicas: 0 }
+    Request::Acquire { side, lease_ms, wait_ms: None, fenced: false, by_script: false, replicas: 0, session: None }
 }
 
 pub fn take(lease_ms: u64) -> Request {
@@ -24,12 +26,26 @@ pub fn take(lease_ms: u64) -> Request {
 
 pub fn wait(lease_ms: u64, wait_ms: u64) -> Request {
     let (side, wait_ms) = (Side::Plain, Some(wait_ms));
-    Request::Acquire { side, lease_ms, wait_ms, fenced: false, by_script: false, replicas: 0 }
+    Request::Acquire { side, lease_ms, wait_ms, fenced: false, by_script: false, replicas: 0, session: None }
 }
+
+/// By a ticket of the one session that there is.
+pub fn by_ticket(lease_ms: u64) -> Request {
+    let (side, wait_ms, session) = (Side::Plain, Some(0), Some(SESSION.to_owned()));
+    Request::Acquire { side, lease_ms, wait_ms, fenced: false, by_script: false, replicas: 0, session }
+}
+
+pub fn cancel() -> Request {
+    Request::Cancel { session: SESSION.to_owned() }
+}
+
+/// Lives on for a second by itself.
+const SESSION: &str = "session";
+const TTL_MS: u64 = 1_000;
 
 pub fn script(lease_ms: u64) -> Request {
     let side = Side::Plain;
-    Request::Acquire { side, lease_ms, wait_ms: None, fenced: false, by_script: true, replicas: 0 }
+    Request::Acquire { side, lease_ms, wait_ms: None, fenced: false, by_script: true, replicas: 0, session: None }
 }
 
 pub fn renew(lease_ms: u64) -> Request {
@@ -72,6 +88,84 @@ impl Written {
         self
     }
 
+    /// A call that is answered with a ticket, and has no outcome yet.
+    pub fn queued(mut self, who: &str, lease_ms: u64, (called, queued): (u64, u64)) -> Self {
+        self = self.called(who, by_ticket(lease_ms), called);
+        self.records.push(Record::Queued { at: ms(queued), client: client(who), number: self.calls });
+        self
+    }
+
+    /// What came of the call with that number.
+    pub fn outcome(mut self, who: &str, number: u64, at: u64, answer: Answer) -> Self {
+        self.records.push(Record::Answered { at: ms(at), client: client(who), number, answer });
+        self
+    }
+
+    /// A poll of the session on that connection, which acknowledges, and what it is told.
+    pub fn polled(
+        self,
+        (sent, answered): (u64, u64),
+        connection: u64,
+        ack: u64,
+        events: &[(u64, &str, Answer)],
+    ) -> Self {
+        let event = |(seq, ticket, outcome): &(u64, &str, Answer)| Event {
+            seq: *seq,
+            ticket: (*ticket).to_owned(),
+            outcome: outcome.clone(),
+        };
+        let told = Told::Events(events.iter().map(event).collect());
+        self.said((sent, connection, ack), Some((answered, told)), false)
+    }
+
+    /// One after the other in that time, on one connection, with nothing to be told.
+    pub fn polled_all(mut self, (from, until): (u64, u64), connection: u64) -> Self {
+        for sent in (from..until).step_by(200) {
+            self = self.polled((sent, sent + 201), connection, 0, &[]);
+        }
+        self
+    }
+
+    pub fn polled_in_vain(self, sent: u64) -> Self {
+        self.said_in_vain(sent, 0)
+    }
+
+    pub fn said_in_vain(self, sent: u64, ack: u64) -> Self {
+        self.said((sent, 1, ack), None, false)
+    }
+
+    pub fn denied(self, (sent, answered): (u64, u64)) -> Self {
+        self.said((sent, 1, 0), Some((answered, Told::NoSession)), false)
+    }
+
+    pub fn session_ended(self, (sent, answered): (u64, u64)) -> Self {
+        self.said((sent, 0, 0), Some((answered, Told::Ended(1))), true)
+    }
+
+    fn said(mut self, (sent, connection, ack): (u64, u64, u64), answer: Option<(u64, Told)>, ends: bool) -> Self {
+        self.polls += 1;
+        let (number, session) = (self.polls, SESSION.to_owned());
+        let (client, ttl_ms) = ("a".to_owned(), TTL_MS);
+        let poll = Poll { at: ms(sent), client, session: session.clone(), number, connection, ack, ttl_ms, ends };
+        self.records.push(Record::Polled(poll));
+        if let Some((at, told)) = answer {
+            self.records.push(Record::Heard { at: ms(at), session, number, told });
+        }
+        self
+    }
+
+    /// Who waits by ticket, and whether somebody attends to the session.
+    pub fn seen_by_ticket(self, at: u64, holders: &[(&str, Side)], waiters: &[(&str, u64, bool)]) -> Self {
+        let plain: Vec<(&str, Side, u64)> = waiters.iter().map(|(who, since, _)| (*who, Side::Plain, *since)).collect();
+        let mut written = self.seen(at, holders, &plain);
+        if let Some(Record::Seen(sample)) = written.records.last_mut() {
+            for (waiting, (name, _, is_attended)) in sample.waiters.iter_mut().zip(waiters) {
+                waiting.by = WaitsBy::Ticket { name: (*name).to_owned(), is_attended: *is_attended };
+            }
+        }
+        written
+    }
+
     /// About the latest call.
     pub fn vouched(mut self, who: &str, at: u64, until: u64) -> Self {
         let (at, until, number) = (ms(at), ms(until), self.calls);
@@ -100,7 +194,7 @@ impl Written {
         let waiting = |(holder, side, since): &(&str, Side, u64)| Waiting {
             holder: (*holder).to_owned(),
             side: *side,
-            client_id: 7,
+            by: WaitsBy::Client(7),
             waited_ms: i64::try_from(at - since).expect("a short time"),
         };
         self.records.push(Record::Seen(Sample {
@@ -145,6 +239,10 @@ impl Written {
 
 fn client(who: &str) -> String {
     who.split('-').next().expect("the first part").to_owned()
+}
+
+pub fn restart() -> Reach {
+    Reach::Restart { server: "a".to_owned() }
 }
 
 /// Somebody removed the lock, and its counter or not.

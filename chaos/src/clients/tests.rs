@@ -133,7 +133,7 @@ fn whoever_comes_from_outside_is_somebody_new() {
             // A writer may read as well.
             Request::Acquire { side, .. } => side != Side::Read || !known.contains(&call.holder),
             Request::Guard { .. } => true,
-            Request::Renew { .. } | Request::Release { .. } => false,
+            Request::Renew { .. } | Request::Release { .. } | Request::Cancel { .. } => false,
         };
         if named {
             assert_eq!(enters, known.insert(call.holder.clone()), "{call:?}");

@@ -46,7 +46,7 @@ fn kill(scene: &mut Scene, place: usize) -> Result<Begun, String> {
     let server = world.nodes[place].name.clone();
     let what = format!("kill -9 of server {server}, which is started again on what it left");
     let reach = match world.kind {
-        WorldKind::Durable => Reach::Nobody,
+        WorldKind::Durable => Reach::Restart { server: server.clone() },
         _ => Reach::Failover { server: server.clone() },
     };
     world.nodes[place].kill();

@@ -7,12 +7,14 @@ mod clock;
 mod journal;
 mod operation;
 mod sample;
+mod session;
 mod trouble;
 
 pub use clock::Moment;
 pub use journal::{Journal, read_all};
 pub use operation::{Answer, Call, Operation, Request, Side, pair};
-pub use sample::{Holding, Sample, Waiting};
+pub use sample::{Holding, Sample, Waiting, WaitsBy};
+pub use session::{Event, Poll, Told};
 pub use trouble::{Reach, Trouble};
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +26,12 @@ pub enum Record {
     Called(Call),
     /// The call with that number, of that client, was answered. One that never is may have done its work or not.
     Answered { at: Moment, client: String, number: u64, answer: Answer },
+    /// The call with that number, of that client, waits by a ticket now: what becomes of it is told later.
+    Queued { at: Moment, client: String, number: u64 },
+    /// A process is about to say this to its session.
+    Polled(Poll),
+    /// The poll with that number, of that session, was answered.
+    Heard { at: Moment, session: String, number: u64, told: Told },
     /// `rlock-client` said at this moment that the lock of the call with that number is held until then.
     Vouched { at: Moment, client: String, number: u64, until: Moment },
     /// The work under that call is over, or its loss was told: nothing is vouched for from here on.

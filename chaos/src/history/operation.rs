@@ -30,6 +30,12 @@ pub enum Request {
         by_script: bool,
         /// How many replicas have to confirm it before it counts.
         replicas: u32,
+        /// By a ticket of this session, if it has to wait.
+        session: Option<String>,
+    },
+    /// Takes the ticket of this wait back.
+    Cancel {
+        session: String,
     },
     /// By `rlock-client`: its own waits, renewals and repetitions are not seen; what it says is, as [`Record::Vouched`].
     Guard {
@@ -67,6 +73,8 @@ pub enum Answer {
     /// Nil: nothing was held. 0 and 1 as in the contract.
     Released(Option<i64>),
     Renewed(bool),
+    /// Of the tickets that were to be taken back, whether this one was found; none if that is not known.
+    Cancelled(Option<bool>),
     /// The server's words; of `rlock-client`, the error's. What was asked for has not happened.
     Failed(String),
     /// The connection broke, the time was up, the error says that nobody knows: it may have happened, or may happen yet.
@@ -79,6 +87,8 @@ pub struct Operation {
     pub call: Call,
     /// Without one, whoever called was killed or is still waiting at the end.
     pub answer: Option<(Moment, Answer)>,
+    /// When it was said that it waits by a ticket.
+    pub queued: Option<Moment>,
 }
 
 impl Operation {
@@ -107,11 +117,16 @@ pub fn pair(records: &[Record]) -> Vec<Operation> {
         match record {
             Record::Called(call) => {
                 open.insert((&call.client, call.number), operations.len());
-                operations.push(Operation { call: call.clone(), answer: None });
+                operations.push(Operation { call: call.clone(), answer: None, queued: None });
             }
             Record::Answered { at, client, number, answer } => {
                 if let Some(place) = open.remove(&(client.as_str(), *number)) {
                     operations[place].answer = Some((*at, answer.clone()));
+                }
+            }
+            Record::Queued { at, client, number } => {
+                if let Some(place) = open.get(&(client.as_str(), *number)) {
+                    operations[*place].queued = Some(*at);
                 }
             }
             _ => {}

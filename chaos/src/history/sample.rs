@@ -2,6 +2,7 @@
 
 use super::{Moment, Side};
 use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -29,6 +30,43 @@ pub struct Holding {
 pub struct Waiting {
     pub holder: String,
     pub side: Side,
-    pub client_id: i64,
+    pub by: WaitsBy,
     pub waited_ms: i64,
+}
+
+/// What tells one wait from another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum WaitsBy {
+    /// A connection of its own, which is blocked.
+    Client(i64),
+    /// A ticket of a session. One that is not attended is passed over.
+    Ticket { name: String, is_attended: bool },
+}
+
+impl WaitsBy {
+    pub fn is_attended(&self) -> bool {
+        !matches!(self, Self::Ticket { is_attended: false, .. })
+    }
+
+    pub fn is_ticket(&self) -> bool {
+        matches!(self, Self::Ticket { .. })
+    }
+
+    /// The connection that is blocked, if there is one.
+    pub fn client(&self) -> Option<i64> {
+        match self {
+            Self::Client(id) => Some(*id),
+            Self::Ticket { .. } => None,
+        }
+    }
+}
+
+impl Display for WaitsBy {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(id) => write!(out, "client {id}"),
+            Self::Ticket { is_attended: true, .. } => out.write_str("by ticket"),
+            Self::Ticket { is_attended: false, .. } => out.write_str("by ticket, unattended"),
+        }
+    }
 }

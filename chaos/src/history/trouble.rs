@@ -25,6 +25,8 @@ pub enum Reach {
     /// A server without what makes it durable forgot what it knew, or one of its replicas took over: whatever was not
     /// copied is gone. What comes of it is counted under this name.
     Failover { server: String },
+    /// A server was started anew and has all its keys. But nobody waits there any more, and no session is open.
+    Restart { server: String },
     /// The server's clock was moved by so much: leases end sooner or later by that.
     ClockStep { server: String, by_ms: i64 },
     /// Clients or their connections stand still, or are gone: what they are told may not reach them.

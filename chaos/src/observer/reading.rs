@@ -1,6 +1,6 @@
 //! What RLOCK.INSPECT and RLOCK.QUEUES answer, read as far as an observer needs it.
 
-use crate::history::{Holding, Side, Waiting};
+use crate::history::{Holding, Side, Waiting, WaitsBy};
 use rlock_testing::Reply;
 
 #[derive(Debug, PartialEq)]
@@ -38,9 +38,15 @@ fn waiting(entry: &Reply) -> Option<Waiting> {
     Some(Waiting {
         holder: text(entry, "holder")?,
         side: side(entry)?,
-        client_id: number(entry, "client-id")?,
+        by: waits_by(entry)?,
         waited_ms: number(entry, "waited-ms")?,
     })
+}
+
+fn waits_by(entry: &Reply) -> Option<WaitsBy> {
+    let is_attended = number(entry, "attended") != Some(0);
+    let by_ticket = text(entry, "ticket").map(|name| WaitsBy::Ticket { name, is_attended });
+    by_ticket.or_else(|| number(entry, "client-id").map(WaitsBy::Client))
 }
 
 fn side(entry: &Reply) -> Option<Side> {

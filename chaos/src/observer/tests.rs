@@ -105,7 +105,7 @@ fn holders_and_waiters_are_seen_in_their_order() {
     assert!((1..=60_000).contains(&all.ttl_ms) && held.ttl_ms.is_some_and(|it| (1..=60_000).contains(&it)));
     let names: Vec<_> = all.waiters.iter().map(|it| (it.holder.as_str(), it.side)).collect();
     assert_eq!(names, [("first", Side::Plain), ("second", Side::Plain), ("third", Side::Plain)]);
-    assert!(all.waiters.is_sorted_by_key(|it| it.client_id) && all.waiters[0].waited_ms >= all.waiters[2].waited_ms);
+    assert!(all.waiters.is_sorted_by_key(|it| it.by.client()) && all.waiters[0].waited_ms >= all.waiters[2].waited_ms);
 
     assert_eq!(holder.say("RLOCK.WACQUIRE book writer 60000"), Reply::Nil);
     waiters.push(start_waiting(&server, "RLOCK.RACQUIRE book reader 60000 WAIT 0"));

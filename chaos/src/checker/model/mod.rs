@@ -47,7 +47,7 @@ pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Viola
 fn is_recorded(step: &Step) -> bool {
     let is_plain = match step.call().request {
         Request::Acquire { side, .. } | Request::Release { side, .. } => side == Side::Plain,
-        Request::Renew { .. } => true,
+        Request::Renew { .. } | Request::Cancel { .. } => true,
         Request::Guard { .. } => false,
     };
     is_plain && !step.call().holder.is_empty()
@@ -67,9 +67,27 @@ fn events(lock: &LockHistory) -> Vec<Event> {
                 events.push(Event { place, holder, called: step.call().at, done: done(step), deed, leases });
             }
         }
+        for place in may_be_taken_away(lock, steps) {
+            let step = &lock.steps[place];
+            let holder = numbers[step.who()];
+            let (deed, done) = (Deed::GiveUnknown { all: true }, Moment(u64::MAX));
+            events.push(Event { place, holder, called: step.call().at, done, deed, leases });
+        }
     }
     events.sort_by_key(|event| (event.called, event.place));
     events
+}
+
+/// What a ticket was granted the server takes back with the ticket or the session, until somebody takes note of it. What was
+/// renewed once is safe; and who was told that it got nothing has nothing.
+fn may_be_taken_away(lock: &LockHistory, steps: &[usize]) -> Vec<usize> {
+    let may_be_granted =
+        |step: &Step| !step.did_nothing() && (step.operation.queued.is_some() || step.answer().is_none());
+    let by_ticket = |place: &usize| lock.steps[*place].session().is_some() && may_be_granted(&lock.steps[*place]);
+    let attempts: Vec<usize> = steps.iter().copied().filter(by_ticket).collect();
+    let is_renewed = |place: &usize| matches!(lock.steps[*place].answer(), Some(Answer::Renewed(true)));
+    let is_safe = attempts.len() == 1 && steps.iter().any(is_renewed);
+    if is_safe { Vec::new() } else { attempts }
 }
 
 /// An attempt that replicas had to confirm was granted by the server before they failed to.
@@ -201,5 +219,22 @@ mod tests {
         let removed = |at| first().troubled((at, at + 2), removed(false)).did("b", take(100), (10, 11), granted());
         assert!(explained(removed(5)));
         assert!(!explained(removed(12)));
+    }
+
+    #[test]
+    fn what_nobody_took_note_of_may_be_taken_away() {
+        let told = || Written::default().queued("a", 5_000, (0, 1)).outcome("a", 1, 10, granted());
+        let taken = |history: Written| explained(history.did("b", take(100), (1_500, 1_501), granted()));
+        assert!(taken(told()));
+        assert!(!taken(told().did("a", renew(5_000), (12, 13), Answer::Renewed(true))));
+        let at_once = Written::default().did("a", crate::checker::written::by_ticket(5_000), (0, 1), granted());
+        assert!(!taken(at_once));
+    }
+
+    #[test]
+    fn what_became_of_a_ticket_nobody_knows_may_have_been_anything() {
+        let lost = || Written::default().queued("a", 5_000, (0, 1)).outcome("a", 1, 700, unknown());
+        let taken = lost().did("b", script(100), (500, 501), refused(4_700)).did("c", take(100), (600, 601), granted());
+        assert!(explained(taken));
     }
 }

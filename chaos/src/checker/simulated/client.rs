@@ -67,7 +67,7 @@ impl Client {
     pub fn acquire(&self, wait_ms: Option<u64>, random: &mut Random) -> Request {
         let (side, lease_ms, fenced) = (self.side, self.lease_ms, random.is(50));
         let by_script = self.kind == Kind::Scripts;
-        Request::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas: 0 }
+        Request::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas: 0, session: None }
     }
 
     pub fn first_attempt(&self, random: &mut Random) -> Request {

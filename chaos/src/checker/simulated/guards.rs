@@ -12,7 +12,8 @@ impl World {
         let request = Request::Guard { side, lease_ms, fenced: true, replicas: 0, majority: false };
         self.clients[client].guard = self.call(client, request);
         let wait_ms = Some(600);
-        let request = Request::Acquire { side, lease_ms, wait_ms, fenced: true, by_script: false, replicas: 0 };
+        let request =
+            Request::Acquire { side, lease_ms, wait_ms, fenced: true, by_script: false, replicas: 0, session: None };
         self.send(client, request, false);
     }
 

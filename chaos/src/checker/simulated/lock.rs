@@ -1,6 +1,6 @@
 //! A lock as it should be, simple and slow; and the ways in which it can be made not to be.
 
-use crate::history::{Answer, Holding, Side, Waiting};
+use crate::history::{Answer, Holding, Side, Waiting, WaitsBy};
 use rlock_testing::Random;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -253,7 +253,7 @@ impl Lock {
         let seen = |waiter: &Waiter| Waiting {
             holder: waiter.asking.holder.clone(),
             side: waiter.asking.side,
-            client_id: waiter.client_id,
+            by: WaitsBy::Client(waiter.client_id),
             waited_ms: i64::try_from(now.saturating_sub(waiter.since) / 1_000).expect("a short time"),
         };
         self.queue.iter().map(seen).collect()

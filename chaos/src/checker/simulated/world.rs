@@ -262,7 +262,7 @@ impl World {
             }
             Request::Renew { lease_ms } => Some(self.locks[lock].renew(&holder, lease_ms * 1_000, now)),
             Request::Release { side, all } => Some(self.locks[lock].release(&holder, side, all, now)),
-            Request::Guard { .. } => None,
+            Request::Guard { .. } | Request::Cancel { .. } => None,
         };
         if let Some(answer) = answer {
             self.answer(number, answer);

@@ -134,14 +134,14 @@ impl ByHand {
     }
 
     /// Of a reply that makes no sense it is not known what was done.
-    fn plain(&self, answer: Result<Answer, Strange>) -> Answer {
+    pub(super) fn plain(&self, answer: Result<Answer, Strange>) -> Answer {
         answer.unwrap_or_else(|Strange(reply)| {
             self.diary.strange(&reply);
             Answer::Unknown(reply)
         })
     }
 
-    fn acquire_request(&self, hold: &Hold, wish: &Wish) -> Request {
+    pub(super) fn acquire_request(&self, hold: &Hold, wish: &Wish) -> Request {
         Request::Acquire {
             side: hold.side,
             lease_ms: hold.lease_ms,
@@ -149,14 +149,15 @@ impl ByHand {
             fenced: self.is_fenced(wish),
             by_script: !self.speech.is_native(),
             replicas: wish.replicas,
+            session: None,
         }
     }
 
-    fn is_fenced(&self, wish: &Wish) -> bool {
+    pub(super) fn is_fenced(&self, wish: &Wish) -> bool {
         wish.fenced && self.speech.is_native()
     }
 
-    fn until_granted(&self, wish: &Wish) -> Instant {
+    pub(super) fn until_granted(&self, wish: &Wish) -> Instant {
         match (wish.gives_up_after, wish.wait_ms) {
             (Some(time), _) => self.round.waits(time),
             (None, Some(limit)) => self.round.waits(Duration::from_millis(limit) + ANSWER),

@@ -1,0 +1,118 @@
+//! Tickets of which two things are told, and sessions that end before their time.
+//!
+//! What is not acknowledged is told once more on the session's next connection. That is the same event again; two events of
+//! one ticket, or two tickets of one event, are a mistake.
+
+use super::sessions::{Session, Sessions, Telling};
+use super::troubles::Troubles;
+use super::verdict::{Promise, Violation};
+use std::collections::{BTreeMap, HashMap};
+
+pub fn check(sessions: &Sessions, troubles: &Troubles, violations: &mut Vec<Violation>) {
+    for session in sessions.all() {
+        two_outcomes(session, violations);
+        two_tickets(session, violations);
+        early_ends(session, troubles, violations);
+    }
+}
+
+fn two_outcomes(session: &Session, violations: &mut Vec<Violation>) {
+    let tickets: BTreeMap<&str, &[Telling]> = session.tickets().collect();
+    for (ticket, tellings) in tickets {
+        let [first, others @ ..] = tellings else { continue };
+        if let Some(other) = others.iter().find(|other| other.event != first.event) {
+            let what = format!("ticket {ticket} of session {}", session.name);
+            violations.push(contradiction(&what, first, other));
+        }
+    }
+}
+
+fn two_tickets(session: &Session, violations: &mut Vec<Violation>) {
+    let mut by_seq: HashMap<u64, Telling> = HashMap::new();
+    let mut all: Vec<Telling> = session.tickets().flat_map(|(_, tellings)| tellings.iter().copied()).collect();
+    all.sort_by_key(|telling| (telling.at, telling.event.seq));
+    for telling in all {
+        let first = *by_seq.entry(telling.event.seq).or_insert(telling);
+        if first.event.ticket != telling.event.ticket {
+            let what = format!("event {} of session {}", telling.event.seq, session.name);
+            violations.push(contradiction(&what, &first, &telling));
+        }
+    }
+}
+
+fn contradiction(what: &str, first: &Telling, other: &Telling) -> Violation {
+    Violation {
+        promise: Promise::OneOutcomeEach,
+        lock: String::new(),
+        at: other.at,
+        what: format!("{what} was told as {:?}, and then as {:?}", first.event, other.event),
+        evidence: Vec::new(),
+    }
+}
+
+/// What certainly lived when the question was sent and when it was answered cannot have been unknown in between.
+fn early_ends(session: &Session, troubles: &Troubles, violations: &mut Vec<Violation>) {
+    let Some(denied) = session.denials().find(|(poll, answered)| {
+        let life = session.lives.iter().find(|life| life.0 <= poll.at && *answered <= life.1);
+        life.is_some_and(|life| {
+            !troubles.new_starts.touches(life.0, *answered) && !troubles.clock_steps.touches(life.0, *answered)
+        })
+    }) else {
+        return;
+    };
+    violations.push(Violation {
+        promise: Promise::SessionsLast,
+        lock: String::new(),
+        at: denied.1,
+        what: format!(
+            "session {} of {} was unknown to its poll {}, although it had been polled within its {} ms",
+            session.name, denied.0.client, denied.0.number, denied.0.ttl_ms
+        ),
+        evidence: Vec::new(),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::{OneOutcomeEach, SessionsLast};
+    use crate::checker::written::{Written, clock, granted, refused, restart, token};
+
+    fn told(first: (u64, &str, crate::history::Answer), then: (u64, &str, crate::history::Answer)) -> Written {
+        let history = Written::default().polled((0, 10), 1, 0, &[first]);
+        history.polled((20, 30), 2, 0, &[then])
+    }
+
+    #[test]
+    fn the_same_may_be_told_again() {
+        assert_eq!(told((1, "t", token(5)), (1, "t", token(5))).broken(), []);
+        assert_eq!(told((1, "t", granted()), (2, "u", refused(5))).broken(), []);
+    }
+
+    #[test]
+    fn a_ticket_has_one_outcome() {
+        assert_eq!(told((1, "t", granted()), (1, "t", refused(5))).broken(), [OneOutcomeEach]);
+        assert_eq!(told((1, "t", token(5)), (1, "t", token(6))).broken(), [OneOutcomeEach]);
+        assert_eq!(told((1, "t", granted()), (2, "t", granted())).broken(), [OneOutcomeEach]);
+    }
+
+    #[test]
+    fn an_event_is_of_one_ticket() {
+        assert_eq!(told((1, "t", granted()), (1, "u", granted())).broken(), [OneOutcomeEach]);
+    }
+
+    #[test]
+    fn a_session_is_unknown_when_its_time_is_up_and_not_before() {
+        let polled = || Written::default().polled((0, 10), 1, 0, &[]);
+        assert_eq!(polled().denied((1_010, 1_020)).broken(), []);
+        assert_eq!(polled().denied((990, 1_020)).broken(), []);
+        assert_eq!(polled().denied((500, 510)).broken(), [SessionsLast]);
+    }
+
+    #[test]
+    fn a_session_may_end_with_its_server() {
+        let denied = || Written::default().polled((0, 10), 1, 0, &[]).denied((500, 510));
+        assert_eq!(denied().troubled((100, 200), restart()).broken(), []);
+        assert_eq!(denied().troubled((100, 200), clock(5_000)).broken(), []);
+        assert_eq!(denied().session_ended((400, 410)).broken(), []);
+    }
+}

@@ -1,0 +1,217 @@
+//! Tickets that lose their place.
+//!
+//! A ticket that waits has the place of the answer that said so, for as long as its session lives; whoever came later may pass
+//! it only while nobody attends to the session. That it was attended to is certain where it was seen so again and again, while
+//! one connection was polled all the time.
+
+use super::by_lock::{LockHistory, Step};
+use super::order::arrivals;
+use super::sessions::{Session, Sessions};
+use super::troubles::Troubles;
+use super::verdict::{Promise, Violation};
+use crate::history::{Moment, Sample};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Somebody who was seen attended to twice within this was so in between: it is less than the time for which a session counts
+/// as attended after an answer.
+const CLOSE: Duration = Duration::from_millis(90);
+
+/// A ticket, seen waiting and attended to from one sample to the other.
+struct Stretch<'a> {
+    holder: &'a str,
+    first: &'a Sample,
+    last: &'a Sample,
+}
+
+/// Since when a ticket has its place.
+struct Place<'l, 'a> {
+    step: &'l Step<'a>,
+    since: Moment,
+    session: &'l Session<'a>,
+}
+
+pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, violations: &mut Vec<Violation>) {
+    let places = places(lock, sessions);
+    if places.is_empty() {
+        return;
+    }
+    let mut arrivals: Vec<(Moment, &Step)> = arrivals(lock).collect();
+    arrivals.sort_by_key(|(served, step)| (*served, step.call().at));
+    for stretch in stretches(lock) {
+        let Some(place) = places.get(stretch.holder).filter(|place| is_kept(place, &stretch, troubles)) else {
+            continue;
+        };
+        let from = arrivals.partition_point(|(served, _)| *served <= stretch.first.asked);
+        let until = arrivals.partition_point(|(served, _)| *served < stretch.last.asked);
+        let passed = arrivals[from..until.max(from)].iter().find(|(_, step)| came_later(step, place, &stretch));
+        if let Some((served, step)) = passed {
+            violations.push(violation(lock, place, &stretch, step, *served));
+        }
+    }
+}
+
+/// Whether it kept its place in all that time, and was attended to while it was seen.
+fn is_kept(place: &Place, stretch: &Stretch, troubles: &Troubles) -> bool {
+    let (seen, all) = ((stretch.first.asked, stretch.last.answered), (place.since, stretch.last.answered));
+    place.since <= stretch.first.asked
+        && place.session.lived(all)
+        && place.session.was_polled(seen)
+        && !troubles.new_starts.touches(all.0, all.1)
+        && !troubles.clock_steps.touches(all.0, all.1)
+}
+
+/// And waited still, or had not come yet, when the ticket was first seen.
+fn came_later(step: &Step, place: &Place, stretch: &Stretch) -> bool {
+    let waits_behind = || stretch.first.waiters.iter().any(|waiting| waiting.holder == step.who());
+    step.who() != stretch.holder
+        && step.call().at > place.since
+        && (step.call().at > stretch.first.answered || waits_behind())
+}
+
+/// Of those holders of whose attempts none may still be under way. Who asked in several sessions has the place of the last.
+fn places<'l, 'a>(lock: &'l LockHistory<'a>, sessions: &'l Sessions<'a>) -> HashMap<&'a str, Place<'l, 'a>> {
+    let mut places = HashMap::new();
+    for steps in &lock.holders {
+        let mut asked = steps.iter().map(|place| &lock.steps[*place]).filter(|step| step.asks_for().is_some());
+        if !asked.clone().all(Step::has_arrived) {
+            continue;
+        }
+        let place = asked.clone().filter_map(|step| Some((step, step.operation.queued?))).max_by_key(|(_, at)| *at);
+        let Some((last, _)) = place else { continue };
+        let first = asked.find(|step| step.session() == last.session() && step.operation.queued.is_some());
+        let (Some(first), Some(session)) = (first, last.session().and_then(|name| sessions.get(name))) else {
+            continue;
+        };
+        let Some(since) = first.operation.queued else { continue };
+        places.insert(first.who(), Place { step: first, since, session });
+    }
+    places
+}
+
+fn stretches<'a>(lock: &LockHistory<'a>) -> Vec<Stretch<'a>> {
+    let mut done: Vec<Stretch> = Vec::new();
+    let mut open: HashMap<(&str, &str), Stretch> = HashMap::new();
+    for &sample in &lock.samples {
+        let attended = sample.waiters.iter().filter(|it| it.by.is_ticket() && it.by.is_attended());
+        for waiting in attended {
+            let holder = waiting.holder.as_str();
+            let stretch =
+                open.entry((&sample.server, holder)).or_insert(Stretch { holder, first: sample, last: sample });
+            if sample.asked.since(stretch.last.answered) > CLOSE {
+                done.push(std::mem::replace(stretch, Stretch { holder, first: sample, last: sample }));
+            }
+            stretch.last = sample;
+        }
+        open.retain(|(server, _), stretch| {
+            let goes_on = *server != sample.server || std::ptr::eq(stretch.last, sample);
+            if !goes_on {
+                done.push(Stretch { ..*stretch });
+            }
+            goes_on
+        });
+    }
+    done.extend(open.into_values());
+    done.retain(|stretch| stretch.first.answered < stretch.last.asked);
+    done.sort_by_key(|stretch| (stretch.first.asked, stretch.holder));
+    done
+}
+
+fn violation(lock: &LockHistory, place: &Place, stretch: &Stretch, step: &Step, served: Moment) -> Violation {
+    let (client, number) = step.named();
+    Violation {
+        promise: Promise::FirstComeFirstServed,
+        lock: lock.name.to_owned(),
+        at: served,
+        what: format!(
+            "overtaken: {} had its place by ticket for {:.1} ms when {} called by call {number} of {client}, which was \
+             granted while session {} of server {} was attended to",
+            stretch.holder,
+            step.call().at.since(place.since).as_secs_f64() * 1e3,
+            step.who(),
+            place.session.name,
+            stretch.last.server,
+        ),
+        evidence: vec![place.step.named(), (client, number)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Promise::FirstComeFirstServed;
+    use crate::checker::written::{Written, failover, granted, script, wait};
+    use crate::history::Side::Plain;
+
+    /// A ticket has its place from 5 on, and `b` waits from 20 on.
+    fn waiting() -> Written {
+        Written::default().polled((0, 1), 1, 0, &[]).queued("w", 50, (2, 5)).polled_all((0, 3_000), 1)
+    }
+
+    /// Seen so at these times.
+    fn seen(mut history: Written, at: &[(u64, bool)]) -> Written {
+        for (at, is_attended) in at {
+            history = history.seen_by_ticket(*at, &[("x", Plain)], &[("w", 5, *is_attended), ("b", 20, true)]);
+        }
+        history
+    }
+
+    const ATTENDED: [(u64, bool); 4] = [(300, true), (350, true), (400, true), (450, true)];
+
+    #[test]
+    fn who_came_later_is_served_later() {
+        let history = || seen(waiting(), &ATTENDED);
+        assert_eq!(history().did("b", wait(50, 0), (20, 420), granted()).broken(), [FirstComeFirstServed]);
+        assert_eq!(history().did("c", wait(50, 0), (310, 420), granted()).broken(), [FirstComeFirstServed]);
+        assert_eq!(history().did("b", wait(50, 0), (20, 500), granted()).broken(), []);
+    }
+
+    #[test]
+    fn who_came_before_or_knows_no_queue_is_served_before() {
+        let history = || seen(waiting(), &ATTENDED);
+        assert_eq!(history().did("b", wait(50, 0), (4, 420), granted()).broken(), []);
+        assert_eq!(history().did("c", wait(50, 0), (250, 420), granted()).broken(), [], "when nobody looked");
+        assert_eq!(history().did("c", script(50), (310, 420), granted()).broken(), []);
+    }
+
+    #[test]
+    fn whoever_is_not_attended_to_is_passed() {
+        let by = |history: Written| history.did("b", wait(50, 0), (20, 420), granted()).broken();
+        assert_eq!(by(seen(waiting(), &[(300, true), (350, false), (400, false), (450, true)])), []);
+        assert_eq!(by(seen(waiting(), &[(300, true), (450, true)])), [], "nobody looked for so long");
+        let two = || {
+            Written::default()
+                .polled((0, 1), 1, 0, &[])
+                .queued("w", 50, (2, 5))
+                .polled_all((0, 400), 1)
+                .polled_all((410, 3_000), 2)
+        };
+        assert_eq!(by(seen(two(), &ATTENDED)), [], "another connection");
+    }
+
+    #[test]
+    fn the_place_is_kept_from_one_connection_to_the_next() {
+        let history = |again: u64| {
+            let history = Written::default()
+                .polled((0, 1), 1, 0, &[])
+                .queued("w", 50, (2, 5))
+                .polled_all((0, 200), 1)
+                .polled_all((again, 5_000), 2);
+            let at = [500, 550, 600, 650].map(|at| (again + at, true));
+            // As one that has waited since then only.
+            let mut history = history.did("b", wait(50, 0), (20, again + 620), granted());
+            for (at, _) in at {
+                history = history.seen_by_ticket(at, &[("x", Plain)], &[("b", 20, true), ("w", again, true)]);
+            }
+            history
+        };
+        assert_eq!(history(400).broken(), [FirstComeFirstServed]);
+        assert_eq!(history(1_500).broken(), [], "the session had ended");
+        assert_eq!(history(400).troubled((300, 310), failover()).broken(), []);
+    }
+
+    #[test]
+    fn of_what_may_be_under_way_nobody_knows_the_place() {
+        let history = seen(waiting(), &ATTENDED).called("w", crate::checker::written::by_ticket(50), 7);
+        assert_eq!(history.did("b", wait(50, 0), (20, 420), granted()).broken(), []);
+    }
+}
