@@ -16,6 +16,11 @@ impl Diary {
         Self { journal, client, calls: 0, attempts: 0 }
     }
 
+    /// Where it writes.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
     /// A holder that nobody has had before.
     pub fn new_holder(&mut self) -> String {
         self.attempts += 1;
@@ -33,6 +38,11 @@ impl Diary {
 
     pub fn answered(&self, number: u64, answer: Answer) {
         self.journal.write(&Record::Answered { at: Moment::now(), client: self.client.clone(), number, answer });
+    }
+
+    /// It waits by a ticket now.
+    pub fn queued(&self, number: u64) {
+        self.journal.write(&Record::Queued { at: Moment::now(), client: self.client.clone(), number });
     }
 
     pub fn vouched(&self, number: u64, at: Moment, until: Moment) {

@@ -13,6 +13,7 @@ mod resp;
 mod round;
 mod route;
 mod scripts;
+mod session;
 mod speech;
 #[cfg(test)]
 mod tests;
@@ -81,7 +82,7 @@ async fn finish(mut lives: JoinSet<()>) {
 /// None for those who leave it to `rlock-client`.
 fn speech(kind: ClientKind) -> Option<Box<dyn Speech>> {
     match kind {
-        ClientKind::Commands => Some(Box::new(commands::Commands)),
+        ClientKind::Commands | ClientKind::Sessions => Some(Box::new(commands::Commands)),
         ClientKind::Scripts => Some(Box::new(scripts::Scripts)),
         ClientKind::Guards | ClientKind::Majority => None,
     }

@@ -2,7 +2,7 @@
 //! the answers mean, is the same.
 
 use super::resp::Command;
-use crate::history::{Answer, Side};
+use crate::history::{Answer, Event, Side, Told};
 use rlock_testing::Reply;
 use std::time::Duration;
 
@@ -79,6 +79,49 @@ pub fn renewed(reply: &Reply) -> Result<Answer, Strange> {
     }
 }
 
+/// What a poll of a session is answered with.
+pub fn told(reply: &Reply) -> Result<Told, Strange> {
+    match reply {
+        Reply::List(events) => events.iter().map(event).collect::<Option<_>>().map(Told::Events),
+        Reply::Int(tickets) => Some(Told::Ended(*tickets)),
+        Reply::Error(line) if line.starts_with("NOSESSION ") => Some(Told::NoSession),
+        Reply::Error(line) => Some(Told::Failed(line.clone())),
+        _ => None,
+    }
+    .ok_or_else(|| strange(reply))
+}
+
+fn event(reply: &Reply) -> Option<Event> {
+    let Reply::List(fields) = reply else { return None };
+    let [Reply::Int(seq), Reply::Text(ticket), Reply::Text(outcome), value] = &fields[..] else { return None };
+    let outcome = match (outcome.as_str(), value) {
+        ("granted", Reply::Nil) => Answer::Granted { token: None },
+        ("granted", Reply::Int(token)) => Answer::Granted { token: Some(u64::try_from(*token).ok()?) },
+        ("timeout", Reply::Int(left_ms)) => Answer::Refused { left_ms: *left_ms },
+        ("error", Reply::Text(line) | Reply::Error(line)) => Answer::Failed(line.clone()),
+        _ => return None,
+    };
+    Some(Event { seq: u64::try_from(*seq).ok()?, ticket: ticket.clone(), outcome })
+}
+
+/// Whether it is said that the wait goes on by ticket.
+pub fn waits(reply: &Reply) -> bool {
+    matches!(reply, Reply::Text(word) if word == "WAITING")
+}
+
+/// Of so many tickets that were to be taken back, whether each was found.
+pub fn cancelled(reply: &Reply, count: usize) -> Result<Answer, Strange> {
+    match reply {
+        Reply::Int(found) => match usize::try_from(*found) {
+            Ok(0) => Ok(Answer::Cancelled(Some(false))),
+            Ok(found) if found == count => Ok(Answer::Cancelled(Some(true))),
+            Ok(found) if found < count => Ok(Answer::Cancelled(None)),
+            _ => Err(strange(reply)),
+        },
+        _ => failed(reply),
+    }
+}
+
 /// An error says that nothing was done. But for that of a defect, which may have come in the middle.
 fn failed(reply: &Reply) -> Result<Answer, Strange> {
     match reply {
@@ -117,6 +160,34 @@ mod tests {
         let [no, defect] = ["UNBLOCKED by hand", "ERR internal error in rlock"].map(|it| Reply::Error(it.to_owned()));
         assert!(matches!(acquired(&no, true), Ok(Answer::Failed(_))));
         assert!(matches!(released(&defect), Ok(Answer::Unknown(_))));
+    }
+
+    #[test]
+    fn events_say_what_became_of_tickets() {
+        let [ticket, granted, timeout, error, line] =
+            ["t", "granted", "timeout", "error", "UNBLOCKED by hand"].map(|it| Reply::Text(it.to_owned()));
+        let event = |outcome: &Reply, value| Reply::List(vec![Reply::Int(7), ticket.clone(), outcome.clone(), value]);
+        let outcome = |reply: Reply| match told(&Reply::List(vec![reply])) {
+            Ok(Told::Events(mut events)) => Some(events.remove(0).outcome),
+            _ => None,
+        };
+        assert_eq!(outcome(event(&granted, Reply::Nil)), Some(Answer::Granted { token: None }));
+        assert_eq!(outcome(event(&granted, Reply::Int(3))), Some(Answer::Granted { token: Some(3) }));
+        assert_eq!(outcome(event(&timeout, Reply::Int(-1))), Some(Answer::Refused { left_ms: -1 }));
+        assert_eq!(outcome(event(&error, line)), Some(Answer::Failed("UNBLOCKED by hand".to_owned())));
+        assert_eq!(outcome(event(&timeout, Reply::Nil)), None);
+        assert_eq!(told(&Reply::List(Vec::new())), Ok(Told::Events(Vec::new())));
+        assert_eq!(told(&Reply::Error("NOSESSION who?".to_owned())), Ok(Told::NoSession));
+        assert!(told(&Reply::Nil).is_err());
+    }
+
+    #[test]
+    fn of_several_tickets_all_were_found_or_none_or_nobody_knows_which() {
+        let of_three = |found| cancelled(&Reply::Int(found), 3);
+        assert_eq!(of_three(3), Ok(Answer::Cancelled(Some(true))));
+        assert_eq!(of_three(2), Ok(Answer::Cancelled(None)));
+        assert_eq!(of_three(0), Ok(Answer::Cancelled(Some(false))));
+        assert!(of_three(4).is_err());
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl Wire {
 
     /// Sends all of them in one piece, and reads as many replies. Dropped before that, it must not be used again.
     pub async fn ask(&mut self, commands: &[Command]) -> io::Result<Vec<Reply>> {
-        self.stream.write_all(&resp::packed(commands)).await?;
+        self.send(commands).await?;
         let mut replies = Vec::with_capacity(commands.len());
         for _ in commands {
             replies.push(self.receive().await?);
@@ -30,7 +30,14 @@ impl Wire {
         Ok(replies)
     }
 
-    async fn receive(&mut self) -> io::Result<Reply> {
+    /// Sends all of them in one piece, whose replies are read one by one. Dropped before it is done, it must not be used
+    /// again.
+    pub async fn send(&mut self, commands: &[Command]) -> io::Result<()> {
+        self.stream.write_all(&resp::packed(commands)).await
+    }
+
+    /// The next reply. Nothing is lost if it is dropped before.
+    pub async fn receive(&mut self) -> io::Result<Reply> {
         loop {
             match resp::reply(&self.received) {
                 Ok((reply, length)) => {

@@ -9,6 +9,7 @@ pub struct Makeup {
     pub processes: u32,
     /// Of each kind, over all processes.
     pub commands: u32,
+    pub sessions: u32,
     pub scripts: u32,
     pub guards: u32,
     pub majorities: u32,
@@ -22,7 +23,8 @@ pub struct Makeup {
 impl Makeup {
     pub const ORDINARY: Self = Self {
         processes: 8,
-        commands: 110,
+        commands: 55,
+        sessions: 55,
         scripts: 30,
         guards: 60,
         majorities: 0,
@@ -32,13 +34,15 @@ impl Makeup {
     };
 
     /// Without what needs a server's full speed: the servers are many.
-    pub const SMALL: Self = Self { processes: 6, commands: 40, scripts: 12, guards: 30, cold: 200, ..Self::ORDINARY };
+    pub const SMALL: Self =
+        Self { processes: 6, commands: 20, sessions: 20, scripts: 12, guards: 30, cold: 200, ..Self::ORDINARY };
 }
 
 /// The clients of a round, by process.
 pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
     let kinds = [
         (ClientKind::Commands, makeup.commands),
+        (ClientKind::Sessions, makeup.sessions),
         (ClientKind::Scripts, makeup.scripts),
         (ClientKind::Guards, makeup.guards),
         (ClientKind::Majority, makeup.majorities),
@@ -68,7 +72,7 @@ fn wanted(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Vec<Lock> {
         let number = random.below(makeup.hot.into());
         let is_recorded_whole = number % 3 == 0;
         let is_for_them = match kind {
-            ClientKind::Commands => true,
+            ClientKind::Commands | ClientKind::Sessions => true,
             // They know of no queue, and what they may have taken in between excuses it: every other lock is without them.
             ClientKind::Scripts => number % 2 == 0,
             ClientKind::Guards | ClientKind::Majority => !is_recorded_whole,
@@ -117,6 +121,7 @@ impl ClientKind {
     fn name(self) -> &'static str {
         match self {
             Self::Commands => "commands",
+            Self::Sessions => "sessions",
             Self::Scripts => "scripts",
             Self::Guards => "guards",
             Self::Majority => "majority",

@@ -116,7 +116,9 @@ impl World {
             WorldKind::Durable => Makeup { cold: 1_000, ..Makeup::ORDINARY },
             WorldKind::Replicated => Makeup { replicas: 1, cold: 1_000, ..Makeup::ORDINARY },
             WorldKind::Sentinel | WorldKind::Cluster => Makeup { replicas: 1, ..Makeup::SMALL },
-            WorldKind::Majority => Makeup { commands: 0, scripts: 0, guards: 0, majorities: 40, ..Makeup::SMALL },
+            WorldKind::Majority => {
+                Makeup { commands: 0, sessions: 0, scripts: 0, guards: 0, majorities: 40, ..Makeup::SMALL }
+            }
         }
     }
 

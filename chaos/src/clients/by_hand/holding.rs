@@ -68,6 +68,7 @@ impl ByHand {
             Deed::Die(time) => {
                 self.round.pause(time).await;
                 self.connections.hang_up();
+                self.die_in_session();
                 return;
             }
         }

@@ -1,8 +1,10 @@
 //! Clients that send every command themselves, so that each of their steps is recorded. They take nothing for granted:
 //! of what was not answered they do not know whether it was done, and give it back, or die of it.
 
+mod alone;
 mod asking;
 mod holding;
+mod tickets;
 
 use super::connections::Connections;
 use super::diary::Diary;
@@ -11,9 +13,10 @@ use super::route::Route;
 use super::speech::{Hold, Speech};
 use super::wish::Wish;
 use crate::history::{Answer, Journal};
-use crate::plan::{Address, Client};
+use crate::plan::{Address, Client, ClientKind};
 use rlock_testing::Random;
 use std::time::Duration;
+use tickets::Sessions;
 use tokio::time::{Instant, sleep};
 
 /// How long an answer may take that nobody has to wait for.
@@ -31,6 +34,9 @@ const PAUSE_OF_A_DOUBT_MS: (u64, u64) = (5, 30);
 /// Of those who may die in a hundred: when they do not know whether they have the lock.
 const DIES_OF_A_DOUBT: u8 = 20;
 
+/// Of a hundred attempts of a client with sessions, those on a lock of its own.
+const TRIES_ALONE: u8 = 2;
+
 /// Of a hundred connections.
 const SPEAKS_RESP3: u8 = 10;
 
@@ -41,6 +47,8 @@ pub struct ByHand {
     connections: Connections,
     random: Random,
     diary: Diary,
+    /// None: it waits on its connection.
+    sessions: Option<Sessions>,
 }
 
 impl ByHand {
@@ -54,15 +62,23 @@ impl ByHand {
     ) -> Option<Self> {
         let mut random = Random::from(client.seed);
         let route = Route::to(address, client.line, Random::from(random.draw()))?;
-        let connections = Connections::new(route, random.is(SPEAKS_RESP3));
+        let resp3 = random.is(SPEAKS_RESP3);
+        let connections = Connections::new(route, resp3);
         let diary = Diary::new(journal.clone(), client.name.clone());
-        Some(Self { client, speech, round, connections, random, diary })
+        let by_tickets = client.kind == ClientKind::Sessions;
+        let sessions = by_tickets.then(|| Sessions::new(Random::from(random.draw()), resp3));
+        Some(Self { client, speech, round, connections, random, diary, sessions })
     }
 
     pub async fn live(mut self) {
         while !self.round.is_over() {
             let wish = Wish::of(&self.client, &mut self.random);
-            if self.speech.is_native() {
+            if self.sessions.is_some() && self.random.is(TRIES_ALONE) {
+                self.try_alone().await;
+            } else if self.sessions.is_some() && wish.wait_ms.is_some() {
+                let wishes = self.wishes(wish);
+                self.attempt_by_tickets(wishes).await;
+            } else if self.speech.is_native() {
                 self.attempt(&wish).await;
             } else {
                 self.attempt_again_and_again(&wish).await;
@@ -70,6 +86,7 @@ impl ByHand {
             let rest = self.random.between(self.client.habits.rest_ms);
             self.round.pause(Duration::from_millis(rest)).await;
         }
+        self.end_session_at_last().await;
     }
 
     /// Asks until the wait would be over, for each time as somebody else: so that whoever is seen in a lock is known to be

@@ -1,0 +1,432 @@
+//! Waits by tickets of a session: several at once, on one connection for commands and one that is polled.
+//!
+//! A ticket bears the holder's name. What is granted to it begins with the renewal that follows, as after any wait. Of what
+//! was not answered it asks once more with the same ticket, or takes the ticket back; and it does to its session what happens
+//! to sessions: breaks the connection, does not read, ends it with tickets in it.
+
+use super::{ANSWER, ByHand, CONNECT, PAUSE_OF_A_FAILURE_MS};
+use crate::clients::resp::Command;
+use crate::clients::session::{Heard, Session, Terms};
+use crate::clients::speech::{self, Hold};
+use crate::clients::wish::Wish;
+use crate::history::{Answer, Event, Request, Told};
+use rlock_testing::{Random, Reply};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How long an answer may take that no wait is in.
+const ASKED: Duration = Duration::from_secs(1);
+
+/// How often an attempt is made with the same ticket, or in another session because that one was lost.
+const TRIES: u32 = 3;
+
+const TTLS_MS: [u64; 3] = [1_000, 1_500, 2_000];
+
+/// Of a hundred sessions, those that acknowledge at once; of a hundred attempts, those with several tickets.
+const ACKS_AT_ONCE: u8 = 50;
+const SEVERAL: u8 = 15;
+const MOST: (u64, u64) = (2, 4);
+
+/// Of a hundred lost answers, those after which the same is asked again; of a hundred reconnections and of a hundred lost
+/// sessions, those after which it is.
+const ASKS_AGAIN: u8 = 60;
+const ASKS_AFTER_A_BREAK: u8 = 30;
+
+/// Of a hundred waits, those in which somebody breaks the connection, stops reading, takes back all or ends the session. And
+/// of a hundred grants of sessions that do not acknowledge at once, those that are taken back.
+const BREAKS: u8 = 10;
+const IS_SILENT: u8 = 4;
+const TAKES_BACK: u8 = 8;
+const ENDS: u8 = 3;
+const TAKES_BACK_A_GRANT: u8 = 5;
+
+/// Of a hundred clients, those who end their session when they go.
+const ENDS_AT_LAST: u8 = 80;
+
+/// The session of a client, if it has one now.
+pub struct Sessions {
+    random: Random,
+    open: Option<Session>,
+    resp3: bool,
+    opened: u64,
+    /// Its client has gone without a word: it asks for nothing that it has asked for before.
+    has_died: bool,
+}
+
+/// A ticket that waits.
+struct Waiting {
+    hold: Hold,
+    wish: Wish,
+    /// Of its latest call.
+    number: u64,
+    asked: Instant,
+    /// When it is given up.
+    until: Instant,
+}
+
+/// What came of asking.
+enum Asked {
+    Answered(Answer),
+    Waits(u64),
+    NoSession,
+}
+
+/// What happens to a session while it is waited.
+#[derive(Clone, Copy)]
+enum Interlude {
+    Break(Duration),
+    Silence(Duration),
+    TakeBack,
+    End,
+}
+
+impl Sessions {
+    pub fn new(random: Random, resp3: bool) -> Self {
+        Self { random, open: None, resp3, opened: 0, has_died: false }
+    }
+}
+
+impl ByHand {
+    /// As many at once as can be in one session.
+    pub(super) fn wishes(&mut self, first: Wish) -> Vec<Wish> {
+        let mut wishes = vec![first];
+        if self.random.is(SEVERAL) {
+            let port = self.connections.port(&wishes[0].lock);
+            for _ in 1..self.random.between(MOST) {
+                let wish = Wish::of(&self.client, &mut self.random);
+                if wish.wait_ms.is_some() && self.connections.port(&wish.lock) == port {
+                    wishes.push(wish);
+                }
+            }
+        }
+        wishes
+    }
+
+    pub(super) async fn attempt_by_tickets(&mut self, wishes: Vec<Wish>) {
+        let mut waiting = Vec::new();
+        if let Some(sessions) = &mut self.sessions {
+            sessions.has_died = false;
+        }
+        for wish in wishes {
+            if !self.connections.are_open(&wish.lock, self.round.answers(CONNECT)).await {
+                self.pause(PAUSE_OF_A_FAILURE_MS).await;
+                continue;
+            }
+            let holder = self.diary.new_holder();
+            let hold = Hold { lock: wish.lock.clone(), holder, side: wish.side, lease_ms: wish.lease_ms };
+            waiting.extend(self.ask_by_ticket(hold, wish, TRIES).await);
+        }
+        self.wait_for_tickets(waiting).await;
+    }
+
+    /// Asks, and goes on with what comes of it, unless that is that it has to wait.
+    async fn ask_by_ticket(&mut self, hold: Hold, wish: Wish, tries: u32) -> Option<Waiting> {
+        let asked = Instant::now();
+        for _ in 0..tries {
+            if !self.is_in_session(&hold.lock).await {
+                self.pause(PAUSE_OF_A_FAILURE_MS).await;
+                return None;
+            }
+            match self.ask_once(&hold, &wish).await {
+                Asked::Waits(number) => {
+                    let until = self.until_granted(&wish);
+                    return Some(Waiting { hold, wish, number, asked, until });
+                }
+                Asked::NoSession => self.leave_session(),
+                Asked::Answered(Answer::Unknown(_)) if self.random.is(ASKS_AGAIN) => {}
+                Asked::Answered(Answer::Unknown(_)) => {
+                    self.take_back(std::slice::from_ref(&hold)).await;
+                    return None;
+                }
+                Asked::Answered(answer) => {
+                    self.go_on(answer, hold, &wish, asked).await;
+                    return None;
+                }
+            }
+        }
+        self.take_back(&[hold]).await;
+        None
+    }
+
+    async fn ask_once(&mut self, hold: &Hold, wish: &Wish) -> Asked {
+        let Some(session) = self.session_name() else { return Asked::NoSession };
+        let mut command = self.speech.acquire(hold, wish.wait_ms, wish.fenced);
+        command.extend(["SESSION".to_owned(), session.clone(), hold.holder.clone()]);
+        let Request::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas, .. } =
+            self.acquire_request(hold, wish)
+        else {
+            return Asked::NoSession;
+        };
+        let session = Some(session);
+        let request = Request::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas, session };
+        let number = self.diary.called(&hold.lock, &hold.holder, request);
+        let until = self.round.answers(ASKED);
+        let reply = self.connections.ask(&hold.lock, &[command], until).await.map(|mut replies| replies.remove(0));
+        let answer = match reply {
+            Ok(reply) if speech::waits(&reply) => {
+                self.diary.queued(number);
+                return Asked::Waits(number);
+            }
+            Ok(reply) => self.plain(speech::acquired(&reply, fenced)),
+            Err(why) => Answer::Unknown(why),
+        };
+        self.diary.answered(number, answer.clone());
+        match answer {
+            Answer::Failed(line) if line.starts_with("NOSESSION ") => Asked::NoSession,
+            answer => Asked::Answered(answer),
+        }
+    }
+
+    async fn go_on(&mut self, answer: Answer, hold: Hold, wish: &Wish, asked: Instant) {
+        match answer {
+            Answer::Granted { .. } => self.granted(hold, wish, asked).await,
+            Answer::Unknown(_) => self.in_doubt(&hold).await,
+            _ => self.pause(PAUSE_OF_A_FAILURE_MS).await,
+        }
+    }
+
+    /// The number of the call by which this holder waits, if it does.
+    pub(super) async fn ask_for_ticket(&mut self, hold: &Hold, wish: &Wish) -> Option<u64> {
+        match self.ask_once(hold, wish).await {
+            Asked::Waits(number) => Some(number),
+            Asked::Answered(_) | Asked::NoSession => None,
+        }
+    }
+
+    /// Until all of them have come to an end.
+    async fn wait_for_tickets(&mut self, mut waiting: Vec<Waiting>) {
+        let mut interlude = (!waiting.is_empty()).then(|| self.interlude()).flatten();
+        while !waiting.is_empty() {
+            let Some(session) = self.session() else {
+                self.lose(&mut waiting).await;
+                continue;
+            };
+            let due = waiting.iter().map(|it| it.until).min().unwrap_or_else(Instant::now);
+            let until = interlude.map_or(due, |(at, _)| due.min(at));
+            match timeout_at(until, session.hear()).await {
+                Ok(Heard::Event(event)) => self.told(&mut waiting, event).await,
+                Ok(Heard::Open) => self.polled_again(&mut waiting).await,
+                Ok(Heard::Gone) => self.leave_session(),
+                Err(_) => match interlude.take_if(|(at, _)| *at <= Instant::now()) {
+                    Some((_, interlude)) => self.play(interlude, &mut waiting).await,
+                    None => self.give_up(&mut waiting, |it| it.until <= Instant::now()).await,
+                },
+            }
+        }
+    }
+
+    /// When, and what. Mostly nothing.
+    fn interlude(&mut self) -> Option<(Instant, Interlude)> {
+        let ttl = self.session()?.ttl();
+        let what = match self.random.below(100) {
+            drawn if drawn < u64::from(BREAKS) => {
+                Interlude::Break(self.random.one_of(&[Duration::ZERO, Duration::ZERO, ttl / 20, ttl / 2, ttl * 5 / 4]))
+            }
+            drawn if drawn < u64::from(BREAKS + IS_SILENT) => Interlude::Silence(self.random.one_of(&[ttl, ttl * 2])),
+            drawn if drawn < u64::from(BREAKS + IS_SILENT + TAKES_BACK) => Interlude::TakeBack,
+            drawn if drawn < u64::from(BREAKS + IS_SILENT + TAKES_BACK + ENDS) => Interlude::End,
+            _ => return None,
+        };
+        let after = Duration::from_millis(self.random.between((0, 150)));
+        Some((Instant::now() + after, what))
+    }
+
+    async fn play(&mut self, interlude: Interlude, waiting: &mut Vec<Waiting>) {
+        let Some(session) = self.session() else { return };
+        match interlude {
+            Interlude::Break(time) => session.break_for(time),
+            Interlude::Silence(time) => session.be_silent_for(time),
+            Interlude::TakeBack => self.give_up(waiting, |_| true).await,
+            Interlude::End => {
+                let holds = self.unknown(waiting.drain(..), "the session was ended");
+                self.end_session().await;
+                for hold in holds {
+                    self.in_doubt(&hold).await;
+                }
+            }
+        }
+    }
+
+    /// What became of a ticket. What is told again nobody waits for any more.
+    async fn told(&mut self, waiting: &mut Vec<Waiting>, event: Event) {
+        let Some(place) = waiting.iter().position(|it| it.hold.holder == event.ticket) else { return };
+        let Waiting { hold, wish, number, asked, .. } = waiting.swap_remove(place);
+        self.diary.answered(number, event.outcome.clone());
+        let is_granted = event.is_grant();
+        let acks_at_once = self.session().is_some_and(|session| session.terms.acks_at_once);
+        if is_granted && !acks_at_once && self.random.is(TAKES_BACK_A_GRANT) {
+            self.take_back(&[hold]).await;
+        } else {
+            self.go_on(event.outcome, hold, &wish, asked).await;
+        }
+        if let Some(session) = self.session() {
+            session.acknowledge(event.seq);
+        }
+    }
+
+    /// The session may have been lost meanwhile, and opened anew. So it may ask again: what waits there is not queued twice.
+    async fn polled_again(&mut self, waiting: &mut Vec<Waiting>) {
+        for it in std::mem::take(waiting) {
+            if !self.random.is(ASKS_AFTER_A_BREAK) {
+                waiting.push(it);
+                continue;
+            }
+            self.diary.answered(it.number, Answer::Unknown("asked again".to_owned()));
+            let until = it.until;
+            let again = self.ask_by_ticket(it.hold, it.wish, 1).await;
+            waiting.extend(again.map(|again| Waiting { until: until.min(again.until), ..again }));
+        }
+    }
+
+    /// The session is gone, or this client has left it. In another one it asks as the same holder.
+    async fn lose(&mut self, waiting: &mut Vec<Waiting>) {
+        let wishes: Vec<Wish> = waiting.iter().map(|it| it.wish.clone()).collect();
+        let holds = self.unknown(waiting.drain(..), "the session was lost");
+        let has_died = self.sessions.as_mut().is_some_and(|sessions| std::mem::take(&mut sessions.has_died));
+        let mut again = Vec::new();
+        for (hold, wish) in holds.into_iter().zip(wishes) {
+            if !has_died && !self.round.is_over() && self.random.is(ASKS_AGAIN) {
+                again.extend(self.ask_by_ticket(hold, wish, 1).await);
+            } else if !has_died {
+                self.in_doubt(&hold).await;
+            }
+        }
+        *waiting = again;
+    }
+
+    async fn give_up(&mut self, waiting: &mut Vec<Waiting>, which: impl Fn(&Waiting) -> bool) {
+        let (given_up, kept): (Vec<_>, Vec<_>) = std::mem::take(waiting).into_iter().partition(which);
+        *waiting = kept;
+        let holds = self.unknown(given_up.into_iter(), "given up");
+        self.take_back(&holds).await;
+    }
+
+    /// What becomes of them is not waited for any more.
+    fn unknown(&mut self, waiting: impl Iterator<Item = Waiting>, why: &str) -> Vec<Hold> {
+        let end = |it: Waiting| {
+            self.diary.answered(it.number, Answer::Unknown(why.to_owned()));
+            it.hold
+        };
+        waiting.map(end).collect()
+    }
+
+    /// Their tickets; and if these were not all found, whatever they may hold.
+    pub(super) async fn take_back(&mut self, holds: &[Hold]) {
+        if holds.is_empty() {
+            return;
+        }
+        for _ in 0..TRIES {
+            match self.cancel(holds).await {
+                Some(Answer::Cancelled(Some(true))) => return,
+                Some(Answer::Unknown(_)) => self.pause(PAUSE_OF_A_FAILURE_MS).await,
+                _ => break,
+            }
+        }
+        for hold in holds {
+            self.in_doubt(hold).await;
+        }
+    }
+
+    /// None if there is no session that they could be in.
+    async fn cancel(&mut self, holds: &[Hold]) -> Option<Answer> {
+        let (session, port) = (self.session_name()?, self.session()?.terms.port);
+        let tickets = holds.iter().map(|hold| hold.holder.clone());
+        let command: Command = ["RLOCK.CANCEL".to_owned(), session.clone()].into_iter().chain(tickets).collect();
+        let request = Request::Cancel { session };
+        let numbers: Vec<u64> =
+            holds.iter().map(|hold| self.diary.called(&hold.lock, &hold.holder, request.clone())).collect();
+        let answer = match self.connections.ask_at(port, command, self.round.answers(ASKED)).await {
+            Ok(reply) => self.plain(speech::cancelled(&reply, holds.len())),
+            Err(why) => Answer::Unknown(why),
+        };
+        for number in numbers {
+            self.diary.answered(number, answer.clone());
+        }
+        Some(answer)
+    }
+
+    pub(super) fn session(&mut self) -> Option<&mut Session> {
+        self.sessions.as_mut()?.open.as_mut()
+    }
+
+    fn session_name(&mut self) -> Option<String> {
+        self.session().map(|session| session.terms.name.clone())
+    }
+
+    /// It is not polled any more, and ends by itself.
+    pub(super) fn leave_session(&mut self) {
+        if let Some(sessions) = &mut self.sessions {
+            sessions.open = None;
+        }
+    }
+
+    /// As a process does that ends.
+    pub(super) fn die_in_session(&mut self) {
+        self.leave_session();
+        if let Some(sessions) = &mut self.sessions {
+            sessions.has_died = true;
+        }
+    }
+
+    /// Whether there is a session with the server that has this lock, as far as is known.
+    async fn is_in_session(&mut self, lock: &str) -> bool {
+        let port = self.connections.port(lock);
+        if self.session().is_some_and(|session| session.terms.port == port && !session.is_gone()) {
+            return true;
+        }
+        self.open_session(port).await
+    }
+
+    async fn open_session(&mut self, port: u16) -> bool {
+        let Some(sessions) = &mut self.sessions else { return false };
+        let acks_at_once = sessions.random.is(ACKS_AT_ONCE);
+        self.open_session_that(port, acks_at_once).await
+    }
+
+    /// Leaves the one that there was.
+    pub(super) async fn open_session_that(&mut self, port: u16, acks_at_once: bool) -> bool {
+        let Some(sessions) = &mut self.sessions else { return false };
+        sessions.opened += 1;
+        let random = &mut sessions.random;
+        let terms = Terms {
+            client: self.client.name.clone(),
+            name: format!("{:016x}/{}/{}", random.draw(), self.client.name, sessions.opened),
+            port,
+            ttl_ms: random.one_of(&TTLS_MS),
+            acks_at_once,
+            resp3: sessions.resp3,
+        };
+        let mut session = Session::open(terms, self.diary.journal(), Random::from(random.draw()));
+        let opened = timeout_at(self.round.answers(CONNECT), session.hear()).await;
+        let is_open = opened == Ok(Heard::Open);
+        sessions.open = is_open.then_some(session);
+        is_open
+    }
+
+    /// By saying so.
+    async fn end_session(&mut self) -> bool {
+        let Some(session) = self.sessions.as_mut().and_then(|sessions| sessions.open.take()) else { return false };
+        let (number, command) = session.ending();
+        let Ok(reply) = self.connections.ask_at(session.terms.port, command, self.round.answers(ASKED)).await else {
+            return false;
+        };
+        let told = ended(&reply);
+        session.heard(number, told.clone());
+        matches!(told, Told::Ended(_))
+    }
+
+    pub(super) async fn end_session_at_last(&mut self) {
+        if self.random.is(ENDS_AT_LAST) && !self.end_session().await {
+            // A try is enough: it ends by itself.
+            self.leave_session();
+        }
+    }
+
+    pub(super) fn patience(&self) -> Instant {
+        self.round.answers(ANSWER)
+    }
+}
+
+fn ended(reply: &Reply) -> Told {
+    speech::told(reply).unwrap_or_else(|strange| Told::Failed(strange.0))
+}

@@ -1,0 +1,294 @@
+//! A session with one server: a connection that is polled all the time, by a task of its own, so that its client may do
+//! something else meanwhile; and what that client can do to it.
+//!
+//! Two polls are always under way, so that one waits in the server while the answer to the other is read. A connection that
+//! breaks, or on which nothing is heard for too long, is made anew. Each poll is recorded, and all that it is told.
+
+use super::resp::Command;
+use super::speech::{self, Strange};
+use super::wire::Wire;
+use crate::history::{Event, Journal, Moment, Poll, Record, Told};
+use rlock_testing::Random;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::{sleep, timeout};
+
+/// How many polls are under way at a time.
+const UNDER_WAY: usize = 2;
+
+/// Until somebody is asked again who takes no connections, or answers with an error.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Of a hundred connections made anew, those whose first poll does not wait.
+const ASKS_FIRST: u8 = 50;
+
+/// Of a hundred connections that broke: those that are made anew later than at once, and of these those that are too late.
+const IS_SLOW: u8 = 30;
+const IS_TOO_SLOW: u8 = 20;
+
+/// What all calls of a session have in common.
+#[derive(Clone)]
+pub struct Terms {
+    pub client: String,
+    pub name: String,
+    pub port: u16,
+    pub ttl_ms: u64,
+    /// Each event is acknowledged with the next poll, and not only when its client is done with it.
+    pub acks_at_once: bool,
+    pub resp3: bool,
+}
+
+pub struct Session {
+    pub terms: Terms,
+    journal: Journal,
+    shared: Arc<Shared>,
+    orders: UnboundedSender<Order>,
+    heard: UnboundedReceiver<Heard>,
+}
+
+#[derive(Default)]
+struct Shared {
+    calls: AtomicU64,
+    acked: AtomicU64,
+    /// What a poll that was answered has acknowledged.
+    known_acked: AtomicU64,
+    is_gone: AtomicBool,
+}
+
+/// What its client hears of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Heard {
+    /// It is polled, on a connection that was not there before.
+    Open,
+    Event(Event),
+    /// The server does not know it any more.
+    Gone,
+}
+
+enum Order {
+    /// Cuts the connection, which is made anew after that time.
+    Break(Duration),
+    /// Neither reads nor polls for that time.
+    Silence(Duration),
+}
+
+impl Session {
+    /// Heard as open as soon as the server has answered.
+    pub fn open(terms: Terms, journal: &Journal, random: Random) -> Self {
+        let ((orders, obeyed), (tell, heard)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let shared = Arc::new(Shared::default());
+        let poller = Poller {
+            terms: terms.clone(),
+            journal: journal.clone(),
+            shared: Arc::clone(&shared),
+            orders: obeyed,
+            tell,
+            random,
+            connection: 0,
+        };
+        tokio::spawn(poller.poll());
+        Self { terms, journal: journal.clone(), shared, orders, heard }
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.shared.is_gone.load(Relaxed)
+    }
+
+    /// What is heard next. Nothing is lost if it is dropped before.
+    pub async fn hear(&mut self) -> Heard {
+        self.heard.recv().await.unwrap_or(Heard::Gone)
+    }
+
+    /// All events up to this are done with.
+    pub fn acknowledge(&self, seq: u64) {
+        self.shared.acked.fetch_max(seq, Relaxed);
+    }
+
+    /// Whether the server certainly knows that.
+    pub fn has_acknowledged(&self, seq: u64) -> bool {
+        self.shared.known_acked.load(Relaxed) >= seq
+    }
+
+    pub fn break_for(&self, time: Duration) {
+        let _ = self.orders.send(Order::Break(time));
+    }
+
+    pub fn be_silent_for(&self, time: Duration) {
+        let _ = self.orders.send(Order::Silence(time));
+    }
+
+    pub fn ttl(&self) -> Duration {
+        Duration::from_millis(self.terms.ttl_ms)
+    }
+
+    /// Records that it is about to be ended: the number of that call, and the command.
+    pub fn ending(&self) -> (u64, Command) {
+        let number = call(&self.journal, &self.terms, &self.shared, (0, 0), true);
+        (number, vec!["RLOCK.CANCEL".to_owned(), self.terms.name.clone()])
+    }
+
+    pub fn heard(&self, number: u64, told: Told) {
+        answered(&self.journal, &self.terms, number, told);
+    }
+}
+
+fn call(journal: &Journal, terms: &Terms, shared: &Shared, (connection, ack): (u64, u64), ends: bool) -> u64 {
+    let number = shared.calls.fetch_add(1, Relaxed) + 1;
+    let (client, session, ttl_ms) = (terms.client.clone(), terms.name.clone(), terms.ttl_ms);
+    let at = Moment::now();
+    journal.write(&Record::Polled(Poll { at, client, session, number, connection, ack, ttl_ms, ends }));
+    number
+}
+
+fn answered(journal: &Journal, terms: &Terms, number: u64, told: Told) {
+    journal.write(&Record::Heard { at: Moment::now(), session: terms.name.clone(), number, told });
+}
+
+/// The task that polls, until its session is dropped or gone.
+struct Poller {
+    terms: Terms,
+    journal: Journal,
+    shared: Arc<Shared>,
+    orders: UnboundedReceiver<Order>,
+    tell: UnboundedSender<Heard>,
+    random: Random,
+    connection: u64,
+}
+
+/// Why a connection is not used any more.
+enum Over {
+    Broken,
+    /// By its client, for so long.
+    Cut(Duration),
+    /// Nobody wants the session any more, or the server does not have it.
+    Done,
+}
+
+impl Poller {
+    async fn poll(mut self) {
+        loop {
+            let over = match self.connect().await {
+                Some(mut wire) => self.converse(&mut wire).await,
+                None => Over::Done,
+            };
+            match over {
+                Over::Broken => sleep(self.pause()).await,
+                Over::Cut(time) => sleep(time).await,
+                Over::Done => return,
+            }
+        }
+    }
+
+    /// Mostly none.
+    fn pause(&mut self) -> Duration {
+        let (slow, too_slow) = (self.random.is(IS_SLOW), self.random.is(IS_TOO_SLOW));
+        let ttl = Duration::from_millis(self.terms.ttl_ms);
+        match (slow, too_slow) {
+            (false, _) => Duration::ZERO,
+            (true, false) => ttl / 2,
+            (true, true) => ttl * 5 / 4,
+        }
+    }
+
+    async fn connect(&mut self) -> Option<Wire> {
+        loop {
+            if self.orders.is_closed() {
+                return None;
+            }
+            if let Ok(mut wire) = Wire::connect(self.terms.port).await {
+                let hello = [vec!["HELLO".to_owned(), "3".to_owned()]];
+                let is_greeted =
+                    !self.terms.resp3 || matches!(timeout(self.patience(), wire.ask(&hello)).await, Ok(Ok(_)));
+                if is_greeted {
+                    self.connection += 1;
+                    return Some(wire);
+                }
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Longer than a poll waits in the server, and so short that there is time for another connection.
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.terms.ttl_ms * 2 / 3)
+    }
+
+    async fn converse(&mut self, wire: &mut Wire) -> Over {
+        let mut under_way = VecDeque::new();
+        let mut is_open = false;
+        let asks_first = self.connection == 1 || self.random.is(ASKS_FIRST);
+        loop {
+            while under_way.len() < UNDER_WAY {
+                let waits = !under_way.is_empty() || is_open || !asks_first;
+                match self.send(wire, waits).await {
+                    Some(poll) => under_way.push_back(poll),
+                    None => return Over::Broken,
+                }
+            }
+            let patience = self.patience();
+            tokio::select! {
+                biased;
+                order = self.orders.recv() => match order {
+                    None => return Over::Done,
+                    Some(Order::Break(time)) => return Over::Cut(time),
+                    Some(Order::Silence(time)) => sleep(time).await,
+                },
+                reply = timeout(patience, wire.receive()) => {
+                    let (Ok(Ok(reply)), Some((number, ack))) = (reply, under_way.pop_front()) else { return Over::Broken };
+                    let told = speech::told(&reply).unwrap_or_else(|Strange(reply)| self.strange(&reply));
+                    answered(&self.journal, &self.terms, number, told.clone());
+                    match told {
+                        Told::Events(events) => {
+                            if !is_open {
+                                let _ = self.tell.send(Heard::Open);
+                                is_open = true;
+                            }
+                            self.shared.known_acked.fetch_max(ack, Relaxed);
+                            self.pass_on(events);
+                        }
+                        Told::NoSession => {
+                            self.shared.is_gone.store(true, Relaxed);
+                            let _ = self.tell.send(Heard::Gone);
+                            return Over::Done;
+                        }
+                        _ => sleep(PAUSE).await,
+                    }
+                }
+            }
+        }
+    }
+
+    async fn send(&mut self, wire: &mut Wire, waits: bool) -> Option<(u64, u64)> {
+        let ack = self.shared.acked.load(Relaxed);
+        let number = call(&self.journal, &self.terms, &self.shared, (self.connection, ack), false);
+        let mut command = vec!["RLOCK.EVENTS".to_owned(), self.terms.name.clone()];
+        let mut option = |word: &str, value: u64| command.extend([word.to_owned(), value.to_string()]);
+        if ack > 0 {
+            option("ACK", ack);
+        }
+        if waits {
+            option("WAIT", 0);
+        }
+        option("TTL", self.terms.ttl_ms);
+        let sent = timeout(self.patience(), wire.send(&[command])).await;
+        matches!(sent, Ok(Ok(()))).then_some((number, ack))
+    }
+
+    fn pass_on(&self, events: Vec<Event>) {
+        for event in events {
+            if self.terms.acks_at_once {
+                self.shared.acked.fetch_max(event.seq, Relaxed);
+            }
+            // Nobody listens any more if the session is dropped.
+            let _ = self.tell.send(Heard::Event(event));
+        }
+    }
+
+    fn strange(&self, reply: &str) -> Told {
+        self.journal.broken("every reply is one that the command has", format!("{}: {reply}", self.terms.name));
+        Told::Failed(reply.to_owned())
+    }
+}
