@@ -249,11 +249,9 @@ impl Poller {
                             self.shared.known_acked.fetch_max(ack, Relaxed);
                             self.pass_on(events);
                         }
-                        Told::NoSession => {
-                            self.shared.is_gone.store(true, Relaxed);
-                            let _ = self.tell.send(Heard::Gone);
-                            return Over::Done;
-                        }
+                        Told::NoSession => return self.gone(),
+                        // The server has lost it, and a poll that acknowledged nothing has opened another of that name.
+                        Told::Failed(line) if line.starts_with("ERR ACK ") => return self.gone(),
                         _ => sleep(PAUSE).await,
                     }
                 }
@@ -275,6 +273,13 @@ impl Poller {
         option("TTL", self.terms.ttl_ms);
         let sent = timeout(self.patience(), wire.send(&[command])).await;
         matches!(sent, Ok(Ok(()))).then_some((number, ack))
+    }
+
+    fn gone(&self) -> Over {
+        self.shared.is_gone.store(true, Relaxed);
+        // Nobody listens any more if the session is dropped.
+        let _ = self.tell.send(Heard::Gone);
+        Over::Done
     }
 
     fn pass_on(&self, events: Vec<Event>) {
