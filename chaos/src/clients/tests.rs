@@ -2,14 +2,15 @@
 
 use super::work;
 use crate::history::{Answer, Operation, Record, Request, Side, pair, read_all};
-use crate::plan::{Address, Client, ClientKind, Habits, Lock, Plan};
+use crate::plan::{Address, Client, ClientKind, Habits, LEASE_ALONE_MS, Lock, Plan};
 use rlock_testing::{Server, free_port, wait_until};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const KINDS: [ClientKind; 4] = [ClientKind::Commands, ClientKind::Scripts, ClientKind::Guards, ClientKind::Majority];
+const KINDS: [ClientKind; 5] =
+    [ClientKind::Commands, ClientKind::Sessions, ClientKind::Scripts, ClientKind::Guards, ClientKind::Majority];
 
 /// Within this after its time a crew is at an end, whatever happens; and what a busy machine adds.
 const TIDYING: Duration = Duration::from_millis(2_000 + 1_000);
@@ -49,7 +50,7 @@ fn client(kind: ClientKind, number: u32, habits: &Habits) -> Client {
 }
 
 fn crew(habits: &Habits) -> Vec<Client> {
-    (0..).zip(KINDS.iter().cycle()).map(|(number, kind)| client(*kind, number, habits)).take(16).collect()
+    (0..).zip(KINDS.iter().cycle()).map(|(number, kind)| client(*kind, number, habits)).take(20).collect()
 }
 
 /// A plan of one crew, and what came of it.
@@ -105,7 +106,9 @@ fn held(server: &Server) -> Vec<String> {
 #[test]
 fn every_kind_gets_locks_and_gives_all_of_them_back() {
     let server = Server::start();
-    let records = Trial::of(here(&server), 1_000, crew(&habits())).run();
+    // With rests in which the locks are free: scripts get none that others queue for all the time.
+    let habits = Habits { rest_ms: (0, 40), ..habits() };
+    let records = Trial::of(here(&server), 1_000, crew(&habits)).run();
     nothing_is_broken(&records);
     let operations = pair(&records);
     for kind in KINDS {
@@ -130,6 +133,8 @@ fn whoever_comes_from_outside_is_somebody_new() {
         let named = !call.client.starts_with("Majority");
         assert_eq!(named, call.holder.starts_with(&format!("{}:", call.client)), "{call:?}");
         let enters = match call.request {
+            // Of what it does not know it asks again, by the same ticket.
+            Request::Acquire { session: Some(_), .. } if known.contains(&call.holder) => false,
             // A writer may read as well.
             Request::Acquire { side, .. } => side != Side::Read || !known.contains(&call.holder),
             Request::Guard { .. } => true,
@@ -227,8 +232,9 @@ fn who_waits_for_ever_waits_no_longer_than_the_round() {
     let operations = pair(&Trial::of(here(&server), 300, clients).run());
     assert!(began.elapsed() < Duration::from_millis(1_300), "{:?}", began.elapsed());
     let count = |is: fn(&Request) -> bool, answers: fn(&Answer) -> bool| {
+        let is_wanted = |it: &&Operation| !it.call.lock.starts_with("alone:");
         let known = |it: &&Operation| it.answer.as_ref().is_some_and(|(_, answer)| answers(answer));
-        operations.iter().filter(|it| is(&it.call.request)).filter(known).count()
+        operations.iter().filter(|it| is(&it.call.request)).filter(is_wanted).filter(known).count()
     };
     assert_eq!(count(|it| matches!(it, Request::Guard { .. }), |it| matches!(it, Answer::Unknown(_))), 4);
     assert!(count(|it| matches!(it, Request::Acquire { .. }), |it| matches!(it, Answer::Unknown(_))) >= 4);
@@ -306,7 +312,9 @@ fn who_has_waited_renews_before_anything_else() {
         if from_outside && wait_ms.is_some() && operation.granted().is_some() {
             let next = operations[place + 1..].iter().find(|it| it.call.holder == operation.call.holder);
             let next = next.map(|it| &it.call.request);
-            assert_eq!(next, Some(&Request::Renew { lease_ms: LEASE_MS }), "{operation:?}");
+            let is_left = operation.queued.is_some() && matches!(next, None | Some(Request::Cancel { .. }));
+            let lease_ms = if operation.call.lock.starts_with("alone:") { LEASE_ALONE_MS } else { LEASE_MS };
+            assert!(is_left || next == Some(&Request::Renew { lease_ms }), "{operation:?}, {next:?}");
             after_a_wait += 1;
         }
     }
@@ -329,17 +337,45 @@ fn in_a_cluster_locks_are_asked_for_where_they_are() {
     let records = Trial::of(Address::Cluster { ports }, 800, clients).run();
     nothing_is_broken(&records);
     let operations = pair(&records);
-    let refused = operations.iter().find(|it| matches!(it.answer, Some((_, Answer::Failed(_)))));
+    // Who comes to the wrong place with a session is told that it has none where it is sent to.
+    let is_refused = |answer: &Answer| matches!(answer, Answer::Failed(line) if !line.starts_with("NOSESSION "));
+    let refused = operations.iter().find(|it| it.answer.as_ref().is_some_and(|(_, answer)| is_refused(answer)));
     assert!(refused.is_none(), "nobody is sent away: {refused:?}");
-    for kind in [ClientKind::Commands, ClientKind::Scripts, ClientKind::Guards] {
+    for kind in [ClientKind::Commands, ClientKind::Sessions, ClientKind::Scripts, ClientKind::Guards] {
         let operations = of_kind(&operations, kind);
         // Scripts get no lock that others queue for all the time.
         let is_served =
             |it: &&&Operation| matches!(it.answer, Some((_, Answer::Granted { .. } | Answer::Refused { .. })));
         let locks: HashSet<_> = operations.iter().filter(is_served).map(|it| &it.call.lock).collect();
-        assert_eq!(locks.len(), 3, "{kind:?}");
+        assert_eq!(locks.iter().filter(|lock| !lock.starts_with("alone:")).count(), 3, "{kind:?}");
     }
     for master in &cluster.masters {
         wait_until("all is given back", || held(master).is_empty());
     }
+}
+
+#[test]
+fn whoever_waits_by_ticket_is_told_and_does_to_its_session_what_happens_to_sessions() {
+    let server = Server::start();
+    let habits = Habits { lease_ms: 1_000, waits_ms: vec![Some(0), Some(500)], hold_ms: (0, 3), ..habits() };
+    let clients = (0..24).map(|number| client(ClientKind::Sessions, number, &habits)).collect();
+    let records = Trial::of(here(&server), 3_000, clients).run();
+    let verdict = crate::checker::check(&records);
+    assert!(verdict.violations.is_empty(), "{verdict}");
+    assert!(verdict.figures.told_grants > 50, "{verdict}");
+    let operations = pair(&records);
+    let count = |is: fn(&Operation) -> bool| operations.iter().filter(|it| is(it)).count();
+    assert!(count(|it| matches!(it.answer, Some((_, Answer::Cancelled(Some(true)))))) > 0, "some are taken back");
+    let session = |it: &Operation| it.call.holder.clone();
+    let again = operations.iter().filter(|it| it.queued.is_some()).map(session).collect::<Vec<_>>();
+    assert!(again.len() > again.iter().collect::<HashSet<_>>().len(), "some ask again with the same ticket");
+    let polls = || records.iter().filter_map(|it| if let Record::Polled(poll) = it { Some(poll) } else { None });
+    assert!(
+        polls().any(|poll| poll.ends) && polls().any(|poll| poll.connection > 1) && polls().any(|poll| poll.ack > 1)
+    );
+    let alone =
+        |it: &&Operation| it.call.lock.starts_with("alone:") && matches!(it.call.request, Request::Renew { .. });
+    assert!(operations.iter().filter(alone).any(|it| matches!(it.answer, Some((_, Answer::Renewed(true))))));
+    wait_until("sessions end", || server.client().figure("sessions") == 0);
+    wait_until("all is given back", || held(&server).is_empty());
 }

@@ -8,6 +8,10 @@ pub use fleet::{Makeup, fleet};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// Of what a client with sessions tries alone: longer than any session of it lives on by itself, and than servers may take
+/// to end one.
+pub const LEASE_ALONE_MS: u64 = 6_000;
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub seed: u64,
@@ -104,4 +108,12 @@ pub struct Habits {
     pub gives_up: u8,
     /// How many replicas have to confirm what it is granted.
     pub replicas: u32,
+}
+
+impl Client {
+    /// The longest lease that it asks for.
+    pub fn longest_lease_ms(&self) -> u64 {
+        let alone = if self.kind == ClientKind::Sessions { LEASE_ALONE_MS } else { 0 };
+        self.habits.lease_ms.max(alone)
+    }
 }

@@ -4,7 +4,7 @@ use crate::checker::{Promise, Verdict, Violation, check};
 use crate::faults::{self, Crews};
 use crate::history::{Journal, Moment, Record, read_all};
 use crate::observer::Observer;
-use crate::plan::{Plan, fleet};
+use crate::plan::{Client, Plan, fleet};
 use crate::story::story;
 use crate::worlds::World;
 use rlock_testing::Random;
@@ -41,7 +41,7 @@ pub fn play(
     let file = directory.join("plan.json");
     std::fs::write(&file, serde_json::to_vec_pretty(&plan)?)?;
     let clients = plan.crews.iter().flatten().count() as u64;
-    let longest_lease = plan.crews.iter().flatten().map(|client| client.habits.lease_ms).max().unwrap_or_default();
+    let longest_lease = plan.crews.iter().flatten().map(Client::longest_lease_ms).max().unwrap_or_default();
 
     let hot = (0..makeup.hot).map(|number| format!("hot:{number}")).collect();
     let observer = Observer::start(journal.clone(), world.targets(), hot, LOOKS);

@@ -106,7 +106,9 @@ fn check_node(node: &Node, journal: &Journal, deadline: Instant) {
 
 /// In words; none if there is nothing.
 fn what_is_left(node: &Node) -> Result<Option<String>, String> {
-    for line in ["rlock_waiters", "rlock_locks_with_waiters"] {
+    const COUNTED: [&str; 5] =
+        ["rlock_waiters", "rlock_locks_with_waiters", "rlock_tickets", "rlock_events_unacknowledged", "rlock_sessions"];
+    for line in COUNTED {
         let value = node.info("rlock", line)?;
         if value != "0" {
             let queues = node.say("RLOCK.QUEUES COUNT 10");

@@ -4,16 +4,14 @@
 //! It holds the lock, waits for it by ticket as somebody else, gives it back, and so is granted it. Then it acknowledges that,
 //! or renews it, and lets the session end: the hold must stay. Or it does neither: then it must go.
 
-use super::ByHand;
+use super::{ANSWER, ByHand, CONNECT};
 use crate::clients::session::Heard;
 use crate::clients::speech::Hold;
 use crate::clients::wish::Wish;
 use crate::history::{Answer, Side};
+use crate::plan::LEASE_ALONE_MS;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
-
-/// Of both holds: longer than any session of these clients lives on by itself, and what servers may take to end one.
-const LEASE_MS: u64 = 6_000;
 
 /// So long it waits, for others to see it do so.
 const SEEN: Duration = Duration::from_millis(300);
@@ -39,21 +37,20 @@ impl ByHand {
         let wish = Wish {
             lock: lock.clone(),
             side,
-            lease_ms: LEASE_MS,
+            lease_ms: LEASE_ALONE_MS,
             wait_ms: None,
             gives_up_after: None,
             fenced: self.random.is(self.client.habits.fenced),
             replicas: 0,
         };
-        let patience = self.patience();
-        if !self.connections.are_open(&lock, patience).await {
+        if !self.connections.are_open(&lock, self.round.answers(CONNECT)).await {
             return;
         }
         let port = self.connections.port(&lock);
         if !self.open_session_that(port, ending == Ending::Acknowledged).await {
             return;
         }
-        let first = Hold { lock: lock.clone(), holder: self.diary.new_holder(), side, lease_ms: LEASE_MS };
+        let first = Hold { lock: lock.clone(), holder: self.diary.new_holder(), side, lease_ms: LEASE_ALONE_MS };
         match self.acquire(&first, &wish).await {
             Answer::Granted { .. } => {}
             Answer::Unknown(_) => return self.give_back_all(&first).await,
@@ -84,7 +81,7 @@ impl ByHand {
     }
 
     async fn hear_of(&mut self, hold: &Hold) -> Option<(u64, Answer)> {
-        let patience = self.patience();
+        let patience = self.round.answers(ANSWER);
         loop {
             match timeout_at(patience, self.session()?.hear()).await {
                 Ok(Heard::Event(event)) if event.ticket == hold.holder => return Some((event.seq, event.outcome)),

@@ -4,7 +4,7 @@
 //! was not answered it asks once more with the same ticket, or takes the ticket back; and it does to its session what happens
 //! to sessions: breaks the connection, does not read, ends it with tickets in it.
 
-use super::{ANSWER, ByHand, CONNECT, PAUSE_OF_A_FAILURE_MS};
+use super::{ByHand, CONNECT, PAUSE_OF_A_FAILURE_MS};
 use crate::clients::resp::Command;
 use crate::clients::session::{Heard, Session, Terms};
 use crate::clients::speech::{self, Hold};
@@ -420,10 +420,6 @@ impl ByHand {
             // A try is enough: it ends by itself.
             self.leave_session();
         }
-    }
-
-    pub(super) fn patience(&self) -> Instant {
-        self.round.answers(ANSWER)
     }
 }
 
