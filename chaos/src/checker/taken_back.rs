@@ -77,7 +77,7 @@ fn taken_back<'l, 'a>(
     let Request::Cancel { session } = &cancel.call().request else { return None };
     let mut asked = steps.iter().filter(|step| step.asks_for().is_some());
     let arrived = |step: &&Step| step.has_arrived_by(cancel.call().at) && step.session() == Some(session.as_str());
-    if !asked.clone().all(|step| arrived(step)) || asked.clone().next().is_none() {
+    if !asked.clone().all(arrived) || asked.clone().next().is_none() {
         return None;
     }
     let was_granted_at_once = asked.any(|step| step.operation.queued.is_none() && step.operation.granted().is_some());
