@@ -1,7 +1,7 @@
 //! Waiters who are in the queue no more and were told nothing.
 
 use super::by_lock::{LockHistory, Step};
-use super::sessions::Sessions;
+use super::sessions::{Sessions, Span};
 use super::troubles::Troubles;
 use super::verdict::{Promise, Violation};
 use super::waits::{Wait, waits};
@@ -21,7 +21,9 @@ pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, viola
         let answered = step.operation.answer.as_ref().map_or(Moment(u64::MAX), |(at, _)| *at);
         let looked = lock.samples.last().map_or(missed, |sample| sample.asked);
         let silent = silent(lock, step, (missed, answered.min(looked)), sessions, troubles);
-        if silent > LATE && !troubles.clients.touches(wait.last.asked, missed + LATE * 2) {
+        // What is lost on a connection of a session is told on the next.
+        let is_excused = || step.session().is_none() && troubles.clients.touches(wait.last.asked, missed + LATE * 2);
+        if silent > LATE && !is_excused() {
             violations.push(violation(lock, step, &wait, missed, silent));
         }
     }
@@ -36,9 +38,13 @@ fn silent(
     troubles: &Troubles,
 ) -> Duration {
     let Some(name) = step.session() else { return troubles.quiet(lock.name, from, until) };
-    let polled = sessions.get(name).map_or(&[][..], |session| &session.connections);
-    let each = polled.iter().map(|span| (from.max(span.0), until.min(span.1))).filter(|(from, until)| from < until);
-    each.map(|(from, until)| troubles.quiet(lock.name, from, until)).max().unwrap_or_default()
+    let (Some(session), Some(queued)) = (sessions.get(name), step.operation.queued) else { return Duration::ZERO };
+    let polled = session.connections.iter().map(|span| (from.max(span.0), until.min(span.1)));
+    // A server that was started anew knows nothing of the ticket, and neither does a session that was opened anew.
+    let knows = |(from, until): &Span| {
+        from < until && session.lived((queued, *until)) && !troubles.new_starts.touches(queued, *until)
+    };
+    polled.filter(knows).map(|(from, until)| troubles.quiet(lock.name, from, until)).max().unwrap_or_default()
 }
 
 /// When it was seen that it is not in the queue any more. By a clock that was set back it has waited for less than before,
@@ -80,7 +86,7 @@ fn violation(lock: &LockHistory, step: &Step, wait: &Wait, missed: Moment, silen
 #[cfg(test)]
 mod tests {
     use super::Promise::WaitersAreAnswered;
-    use crate::checker::written::{Written, clock, failover, refused, unknown, wait};
+    use crate::checker::written::{Written, clock, failover, refused, restart, unknown, wait};
     use crate::history::Reach;
     use crate::history::Side::Plain;
 
@@ -129,12 +135,16 @@ mod tests {
     #[test]
     fn whoever_waits_by_ticket_is_told_while_the_session_is_polled() {
         let by_ticket = |polled: (u64, u64)| {
-            let seen = Written::default().queued("w", 5_000, (0, 1)).polled_all(polled, 1);
+            let seen = Written::default().polled((0, 1), 1, 0, &[]).queued("w", 5_000, (2, 3)).polled_all(polled, 1);
             let seen = seen.seen_by_ticket(200, &[("x", Plain)], &[("w", 1, true)]);
             (220..3_000).step_by(20).fold(seen, |history, at| history.seen(at, &[("x", Plain)], &[]))
         };
         assert_eq!(by_ticket((0, 3_000)).broken(), [WaitersAreAnswered]);
         assert_eq!(by_ticket((0, 1_200)).broken(), []);
         assert_eq!(by_ticket((0, 3_000)).outcome("w", 1, 1_000, refused(5)).broken(), []);
+        // What the network does to one connection is no reason to be silent on the next.
+        let lost = by_ticket((0, 200)).polled_all((400, 3_000), 2);
+        assert_eq!(lost.troubled((180, 400), Reach::Clients).broken(), [WaitersAreAnswered]);
+        assert_eq!(by_ticket((0, 3_000)).troubled((205, 210), restart()).broken(), []);
     }
 }
