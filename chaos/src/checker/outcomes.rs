@@ -10,30 +10,36 @@ use std::collections::{BTreeMap, HashMap};
 
 pub fn check(sessions: &Sessions, troubles: &Troubles, violations: &mut Vec<Violation>) {
     for session in sessions.all() {
-        two_outcomes(session, violations);
-        two_tickets(session, violations);
+        two_outcomes(session, troubles, violations);
+        two_tickets(session, troubles, violations);
         early_ends(session, troubles, violations);
     }
 }
 
-fn two_outcomes(session: &Session, violations: &mut Vec<Violation>) {
+fn two_outcomes(session: &Session, troubles: &Troubles, violations: &mut Vec<Violation>) {
     let tickets: BTreeMap<&str, &[Telling]> = session.tickets().collect();
     for (ticket, tellings) in tickets {
         let [first, others @ ..] = tellings else { continue };
-        if let Some(other) = others.iter().find(|other| other.event != first.event) {
+        let is_another = |other: &&Telling| other.event != first.event && is_one(session, troubles, first, other);
+        if let Some(other) = others.iter().find(is_another) {
             let what = format!("ticket {ticket} of session {}", session.name);
             violations.push(contradiction(&what, first, other));
         }
     }
 }
 
-fn two_tickets(session: &Session, violations: &mut Vec<Violation>) {
+/// Whether it is one session that tells both. One that was lost may have been opened anew under its name.
+fn is_one(session: &Session, troubles: &Troubles, first: &Telling, other: &Telling) -> bool {
+    session.lived((first.at, other.at)) && !troubles.new_starts.touches(first.poll.at, other.at)
+}
+
+fn two_tickets(session: &Session, troubles: &Troubles, violations: &mut Vec<Violation>) {
     let mut by_seq: HashMap<u64, Telling> = HashMap::new();
     let mut all: Vec<Telling> = session.tickets().flat_map(|(_, tellings)| tellings.iter().copied()).collect();
     all.sort_by_key(|telling| (telling.at, telling.event.seq));
     for telling in all {
         let first = *by_seq.entry(telling.event.seq).or_insert(telling);
-        if first.event.ticket != telling.event.ticket {
+        if first.event.ticket != telling.event.ticket && is_one(session, troubles, &first, &telling) {
             let what = format!("event {} of session {}", telling.event.seq, session.name);
             violations.push(contradiction(&what, &first, &telling));
         }
@@ -98,6 +104,14 @@ mod tests {
     #[test]
     fn an_event_is_of_one_ticket() {
         assert_eq!(told((1, "t", granted()), (1, "u", granted())).broken(), [OneOutcomeEach]);
+    }
+
+    #[test]
+    fn a_session_that_was_opened_anew_begins_anew() {
+        let restarted = told((1, "t", granted()), (1, "u", granted())).troubled((12, 15), restart());
+        assert_eq!(restarted.broken(), []);
+        let late = Written::default().polled((0, 10), 1, 0, &[(1, "t", granted())]);
+        assert_eq!(late.polled((1_020, 1_030), 2, 0, &[(1, "t", refused(5))]).broken(), []);
     }
 
     #[test]

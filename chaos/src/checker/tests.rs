@@ -77,6 +77,46 @@ fn flaws_are_caught() {
     }
 }
 
+/// Which promise a flaw of sessions breaks, and how long it takes to show, in ms: until sessions have ended, or answers were
+/// lost.
+const BROKEN_BY_SESSIONS: [(Flaw, Promise, u64); 7] = [
+    (Flaw::KeptGrant, Promise::NothingOfAnEndedSession, 25_000),
+    (Flaw::RevokedGrant, Promise::HoldsLast, 30_000),
+    (Flaw::LostPlace, Promise::FirstComeFirstServed, 25_000),
+    (Flaw::TwoOutcomes, Promise::OneOutcomeEach, 8_000),
+    (Flaw::EventLost, Promise::WaitersAreAnswered, 60_000),
+    (Flaw::LeftTicket, Promise::WhatIsTakenBackIsGone, 8_000),
+    (Flaw::ShortLife, Promise::SessionsLast, 8_000),
+];
+
+fn by_tickets(seed: u64) -> Settings {
+    Settings { sessions: true, length_ms: 8_000, ..Settings::of(seed) }
+}
+
+#[test]
+fn right_locks_pass_whoever_waits_by_ticket() {
+    let mut figures = Figures::default();
+    for seed in 0..SEEDS / 3 {
+        figures.add(&assert_right(by_tickets(seed)).figures);
+        assert_right(Settings { meddling: true, ..by_tickets(seed) });
+        assert_right(Settings { clock_steps: true, ..by_tickets(seed) });
+        assert_right(Settings { meddling: true, clock_steps: true, failovers: true, ..by_tickets(seed) });
+    }
+    assert!(figures.told_grants > 5 * SEEDS, "{figures:?}");
+    assert!(figures.lin_checked_locks > 2 * figures.lin_undecided_locks, "{figures:?}");
+}
+
+#[test]
+fn flaws_of_sessions_are_caught() {
+    for (flaw, promise, length_ms) in BROKEN_BY_SESSIONS {
+        let among_themselves = |seed| Settings { scripts: false, guards: false, locks: 2, ..by_tickets(seed) };
+        let settings = |seed| Settings { flaw: Some(flaw), length_ms, observed_every_ms: 20, ..among_themselves(seed) };
+        // They are longer than the others.
+        let caught = (0..HISTORIES / 2).filter(|seed| breaks(&history(settings(*seed)), &promise)).count();
+        assert!(caught > MOST / 3, "{flaw:?} was caught in {caught} of {} histories", HISTORIES / 2);
+    }
+}
+
 /// Long queues, in which somebody ends waits.
 fn killing(seed: u64) -> Settings {
     Settings { meddling: true, trouble_every_ms: 30, clients: 40, locks: 1, guards: false, ..Settings::of(seed) }

@@ -9,6 +9,8 @@ pub enum Kind {
     Commands,
     Scripts,
     Guards,
+    /// By tickets.
+    Sessions,
 }
 
 #[derive(Clone, Debug)]
@@ -28,7 +30,12 @@ pub struct Client {
     /// When a guard's work is done.
     pub done_at: Time,
     pub is_stalled: bool,
+    /// The request of the ticket that it waits by.
+    pub pending: Option<usize>,
 }
+
+/// Longer than a session lives on by itself.
+pub const LONG_LEASE_MS: u64 = 4_000;
 
 pub enum Next {
     /// A new attempt, after so long.
@@ -53,6 +60,7 @@ impl Client {
             guarded_until: 0,
             done_at: 0,
             is_stalled: false,
+            pending: None,
         }
     }
 
@@ -61,6 +69,9 @@ impl Client {
         self.side = side;
         self.holder = format!("{}/{}", self.name, self.number);
         self.lease_ms = random.one_of(&[40, 80, 150, 300]);
+        if self.kind == Kind::Sessions && random.is(15) {
+            self.lease_ms = LONG_LEASE_MS;
+        }
         self.holds = 0;
     }
 
@@ -97,16 +108,26 @@ impl Client {
     pub fn after(&mut self, request: &Request, answer: &Answer, random: &mut Random) -> Next {
         let rest = Next::Rest(random.between((0, 20_000)));
         match (request, answer) {
+            (Request::Acquire { wait_ms: Some(_), .. }, Answer::Granted { .. }) if self.kind == Kind::Sessions => {
+                self.holds += 1;
+                Next::Send(Request::Renew { lease_ms: self.lease_ms })
+            }
+            (Request::Cancel { .. }, Answer::Cancelled(Some(false))) => {
+                Next::Send(Request::Release { side: self.side, all: true })
+            }
             (Request::Acquire { .. }, Answer::Granted { .. }) => {
                 self.holds += 1;
                 Next::Hold(random.between((100, 12_000)))
             }
             (Request::Acquire { .. }, Answer::Refused { .. }) if self.holds > 0 => Next::Hold(1_000),
-            (Request::Acquire { .. }, Answer::Refused { .. }) if random.is(40) => {
+            (Request::Acquire { .. }, Answer::Refused { .. }) if self.kind != Kind::Sessions && random.is(40) => {
                 Next::Send(self.first_attempt(random))
             }
             (Request::Acquire { .. }, Answer::Unknown(_)) => {
                 Next::Send(Request::Release { side: self.side, all: true })
+            }
+            (Request::Renew { .. }, Answer::Renewed(true)) if self.lease_ms == LONG_LEASE_MS && random.is(60) => {
+                Next::Hold(LONG_LEASE_MS * 400)
             }
             (Request::Renew { .. }, Answer::Renewed(true) | Answer::Unknown(_)) => {
                 Next::Hold(random.between((100, 15_000)))

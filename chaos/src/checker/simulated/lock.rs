@@ -35,6 +35,20 @@ pub enum Flaw {
     FallingTokens,
     /// One release gives back all.
     Uncounted,
+    /// What a session was granted unknown stays when the session ends.
+    KeptGrant,
+    /// What a session was granted goes when the session ends, known or not.
+    RevokedGrant,
+    /// A ticket that was passed over comes back behind all others.
+    LostPlace,
+    /// What is told again is told otherwise.
+    TwoOutcomes,
+    /// What was told on a connection is not told on the next.
+    EventLost,
+    /// A ticket that is taken back stays in the queue.
+    LeftTicket,
+    /// Sessions end too soon.
+    ShortLife,
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +66,8 @@ pub struct Waiter {
     pub asking: Asking,
     pub since: Time,
     pub client_id: i64,
+    /// None: it does not wait by ticket.
+    pub attended: Option<bool>,
 }
 
 #[derive(Clone, Default)]
@@ -115,7 +131,10 @@ impl Lock {
     pub fn ask(&mut self, asking: &Asking, now: Time, random: &mut Random) -> Option<Answer> {
         self.expire(now);
         let is_within = self.shares.contains_key(&asking.holder);
-        let is_open = self.queue.is_empty() || asking.by_script || is_within || self.has(Flaw::Overtaking);
+        let is_open = self.queue.iter().all(|waiter| waiter.attended == Some(false))
+            || asking.by_script
+            || is_within
+            || self.has(Flaw::Overtaking);
         (is_open && self.fits(asking, random)).then(|| self.grant(asking, now, random))
     }
 
@@ -212,7 +231,13 @@ impl Lock {
             return served;
         }
         loop {
-            let place = if self.has(Flaw::LastFirst) { self.queue.len().saturating_sub(1) } else { 0 };
+            let first = self.queue.iter().position(|waiter| waiter.attended != Some(false));
+            let place = if self.has(Flaw::LastFirst) { self.queue.len().checked_sub(1) } else { first };
+            let Some(place) = place else { return served };
+            if self.has(Flaw::LostPlace) {
+                self.queue.rotate_left(place);
+            }
+            let place = if self.has(Flaw::LostPlace) { 0 } else { place };
             let Some(asking) = self.queue.get(place).map(|waiter| waiter.asking.clone()) else { return served };
             if !self.fits(&asking, random) {
                 return served;
@@ -253,7 +278,10 @@ impl Lock {
         let seen = |waiter: &Waiter| Waiting {
             holder: waiter.asking.holder.clone(),
             side: waiter.asking.side,
-            by: WaitsBy::Client(waiter.client_id),
+            by: match waiter.attended {
+                None => WaitsBy::Client(waiter.client_id),
+                Some(is_attended) => WaitsBy::Ticket { name: waiter.asking.holder.clone(), is_attended },
+            },
             waited_ms: i64::try_from(now.saturating_sub(waiter.since) / 1_000).expect("a short time"),
         };
         self.queue.iter().map(seen).collect()

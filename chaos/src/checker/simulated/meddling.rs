@@ -30,7 +30,7 @@ impl World {
     }
 
     fn kill(&mut self, lock: usize) {
-        let Some(waiter) = self.locks[lock].queue.back() else { return };
+        let Some(waiter) = self.locks[lock].queue.back().filter(|waiter| waiter.attended.is_none()) else { return };
         let (number, client_id) = (waiter.asking.number, waiter.client_id);
         if self.asked[number].is_lost || self.asked[number].is_over {
             return;
@@ -84,12 +84,13 @@ impl World {
             }
             let waiting: Vec<usize> = self.locks[lock].queue.drain(..).map(|waiter| waiter.asking.number).collect();
             for number in waiting {
-                if !self.asked[number].is_over {
+                if !self.asked[number].is_over && self.session_in(number).is_none() {
                     self.answer(number, Answer::Unknown("UNBLOCKED".to_owned()));
                     self.asked[number].is_over = true;
                 }
             }
         }
+        self.forget_sessions();
         self.troubled("failover", Reach::Failover { server: "a".to_owned() });
     }
 }

@@ -5,6 +5,7 @@ mod client;
 mod guards;
 mod lock;
 mod meddling;
+mod sessions;
 mod world;
 
 pub use lock::Flaw;

@@ -2,7 +2,8 @@
 
 use super::client::{Client, Kind, Next};
 use super::lock::{Asking, Flaw, Lock, Time, Waiter};
-use crate::history::{Answer, Call, Moment, Record, Request, Sample, Side};
+use super::sessions::{Polling, Session};
+use crate::history::{Answer, Call, Moment, Record, Request, Sample, Side, Told};
 use rlock_testing::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -19,6 +20,8 @@ pub struct Settings {
     pub scripts: bool,
     /// Some clients are guards, of which not every step is written down.
     pub guards: bool,
+    /// Some clients wait by tickets.
+    pub sessions: bool,
     /// So often each lock is looked at, at least.
     pub observed_every_ms: u64,
     /// So often there is one of the troubles below, at most.
@@ -41,6 +44,7 @@ impl Settings {
             flaw: None,
             scripts: true,
             guards: true,
+            sessions: false,
             observed_every_ms: 12,
             trouble_every_ms: 150,
             meddling: false,
@@ -70,6 +74,13 @@ pub(super) enum Event {
     Look(usize),
     Observe(usize),
     Trouble,
+    Queued(usize),
+    Poll(usize),
+    PollArrives(Polling),
+    PollIsLate(usize, u64),
+    PollAnswered(usize, u64, Told),
+    SessionMayEnd(usize),
+    LookAtAll,
 }
 
 pub(super) struct Asked {
@@ -84,6 +95,10 @@ pub(super) struct Asked {
     pub(super) is_lost: bool,
     /// What came of it is not waited for any more.
     pub(super) is_over: bool,
+    /// Its client knows that it waits by ticket.
+    pub(super) is_queued: bool,
+    /// The session that it asks for a ticket of.
+    pub(super) session: Option<usize>,
 }
 
 pub(super) struct World {
@@ -97,6 +112,7 @@ pub(super) struct World {
     pub(super) locks: Vec<Lock>,
     pub(super) asked: Vec<Asked>,
     pub(super) records: Vec<Record>,
+    pub(super) sessions: Vec<Session>,
 }
 
 pub(super) fn moment(time: Time) -> Moment {
@@ -109,6 +125,7 @@ impl World {
         let kind = |number| match number % 7 {
             2 if settings.scripts => Kind::Scripts,
             4 if settings.guards => Kind::Guards,
+            1 | 3 | 5 if settings.sessions => Kind::Sessions,
             _ => Kind::Commands,
         };
         let client = |number| Client::new(format!("client-{number}"), kind(number));
@@ -123,12 +140,16 @@ impl World {
             locks: (0..settings.locks).map(|number| Lock::new(lock(number), settings.flaw)).collect(),
             asked: Vec::new(),
             records: Vec::new(),
+            sessions: Vec::new(),
         }
     }
 
     fn run(&mut self) {
         for client in 0..self.clients.len() {
             self.soon(20_000, Event::Wake(client));
+            if self.clients[client].kind == Kind::Sessions {
+                self.poll(client);
+            }
         }
         for lock in 0..self.locks.len() {
             self.soon(5_000, Event::Observe(lock));
@@ -176,6 +197,13 @@ impl World {
             Event::Look(lock) => self.serve(lock),
             Event::Observe(lock) => self.observe(lock),
             Event::Trouble => self.trouble(),
+            Event::Queued(number) => self.queued(number),
+            Event::Poll(client) => self.poll(client),
+            Event::PollArrives(poll) => self.poll_arrives(poll),
+            Event::PollIsLate(session, number) => self.poll_is_late(session, number),
+            Event::PollAnswered(session, number, told) => self.poll_answered(session, number, told),
+            Event::SessionMayEnd(session) => self.session_may_end(session),
+            Event::LookAtAll => self.serve_all(),
         }
     }
 
@@ -233,13 +261,20 @@ impl World {
     }
 
     pub(super) fn send(&mut self, client: usize, request: Request, is_written: bool) {
+        let request = self.by_ticket(client, request);
         let number = is_written.then(|| self.call(client, request.clone()));
-        let is_lost = is_written && self.random.is(3);
+        let is_by_ticket = matches!(request, Request::Acquire { session: Some(_), .. });
+        let is_lost = is_written && self.random.is(3) && !is_by_ticket;
         let (lock, holder) = (self.clients[client].lock, self.clients[client].holder.clone());
         let sent = self.now;
-        let (waited, is_over) = (false, false);
-        self.asked.push(Asked { client, number, lock, holder, sent, waited, request, is_lost, is_over });
+        let (waited, is_over, is_queued) = (false, false, false);
+        let session = is_by_ticket.then(|| self.session_at_hand(client)).flatten();
+        let asked = Asked { client, number, lock, holder, sent, waited, request, is_lost, is_over, is_queued, session };
+        self.asked.push(asked);
         let asked = self.asked.len() - 1;
+        if is_by_ticket {
+            self.clients[client].pending = Some(asked);
+        }
         let latency = self.latency();
         if !is_lost {
             return self.at(self.now + latency, Event::Arrive(asked));
@@ -260,9 +295,16 @@ impl World {
                 let asking = Asking { number, holder, side, lease: lease_ms * 1_000, fenced, by_script };
                 self.acquire(lock, asking, wait_ms)
             }
-            Request::Renew { lease_ms } => Some(self.locks[lock].renew(&holder, lease_ms * 1_000, now)),
-            Request::Release { side, all } => Some(self.locks[lock].release(&holder, side, all, now)),
-            Request::Guard { .. } | Request::Cancel { .. } => None,
+            Request::Renew { lease_ms } => {
+                self.is_known(lock, &holder);
+                Some(self.locks[lock].renew(&holder, lease_ms * 1_000, now))
+            }
+            Request::Release { side, all } => {
+                self.is_known(lock, &holder);
+                Some(self.locks[lock].release(&holder, side, all, now))
+            }
+            Request::Cancel { .. } => Some(self.take_back(lock, &holder)),
+            Request::Guard { .. } => None,
         };
         if let Some(answer) = answer {
             self.answer(number, answer);
@@ -275,6 +317,9 @@ impl World {
     }
 
     fn acquire(&mut self, lock: usize, asking: Asking, wait_ms: Option<u64>) -> Option<Answer> {
+        if self.is_denied(asking.number) {
+            return Some(Answer::Failed("NOSESSION".to_owned()));
+        }
         let granted = self.locks[lock].ask(&asking, self.now, &mut self.random);
         if granted.is_some() {
             return granted;
@@ -286,7 +331,13 @@ impl World {
         }
         self.asked[asking.number].waited = true;
         let client_id = i64::try_from(self.asked[asking.number].client).expect("a few") + 100;
-        self.locks[lock].queue.push_back(Waiter { asking, since: self.now, client_id });
+        let attended = self.is_attended(asking.number);
+        let number = asking.number;
+        self.locks[lock].queue.push_back(Waiter { asking, since: self.now, client_id, attended });
+        if attended.is_some() {
+            let latency = self.latency();
+            self.at(self.now + latency, Event::Queued(number));
+        }
         None
     }
 
@@ -306,6 +357,7 @@ impl World {
 
     /// The queue moves on. It does so a little late when a lease ends.
     pub(super) fn serve(&mut self, lock: usize) {
+        self.look_after(lock);
         for (number, answer) in self.locks[lock].serve(self.now, &mut self.random) {
             if !self.asked[number].is_over {
                 self.answer(number, answer);
@@ -327,11 +379,33 @@ impl World {
         if self.asked[number].is_lost {
             return;
         }
+        if self.asked[number].waited && self.session_in(number).is_some() {
+            return self.happened(number, answer);
+        }
         let latency = self.latency();
         self.at(self.now + latency, Event::Reply(number, answer));
     }
 
-    fn reply(&mut self, number: usize, answer: &Answer) {
+    /// Who attends to its session now.
+    fn look_after(&mut self, lock: usize) {
+        for place in 0..self.locks[lock].queue.len() {
+            let attended = self.is_attended(self.locks[lock].queue[place].asking.number);
+            self.locks[lock].queue[place].attended = attended;
+        }
+    }
+
+    /// As a client asks that waits by tickets, if it has a session.
+    fn by_ticket(&self, client: usize, request: Request) -> Request {
+        match request {
+            Request::Acquire { side, lease_ms, wait_ms: Some(wait), fenced, by_script, replicas, .. } => {
+                let session = self.session_name(client);
+                Request::Acquire { side, lease_ms, wait_ms: Some(wait), fenced, by_script, replicas, session }
+            }
+            other => other,
+        }
+    }
+
+    pub(super) fn reply(&mut self, number: usize, answer: &Answer) {
         let asked = &self.asked[number];
         let (client, request) = (asked.client, asked.request.clone());
         let Some(call) = asked.number else { return self.guard_is_told(number, answer) };
@@ -350,6 +424,7 @@ impl World {
     fn observe(&mut self, lock: usize) {
         let (before, after) = (self.random.between((20, 300)), self.random.between((20, 300)));
         let now = self.now;
+        self.look_after(lock);
         let it = &mut self.locks[lock];
         if it.is_asleep_until <= now {
             it.expire(now);
