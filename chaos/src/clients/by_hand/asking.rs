@@ -29,7 +29,7 @@ impl ByHand {
         let command = self.speech.acquire(hold, wish.wait_ms, wish.fenced);
         let until = self.until_granted(wish);
         let fenced = self.is_fenced(wish);
-        self.call(hold, self.acquire_request(hold, wish), &[command], until, |replies| {
+        self.call(hold, self.acquire_request(hold, wish, None), &[command], until, |replies| {
             speech::acquired(&replies[0], fenced)
         })
         .await
@@ -90,7 +90,7 @@ impl ByHand {
         let commands = [vec!["MULTI".to_owned()], acquire, vec!["EXEC".to_owned()]];
         let until = self.round.answers(ANSWER);
         let fenced = wish.fenced;
-        self.call(hold, self.acquire_request(hold, wish), &commands, until, |replies| {
+        self.call(hold, self.acquire_request(hold, wish, None), &commands, until, |replies| {
             speech::acquired(of_a_transaction(replies), fenced)
         })
         .await
@@ -100,7 +100,7 @@ impl ByHand {
         let acquire = self.speech.acquire(hold, None, wish.fenced);
         let Some(renew) = self.speech.renew(hold) else { return Answer::Failed("not sent".to_owned()) };
         let until = self.round.answers(ANSWER);
-        let numbers = [self.acquire_request(hold, wish), Request::Renew { lease_ms: hold.lease_ms }]
+        let numbers = [self.acquire_request(hold, wish, None), Request::Renew { lease_ms: hold.lease_ms }]
             .map(|request| self.diary.called(&hold.lock, &hold.holder, request));
         let replies = self.connections.ask(&hold.lock, &[acquire, renew], until).await;
         let answers = match &replies {
@@ -141,7 +141,7 @@ impl ByHand {
         })
     }
 
-    pub(super) fn acquire_request(&self, hold: &Hold, wish: &Wish) -> Request {
+    pub(super) fn acquire_request(&self, hold: &Hold, wish: &Wish, session: Option<String>) -> Request {
         Request::Acquire {
             side: hold.side,
             lease_ms: hold.lease_ms,
@@ -149,7 +149,7 @@ impl ByHand {
             fenced: self.is_fenced(wish),
             by_script: !self.speech.is_native(),
             replicas: wish.replicas,
-            session: None,
+            session,
         }
     }
 

@@ -119,12 +119,16 @@ impl ByHand {
         self.wait_for_tickets(waiting).await;
     }
 
-    /// Asks, and goes on with what comes of it, unless that is that it has to wait.
+    /// Asks, and goes on with what comes of it, unless that is that it has to wait. Fewer tries than all are those of one who
+    /// has asked before.
     async fn ask_by_ticket(&mut self, hold: Hold, wish: Wish, tries: u32) -> Option<Waiting> {
         let asked = Instant::now();
-        for _ in 0..tries {
+        for tried in 0..tries {
             if !self.is_in_session(&hold.lock).await {
                 self.pause(PAUSE_OF_A_FAILURE_MS).await;
+                if tried > 0 || tries < TRIES {
+                    self.in_doubt(&hold).await;
+                }
                 return None;
             }
             match self.ask_once(&hold, &wish).await {
@@ -152,13 +156,8 @@ impl ByHand {
         let Some(session) = self.session_name() else { return Asked::NoSession };
         let mut command = self.speech.acquire(hold, wish.wait_ms, wish.fenced);
         command.extend(["SESSION".to_owned(), session.clone(), hold.holder.clone()]);
-        let Request::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas, .. } =
-            self.acquire_request(hold, wish)
-        else {
-            return Asked::NoSession;
-        };
-        let session = Some(session);
-        let request = Request::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas, session };
+        let request = self.acquire_request(hold, wish, Some(session));
+        let fenced = self.is_fenced(wish);
         let number = self.diary.called(&hold.lock, &hold.holder, request);
         let until = self.round.answers(ASKED);
         let reply = self.connections.ask(&hold.lock, &[command], until).await.map(|mut replies| replies.remove(0));
@@ -254,12 +253,13 @@ impl ByHand {
         self.diary.answered(number, event.outcome.clone());
         let is_granted = event.is_grant();
         let acks_at_once = self.session().is_some_and(|session| session.terms.acks_at_once);
+        let name = self.session_name();
         if is_granted && !acks_at_once && self.random.is(TAKES_BACK_A_GRANT) {
             self.take_back(&[hold]).await;
         } else {
             self.go_on(event.outcome, hold, &wish, asked).await;
         }
-        if let Some(session) = self.session() {
+        if let Some(session) = self.session().filter(|session| Some(&session.terms.name) == name.as_ref()) {
             session.acknowledge(event.seq);
         }
     }
