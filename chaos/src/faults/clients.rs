@@ -12,7 +12,7 @@ const FEW: u64 = 8;
 /// A line of CLIENT LIST.
 struct Connection {
     id: i64,
-    /// It waits for a lock.
+    /// It waits for a lock, or to be told of its session's.
     waits: bool,
 }
 
@@ -90,13 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_clients_by_tcp_are_chosen_and_only_those_who_wait_for_locks_wait() {
+    fn only_clients_by_tcp_are_chosen_and_only_those_who_wait_for_locks_or_events_wait() {
         let list = "id=3 addr=127.0.0.1:1 name= flags=N cmd=rlock.renew user=default\n\
                     id=4 addr=127.0.0.1:2 name= flags=b cmd=rlock.acquire user=default\n\
+                    id=8 addr=127.0.0.1:6 name= flags=b cmd=rlock.events user=default\n\
                     id=5 addr=127.0.0.1:3 name= flags=b cmd=wait user=default\n\
                     id=6 addr=127.0.0.1:4 name= flags=S cmd=replconf user=default\n\
                     id=7 addr=/tmp/socket:0 name= flags=U cmd=client|list user=default\n";
         let seen: Vec<_> = connections(list).map(|it| (it.id, it.waits)).collect();
-        assert_eq!(seen, [(3, false), (4, true), (5, false)]);
+        assert_eq!(seen, [(3, false), (4, true), (8, true), (5, false)]);
     }
 }

@@ -1,7 +1,7 @@
 //! The observer, before real servers.
 
 use super::{Observed, Observer, STANDSTILL, Watches};
-use crate::history::{Journal, Moment, Reach, Record, Sample, Side, read_all};
+use crate::history::{Journal, Moment, Reach, Record, Sample, Side, WaitsBy, read_all};
 use rlock_testing::{Reply, Server, start_waiting, wait_until};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -116,6 +116,23 @@ fn holders_and_waiters_are_seen_in_their_order() {
     let seen = records.iter().filter(|it| matches!(it, Record::Seen(_))).count() as u64;
     assert_eq!(observed.samples, seen);
     assert!(!records.iter().any(|it| matches!(it, Record::Seen(it) if it.lock == "never used")));
+}
+
+#[test]
+fn a_ticket_is_seen_with_whether_somebody_attends_to_its_session() {
+    let server = Server::start();
+    let run = Run::start(&[("a", &server.socket())], &["hot"]);
+    let mut client = server.client();
+    assert_eq!(client.say("RLOCK.ACQUIRE hot me 60000"), Reply::Nil);
+    let mut poller = server.client();
+    assert_eq!(poller.say("RLOCK.EVENTS 0123456789abcdef TTL 60000"), Reply::List(Vec::new()));
+    let waiting = client.say("RLOCK.ACQUIRE hot you 60000 WAIT 0 SESSION 0123456789abcdef ticket");
+    assert_eq!(waiting, Reply::Text("WAITING".to_owned()));
+    let by = |is_attended: bool| WaitsBy::Ticket { name: "ticket".to_owned(), is_attended };
+    let is_by = |it: &Sample, is_attended: bool| it.waiters.iter().any(|waiting| waiting.by == by(is_attended));
+    run.wait_for("somebody attends to it", |it| is_by(it, true));
+    drop(poller);
+    run.wait_for("nobody does", |it| is_by(it, false));
 }
 
 #[test]
