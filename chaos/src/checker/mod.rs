@@ -4,6 +4,7 @@
 //! side of the servers. So a violation is one, whatever the machine was doing; what is doubtful is left out or counted.
 //! Each promise has a file of its own, and nothing in it needs another's verdict.
 
+mod absent;
 mod asleep;
 mod by_lock;
 mod certain;
@@ -78,6 +79,7 @@ pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
         order::check(&lock, &troubles, &mut violations);
         places::check(&lock, &sessions, &troubles, &mut violations);
         taken_back::check(&lock, &sessions, &troubles, &mut violations);
+        absent::check(&lock, &sessions, &troubles, &mut violations);
         ended::check(&lock, &sessions, &troubles, &mut violations);
         forbidden::check(&lock, &forbidden, &mut violations);
         limits::check(&lock, &troubles, &mut violations);

@@ -20,7 +20,11 @@ fn two_outcomes(session: &Session, troubles: &Troubles, violations: &mut Vec<Vio
     let tickets: BTreeMap<&str, &[Telling]> = session.tickets().collect();
     for (ticket, tellings) in tickets {
         let [first, others @ ..] = tellings else { continue };
-        let is_another = |other: &&Telling| other.event != first.event && is_one(session, troubles, first, other);
+        let is_another = |other: &&Telling| {
+            // What is done with may be asked for anew.
+            let is_new = other.event.seq > first.event.seq && session.may_be_done_with(first.event.seq, other.at);
+            other.event != first.event && !is_new && is_one(session, troubles, first, other)
+        };
         if let Some(other) = others.iter().find(is_another) {
             let what = format!("ticket {ticket} of session {}", session.name);
             violations.push(contradiction(&what, first, other));
@@ -99,6 +103,12 @@ mod tests {
         assert_eq!(told((1, "t", granted()), (1, "t", refused(5))).broken(), [OneOutcomeEach]);
         assert_eq!(told((1, "t", token(5)), (1, "t", token(6))).broken(), [OneOutcomeEach]);
         assert_eq!(told((1, "t", granted()), (2, "t", granted())).broken(), [OneOutcomeEach]);
+    }
+
+    #[test]
+    fn a_ticket_that_is_done_with_may_wait_anew() {
+        let acknowledged = Written::default().polled((0, 10), 1, 0, &[(1, "t", refused(5))]);
+        assert_eq!(acknowledged.polled((20, 30), 1, 1, &[(2, "t", granted())]).broken(), []);
     }
 
     #[test]

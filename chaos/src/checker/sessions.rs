@@ -123,8 +123,21 @@ impl<'a> Session<'a> {
 
     /// Whether the server may know that the event of this ticket is done with. What was never told was never done with.
     pub fn may_be_acknowledged(&self, ticket: &str) -> bool {
-        let Some(first) = self.told(ticket).first() else { return false };
-        self.exchanges.iter().any(|it| it.poll.ack >= first.event.seq)
+        self.told(ticket).first().is_some_and(|first| self.may_be_done_with(first.event.seq, Moment(u64::MAX)))
+    }
+
+    /// Whether that may have been said of this event before that moment.
+    pub fn may_be_done_with(&self, seq: u64, before: Moment) -> bool {
+        self.exchanges.iter().any(|it| it.poll.ack >= seq && it.poll.at < before)
+    }
+
+    /// Whether a poll that was sent after `since` may have arrived between two moments: all but those that were answered by
+    /// the first of them, or sent after the other.
+    pub fn may_come_between(&self, since: Moment, from: Moment, until: Moment) -> bool {
+        self.exchanges.iter().any(|it| {
+            let is_over = it.answer.is_some_and(|(at, _)| at <= from);
+            it.poll.at > since && it.poll.at < until && !is_over
+        })
     }
 
     /// Where it was said that there is no such session: when that was sent, and when it was answered.

@@ -79,7 +79,7 @@ fn flaws_are_caught() {
 
 /// Which promise a flaw of sessions breaks, and how long it takes to show, in ms: until sessions have ended, or answers were
 /// lost.
-const BROKEN_BY_SESSIONS: [(Flaw, Promise, u64); 7] = [
+const BROKEN_BY_SESSIONS: [(Flaw, Promise, u64); 8] = [
     (Flaw::KeptGrant, Promise::NothingOfAnEndedSession, 25_000),
     (Flaw::RevokedGrant, Promise::HoldsLast, 30_000),
     (Flaw::LostPlace, Promise::FirstComeFirstServed, 25_000),
@@ -87,6 +87,7 @@ const BROKEN_BY_SESSIONS: [(Flaw, Promise, u64); 7] = [
     (Flaw::EventLost, Promise::WaitersAreAnswered, 60_000),
     (Flaw::LeftTicket, Promise::WhatIsTakenBackIsGone, 8_000),
     (Flaw::ShortLife, Promise::SessionsLast, 8_000),
+    (Flaw::Absent, Promise::NoGrantToTheAbsent, 25_000),
 ];
 
 fn by_tickets(seed: u64) -> Settings {

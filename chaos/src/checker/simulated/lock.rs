@@ -49,6 +49,8 @@ pub enum Flaw {
     LeftTicket,
     /// Sessions end too soon.
     ShortLife,
+    /// Whoever is not there is served, too.
+    Absent,
 }
 
 #[derive(Clone, Debug)]
@@ -231,7 +233,8 @@ impl Lock {
             return served;
         }
         loop {
-            let first = self.queue.iter().position(|waiter| waiter.attended != Some(false));
+            let is_there = |waiter: &Waiter| waiter.attended != Some(false) || self.has(Flaw::Absent);
+            let first = self.queue.iter().position(is_there);
             let place = if self.has(Flaw::LastFirst) { self.queue.len().checked_sub(1) } else { first };
             let Some(place) = place else { return served };
             if self.has(Flaw::LostPlace) {

@@ -137,7 +137,7 @@ impl ByHand {
                     return Some(Waiting { hold, wish, number, asked, until });
                 }
                 Asked::NoSession => self.leave_session(),
-                Asked::Answered(Answer::Unknown(_)) if self.random.is(ASKS_AGAIN) => {}
+                Asked::Answered(Answer::Unknown(_)) if self.may_ask_again() && self.random.is(ASKS_AGAIN) => {}
                 Asked::Answered(Answer::Unknown(_)) => {
                     self.take_back(std::slice::from_ref(&hold)).await;
                     return None;
@@ -150,6 +150,12 @@ impl ByHand {
         }
         self.take_back(&[hold]).await;
         None
+    }
+
+    /// Whether a ticket that it may have waited by is still known there. Of one whose event was acknowledged, before this client
+    /// has looked at it, nobody knows any more: it would wait anew.
+    fn may_ask_again(&mut self) -> bool {
+        self.session().is_some_and(|session| !session.terms.acks_at_once)
     }
 
     async fn ask_once(&mut self, hold: &Hold, wish: &Wish) -> Asked {
@@ -267,7 +273,7 @@ impl ByHand {
     /// The session may have been lost meanwhile, and opened anew. So it may ask again: what waits there is not queued twice.
     async fn polled_again(&mut self, waiting: &mut Vec<Waiting>) {
         for it in std::mem::take(waiting) {
-            if !self.random.is(ASKS_AFTER_A_BREAK) {
+            if !self.may_ask_again() || !self.random.is(ASKS_AFTER_A_BREAK) {
                 waiting.push(it);
                 continue;
             }
