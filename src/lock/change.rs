@@ -79,6 +79,12 @@ impl Changes {
         self.in_lock().contains(&Change::Delete)
     }
 
+    /// Whether the lock begins with these changes: whatever anyone had of it before is gone.
+    #[must_use]
+    pub fn begins(&self) -> bool {
+        self.in_lock().iter().any(|change| matches!(change, Change::Begin { .. }))
+    }
+
     /// When the lock's lease ends after these changes, if one of them sets it.
     #[must_use]
     pub fn lease_end(&self) -> Option<UnixMs> {

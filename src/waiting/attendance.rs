@@ -73,8 +73,8 @@ impl<R> Table<R> {
     /// The session is attended again: it is served what it was passed over for.
     fn returns(&mut self, id: SessionId, now: UnixMs) {
         let Some(session) = self.sessions.get_mut(id).filter(|session| session.is_attended(now)) else { return };
-        session.is_left = false;
         self.agenda.reentries.extend(session.owed.drain(..));
+        self.sessions.is_back(id);
         for _ in 0..PUT_BACK_AT_ONCE {
             let lock = self.sessions.get_mut(id).and_then(|session| self.queues.put_back(&mut session.tickets));
             let Some(lock) = lock else { return };
@@ -136,8 +136,13 @@ impl<R> Table<R> {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.is_left = true;
         let tickets = if session.writers > 0 { session.tickets.length() } else { 0 };
-        if tickets > 0 && !self.agenda.left.iter().any(|(listed, _)| *listed == id) {
-            self.agenda.left.push_back((id, tickets));
+        if tickets == 0 {
+            return;
+        }
+        // What was looked at before may have been back meanwhile.
+        match self.agenda.left.iter_mut().find(|(listed, _)| *listed == id) {
+            Some((_, left)) => *left = tickets,
+            None => self.agenda.left.push_back((id, tickets)),
         }
     }
 

@@ -187,6 +187,12 @@ impl<R> Table<R> {
         }
     }
 
+    /// Notes that a lock begins anew with this holder: what it had of it before went with the lock, and is not to be
+    /// taken for what it has now.
+    pub fn begins(&mut self, lock: LockName<'_>, holder: &[u8]) {
+        self.confirmed(lock, holder);
+    }
+
     fn for_unconfirmed(&mut self, lock: LockName<'_>, holder: &[u8], mut change: impl FnMut(SessionId, &mut Event)) {
         for (id, seq) in self.unconfirmed.find(lock, holder) {
             let event = self.sessions.get_mut(id).and_then(|session| session.outbox.get_mut(seq));

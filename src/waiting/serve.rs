@@ -16,8 +16,8 @@ use super::delivery::{Cancelled, Delivery};
 use super::queue::{Due, LockId, LockName, QueueFull, Ticket};
 use super::sessions::{Change, SessionId};
 use super::table::{First, Granted, Next, Table};
-use super::waiter::Waiter;
-use crate::lock::{Ahead, Outcome, Refusal, Side, UnixMs};
+use super::waiter::{Names, Waiter};
+use crate::lock::{Ahead, Changes, Outcome, Refusal, Side, UnixMs};
 
 pub trait Host {
     /// A blocked client: it gets the outcome of its wait, or its session's events.
@@ -113,6 +113,16 @@ pub struct Grant {
     pub token: Option<i64>,
     /// When the lock's lease ends now, if the grant has changed that.
     pub end: Option<UnixMs>,
+    /// Whether the lock was free, so that it begins with this grant.
+    pub begins: bool,
+}
+
+impl Grant {
+    /// The grant that these changes made true.
+    #[must_use]
+    pub fn of(changes: &Changes, at: UnixMs, token: Option<i64>) -> Self {
+        Self { at, token, end: changes.lease_end(), begins: changes.begins() }
+    }
 }
 
 /// How far serving a lock has come.
@@ -132,6 +142,17 @@ pub fn settle<H: Host>(host: &H, lock: LockName<'_>, trigger: Trigger) -> Ahead 
         Settled::NobodyWaits => Ahead::Nobody,
         Settled::SomeoneWaits | Settled::TurnIsOver => Ahead::Someone,
     }
+}
+
+/// Serves the waiters of a lock that this holder was granted at once, among them those under its own name: it came only
+/// past waiters whom nobody attends.
+pub fn settle_behind<H: Host>(host: &H, lock: LockName<'_>, holder: &[u8], trigger: Trigger) {
+    let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return };
+    let now = host.now();
+    if host.with_table(|table| table.namesake(id, holder, None, now).is_some()) {
+        reenter(host, lock, Reentry { lock: id, holder: Names::from(holder), after: None }, trigger);
+    }
+    settle_queue(host, id, lock, trigger);
 }
 
 fn settle_queue<H: Host>(host: &H, id: LockId, lock: LockName<'_>, trigger: Trigger) -> Settled {
@@ -176,9 +197,12 @@ fn first_to_tell<H: Host>(host: &H, id: LockId) -> Result<Option<First>, TurnIsO
     let now = host.now();
     while let Some(first) = host.with_table(|table| table.first(id, now)) {
         let First::Unattended(ticket) = first else { return Ok(Some(first)) };
-        host.with_table(|table| table.pass_over(ticket));
+        // Those behind it may be let in now.
+        host.with_table(|table| {
+            table.pass_over(ticket);
+            table.changed(id);
+        });
         if host.turn_is_over() {
-            host.with_table(|table| table.changed(id));
             return Err(TurnIsOver);
         }
     }
@@ -499,7 +523,7 @@ fn reenter<H: Host>(host: &H, lock: LockName<'_>, mut reentry: Reentry, trigger:
 /// Returns whether others wait for the lock under the same name.
 fn granted<H: Host>(host: &H, id: LockId, ticket: Ticket, grant: Grant) -> bool {
     let granted = host.with_table(|table| {
-        let granted = table.grant(ticket, grant.at, grant.end, grant.token)?;
+        let granted = table.grant(ticket, grant)?;
         if let Some(end) = grant.end {
             table.is_busy_until_at_most(id, end.saturating_add(1));
         }

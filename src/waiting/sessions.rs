@@ -255,6 +255,14 @@ impl<R> Sessions<R> {
         session.left_behind.is_some_and(is_it)
     }
 
+    /// Notes that somebody attends a session again, and has it noticed when nobody does any more.
+    pub fn is_back(&mut self, id: SessionId) {
+        if let Some(session) = self.get_mut(id) {
+            session.is_left = false;
+        }
+        self.set_alarm(id);
+    }
+
     fn forget_connection(&mut self, connection: Option<u64>, id: SessionId) {
         let Some(connection) = connection else { return };
         if let Some(sessions) = self.by_connection.get_mut(&connection) {

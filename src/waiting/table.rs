@@ -8,6 +8,7 @@ use super::agenda::{Agenda, Hold, Notes};
 use super::delivery::{Delivery, Happened};
 use super::index::Index;
 use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
+use super::serve::Grant;
 use super::sessions::Sessions;
 use super::statistics::Counters;
 use super::unconfirmed::UnconfirmedGrants;
@@ -261,15 +262,9 @@ impl<R> Table<R> {
         })
     }
 
-    /// Takes out a waiter that is granted its lock now, and remembers the grant until the waiter knows of it. `end` is
-    /// when the lock's lease ends now, if that has changed.
-    pub(super) fn grant(
-        &mut self,
-        ticket: Ticket,
-        now: UnixMs,
-        end: Option<UnixMs>,
-        token: Option<i64>,
-    ) -> Option<Granted<R>> {
+    /// Takes out a waiter that is granted its lock now, and remembers the grant until the waiter knows of it.
+    pub(super) fn grant(&mut self, ticket: Ticket, grant: Grant) -> Option<Granted<R>> {
+        let Grant { at: now, token, end, begins } = grant;
         let lock = self.queues.lock_of(ticket)?;
         if self.queues.kept(lock).is_some_and(|notes| notes.released) {
             self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
@@ -282,6 +277,9 @@ impl<R> Table<R> {
         let own_end = wish.lease.end(now).unwrap_or(UnixMs::MAX);
         // A read hold has a lease of its own.
         let end = end.filter(|_| wish.side != Side::Read).unwrap_or(own_end);
+        if begins {
+            self.begins(LockName { database, key: &key }, wish.holder.holder());
+        }
         let hold = Hold { database, key, wish, end, may_be_touched: false, era: self.era };
         let delivery = match recipient {
             Recipient::Client(client) => {

@@ -133,7 +133,7 @@ impl Host for Fake {
             Ok(Decision { answer: Acquired::Granted { token }, changes }) => {
                 self.was_inside.borrow_mut().push_back(self.is_inside(holder));
                 self.keyspace.borrow_mut().apply(holder, &changes);
-                Tried::Granted(Grant { at: self.now(), token, end: changes.lease_end() })
+                Tried::Granted(Grant::of(&changes, self.now(), token))
             }
             Ok(Decision { answer: Acquired::Busy, .. }) => Tried::Busy { left_ms: self.left_ms(LOCK) },
             Err(refusal) => Tried::Refused(refusal),
@@ -217,7 +217,7 @@ impl Releasing for FakeRelease<'_> {
         self.apply_part(self.holder, released.beside());
         self.drop_read_holds();
         self.apply_part(to, granted.beside());
-        Ok(Grant { at, token, end: granted.lease_end() })
+        Ok(Grant::of(&granted, at, token))
     }
 }
 

@@ -79,7 +79,7 @@ impl Host for Server<'_> {
             match lock::acquire(&record, &next.wish, ahead, at) {
                 Ok(Decision { answer: Acquired::Granted { token }, changes }) if may_grant => {
                     return match record.apply(&changes) {
-                        Ok(()) => Tried::Granted(Grant { at, token, end: changes.lease_end() }),
+                        Ok(()) => Tried::Granted(Grant::of(&changes, at, token)),
                         Err(_) => Tried::Later(fitness::PAUSED_MS),
                     };
                 }
@@ -181,7 +181,7 @@ impl Releasing for Release<'_> {
         let granted = &hand_over.granted;
         let step = Step { holder, changes: &hand_over.released, broken, next: Some((to.lend(), granted)) };
         match record.write(&step) {
-            Ok(()) => Ok(Grant { at, token: hand_over.token, end: granted.lease_end() }),
+            Ok(()) => Ok(Grant::of(granted, at, hand_over.token)),
             // Nothing was changed.
             Err(_) => Err(Self { context, key, record: LockRecord::open(context, key, holder), released, broken }),
         }

@@ -75,7 +75,10 @@ pub fn acquire(
     match (decision.answer, waiting) {
         (Acquired::Granted { token }, _) => {
             record.apply(&decision.changes)?;
-            serve(context, key);
+            if decision.changes.begins() {
+                begins(context, key, wish.holder);
+            }
+            serve_behind(context, key, wish.holder);
             state::count_grant();
             Ok(Acquiring::Done(Outcome::Granted { token }))
         }
@@ -171,6 +174,22 @@ pub fn confirmed(context: &Context, key: Str<'_>, holder: Str<'_>) {
     if state::has_sessions() {
         state::with(|table| table.confirmed(lock_name(context, key), holder.bytes()));
     }
+}
+
+/// Notes that a lock begins anew with this holder.
+fn begins(context: &Context, key: Str<'_>, holder: Str<'_>) {
+    if state::has_sessions() {
+        state::with(|table| table.begins(lock_name(context, key), holder.bytes()));
+    }
+}
+
+/// Serves the waiters of this lock, after a holder was granted it at once.
+fn serve_behind(context: &Context, key: Str<'_>, holder: Str<'_>) {
+    if state::is_empty() {
+        return;
+    }
+    serve::settle_behind(&Server::new(context), lock_name(context, key), holder.bytes(), Trigger::Command);
+    callbacks::arm_timer(context);
 }
 
 /// Serves the waiters of this lock, after a command has changed its lease, and returns whether any are left.
