@@ -38,14 +38,6 @@ impl Client {
         Ok(Self { stream, parser: Parser::new() })
     }
 
-    /// One that waits no longer than this for a server that takes or answers nothing.
-    pub fn connect_with_patience(socket: &Path, patience: Duration) -> std::io::Result<Self> {
-        let client = Self::connect(socket)?;
-        client.stream.set_read_timeout(Some(patience))?;
-        client.stream.set_write_timeout(Some(patience))?;
-        Ok(client)
-    }
-
     /// Sends a command and reads its reply.
     pub fn run<A: AsRef<[u8]>>(&mut self, command: &[A]) -> Reply {
         self.send(command);

@@ -79,7 +79,7 @@ impl Watch {
     }
 
     fn look(&mut self, number: u64) {
-        let client = self.client.take().or_else(|| Client::connect_with_patience(&self.socket, PATIENCE).ok());
+        let client = self.client.take().or_else(|| Client::connect_for(&self.socket, PATIENCE).ok());
         let Some(mut client) = client else { return self.end_silence() };
         if self.look_with(&mut client, number).is_ok() {
             self.client = Some(client);
