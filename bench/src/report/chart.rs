@@ -15,7 +15,7 @@ pub struct Chart<'a> {
 }
 
 pub struct Line {
-    pub name: &'static str,
+    pub name: String,
     pub colour: &'static str,
     /// How many, and the figure.
     pub points: Vec<(usize, f64)>,
@@ -45,8 +45,8 @@ impl Chart<'_> {
         }
         label(&mut svg, (LEFT + RIGHT) / 2.0, 294.0, "middle", TEXT, self.below);
         self.lines.iter().for_each(|line| self.trace(&mut svg, line));
-        for Name { x, y, text, colour } in apart(self.names()) {
-            label(&mut svg, x, y + 4.0, "start", colour, &text);
+        for (height, name, colour) in apart(self.names()) {
+            label(&mut svg, 528.0, height + 4.0, "start", colour, &name);
         }
         svg + "</svg>\n"
     }
@@ -61,14 +61,11 @@ impl Chart<'_> {
         }
     }
 
-    /// Each behind the end of its line.
-    fn names(&self) -> Vec<Name> {
+    /// Each as high as its line ends, with the figure there.
+    fn names(&self) -> Vec<(f64, String, &'static str)> {
         let name = |line: &Line| {
-            let (count, figure) = *line.points.last()?;
-            let end = self.x(count);
-            let x = if end < RIGHT { end + 12.0 } else { 528.0 };
-            let text = format!("{}: {}", line.name, (self.say)(figure));
-            Some(Name { x, y: self.y(figure), text, colour: line.colour })
+            let (_, figure) = *line.points.last()?;
+            Some((self.y(figure), format!("{}: {}", line.name, (self.say)(figure)), line.colour))
         };
         self.lines.iter().filter_map(name).collect()
     }
@@ -91,20 +88,11 @@ impl Chart<'_> {
     }
 }
 
-struct Name {
-    x: f64,
-    y: f64,
-    text: String,
-    colour: &'static str,
-}
-
 /// Names that would lie upon each other are moved.
-fn apart(mut names: Vec<Name>) -> Vec<Name> {
-    names.sort_by(|one, other| (one.x, one.y).partial_cmp(&(other.x, other.y)).unwrap_or(std::cmp::Ordering::Equal));
+fn apart(mut names: Vec<(f64, String, &'static str)>) -> Vec<(f64, String, &'static str)> {
+    names.sort_by(|one, other| one.0.total_cmp(&other.0));
     for place in 1..names.len() {
-        if names[place].x == names[place - 1].x {
-            names[place].y = names[place].y.max(names[place - 1].y + 16.0);
-        }
+        names[place].0 = names[place].0.max(names[place - 1].0 + 16.0);
     }
     names
 }
