@@ -57,7 +57,7 @@ pub fn measure(plan: &Plan, figures: &mut Figures) {
         }
         progress::step(&format!("{}: all begin to wait", scene.id()));
         let mut contenders = Way::ALL.map(|way| Contender::new(way, scene));
-        // Twice as many as elsewhere: with so many wake-ups, other work on the machine shows more than elsewhere.
+        // Twice as many as elsewhere, since other work on the machine shows in each wake-up.
         let rounds = plan.turns * 2;
         for round in 1..=rounds {
             progress::step(&format!("{}, round {round} of {rounds}", scene.id()));
@@ -81,8 +81,8 @@ impl Process {
         self.tasks.borrow_mut().push(spawn_local(task));
     }
 
-    /// What failed would wait for nothing any more, and the rest look the better for it.
-    fn has_not_failed(&self) -> bool {
+    /// A wait that failed would only make the others look better.
+    fn goes_on(&self) -> bool {
         !self.tasks.borrow().iter().any(JoinHandle::is_finished)
     }
 }
@@ -136,7 +136,7 @@ impl Contender {
         let seconds = start.elapsed().as_secs_f64();
         assert!(record.wake_ups() >= FEWEST, "hardly anything happens");
         let server_seconds = used_seconds(&mut self.client) - used_before;
-        assert!(self.process.has_not_failed(), "a wait failed");
+        assert!(self.process.goes_on(), "a wait failed");
         let (id, hand_offs) = (format!("{}.{}", self.process.scene.id(), self.way.id()), record.count());
         figures.add(&format!("process.{id}"), hand_offs::UNIT, hand_offs / seconds);
         figures.add(&format!("process_cpu.{id}"), "µs", server_seconds / hand_offs * 1e6);
@@ -149,7 +149,7 @@ impl Contender {
 async fn all_wait(way: Way, watch: &mut Client, process: &Process) {
     let (waits, deadline) = (process.scene.waits(), Instant::now() + PATIENCE);
     while way.waiting(watch) < waits {
-        assert!(process.has_not_failed(), "a wait fails as it begins");
+        assert!(process.goes_on(), "a wait fails as it begins");
         assert!(Instant::now() < deadline, "not all of {waits} waits begin");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
