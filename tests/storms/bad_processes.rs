@@ -6,7 +6,7 @@ use crate::scene::Scene;
 use crate::setting::AS_IT_COMES;
 use crate::tickets::{Process, held_by_holder};
 use crate::{alone, as_i64, size};
-use rlock_testing::{Reply, Session, wait_until};
+use rlock_testing::{PATIENCE, Reply, Session, start_waiting, text, wait_until};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -19,6 +19,10 @@ const BYTES_PER_SESSION: i64 = 2_000;
 
 fn used_memory(scene: &mut Scene) -> i64 {
     scene.client.info("memory").number("used_memory")
+}
+
+fn is_full(answer: &Reply) -> bool {
+    matches!(answer, Reply::Error(line) if line.starts_with("QUEUEFULL "))
 }
 
 /// Somebody else's ticket is served in the time that it takes to say so.
@@ -47,7 +51,7 @@ fn one_that_never_reads_its_events() {
         let commands = (asked..asked + 1_000)
             .map(|number| format!("RLOCK.ACQUIRE gate bad:{number} {LEASE_MS} WAIT 1 SESSION {name} {number}"));
         let answers = process.client.say_all(commands.collect::<Vec<_>>());
-        if answers.iter().any(|answer| matches!(answer, Reply::Error(line) if line.starts_with("QUEUEFULL "))) {
+        if answers.iter().any(is_full) {
             break;
         }
         asked += 1_000;
@@ -61,7 +65,7 @@ fn one_that_never_reads_its_events() {
     let figures = format!("{} KB for {asked} events that nobody read, ", grown / 1_000);
     assert!(grown < BYTES_PER_TICKET * as_i64(most), "{figures}");
     // It is full, and others wait as they would without sessions.
-    let mut blocked = rlock_testing::start_waiting(&scene.server, &format!("RLOCK.ACQUIRE gate bob {LEASE_MS} WAIT 0"));
+    let mut blocked = start_waiting(&scene.server, &format!("RLOCK.ACQUIRE gate bob {LEASE_MS} WAIT 0"));
     scene.client.say("RLOCK.RELEASE gate holder");
     assert_eq!(blocked.receive(), Reply::Nil);
     // When its time is over, all is as before.
@@ -83,14 +87,14 @@ fn one_that_reads_a_byte_now_and_then() {
     let before = used_memory(&mut scene);
     let storm = scene.storm_of(&format!("{count} tickets"), "a process reads a byte now and then");
     let mut slow = UnixStream::connect(scene.server.socket()).unwrap();
-    slow.set_read_timeout(Some(rlock_testing::PATIENCE)).unwrap();
+    slow.set_read_timeout(Some(PATIENCE)).unwrap();
     // It has thought of everything but of reading: an acknowledgement of nothing is behind each call.
     let call = format!("RLOCK.EVENTS {} TTL 3000 WAIT 0\r\n", process.session(0));
     slow.write_all(call.repeat(100).as_bytes()).unwrap();
     let mut blocked: Vec<_> = (0..20)
         .map(|number| {
             let key = count - 1 - number;
-            rlock_testing::start_waiting(&scene.server, &format!("RLOCK.ACQUIRE gate:{key} good {LEASE_MS} WAIT 0"))
+            start_waiting(&scene.server, &format!("RLOCK.ACQUIRE gate:{key} good {LEASE_MS} WAIT 0"))
         })
         .collect();
     assert_eq!(scene.client.say("FLUSHALL").words(), ["OK"]);
@@ -127,8 +131,7 @@ fn one_that_opens_sessions_in_a_loop() {
     for round in 0.. {
         let calls = (0..1_000).map(|number| format!("RLOCK.EVENTS a-session-in-a-loop-{round}-{number} TTL 2000"));
         let answers = bad.say_all(calls.collect::<Vec<_>>());
-        let refused =
-            answers.iter().filter(|answer| matches!(answer, Reply::Error(line) if line.starts_with("QUEUEFULL ")));
+        let refused = answers.iter().filter(|answer| is_full(answer));
         opened += 1_000 - refused.count();
         // Those whose time is over make room for more; after three times as many it is enough.
         if round * 1_000 >= 3 * most {
@@ -144,4 +147,46 @@ fn one_that_opens_sessions_in_a_loop() {
     wait_until("they have ended", || scene.client.figure("sessions") == 1);
     others_are_served(&mut scene, &mut ann);
     storm.calm(&mut scene).report(LONGEST_SILENCE, &format!("{opened} opened, "));
+}
+
+/// It acknowledges nothing, and takes back all but the first and the last of what it was told. What it leaves takes room,
+/// so it counts.
+#[test]
+fn one_that_takes_back_what_it_does_not_acknowledge() {
+    const AT_ONCE: usize = 500;
+    let _alone = alone();
+    let (mut scene, most) = (Scene::with(0, AS_IT_COMES), size(40_000));
+    let mut ann = Session::open(&scene.server, "ann");
+    let mut process = Process::with_sessions(1, &scene);
+    scene.client.say(&format!("CONFIG SET rlock.max-tickets {most}"));
+    held_by_holder(&mut scene, ["gate".to_owned()].into_iter());
+    let (name, before) = (process.session(0).to_owned(), used_memory(&mut scene));
+    let storm = scene.storm_of(&format!("{most} tickets"), "a process takes back and does not acknowledge");
+    let first = format!("RLOCK.ACQUIRE gate bad {LEASE_MS} WAIT 1 SESSION {name} first");
+    assert_eq!(process.client.say(&first), text("WAITING"));
+    let mut asked = 0;
+    let mut kept = None;
+    loop {
+        let mut tickets: Vec<_> = (asked..asked + AT_ONCE).map(|number| number.to_string()).collect();
+        let ask = |ticket: &String| format!("RLOCK.ACQUIRE gate bad {LEASE_MS} WAIT 1 SESSION {name} {ticket}");
+        let answers = process.client.say_all(tickets.iter().map(ask));
+        scene.client.until_waiting(0);
+        if answers.iter().any(is_full) {
+            break;
+        }
+        let last = std::mem::replace(&mut kept, tickets.pop());
+        tickets.extend(last);
+        let cancel = format!("RLOCK.CANCEL {name} {}", tickets.join(" "));
+        assert_eq!(scene.client.say(&cancel), Reply::Int(as_i64(tickets.len())));
+        asked += AT_ONCE;
+        assert!(asked <= most, "there is a limit");
+    }
+    let grown = used_memory(&mut scene) - before;
+    let figures = format!("{} KB for {asked} that were taken back, ", grown / 1_000);
+    assert!(grown < BYTES_PER_TICKET * as_i64(most), "{figures}");
+    // With the first acknowledged nothing is left of the others.
+    process.client.say(&format!("RLOCK.EVENTS {name}"));
+    process.client.say(&format!("RLOCK.EVENTS {name} ACK {}", asked + 1));
+    others_are_served(&mut scene, &mut ann);
+    storm.calm(&mut scene).report(LONGEST_SILENCE, &figures);
 }

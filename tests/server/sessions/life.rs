@@ -177,6 +177,39 @@ fn places_are_kept_through_any_number_of_absences() {
     }
 }
 
+/// From when it is attended again, whatever comes in the same turn, and for however many locks it waits.
+#[test]
+fn nobody_overtakes_who_is_back() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    for locks in [1, 50] {
+        let mut bobs = Vec::new();
+        for key in 0..locks {
+            client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
+            ann.wait_for(&format!("RLOCK.ACQUIRE {key} ann 600000 WAIT 0"), &key.to_string());
+            bobs.push(start_waiting(&server, &format!("RLOCK.ACQUIRE {key} bob 600000 WAIT 0")));
+        }
+        let last = (locks - 1).to_string();
+        let mut cid = start_waiting(&server, &format!("RLOCK.ACQUIRE {last} cid 600000 WAIT 0"));
+        ann.reconnect(&server);
+        wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+        for (key, bob) in bobs.iter_mut().enumerate() {
+            client.say(&format!("RLOCK.RELEASE {key} holder"));
+            assert_eq!(bob.receive(), Reply::Nil, "ann is passed over");
+        }
+        let call: &[&str] = &["RLOCK.EVENTS", &ann.name];
+        client.send_together(&[call, &["RLOCK.RELEASE", &last, "bob"], call]);
+        assert_eq!((client.receive().events(), client.receive()), (vec![], Reply::Int(1)), "{locks}");
+        let told = client.receive().events();
+        assert_eq!((told.len(), &told[0].ticket), (1, &last), "{locks}");
+        client.say(&format!("RLOCK.RELEASE {last} ann"));
+        assert_eq!(cid.receive(), Reply::Nil, "{locks}");
+        assert!(matches!(ann.cancel(""), Reply::Int(_)));
+        client.say("FLUSHALL");
+        assert_eq!(ann.told("TTL 600000"), []);
+    }
+}
+
 /// Readers behind a writer that nobody attends do not wait for it.
 #[test]
 fn readers_do_not_wait_for_a_writer_that_nobody_attends() {
