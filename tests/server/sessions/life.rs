@@ -479,6 +479,25 @@ fn a_call_behind_which_an_acknowledgement_comes_does_not_keep_it_waiting() {
     assert_eq!(client.figure("events_unacknowledged"), 0);
 }
 
+/// The server itself was silent: no process could give a sign of life. Those whose call waited are still there.
+#[test]
+fn a_server_that_stood_still_ends_no_session_whose_call_waits() {
+    let server = Server::prepare().options(&["--enable-debug-command", "yes"]).start();
+    let (mut client, mut ann) = (server.client(), Session::open_for(&server, "ann", 1_000));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    ann.arm("WAIT 0");
+    client.say("DEBUG SLEEP 1.5");
+    assert_eq!(ann.connection.receive().events(), []);
+    ann.arm("ACK 0 WAIT 0");
+    assert_eq!((client.figure("sessions"), client.figure("tickets")), (1, 1));
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(ann.connection.receive().events(), [Event::granted(1, "1", None)]);
+    client.say("RLOCK.RELEASE k ann");
+    assert_eq!(bob.receive(), Reply::Nil);
+}
+
 /// A wait ends when its time is up, whoever is there.
 #[test]
 fn the_time_of_a_ticket_is_up_though_nobody_attends_it() {

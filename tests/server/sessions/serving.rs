@@ -174,6 +174,7 @@ fn readers_behind_a_writer_that_gives_up_are_let_in() {
         let mut blocked = start_waiting(&server, "RLOCK.RACQUIRE k b 600000 WAIT 0");
         if seq == 1 {
             assert_eq!(ann.cancel("w"), Reply::Int(1));
+            assert_eq!(client.figure("waiters"), 0, "not when the lock is next looked at anyway");
             assert_eq!(tickets(&ann.until_told(1)), ["r"], "{gives_up}");
         } else {
             assert_eq!(tickets(&ann.until_told(2)), ["w", "r"], "{gives_up}");

@@ -248,31 +248,32 @@ fn all_that_waited_on_the_former_connection_are_answered_empty() {
 fn a_call_waits_for_a_third_of_the_ttl_at_most() {
     let server = Server::start();
     let mut client = server.client();
-    let mut answered_after = |session: &mut Session, options: &str| {
-        let before = client.time_ms();
-        assert_eq!(session.told(options), []);
-        client.time_ms() - before
+    let mut is_answered_after = |session: &mut Session, options: &str, least: i64| {
+        // Once in three tries, as others may have the processors.
+        let is_in_time = (0..3).any(|_| {
+            let before = client.time_ms();
+            assert_eq!(session.told(options), []);
+            let ms = client.time_ms() - before;
+            assert!(ms >= least, "{options}: {ms} ms");
+            ms < least + 400
+        });
+        assert!(is_in_time, "{options}: three times it took {} ms", least + 400);
     };
-    let mut ann = Session::open_for(&server, "ann", 1_200);
-    for options in ["WAIT 0", "WAIT 60000"] {
-        let ms = answered_after(&mut ann, options);
-        assert!((400..1_200).contains(&ms), "{options}: {ms} ms");
-    }
-    let ms = answered_after(&mut ann, "WAIT 20");
-    assert!((20..400).contains(&ms), "{ms} ms");
+    let mut ann = Session::open_for(&server, "ann", 3_000);
+    is_answered_after(&mut ann, "WAIT 0", 1_000);
+    is_answered_after(&mut ann, "WAIT 60000", 1_000);
+    is_answered_after(&mut ann, "WAIT 20", 20);
     // What was said once holds until it is said anew, and counts at once.
-    let ms = answered_after(&mut ann, "WAIT 0 TTL 2400");
-    assert!((800..2_400).contains(&ms), "{ms} ms");
-    let ms = answered_after(&mut ann, "WAIT 0");
-    assert!((800..2_400).contains(&ms), "{ms} ms");
-    let ms = answered_after(&mut ann, "WAIT 0 TTL 1000");
-    assert!((333..1_000).contains(&ms), "{ms} ms");
+    is_answered_after(&mut ann, "WAIT 0 TTL 4500", 1_500);
+    is_answered_after(&mut ann, "WAIT 0", 1_500);
+    is_answered_after(&mut ann, "WAIT 0 TTL 1500", 500);
+    is_answered_after(&mut ann, "WAIT 0", 500);
     // One that was never told a TTL has 10 s.
     let mut silent = server.client();
-    let before = client.time_ms();
+    let before = silent.time_ms();
     assert_eq!(silent.say("RLOCK.EVENTS the-session-of-bob WAIT 0"), list([]));
-    let ms = client.time_ms() - before;
-    assert!((3_333..10_000).contains(&ms), "{ms} ms");
+    let ms = silent.time_ms() - before;
+    assert!((3_333..5_000).contains(&ms), "{ms} ms");
 }
 
 #[test]
