@@ -78,7 +78,7 @@ fn sessions_with_grants_that_nobody_read_end_by_themselves() {
     assert_eq!(scene.client.say("DBSIZE"), Reply::Int(as_i64(count)), "all are granted");
     let sessions: Vec<_> = (0..count / UNREAD_MAX).map(|number| process.session(number).to_owned()).collect();
     let storm = scene.storm_of(&format!("{count} grants"), "all sessions' time is over");
-    // A script is no connection, so nothing is told.
+    // In one script, so that all of them are over in one moment.
     let script = "for _, name in ipairs(ARGV) do redis.call('RLOCK.EVENTS', name, 'TTL', '1000') end";
     let arguments: Vec<_> = ["EVAL", script, "0"].into_iter().chain(sessions.iter().map(String::as_str)).collect();
     scene.client.run(&arguments);

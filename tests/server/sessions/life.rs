@@ -234,6 +234,43 @@ fn readers_do_not_wait_for_a_writer_that_nobody_attends() {
     assert_eq!(ann.told("WAIT 10000"), [Event::granted(1, "write", None)]);
 }
 
+/// A holder is granted its own lock at once: so is who comes back and waits under the name of who has it by then. If that
+/// one has left again, it has its turn.
+#[test]
+fn who_comes_back_is_let_in_with_its_holder() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    for (seq, has_left) in [(1, false), (2, true)] {
+        client.say("RLOCK.ACQUIRE k holder 600000");
+        let mut first = start_waiting(&server, "RLOCK.ACQUIRE k same 600000 WAIT 0");
+        let mut other = start_waiting(&server, "RLOCK.ACQUIRE k other 600000 WAIT 0");
+        ann.wait_for("RLOCK.ACQUIRE k same 600000 WAIT 0", "1");
+        let mut last = start_waiting(&server, "RLOCK.ACQUIRE k last 600000 WAIT 0");
+        ann.reconnect(&server);
+        wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+        client.say("RLOCK.RELEASE k holder");
+        assert_eq!(first.receive(), Reply::Nil);
+        assert_eq!((client.hash("k"), client.figure("tickets")), (vec![("same".into(), "1".into())], 1));
+        if has_left {
+            client.say("RLOCK.RELEASE k same");
+            assert_eq!(other.receive(), Reply::Nil);
+            assert_eq!(ann.told("WAIT 100"), [], "its holder has left");
+            client.say("RLOCK.RELEASE k other");
+            assert_eq!(ann.told("WAIT 10000"), [Event::granted(seq, "1", None)]);
+        } else {
+            assert_eq!(ann.told("WAIT 10000"), [Event::granted(seq, "1", None)]);
+            assert_eq!(client.hash("k"), [("same".into(), "2".into())]);
+            client.say("RLOCK.RELEASE k same ALL");
+            assert_eq!(other.receive(), Reply::Nil);
+            client.say("RLOCK.RELEASE k other");
+        }
+        assert_eq!(ann.told(&format!("ACK {seq}")), []);
+        client.say("RLOCK.RELEASE k same ALL");
+        assert_eq!(last.receive(), Reply::Nil);
+        client.say("RLOCK.RELEASE k last");
+    }
+}
+
 /// A session without a call that waits is attended for a tenth of its TTL after the last answer.
 #[test]
 fn a_session_is_attended_for_a_tenth_of_its_ttl_after_an_answer() {

@@ -1,5 +1,6 @@
 //! Sessions: waiting by tickets, one connection for any number of waits. Each file shows one part of what is promised.
 
+mod followers;
 mod grammar;
 mod hostile;
 mod life;
