@@ -23,7 +23,7 @@ const UNDER_WAY: usize = 2;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Of a hundred connections made anew, those whose first poll does not wait.
-const ASKS_FIRST: u8 = 50;
+const ASKS_FIRST: u8 = 80;
 
 /// Of a hundred connections that broke: those that are made anew later than at once, and of these those that are too late.
 const IS_SLOW: u8 = 30;

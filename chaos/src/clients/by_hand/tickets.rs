@@ -34,7 +34,7 @@ const ASKS_AFTER_A_BREAK: u8 = 30;
 
 /// Of a hundred waits, those in which somebody breaks the connection, stops reading, takes back all or ends the session. And
 /// of a hundred grants of sessions that do not acknowledge at once, those that are taken back.
-const BREAKS: u8 = 10;
+const BREAKS: u8 = 15;
 const IS_SILENT: u8 = 4;
 const TAKES_BACK: u8 = 8;
 const ENDS: u8 = 3;
@@ -224,9 +224,14 @@ impl ByHand {
     fn interlude(&mut self) -> Option<(Instant, Interlude)> {
         let ttl = self.session()?.ttl();
         let what = match self.random.below(100) {
-            drawn if drawn < u64::from(BREAKS) => {
-                Interlude::Break(self.random.one_of(&[Duration::ZERO, Duration::ZERO, ttl / 20, ttl / 2, ttl * 5 / 4]))
-            }
+            drawn if drawn < u64::from(BREAKS) => Interlude::Break(self.random.one_of(&[
+                Duration::ZERO,
+                ttl / 20,
+                ttl / 10,
+                ttl / 4,
+                ttl / 2,
+                ttl * 5 / 4,
+            ])),
             drawn if drawn < u64::from(BREAKS + IS_SILENT) => Interlude::Silence(self.random.one_of(&[ttl, ttl * 2])),
             drawn if drawn < u64::from(BREAKS + IS_SILENT + TAKES_BACK) => Interlude::TakeBack,
             drawn if drawn < u64::from(BREAKS + IS_SILENT + TAKES_BACK + ENDS) => Interlude::End,
