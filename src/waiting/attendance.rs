@@ -152,14 +152,13 @@ impl<R> Table<R> {
         let Some(id) = self.agenda.returning.front().copied() else { return false };
         let session = self.sessions.get_mut(id).filter(|session| session.is_attended(now));
         let lock = session.and_then(|session| self.queues.put_back(&mut session.tickets));
-        match lock {
-            Some(lock) => _ = self.changed(lock),
-            None => {
-                self.agenda.returning.pop_front();
-                if let Some(session) = self.sessions.get_mut(id) {
-                    session.is_returning = false;
-                }
-            }
+        if let Some(lock) = lock {
+            self.changed(lock);
+            return true;
+        }
+        self.agenda.returning.pop_front();
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.is_returning = false;
         }
         true
     }

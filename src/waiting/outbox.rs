@@ -225,7 +225,9 @@ mod tests {
     fn events_are_told_once_on_a_connection_until_they_are_acknowledged() {
         let mut outbox = Outbox::default();
         assert_eq!((news(&mut outbox), outbox.has_news()), (vec![], false));
-        ["a", "b", "c"].iter().for_each(|ticket| happened(&mut outbox, ticket));
+        for ticket in ["a", "b", "c"] {
+            happened(&mut outbox, ticket);
+        }
         assert_eq!((news(&mut outbox), outbox.told_before()), (vec![1, 2], 2));
         assert_eq!((news(&mut outbox), news(&mut outbox)), (vec![3], vec![]));
         assert_eq!(outbox.take_up_to(1).map(|event| event.seq), Some(1));
@@ -239,7 +241,9 @@ mod tests {
     #[test]
     fn a_ticket_that_is_taken_back_leaves_a_gap() {
         let mut outbox = Outbox::default();
-        ["a", "b", "c", "d"].iter().for_each(|ticket| happened(&mut outbox, ticket));
+        for ticket in ["a", "b", "c", "d"] {
+            happened(&mut outbox, ticket);
+        }
         assert_eq!(outbox.take_of_ticket(b"b").map(|event| event.seq), Some(2));
         assert!(outbox.take_of_ticket(b"b").is_none() && outbox.of_ticket(b"b").is_none());
         assert_eq!((news(&mut outbox), outbox.events(), outbox.kept()), (vec![1, 3], 3, 4));

@@ -34,6 +34,7 @@ const UNREAD_WAIT_MS: i64 = 10;
 /// one that was sent after another connection has taken over.
 const SENT_BEFORE_MS: i64 = 100;
 
+#[allow(clippy::struct_excessive_bools, reason = "four facts that have nothing to do with each other")]
 pub(super) struct Session<R> {
     id: SessionId,
     pub name: Rc<[u8]>,
