@@ -7,7 +7,7 @@ import { PROTOCOLS, connect, holders, untilWaiting } from './servers.js';
 import { Waits } from './waits.js';
 
 const LEASE = 600_000;
-const LONG = 20_000;
+const LONG = 60_000; // longer than any test waits
 
 for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
   let redis; // what looks on
@@ -115,7 +115,7 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
 
   if (RESP === 3) test('a process that stood still asks again', async () => {
     await run(`RLOCK.ACQUIRE k ann ${LEASE}`);
-    const wait = waits.acquire('k', LEASE, 2 * LONG);
+    const wait = waits.acquire('k', LEASE, LONG);
     await untilWaiting(redis, 1);
     // Nothing else goes on in this process meanwhile, so the session ends.
     const info = () => execFileSync('redis-cli', ['-u', process.env.RLOCK_URL, 'INFO', 'rlock']).toString();

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 from waits import Waits
 
 LEASE = 600_000
-LONG = 20_000
+LONG = 60_000  # longer than any test waits
 
 
 @asynccontextmanager
@@ -19,9 +19,9 @@ async def waits_of(redis):
         yield waits
 
 
-async def begin(redis, waits, number, key="k", wait_ms=LONG):
+async def begin(redis, waits, number):
     """A wait that is the last of so many."""
-    task = asyncio.create_task(waits.acquire(key, LEASE, wait_ms))
+    task = asyncio.create_task(waits.acquire("k", LEASE, LONG))
     await asyncio.to_thread(until_waiting, redis, number)
     return task
 
@@ -70,9 +70,9 @@ def test_a_wait_ends_with_its_time(redis):
         async with waits_of(redis) as waits:
             redis.execute_command("RLOCK.ACQUIRE", "k", "ann", LEASE)
             assert await waits.acquire("k", LEASE, 50) is None
+            await asyncio.to_thread(left_the_queue, redis)
 
     asyncio.run(program())
-    left_the_queue(redis)
 
 
 def test_who_is_cancelled_leaves_the_queue(redis):
@@ -83,7 +83,7 @@ def test_who_is_cancelled_leaves_the_queue(redis):
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            left_the_queue(redis)
+            await asyncio.to_thread(left_the_queue, redis)
 
     asyncio.run(program())
 
@@ -137,7 +137,7 @@ def test_a_process_that_stood_still_asks_again(redis):
     async def program():
         async with waits_of(redis) as waits:
             redis.execute_command("RLOCK.ACQUIRE", "k", "ann", LEASE)
-            task = await begin(redis, waits, 1, wait_ms=2 * LONG)
+            task = await begin(redis, waits, 1)
             until_waiting(redis, 0)  # no other task goes on meanwhile, so the session ends
             await asyncio.to_thread(until_waiting, redis, 1)
             assert redis.execute_command("RLOCK.RELEASE", "k", "ann") == 1

@@ -20,7 +20,7 @@ import redis.clients.jedis.exceptions.JedisDataException;
 /** Waiting by a session: many waits on one connection, and whatever becomes of that. */
 class SessionsTest extends OnEachProtocol {
     private static final int LEASE = 600_000;
-    private static final int LONG = 20_000;
+    private static final int LONG = 60_000; // longer than any test waits
 
     private final ExecutorService threads = Executors.newCachedThreadPool();
     private Waits waits;
