@@ -1,8 +1,8 @@
 //! What those wait who watch the server: `INFO rlock` and `RLOCK.QUEUES`, however many wait for locks.
 //!
-//! A million clients that wait would need tens of gigabytes, so it is in three parts: what the module looks up for them,
-//! with a million locks (see `table.rs`); and the commands as a server counts them, with as many clients as one can have,
-//! and with a million tickets.
+//! A million clients that wait would need tens of gigabytes, so it is in three parts: what the module looks up for
+//! them, with a million locks (see `table.rs`); and the commands as a server counts them, with as many clients as one
+//! can have, and with a million tickets.
 
 use crate::figures::Figures;
 use crate::plan::Plan;

@@ -1,7 +1,7 @@
 //! Instructions of one hand-off, as the slope between a short run and a long one.
 //!
-//! Here one thread plays all clients in their order, which is known, so each run does exactly the same. Who gives back asks
-//! again in one piece with it, or it would depend on the machine how often the server looks in between.
+//! Here one thread plays all clients in their order, which is known, so each run does exactly the same. Who gives back
+//! asks again in one piece with it, or it would depend on the machine how often the server looks in between.
 
 mod tickets;
 
@@ -19,8 +19,8 @@ use tickets::Tickets;
 /// Enough for a crowd, and few enough for what grows with each.
 pub const WAITERS: [usize; 2] = [8, 64];
 
-/// How many locks change hands at one stroke where a session is told of many grants at once: as many as the server reads in one
-/// piece.
+/// How many locks change hands at one stroke where a session is told of many grants at once: as many as the server
+/// reads in one piece.
 pub const AT_ONCE: usize = 32;
 
 pub fn measure(plan: &Plan, figures: &mut Figures) {

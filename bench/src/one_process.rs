@@ -1,8 +1,9 @@
-//! Hand-offs of a process that waits for many locks at once, by the clock: with a blocked client for each wait, and by the
-//! tickets of one session.
+//! Hand-offs of a process that waits for many locks at once, by the clock: with a blocked client for each wait, and by
+//! the tickets of one session.
 //!
-//! Each lock is given back at once and asked for again. All of it is one thread, as for the other hand-offs. Each way has its own
-//! server, and they take short turns: a process that is not at its turn reads nothing, so its server has nothing to do either.
+//! Each lock is given back at once and asked for again. All of it is one thread, as for the other hand-offs. Each way
+//! has its own server, and they take short turns: a process that is not at its turn reads nothing, so its server has
+//! nothing to do either.
 
 mod clients;
 mod record;
@@ -31,7 +32,8 @@ pub struct Scene {
     pub waiters: usize,
 }
 
-/// Many locks at once, which is what sessions are for; and one lock, of which only one hand-off is under way at any time.
+/// Many locks at once, which is what sessions are for; and one lock, of which only one hand-off is under way at any
+/// time.
 pub const SCENES: [Scene; 2] = [Scene { locks: 100, waiters: 8 }, Scene { locks: 1, waiters: 64 }];
 
 impl Scene {

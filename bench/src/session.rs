@@ -1,5 +1,5 @@
-//! What a process sends that waits by session: on one connection it asks for locks, each time by a new ticket, and on another
-//! it polls for what has become of the tickets.
+//! What a process sends that waits by session: on one connection it asks for locks, each time by a new ticket, and on
+//! another it polls for what has become of the tickets.
 //!
 //! Two polls are always under way, so that the server can answer one while the answer to the other is read. A ticket is
 //! used once: before its event is acknowledged the server takes it for the same wait, said again.
@@ -10,8 +10,8 @@ use rlock_testing::{Client, Server};
 /// As a process would call its session: a UUID.
 pub const NAME: &str = "6b1f4c0e-52c7-4c43-9d0f-3a7be3a1c9d5";
 
-/// The command that opens the session, and is its first poll. It is answered after a third of the TTL at the latest, which
-/// no measurement outlasts.
+/// The command that opens the session, and is its first poll. It is answered after a third of the TTL at the latest,
+/// which no measurement outlasts.
 pub const OPENING: [&str; 6] = ["RLOCK.EVENTS", NAME, "WAIT", "0", "TTL", "600000"];
 
 /// A poll that says up to which event all have been heard.

@@ -1,5 +1,5 @@
-//! A server with one session, which waits by ever more tickets. The leases have no end in sight, and each ticket has its
-//! deadline.
+//! A server with one session, which waits by ever more tickets. The leases have no end in sight, and each ticket has
+//! its deadline.
 
 use crate::batch::{Batch, Pipe};
 use crate::contenders::{LONG_LEASE, Module};

@@ -1,5 +1,5 @@
-//! What a server takes of memory for those who wait, with all that goes with it, connections above all: for clients that it
-//! keeps, for the tickets of one session, and for subscribers of the channels on which releases are published.
+//! What a server takes of memory for those who wait, with all that goes with it, connections above all: for clients
+//! that it keeps, for the tickets of one session, and for subscribers of the channels on which releases are published.
 
 use crate::batch::{Batch, Pipe};
 use crate::contenders::{LONG_LEASE, Module};
@@ -83,8 +83,8 @@ fn of_subscribers(counts: &[usize], plan: &Plan) -> Result<Vec<f64>, String> {
     })
 }
 
-/// With a connection each, which does what it waits by. What the server gives a new connection to begin with it takes back
-/// after a while.
+/// With a connection each, which does what it waits by. What the server gives a new connection to begin with it takes
+/// back after a while.
 fn of_connections(
     server: &Guarded,
     counts: &[usize],

@@ -1,5 +1,5 @@
-//! Tickets of one session, with one lock or with many that all change hands at one stroke. What the polls cost is shared
-//! by all the events of an answer, so it is little where they are many.
+//! Tickets of one session, with one lock or with many that all change hands at one stroke. What the polls cost is
+//! shared by all the events of an answer, so it is little where they are many.
 
 use super::Circle;
 use crate::contenders::LONG_LEASE;

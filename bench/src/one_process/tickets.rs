@@ -1,5 +1,5 @@
-//! The tickets of one session, by few connections: one that hears of grants, and one that gives back and asks again. All the
-//! grants that come in one answer are seen to in one write.
+//! The tickets of one session, by few connections: one that hears of grants, and one that gives back and asks again.
+//! All the grants that come in one answer are seen to in one write.
 
 use super::{Process, key};
 use crate::contenders::LONG_LEASE;

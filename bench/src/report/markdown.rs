@@ -16,17 +16,17 @@ pub fn page(report: &Report) -> String {
     page += &bars(report.bars);
     page += &out_of_reach(report.bars);
     page += &left_out(figures);
-    page += "\n## Instructions of the server\n\nCounted by callgrind, as the slope between two run lengths in one server, \
-             64 commands under way. The whole server is counted, the reading of commands and the writing of replies \
-             included. Holders are 39 bytes long.\n";
+    page += "\n## Instructions of the server\n\nCounted by callgrind, as the slope between two run lengths in one \
+             server, 64 commands under way. The whole server is counted, the reading of commands and the writing of \
+             replies included. Holders are 39 bytes long.\n";
     for (title, what, contenders) in instruction_tables() {
         page += &table(figures, title, what, &contenders);
     }
     page += &hand_off_costs(figures);
     page += &flat(report);
     page += "\n## By the clock\n\nOther work on the machine moves these figures, so look at the ratios: all contenders \
-             take short turns one after another, and a ratio is the median over the rounds of what both did in the same \
-             round.\n";
+             take short turns one after another, and a ratio is the median over the rounds of what both did in the \
+             same round.\n";
     let pairs: Vec<_> = PAIRS.iter().collect();
     page += &table(figures, "Pairs per second, 64 commands under way on each of 4 connections", "pipelined", &pairs);
     page += &hand_offs_per_second(figures);
@@ -43,8 +43,8 @@ fn head(report: &Report) -> String {
         if report.plan.is_whole { ("the whole", "make bench") } else { ("the short", "make bench-quick") };
     let valgrind = report.environment.valgrind.as_deref();
     format!(
-        "# Measured\n\nWritten by `{command}`, {mode} run, in {} s. {} Instructions: {}.\n\n*Spread*: the lowest and the \
-         highest sample.\n",
+        "# Measured\n\nWritten by `{command}`, {mode} run, in {} s. {} Instructions: {}.\n\n*Spread*: the lowest and \
+         the highest sample.\n",
         report.seconds,
         place(report.environment),
         valgrind.unwrap_or("not counted, as there is no valgrind"),
@@ -60,11 +60,11 @@ fn place(it: &Environment) -> String {
 /// Redisson itself against the commands.
 pub fn redisson_page(figures: &Figures, environment: &Environment) -> String {
     let mut text = format!(
-        "# Redisson and the commands\n\nWritten by `make bench-redisson`. {} Both take turns in one JVM, over loopback, \
-         each on a server of its own; the commands through Jedis. Redisson keeps its leases alive, Jedis does not. \
-         *Contended*: so many clients, each with its own connections, as processes would have them, on one lock that is \
-         given back at once. The clock lies on machines that others use: look at the ratios.\n\n| | cycles/s | against \
-         RLOCK | spread |\n|---|--:|--:|---|\n",
+        "# Redisson and the commands\n\nWritten by `make bench-redisson`. {} Both take turns in one JVM, over \
+         loopback, each on a server of its own; the commands through Jedis. Redisson keeps its leases alive, Jedis \
+         does not. *Contended*: so many clients, each with its own connections, as processes would have them, on one \
+         lock that is given back at once. The clock lies on machines that others use: look at the ratios.\n\n| | \
+         cycles/s | against RLOCK | spread |\n|---|--:|--:|---|\n",
         place(environment)
     );
     for what in ["alone", "contended.8", "contended.32"] {
@@ -143,8 +143,9 @@ fn profiles(figures: &Figures) -> String {
     if figures.profiles.is_empty() {
         return String::new();
     }
-    let mut text = "\n## Where the instructions go\n\nBy the functions of the server's module API that the module calls, \
-                    each with all that it calls itself. What a module cannot do without them is the price of being one.\n"
+    let mut text = "\n## Where the instructions go\n\nBy the functions of the server's module API that the module \
+                    calls, each with all that it calls itself. What a module cannot do without them is the price of \
+                    being one.\n"
         .to_owned();
     for Profile { title, parts } in &figures.profiles {
         let _ = write!(text, "\n### {title}: where it goes\n\n| part | instructions |\n|---|--:|\n");
@@ -165,11 +166,12 @@ const WAYS: [(&str, &str); 3] =
     [("rlock", "**RLOCK … WAIT**"), ("pubsub", "pub/sub, everyone tries again"), ("token", "BLPOP, a token")];
 
 fn hand_off_costs(figures: &Figures) -> String {
-    let mut text = "\n### One hand-off\n\nOne client has the lock, gives it back and asks again; the next one gets it. \
-                    The token in a list is no lock, but the least that waiting in the server can cost. *By ticket*: the \
-                    session's next poll included; and with many locks that change hands together and are told of in one \
-                    answer.\n\n| | waiters | instructions | against RLOCK | spread |\n|---|--:|--:|--:|---|\n"
-        .to_owned();
+    let mut text =
+        "\n### One hand-off\n\nOne client has the lock, gives it back and asks again; the next one gets it. \
+                    The token in a list is no lock, but the least that waiting in the server can cost. *By ticket*: \
+                    the session's next poll included; and with many locks that change hands together and are told of \
+                    in one answer.\n\n| | waiters | instructions | against RLOCK | spread |\n|---|--:|--:|--:|---|\n"
+            .to_owned();
     let mut add = |waiters: usize, id: &str, name: &str| {
         let [id, base] = [id, "rlock"].map(|id| format!("hand_off.{waiters}.{id}"));
         text += &row(figures, &format!("{name} | {waiters}"), &id, &base);
@@ -187,13 +189,13 @@ fn hand_off_costs(figures: &Figures) -> String {
 }
 
 fn flat(report: &Report) -> String {
-    let mut text = "\n### However many others there are\n\nRedisson's layout has the lease of each read hold in a key of its own, and \
-                    a read release must know the longest of those that stay. Among up to 16 readers it looks at all of them; \
-                    among more only where the leaver may be the one whose lease is the lock's, and then at 256 at most; \
-                    where there are more than that the lock's lease stays as it is. *Those who came last leave first*: each \
-                    with a longer lease than all before it, so that every release is of that kind; the few are one reader that \
-                    stays while another, whose lease is shorter, leaves.\n\n| | others | instructions | against the few | \
-                    spread |\n|---|--:|--:|--:|---|\n"
+    let mut text = "\n### However many others there are\n\nRedisson's layout has the lease of each read hold in a key \
+                    of its own, and a read release must know the longest of those that stay. Among up to 16 readers it \
+                    looks at all of them; among more only where the leaver may be the one whose lease is the lock's, \
+                    and then at 256 at most; where there are more than that the lock's lease stays as it is. *Those \
+                    who came last leave first*: each with a longer lease than all before it, so that every release is \
+                    of that kind; the few are one reader that stays while another, whose lease is shorter, \
+                    leaves.\n\n| | others | instructions | against the few | spread |\n|---|--:|--:|--:|---|\n"
         .to_owned();
     let mut rows = |name: &str, what: &str, counts: &[usize]| {
         for &count in counts {
@@ -212,8 +214,8 @@ fn flat(report: &Report) -> String {
 }
 
 /// Who gives a lock back may be the first to take it again, where nobody has it in between: told apart here.
-const CHANGES: &str = "*To another*: of these, grants to another client than the one before; what bars are about is all \
-                       of them, in favour of who polls. *Unfairness*: the most grants that one client got less the \
+const CHANGES: &str = "*To another*: of these, grants to another client than the one before; what bars are about is \
+                       all of them, in favour of who polls. *Unfairness*: the most grants that one client got less the \
                        fewest, the median over the rounds.";
 
 fn hand_offs_per_second(figures: &Figures) -> String {

@@ -15,14 +15,14 @@ const WAYS: [(&str, &str); 5] = [
 ];
 
 pub fn section(figures: &Figures) -> String {
-    let mut text = "\n### Hand-offs of one process\n\nA process whose every part gives its lock back at once and asks for it \
-                    again. By session it has three connections at most, whatever it waits for, and sees to all events of an \
-                    answer in one write. A grant that must not be taken back while a process stalls has to be renewed before \
-                    work begins: that is a round trip more. *Wake-up*: from the moment before a lock is given back until who \
-                    comes next knows that it has it (and has it renewed), in µs; where many locks change hands at once, it \
-                    waits for the others'. *Server*: the processor's time of the server for each, in µs.\n\n| | locks × \
-                    waiters | hand-offs/s | against blocked clients | spread | server | wake-up: half | 99 of 100 \
-                    |\n|---|--:|--:|--:|---|--:|--:|--:|\n"
+    let mut text = "\n### Hand-offs of one process\n\nA process whose every part gives its lock back at once and asks \
+                    for it again. By session it has three connections at most, whatever it waits for, and sees to all \
+                    events of an answer in one write. A grant that must not be taken back while a process stalls has \
+                    to be renewed before work begins: that is a round trip more. *Wake-up*: from the moment before a \
+                    lock is given back until who comes next knows that it has it (and has it renewed), in µs; where \
+                    many locks change hands at once, it waits for the others'. *Server*: the processor's time of the \
+                    server for each, in µs.\n\n| | locks × waiters | hand-offs/s | against blocked clients | spread | \
+                    server | wake-up: half | 99 of 100 |\n|---|--:|--:|--:|---|--:|--:|--:|\n"
         .to_owned();
     for (scene, (id, name)) in SCENES.into_iter().flat_map(|scene| WAYS.map(|way| (scene, way))) {
         let Scene { locks, waiters } = scene;

@@ -20,12 +20,12 @@ pub fn sections(figures: &Figures, plan: &Plan) -> String {
 
 fn idle_server(figures: &Figures, plan: &Plan) -> String {
     let mut text = format!(
-        "\n### A server that nobody asks for anything\n\nThe processor's time that it takes all the same, in % of a core \
-         (`used_cpu_user` and `used_cpu_sys` over {} s, the median of {}): with so many connections that do not wait, and \
-         with the same connections each waiting for a lock of its own, whose lease has no end in sight. The server has its \
-         chores for each connection, so what counts is the difference: the module looks at 100 of the waited-for locks each \
-         100 ms, in turn, however many there are.\n\n| waited-for locks | as many connections | they wait | more | spread \
-         while they wait |\n|--:|--:|--:|--:|---|\n",
+        "\n### A server that nobody asks for anything\n\nThe processor's time that it takes all the same, in % of a \
+         core (`used_cpu_user` and `used_cpu_sys` over {} s, the median of {}): with so many connections that do not \
+         wait, and with the same connections each waiting for a lock of its own, whose lease has no end in sight. The \
+         server has its chores for each connection, so what counts is the difference: the module looks at 100 of the \
+         waited-for locks each 100 ms, in turn, however many there are.\n\n| waited-for locks | as many connections | \
+         they wait | more | spread while they wait |\n|--:|--:|--:|--:|---|\n",
         plan.idle_look.as_secs(),
         plan.idle_looks,
     );
@@ -48,12 +48,13 @@ const QUESTIONS: [&str; 3] =
     ["INFO rlock", "RLOCK.QUEUES, 100 shown", "RLOCK.QUEUES, by a user who may read none of them"];
 
 fn asked_about(figures: &Figures, plan: &Plan) -> String {
-    let mut text = "\n### INFO and QUEUES\n\n*In the module*: what it looks up for them in its own structure, in which so many \
-                    locks are waited for, after the processor's caches were filled with something else; a million clients \
-                    that wait would take some 35 GB. *On a server*: the whole command as the server counts it \
-                    (`commandstats`), with so many clients or tickets that wait, each for a lock of its own.\n\n| | locks | µs | against \
-                    one lock | spread |\n|---|--:|--:|--:|---|\n"
-        .to_owned();
+    let mut text =
+        "\n### INFO and QUEUES\n\n*In the module*: what it looks up for them in its own structure, in which \
+                    so many locks are waited for, after the processor's caches were filled with something else; a \
+                    million clients that wait would take some 35 GB. *On a server*: the whole command as the server \
+                    counts it (`commandstats`), with so many clients or tickets that wait, each for a lock of its \
+                    own.\n\n| | locks | µs | against one lock | spread |\n|---|--:|--:|--:|---|\n"
+            .to_owned();
     let questions = || asked::QUESTIONS.into_iter().zip(QUESTIONS);
     for (id, name) in questions() {
         rows(figures, &mut text, &format!("{name}, in the module"), &format!("table.{id}"), asked::LOCKS);
@@ -86,9 +87,9 @@ fn rows(figures: &Figures, text: &mut String, name: &str, id: &str, counts: [usi
 
 fn memory_of_a_waiter(figures: &Figures) -> String {
     let mut text = format!(
-        "\n### Memory of a waiter\n\nThe module's own, over {} of them, whose names are 43 bytes long and whose locks' are 13; \
-         what the server takes for a connection and for a client that it keeps is many times that.\n\n| | bytes each \
-         |\n|---|--:|\n",
+        "\n### Memory of a waiter\n\nThe module's own, over {} of them, whose names are 43 bytes long and whose locks' \
+         are 13; what the server takes for a connection and for a client that it keeps is many times that.\n\n| | \
+         bytes each |\n|---|--:|\n",
         grouped(memory::WAITERS as f64)
     );
     for (id, name) in [
@@ -111,11 +112,11 @@ const KINDS: [&str; 5] = [
 ];
 
 fn memory_of_all(figures: &Figures, plan: &Plan) -> String {
-    let mut text = "\n### Memory of all who wait\n\nWhat `used_memory` grows by, connections included, the locks themselves \
-                    not. Holders are 39 bytes long, and each wait has a deadline. A blocked client and a subscriber of its own \
-                    are connections; tickets and subscriptions share one. With pub/sub that is the server's part only: who \
-                    waits, and that it must ask again, each process keeps for itself.\n\n| | waiters | bytes each | together, \
-                    MB |\n|---|--:|--:|--:|\n"
+    let mut text = "\n### Memory of all who wait\n\nWhat `used_memory` grows by, connections included, the locks \
+                    themselves not. Holders are 39 bytes long, and each wait has a deadline. A blocked client and a \
+                    subscriber of its own are connections; tickets and subscriptions share one. With pub/sub that is \
+                    the server's part only: who waits, and that it must ask again, each process keeps for itself.\n\n| \
+                    | waiters | bytes each | together, MB |\n|---|--:|--:|--:|\n"
         .to_owned();
     for (kind, name) in waiting_memory::KINDS.iter().zip(KINDS) {
         for count in kind.counts(plan) {
@@ -130,11 +131,11 @@ fn memory_of_all(figures: &Figures, plan: &Plan) -> String {
 
 fn at_one_stroke(figures: &Figures) -> String {
     let mut text = "\n### Thousands at one stroke\n\n*The last*: how many ms later than it could the last of them was \
-                    served, and *longest PING*: how long a client that has nothing to do with locks waited for an answer \
-                    meanwhile, asking about each ms; both but for the time in which others on the machine had the processors. \
-                    *By the clock*: the last with that time. All in ms, medians over the rounds; `cargo test --test storms -- \
-                    --nocapture` has many more.\n\n| | clients | the last | spread | by the clock | longest PING | spread \
-                    |\n|---|--:|--:|---|--:|--:|---|\n"
+                    served, and *longest PING*: how long a client that has nothing to do with locks waited for an \
+                    answer meanwhile, asking about each ms; both but for the time in which others on the machine had \
+                    the processors. *By the clock*: the last with that time. All in ms, medians over the rounds; \
+                    `cargo test --test storms -- --nocapture` has many more.\n\n| | clients | the last | spread | by \
+                    the clock | longest PING | spread |\n|---|--:|--:|---|--:|--:|---|\n"
         .to_owned();
     for storm in &storms::STORMS {
         let id = |what: &str| format!("storm.{}.{what}", storm.id);
