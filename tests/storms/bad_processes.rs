@@ -1,10 +1,10 @@
 //! Processes that do not keep to what a session is for: nobody else waits for them, and they take so much memory and no
 //! more.
 
-use crate::one_lock::{LEASE_MS, LONGEST_SILENCE};
+use crate::one_lock::LEASE_MS;
 use crate::scene::Scene;
 use crate::setting::AS_IT_COMES;
-use crate::tickets::{Process, held_by_holder};
+use crate::tickets::{LONGEST_SILENCE, Process, held_by_holder};
 use crate::{alone, as_i64, size};
 use rlock_testing::{PATIENCE, Reply, Session, start_waiting, text, wait_until};
 use std::io::{Read, Write};

@@ -1,9 +1,9 @@
 //! What ends at one stroke: sessions with very many tickets, and the leases that tickets wait for.
 
-use crate::one_lock::{LEASE_MS, LONGEST_SILENCE};
+use crate::one_lock::LEASE_MS;
 use crate::scene::Scene;
 use crate::setting::AS_IT_COMES;
-use crate::tickets::{Process, TICKETS, held_by_holder};
+use crate::tickets::{LONGEST_SILENCE, Process, TICKETS, held_by_holder};
 use crate::{alone, as_i64, size};
 use rlock_testing::{Reply, wait_until};
 

@@ -205,15 +205,10 @@ fn a_call_from_another_connection_takes_over() {
     ann.arm("ACK 1 WAIT 0");
     client.say("RLOCK.ACQUIRE l holder 600000");
     ann.wait_for("RLOCK.ACQUIRE l ann 600000 WAIT 0", "l");
-    client.send_together(&[
-        &["RLOCK.EVENTS", &ann.name],
-        &["RLOCK.RELEASE", "l", "holder"],
-        &["RLOCK.EVENTS", &ann.name],
-    ]);
-    assert_eq!(client.receive(), list([]));
-    assert_eq!(client.receive(), Reply::Int(1));
-    assert_eq!(seqs(&client.receive().events()), [2]);
-    assert_eq!(ann.connection.receive(), list([]));
+    client.send_together(&[&["RLOCK.EVENTS", &ann.name], &["RLOCK.RELEASE", "l", "holder"]]);
+    assert_eq!((client.receive(), client.receive()), (list([]), Reply::Int(1)));
+    assert_eq!(ann.connection.receive(), list([]), "the former is answered empty all the same");
+    assert_eq!(seqs(&client.say(&format!("RLOCK.EVENTS {}", ann.name)).events()), [2]);
     // What it sends now it might have sent before. A while later it takes over again, and so is told.
     let mut told = Vec::new();
     wait_until("it takes over again", || {
