@@ -1,6 +1,6 @@
 //! Input that means harm to sessions: the server answers, lives, and keeps what it had.
 
-use rlock_testing::{Client, PATIENCE, Random, Reply, Server, text, wait_until};
+use rlock_testing::{Random, Reply, Server, text, wait_until};
 
 const ROUNDS: usize = 3_000;
 
@@ -58,7 +58,7 @@ fn hostile_command(random: &mut Random) -> Vec<Vec<u8>> {
 #[test]
 fn random_commands_break_nothing() {
     let server = Server::start();
-    let mut client = Client::connect_for(&server.socket(), PATIENCE).unwrap();
+    let mut client = server.client();
     client.say("CONFIG SET rlock.max-waiters 0");
     client.say("CONFIG SET rlock.max-tickets 50");
     client.say("SET text 1");
