@@ -149,8 +149,8 @@ fn one_that_opens_sessions_in_a_loop() {
     storm.calm(&mut scene).report(LONGEST_SILENCE, &format!("{opened} opened, "));
 }
 
-/// It acknowledges nothing, and takes back all but the first and the last of what it was told. What it leaves takes room,
-/// so it counts.
+/// It acknowledges nothing, and takes back all but the first and the last of what it was told. What is left of that
+/// takes room, so it counts.
 #[test]
 fn one_that_takes_back_what_it_does_not_acknowledge() {
     const AT_ONCE: usize = 500;

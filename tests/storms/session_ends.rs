@@ -87,7 +87,7 @@ fn sessions_with_grants_that_nobody_read_end_by_themselves() {
     assert_eq!(scene.client.figure("events_unacknowledged"), 0);
 }
 
-/// The leases of as many locks end within a moment, and a ticket waits for each. What is measured is when each grant was
+/// The leases of as many locks end within a moment, and a ticket waits for each. Measured is when each grant was
 /// made, by the server's clock, and not when its session read of it.
 #[test]
 fn leases_that_tickets_wait_for() {

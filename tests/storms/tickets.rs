@@ -10,8 +10,8 @@ use std::time::Duration;
 
 pub const TICKETS: usize = 100_000;
 
-/// The longest that anyone may have to wait for an answer. There is no crowd of clients to be answered, so it is less than
-/// for blocked clients. On a quiet machine it is some 20 ms.
+/// The longest that anyone may have to wait for an answer: less than for blocked clients, since there is no crowd to be
+/// answered. On a quiet machine it is some 20 ms.
 pub const LONGEST_SILENCE: Duration = Duration::from_millis(200);
 
 const SESSIONS: usize = 10;
@@ -104,7 +104,7 @@ fn of_ten_sessions_for_one_lock() {
         let last = count.min(first + AT_ONCE);
         let before = std::mem::replace(&mut holder, format!("h{}", last - 1));
         let holders = std::iter::once(before).chain((first..last - 1).map(|number| format!("h{number}")));
-        // Only who has the lock can release it: so each of them had it when its turn came.
+        // Only the holder of the lock can release it: so each of them had it when its turn came.
         let released = scene.client.say_all(holders.map(|holder| format!("RLOCK.RELEASE gate {holder}")));
         assert!(released.iter().all(|reply| *reply == Reply::Int(1)), "none was passed over");
         let told = process.until_granted(last - first);

@@ -1,4 +1,4 @@
-//! What replicas and AOF files get of grants to tickets and of what is given back; and that of sessions they get nothing.
+//! What replicas and AOF files get of grants to tickets and of what is given back. Of sessions they get nothing.
 
 use rlock_testing::{Client, Reply, Server, Session, Tap, wait_until};
 

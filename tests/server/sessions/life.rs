@@ -81,7 +81,7 @@ fn what_is_granted_to_a_process_that_is_stopped_is_given_back_after_its_ttl() {
     let poller = Poller::start(&server, &ann, "WAIT 0");
     poller.signal(Signal::SIGSTOP);
     client.say("RLOCK.RELEASE k holder");
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())], "who could know that it is stopped");
+    assert_eq!(client.hash("k"), [("ann".into(), "1".into())], "nobody could know that it is stopped");
     wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE l bob 600000 WAIT 0");
     client.say("RLOCK.RELEASE l holder");
@@ -114,7 +114,7 @@ fn a_process_that_goes_on_in_time_keeps_its_places() {
 
 /// What it was passed over for is remembered: it is served when it is back, though nothing happens to the lock then.
 #[test]
-fn who_comes_back_in_time_is_served_what_it_was_passed_over_for() {
+fn a_session_that_comes_back_is_served_what_it_was_passed_over_for() {
     let server = Server::start();
     let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     for key in ["free", "taken"] {
@@ -130,11 +130,11 @@ fn who_comes_back_in_time_is_served_what_it_was_passed_over_for() {
         client.say(&format!("RLOCK.RELEASE {key} holder"));
         assert_eq!(client.expiry(key), -2);
     }
-    // Who comes now does not wait for one that nobody attends.
+    // A client that comes now does not wait for a session that nobody attends.
     assert_eq!(client.say("RLOCK.ACQUIRE taken bob 600000 WAIT 0"), Reply::Nil);
     let mut cid = start_waiting(&server, "RLOCK.ACQUIRE taken cid 600000 WAIT 0");
     assert_eq!(ann.told("WAIT 10000"), [Event::granted(1, "free", None)]);
-    // And has its place before who came later.
+    // And it has its place before a client that came later.
     client.say("RLOCK.RELEASE taken bob");
     assert_eq!(ann.told("WAIT 10000"), [Event::granted(2, "taken", None)]);
     client.say("RLOCK.RELEASE taken ann");
@@ -179,7 +179,7 @@ fn places_are_kept_through_any_number_of_absences() {
 
 /// From when it is attended again, whatever comes in the same turn, and for however many locks it waits.
 #[test]
-fn nobody_overtakes_who_is_back() {
+fn nobody_overtakes_a_session_that_is_back() {
     let server = Server::start();
     let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     for locks in [1, 50] {
@@ -224,7 +224,7 @@ fn readers_do_not_wait_for_a_writer_that_nobody_attends() {
     ann.reconnect(&server);
     assert_eq!(bob.told("WAIT 10000"), [Event::granted(1, "read", None)]);
     assert_eq!(blocked.receive(), Reply::Nil);
-    assert_eq!(client.say("RLOCK.RACQUIRE k dan 600000"), Reply::Nil, "nor does who comes now");
+    assert_eq!(client.say("RLOCK.RACQUIRE k dan 600000"), Reply::Nil, "nor does a reader that comes now");
     // Back again, it stops new readers, and has its turn when those that are inside have left.
     assert_eq!(ann.told(""), []);
     assert!(client.say("RLOCK.RACQUIRE k eve 600000").as_int() > 0);
@@ -234,10 +234,10 @@ fn readers_do_not_wait_for_a_writer_that_nobody_attends() {
     assert_eq!(ann.told("WAIT 10000"), [Event::granted(1, "write", None)]);
 }
 
-/// A holder is granted its own lock at once: so is who comes back and waits under the name of who has it by then. If that
-/// one has left again, it has its turn.
+/// A holder is granted its own lock at once: so is a session that comes back and waits under that name. If the holder
+/// has left again by then, the session has its turn.
 #[test]
-fn who_comes_back_is_let_in_with_its_holder() {
+fn a_session_that_comes_back_is_let_in_with_its_holder() {
     let server = Server::start();
     let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     for (seq, has_left) in [(1, false), (2, true)] {
@@ -327,7 +327,7 @@ fn a_session_ends_a_ttl_after_its_last_call_whatever_else_it_does() {
 
 /// Its answer was written, and the connection was killed before anyone could read it.
 #[test]
-fn a_grant_that_nobody_read_is_told_to_who_comes_back_or_given_back() {
+fn a_grant_that_nobody_read_is_told_again_or_given_back() {
     let server = Server::start();
     let mut client = server.client();
     for comes_back in [true, false] {

@@ -38,7 +38,7 @@ fn a_server_that_is_full_of_tickets_takes_no_more() {
     ann.wait_for("RLOCK.ACQUIRE k eve 600000 WAIT 0", "2");
     assert_eq!(ann.cancel("2"), Reply::Int(1));
     bob.wait_for("RLOCK.ACQUIRE k bob 600000 WAIT 0", "2");
-    // Who waits already is not sent away.
+    // A ticket that waits already is not sent away.
     client.say("CONFIG SET rlock.max-tickets 0");
     refused(&bob.ask("RLOCK.ACQUIRE k bob 600000 WAIT 0", "3"), "rlock.max-tickets");
     client.say("RLOCK.RELEASE k ann");

@@ -202,7 +202,7 @@ fn a_lock_that_is_set_over_is_noticed_soon() {
     }
 }
 
-/// What its holder left is there for those who wait, at the moment at which their time is up.
+/// A writer gives up: the readers behind it had waited for it only.
 #[test]
 fn a_deadline_of_one_moves_on_those_who_waited_for_it_only() {
     let server = Server::start();

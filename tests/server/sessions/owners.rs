@@ -53,9 +53,9 @@ fn another_users_session_is_as_one_that_is_not_there() {
     assert_eq!(client.keys(), ["k"], "what was free is free");
 }
 
-/// The user is who asks now, not who opened the connection; and a script asks for its user.
+/// What counts is the user of the call, not the one with whom the connection began; and a script acts for its user.
 #[test]
-fn the_user_is_who_asks() {
+fn the_user_is_that_of_the_call() {
     let server = Server::start();
     let [mut ann, _bob] = users(&server);
     ann.say(&format!("RLOCK.EVENTS {ANNS} TTL 600000"));

@@ -26,7 +26,7 @@ fn a_ticket_is_seen_with_its_session_and_whether_anybody_is_there() {
     let each = |name: &str| line.iter().map(|waiter| of(waiter, name).clone()).collect::<Vec<_>>();
     assert_eq!(each("holder"), ["ann", "bob", "cid"].map(text));
     assert_eq!(each("side"), ["write", "read", "read"].map(text));
-    // Who knows the whole name can cancel what waits.
+    // Not the whole: a process that knows it can cancel what waits.
     assert_eq!(each("session"), [text("the-sess"), Reply::Nil, text("the-sess")]);
     assert_eq!(each("ticket"), [text("the-ticket"), Reply::Nil, text("another")]);
     assert_eq!(each("attended"), [1, 1, 1].map(Reply::Int));
@@ -57,7 +57,7 @@ fn a_ticket_is_seen_with_its_session_and_whether_anybody_is_there() {
 
 /// Those that were passed over are seen in their places.
 #[test]
-fn who_is_passed_over_is_seen_in_its_place() {
+fn a_ticket_that_is_passed_over_is_seen_in_its_place() {
     let server = Server::start();
     let mut client = server.client();
     let (mut ann, mut bob) = (Session::open(&server, "ann"), Session::open(&server, "bob"));

@@ -25,7 +25,7 @@ fn the_hand_over_replicates_in_one_step_without_the_key_going() {
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     ann.wait_for("RLOCK.ACQUIRE k bob 600000 WAIT 0 FENCED", "2");
     ann.arm("WAIT 0");
-    assert_eq!(stream(&mut tap), [""; 0], "nobody else knows who waits");
+    assert_eq!(stream(&mut tap), [""; 0], "the queue is not replicated");
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(stream(&mut tap), ["RESTORE k <end> {ann:1} ABSTTL REPLACE"]);
     ann.connection.receive();
@@ -55,7 +55,7 @@ fn the_key_is_heard_as_released_and_acquired_and_never_as_absent_in_between() {
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     let mut listener = listener(&server);
-    // Who looks right behind the release sees the next holder.
+    // A client that looks right behind the release sees the next holder.
     client.send_together(&[&["RLOCK.RELEASE", "k", "holder"][..], &["HKEYS", "k"], &["PUBLISH", "mark", "end"]]);
     assert_eq!((client.receive(), client.receive().words()), (Reply::Int(1), vec!["ann"]));
     let mut heard = Vec::new();
@@ -199,7 +199,7 @@ fn a_downgrade_lets_tickets_in() {
 /// A holder is granted its own lock at once, so when one of its waits is over all are: whether it waits by tickets, of
 /// one session or two, or by blocked clients.
 #[test]
-fn all_who_wait_under_the_name_of_a_holder_are_let_in_with_it() {
+fn all_waiters_under_the_name_of_a_holder_are_let_in_with_it() {
     let server = Server::start();
     let mut client = server.client();
     let (mut ann, mut bob) = (Session::open(&server, "ann"), Session::open(&server, "bob"));
@@ -213,13 +213,13 @@ fn all_who_wait_under_the_name_of_a_holder_are_let_in_with_it() {
     assert_eq!(tickets(&ann.told("")), ["1", "4"]);
     assert_eq!((blocked.receive(), tickets(&bob.told(""))), (Reply::Nil, vec!["3"]));
     assert_eq!(client.hash("k"), [("same".into(), "4".into())]);
-    // Who holds it asks again, and is inside.
+    // Its holder asks again, and is inside.
     assert_eq!(ann.ask("RLOCK.ACQUIRE k same 600000 WAIT 0", "5"), Reply::Nil);
     assert_eq!(client.say("RLOCK.RELEASE k same ALL"), Reply::Int(1));
     assert_eq!(tickets(&ann.told("")), ["2"]);
 }
 
-/// The holder may be let in through another command than a wait: those who wait under its name are let in with it.
+/// The holder may be let in through another command than a wait: the other waiters under its name are let in with it.
 #[test]
 fn tickets_of_a_holder_that_gets_the_lock_otherwise() {
     let server = Server::start();

@@ -75,7 +75,7 @@ fn a_wait_that_ends_is_told_with_what_is_left_of_the_lock() {
         ann.wait_for(&format!("{side} {key} ann 600000 WAIT 1"), "endless");
         assert_eq!(ann.until_told(1)[0].value, Reply::Int(-1), "{side}");
         client.say(&format!("RLOCK.RELEASE {key} holder"));
-        assert_eq!(client.say(&format!("EXISTS {key}")), Reply::Int(0), "who no longer waits is not granted");
+        assert_eq!(client.say(&format!("EXISTS {key}")), Reply::Int(0), "a ticket that no longer waits is not granted");
     }
     assert_eq!((client.figure("timeouts"), client.figure("tickets")), (9, 0));
 }

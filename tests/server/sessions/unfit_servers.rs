@@ -114,7 +114,7 @@ fn a_full_server_ends_sessions_and_gives_back() {
     wait_until("and has given back", || client.expiry("l") == -2);
 }
 
-/// Each ticket is told once, on the server that is a replica now; and once that is a master again, the session is as before.
+/// Each ticket is told once, on the server that is a replica now. Once that is a master again, the session works on.
 #[test]
 fn a_server_that_becomes_a_replica_tells_its_tickets() {
     let (server, master) = (Server::start(), Server::start());
@@ -145,14 +145,14 @@ fn a_server_that_becomes_a_replica_tells_its_tickets() {
     assert_eq!(ann.told("WAIT 1000"), [Event::granted(5, "1", None)]);
 }
 
-/// A call that waits when the server becomes a replica is told, or cut off by servers that do so themselves; then the next
-/// connection is told.
+/// A call that waits when the server becomes a replica is told. Or it is cut off by servers that do so themselves, and
+/// the next connection is told.
 #[test]
 fn a_call_that_waits_through_a_change_of_roles() {
     for capability in ["", "redirect"] {
         let (server, master) = (Server::start(), Server::start());
         let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
-        // A client that can be redirected is one that Valkey 9 leaves to the module. Other servers do not know the word.
+        // Valkey 9 leaves a client that can be redirected to the module. Other servers do not know the word.
         if !capability.is_empty() {
             ann.connection.say(&format!("CLIENT CAPA {capability}"));
         }
@@ -197,7 +197,7 @@ fn after_a_failover_the_new_master_knows_no_session() {
     assert!(asked.as_error().starts_with("NOSESSION "), "{asked:?}");
     let acknowledged = on_new.say(&format!("RLOCK.EVENTS {} ACK 2", ann.name));
     assert!(acknowledged.as_error().starts_with("NOSESSION "), "{acknowledged:?}");
-    // Who opens one and asks again is served.
+    // A process that opens one and asks again is served.
     let mut ann = Session::open(&new, "ann");
     assert_eq!(ann.ask("RLOCK.ACQUIRE k ann1 600000 WAIT 0", "1"), Reply::Nil);
     ann.wait_for("RLOCK.ACQUIRE k ann2 600000 WAIT 0", "2");
@@ -286,7 +286,7 @@ fn a_node_that_becomes_a_replica_tells_its_tickets() {
     assert_eq!(replica.run(&["EXISTS", &key]), Reply::Int(0), "the new master grants nobody by itself");
 }
 
-/// A grant that nobody acknowledged went with its key: here there is nothing to give back, and there nobody asks for it.
+/// A grant that nobody acknowledged went with its key: here is nothing to give back, and there nobody asks for it.
 #[test]
 fn a_grant_whose_slot_moves_away_stays_with_its_lease() {
     let cluster = Cluster::start();
