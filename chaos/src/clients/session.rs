@@ -29,6 +29,9 @@ const ASKS_FIRST: u8 = 80;
 const IS_SLOW: u8 = 30;
 const IS_TOO_SLOW: u8 = 20;
 
+/// Of a hundred answers with events, those that are lost with their connection, as far as this client knows.
+const LOSES_EVENTS: u8 = 5;
+
 /// What all calls of a session have in common.
 #[derive(Clone)]
 pub struct Terms {
@@ -239,6 +242,9 @@ impl Poller {
                 reply = timeout(patience, wire.receive()) => {
                     let (Ok(Ok(reply)), Some((number, ack))) = (reply, under_way.pop_front()) else { return Over::Broken };
                     let told = speech::told(&reply).unwrap_or_else(|Strange(reply)| self.strange(&reply));
+                    if matches!(&told, Told::Events(events) if !events.is_empty()) && self.random.is(LOSES_EVENTS) {
+                        return Over::Broken;
+                    }
                     answered(&self.journal, &self.terms, number, told.clone());
                     match told {
                         Told::Events(events) => {
