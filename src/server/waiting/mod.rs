@@ -84,7 +84,9 @@ pub fn acquire(
         }
         (Acquired::Busy, Some(Waiting { limit_ms, .. })) if ticket.is_some() || context.may_block() => {
             lock::check_wait(wish.side, &record)?;
-            let left_ms = (ahead == Ahead::Nobody).then(|| lock::left_ms(wish.side, &record, now)).transpose()?;
+            // Whoever is ahead has had it looked at; but with sessions, perhaps nobody attends those who are.
+            let must_know = ahead == Ahead::Nobody || state::has_sessions();
+            let left_ms = must_know.then(|| lock::left_ms(wish.side, &record, now)).transpose()?;
             drop(record);
             let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
             if let Some((session, ticket)) = ticket {
