@@ -64,7 +64,7 @@ fn is_whole(keyspace: &Keyspace) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..config() })]
+    #![proptest_config(config(200))]
 
     #[test]
     fn a_plain_lock_is_handed_over(history in history(&[Side::Plain])) {

@@ -170,16 +170,18 @@ fn refer(reference: &mut Reference, command: &Command) -> Reply {
     }
 }
 
-fn config() -> ProptestConfig {
+/// PROPTEST_CASES asks for another number of cases.
+fn config(cases: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig {
-        cases: 3_000,
+        cases: asked.unwrap_or(cases),
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct("tests/model/failing-seeds.txt"))),
         ..ProptestConfig::default()
     }
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(3_000))]
 
     #[test]
     fn plain_locks_agree_with_the_reference(history in history(&[Side::Plain])) {

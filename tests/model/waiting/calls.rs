@@ -1,0 +1,240 @@
+//! What sessions ask: calls for events over connections that break, waits by ticket, and what they take back.
+
+use super::host::{LOCKS, Waiting, Who, text};
+use super::play::{Asking, Play};
+use super::sessions::{MOST_SESSIONS, Told};
+use super::{Ack, EventsAsked, SESSIONS};
+use rlock::waiting::serve::{self, Host};
+use rlock::waiting::{Call, Event, NoSession, SessionId, Use};
+use std::collections::VecDeque;
+
+const OWNER: &[u8] = b"eve";
+const STRANGER: &[u8] = b"mallory";
+
+/// A process's connection. While a call waits on it, what comes behind the call waits too.
+pub struct Connection {
+    pub number: u64,
+    pub call: Option<u64>,
+    /// Whether the call is about to be answered.
+    pub is_woken: bool,
+    pipeline: VecDeque<EventsAsked>,
+}
+
+impl Connection {
+    pub fn new(number: u64) -> Self {
+        Self { number, call: None, is_woken: false, pipeline: VecDeque::new() }
+    }
+}
+
+impl Play {
+    /// What the table calls the open session of this name.
+    pub fn find(&self, name: &str) -> Option<SessionId> {
+        let found = self.world.with_table(|table| table.session(name.as_bytes(), OWNER));
+        assert_eq!(found.is_ok(), self.sessions.get(name).is_some(), "whether {name} is open");
+        found.ok()
+    }
+
+    /// What a ticket's name is used for, as the process must see it.
+    pub fn expected_use(&self, of: &str, ticket: &str, asking: &Asking) -> Use {
+        let session = self.sessions.get(of).unwrap();
+        let is_it = |waiting: &Waiting| waiting.session == Some(session.number) && is_ticket(waiting, ticket);
+        if !session.has_event(ticket) && !self.waiting().iter().any(is_it) {
+            return Use::Free;
+        }
+        let asked = &self.asked[&session.number].iter().find(|(name, _)| name == ticket).unwrap().1;
+        let is_same = (asked.lock, asked.holder, asked.side) == (asking.lock, asking.holder, asking.side);
+        if is_same { Use::Same } else { Use::Other }
+    }
+
+    /// The leases of two sessions of one name differ, so that their tickets can be told apart in the queue.
+    pub fn ask_by_new_ticket(&mut self, of: &str, mut asking: Asking) {
+        let Some(session) = self.sessions.get(of) else {
+            return self.ask(&asking, Some((of, &format!("{of}-0"))));
+        };
+        let asked = self.asked.get(&session.number).map_or(0, Vec::len);
+        asking.lease = asking.lease * 4 + (session.number % 4) as i64;
+        self.ask(&asking, Some((of, &format!("{of}-{asked}"))));
+    }
+
+    /// The same request once more, or the same ticket for another holder.
+    pub fn ask_again(&mut self, of: &str, ticket: usize, other: bool) {
+        let Some(asked) = self.sessions.get(of).and_then(|session| self.asked.get(&session.number)) else { return };
+        let (ticket, mut asking) = asked[ticket % asked.len()].clone();
+        if other {
+            asking.lock = (asking.lock + 1) % LOCKS.len();
+        }
+        self.ask(&asking, Some((of, &ticket)));
+    }
+
+    pub fn events(&mut self, asked: EventsAsked) {
+        let at = asked.connection;
+        if self.connections[at].call.is_some() {
+            return self.connections[at].pipeline.push_back(asked);
+        }
+        let (name, connection, now) = (SESSIONS[asked.session], self.connections[at].number, self.now());
+        let told_ever = self.sessions.get(name).map_or(0, |session| session.told_ever);
+        let acknowledged = match asked.ack {
+            Ack::None => None,
+            Ack::All => Some(told_ever),
+            Ack::AllBut(few) => Some(told_ever.saturating_sub(few)),
+            Ack::TooMany => Some(told_ever + 1),
+        };
+        let call = Call { connection: Some(connection), acknowledged, ttl_ms: asked.ttl };
+        let before = self.sessions.get(name).map(|session| session.number);
+        let expected = self.sessions.call(name, connection, acknowledged, asked.ttl, now);
+        let called = self.world.with_table(|table| table.call(name.as_bytes(), OWNER, call, MOST_SESSIONS, now));
+        let (id, former) = match (called, expected) {
+            (Ok((id, former)), Ok((done, expected))) => {
+                assert_eq!(former.as_ref().map(|call| call.id), expected, "the call that is taken over from");
+                let number = self.sessions.get(name).unwrap().number;
+                assert!(before.is_none_or(|before| before == number));
+                done.iter().for_each(|ticket| self.grants.acknowledged(number, ticket));
+                (id, former)
+            }
+            (called, expected) => {
+                return assert_eq!(called.map(|_| ()), expected.map(|_| ()), "whether {name} is to be had");
+            }
+        };
+        if let Some(former) = former {
+            self.superseded.insert(former.id);
+            self.world.wake(former);
+        }
+        let has_news = self.world.with_table(|table| table.has_news(id));
+        let session = self.sessions.get_mut(name).unwrap();
+        assert_eq!(has_news, session.has_news(), "whether {name} has news");
+        match asked.wait.filter(|_| !has_news) {
+            Some(limit) => {
+                self.next_id += 1;
+                let (call, number) = (self.next_id, session.number);
+                session.wait(call, limit, now);
+                self.connections[at].call = Some(call);
+                self.calls.insert(call, (name.to_owned(), number, id));
+                let client = self.world.client(call);
+                self.world.with_table(|table| table.wait_for_events(id, client, limit, now));
+            }
+            None => {
+                let number = session.number;
+                let expected = session.tell(connection);
+                let told = self.world.with_table(|table| table.take_news(id, 10_000));
+                self.check_told(number, connection, &told, expected);
+            }
+        }
+    }
+
+    /// Checks that a session is told what it must be, each time the same.
+    fn check_told(&mut self, number: u64, connection: u64, told: &[Event], expected: Vec<Told>) {
+        let names = |told: &[(u64, String)]| format!("{told:?}");
+        let expected_names: Vec<_> = expected.iter().map(|(seq, ticket, _)| (*seq, ticket.clone())).collect();
+        let told_names: Vec<_> = told.iter().map(|event| (event.seq, text(event.names.ticket()))).collect();
+        assert_eq!(names(&told_names), names(&expected_names), "what session {number} is told");
+        for (event, (seq, ticket, outcomes)) in told.iter().zip(expected) {
+            assert!(outcomes.contains(&event.outcome), "{ticket} is told {:?}, not one of {outcomes:?}", event.outcome);
+            if let Some(session) = self.sessions.number_mut(Some(number)) {
+                session.said(seq, event.outcome);
+            }
+            self.told.push((connection, seq, ticket, event.outcome));
+        }
+    }
+
+    /// The server writes the answer to a call, or finds that its client is gone.
+    pub fn answer_call(&mut self, call: u64) {
+        let Some(at) = self.connections.iter().position(|connection| connection.call == Some(call)) else { return };
+        if std::mem::take(&mut self.next_answer_is_lost) {
+            return self.disconnect(at);
+        }
+        self.write_news(at, call);
+    }
+
+    fn write_news(&mut self, at: usize, call: u64) {
+        let (_, number, id) = self.calls[&call];
+        let connection = self.connections[at].number;
+        let is_its_own = self.world.with_table(|table| table.connection_of(id)) == Some(connection);
+        let told = if is_its_own { self.world.with_table(|table| table.take_news(id, 10_000)) } else { Vec::new() };
+        let expected = self.sessions.number_mut(Some(number)).map_or_else(Vec::new, |session| session.tell(connection));
+        self.check_told(number, connection, &told, expected);
+        self.connections[at].call = None;
+        self.connections[at].is_woken = false;
+        if let Some(next) = self.connections[at].pipeline.pop_front() {
+            self.events(next);
+        }
+    }
+
+    /// A connection breaks. The process makes a new one in its place.
+    pub fn disconnect(&mut self, at: usize) {
+        let connection = std::mem::replace(&mut self.connections[at], Connection::new(self.next_connection));
+        self.next_connection += 1;
+        self.sessions.disconnected(connection.number);
+        let now = self.now();
+        self.world.with_table(|table| table.disconnected(connection.number));
+        if let Some(call) = connection.call.filter(|_| !connection.is_woken) {
+            let (_, _, id) = self.calls[&call];
+            let taken = self.world.with_table(|table| table.stop_waiting_for_events(id, now));
+            assert_eq!(taken.map(|client| client.id), Some(call), "the call that waits is taken back");
+        }
+    }
+
+    /// CLIENT UNBLOCK: the call is answered with what there is.
+    pub fn unblock(&mut self, at: usize) {
+        let Connection { call: Some(call), is_woken: false, .. } = self.connections[at] else { return };
+        let ((_, number, id), now) = (self.calls[&call].clone(), self.now());
+        let taken = self.world.with_table(|table| table.stop_waiting_for_events(id, now));
+        assert_eq!(taken.map(|client| client.id), Some(call), "the call that waits is taken back");
+        self.sessions.number_mut(Some(number)).unwrap().answered(now);
+        self.write_news(at, call);
+    }
+
+    pub fn cancel(&mut self, of: &str, tickets: &[usize]) {
+        let Some(id) = self.find(of) else { return };
+        let number = self.sessions.get(of).unwrap().number;
+        for ticket in tickets {
+            let Some(asked) = self.asked.get(&number) else { return };
+            let ticket = asked[ticket % asked.len()].0.clone();
+            let mut is_found = self.sessions.get_mut(of).unwrap().cancelled(&ticket);
+            for waiting in self.world.waiting.borrow_mut().iter_mut() {
+                if waiting.session == Some(number) && is_ticket(waiting, &ticket) {
+                    waiting.is_cancelled = true;
+                    is_found = true;
+                }
+            }
+            self.grants.cancelled(number, &ticket);
+            let found = serve::cancel(&self.world, id, ticket.as_bytes());
+            self.digest();
+            assert_eq!(found, is_found, "whether {ticket} of {of} is found");
+        }
+    }
+
+    /// CANCEL without tickets.
+    pub fn end_session(&mut self, of: &str) {
+        let Some(id) = self.find(of) else { return };
+        let session = self.sessions.get(of).unwrap();
+        let waiting = self.waiting().iter().filter(|waiting| waiting.session == Some(session.number)).count();
+        let tickets = waiting + session.events();
+        self.ended(of);
+        assert_eq!(serve::close_session(&self.world, id), tickets, "the number of tickets that are closed");
+    }
+
+    /// A session is no more.
+    pub fn ended(&mut self, of: &str) {
+        let session = self.sessions.end(of).unwrap();
+        self.grants.session_ended(session.number);
+        self.superseded.extend(session.call.map(|call| call.id));
+    }
+
+    /// Another user knows the session's name.
+    pub fn stranger(&mut self, of: &str) {
+        if self.find(of).is_none() {
+            return;
+        }
+        let call = Call { connection: Some(999_999), acknowledged: None, ttl_ms: Some(600_000) };
+        let now = self.now();
+        self.world.with_table(|table| {
+            assert_eq!(table.session(of.as_bytes(), STRANGER), Err(NoSession::Unknown));
+            let called = table.call(of.as_bytes(), STRANGER, call, MOST_SESSIONS, now);
+            assert_eq!(called.map(|_| ()), Err(NoSession::Unknown));
+        });
+    }
+}
+
+fn is_ticket(waiting: &Waiting, name: &str) -> bool {
+    matches!(&waiting.who, Who::Ticket { ticket, .. } if ticket == name)
+}

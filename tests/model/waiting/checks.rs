@@ -1,0 +1,220 @@
+//! What is checked, at each moment and after each step: what waiting is for.
+
+use super::grants::Grant;
+use super::host::{Granting, Happening, LOCKS, Waiting, Who, name, number_of, text};
+use super::play::Play;
+use rlock::lock::{Outcome, Refusal};
+use rlock::waiting::Hold;
+use rlock::waiting::serve::Host;
+use std::collections::BTreeSet;
+
+/// Why a waiter leaves its queue next.
+enum Why {
+    Granted(Granting),
+    Refused(Refusal),
+}
+
+impl Play {
+    /// Goes through what has happened since the last time.
+    pub fn digest(&mut self) {
+        self.note_ends();
+        let mut why = None;
+        loop {
+            let happening = self.world.happenings.borrow_mut().pop_front();
+            match happening {
+                None => break,
+                Some(Happening::Granted(granting)) => why = Some(Why::Granted(granting)),
+                Some(Happening::Refused(refusal)) => why = Some(Why::Refused(refusal)),
+                Some(Happening::Left { waiter, ahead, left_ms }) => self.left(&waiter, &ahead, left_ms, why.take()),
+                Some(Happening::Revoked(hold)) => self.revoked(&hold),
+                Some(Happening::Woken(call)) => self.call_is_woken(call),
+                Some(Happening::LetGo(id, outcome)) if self.clients.contains_key(&id) => {
+                    self.untold.push_back((id, outcome));
+                }
+                // A call that was taken back.
+                Some(Happening::LetGo(..)) => {}
+            }
+        }
+        assert!(why.is_none(), "who is granted a lock leaves its queue");
+        for (name, session) in self.sessions.all() {
+            assert!(
+                session.call.as_ref().is_none_or(|call| !call.has_news),
+                "a call of {name} waits though there is news"
+            );
+        }
+    }
+
+    /// Finds the sessions that have ended by themselves.
+    fn note_ends(&mut self) {
+        let gone = |name: &String| self.world.with_table(|table| table.session(name.as_bytes(), b"eve")).is_err();
+        let ended: Vec<_> = self.sessions.all().map(|(name, _)| name.clone()).filter(gone).collect();
+        for name in ended {
+            let is_over = self.sessions.get(&name).is_some_and(|session| session.is_over(self.now()));
+            assert!(is_over, "{name} ends before its time");
+            self.ended(&name);
+        }
+    }
+
+    fn left(&mut self, waiter: &Waiting, ahead: &[Waiting], left_ms: i64, why: Option<Why>) {
+        match why {
+            Some(Why::Granted(granting)) => self.granted(waiter, ahead, granting),
+            Some(Why::Refused(refusal)) => self.happened(waiter, vec![Outcome::Refused(refusal)]),
+            None => {
+                let is_open = self.sessions.number(waiter.session).is_some();
+                if waiter.is_cancelled || !is_open {
+                    return;
+                }
+                let time_is_up = waiter.deadline.is_some_and(|deadline| deadline <= self.now());
+                let mut outcomes = Vec::new();
+                outcomes.extend(time_is_up.then_some(Outcome::Busy { left_ms }));
+                outcomes.extend(waiter.is_dismissed.then_some(Outcome::NowReplica));
+                assert!(!outcomes.is_empty(), "{waiter:?} leaves its queue for no reason");
+                self.happened(waiter, outcomes);
+            }
+        }
+    }
+
+    fn granted(&mut self, waiter: &Waiting, ahead: &[Waiting], granting: Granting) {
+        let Granting { holder, ticket, was_inside, begins, token, end } = granting;
+        assert_eq!((waiter.holder, ticket_of(waiter)), (holder, &*text(&ticket)), "who is granted the lock leaves");
+        assert!(!waiter.is_cancelled, "{waiter:?} was cancelled and is granted the lock");
+        let overtaken = ahead.iter().find(|ahead| self.is_served(ahead));
+        assert!(overtaken.is_none() || was_inside, "{waiter:?} overtakes {overtaken:?}");
+        if begins {
+            self.grants.begins(waiter.lock, holder);
+        }
+        let Some(number) = waiter.session else {
+            return self.grants.touched(waiter.lock, holder);
+        };
+        let is_open = self.sessions.number(Some(number)).is_some();
+        assert!(!is_open || self.is_attended(waiter), "{waiter:?} is granted the lock, and nobody is there to be told");
+        let ticket = ticket_of(waiter).to_owned();
+        self.grants.add(
+            Grant {
+                lock: waiter.lock,
+                holder,
+                side: waiter.side,
+                session: number,
+                ticket,
+                end,
+                is_final: false,
+                is_due: !is_open,
+                is_touched: false,
+                is_revoked: false,
+            },
+            self.world.now(),
+        );
+        self.happened(waiter, vec![Outcome::Granted { token }]);
+    }
+
+    fn happened(&mut self, waiter: &Waiting, outcomes: Vec<Outcome>) {
+        assert!(!waiter.is_cancelled, "{waiter:?} was cancelled");
+        if let Some(session) = self.sessions.number_mut(waiter.session) {
+            session.happened(ticket_of(waiter), outcomes);
+        }
+    }
+
+    fn revoked(&mut self, hold: &Hold) {
+        let ticket = text(hold.wish.holder.ticket());
+        let (lock, holder) = (number_of(hold.database), name(&hold.wish.holder));
+        if ticket.is_empty() {
+            self.grants.touched(lock, holder);
+        } else {
+            self.grants.revoked(lock, holder, &ticket, self.world.now());
+        }
+    }
+
+    fn call_is_woken(&mut self, call: u64) {
+        let now = self.now();
+        let session =
+            self.sessions.all_mut().find(|session| session.call.as_ref().is_some_and(|other| other.id == call));
+        match session {
+            Some(session) => {
+                let waited = session.answered(now).unwrap();
+                assert!(waited.has_news || now >= waited.until, "call {call} is answered before there is news");
+            }
+            None => assert!(self.superseded.contains(&call), "call {call} is answered for no reason"),
+        }
+        for connection in self.connections.iter_mut().filter(|connection| connection.call == Some(call)) {
+            assert!(!std::mem::replace(&mut connection.is_woken, true), "call {call} is answered twice");
+        }
+        self.woken.push_back(call);
+    }
+
+    /// Whether a waiter is attended; and if it was passed over, has been put back into its place since.
+    pub fn is_served(&self, waiter: &Waiting) -> bool {
+        self.is_attended(waiter) && self.sessions.number(waiter.session).is_none_or(|session| session.is_served)
+    }
+
+    pub fn check_newcomer(&self, lock: usize, holder: &str, inside: bool) {
+        let overtaken = self.attended(lock).into_iter().find(|other| self.is_served(other));
+        assert!(inside || overtaken.is_none(), "{holder} comes and overtakes {overtaken:?}");
+    }
+
+    /// A lock for which only those wait whom nobody attends is free to everybody else.
+    pub fn check_refusal(&self, lock: usize, holder: &str, side: rlock::lock::Side) {
+        let nobody = |waiting: &Waiting| waiting.lock != lock || !(waiting.is_dismissed || self.is_attended(waiting));
+        let is_free = self.world.is_free_to(lock, holder, side) && self.waiting().iter().all(nobody);
+        assert!(!is_free || self.world.turn.get() < 100, "{holder} is refused a lock that is free");
+    }
+
+    pub fn check(&self) {
+        for lock in 0..LOCKS.len() {
+            self.check_exclusion(lock);
+        }
+        let waiting = self.waiting();
+        self.world.with_table(|table| {
+            assert_eq!(table.length(), waiting.len(), "everyone who is not answered waits");
+            let tickets = waiting.iter().filter(|waiting| waiting.session.is_some()).count();
+            assert_eq!(table.waiting_tickets(), tickets, "the tickets that wait");
+            assert_eq!(table.sessions(), self.sessions.len(), "the open sessions");
+            let unattended = self.sessions.all().filter(|(_, session)| !session.is_attended(self.now())).count();
+            assert_eq!(table.unattended_sessions(self.now()), unattended, "the sessions that nobody attends");
+        });
+        if self.world.is_quiet() {
+            self.check_quiet(&waiting);
+        }
+    }
+
+    fn check_exclusion(&self, lock: usize) {
+        let fields = self.world.fields(lock);
+        let mode = fields.get("mode").map(String::as_str);
+        let inside: BTreeSet<_> =
+            fields.keys().filter(|field| *field != "mode").map(|field| field.trim_end_matches(":write")).collect();
+        assert!(mode == Some("read") || inside.len() <= 1, "someone is beside an exclusive holder: {fields:?}");
+    }
+
+    /// When everything is done that can be done.
+    fn check_quiet(&self, waiting: &[Waiting]) {
+        let now = self.now();
+        for lock in 0..LOCKS.len() {
+            let mut is_first = true;
+            for waiter in waiting.iter().filter(|waiter| waiter.lock == lock && self.is_attended(waiter)) {
+                let is_its_turn = std::mem::take(&mut is_first) || self.world.is_inside(lock, waiter.holder);
+                let is_free = self.world.is_free_to(lock, waiter.holder, waiter.side);
+                assert!(!(is_free && is_its_turn), "{waiter:?} sleeps while the lock is free to it");
+            }
+        }
+        for waiter in waiting {
+            assert!(waiter.deadline.is_none_or(|deadline| deadline > now), "{waiter:?} waits for too long");
+            assert!(!waiter.is_dismissed, "{waiter:?} is not dismissed");
+            assert!(waiter.session.is_none() || self.sessions.number(waiter.session).is_some(), "{waiter:?} stays");
+        }
+        for (name, session) in self.sessions.all() {
+            assert!(!session.is_long_over(now), "{name} has not ended");
+            assert!(session.call.as_ref().is_none_or(|call| now < call.until), "a call of {name} waits for too long");
+        }
+        let events: usize = self.sessions.all().map(|(_, session)| session.events()).sum();
+        assert_eq!(self.world.with_table(|table| table.unacknowledged()), events, "the events that are kept");
+        // With the last live hold a lock goes at once, and with it what ends in this very ms.
+        let overdue = self.grants.overdue(now).find(|grant| self.world.is_inside(grant.lock, grant.holder));
+        assert!(overdue.is_none(), "a grant that nobody knows of stays: {overdue:?}");
+    }
+}
+
+fn ticket_of(waiter: &Waiting) -> &str {
+    match &waiter.who {
+        Who::Client(_) => "",
+        Who::Ticket { ticket, .. } => ticket,
+    }
+}

@@ -1,0 +1,269 @@
+//! A session as the contract tells it (docs/commands.md, *Sessions*), written as plainly as it can be: a list of
+//! events, searched anew for each question. It knows nothing of queues; only of what a process must be told, and when
+//! somebody is there to be told.
+//!
+//! Three things stand in no contract, and are here as they were decided: a call of a session that seems to read nothing
+//! waits for a few ms only; what was sent before a take-over is answered empty; and a session whose end a server finds
+//! late, since it stood still, has some time more.
+
+use rlock::lock::{Outcome, UnixMs};
+use rlock::waiting::NoSession;
+use std::collections::BTreeMap;
+
+pub const MOST_SESSIONS: usize = 2;
+
+/// For so long after a take-over, what comes from the former connection was sent before.
+const SENT_BEFORE_MS: i64 = 100;
+
+/// With more events than this not acknowledged, nobody seems to read them.
+const UNREAD: usize = 1_000;
+
+/// All sessions that are open, by name.
+#[derive(Default)]
+pub struct Sessions {
+    open: BTreeMap<String, Session>,
+    opened: u64,
+}
+
+pub struct Session {
+    /// No other session has it, not even one of the same name.
+    pub number: u64,
+    ttl: i64,
+    seen: UnixMs,
+    answered: UnixMs,
+    /// The last connection, if it is open.
+    pub connection: Option<u64>,
+    pub call: Option<WaitingCall>,
+    events: Vec<Event>,
+    seqs: u64,
+    pub told_ever: u64,
+    /// Whether it has been served what it was passed over for.
+    pub is_served: bool,
+    /// The last connection, and the one before it, from which calls until then were sent before.
+    last: Option<u64>,
+    left_behind: Option<(u64, UnixMs)>,
+    /// Until then it need not have ended, since the server stood still.
+    reprieve: UnixMs,
+    is_reprieved: bool,
+}
+
+pub struct WaitingCall {
+    pub id: u64,
+    pub until: UnixMs,
+    /// Whether there is something to tell.
+    pub has_news: bool,
+}
+
+struct Event {
+    seq: u64,
+    ticket: String,
+    /// What it may be; exactly one once it was told.
+    outcomes: Vec<Outcome>,
+    /// On the present connection.
+    is_told: bool,
+}
+
+/// What a process is told: number, ticket, and the outcomes that would be right.
+pub type Told = (u64, String, Vec<Outcome>);
+
+impl Session {
+    pub fn is_attended(&self, now: UnixMs) -> bool {
+        let a_moment_ago = now - self.answered < self.ttl / 10;
+        self.connection.is_some() && (self.call.is_some() || a_moment_ago) && self.events.len() <= UNREAD
+    }
+
+    pub fn is_over(&self, now: UnixMs) -> bool {
+        now >= self.seen + self.ttl
+    }
+
+    /// Whether it must have ended, had the server nothing else to do.
+    pub fn is_long_over(&self, now: UnixMs) -> bool {
+        self.is_over(now) && now >= self.reprieve
+    }
+
+    /// A server that finds the end of a session late has stood still: then the process has some time more to be heard.
+    pub fn server_goes_on(&mut self, now: UnixMs) {
+        let end = if self.is_reprieved { self.reprieve } else { self.seen + self.ttl };
+        if now - end > self.ttl / 10 {
+            self.reprieve = now + self.ttl / 3;
+        }
+    }
+
+    /// The server has done all that it had to do.
+    pub fn server_is_done(&mut self) {
+        self.is_served = true;
+        self.is_reprieved = self.reprieve > self.seen + self.ttl;
+    }
+
+    /// Whether a call from this connection was sent before another one took over.
+    fn was_left_behind(&self, connection: u64, now: UnixMs) -> bool {
+        let is_it = |(left, until): (u64, UnixMs)| left == connection && now < until;
+        self.connection.is_some() && self.left_behind.is_some_and(is_it)
+    }
+
+    pub fn events(&self) -> usize {
+        self.events.len()
+    }
+
+    pub fn has_event(&self, ticket: &str) -> bool {
+        self.events.iter().any(|event| event.ticket == ticket)
+    }
+
+    pub fn has_news(&self) -> bool {
+        self.events.iter().any(|event| !event.is_told)
+    }
+
+    pub fn acknowledged(&mut self, up_to: u64) -> Vec<String> {
+        let (done, kept) = std::mem::take(&mut self.events).into_iter().partition(|event| event.seq <= up_to);
+        self.events = kept;
+        let done: Vec<Event> = done;
+        done.into_iter().map(|event| event.ticket).collect()
+    }
+
+    pub fn wait(&mut self, id: u64, limit: i64, now: UnixMs) {
+        // An acknowledgement may stand behind the call of a session that seems to read nothing.
+        let most = if self.events.len() > UNREAD { 10 } else { self.ttl / 3 };
+        let until = now + if limit > 0 { limit.min(most) } else { most };
+        self.call = Some(WaitingCall { id, until, has_news: false });
+    }
+
+    /// The call that waits is answered.
+    pub fn answered(&mut self, now: UnixMs) -> Option<WaitingCall> {
+        let call = self.call.take()?;
+        self.answered = now;
+        Some(call)
+    }
+
+    pub fn happened(&mut self, ticket: &str, outcomes: Vec<Outcome>) {
+        self.seqs += 1;
+        self.events.push(Event { seq: self.seqs, ticket: ticket.to_owned(), outcomes, is_told: false });
+        if let Some(call) = &mut self.call {
+            call.has_news = true;
+        }
+    }
+
+    /// What a connection is told now: nothing, if it is not the session's.
+    pub fn tell(&mut self, connection: u64) -> Vec<Told> {
+        if self.connection != Some(connection) {
+            return Vec::new();
+        }
+        let news = self.events.iter_mut().filter(|event| !event.is_told);
+        let told: Vec<_> = news
+            .map(|event| {
+                event.is_told = true;
+                (event.seq, event.ticket.clone(), event.outcomes.clone())
+            })
+            .collect();
+        self.told_ever = told.iter().map(|(seq, ..)| *seq).fold(self.told_ever, u64::max);
+        told
+    }
+
+    /// What an event says for the first time, it says each time.
+    pub fn said(&mut self, seq: u64, outcome: Outcome) {
+        if let Some(event) = self.events.iter_mut().find(|event| event.seq == seq) {
+            event.outcomes = vec![outcome];
+        }
+    }
+
+    /// Returns whether there was such an event.
+    pub fn cancelled(&mut self, ticket: &str) -> bool {
+        let before = self.events.len();
+        self.events.retain(|event| event.ticket != ticket);
+        self.events.len() < before
+    }
+}
+
+impl Sessions {
+    pub fn get(&self, name: &str) -> Option<&Session> {
+        self.open.get(name)
+    }
+
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Session> {
+        self.open.get_mut(name)
+    }
+
+    pub fn number(&self, number: Option<u64>) -> Option<&Session> {
+        self.open.values().find(|session| Some(session.number) == number)
+    }
+
+    pub fn number_mut(&mut self, number: Option<u64>) -> Option<&mut Session> {
+        self.open.values_mut().find(|session| Some(session.number) == number)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (&String, &Session)> {
+        self.open.iter()
+    }
+
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.open.values_mut()
+    }
+
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// A call for events. Returns the tickets that are done with, and the call on another connection that it takes over
+    /// from.
+    pub fn call(
+        &mut self,
+        name: &str,
+        connection: u64,
+        acknowledged: Option<u64>,
+        ttl: Option<i64>,
+        now: UnixMs,
+    ) -> Result<(Vec<String>, Option<u64>), NoSession> {
+        let acknowledged = acknowledged.unwrap_or(0);
+        match self.open.get(name) {
+            Some(session) if session.was_left_behind(connection, now) => return Err(NoSession::TakenOver),
+            None if acknowledged > 0 => return Err(NoSession::Unknown),
+            None if self.open.len() == MOST_SESSIONS => return Err(NoSession::TooMany),
+            Some(session) if acknowledged > session.told_ever => return Err(NoSession::NeverTold),
+            _ => {}
+        }
+        self.opened += 1;
+        let number = self.opened;
+        let session = self.open.entry(name.to_owned()).or_insert_with(|| Session {
+            number,
+            ttl: 10_000,
+            seen: now,
+            answered: now,
+            connection: None,
+            call: None,
+            events: Vec::new(),
+            seqs: 0,
+            told_ever: 0,
+            is_served: true,
+            last: None,
+            left_behind: None,
+            reprieve: 0,
+            is_reprieved: false,
+        });
+        let done = session.acknowledged(acknowledged);
+        let was_attended = session.is_attended(now);
+        session.is_served &= was_attended || session.number == number;
+        session.seen = now;
+        (session.reprieve, session.is_reprieved) = (0, false);
+        session.answered = now;
+        session.ttl = ttl.unwrap_or(session.ttl);
+        let mut former = None;
+        if session.connection != Some(connection) {
+            session.connection = Some(connection);
+            session.events.iter_mut().for_each(|event| event.is_told = false);
+            former = session.call.take().map(|call| call.id);
+            session.left_behind = session.last.map(|last| (last, now + SENT_BEFORE_MS));
+            session.last = Some(connection);
+        }
+        Ok((done, former))
+    }
+
+    pub fn disconnected(&mut self, connection: u64) {
+        for session in self.open.values_mut().filter(|session| session.connection == Some(connection)) {
+            session.connection = None;
+            session.call = None;
+        }
+    }
+
+    pub fn end(&mut self, name: &str) -> Option<Session> {
+        self.open.remove(name)
+    }
+}
