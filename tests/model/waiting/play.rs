@@ -61,6 +61,9 @@ pub struct Asking {
     pub wait: Option<i64>,
 }
 
+/// The session and the ticket, by name; and what the table knows the session and the play the ticket by.
+type ByTicket<'a> = ((&'a str, &'a str), (SessionId, u64));
+
 impl Play {
     pub fn new() -> Self {
         let (let_go, clients, untold, sessions, grants, calls, woken) = Default::default();
@@ -334,7 +337,7 @@ impl Play {
         &mut self,
         asking: &Asking,
         wish: Wish<Names>,
-        by: Option<((&str, &str), (SessionId, u64))>,
+        by: Option<ByTicket<'_>>,
         wait: i64,
         left_ms: Option<i64>,
     ) {
