@@ -271,6 +271,33 @@ fn a_session_that_comes_back_is_let_in_with_its_holder() {
     }
 }
 
+/// Also where only tickets wait that nobody attends: a lease that ends is noticed at once, and not when the lock is next
+/// looked at anyway.
+#[test]
+fn a_client_behind_tickets_that_nobody_attends_gets_the_lock_when_its_lease_ends() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    ann.reconnect(&server);
+    wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+    client.say("RLOCK.RELEASE k holder");
+    let late = (0..11).map(|_| {
+        assert_eq!(client.say("RLOCK.ACQUIRE k bob 30"), Reply::Nil, "past the ticket");
+        let end = client.expiry("k");
+        let mut cid = server.client();
+        assert_eq!(cid.say("RLOCK.ACQUIRE k cid 600000 WAIT 0"), Reply::Nil);
+        let granted = client.expiry("k") - 600_000;
+        client.say("RLOCK.RELEASE k cid");
+        granted - end
+    });
+    let mut late: Vec<_> = late.collect();
+    late.sort_unstable();
+    assert!(late[late.len() / 2] < 20, "mostly late by {late:?} ms");
+    assert_eq!(ann.told("WAIT 10000"), [Event::granted(1, "1", None)], "and the ticket has kept its place");
+}
+
 /// A session without a call that waits is attended for a tenth of its TTL after the last answer.
 #[test]
 fn a_session_is_attended_for_a_tenth_of_its_ttl_after_an_answer() {
