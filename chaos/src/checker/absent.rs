@@ -19,7 +19,7 @@ pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, viola
     let steps: HashMap<&str, &Step> = lock.steps.iter().map(|step| (step.who(), step)).collect();
     for &sample in &lock.samples {
         let server = sample.server.as_str();
-        for holding in &sample.holders {
+        for holding in sample.holders.iter().filter(|holding| holding.is_live()) {
             let holder = holding.holder.as_str();
             let (Some(before), Some(step)) = (unattended.remove(&(server, holder)), steps.get(holder)) else {
                 continue;

@@ -50,7 +50,11 @@ pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, viola
 }
 
 fn present(sample: &Sample) -> impl Iterator<Item = (&str, &'static str, bool)> {
-    let holders = sample.holders.iter().map(|holding| (holding.holder.as_str(), "holds the lock", false));
+    let holders = sample
+        .holders
+        .iter()
+        .filter(|holding| holding.is_live())
+        .map(|holding| (holding.holder.as_str(), "holds the lock", false));
     let by_ticket = sample.waiters.iter().filter(|waiting| waiting.by.is_ticket());
     holders.chain(by_ticket.map(|waiting| (waiting.holder.as_str(), "waits", true)))
 }

@@ -53,7 +53,8 @@ const HOLDS: &str = "holds the lock";
 const WAITS: &str = "waits";
 
 fn present(sample: &Sample) -> impl Iterator<Item = (&str, &'static str)> {
-    let holders = sample.holders.iter().map(|holding| (holding.holder.as_str(), HOLDS));
+    let holders =
+        sample.holders.iter().filter(|holding| holding.is_live()).map(|holding| (holding.holder.as_str(), HOLDS));
     holders.chain(sample.waiters.iter().map(|waiting| (waiting.holder.as_str(), WAITS)))
 }
 
@@ -115,7 +116,7 @@ fn violation(lock: &LockHistory, it: &TakenBack, at: Moment, what: &str) -> Viol
 mod tests {
     use super::Promise::WhatIsTakenBackIsGone;
     use crate::checker::written::{Written, by_ticket, cancel, failover, granted, renew, unknown};
-    use crate::history::Side::Plain;
+    use crate::history::Side::{Plain, Read};
     use crate::history::{Answer, Reach};
 
     fn taken_back(found: Option<bool>) -> Written {
@@ -147,6 +148,13 @@ mod tests {
         assert_eq!(holds(taken_back(Some(true)).did("a", renew(5_000), (10, 12), Answer::Renewed(true))), []);
         let told = taken_back(Some(true)).polled((2, 9), 1, 0, &[(1, "a", granted())]);
         assert_eq!(holds(told.polled((10, 15), 1, 1, &[])), []);
+    }
+
+    #[test]
+    fn a_read_hold_whose_lease_has_ended_is_none() {
+        let listed = |left_ms| taken_back(Some(true)).seen_with(40, left_ms, &[("a", Read)], &[]).broken();
+        assert_eq!(listed(-2), []);
+        assert_eq!(listed(100), [WhatIsTakenBackIsGone]);
     }
 
     #[test]

@@ -26,6 +26,13 @@ pub struct Holding {
     pub ttl_ms: Option<i64>,
 }
 
+impl Holding {
+    /// A read hold whose own lease has ended is no hold any more, though it is listed until the lock is free.
+    pub fn is_live(&self) -> bool {
+        self.side != Side::Read || self.ttl_ms.is_none_or(|left| left > 0)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
     pub holder: String,
