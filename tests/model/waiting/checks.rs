@@ -78,7 +78,7 @@ impl Play {
         let Granting { holder, ticket, was_inside, begins, token, end } = granting;
         assert_eq!((waiter.holder, ticket_of(waiter)), (holder, &*text(&ticket)), "who is granted the lock leaves");
         assert!(!waiter.is_cancelled, "{waiter:?} was cancelled and is granted the lock");
-        let overtaken = ahead.iter().find(|ahead| self.is_served(ahead));
+        let overtaken = ahead.iter().find(|ahead| self.is_attended(ahead));
         assert!(overtaken.is_none() || was_inside, "{waiter:?} overtakes {overtaken:?}");
         if begins {
             self.grants.begins(waiter.lock, holder);
@@ -141,13 +141,8 @@ impl Play {
         self.woken.push_back(call);
     }
 
-    /// Whether a waiter is attended; and if it was passed over, has been put back into its place since.
-    pub fn is_served(&self, waiter: &Waiting) -> bool {
-        self.is_attended(waiter) && self.sessions.number(waiter.session).is_none_or(|session| session.is_served)
-    }
-
     pub fn check_newcomer(&self, lock: usize, holder: &str, inside: bool) {
-        let overtaken = self.attended(lock).into_iter().find(|other| self.is_served(other));
+        let overtaken = self.attended(lock).into_iter().next();
         assert!(inside || overtaken.is_none(), "{holder} comes and overtakes {overtaken:?}");
     }
 

@@ -91,23 +91,20 @@ impl Grants {
     }
 
     pub fn cancelled(&mut self, session: u64, ticket: &str) {
-        let is_it = |grant: &&mut Grant| grant.session == session && grant.ticket == ticket && !grant.is_due;
-        let Some(grant) = self.open().find(is_it) else { return };
-        grant.is_due = true;
-        let (lock, holder) = (grant.lock, grant.holder);
-        // Of several read holds the last goes in its place.
-        let others = self.of(lock, holder).filter(|other| other.side == Side::Read && other.ticket != ticket);
-        others.for_each(|other| other.is_touched = true);
+        self.are_due(|grant| grant.session == session && grant.ticket == ticket);
     }
 
     pub fn session_ended(&mut self, session: u64) {
+        self.are_due(|grant| grant.session == session);
+    }
+
+    /// These must be given back, those that came last first. What is hidden then stays until its lease ends.
+    fn are_due(&mut self, are: impl Fn(&Grant) -> bool) {
         for number in 0..self.all.len() {
             let (before, behind) = self.all.split_at_mut(number + 1);
-            let Some(grant) = before.last_mut().filter(|grant| grant.session == session && grant.is_open()) else {
-                continue;
-            };
+            let Some(grant) = before.last_mut().filter(|grant| grant.is_open() && are(grant)) else { continue };
             grant.is_due = true;
-            grant.is_touched |= behind.iter().any(|later| later.session != session && later.hides(grant));
+            grant.is_touched |= behind.iter().any(|later| later.hides(grant) && !are(later));
         }
     }
 

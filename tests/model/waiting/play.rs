@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub const MOST: usize = 6;
 
 /// The most tickets that wait or whose event is not acknowledged.
-const MOST_TICKETS: usize = 10;
+const MOST_TICKETS: usize = 8;
 
 /// So many turns on end are a sign that the agenda does not empty.
 const TURNS: usize = 10_000;
@@ -232,7 +232,7 @@ impl Play {
     fn break_up(&mut self, lock: usize) {
         let waiting: Vec<_> = self.waiting().into_iter().filter(|waiting| waiting.lock == lock).collect();
         // To pass others over may take longer than this turn.
-        let first = waiting.first().filter(|first| self.is_served(first));
+        let first = waiting.first().filter(|first| self.is_attended(first));
         let had_lock = !self.world.fields(lock).is_empty();
         let before = self.read_holds(lock);
         let granted = |play: &Self| play.world.with_table(|table| table.counters.waited.count());
@@ -359,6 +359,7 @@ impl Play {
         let waiter = Waiter { recipient, wish };
         match serve::wait(&self.world, LOCKS[lock], waiter, now, limit, deadline, left_ms) {
             Ok(ticket) => {
+                assert!(as_many < limit, "no more wait than may");
                 if let Who::Client(id) = who {
                     self.clients.insert(id, ticket);
                 }

@@ -37,8 +37,6 @@ pub struct Session {
     events: Vec<Event>,
     seqs: u64,
     pub told_ever: u64,
-    /// Whether it has been served what it was passed over for.
-    pub is_served: bool,
     /// The last connection, and the one before it, from which calls until then were sent before.
     last: Option<u64>,
     left_behind: Option<(u64, UnixMs)>,
@@ -91,7 +89,6 @@ impl Session {
 
     /// The server has done all that it had to do.
     pub fn server_is_done(&mut self) {
-        self.is_served = true;
         self.is_reprieved = self.reprieve > self.seen + self.ttl;
     }
 
@@ -232,15 +229,12 @@ impl Sessions {
             events: Vec::new(),
             seqs: 0,
             told_ever: 0,
-            is_served: true,
             last: None,
             left_behind: None,
             reprieve: 0,
             is_reprieved: false,
         });
         let done = session.acknowledged(acknowledged);
-        let was_attended = session.is_attended(now);
-        session.is_served &= was_attended || session.number == number;
         session.seen = now;
         (session.reprieve, session.is_reprieved) = (0, false);
         session.answered = now;
