@@ -57,10 +57,10 @@ impl<R> Table<R> {
         self.sessions.len()
     }
 
-    /// Whether there are sessions, or something is left of one.
+    /// Whether there are sessions, or something is left of one: if only a hold that waits to be revoked.
     #[must_use]
     pub fn has_sessions(&self) -> bool {
-        !self.sessions.is_empty()
+        !self.sessions.is_empty() || !self.agenda.to_revoke.is_empty()
     }
 
     /// The number of open sessions that nobody attends.
@@ -174,6 +174,11 @@ impl<R> Table<R> {
 
     /// Notes that a holder has renewed or released what it holds: so it knows of its grants.
     pub fn confirmed(&mut self, lock: LockName<'_>, holder: &[u8]) {
+        // What is left to it may be another of its holds, even if it looks as it was granted.
+        self.agenda.to_revoke.retain(|hold| {
+            let is_theirs = hold.database == lock.database && *hold.key == *lock.key;
+            !is_theirs || hold.wish.holder.holder() != holder
+        });
         if self.unconfirmed.is_empty() {
             return;
         }

@@ -288,3 +288,22 @@ fn who_waits_behind_the_unattended_alone_is_woken_by_the_end_of_the_lease() {
     assert_eq!(play.inside(), ["cid:1"]);
     play.end();
 }
+
+/// Cid has the lock twice, and what nobody knows of waits to be revoked. Then cid releases one, and the other is its own.
+#[test]
+fn what_is_released_meanwhile_is_not_revoked_in_its_place() {
+    let play = Play::new().on(&[
+        calls(0),
+        ask(ANN, Side::Plain, None),
+        ask(CID, Side::Plain, Some(0)),
+        ask_by_ticket(0, CID, Side::Plain),
+        release(ANN),
+        Step::Pause(true),
+        Step::End { session: 0 },
+        Step::PauseEnds,
+        Step::Release { lock: 0, holder: CID, side: None, all: false },
+        Step::Advance { ms: 100 },
+    ]);
+    assert_eq!((play.inside(), play.world.fields(0)["cid:1"].as_str()), (vec!["cid:1".to_owned()], "1"));
+    play.end();
+}
