@@ -143,6 +143,10 @@ impl Host for Holding {
         self.now.get()
     }
 
+    fn clients_are_paused(&self) -> bool {
+        false
+    }
+
     fn turn_is_over(&self) -> bool {
         false
     }

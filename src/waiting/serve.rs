@@ -31,6 +31,9 @@ pub trait Host {
     /// Whether other clients have waited for long enough while this went on.
     fn turn_is_over(&self) -> bool;
 
+    /// Whether the server may be keeping clients' commands back.
+    fn clients_are_paused(&self) -> bool;
+
     /// Whether this server may grant the lock now.
     fn permission(&self, lock: LockName<'_>, trigger: Trigger) -> Permission;
 
@@ -362,6 +365,10 @@ fn change_next_session<H: Host>(host: &H, now: UnixMs) -> bool {
     match change {
         Some(Change::Answer(call)) => host.wake(call),
         Some(Change::Left) => host.with_table(|table| table.is_left(session)),
+        // Nobody can give a sign of life.
+        Some(Change::Ended) if host.clients_are_paused() => {
+            host.with_table(|table| table.sessions.outlives_pause(session, now));
+        }
         Some(Change::Ended) => _ = end_session(host, session),
         None => {}
     }

@@ -86,8 +86,12 @@ impl<R> Session<R> {
     fn grant_time_if_server_stood_still(&mut self, now: UnixMs) {
         let late = now.saturating_sub(self.ends());
         if late > self.ttl_ms / 10 {
-            self.seen = now.saturating_sub(self.ttl_ms).saturating_add(self.ttl_ms / 3);
+            self.grant_time(now);
         }
+    }
+
+    fn grant_time(&mut self, now: UnixMs) {
+        self.seen = now.saturating_sub(self.ttl_ms).saturating_add(self.ttl_ms / 3);
     }
 
     /// When it changes by itself: its call is to be answered, it is no longer attended, or it ends.
@@ -326,6 +330,14 @@ impl<R> Sessions<R> {
             self.set_alarm(id);
         }
         Some((id, change))
+    }
+
+    /// Has a session whose time is up go on, since clients' commands are kept back.
+    pub fn outlives_pause(&mut self, id: SessionId, now: UnixMs) {
+        if let Some(session) = self.get_mut(id) {
+            session.grant_time(now);
+        }
+        self.set_alarm(id);
     }
 
     /// The sessions whose last call came from this connection, which is closed.

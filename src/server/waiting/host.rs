@@ -53,6 +53,11 @@ impl Host for Server<'_> {
         self.context.now()
     }
 
+    fn clients_are_paused(&self) -> bool {
+        // Of a pause of writes alone sessions need not be told apart: they end as soon as it is over.
+        self.context.writes_are_paused()
+    }
+
     fn turn_is_over(&self) -> bool {
         self.turn.is_over()
     }

@@ -124,6 +124,11 @@ impl Host for Fake {
         if self.paused.get() { Permission::Later(self.later()) } else { Permission::Granted }
     }
 
+    /// A pause of writes: calls for events are not among them.
+    fn clients_are_paused(&self) -> bool {
+        false
+    }
+
     fn turn_is_over(&self) -> bool {
         self.turn_left.set(self.turn_left.get().saturating_sub(1));
         self.turn_left.get() == 0

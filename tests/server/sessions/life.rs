@@ -562,6 +562,23 @@ fn a_server_that_stood_still_ends_no_session_whose_call_waits() {
     assert_eq!(bob.receive(), Reply::Nil);
 }
 
+/// While all clients are paused, nobody can give a sign of life.
+#[test]
+fn a_pause_of_all_clients_ends_no_session() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open_for(&server, "ann", 1_000));
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    ann.arm("WAIT 0");
+    client.say("CLIENT PAUSE 2500 ALL");
+    assert_eq!(ann.connection.receive().events(), [], "a third of the TTL is over");
+    ann.arm("ACK 0 WAIT 0");
+    // Answered once the pause is over.
+    assert_eq!((client.figure("sessions"), client.figure("tickets")), (1, 1));
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(ann.connection.receive().events(), [Event::granted(1, "1", None)]);
+}
+
 /// A wait ends when its time is up, whoever is there.
 #[test]
 fn the_time_of_a_ticket_is_up_though_nobody_attends_it() {
