@@ -307,3 +307,28 @@ fn what_is_released_meanwhile_is_not_revoked_in_its_place() {
     assert_eq!((play.inside(), play.world.fields(0)["cid:1"].as_str()), (vec!["cid:1".to_owned()], "1"));
     play.end();
 }
+
+/// More of its tickets were passed over than are put back at once. Cid waits behind the last of them.
+#[test]
+fn who_is_back_with_many_tickets_is_before_all_others_at_once() {
+    let mut play = Play::new();
+    play.most_tickets = 100;
+    let elsewhere = |holder, wait| Step::Ask { lock: 1, holder, side: Side::Plain, lease: LONG, wait };
+    let mut play = play.on(&[calls(0), elsewhere(ANN, None), ask(ANN, Side::Plain, None)]);
+    for _ in 0..40 {
+        play.take(&Step::AskByTicket { session: 0, lock: 1, holder: BOB, side: Side::Plain, lease: LONG, wait: 0 });
+    }
+    let play = play.on(&[
+        ask_by_ticket(0, BOB, Side::Plain),
+        ask(CID, Side::Plain, Some(0)),
+        Step::Disconnect { connection: 0 },
+        Step::Release { lock: 1, holder: ANN, side: None, all: true },
+        elsewhere(DAN, None),
+        Step::Renew { lock: 0, holder: ANN, lease: LONG },
+        Step::Busy(true),
+        calls(0),
+        release(ANN),
+    ]);
+    assert_eq!(play.inside(), ["bob:1"]);
+    play.end();
+}
