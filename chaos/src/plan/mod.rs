@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// Of what a client with sessions tries alone: longer than any session of it lives on by itself, and than servers may take
 /// to end one.
-pub const LEASE_ALONE_MS: u64 = 6_000;
+pub const LEASE_ALONE_MS: u64 = 5_000;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
