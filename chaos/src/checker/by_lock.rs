@@ -12,6 +12,8 @@ pub struct Step<'a> {
     pub ended: Option<Moment>,
     /// By when the server knew that the event of its ticket is done with.
     pub acknowledged: Option<Moment>,
+    /// When it was first asked for: of a ticket that waits already it changes nothing to ask again.
+    pub asked: Moment,
 }
 
 #[derive(Default)]
@@ -144,7 +146,8 @@ pub fn by_lock<'a>(records: &'a [Record], operations: &'a [Operation], sessions:
             said.remove(&(operation.call.client.as_str(), operation.call.number)).unwrap_or_default();
         let lock = locks.entry(&operation.call.lock).or_default();
         let acknowledged = acknowledged(operation, sessions);
-        lock.steps.push(Step { operation, vouched, ended, acknowledged });
+        let asked = operation.call.at;
+        lock.steps.push(Step { operation, vouched, ended, acknowledged, asked });
     }
     for record in records {
         if let Record::Seen(sample) = record {
@@ -158,6 +161,9 @@ pub fn by_lock<'a>(records: &'a [Record], operations: &'a [Operation], sessions:
             lock.steps.sort_by_key(|step| step.call().at);
             lock.samples.sort_by_key(|sample| sample.asked);
             lock.holders = by_holder(&lock.steps);
+            for steps in &lock.holders {
+                ask_once(&mut lock.steps, steps);
+            }
             lock
         })
         .collect()
@@ -167,6 +173,17 @@ pub fn by_lock<'a>(records: &'a [Record], operations: &'a [Operation], sessions:
 fn acknowledged(operation: &Operation, sessions: &Sessions) -> Option<Moment> {
     let Request::Acquire { session: Some(session), .. } = &operation.call.request else { return None };
     sessions.get(session)?.acknowledged(&operation.call.holder)
+}
+
+/// Those that are asked for by the same ticket are asked for when the first of them is.
+fn ask_once(steps: &mut [Step], places: &[usize]) {
+    let mut first: HashMap<&str, Moment> = HashMap::new();
+    for place in places {
+        if let Some(session) = steps[*place].session() {
+            let asked = *first.entry(session).or_insert(steps[*place].call().at);
+            steps[*place].asked = asked;
+        }
+    }
 }
 
 type Said<'a> = HashMap<(&'a str, u64), (Vec<(Moment, Moment)>, Option<Moment>)>;

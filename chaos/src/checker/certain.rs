@@ -287,7 +287,8 @@ fn piece_of_grant<'a>(place: usize, step: &Step<'a>) -> Option<Certain<'a>> {
     let mut piece = piece(place, step, side, lease_ms);
     if step.operation.queued.is_some() {
         // Until somebody takes note of it, it lasts no longer than its session.
-        piece.from = step.acknowledged?.max(told);
+        piece =
+            spanning(place, step, side, (step.asked, step.acknowledged?.max(told), lease_end(step.asked, lease_ms)));
     }
     Some(piece)
 }

@@ -51,7 +51,7 @@ fn token<'l, 'a>(step: &'l Step<'a>) -> Option<Token<'l, 'a>> {
     let (answered, token) = step.operation.granted()?;
     let is_majority = matches!(step.call().request, Request::Guard { majority: true, .. });
     let token = token.filter(|_| !is_majority)?;
-    Some(Token { token, called: step.call().at, answered, step })
+    Some(Token { token, called: step.asked, answered, step })
 }
 
 fn counters_taken(lock: &LockHistory, troubles: &Troubles) -> Vec<(Moment, Moment)> {

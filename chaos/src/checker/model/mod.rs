@@ -64,7 +64,7 @@ fn events(lock: &LockHistory) -> Vec<Event> {
             let next = u32::try_from(numbers.len()).expect("fewer holders than that");
             let holder = *numbers.entry(step.who()).or_insert(next);
             if let Some(deed) = Deed::of(step) {
-                events.push(Event { place, holder, called: step.call().at, done: done(step), deed, leases });
+                events.push(Event { place, holder, called: step.asked, done: done(step), deed, leases });
             }
         }
         for place in may_be_taken_away(lock, steps) {
@@ -236,5 +236,14 @@ mod tests {
         let lost = || Written::default().queued("a", 5_000, (0, 1)).outcome("a", 1, 700, unknown());
         let taken = lost().did("b", script(100), (500, 501), refused(4_700)).did("c", take(100), (600, 601), granted());
         assert!(explained(taken));
+    }
+
+    #[test]
+    fn a_ticket_that_is_asked_for_again_was_asked_for_before() {
+        let again = || Written::default().queued("a", 400, (0, 5)).outcome("a", 1, 30, unknown());
+        let again = || again().queued("a", 400, (31, 38)).outcome("a", 2, 39, granted());
+        // It was granted at 5, and not when it was asked for again.
+        assert!(explained(again().did("b", script(100), (40, 48), refused(360))));
+        assert!(!explained(again().did("b", script(100), (40, 48), refused(300))));
     }
 }
