@@ -365,11 +365,13 @@ fn change_next_session<H: Host>(host: &H, now: UnixMs) -> bool {
     match change {
         Some(Change::Answer(call)) => host.wake(call),
         Some(Change::Left) => host.with_table(|table| table.is_left(session)),
-        // Nobody can give a sign of life.
-        Some(Change::Ended) if host.clients_are_paused() => {
-            host.with_table(|table| table.sessions.outlives_pause(session, now));
+        Some(Change::Ended) => {
+            // Whoever is there still cannot give a sign of life.
+            let is_kept_back = host.clients_are_paused();
+            if !(is_kept_back && host.with_table(|table| table.sessions.outlives_pause(session, now))) {
+                end_session(host, session);
+            }
         }
-        Some(Change::Ended) => _ = end_session(host, session),
         None => {}
     }
     true

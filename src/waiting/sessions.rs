@@ -332,12 +332,13 @@ impl<R> Sessions<R> {
         Some((id, change))
     }
 
-    /// Has a session whose time is up go on, since clients' commands are kept back.
-    pub fn outlives_pause(&mut self, id: SessionId, now: UnixMs) {
-        if let Some(session) = self.get_mut(id) {
-            session.grant_time(now);
-        }
+    /// Has a session whose time is up go on, since clients' commands are kept back; unless its connection is closed.
+    /// Returns whether it goes on.
+    pub fn outlives_pause(&mut self, id: SessionId, now: UnixMs) -> bool {
+        let Some(session) = self.get_mut(id).filter(|session| session.is_connected) else { return false };
+        session.grant_time(now);
         self.set_alarm(id);
+        true
     }
 
     /// The sessions whose last call came from this connection, which is closed.

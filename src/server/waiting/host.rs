@@ -54,7 +54,7 @@ impl Host for Server<'_> {
     }
 
     fn clients_are_paused(&self) -> bool {
-        // Of a pause of writes alone sessions need not be told apart: they end as soon as it is over.
+        // Or only writes: the server does not say which.
         self.context.writes_are_paused()
     }
 

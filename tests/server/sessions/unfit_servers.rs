@@ -34,6 +34,7 @@ fn a_session_that_ends_while_writes_are_paused_gives_back_when_they_go_on() {
     client.say("RLOCK.RELEASE k holder");
     client.say("CLIENT PAUSE 600000 WRITE");
     assert_eq!(ann.told("TTL 1000").len(), 1);
+    ann.reconnect(&server);
     wait_until("the session has ended", || client.figure("sessions") == 0);
     let ended = client.time_ms();
     wait_until("that is a while ago", || client.time_ms() > ended + 100);
