@@ -25,11 +25,15 @@ pub fn windows<'a>(records: &'a [Record], troubles: &Troubles) -> Spans<Window<'
     Spans::from(windows.filter(|(from, until, _)| !troubles.clock_steps.touches(*from, *until)).collect())
 }
 
-pub fn check(lock: &LockHistory, windows: &Spans<Window>, violations: &mut Vec<Violation>) {
+pub fn check(lock: &LockHistory, windows: &Spans<Window>, troubles: &Troubles, violations: &mut Vec<Violation>) {
     let mut before: HashMap<&str, &Sample> = HashMap::new();
     for &sample in &lock.samples {
         let Some(earlier) = before.insert(&sample.server, sample) else { continue };
         let Some(new) = sample.holders.iter().find(|holding| !has(earlier, holding)) else { continue };
+        // Databases that are swapped, and back, take locks away and bring them again.
+        if troubles.removals(lock.name, earlier.asked, sample.answered).next().is_some() {
+            continue;
+        }
         let around = windows.touching(earlier.asked, sample.answered);
         let window = around.filter(|(from, until, window)| {
             *from <= earlier.asked && sample.answered <= *until && window.server == sample.server
@@ -57,7 +61,7 @@ fn evidence(lock: &LockHistory, holder: &str) -> Vec<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::Promise::NoGrantWhileForbidden;
-    use crate::checker::written::{Written, clock};
+    use crate::checker::written::{Written, clock, removed};
     use crate::history::Side::Plain;
 
     fn handed_over(at: u64) -> Written {
@@ -77,6 +81,14 @@ mod tests {
         assert_eq!(handed_over(500).forbade((490, 900)).broken(), []);
         assert_eq!(handed_over(500).forbade((100, 490)).broken(), []);
         assert_eq!(handed_over(500).broken(), []);
+    }
+
+    #[test]
+    fn a_lock_that_is_brought_back_is_none() {
+        let swapped = handed_over(500).forbade((100, 900)).troubled((450, 490), removed(false));
+        assert_eq!(swapped.broken(), []);
+        let before = handed_over(500).forbade((100, 900)).troubled((200, 300), removed(false));
+        assert_eq!(before.broken(), [NoGrantWhileForbidden]);
     }
 
     #[test]

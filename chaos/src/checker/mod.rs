@@ -81,7 +81,7 @@ pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
         taken_back::check(&lock, &sessions, &troubles, &mut violations);
         absent::check(&lock, &sessions, &troubles, &mut violations);
         ended::check(&lock, &sessions, &troubles, &mut violations);
-        forbidden::check(&lock, &forbidden, &mut violations);
+        forbidden::check(&lock, &forbidden, &troubles, &mut violations);
         limits::check(&lock, &troubles, &mut violations);
         dropped::check(&lock, &troubles, clients_end, &mut violations);
         vanished::check(&lock, &sessions, &troubles, &mut violations);
