@@ -39,6 +39,9 @@ fn silent(
 ) -> Duration {
     let Some(name) = step.session() else { return troubles.quiet(lock.name, from, until) };
     let (Some(session), Some(queued)) = (sessions.get(name), step.operation.queued) else { return Duration::ZERO };
+    // Its process may have come to it later, behind others.
+    let told = session.told(step.who()).iter().map(|telling| telling.at).filter(|at| *at >= queued).min();
+    let until = told.map_or(until, |told| told.min(until));
     let polled = session.connections.iter().map(|span| (from.max(span.0), until.min(span.1)));
     // A server that was started anew knows nothing of the ticket, and neither does a session that was opened anew.
     let knows = |(from, until): &Span| {
