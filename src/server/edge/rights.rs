@@ -35,7 +35,7 @@ pub fn user_name(context: &Context) -> Result<OwnedStr, ErrorLine> {
 fn acts_for_a_user(context: &Context) -> bool {
     // SAFETY: a C string, as the format says behind its modifiers: run as the user, errors as replies.
     let reply = unsafe { call!(context, c"rlock.no-such-command", c"CEc", c"".as_ptr()) };
-    reply.is_some_and(|reply| reply.error().is_some_and(|error| !contains(error, b"cannot run as user")))
+    reply.is_some_and(|reply| !reply.is_error_with(b"cannot run as user"))
 }
 
 /// The user of the client whose command is under way.
@@ -71,10 +71,6 @@ impl Drop for Reader {
         // SAFETY: ours, and freed once. The server's own user stays.
         unsafe { api!(RedisModule_FreeModuleUser(self.0.as_ptr())) };
     }
-}
-
-fn contains(text: &[u8], piece: &[u8]) -> bool {
-    text.windows(piece.len()).any(|window| window == piece)
 }
 
 const NO_USER: ErrorLine = ErrorLine(c"NOPERM there is no user whose session it could be: ask by a client's command");

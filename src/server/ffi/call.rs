@@ -37,6 +37,11 @@ impl CallReply {
         is_error.then(|| text(self.0).unwrap_or_default())
     }
 
+    /// Whether it is an error with these words in it.
+    pub fn is_error_with(&self, words: &[u8]) -> bool {
+        self.error().is_some_and(|error| error.windows(words.len()).any(|piece| piece == words))
+    }
+
     /// The text of an element of an array.
     pub fn element(&self, index: usize) -> Option<&[u8]> {
         // SAFETY: the reply is alive; its elements are for as long as it is.

@@ -46,13 +46,9 @@ fn probe(context: &Context, key: Str<'_>) -> Permission {
     match reply.error() {
         None => Permission::Granted,
         Some(error) if error.starts_with(b"WRONGTYPE") => Permission::Granted,
-        Some(error) if cluster::enabled() && contains(error, b"non local key") => elsewhere(),
+        Some(_) if cluster::enabled() && reply.is_error_with(b"non local key") => elsewhere(),
         Some(_) => Permission::Later(UNFIT_MS),
     }
-}
-
-fn contains(text: &[u8], piece: &[u8]) -> bool {
-    text.windows(piece.len()).any(|window| window == piece)
 }
 
 fn elsewhere() -> Permission {
