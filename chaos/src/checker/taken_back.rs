@@ -108,8 +108,8 @@ fn violation(lock: &LockHistory, it: &TakenBack, at: Moment, what: &str) -> Viol
 mod tests {
     use super::Promise::WhatIsTakenBackIsGone;
     use crate::checker::written::{Written, by_ticket, cancel, failover, granted, renew, unknown};
-    use crate::history::Side::{Plain, Read};
     use crate::history::Answer;
+    use crate::history::Side::{Plain, Read};
 
     fn taken_back(found: Option<bool>) -> Written {
         let history = Written::default().queued("a", 5_000, (0, 1)).outcome("a", 1, 20, unknown());
