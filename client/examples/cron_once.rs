@@ -50,8 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // The report is dropped where it waits, and nothing is written.
         () = guard.lost() => return Err("the lock was lost: stopped".into()),
     };
-    let token = guard.token().ok_or("a fenced lock has a token")?;
-    let written = write(&mut data, token, &day, &text).await?;
+    let written = write(&mut data, guard.token(), &day, &text).await?;
     println!("{}", if written { "done" } else { "refused: a later host has written already" });
     // An error here means: it was lost after all, in the last moment. What has been written is in order all the same.
     Ok(guard.release().await?)

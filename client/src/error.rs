@@ -7,7 +7,7 @@ use redis::RedisError;
 use std::fmt;
 
 /// Why a lock was not taken, kept or given back. [What to do about each kind](crate#errors).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Error {
     kind: ErrorKind,
     /// The lock's name, or what else it is about.
@@ -18,7 +18,7 @@ pub struct Error {
 }
 
 /// The causes, for a `match`. The predicates of [`Error`] are shorter where only one matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The lock was not free in time.
@@ -44,6 +44,8 @@ pub enum ErrorKind {
     QueueFull,
     /// The server has no rlock module.
     ModuleMissing,
+    /// The server's rlock module cannot do what is asked for; a newer one can.
+    ModuleTooOld,
     /// The server refused for another reason: a lease or a holder out of its limits, missing rights, an operator who
     /// ended the wait (`UNBLOCKED`) …
     Refused,
@@ -71,6 +73,7 @@ impl Error {
             Some("WRONGKIND") => ErrorKind::WrongKind,
             Some("DEADLOCK") => ErrorKind::Deadlock,
             Some("QUEUEFULL") => ErrorKind::QueueFull,
+            Some("ERR") if server_line::is_without_sessions(&answer) => ErrorKind::ModuleTooOld,
             Some("ERR") if server_line::is_unknown_command(&answer) => ErrorKind::ModuleMissing,
             _ => ErrorKind::Refused,
         };
@@ -212,6 +215,9 @@ impl fmt::Display for Error {
                 f,
                 "{about}: the server has no rlock module: add `loadmodule /path/to/librlock.so` to its configuration"
             )?,
+            ErrorKind::ModuleTooOld => {
+                write!(f, "{about}: the server's rlock module is too old to wait for locks: 0.1.0 or newer is needed")?;
+            }
             ErrorKind::Configuration => write!(f, "{about}: cannot be used")?,
             ErrorKind::WrongKind | ErrorKind::Deadlock | ErrorKind::QueueFull | ErrorKind::Refused => {
                 write!(f, "{about}: refused")?;

@@ -1,19 +1,24 @@
 //! What is held, for as long as it is.
 
 use crate::core::HeldLock;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
+use crate::fencing::{Fenced, Unfenced};
 use crate::loss::Loss;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::borrow::Cow;
 use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 /// A lock that is held: one, [several](crate::multi), or [a majority](crate::redlock).
 ///
 /// **Dropped**, it is released in the background, as best that can be done: nobody learns whether it was, and where the
 /// program or its runtime ends at the same time, the lock stays taken until its lease ends. Prefer
-/// [`release`](Self::release).
+/// [`run`](Self::run) and [`release`](Self::release).
 ///
 /// # What a lease does not promise
 /// The server gives the lock to somebody else when the lease has ended, whether or not this program knows. It is told
@@ -21,36 +26,80 @@ use std::time::Duration;
 /// does not look. What must never happen twice should check the [`token`](Self::token) where it is done. [More of
 /// it](crate#what-a-lease-does-not-promise).
 #[must_use = "dropped at once, it is released at once"]
-pub struct Guard {
+pub struct Guard<F = Unfenced> {
     locks: Vec<HeldLock>,
     /// How many of them make it a guard.
     needed: usize,
+    fencing: PhantomData<F>,
 }
 
-impl Guard {
-    pub(crate) fn of_one(lock: HeldLock) -> Self {
-        Self { locks: vec![lock], needed: 1 }
-    }
-
-    pub(crate) fn of_all(locks: Vec<HeldLock>) -> Self {
-        Self { needed: locks.len(), locks }
-    }
-
-    pub(crate) fn of_at_least(needed: usize, locks: Vec<HeldLock>) -> Self {
-        Self { locks, needed }
-    }
-
-    /// The fencing token of the grant, if the lock is [`fenced`](crate::Lock::fenced): larger than that of each fenced
-    /// grant of this lock before. Of several locks, the first one's; of a [majority](crate::redlock), one that says
-    /// nothing.
+impl Guard<Fenced> {
+    /// The fencing token of the grant: larger than that of each fenced grant of this lock before. Of
+    /// [several](crate::multi) locks, the first one's.
     #[must_use]
-    pub fn token(&self) -> Option<u64> {
-        self.locks.first().and_then(HeldLock::token)
+    pub fn token(&self) -> u64 {
+        self.tokens().next().unwrap_or_default()
     }
 
     /// The fencing tokens of several locks, in the order in which the locks were given to [`multi`](crate::multi).
-    pub fn tokens(&self) -> impl Iterator<Item = Option<u64>> + '_ {
-        self.locks.iter().map(HeldLock::token)
+    pub fn tokens(&self) -> impl Iterator<Item = u64> + '_ {
+        // Each has one: without it, the server's answer was none.
+        self.locks.iter().map(|lock| lock.token().unwrap_or_default())
+    }
+
+    /// The same as a guard like any other. Ask for the token before.
+    pub fn unfenced(self) -> Guard {
+        Guard { locks: self.locks, needed: self.needed, fencing: PhantomData }
+    }
+}
+
+impl<F> Guard<F> {
+    pub(crate) fn of_one(lock: HeldLock) -> Self {
+        Self::of_all(vec![lock])
+    }
+
+    pub(crate) fn of_all(locks: Vec<HeldLock>) -> Self {
+        Self::of_at_least(locks.len(), locks)
+    }
+
+    pub(crate) fn of_at_least(needed: usize, locks: Vec<HeldLock>) -> Self {
+        Self { locks, needed, fencing: PhantomData }
+    }
+
+    /// Does the work while the lock is held, and releases it. When the lock is lost before the work is done, the work
+    /// is dropped where it awaits, and takes no further step.
+    ///
+    /// Work that does not await cannot be stopped like this: a long computation, or calls that block. Do such work
+    /// elsewhere, and [look](Self::is_lost) between its steps.
+    ///
+    /// ```no_run
+    /// # async fn ship() {}
+    /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
+    /// locks.lock("orders:42").await?.run(ship()).await
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropped, the work is dropped, and the lock released in the background.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`] if the work was stopped, and as [`release`](Self::release) if it was done: after `Lost` what
+    /// it did may not have been protected to the end.
+    pub async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, Error> {
+        let done = {
+            let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
+            // What has passed by the clock has passed, whatever this program's timers have come to.
+            poll_fn(|context| match lost.as_mut().poll(context) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending if self.is_lost() => Poll::Ready(None),
+                Poll::Pending => work.as_mut().poll(context).map(Some),
+            })
+            .await
+        };
+        match done {
+            Some(done) => self.release().await.map(|()| done),
+            None => Err(Error::new(ErrorKind::Lost, self.names())),
+        }
     }
 
     /// The holder by which the server knows it: `<uuid>:<n>`, or the [`owner`](crate::Lock::owner).
@@ -83,7 +132,7 @@ impl Guard {
     /// # Cancel safety
     /// Cancel safe. It borrows nothing, so the guard can be released while it is there, and it can be asked for any
     /// number of times.
-    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<F> {
         let mut losses: FuturesUnordered<_> = self.locks.iter().map(HeldLock::lost).collect();
         let spare = self.spare();
         async move {
@@ -111,9 +160,9 @@ impl Guard {
     /// awaited drops the guard, which releases it as well.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if it was not held any more when this was called: somebody else may
+    /// [`ErrorKind::Lost`] if it was not held any more when this was called: somebody else may
     /// have had it; and if [nobody knows](Error::is_in_doubt) whether it was, as the connection broke before the answer
-    /// had come. [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the server does not answer for as long as
+    /// had come. [`ErrorKind::Unavailable`] if the server does not answer for as long as
     /// [`Options::patience`](crate::Options::patience) says, or not before the lease had ended, which could be vouched
     /// for when this was called: that is no loss. The server is asked on in the background until the lease must have
     /// ended.
@@ -131,6 +180,10 @@ impl Guard {
         Ok(())
     }
 
+    fn names(&self) -> String {
+        self.locks.iter().map(HeldLock::name).collect::<Vec<_>>().join(", ")
+    }
+
     /// How many of the locks may be lost.
     fn spare(&self) -> usize {
         self.locks.len().saturating_sub(self.needed)
@@ -143,7 +196,7 @@ fn what_counts(problems: Vec<Error>, spare: usize) -> Result<(), Error> {
     problems.into_iter().find(|problem| problem.is_lost() == is_lost).map_or(Ok(()), Err)
 }
 
-impl fmt::Debug for Guard {
+impl<F> fmt::Debug for Guard<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.locks.iter().map(HeldLock::name).collect();
         f.debug_struct("Guard").field("locks", &names).field("remaining", &self.remaining()).finish_non_exhaustive()

@@ -259,6 +259,7 @@
 
 mod core;
 mod error;
+mod fencing;
 mod guard;
 mod kind;
 mod link;
@@ -267,10 +268,12 @@ mod locks;
 mod loss;
 mod operators;
 mod options;
+mod runtime;
 mod server_line;
 mod several;
 
 pub use error::{Error, ErrorKind};
+pub use fencing::{Fenced, Unfenced};
 pub use guard::Guard;
 pub use kind::Kind;
 pub use lock::{Lock, ReadWriteLock};

@@ -2,21 +2,34 @@
 
 use crate::core::{HeldLock, Hold, Lease, Replicas, Shared, Terms, Until, acquire};
 use crate::error::{Error, ErrorKind};
+use crate::fencing::{Fenced, Unfenced};
 use crate::guard::Guard;
 use crate::link::request::Side;
+use crate::runtime::Task;
+use futures_util::future::BoxFuture;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A lock, or one side of a read-write lock, and how it is to be acquired. Nothing is sent before one of the three
-/// methods that acquire it; the same `Lock` can be used any number of times.
+/// methods that acquire it; the same `Lock` can be used any number of times. Awaited by itself it is
+/// [acquired](Self::acquire).
+///
+/// ```no_run
+/// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
+/// let guard = locks.lock("orders:42").await?;
+/// # guard.release().await
+/// # }
+/// ```
 #[derive(Clone)]
 #[must_use]
-pub struct Lock {
+pub struct Lock<F = Unfenced> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) name: Vec<u8>,
     pub(crate) terms: Terms,
     pub(crate) owner: Option<Vec<u8>>,
+    fencing: PhantomData<F>,
 }
 
 /// A read-write lock by its name. It is held by one of its sides.
@@ -44,9 +57,18 @@ pub struct ReadWriteLock {
 impl Lock {
     pub(crate) fn new(shared: Arc<Shared>, name: Vec<u8>, side: Side) -> Self {
         let terms = Terms { side, lease: Lease::Kept(shared.settings.lease), fenced: false, replicas: None };
-        Self { shared, name, terms, owner: None }
+        Self { shared, name, terms, owner: None, fencing: PhantomData }
     }
 
+    /// Asks for a fencing token with each grant, which [`Guard::token`] tells. It costs no further request. It protects
+    /// only what is written to a place that refuses lower tokens than the last it saw.
+    pub fn fenced(self) -> Lock<Fenced> {
+        let Self { shared, name, terms, owner, .. } = self;
+        Lock { shared, name, terms: Terms { fenced: true, ..terms }, owner, fencing: PhantomData }
+    }
+}
+
+impl<F> Lock<F> {
     /// A lease of another length than the client's, kept alive by the watchdog as well.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.terms.lease = Lease::Kept(lease);
@@ -60,13 +82,6 @@ impl Lock {
         self
     }
 
-    /// Asks for a fencing token with each grant, which [`Guard::token`] tells. It costs no further request. It protects
-    /// only what is written to a place that refuses lower tokens than the last it saw.
-    pub fn fenced(mut self) -> Self {
-        self.terms.fenced = true;
-        self
-    }
-
     /// Acquires in the name of this owner, who may acquire the lock again while holding it: the lock is free when all
     /// of its guards are gone. Without an owner each guard is a holder of its own, and a task that holds the lock and
     /// acquires it again waits for itself.
@@ -74,8 +89,8 @@ impl Lock {
     /// An owner is for one client at a time. To the server all clients that use one owner are one holder, so two
     /// programs with one owner have the lock at the same time. The server allows 1 to 512 bytes, but not `mode`, nor
     /// what ends in `:write`.
-    pub fn owner(mut self, owner: impl Into<Vec<u8>>) -> Self {
-        self.owner = Some(owner.into());
+    pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
+        self.owner = Some(owner.as_ref().to_vec());
         self
     }
 
@@ -90,7 +105,9 @@ impl Lock {
         self
     }
 
-    /// Acquires the lock if that can be done at once. `None`: somebody else has it, or is before us in the queue.
+    /// Acquires the lock if that can be done at once. `None`: somebody else has it, or is before us in the queue. The
+    /// answer, with a new connection if it takes one, comes within
+    /// [`Options::answer_timeout`](crate::Options::answer_timeout).
     ///
     /// # Fairness
     /// It overtakes no client that waits, and has no place in the queue.
@@ -102,7 +119,7 @@ impl Lock {
     /// # Errors
     /// [`ErrorKind::Unavailable`] if the server cannot be asked (once more over a new connection, if the old one was
     /// broken), [`ErrorKind::Lost`] if the answer took longer than the lease, and what the server refuses.
-    pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+    pub async fn try_acquire(&self) -> Result<Option<Guard<F>>, Error> {
         Ok(self.acquire_one(Until::Now).await?.map(Guard::of_one))
     }
 
@@ -110,23 +127,25 @@ impl Lock {
     ///
     /// # Fairness
     /// The client that asks first gets it first, among all that ask by RLOCK commands. Readers and writers of one lock
-    /// take turns. The place in the queue is the connection's: when it breaks, or the server fails over, the place is
-    /// lost, and it is asked again from the end.
+    /// take turns. The place in the queue outlives a connection that breaks, if there is another one within 4 s. When
+    /// the server restarts or fails over, the place is lost, and it is asked again from the end.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves neither a waiter nor a hold behind: its connection is closed, by which the server
-    /// knows that it waits no more, and a grant that came all the same is taken back in the background.
+    /// Dropped at any time, it leaves neither a waiter nor a hold behind: in the background the server is told that it
+    /// waits no more, and a grant that came all the same is taken back.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire), but servers that do not answer are asked again for as long as
     /// [`Options::patience`](crate::Options::patience) says. [`ErrorKind::QueueFull`] if too many wait already.
     /// [`ErrorKind::Deadlock`] for a reader that wants to be the writer, if both have the same [`owner`](Self::owner):
     /// without one the server cannot know.
-    pub async fn acquire(&self) -> Result<Guard, Error> {
+    pub async fn acquire(&self) -> Result<Guard<F>, Error> {
         self.acquire_until(Until::Granted).await
     }
 
-    /// Acquires the lock within that time.
+    /// Acquires the lock within that time. The time is for everything: connecting, waiting, and the answers. It is
+    /// exceeded by 5 ms at most, as far as this machine keeps up. With no time at all it is tried once, as
+    /// [`try_acquire`](Self::try_acquire) does.
     ///
     /// # Fairness
     /// As [`acquire`](Self::acquire).
@@ -135,8 +154,9 @@ impl Lock {
     /// As [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`ErrorKind::Timeout`] if the lock was not free in time.
-    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, Error> {
+    /// As [`acquire`](Self::acquire), and [`ErrorKind::Timeout`] if the lock was not free in time;
+    /// [`ErrorKind::Unavailable`] if no server had said so by then.
+    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard<F>, Error> {
         self.acquire_until(Until::within(limit)).await
     }
 
@@ -146,7 +166,7 @@ impl Lock {
         (&self.name, self.shared.links.route.name(), self.terms.side)
     }
 
-    async fn acquire_until(&self, until: Until) -> Result<Guard, Error> {
+    async fn acquire_until(&self, until: Until) -> Result<Guard<F>, Error> {
         match self.acquire_one(until).await? {
             Some(held) => Ok(Guard::of_one(held)),
             None => Err(Error::new(ErrorKind::Timeout, &self.name)),
@@ -167,12 +187,17 @@ impl Lock {
         Arc::new(Hold::new(self.name.clone(), holder, false))
     }
 
-    pub(crate) fn acquire_as(
-        &self,
-        hold: Arc<Hold>,
-        until: Until,
-    ) -> impl Future<Output = Result<Option<HeldLock>, Error>> {
+    pub(crate) fn acquire_as(&self, hold: Arc<Hold>, until: Until) -> Task<Result<Option<HeldLock>, Error>> {
         acquire(&self.shared, hold, self.terms, until)
+    }
+}
+
+impl<F: Send + Sync + 'static> IntoFuture for Lock<F> {
+    type Output = Result<Guard<F>, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.acquire().await })
     }
 }
 
@@ -192,7 +217,7 @@ impl ReadWriteLock {
     }
 }
 
-impl fmt::Debug for Lock {
+impl<F> fmt::Debug for Lock<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = String::from_utf8_lossy(&self.name);
         f.debug_struct("Lock").field("name", &name).field("side", &self.terms.side).finish_non_exhaustive()

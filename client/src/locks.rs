@@ -9,9 +9,9 @@ use std::sync::Arc;
 /// A client for the locks of one server, one cluster or one master with its replicas. Clones share everything; a
 /// program needs one. [How it uses connections](crate#connections).
 ///
-/// It belongs to the tokio runtime that it was opened in: when that ends, nothing is renewed and nothing given back any
-/// more. Guards keep it alive; when the last clone and the last guard are gone, so are its connections and its
-/// watchdog.
+/// Its connections and its watchdog live in a small thread of their own, so it can be used from any tokio runtime, and
+/// keeps its locks also when the program keeps its own threads busy. Guards keep it alive; when the last clone and the
+/// last guard are gone, so are its connections.
 #[derive(Clone)]
 pub struct Locks {
     pub(crate) shared: Arc<Shared>,
@@ -20,20 +20,20 @@ pub struct Locks {
 impl Locks {
     /// A lock of that name: exclusive, one holder at a time. In Redisson it is `getLock(name)`, with
     /// [`fenced`](Lock::fenced) also `getFencedLock(name)`. The name is the lock's key: no data can be there.
-    pub fn lock(&self, name: impl Into<Vec<u8>>) -> Lock {
-        Lock::new(self.shared.clone(), name.into(), Side::Plain)
+    pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
+        Lock::new(self.shared.clone(), name.as_ref().to_vec(), Side::Plain)
     }
 
     /// A read-write lock of that name: readers share it, a writer has it alone. In Redisson it is
     /// `getReadWriteLock(name)`.
     #[must_use]
-    pub fn read_write(&self, name: impl Into<Vec<u8>>) -> ReadWriteLock {
-        ReadWriteLock::new(self.shared.clone(), name.into())
+    pub fn read_write(&self, name: impl AsRef<[u8]>) -> ReadWriteLock {
+        ReadWriteLock::new(self.shared.clone(), name.as_ref().to_vec())
     }
 
     /// Waits until the server has answered to all that is being given back in the background: guards that were dropped,
-    /// and acquires. For a program that is about to end. It takes as long as the server does, so put a time limit
-    /// around it.
+    /// and acquires. For a program that is about to end. It takes as long as the server does, and ends by itself when the
+    /// leases must have ended; so put a time limit around it.
     ///
     /// # Cancel safety
     /// Cancel safe: it only looks.

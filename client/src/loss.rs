@@ -4,7 +4,7 @@ use crate::error::Error;
 use std::fmt;
 
 /// Why a guard is lost, as far as this client knows. [`Guard::loss`](crate::Guard::loss) tells it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Loss {
     /// The server said, when it was asked to renew the lease, that the lock is not held: somebody has broken or deleted
@@ -26,6 +26,15 @@ impl fmt::Display for Loss {
             Self::Overwritten(error) => write!(f, "something else is under its name: {error}"),
             Self::NotRenewed(error) => write!(f, "it could not be renewed: {error}"),
             Self::Ended => f.write_str("its lease has ended"),
+        }
+    }
+}
+
+impl std::error::Error for Loss {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Overwritten(error) | Self::NotRenewed(error) => Some(error),
+            Self::NotHeld | Self::Ended => None,
         }
     }
 }

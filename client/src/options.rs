@@ -4,6 +4,7 @@ use crate::core::{Settings, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::link::{Cluster, Links, Node, Route, Sentinels};
 use crate::locks::Locks;
+use crate::runtime;
 use redis::aio::ConnectionLike;
 use redis::sentinel::SentinelNodeConnectionInfo;
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
@@ -16,6 +17,7 @@ use std::time::Duration;
 /// # async fn example() -> Result<(), rlock_client::Error> {
 /// use rlock_client::Locks;
 /// use std::time::Duration;
+use tokio::runtime::Handle;
 ///
 /// let locks = Locks::options()
 ///     .lease(Duration::from_secs(10))
@@ -71,14 +73,15 @@ impl Options {
         self
     }
 
-    /// How long the answer to a request may take, beyond the time that the request itself asks the server to wait. 3 s
-    /// by default.
+    /// How long the answer to a request may take, and [`try_acquire`](crate::Lock::try_acquire) as a whole. 3 s by
+    /// default.
     pub fn answer_timeout(mut self, limit: Duration) -> Self {
         self.settings.limits.answer = limit;
         self
     }
 
-    /// After how long a connection is closed that was opened for a wait and that nobody uses. 30 s by default.
+    /// After how long the connection is closed over which waits are told how they end, when nobody waits. 30 s by
+    /// default.
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.settings.limits.idle = limit;
         self
@@ -95,9 +98,9 @@ impl Options {
     /// [`ErrorKind::Configuration`] for an address that cannot be read, [`ErrorKind::Refused`] for a wrong password,
     /// [`ErrorKind::Unavailable`] if nobody answers.
     pub async fn connect_to(self, address: impl IntoConnectionInfo) -> Result<Locks, Error> {
-        let address = read(address)?;
-        let node = Node::at(address, self.settings.limits).map_err(unusable)?;
-        self.open(Route::Single(node)).await
+        let (address, thread) = (read(address)?, thread()?);
+        let node = Node::at(address, self.settings.limits, &thread).map_err(unusable)?;
+        self.open(Route::Single(node), thread).await
     }
 
     /// Connects to a Redis Cluster, of which some nodes are given. Each lock is asked for at the owner of its slot,
@@ -113,8 +116,9 @@ impl Options {
         nodes: impl IntoIterator<Item = A>,
     ) -> Result<Locks, Error> {
         let seeds = nodes.into_iter().map(read).collect::<Result<_, _>>()?;
-        let cluster = Cluster::new(seeds, self.settings.limits).map_err(unusable)?;
-        self.open(Route::Cluster(cluster)).await
+        let thread = thread()?;
+        let cluster = Cluster::new(seeds, self.settings.limits, &thread).map_err(unusable)?;
+        self.open(Route::Cluster(cluster), thread).await
     }
 
     /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is for
@@ -143,38 +147,46 @@ impl Options {
         access: SentinelNodeConnectionInfo,
     ) -> Result<Locks, Error> {
         let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
-        let sentinels = Sentinels::new(sentinels, master.into(), access, self.settings.limits).map_err(unusable)?;
-        self.open(Route::Sentinels(sentinels)).await
+        let thread = thread()?;
+        let limits = self.settings.limits;
+        let sentinels = Sentinels::new(sentinels, master.into(), access, limits, &thread).map_err(unusable)?;
+        self.open(Route::Sentinels(sentinels), thread).await
     }
 
     /// Uses a connection that is there already, of any kind whose clones can be used at the same time:
     /// [`redis::aio::MultiplexedConnection`], `ConnectionManager`, `ClusterConnection`.
     ///
-    /// Nothing that waits can be sent on it, as that would hold up everything else on it. So a client that waits asks
-    /// again and again, which is neither prompt nor fair, and [`replicas`](crate::Lock::replicas) is refused. It is for
-    /// programs that may not open connections of their own. The connection's own response time-out applies beside
-    /// [`answer_timeout`](Self::answer_timeout).
+    /// Nothing that waits can be sent on it, as that would hold up everything else on it. Locks are waited for fairly all
+    /// the same, but while this program waits, the server is asked each 50 ms who got them; and
+    /// [`replicas`](crate::Lock::replicas) is refused. Over a connection that leads to several servers there is no queue:
+    /// the client tries each 50 ms. It is for programs that may not open connections of their own. The connection's own
+    /// response time-out applies beside [`answer_timeout`](Self::answer_timeout).
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// If the system has no thread for the client.
     pub fn over<C>(self, connection: C) -> Locks
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let node = Node::given(connection, self.settings.limits);
-        self.with(Route::Single(node))
+        let thread = thread().expect("a thread for the client");
+        let node = Node::given(connection, self.settings.limits, &thread);
+        self.with(Route::Single(node), thread)
     }
 
-    async fn open(self, route: Route) -> Result<Locks, Error> {
+    async fn open(self, route: Route, thread: Handle) -> Result<Locks, Error> {
         choose_cryptography();
         route.try_out().await.map_err(|fault| fault.into_error(b"connecting"))?;
-        Ok(self.with(route))
+        Ok(self.with(route, thread))
     }
 
-    fn with(self, route: Route) -> Locks {
+    fn with(self, route: Route, thread: Handle) -> Locks {
         let links = Links { route, limits: self.settings.limits };
-        Locks { shared: Arc::new(Shared::new(links, self.settings)) }
+        Locks { shared: Arc::new(Shared::new(links, self.settings, thread)) }
     }
+}
+
+fn thread() -> Result<Handle, Error> {
+    runtime::start().map_err(|error| Error::because(ErrorKind::Unavailable, "the client's thread", error.into()))
 }
 
 fn read(address: impl IntoConnectionInfo) -> Result<ConnectionInfo, Error> {

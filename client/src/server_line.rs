@@ -17,7 +17,17 @@ pub(crate) fn is_unknown_command(error: &RedisError) -> bool {
     has(error, "unknown command")
 }
 
-/// UNBLOCKED, sent to all clients that wait when the server becomes a replica. An operator's CLIENT UNBLOCK has other
+/// The same, of a server whose module has locks, but no sessions.
+pub(crate) fn is_without_sessions(error: &RedisError) -> bool {
+    is_unknown_command(error) && has(error, "RLOCK.EVENTS")
+}
+
+/// ERR, to a connection that is one too many.
+pub(crate) fn is_full(error: &RedisError) -> bool {
+    has(error, "max number of clients")
+}
+
+/// UNBLOCKED, sent to all that wait that wait when the server becomes a replica. An operator's CLIENT UNBLOCK has other
 /// words.
 pub(crate) fn is_a_role_change(error: &RedisError) -> bool {
     has(error, "state changed")

@@ -171,10 +171,7 @@ impl Keeper {
         let asking = self.asking(wish, holder, is_fixed);
         let number = self.diary.called(&wish.lock, holder, request);
         let (answer, guard) = match timeout_at(until, asking).await {
-            // Of a majority the token says nothing.
-            Ok(Ok(Some(guard))) => {
-                (Answer::Granted { token: guard.token().filter(|_| !self.is_majority()) }, Some(guard))
-            }
+            Ok(Ok(Some((guard, token)))) => (Answer::Granted { token }, Some(guard)),
             Ok(Ok(None)) => (Answer::Refused { left_ms: -1 }, None),
             Ok(Err(error)) => (not_acquired(&error), None),
             Err(_) => (Answer::Unknown("given up".to_owned()), None),
@@ -189,19 +186,23 @@ impl Keeper {
         wish: &Wish,
         holder: &str,
         is_fixed: bool,
-    ) -> impl Future<Output = Result<Option<Guard>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Option<Granted>, Error>> + Send + use<> {
         let lock = |locks: &Locks| lock_of(locks, wish, is_fixed);
         let majority = self.is_majority().then(|| redlock(self.doors.all.iter().map(lock)));
         let one = lock(self.doors.of(&self.client)).owner(holder);
-        let wait_ms = wish.wait_ms;
+        let (wait_ms, fenced) = (wish.wait_ms, wish.fenced);
         async move {
             match (majority, wait_ms.map(Duration::from_millis)) {
-                (Some(majority), None) => majority.try_acquire().await,
-                (Some(majority), Some(Duration::ZERO)) => majority.acquire().await.map(Some),
-                (Some(majority), Some(limit)) => majority.acquire_timeout(limit).await.map(Some),
-                (None, None) => one.try_acquire().await,
-                (None, Some(Duration::ZERO)) => one.acquire().await.map(Some),
-                (None, Some(limit)) => one.acquire_timeout(limit).await.map(Some),
+                (Some(majority), None) => majority.try_acquire().await.map(without_token),
+                (Some(majority), Some(Duration::ZERO)) => majority.acquire().await.map(Some).map(without_token),
+                (Some(majority), Some(limit)) => majority.acquire_timeout(limit).await.map(Some).map(without_token),
+                (None, _) if fenced => {
+                    let granted = acquire(one.fenced(), wait_ms).await?;
+                    Ok(granted
+                        .map(|guard| (Some(guard.token()), guard))
+                        .map(|(token, guard)| (guard.unfenced(), token)))
+                }
+                (None, _) => acquire(one, wait_ms).await.map(without_token),
             }
         }
     }
@@ -281,6 +282,21 @@ impl Kept {
     }
 }
 
+/// A guard, and its token if it is fenced.
+type Granted = (Guard, Option<u64>);
+
+fn without_token(guard: Option<Guard>) -> Option<Granted> {
+    guard.map(|guard| (guard, None))
+}
+
+async fn acquire<F>(lock: Lock<F>, wait_ms: Option<u64>) -> Result<Option<Guard<F>>, Error> {
+    match wait_ms.map(Duration::from_millis) {
+        None => lock.try_acquire().await,
+        Some(Duration::ZERO) => lock.acquire().await.map(Some),
+        Some(limit) => lock.acquire_timeout(limit).await.map(Some),
+    }
+}
+
 fn lock_of(locks: &Locks, wish: &Wish, is_fixed: bool) -> Lock {
     let lock = match wish.side {
         Side::Plain => locks.lock(wish.lock.as_str()),
@@ -289,7 +305,6 @@ fn lock_of(locks: &Locks, wish: &Wish, is_fixed: bool) -> Lock {
     };
     let lease = Duration::from_millis(wish.lease_ms);
     let lock = if is_fixed { lock.fixed_lease(lease) } else { lock.lease(lease) };
-    let lock = if wish.fenced { lock.fenced() } else { lock };
     match wish.replicas {
         0 => lock,
         replicas => lock.replicas(replicas as usize, CONFIRM),

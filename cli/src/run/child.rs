@@ -15,7 +15,7 @@ use crate::signals::Arrival;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use rlock_client::Guard;
+use rlock_client::{Fenced, Guard};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -33,15 +33,12 @@ pub struct Child {
 }
 
 impl Child {
-    pub fn start(program: &Path, args: &Run, guard: &Guard) -> io::Result<Self> {
+    pub fn start(program: &Path, args: &Run, guard: &Guard<Fenced>) -> io::Result<Self> {
         let leads = !has_terminal();
         let mut command = Command::new(program);
         command.arg0(&args.command[0]).args(&args.command[1..]);
         command.env("RLOCK_KEY", &args.key).env("RLOCK_HOLDER", guard.holder().as_ref());
-        match guard.token() {
-            Some(token) => command.env("RLOCK_TOKEN", token.to_string()),
-            None => command.env_remove("RLOCK_TOKEN"),
-        };
+        command.env("RLOCK_TOKEN", guard.token().to_string());
         if leads {
             command.process_group(0);
         }

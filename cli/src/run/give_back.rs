@@ -11,12 +11,12 @@ use crate::failure::say;
 use crate::shown;
 use crate::signals::Signals;
 use nix::sys::signal::Signal;
-use rlock_client::{Error, Guard, Loss};
+use rlock_client::{Error, Fenced, Guard, Loss};
 use std::os::unix::ffi::OsStrExt;
 use tokio::time::{Instant, sleep_until};
 
 /// CMD has ended with this code. Returns ours.
-pub async fn give_back(guard: Guard, mut signals: Signals, args: &Run, code: u8) -> u8 {
+pub async fn give_back(guard: Guard<Fenced>, mut signals: Signals, args: &Run, code: u8) -> u8 {
     let key = shown::name(args.key.as_bytes());
     let loss = guard.loss();
     let (loss, why_not) = tokio::select! {

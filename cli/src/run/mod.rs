@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use child::Child;
 use nix::sys::signal::Signal;
-use rlock_client::{Error, Guard, Lock, Locks, Loss};
+use rlock_client::{Error, Fenced, Guard, Lock, Locks, Loss};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub async fn run(args: &Run, server: &Server) -> Result<u8, Failure> {
     }
 }
 
-async fn work(program: &Path, args: &Run, guard: Guard, signals: Signals) -> Result<u8, Failure> {
+async fn work(program: &Path, args: &Run, guard: Guard<Fenced>, signals: Signals) -> Result<u8, Failure> {
     match Child::start(program, args, &guard) {
         Ok(child) => attend(child, guard, signals, args).await,
         Err(error) => {
@@ -84,7 +84,7 @@ async fn work(program: &Path, args: &Run, guard: Guard, signals: Signals) -> Res
 }
 
 /// The lock, if it could be had in time.
-async fn acquire(args: &Run, locks: &Locks) -> Result<Option<Guard>, Error> {
+async fn acquire(args: &Run, locks: &Locks) -> Result<Option<Guard<Fenced>>, Error> {
     let lock = lock(args, locks);
     match limit(args) {
         None => lock.acquire().await.map(Some),
@@ -100,7 +100,7 @@ fn limit(args: &Run) -> Option<Duration> {
     if args.no_wait { Some(Duration::ZERO) } else { args.wait }
 }
 
-fn lock(args: &Run, locks: &Locks) -> Lock {
+fn lock(args: &Run, locks: &Locks) -> Lock<Fenced> {
     let key = args.key.as_bytes();
     let lock = match (args.read, args.write) {
         (true, _) => locks.read_write(key).read(),
@@ -115,7 +115,7 @@ fn lock(args: &Run, locks: &Locks) -> Lock {
 }
 
 /// While CMD runs.
-async fn attend(mut child: Child, guard: Guard, mut signals: Signals, args: &Run) -> Result<u8, Failure> {
+async fn attend(mut child: Child, guard: Guard<Fenced>, mut signals: Signals, args: &Run) -> Result<u8, Failure> {
     let lost = guard.lost();
     tokio::pin!(lost);
     let code = loop {

@@ -1,5 +1,8 @@
-//! One attempt to acquire a lock: tried on the shared connection, then waited for on one of its own. An attempt that is
-//! dropped before it has come to anything sees to it that nothing stays behind.
+//! One attempt to acquire a lock: tried once, then waited for by a ticket. It goes on in the client's own thread, and is
+//! dropped there when its caller drops it or its time is over; then it sees to it that nothing stays behind.
+//!
+//! **A wait asks for a short lease.** A machine that is gone without a word keeps the lock from the next one for as long
+//! as that, and each of its waiters does. What is granted after a wait begins with the renewal to the whole lease.
 
 use super::giving_back;
 use super::held_lock::{Grant, HeldLock, LeaseEnd};
@@ -8,153 +11,204 @@ use super::outage::Outage;
 use super::shared::Shared;
 use super::terms::{Lease, Replicas, Terms, Until};
 use crate::error::{Error, ErrorKind};
-use crate::link::request::{self, Request, Verdict, Wait};
-use crate::link::{Answer, Doubt, Fault, Use};
-use futures_util::future::BoxFuture;
+use crate::link::request::{self, Verdict, Wait};
+use crate::link::{Answer, Doubt, Fault, Session, Ticket, Told, send_all};
+use crate::runtime::{self, Task};
 use redis::{FromRedisValue, Value};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
-use tracing::debug;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tracing::{Instrument, debug, debug_span};
 
-/// Over a connection that cannot wait, a lock that is taken is asked for again each time that this has passed.
-const POLL: Duration = Duration::from_millis(50);
+/// The lease that a wait asks for at most.
+const LEASE_OF_A_WAIT: Duration = Duration::from_secs(3);
 
-/// `None`: the lock was not free, for as long as the caller was willing to wait. Boxed, since callers put futures into
-/// futures, and the compiler has a limit on how deep.
+/// Over a caller's connection, a wait is asked for again each time that this has passed, since nobody tells when that
+/// connection has broken.
+const ASKED_AGAIN: Duration = Duration::from_secs(1);
+
+/// Over one that leads to many servers, there is no session with the right one, and no wait: it is tried at this
+/// distance.
+const TRIED_AGAIN: Duration = Duration::from_millis(50);
+
+/// `None`: the lock was not free, for as long as the caller was willing to wait.
 pub(crate) fn acquire(
     shared: &Arc<Shared>,
     hold: Arc<Hold>,
     terms: Terms,
     until: Until,
-) -> BoxFuture<'_, Result<Option<HeldLock>, Error>> {
-    Box::pin(acquire_step_by_step(shared, hold, terms, until))
+) -> Task<Result<Option<HeldLock>, Error>> {
+    let (lock, holder) = (String::from_utf8_lossy(&hold.key), String::from_utf8_lossy(&hold.holder));
+    let span = debug_span!("acquire", %lock, %holder);
+    let attempt = Attempt::begin(shared, hold.clone(), terms);
+    runtime::spawn(&shared.thread, attempt.run(until).instrument(span))
 }
 
-async fn acquire_step_by_step(
-    shared: &Arc<Shared>,
+struct Attempt {
+    shared: Arc<Shared>,
     hold: Arc<Hold>,
     terms: Terms,
-    until: Until,
-) -> Result<Option<HeldLock>, Error> {
-    if terms.replicas.is_some() && !shared.links.can_wait() {
-        let why = "replicas can only be waited for on connections that the client has opened itself";
-        return Err(Error::configuration(&hold.key, why));
-    }
-    let mut attempt = Attempt::begin(shared, hold.clone(), terms).await;
-    let Some((answer, token)) = attempt.ask(until).await? else { return Ok(None) };
-    let began = attempt.lease_began(answer.sent_at).await?;
-    let held = attempt.granted(began, token);
-    debug!(lock = %held.name(), holder = %held.holder(), ?token, "acquired");
-    if let Some(replicas) = terms.replicas {
-        confirmed_by(replicas, &hold.key, answer).await?;
-    } else {
-        answer.node.keep(answer.connection);
-    }
-    if held.is_lost() {
-        return Err(Error::new(ErrorKind::Lost, &hold.key));
-    }
-    Ok(Some(held))
-}
-
-struct Attempt<'a> {
-    shared: &'a Arc<Shared>,
-    hold: Arc<Hold>,
-    terms: Terms,
-    /// The one to ask for.
-    lease: Duration,
     doubt: Doubt,
+    /// By which it may be waiting, as far as the server is concerned.
+    ticket: Option<Ticket>,
     state: State,
+    /// Why the last request was not answered, if it was not.
+    trouble: Option<Fault>,
 }
 
 enum State {
     Asking,
+    /// The server has said that somebody else is before us.
+    Waiting,
     /// The server has granted it, and there is no guard for it yet.
     Granted,
     /// There is a guard for it.
     Over,
 }
 
-impl<'a> Attempt<'a> {
-    async fn begin(shared: &'a Arc<Shared>, hold: Arc<Hold>, terms: Terms) -> Self {
+/// What the server has granted.
+struct Granted {
+    token: Option<u64>,
+    lease: Duration,
+    /// Before that the lease cannot have begun, and not much later. Not known after a wait.
+    after: Option<Instant>,
+}
+
+impl Attempt {
+    fn begin(shared: &Arc<Shared>, hold: Arc<Hold>, terms: Terms) -> Self {
         hold.attempt_begins(terms.side);
-        let lease = hold.lease_for(terms.lease.length());
-        let attempt = Self { shared, hold, terms, lease, doubt: Doubt::default(), state: State::Asking };
+        let (shared, doubt) = (shared.clone(), Doubt::default());
+        Self { shared, hold, terms, doubt, ticket: None, state: State::Asking, trouble: None }
+    }
+
+    async fn run(mut self, until: Until) -> Result<Option<HeldLock>, Error> {
+        if self.terms.replicas.is_some() && self.shared.links.route.is_given() {
+            let why = "replicas can only be waited for on connections that the client has opened itself";
+            return Err(Error::configuration(&self.hold.key, why));
+        }
+        let held = match until.end(self.shared.links.limits.answer) {
+            Some(end) => timeout_at(end, self.hold(until)).await.unwrap_or_else(|_| self.out_of_time()),
+            None => self.hold(until).await,
+        };
+        let Some(held) = held? else { return Ok(None) };
+        debug!(lock = %held.name(), holder = %held.holder(), token = held.token(), "acquired");
+        if let Some(replicas) = self.terms.replicas {
+            self.confirmed_by(replicas).await?;
+        }
+        if held.is_lost() {
+            return Err(Error::new(ErrorKind::Lost, &self.hold.key));
+        }
+        Ok(Some(held))
+    }
+
+    async fn hold(&mut self, until: Until) -> Result<Option<HeldLock>, Error> {
         // A release that is under way could come after our request, and take what it gave.
-        drop(attempt.hold.releasing.lock().await);
-        attempt
-    }
-
-    async fn ask(&mut self, until: Until) -> Result<Option<(Answer, Option<u64>)>, Error> {
-        let links = &self.shared.links;
-        // The first try needs no connection of its own, unless there is something to be said on it afterwards.
-        let mut waits = self.terms.replicas.is_some();
-        let mut outage = self.outage();
+        drop(self.hold.releasing.lock().await);
         loop {
-            let wait = if waits && links.can_wait() { until.wait() } else { Wait::No };
-            let answer = match self.ask_once(wait).await {
-                Ok((answer, Verdict::Granted { token })) => {
-                    self.state = State::Granted;
-                    return Ok(Some((answer, token)));
-                }
-                Ok((answer, Verdict::Busy)) => answer,
-                Err(fault) => {
-                    outage.goes_on(fault, until).await.map_err(|fault| fault.into_error(&self.hold.key))?;
-                    continue;
-                }
-            };
-            answer.node.keep(answer.connection);
-            outage.is_over();
-            if until.is_over() {
-                return Ok(None);
+            let Some(granted) = self.ask(until).await? else { return Ok(None) };
+            self.state = State::Granted;
+            if let Some((began, lease)) = self.lease_began(&granted, until).await? {
+                return Ok(Some(self.held(granted.token, began, lease)));
             }
-            if !links.can_wait() {
-                sleep(until.left().map_or(POLL, |left| left.min(POLL))).await;
-            }
-            waits = true;
+            debug!("its lease had ended before it could be renewed: from the beginning");
+            self.state = State::Asking;
         }
     }
 
-    async fn ask_once(&self, wait: Wait) -> Result<(Answer, Verdict), Fault> {
-        let Hold { key, holder, .. } = &*self.hold;
-        let Terms { side, fenced, replicas, .. } = self.terms;
-        let answer_limit = self.shared.links.limits.answer;
-        let request = || Request {
-            command: request::acquire(side, key, holder, self.lease, wait, fenced),
-            limit: match wait {
-                Wait::No => Some(answer_limit),
-                Wait::For(time) => time.checked_add(answer_limit),
-                Wait::ForEver => None,
-            },
-        };
-        let wanted = match (wait, replicas) {
-            (Wait::No, None) => Use::Shared,
-            _ => Use::Dedicated,
-        };
-        let mut answer = self.shared.links.ask(key, wanted, &self.doubt, request).await?;
-        let value = std::mem::replace(&mut answer.value, Value::Nil);
-        request::verdict(value).map(|verdict| (answer, verdict))
+    async fn ask(&mut self, until: Until) -> Result<Option<Granted>, Error> {
+        let mut outage = self.outage();
+        let mut waits = false;
+        loop {
+            let lease = self.lease(waits);
+            let asked = if waits { self.wait(lease, until).await } else { self.try_once(lease).await };
+            match asked {
+                Ok((Verdict::Granted { token }, after)) => return Ok(Some(Granted { token, lease, after })),
+                Ok(_) => {
+                    (self.state, self.trouble) = (State::Waiting, None);
+                    outage.is_over();
+                    if until.is_over() {
+                        return Ok(None);
+                    }
+                    waits = true;
+                }
+                Err(fault) if fault.is_no_session() && self.shared.links.route.is_given() => {
+                    sleep(TRIED_AGAIN).await;
+                    waits = false;
+                }
+                Err(fault) => self.goes_on(&mut outage, fault, until).await?,
+            }
+        }
     }
 
-    /// When the lease began. After a wait the server may have granted the lock at any time since the request; so the
-    /// lease is begun anew. So is that of an owner who has the lock already, since the server keeps a lease for each
-    /// read hold.
-    async fn lease_began(&self, sent_at: Instant) -> Result<Began, Error> {
-        let for_all = self.hold.is_shared();
-        if !for_all && sent_at.elapsed() <= self.lease / 10 {
-            return Ok(Began { after: sent_at, for_all });
-        }
+    /// The one to ask for.
+    fn lease(&self, waits: bool) -> Duration {
+        let whole = self.terms.lease.length();
+        self.hold.lease_for(if waits { whole.min(LEASE_OF_A_WAIT) } else { whole })
+    }
+
+    async fn try_once(&mut self, lease: Duration) -> Result<(Verdict, Option<Instant>), Fault> {
         let Hold { key, holder, .. } = &*self.hold;
-        let links = &self.shared.links;
-        let request = || Request { command: request::renew(key, holder, self.lease), limit: Some(links.limits.answer) };
+        let Terms { side, fenced, .. } = self.terms;
+        let command = request::acquire(side, key, holder, lease, fenced, None);
+        self.state = State::Asking;
+        let Answer { value, sent_at, .. } = self.shared.links.ask(key, &self.doubt, &command).await?;
+        Ok((request::verdict(value, fenced)?, Some(sent_at)))
+    }
+
+    /// By the same ticket as before, wherever that is possible: what waits already is not queued twice.
+    async fn wait(&mut self, lease: Duration, until: Until) -> Result<(Verdict, Option<Instant>), Fault> {
+        let Self { shared, hold, terms: Terms { side, fenced, .. }, ticket, .. } = self;
+        let Hold { key, holder, .. } = &**hold;
+        let command = |session: &Arc<Session>| {
+            let ticket = ticket_of(session, ticket);
+            let wait = Wait { session: &session.name, ticket, time: until.left() };
+            request::acquire(*side, key, holder, lease, *fenced, Some(wait))
+        };
+        self.state = State::Asking;
+        let Answer { value, sent_at, node } = shared.links.ask_in_session(key, &self.doubt, command).await?;
+        let verdict = request::verdict(value, *fenced)?;
+        let Some(ticket) = self.ticket.as_mut().filter(|_| verdict == Verdict::Waits) else {
+            self.ticket = None;
+            return Ok((verdict, Some(sent_at)));
+        };
+        (self.state, self.trouble) = (State::Waiting, None);
+        let told = match shared.links.route.is_given() {
+            true => timeout(ASKED_AGAIN, ticket.told()).await.unwrap_or(Told::Event(Ok(Verdict::Waits))),
+            false => ticket.told().await,
+        };
+        match told {
+            Told::Event(Ok(Verdict::Waits)) => Ok((Verdict::Waits, None)),
+            Told::Event(outcome) => {
+                self.ticket = None;
+                outcome.map(|verdict| (verdict, None)).inspect_err(|fault| shared.links.heed(key, &node, fault))
+            }
+            Told::Broken(fault) => {
+                // What was granted meanwhile may never be told.
+                self.doubt.unanswered();
+                shared.links.heed(key, &node, &fault);
+                Err(fault)
+            }
+        }
+    }
+
+    /// When the lease began that counts, and how long it is. After a wait the server may have granted it at any time; so
+    /// it is begun anew, and made as long as it is to be. So is that of an owner who has the lock already, since the
+    /// server keeps a lease for each read hold. Nothing if it was over by then.
+    async fn lease_began(&mut self, granted: &Granted, until: Until) -> Result<Option<(Began, Duration)>, Error> {
+        let &Granted { lease, after, .. } = granted;
+        let is_whole = !self.hold.is_shared() && lease >= self.lease(false);
+        if let Some(after) = after.filter(|after| is_whole && after.elapsed() <= lease / 10) {
+            return Ok(Some((Began { after, for_all: false }, lease)));
+        }
         let mut outage = self.outage();
         loop {
-            match links.ask(key, Use::Shared, &Doubt::default(), request).await {
-                Ok(Answer { value: Value::Int(1), sent_at, .. }) => return Ok(Began { after: sent_at, for_all: true }),
-                Ok(_) => return Err(Error::new(ErrorKind::Lost, key)),
-                Err(fault) => {
-                    outage.goes_on(fault, Until::Granted).await.map_err(|fault| fault.into_error(key))?;
-                }
+            let (lease, Hold { key, holder, .. }) = (self.lease(false), &*self.hold);
+            let command = request::renew(key, holder, lease);
+            let answer = self.shared.links.ask(key, &Doubt::default(), &command).await;
+            match answer.and_then(|answer| Ok((request::renewed(&answer.value)?, answer.sent_at))) {
+                Ok((true, after)) => return Ok(Some((Began { after, for_all: true }, lease))),
+                Ok((false, _)) => return Ok(None),
+                Err(fault) => self.goes_on(&mut outage, fault, until).await?,
             }
         }
     }
@@ -164,9 +218,24 @@ impl<'a> Attempt<'a> {
         Outage::new(self.shared.settings.patience, limits.connect + limits.answer)
     }
 
-    fn granted(mut self, began: Began, token: Option<u64>) -> HeldLock {
+    async fn goes_on(&mut self, outage: &mut Outage, fault: Fault, until: Until) -> Result<(), Error> {
+        self.trouble = Some(fault.clone());
+        outage.goes_on(fault, until).await.map_err(|fault| fault.into_error(&self.hold.key))
+    }
+
+    /// What is known when the time is over: that somebody else was before us, or only that nobody has answered.
+    fn out_of_time(&mut self) -> Result<Option<HeldLock>, Error> {
+        match (&self.state, self.trouble.take()) {
+            (State::Waiting, None) => Ok(None),
+            (_, trouble) => {
+                Err(trouble.unwrap_or_else(|| Fault::Silent(Fault::timed_out())).into_error(&self.hold.key))
+            }
+        }
+    }
+
+    fn held(&mut self, token: Option<u64>, began: Began, lease: Duration) -> HeldLock {
         self.state = State::Over;
-        let (side, lease, hold) = (self.terms.side, self.lease, self.hold.clone());
+        let (side, hold) = (self.terms.side, self.hold.clone());
         let era = hold.attempt_granted(side, self.doubt.remains(), began, lease);
         let end = match self.terms.lease {
             Lease::Kept(_) => LeaseEnd::Kept { ticket: self.shared.watchdog.watch(&hold, lease, began.after) },
@@ -174,34 +243,57 @@ impl<'a> Attempt<'a> {
         };
         HeldLock::new(self.shared.clone(), hold, Grant { side, era, lease, end, token })
     }
-}
 
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
-        let doubtful = match self.state {
-            State::Asking => self.doubt.remains(),
-            State::Granted => true,
-            State::Over => return,
-        };
-        if self.hold.attempt_failed(self.terms.side, doubtful) {
-            giving_back::all(self.shared, self.hold.clone(), self.terms.side, self.lease);
+    /// WAIT, behind a renewal on the same connection: what is confirmed then is all that came before.
+    async fn confirmed_by(&self, replicas: Replicas) -> Result<(), Error> {
+        let Replicas { wanted, timeout } = replicas;
+        let Hold { key, holder, .. } = &*self.hold;
+        let about = |fault: Fault| fault.into_error(key);
+        let node = self.shared.links.route.node(key).await.map_err(about)?;
+        let mut connection = node.spare().await.map_err(about)?;
+        // 0 would be for ever.
+        let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).clamp(1, i64::MAX as u64);
+        let mut requests = redis::pipe();
+        requests.add_command(request::renew(key, holder, self.lease(false)));
+        requests.cmd("WAIT").arg(wanted).arg(milliseconds);
+        let limit = timeout.saturating_add(node.limits().answer);
+        let mut answers = send_all(&mut connection, &mut requests, limit).await.map_err(about)?.into_iter();
+        let mut answer = || answers.next().unwrap_or(Ok(Value::Nil)).map_err(|error| about(Fault::of_request(error)));
+        let is_held = request::renewed(&answer()?).map_err(about)?;
+        let confirmed = usize::from_redis_value(answer()?).unwrap_or(0);
+        node.keep(connection);
+        match is_held {
+            true if confirmed >= wanted => Ok(()),
+            true => Err(Error::new(ErrorKind::TooFewReplicas { wanted, confirmed }, key)),
+            false => Err(Error::new(ErrorKind::Lost, key)),
         }
     }
 }
 
-/// WAIT, on the connection that was granted the lock.
-async fn confirmed_by(replicas: Replicas, key: &[u8], answer: Answer) -> Result<(), Error> {
-    let Answer { node, mut connection, .. } = answer;
-    let Replicas { wanted, timeout } = replicas;
-    // 0 would be for ever.
-    let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).clamp(1, i64::MAX as u64);
-    let limit = timeout.checked_add(node.limits().answer);
-    let count = connection.send(redis::cmd("WAIT").arg(wanted).arg(milliseconds), limit).await;
-    let count = count.map_err(|fault| fault.into_error(key))?;
-    node.keep(connection);
-    let confirmed = usize::from_redis_value(count).unwrap_or(0);
-    if confirmed < wanted {
-        return Err(Error::new(ErrorKind::TooFewReplicas { wanted, confirmed }, key));
+/// The ticket by which it waits already, or another one if that was of another session.
+fn ticket_of(session: &Arc<Session>, ticket: &mut Option<Ticket>) -> u64 {
+    match ticket.as_mut().filter(|ticket| Arc::ptr_eq(&ticket.session, session)) {
+        Some(ticket) => {
+            ticket.expect();
+            ticket.number
+        }
+        None => ticket.insert(session.ticket()).number,
     }
-    Ok(())
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let doubtful = match self.state {
+            State::Asking | State::Waiting => self.doubt.remains(),
+            State::Granted => true,
+            State::Over => return,
+        };
+        let (hold, side, lease) = (self.hold.clone(), self.terms.side, self.lease(false));
+        let (shared, doubt) = (&self.shared, std::mem::take(&mut self.doubt));
+        match self.ticket.take() {
+            Some(ticket) => giving_back::wait(shared, hold, side, lease, ticket, doubt),
+            None if hold.attempt_failed(side, doubtful) => giving_back::all(shared, hold, side, lease),
+            None => {}
+        }
+    }
 }

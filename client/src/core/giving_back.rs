@@ -18,10 +18,10 @@
 
 use super::hold::Hold;
 use super::pause::Pause;
-use super::shared::Shared;
+use super::shared::{Shared, Unsettled};
 use crate::error::{Error, ErrorKind};
-use crate::link::request::{self, Extent, Released, Request, Side};
-use crate::link::{Doubt, Fault, LateAnswer, Use};
+use crate::link::request::{self, Extent, Released, Side};
+use crate::link::{Doubt, Fault, LateAnswer, Ticket};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::RedisError;
@@ -40,6 +40,22 @@ pub(super) fn all(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Dura
     drop(begin(shared, hold, side, Extent::All, lease, None));
 }
 
+/// Takes back the wait of an attempt that has gone, and what may have been granted to it all the same.
+pub(super) fn wait(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Duration, ticket: Ticket, doubt: Doubt) {
+    let settling = Unsettled::begin(shared);
+    let shared_by_task = shared.clone();
+    shared.thread.spawn(async move {
+        let was_found = ticket.cancel().await.is_ok_and(|found| found);
+        // If it was, the request has arrived, whose answer nobody has waited for.
+        let is_uncertain = doubt.is_unanswered() || doubt.is_under_way() && !was_found;
+        let is_to_be_given_back = hold.attempt_failed(side, is_uncertain || !was_found && hold.is_shared());
+        if is_to_be_given_back || !was_found && hold.is_idle(side) {
+            all(&shared_by_task, hold, side, lease);
+        }
+        drop(settling);
+    });
+}
+
 /// Gives back one hold, or all. `vouched`: until when it can still be vouched for, unless it is lost already.
 pub(super) fn begin(
     shared: &Arc<Shared>,
@@ -50,13 +66,11 @@ pub(super) fn begin(
     vouched: Option<Instant>,
 ) -> Outcome {
     let (tell, outcome) = oneshot::channel();
-    shared.unsettled.send_modify(|count| *count += 1);
-    let runtime = shared.runtime.clone();
+    let tell = Some((tell, Unsettled::begin(shared)));
     let (shared, late) = (shared.clone(), FuturesUnordered::new());
     let (unanswered, interrupted) = (None, None);
-    let giving_back =
-        GivingBack { shared, hold, side, lease, vouched, late, unanswered, interrupted, tell: Some(tell) };
-    runtime.spawn(giving_back.run(extent));
+    let thread = shared.thread.clone();
+    thread.spawn(GivingBack { shared, hold, side, lease, vouched, late, unanswered, interrupted, tell }.run(extent));
     outcome
 }
 
@@ -75,7 +89,7 @@ struct GivingBack {
     unanswered: Option<RedisError>,
     /// What came between this client and the server: the server that answers now may have forgotten its locks.
     interrupted: Option<RedisError>,
-    tell: Option<oneshot::Sender<Result<(), Error>>>,
+    tell: Option<(oneshot::Sender<Result<(), Error>>, Unsettled)>,
 }
 
 impl GivingBack {
@@ -146,12 +160,10 @@ impl GivingBack {
 
     async fn release(&mut self, extent: Extent) -> Result<Released, Fault> {
         let Hold { key, holder, .. } = &*self.hold;
-        let links = &self.shared.links;
-        let request =
-            || Request { command: request::release(self.side, key, holder, extent), limit: Some(links.limits.answer) };
-        let is_awaited = self.tell.as_ref().is_some_and(|tell| !tell.is_closed());
+        let command = request::release(self.side, key, holder, extent);
+        let is_awaited = self.tell.as_ref().is_some_and(|(tell, _)| !tell.is_closed());
         let mut doubt = if is_awaited { Doubt::keeping_answers() } else { Doubt::default() };
-        let answer = links.ask(key, Use::Shared, &doubt, request).await;
+        let answer = self.shared.links.ask(key, &doubt, &command).await;
         match (doubt.late_answer(), &answer) {
             (Some(late), _) => self.late.push(late),
             (None, Err(fault)) if fault.doubts_the_server() => {
@@ -232,14 +244,13 @@ impl GivingBack {
     /// Only the first result is told. A lock that was lost before its release stays lost, whatever the server says of
     /// it.
     fn tell(&mut self, result: Result<(), Error>) {
-        if let Some(tell) = self.tell.take() {
+        if let Some((tell, _settled)) = self.tell.take() {
             self.late.clear();
             // The caller may have gone.
             let _ = tell.send(match self.vouched {
                 Some(_) => result,
                 None => result.map_err(Error::into_loss),
             });
-            self.shared.unsettled.send_modify(|count| *count -= 1);
         }
     }
 }

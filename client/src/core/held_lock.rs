@@ -8,7 +8,10 @@ use crate::link::request::Side;
 use crate::loss::Loss;
 use futures_util::future::pending;
 use std::borrow::Cow;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -103,7 +106,7 @@ impl HeldLock {
                     biased;
                     // Only ever an error: the guard has gone.
                     _ = held.changed() => return pending().await,
-                    () = sleep_until(until) => {}
+                    () = passed(until) => {}
                     // Renewed or void, which the next round finds out. An error: the hold is gone, and is renewed no
                     // more.
                     changed = vouched.changed() => if changed.is_err() { return },
@@ -136,6 +139,12 @@ impl HeldLock {
         let extent = self.hold.guard_goes(side, era)?;
         Some(giving_back::begin(&self.shared, self.hold.clone(), side, extent, lease, vouched))
     }
+}
+
+/// Resolves when this time has passed: by the clock, as a program that was held up looks before its timers do.
+async fn passed(time: Instant) {
+    let mut timer = pin!(sleep_until(time));
+    poll_fn(|context| if time <= Instant::now() { Poll::Ready(()) } else { timer.as_mut().poll(context) }).await
 }
 
 impl Drop for HeldLock {

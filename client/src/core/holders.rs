@@ -13,8 +13,16 @@ pub(crate) struct Holders {
     named: Mutex<Named>,
 }
 
-/// By the lock's name and the owner.
-type Named = HashMap<(Vec<u8>, Vec<u8>), Weak<Hold>>;
+/// With fewer, nothing is thrown out.
+const MANY_MIN: usize = 64;
+
+#[derive(Default)]
+struct Named {
+    /// By the lock's name and the owner.
+    holds: HashMap<(Vec<u8>, Vec<u8>), Weak<Hold>>,
+    /// With so many, those that nobody uses any more are thrown out.
+    many: usize,
+}
 
 impl Holders {
     pub(super) fn new() -> Self {
@@ -33,11 +41,11 @@ impl Holders {
     /// The hold of an owner that the caller chose.
     pub(crate) fn hold_of(&self, key: &[u8], owner: &[u8]) -> Arc<Hold> {
         let mut named = self.named();
-        // Now and then, so that owners that are not used any more do not pile up.
-        if named.len().is_power_of_two() {
-            named.retain(|_, hold| hold.strong_count() > 0);
+        if named.holds.len() >= named.many {
+            named.holds.retain(|_, hold| hold.strong_count() > 0);
+            named.many = (2 * named.holds.len()).max(MANY_MIN);
         }
-        let place = named.entry((key.to_vec(), owner.to_vec())).or_default();
+        let place = named.holds.entry((key.to_vec(), owner.to_vec())).or_default();
         match place.upgrade() {
             Some(hold) => hold,
             None => {

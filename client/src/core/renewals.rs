@@ -1,8 +1,8 @@
 //! How the watchdog's renewals reach the servers.
 
 use super::watchdog::{Due, Renewed, Servers};
-use crate::link::request::{self, Request};
-use crate::link::{Connection, Doubt, Fault, Links, Node, Use, send_all};
+use crate::link::request;
+use crate::link::{Connection, Doubt, Fault, Links, Node, send_all};
 use futures_util::future::join_all;
 use redis::{RedisResult, Value};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Links {
     async fn connection_to(&self, leases: &[Due], limit: Duration) -> Result<(Arc<Node>, Connection), Fault> {
         let some_key = leases.first().map_or(&[][..], |due| &due.hold.key);
         let node = self.route.node(some_key).await?;
-        let connected = timeout(limit, node.connection(Use::Shared)).await;
+        let connected = timeout(limit, node.connection()).await;
         let connected = connected.unwrap_or_else(|_| Err(Fault::Unreachable(Fault::timed_out())));
         if connected.is_err() {
             self.route.mark_stale(&node);
@@ -87,10 +87,10 @@ impl Links {
         limit: Duration,
     ) -> Result<Vec<RedisResult<Value>>, Fault> {
         let commands = leases.map(|due| request::renew(&due.hold.key, &due.hold.holder, due.lease));
-        let Connection::Shared(mut connection, number) = connection else {
+        let Connection::Opened(mut connection, number) = connection else {
             let each = commands.map(|command| async move {
-                let mut connection = node.connection(Use::Shared).await?;
-                connection.send(&command, Some(limit)).await
+                let mut connection = node.connection().await?;
+                connection.send(&command, false, limit).await
             });
             let answers = join_all(each).await;
             return Ok(answers.into_iter().map(|answer| answer.map_err(Fault::into_cause)).collect());
@@ -99,10 +99,10 @@ impl Links {
         for command in commands {
             pipeline.add_command(command);
         }
-        let answers = send_all(&mut connection, &mut pipeline, Some(limit)).await;
+        let answers = send_all(&mut connection, &mut pipeline, limit).await;
         if answers.as_ref().is_err_and(Fault::doubts_the_server) {
             self.route.mark_stale(node);
-            node.discard(&Connection::Shared(connection, number));
+            node.discard(&Connection::Opened(connection, number));
         }
         answers
     }
@@ -125,11 +125,8 @@ impl Links {
     }
 
     async fn renew_one(&self, due: &Due) -> Renewed {
-        let request = || Request {
-            command: request::renew(&due.hold.key, &due.hold.holder, due.lease),
-            limit: Some(self.limits.answer),
-        };
-        let answer = self.ask(&due.hold.key, Use::Shared, &Doubt::default(), request).await;
+        let command = request::renew(&due.hold.key, &due.hold.holder, due.lease);
+        let answer = self.ask(&due.hold.key, &Doubt::default(), &command).await;
         match answer.and_then(|answer| request::renewed(&answer.value)) {
             Ok(held) => of_an_answer(held),
             Err(fault) => of_a_fault(fault),

@@ -14,20 +14,20 @@ pub(crate) struct Shared {
     pub settings: Settings,
     pub links: Arc<Links>,
     pub holders: Holders,
+    /// Where all of it goes on.
+    pub(crate) thread: Handle,
     pub(super) watchdog: Arc<Watchdog>,
-    pub(super) runtime: Handle,
     watching: AbortHandle,
     /// How many locks are being given back whose outcome is not known yet.
-    pub(super) unsettled: watch::Sender<usize>,
+    unsettled: watch::Sender<usize>,
 }
 
 impl Shared {
-    pub(crate) fn new(links: Links, settings: Settings) -> Self {
+    pub(crate) fn new(links: Links, settings: Settings, thread: Handle) -> Self {
         let (links, watchdog) = (Arc::new(links), Arc::<Watchdog>::default());
-        let runtime = Handle::current();
-        let watching = runtime.spawn(watchdog.clone().run(links.clone())).abort_handle();
+        let watching = thread.spawn(watchdog.clone().run(links.clone())).abort_handle();
         let (holders, unsettled) = (Holders::new(), watch::Sender::new(0));
-        Self { settings, links, holders, watchdog, runtime, watching, unsettled }
+        Self { settings, links, holders, thread, watchdog, watching, unsettled }
     }
 
     /// Waits until the servers have answered to all that is being given back.
@@ -40,5 +40,21 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.watching.abort();
+    }
+}
+
+/// One of those that are being given back, until this is dropped.
+pub(super) struct Unsettled(watch::Sender<usize>);
+
+impl Unsettled {
+    pub(super) fn begin(shared: &Shared) -> Self {
+        shared.unsettled.send_modify(|count| *count += 1);
+        Self(shared.unsettled.clone())
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }

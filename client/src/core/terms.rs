@@ -1,8 +1,11 @@
 //! The terms on which a lock is acquired, and for how long the caller is willing to wait for it.
 
-use crate::link::request::{Side, Wait};
+use crate::link::request::Side;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// The server says at that time that it is over; its word needs as long to come.
+const LATE_MAX: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
@@ -46,15 +49,18 @@ impl Lease {
 impl Until {
     /// A time so far away that it cannot be told is no limit.
     pub(crate) fn within(limit: Duration) -> Self {
+        if limit.is_zero() {
+            return Self::Now;
+        }
         Instant::now().checked_add(limit).map_or(Self::Granted, Self::Time)
     }
 
-    /// How long the server may keep a request that is sent now.
-    pub(super) fn wait(self) -> Wait {
-        match self.left() {
-            None => Wait::ForEver,
-            Some(Duration::ZERO) => Wait::No,
-            Some(left) => Wait::For(left),
+    /// When the caller wants to know, come what may. To ask once may take as long as an answer may.
+    pub(super) fn end(self, answer: Duration) -> Option<Instant> {
+        match self {
+            Self::Now => Instant::now().checked_add(answer),
+            Self::Time(time) => time.checked_add(LATE_MAX),
+            Self::Granted => None,
         }
     }
 
@@ -63,7 +69,7 @@ impl Until {
     }
 
     /// `None`: there is no limit.
-    pub(super) fn left(self) -> Option<Duration> {
+    pub(crate) fn left(self) -> Option<Duration> {
         match self {
             Self::Now => Some(Duration::ZERO),
             Self::Time(time) => Some(time.saturating_duration_since(Instant::now())),

@@ -35,8 +35,7 @@ impl Doubt {
     }
 
     /// Waits for an answer no longer than the limit, and keeps it if it may still come.
-    pub(super) async fn keep(&self, mut answer: LateAnswer, limit: Option<Duration>) -> Result<Value, Fault> {
-        let Some(limit) = limit else { return answer.await };
+    pub(super) async fn keep(&self, mut answer: LateAnswer, limit: Duration) -> Result<Value, Fault> {
         timeout(limit, &mut answer).await.unwrap_or_else(|_| {
             *self.late.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
             Err(Fault::Silent(Fault::timed_out()))
@@ -59,13 +58,23 @@ impl Doubt {
     }
 
     /// The server will not answer any more.
-    pub(super) fn unanswered(&self) {
+    pub(crate) fn unanswered(&self) {
         self.under_way.store(false, Relaxed);
         self.unanswered.store(true, Relaxed);
     }
 
+    /// Whether an answer may still come.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way.load(Relaxed)
+    }
+
+    /// Whether a request may still arrive whose answer will not.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.unanswered.load(Relaxed)
+    }
+
     /// Whether the server may have done something that nobody here was told of.
     pub(crate) fn remains(&self) -> bool {
-        self.under_way.load(Relaxed) || self.unanswered.load(Relaxed)
+        self.is_under_way() || self.is_unanswered()
     }
 }

@@ -34,9 +34,9 @@ impl Fault {
             };
         }
         match error.code() {
-            Some("TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "BUSY" | "OOM") => {
-                Self::NotNow(error)
-            }
+            Some(
+                "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "BUSY" | "OOM" | "NOSESSION",
+            ) => Self::NotNow(error),
             Some("READONLY") => Self::NotHere(error),
             Some("UNBLOCKED") if server_line::is_a_role_change(&error) => Self::NotHere(error),
             Some(_) => Self::Refused(error),
@@ -49,6 +49,7 @@ impl Fault {
         match (error.kind(), error.code()) {
             (RedisKind::AuthenticationFailed | RedisKind::InvalidClientConfig, _) => Self::Refused(error),
             (_, Some("LOADING" | "MASTERDOWN")) => Self::NotNow(error),
+            (_, Some("ERR")) if server_line::is_full(&error) => Self::NotNow(error),
             (_, Some(_)) => Self::Refused(error),
             (_, None) => Self::Unreachable(error),
         }
@@ -66,6 +67,11 @@ impl Fault {
     /// Whether asking again, later or elsewhere, may help.
     pub(crate) fn may_pass(&self) -> bool {
         !matches!(self, Self::Refused(_))
+    }
+
+    /// Whether the server does not know the session.
+    pub(crate) fn is_no_session(&self) -> bool {
+        matches!(self, Self::NotNow(error) if error.code() == Some("NOSESSION"))
     }
 
     /// Whether something else is in the lock's place.

@@ -1,11 +1,11 @@
 //! One request to whichever server its key is on by then.
 
-use super::connection::{Connection, Use};
+use super::connection::Connection;
 use super::doubt::Doubt;
 use super::fault::Fault;
 use super::node::{Limits, Node};
-use super::request::Request;
 use super::route::Route;
+use super::session::Session;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use tokio::time::Instant;
 
 /// How often one request is sent elsewhere before it is a fault. Slots move one node on at a time.
 const REDIRECTS_MAX: usize = 5;
+
+/// As good as no limit: whoever waits for a late answer has one of its own.
+const LATE: Duration = Duration::from_secs(24 * 3_600);
 
 pub(crate) struct Links {
     pub route: Route,
@@ -24,27 +27,30 @@ pub(crate) struct Answer {
     /// Read before the request was sent: whatever the server has done, it did later.
     pub sent_at: Instant,
     pub node: Arc<Node>,
-    /// Where the answer came from. Nothing else is left to be answered on a dedicated one.
-    pub connection: Connection,
 }
 
 impl Links {
-    /// Whether there can be connections for waits.
-    pub(crate) fn can_wait(&self) -> bool {
-        match &self.route {
-            Route::Single(node) => node.can_dedicate(),
-            Route::Sentinels(_) | Route::Cluster(_) => true,
-        }
+    /// Sends a request to the server that has the key, wherever that is by then.
+    pub(crate) async fn ask(&self, key: &[u8], doubt: &Doubt, command: &Cmd) -> Result<Answer, Fault> {
+        self.ask_each(key, doubt, false, |_| command.clone()).await
     }
 
-    /// Sends a request to the server that has the key, wherever that is by then. It is made anew each time it is sent,
-    /// as time has passed by then.
-    pub(crate) async fn ask(
+    /// The same, of a request that waits by the session with that server. It is made anew each time it is sent.
+    pub(crate) async fn ask_in_session(
         &self,
         key: &[u8],
-        wanted: Use,
         doubt: &Doubt,
-        request: impl Fn() -> Request + Sync,
+        mut command: impl FnMut(&Arc<Session>) -> Cmd + Send,
+    ) -> Result<Answer, Fault> {
+        self.ask_each(key, doubt, true, |session| session.map_or_else(Cmd::new, &mut command)).await
+    }
+
+    async fn ask_each(
+        &self,
+        key: &[u8],
+        doubt: &Doubt,
+        in_session: bool,
+        mut command: impl FnMut(Option<&Arc<Session>>) -> Cmd + Send,
     ) -> Result<Answer, Fault> {
         let mut redirect: Option<Arc<Node>> = None;
         let redirects_max = if self.route.is_cluster() { REDIRECTS_MAX } else { 0 };
@@ -53,15 +59,24 @@ impl Links {
                 Some(node) => (node, true),
                 None => (self.route.node(key).await?, false),
             };
-            let fault = match send(&node, wanted, asking, doubt, &request).await {
+            let session = match in_session {
+                true => node.session().await.map(Some),
+                false => Ok(None),
+            };
+            let answer = match &session {
+                Ok(session) => send(&node, asking, doubt, &command(session.as_ref())).await,
+                Err(fault) => Err(fault.clone()),
+            };
+            let fault = match answer {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => fault,
             };
-            if fault.doubts_the_server() {
-                self.route.mark_stale(&node);
+            if let (Ok(Some(session)), true) = (&session, fault.is_no_session()) {
+                session.ends(&fault);
             }
+            self.heed(key, &node, &fault);
             match &fault {
-                Fault::Moved(address) if hop <= redirects_max => self.route.moved(key, &node.full_address(address)),
+                Fault::Moved(_) if hop <= redirects_max => {}
                 Fault::Ask(address) if hop <= redirects_max => {
                     redirect = self.route.redirected(&node.full_address(address))
                 }
@@ -70,31 +85,29 @@ impl Links {
         }
         unreachable!("the last redirection is a fault")
     }
+
+    /// What a fault says about where things are.
+    pub(crate) fn heed(&self, key: &[u8], node: &Arc<Node>, fault: &Fault) {
+        if fault.doubts_the_server() {
+            self.route.mark_stale(node);
+        }
+        if let Fault::Moved(address) = fault {
+            self.route.moved(key, &node.full_address(address));
+        }
+    }
 }
 
-async fn send(
-    node: &Arc<Node>,
-    wanted: Use,
-    asking: bool,
-    doubt: &Doubt,
-    request: &(impl Fn() -> Request + Sync),
-) -> Result<Answer, Fault> {
+async fn send(node: &Arc<Node>, asking: bool, doubt: &Doubt, command: &Cmd) -> Result<Answer, Fault> {
     if doubt.keeps_answers() {
         node.discard_if_broken();
     }
-    let mut connection = node.connection(wanted).await?;
-    let request = request();
+    let mut connection = node.connection().await?;
     let sent_at = Instant::now();
     doubt.begin();
-    let answer = tokio::select! {
-        biased;
-        answer = answer(&mut connection, request, asking, doubt) => answer,
-        () = node.stands_still(), if wanted == Use::Dedicated => Err(Fault::Silent(Fault::timed_out())),
-    };
-    match answer {
+    match answer(&mut connection, node.limits().answer, command, asking, doubt).await {
         Ok(value) => {
             doubt.answered();
-            Ok(Answer { value, sent_at, node: node.clone(), connection })
+            Ok(Answer { value, sent_at, node: node.clone() })
         }
         Err(fault @ Fault::Silent(_)) => {
             doubt.unanswered();
@@ -103,32 +116,24 @@ async fn send(
         }
         Err(fault) => {
             doubt.answered();
-            node.keep(connection);
             Err(fault)
         }
     }
 }
 
 /// The answer, which is kept where it is of use also when it comes too late.
-async fn answer(connection: &mut Connection, request: Request, asking: bool, doubt: &Doubt) -> Result<Value, Fault> {
-    let Request { command, limit } = request;
-    match connection.again().filter(|_| doubt.keeps_answers()) {
-        Some(mut again) => {
-            let answer = async move { send_on(&mut again, &command, asking, None).await };
-            doubt.keep(Box::pin(answer), limit).await
-        }
-        None => send_on(connection, &command, asking, limit).await,
-    }
-}
-
-async fn send_on(
+async fn answer(
     connection: &mut Connection,
+    limit: Duration,
     command: &Cmd,
     asking: bool,
-    limit: Option<Duration>,
+    doubt: &Doubt,
 ) -> Result<Value, Fault> {
-    match asking {
-        true => connection.send_asking(command, limit).await,
-        false => connection.send(command, limit).await,
+    match connection.again().filter(|_| doubt.keeps_answers()) {
+        Some(mut again) => {
+            let command = command.clone();
+            doubt.keep(Box::pin(async move { again.send(&command, asking, LATE).await }), limit).await
+        }
+        None => connection.send(command, asking, limit).await,
     }
 }

@@ -4,18 +4,21 @@
 mod connection;
 mod doubt;
 mod fault;
-mod idle_connections;
 mod links;
-mod liveness;
 mod node;
+mod opening;
 pub(crate) mod request;
 mod route;
+mod session;
 mod shared_connection;
 mod single_flight;
+#[cfg(feature = "tls")]
+mod tls;
 
-pub(crate) use connection::{Connection, Use, send_all};
+pub(crate) use connection::{Connection, send_all};
 pub(crate) use doubt::{Doubt, LateAnswer};
 pub(crate) use fault::Fault;
 pub(crate) use links::{Answer, Links};
 pub(crate) use node::{Limits, Node};
 pub(crate) use route::{Cluster, Route, Sentinels};
+pub(crate) use session::{Session, Ticket, Told};

@@ -1,43 +1,47 @@
-//! One server, and the connections to it.
-//!
-//! A wait needs a connection of its own, since a server answers what comes after a blocked request only after it. There
-//! is no limit on how many: with one, a program that waits for B while it holds A could wait for a connection that only
-//! the release of A would free.
+//! One server, and the connections to it: one that all requests share, one on which events are polled while somebody
+//! waits, and one for WAIT, behind which a server answers nothing else meanwhile.
 
-use super::connection::{Connection, GivenConnection, Use};
+use super::connection::{Connection, GivenConnection};
 use super::fault::Fault;
-use super::idle_connections::IdleConnections;
-use super::liveness::Liveness;
+use super::opening;
+use super::session::Session;
 use super::shared_connection::SharedConnection;
+use crate::runtime;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{AsyncConnectionConfig, Client, ConnectionInfo, RedisResult};
+use redis::{Client, Cmd, ConnectionInfo, RedisResult, Value};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Making a connection.
     pub connect: Duration,
-    /// The answer to a request that cannot block.
+    /// The answer to a request.
     pub answer: Duration,
-    /// A connection for waits that nobody uses.
+    /// A connection for waits when nobody waits.
     pub idle: Duration,
 }
 
 /// How many connections were given.
 static GIVEN: AtomicU64 = AtomicU64::new(1);
 
+/// On a caller's connection a session is asked about all the time, so it is not kept for long.
+const IDLE_MAX_IF_GIVEN: Duration = Duration::from_secs(1);
+
 pub(crate) struct Node {
     name: String,
     source: Source,
     limits: Limits,
-    shared: SharedConnection,
-    idle: Arc<IdleConnections>,
-    liveness: Liveness,
+    /// Where connections live.
+    pub(super) thread: Handle,
+    shared: Arc<SharedConnection>,
+    session: Mutex<Option<Arc<Session>>>,
+    /// For WAIT. Taken by whoever uses it.
+    spare: Mutex<Option<MultiplexedConnection>>,
 }
 
 enum Source {
@@ -47,25 +51,26 @@ enum Source {
 }
 
 impl Node {
-    pub(crate) fn at(address: ConnectionInfo, limits: Limits) -> RedisResult<Arc<Self>> {
+    pub(crate) fn at(address: ConnectionInfo, limits: Limits, thread: &Handle) -> RedisResult<Arc<Self>> {
         let name = address.addr().to_string();
-        // What an operator reads in CLIENT LIST.
-        let settings = address.redis_settings().clone();
-        let settings = settings.set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-        let client = Client::open(address.set_tcp_settings(tcp_settings()).set_redis_settings(settings))?;
-        Ok(Self::new(name, Source::Address(Box::new(client)), limits))
+        let client = opening::client(address)?;
+        Ok(Self::new(name, Source::Address(Box::new(client)), limits, thread))
     }
 
-    pub(crate) fn given<C: ConnectionLike + Clone + Send + Sync + 'static>(connection: C, limits: Limits) -> Arc<Self> {
+    pub(crate) fn given<C: ConnectionLike + Clone + Send + Sync + 'static>(
+        connection: C,
+        limits: Limits,
+        thread: &Handle,
+    ) -> Arc<Self> {
         let source = Source::Given(Box::new(move || Box::new(connection.clone())));
         // A name of its own, since nobody can tell whether two connections are to the same server.
         let name = format!("connection {}", GIVEN.fetch_add(1, Relaxed));
-        Self::new(name, source, limits)
+        Self::new(name, source, limits, thread)
     }
 
-    fn new(name: String, source: Source, limits: Limits) -> Arc<Self> {
-        let (shared, liveness) = Default::default();
-        Arc::new(Self { name, source, limits, shared, idle: IdleConnections::new(limits.idle), liveness })
+    fn new(name: String, source: Source, limits: Limits, thread: &Handle) -> Arc<Self> {
+        let (shared, session, spare) = Default::default();
+        Arc::new(Self { name, source, limits, thread: thread.clone(), shared, session, spare })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -76,6 +81,11 @@ impl Node {
         self.limits
     }
 
+    /// Whether its connection is the caller's, on which nothing may wait.
+    pub(crate) fn is_given(&self) -> bool {
+        matches!(self.source, Source::Given(_))
+    }
+
     /// The whole address of a node that this one tells of: it leaves out the host where that is its own.
     pub(crate) fn full_address(&self, address: &str) -> String {
         match (address.rsplit_once(':'), self.name.rsplit_once(':')) {
@@ -84,48 +94,82 @@ impl Node {
         }
     }
 
-    /// Whether there can be connections for waits.
-    pub(super) fn can_dedicate(&self) -> bool {
-        matches!(self.source, Source::Address(_))
+    /// The one that all requests share.
+    pub(crate) async fn connection(&self) -> Result<Connection, Fault> {
+        match &self.source {
+            Source::Given(connection) => Ok(Connection::Given(connection())),
+            Source::Address(client) => {
+                let (connection, number) = self.shared.get(&self.thread, self.open(client)).await?;
+                Ok(Connection::Opened(connection, number))
+            }
+        }
     }
 
-    pub(crate) async fn connection(&self, wanted: Use) -> Result<Connection, Fault> {
-        let client = match &self.source {
-            Source::Given(connection) => return Ok(Connection::Given(connection())),
-            Source::Address(client) => client,
+    /// One of its own, if there can be.
+    pub(super) async fn connection_for_polls(&self) -> Result<Connection, Fault> {
+        match &self.source {
+            Source::Given(connection) => Ok(Connection::Given(connection())),
+            // Not the shared one, whatever its number.
+            Source::Address(client) => self.open(client).await.map(|connection| Connection::Opened(connection, 0)),
+        }
+    }
+
+    /// One for WAIT: the last that was kept, or a new one. A caller's connection cannot be had for that.
+    pub(crate) async fn spare(&self) -> Result<MultiplexedConnection, Fault> {
+        match &self.source {
+            Source::Given(_) => Err(Fault::Unreachable(Fault::broken_at_once())),
+            Source::Address(client) => {
+                let kept = self.kept().take();
+                if let Some(connection) = kept { Ok(connection) } else { self.open(client).await }
+            }
+        }
+    }
+
+    /// Keeps a connection for the next WAIT. Only one on which nothing is left to be answered.
+    pub(crate) fn keep(&self, connection: MultiplexedConnection) {
+        *self.kept() = Some(connection);
+    }
+
+    /// In the thread where it is to live, from wherever it is wanted.
+    fn open(&self, client: &Client) -> runtime::Task<Result<MultiplexedConnection, Fault>> {
+        runtime::spawn(&self.thread, opening::open(client.clone(), self.limits.connect))
+    }
+
+    /// Sends a request to this server, whatever it has.
+    pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, Fault> {
+        let mut connection = self.connection().await?;
+        let answer = connection.send(command, false, self.limits.answer).await;
+        if matches!(answer, Err(Fault::Silent(_))) {
+            self.discard(&connection);
+        }
+        answer
+    }
+
+    /// The session of this program there, when it is open.
+    pub(super) async fn session(self: &Arc<Self>) -> Result<Arc<Session>, Fault> {
+        let session = {
+            let mut present = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+            present.take_if(|session| session.is_over());
+            present.get_or_insert_with(|| Session::begin(self)).clone()
         };
-        if wanted == Use::Shared {
-            let (connection, number) = self.shared.get(self.connect(client)).await?;
-            return Ok(Connection::Shared(connection, number));
-        }
-        match self.idle.take() {
-            Some(connection) => Ok(Connection::Dedicated(connection)),
-            None => self.connect(client).await.map(Connection::Dedicated),
-        }
+        session.opened().await?;
+        Ok(session)
     }
 
-    async fn connect(&self, client: &Client) -> Result<MultiplexedConnection, Fault> {
-        // Each request brings its own time limit.
-        let config =
-            AsyncConnectionConfig::new().set_connection_timeout(Some(self.limits.connect)).set_response_timeout(None);
-        client.get_multiplexed_async_connection_with_config(&config).await.map_err(Fault::of_connecting)
+    /// For how long a session is kept in which nobody waits.
+    pub(super) fn idle_limit(&self) -> Duration {
+        match self.source {
+            Source::Given(_) => self.limits.idle.min(IDLE_MAX_IF_GIVEN),
+            Source::Address(_) => self.limits.idle,
+        }
     }
 
     /// Takes a connection out of use on which a request was left without an answer.
     pub(crate) fn discard(&self, connection: &Connection) {
         match connection {
-            Connection::Shared(_, number) => self.shared.discard(*number),
-            // If this one broke, the others have too, more likely than not.
-            Connection::Dedicated(_) => self.idle.close_all(),
+            Connection::Opened(_, number) => self.shared.discard(*number),
             // The caller that gave it makes it anew.
             Connection::Given(_) => self.shared.mark_broken(),
-        }
-    }
-
-    /// Keeps a connection for the next wait. Only one on which nothing is left to be answered.
-    pub(crate) fn keep(&self, connection: Connection) {
-        if let Connection::Dedicated(connection) = connection {
-            self.idle.put(connection);
         }
     }
 
@@ -139,22 +183,8 @@ impl Node {
         self.shared.has_broken()
     }
 
-    /// Resolves when the server has not answered for as long as an answer may take.
-    pub(super) async fn stands_still(&self) {
-        self.liveness.ended(self.limits.answer, || self.answers()).await;
-    }
-
-    /// Any answer will do, be it an error. A connection that is refused or broken is told to the wait by its own.
-    async fn answers(&self) -> bool {
-        let mut connection = match self.connection(Use::Shared).await {
-            Ok(connection) => connection,
-            Err(fault) => return fault.is_prompt(),
-        };
-        let answer = connection.send(&redis::cmd("PING"), Some(self.limits.answer)).await;
-        if answer.as_ref().is_err_and(Fault::doubts_the_server) {
-            self.discard(&connection);
-        }
-        answer.err().is_none_or(|fault| fault.is_prompt())
+    fn kept(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -162,13 +192,4 @@ impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
-}
-
-/// Notices a server that is gone without a word, also while a wait has nothing to send.
-fn tcp_settings() -> TcpSettings {
-    let probes = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
-    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(probes);
-    #[cfg(target_os = "linux")]
-    let settings = settings.set_user_timeout(Duration::from_secs(30));
-    settings
 }

@@ -4,13 +4,6 @@ use super::fault::Fault;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value};
 use std::time::Duration;
 
-/// One command on its way to a server.
-pub(crate) struct Request {
-    pub command: Cmd,
-    /// How long the answer may take; without one, as long as it takes.
-    pub limit: Option<Duration>,
-}
-
 /// Which kind of lock, and which side of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
@@ -39,19 +32,31 @@ impl Side {
     }
 }
 
-/// How long the server keeps a request that cannot be granted at once.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wait {
-    No,
-    For(Duration),
-    ForEver,
+/// A wait in the server, for a request that cannot be granted at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Wait<'a> {
+    pub session: &'a str,
+    pub ticket: u64,
+    /// Without one, for ever.
+    pub time: Option<Duration>,
 }
 
 /// The answer to a request for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    Granted { token: Option<u64> },
+    Granted {
+        token: Option<u64>,
+    },
     Busy,
+    /// An event of its session will tell.
+    Waits,
+}
+
+/// What became of a ticket.
+pub(crate) struct Event {
+    pub seq: u64,
+    pub ticket: u64,
+    pub outcome: Result<Verdict, Fault>,
 }
 
 /// The answer to a release.
@@ -70,18 +75,38 @@ pub(crate) enum Extent {
     All,
 }
 
-pub(crate) fn acquire(side: Side, key: &[u8], holder: &[u8], lease: Duration, wait: Wait, fenced: bool) -> Cmd {
+pub(crate) fn acquire(side: Side, key: &[u8], holder: &[u8], lease: Duration, fenced: bool, wait: Option<Wait>) -> Cmd {
     let mut command = redis::cmd(side.acquire());
     command.arg(key).arg(holder).arg(milliseconds(lease));
-    match wait {
-        Wait::No => {}
-        // 0 would be for ever.
-        Wait::For(time) => _ = command.arg("WAIT").arg(milliseconds(time).max(1)),
-        Wait::ForEver => _ = command.arg("WAIT").arg(0),
+    if let Some(Wait { session, ticket, time }) = wait {
+        // 0 is for ever.
+        let time = time.map_or(0, |time| milliseconds(time).max(1));
+        command.arg("WAIT").arg(time).arg("SESSION").arg(session).arg(ticket);
     }
     if fenced {
         command.arg("FENCED");
     }
+    command
+}
+
+/// A call for events. One that waits does so for as long as the server lets it.
+pub(crate) fn events(session: &str, acknowledged: u64, waits: bool, ttl: Duration) -> Cmd {
+    let mut command = redis::cmd("RLOCK.EVENTS");
+    command.arg(session);
+    if acknowledged > 0 {
+        command.arg("ACK").arg(acknowledged);
+    }
+    if waits {
+        command.arg("WAIT").arg(0);
+    }
+    command.arg("TTL").arg(milliseconds(ttl));
+    command
+}
+
+/// Takes tickets back; the answer is how many were found. Without any, the session ends.
+pub(crate) fn cancel(session: &str, tickets: &[u64]) -> Cmd {
+    let mut command = redis::cmd("RLOCK.CANCEL");
+    command.arg(session).arg(tickets);
     command
 }
 
@@ -100,20 +125,61 @@ pub(crate) fn renew(key: &[u8], holder: &[u8], lease: Duration) -> Cmd {
     command
 }
 
-pub(crate) fn verdict(answer: Value) -> Result<Verdict, Fault> {
+pub(crate) fn verdict(answer: Value, fenced: bool) -> Result<Verdict, Fault> {
     match answer {
-        Value::Nil => Ok(Verdict::Granted { token: None }),
+        Value::Nil if !fenced => Ok(Verdict::Granted { token: None }),
         Value::Int(_) => Ok(Verdict::Busy),
+        Value::SimpleString(word) if word == "WAITING" => Ok(Verdict::Waits),
         Value::Array(pair) => match <[Value; 2]>::try_from(pair) {
-            Ok([Value::Nil, token]) => match u64::from_redis_value(token) {
-                Ok(token) => Ok(Verdict::Granted { token: Some(token) }),
-                Err(error) => Err(Fault::Refused(error.into())),
-            },
+            Ok([Value::Nil, token]) => granted(token),
             Ok([Value::Int(_), _]) => Ok(Verdict::Busy),
             _ => Err(not_an_answer()),
         },
         _ => Err(not_an_answer()),
     }
+}
+
+/// In the order in which they happened.
+pub(crate) fn told(answer: Value) -> Result<Vec<Event>, Fault> {
+    let Value::Array(events) = answer else { return Err(not_an_answer()) };
+    events.into_iter().map(event).collect()
+}
+
+/// `[seq, ticket, outcome, value]`
+fn event(event: Value) -> Result<Event, Fault> {
+    let parts = if let Value::Array(parts) = event { parts } else { Vec::new() };
+    let Ok([seq, ticket, outcome, value]) = <[Value; 4]>::try_from(parts) else { return Err(not_an_answer()) };
+    let (seq, ticket) = (number(seq)?, number(ticket)?);
+    let outcome = match text(&outcome) {
+        Some("granted") if value == Value::Nil => Ok(Verdict::Granted { token: None }),
+        Some("granted") => granted(value),
+        Some("timeout") => Ok(Verdict::Busy),
+        Some("error") => Err(error(text(&value).unwrap_or_default())),
+        _ => Err(not_an_answer()),
+    };
+    Ok(Event { seq, ticket, outcome })
+}
+
+fn granted(token: Value) -> Result<Verdict, Fault> {
+    Ok(Verdict::Granted { token: Some(number(token)?) })
+}
+
+fn number(value: Value) -> Result<u64, Fault> {
+    u64::from_redis_value(value).map_err(|error| Fault::Refused(error.into()))
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A line that is an error's where it is an answer of its own.
+pub(super) fn error(line: &str) -> Fault {
+    let answer = redis::parse_redis_value(format!("-{line}\r\n").as_bytes());
+    answer.and_then(Value::extract_error).map_or_else(Fault::of_request, |_| not_an_answer())
 }
 
 pub(crate) fn released(answer: &Value) -> Result<Released, Fault> {

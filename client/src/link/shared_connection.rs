@@ -1,4 +1,4 @@
-//! The connection to a server that all requests share which cannot block, and whether it has broken.
+//! The connection to a server that all requests share, and whether it has broken.
 //!
 //! A break has to be noticed though nobody uses the connection just now: behind it the server may have forgotten all
 //! locks. The library tells of a break only in answer to a request. So a request is made now and then and withdrawn at
@@ -10,7 +10,8 @@ use super::single_flight::SingleFlight;
 use futures_util::FutureExt;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
 
 #[derive(Default)]
 pub(super) struct SharedConnection {
@@ -28,22 +29,27 @@ struct Present {
 }
 
 impl SharedConnection {
-    /// The connection and its number. If there is none, one of those that want it connects, for all.
+    /// The connection and its number. If there is none, it is opened, once for all those that want it; and also if those
+    /// do not wait for it any more, so that it is there for the next one.
     pub(super) async fn get(
-        &self,
-        connect: impl Future<Output = Result<MultiplexedConnection, Fault>>,
+        self: &Arc<Self>,
+        thread: &Handle,
+        open: impl Future<Output = Result<MultiplexedConnection, Fault>> + Send + 'static,
     ) -> Result<(MultiplexedConnection, u64), Fault> {
         if self.get_present().is_none() {
-            let share = async {
-                let connection = connect.await?;
-                let mut present = self.present();
-                present.number += 1;
-                present.connection = Some(connection);
-                Ok(())
-            };
-            self.connecting.run(share).await?;
+            let shared = self.clone();
+            let opening = thread.spawn(async move { shared.connecting.run(shared.share(open)).await });
+            opening.await.unwrap_or_else(|_| Err(broken()))?;
         }
-        self.get_present().ok_or_else(|| Fault::Unreachable(Fault::broken_at_once()))
+        self.get_present().ok_or_else(broken)
+    }
+
+    async fn share(&self, open: impl Future<Output = Result<MultiplexedConnection, Fault>>) -> Result<(), Fault> {
+        let connection = open.await?;
+        let mut present = self.present();
+        present.number += 1;
+        present.connection = Some(connection);
+        Ok(())
     }
 
     /// Takes this one out of use, unless that was done before.
@@ -81,6 +87,10 @@ impl SharedConnection {
     fn present(&self) -> MutexGuard<'_, Present> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn broken() -> Fault {
+    Fault::Unreachable(Fault::broken_at_once())
 }
 
 fn is_closed(connection: &mut MultiplexedConnection) -> bool {

@@ -3,8 +3,7 @@
 //! What is read is sent once more over a new connection, if the old one was broken; what changes something is sent
 //! once, since nobody knows what became of it.
 
-use crate::link::request::Request;
-use crate::link::{Doubt, Fault, Links, Node, Use};
+use crate::link::{Doubt, Fault, Links, Node};
 use futures_util::future::try_join_all;
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -19,8 +18,7 @@ pub(super) async fn read(links: &Links, name: &[u8], command: &Cmd) -> Result<Va
 
 /// For a command that changes something.
 pub(super) async fn once(links: &Links, name: &[u8], command: &Cmd) -> Result<Value, Fault> {
-    let request = || Request { command: command.clone(), limit: Some(links.limits.answer) };
-    links.ask(name, Use::Shared, &Doubt::default(), request).await.map(|answer| answer.value)
+    links.ask(name, &Doubt::default(), command).await.map(|answer| answer.value)
 }
 
 /// The same of every master, each of which answers for its own locks.
@@ -41,15 +39,7 @@ pub(super) async fn read_from(links: &Links, node: &Arc<Node>, command: &Cmd) ->
 }
 
 async fn once_from(links: &Links, node: &Arc<Node>, command: &Cmd) -> Result<Value, Fault> {
-    let asking = async {
-        let mut connection = node.connection(Use::Shared).await?;
-        let answer = connection.send(command, Some(links.limits.answer)).await;
-        if matches!(answer, Err(Fault::Silent(_))) {
-            node.discard(&connection);
-        }
-        answer
-    };
-    let answer = asking.await;
+    let answer = node.send(command).await;
     if answer.as_ref().is_err_and(Fault::doubts_the_server) {
         links.route.mark_stale(node);
     }

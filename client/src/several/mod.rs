@@ -7,14 +7,10 @@ pub use multi::{Multi, multi};
 pub use redlock::{Redlock, redlock};
 
 use crate::lock::Lock;
-use std::time::Duration;
-
-/// How long to try, for each lock, if the caller sets no limit.
-const TIME_PER_LOCK: Duration = Duration::from_millis(1_500);
 
 /// Without those that are the same lock on the same server.
-fn distinct(locks: impl IntoIterator<Item = Lock>) -> Vec<Lock> {
-    let mut distinct: Vec<Lock> = Vec::new();
+fn distinct<F>(locks: impl IntoIterator<Item = Lock<F>>) -> Vec<Lock<F>> {
+    let mut distinct: Vec<Lock<F>> = Vec::new();
     for lock in locks {
         if !distinct.iter().any(|other| other.place() == lock.place()) {
             distinct.push(lock);

@@ -4,9 +4,10 @@
 //! whose sets overlap, one always has the lock that comes last among those taken, and goes on: no two wait for each
 //! other.
 
-use super::{TIME_PER_LOCK, distinct};
+use super::distinct;
 use crate::core::Until;
 use crate::error::{Error, ErrorKind};
+use crate::fencing::{Fenced, Unfenced};
 use crate::guard::Guard;
 use crate::lock::Lock;
 use std::time::Duration;
@@ -14,16 +15,16 @@ use std::time::Duration;
 /// Several locks that are acquired together, on one server or on several. See [`multi`].
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Multi {
+pub struct Multi<F = Unfenced> {
     /// As they were given, without those that were given twice.
-    locks: Vec<Lock>,
+    locks: Vec<Lock<F>>,
 }
 
 /// All of these locks or none. They may be of any kind, on any servers; each keeps its own lease, owner and token. A
 /// lock that is named twice counts once.
 ///
 /// Two of them cannot wait for each other in a circle if both name the servers by the same addresses. Other code that
-/// holds one of the locks and waits for another can; then the time limit ends it.
+/// holds one of the locks and waits for another can; so against such code set a time limit.
 ///
 /// ```no_run
 /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
@@ -33,11 +34,18 @@ pub struct Multi {
 /// guard.release().await
 /// # }
 /// ```
-pub fn multi(locks: impl IntoIterator<Item = Lock>) -> Multi {
+pub fn multi<F>(locks: impl IntoIterator<Item = Lock<F>>) -> Multi<F> {
     Multi { locks: distinct(locks) }
 }
 
 impl Multi {
+    /// Asks for a fencing token of each of them, which [`Guard::tokens`] tells.
+    pub fn fenced(self) -> Multi<Fenced> {
+        Multi { locks: self.locks.into_iter().map(Lock::fenced).collect() }
+    }
+}
+
+impl<F> Multi<F> {
     /// Acquires all of them if that can be done at once. `None`: somebody else has one of them.
     ///
     /// # Fairness
@@ -48,12 +56,11 @@ impl Multi {
     ///
     /// # Errors
     /// As [`Lock::try_acquire`], for the first lock that has one.
-    pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+    pub async fn try_acquire(&self) -> Result<Option<Guard<F>>, Error> {
         self.acquire_all(Until::Now).await
     }
 
-    /// Acquires all of them within 1.5 s for each: 3 s for two. To wait for longer, use
-    /// [`acquire_timeout`](Self::acquire_timeout).
+    /// Acquires all of them, however long that takes.
     ///
     /// # Fairness
     /// Each lock has its own queue, which is first in, first out.
@@ -62,9 +69,9 @@ impl Multi {
     /// As [`Lock::acquire`]; what was acquired already is given back.
     ///
     /// # Errors
-    /// As [`Lock::acquire_timeout`].
-    pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.acquire_timeout(TIME_PER_LOCK.saturating_mul(u32::try_from(self.locks.len()).unwrap_or(u32::MAX))).await
+    /// As [`Lock::acquire`].
+    pub async fn acquire(&self) -> Result<Guard<F>, Error> {
+        self.acquire_until(Until::Granted).await
     }
 
     /// Acquires all of them within that time, which is for all together.
@@ -77,14 +84,18 @@ impl Multi {
     ///
     /// # Errors
     /// As [`Lock::acquire_timeout`].
-    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, Error> {
-        match self.acquire_all(Until::within(limit)).await? {
+    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard<F>, Error> {
+        self.acquire_until(Until::within(limit)).await
+    }
+
+    async fn acquire_until(&self, until: Until) -> Result<Guard<F>, Error> {
+        match self.acquire_all(until).await? {
             Some(guard) => Ok(guard),
             None => Err(Error::new(ErrorKind::Timeout, self.names())),
         }
     }
 
-    async fn acquire_all(&self, until: Until) -> Result<Option<Guard>, Error> {
+    async fn acquire_all(&self, until: Until) -> Result<Option<Guard<F>>, Error> {
         let Some(first) = self.locks.first() else {
             return Err(Error::configuration("multi", "there is no lock in the set"));
         };
@@ -102,7 +113,7 @@ impl Multi {
             }
         }
         held.sort_by_key(|(index, _)| *index);
-        let guard = Guard::of_all(held.into_iter().map(|(_, lock)| lock).collect());
+        let guard = Guard::<F>::of_all(held.into_iter().map(|(_, lock)| lock).collect());
         if guard.is_lost() {
             return Err(Error::new(ErrorKind::Lost, self.names()));
         }

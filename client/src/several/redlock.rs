@@ -1,6 +1,6 @@
 //! One lock on several servers that know nothing of each other, held by the client that has it on most of them.
 
-use super::{TIME_PER_LOCK, distinct};
+use super::distinct;
 use crate::core::{HeldLock, Until};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
@@ -19,9 +19,6 @@ const SERVER_TIMEOUTS_PER_LEASE: u32 = 10;
 
 /// When most have granted it, the others get as long again, and at least this long.
 const GRACE_MIN: Duration = Duration::from_millis(10);
-
-/// As good as for ever, and can be added to any time.
-const LIMIT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
 /// A lock that is held on most of several servers. See [`redlock`].
 #[derive(Clone, Debug)]
@@ -75,8 +72,7 @@ impl Redlock {
         self.attempt(Instant::now() + self.server_timeout()).await
     }
 
-    /// Acquires it within 1.5 s for each server: 4.5 s for three. To wait for longer, use
-    /// [`acquire_timeout`](Self::acquire_timeout).
+    /// Acquires it, however long that takes.
     ///
     /// # Fairness
     /// None: the client that tries at the right moment gets it.
@@ -85,9 +81,10 @@ impl Redlock {
     /// As [`Lock::try_acquire`].
     ///
     /// # Errors
-    /// As [`acquire_timeout`](Self::acquire_timeout).
+    /// [`ErrorKind::Unavailable`] if too few servers answer for as long as
+    /// [`Options::patience`](crate::Options::patience) says, and what they refuse.
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.acquire_timeout(TIME_PER_LOCK.saturating_mul(u32::try_from(self.locks.len()).unwrap_or(u32::MAX))).await
+        self.acquire_until(Until::Granted).await
     }
 
     /// Acquires it within that time.
@@ -102,20 +99,27 @@ impl Redlock {
     /// [`ErrorKind::Timeout`] if it was not free in time, [`ErrorKind::Unavailable`] if too few servers answered by
     /// then, and what they refuse.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, Error> {
-        let until = Instant::now() + limit.min(LIMIT_MAX);
-        let mut reason = None;
+        self.acquire_until(Until::within(limit)).await
+    }
+
+    async fn acquire_until(&self, until: Until) -> Result<Guard, Error> {
+        let (mut reason, mut silent_since) = (None, None);
         loop {
-            let whole = Instant::now() + self.server_timeout();
-            reason = match self.attempt(until.min(whole)).await {
+            let left = until.left().unwrap_or(Duration::MAX);
+            let whole = self.server_timeout();
+            reason = match self.attempt(Instant::now() + left.min(whole)).await {
                 Ok(Some(guard)) => return Ok(guard),
                 Ok(None) => Some(Error::new(ErrorKind::Timeout, self.name())),
                 Err(error) if !error.is_unavailable() => return Err(error),
                 // In a round that was cut short, servers that are well may not have answered.
-                Err(error) => reason.filter(|_| until < whole).or(Some(error)),
+                Err(error) => reason.filter(|_| left < whole).or(Some(error)),
             };
-            let left = until.saturating_duration_since(Instant::now());
+            let is_silent = reason.as_ref().is_some_and(Error::is_unavailable);
+            silent_since = silent_since.filter(|_| is_silent).or(is_silent.then(Instant::now));
+            let is_too_long = |since: Instant| until.left().is_none() && since.elapsed() >= self.patience();
+            let left = until.left().unwrap_or(Duration::MAX);
             match reason {
-                Some(reason) if left.is_zero() => return Err(reason),
+                Some(reason) if left.is_zero() || silent_since.is_some_and(is_too_long) => return Err(reason),
                 _ => sleep(random_pause().min(left)).await,
             }
         }
@@ -176,6 +180,10 @@ impl Redlock {
     fn server_timeout(&self) -> Duration {
         let lease = self.locks.iter().map(|lock| lock.terms.lease.length()).min().unwrap_or_default();
         SERVER_TIMEOUT.min(lease / SERVER_TIMEOUTS_PER_LEASE)
+    }
+
+    fn patience(&self) -> Duration {
+        self.locks.iter().map(|lock| lock.shared.settings.patience).min().unwrap_or_default()
     }
 
     fn name(&self) -> &[u8] {

@@ -9,29 +9,32 @@ use std::time::Duration;
 
 type Acquiring = Pin<Box<dyn Future<Output = Option<Guard>> + Send>>;
 
-/// More polls than any of the futures needs when it is polled each time that it asks for it.
-const POLLS: usize = 40;
+/// More steps than any of the futures takes.
+const STEPS: u32 = 60;
 
-/// Polls the future that often, whenever something has happened in between, and drops it. Returns whether it was ready.
-async fn polled(mut future: Acquiring, polls: usize) -> bool {
-    for _ in 0..polls {
+/// So short that a drop comes between any two things that happen, in one round or another.
+const STEP: Duration = Duration::from_micros(20);
+
+/// Drops the future after that many steps. Returns whether it was ready before.
+async fn dropped_after(steps: u32, mut future: Acquiring) -> bool {
+    for _ in 0..steps {
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(guard) = future.as_mut().poll(&mut context) {
             drop(guard);
             return true;
         }
-        // Other tasks run, the connections' among them, and the server has time to answer.
+        // What it began goes on elsewhere.
+        std::thread::sleep(STEP);
         tokio::task::yield_now().await;
-        tokio::time::sleep(Duration::from_micros(100)).await;
     }
     false
 }
 
-/// Drops what `acquiring` makes after each number of polls.
+/// Drops what `acquiring` makes after each number of steps.
 async fn dropped_everywhere(client: &mut Client, keys: &[&str], acquiring: impl Fn() -> Acquiring) -> usize {
     let mut finished = 0;
-    for polls in 0..POLLS {
-        finished += usize::from(polled(acquiring(), polls).await);
+    for steps in 0..STEPS {
+        finished += usize::from(dropped_after(steps, acquiring()).await);
         for key in keys {
             until_nothing_is_left(client, key).await;
         }
@@ -55,9 +58,9 @@ async fn a_free_lock() {
     for lock in [locks.lock("key"), locks.read_write("key").read(), locks.read_write("key").write()] {
         for acquiring in [acquire, try_acquire] {
             let finished = dropped_everywhere(&mut client, &["key"], || acquiring(lock.clone())).await;
-            assert!(finished > 0, "no number of polls was enough");
+            assert!(finished > 0, "no number of steps was enough");
         }
-        let named = lock.owner("job-7").fenced();
+        let named = lock.owner("job-7");
         dropped_everywhere(&mut client, &["key"], || acquire(named.clone())).await;
     }
 }
@@ -67,10 +70,10 @@ async fn a_free_lock() {
 async fn a_free_lock_over_a_new_connection() {
     let server = Server::start();
     let mut client = server.client();
-    for polls in 0..POLLS {
+    for steps in 0..STEPS {
         let locks = locks_on(&server).await;
         client.say("CLIENT KILL TYPE normal SKIPME yes");
-        polled(acquire(locks.lock("key")), polls).await;
+        dropped_after(steps, acquire(locks.lock("key"))).await;
         until_nothing_is_left(&mut client, "key").await;
     }
 }
@@ -81,16 +84,17 @@ async fn a_lock_that_is_waited_for() {
     let server = Server::start();
     let mut client = server.client();
     let locks = locks_on(&server).await;
-    for releases_after in [0, 2, 5, 10, POLLS] {
-        for polls in 0..POLLS {
+    for releases_after in [0, 2, 5, 10, STEPS] {
+        for steps in 0..STEPS {
             let holder = locks.lock("key").acquire().await.unwrap();
             let release = tokio::spawn(async move {
                 for _ in 0..releases_after {
-                    tokio::time::sleep(Duration::from_micros(100)).await;
+                    std::thread::sleep(STEP);
+                    tokio::task::yield_now().await;
                 }
                 holder.release().await.unwrap();
             });
-            polled(acquire(locks.lock("key")), polls).await;
+            dropped_after(steps, acquire(locks.lock("key"))).await;
             release.await.unwrap();
             until_nothing_is_left(&mut client, "key").await;
         }
@@ -102,9 +106,9 @@ async fn a_release() {
     let server = Server::start();
     let mut client = server.client();
     let locks = locks_on(&server).await;
-    for polls in 0..10 {
+    for steps in 0..STEPS {
         let guard = locks.lock("key").acquire().await.unwrap();
-        polled(Box::pin(async move { guard.release().await.map(|()| None).unwrap() }), polls).await;
+        dropped_after(steps, Box::pin(async move { guard.release().await.map(|()| None).unwrap() })).await;
         until_nothing_is_left(&mut client, "key").await;
     }
 }
@@ -128,9 +132,9 @@ async fn a_majority() {
     for server in &servers {
         all.push(locks_on(server).await);
     }
-    for polls in 0..POLLS {
+    for steps in 0..STEPS {
         let most = redlock(all.iter().map(|locks: &Locks| locks.lock("key")));
-        polled(Box::pin(async move { most.acquire().await.ok() }), polls).await;
+        dropped_after(steps, Box::pin(async move { most.acquire().await.ok() })).await;
         for server in &servers {
             until_nothing_is_left(&mut server.client(), "key").await;
         }

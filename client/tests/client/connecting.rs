@@ -1,6 +1,6 @@
 //! The ways to a server: TCP, TLS, a unix socket, a user and a database, and a connection that is there already.
 
-use crate::support::{exists, locks_on, until, until_nothing_is_left, url};
+use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url};
 use rlock_client::redis::{self, Client, TlsCertificates};
 use rlock_client::{ErrorKind, Locks};
 use rlock_testing::Server;
@@ -70,18 +70,16 @@ async fn over_a_connection_that_is_there_already() {
     let mut client = server.client();
     let connection = Client::open(url(&server)).unwrap().get_multiplexed_async_connection().await.unwrap();
     let locks = Locks::options().lease(Duration::from_millis(500)).over(connection.clone());
-    let guards = [locks.lock("orders:42").acquire().await.unwrap(), locks.lock("b").fenced().acquire().await.unwrap()];
-    assert_eq!(guards[1].token(), Some(1));
+    let fenced = locks.lock("b").fenced().acquire().await.unwrap();
+    assert_eq!(fenced.token(), 1);
+    let guards = [locks.lock("orders:42").acquire().await.unwrap(), fenced.unfenced()];
     let began = client.expiry("orders:42");
     until("both are renewed", || ["orders:42", "b"].iter().all(|key| client.expiry(key) > began + 500)).await;
     assert!(locks.lock("orders:42").acquire_timeout(Duration::from_millis(20)).await.unwrap_err().is_timeout());
-    let waits = tokio::spawn({
-        let lock = locks.lock("orders:42");
-        async move { lock.acquire().await }
-    });
-    let so_far = client.figure("refusals");
-    until("it asks again and again", || client.figure("refusals") > so_far + 2).await;
-    // Its other users are not held up meanwhile.
+    let waits = tokio::spawn(locks.lock("orders:42").into_future());
+    until_waiting(&mut client, 1).await;
+    // It has a place in the queue, and its other users are not held up meanwhile.
+    assert!(locks_on(&server).await.lock("orders:42").try_acquire().await.unwrap().is_none());
     let mut theirs = connection.clone();
     let () = redis::cmd("SET").arg("theirs").arg(1).query_async(&mut theirs).await.unwrap();
     for guard in guards {

@@ -28,7 +28,7 @@ async fn a_grant_that_enough_replicas_confirm() {
     first.release().await.unwrap();
     let second = waits.await.unwrap().unwrap();
     assert_eq!(replica.client().hash("orders:42"), [(second.holder().into_owned(), "1".to_owned())]);
-    assert_eq!(second.token(), Some(2));
+    assert_eq!(second.token(), 2);
     second.release().await.unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! A Redis Cluster: each name has a slot, and each slot an owner, as the nodes tell.
 //!
-//! The routing is here and not the library's, since a wait needs a connection of its own to the slot's owner, and since
-//! one dead node must not hold up what others are asked.
+//! The routing is here and not the library's, since those who wait need a session with the slot's owner, and since one
+//! dead node must not hold up what others are asked.
 
 use super::slots::{self, SLOTS, SlotRange, no_owner, slot_of};
 use crate::link::fault::Fault;
@@ -11,6 +11,7 @@ use futures_util::future::select_ok;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
 
 /// How many seeds, and how many other nodes, are asked at once where the slots are. The first answer does.
 const ASKED_AT_ONCE: usize = 8;
@@ -19,6 +20,7 @@ pub(crate) struct Cluster {
     /// What all nodes' addresses have in common: TLS, the user, the password.
     pattern: ConnectionInfo,
     limits: Limits,
+    thread: Handle,
     /// Asked where the slots are for as long as the client lives, whether or not they still own any.
     seeds: Vec<Arc<Node>>,
     map: Mutex<Map>,
@@ -34,13 +36,14 @@ struct Map {
 }
 
 impl Cluster {
-    pub(crate) fn new(seeds: Vec<ConnectionInfo>, limits: Limits) -> RedisResult<Self> {
+    pub(crate) fn new(seeds: Vec<ConnectionInfo>, limits: Limits, thread: &Handle) -> RedisResult<Self> {
         let Some(pattern) = seeds.first().cloned() else {
             return Err(RedisError::from((ErrorKind::InvalidClientConfig, "a cluster needs at least one address")));
         };
-        let seeds = seeds.into_iter().map(|seed| Node::at(seed, limits)).collect::<RedisResult<_>>()?;
+        let seeds = seeds.into_iter().map(|seed| Node::at(seed, limits, thread)).collect::<RedisResult<_>>()?;
         let map = Map { owners: vec![None; usize::from(SLOTS)], nodes: HashMap::new(), stale: HashSet::new() };
-        Ok(Self { pattern, limits, seeds, map: Mutex::new(map), asking: SingleFlight::default() })
+        let (thread, map, asking) = (thread.clone(), Mutex::new(map), SingleFlight::default());
+        Ok(Self { pattern, limits, thread, seeds, map, asking })
     }
 
     /// Its first seed's.
@@ -82,7 +85,7 @@ impl Cluster {
         if let Some(node) = map.nodes.get(address) {
             return Some(node.clone());
         }
-        let node = Node::at(self.address(address)?, self.limits).ok()?;
+        let node = Node::at(self.address(address)?, self.limits, &self.thread).ok()?;
         map.nodes.insert(Arc::from(address), node.clone());
         Some(node)
     }

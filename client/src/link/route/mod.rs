@@ -7,7 +7,6 @@ mod slots;
 pub(crate) use cluster::Cluster;
 pub(crate) use sentinel::Sentinels;
 
-use super::connection::Use;
 use super::fault::Fault;
 use super::node::Node;
 use std::sync::Arc;
@@ -21,6 +20,11 @@ pub(crate) enum Route {
 impl Route {
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self, Self::Cluster(_))
+    }
+
+    /// Whether it is a connection of the caller's, on which nothing may wait.
+    pub(crate) fn is_given(&self) -> bool {
+        matches!(self, Self::Single(node) if node.is_given())
     }
 
     /// What it was given as.
@@ -37,7 +41,7 @@ impl Route {
         match self {
             // A node that answers has accepted the password. That each slot's owner is there is not needed yet.
             Self::Cluster(cluster) => cluster.learn().await,
-            _ => self.node(b"").await?.connection(Use::Shared).await.map(drop),
+            _ => self.node(b"").await?.connection().await.map(drop),
         }
     }
 

@@ -3,20 +3,23 @@
 use crate::link::fault::Fault;
 use crate::link::node::{Limits, Node};
 use crate::link::single_flight::SingleFlight;
+use crate::runtime;
 use futures_util::future::select_ok;
 use redis::sentinel::{Sentinel, SentinelNodeConnectionInfo};
 use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::runtime::Handle;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout;
 
 pub(crate) struct Sentinels {
     /// Each as a list of its own, since of a list only the first that answers is asked, and that one may have been cut
     /// off from the others.
-    sentinels: AsyncMutex<Vec<Sentinel>>,
+    sentinels: Arc<AsyncMutex<Vec<Sentinel>>>,
     master_name: String,
     access: SentinelNodeConnectionInfo,
     limits: Limits,
+    thread: Handle,
     asking: SingleFlight,
     master: Mutex<Master>,
 }
@@ -33,13 +36,15 @@ impl Sentinels {
         master_name: String,
         access: SentinelNodeConnectionInfo,
         limits: Limits,
+        thread: &Handle,
     ) -> RedisResult<Self> {
         if sentinels.is_empty() {
             return Err(RedisError::from((ErrorKind::InvalidClientConfig, "at least one sentinel is needed")));
         }
         let sentinels = sentinels.into_iter().map(|it| Sentinel::build(vec![it])).collect::<RedisResult<_>>()?;
-        let sentinels = AsyncMutex::new(sentinels);
-        Ok(Self { sentinels, master_name, access, limits, asking: SingleFlight::default(), master: Mutex::default() })
+        let (sentinels, thread) = (Arc::new(AsyncMutex::new(sentinels)), thread.clone());
+        let (asking, master) = Default::default();
+        Ok(Self { sentinels, master_name, access, limits, thread, asking, master })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -56,12 +61,17 @@ impl Sentinels {
 
     /// Asks all at once. The first master counts that a sentinel names and that says itself that it is one.
     async fn ask(&self) -> Result<(), Fault> {
-        let mut sentinels = self.sentinels.lock().await;
-        let asked = sentinels.iter_mut().map(|it| Box::pin(it.async_master_for(&self.master_name, Some(&self.access))));
+        let (sentinels, name, access) = (self.sentinels.clone(), self.master_name.clone(), self.access.clone());
         // The sentinel may be slow, and so may the master.
         let limit = (self.limits.connect + self.limits.answer).saturating_mul(2);
-        match timeout(limit, select_ok(asked)).await {
-            Ok(Ok((master, _))) => self.adopt(&master).map_err(Fault::Refused),
+        // Where the connections to them are to live.
+        let asked = runtime::spawn(&self.thread, async move {
+            let mut sentinels = sentinels.lock().await;
+            let asked = sentinels.iter_mut().map(|it| Box::pin(it.async_master_for(&name, Some(&access))));
+            timeout(limit, select_ok(asked)).await.map(|answer| answer.map(|(master, _)| master))
+        });
+        match asked.await {
+            Ok(Ok(master)) => self.adopt(&master).map_err(Fault::Refused),
             Ok(Err(error)) => Err(Fault::Unreachable(error)),
             Err(_) => Err(Fault::Unreachable(Fault::timed_out())),
         }
@@ -91,7 +101,7 @@ impl Sentinels {
         let name = address.addr().to_string();
         let node = match master.node.take().filter(|known| known.to_string() == name) {
             Some(known) => known,
-            None => Node::at(address, self.limits)?,
+            None => Node::at(address, self.limits, &self.thread)?,
         };
         *master = Master { node: Some(node), stale: false };
         Ok(())

@@ -1,6 +1,5 @@
 //! The slots of a cluster: which one a key is in, and which node owns it, as the nodes tell.
 
-use crate::link::connection::Use;
 use crate::link::fault::Fault;
 use crate::link::node::Node;
 use redis::{ErrorKind, FromRedisValue, RedisError, Value};
@@ -16,12 +15,8 @@ pub(super) struct SlotRange {
 }
 
 pub(super) async fn as_seen_by(node: Arc<Node>) -> Result<Vec<SlotRange>, Fault> {
-    let mut connection = node.connection(Use::Shared).await?;
-    let answer = connection.send(redis::cmd("CLUSTER").arg("SLOTS"), Some(node.limits().answer)).await;
-    if answer.as_ref().is_err_and(Fault::doubts_the_server) {
-        node.discard(&connection);
-    }
-    let Value::Array(ranges) = answer? else { return Err(no_owner()) };
+    let answer = node.send(redis::cmd("CLUSTER").arg("SLOTS")).await?;
+    let Value::Array(ranges) = answer else { return Err(no_owner()) };
     let ranges: Vec<_> = ranges.into_iter().filter_map(|range| slot_range(range, &node)).collect();
     // A node that was just forgotten, or not met yet, owns no slots and knows of no other node.
     if ranges.is_empty() { Err(no_owner()) } else { Ok(ranges) }

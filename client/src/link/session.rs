@@ -1,0 +1,320 @@
+//! A session with one server: all waits of this program there, by tickets, on one connection that is polled.
+//!
+//! Two polls are always under way, so that one waits in the server while the answer to the other is read. When the
+//! connection breaks, the server keeps the places for a while. So it is made anew at once; only if that fails are those
+//! who wait told, since their locks may be elsewhere by then. They ask again by the same tickets, which queues nothing
+//! twice, and wait on if the connection comes back in time.
+//!
+//! **An event is acknowledged with the next poll.** From then on a grant is its lease's business. The lease that was
+//! asked for is short, and whoever was granted a lock renews it before it is told to anybody. A grant that nobody
+//! expects, as its request came after it had been given up, is cancelled before it is acknowledged.
+
+use super::connection::{Connection, send};
+use super::fault::Fault;
+use super::node::Node;
+use super::request::{self, Event, Verdict};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
+
+/// How long the server keeps the places of a session that says nothing. So long its waiters can hold others up when
+/// this machine is gone without a word; so soon it is noticed here that the connection is.
+const TTL: Duration = Duration::from_secs(4);
+
+/// A poll waits in the server for a third of that.
+const POLL_MAX: Duration = Duration::from_millis(TTL.as_millis() as u64 / 2);
+
+const POLLS: usize = 2;
+
+/// On a caller's connection nothing may wait, so it is asked at this distance.
+const DISTANCE: Duration = Duration::from_millis(50);
+
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(320);
+
+pub(crate) struct Session {
+    /// Only this program knows it.
+    pub name: String,
+    node: Weak<Node>,
+    state: watch::Sender<State>,
+    tickets: Mutex<Tickets>,
+    /// The last event that has come.
+    told: AtomicU64,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Opening,
+    Open,
+    /// It is being opened again.
+    Broken(Fault),
+    Over(Fault),
+}
+
+struct Tickets {
+    last: u64,
+    /// Each is told once, unless it asks again.
+    waiting: HashMap<u64, Option<oneshot::Sender<Told>>>,
+    /// Since when nobody waits.
+    idle_since: Instant,
+}
+
+/// What a ticket is told.
+pub(crate) enum Told {
+    /// The server's word.
+    Event(Result<Verdict, Fault>),
+    /// Nobody knows whether it waits still. The same ticket can be asked by again.
+    Broken(Fault),
+}
+
+/// One wait. For the session it is there until this is dropped.
+pub(crate) struct Ticket {
+    pub session: Arc<Session>,
+    pub number: u64,
+    told: oneshot::Receiver<Told>,
+}
+
+impl Session {
+    /// Opened in the background.
+    pub(super) fn begin(node: &Arc<Node>) -> Arc<Self> {
+        let tickets = Tickets { last: 0, waiting: HashMap::new(), idle_since: Instant::now() };
+        let session = Arc::new(Self {
+            name: Uuid::new_v4().to_string(),
+            node: Arc::downgrade(node),
+            state: watch::Sender::new(State::Opening),
+            tickets: Mutex::new(tickets),
+            told: AtomicU64::new(0),
+        });
+        node.thread.spawn(session.clone().poll());
+        session
+    }
+
+    /// When the server knows it. An error once it is over, or could not be opened again just now.
+    pub(super) async fn opened(&self) -> Result<(), Fault> {
+        let mut state = self.state.subscribe();
+        let mut has_changed = false;
+        loop {
+            match &*state.borrow_and_update() {
+                State::Open => return Ok(()),
+                State::Over(fault) => return Err(fault.clone()),
+                State::Broken(fault) if has_changed => return Err(fault.clone()),
+                State::Opening | State::Broken(_) => {}
+            }
+            // Never an error while this is there.
+            let _ = state.changed().await;
+            has_changed = true;
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(*self.state.borrow(), State::Over(_))
+    }
+
+    /// The server does not know it.
+    pub(super) fn ends(&self, fault: &Fault) {
+        self.becomes(State::Over, fault);
+    }
+
+    /// Its end, or a break in which it may end. All who wait are told.
+    fn becomes(&self, state: fn(Fault) -> State, fault: &Fault) {
+        let mut tickets = self.tickets();
+        self.state.send_replace(state(fault.clone()));
+        for tell in tickets.waiting.values_mut().filter_map(Option::take) {
+            // Nobody listens any more to one that is being taken back.
+            let _ = tell.send(Told::Broken(fault.clone()));
+        }
+    }
+
+    pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
+        let mut tickets = self.tickets();
+        tickets.last += 1;
+        let number = tickets.last;
+        Ticket { session: self.clone(), number, told: self.expect(&mut tickets, number) }
+    }
+
+    fn expect(&self, tickets: &mut Tickets, number: u64) -> oneshot::Receiver<Told> {
+        let (tell, told) = oneshot::channel();
+        match &*self.state.borrow() {
+            State::Over(fault) => _ = tell.send(Told::Broken(fault.clone())),
+            _ => _ = tickets.waiting.insert(number, Some(tell)),
+        }
+        told
+    }
+
+    /// Until it is over, or nobody waits for long enough.
+    async fn poll(self: Arc<Self>) {
+        let (mut pause, mut heard) = (PAUSE_MIN, None);
+        while let Some(node) = self.node.upgrade() {
+            let connected = node.connection_for_polls().await;
+            drop(node);
+            let fault = match connected {
+                Ok(connection) => self.converse(connection, heard.is_some()).await,
+                Err(fault) => fault,
+            };
+            if self.is_over() {
+                return;
+            }
+            if matches!(*self.state.borrow(), State::Open) {
+                // Those who wait need not know of it, if there is another connection at once.
+                self.state.send_replace(State::Opening);
+                (heard, pause) = (Some(Instant::now()), PAUSE_MIN);
+                continue;
+            }
+            match heard {
+                Some(heard) if heard.elapsed() < TTL && fault.may_pass() => self.becomes(State::Broken, &fault),
+                _ => return self.becomes(State::Over, &fault),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// On one connection, until it breaks or the session is over. It is open from the first answer on.
+    async fn converse(&self, mut connection: Connection, was_open: bool) -> Fault {
+        // A poll that acknowledges nothing would open another one of this name, in which nobody waits.
+        if was_open && self.told.load(Relaxed) == 0 {
+            if let Err(fault) = connection.send(&request::cancel(&self.name, &[0]), false, POLL_MAX).await {
+                return self.told_fault(fault);
+            }
+        }
+        let mut polls = FuturesOrdered::new();
+        let mut is_open = false;
+        loop {
+            let answer = match &mut connection {
+                Connection::Given(_) => connection.send(&self.call(false), false, POLL_MAX).await,
+                Connection::Opened(connection, _) => {
+                    while polls.len() < POLLS {
+                        // The first one is to tell at once that it is open.
+                        polls.push_back(poll(connection.clone(), self.call(is_open || !polls.is_empty())));
+                    }
+                    let next = timeout(POLL_MAX, polls.next()).await;
+                    next.ok().flatten().unwrap_or_else(|| Err(Fault::Silent(Fault::timed_out())))
+                }
+            };
+            match answer.and_then(request::told) {
+                Ok(events) => self.tell(events).await,
+                Err(fault) => return self.told_fault(fault),
+            }
+            is_open = true;
+            if !self.goes_on().await {
+                return Fault::Unreachable(Fault::broken_at_once());
+            }
+            if let Connection::Given(_) = connection {
+                sleep(DISTANCE).await;
+            }
+        }
+    }
+
+    /// The server's no ends it.
+    fn told_fault(&self, fault: Fault) -> Fault {
+        if fault.is_no_session() || !fault.may_pass() {
+            self.becomes(State::Over, &fault);
+        }
+        fault
+    }
+
+    fn call(&self, waits: bool) -> Cmd {
+        request::events(&self.name, self.told.load(Relaxed), waits, TTL)
+    }
+
+    async fn tell(&self, events: Vec<Event>) {
+        // What was told on a former connection, whose acknowledgement was lost, is told once more.
+        let told = self.told.load(Relaxed);
+        let Some(last) = events.last().map(|event| event.seq).filter(|last| *last > told) else { return };
+        let mut unexpected = Vec::new();
+        {
+            let mut tickets = self.tickets();
+            for Event { ticket, outcome, .. } in events.into_iter().filter(|event| event.seq > told) {
+                match tickets.waiting.get_mut(&ticket) {
+                    // Nobody listens any more to one that is being taken back.
+                    Some(tell) => _ = tell.take().map(|tell| tell.send(Told::Event(outcome))),
+                    None if matches!(outcome, Ok(Verdict::Granted { .. })) => unexpected.push(ticket),
+                    None => {}
+                }
+            }
+        }
+        if !unexpected.is_empty() {
+            // If this fails, there is the lease, which is short.
+            let _ = self.cancel(&unexpected).await;
+        }
+        self.told.store(last, Relaxed);
+    }
+
+    /// Says that it is open, unless nobody has waited for long enough, or its client is gone.
+    async fn goes_on(&self) -> bool {
+        let Some(node) = self.node.upgrade() else { return false };
+        {
+            let tickets = self.tickets();
+            let is_unused = tickets.waiting.is_empty() && tickets.idle_since.elapsed() >= node.idle_limit();
+            let goes_on = !self.is_over() && !is_unused;
+            self.state.send_if_modified(|state| match (goes_on, &state) {
+                (true, State::Open) | (_, State::Over(_)) => false,
+                (true, _) => {
+                    *state = State::Open;
+                    true
+                }
+                (false, _) => {
+                    *state = State::Over(Fault::Unreachable(Fault::broken_at_once()));
+                    true
+                }
+            });
+            if goes_on {
+                return true;
+            }
+        }
+        // It would end by itself as well, only later.
+        let _ = self.cancel(&[]).await;
+        false
+    }
+
+    async fn cancel(&self, tickets: &[u64]) -> Result<Value, Fault> {
+        match self.node.upgrade() {
+            Some(node) => node.send(&request::cancel(&self.name, tickets)).await,
+            None => Err(Fault::Unreachable(Fault::broken_at_once())),
+        }
+    }
+
+    fn tickets(&self) -> MutexGuard<'_, Tickets> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn poll(mut connection: MultiplexedConnection, call: Cmd) -> impl Future<Output = Result<Value, Fault>> {
+    async move { send(&mut connection, &call, TTL).await }
+}
+
+impl Ticket {
+    /// What becomes of it.
+    pub(crate) async fn told(&mut self) -> Told {
+        let lost = || Told::Broken(Fault::Unreachable(Fault::broken_at_once()));
+        (&mut self.told).await.unwrap_or_else(|_| lost())
+    }
+
+    /// Before it is asked by again.
+    pub(crate) fn expect(&mut self) {
+        self.told = self.session.expect(&mut self.session.tickets(), self.number);
+    }
+
+    /// Takes it back. Returns whether it was found: then nothing of it is held or queued.
+    pub(crate) async fn cancel(self) -> Result<bool, Fault> {
+        Ok(matches!(self.session.cancel(&[self.number]).await?, Value::Int(1)))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut tickets = self.session.tickets();
+        tickets.waiting.remove(&self.number);
+        if tickets.waiting.is_empty() {
+            tickets.idle_since = Instant::now();
+        }
+    }
+}
