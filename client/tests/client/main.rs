@@ -3,13 +3,18 @@
 
 mod breaks;
 mod cancel;
+mod cancelled_waits;
 mod cluster;
 mod connecting;
 mod contention;
 mod errors;
 mod examples;
+mod half_open;
+mod limits;
 mod locks;
 mod loss;
+mod many_waits;
+mod no_sessions;
 mod operators;
 mod owners;
 mod proxy;
@@ -17,3 +22,4 @@ mod replicas;
 mod sentinel;
 mod several;
 mod support;
+mod vanished;

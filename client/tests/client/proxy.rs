@@ -1,8 +1,11 @@
 //! A network between the client and the server that can hold back what is under way, also when its sender is gone by
-//! then, and that can break.
+//! then, and that can break, with a word or without one. It can also make the server look older than it is.
 
 use rlock_testing::Server;
+use std::future::pending;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -22,7 +25,34 @@ struct Trouble {
     cut: usize,
     cut_at_request: usize,
     cut_at_answer: usize,
+    swallowed: Swallowed,
+    /// New connections are refused, for good.
+    refuses: bool,
+    /// The server has a module that knows no sessions.
+    is_older: bool,
 }
+
+/// What is read and not passed on, without a word to anybody.
+#[derive(Clone, Copy, Default)]
+struct Swallowed {
+    /// Of the connections up to that number.
+    number: usize,
+    /// Only of those on which the server keeps a client waiting.
+    only_of_waits: bool,
+    requests: bool,
+    answers: bool,
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Requests,
+    Answers,
+}
+
+/// What an older module does not know, and what is sent in its place: as long, and known to none.
+const UNKNOWN_TO_OLDER: [(&[u8], &[u8]); 3] =
+    [(b"RLOCK.EVENTS", b"RLOCK.XXXXXX"), (b"RLOCK.CANCEL", b"RLOCK.XXXXXX"), (b"\r\nSESSION\r\n", b"\r\nXXXXXXX\r\n")];
 
 /// The connection is to break.
 struct Cut;
@@ -49,6 +79,33 @@ impl Proxy {
         self.trouble.send_modify(|trouble| trouble.held = 0);
     }
 
+    /// Nothing that is sent arrives until [`Self::let_through`], also on new connections, which are made all the same.
+    pub fn hold_back_everything(&self) {
+        self.trouble.send_modify(|trouble| trouble.held = usize::MAX);
+    }
+
+    /// The client's host is gone: nothing comes from it or gets to it any more, and nobody is told.
+    pub fn vanish(&self) {
+        let swallowed = Swallowed { number: usize::MAX, only_of_waits: false, requests: true, answers: true };
+        self.trouble.send_modify(|trouble| {
+            trouble.swallowed = swallowed;
+            trouble.refuses = true;
+        });
+    }
+
+    /// Of the connections that are there now, those on which the server keeps a client waiting pass nothing on any more
+    /// these ways. Nobody is told, and all other connections are well.
+    pub fn swallow_where_is_waited(&self, ways: &[Way]) {
+        let [requests, answers] = [Way::Requests, Way::Answers].map(|way| ways.contains(&way));
+        let swallowed = Swallowed { number: *self.accepted.borrow(), only_of_waits: true, requests, answers };
+        self.trouble.send_modify(|trouble| trouble.swallowed = swallowed);
+    }
+
+    /// From now on the server is one whose module knows no sessions.
+    pub fn make_the_server_older(&self) {
+        self.trouble.send_modify(|trouble| trouble.is_older = true);
+    }
+
     /// Breaks the connections that are there now.
     pub fn cut(&self) {
         self.trouble.send_modify(|trouble| trouble.cut = *self.accepted.borrow());
@@ -65,63 +122,114 @@ impl Proxy {
     }
 }
 
+/// One connection, as seen by each of its two ways.
+#[derive(Clone)]
+struct Link {
+    number: usize,
+    trouble: watch::Receiver<Trouble>,
+    /// The server keeps a client waiting on it, or has.
+    is_waited_on: Arc<AtomicBool>,
+}
+
+impl Link {
+    fn swallows(&self, way: Way) -> bool {
+        let Swallowed { number, only_of_waits, requests, answers } = self.trouble.borrow().swallowed;
+        let this_way = if way == Way::Requests { requests } else { answers };
+        this_way && self.number <= number && (!only_of_waits || self.is_waited_on.load(Relaxed))
+    }
+
+    /// Resolves where the end of one side is to be told to the other.
+    async fn ends(&self, way: Way) {
+        if self.swallows(way) {
+            pending().await
+        }
+    }
+
+    fn note(&self, requests: &[u8]) {
+        let waits = has(requests, b"RLOCK.EVENTS") || has(requests, b"\r\nWAIT\r\n") && !has(requests, b"SESSION");
+        if waits {
+            self.is_waited_on.store(true, Relaxed);
+        }
+    }
+}
+
 async fn forward_all(
     listener: UnixListener,
     server: PathBuf,
     accept: watch::Sender<usize>,
     trouble: watch::Receiver<Trouble>,
 ) {
-    while let Ok((client, _)) = listener.accept().await {
+    let mut refuses = trouble.clone();
+    loop {
+        let client = tokio::select! {
+            biased;
+            _ = refuses.wait_for(|trouble| trouble.refuses) => return,
+            client = listener.accept() => client,
+        };
+        let Ok((client, _)) = client else { return };
         accept.send_modify(|count| *count += 1);
-        let number = *accept.borrow();
+        let link = Link { number: *accept.borrow(), trouble: trouble.clone(), is_waited_on: Arc::default() };
         let server = UnixStream::connect(&server).await.unwrap();
-        let mut trouble = trouble.clone();
-        tokio::spawn(async move {
-            let (from_client, to_client) = client.into_split();
-            let (from_server, to_server) = server.into_split();
-            let requests = requests(from_client, to_server, number, trouble.clone());
-            let answers = answers(from_server, to_client, number, trouble.clone());
-            tokio::select! {
-                _ = async { tokio::try_join!(requests, answers) } => {}
-                _ = trouble.wait_for(|trouble| trouble.cut >= number) => {}
-            }
-        });
+        tokio::spawn(forward(client, server, link));
     }
 }
 
-async fn requests(
-    mut from_client: OwnedReadHalf,
-    mut to_server: OwnedWriteHalf,
-    number: usize,
-    mut trouble: watch::Receiver<Trouble>,
-) -> Result<(), Cut> {
+async fn forward(client: UnixStream, server: UnixStream, link: Link) {
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let (number, mut trouble) = (link.number, link.trouble.clone());
+    let requests = requests(from_client, to_server, link.clone());
+    let answers = answers(from_server, to_client, link);
+    tokio::select! {
+        _ = async { tokio::try_join!(requests, answers) } => {}
+        _ = trouble.wait_for(|trouble| trouble.cut >= number) => {}
+    }
+}
+
+async fn requests(mut from_client: OwnedReadHalf, mut to_server: OwnedWriteHalf, mut link: Link) -> Result<(), Cut> {
     let mut bytes = vec![0; 65_536];
     while let Ok(count @ 1..) = from_client.read(&mut bytes).await {
-        if trouble.borrow().cut_at_request >= number {
+        let requests = &mut bytes[..count];
+        link.note(requests);
+        if link.trouble.borrow().cut_at_request >= link.number {
             return Err(Cut);
         }
-        let _ = trouble.wait_for(|trouble| trouble.held < number).await;
-        if to_server.write_all(&bytes[..count]).await.is_err() {
+        let _ = link.trouble.wait_for(|trouble| trouble.held < link.number).await;
+        if link.swallows(Way::Requests) {
+            continue;
+        }
+        if link.trouble.borrow().is_older {
+            UNKNOWN_TO_OLDER.iter().for_each(|(known, unknown)| replace(requests, known, unknown));
+        }
+        if to_server.write_all(requests).await.is_err() {
             break;
         }
     }
+    link.ends(Way::Requests).await;
     Ok(())
 }
 
-async fn answers(
-    mut from_server: OwnedReadHalf,
-    mut to_client: OwnedWriteHalf,
-    number: usize,
-    trouble: watch::Receiver<Trouble>,
-) -> Result<(), Cut> {
+async fn answers(mut from_server: OwnedReadHalf, mut to_client: OwnedWriteHalf, link: Link) -> Result<(), Cut> {
     let mut bytes = vec![0; 65_536];
     while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
-        if trouble.borrow().cut_at_answer >= number {
+        if link.trouble.borrow().cut_at_answer >= link.number {
             return Err(Cut);
         }
-        if to_client.write_all(&bytes[..count]).await.is_err() {
+        if !link.swallows(Way::Answers) && to_client.write_all(&bytes[..count]).await.is_err() {
             break;
         }
     }
+    link.ends(Way::Answers).await;
     Ok(())
+}
+
+fn has(bytes: &[u8], word: &[u8]) -> bool {
+    bytes.windows(word.len()).any(|window| window == word)
+}
+
+/// Both words are of one length, as the lengths have been sent already.
+fn replace(bytes: &mut [u8], word: &[u8], by: &[u8]) {
+    while let Some(place) = bytes.windows(word.len()).position(|window| window == word) {
+        bytes[place..place + word.len()].copy_from_slice(by);
+    }
 }

@@ -7,6 +7,9 @@ use rlock_testing::{Client, PATIENCE, Server};
 use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinHandle};
 
+/// How much later something may be than its bound, as other tests use the machine too.
+pub const SLACK: Duration = Duration::from_secs(2);
+
 pub fn url(server: &Server) -> String {
     format!("redis+unix://{}", server.socket().display())
 }
@@ -39,6 +42,26 @@ pub async fn lost_before(guard: &Guard, end: tokio::time::Instant) {
 
 pub fn exists(client: &mut Client, key: &str) -> bool {
     client.run(&["EXISTS", key]).as_int() == 1
+}
+
+/// How often the server has run this command, which is written in small letters.
+pub fn calls(client: &mut Client, command: &str) -> i64 {
+    let statistics = client.info("commandstats");
+    let line = statistics.find(&format!("cmdstat_{command}")).unwrap_or("calls=0,");
+    line.split(['=', ',']).nth(1).and_then(|calls| calls.parse().ok()).unwrap()
+}
+
+/// Has a task of its own wait for the lock.
+pub fn waits_for(lock: Lock) -> JoinHandle<Result<Guard, Error>> {
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+/// Waits until nothing is being given back any more.
+///
+/// # Panics
+/// If that does not come.
+pub async fn settled(locks: &Locks) {
+    tokio::time::timeout(PATIENCE, locks.settle()).await.expect("all is given back");
 }
 
 /// Until so many wait on the server.

@@ -1,0 +1,153 @@
+//! A time limit is one for all of it: connecting, asking, waiting, and confirming what was granted. What is not done by
+//! then is done in the background.
+//!
+//! How late a call is says little on a machine that has other things to do. So each is compared with a sleep of the same
+//! length that begins with it, and the best of several tries counts: what holds a call up for a second or two does so
+//! each time.
+
+use crate::proxy::Proxy;
+use crate::support::{locks_on, settled, until, until_nothing_is_left, until_waiting, url};
+use rlock_client::{Error, Locks};
+use rlock_testing::Server;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+const LIMIT: Duration = Duration::from_millis(100);
+
+/// By how much a call may be later than a sleep.
+const LATENESS: Duration = Duration::from_millis(150);
+
+const TRIES: usize = 3;
+
+/// What came of the call, and by how much it took longer than a sleep as long as the limit.
+async fn lateness<T>(limit: Duration, call: impl Future<Output = T>) -> (Duration, T) {
+    let began = Instant::now();
+    let call = async { (call.await, began.elapsed()) };
+    let control = async {
+        sleep(limit).await;
+        began.elapsed()
+    };
+    let ((result, took), control) = tokio::join!(call, control);
+    (took.saturating_sub(control), result)
+}
+
+/// Makes calls, all of which fail, until one of them is no later than it may be.
+///
+/// # Panics
+/// If none is.
+async fn is_kept<T>(call: impl AsyncFn() -> (Duration, Result<T, Error>)) {
+    let mut all = Vec::new();
+    for _ in 0..TRIES {
+        let (late, result) = call().await;
+        let Err(error) = result else { panic!("nobody could answer") };
+        assert!(error.is_timeout() || error.is_unavailable(), "{error}");
+        if late <= LATENESS {
+            return;
+        }
+        all.push(late);
+    }
+    panic!("each call was too late, by {all:?}");
+}
+
+#[tokio::test]
+async fn a_frozen_server_does_not_lengthen_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    let lock = locks.lock("a");
+    server.freeze();
+    is_kept(async || lateness(LIMIT, lock.acquire_timeout(LIMIT)).await).await;
+    server.thaw();
+    settled(&locks).await;
+    until("what was sent has come", || client.figure("grants") > 0).await;
+    until_nothing_is_left(&mut client, "a").await;
+}
+
+/// Somebody holds it, so that the server would have to keep the request waiting.
+#[tokio::test]
+async fn a_server_that_freezes_during_the_wait_does_not_lengthen_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    let lock = locks.lock("a");
+    client.say("RLOCK.ACQUIRE a other 600000");
+    let limit = LIMIT * 5;
+    is_kept(async || {
+        let mut client = server.client();
+        let freezes = async {
+            until_waiting(&mut client, 1).await;
+            server.freeze();
+        };
+        let (waited, ()) = tokio::join!(lateness(limit, lock.acquire_timeout(limit)), freezes);
+        server.thaw();
+        until_waiting(&mut client, 0).await;
+        waited
+    })
+    .await;
+    settled(&locks).await;
+    client.say("RLOCK.RELEASE a other");
+    until_nothing_is_left(&mut client, "a").await;
+}
+
+/// The connections have broken, and new ones are accepted by somebody who never says a word.
+#[tokio::test]
+async fn a_connection_that_does_not_come_about_does_not_lengthen_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    let network = Proxy::to(&server);
+    let locks = Locks::options().connect_timeout(LIMIT * 30).connect_to(network.url()).await.unwrap();
+    let lock = locks.lock("a");
+    network.hold_back_everything();
+    network.cut();
+    is_kept(async || lateness(LIMIT, lock.acquire_timeout(LIMIT)).await).await;
+    network.let_through();
+    settled(&locks).await;
+    until_nothing_is_left(&mut client, "a").await;
+}
+
+/// It is granted after a while, and what is to confirm it is never answered.
+#[tokio::test]
+async fn a_renewal_after_a_wait_does_not_lengthen_it() {
+    let server = Server::start();
+    let network = Proxy::to(&server);
+    let lease = Duration::from_secs(1);
+    let locks = Locks::options().lease(lease).connect_to(network.url()).await.unwrap();
+    let lock = locks.lock("a");
+    let limit = LIMIT * 6;
+    is_kept(async || {
+        let mut client = server.client();
+        client.say("RLOCK.ACQUIRE a other 600000");
+        let began = Instant::now();
+        let grants = async {
+            until_waiting(&mut client, 1).await;
+            // No renewal would be needed after a short wait.
+            until("it has waited for a while", || began.elapsed() > lease / 6).await;
+            network.hold_back_everything();
+            client.say("RLOCK.RELEASE a other");
+        };
+        let (waited, ()) = tokio::join!(lateness(limit, lock.acquire_timeout(limit)), grants);
+        network.let_through();
+        settled(&locks).await;
+        until_nothing_is_left(&mut client, "a").await;
+        waited
+    })
+    .await;
+}
+
+/// A try may take as long as an answer, and that with a connection that has to be made as well.
+#[tokio::test]
+async fn a_try_takes_no_longer_than_an_answer_may() {
+    let server = Server::start();
+    let mut client = server.client();
+    let answer = LIMIT * 3;
+    let options = Locks::options().answer_timeout(answer);
+    let locks = options.connect_to(url(&server)).await.unwrap();
+    let lock = locks.lock("a");
+    server.freeze();
+    assert!(lock.try_acquire().await.unwrap_err().is_unavailable());
+    is_kept(async || lateness(answer, lock.try_acquire()).await).await;
+    server.thaw();
+    settled(&locks).await;
+    until("what was sent has come", || client.figure("grants") > 0).await;
+    until_nothing_is_left(&mut client, "a").await;
+}

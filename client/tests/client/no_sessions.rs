@@ -1,0 +1,62 @@
+//! Servers that give a client no session to wait by: the module is an older one, the user may not, or there are too
+//! many already. A wait there fails at once, with words that tell what to do.
+
+use crate::proxy::Proxy;
+use crate::support::{locks_on, url};
+use rlock_client::{Error, ErrorKind, Locks};
+use rlock_testing::Server;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Within a time that is longer than any patience.
+async fn told(wait: impl Future<Output = Result<(), Error>>) -> Error {
+    timeout(Duration::from_secs(15), wait).await.expect("it is told at last").unwrap_err()
+}
+
+#[tokio::test]
+async fn an_older_module_is_named() {
+    let server = Server::start();
+    server.client().say("RLOCK.ACQUIRE a other 600000");
+    let network = Proxy::to(&server);
+    network.make_the_server_older();
+    let error = told(async { Locks::connect(network.url()).await?.lock("a").acquire().await.map(drop) }).await;
+    // By its name, as it has to be seen whether it is a kind of its own.
+    let kind = format!("{:?}", error.kind());
+    assert!(["ModuleMissing", "ModuleTooOld"].contains(&kind.as_str()), "{kind}: {error}");
+    assert!(error.to_string().contains("rlock"), "{error}");
+    assert!(names_a_version(&error.to_string()), "{error} should say from which version on");
+}
+
+/// Such as 1.0.
+fn names_a_version(text: &str) -> bool {
+    text.as_bytes().windows(3).any(|it| it[0].is_ascii_digit() && it[1] == b'.' && it[2].is_ascii_digit())
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_have_one_is_told() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE a other 600000");
+    client.say("ACL SETUSER app on >secret ~* +@all -rlock.events");
+    let locks = Locks::connect(format!("{}?user=app&pass=secret", url(&server))).await.unwrap();
+    let error = told(async { locks.lock("a").acquire().await.map(drop) }).await;
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    assert!(error.to_string().contains("NOPERM"), "{error}");
+    assert!(error.to_string().to_lowercase().contains("rlock.events"), "{error}");
+    // What takes no wait needs no session.
+    locks.lock("b").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_with_too_many_is_told() {
+    for limit in ["rlock.max-sessions", "rlock.max-tickets"] {
+        let server = Server::start();
+        let mut client = server.client();
+        client.say("RLOCK.ACQUIRE a other 600000");
+        assert_eq!(client.run(&["CONFIG", "SET", limit, "0"]).as_text(), "OK");
+        let locks = locks_on(&server).await;
+        let error = told(async { locks.lock("a").acquire().await.map(drop) }).await;
+        assert!(error.is_queue_full(), "{limit}: {error}");
+        assert!(error.to_string().contains(limit), "{error} should name {limit}");
+    }
+}
