@@ -19,6 +19,7 @@ mod operators;
 mod owners;
 mod proxy;
 mod replicas;
+mod runtimes;
 mod sentinel;
 mod several;
 mod support;

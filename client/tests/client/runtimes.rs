@@ -1,0 +1,133 @@
+//! A client belongs to no runtime: it is opened in one, used from others, and keeps what it holds where there is none, or
+//! where one does nothing but block its threads.
+
+use crate::support::{exists, settled, url, waits_for};
+use rlock_client::{Guard, Locks};
+use rlock_testing::{Server, wait_until};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+const LEASE: Duration = Duration::from_secs(2);
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A client whose runtime has ended.
+fn opened_elsewhere(server: &Server) -> Locks {
+    runtime().block_on(Locks::options().lease(LEASE).connect_to(url(server))).unwrap()
+}
+
+/// Until it was kept for three leases, as the server sees it, or is lost. This thread is in no runtime meanwhile.
+fn until_kept_for_three_leases(server: &Server, key: &str, guards: &[Guard]) {
+    let mut client = server.client();
+    let end = client.time_ms() + i64::try_from(LEASE.as_millis()).unwrap() * 4;
+    wait_until("it is renewed again and again", || {
+        guards.iter().any(Guard::is_lost) || client.expiry(key) >= end || !exists(&mut client, key)
+    });
+    let lost = guards.iter().filter(|guard| guard.is_lost()).count();
+    assert_eq!(lost, 0, "of {} guards so many are lost, the first by {:?}", guards.len(), guards[0].loss());
+    assert!(exists(&mut client, key));
+}
+
+/// As a static one is in a program that calls `block_on` here and there, and in a program of tests.
+#[test]
+fn a_static_client_acquires_keeps_and_releases_whatever_has_become_of_its_runtime() {
+    static LOCKS: OnceLock<Locks> = OnceLock::new();
+    let server = Server::start();
+    let locks = LOCKS.get_or_init(|| opened_elsewhere(&server));
+    let guard = [runtime().block_on(locks.lock("a").acquire()).unwrap()];
+    until_kept_for_three_leases(&server, "a", &guard);
+    let waits = thread::spawn(|| runtime().block_on(locks.lock("a").acquire()).map(drop));
+    wait_until("it waits", || server.client().figure("waiters") == 1);
+    let [guard] = guard;
+    runtime().block_on(guard.release()).unwrap();
+    waits.join().unwrap().unwrap();
+    runtime().block_on(settled(locks));
+    assert!(!exists(&mut server.client(), "a"));
+}
+
+#[test]
+fn a_guard_that_is_dropped_where_no_runtime_is_is_given_back() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = opened_elsewhere(&server);
+    let guard = runtime().block_on(locks.lock("a").fixed_lease(Duration::from_secs(600)).acquire()).unwrap();
+    drop(guard);
+    wait_until("it is given back", || !exists(&mut client, "a"));
+    runtime().block_on(settled(&locks));
+}
+
+#[test]
+fn a_wait_leaves_the_queue_with_its_runtime() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE a other 600000");
+    let locks = opened_elsewhere(&server);
+    let waits_in = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    waits_in.block_on(async { drop(waits_for(locks.lock("a"))) });
+    wait_until("it waits", || client.figure("waiters") == 1);
+    drop(waits_in);
+    wait_until("nobody waits", || client.figure("waiters") == 0);
+    client.say("RLOCK.RELEASE a other");
+    assert!(!exists(&mut client, "a"));
+}
+
+/// Each has a runtime of its own, and all have one client.
+#[test]
+fn threads_take_turns() {
+    const THREADS: usize = 4;
+    const ROUNDS: usize = 25;
+    let server = Server::start();
+    let locks = opened_elsewhere(&server);
+    let inside = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    // One that ends with this round.
+                    let runtime = runtime();
+                    let guard = runtime.block_on(locks.lock("a").acquire()).unwrap();
+                    assert!(!inside.swap(true, SeqCst), "two have the lock");
+                    assert!(inside.swap(false, SeqCst));
+                    runtime.block_on(guard.release()).unwrap();
+                }
+            });
+        }
+    });
+    runtime().block_on(settled(&locks));
+    assert!(!exists(&mut server.client(), "a"));
+}
+
+/// Tasks that block for a while each time, more of them than workers: what else there is has to wait for seconds.
+#[test]
+fn workers_that_are_blocked_cost_no_guard() {
+    const GUARDS: usize = 100;
+    const BLOCKING: usize = 12;
+    let server = Server::start();
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let locks = runtime.block_on(Locks::options().lease(LEASE).connect_to(url(&server))).unwrap();
+    let mut guards = Vec::new();
+    for number in 0..GUARDS {
+        guards.push(runtime.block_on(locks.lock(format!("a{number}")).acquire()).unwrap());
+    }
+    let tasks: Vec<_> = (0..BLOCKING)
+        .map(|_| {
+            runtime.spawn(async {
+                loop {
+                    thread::sleep(Duration::from_millis(150));
+                    tokio::task::yield_now().await;
+                }
+            })
+        })
+        .collect();
+    until_kept_for_three_leases(&server, "a0", &guards);
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    for guard in guards {
+        runtime.block_on(guard.release()).unwrap();
+    }
+    assert!(server.client().keys().is_empty());
+}
