@@ -1,7 +1,7 @@
 //! The ways to a server: TCP, TLS, a unix socket, a user and a database, and a connection that is there already.
 
 use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url};
-use rlock_client::redis::{self, Client, TlsCertificates};
+use rlock_client::redis::{self, Client};
 use rlock_client::{ErrorKind, Locks};
 use rlock_testing::Server;
 use std::time::Duration;
@@ -44,23 +44,13 @@ async fn as_a_user_and_in_a_database() {
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn by_tls() {
-    let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).display().to_string();
-    std::fs::write(path("cert"), issued.cert.pem()).unwrap();
-    std::fs::write(path("key"), issued.key_pair.serialize_pem()).unwrap();
-    let port = rlock_testing::free_port().to_string();
-    let server = Server::prepare()
-        .options(&["--tls-port", &port, "--tls-cert-file", &path("cert"), "--tls-key-file", &path("key")])
-        .options(&["--tls-auth-clients", "no"])
-        .start();
-    let address = format!("rediss://localhost:{port}");
-    let unknown = Locks::connect(address.clone()).await.unwrap_err();
+    if !crate::tls::is_spoken() {
+        return;
+    }
+    let server = crate::tls::TlsServer::start();
+    let unknown = Locks::connect(server.address.clone()).await.unwrap_err();
     assert!(unknown.is_unavailable(), "a certificate that nobody vouches for: {unknown}");
-    let certificates = TlsCertificates { client_tls: None, root_cert: Some(issued.cert.pem().into_bytes()) };
-    let trusting = Client::build_with_tls(address, certificates).unwrap();
-    works(&Locks::connect(trusting.get_connection_info().clone()).await.unwrap()).await;
-    drop(server);
+    works(&Locks::connect(server.trusted()).await.unwrap()).await;
 }
 
 /// Over a connection of the caller's all works but what would hold up its other users.

@@ -23,4 +23,6 @@ mod runtimes;
 mod sentinel;
 mod several;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
 mod vanished;
