@@ -13,6 +13,7 @@ mod half_open;
 mod limits;
 mod locks;
 mod loss;
+mod many_owners;
 mod many_waits;
 mod no_sessions;
 mod operators;
