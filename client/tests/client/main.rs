@@ -19,6 +19,7 @@ mod no_sessions;
 mod operators;
 mod owners;
 mod proxy;
+mod refused_connections;
 mod replicas;
 mod runtimes;
 mod sentinel;

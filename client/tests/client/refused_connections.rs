@@ -1,0 +1,95 @@
+//! A server that refuses a connection says why, in one line, and closes it. An operator has to see that line.
+
+use crate::support::url;
+use rlock_client::{Error, Locks};
+use rlock_testing::Server;
+use std::io::Write;
+use std::net::TcpListener;
+use std::time::Duration;
+use tokio::time::timeout;
+
+const LIMIT: Duration = Duration::from_millis(300);
+
+/// Far longer than anything here may take.
+const LONG: Duration = Duration::from_secs(10);
+
+const FULL: &str = "max number of clients reached";
+
+fn expect_words(error: &Error, words: &str) {
+    assert!(error.to_string().contains(words), "{error} should say {words}");
+    assert!(error.reason().contains(words), "{} should say {words}", error.reason());
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_more_clients_is_quoted_when_connecting() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("CONFIG SET maxclients 1");
+    for address in [format!("redis://127.0.0.1:{}", server.port()), url(&server)] {
+        let error = Locks::connect(address).await.unwrap_err();
+        expect_words(&error, FULL);
+    }
+}
+
+/// The client has lost its connections, and others have taken them.
+#[tokio::test]
+async fn a_server_that_takes_no_more_clients_is_quoted_when_a_lock_is_asked_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    for address in [format!("redis://127.0.0.1:{}", server.port()), url(&server)] {
+        client.say("CONFIG SET maxclients 100");
+        let locks = Locks::options().patience(LIMIT).connect_to(address).await.unwrap();
+        let lock = locks.lock("a");
+        client.say("CONFIG SET maxclients 1");
+        client.say("CLIENT KILL TYPE normal SKIPME yes");
+        for ask in [0, 1, 2] {
+            let asked = async {
+                match ask {
+                    0 => lock.try_acquire().await.map(drop),
+                    1 => lock.acquire_timeout(LIMIT).await.map(drop),
+                    _ => lock.acquire().await.map(drop),
+                }
+            };
+            let error = timeout(LONG, asked).await.expect("it is told at last").unwrap_err();
+            expect_words(&error, FULL);
+        }
+    }
+}
+
+/// There is room for one connection, and a wait needs another.
+#[tokio::test]
+async fn a_server_that_takes_no_more_clients_is_quoted_to_those_who_would_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE a other 600000");
+    let locks = Locks::options().patience(LIMIT).connect_to(url(&server)).await.unwrap();
+    client.say("CONFIG SET maxclients 2");
+    client.say("CLIENT KILL TYPE normal SKIPME yes");
+    let error = timeout(LONG, locks.lock("a").acquire()).await.expect("it is told at last").unwrap_err();
+    expect_words(&error, FULL);
+}
+
+/// Says that line to whoever connects, and closes the connection, before anything was read.
+fn refusing(line: &'static str) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = format!("redis://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let _ = stream.write_all(line.as_bytes());
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn whatever_a_server_says_is_quoted() {
+    let lines = [
+        ("-DENIED Redis is running in protected mode because protected mode is enabled\r\n", "protected mode"),
+        ("-ERR max number of clients + cluster connections reached\r\n", "cluster connections reached"),
+        ("-LOADING Redis is loading the dataset in memory\r\n", "loading the dataset"),
+    ];
+    for (line, words) in lines {
+        let error = Locks::connect(refusing(line)).await.unwrap_err();
+        expect_words(&error, words);
+    }
+}
