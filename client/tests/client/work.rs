@@ -1,0 +1,248 @@
+//! Work that a guard runs: it takes no step once the guard can know that the lock is lost, and the lock is given back
+//! only when the work is over.
+//!
+//! A step looks at its end whether the loss is known. If it is, there must be no next step. To look at the beginning
+//! would be a race: the loss may become known between the guard's look and the step's.
+
+use crate::support::{exists, locks_on, until, until_nothing_is_left, url};
+use futures_util::FutureExt;
+use rlock_client::{Error, Guard, Locks};
+use rlock_testing::{Client, Server};
+use std::cell::Cell;
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+const STEPS: usize = 1_000;
+
+/// Soon enough for a thousand of them.
+const SHORT: Duration = Duration::from_millis(150);
+
+/// What the work has done. The guard does not care whether it can be sent to another thread.
+#[derive(Default)]
+struct Record {
+    taken: Cell<usize>,
+    too_many: Cell<usize>,
+}
+
+/// Takes so many steps, with a pause after each, as long as it is let.
+async fn run(
+    guard: Guard,
+    steps: usize,
+    pause: Duration,
+    record: &Record,
+    mut step: impl FnMut(usize),
+) -> Result<(), Error> {
+    // One for each look: asked for the first time, it has no earlier answer to give.
+    let looks: Vec<_> = (0..steps).map(|_| guard.lost()).collect();
+    let work = async {
+        let mut is_known = false;
+        for (number, lost) in looks.into_iter().enumerate() {
+            record.too_many.set(record.too_many.get() + usize::from(is_known));
+            record.taken.set(record.taken.get() + 1);
+            step(number);
+            is_known = lost.now_or_never().is_some();
+            match pause {
+                Duration::ZERO => yield_now().await,
+                pause => sleep(pause).await,
+            }
+        }
+    };
+    guard.run(work).await
+}
+
+/// Somebody takes the lock away, and the next renewal finds that.
+#[tokio::test]
+async fn no_step_is_taken_once_a_renewal_has_found_the_lock_gone() {
+    const BEFORE: usize = 20;
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = Locks::options().lease(SHORT * 5).connect_to(url(&server)).await.unwrap();
+    for removal in ["DEL a", "RLOCK.BREAK a", "SET a text"] {
+        let (guard, record) = (locks.lock("a").acquire().await.unwrap(), Record::default());
+        let removes = |number| {
+            if number == BEFORE {
+                client.say(removal);
+            }
+        };
+        let error = run(guard, STEPS, Duration::from_millis(1), &record, removes).await.unwrap_err();
+        assert!(error.is_lost(), "{removal}: {error}");
+        assert_eq!(record.too_many.get(), 0, "{removal}: of {} steps", record.taken.get());
+        assert!((BEFORE + 1..STEPS).contains(&record.taken.get()), "{removal}: {} steps", record.taken.get());
+        client.say("DEL a");
+    }
+}
+
+/// The thread stands still at each step once, for longer than a lease that nobody renews.
+#[tokio::test]
+async fn no_step_is_taken_after_a_stall_that_was_longer_than_the_lease() {
+    const RUNS: usize = 25;
+    let server = Server::start();
+    let locks = locks_on(&server).await;
+    for stalls_at in 0..RUNS {
+        let lock = locks.lock(format!("a{stalls_at}")).fixed_lease(SHORT);
+        let (guard, record) = (lock.acquire().await.unwrap(), Record::default());
+        let stalls = |number| {
+            if number == stalls_at {
+                thread::sleep(SHORT + SHORT / 10);
+            }
+        };
+        let error = run(guard, STEPS / RUNS, Duration::ZERO, &record, stalls).await.unwrap_err();
+        assert!(error.is_lost(), "{error}");
+        assert_eq!(record.too_many.get(), 0, "it stood still at step {stalls_at}");
+        assert!(record.taken.get() <= stalls_at + 1, "{} steps, and it stood still at {stalls_at}", record.taken.get());
+    }
+}
+
+/// As the lease is renewed elsewhere than where the work is done.
+#[tokio::test]
+async fn a_stall_that_is_longer_than_the_lease_does_no_harm_if_the_lease_is_renewed() {
+    const STALLS: usize = 3;
+    let lease = SHORT * 10;
+    let server = Server::start();
+    let locks = Locks::options().lease(lease).connect_to(url(&server)).await.unwrap();
+    let (guard, record) = (locks.lock("a").acquire().await.unwrap(), Record::default());
+    let stalls = |_| thread::sleep(lease + lease / 4);
+    run(guard, STALLS, Duration::ZERO, &record, stalls).await.unwrap();
+    assert_eq!((record.taken.get(), record.too_many.get()), (STALLS, 0));
+    assert!(!exists(&mut server.client(), "a"));
+}
+
+/// The clock alone tells of it. To release takes as long as the server stands still.
+#[tokio::test]
+async fn no_step_is_taken_once_a_frozen_server_may_have_ended_the_lease() {
+    let lease = SHORT * 4;
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = Locks::options().lease(lease).connect_to(url(&server)).await.unwrap();
+    let (guard, record) = (locks.lock("a").acquire().await.unwrap(), Record::default());
+    server.freeze();
+    let works = run(guard, STEPS * 10, Duration::from_millis(1), &record, |_| {});
+    let thaws = async {
+        sleep(lease * 2).await;
+        server.thaw();
+    };
+    let (worked, ()) = tokio::join!(works, thaws);
+    assert!(worked.unwrap_err().is_lost());
+    assert_eq!(record.too_many.get(), 0, "of {} steps", record.taken.get());
+    assert!(record.taken.get() > 0);
+    until_nothing_is_left(&mut client, "a").await;
+}
+
+/// Its result is worth nothing then: somebody else may have had the lock while it came about.
+#[tokio::test]
+async fn work_that_ends_after_the_loss_is_a_loss() {
+    let server = Server::start();
+    let locks = locks_on(&server).await;
+    let guard = locks.lock("a").fixed_lease(SHORT).acquire().await.unwrap();
+    let worked = guard.run(async { thread::sleep(SHORT + SHORT / 10) }).await;
+    assert!(worked.unwrap_err().is_lost());
+    let guard = locks.lock("b").acquire().await.unwrap();
+    let worked = guard.run(async { server.client().say("DEL b") }).await;
+    assert!(worked.unwrap_err().is_lost(), "the release has shown it");
+}
+
+/// It may borrow, need not be sent to another thread, and its result is any.
+#[tokio::test]
+async fn what_the_work_results_in_is_told_and_the_lock_is_free() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    let (text, count) = (String::from("done"), Cell::new(0));
+    let guard = locks.lock("a").acquire().await.unwrap();
+    let result = guard.run(async {
+        yield_now().await;
+        count.set(count.get() + 1);
+        text.as_str()
+    });
+    assert_eq!(result.await.unwrap(), "done");
+    assert_eq!(count.get(), 1);
+    assert!(!exists(&mut client, "a"));
+    // The work's own error is a result as any other.
+    let guard = locks.lock("a").acquire().await.unwrap();
+    let result: Result<Result<(), &str>, Error> = guard.run(async { Err("out of stock") }).await;
+    assert_eq!(result.unwrap(), Err("out of stock"));
+    assert!(!exists(&mut client, "a"));
+}
+
+/// Several locks and a majority are run the same way.
+#[tokio::test]
+async fn guards_of_several_locks_run_work_too() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    let both = rlock_client::multi([locks.lock("a"), locks.lock("b")]);
+    let seen = both.acquire().await.unwrap().run(async { ["a", "b"].map(|key| exists(&mut server.client(), key)) });
+    assert_eq!(seen.await.unwrap(), [true, true]);
+    let lost = both.acquire().await.unwrap().run(async { server.client().say("DEL b") }).await;
+    assert!(lost.unwrap_err().is_lost());
+    until_nothing_is_left(&mut client, "a").await;
+}
+
+/// Tells when it is dropped whether the lock is held then, and for long enough to be given back meanwhile.
+struct Last {
+    client: Client,
+    was_held: Arc<AtomicBool>,
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        thread::sleep(SHORT / 5);
+        self.was_held.store(exists(&mut self.client, "a"), SeqCst);
+    }
+}
+
+/// What work does as it is dropped, such as to roll back, is done under the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_that_is_dropped_is_over_before_the_lock_is_given_back() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    for _ in 0..5 {
+        let (has_begun, was_held) = (AtomicBool::new(false), Arc::<AtomicBool>::default());
+        let last = Last { client: server.client(), was_held: was_held.clone() };
+        let guard = locks.lock("a").acquire().await.unwrap();
+        let works = guard.run(async {
+            let _last = last;
+            has_begun.store(true, SeqCst);
+            pending::<()>().await;
+        });
+        tokio::select! {
+            ended = works => panic!("it has no end: {ended:?}"),
+            () = until("it works", || has_begun.load(SeqCst)) => {}
+        }
+        assert!(was_held.load(SeqCst), "the lock was given back before");
+        until_nothing_is_left(&mut client, "a").await;
+    }
+}
+
+/// The same for work that is dropped since the lock is lost: by then somebody else may have it, who is left alone.
+#[tokio::test]
+async fn work_is_over_before_its_loss_is_told() {
+    let server = Server::start();
+    let locks = locks_on(&server).await;
+    let has_ended = Arc::new(());
+    let ends = has_ended.clone();
+    let guard = locks.lock("a").fixed_lease(SHORT).acquire().await.unwrap();
+    let worked = guard.run(async move {
+        let _ends = ends;
+        pending::<()>().await;
+    });
+    assert!(worked.await.unwrap_err().is_lost());
+    assert_eq!(Arc::strong_count(&has_ended), 1, "the work is still there");
+}
+
+#[tokio::test]
+async fn work_that_panics_gives_the_lock_back() {
+    let server = Server::start();
+    let mut client = server.client();
+    let guard = locks_on(&server).await.lock("a").acquire().await.unwrap();
+    let work = tokio::spawn(guard.run(async { panic!("as this test wants it") }));
+    let ended: Result<Result<(), Error>, _> = work.await;
+    assert!(ended.unwrap_err().is_panic());
+    until("it is given back", || !exists(&mut client, "a")).await;
+}
