@@ -4,8 +4,9 @@
 
 use crate::figures::Figures;
 use crate::plan::Plan;
+use crate::processor::used_by_server;
 use crate::progress;
-use crate::waiters::{Waiters, told_by_info};
+use crate::waiters::Waiters;
 use std::thread;
 use std::time::Instant;
 
@@ -39,13 +40,9 @@ pub fn name(locks: usize) -> String {
 fn look_on(waiters: &mut Waiters, plan: &Plan, figures: &mut Figures, id: &str) {
     thread::sleep(plan.idle_settles);
     for _ in 0..plan.idle_looks {
-        let (before, since) = (used_seconds(waiters), Instant::now());
+        let (before, since) = (used_by_server(&mut waiters.client), Instant::now());
         thread::sleep(plan.idle_look);
-        let used = used_seconds(waiters) - before;
+        let used = used_by_server(&mut waiters.client) - before;
         figures.add(id, UNIT, used / since.elapsed().as_secs_f64() * 100.0);
     }
-}
-
-fn used_seconds(waiters: &mut Waiters) -> f64 {
-    ["used_cpu_user", "used_cpu_sys"].map(|name| told_by_info(&mut waiters.client, "cpu", name)).iter().sum()
 }

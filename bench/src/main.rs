@@ -29,6 +29,7 @@ mod line;
 mod memory;
 mod one_process;
 mod plan;
+mod processor;
 mod profile;
 mod progress;
 mod reach;

@@ -13,7 +13,7 @@ mod way;
 use crate::figures::Figures;
 use crate::interrupt::Guarded;
 use crate::plan::Plan;
-use crate::waiters::told_by_info;
+use crate::processor::used_by_server;
 use crate::{hand_offs, progress, servers};
 use record::Record;
 use rlock_testing::{Client, make_room_for};
@@ -125,7 +125,7 @@ impl Contender {
 
     fn turn(&mut self, time: Duration, figures: &mut Figures) {
         let record = &self.process.record;
-        let used_before = used_seconds(&mut self.client);
+        let used_before = used_by_server(&mut self.client);
         let start = Instant::now();
         record.begin(start);
         self.tasks.block_on(&self.runtime, async {
@@ -137,7 +137,7 @@ impl Contender {
         });
         let seconds = start.elapsed().as_secs_f64();
         assert!(record.wake_ups() >= FEWEST, "hardly anything happens");
-        let server_seconds = used_seconds(&mut self.client) - used_before;
+        let server_seconds = used_by_server(&mut self.client) - used_before;
         assert!(self.process.goes_on(), "a wait failed");
         let (id, hand_offs) = (format!("{}.{}", self.process.scene.id(), self.way.id()), record.count());
         figures.add(&format!("process.{id}"), hand_offs::UNIT, hand_offs / seconds);
@@ -155,10 +155,6 @@ async fn all_wait(way: Way, watch: &mut Client, process: &Process) {
         assert!(Instant::now() < deadline, "not all of {waits} waits begin");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-}
-
-fn used_seconds(client: &mut Client) -> f64 {
-    ["used_cpu_user", "used_cpu_sys"].map(|name| told_by_info(client, "cpu", name)).iter().sum()
 }
 
 fn key(lock: usize) -> String {
