@@ -11,6 +11,8 @@ use crate::plan::Plan;
 use crate::{progress, servers};
 use rlock_client::Locks;
 use rslock::LockManager;
+use std::error::Error;
+use std::future::ready;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
@@ -19,13 +21,17 @@ use tokio::task::LocalSet;
 pub const UNIT: &str = "cycles/s";
 pub const TASKS: usize = 8;
 
+/// Why a cycle failed.
+pub type Failure = Box<dyn Error + Send + Sync>;
+
 const TTL: Duration = Duration::from_secs(30);
 
 pub fn measure(plan: &Plan, figures: &mut Figures) {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let plain = servers::start_on_port(Module::None, &[]);
     let native = servers::start_on_port(Module::Rlock, &[]);
-    let ways = [Crate::Rslock(LockManager::new(vec![address(&plain)])), connect(&runtime, &native)];
+    let rlock = runtime.block_on(Crate::rlock(&address(&native))).expect("the server is there");
+    let ways = [Crate::rslock(&address(&plain)), rlock];
     for round in 0..plan.turns.min(9) {
         progress::step(&format!("alone, round {}", round + 1));
         for way in &ways {
@@ -44,13 +50,22 @@ pub fn measure(plan: &Plan, figures: &mut Figures) {
     }
 }
 
+/// A process's way to all its locks.
 #[derive(Clone)]
-enum Crate {
+pub enum Crate {
     Rslock(LockManager),
     Rlock(Locks),
 }
 
 impl Crate {
+    pub fn rslock(address: &str) -> Self {
+        Self::Rslock(LockManager::new(vec![address]))
+    }
+
+    pub async fn rlock(address: &str) -> Result<Self, Failure> {
+        Ok(Self::Rlock(Locks::connect(address).await?))
+    }
+
     fn id(&self) -> &'static str {
         match self {
             Self::Rslock(_) => "rslock",
@@ -58,37 +73,33 @@ impl Crate {
         }
     }
 
-    /// Waits for the lock, has it, and gives it back.
-    async fn cycle(&self, name: &str, got: impl FnOnce()) {
+    /// Waits for the lock, does the work, and gives the lock back.
+    pub async fn cycle<W: Future>(&self, name: &str, work: impl FnOnce() -> W) -> Result<(), Failure> {
         match self {
             Self::Rslock(manager) => {
-                let lock = manager.acquire_no_guard(name, TTL).await.expect("a lock");
-                got();
+                let lock = manager.acquire_no_guard(name, TTL).await?;
+                work().await;
                 manager.unlock(&lock).await;
             }
             Self::Rlock(locks) => {
-                let guard = locks.lock(name).acquire().await.expect("a lock");
-                got();
-                guard.release().await.expect("still ours");
+                let guard = locks.lock(name).acquire().await?;
+                work().await;
+                guard.release().await?;
             }
         }
+        Ok(())
     }
 }
 
-fn address(server: &Guarded) -> String {
+pub fn address(server: &Guarded) -> String {
     format!("redis://127.0.0.1:{}", server.port())
-}
-
-fn connect(runtime: &Runtime, server: &Guarded) -> Crate {
-    let locks = runtime.block_on(Locks::connect(address(server).as_str()));
-    Crate::Rlock(locks.expect("the server has the module"))
 }
 
 async fn alone(way: &Crate, time: Duration) -> f64 {
     let start = Instant::now();
     let mut cycles = 0_usize;
     while start.elapsed() < time {
-        way.cycle(&format!("lock:{cycles:07}"), || ()).await;
+        way.cycle(&format!("lock:{cycles:07}"), || ready(())).await.expect("a lock, still ours at the end");
         cycles += 1;
     }
     cycles as f64 / start.elapsed().as_secs_f64()
@@ -103,7 +114,8 @@ fn contended(runtime: &Runtime, way: &Crate, time: Duration) -> (Rc<Grants>, f64
         let (way, grants) = (way.clone(), Rc::clone(&grants));
         async move {
             while start.elapsed() < time {
-                way.cycle("wanted by all", || grants.give(number)).await;
+                let cycle = way.cycle("wanted by all", || async { grants.give(number) });
+                cycle.await.expect("a lock, still ours at the end");
             }
         }
     };
