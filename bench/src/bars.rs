@@ -1,6 +1,7 @@
 //! What the figures must show: a bar that each must pass, and an aim.
 
 use crate::figures::{Figure, Figures};
+use crate::many_tasks::{self, TEN_THOUSAND, THOUSAND, Way};
 use crate::plan::Plan;
 use crate::{asked, flatness, reach, storms, waiting_memory};
 
@@ -154,6 +155,7 @@ pub fn all(figures: &Figures, plan: &Plan) -> Vec<Bar> {
     }
     bars.extend(of_waiting(figures, plan));
     bars.extend(of_sessions(figures, plan));
+    bars.extend(of_many_tasks(figures));
     bars
 }
 
@@ -222,6 +224,29 @@ fn of_sessions(figures: &Figures, plan: &Plan) -> Vec<Bar> {
     let slowest = slowest_answer(figures, "tickets", tickets);
     bars.push(at_most(&format!("INFO and QUEUES, {tickets} tickets on a server, the slowest"), " ms", slowest, 1.0));
     bars
+}
+
+/// What a process of many tasks costs that uses the crate, and how long its tasks wait.
+fn of_many_tasks(figures: &Figures) -> Vec<Bar> {
+    let at_most =
+        |what: &str, unit, figure, most: f64| Bar { unit, ..bar_of(what, figure, Bound::AtMost, [most, most], "") };
+    let against = |what: &str, other: Way| {
+        figures.ratio(&THOUSAND.figure(what, Way::Rlock.id()), &THOUSAND.figure(what, other.id()))
+    };
+    let worst =
+        |scene: many_tasks::Scene, what: &str| figures.get(&scene.figure(what, Way::Rlock.id())).map(Figure::highest);
+    let others = Way::ALL.into_iter().filter(|way| *way != Way::Rlock);
+    let longest = others.map(|other| against("wait.longest", other)).collect::<Option<Vec<_>>>();
+    let longest = longest.and_then(|ratios| ratios.into_iter().reduce(f64::max));
+    let megabytes = worst(THOUSAND, "memory").map(|bytes| bytes / 1e6);
+    vec![
+        at_most("1000 tasks: connections of rlock-client, worst round", "", worst(THOUSAND, "connections"), 3.0),
+        at_most("1000 tasks: memory of the server for rlock-client, worst round", " MB", megabytes, 1.0),
+        at_most("1000 tasks, client CPU: rlock-client / pub/sub", TIMES, against("client_cpu", Way::PubSub), 1.0),
+        at_most("1000 tasks, server CPU: rlock-client / pub/sub", TIMES, against("server_cpu", Way::PubSub), 1.0),
+        at_most("1000 tasks, the longest wait: rlock-client / the best other", TIMES, longest, 0.5),
+        at_most("10000 tasks: connections of rlock-client, worst round", "", worst(TEN_THOUSAND, "connections"), 3.0),
+    ]
 }
 
 /// In ms, if all were asked.

@@ -26,6 +26,7 @@ mod idle;
 mod instructions;
 mod interrupt;
 mod line;
+mod many_tasks;
 mod memory;
 mod one_process;
 mod plan;
@@ -57,7 +58,7 @@ struct Part {
     measure: fn(&Plan, &mut Figures),
 }
 
-const PARTS: [Part; 18] = [
+const PARTS: [Part; 19] = [
     Part { name: "instructions", needs_valgrind: true, measure: instructions::alone },
     Part { name: "instructions with an AOF file", needs_valgrind: true, measure: instructions::with_aof },
     Part { name: "instructions with a replica", needs_valgrind: true, measure: instructions::with_replica },
@@ -76,6 +77,7 @@ const PARTS: [Part; 18] = [
     Part { name: "hand-offs", needs_valgrind: false, measure: hand_offs::measure },
     Part { name: "hand-offs of one process", needs_valgrind: false, measure: one_process::measure },
     Part { name: "crates end to end", needs_valgrind: false, measure: crates::measure },
+    Part { name: "1,000 tasks of one process", needs_valgrind: false, measure: many_tasks::measure },
 ];
 
 fn main() -> ExitCode {

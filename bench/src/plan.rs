@@ -24,6 +24,9 @@ pub struct Plan {
     pub idle_looks: usize,
     pub idle_look: Duration,
     pub idle_settles: Duration,
+    /// How often a process of many tasks has its turn, and for how long: longer than any of them should wait.
+    pub task_turns: usize,
+    pub task_turn: Duration,
     /// How often thousands are served at one stroke.
     pub storms: usize,
 }
@@ -46,6 +49,8 @@ impl Plan {
             idle_looks: 3,
             idle_look: Duration::from_secs(5),
             idle_settles: Duration::from_secs(8),
+            task_turns: 5,
+            task_turn: Duration::from_secs(8),
             storms: 3,
         }
     }
@@ -67,6 +72,8 @@ impl Plan {
             idle_looks: 3,
             idle_look: Duration::from_secs(1),
             idle_settles: Duration::from_secs(6),
+            task_turns: 3,
+            task_turn: Duration::from_secs(3),
             storms: 1,
         }
     }

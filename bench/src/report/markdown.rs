@@ -1,6 +1,6 @@
 //! The page: what was to be shown, then each measurement in a table.
 
-use super::{Report, grouped, one_process, row, waiting};
+use super::{Report, grouped, many_tasks, one_process, row, waiting};
 use crate::bars::{Bar, Verdict};
 use crate::contenders::{BUSY, Contender, PAIRS, READS, RENEWALS, WRITES, is_measured_with_followers};
 use crate::environment::Environment;
@@ -32,6 +32,7 @@ pub fn page(report: &Report) -> String {
     page += &hand_offs_per_second(figures);
     page += &one_process::section(figures);
     page += &end_to_end(figures);
+    page += &many_tasks::section(figures, report.plan);
     page += &memory(figures);
     page += &waiting::sections(figures, report.plan);
     page += &profiles(figures);

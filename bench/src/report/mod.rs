@@ -2,6 +2,7 @@
 
 mod chart;
 mod json;
+mod many_tasks;
 mod markdown;
 mod one_process;
 mod picture;

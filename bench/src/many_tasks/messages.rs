@@ -1,0 +1,62 @@
+//! Messages that tell that a lock was given back, for all tasks of a process.
+//!
+//! As lean as it can be: the process is subscribed once and for all, by one connection; each message wakes one task,
+//! the one that has waited longest; and no task asks for what is left of a lease, since all leases are equally long.
+
+use futures_util::StreamExt;
+use redis::aio::PubSubStream;
+use redis::{Client, RedisResult};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// As long as [`crate::contenders::LEASE`]: the holder may have died.
+const LEASE: Duration = Duration::from_secs(30);
+
+pub struct Messages {
+    /// By the lock's name.
+    channels: HashMap<String, Channel>,
+}
+
+struct Channel {
+    name: String,
+    message: Arc<Notify>,
+}
+
+impl Messages {
+    pub async fn subscribe(address: &str, locks: impl Iterator<Item = String>) -> RedisResult<Self> {
+        let of = |lock: String| {
+            let name = format!("given back:{lock}");
+            (lock, Channel { name, message: Arc::default() })
+        };
+        let channels: HashMap<_, _> = locks.map(of).collect();
+        let mut subscriber = Client::open(address)?.get_async_pubsub().await?;
+        for channel in channels.values() {
+            subscriber.subscribe(&channel.name).await?;
+        }
+        let told = channels.values().map(|channel| (channel.name.clone(), Arc::clone(&channel.message))).collect();
+        tokio::spawn(listen(subscriber.into_on_message(), told));
+        Ok(Self { channels })
+    }
+
+    pub fn channel(&self, lock: &str) -> &str {
+        &self.channels[lock].name
+    }
+
+    /// Until the next message, for as long as a lease lasts. One that has come since the task was refused, and has
+    /// woken no other, is remembered.
+    pub async fn wait_for(&self, lock: &str) {
+        let _ = timeout(LEASE, self.channels[lock].message.notified()).await;
+    }
+}
+
+/// Until the server is gone.
+async fn listen(mut messages: PubSubStream, told: HashMap<String, Arc<Notify>>) {
+    while let Some(message) = messages.next().await {
+        if let Some(waiting) = told.get(message.get_channel_name()) {
+            waiting.notify_one();
+        }
+    }
+}
