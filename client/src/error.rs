@@ -73,7 +73,6 @@ impl Error {
             Some("WRONGKIND") => ErrorKind::WrongKind,
             Some("DEADLOCK") => ErrorKind::Deadlock,
             Some("QUEUEFULL") => ErrorKind::QueueFull,
-            Some("ERR") if server_line::is_without_sessions(&answer) => ErrorKind::ModuleTooOld,
             Some("ERR") if server_line::is_unknown_command(&answer) => ErrorKind::ModuleMissing,
             _ => ErrorKind::Refused,
         };

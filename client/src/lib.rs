@@ -257,6 +257,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(feature = "blocking")]
+mod blocking;
 mod core;
 mod error;
 mod fencing;
@@ -272,6 +274,8 @@ mod runtime;
 mod server_line;
 mod several;
 
+#[cfg(feature = "blocking")]
+pub use blocking::block_on;
 pub use error::{Error, ErrorKind};
 pub use fencing::{Fenced, Unfenced};
 pub use guard::Guard;

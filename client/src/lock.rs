@@ -127,7 +127,7 @@ impl<F> Lock<F> {
     ///
     /// # Fairness
     /// The client that asks first gets it first, among all that ask by RLOCK commands. Readers and writers of one lock
-    /// take turns. The place in the queue outlives a connection that breaks, if there is another one within 4 s. When
+    /// take turns. The place in the queue outlives a connection that breaks, if there is another one within 3 s. When
     /// the server restarts or fails over, the place is lost, and it is asked again from the end.
     ///
     /// # Cancel safety

@@ -98,7 +98,7 @@ impl Options {
     /// [`ErrorKind::Configuration`] for an address that cannot be read, [`ErrorKind::Refused`] for a wrong password,
     /// [`ErrorKind::Unavailable`] if nobody answers.
     pub async fn connect_to(self, address: impl IntoConnectionInfo) -> Result<Locks, Error> {
-        let (address, thread) = (read(address)?, thread()?);
+        let (address, thread) = (read(address)?, runtime::start()?);
         let node = Node::at(address, self.settings.limits, &thread).map_err(unusable)?;
         self.open(Route::Single(node), thread).await
     }
@@ -116,7 +116,7 @@ impl Options {
         nodes: impl IntoIterator<Item = A>,
     ) -> Result<Locks, Error> {
         let seeds = nodes.into_iter().map(read).collect::<Result<_, _>>()?;
-        let thread = thread()?;
+        let thread = runtime::start()?;
         let cluster = Cluster::new(seeds, self.settings.limits, &thread).map_err(unusable)?;
         self.open(Route::Cluster(cluster), thread).await
     }
@@ -147,7 +147,7 @@ impl Options {
         access: SentinelNodeConnectionInfo,
     ) -> Result<Locks, Error> {
         let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
-        let thread = thread()?;
+        let thread = runtime::start()?;
         let limits = self.settings.limits;
         let sentinels = Sentinels::new(sentinels, master.into(), access, limits, &thread).map_err(unusable)?;
         self.open(Route::Sentinels(sentinels), thread).await
@@ -168,7 +168,7 @@ impl Options {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let thread = thread().expect("a thread for the client");
+        let thread = runtime::start().expect("a thread for the client");
         let node = Node::given(connection, self.settings.limits, &thread);
         self.with(Route::Single(node), thread)
     }
@@ -183,10 +183,6 @@ impl Options {
         let links = Links { route, limits: self.settings.limits };
         Locks { shared: Arc::new(Shared::new(links, self.settings, thread)) }
     }
-}
-
-fn thread() -> Result<Handle, Error> {
-    runtime::start().map_err(|error| Error::because(ErrorKind::Unavailable, "the client's thread", error.into()))
 }
 
 fn read(address: impl IntoConnectionInfo) -> Result<ConnectionInfo, Error> {

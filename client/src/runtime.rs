@@ -3,6 +3,7 @@
 //! A program whose own tasks hold up its runtime keeps its locks all the same; one that goes from one runtime to another,
 //! as tests do, takes its client along; and what goes on in the background does not end with the caller's runtime.
 
+use crate::error::{Error, ErrorKind};
 use std::future::pending;
 use std::io;
 use std::panic::resume_unwind;
@@ -18,7 +19,11 @@ static THREAD: Mutex<Option<Handle>> = Mutex::new(None);
 
 /// # Errors
 /// The system has no thread for it, or no file descriptors.
-pub(crate) fn start() -> io::Result<Handle> {
+pub(crate) fn start() -> Result<Handle, Error> {
+    begin().map_err(|error| Error::because(ErrorKind::Unavailable, "the client's thread", error.into()))
+}
+
+fn begin() -> io::Result<Handle> {
     let mut present = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(handle) = &*present {
         return Ok(handle.clone());

@@ -17,11 +17,6 @@ pub(crate) fn is_unknown_command(error: &RedisError) -> bool {
     has(error, "unknown command")
 }
 
-/// The same, of a server whose module has locks, but no sessions.
-pub(crate) fn is_without_sessions(error: &RedisError) -> bool {
-    is_unknown_command(error) && has(error, "RLOCK.EVENTS")
-}
-
 /// ERR, to a connection that is one too many.
 pub(crate) fn is_full(error: &RedisError) -> bool {
     has(error, "max number of clients")

@@ -21,6 +21,8 @@ pub(crate) enum Fault {
     Silent(RedisError),
     /// The server's no.
     Refused(RedisError),
+    /// The same, of a server whose module has locks, but no sessions.
+    TooOld(RedisError),
 }
 
 impl Fault {
@@ -66,7 +68,7 @@ impl Fault {
 
     /// Whether asking again, later or elsewhere, may help.
     pub(crate) fn may_pass(&self) -> bool {
-        !matches!(self, Self::Refused(_))
+        !matches!(self, Self::Refused(_) | Self::TooOld(_))
     }
 
     /// Whether the server does not know the session.
@@ -98,13 +100,14 @@ impl Fault {
             Self::NotHere(_) | Self::Unreachable(_) | Self::Silent(_) => true,
             // It is cut off from the other nodes, which may have chosen another master by now.
             Self::NotNow(error) => matches!(error.code(), Some("CLUSTERDOWN" | "MASTERDOWN" | "LOADING")),
-            Self::Moved(_) | Self::Ask(_) | Self::Refused(_) => false,
+            Self::Moved(_) | Self::Ask(_) | Self::Refused(_) | Self::TooOld(_) => false,
         }
     }
 
     pub(crate) fn into_cause(self) -> RedisError {
         match self {
             Self::Refused(error)
+            | Self::TooOld(error)
             | Self::NotNow(error)
             | Self::NotHere(error)
             | Self::Unreachable(error)
@@ -116,6 +119,7 @@ impl Fault {
     pub(crate) fn into_error(self, about: &[u8]) -> Error {
         match self {
             Self::Refused(answer) => Error::refused(about, answer),
+            Self::TooOld(answer) => Error::because(ErrorKind::ModuleTooOld, about, answer),
             passing => Error::because(ErrorKind::Unavailable, about, passing.into_cause()),
         }
     }

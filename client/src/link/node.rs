@@ -6,6 +6,7 @@ use super::fault::Fault;
 use super::opening;
 use super::session::Session;
 use super::shared_connection::SharedConnection;
+use super::single_flight::SingleFlight;
 use crate::runtime;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Client, Cmd, ConnectionInfo, RedisResult, Value};
@@ -40,6 +41,7 @@ pub(crate) struct Node {
     pub(super) thread: Handle,
     shared: Arc<SharedConnection>,
     session: Mutex<Option<Arc<Session>>>,
+    opening: SingleFlight,
     /// For WAIT. Taken by whoever uses it.
     spare: Mutex<Option<MultiplexedConnection>>,
 }
@@ -69,8 +71,8 @@ impl Node {
     }
 
     fn new(name: String, source: Source, limits: Limits, thread: &Handle) -> Arc<Self> {
-        let (shared, session, spare) = Default::default();
-        Arc::new(Self { name, source, limits, thread: thread.clone(), shared, session, spare })
+        let (shared, session, opening, spare) = Default::default();
+        Arc::new(Self { name, source, limits, thread: thread.clone(), shared, session, opening, spare })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -152,7 +154,10 @@ impl Node {
             present.take_if(|session| session.is_over());
             present.get_or_insert_with(|| Session::begin(self)).clone()
         };
-        session.opened().await?;
+        if !session.is_open() {
+            // In the order in which they have come, so that they ask in that order.
+            self.opening.run(session.opened()).await?;
+        }
         Ok(session)
     }
 

@@ -13,6 +13,7 @@ use super::connection::{Connection, send};
 use super::fault::Fault;
 use super::node::Node;
 use super::request::{self, Event, Verdict};
+use crate::server_line;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use redis::aio::MultiplexedConnection;
@@ -27,7 +28,7 @@ use uuid::Uuid;
 
 /// How long the server keeps the places of a session that says nothing. So long its waiters can hold others up when
 /// this machine is gone without a word; so soon it is noticed here that the connection is.
-const TTL: Duration = Duration::from_secs(4);
+const TTL: Duration = Duration::from_secs(3);
 
 /// A poll waits in the server for a third of that.
 const POLL_MAX: Duration = Duration::from_millis(TTL.as_millis() as u64 / 2);
@@ -114,6 +115,10 @@ impl Session {
         }
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        matches!(*self.state.borrow(), State::Open)
+    }
+
     pub(super) fn is_over(&self) -> bool {
         matches!(*self.state.borrow(), State::Over(_))
     }
@@ -162,7 +167,7 @@ impl Session {
             if self.is_over() {
                 return;
             }
-            if matches!(*self.state.borrow(), State::Open) {
+            if self.is_open() {
                 // Those who wait need not know of it, if there is another connection at once.
                 self.state.send_replace(State::Opening);
                 (heard, pause) = (Some(Instant::now()), PAUSE_MIN);
@@ -215,6 +220,10 @@ impl Session {
 
     /// The server's no ends it.
     fn told_fault(&self, fault: Fault) -> Fault {
+        let fault = match fault {
+            Fault::Refused(error) if server_line::is_unknown_command(&error) => Fault::TooOld(error),
+            fault => fault,
+        };
         if fault.is_no_session() || !fault.may_pass() {
             self.becomes(State::Over, &fault);
         }

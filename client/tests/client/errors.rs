@@ -84,7 +84,7 @@ async fn a_reader_who_wants_to_write_is_told() {
 async fn a_full_queue_is_told() {
     let server = Server::start();
     let mut client = server.client();
-    client.say("CONFIG SET rlock.max-waiters 1");
+    client.say("CONFIG SET rlock.max-tickets 1");
     let locks = locks_on(&server).await;
     let _holder = locks.lock("a").acquire().await.unwrap();
     let waits = tokio::spawn({
@@ -96,7 +96,7 @@ async fn a_full_queue_is_told() {
     waits.abort();
 }
 
-/// A wait that an operator ends is ended.
+/// Waits that an operator ends are ended: all of a program, as they are told over one connection.
 #[tokio::test]
 async fn an_operator_may_unblock_a_wait() {
     let server = Server::start();
@@ -109,7 +109,7 @@ async fn an_operator_may_unblock_a_wait() {
     });
     until_waiting(&mut client, 1).await;
     let list = client.say("CLIENT LIST");
-    let waiting = list.as_text().lines().find(|line| line.contains("cmd=rlock.acquire") && line.contains("flags=b"));
+    let waiting = list.as_text().lines().find(|line| line.contains("cmd=rlock.events") && line.contains("flags=b"));
     let id = waiting.unwrap().split([' ', '=']).nth(1).unwrap();
     client.say(&format!("CLIENT UNBLOCK {id} ERROR"));
     let ended = waits.await.unwrap().unwrap_err();

@@ -1,6 +1,9 @@
 //! Tests of the client against real servers, one or more for each. Each file shows one part of what it promises.
 #![allow(clippy::unwrap_used)]
 
+mod asking;
+#[cfg(feature = "blocking")]
+mod blocking;
 mod breaks;
 mod cancel;
 mod cancelled_waits;
@@ -28,3 +31,4 @@ mod support;
 #[cfg(feature = "tls")]
 mod tls;
 mod vanished;
+mod work;
