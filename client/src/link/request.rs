@@ -170,7 +170,7 @@ fn number(value: Value) -> Result<u64, Fault> {
 
 fn text(value: &Value) -> Option<&str> {
     match value {
-        Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         Value::SimpleString(text) => Some(text),
         _ => None,
     }

@@ -296,8 +296,8 @@ impl Session {
     }
 }
 
-fn poll(mut connection: MultiplexedConnection, call: Cmd) -> impl Future<Output = Result<Value, Fault>> {
-    async move { send(&mut connection, &call, TTL).await }
+async fn poll(mut connection: MultiplexedConnection, call: Cmd) -> Result<Value, Fault> {
+    send(&mut connection, &call, TTL).await
 }
 
 impl Ticket {

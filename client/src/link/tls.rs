@@ -29,13 +29,12 @@ async fn shake_hands(host: &str, port: u16) -> RedisResult<TlsStream<TcpStream>>
     })?;
     let stream = TcpStream::connect((host, port)).await?;
     stream.set_nodelay(true)?;
-    let (settings, socket) = (tcp_settings(), SockRef::from(&stream));
+    let settings = tcp_settings();
     if let Some(probes) = settings.keepalive() {
-        socket.set_tcp_keepalive(probes)?;
+        SockRef::from(&stream).set_tcp_keepalive(probes)?;
     }
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(settings.user_timeout())?;
-    drop(socket);
+    SockRef::from(&stream).set_tcp_user_timeout(settings.user_timeout())?;
     Ok(TlsConnector::from(configuration()).connect(name, stream).await?)
 }
 
