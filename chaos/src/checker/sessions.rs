@@ -175,19 +175,25 @@ fn ttl(poll: &Poll) -> Duration {
     Duration::from_millis(poll.ttl_ms)
 }
 
-/// From one poll to the next, as long as that one came in time. Whoever ends it may have done so at once.
+/// From one poll to the next, as long as that one came in time. Whoever ends it may have done so at once, or may do so yet
+/// for as long as that is not answered.
 fn lives(exchanges: &[Exchange]) -> Vec<Span> {
     let mut lives: Vec<Span> = Vec::new();
     let mut is_over = true;
+    let mut may_end_until = Moment(0);
     for Exchange { poll, answer } in exchanges {
         if poll.ends {
             is_over = true;
+            may_end_until = may_end_until.max(answer.map_or(Moment(u64::MAX), |(answered, _)| answered));
             if let Some(life) = lives.last_mut() {
                 life.1 = life.1.min(poll.at);
             }
             continue;
         }
         let Some((answered, Told::Events(_))) = answer else { continue };
+        if poll.at < may_end_until {
+            continue;
+        }
         let until = poll.at + ttl(poll) - ROUGHNESS;
         match lives.last_mut() {
             Some(life) if !is_over && *answered < life.1 => life.1 = life.1.max(until),
@@ -260,6 +266,13 @@ mod tests {
         let ended =
             Written::default().polled((0, 1), 1, 0, &[]).session_ended((300, 301)).polled((400, 401), 1, 0, &[]);
         assert!(known(ended, |it| it.lived((ms(1), ms(299))) && !it.lived((ms(1), ms(401)))));
+        let polled = || Written::default().polled((0, 1), 1, 0, &[]);
+        let late_end = polled().session_ended((300, 500)).polled((400, 401), 2, 0, &[]);
+        assert!(known(late_end, |it| it.lived((ms(1), ms(299))) && !it.lived((ms(401), ms(402)))));
+        let anew = polled().session_ended((300, 500)).polled((501, 502), 2, 0, &[]);
+        assert!(known(anew, |it| it.lived((ms(502), ms(1_400)))));
+        let in_vain = polled().session_ended_in_vain(300).polled((400, 401), 2, 0, &[]);
+        assert!(known(in_vain, |it| it.lived((ms(1), ms(299))) && !it.lived((ms(401), ms(402)))));
     }
 
     #[test]

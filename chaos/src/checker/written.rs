@@ -142,6 +142,10 @@ impl Written {
         self.said((sent, 0, 0), Some((answered, Told::Ended(1))), true)
     }
 
+    pub fn session_ended_in_vain(self, sent: u64) -> Self {
+        self.said((sent, 0, 0), None, true)
+    }
+
     fn said(mut self, (sent, connection, ack): (u64, u64, u64), answer: Option<(u64, Told)>, ends: bool) -> Self {
         self.polls += 1;
         let (number, session) = (self.polls, SESSION.to_owned());
