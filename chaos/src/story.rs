@@ -138,7 +138,7 @@ fn answer_in_words(answer: &Answer) -> String {
 fn trouble_in_words(record: &Record) -> String {
     let Record::Troubled(trouble) = record else { return String::new() };
     let reach = match &trouble.reach {
-        Reach::Nobody | Reach::Clients => String::new(),
+        Reach::Nobody | Reach::Clients | Reach::Answers => String::new(),
         Reach::Locks { locks, .. } if locks.is_empty() => ": all locks".to_owned(),
         Reach::Locks { locks, .. } if locks.len() > WAITERS => format!(": {} locks", locks.len()),
         Reach::Locks { locks, .. } => format!(": {}", locks.join(", ")),

@@ -103,6 +103,7 @@ mod tests {
     #[test]
     fn what_others_do_excuses_it() {
         assert_eq!(granted(false, &[]).troubled((500, 510), Reach::Clients).broken(), []);
+        assert_eq!(granted(false, &[]).troubled((500, 510), Reach::Answers).broken(), [NoGrantToTheAbsent]);
         assert_eq!(granted(false, &[]).troubled((500, 510), restart()).broken(), []);
     }
 }

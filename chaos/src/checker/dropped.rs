@@ -108,6 +108,8 @@ mod tests {
         assert_eq!(held().troubled((200, 2_500), failover()).broken(), []);
         assert_eq!(held().troubled((200, 2_500), Reach::Clients).broken(), []);
         assert_eq!(held().troubled((200, 300), Reach::Clients).broken(), [WhatIsDroppedIsGivenBack]);
+        // Its process need only connect anew.
+        assert_eq!(held().troubled((200, 2_500), Reach::Answers).broken(), [WhatIsDroppedIsGivenBack]);
         // Killed before its end was written.
         let killed = others().did("g", guard(), (0, 10), granted());
         assert_eq!(killed.seen(4_000, &[("g", Plain)], &[]).broken(), []);

@@ -306,5 +306,7 @@ mod tests {
         assert_eq!(gone(polled().denied((20, 30))), Some(ms(30)));
         assert_eq!(gone(polled().polled_in_vain(20)), Some(ms(1_520)));
         assert_eq!(gone(polled().polled_in_vain(20).troubled((50, 60), crate::history::Reach::Clients)), None);
+        let answers_lost = polled().polled_in_vain(20).troubled((50, 60), crate::history::Reach::Answers);
+        assert_eq!(gone(answers_lost), Some(ms(1_520)), "what was sent has arrived");
     }
 }

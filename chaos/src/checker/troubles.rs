@@ -17,6 +17,8 @@ pub struct Troubles<'a> {
     pub new_starts: Spans<&'a Trouble>,
     pub clock_steps: Spans<&'a Trouble>,
     pub clients: Spans<&'a Trouble>,
+    /// What is told may not arrive: what makes trouble to clients, and what takes answers only.
+    pub answers: Spans<&'a Trouble>,
     /// What keeps a server from serving, or changes all its locks; with what it takes to recover.
     unrest: Vec<(Moment, Moment)>,
 }
@@ -45,6 +47,7 @@ impl<'a> Troubles<'a> {
             new_starts: those(&all, |reach| matches!(reach, Reach::Failover { .. } | Reach::Restart { .. })),
             clock_steps: those(&all, |reach| matches!(reach, Reach::ClockStep { .. })),
             clients: those(&all, |reach| matches!(reach, Reach::Clients)),
+            answers: those(&all, |reach| matches!(reach, Reach::Clients | Reach::Answers)),
             unrest: unrest(&all, records),
             all,
         }
@@ -99,7 +102,7 @@ fn unrest(all: &[&Trouble], records: &[Record]) -> Vec<(Moment, Moment)> {
     let is_general = |trouble: &&&Trouble| match &trouble.reach {
         Reach::Locks { locks, .. } => locks.is_empty(),
         Reach::Failover { .. } | Reach::ClockStep { .. } | Reach::NoWrites { .. } => true,
-        Reach::Nobody | Reach::Clients | Reach::Wait { .. } | Reach::Restart { .. } => false,
+        Reach::Nobody | Reach::Clients | Reach::Answers | Reach::Wait { .. } | Reach::Restart { .. } => false,
     };
     let troubles = all.iter().filter(is_general).map(|trouble| (trouble.began, trouble.ended));
     let spans = troubles.chain(silences(records));

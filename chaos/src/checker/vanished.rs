@@ -22,7 +22,7 @@ pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, viola
         let looked = lock.samples.last().map_or(missed, |sample| sample.asked);
         let silent = silent(lock, step, (missed, answered.min(looked)), sessions, troubles);
         // What is lost on a connection of a session is told on the next.
-        let is_excused = || step.session().is_none() && troubles.clients.touches(wait.last.asked, missed + LATE * 2);
+        let is_excused = || step.session().is_none() && troubles.answers.touches(wait.last.asked, missed + LATE * 2);
         if silent > LATE && !is_excused() {
             violations.push(violation(lock, step, &wait, missed, silent));
         }
@@ -131,6 +131,7 @@ mod tests {
     fn what_is_told_may_not_arrive() {
         let lost = |reach| gone(3_000).called("w", wait(5_000, 4_000), 0).troubled((210, 2_500), reach).broken();
         assert_eq!(lost(Reach::Clients), []);
+        assert_eq!(lost(Reach::Answers), []);
         assert_eq!(lost(failover()), []);
         assert_eq!(lost(Reach::Nobody), [WaitersAreAnswered]);
     }
@@ -146,8 +147,9 @@ mod tests {
         assert_eq!(by_ticket((0, 1_200)).broken(), []);
         assert_eq!(by_ticket((0, 3_000)).outcome("w", 1, 1_000, refused(5)).broken(), []);
         // What the network does to one connection is no reason to be silent on the next.
-        let lost = by_ticket((0, 200)).polled_all((400, 3_000), 2);
-        assert_eq!(lost.troubled((180, 400), Reach::Clients).broken(), [WaitersAreAnswered]);
+        let lost = || by_ticket((0, 200)).polled_all((400, 3_000), 2);
+        assert_eq!(lost().troubled((180, 400), Reach::Clients).broken(), [WaitersAreAnswered]);
+        assert_eq!(lost().troubled((180, 2_500), Reach::Answers).broken(), [WaitersAreAnswered]);
         assert_eq!(by_ticket((0, 3_000)).troubled((205, 210), restart()).broken(), []);
     }
 }

@@ -94,6 +94,10 @@ pub enum What {
         client_gone: bool,
     },
     CutMidReply,
+    /// Some connections that are there carry in one direction only, and new ones are whole.
+    OneWay {
+        requests_arrive: bool,
+    },
 
     StepClock,
 
@@ -119,6 +123,7 @@ enum Class {
     AllKeys,
     Storm,
     Network,
+    OneWay,
     Clock,
     Save,
     /// Who is a master changes.
@@ -143,6 +148,7 @@ impl What {
                 Class::Network
             }
             Self::HalfOpen { .. } | Self::CutMidReply => Class::Network,
+            Self::OneWay { .. } => Class::OneWay,
             Self::StepClock => Class::Clock,
             Self::FailOver | Self::KillMaster | Self::FreezeMaster | Self::Partition => Class::Topology,
             Self::MoveSlot | Self::KillReplica => Class::Topology,
@@ -164,9 +170,13 @@ impl Class {
             // A server may abort if a client that a pause has put off is unblocked.
             Self::Unblock => !matches!(other, Self::Pause | Self::Topology | Self::Still),
             // Its waiters have a promise to be served in time, which others end.
-            Self::Storm => matches!(other, Self::Crew | Self::Network | Self::Keys | Self::Save | Self::Unblock),
+            Self::Storm => {
+                let is_of_clients = matches!(other, Self::Crew | Self::Network | Self::OneWay | Self::Unblock);
+                is_of_clients || matches!(other, Self::Keys | Self::Save)
+            }
             // What heals one would heal the other.
             Self::Network => other != Self::Network,
+            Self::OneWay => other != Self::OneWay,
             Self::Setting => other != Self::Setting,
             // Databases that are exchanged twice must be exchanged back twice.
             Self::AllKeys => other != Self::AllKeys,
@@ -262,7 +272,9 @@ impl Fault {
             What::Cut | What::Refuse | What::Delay | What::SlowThenGone | What::DropRequests | What::DropAnswers => {
                 networks::begin(self.what, scene, random)
             }
-            What::HalfOpen { .. } | What::CutMidReply => networks::begin(self.what, scene, random),
+            What::HalfOpen { .. } | What::CutMidReply | What::OneWay { .. } => {
+                networks::begin(self.what, scene, random)
+            }
             What::StepClock => moved_clocks::begin(scene, random),
             What::FailOver | What::KillMaster | What::FreezeMaster | What::Partition | What::MoveSlot => {
                 topology(self.what, scene, random)

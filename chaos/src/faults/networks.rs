@@ -2,7 +2,7 @@
 
 use super::{Begun, Progress, Scene, What};
 use crate::history::Reach;
-use crate::network::{Direction, HalfOpen};
+use crate::network::{Direction, HalfOpen, Sender};
 use rlock_testing::Random;
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,18 @@ const LATE_MS: (u64, u64) = (40, 120);
 /// For how long nothing arrives where it was late before: longer than most leases.
 const GONE: Duration = Duration::from_millis(1_800);
 
+/// Of a hundred connections, those that a fault of one direction meets: all, or some, so that the same process has others
+/// that are whole.
+const ONE_WAY: [u8; 3] = [30, 50, 100];
+
 pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     let count = scene.world.proxies().len() as u64;
     let place = usize::try_from(random.below(count)).expect("a place among few");
     if what == What::SlowThenGone {
         return Ok(slow_then_gone(scene, place, random));
+    }
+    if let What::OneWay { requests_arrive } = what {
+        return Ok(one_way(scene, place, requests_arrive, random));
     }
     let proxy = &scene.world.proxies()[place];
     let words = match what {
@@ -61,6 +68,24 @@ pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun
         scene.world.proxies()[place].heal();
         Ok(Progress::Over)
     }))
+}
+
+/// Nobody is told, and whoever connects anew is well served: so a process is up to something else only if it has noticed
+/// by itself that nothing comes any more, on each of its connections.
+fn one_way(scene: &mut Scene, place: usize, requests_arrive: bool, random: &mut Random) -> Begun {
+    let (silenced, words, reach) = if requests_arrive {
+        (Sender::Server, "answers are lost", Reach::Answers)
+    } else {
+        // The server does not hear either that somebody has gone.
+        (Sender::Client, "requests are lost", Reach::Clients)
+    };
+    let hundredths = random.one_of(&ONE_WAY);
+    scene.world.proxies()[place].silence(silenced, hundredths, random.draw());
+    let words = format!("{words} on {hundredths} % of the connections that were there, at proxy {place}");
+    Begun::until(vec![(words, reach)], move |scene| {
+        scene.world.proxies()[place].cut_silenced();
+        Ok(Progress::Over)
+    })
 }
 
 /// As networks do that fail: answers are late first, and then nothing arrives any more. Whoever believes in a lease for longer

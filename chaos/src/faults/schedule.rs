@@ -20,6 +20,9 @@ type Line = (What, u32, (u64, u64));
 const AT_ONCE: (u64, u64) = (0, 0);
 const WHILE: (u64, u64) = (50, 800);
 
+/// Much longer than clients wait for an answer, and than a poll waits in the server.
+const LONG: (u64, u64) = (1_500, 6_000);
+
 const EVERYWHERE: &[Line] = &[
     (What::FreezeCrew, 8, (100, 2_000)),
     (What::KillCrew, 1, AT_ONCE),
@@ -57,6 +60,8 @@ const EVERYWHERE: &[Line] = &[
     (What::HalfOpen { client_gone: true }, 4, WHILE),
     (What::HalfOpen { client_gone: false }, 4, WHILE),
     (What::CutMidReply, 10, WHILE),
+    (What::OneWay { requests_arrive: true }, 6, LONG),
+    (What::OneWay { requests_arrive: false }, 5, (1_000, 3_500)),
     (What::StepClock, 3, AT_ONCE),
 ];
 

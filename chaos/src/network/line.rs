@@ -36,6 +36,8 @@ pub struct Line {
     gone: Cell<Option<HalfOpen>>,
     halving: Notify,
     is_halved: Cell<bool>,
+    /// Whose words are lost for as long as it lasts.
+    silenced: Cell<Option<Sender>>,
 }
 
 impl Line {
@@ -47,7 +49,17 @@ impl Line {
             gone: Cell::new(None),
             halving: Notify::new(),
             is_halved: Cell::new(false),
+            silenced: Cell::new(None),
         }
+    }
+
+    /// What this one sends from now on is lost, its end included.
+    pub fn silence(&self, sender: Sender) {
+        self.silenced.set(Some(sender));
+    }
+
+    pub fn is_silenced(&self) -> bool {
+        self.silenced.get().is_some()
     }
 
     /// Whether it is to be cut in the middle of the next answer.
@@ -67,7 +79,7 @@ impl Line {
         self.is_halved.get()
     }
 
-    /// Whether nothing of it is lost.
+    /// Whether nothing of it is lost, but for what [`Self::silence`] loses.
     pub fn is_whole(&self) -> bool {
         !self.has_holes.get() && self.gone.get().is_none()
     }
@@ -125,13 +137,16 @@ impl Line {
         self.rules.get().of(sender)
     }
 
+    /// Whether what this one sends now is lost.
+    fn loses(&self, sender: Sender) -> bool {
+        let is_lost_by_rule = self.rule(sender).swallows;
+        self.has_holes.set(self.has_holes.get() || is_lost_by_rule);
+        is_lost_by_rule || self.silenced.get() == Some(sender)
+    }
+
     /// As long as nothing arrives of what this one sends, nobody learns that it is gone.
     async fn mourn(&self, gone: Sender, error: io::Error) -> io::Result<()> {
-        if !self.rule(gone).swallows {
-            return Err(error);
-        }
-        self.has_holes.set(true);
-        pending().await
+        if self.loses(gone) { pending().await } else { Err(error) }
     }
 }
 
@@ -217,9 +232,8 @@ impl<'a> Way<'a> {
 
     /// No bytes are the end of what is sent.
     async fn take(&mut self, bytes: &[u8]) -> io::Result<ControlFlow<()>> {
-        let Rule { delay, swallows } = self.line.rule(self.sender);
-        let (bytes, then) = if swallows {
-            self.line.has_holes.set(true);
+        let Rule { delay, .. } = self.line.rule(self.sender);
+        let (bytes, then) = if self.line.loses(self.sender) {
             (&[][..], if bytes.is_empty() { Then::Stay } else { Then::GoOn })
         } else if bytes.is_empty() {
             (bytes, Then::End)

@@ -10,4 +10,4 @@ mod tests;
 pub use clock::ServerClock;
 pub use line::HalfOpen;
 pub use proxy::Proxy;
-pub use rules::Direction;
+pub use rules::{Direction, Sender};

@@ -4,7 +4,8 @@
 //! connection when the call returns.
 
 use super::line::{HalfOpen, Line};
-use super::rules::{Direction, Rules};
+use super::rules::{Direction, Rules, Sender};
+use rlock_testing::Random;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -38,6 +39,8 @@ enum Order {
     Halve(HalfOpen),
     CutMidReply,
     Refuse,
+    Silence { sender: Sender, hundredths: u8, seed: u64 },
+    CutSilenced,
     Heal,
 }
 
@@ -105,7 +108,18 @@ impl Proxy {
         self.order(Order::Refuse);
     }
 
-    /// All trouble is over. Connections that are no longer whole are cut, the others stay.
+    /// What one side sends is lost on so many in a hundred of the connections that are there, and nobody is told. New ones
+    /// are whole. This alone does not end when others are healed, so that it can be beside them.
+    pub fn silence(&self, sender: Sender, hundredths: u8, seed: u64) {
+        self.order(Order::Silence { sender, hundredths, seed });
+    }
+
+    /// Cuts the connections on which somebody was silenced.
+    pub fn cut_silenced(&self) {
+        self.order(Order::CutSilenced);
+    }
+
+    /// All trouble is over, but for who is silenced. Connections that are no longer whole are cut, the others stay.
     pub fn heal(&self) {
         self.order(Order::Heal);
     }
@@ -197,6 +211,12 @@ impl Network {
             Order::Halve(gone) => self.halve(gone).await,
             Order::CutMidReply => self.lines.values().for_each(|(line, _)| line.cut_mid_reply(true)),
             Order::Refuse => self.refuses = true,
+            Order::Silence { sender, hundredths, seed } => {
+                let mut random = Random::from(seed);
+                let chosen = self.lines.values().filter(|_| random.is(hundredths));
+                chosen.for_each(|(line, _)| line.silence(sender));
+            }
+            Order::CutSilenced => self.cut_where(Line::is_silenced).await,
             Order::Heal => {
                 self.refuses = false;
                 self.rules.set(Rules::default());

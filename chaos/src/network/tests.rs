@@ -1,6 +1,6 @@
 //! The network's troubles, seen from both of its ends: a client's socket, and a server that answers what it is sent.
 
-use super::{Direction, HalfOpen, Proxy};
+use super::{Direction, HalfOpen, Proxy, Sender};
 use rlock_testing::{PATIENCE, Server, wait_until};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -318,6 +318,60 @@ fn a_server_is_gone_and_the_client_does_not_know() {
     assert_reset(&mut stream);
     assert!(echo.has_received(5), "nothing but the hello");
     connected(&proxy);
+}
+
+#[test]
+fn who_is_silenced_is_not_heard_any_more_and_who_comes_new_is() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let (mut client, mut server_side) = (connected(&proxy), echo.connection(0));
+    proxy.silence(Sender::Client, 100, 1);
+    client.write_all(b"are you there?").unwrap();
+    server_side.write_all(b"push").unwrap();
+    let mut pushed = [0; 4];
+    client.read_exact(&mut pushed).unwrap();
+    assert_eq!(pushed, *b"push", "the server is heard");
+    let mut new = connected(&proxy);
+    // What heals other troubles leaves this.
+    proxy.heal();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(asks(&mut new, b"whole"), b"whole");
+    assert!(is_silent(&server_side) && is_silent(&client), "nobody is told");
+    assert!(echo.has_received(b"hellohellowhole".len()));
+    proxy.cut_silenced();
+    assert_reset(&mut client);
+    wait_until("the server learns of it", || is_ended(&server_side));
+    assert_eq!(asks(&mut new, b"stays"), b"stays");
+}
+
+#[test]
+fn a_server_is_silenced_and_hears_its_clients_end() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let (mut client, ended) = (connected(&proxy), connected(&proxy));
+    proxy.silence(Sender::Server, 100, 1);
+    client.write_all(b"question").unwrap();
+    drop(ended);
+    wait_until("the server hears it", || echo.has_received(b"hellohelloquestion".len()));
+    wait_until("the server learns of the end", || is_ended(&echo.connection(1)));
+    proxy.heal();
+    connected(&proxy);
+    assert!(is_silent(&client));
+    proxy.cut_silenced();
+    assert_reset(&mut client);
+}
+
+#[test]
+fn some_are_silenced_and_others_are_not() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut streams: Vec<_> = (0..100).map(|_| connected(&proxy)).collect();
+    proxy.silence(Sender::Server, 30, 7);
+    proxy.cut_silenced();
+    let is_cut =
+        |stream: &mut TcpStream| stream.write_all(b"whole").is_err() || stream.read_exact(&mut [0; 5]).is_err();
+    let cut = streams.iter_mut().map(is_cut).filter(|is_cut| *is_cut).count();
+    assert!((10..=50).contains(&cut), "{cut}");
 }
 
 #[test]

@@ -31,6 +31,7 @@ impl World {
         }
         for proxy in &self.proxies {
             proxy.heal();
+            proxy.cut_silenced();
         }
         if self.kind == WorldKind::Replicated {
             self.follow(self.master())?;
