@@ -11,8 +11,9 @@ use super::diary::Diary;
 use super::round::Round;
 use super::wish::{Deed, Wish};
 use crate::history::{Answer, Journal, Moment, Request, Side};
-use crate::plan::{Address, Client, ClientKind};
+use crate::plan::{Address, ByTls, Client, ClientKind};
 use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
+use rlock_client::redis::{self, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
 use rlock_client::{Error, ErrorKind, Guard, Lock, Locks, Options, redlock};
 use rlock_testing::Random;
 use std::pin::pin;
@@ -52,16 +53,17 @@ pub struct Doors {
 
 impl Doors {
     /// Tries until all are open; none, if the round is over before.
-    pub async fn open(address: &Address, round: Round) -> Option<Self> {
-        let ports = match address {
-            Address::Server { port } => vec![*port],
-            Address::TwoLines { first, second } => vec![*first, *second],
-            Address::Several { ports } => ports.clone(),
-            Address::Sentinels { .. } | Address::Cluster { .. } => Vec::new(),
+    pub async fn open(address: &Address, by_tls: Option<&ByTls>, round: Round) -> Option<Self> {
+        let single = match (by_tls, address) {
+            (Some(by_tls), _) => by_tls.ports.iter().map(|port| secret(*port, &by_tls.certificate)).collect(),
+            (None, Address::Server { port }) => vec![plain(*port)],
+            (None, Address::TwoLines { first, second }) => vec![plain(*first), plain(*second)],
+            (None, Address::Several { ports }) => ports.iter().copied().map(plain).collect(),
+            (None, Address::Sentinels { .. } | Address::Cluster { .. }) => Vec::new(),
         };
         let mut all = Vec::new();
-        for port in ports {
-            all.push(persist(round, || options().connect_to(url(port))).await?);
+        for server in single {
+            all.push(persist(round, || options().connect_to(server.clone())).await?);
         }
         match address {
             Address::Sentinels { ports, name, .. } => all.push(
@@ -100,6 +102,20 @@ fn options() -> Options {
 
 fn url(port: u16) -> String {
     format!("redis://127.0.0.1:{port}")
+}
+
+fn plain(port: u16) -> ConnectionInfo {
+    url(port).into_connection_info().expect("an address")
+}
+
+/// By TLS.
+fn secret(port: u16, certificate: &str) -> ConnectionInfo {
+    let root_cert = Some(certificate.as_bytes().to_vec());
+    let client = redis::Client::build_with_tls(
+        format!("rediss://127.0.0.1:{port}"),
+        TlsCertificates { client_tls: None, root_cert },
+    );
+    client.expect("an address and a certificate").get_connection_info().clone()
 }
 
 async fn persist<F: Future<Output = Result<Locks, Error>>>(round: Round, connect: impl Fn() -> F) -> Option<Locks> {

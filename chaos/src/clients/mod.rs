@@ -21,7 +21,7 @@ mod wire;
 mod wish;
 
 use crate::history::Journal;
-use crate::plan::{Address, Client, ClientKind, Plan};
+use crate::plan::{Address, ByTls, Client, ClientKind, Plan};
 use by_hand::ByHand;
 use guards::{Doors, Keeper};
 use round::Round;
@@ -37,7 +37,7 @@ use tokio::time::timeout_at;
 /// If there is no such plan or crew, if the journal cannot be written, and for a defect of a client.
 pub fn work(plan_file: &Path, crew: usize) {
     let plan = std::fs::read(plan_file).expect("the plan can be read");
-    let Plan { directory, address, length_ms, mut crews, .. } =
+    let Plan { directory, address, by_tls, length_ms, mut crews, .. } =
         serde_json::from_slice(&plan).expect("the plan is one of this version");
     let journal = Journal::open(&directory, &format!("crew-{crew}")).expect("the journal can be opened");
     let clients = crews.swap_remove(crew);
@@ -45,12 +45,12 @@ pub fn work(plan_file: &Path, crew: usize) {
     runtime.block_on(async {
         let round = Round::of(Duration::from_millis(length_ms));
         // Who is not through by then has waited for servers that do not answer.
-        let _ = timeout_at(round.last_moment(), live(clients, &address, &journal, round)).await;
+        let _ = timeout_at(round.last_moment(), live(clients, &address, by_tls, &journal, round)).await;
     });
     runtime.shutdown_background();
 }
 
-async fn live(clients: Vec<Client>, address: &Address, journal: &Journal, round: Round) {
+async fn live(clients: Vec<Client>, address: &Address, by_tls: Option<ByTls>, journal: &Journal, round: Round) {
     let mut lives = JoinSet::new();
     let (by_guards, by_hand): (Vec<_>, Vec<_>) = clients.into_iter().partition(|client| speech(client.kind).is_none());
     for client in by_hand {
@@ -60,14 +60,14 @@ async fn live(clients: Vec<Client>, address: &Address, journal: &Journal, round:
         }
     }
     if !by_guards.is_empty() {
-        lives.spawn(live_by_guards(by_guards, address.clone(), journal.clone(), round));
+        lives.spawn(live_by_guards(by_guards, address.clone(), by_tls, journal.clone(), round));
     }
     finish(lives).await;
 }
 
 /// They share their connections, so none begins before these are there.
-async fn live_by_guards(clients: Vec<Client>, address: Address, journal: Journal, round: Round) {
-    let Some(doors) = Doors::open(&address, round).await else { return };
+async fn live_by_guards(clients: Vec<Client>, address: Address, by_tls: Option<ByTls>, journal: Journal, round: Round) {
+    let Some(doors) = Doors::open(&address, by_tls.as_ref(), round).await else { return };
     let keepers = clients.into_iter().map(|client| Keeper::new(client, doors.clone(), &journal, round).live());
     finish(keepers.collect()).await;
     doors.settle(round.last_moment()).await;

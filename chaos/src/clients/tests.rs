@@ -1,8 +1,9 @@
 //! A crew against real servers that are well, are bad, or are not there.
 
 use super::work;
-use crate::history::{Answer, Operation, Record, Request, Side, pair, read_all};
-use crate::plan::{Address, Client, ClientKind, Habits, LEASE_ALONE_MS, Lock, Plan};
+use crate::history::{Answer, Journal, Operation, Record, Request, Side, pair, read_all};
+use crate::plan::{Address, ByTls, Client, ClientKind, Habits, LEASE_ALONE_MS, Lock, Plan};
+use crate::worlds::{World, WorldKind};
 use rlock_testing::{Server, free_port, wait_until};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,8 +62,13 @@ struct Trial {
 
 impl Trial {
     fn of(address: Address, length_ms: u64, clients: Vec<Client>) -> Self {
+        Self::by(address, None, length_ms, clients)
+    }
+
+    fn by(address: Address, by_tls: Option<ByTls>, length_ms: u64, clients: Vec<Client>) -> Self {
         let directory = TempDir::with_prefix("rlock-chaos-").unwrap();
-        let plan = Plan { seed: 1, directory: directory.path().to_owned(), address, length_ms, crews: vec![clients] };
+        let (path, crews) = (directory.path().to_owned(), vec![clients]);
+        let plan = Plan { seed: 1, directory: path, address, by_tls, length_ms, crews };
         std::fs::write(directory.path().join("plan.json"), serde_json::to_vec(&plan).unwrap()).unwrap();
         Self { directory, length: Duration::from_millis(length_ms) }
     }
@@ -121,6 +127,31 @@ fn every_kind_gets_locks_and_gives_all_of_them_back() {
         }
     }
     wait_until("all is given back", || held(&server).is_empty());
+}
+
+/// The address is that of nobody, so that none of them gets anything by it.
+fn granted_by_tls(by_tls: ByTls) -> usize {
+    let clients = (0..8).map(|number| client(ClientKind::Guards, number, &habits())).collect();
+    let nowhere = Address::TwoLines { first: free_port(), second: free_port() };
+    let records = Trial::by(nowhere, Some(by_tls), 1_500, clients).run();
+    nothing_is_broken(&records);
+    grants(&pair(&records).iter().collect::<Vec<_>>())
+}
+
+#[test]
+fn guards_come_by_tls_also_to_a_server_that_was_restarted_and_trust_no_other() {
+    let directory = TempDir::with_prefix("rlock-chaos-").unwrap();
+    let journal = Journal::open(directory.path(), "world").unwrap();
+    let mut world = World::start(WorldKind::Single, directory.path(), &journal);
+    // Built without it.
+    let Some(by_tls) = world.by_tls() else { return };
+    assert!(granted_by_tls(by_tls.clone()) > 0);
+    world.nodes[0].kill();
+    world.calm().unwrap();
+    assert!(granted_by_tls(by_tls.clone()) > 0);
+    let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap().cert.pem();
+    assert_eq!(granted_by_tls(ByTls { certificate: other, ..by_tls }), 0);
+    wait_until("all is given back", || held(world.nodes[0].server().unwrap()).is_empty());
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The network between clients and a server: a port that leads to the server's, where all sorts of trouble can be made.
+//! The network between clients and a server: a port that leads to the server's, and another one to where it listens for
+//! TLS, between which all sorts of trouble can be made.
 //!
 //! Each has a thread, in which all connections are tasks: nobody needs a lock, and what is told to it has happened to every
 //! connection when the call returns.
@@ -9,7 +10,7 @@ use rlock_testing::Random;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::mpsc as answers;
 use std::thread::JoinHandle;
@@ -26,6 +27,7 @@ const REST: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
+    tls_port: u16,
     orders: Option<mpsc::UnboundedSender<(Order, answers::Sender<()>)>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -33,6 +35,7 @@ pub struct Proxy {
 #[derive(Clone, Copy, Debug)]
 enum Order {
     LeadTo(u16),
+    LeadTlsTo(u16),
     Cut,
     Delay(Duration, Direction),
     Drop(Direction),
@@ -51,15 +54,15 @@ impl Proxy {
     /// If there is no port or no thread to be had.
     pub fn start() -> io::Result<Self> {
         let (orders, taken) = mpsc::unbounded_channel();
-        let (tell_port, port) = answers::channel();
+        let (tell_ports, ports) = answers::channel();
         let thread = std::thread::Builder::new().name("network".to_owned()).spawn(move || {
-            if let Err(error) = run(&tell_port, taken) {
+            if let Err(error) = run(&tell_ports, taken) {
                 // Nobody listens if it is told already, and then nothing fails any more.
-                let _ = tell_port.send(Err(error));
+                let _ = tell_ports.send(Err(error));
             }
         })?;
-        let port = port.recv().map_err(|_| io::Error::other("the network's thread has ended"))??;
-        Ok(Self { port, orders: Some(orders), thread: Some(thread) })
+        let [port, tls_port] = ports.recv().map_err(|_| io::Error::other("the network's thread has ended"))??;
+        Ok(Self { port, tls_port, orders: Some(orders), thread: Some(thread) })
     }
 
     /// Where clients connect, as long as this lives.
@@ -67,9 +70,19 @@ impl Proxy {
         self.port
     }
 
-    /// New connections lead to that port of this machine; those that are there are cut.
+    /// Where clients connect by TLS. It is not looked into what is carried.
+    pub fn tls_port(&self) -> u16 {
+        self.tls_port
+    }
+
+    /// New connections lead to that port of this machine, and by TLS nowhere; those that are there are cut.
     pub fn lead_to(&self, port: u16) {
         self.order(Order::LeadTo(port));
+    }
+
+    /// New connections by TLS lead to that port.
+    pub fn lead_tls_to(&self, port: u16) {
+        self.order(Order::LeadTlsTo(port));
     }
 
     /// Cuts what connections there are, with a reset to both sides.
@@ -145,12 +158,13 @@ impl Drop for Proxy {
 
 type Orders = mpsc::UnboundedReceiver<(Order, answers::Sender<()>)>;
 
-fn run(tell_port: &answers::Sender<io::Result<u16>>, orders: Orders) -> io::Result<()> {
+fn run(tell_ports: &answers::Sender<io::Result<[u16; 2]>>, orders: Orders) -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     LocalSet::new().block_on(&runtime, async {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let _ = tell_port.send(Ok(listener.local_addr()?.port()));
-        Network::default().serve(&listener, orders).await;
+        let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let tls = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let _ = tell_ports.send(Ok([plain.local_addr()?.port(), tls.local_addr()?.port()]));
+        Network::default().serve(&plain, &tls, orders).await;
         Ok(())
     })
 }
@@ -159,6 +173,7 @@ fn run(tell_port: &answers::Sender<io::Result<u16>>, orders: Orders) -> io::Resu
 #[derive(Default)]
 struct Network {
     target: Option<u16>,
+    tls_target: Option<u16>,
     refuses: bool,
     rules: Rc<Cell<Rules>>,
     lines: HashMap<Id, (Rc<Line>, AbortHandle)>,
@@ -166,7 +181,7 @@ struct Network {
 }
 
 impl Network {
-    async fn serve(mut self, listener: &TcpListener, mut orders: Orders) {
+    async fn serve(mut self, plain: &TcpListener, tls: &TcpListener, mut orders: Orders) {
         loop {
             tokio::select! {
                 // What is told comes first: who connects afterwards is treated accordingly.
@@ -181,16 +196,15 @@ impl Network {
                 Some(ended) = self.tasks.join_next_with_id() => {
                     self.forget(ended);
                 }
-                accepted = listener.accept() => match accepted {
-                    Ok((client, _)) => self.admit(client),
-                    Err(_) => tokio::time::sleep(REST).await,
-                },
+                accepted = plain.accept() => self.admit(accepted, self.target).await,
+                accepted = tls.accept() => self.admit(accepted, self.tls_target).await,
             }
         }
     }
 
-    fn admit(&mut self, client: TcpStream) {
-        let Some(target) = self.target.filter(|_| !self.refuses) else {
+    async fn admit(&mut self, accepted: io::Result<(TcpStream, SocketAddr)>, target: Option<u16>) {
+        let Ok((client, _)) = accepted else { return tokio::time::sleep(REST).await };
+        let Some(target) = target.filter(|_| !self.refuses) else {
             let _ = client.set_zero_linger();
             return;
         };
@@ -202,9 +216,10 @@ impl Network {
     async fn obey(&mut self, order: Order) {
         match order {
             Order::LeadTo(port) => {
-                self.target = Some(port);
+                (self.target, self.tls_target) = (Some(port), None);
                 self.cut_where(|_| true).await;
             }
+            Order::LeadTlsTo(port) => self.tls_target = Some(port),
             Order::Cut => self.cut_where(|_| true).await,
             Order::Delay(time, direction) => self.change_rules(|rules| rules.delay(time, direction)),
             Order::Drop(direction) => self.change_rules(|rules| rules.swallow(direction)),

@@ -375,6 +375,31 @@ fn some_are_silenced_and_others_are_not() {
 }
 
 #[test]
+fn what_comes_by_tls_goes_elsewhere_and_suffers_the_same() {
+    let (echo, tls) = (Echo::start(), Echo::start());
+    let proxy = network_to(&echo);
+    let connect_by_tls = || {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.tls_port())).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    };
+    assert_reset(&mut connect_by_tls());
+    proxy.lead_tls_to(tls.port);
+    let mut stream = connect_by_tls();
+    assert_eq!(asks(&mut stream, b"secret"), b"secret");
+    assert_eq!(asks(&mut connect(&proxy), b"plain"), b"plain");
+    assert_eq!((echo.received(), tls.received()), (b"plain".to_vec(), b"secret".to_vec()));
+    proxy.cut();
+    assert_reset(&mut stream);
+    proxy.refuse();
+    assert_reset(&mut connect_by_tls());
+    proxy.heal();
+    assert_eq!(asks(&mut connect_by_tls(), b"again"), b"again");
+    proxy.lead_to(echo.port);
+    assert_reset(&mut connect_by_tls());
+}
+
+#[test]
 fn half_of_an_answer_is_all_that_comes() {
     let echo = Echo::start();
     let proxy = network_to(&echo);

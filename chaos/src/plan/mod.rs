@@ -18,6 +18,9 @@ pub struct Plan {
     /// Where the journals are written.
     pub directory: PathBuf,
     pub address: Address,
+    /// If the clients of `rlock-client` come that way, in place of the address.
+    #[serde(default)]
+    pub by_tls: Option<ByTls>,
     /// For how long clients begin something new. What they have begun then they bring to an end, and give back.
     pub length_ms: u64,
     /// A process each.
@@ -49,6 +52,15 @@ pub enum Address {
     Several {
         ports: Vec<u16>,
     },
+}
+
+/// Where a server is found that listens for TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByTls {
+    /// One for each line, as in [`Address::TwoLines`].
+    pub ports: Vec<u16>,
+    /// The certificate that is to be trusted, in PEM.
+    pub certificate: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

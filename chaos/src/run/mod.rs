@@ -15,6 +15,7 @@ use crate::worlds::{World, WorldKind};
 use memory::Memory;
 use rlock_testing::Random;
 use rlock_testing::ServerVersion;
+use round::Played;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -71,11 +72,12 @@ fn play(kind: WorldKind, until: Instant, options: &Options, figures: &mut RunFig
         let journal = Journal::open(&directory, "run")?;
         let world = world.get_or_insert_with(|| World::start(kind, &base, &journal));
         let length = left.saturating_sub(AROUND).clamp(SHORTEST_ROUND, ROUND);
-        let (records, verdict) = round::play(world, length, &directory, &journal, &mut random)?;
+        let played = round::play(world, length, &directory, &journal, &mut random)?;
+        let Played { records, verdict, by_tls } = played;
         let grown = memory.after_round(&records);
         figures.add(kind, &records, &verdict);
         let is_kept = verdict.violations.is_empty() && grown.is_none();
-        tell(kind, number, &verdict, grown.as_deref());
+        tell(&name(kind, number, by_tls), &verdict, grown.as_deref());
         if is_kept && !options.keep {
             std::fs::remove_dir_all(&directory)?;
         } else if !is_kept {
@@ -90,15 +92,13 @@ fn play(kind: WorldKind, until: Instant, options: &Options, figures: &mut RunFig
     Ok(are_kept)
 }
 
-fn tell(kind: WorldKind, number: u32, verdict: &Verdict, grown: Option<&str>) {
+fn name(kind: WorldKind, number: u32, by_tls: bool) -> String {
+    format!("{} {number}{}", kind.name(), if by_tls { ", rlock-client by TLS" } else { "" })
+}
+
+fn tell(round: &str, verdict: &Verdict, grown: Option<&str>) {
     let figures = &verdict.figures;
-    println!(
-        "{} {number}: {} operations, {} grants, {} faults",
-        kind.name(),
-        figures.operations,
-        figures.grants,
-        figures.troubles
-    );
+    println!("{round}: {} operations, {} grants, {} faults", figures.operations, figures.grants, figures.troubles);
     let mut shown = BTreeMap::new();
     for violation in &verdict.violations {
         let count = shown.entry(&violation.promise).or_insert(0);

@@ -23,18 +23,30 @@ const TO_FINISH: Duration = Duration::from_secs(15);
 /// Of so many violations the story is told. Usually all have one cause.
 const STORIES: usize = 5;
 
+/// Of a hundred rounds, those in which the clients of `rlock-client` come by TLS, where servers listen for it.
+const BY_TLS: u8 = 33;
+
+/// What came of a round.
+pub struct Played {
+    pub records: Vec<Record>,
+    pub verdict: Verdict,
+    pub by_tls: bool,
+}
+
 pub fn play(
     world: &mut World,
     length: Duration,
     directory: &Path,
     journal: &Journal,
     random: &mut Random,
-) -> io::Result<(Vec<Record>, Verdict)> {
+) -> io::Result<Played> {
     let makeup = world.makeup();
+    let seed = random.draw();
     let plan = Plan {
-        seed: random.draw(),
+        seed,
         directory: directory.to_owned(),
         address: world.address(),
+        by_tls: world.by_tls().filter(|_| Random::from(seed).is(BY_TLS)),
         length_ms: length.as_millis().try_into().expect("a few seconds"),
         crews: fleet(&makeup, random),
     };
@@ -59,7 +71,7 @@ pub fn play(
     let records = read_all(directory)?;
     let mut verdict = check(&records);
     verdict.violations.extend(nothing_happened(&verdict, clients));
-    Ok((records, verdict))
+    Ok(Played { records, verdict, by_tls: plan.by_tls.is_some() })
 }
 
 /// A round in which clients get nowhere keeps all promises and shows nothing.

@@ -7,16 +7,18 @@ mod node;
 mod start;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use node::{Node, Refusal, run_on};
 
 use crate::history::{Journal, Moment};
 use crate::network::Proxy;
-use crate::plan::{Address, Makeup};
+use crate::plan::{Address, ByTls, Makeup};
 use rlock_testing::{Server, Watched};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tls::Certificate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorldKind {
@@ -57,6 +59,11 @@ impl WorldKind {
     pub fn has_one_master(self) -> bool {
         matches!(self, Self::Single | Self::Durable | Self::Replicated | Self::Sentinel)
     }
+
+    /// Whether clients find that one by our network alone: sentinels and clusters tell addresses of their own.
+    fn has_two_lines(self) -> bool {
+        matches!(self, Self::Single | Self::Durable | Self::Replicated)
+    }
 }
 
 pub struct World {
@@ -67,6 +74,8 @@ pub struct World {
     proxies: Vec<Proxy>,
     /// The ports that the proxies lead to.
     leads: Vec<u16>,
+    /// None, where nobody listens for TLS.
+    certificate: Option<Certificate>,
     /// Which nodes are masters as far as is known, by place. Where there is one master it is the first of them.
     masters: Vec<usize>,
     /// When it was last seen that these are the masters.
@@ -107,6 +116,12 @@ impl World {
             WorldKind::Cluster => Address::Cluster { ports: ports() },
             WorldKind::Majority => Address::Several { ports: ports() },
         }
+    }
+
+    /// The same for clients that come by TLS, where there is that.
+    pub fn by_tls(&self) -> Option<ByTls> {
+        let certificate = self.certificate.as_ref()?.pem().to_owned();
+        Some(ByTls { ports: self.proxies.iter().map(Proxy::tls_port).collect(), certificate })
     }
 
     pub fn makeup(&self) -> Makeup {
@@ -171,6 +186,9 @@ impl World {
         let port = self.nodes[place].port();
         if self.leads[proxy] != port {
             self.proxies[proxy].lead_to(port);
+            if let Some(tls_port) = self.nodes[place].tls_port() {
+                self.proxies[proxy].lead_tls_to(tls_port);
+            }
             self.leads[proxy] = port;
         }
     }

@@ -2,6 +2,7 @@
 //! it finds it again, and it can be asked for things while it is gone or stands still, which is an error then and no
 //! panic.
 
+use super::tls::Certificate;
 use crate::network::ServerClock;
 use rlock_testing::{Client, Reply, Server, Start};
 use std::collections::HashSet;
@@ -19,6 +20,8 @@ const PATIENCE_TO_START: Duration = Duration::from_secs(60);
 pub struct Node {
     pub name: String,
     port: u16,
+    /// None, if it does not listen for TLS.
+    tls_port: Option<u16>,
     options: Vec<String>,
     socket: PathBuf,
     clock: Option<ServerClock>,
@@ -51,12 +54,20 @@ impl From<Refusal> for String {
 }
 
 impl Node {
-    pub fn start(name: &str, options: &[&str], clock: Option<ServerClock>) -> Self {
+    pub fn start(name: &str, options: &[&str], clock: Option<ServerClock>, certificate: Option<&Certificate>) -> Self {
         let (port, start) = (steady_port(), Server::prepare());
+        let mut options: Vec<_> = options.iter().map(|it| (*it).to_owned()).collect();
+        let tls_port = certificate.map(|certificate| {
+            let tls_port = steady_port();
+            options.extend(["--tls-port".to_owned(), tls_port.to_string()]);
+            options.extend(certificate.options().map(str::to_owned));
+            tls_port
+        });
         let mut node = Self {
             name: name.to_owned(),
             port,
-            options: options.iter().map(|it| (*it).to_owned()).collect(),
+            tls_port,
+            options,
             socket: start.directory().join("socket"),
             clock,
             state: State::Down(start),
@@ -68,6 +79,10 @@ impl Node {
 
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    pub fn tls_port(&self) -> Option<u16> {
+        self.tls_port
     }
 
     pub fn socket(&self) -> PathBuf {

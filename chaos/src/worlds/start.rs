@@ -1,5 +1,6 @@
 //! How each world comes into being.
 
+use super::tls::Certificate;
 use super::{Node, World, WorldKind, node::steady_port};
 use crate::history::{Journal, Moment};
 use crate::network::{Proxy, ServerClock};
@@ -34,6 +35,7 @@ impl World {
             sentinels: Vec::new(),
             proxies: Vec::new(),
             leads: Vec::new(),
+            certificate: None,
             masters: Vec::new(),
             looked: Moment::now(),
             watchpoints: super::Watchpoints::default(),
@@ -41,6 +43,9 @@ impl World {
             borrowed: Duration::ZERO,
             directory: directory.to_owned(),
         };
+        if kind.has_two_lines() {
+            world.certificate = Certificate::issue(directory).expect("files in a directory of ours");
+        }
         match kind {
             WorldKind::Single => world.one(&[]),
             WorldKind::Durable => world.one(&DURABLE),
@@ -120,7 +125,7 @@ impl World {
         let files = self.directory.join(format!("clock-{name}"));
         std::fs::create_dir_all(&files).expect("a directory in that of the run");
         let clock = ServerClock::new(&files).expect("files in a directory of ours");
-        self.nodes.push(Node::start(name, &options, clock));
+        self.nodes.push(Node::start(name, &options, clock, self.certificate.as_ref()));
     }
 
     fn add_proxies(&mut self, count: usize) {
