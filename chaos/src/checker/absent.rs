@@ -29,12 +29,17 @@ pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, viola
             }
         }
         unattended.retain(|(at, _), _| *at != server);
-        for waiting in &sample.waiters {
+        // Whoever has the lock by another session has not got it by this one.
+        for waiting in sample.waiters.iter().filter(|waiting| !holds(sample, &waiting.holder)) {
             if let WaitsBy::Ticket { is_attended: false, .. } = waiting.by {
                 unattended.insert((server, &waiting.holder), sample);
             }
         }
     }
+}
+
+fn holds(sample: &Sample, holder: &str) -> bool {
+    sample.holders.iter().any(|holding| holding.is_live() && holding.holder == holder)
 }
 
 /// Whether nothing can have come from it between two looks.
@@ -91,6 +96,13 @@ mod tests {
         assert_eq!(granted(true, &[]).broken(), []);
         assert_eq!(granted(false, &[(910, 930)]).broken(), [], "which has come in between");
         assert_eq!(granted(false, &[(600, 930)]).broken(), [], "which may have come in between");
+    }
+
+    #[test]
+    fn whoever_has_it_already_is_not_granted_it() {
+        let history = Written::default().polled((0, 1), 1, 0, &[]).queued("a", 5_000, (2, 3));
+        let history = history.seen_by_ticket(900, &[("a", Plain)], &[("a", 3, false)]);
+        assert_eq!(history.seen_with(920, 4_990, &[("a", Plain)], &[]).broken(), []);
     }
 
     #[test]

@@ -175,8 +175,8 @@ fn ttl(poll: &Poll) -> Duration {
     Duration::from_millis(poll.ttl_ms)
 }
 
-/// From one poll to the next, as long as that one came in time. Whoever ends it may have done so at once, or may do so yet
-/// for as long as that is not answered.
+/// From one poll to the next, as long as that one came in time. Whoever ends it may have done so at once, or may do so
+/// yet for as long as that is not answered.
 fn lives(exchanges: &[Exchange]) -> Vec<Span> {
     let mut lives: Vec<Span> = Vec::new();
     let mut is_over = true;

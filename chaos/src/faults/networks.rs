@@ -14,8 +14,8 @@ const LATE_MS: (u64, u64) = (40, 120);
 /// For how long nothing arrives where it was late before: longer than most leases.
 const GONE: Duration = Duration::from_millis(1_800);
 
-/// Of a hundred connections, those that a fault of one direction meets: all, or some, so that the same process has others
-/// that are whole.
+/// Of a hundred connections, those that a fault of one direction meets: all, or some, so that the same process has
+/// others that are whole.
 const ONE_WAY: [u8; 3] = [30, 50, 100];
 
 pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
@@ -70,8 +70,8 @@ pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun
     }))
 }
 
-/// Nobody is told, and whoever connects anew is well served: so a process is up to something else only if it has noticed
-/// by itself that nothing comes any more, on each of its connections.
+/// Nobody is told, and whoever connects anew is well served: so a process gets on only if it notices by itself, on each
+/// of its connections, that nothing comes any more.
 fn one_way(scene: &mut Scene, place: usize, requests_arrive: bool, random: &mut Random) -> Begun {
     let (silenced, words, reach) = if requests_arrive {
         (Sender::Server, "answers are lost", Reach::Answers)

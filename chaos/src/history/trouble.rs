@@ -31,8 +31,8 @@ pub enum Reach {
     ClockStep { server: String, by_ms: i64 },
     /// Clients or their connections stand still, or are gone: what they are told may not reach them.
     Clients,
-    /// Some connections that were there when it began bring clients no answers any more. What clients send arrives, also that
-    /// they have gone; and whoever connects anew is answered.
+    /// Some connections that were there when it began bring clients no answers any more. What clients send arrives, also
+    /// that they have gone; and whoever connects anew is answered.
     Answers,
     /// This wait was ended by somebody: CLIENT KILL or UNBLOCK that was answered with 1.
     Wait { client_id: i64 },

@@ -121,8 +121,8 @@ impl Proxy {
         self.order(Order::Refuse);
     }
 
-    /// What one side sends is lost on so many in a hundred of the connections that are there, and nobody is told. New ones
-    /// are whole. This alone does not end when others are healed, so that it can be beside them.
+    /// What one side sends is lost on so many in a hundred of the connections that are there, and nobody is told. New
+    /// ones are whole. This alone does not end when others are healed, so that it can be beside them.
     pub fn silence(&self, sender: Sender, hundredths: u8, seed: u64) {
         self.order(Order::Silence { sender, hundredths, seed });
     }
