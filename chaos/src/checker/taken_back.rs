@@ -39,7 +39,7 @@ pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, viola
     let mut taken_back: Vec<(&str, TakenBack)> = taken_back.into_iter().collect();
     taken_back.sort_by_key(|(holder, _)| *holder);
     for (ticket, it) in taken_back {
-        if let Some((at, what)) = told_later(ticket, &it, sessions) {
+        if let Some((at, what)) = told_later(ticket, &it, sessions, troubles) {
             violations.push(violation(lock, &it, at, &what));
         }
     }
@@ -86,10 +86,12 @@ fn taken_back<'l, 'a>(
 }
 
 /// By a poll that was sent after it had been taken back. The answer to an earlier one may have been sent before, and be read
-/// at any time: some sessions do not read for a while.
-fn told_later(ticket: &str, it: &TakenBack, sessions: &Sessions) -> Option<(Moment, String)> {
-    let told = sessions.get(it.session)?.told(ticket);
-    let late = told.iter().find(|telling| telling.poll.at > it.cancel.done())?;
+/// at any time: some sessions do not read for a while. What was taken back at one master, another one has in a session of
+/// that name and tells when it is the master again.
+fn told_later(ticket: &str, it: &TakenBack, sessions: &Sessions, troubles: &Troubles) -> Option<(Moment, String)> {
+    let mut told = sessions.get(it.session)?.told(ticket).iter();
+    let is_elsewhere = |at: Moment| troubles.failovers.touches(it.began, at);
+    let late = told.find(|telling| telling.poll.at > it.cancel.done() && !is_elsewhere(telling.at))?;
     Some((late.at, format!("poll {} was told {:?} after", late.poll.number, late.event)))
 }
 
@@ -107,7 +109,7 @@ fn violation(lock: &LockHistory, it: &TakenBack, at: Moment, what: &str) -> Viol
 #[cfg(test)]
 mod tests {
     use super::Promise::WhatIsTakenBackIsGone;
-    use crate::checker::written::{Written, by_ticket, cancel, failover, granted, renew, unknown};
+    use crate::checker::written::{Written, by_ticket, cancel, failover, granted, renew, restart, unknown};
     use crate::history::Answer;
     use crate::history::Side::{Plain, Read};
 
@@ -155,5 +157,7 @@ mod tests {
         assert_eq!(told((10, 40)).broken(), [], "it was under way");
         assert_eq!(told((31, 40)).broken(), [WhatIsTakenBackIsGone]);
         assert_eq!(told((10, 2_500)).broken(), [], "and was not read before");
+        assert_eq!(told((500, 510)).troubled((25, 40), failover()).broken(), [], "by another master");
+        assert_eq!(told((500, 510)).troubled((25, 40), restart()).broken(), [WhatIsTakenBackIsGone]);
     }
 }
