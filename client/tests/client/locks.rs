@@ -179,7 +179,7 @@ async fn names_and_owners_may_be_any_bytes() {
     let mut client = server.client();
     let locks = locks_on(&server).await;
     let name = b"\0\xff{".to_vec();
-    let guard = locks.lock(name.clone()).owner(b"\xfe\r\n".to_vec()).acquire().await.unwrap();
+    let guard = locks.lock(name.clone()).owner(b"\xfe\r\n").acquire().await.unwrap();
     assert_eq!(client.run(&[b"EXISTS".to_vec(), name]).as_int(), 1);
     assert!(format!("{guard:?}").contains("Guard"));
     guard.release().await.unwrap();

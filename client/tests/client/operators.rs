@@ -88,8 +88,8 @@ async fn a_read_write_lock_shows_its_sides() {
     let locks = locks_on(&server).await;
     let name = b"pri\xffces".to_vec();
     let both = locks.read_write(name.clone());
-    let writing = both.write().owner(b"\xfe".to_vec()).acquire().await.unwrap();
-    let reading = both.read().owner(b"\xfe".to_vec()).acquire().await.unwrap();
+    let writing = both.write().owner(b"\xfe").acquire().await.unwrap();
+    let reading = both.read().owner(b"\xfe").acquire().await.unwrap();
     let seen = locks.inspect(name, 10).await.unwrap();
     assert_eq!((seen.kind, seen.holder_count), (Some(Kind::ReadWrite), 2));
     let mut sides: Vec<_> = seen.holders.iter().map(|it| (it.side, it.holder.as_slice(), it.count)).collect();
