@@ -269,14 +269,20 @@ pub fn wait<H: Host>(
     })
 }
 
-/// Makes a release true. If it frees a lock with waiters, the first of them gets it in the same step.
+/// Makes a release true. If a command frees a lock with waiters, the first of them gets it in the same step. What no
+/// command has caused, the server has not checked: it frees the lock even where nobody may be granted it.
 ///
 /// # Errors
 /// If the server may not write now; nothing is changed then.
-pub fn release<H: Host, R: Releasing>(host: &H, lock: LockName<'_>, releasing: R) -> Result<(), R::Error> {
+pub fn release<H: Host, R: Releasing>(
+    host: &H,
+    lock: LockName<'_>,
+    releasing: R,
+    trigger: Trigger,
+) -> Result<(), R::Error> {
     let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return releasing.apply() };
     host.with_table(|table| table.is_being_released(id, true));
-    let released = release_to(host, id, lock, releasing);
+    let released = release_to(host, id, lock, releasing, trigger);
     if !matches!(released, Ok(Settled::TurnIsOver)) {
         host.with_table(|table| table.is_being_released(id, false));
     }
@@ -288,15 +294,16 @@ fn release_to<H: Host, R: Releasing>(
     id: LockId,
     lock: LockName<'_>,
     releasing: R,
+    trigger: Trigger,
 ) -> Result<Settled, R::Error> {
     let next = match first_to_tell(host, id) {
-        Ok(Some(First::Attended(next))) if releasing.frees() => Some(next),
+        Ok(Some(First::Attended(next))) if releasing.frees() && trigger == Trigger::Command => Some(next),
         _ => None,
     };
-    match next.filter(|_| host.permission(lock, Trigger::Command) == Permission::Granted) {
+    match next.filter(|_| host.permission(lock, trigger) == Permission::Granted) {
         Some(next) => match releasing.hand_over(&next) {
             Ok(grant) => {
-                granted_first(host, id, lock, &next, grant, Trigger::Command);
+                granted_first(host, id, lock, &next, grant, trigger);
                 // Behind a reader there may be more readers; no other waiter shares the lock.
                 if next.wish.side != Side::Read {
                     return Ok(Settled::SomeoneWaits);
@@ -306,7 +313,7 @@ fn release_to<H: Host, R: Releasing>(
         },
         None => releasing.apply()?,
     }
-    Ok(settle_queue(host, id, lock, Trigger::Command))
+    Ok(settle_queue(host, id, lock, trigger))
 }
 
 /// Does what is due and what is on the agenda, for as long as the turn lasts. It takes one item of each kind after the

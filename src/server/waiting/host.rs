@@ -118,7 +118,7 @@ impl Host for Server<'_> {
                 Release { context: self.context, key: key.lend(), record, released: &decision.changes, broken: &[] };
             let lock = LockName { database: hold.database, key: &hold.key };
             // Refused only while writes are paused; the hold then ends with its lease.
-            let _ = serve::release(self, lock, release);
+            let _ = serve::release(self, lock, release, Trigger::Event);
         }
     }
 

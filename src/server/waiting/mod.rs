@@ -236,7 +236,8 @@ pub fn break_up<'a>(context: &'a Context, key: Str<'a>, breaking: &'a Breaking) 
 
 fn release_to_waiters(release: Release<'_>) -> Result<(), ErrorLine> {
     let context = release.context;
-    let result = serve::release(&Server::new(context), lock_name(context, release.key), release);
+    let lock = lock_name(context, release.key);
+    let result = serve::release(&Server::new(context), lock, release, Trigger::Command);
     callbacks::arm_timer(context);
     result
 }

@@ -154,7 +154,8 @@ impl Host for Fake {
 
     fn revoke(&self, hold: &Hold) {
         self.happens(Happening::Revoked(hold.clone()));
-        self.release(number_of(hold.database), name(&hold.wish.holder), Some(hold.wish.side), false);
+        let (lock, holder) = (number_of(hold.database), name(&hold.wish.holder));
+        self.release_by(Trigger::Event, lock, holder, Some(hold.wish.side), false);
     }
 
     fn is_untouched(&self, hold: &Hold) -> bool {
@@ -330,7 +331,13 @@ impl Fake {
     pub fn break_up(&self, lock: usize) {
         let Some(snapshot) = self.snapshot(lock) else { return };
         let Breaking { lock: changes, read_holds: broken } = snapshot.break_up(true);
-        serve::release(self, LOCKS[lock], FakeRelease { world: self, lock, holder: "", changes, broken }).unwrap();
+        serve::release(
+            self,
+            LOCKS[lock],
+            FakeRelease { world: self, lock, holder: "", changes, broken },
+            Trigger::Command,
+        )
+        .unwrap();
     }
 
     pub fn decide(
@@ -352,6 +359,10 @@ impl Fake {
     }
 
     pub fn release(&self, lock: usize, holder: &str, side: Option<Side>, all: bool) {
+        self.release_by(Trigger::Command, lock, holder, side, all);
+    }
+
+    fn release_by(&self, trigger: Trigger, lock: usize, holder: &str, side: Option<Side>, all: bool) {
         let want = lock::Release { side, lease: None, all };
         let decision = {
             let keyspace = self.keyspaces[lock].borrow();
@@ -359,7 +370,7 @@ impl Fake {
         };
         if let Ok(decision) = decision {
             let release = FakeRelease { world: self, lock, holder, changes: decision.changes, broken: Vec::new() };
-            serve::release(self, LOCKS[lock], release).unwrap();
+            serve::release(self, LOCKS[lock], release, trigger).unwrap();
         }
     }
 

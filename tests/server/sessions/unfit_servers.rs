@@ -115,6 +115,33 @@ fn a_full_server_ends_sessions_and_gives_back() {
     wait_until("and has given back", || client.expiry("l") == -2);
 }
 
+/// What is given back then is nobody's, until the server may grant again.
+#[test]
+fn what_is_given_back_is_not_handed_on_by_a_server_that_may_not_grant() {
+    for (unfit, fit) in [
+        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+        ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
+    ] {
+        let server = Server::start();
+        let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+        let mut bob = server.client();
+        client.say("RLOCK.ACQUIRE k holder 600000");
+        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+        bob.send(&["RLOCK.ACQUIRE", "k", "bob", "600000", "WAIT", "0"]);
+        wait_until("bob waits behind", || client.figure("waiters") == 2);
+        client.say("RLOCK.RELEASE k holder");
+        assert_eq!(ann.told("TTL 1000").len(), 1);
+        client.say(unfit);
+        wait_until("the session has ended", || client.figure("sessions") == 0);
+        wait_until("and has given back", || client.expiry("k") == -2);
+        let later = client.time_ms() + 300;
+        wait_until("it has been tried for a while", || client.time_ms() > later);
+        assert_eq!((client.expiry("k"), client.figure("waiters")), (-2, 1), "{unfit}");
+        client.say(fit);
+        assert_eq!(bob.receive(), Reply::Nil, "{unfit}");
+    }
+}
+
 /// Each ticket is told once, on the server that is a replica now. Once that is a master again, the session works on.
 #[test]
 fn a_server_that_becomes_a_replica_tells_its_tickets() {
