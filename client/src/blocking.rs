@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::locks::Locks;
-use crate::runtime;
+use crate::runtime::Thread;
 use redis::IntoConnectionInfo;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use std::time::Duration;
 /// # Panics
 /// Within async code, which would be held up.
 pub fn block_on<T>(call: impl Future<Output = T>) -> Result<T, Error> {
-    Ok(runtime::start()?.block_on(call))
+    Ok(Thread::start()?.block_on(call))
 }
 
 /// With the feature `blocking`. They panic within async code, which would be held up.

@@ -4,7 +4,7 @@ use crate::core::{Settings, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::link::{Cluster, Links, Node, Route, Sentinels};
 use crate::locks::Locks;
-use crate::runtime;
+use crate::runtime::Thread;
 use redis::aio::ConnectionLike;
 use redis::sentinel::SentinelNodeConnectionInfo;
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
@@ -17,7 +17,6 @@ use std::time::Duration;
 /// # async fn example() -> Result<(), rlock_client::Error> {
 /// use rlock_client::Locks;
 /// use std::time::Duration;
-use tokio::runtime::Handle;
 ///
 /// let locks = Locks::options()
 ///     .lease(Duration::from_secs(10))
@@ -98,7 +97,7 @@ impl Options {
     /// [`ErrorKind::Configuration`] for an address that cannot be read, [`ErrorKind::Refused`] for a wrong password,
     /// [`ErrorKind::Unavailable`] if nobody answers.
     pub async fn connect_to(self, address: impl IntoConnectionInfo) -> Result<Locks, Error> {
-        let (address, thread) = (read(address)?, runtime::start()?);
+        let (address, thread) = (read(address)?, Thread::start()?);
         let node = Node::at(address, self.settings.limits, &thread).map_err(unusable)?;
         self.open(Route::Single(node), thread).await
     }
@@ -116,7 +115,7 @@ impl Options {
         nodes: impl IntoIterator<Item = A>,
     ) -> Result<Locks, Error> {
         let seeds = nodes.into_iter().map(read).collect::<Result<_, _>>()?;
-        let thread = runtime::start()?;
+        let thread = Thread::start()?;
         let cluster = Cluster::new(seeds, self.settings.limits, &thread).map_err(unusable)?;
         self.open(Route::Cluster(cluster), thread).await
     }
@@ -147,7 +146,7 @@ impl Options {
         access: SentinelNodeConnectionInfo,
     ) -> Result<Locks, Error> {
         let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
-        let thread = runtime::start()?;
+        let thread = Thread::start()?;
         let limits = self.settings.limits;
         let sentinels = Sentinels::new(sentinels, master.into(), access, limits, &thread).map_err(unusable)?;
         self.open(Route::Sentinels(sentinels), thread).await
@@ -168,18 +167,18 @@ impl Options {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let thread = runtime::start().expect("a thread for the client");
+        let thread = Thread::start().expect("a thread for the client");
         let node = Node::given(connection, self.settings.limits, &thread);
         self.with(Route::Single(node), thread)
     }
 
-    async fn open(self, route: Route, thread: Handle) -> Result<Locks, Error> {
+    async fn open(self, route: Route, thread: Thread) -> Result<Locks, Error> {
         choose_cryptography();
         route.try_out().await.map_err(|fault| fault.into_error(b"connecting"))?;
         Ok(self.with(route, thread))
     }
 
-    fn with(self, route: Route, thread: Handle) -> Locks {
+    fn with(self, route: Route, thread: Thread) -> Locks {
         let links = Links { route, limits: self.settings.limits };
         Locks { shared: Arc::new(Shared::new(links, self.settings, thread)) }
     }

@@ -2,60 +2,98 @@
 //!
 //! A program whose own tasks hold up its runtime keeps its locks all the same; one that goes from one runtime to another,
 //! as tests do, takes its client along; and what goes on in the background does not end with the caller's runtime.
+//!
+//! Work goes there by a channel: to wake that thread takes a system call each time, and whoever finds it awake needs
+//! none.
 
 use crate::error::{Error, ErrorKind};
-use std::future::pending;
+use futures_util::future::BoxFuture;
 use std::io;
-use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::thread;
 use tokio::runtime::{Builder, Handle};
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 /// For as long as the program runs, once a client was opened.
-static THREAD: Mutex<Option<Handle>> = Mutex::new(None);
+static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
 
-/// # Errors
-/// The system has no thread for it, or no file descriptors.
-pub(crate) fn start() -> Result<Handle, Error> {
-    begin().map_err(|error| Error::because(ErrorKind::Unavailable, "the client's thread", error.into()))
+#[derive(Clone)]
+pub(crate) struct Thread {
+    runtime: Handle,
+    work: UnboundedSender<BoxFuture<'static, ()>>,
 }
 
-fn begin() -> io::Result<Handle> {
-    let mut present = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(handle) = &*present {
-        return Ok(handle.clone());
+impl Thread {
+    /// # Errors
+    /// The system has no thread for it, or no file descriptors.
+    pub(crate) fn start() -> Result<Self, Error> {
+        let mut present = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = &*present {
+            return Ok(thread.clone());
+        }
+        let thread = Self::begin();
+        let thread =
+            thread.map_err(|error| Error::because(ErrorKind::Unavailable, "the client's thread", error.into()));
+        Ok(present.insert(thread?).clone())
     }
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let handle = runtime.handle().clone();
-    thread::Builder::new().name("rlock-client".to_owned()).spawn(move || runtime.block_on(pending::<()>()))?;
-    Ok(present.insert(handle).clone())
+
+    fn begin() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (work, arriving) = unbounded_channel();
+        let thread = Self { runtime: runtime.handle().clone(), work };
+        let name = "rlock-client".to_owned();
+        thread::Builder::new().name(name).spawn(move || runtime.block_on(begin_all(arriving)))?;
+        Ok(thread)
+    }
+
+    /// Does the work there, until it is done or what this returns is dropped.
+    pub(crate) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Task<T> {
+        let (mut tell, done) = oneshot::channel();
+        self.detach(async move {
+            let done = tokio::select! {
+                biased;
+                () = tell.closed() => return,
+                done = work => done,
+            };
+            // If it has been dropped in this moment, so is what was done.
+            let _ = tell.send(done);
+        });
+        Task(done)
+    }
+
+    /// Does the work there, whoever waits for it.
+    pub(crate) fn detach(&self, work: impl Future<Output = ()> + Send + 'static) {
+        // Never an error, as the thread never ends.
+        let _ = self.work.send(Box::pin(work));
+    }
+
+    /// Does the work here.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
 }
 
-/// What goes on in that thread for somebody: until it is done, or until this is dropped.
-pub(crate) struct Task<T>(JoinHandle<T>);
-
-pub(crate) fn spawn<T: Send + 'static>(thread: &Handle, work: impl Future<Output = T> + Send + 'static) -> Task<T> {
-    Task(thread.spawn(work))
+async fn begin_all(mut arriving: UnboundedReceiver<BoxFuture<'static, ()>>) {
+    while let Some(work) = arriving.recv().await {
+        tokio::spawn(work);
+    }
 }
+
+/// What goes on in that thread for somebody.
+pub(crate) struct Task<T>(oneshot::Receiver<T>);
 
 impl<T> Future for Task<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        match ready!(Pin::new(&mut self.0).poll(context)) {
-            Ok(done) => Poll::Ready(done),
-            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // Only by the end of the program.
-            Err(_) => Poll::Pending,
+        match Pin::new(&mut self.0).poll(context) {
+            Poll::Ready(Ok(done)) => Poll::Ready(done),
+            Poll::Ready(Err(_)) => panic!("a defect of rlock-client: its thread has panicked at this"),
+            Poll::Pending => Poll::Pending,
         }
-    }
-}
-
-impl<T> Drop for Task<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

@@ -13,7 +13,7 @@ use super::terms::{Lease, Replicas, Terms, Until};
 use crate::error::{Error, ErrorKind};
 use crate::link::request::{self, Verdict, Wait};
 use crate::link::{Answer, Doubt, Fault, Session, Ticket, Told, send_all};
-use crate::runtime::{self, Task};
+use crate::runtime::Task;
 use redis::{FromRedisValue, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) fn acquire(
     let (lock, holder) = (String::from_utf8_lossy(&hold.key), String::from_utf8_lossy(&hold.holder));
     let span = debug_span!("acquire", %lock, %holder);
     let attempt = Attempt::begin(shared, hold.clone(), terms);
-    runtime::spawn(&shared.thread, attempt.run(until).instrument(span))
+    shared.thread.spawn(attempt.run(until).instrument(span))
 }
 
 struct Attempt {
@@ -117,7 +117,7 @@ impl Attempt {
 
     async fn ask(&mut self, until: Until) -> Result<Option<Granted>, Error> {
         let mut outage = self.outage();
-        let mut waits = false;
+        let mut waits = !until.is_over() && self.shared.crowds.are_at(&self.hold.key);
         loop {
             let lease = self.lease(waits);
             let asked = if waits { self.wait(lease, until).await } else { self.try_once(lease).await };
@@ -172,6 +172,7 @@ impl Attempt {
             return Ok((verdict, Some(sent_at)));
         };
         (self.state, self.trouble) = (State::Waiting, None);
+        let _others = shared.crowds.join(key);
         let told = match shared.links.route.is_given() {
             true => timeout(ASKED_AGAIN, ticket.told()).await.unwrap_or(Told::Event(Ok(Verdict::Waits))),
             false => ticket.told().await,

@@ -44,7 +44,7 @@ pub(super) fn all(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Dura
 pub(super) fn wait(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Duration, ticket: Ticket, doubt: Doubt) {
     let settling = Unsettled::begin(shared);
     let shared_by_task = shared.clone();
-    shared.thread.spawn(async move {
+    shared.thread.detach(async move {
         let was_found = ticket.cancel().await.is_ok_and(|found| found);
         // If it was, the request has arrived, whose answer nobody has waited for.
         let is_uncertain = doubt.is_unanswered() || doubt.is_under_way() && !was_found;
@@ -70,7 +70,7 @@ pub(super) fn begin(
     let (shared, late) = (shared.clone(), FuturesUnordered::new());
     let (unanswered, interrupted) = (None, None);
     let thread = shared.thread.clone();
-    thread.spawn(GivingBack { shared, hold, side, lease, vouched, late, unanswered, interrupted, tell }.run(extent));
+    thread.detach(GivingBack { shared, hold, side, lease, vouched, late, unanswered, interrupted, tell }.run(extent));
     outcome
 }
 

@@ -2,6 +2,7 @@
 //! between. Nothing here knows how a caller describes a lock; it is given a hold and its terms.
 
 mod attempt;
+mod crowds;
 mod giving_back;
 mod held_lock;
 mod hold;

@@ -1,45 +1,41 @@
 //! What all clones of a client and all of its guards share: the connections, the watchdog, and the names of its
 //! holders.
 
+use super::crowds::Crowds;
 use super::holders::Holders;
 use super::settings::Settings;
 use super::watchdog::Watchdog;
 use crate::link::Links;
+use crate::runtime::{Task, Thread};
 use std::sync::Arc;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 
 pub(crate) struct Shared {
     pub settings: Settings,
     pub links: Arc<Links>,
     pub holders: Holders,
     /// Where all of it goes on.
-    pub(crate) thread: Handle,
+    pub(crate) thread: Thread,
     pub(super) watchdog: Arc<Watchdog>,
-    watching: AbortHandle,
+    pub(super) crowds: Arc<Crowds>,
+    /// Goes on until this is dropped.
+    _watching: Task<()>,
     /// How many locks are being given back whose outcome is not known yet.
     unsettled: watch::Sender<usize>,
 }
 
 impl Shared {
-    pub(crate) fn new(links: Links, settings: Settings, thread: Handle) -> Self {
+    pub(crate) fn new(links: Links, settings: Settings, thread: Thread) -> Self {
         let (links, watchdog) = (Arc::new(links), Arc::<Watchdog>::default());
-        let watching = thread.spawn(watchdog.clone().run(links.clone())).abort_handle();
-        let (holders, unsettled) = (Holders::new(), watch::Sender::new(0));
-        Self { settings, links, holders, thread, watchdog, watching, unsettled }
+        let watching = thread.spawn(watchdog.clone().run(links.clone()));
+        let (holders, crowds, unsettled) = (Holders::new(), Arc::default(), watch::Sender::new(0));
+        Self { settings, links, holders, thread, watchdog, crowds, _watching: watching, unsettled }
     }
 
     /// Waits until the servers have answered to all that is being given back.
     pub(crate) async fn settle(&self) {
         // Never an error while this is there.
         let _ = self.unsettled.subscribe().wait_for(|count| *count == 0).await;
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.watching.abort();
     }
 }
 

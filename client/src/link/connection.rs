@@ -1,14 +1,15 @@
 //! One connection to a server, and requests on it with a time limit.
 
 use super::fault::Fault;
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use super::opening::Opened;
+use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisResult, Value};
 use std::time::Duration;
 use tokio::time::timeout;
 
 pub(crate) enum Connection {
     /// By this client. Its node knows by the number which one it is.
-    Opened(MultiplexedConnection, u64),
+    Opened(Opened, u64),
     /// The caller's own.
     Given(GivenConnection),
 }
@@ -19,7 +20,7 @@ impl Connection {
     /// The same connection once more, if it can be had.
     pub(super) fn again(&self) -> Option<Self> {
         match self {
-            Self::Opened(connection, number) => Some(Self::Opened(connection.clone(), *number)),
+            Self::Opened(opened, number) => Some(Self::Opened(opened.clone(), *number)),
             Self::Given(_) => None,
         }
     }
@@ -28,13 +29,13 @@ impl Connection {
     /// yet its slot.
     pub(crate) async fn send(&mut self, request: &Cmd, asking: bool, limit: Duration) -> Result<Value, Fault> {
         match self {
-            Self::Opened(connection, _) if asking => {
+            Self::Opened(opened, _) if asking => {
                 let mut pipeline = redis::pipe();
                 pipeline.cmd("ASKING").ignore().add_command(request.clone());
-                let mut answers = send_all(connection, &mut pipeline, limit).await?;
+                let mut answers = send_all(opened, &mut pipeline, limit).await?;
                 answers.pop().unwrap_or(Ok(Value::Nil)).map_err(Fault::of_request)
             }
-            Self::Opened(connection, _) => send(connection, request, limit).await,
+            Self::Opened(opened, _) => send(&mut opened.connection, request, limit).await,
             Self::Given(connection) => send(&mut **connection, request, limit).await,
         }
     }
@@ -51,11 +52,11 @@ pub(super) async fn send(
 
 /// Sends several requests in one piece; each has an answer of its own.
 pub(crate) async fn send_all(
-    connection: &mut MultiplexedConnection,
+    opened: &mut Opened,
     requests: &mut Pipeline,
     limit: Duration,
 ) -> Result<Vec<RedisResult<Value>>, Fault> {
-    within(limit, requests.ignore_errors().query_async(connection)).await.map_err(Fault::of_request)
+    within(limit, requests.ignore_errors().query_async(&mut opened.connection)).await.map_err(Fault::of_request)
 }
 
 async fn within<T>(limit: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {

@@ -4,6 +4,7 @@
 mod connection;
 mod doubt;
 mod fault;
+mod gathering;
 mod links;
 mod node;
 mod opening;

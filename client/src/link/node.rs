@@ -3,18 +3,17 @@
 
 use super::connection::{Connection, GivenConnection};
 use super::fault::Fault;
-use super::opening;
+use super::opening::{self, Opened};
 use super::session::Session;
 use super::shared_connection::SharedConnection;
 use super::single_flight::SingleFlight;
-use crate::runtime;
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use crate::runtime::{Task, Thread};
+use redis::aio::ConnectionLike;
 use redis::{Client, Cmd, ConnectionInfo, RedisResult, Value};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::runtime::Handle;
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
@@ -38,12 +37,12 @@ pub(crate) struct Node {
     source: Source,
     limits: Limits,
     /// Where connections live.
-    pub(super) thread: Handle,
+    pub(super) thread: Thread,
     shared: Arc<SharedConnection>,
     session: Mutex<Option<Arc<Session>>>,
     opening: SingleFlight,
     /// For WAIT. Taken by whoever uses it.
-    spare: Mutex<Option<MultiplexedConnection>>,
+    spare: Mutex<Option<Opened>>,
 }
 
 enum Source {
@@ -53,7 +52,7 @@ enum Source {
 }
 
 impl Node {
-    pub(crate) fn at(address: ConnectionInfo, limits: Limits, thread: &Handle) -> RedisResult<Arc<Self>> {
+    pub(crate) fn at(address: ConnectionInfo, limits: Limits, thread: &Thread) -> RedisResult<Arc<Self>> {
         let name = address.addr().to_string();
         let client = opening::client(address)?;
         Ok(Self::new(name, Source::Address(Box::new(client)), limits, thread))
@@ -62,7 +61,7 @@ impl Node {
     pub(crate) fn given<C: ConnectionLike + Clone + Send + Sync + 'static>(
         connection: C,
         limits: Limits,
-        thread: &Handle,
+        thread: &Thread,
     ) -> Arc<Self> {
         let source = Source::Given(Box::new(move || Box::new(connection.clone())));
         // A name of its own, since nobody can tell whether two connections are to the same server.
@@ -70,7 +69,7 @@ impl Node {
         Self::new(name, source, limits, thread)
     }
 
-    fn new(name: String, source: Source, limits: Limits, thread: &Handle) -> Arc<Self> {
+    fn new(name: String, source: Source, limits: Limits, thread: &Thread) -> Arc<Self> {
         let (shared, session, opening, spare) = Default::default();
         Arc::new(Self { name, source, limits, thread: thread.clone(), shared, session, opening, spare })
     }
@@ -117,7 +116,7 @@ impl Node {
     }
 
     /// One for WAIT: the last that was kept, or a new one. A caller's connection cannot be had for that.
-    pub(crate) async fn spare(&self) -> Result<MultiplexedConnection, Fault> {
+    pub(crate) async fn spare(&self) -> Result<Opened, Fault> {
         match &self.source {
             Source::Given(_) => Err(Fault::Unreachable(Fault::broken_at_once())),
             Source::Address(client) => {
@@ -128,13 +127,13 @@ impl Node {
     }
 
     /// Keeps a connection for the next WAIT. Only one on which nothing is left to be answered.
-    pub(crate) fn keep(&self, connection: MultiplexedConnection) {
+    pub(crate) fn keep(&self, connection: Opened) {
         *self.kept() = Some(connection);
     }
 
     /// In the thread where it is to live, from wherever it is wanted.
-    fn open(&self, client: &Client) -> runtime::Task<Result<MultiplexedConnection, Fault>> {
-        runtime::spawn(&self.thread, opening::open(client.clone(), self.limits.connect))
+    fn open(&self, client: &Client) -> Task<Result<Opened, Fault>> {
+        self.thread.spawn(opening::open(client.clone(), self.limits.connect, self.thread.clone()))
     }
 
     /// Sends a request to this server, whatever it has.
@@ -188,7 +187,7 @@ impl Node {
         self.shared.has_broken()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
+    fn kept(&self) -> MutexGuard<'_, Option<Opened>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,25 +4,33 @@
 //! The library loads the certificates of the system for each connection anew, which takes it longer than all the rest.
 
 use super::fault::Fault;
+use super::gathering::Gathering;
 #[cfg(feature = "tls")]
 use super::tls;
+use crate::runtime::{Task, Thread};
+use futures_util::future::select_ok;
 use redis::aio::MultiplexedConnection;
-use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// So that a server that comes back is not flooded, nor this thread busy with nothing but handshakes.
 static UNDER_WAY: Semaphore = Semaphore::const_new(8);
 
+/// So many requests may be on their way into a connection at the same time.
+const REQUESTS_MAX: usize = 1_000;
+
 /// How long a server that has closed a connection at once is listened to for its reason.
 const REASON_MAX: Duration = Duration::from_millis(200);
 
-/// A server with these settings, by which operators know this client.
+/// With what operators know this client by.
 pub(super) fn client(address: ConnectionInfo) -> RedisResult<Client> {
     let settings = address.redis_settings().clone();
     let settings = settings.set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
@@ -30,7 +38,7 @@ pub(super) fn client(address: ConnectionInfo) -> RedisResult<Client> {
 }
 
 /// Notices a server that is gone without a word, also while nothing is sent.
-pub(super) fn tcp_settings() -> TcpSettings {
+fn tcp_settings() -> TcpSettings {
     let probes = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
     let settings = TcpSettings::default().set_nodelay(true).set_keepalive(probes);
     #[cfg(target_os = "linux")]
@@ -38,11 +46,19 @@ pub(super) fn tcp_settings() -> TcpSettings {
     settings
 }
 
-/// Opens a connection, within that time once it is its turn.
-pub(super) async fn open(client: Client, limit: Duration) -> Result<MultiplexedConnection, Fault> {
+/// A connection that this client has opened; it is closed with the last clone.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    pub connection: MultiplexedConnection,
+    /// Drives it, if the library does not.
+    _driver: Option<Arc<Task<()>>>,
+}
+
+/// Opens a connection, within that time once it is its turn. In the thread where it is to live.
+pub(super) async fn open(client: Client, limit: Duration, thread: Thread) -> Result<Opened, Fault> {
     // Never an error, as nobody closes it.
     let _turn = UNDER_WAY.acquire().await;
-    let opened = timeout(limit, connect(&client)).await.unwrap_or_else(|_| Err(Fault::timed_out()));
+    let opened = timeout(limit, connect(&client, &thread)).await.unwrap_or_else(|_| Err(Fault::timed_out()));
     match opened.map_err(Fault::of_connecting) {
         Err(fault @ Fault::Unreachable(_)) if fault.is_prompt() => {
             Err(reason(client.get_connection_info().addr()).await.map_or(fault, Fault::of_connecting))
@@ -51,24 +67,60 @@ pub(super) async fn open(client: Client, limit: Duration) -> Result<MultiplexedC
     }
 }
 
-async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
-    // Each request brings its own time limit.
-    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-    #[cfg(feature = "tls")]
-    if let Some(stream) = tls::connect(client.get_connection_info().addr()).await {
-        let settings = client.get_connection_info().redis_settings();
-        let (connection, driver) = MultiplexedConnection::new_with_config(settings, stream?, config).await?;
-        tokio::spawn(driver);
-        return Ok(connection);
+async fn connect(client: &Client, thread: &Thread) -> RedisResult<Opened> {
+    let info = client.get_connection_info();
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) => greet(thread, info, tcp(host, *port).await?).await,
+        ConnectionAddr::Unix(path) => greet(thread, info, UnixStream::connect(path).await?).await,
+        #[cfg(feature = "tls")]
+        ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None } => {
+            greet(thread, info, tls::shake_hands(host, tcp(host, *port).await?).await?).await
+        }
+        // One that brings certificates of its own is left to the library.
+        _ => {
+            let config = config().set_connection_timeout(None);
+            let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+            Ok(Opened { connection, _driver: None })
+        }
     }
-    client.get_multiplexed_async_connection_with_config(&config).await
+}
+
+async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut addresses = lookup_host((host, port)).await?.peekable();
+    if addresses.peek().is_none() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+    }
+    // All at once, as some may be cut off.
+    let (stream, _) = select_ok(addresses.map(|address| Box::pin(TcpStream::connect(address)))).await?;
+    let settings = tcp_settings();
+    stream.set_nodelay(settings.nodelay())?;
+    if let Some(probes) = settings.keepalive() {
+        SockRef::from(&stream).set_tcp_keepalive(probes)?;
+    }
+    #[cfg(target_os = "linux")]
+    SockRef::from(&stream).set_tcp_user_timeout(settings.user_timeout())?;
+    Ok(stream)
+}
+
+async fn greet<S>(thread: &Thread, info: &ConnectionInfo, stream: S) -> RedisResult<Opened>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = Gathering::of(stream);
+    let (connection, driver) = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config()).await?;
+    Ok(Opened { connection, _driver: Some(Arc::new(thread.spawn(driver))) })
+}
+
+/// Each request brings its own time limit.
+fn config() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(REQUESTS_MAX)
 }
 
 /// What a server says that refuses a connection: before it is asked anything, so it gets lost when something is sent.
 async fn reason(address: &ConnectionAddr) -> Option<RedisError> {
     let heard = async {
         match address {
-            ConnectionAddr::Tcp(host, port) => listen(TcpStream::connect((&**host, *port)).await?).await,
+            ConnectionAddr::Tcp(host, port) => listen(tcp(host, *port).await?).await,
             ConnectionAddr::Unix(path) => listen(UnixStream::connect(path).await?).await,
             _ => Ok(Vec::new()),
         }

@@ -12,11 +12,11 @@
 use super::connection::{Connection, send};
 use super::fault::Fault;
 use super::node::Node;
+use super::opening::Opened;
 use super::request::{self, Event, Verdict};
 use crate::server_line;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -94,7 +94,7 @@ impl Session {
             tickets: Mutex::new(tickets),
             told: AtomicU64::new(0),
         });
-        node.thread.spawn(session.clone().poll());
+        node.thread.detach(session.clone().poll());
         session
     }
 
@@ -195,10 +195,10 @@ impl Session {
         loop {
             let answer = match &mut connection {
                 Connection::Given(_) => connection.send(&self.call(false), false, POLL_MAX).await,
-                Connection::Opened(connection, _) => {
+                Connection::Opened(opened, _) => {
                     while polls.len() < POLLS {
                         // The first one is to tell at once that it is open.
-                        polls.push_back(poll(connection.clone(), self.call(is_open || !polls.is_empty())));
+                        polls.push_back(poll(opened.clone(), self.call(is_open || !polls.is_empty())));
                     }
                     let next = timeout(POLL_MAX, polls.next()).await;
                     next.ok().flatten().unwrap_or_else(|| Err(Fault::Silent(Fault::timed_out())))
@@ -296,8 +296,8 @@ impl Session {
     }
 }
 
-async fn poll(mut connection: MultiplexedConnection, call: Cmd) -> Result<Value, Fault> {
-    send(&mut connection, &call, TTL).await
+async fn poll(mut opened: Opened, call: Cmd) -> Result<Value, Fault> {
+    send(&mut opened.connection, &call, TTL).await
 }
 
 impl Ticket {

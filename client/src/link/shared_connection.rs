@@ -6,12 +6,14 @@
 //! anything.
 
 use super::fault::Fault;
+use super::opening::Opened;
 use super::single_flight::SingleFlight;
+use crate::runtime::Thread;
 use futures_util::FutureExt;
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::aio::ConnectionLike;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 #[derive(Default)]
 pub(super) struct SharedConnection {
@@ -23,7 +25,7 @@ pub(super) struct SharedConnection {
 
 #[derive(Default)]
 struct Present {
-    connection: Option<MultiplexedConnection>,
+    connection: Option<Opened>,
     /// Grows with each connection, so that an old one's failure does not throw away its successor.
     number: u64,
 }
@@ -33,18 +35,19 @@ impl SharedConnection {
     /// do not wait for it any more, so that it is there for the next one.
     pub(super) async fn get(
         self: &Arc<Self>,
-        thread: &Handle,
-        open: impl Future<Output = Result<MultiplexedConnection, Fault>> + Send + 'static,
-    ) -> Result<(MultiplexedConnection, u64), Fault> {
+        thread: &Thread,
+        open: impl Future<Output = Result<Opened, Fault>> + Send + 'static,
+    ) -> Result<(Opened, u64), Fault> {
         if self.get_present().is_none() {
             let shared = self.clone();
-            let opening = thread.spawn(async move { shared.connecting.run(shared.share(open)).await });
-            opening.await.unwrap_or_else(|_| Err(broken()))?;
+            let (tell, opened) = oneshot::channel();
+            thread.detach(async move { _ = tell.send(shared.connecting.run(shared.share(open)).await) });
+            opened.await.unwrap_or_else(|_| Err(broken()))?;
         }
         self.get_present().ok_or_else(broken)
     }
 
-    async fn share(&self, open: impl Future<Output = Result<MultiplexedConnection, Fault>>) -> Result<(), Fault> {
+    async fn share(&self, open: impl Future<Output = Result<Opened, Fault>>) -> Result<(), Fault> {
         let connection = open.await?;
         let mut present = self.present();
         present.number += 1;
@@ -79,7 +82,7 @@ impl SharedConnection {
         self.has_broken.swap(false, Relaxed)
     }
 
-    fn get_present(&self) -> Option<(MultiplexedConnection, u64)> {
+    fn get_present(&self) -> Option<(Opened, u64)> {
         let present = self.present();
         present.connection.clone().map(|connection| (connection, present.number))
     }
@@ -93,6 +96,6 @@ fn broken() -> Fault {
     Fault::Unreachable(Fault::broken_at_once())
 }
 
-fn is_closed(connection: &mut MultiplexedConnection) -> bool {
-    connection.req_packed_command(&redis::cmd("PING")).now_or_never().is_some_and(|answer| answer.is_err())
+fn is_closed(opened: &mut Opened) -> bool {
+    opened.connection.req_packed_command(&redis::cmd("PING")).now_or_never().is_some_and(|answer| answer.is_err())
 }

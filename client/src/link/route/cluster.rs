@@ -7,11 +7,11 @@ use super::slots::{self, SLOTS, SlotRange, no_owner, slot_of};
 use crate::link::fault::Fault;
 use crate::link::node::{Limits, Node};
 use crate::link::single_flight::SingleFlight;
+use crate::runtime::Thread;
 use futures_util::future::select_ok;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::runtime::Handle;
 
 /// How many seeds, and how many other nodes, are asked at once where the slots are. The first answer does.
 const ASKED_AT_ONCE: usize = 8;
@@ -20,7 +20,7 @@ pub(crate) struct Cluster {
     /// What all nodes' addresses have in common: TLS, the user, the password.
     pattern: ConnectionInfo,
     limits: Limits,
-    thread: Handle,
+    thread: Thread,
     /// Asked where the slots are for as long as the client lives, whether or not they still own any.
     seeds: Vec<Arc<Node>>,
     map: Mutex<Map>,
@@ -36,7 +36,7 @@ struct Map {
 }
 
 impl Cluster {
-    pub(crate) fn new(seeds: Vec<ConnectionInfo>, limits: Limits, thread: &Handle) -> RedisResult<Self> {
+    pub(crate) fn new(seeds: Vec<ConnectionInfo>, limits: Limits, thread: &Thread) -> RedisResult<Self> {
         let Some(pattern) = seeds.first().cloned() else {
             return Err(RedisError::from((ErrorKind::InvalidClientConfig, "a cluster needs at least one address")));
         };

@@ -3,12 +3,11 @@
 use crate::link::fault::Fault;
 use crate::link::node::{Limits, Node};
 use crate::link::single_flight::SingleFlight;
-use crate::runtime;
+use crate::runtime::Thread;
 use futures_util::future::select_ok;
 use redis::sentinel::{Sentinel, SentinelNodeConnectionInfo};
 use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::runtime::Handle;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout;
 
@@ -19,7 +18,7 @@ pub(crate) struct Sentinels {
     master_name: String,
     access: SentinelNodeConnectionInfo,
     limits: Limits,
-    thread: Handle,
+    thread: Thread,
     asking: SingleFlight,
     master: Mutex<Master>,
 }
@@ -36,7 +35,7 @@ impl Sentinels {
         master_name: String,
         access: SentinelNodeConnectionInfo,
         limits: Limits,
-        thread: &Handle,
+        thread: &Thread,
     ) -> RedisResult<Self> {
         if sentinels.is_empty() {
             return Err(RedisError::from((ErrorKind::InvalidClientConfig, "at least one sentinel is needed")));
@@ -65,7 +64,7 @@ impl Sentinels {
         // The sentinel may be slow, and so may the master.
         let limit = (self.limits.connect + self.limits.answer).saturating_mul(2);
         // Where the connections to them are to live.
-        let asked = runtime::spawn(&self.thread, async move {
+        let asked = self.thread.spawn(async move {
             let mut sentinels = sentinels.lock().await;
             let asked = sentinels.iter_mut().map(|it| Box::pin(it.async_master_for(&name, Some(&access))));
             timeout(limit, select_ok(asked)).await.map(|answer| answer.map(|(master, _)| master))
