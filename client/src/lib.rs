@@ -288,11 +288,7 @@ pub use options::Options;
 pub use redis;
 pub use several::{Multi, Redlock, multi, redlock};
 
-/// Compiles the examples of the README files.
+/// Compiles the examples of the crate's page.
 #[cfg(doctest)]
-mod readme {
-    #[doc = include_str!("../README.md")]
-    struct OfTheClient;
-    #[doc = include_str!("../../README.md")]
-    struct OfTheProject;
-}
+#[doc = include_str!("../README.md")]
+struct OfTheCrate;

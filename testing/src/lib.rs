@@ -14,6 +14,8 @@ mod info;
 mod leaks;
 mod processor;
 mod random;
+#[cfg(doctest)]
+mod readme;
 mod replica;
 pub mod scripts;
 mod sentinel;
