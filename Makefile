@@ -25,7 +25,7 @@ run: setup build ## start a server with the module on a free port, to try it out
 # Twice against the server: the debug build checks itself for overflows and broken promises of unsafe code; the release
 # build is what is shipped. The same packages and features both times, so that all is compiled once. First what was built
 # goes to disk: a replica that stores a snapshot would wait for that too.
-tested := --workspace --features rlock/panic-probe,rlock-cli/panic-probe
+tested := --workspace --all-features
 
 test: setup build ## run all tests on this system's server
 	env -u RLOCK_MODULE cargo test $(tested) --no-run
@@ -38,11 +38,17 @@ test-clients: setup build ## test the commands from clients of other languages; 
 	@scripts/setup.sh clients $(CLIENTS)
 	@scripts/test-clients.sh $(CLIENTS)
 
+# Without any and with each one alone the client must have no code that is left without use. All at once come first.
+client_features := blocking operators tls
+
 lint: ## check formatting, clippy and rustdoc (warnings are errors), and the snippets of docs/clients.md
 	@scripts/setup.sh lint
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features rlock/panic-probe,rlock-cli/panic-probe -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc -p rlock-client --no-deps --quiet
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	for features in "" $(client_features); do \
+		cargo clippy --quiet -p rlock-client --lib --no-default-features --features "$$features" -- -D warnings || exit 1; \
+	done
+	RUSTDOCFLAGS="-D warnings" cargo doc -p rlock-client --all-features --no-deps --quiet
 	scripts/snippets.sh check
 
 fmt: ## format the sources

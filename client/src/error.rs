@@ -128,6 +128,7 @@ impl Error {
     }
 
     /// Whether the user may not use this key, though others.
+    #[cfg(feature = "operators")]
     pub(crate) fn is_about_the_key(&self) -> bool {
         self.source.as_ref().is_some_and(server_line::is_about_the_key)
     }

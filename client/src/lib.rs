@@ -30,7 +30,7 @@
 //! - [Cancel safety](#cancel-safety), [Errors](#errors), [Fairness](#fairness)
 //! - [What a lease does not promise](#what-a-lease-does-not-promise)
 //! - [Connections](#connections), [Topologies](#topologies), [For the people on call](#for-the-people-on-call),
-//!   [Features](#features), [Logs](#logs)
+//!   [Features](#features), [Versions](#versions), [Logs](#logs)
 //!
 //! # Which lock?
 //!
@@ -98,7 +98,7 @@
 //! async fn send_all(_token: Option<u64>) {}
 //! ```
 //!
-//! Whole programs are in `client/examples`: `flash_sale` (a lock for each user), `cron_once` (a job that one of many
+//! Whole programs are in the package's `examples`: `flash_sale` (a lock for each user), `cron_once` (a job that one of many
 //! hosts does, and a record that checks the token), `cache_refresh` (many readers, one of which refreshes).
 //!
 //! `select!` does not stop work that does not await, such as a long computation or blocking calls. Move such work to
@@ -228,7 +228,7 @@
 //!
 //! # For the people on call
 //!
-//! These calls take no lock. The command line `rlock` is built on them.
+//! With the feature `operators`. These calls take no lock. The command line `rlock` is built on them.
 //!
 //! | you want to know | call |
 //! |---|---|
@@ -244,6 +244,26 @@
 //!
 //! - `tls` (on by default): `rediss://` by rustls, with the system's certificates. rustls uses the cryptography
 //!   provider that the program has installed for the process; without one it uses ring.
+//! - `blocking`: calls for programs without async code, such as [`Lock::blocking_acquire`], and [`block_on`] for the
+//!   others. They block their thread.
+//! - `operators`: what is [for the people on call](#for-the-people-on-call).
+//!
+//! # Versions
+//!
+//! Versions are semantic: what compiles with one compiles with the next that is compatible with it.
+//!
+//! **The crate `redis` is part of this API**, in version 1, and [`rlock_client::redis`](redis) is that crate. A new
+//! major version of `redis` is therefore a new incompatible version of this crate. These of its types appear:
+//!
+//! | where | what |
+//! |---|---|
+//! | addresses | [`redis::IntoConnectionInfo`], so also [`redis::ConnectionInfo`] |
+//! | [`Options::connect_to_sentinels`] | [`redis::sentinel::SentinelNodeConnectionInfo`] |
+//! | [`Options::over`] | [`redis::aio::ConnectionLike`] |
+//!
+//! [`Error`] shows none of them but by its `source()`, which is a [`redis::RedisError`] if there is one. This crate turns
+//! on the features `tokio-comp` and `sentinel` of `redis`, and with `tls` also `tokio-rustls-comp`. A program that needs
+//! others names `redis` in its own `Cargo.toml`.
 //!
 //! # Logs
 //!
@@ -254,6 +274,7 @@
 //! | `WARN` | the watchdog found a lock lost |
 //! | `DEBUG` | a lock was acquired; a renewal failed; a server does not answer and is asked again; a release failed and is tried again |
 //! | `TRACE` | a lease was renewed |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -268,6 +289,7 @@ mod link;
 mod lock;
 mod locks;
 mod loss;
+#[cfg(feature = "operators")]
 mod operators;
 mod options;
 mod runtime;
@@ -283,6 +305,7 @@ pub use kind::Kind;
 pub use lock::{Lock, ReadWriteLock};
 pub use locks::Locks;
 pub use loss::Loss;
+#[cfg(feature = "operators")]
 pub use operators::{Held, HoldSide, Holder, Inspection, Queue, Statistics, Waiter};
 pub use options::Options;
 pub use redis;

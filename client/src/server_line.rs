@@ -29,6 +29,7 @@ pub(crate) fn is_a_role_change(error: &RedisError) -> bool {
 }
 
 /// NOPERM, of a user who may run the command, but not with this key.
+#[cfg(feature = "operators")]
 pub(crate) fn is_about_the_key(error: &RedisError) -> bool {
     has(error, "key")
 }

@@ -90,6 +90,7 @@ impl Fault {
     }
 
     /// Whether a connection was broken, perhaps unnoticed for long: that says nothing about the server.
+    #[cfg(feature = "operators")]
     pub(crate) fn is_a_broken_connection(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Silent(_)) && self.is_prompt()
     }

@@ -19,6 +19,7 @@ mod loss;
 mod many_owners;
 mod many_waits;
 mod no_sessions;
+#[cfg(feature = "operators")]
 mod operators;
 mod owners;
 mod proxy;

@@ -10,7 +10,7 @@ use crate::link::single_flight::SingleFlight;
 use crate::runtime::Thread;
 use futures_util::future::select_ok;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many seeds, and how many other nodes, are asked at once where the slots are. The first answer does.
@@ -64,9 +64,10 @@ impl Cluster {
     }
 
     /// All owners of slots, as they are now.
+    #[cfg(feature = "operators")]
     pub(crate) async fn owners(&self) -> Result<Vec<Arc<Node>>, Fault> {
         self.learn().await?;
-        let owners: BTreeSet<_> = self.map().owners.iter().flatten().cloned().collect();
+        let owners: std::collections::BTreeSet<_> = self.map().owners.iter().flatten().cloned().collect();
         Ok(owners.iter().filter_map(|address| self.node_at(address)).collect())
     }
 

@@ -55,6 +55,7 @@ impl Route {
     }
 
     /// All servers that locks are on.
+    #[cfg(feature = "operators")]
     pub(crate) async fn masters(&self) -> Result<Vec<Arc<Node>>, Fault> {
         match self {
             Self::Cluster(cluster) => cluster.owners().await,
