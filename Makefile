@@ -6,7 +6,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # Absolute, because the tests and the server look from other directories.
 export RLOCK_MODULE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/librlock.so
 
-.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-bare chaos chaos-long chaos-mutants bench bench-quick bench-redisson lint fmt docs clean
+.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-bare chaos chaos-long chaos-mutants bench bench-quick bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -57,6 +57,10 @@ fmt: ## format the sources
 
 docs: ## copy the snippets of the clients' tests into docs/clients.md
 	scripts/snippets.sh
+
+package: ## pack and build the client and the command as a registry would get them; nothing is uploaded
+	@scripts/setup.sh build
+	@scripts/package.sh
 
 test-matrix: setup build ## run the server tests on all servers; some: SERVERS="redis-8.0 valkey-9"
 	@scripts/test-matrix.sh $(SERVERS)

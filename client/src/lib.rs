@@ -274,6 +274,7 @@
 //! | `WARN` | the watchdog found a lock lost |
 //! | `DEBUG` | a lock was acquired; a renewal failed; a server does not answer and is asked again; a release failed and is tried again |
 //! | `TRACE` | a lease was renewed |
+// Where the manual is published, it says which feature each call needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

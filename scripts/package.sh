@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# scripts/package.sh: packs the client and the command as a registry would get them, and builds them from that. Nothing
+# is uploaded.
+#
+# cargo packs only what is committed, so it works on a clone of the last commit. In the target directory of this
+# checkout, as most of what the packages need is built there already.
+#
+# The command needs a client that no registry has yet. cargo 1.90 and newer builds it with the client that was packed
+# beside it; an older one can only list what would be packed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export CARGO_TARGET_DIR
+packed=$CARGO_TARGET_DIR/package
+
+wrong() {
+    echo "package: $1" >&2
+    exit 1
+}
+
+[ -z "$(git status --porcelain)" ] || echo "package: what is not committed is left out" >&2
+
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+git clone --quiet . "$place/rlock"
+cd "$place/rlock"
+
+crates="rlock-client rlock-cli"
+[[ $(cargo --version) =~ ([0-9]+)\.([0-9]+) ]]
+if ((BASH_REMATCH[1] * 1000 + BASH_REMATCH[2] < 1090)); then
+    crates=rlock-client
+    cargo package --list --package rlock-cli
+fi
+# What an earlier run has packed is no proof.
+rm -rf "$packed"/rlock-*
+# shellcheck disable=SC2046 # a list of words
+cargo publish --dry-run --locked $(printf -- '--package %s ' $crates)
+
+# A page in a registry has nothing beside it that a link could lead to.
+for crate in $crates; do
+    files=("$packed/$crate"-[0-9]*/)
+    [ ${#files[@]} = 1 ] && [ -d "${files[0]}" ] || wrong "$crate is not in $packed"
+    cmp LICENSE "${files[0]}LICENSE" || wrong "$crate has no license"
+    ! grep -nP '\]\((?!https://|#)' "${files[0]}README.md" || wrong "$crate: its page has a link to a file"
+done
