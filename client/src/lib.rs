@@ -98,7 +98,7 @@
 //! async fn send_all(_token: Option<u64>) {}
 //! ```
 //!
-//! Whole programs are in the package's `examples`: `flash_sale` (a lock for each user), `cron_once` (a job that one of many
+//! Whole programs are in `examples`: `flash_sale` (a lock for each user), `cron_once` (a job that one of many
 //! hosts does, and a record that checks the token), `cache_refresh` (many readers, one of which refreshes).
 //!
 //! `select!` does not stop work that does not await, such as a long computation or blocking calls. Move such work to
@@ -261,9 +261,9 @@
 //! | [`Options::connect_to_sentinels`] | [`redis::sentinel::SentinelNodeConnectionInfo`] |
 //! | [`Options::over`] | [`redis::aio::ConnectionLike`] |
 //!
-//! [`Error`] shows none of them but by its `source()`, which is a [`redis::RedisError`] if there is one. This crate turns
-//! on the features `tokio-comp` and `sentinel` of `redis`, and with `tls` also `tokio-rustls-comp`. A program that needs
-//! others names `redis` in its own `Cargo.toml`.
+//! [`Error`] shows none of them but by its `source()`, which is a [`redis::RedisError`] if there is one. This crate
+//! turns on the features `tokio-comp` and `sentinel` of `redis`, and with `tls` also `tokio-rustls-comp`. A program that
+//! needs others names `redis` in its own `Cargo.toml`.
 //!
 //! # Logs
 //!
