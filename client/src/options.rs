@@ -10,7 +10,6 @@ use redis::sentinel::SentinelNodeConnectionInfo;
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Handle;
 
 /// Settings of a client, and the ways to open it. Starts from [`Locks::options`].
 ///
@@ -30,6 +29,7 @@ use tokio::runtime::Handle;
 #[must_use]
 pub struct Options {
     settings: Settings,
+    in_callers_runtime: bool,
 }
 
 impl Locks {
@@ -87,6 +87,16 @@ impl Options {
         self
     }
 
+    /// Has the client live in the tokio runtime in which it is opened, instead of in a thread of its own. A program that
+    /// takes one lock after the other gets each one sooner, by what it takes to wake a thread four times.
+    ///
+    /// Then a program that keeps its runtime busy keeps its locks from being renewed; and once the runtime has ended,
+    /// nothing is renewed nor given back, and whoever acquires is told so: [`ErrorKind::Configuration`].
+    pub fn in_this_runtime(mut self) -> Self {
+        self.in_callers_runtime = true;
+        self
+    }
+
     /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or a [`redis::ConnectionInfo`] with
     /// certificates of its own. All addresses are in [Topologies](crate#topologies). Whether the server has the module
     /// shows with the first lock.
@@ -98,7 +108,7 @@ impl Options {
     /// [`ErrorKind::Configuration`] for an address that cannot be read, [`ErrorKind::Refused`] for a wrong password,
     /// [`ErrorKind::Unavailable`] if nobody answers.
     pub async fn connect_to(self, address: impl IntoConnectionInfo) -> Result<Locks, Error> {
-        let (address, thread) = (read(address)?, Thread::start()?);
+        let (address, thread) = (read(address)?, self.thread()?);
         let node = Node::at(address, self.settings.limits, &thread).map_err(unusable)?;
         self.open(Route::Single(node), thread).await
     }
@@ -116,7 +126,7 @@ impl Options {
         nodes: impl IntoIterator<Item = A>,
     ) -> Result<Locks, Error> {
         let seeds = nodes.into_iter().map(read).collect::<Result<_, _>>()?;
-        let thread = Thread::start()?;
+        let thread = self.thread()?;
         let cluster = Cluster::new(seeds, self.settings.limits, &thread).map_err(unusable)?;
         self.open(Route::Cluster(cluster), thread).await
     }
@@ -147,7 +157,7 @@ impl Options {
         access: SentinelNodeConnectionInfo,
     ) -> Result<Locks, Error> {
         let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
-        let thread = Thread::start()?;
+        let thread = self.thread()?;
         let limits = self.settings.limits;
         let sentinels = Sentinels::new(sentinels, master.into(), access, limits, &thread).map_err(unusable)?;
         self.open(Route::Sentinels(sentinels), thread).await
@@ -163,14 +173,18 @@ impl Options {
     /// response time-out applies beside [`answer_timeout`](Self::answer_timeout).
     ///
     /// # Panics
-    /// If the system has no thread for the client.
+    /// If the system has no thread for the client, or with [`in_this_runtime`](Self::in_this_runtime) outside of one.
     pub fn over<C>(self, connection: C) -> Locks
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let thread = Thread::start().expect("a thread for the client");
+        let thread = self.thread().expect("a thread for the client");
         let node = Node::given(connection, self.settings.limits, &thread);
         self.with(Route::Single(node), thread)
+    }
+
+    fn thread(&self) -> Result<Thread, Error> {
+        if self.in_callers_runtime { Thread::of_caller() } else { Thread::start() }
     }
 
     async fn open(self, route: Route, thread: Thread) -> Result<Locks, Error> {

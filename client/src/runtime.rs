@@ -4,7 +4,8 @@
 //! as tests do, takes its client along; and what goes on in the background does not end with the caller's runtime.
 //!
 //! Work goes there by a channel: to wake that thread takes a system call each time, and whoever finds it awake needs
-//! none.
+//! none. A program that takes its locks one after the other pays for these calls; so it can have all of it in its own
+//! runtime instead, and then has the runtime's fate.
 
 use crate::error::{Error, ErrorKind};
 use futures_util::future::BoxFuture;
@@ -23,8 +24,13 @@ static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
 #[derive(Clone)]
 pub(crate) struct Thread {
     runtime: Handle,
-    work: UnboundedSender<BoxFuture<'static, ()>>,
+    /// To a thread of its own.
+    work: Option<UnboundedSender<BoxFuture<'static, ()>>>,
 }
+
+/// The runtime has ended in which it was to go on.
+#[derive(Debug)]
+pub(crate) struct Ended;
 
 impl Thread {
     /// # Errors
@@ -40,10 +46,19 @@ impl Thread {
         Ok(present.insert(thread?).clone())
     }
 
+    /// The runtime of the caller.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn of_caller() -> Result<Self, Error> {
+        let none = |_| Error::configuration("the runtime", "it is opened outside of a tokio runtime");
+        Ok(Self { runtime: Handle::try_current().map_err(none)?, work: None })
+    }
+
     fn begin() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (work, arriving) = unbounded_channel();
-        let thread = Self { runtime: runtime.handle().clone(), work };
+        let thread = Self { runtime: runtime.handle().clone(), work: Some(work) };
         let name = "rlock-client".to_owned();
         thread::Builder::new().name(name).spawn(move || runtime.block_on(begin_all(arriving)))?;
         Ok(thread)
@@ -66,8 +81,12 @@ impl Thread {
 
     /// Does the work there, whoever waits for it.
     pub(crate) fn detach(&self, work: impl Future<Output = ()> + Send + 'static) {
-        // Never an error, as the thread never ends.
-        let _ = self.work.send(Box::pin(work));
+        match &self.work {
+            // Never an error, as the thread never ends.
+            Some(thread) => _ = thread.send(Box::pin(work)),
+            // Dropped at once if the runtime has ended.
+            None => drop(self.runtime.spawn(work)),
+        }
     }
 
     /// Does the work here.
@@ -87,13 +106,9 @@ async fn begin_all(mut arriving: UnboundedReceiver<BoxFuture<'static, ()>>) {
 pub(crate) struct Task<T>(oneshot::Receiver<T>);
 
 impl<T> Future for Task<T> {
-    type Output = T;
+    type Output = Result<T, Ended>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        match Pin::new(&mut self.0).poll(context) {
-            Poll::Ready(Ok(done)) => Poll::Ready(done),
-            Poll::Ready(Err(_)) => panic!("a defect of rlock-client: its thread has panicked at this"),
-            Poll::Pending => Poll::Pending,
-        }
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map_err(|_| Ended)
     }
 }

@@ -7,7 +7,7 @@ use super::opening::{self, Opened};
 use super::session::Session;
 use super::shared_connection::SharedConnection;
 use super::single_flight::SingleFlight;
-use crate::runtime::{Task, Thread};
+use crate::runtime::{Ended, Thread};
 use redis::aio::ConnectionLike;
 use redis::{Client, Cmd, ConnectionInfo, RedisResult, Value};
 use std::fmt;
@@ -132,8 +132,9 @@ impl Node {
     }
 
     /// In the thread where it is to live, from wherever it is wanted.
-    fn open(&self, client: &Client) -> Task<Result<Opened, Fault>> {
-        self.thread.spawn(opening::open(client.clone(), self.limits.connect, self.thread.clone()))
+    fn open(&self, client: &Client) -> impl Future<Output = Result<Opened, Fault>> + Send + use<> {
+        let opening = self.thread.spawn(opening::open(client.clone(), self.limits.connect, self.thread.clone()));
+        async { opening.await.unwrap_or_else(|Ended| Err(Fault::Unreachable(Fault::broken_at_once()))) }
     }
 
     /// Sends a request to this server, whatever it has.

@@ -2,7 +2,7 @@
 //! where one does nothing but block its threads.
 
 use crate::support::{exists, settled, url, waits_for};
-use rlock_client::{Guard, Locks};
+use rlock_client::{ErrorKind, Guard, Locks};
 use rlock_testing::{Server, wait_until};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -130,4 +130,28 @@ fn workers_that_are_blocked_cost_no_guard() {
         runtime.block_on(guard.release()).unwrap();
     }
     assert!(server.client().keys().is_empty());
+}
+
+/// One that lives in its caller's runtime, as it was asked to, says when that has ended, and keeps nobody waiting.
+#[test]
+fn a_client_of_a_runtime_that_has_ended_says_so_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    let opened_in = runtime();
+    let connecting = Locks::options().lease(LEASE).in_this_runtime().connect_to(url(&server));
+    let locks = opened_in.block_on(connecting).unwrap();
+    let guard = opened_in.block_on(locks.lock("a").acquire()).unwrap();
+    assert!(opened_in.block_on(locks.lock("a").acquire_timeout(Duration::from_millis(50))).unwrap_err().is_timeout());
+    drop(opened_in);
+    let elsewhere = runtime();
+    for error in [
+        elsewhere.block_on(locks.lock("b").try_acquire()).map(drop).unwrap_err(),
+        elsewhere.block_on(locks.lock("b").acquire()).map(drop).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+        assert!(error.to_string().contains("runtime"), "{error}");
+    }
+    assert!(elsewhere.block_on(guard.release()).is_err());
+    elsewhere.block_on(settled(&locks));
+    wait_until("its lease has ended", || !exists(&mut client, "a"));
 }

@@ -3,7 +3,7 @@
 use crate::link::fault::Fault;
 use crate::link::node::{Limits, Node};
 use crate::link::single_flight::SingleFlight;
-use crate::runtime::Thread;
+use crate::runtime::{Ended, Thread};
 use futures_util::future::select_ok;
 use redis::sentinel::{Sentinel, SentinelNodeConnectionInfo};
 use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult};
@@ -70,9 +70,10 @@ impl Sentinels {
             timeout(limit, select_ok(asked)).await.map(|answer| answer.map(|(master, _)| master))
         });
         match asked.await {
-            Ok(Ok(master)) => self.adopt(&master).map_err(Fault::Refused),
-            Ok(Err(error)) => Err(Fault::Unreachable(error)),
-            Err(_) => Err(Fault::Unreachable(Fault::timed_out())),
+            Ok(Ok(Ok(master))) => self.adopt(&master).map_err(Fault::Refused),
+            Ok(Ok(Err(error))) => Err(Fault::Unreachable(error)),
+            Ok(Err(_)) => Err(Fault::Unreachable(Fault::timed_out())),
+            Err(Ended) => Err(Fault::Unreachable(Fault::broken_at_once())),
         }
     }
 
