@@ -80,9 +80,8 @@ impl Cache {
     async fn read(&mut self) -> Result<Prices, Failed> {
         loop {
             let guard = self.lock.read().acquire().await?;
-            let prices = if self.data.exists(FRESH).await? { Some(self.prices().await?) } else { None };
-            guard.release().await?;
-            match prices {
+            // An error if the lock was lost: the prices may be of two days then.
+            match guard.run(self.fresh_prices()).await?? {
                 Some(prices) => return Ok(prices),
                 None => self.refresh().await?,
             }
@@ -91,20 +90,21 @@ impl Cache {
 
     async fn refresh(&mut self) -> Result<(), Failed> {
         let guard = self.lock.write().acquire().await?;
-        if !self.data.exists(FRESH).await? {
-            tokio::select! {
-                done = self.copy_from_source() => done?,
-                () = guard.lost() => return Err("the lock was lost while refreshing".into()),
-            }
-        }
-        Ok(guard.release().await?)
+        Ok(guard.run(self.copy_unless_fresh()).await??)
     }
 
     /// A reader takes its time between the two; nobody refreshes meanwhile.
-    async fn prices(&mut self) -> Result<Prices, redis::RedisError> {
+    async fn fresh_prices(&mut self) -> Result<Option<Prices>, redis::RedisError> {
+        if !self.data.exists(FRESH).await? {
+            return Ok(None);
+        }
         let apples = self.data.get("prices:apples").await?;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        Ok((apples, self.data.get("prices:pears").await?))
+        Ok(Some((apples, self.data.get("prices:pears").await?)))
+    }
+
+    async fn copy_unless_fresh(&mut self) -> Result<(), redis::RedisError> {
+        if self.data.exists(FRESH).await? { Ok(()) } else { self.copy_from_source().await }
     }
 
     /// The last to be written is that the prices are good: who stops on the way leaves the cache stale.

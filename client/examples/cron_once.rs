@@ -41,23 +41,30 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("another host is at it");
         return Ok(());
     };
-    if data.hget(RECORD, "day").await?.as_deref() == Some(&day) {
-        println!("done already");
-        return Ok(guard.release().await?);
-    }
-    let text = tokio::select! {
-        text = report(&day, pages) => text,
-        // The report is dropped where it waits, and nothing is written.
-        () = guard.lost() => return Err("the lock was lost: stopped".into()),
-    };
-    let written = write(&mut data, guard.token(), &day, &text).await?;
-    println!("{}", if written { "done" } else { "refused: a later host has written already" });
-    // An error here means: it was lost after all, in the last moment. What has been written is in order all the same.
-    Ok(guard.release().await?)
+    let token = guard.token();
+    // When the lock is lost, the job is dropped where it awaits. If that shows only at the end, the record has been
+    // written, and is in order all the same.
+    let worked = guard.run(work(&mut data, token, &day, pages)).await;
+    println!("{}", worked.map_err(|error| error.to_string())??);
+    Ok(())
 }
 
-/// Stands for the job. It can be stopped wherever it awaits; a job that computes for long should look at
-/// `guard.is_lost()` now and then, since nothing stops a computation from outside.
+async fn work(
+    data: &mut MultiplexedConnection,
+    token: u64,
+    day: &str,
+    pages: u32,
+) -> Result<&'static str, redis::RedisError> {
+    if data.hget(RECORD, "day").await?.as_deref() == Some(day) {
+        return Ok("done already");
+    }
+    let text = report(day, pages).await;
+    let written = write(data, token, day, &text).await?;
+    Ok(if written { "done" } else { "refused: a later host has written already" })
+}
+
+/// Stands for the job. It can be stopped wherever it awaits; a job that computes for long should do so in
+/// `spawn_blocking`, and look at `guard.is_lost()` now and then, since nothing stops a computation from outside.
 async fn report(day: &str, pages: u32) -> String {
     let mut text = format!("report of {day}:");
     for page in 1..=pages {

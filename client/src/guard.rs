@@ -17,8 +17,8 @@ use std::time::Duration;
 /// A lock that is held: one, [several](crate::multi), or [a majority](crate::redlock).
 ///
 /// **Dropped**, it is released in the background, as best that can be done: nobody learns whether it was, and where the
-/// program or its runtime ends at the same time, the lock stays taken until its lease ends. Prefer
-/// [`run`](Self::run) and [`release`](Self::release).
+/// program ends at the same time, the lock stays taken until its lease ends. Prefer [`run`](Self::run) and
+/// [`release`](Self::release).
 ///
 /// # What a lease does not promise
 /// The server gives the lock to somebody else when the lease has ended, whether or not this program knows. It is told

@@ -7,11 +7,7 @@
 //! async fn main() -> Result<(), Error> {
 //!     let locks = Locks::connect("redis://127.0.0.1:6379").await?;
 //!     let guard = locks.lock("orders:42").acquire().await?; // waits in the server's queue
-//!     tokio::select! {
-//!         () = ship("orders:42") => {}
-//!         () = guard.lost() => eprintln!("stopped: somebody else may have the lock"),
-//!     }
-//!     guard.release().await // an error if the lock was lost
+//!     guard.run(ship("orders:42")).await // stops the work if the lock is lost; else releases it at the end
 //! }
 //!
 //! async fn ship(_order: &str) {}
@@ -68,8 +64,8 @@
 //!
 //! # How a service looks
 //!
-//! Put the work and the loss into one `select!`. When the lock is lost, `select!` drops the work at the point where it
-//! awaits, and the work does nothing more.
+//! Give the work to [`Guard::run`]. It releases the lock when the work is done. If the lock is lost before, `run` drops
+//! the work at the point where it awaits, and fails with [`Lost`](ErrorKind::Lost); the work takes no further step.
 //!
 //! ```rust,no_run
 //! use rlock_client::{Error, Locks};
@@ -84,25 +80,59 @@
 //!             // Dropping the wait leaves the queue.
 //!             _ = shutdown.changed() => return Ok(()),
 //!         };
-//!         tokio::select! {
-//!             () = send_all(guard.token()) => return guard.release().await,
+//!         let token = guard.token();
+//!         let work = async {
+//!             tokio::select! {
+//!                 () = send_all(token) => {}
+//!                 // The next host begins at once, not when the lease ends.
+//!                 _ = shutdown.changed() => {}
+//!             }
+//!         };
+//!         match guard.run(work).await {
 //!             // Acquire again, from the end of the queue.
-//!             () = guard.lost() => continue,
-//!             // The next host begins at once, not when the lease ends.
-//!             _ = shutdown.changed() => return guard.release().await,
+//!             Err(error) if error.is_lost() => continue,
+//!             done => return done,
 //!         }
 //!     }
 //! }
 //!
 //! /// Marks each mail as sent together with the token, unless it finds a higher one there.
-//! async fn send_all(_token: Option<u64>) {}
+//! async fn send_all(_token: u64) {}
 //! ```
 //!
 //! Whole programs are in `examples`: `flash_sale` (a lock for each user), `cron_once` (a job that one of many
 //! hosts does, and a record that checks the token), `cache_refresh` (many readers, one of which refreshes).
 //!
-//! `select!` does not stop work that does not await, such as a long computation or blocking calls. Move such work to
+//! **To do something at the loss**, or to use the guard while you work, write the `select!` yourself. It needs
+//! `biased;` with the loss first. Otherwise `select!` polls its branches in random order, and the work may take one
+//! more step when the loss is known already.
+//!
+//! ```rust,no_run
+//! # async fn ship(_order: &str) {}
+//! # async fn example(guard: rlock_client::Guard) -> Result<(), rlock_client::Error> {
+//! tokio::select! {
+//!     biased;
+//!     () = guard.lost() => eprintln!("stopped: another client may have the lock"),
+//!     () = ship("orders:42") => {}
+//! }
+//! guard.release().await // an error if the lock was lost
+//! # }
+//! ```
+//!
+//! **Neither stops work that does not await**, such as a long computation or calls that block. Move such work to
 //! [`tokio::task::spawn_blocking`], and check [`Guard::is_lost`] between its steps.
+//!
+//! ```rust,no_run
+//! # fn render(_page: u32) {}
+//! # async fn example(guard: rlock_client::Guard) -> Result<(), Box<dyn std::error::Error>> {
+//! let steps = move || {
+//!     (0..100).take_while(|_| !guard.is_lost()).for_each(render);
+//!     guard
+//! };
+//! let guard = tokio::task::spawn_blocking(steps).await?;
+//! # Ok(guard.release().await?)
+//! # }
+//! ```
 //!
 //! **Release is a call, drop is best effort.** [`Guard::release`] waits for the server's answer. Dropping a guard
 //! releases it in the background, and nobody learns the result. If the program ends right after the drop, the lock
@@ -111,10 +141,10 @@
 //! # Cancel safety
 //!
 //! You can drop every future here at any time, as `select!` and [`tokio::time::timeout`] do. A dropped acquire leaves
-//! neither a waiter nor a hold behind: if the server still grants a request that is under way, the client releases it
-//! in the background, for as long as a lease lasts. A dropped release goes on in the background. The description of
-//! each method says what else does; *in the background* means: for as long as the tokio runtime lives in which the
-//! client was opened.
+//! neither a waiter nor a hold behind. The client cancels the wait, so it leaves the queue; and if the server still
+//! grants a request that is under way, the client releases it, for as long as a lease lasts. A dropped release goes on.
+//! All of this happens *in the background*: in the client's own thread, for as long as the program runs. The
+//! description of each method says what else goes on there.
 //!
 //! # Errors
 //!
@@ -127,11 +157,18 @@
 //! | [`Lost`](ErrorKind::Lost) | the lease has ended, or may have; or the lock was taken away, or [may have been](Error::is_in_doubt) | treat the work as not protected |
 //! | [`Unavailable`](ErrorKind::Unavailable) | no server answers, or it cannot do it now (no memory …), for as long as [`Options::patience`] says | try later; there is nothing to clean up |
 //! | [`TooFewReplicas`](ErrorKind::TooFewReplicas) | too few replicas have confirmed the lock; it was released | try later, or ask for fewer |
-//! | [`QueueFull`](ErrorKind::QueueFull) | the server accepts no more waiters | try later; see `rlock.max-waiters` |
+//! | [`QueueFull`](ErrorKind::QueueFull) | the server accepts no more waiters | try later; the message names the limit |
 //! | [`WrongKind`](ErrorKind::WrongKind), [`Deadlock`](ErrorKind::Deadlock) | a mistake in the program | correct it |
+//! | [`ModuleTooOld`](ErrorKind::ModuleTooOld) | the server's module has no sessions, by which this client waits | install 0.1.0 or newer |
 //! | [`ModuleMissing`](ErrorKind::ModuleMissing), [`Refused`](ErrorKind::Refused), [`Configuration`](ErrorKind::Configuration) | a mistake in the set-up | read the message |
 //!
 //! A lock that is taken is not an error for `try_acquire`: it returns `None`.
+//!
+//! **When the time is over**, the kind says what the client knows. `Timeout`: the server's last word was that another
+//! client has the lock, or is before you. `Unavailable`: no server has said so, or not since a connection broke. The
+//! time of `acquire_timeout` is for everything: connecting, waiting, the answers. On a quiet machine the call is at
+//! most 5 ms late. With a limit of zero it tries once, as `try_acquire` does, which takes [`Options::answer_timeout`]
+//! at most.
 //!
 //! **A release is `Ok` only if the server has said that it released a hold**: only this answer proves that the lock was
 //! held until then. The answer may be late, from a server that stood still, or to the second request, if the first has
@@ -145,11 +182,15 @@
 //! Each lock has a queue in the server: first come, first served. A release hands the lock to the next waiter in the
 //! same step. Readers and writers take turns, so neither starves. `try_acquire` overtakes nobody.
 //!
-//! The place in the queue belongs to a connection. It is lost when the connection breaks, when the server stands still
-//! for longer than [`Options::answer_timeout`], or when it fails over; the client then asks again, from the end. Three
-//! are not fair: a [`redlock`], whose servers know nothing of each other; a client over
-//! [a connection of yours](Options::over), which cannot wait in the server; and programs that run Redisson's scripts,
-//! which do not know the queue and may overtake it.
+//! The place in the queue belongs to a *ticket* of the client's session with the server, not to a connection. If a
+//! connection breaks, the places are kept, as long as there is another one within 3 s. The client loses them when the
+//! server is out of reach for longer, restarts or fails over; it then asks again, from the end. A machine that vanishes
+//! delays the clients behind it for some seconds at most: its session ends after 3 s without a word, and the grant of a
+//! wait has a lease of 3 s at most until the client has renewed it.
+//!
+//! Three are not fair: a [`redlock`], whose servers know nothing of each other; a client over [a connection of
+//! yours](Options::over) that leads to several servers; and programs that run Redisson's scripts, which do not know the
+//! queue and may overtake it.
 //!
 //! # What a lease does not promise
 //!
@@ -166,9 +207,9 @@
 //!
 //! What a lease cannot do:
 //!
-//! - **A program that stands still does not check its lease.** Its thread is blocked, its process suspended, its
-//!   machine overloaded. When it goes on, the next instruction may be a write, before anything can tell it that the
-//!   lease is over.
+//! - **A program that stands still does not check its lease.** Its process is suspended, its machine overloaded. When
+//!   it goes on, the next instruction may be a write, before anything can tell it that the lease is over. (If only its
+//!   own threads are blocked, the client's thread goes on renewing the lease.)
 //! - **A suspended machine stops its clock.** The deadline is on the monotonic clock (`CLOCK_MONOTONIC` on Linux),
 //!   which stands still in suspend; so does that of a virtual machine that is paused. After that the guard looks good
 //!   until the watchdog's next renewal finds that it is not, at most a third of the lease later. A
@@ -176,6 +217,9 @@
 //! - **A lock that is taken away is noticed late.** Somebody deletes its key, or a failover forgets it: another client
 //!   may have the lock before the next renewal finds out. That renewal comes within a third of the lease or, when the
 //!   connection has broken, as soon as there is a new one; the client tries to connect at least each second.
+//! - **A server's clock that is set forward**, by 60 s say, **ends leases early**, as the server's wall clock decides.
+//!   The next client has the lock while your guard still claims it, up to a third of the lease, until the next renewal
+//!   says so.
 //! - **A write that is on its way arrives.** A write that was sent in time may take effect when the lease is over.
 //! - **A failover may forget a lock**, since replication is asynchronous. [`Lock::replicas`] makes that rarer. The
 //!   fencing counter is replicated the same way, so a token may repeat.
@@ -185,19 +229,23 @@
 //!
 //! # Connections
 //!
-//! All requests that the server answers at once share one connection to each server: tries, renewals, releases. While
-//! the client renews leases, it checks ten times a second whether that connection has broken, which sends nothing.
-//! **Each wait has a connection of its own**, since a server answers nothing else on it meanwhile. The client opens
-//! such a connection when the first try finds the lock taken, uses it again for later waits, and closes it when nobody
-//! has used it for [`Options::idle_timeout`].
+//! A client has two connections to a server, however many locks it holds or waits for:
 //!
-//! **There is no limit on them.** With a limit, a program that holds A and waits for B could wait for a connection that
-//! only the release of A would free. To have fewer connections, wait for fewer locks at the same time: put a
-//! [`tokio::sync::Semaphore`] before the wait. The server has its own limits, `maxclients` and `rlock.max-waiters`.
+//! - **One for all requests**: tries, waits, renewals, releases. While the client renews leases, it checks ten times a
+//!   second whether that connection has broken, which sends nothing.
+//! - **One on which the server says what became of the waits.** The client opens it when the first try finds a lock
+//!   taken, and closes it when nobody has waited for [`Options::idle_timeout`].
 //!
-//! A program needs one [`Locks`]; its clones share everything. It needs a tokio runtime with time and I/O enabled, and
-//! belongs to the runtime in which it was opened. Use connections of your own for your data: the crate that this one
-//! uses is [`rlock_client::redis`](redis).
+//! [`Lock::replicas`] needs one more, for the server's WAIT. At most eight connections are being opened at a time.
+//!
+//! **Any number may wait**: a wait is a ticket, which costs no connection, and the server a few hundred bytes. So a
+//! program that holds A may wait for B. The server has limits, `rlock.max-tickets` and `rlock.max-sessions`; beyond
+//! them is [`QueueFull`](ErrorKind::QueueFull).
+//!
+//! A program needs one [`Locks`]; its clones share everything. Connections, attempts and renewals live in a thread of
+//! the client's own, one for all clients of the program. So you may use a client in any tokio runtime with time
+//! enabled, keep it in a `static`, and block your own threads without losing locks. Use connections of your own for
+//! your data: the crate that this one uses is [`rlock_client::redis`](redis).
 //!
 //! # Topologies
 //!
@@ -222,9 +270,11 @@
 //! of one [`multi`] may be on different nodes. After a failover the client finds the new master by itself, within
 //! [`Options::patience`].
 //!
-//! **A connection of yours** is shared with other commands, so nothing may wait on it. The client then asks again every
-//! 50 ms, which is neither prompt nor fair; and it refuses [`replicas`](Lock::replicas). It notices a broken connection
-//! only with the next request. Use this only where you may not open connections.
+//! **A connection of yours** is shared with other commands, so nothing may block it. The client waits by tickets there
+//! as well, in the same queue, and asks each 50 ms what became of them. Over a connection that leads to several
+//! servers, as to a cluster, it has no tickets: it tries each 50 ms, which is not fair. It refuses
+//! [`replicas`](Lock::replicas), and notices a broken connection only with the next request. Use this only where you
+//! may not open connections.
 //!
 //! # For the people on call
 //!
@@ -267,7 +317,8 @@
 //!
 //! # Logs
 //!
-//! The client logs with `tracing`, under the target `rlock_client`, with the lock's name and the holder as fields.
+//! The client logs with `tracing`, under the target `rlock_client`, with the lock's name and the holder as fields. Each
+//! attempt to acquire is a span `acquire`, of level `DEBUG`, with the fields `lock` and `holder`.
 //!
 //! | level | what |
 //! |---|---|

@@ -122,7 +122,7 @@ impl HeldLock {
             match outcome {
                 // There was nothing to be given back: it was lost before.
                 None => Err(Error::new(ErrorKind::Lost, &name)),
-                // Without an answer: the runtime has ended.
+                // Without an answer: the client's thread has ended, with the program.
                 Some(outcome) => outcome.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, &name))),
             }
         }

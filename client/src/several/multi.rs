@@ -30,8 +30,7 @@ pub struct Multi<F = Unfenced> {
 /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
 /// let accounts = rlock_client::multi([locks.lock("account:1"), locks.lock("account:2")]);
 /// let guard = accounts.acquire().await?;
-/// // … move the money …
-/// guard.release().await
+/// guard.run(async { /* … move the money … */ }).await
 /// # }
 /// ```
 pub fn multi<F>(locks: impl IntoIterator<Item = Lock<F>>) -> Multi<F> {

@@ -32,17 +32,15 @@ pub struct Redlock {
 /// may differ by.
 ///
 /// There is no queue that spans the servers: a client that finds it taken tries again after a random pause. Fencing
-/// tokens of several servers cannot be compared, so [`Guard::token`] says nothing about the lock as a whole. An
-/// [`owner`](Lock::owner) is not heeded: each round has a holder of its own. One server with replicas and fencing
-/// tokens is the better choice for most.
+/// tokens of several servers cannot be compared, so its guard has none. An [`owner`](Lock::owner) is refused, since each
+/// round has a holder of its own. One server with replicas and fencing tokens is the better choice for most.
 ///
 /// ```no_run
 /// # async fn example(a: rlock_client::Locks, b: rlock_client::Locks, c: rlock_client::Locks)
 /// # -> Result<(), rlock_client::Error> {
 /// let nightly = rlock_client::redlock([a.lock("nightly"), b.lock("nightly"), c.lock("nightly")]);
 /// let guard = nightly.acquire().await?;
-/// // … work while guard.lost() does not resolve …
-/// guard.release().await
+/// guard.run(async { /* … */ }).await
 /// # }
 /// ```
 pub fn redlock(locks: impl IntoIterator<Item = Lock>) -> Redlock {

@@ -201,7 +201,7 @@ async fn a_client_ends_with_its_last_guard() {
     assert!(!exists(&mut client, "orders:42"));
 }
 
-/// Connections for waits are used again, and closed when nobody needs them.
+/// One connection does for all waits, one after the other, and is closed when nobody has waited for a while.
 #[tokio::test]
 async fn connections_for_waits_are_reused_and_closed_when_idle() {
     let server = Server::start();
