@@ -315,34 +315,52 @@ fn break_frees_a_lock_of_either_kind_for_the_next() {
     assert!(!exists(&mut client, "key"));
 }
 
-fn id_of_the_waiter(server: &Server) -> String {
-    let object = json_of(server, &["inspect", "key", "--json"], 0);
-    object["waiters"][0]["client_id"].to_string()
+/// The connection that a process polls which waits, as soon as there is one.
+fn id_of_the_poll(client: &mut Client) -> String {
+    let mut id = None;
+    wait_until("somebody polls", || {
+        let list = client.say("CLIENT LIST");
+        let polls = list.as_text().lines().find(|it| it.contains("cmd=rlock.events") && it.contains("flags=b"));
+        id = polls.and_then(|line| line.split([' ', '=']).nth(1)).map(str::to_owned);
+        id.is_some()
+    });
+    id.unwrap_or_default()
+}
+
+/// Whether the first waiter is.
+fn is_attended(server: &Server) -> bool {
+    json_of(server, &["inspect", "key", "--json"], 0)["waiters"][0]["attended"] == json!(true)
 }
 
 /// What docs/operations.md says of one waiter that is in the way.
 #[test]
-fn one_who_waits_comes_back_unless_it_is_told_to_go() {
+fn one_who_waits_keeps_its_place_unless_it_is_told_to_go() {
     let server = Server::start();
-    comes_back(&server, &["run", "key", "--", "true"]);
+    keeps_its_place(&server, &["run", "key", "--", "true"]);
     let server = Server::start();
-    comes_back(&server, &["run", "--wait", "10m", "key", "--", "true"]);
+    keeps_its_place(&server, &["run", "--wait", "10m", "key", "--", "true"]);
 }
 
-fn comes_back(server: &Server, arguments: &[&str]) {
+fn keeps_its_place(server: &Server, arguments: &[&str]) {
     let mut client = server.client();
     taken(&mut client, "key");
     let waits = start(rlock(server, arguments));
     client.until_waiting(1);
-    for (begun, away) in [(2, "CLIENT UNBLOCK # TIMEOUT"), (3, "CLIENT KILL ID #")] {
-        let id = id_of_the_waiter(server);
-        client.say(&away.replace('#', &id));
-        wait_until("it waits again", || client.figure("waits") == begun && client.figure("waiters") == 1);
+    let mut behind = server.client();
+    behind.send(&["RLOCK.ACQUIRE", "key", "behind", "600000", "WAIT", "0"]);
+    client.until_waiting(2);
+    for away in ["CLIENT UNBLOCK # TIMEOUT", "CLIENT KILL ID #"] {
+        let id = id_of_the_poll(&mut client);
+        assert_ne!(client.say(&away.replace('#', &id)).as_int(), 0, "{away}");
+        let others = if away.contains("KILL") { id.as_str() } else { "" };
+        wait_until("it polls again", || id_of_the_poll(&mut client) != others && is_attended(server));
+        assert_eq!((client.figure("waits"), client.figure("waiters")), (2, 2), "{away}");
+        assert!(json_of(server, &["inspect", "key", "--json"], 0)["waiters"][0]["ticket"].is_string(), "{away}");
     }
-    let id = id_of_the_waiter(server);
+    let id = id_of_the_poll(&mut client);
     assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} ERROR")).as_int(), 1);
     waits.end().failed(75, &["key: an operator has ended the wait", "nothing was run"]);
-    assert_eq!(client.figure("waiters"), 0);
+    assert_eq!(client.figure("waiters"), 1);
 }
 
 /// The whole story: cron's job is at work, somebody breaks its lock, and the job is ended.

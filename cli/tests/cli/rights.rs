@@ -75,7 +75,7 @@ fn no_more_rights_are_needed_than_the_manual_says() {
     for (command, rights) in rows.iter().filter(|(command, _)| *command != "top") {
         // Nobody confirms, which is another failure than a missing right.
         let (beside, fine): (&[&str], _) = if *command == "run --replicas" {
-            (&["+rlock.acquire", "+rlock.release"], (69, false))
+            (&["+rlock.acquire", "+rlock.release", "+rlock.renew"], (69, false))
         } else {
             (&[], FINE)
         };

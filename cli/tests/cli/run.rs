@@ -245,7 +245,7 @@ fn a_wait_that_an_operator_ends_is_a_lock_that_was_not_got() {
         let waiting = start(place.of(rlock(&server, &arguments)));
         client.until_waiting(1);
         let list = client.say("CLIENT LIST");
-        let line = list.as_text().lines().find(|line| line.contains("cmd=rlock.acquire") && line.contains("flags=b"));
+        let line = list.as_text().lines().find(|line| line.contains("cmd=rlock.events") && line.contains("flags=b"));
         let id = line.and_then(|line| line.split([' ', '=']).nth(1)).expect("it waits");
         client.say(&format!("CLIENT UNBLOCK {id} ERROR"));
         let ended = waiting.end();
