@@ -5,7 +5,6 @@ use crate::error::{Error, ErrorKind};
 use crate::fencing::{Fenced, Unfenced};
 use crate::guard::Guard;
 use crate::link::request::Side;
-use crate::runtime::Ended;
 use futures_util::future::BoxFuture;
 use std::fmt;
 use std::marker::PhantomData;
@@ -188,9 +187,7 @@ impl<F> Lock<F> {
     }
 
     pub(crate) async fn acquire_as(&self, hold: Arc<Hold>, until: Until) -> Result<Option<HeldLock>, Error> {
-        let why = "the tokio runtime in which the client was opened has ended";
-        let acquiring = acquire(&self.shared, hold, self.terms, until);
-        acquiring.await.unwrap_or_else(|Ended| Err(Error::configuration(&self.name, why)))
+        acquire(&self.shared, hold, self.terms, until).await
     }
 }
 

@@ -10,7 +10,6 @@ use redis::sentinel::SentinelNodeConnectionInfo;
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Handle;
 
 /// Settings of a client, and the ways to open it. Starts from [`Locks::options`].
 ///

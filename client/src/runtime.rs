@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 
 /// For as long as the program runs, once a client was opened.
 static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
@@ -66,17 +66,29 @@ impl Thread {
 
     /// Does the work there, until it is done or what this returns is dropped.
     pub(crate) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Task<T> {
-        let (mut tell, done) = oneshot::channel();
+        let ((tell, done), (cancel, cancelled)) = (oneshot::channel(), oneshot::channel());
         self.detach(async move {
-            let done = tokio::select! {
-                biased;
-                () = tell.closed() => return,
-                done = work => done,
+            let done = {
+                tokio::pin!(work);
+                tokio::select! {
+                    biased;
+                    last = cancelled => Err(last),
+                    done = &mut work => Ok(done),
+                }
             };
-            // If it has been dropped in this moment, so is what was done.
-            let _ = tell.send(done);
+            match done {
+                // If it has been dropped in this moment, so is what was done.
+                Ok(done) => _ = tell.send(done),
+                // Now that nothing is left of the work.
+                Err(last) => drop(last),
+            }
         });
-        Task(done)
+        Task { done, cancel: Some(cancel) }
+    }
+
+    /// Does the work there, if that is a thread of its own; else where what this returns is polled.
+    pub(crate) fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Run<T> {
+        if self.work.is_some() { Run::There(self.spawn(work)) } else { Run::Here(Some(Box::pin(work))) }
     }
 
     /// Does the work there, whoever waits for it.
@@ -102,13 +114,56 @@ async fn begin_all(mut arriving: UnboundedReceiver<BoxFuture<'static, ()>>) {
     }
 }
 
-/// What goes on in that thread for somebody.
-pub(crate) struct Task<T>(oneshot::Receiver<T>);
+/// What goes on in that thread for somebody, until this is dropped.
+pub(crate) struct Task<T> {
+    done: oneshot::Receiver<T>,
+    cancel: Option<oneshot::Sender<Last>>,
+}
+
+/// Dropped as the last of what is cancelled.
+type Last = Box<dyn Send>;
+
+impl<T> Task<T> {
+    /// Whether it is not, and will never be, done.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        matches!(self.done.try_recv(), Err(TryRecvError::Closed))
+    }
+}
 
 impl<T> Future for Task<T> {
     type Output = Result<T, Ended>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(context).map_err(|_| Ended)
+        Pin::new(&mut self.done).poll(context).map_err(|_| Ended)
+    }
+}
+
+/// Work that its caller waits for, wherever it goes on.
+pub(crate) enum Run<T> {
+    There(Task<T>),
+    /// Until it is cancelled.
+    Here(Option<BoxFuture<'static, T>>),
+}
+
+impl<T> Run<T> {
+    /// Drops it, and then `last`.
+    pub(crate) fn cancel(&mut self, last: impl Send + 'static) {
+        match self {
+            // If it is done already, `last` is dropped at once.
+            Self::There(task) => _ = task.cancel.take().map(|cancel| cancel.send(Box::new(last))),
+            Self::Here(work) => drop((work.take(), last)),
+        }
+    }
+}
+
+impl<T> Future for Run<T> {
+    type Output = Result<T, Ended>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::There(task) => Pin::new(task).poll(context),
+            Self::Here(Some(work)) => work.as_mut().poll(context).map(Ok),
+            Self::Here(None) => Poll::Ready(Err(Ended)),
+        }
     }
 }

@@ -6,6 +6,9 @@ use rlock_testing::{Client, Reply, Server, wait_until};
 
 const FINE: (i32, bool) = (0, true);
 
+/// A row of the table.
+const WAITS: &str = "run, where it waits";
+
 /// CMD, for as long as the test wants it.
 const KEPT: &str = "while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
 
@@ -32,6 +35,9 @@ fn app(server: &Server, arguments: &[&str]) -> std::process::Command {
 
 /// The exit code of a command that does all that needs rights, and whether it was silent.
 fn outcome(server: &Server, client: &mut Client, command: &str) -> (i32, bool) {
+    if command == WAITS {
+        return waited(server, client);
+    }
     if command.starts_with("run") && !command.contains("replicas") {
         let sides = if command == "run" { vec![None] } else { vec![Some("--read"), Some("--write")] };
         return sides.into_iter().map(|side| kept(server, client, side)).find(|it| *it != FINE).unwrap_or(FINE);
@@ -45,6 +51,19 @@ fn outcome(server: &Server, client: &mut Client, command: &str) -> (i32, bool) {
     };
     let ended = run(app(server, &arguments));
     (ended.code(), ended.errors.is_empty())
+}
+
+/// A wait that a signal ends, and whether it has left the queue by then.
+fn waited(server: &Server, client: &mut Client) -> (i32, bool) {
+    client.until_waiting(0);
+    client.say("RLOCK.ACQUIRE app:held somebody 600000");
+    let mut running = start(app(server, &["run", "app:held", "true"]));
+    wait_until("it waits, or ends", || !running.is_running() || client.figure("waiters") == 1);
+    if running.is_running() {
+        running.signal("TERM");
+    }
+    let code = running.end().code();
+    (code, client.figure("waiters") == 0)
 }
 
 /// Until the lease was renewed, or CMD was not even started.
@@ -71,13 +90,14 @@ fn no_more_rights_are_needed_than_the_manual_says() {
     let server = Server::start();
     let mut client = server.client();
     let rows = rows();
-    assert_eq!(rows.len(), 8);
+    assert_eq!(rows.len(), 9);
     for (command, rights) in rows.iter().filter(|(command, _)| *command != "top") {
-        // Nobody confirms, which is another failure than a missing right.
-        let (beside, fine): (&[&str], _) = if *command == "run --replicas" {
-            (&["+rlock.acquire", "+rlock.release", "+rlock.renew"], (69, false))
-        } else {
-            (&[], FINE)
+        let with_run: &[&str] = &["+rlock.acquire", "+rlock.release", "+rlock.renew"];
+        let (beside, fine) = match *command {
+            // Nobody confirms, which is another failure than a missing right.
+            "run --replicas" => (with_run, (69, false)),
+            WAITS => (with_run, (128 + 15, true)),
+            _ => (&[][..], FINE),
         };
         allow(&mut client, &[beside, rights].concat());
         assert_eq!(outcome(&server, &mut client, command), fine, "{command} with {rights:?}");

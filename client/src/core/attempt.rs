@@ -8,14 +8,16 @@ use super::giving_back;
 use super::held_lock::{Grant, HeldLock, LeaseEnd};
 use super::hold::{Began, Hold, vouched_until};
 use super::outage::Outage;
-use super::shared::Shared;
+use super::shared::{Shared, Unsettled};
 use super::terms::{Lease, Replicas, Terms, Until};
 use crate::error::{Error, ErrorKind};
 use crate::link::request::{self, Verdict, Wait};
 use crate::link::{Answer, Doubt, Fault, Session, Ticket, Told, send_all};
-use crate::runtime::Task;
+use crate::runtime::{Ended, Run};
 use redis::{FromRedisValue, Value};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{Instrument, debug, debug_span};
@@ -32,16 +34,43 @@ const ASKED_AGAIN: Duration = Duration::from_secs(1);
 const TRIED_AGAIN: Duration = Duration::from_millis(50);
 
 /// `None`: the lock was not free, for as long as the caller was willing to wait.
-pub(crate) fn acquire(
+pub(crate) async fn acquire(
     shared: &Arc<Shared>,
     hold: Arc<Hold>,
     terms: Terms,
     until: Until,
-) -> Task<Result<Option<HeldLock>, Error>> {
+) -> Result<Option<HeldLock>, Error> {
+    let ended =
+        |about: &[u8]| Error::configuration(about, "the tokio runtime in which the client was opened has ended");
+    if shared.has_ended() {
+        return Err(ended(&hold.key));
+    }
     let (lock, holder) = (String::from_utf8_lossy(&hold.key), String::from_utf8_lossy(&hold.holder));
     let span = debug_span!("acquire", %lock, %holder);
     let attempt = Attempt::begin(shared, hold.clone(), terms);
-    shared.thread.spawn(attempt.run(until).instrument(span))
+    let run = shared.thread.run(attempt.run(until).instrument(span));
+    Acquiring { shared, run }.await.unwrap_or_else(|Ended| Err(ended(&hold.key)))
+}
+
+/// An attempt that its caller waits for. Dropped, it ends a moment later where it goes on, and begins to take back what it
+/// has asked for; until then the client is not settled.
+struct Acquiring<'a, T> {
+    shared: &'a Shared,
+    run: Run<T>,
+}
+
+impl<T> Future for Acquiring<'_, T> {
+    type Output = Result<T, Ended>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.run).poll(context)
+    }
+}
+
+impl<T> Drop for Acquiring<'_, T> {
+    fn drop(&mut self) {
+        self.run.cancel(Unsettled::begin(self.shared));
+    }
 }
 
 struct Attempt {

@@ -44,6 +44,25 @@ async fn ten_thousand_waits_that_are_dropped_cost_no_connection_and_few_requests
     until_nothing_is_left(&mut client, "orders:42").await;
 }
 
+/// A program that is about to end drops its waits and settles: by then they have left the queue.
+#[tokio::test]
+async fn who_has_settled_waits_no_more() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE orders:42 other 600000");
+    let locks = locks_on(&server).await;
+    for _ in 0..20 {
+        let mut waits: Vec<_> = (0..10).map(|_| Box::pin(locks.lock("orders:42").into_future())).collect();
+        for wait in &mut waits {
+            assert!(futures_util::poll!(wait).is_pending());
+        }
+        until_waiting(&mut client, 10).await;
+        drop(waits);
+        settled(&locks).await;
+        assert_eq!(client.figure("waiters"), 0);
+    }
+}
+
 /// The same by time limits, which all end at about the same time.
 #[tokio::test]
 async fn waits_whose_time_is_up_cost_no_connection_and_few_requests() {
