@@ -4,6 +4,7 @@
 //! **A wait asks for a short lease.** A machine that is gone without a word keeps the lock from the next one for as long
 //! as that, and each of its waiters does. What is granted after a wait begins with the renewal to the whole lease.
 
+use super::crowds::InCrowd;
 use super::giving_back;
 use super::held_lock::{Grant, HeldLock, LeaseEnd};
 use super::hold::{Began, Hold, vouched_until};
@@ -146,10 +147,11 @@ impl Attempt {
 
     async fn ask(&mut self, until: Until) -> Result<Option<Granted>, Error> {
         let mut outage = self.outage();
-        let mut waits = !until.is_over() && self.shared.crowds.are_at(&self.hold.key);
+        let mut crowd = (!until.is_over()).then(|| self.shared.crowds.join(&self.hold.key));
+        let mut waits = crowd.as_ref().is_some_and(InCrowd::is_behind_others);
         loop {
             let lease = self.lease(waits);
-            let asked = if waits { self.wait(lease, until).await } else { self.try_once(lease).await };
+            let asked = if waits { self.wait(lease, until, &mut crowd).await } else { self.try_once(lease).await };
             match asked {
                 Ok((Verdict::Granted { token }, after)) => return Ok(Some(Granted { token, lease, after })),
                 Ok(_) => {
@@ -185,7 +187,12 @@ impl Attempt {
     }
 
     /// By the same ticket as before, wherever that is possible: what waits already is not queued twice.
-    async fn wait(&mut self, lease: Duration, until: Until) -> Result<(Verdict, Option<Instant>), Fault> {
+    async fn wait(
+        &mut self,
+        lease: Duration,
+        until: Until,
+        crowd: &mut Option<InCrowd>,
+    ) -> Result<(Verdict, Option<Instant>), Fault> {
         let Self { shared, hold, terms: Terms { side, fenced, .. }, ticket, .. } = self;
         let Hold { key, holder, .. } = &**hold;
         let command = |session: &Arc<Session>| {
@@ -201,7 +208,7 @@ impl Attempt {
             return Ok((verdict, Some(sent_at)));
         };
         (self.state, self.trouble) = (State::Waiting, None);
-        let _others = shared.crowds.join(key);
+        crowd.iter_mut().for_each(InCrowd::waits);
         let told = match shared.links.route.is_given() {
             true => timeout(ASKED_AGAIN, ticket.told()).await.unwrap_or(Told::Event(Ok(Verdict::Waits))),
             false => ticket.told().await,

@@ -154,10 +154,8 @@ impl Node {
             present.take_if(|session| session.is_over());
             present.get_or_insert_with(|| Session::begin(self)).clone()
         };
-        if !session.is_open() {
-            // In the order in which they have come, so that they ask in that order.
-            self.opening.run(session.opened()).await?;
-        }
+        // In the order in which they have come, so that they ask in that order.
+        self.opening.run(session.opened()).await?;
         Ok(session)
     }
 

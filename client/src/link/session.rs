@@ -22,7 +22,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
@@ -62,10 +63,18 @@ enum State {
 
 struct Tickets {
     last: u64,
-    /// Each is told once, unless it asks again.
-    waiting: HashMap<u64, Option<oneshot::Sender<Told>>>,
+    waiting: HashMap<u64, Waiting>,
     /// Since when nobody waits.
     idle_since: Instant,
+}
+
+enum Waiting {
+    /// Whom to tell, once.
+    Listens(oneshot::Sender<Told>),
+    /// It was told that the connection broke, and has not asked again yet.
+    Wavers,
+    /// What has become of it meanwhile, for when it asks again: the server will not say it once more.
+    Missed(Result<Verdict, Fault>),
 }
 
 /// What a ticket is told.
@@ -132,9 +141,11 @@ impl Session {
     fn becomes(&self, state: fn(Fault) -> State, fault: &Fault) {
         let mut tickets = self.tickets();
         self.state.send_replace(state(fault.clone()));
-        for tell in tickets.waiting.values_mut().filter_map(Option::take) {
-            // Nobody listens any more to one that is being taken back.
-            let _ = tell.send(Told::Broken(fault.clone()));
+        for waiting in tickets.waiting.values_mut().filter(|waiting| matches!(waiting, Waiting::Listens(_))) {
+            if let Waiting::Listens(tell) = std::mem::replace(waiting, Waiting::Wavers) {
+                // Nobody listens any more to one that is being taken back.
+                let _ = tell.send(Told::Broken(fault.clone()));
+            }
         }
     }
 
@@ -147,9 +158,10 @@ impl Session {
 
     fn expect(&self, tickets: &mut Tickets, number: u64) -> oneshot::Receiver<Told> {
         let (tell, told) = oneshot::channel();
-        match &*self.state.borrow() {
-            State::Over(fault) => _ = tell.send(Told::Broken(fault.clone())),
-            _ => _ = tickets.waiting.insert(number, Some(tell)),
+        match (tickets.waiting.remove(&number), &*self.state.borrow()) {
+            (Some(Waiting::Missed(outcome)), _) => _ = tell.send(Told::Event(outcome)),
+            (_, State::Over(fault)) => _ = tell.send(Told::Broken(fault.clone())),
+            _ => _ = tickets.waiting.insert(number, Waiting::Listens(tell)),
         }
         told
     }
@@ -243,8 +255,11 @@ impl Session {
             let mut tickets = self.tickets();
             for Event { ticket, outcome, .. } in events.into_iter().filter(|event| event.seq > told) {
                 match tickets.waiting.get_mut(&ticket) {
-                    // Nobody listens any more to one that is being taken back.
-                    Some(tell) => _ = tell.take().map(|tell| tell.send(Told::Event(outcome))),
+                    Some(waiting) => match std::mem::replace(waiting, Waiting::Wavers) {
+                        // Nobody listens any more to one that is being taken back.
+                        Waiting::Listens(tell) => _ = tell.send(Told::Event(outcome)),
+                        Waiting::Wavers | Waiting::Missed(_) => *waiting = Waiting::Missed(outcome),
+                    },
                     None if matches!(outcome, Ok(Verdict::Granted { .. })) => unexpected.push(ticket),
                     None => {}
                 }
@@ -307,9 +322,16 @@ impl Ticket {
         (&mut self.told).await.unwrap_or_else(|_| lost())
     }
 
-    /// Before it is asked by again.
+    /// Before it is asked by again. What it was told meanwhile, and nobody has heard, it is told again.
     pub(crate) fn expect(&mut self) {
-        self.told = self.session.expect(&mut self.session.tickets(), self.number);
+        let mut tickets = self.session.tickets();
+        match self.told.try_recv() {
+            // It listens still.
+            Err(TryRecvError::Empty) => return,
+            Ok(Told::Event(outcome)) => _ = tickets.waiting.insert(self.number, Waiting::Missed(outcome)),
+            Ok(Told::Broken(_)) | Err(TryRecvError::Closed) => {}
+        }
+        self.told = self.session.expect(&mut tickets, self.number);
     }
 
     /// Takes it back. Returns whether it was found: then nothing of it is held or queued.

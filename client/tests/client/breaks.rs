@@ -1,7 +1,7 @@
 //! Connections that break while a lock is held: it is asked after at once, and a release says no more than is known.
 
 use crate::proxy::Proxy;
-use crate::support::{exists, until, url};
+use crate::support::{exists, until, until_nothing_is_left, until_waiting, url};
 use rlock_client::{Guard, Locks};
 use rlock_testing::{Reply, Server, Start};
 use std::time::Duration;
@@ -168,4 +168,26 @@ async fn a_lock_that_was_taken_away_is_lost_whichever_answer_comes_first() {
         assert!(error.is_lost() && !error.is_in_doubt(), "{key}: {error}");
         client.say("CONFIG RESETSTAT");
     }
+}
+
+/// The connections break, and at the same time the lock becomes free: however the two meet, the wait is not forgotten.
+#[tokio::test]
+async fn a_grant_that_comes_while_connections_are_made_anew_is_heard_of() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_at(url(&server)).await;
+    for round in 0..100 {
+        client.say("RLOCK.ACQUIRE a other 600000");
+        let waits = tokio::spawn(locks.lock("a").into_future());
+        until_waiting(&mut client, 1).await;
+        // Also while they are being made anew: then it asks again.
+        for _ in 0..4 {
+            client.say("CLIENT KILL TYPE normal SKIPME yes");
+            std::thread::sleep(Duration::from_micros(10 * round));
+        }
+        client.say("RLOCK.RELEASE a other");
+        let guard = tokio::time::timeout(Duration::from_secs(10), waits).await.expect("it is told").unwrap().unwrap();
+        guard.release().await.unwrap();
+    }
+    until_nothing_is_left(&mut client, "a").await;
 }
