@@ -21,6 +21,10 @@ impl Failure {
                 let advice = "add `loadmodule /path/to/librlock.so` to its configuration";
                 Self::new(exit::REFUSED, format!("{what}: {advice}"))
             }
+            ErrorKind::ModuleTooOld => {
+                let advice = "put a newer librlock.so in its place; --no-wait works with this one too";
+                Self::new(exit::REFUSED, format!("{error}; {advice}"))
+            }
             ErrorKind::QueueFull | ErrorKind::TooFewReplicas { .. } => {
                 Self::new(exit::UNAVAILABLE, format!("{error}; try later"))
             }
@@ -67,6 +71,7 @@ fn not_now(code: &str, words: &str) -> &'static str {
         "LOADING" => "it has been started just now and loads its data; try later",
         "MASTERDOWN" => "it is a replica that has lost its master; give the master's address",
         "CLUSTERDOWN" => "a part of its cluster is down; redis-cli CLUSTER INFO and CLUSTER NODES tell more",
+        "ERR" if words.contains("max number of clients") => "all of its maxclients are taken; try later",
         "ERR" if words.contains("SENTINEL") => "it is no sentinel; a server's own address is redis://host:port",
         _ => "try later",
     }
@@ -117,10 +122,6 @@ fn refused(at: &Address, error: &Error) -> Failure {
         }
         Some("WRONGPASS") => password(at),
         None if is_about_a_password(error) => password(at),
-        Some("ERR") if words.contains("max number of clients") => {
-            let advice = "all of its maxclients are taken; try later";
-            Failure::new(exit::UNAVAILABLE, format!("the server at {at} has no connection to spare: {advice}"))
-        }
         code => match mend(code, &words) {
             Some(advice) => Failure::new(exit::REFUSED, format!("{error}; {advice}")),
             None => Failure::new(exit::REFUSED, error.to_string()),

@@ -1,9 +1,11 @@
 //! What a server says that cannot do it: the line must not say that nobody answers, and must say what to do.
 
-use crate::support::{Place, bare, rlock, run, url, within_patience};
+use crate::support::{Place, bare, rlock, run, start, url, within_patience};
 use rlock_testing::{Cluster, Reply, Server, Watched, text, wait_until};
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 fn tcp(server: &Server) -> String {
@@ -74,13 +76,86 @@ fn a_server_that_is_taken_for_a_cluster_or_a_sentinel() {
     answered(bare(&["-u", &address, "ls"]), 69, &["know no master", "other"]);
 }
 
-/// Whether the server's refusal arrives before its end of the connection is a race that nobody wins always.
+const FULL: &[&str] = &["max number of clients", "maxclients are taken", "try later"];
+
 #[test]
 fn a_server_without_a_connection_to_spare() {
     let server = Server::start();
     let mut client = server.client();
     client.say("CONFIG SET maxclients 1");
-    answered(bare(&["-u", &tcp(&server), "inspect", "key"]), 69, &["maxclients"]);
+    for address in [tcp(&server), url(&server)] {
+        for command in [&["inspect", "key"][..], &["run", "key", "true"], &["run", "-n", "key", "true"]] {
+            answered(bare(&[&["-u", &address], command].concat()), 69, FULL);
+        }
+    }
+}
+
+/// The first connection is for requests. A wait needs a second one, and asks for it for as long as a failover may take,
+/// or as it has time.
+#[test]
+fn a_server_without_a_connection_to_wait_on() {
+    let server = Server::start();
+    let mut client = server.client();
+    crate::support::taken(&mut client, "key");
+    client.say("CONFIG SET maxclients 2");
+    answered(rlock(&server, &["run", "--wait", "300ms", "key", "true"]), 69, FULL);
+    answered(rlock(&server, &["run", "key", "true"]), 69, FULL);
+    // What needs no wait needs no second connection.
+    answered(rlock(&server, &["run", "-n", "key", "true"]), 75, &["not free"]);
+    run(rlock(&server, &["run", "other", "true"])).succeeded();
+    let mut refused = || client.info("stats").number("rejected_connections");
+    let before = refused();
+    let waits = start(rlock(&server, &["run", "key", "true"]));
+    wait_until("it is refused once more", || refused() > before);
+    client.say("CONFIG SET maxclients 100");
+    client.until_waiting(1);
+    crate::support::given_back(&mut client, "key");
+    waits.end().succeeded();
+}
+
+/// Stands between the command line and a server, whose module does not know sessions then. Returns its address.
+fn with_an_older_module(server: &Server) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, server) = (tcp_at(&listener), format!("127.0.0.1:{}", server.port()));
+    thread::spawn(move || {
+        for requests in listener.incoming().map_while(Result::ok) {
+            let Ok(answers) = TcpStream::connect(&server) else { return };
+            let (mut from_server, mut to_client) = (answers.try_clone().unwrap(), requests.try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut from_server, &mut to_client));
+            thread::spawn(move || pass_on_as_to_an_older_one(requests, answers));
+        }
+    });
+    address
+}
+
+fn tcp_at(listener: &TcpListener) -> String {
+    format!("redis://{}", listener.local_addr().unwrap())
+}
+
+fn pass_on_as_to_an_older_one(mut from: TcpStream, mut to: TcpStream) {
+    let mut bytes = [0; 65_536];
+    while let Ok(length @ 1..) = from.read(&mut bytes) {
+        let requests = &mut bytes[..length];
+        for known in [b"RLOCK.EVENTS", b"RLOCK.CANCEL"] {
+            while let Some(at) = requests.windows(known.len()).position(|it| it == known) {
+                requests[at + 6..at + known.len()].fill(b'X');
+            }
+        }
+        if to.write_all(requests).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_module_that_is_too_old_to_wait() {
+    let server = Server::start();
+    crate::support::taken(&mut server.client(), "key");
+    let address = with_an_older_module(&server);
+    let advice = ["key: the server's rlock module is too old to wait", "or newer", "librlock.so", "--no-wait"];
+    answered(bare(&["-u", &address, "run", "key", "true"]), 78, &advice);
+    answered(bare(&["-u", &address, "run", "-n", "key", "true"]), 75, &["not free"]);
+    run(bare(&["-u", &address, "run", "other", "true"])).succeeded();
 }
 
 #[test]
