@@ -183,7 +183,10 @@ fn inspect_shows_who_holds_and_who_waits() {
     let server = Server::start();
     let mut client = server.client();
     client.say("RLOCK.ACQUIRE key somebody 600000 FENCED");
-    let _waits = waiting(&server, "key", 2, 0);
+    let _waits = waiting(&server, "key", 1, 0);
+    let mut blocked = server.client();
+    blocked.send(&["RLOCK.ACQUIRE", "key", "waiter", "600000", "WAIT", "600000"]);
+    client.until_waiting(2);
     let shown = run(rlock(&server, &["inspect", "key"]));
     let lines = words(shown.succeeded());
     assert_eq!(lines[0].join(" "), "key: plain, lease ends in 9m 2 waiting, last token 1");
@@ -191,10 +194,16 @@ fn inspect_shows_who_holds_and_who_waits() {
     assert_eq!(lines[3].join(" "), "somebody exclusive 1 9m");
     assert_eq!(lines[5].join(" "), "WAITER SIDE WAITED GIVES UP IN");
     assert_eq!((lines[6][1], lines[6][3], lines.len()), ("exclusive", "9m", 10));
-    assert_eq!((lines[7][0], lines[7][2], lines[7].len()), ("client", "at", 4));
+    let object = json_of(&server, &["inspect", "key", "--json"], 0);
+    let [by_ticket, waiter] = &object["waiters"].as_array().unwrap()[..] else { panic!("{object}") };
+    let place = |waiter: &Value| format!("client {} at {}", waiter["client_id"], waiter["address"].as_str().unwrap());
+    let session = by_ticket["session"].as_str().unwrap();
+    assert_eq!(lines[7].join(" "), format!("session {session}, ticket 1, {}", place(by_ticket)));
+    assert_eq!((session.len(), &by_ticket["ticket"], &by_ticket["attended"]), (8, &json!("1"), &json!(true)));
+    assert_eq!(lines[8].join(" "), "waiter exclusive 0ms 9m".replace("0ms", lines[8][2]));
+    assert_eq!(lines[9].join(" "), place(waiter));
     let few = run(rlock(&server, &["inspect", "--limit", "1", "key"]));
     assert!(few.succeeded().ends_with("… and 1 waiters more: --limit shows up to 10000\n"), "{few:?}");
-    let object = json_of(&server, &["inspect", "key", "--json"], 0);
     for (field, value) in [
         ("key", json!("key")),
         ("kind", json!("plain")),
@@ -206,8 +215,9 @@ fn inspect_shows_who_holds_and_who_waits() {
     }
     assert!(object["time_left_ms"].as_u64().unwrap() > 500_000, "{object}");
     assert_eq!((&object["holders"][0]["count"], &object["holders"][0]["side"]), (&json!(1), &json!("exclusive")));
-    let waiter = &object["waiters"][1];
-    assert!(waiter["client_id"].is_u64() && waiter["waited_ms"].is_u64() && waiter["gives_up_in_ms"].is_u64());
+    for waiter in [by_ticket, waiter] {
+        assert!(waiter["client_id"].is_u64() && waiter["waited_ms"].is_u64() && waiter["gives_up_in_ms"].is_u64());
+    }
     assert_eq!(
         (&waiter["session"], &waiter["ticket"], &waiter["attended"]),
         (&Value::Null, &Value::Null, &json!(true))
@@ -315,21 +325,10 @@ fn break_frees_a_lock_of_either_kind_for_the_next() {
     assert!(!exists(&mut client, "key"));
 }
 
-/// The connection that a process polls which waits, as soon as there is one.
-fn id_of_the_poll(client: &mut Client) -> String {
-    let mut id = None;
-    wait_until("somebody polls", || {
-        let list = client.say("CLIENT LIST");
-        let polls = list.as_text().lines().find(|it| it.contains("cmd=rlock.events") && it.contains("flags=b"));
-        id = polls.and_then(|line| line.split([' ', '=']).nth(1)).map(str::to_owned);
-        id.is_some()
-    });
-    id.unwrap_or_default()
-}
-
-/// Whether the first waiter is.
-fn is_attended(server: &Server) -> bool {
-    json_of(server, &["inspect", "key", "--json"], 0)["waiters"][0]["attended"] == json!(true)
+/// The connection of the first that waits, if it has one.
+fn connection_of_the_first(server: &Server) -> Option<u64> {
+    let object = json_of(server, &["inspect", "key", "--json"], 0);
+    object["waiters"][0]["client_id"].as_u64()
 }
 
 /// What docs/operations.md says of one waiter that is in the way.
@@ -346,21 +345,27 @@ fn keeps_its_place(server: &Server, arguments: &[&str]) {
     taken(&mut client, "key");
     let waits = start(rlock(server, arguments));
     client.until_waiting(1);
-    let mut behind = server.client();
-    behind.send(&["RLOCK.ACQUIRE", "key", "behind", "600000", "WAIT", "0"]);
+    let mut next = server.client();
+    next.send(&["RLOCK.ACQUIRE", "key", "next", "600000", "WAIT", "0"]);
     client.until_waiting(2);
-    for away in ["CLIENT UNBLOCK # TIMEOUT", "CLIENT KILL ID #"] {
-        let id = id_of_the_poll(&mut client);
-        assert_ne!(client.say(&away.replace('#', &id)).as_int(), 0, "{away}");
-        let others = if away.contains("KILL") { id.as_str() } else { "" };
-        wait_until("it polls again", || id_of_the_poll(&mut client) != others && is_attended(server));
-        assert_eq!((client.figure("waits"), client.figure("waiters")), (2, 2), "{away}");
-        assert!(json_of(server, &["inspect", "key", "--json"], 0)["waiters"][0]["ticket"].is_string(), "{away}");
+    let connection = connection_of_the_first(server).unwrap();
+    // The second time says that it waits again after the first.
+    for _ in 0..2 {
+        let unblock = format!("CLIENT UNBLOCK {connection} TIMEOUT");
+        wait_until("it waits for events", || client.say(&unblock).as_int() == 1);
     }
-    let id = id_of_the_poll(&mut client);
-    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} ERROR")).as_int(), 1);
+    client.say(&format!("CLIENT KILL ID {connection}"));
+    let mut another = None;
+    wait_until("it has another connection", || {
+        another = connection_of_the_first(server).filter(|it| *it != connection);
+        another.is_some()
+    });
+    // It has asked once, and `next` once: its place is the one that it had from the beginning.
+    assert_eq!((client.figure("waits"), client.figure("waiters")), (2, 2));
+    let unblock = format!("CLIENT UNBLOCK {} ERROR", another.unwrap());
+    wait_until("it waits for events", || client.say(&unblock).as_int() == 1);
     waits.end().failed(75, &["key: an operator has ended the wait", "nothing was run"]);
-    assert_eq!(client.figure("waiters"), 1);
+    assert_eq!((client.figure("waiters"), client.figure("grants")), (1, 1), "only `next` waits on");
 }
 
 /// The whole story: cron's job is at work, somebody breaks its lock, and the job is ended.

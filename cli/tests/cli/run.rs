@@ -1,7 +1,7 @@
 //! `rlock run`: what CMD gets, what comes back, and when it is not run at all.
 
 use crate::support::{Place, children, exists, given_back, program, rlock, run, start, taken};
-use rlock_testing::{Server, wait_until};
+use rlock_testing::{Client, Server, text, wait_until};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -212,11 +212,18 @@ fn too_few_replicas_run_nothing() {
 fn a_queue_that_is_full_runs_nothing() {
     let server = Server::start();
     let mut client = server.client();
-    client.say("CONFIG SET rlock.max-waiters 1");
     taken(&mut client, "key");
     let _first = start(rlock(&server, &["run", "key", "true"]));
     client.until_waiting(1);
-    run(rlock(&server, &["run", "key", "true"])).failed(69, &["QUEUEFULL", "try later"]);
+    let place = Place::new();
+    for (limit, initially) in [("rlock.max-tickets", "1000000"), ("rlock.max-sessions", "10000")] {
+        assert_eq!(client.say(&format!("CONFIG SET {limit} 1")), text("OK"));
+        let further = run(place.of(rlock(&server, &["run", "key", "--", "touch", "it-ran"])));
+        further.failed(69, &["QUEUEFULL", limit, "try later"]);
+        client.say(&format!("CONFIG SET {limit} {initially}"));
+    }
+    assert!(!place.has("it-ran"));
+    assert_eq!(client.figure("waiters"), 1, "the first waits on");
 }
 
 /// It is asked again for as long as a failover may take, and no longer.
@@ -244,17 +251,28 @@ fn a_wait_that_an_operator_ends_is_a_lock_that_was_not_got() {
         let arguments = [&["run"], options, &["key", "--", "touch", "it-ran"]].concat();
         let waiting = start(place.of(rlock(&server, &arguments)));
         client.until_waiting(1);
-        let list = client.say("CLIENT LIST");
-        let line = list.as_text().lines().find(|line| line.contains("cmd=rlock.events") && line.contains("flags=b"));
-        let id = line.and_then(|line| line.split([' ', '=']).nth(1)).expect("it waits");
-        client.say(&format!("CLIENT UNBLOCK {id} ERROR"));
+        let id = polling(&mut client);
+        assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} ERROR")).as_int(), 1);
         let ended = waiting.end();
         match code {
             0 => assert_eq!(ended.succeeded(), ""),
             _ => ended.failed(code, &["key: an operator has ended the wait", "nothing was run"]),
         }
+        assert_eq!(client.figure("waiters"), 0);
     }
     assert!(!place.has("it-ran"));
+}
+
+/// The id of the only connection on which somebody waits for events.
+fn polling(client: &mut Client) -> String {
+    let mut id = None;
+    wait_until("somebody waits for events", || {
+        let list = client.say("CLIENT LIST");
+        let line = list.as_text().lines().find(|line| line.contains("cmd=rlock.events") && line.contains("flags=b"));
+        id = line.and_then(|line| line.split([' ', '=']).nth(1)).map(str::to_owned);
+        id.is_some()
+    });
+    id.unwrap()
 }
 
 /// It may have room soon.

@@ -77,7 +77,7 @@ fn whoever_is_told_to_end_while_waiting_leaves_the_queue_and_runs_nothing() {
         waiting.signal(name);
         let ended = waiting.end();
         assert_eq!((ended.code(), ended.output.as_str(), ended.errors.as_str()), (128 + number, "", ""), "{name}");
-        client.until_waiting(0);
+        assert_eq!(client.figure("waiters"), 0, "{name}");
     }
     given_back(&mut client, "key");
     assert!(!exists(&mut client, "key") && !place.has("it-ran"));
@@ -95,7 +95,7 @@ fn a_grant_that_comes_with_the_signal_is_given_back() {
         given_back(&mut client, "key");
         waiting.signal("TERM");
         assert_eq!(waiting.end().code(), 143);
-        wait_until("nothing stays behind", || !exists(&mut client, "key") && client.figure("waiters") == 0);
+        assert!(!exists(&mut client, "key") && client.figure("waiters") == 0, "something stays behind");
     }
 }
 

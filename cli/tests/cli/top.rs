@@ -170,7 +170,8 @@ fn tickets_and_sessions_that_nobody_attends_to_are_on_the_screen() {
         let session = ["SESSION", "a-session-of-a-service", ticket];
         client.run(&[&["RLOCK.ACQUIRE", "orders:42", ticket, "600000", "WAIT", "0"][..], &session].concat());
     }
-    let _waits = waits(&server, &mut client, "orders:42", 1, 2);
+    let mut blocked = server.client();
+    blocked.send(&["RLOCK.ACQUIRE", "orders:42", "waiter", "600000", "WAIT", "0"]);
     terminal.wait_for("3 waiting for 1 locks, 2 by ticket");
     drop(session);
     terminal.wait_for("1 of 1 sessions unattended: their tickets are passed over");

@@ -102,19 +102,21 @@ async fn an_operator_may_unblock_a_wait() {
     let server = Server::start();
     let mut client = server.client();
     let locks = locks_on(&server).await;
-    let _holder = locks.lock("a").acquire().await.unwrap();
-    let waits = tokio::spawn({
-        let lock = locks.lock("a");
-        async move { lock.acquire().await.map(drop) }
+    let _holders = [locks.lock("a").acquire().await.unwrap(), locks.lock("b").acquire().await.unwrap()];
+    let waits = ["a", "b"].map(|name| {
+        let lock = locks.lock(name);
+        tokio::spawn(async move { lock.acquire().await.map(drop) })
     });
-    until_waiting(&mut client, 1).await;
+    until_waiting(&mut client, 2).await;
     let list = client.say("CLIENT LIST");
     let waiting = list.as_text().lines().find(|line| line.contains("cmd=rlock.events") && line.contains("flags=b"));
     let id = waiting.unwrap().split([' ', '=']).nth(1).unwrap();
     client.say(&format!("CLIENT UNBLOCK {id} ERROR"));
-    let ended = waits.await.unwrap().unwrap_err();
-    assert_eq!(ended.kind(), ErrorKind::Refused);
-    assert!(ended.to_string().contains("UNBLOCKED"), "{ended}");
+    for waits in waits {
+        let ended = waits.await.unwrap().unwrap_err();
+        assert_eq!(ended.kind(), ErrorKind::Refused);
+        assert!(ended.to_string().contains("UNBLOCKED"), "{ended}");
+    }
 }
 
 #[tokio::test]
