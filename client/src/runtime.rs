@@ -66,22 +66,24 @@ impl Thread {
 
     /// Does the work there, until it is done or what this returns is dropped.
     pub(crate) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Task<T> {
-        let ((tell, done), (cancel, cancelled)) = (oneshot::channel(), oneshot::channel());
+        let ((tell, done), (cancel, mut cancelled)) = (oneshot::channel(), oneshot::channel());
         self.detach(async move {
             let done = {
                 tokio::pin!(work);
                 tokio::select! {
                     biased;
-                    last = cancelled => Err(last),
+                    last = &mut cancelled => Err(last),
                     done = &mut work => Ok(done),
                 }
             };
             match done {
                 // If it has been dropped in this moment, so is what was done.
-                Ok(done) => _ = tell.send(done),
+                Ok(done) => drop(tell.send(done)),
                 // Now that nothing is left of the work.
                 Err(last) => drop(last),
             }
+            // With the last of one that was cancelled in this moment.
+            drop(cancelled);
         });
         Task { done, cancel: Some(cancel) }
     }

@@ -221,7 +221,7 @@ impl Session {
                 Err(fault) => return self.told_fault(fault),
             }
             is_open = true;
-            if !self.goes_on().await {
+            if !self.goes_on() {
                 return Fault::Unreachable(Fault::broken_at_once());
             }
             if let Connection::Given(_) = connection {
@@ -273,30 +273,24 @@ impl Session {
     }
 
     /// Says that it is open, unless nobody has waited for long enough, or its client is gone.
-    async fn goes_on(&self) -> bool {
+    fn goes_on(&self) -> bool {
         let Some(node) = self.node.upgrade() else { return false };
-        {
-            let tickets = self.tickets();
-            let is_unused = tickets.waiting.is_empty() && tickets.idle_since.elapsed() >= node.idle_limit();
-            let goes_on = !self.is_over() && !is_unused;
-            self.state.send_if_modified(|state| match (goes_on, &state) {
-                (true, State::Open) | (_, State::Over(_)) => false,
-                (true, _) => {
-                    *state = State::Open;
-                    true
-                }
-                (false, _) => {
-                    *state = State::Over(Fault::Unreachable(Fault::broken_at_once()));
-                    true
-                }
-            });
-            if goes_on {
-                return true;
+        let tickets = self.tickets();
+        let is_unused = tickets.waiting.is_empty() && tickets.idle_since.elapsed() >= node.idle_limit();
+        let goes_on = !self.is_over() && !is_unused;
+        self.state.send_if_modified(|state| match (goes_on, &state) {
+            (true, State::Open) | (_, State::Over(_)) => false,
+            (true, _) => {
+                *state = State::Open;
+                true
             }
-        }
-        // It would end by itself as well, only later.
-        let _ = self.cancel(&[]).await;
-        false
+            (false, _) => {
+                // The server ends it a while after this connection.
+                *state = State::Over(Fault::Unreachable(Fault::broken_at_once()));
+                true
+            }
+        });
+        goes_on
     }
 
     async fn cancel(&self, tickets: &[u64]) -> Result<Value, Fault> {
