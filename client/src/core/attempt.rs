@@ -26,9 +26,12 @@ use tracing::{Instrument, debug, debug_span};
 /// The lease that a wait asks for at most.
 const LEASE_OF_A_WAIT: Duration = Duration::from_secs(3);
 
-/// Over a caller's connection, a wait is asked for again each time that this has passed, since nobody tells when that
-/// connection has broken.
-const ASKED_AGAIN: Duration = Duration::from_secs(1);
+/// A wait is asked for again, by the same ticket, each time that this has passed: so none lasts for ever, whatever the
+/// server or something on the way to it has forgotten.
+const ASKED_AGAIN: Duration = Duration::from_secs(60);
+
+/// The same over a caller's connection, since nobody tells when that has broken.
+const ASKED_AGAIN_IF_GIVEN: Duration = Duration::from_secs(1);
 
 /// Over one that leads to many servers, there is no session with the right one, and no wait: it is tried at this
 /// distance.
@@ -181,7 +184,6 @@ impl Attempt {
         let Hold { key, holder, .. } = &*self.hold;
         let Terms { side, fenced, .. } = self.terms;
         let command = request::acquire(side, key, holder, lease, fenced, None);
-        self.state = State::Asking;
         let Answer { value, sent_at, .. } = self.shared.links.ask(key, &self.doubt, &command).await?;
         Ok((request::verdict(value, fenced)?, Some(sent_at)))
     }
@@ -200,7 +202,6 @@ impl Attempt {
             let wait = Wait { session: &session.name, ticket, time: until.left() };
             request::acquire(*side, key, holder, lease, *fenced, Some(wait))
         };
-        self.state = State::Asking;
         let Answer { value, sent_at, node } = shared.links.ask_in_session(key, &self.doubt, command).await?;
         let verdict = request::verdict(value, *fenced)?;
         let Some(ticket) = self.ticket.as_mut().filter(|_| verdict == Verdict::Waits) else {
@@ -209,11 +210,8 @@ impl Attempt {
         };
         (self.state, self.trouble) = (State::Waiting, None);
         crowd.iter_mut().for_each(InCrowd::waits);
-        let told = match shared.links.route.is_given() {
-            true => timeout(ASKED_AGAIN, ticket.told()).await.unwrap_or(Told::Event(Ok(Verdict::Waits))),
-            false => ticket.told().await,
-        };
-        match told {
+        let limit = if shared.links.route.is_given() { ASKED_AGAIN_IF_GIVEN } else { ASKED_AGAIN };
+        match timeout(limit, ticket.told()).await.unwrap_or(Told::Event(Ok(Verdict::Waits))) {
             Told::Event(Ok(Verdict::Waits)) => Ok((Verdict::Waits, None)),
             Told::Event(outcome) => {
                 self.ticket = None;
