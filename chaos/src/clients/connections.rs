@@ -90,9 +90,10 @@ impl Connections {
         let mut to = Redirection { port, asking: false };
         for _ in 1..REDIRECTIONS {
             let replies = self.exchange(to, commands).await?;
-            match replies.iter().find_map(|reply| self.route.redirection(lock, reply)) {
-                // In a pair or a transaction one part may have been done.
-                Some(next) if commands.len() == 1 => to = next,
+            let sent_on: Vec<_> = replies.iter().filter_map(|reply| self.route.redirection(lock, reply)).collect();
+            match sent_on.first() {
+                // In a pair or a transaction one part may have been done; and an ASKING is for one command.
+                Some(next) if commands.len() == 1 || !next.asking && sent_on.len() == commands.len() => to = *next,
                 _ => return Ok(replies),
             }
         }
