@@ -45,7 +45,16 @@ pub(super) fn wait(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Dur
     let settling = Unsettled::begin(shared);
     let shared_by_task = shared.clone();
     shared.thread.detach(async move {
-        let was_found = ticket.cancel().await.is_ok_and(|found| found);
+        let mut pause = Pause::short();
+        let was_found = loop {
+            match ticket.cancel().await {
+                Ok(was_found) => break was_found,
+                // With its session everything of it is gone, by the server itself.
+                Err(_) if ticket.session.is_over() => break false,
+                Err(_) => sleep(pause.next()).await,
+            }
+        };
+        drop(ticket);
         // If it was, the request has arrived, whose answer nobody has waited for.
         let is_uncertain = doubt.is_unanswered() || doubt.is_under_way() && !was_found;
         let is_to_be_given_back = hold.attempt_failed(side, is_uncertain || !was_found && hold.is_shared());

@@ -128,8 +128,15 @@ impl Session {
         matches!(*self.state.borrow(), State::Open)
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(*self.state.borrow(), State::Over(_))
+    }
+
+    /// By a request that was not about polling.
+    fn told_of(&self, fault: &Fault) {
+        if fault.is_no_session() || !fault.may_pass() {
+            self.ends(fault);
+        }
     }
 
     /// The server does not know it.
@@ -192,6 +199,8 @@ impl Session {
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
+        // Nobody asks this server any more.
+        self.becomes(State::Over, &Fault::Unreachable(Fault::broken_at_once()));
     }
 
     /// On one connection, until it breaks or the session is over. It is open from the first answer on.
@@ -329,8 +338,12 @@ impl Ticket {
     }
 
     /// Takes it back. Returns whether it was found: then nothing of it is held or queued.
-    pub(crate) async fn cancel(self) -> Result<bool, Fault> {
-        Ok(matches!(self.session.cancel(&[self.number]).await?, Value::Int(1)))
+    pub(crate) async fn cancel(&self) -> Result<bool, Fault> {
+        let answer = self.session.cancel(&[self.number]).await;
+        if let Err(fault) = &answer {
+            self.session.told_of(fault);
+        }
+        Ok(matches!(answer?, Value::Int(1)))
     }
 }
 
