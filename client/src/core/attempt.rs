@@ -53,7 +53,7 @@ pub(crate) async fn acquire(
     let span = debug_span!("acquire", %lock, %holder);
     let attempt = Attempt::begin(shared, hold.clone(), terms);
     let run = shared.thread.run(attempt.run(until).instrument(span));
-    Acquiring { shared, run }.await.unwrap_or_else(|Ended| Err(ended(&hold.key)))
+    Acquiring { shared, run, is_done: false }.await.unwrap_or_else(|Ended| Err(ended(&hold.key)))
 }
 
 /// An attempt that its caller waits for. Dropped, it ends a moment later where it goes on, and begins to take back what it
@@ -61,19 +61,24 @@ pub(crate) async fn acquire(
 struct Acquiring<'a, T> {
     shared: &'a Shared,
     run: Run<T>,
+    is_done: bool,
 }
 
 impl<T> Future for Acquiring<'_, T> {
     type Output = Result<T, Ended>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.run).poll(context)
+        let outcome = Pin::new(&mut self.run).poll(context);
+        self.is_done = outcome.is_ready();
+        outcome
     }
 }
 
 impl<T> Drop for Acquiring<'_, T> {
     fn drop(&mut self) {
-        self.run.cancel(Unsettled::begin(self.shared));
+        if !self.is_done {
+            self.run.cancel(Unsettled::begin(self.shared));
+        }
     }
 }
 

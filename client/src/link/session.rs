@@ -31,7 +31,7 @@ use uuid::Uuid;
 /// this machine is gone without a word; so soon it is noticed here that the connection is.
 const TTL: Duration = Duration::from_secs(3);
 
-/// A poll waits in the server for a third of that.
+/// A poll waits in the server for a third of the TTL. An answer that takes longer than this is not waited for.
 const POLL_MAX: Duration = Duration::from_millis(TTL.as_millis() as u64 / 2);
 
 const POLLS: usize = 2;
@@ -124,7 +124,7 @@ impl Session {
         }
     }
 
-    pub(super) fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         matches!(*self.state.borrow(), State::Open)
     }
 
@@ -132,8 +132,8 @@ impl Session {
         matches!(*self.state.borrow(), State::Over(_))
     }
 
-    /// By a request that was not about polling.
-    fn told_of(&self, fault: &Fault) {
+    /// The server's no ends it.
+    fn heed(&self, fault: &Fault) {
         if fault.is_no_session() || !fault.may_pass() {
             self.ends(fault);
         }
@@ -239,15 +239,13 @@ impl Session {
         }
     }
 
-    /// The server's no ends it.
+    /// Of a poll, and what it says of the session.
     fn told_fault(&self, fault: Fault) -> Fault {
         let fault = match fault {
             Fault::Refused(error) if server_line::is_unknown_command(&error) => Fault::TooOld(error),
             fault => fault,
         };
-        if fault.is_no_session() || !fault.may_pass() {
-            self.becomes(State::Over, &fault);
-        }
+        self.heed(&fault);
         fault
     }
 
@@ -341,7 +339,7 @@ impl Ticket {
     pub(crate) async fn cancel(&self) -> Result<bool, Fault> {
         let answer = self.session.cancel(&[self.number]).await;
         if let Err(fault) = &answer {
-            self.session.told_of(fault);
+            self.session.heed(fault);
         }
         Ok(matches!(answer?, Value::Int(1)))
     }

@@ -1,7 +1,9 @@
 //! Waits that end before the lock is free cost little: no connection, and as many requests as it takes to leave the
 //! queue.
 
+use crate::proxy::Proxy;
 use crate::support::{calls, locks_on, settled, until_nothing_is_left, until_waiting};
+use rlock_client::Locks;
 use rlock_testing::{Client, Server};
 use tokio::task::JoinSet;
 
@@ -85,6 +87,29 @@ async fn waits_whose_time_is_up_cost_no_connection_and_few_requests() {
     let more_connections = connections(&mut client) - connections_before;
     let told = format!("{AT_ONCE} waits: {requests} requests to leave, {more_connections} connections");
     assert!(requests <= AT_ONCE * REQUESTS_PER_WAIT && more_connections <= CONNECTIONS_MAX, "{told}");
+    client.say("RLOCK.RELEASE orders:42 other");
+    until_nothing_is_left(&mut client, "orders:42").await;
+}
+
+/// What is lost is the request by which the wait leaves the queue; the session lives on, and would keep the place.
+#[tokio::test]
+async fn a_wait_leaves_the_queue_though_the_connection_breaks_when_it_is_dropped() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE orders:42 other 600000");
+    let network = Proxy::to(&server);
+    let locks = Locks::connect(network.url()).await.unwrap();
+    for stays in 0..10 {
+        let stays: Vec<_> = (0..stays % 2).map(|_| tokio::spawn(locks.lock("orders:42").into_future())).collect();
+        let waits = tokio::spawn(locks.lock("orders:42").into_future());
+        let kept = i64::try_from(stays.len()).unwrap();
+        until_waiting(&mut client, kept + 1).await;
+        network.cut_at_request();
+        waits.abort();
+        until_waiting(&mut client, kept).await;
+        stays.iter().for_each(tokio::task::JoinHandle::abort);
+        until_waiting(&mut client, 0).await;
+    }
     client.say("RLOCK.RELEASE orders:42 other");
     until_nothing_is_left(&mut client, "orders:42").await;
 }
