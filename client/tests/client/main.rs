@@ -16,6 +16,7 @@ mod half_open;
 mod limits;
 mod locks;
 mod loss;
+mod many_connects;
 mod many_owners;
 mod many_waits;
 mod no_sessions;
@@ -28,6 +29,7 @@ mod replicas;
 mod runtimes;
 mod sentinel;
 mod several;
+mod spans;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
