@@ -3,10 +3,22 @@
 # rustup's place, which is on the PATH of a login shell only.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-# Absolute, because the tests and the server look from other directories.
-export RLOCK_MODULE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/librlock.so
+# Also where cargo and the scripts look by themselves.
+target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-bare chaos chaos-long chaos-mutants bench bench-quick bench-redisson lint package fmt docs clean
+# Nobody has tried a Mac; but this is what cargo calls it there.
+library := librlock$(if $(filter Darwin,$(shell uname -s)),.dylib,.so)
+
+# Absolute, because the tests and the server look from other directories.
+export RLOCK_MODULE := $(target)/release/$(library)
+
+# A system such as Alpine has none of its own.
+ifeq ($(shell command -v bash 2>/dev/null),)
+$(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)
+endif
+
+.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-bare trial-bare
+.PHONY: chaos chaos-long chaos-mutants bench bench-quick bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -15,11 +27,24 @@ help: ## print this list
 setup: ## install what building and testing need, or print the command that does
 	@scripts/setup.sh test
 
-build: ## build the module and the command for release: target/release/librlock.so and rlock
-	@scripts/setup.sh build
-	cargo build --release -p rlock -p rlock-cli
+# The module is built for the tests and the benches, too; the command has a profile of its own, and its usual place.
+build: module ## build the module and the command for release: target/release/librlock.so and rlock
+	@echo "build: the command rlock, for release"
+	cargo build --profile command -p rlock-cli
+	ln -f $(target)/command/rlock $(target)/release/rlock
 
-run: setup build ## start a server with the module on a free port, to try it out
+.PHONY: module
+module:
+	@scripts/setup.sh build
+	@echo "build: the module, for release"
+	cargo build --release -p rlock
+
+# Nothing but what it runs, and quickly: what is measured and shipped is the release build.
+run: export RLOCK_MODULE := $(target)/trial/$(library)
+run: ## start a server with the module on a free port, to try it out
+	@scripts/setup.sh run
+	@echo "run: building the module; the first time this takes a minute or two"
+	cargo build --profile trial -p rlock
 	@scripts/run.sh
 
 # Twice against the server: the debug build checks itself for overflows and broken promises of unsafe code; the release
@@ -27,14 +52,20 @@ run: setup build ## start a server with the module on a free port, to try it out
 # goes to disk: a replica that stores a snapshot would wait for that too.
 tested := --workspace --all-features
 
-test: setup build ## run all tests on this system's server
+test: setup ## run all tests on this system's server
+	@echo "test: 1 of 4: builds the module for release"
+	cargo build --release -p rlock
+	@echo "test: 2 of 4: builds the tests; the first time this takes minutes"
 	env -u RLOCK_MODULE cargo test $(tested) --no-run
 	sync
+	@echo "test: 3 of 4: all tests, with the debug build; some minutes"
 	env -u RLOCK_MODULE cargo test $(tested)
+	@echo "test: 4 of 4: the tests that need a server, with the release build; two minutes"
 	cargo test $(tested) --test server --test storms --test wire
+	@echo "test: all passed"
 	@echo "Left out, as they need other languages or the network: make test-redisson, make test-clients, make test-matrix"
 
-test-clients: setup build ## test the commands from clients of other languages; some: CLIENTS="python node go java"
+test-clients: setup module ## test the commands from clients of other languages; some: CLIENTS="python node go java"
 	@scripts/setup.sh clients $(CLIENTS)
 	@scripts/test-clients.sh $(CLIENTS)
 
@@ -62,36 +93,40 @@ package: ## pack and build the client and the command as a registry would get th
 	@scripts/setup.sh build
 	@scripts/package.sh
 
-test-matrix: setup build ## run the server tests on all servers; some: SERVERS="redis-8.0 valkey-9"
+test-matrix: setup module ## run the server tests on all servers; some: SERVERS="redis-8.0 valkey-9"
 	@scripts/test-matrix.sh $(SERVERS)
 
-test-sanitized: setup build ## run storms and hostile input on servers with the address sanitizer; some: SERVERS="redis-8 valkey-8"
+test-sanitized: module ## run storms and hostile input on servers with the address sanitizer; some: SERVERS="redis-8 valkey-8"
+	@scripts/setup.sh sanitized
 	@scripts/test-sanitized.sh $(SERVERS)
 
 test-bare: ## run make test from a bare Debian 12, as root; or: SUITE=trixie TARGETS="build lint"
 	@scripts/test-bare.sh $(or $(SUITE),bookworm) $(TARGETS)
 
+trial-bare: ## time make run and a first lock, phase by phase, from bare Debians 12 and 13, as root; one: SUITE=trixie
+	@for suite in $(or $(SUITE),bookworm trixie); do scripts/test-bare.sh $$suite run || exit 1; done
+
 # SECONDS is a word that bash has for itself, so it goes as an argument.
-chaos: setup build ## run clients under faults and check their histories: SEED=7 SECONDS=600 SERVERS="valkey-9" WORLDS="single cluster"
+chaos: setup module ## run clients under faults and check their histories: SEED=7 SECONDS=600 SERVERS="valkey-9" WORLDS="single cluster"
 	@scripts/chaos.sh --seeds "$(SEED)" --seconds $(or $(SECONDS),60) --worlds "$(WORLDS)" $(SERVERS)
 
-chaos-long: setup build ## run chaos with ten seeds on each server, an hour in all; writes docs/proof/figures.md
+chaos-long: setup module ## run chaos with ten seeds on each server, an hour in all; writes docs/proof/figures.md
 	@scripts/chaos.sh --seeds "1 2 3 4 5 6 7 8 9 10" --page redis-7.0 redis-8.0 valkey-8.0 valkey-8.1 valkey-9
 
 chaos-mutants: setup ## check that chaos catches builds with one defect each; some: MUTANTS="last-come-first-served"
 	@scripts/chaos-mutants.sh $(MUTANTS)
 
-test-redisson: setup build ## test the commands beside Redisson itself, in each pinned version; one: REDISSON="redisson-4"
+test-redisson: setup module ## test the commands beside Redisson itself, in each pinned version; one: REDISSON="redisson-4"
 	@scripts/setup.sh clients java
 	@scripts/test-redisson.sh $(REDISSON)
 
-bench: setup build ## measure locks and waiters against the usual alternatives; writes docs/bench/results.md
+bench: module ## measure locks and waiters against the usual alternatives; writes docs/bench/results.md
 	@scripts/bench.sh whole
 
-bench-quick: setup build ## a short bench; writes target/bench/results.md
+bench-quick: module ## a short bench; writes target/bench/results.md
 	@scripts/bench.sh quick
 
-bench-redisson: setup build ## measure Redisson itself against the commands, in one JVM; writes docs/bench/redisson.md
+bench-redisson: module ## measure Redisson itself against the commands, in one JVM; writes docs/bench/redisson.md
 	@scripts/bench.sh redisson
 
 clean: ## remove everything that was built or fetched

@@ -26,9 +26,11 @@ else
 fi
 
 # Beside the module, and as it is built.
-cargo build --quiet --release --package rlock-bench-noop
-cargo build --quiet --profile bench-tool --package rlock-bench
+echo "bench: 1 of 2: builds what measures"
+cargo build --release --package rlock-bench-noop
+cargo build --profile bench-tool --package rlock-bench
 
 # Ten thousand clients need as many files.
 ulimit -S -n "$(ulimit -H -n)"
+echo "bench: 2 of 2: measures ($mode) on ${RLOCK_SERVER:-redis-server}; the results go to $results"
 exec "${command[@]}"

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 server=${RLOCK_SERVER:-redis-server}
 module=${RLOCK_MODULE:-${CARGO_TARGET_DIR:-target}/release/librlock.so}
-[ -f "$module" ] || { echo "run: $module is not there; type: make build" >&2 && exit 1; }
+[ -f "$module" ] || { echo "run: $module is not there; type: make run" >&2 && exit 1; }
 # The server changes its directory before it loads modules.
 module=$(realpath "$module")
 
