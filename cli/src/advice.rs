@@ -144,7 +144,11 @@ fn mend(code: Option<&str>, words: &str) -> Option<&'static str> {
     let says = |part: &str| words.contains(part);
     Some(match code {
         Some("WRONGTYPE") => "what is there is data, and a lock needs a name of its own, as name:lock",
-        _ if says("DB index") => "the server has no database of this number, which is at the end of the address",
+        // A node of a Valkey 9 says the same, since its cluster may have several.
+        _ if says("DB index") => {
+            "the server has no database of this number at the end of the address; a cluster has 0 alone, unless its \
+             cluster-databases says more"
+        }
         _ if says("SELECT is not allowed") => "in a cluster there is no number at the end of the address",
         _ if says("cluster support disabled") => "the server is in no cluster: use redis://, not redis+cluster://",
         _ if says("fencing counter") => {

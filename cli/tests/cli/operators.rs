@@ -173,9 +173,25 @@ fn ls_of_one_node_says_that_it_is_not_all() {
     let ended = run(bare(&["-u", &format!("redis://{host}"), "ls"]));
     assert_eq!((ended.code(), words(&ended.output)[1][0]), (0, &keys[0][..]));
     ended.said(&["one node of a cluster", &format!("redis+cluster://{host}")]);
-    // A cluster that is named by one of its nodes is the whole cluster.
-    let whole = run(bare(&["-u", &format!("redis+cluster://{host}"), "ls"]));
-    assert_eq!(words(whole.succeeded()).len(), 1 + keys.len());
+    let socket = run(rlock(&cluster.masters[0], &["ls"]));
+    assert_eq!(words(&socket.output).len(), 2);
+    socket.said(&["one node of a cluster", "redis+cluster://host:port"]);
+}
+
+/// All of it is listed, so nothing must say that it is not all.
+#[test]
+fn ls_of_a_cluster_is_the_whole_however_many_nodes_name_it() {
+    let cluster = Cluster::start();
+    let (keys, _waits) = on_each(&cluster);
+    let hosts: Vec<_> = cluster.masters.iter().map(tcp).collect();
+    for named in [&hosts[..1], &hosts[1..], &hosts[..]] {
+        let address = format!("redis+cluster://{}", named.join(","));
+        for more in [&["ls"][..], &["ls", "--held"], &["ls", "--json"]] {
+            let listed = run(bare(&[&["-u", &address], more].concat()));
+            let whole = listed.succeeded();
+            assert!(keys.iter().all(|key| whole.contains(key.as_str())), "{address} {more:?}: {whole}");
+        }
+    }
 }
 
 #[test]
