@@ -255,7 +255,7 @@ pub fn read() -> Result<Arguments, Failure> {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             Err(Failure::usage("what to do? One of run, ls, inspect, break, top, completions; see rlock --help"))
         }
-        _ => Err(Failure::usage(in_one_line(&error.render().to_string()))),
+        _ => Err(mistyped(&error.render().to_string())),
     })
 }
 
@@ -268,12 +268,15 @@ fn as_an_option(mut typed: Vec<OsString>) -> Vec<OsString> {
     typed
 }
 
-/// What is wrong, without the usage that comes after it.
-fn in_one_line(error: &str) -> String {
-    let words = error.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let words: Vec<_> = words.filter(|line| !line.is_empty() && !line.starts_with("For more")).collect();
+/// What is wrong in one line, without the usage that comes after it; and what may have been meant.
+fn mistyped(error: &str) -> Failure {
+    let lines = error.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("For more"));
+    let (tips, words): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("tip:"));
     let words = words.join(" ");
-    format!("{}; see rlock --help", words.strip_prefix("error: ").unwrap_or(&words))
+    let words = format!("{}; see rlock --help", words.strip_prefix("error: ").unwrap_or(&words));
+    let tips = tips.iter().map(|tip| tip.trim_start_matches("tip:").trim().to_owned()).collect();
+    Failure::usage(words).with_tips(tips)
 }
 
 #[cfg(test)]

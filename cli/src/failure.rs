@@ -1,5 +1,6 @@
 //! What went wrong, in one line that says what and what to do, and an exit code. Never a stack trace: the
 //! reader was woken up by it, or finds it in a mail from cron. What servers say is put into such lines in `advice.rs`.
+//! Only of what was mistyped there is more to say: what may have been meant, on lines of its own.
 
 use crate::exit;
 use crate::shown;
@@ -9,15 +10,21 @@ use std::io;
 pub struct Failure {
     code: u8,
     words: String,
+    /// What may have been meant, each on a line of its own.
+    tips: Vec<String>,
 }
 
 impl Failure {
     pub fn new(code: u8, words: impl Into<String>) -> Self {
-        Self { code, words: words.into() }
+        Self { code, words: words.into(), tips: Vec::new() }
     }
 
     pub fn usage(words: impl Into<String>) -> Self {
         Self::new(exit::USAGE, words)
+    }
+
+    pub fn with_tips(self, tips: Vec<String>) -> Self {
+        Self { tips, ..self }
     }
 
     pub fn of_the_system(error: io::Error) -> Self {
@@ -27,14 +34,20 @@ impl Failure {
     /// Says it, and returns the exit code.
     pub fn tell(self) -> u8 {
         say(&self.words);
+        self.tips.iter().for_each(|tip| write(&format!("  tip: {}", shown::line(tip))));
         self.code
     }
 }
 
-/// One line on stderr. If that cannot be written, there is no other place to say so.
+/// One line on stderr.
 pub fn say(words: &str) {
+    write(&format!("rlock: {}", shown::line(words)));
+}
+
+/// If it cannot be written, there is no other place to say so.
+fn write(line: &str) {
     use io::Write;
-    let _ = writeln!(io::stderr(), "rlock: {}", shown::line(words));
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// A panic is a defect of ours: one line, and a code that says so. Where a screen is up, ratatui has taken it down

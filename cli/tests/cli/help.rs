@@ -43,6 +43,20 @@ fn who_asks_for_help_gets_it_by_any_name() {
     run(bare(&["run", "help"])).failed(64, &["CMD"]);
 }
 
+#[test]
+fn tips_stand_on_lines_of_their_own() {
+    let said = |arguments: &[&str]| {
+        let ended = run(bare(arguments));
+        ended.failed(64, &[]);
+        ended.errors
+    };
+    let option = "rlock: unexpected argument '--jsn' found; see rlock --help\n";
+    assert_eq!(said(&["ls", "--jsn"]), format!("{option}  tip: a similar argument exists: '--json'\n"));
+    let several = said(&["inspct", "key"]);
+    assert!(several.starts_with("rlock: unrecognized subcommand 'inspct'; see rlock --help\n  tip: "), "{several}");
+    assert_eq!(said(&["inspect"]).lines().count(), 1, "there is nothing that could be meant");
+}
+
 /// The secrets of the environment are not for help texts, which end up in tickets.
 #[test]
 fn help_shows_nothing_of_the_environment() {

@@ -129,14 +129,16 @@ impl Ended {
         self.said(words);
     }
 
-    /// It said one line on stderr, with these words.
+    /// It said one line on stderr, with these words. What may have been meant is on more lines, each a tip.
     #[track_caller]
     pub fn said(&self, words: &[&str]) {
-        let line = self.errors.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self:?}"));
-        assert!(line.starts_with("rlock: ") && !line.contains('\n'), "not one line of ours: {self:?}");
-        assert!(!line.contains("  "), "a gap: {line}");
+        let lines = self.errors.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self:?}"));
+        let mut each = lines.split('\n');
+        assert!(each.next().is_some_and(|line| line.starts_with("rlock: ")), "not a line of ours: {self:?}");
+        assert!(each.all(|line| line.starts_with("  tip: ")), "not one line of ours: {self:?}");
+        assert!(lines.lines().all(|line| !line.trim_start().contains("  ")), "a gap: {lines}");
         for word in words {
-            assert!(line.contains(word), "{word} is not in: {line}");
+            assert!(lines.contains(word), "{word} is not in: {lines}");
         }
     }
 
