@@ -1,11 +1,13 @@
 //! What locks cost: `make bench`, or `make bench-quick`.
 //!
-//! One run measures all contenders side by side, on servers that it starts itself. Costs are instructions of the server,
-//! since the clock lies on machines that others use; what only a clock can tell is told as ratios within a round.
+//! One run measures all contenders side by side, on servers that it starts itself. Costs are instructions of the
+//! server, since other work on a machine moves what a clock measures; what only a clock can tell is told as ratios
+//! within a round.
 //!
 //! ```text
 //! rlock-bench whole|quick DIRECTORY [PART…]   results go there; parts by words of their names, or all
 //! rlock-bench redisson DIRECTORY JAVA…        Redisson itself, by this command line
+//! rlock-bench pictures DIRECTORY              draws the pictures again from DIRECTORY/results.json
 //! ```
 //!
 //! `RLOCK_SERVER` and `RLOCK_MODULE` are as for the tests.
@@ -92,8 +94,12 @@ fn main() -> ExitCode {
         ["whole", directory, ref parts @ ..] => compare(&Plan::whole(), Path::new(directory), parts),
         ["quick", directory, ref parts @ ..] => compare(&Plan::quick(), Path::new(directory), parts),
         ["redisson", directory, ref java @ ..] if !java.is_empty() => redisson::compare(Path::new(directory), java),
+        ["pictures", directory] => report::draw_again(Path::new(directory)),
         _ => {
-            eprintln!("usage: rlock-bench whole|quick DIRECTORY [PART…], or rlock-bench redisson DIRECTORY JAVA…");
+            eprintln!(
+                "usage: rlock-bench whole|quick DIRECTORY [PART…], rlock-bench redisson DIRECTORY JAVA…, or rlock-bench \
+                 pictures DIRECTORY"
+            );
             ExitCode::from(2)
         }
     }

@@ -1,6 +1,6 @@
 //! Lines of figures against how many wait, both by powers of ten.
 
-use super::svg::{FAINT, TEXT, label, open};
+use super::svg::{GRID, Ink, TEXT, label, open};
 use std::fmt::Write;
 
 pub struct Chart<'a> {
@@ -16,7 +16,7 @@ pub struct Chart<'a> {
 
 pub struct Line {
     pub name: String,
-    pub colour: &'static str,
+    pub ink: Ink,
     /// How many, and the figure.
     pub points: Vec<(usize, f64)>,
 }
@@ -36,7 +36,7 @@ impl Chart<'_> {
         while power <= highest {
             let figure = 10_f64.powf(power);
             let height = self.y(figure);
-            let _ = writeln!(svg, r#"<path d="M80 {height:.1}H520" stroke="{FAINT}"/>"#);
+            let _ = writeln!(svg, r#"<path d="M80 {height:.1}H520" stroke-width="0.5" {}/>"#, GRID.stroke());
             label(&mut svg, 72.0, height + 4.0, "end", TEXT, &(self.say)(figure));
             power += 1.0;
         }
@@ -45,8 +45,8 @@ impl Chart<'_> {
         }
         label(&mut svg, (LEFT + RIGHT) / 2.0, 294.0, "middle", TEXT, self.below);
         self.lines.iter().for_each(|line| self.trace(&mut svg, line));
-        for (height, name, colour) in apart(self.names()) {
-            label(&mut svg, 528.0, height + 4.0, "start", colour, &name);
+        for (height, name, ink) in apart(self.names()) {
+            label(&mut svg, 528.0, height + 4.0, "start", ink, &name);
         }
         svg + "</svg>\n"
     }
@@ -54,18 +54,18 @@ impl Chart<'_> {
     fn trace(&self, svg: &mut String, line: &Line) {
         let points: Vec<_> = line.points.iter().map(|(count, figure)| (self.x(*count), self.y(*figure))).collect();
         let path: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let (path, colour) = (path.join(" "), line.colour);
-        let _ = writeln!(svg, r#"<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>"#);
+        let path = path.join(" ");
+        let _ = writeln!(svg, r#"<polyline points="{path}" stroke-width="2.5" {}/>"#, line.ink.stroke());
         for (x, y) in &points {
-            let _ = writeln!(svg, r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" fill="{colour}"/>"#);
+            let _ = writeln!(svg, r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" {}/>"#, line.ink.fill());
         }
     }
 
     /// Each as high as its line ends, with the figure there.
-    fn names(&self) -> Vec<(f64, String, &'static str)> {
+    fn names(&self) -> Vec<(f64, String, Ink)> {
         let name = |line: &Line| {
             let (_, figure) = *line.points.last()?;
-            Some((self.y(figure), format!("{}: {}", line.name, (self.say)(figure)), line.colour))
+            Some((self.y(figure), format!("{}: {}", line.name, (self.say)(figure)), line.ink))
         };
         self.lines.iter().filter_map(name).collect()
     }
@@ -89,7 +89,7 @@ impl Chart<'_> {
 }
 
 /// Names that would lie upon each other are moved.
-fn apart(mut names: Vec<(f64, String, &'static str)>) -> Vec<(f64, String, &'static str)> {
+fn apart(mut names: Vec<(f64, String, Ink)>) -> Vec<(f64, String, Ink)> {
     names.sort_by(|one, other| one.0.total_cmp(&other.0));
     for place in 1..names.len() {
         names[place].0 = names[place].0.max(names[place - 1].0 + 16.0);

@@ -4,6 +4,7 @@ use super::Report;
 use crate::bars::{Bar, Verdict};
 use crate::environment::Environment;
 use crate::figures::{Figure, Figures};
+use crate::plan::Plan;
 use serde_json::{Map, Value, json};
 
 pub fn text(report: &Report) -> String {
@@ -16,6 +17,19 @@ pub fn text(report: &Report) -> String {
         "left_out": report.figures.left_out,
     });
     format!("{value:#}\n")
+}
+
+/// The figures of such a text, and how much was measured. They have no units, since no picture shows any.
+pub fn read(text: &str) -> Option<(Figures, Plan)> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let plan = if value["mode"] == "whole" { Plan::whole() } else { Plan::quick() };
+    let mut figures = Figures::new();
+    for (id, figure) in value["figures"].as_object()? {
+        for sample in figure["samples"].as_array()? {
+            figures.add(id, "", sample.as_f64()?);
+        }
+    }
+    Some((figures, plan))
 }
 
 pub fn redisson_json(measured: &Figures, on: &Environment) -> String {

@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub fn page(report: &Report) -> String {
     let figures = report.figures;
     let mut page = head(report);
-    page += "\n## What it must show\n\n";
+    page += WHAT_A_BAR_IS;
     page += &bars(report.bars);
     page += &out_of_reach(report.bars);
     page += &left_out(figures);
@@ -39,6 +39,14 @@ pub fn page(report: &Report) -> String {
     page
 }
 
+const WHAT_A_BAR_IS: &str = "
+## What it must show
+
+- A **bar** is the least that a figure must reach. One that is missed is published all the same.
+- An **aim** is the best that we think can be reached. Below the table is what stands in the way.
+
+";
+
 fn head(report: &Report) -> String {
     let (mode, command) =
         if report.plan.is_whole { ("the whole", "make bench") } else { ("the short", "make bench-quick") };
@@ -64,7 +72,7 @@ pub fn redisson_page(figures: &Figures, environment: &Environment) -> String {
         "# Redisson and the commands\n\nWritten by `make bench-redisson`. {} Both take turns in one JVM, over \
          loopback, each on a server of its own; the commands through Jedis. Redisson keeps its leases alive, Jedis \
          does not. *Contended*: so many clients, each with its own connections, as processes would have them, on one \
-         lock that is given back at once. The clock lies on machines that others use: look at the ratios.\n\n| | \
+         lock that is given back at once. Other work on the machine moves these figures: look at the ratios.\n\n| | \
          cycles/s | against RLOCK | spread |\n|---|--:|--:|---|\n",
         place(environment)
     );

@@ -32,14 +32,8 @@ impl Report<'_> {
     /// Writes it all, and tells how it came out. A bar that is missed is a result, not a failure.
     pub fn publish(&self, directory: &Path) -> ExitCode {
         print!("{}", markdown::bars(self.bars));
-        let files = [
-            ("results.md", Some(markdown::page(self))),
-            ("results.json", Some(json::text(self))),
-            ("hand-offs.svg", picture::hand_offs(self.figures)),
-            ("memory.svg", picture::memory(self.figures, self.plan)),
-            ("lock-cycle.svg", picture::lock_cycle(self.figures)),
-        ];
-        let written: Vec<_> = files.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
+        let mut written = vec![("results.md", markdown::page(self)), ("results.json", json::text(self))];
+        written.extend(pictures(self.figures, self.plan));
         if let Err(error) = write_all(directory, &written) {
             eprintln!("bench: the results cannot be written to {}: {error}", directory.display());
             return ExitCode::FAILURE;
@@ -50,6 +44,31 @@ impl Report<'_> {
         missed.iter().for_each(|bar| eprintln!("bench:   {}", bar.what));
         eprintln!("bench: {} s, results in {}", self.seconds, directory.join("results.md").display());
         ExitCode::SUCCESS
+    }
+}
+
+/// Those whose figures are all there.
+fn pictures(figures: &Figures, plan: &Plan) -> impl Iterator<Item = (&'static str, String)> {
+    let drawn = [
+        ("hand-offs.svg", picture::hand_offs(figures)),
+        ("memory.svg", picture::memory(figures, plan)),
+        ("lock-cycle.svg", picture::lock_cycle(figures)),
+    ];
+    drawn.into_iter().filter_map(|(name, picture)| Some((name, picture?)))
+}
+
+/// Draws the pictures of a directory again from its results.json, so that a change of how they look needs no new run.
+pub fn draw_again(directory: &Path) -> ExitCode {
+    let drawn = std::fs::read_to_string(directory.join("results.json")).and_then(|text| {
+        let (figures, plan) = json::read(&text).ok_or(std::io::ErrorKind::InvalidData)?;
+        write_all(directory, &pictures(&figures, &plan).collect::<Vec<_>>())
+    });
+    match drawn {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: the pictures of {} cannot be drawn: {error}", directory.display());
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Three pictures of the figures.
 
 use super::chart::{Chart, Line};
-use super::svg::{OTHERS, OURS, TEXT, label, open};
+use super::svg::{GREEN, OCHRE, ORANGE, OTHERS, OURS, TEXT, VIOLET, label, open};
 use super::{fine, grouped};
 use crate::contenders::PAIRS;
 use crate::figures::Figures;
@@ -10,17 +10,12 @@ use crate::plan::Plan;
 use crate::waiting_memory::{KINDS, TICKETS};
 use std::fmt::Write;
 
-const GREEN: &str = "#3fa45b";
-const ORANGE: &str = "#d9822b";
-const LIGHT_ORANGE: &str = "#e0b070";
-const VIOLET: &str = "#8a63d2";
-
 /// Hand-offs per second against waiters.
 pub fn hand_offs(figures: &Figures) -> Option<String> {
-    let line = |id: &str, name: &str, colour| {
+    let line = |id: &str, name: &str, ink| {
         let rate = |waiters: &usize| figures.median(&format!("hand_offs.{waiters}.{id}")).map(|rate| rate.max(1.0));
         let points = WAITERS.iter().map(|waiters| Some((*waiters, rate(waiters)?))).collect::<Option<_>>()?;
-        Some(Line { name: name.to_owned(), colour, points })
+        Some(Line { name: name.to_owned(), ink, points })
     };
     let chart = Chart {
         title: "Hand-offs per second of one lock",
@@ -39,14 +34,14 @@ pub fn hand_offs(figures: &Figures) -> Option<String> {
 
 /// Memory against waiters, in MB. Where each has a connection there are not so many.
 pub fn memory(figures: &Figures, plan: &Plan) -> Option<String> {
-    let line = |id: &str, name: &str, colour| {
+    let line = |id: &str, name: &str, ink| {
         let kind = KINDS.iter().find(|kind| kind.id == id)?;
         let counts = kind.counts(plan);
         let most = counts.last().filter(|most| **most < plan.many_tickets);
         let name = most.map_or_else(|| name.to_owned(), |most| format!("{} {name}", grouped(*most as f64)));
         let megabytes = |count| figures.median(&kind.figure(count)).map(|bytes| bytes / 1e6);
         let points = counts.into_iter().map(|count| Some((count, megabytes(count)?))).collect::<Option<_>>()?;
-        Some(Line { name, colour, points })
+        Some(Line { name, ink, points })
     };
     let ticks: Vec<_> = TICKETS.into_iter().filter(|count| *count <= plan.many_tickets).collect();
     let chart = Chart {
@@ -60,7 +55,7 @@ pub fn memory(figures: &Figures, plan: &Plan) -> Option<String> {
             line("subscribers", "pub/sub subscribers", ORANGE)?,
             line("tickets_lock_each", "tickets, a lock each", OURS)?,
             line("tickets_one_lock", "tickets, one lock", GREEN)?,
-            line("subscriptions", "pub/sub, one subscriber", LIGHT_ORANGE)?,
+            line("subscriptions", "pub/sub, one subscriber", OCHRE)?,
         ],
     };
     Some(chart.draw())
@@ -79,10 +74,11 @@ pub fn lock_cycle(figures: &Figures) -> Option<String> {
     for (place, (contender, cost)) in costs.iter().enumerate() {
         let y = 62.0 + 28.0 * place as f64;
         let ours = contender.id == "rlock";
-        let (colour, width) = (if ours { OURS } else { OTHERS }, cost / most * 300.0);
-        label(&mut svg, 296.0, y + 14.0, "end", if ours { OURS } else { TEXT }, short_name(contender.id));
-        let _ = writeln!(svg, r#"<rect x="304" y="{y}" width="{width:.1}" height="20" rx="2" fill="{colour}"/>"#);
-        label(&mut svg, 310.0 + width, y + 14.0, "start", if ours { OURS } else { TEXT }, &grouped(*cost));
+        let (bar, words) = if ours { (OURS, OURS) } else { (OTHERS, TEXT) };
+        let width = cost / most * 300.0;
+        label(&mut svg, 296.0, y + 14.0, "end", words, short_name(contender.id));
+        let _ = writeln!(svg, r#"<rect x="304" y="{y}" width="{width:.1}" height="20" rx="2" {}/>"#, bar.fill());
+        label(&mut svg, 310.0 + width, y + 14.0, "start", words, &grouped(*cost));
     }
     Some(svg + "</svg>\n")
 }

@@ -1,0 +1,102 @@
+//! The pictures can be read: each colour in them against the paper of its scheme, by the formula of WCAG 2.1.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PICTURES: [&str; 2] = ["hand-offs.svg", "lock-cycle.svg"];
+
+/// AA: text, and what else one has to tell from the paper.
+const OF_TEXT: f64 = 4.5;
+const OF_LINES: f64 = 3.0;
+
+fn published() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/bench")
+}
+
+/// The pictures of the published figures, drawn by the program as it is now.
+fn drawn_now() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::copy(published().join("results.json"), directory.path().join("results.json")).unwrap();
+    let ended = Command::new(env!("CARGO_BIN_EXE_rlock-bench")).arg("pictures").arg(directory.path()).status().unwrap();
+    assert!(ended.success());
+    directory
+}
+
+/// The share of a channel in the lightness of a colour.
+fn linear(channel: u8) -> f64 {
+    let share = f64::from(channel) / 255.0;
+    if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+}
+
+fn luminance(colour: &str) -> f64 {
+    let channel = |at: usize| linear(u8::from_str_radix(&colour[at..at + 2], 16).unwrap());
+    0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+}
+
+fn contrast(one: &str, other: &str) -> f64 {
+    let (one, other) = (luminance(one), luminance(other));
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
+/// `.text{color:#3d444d}…` by the names of its classes.
+fn colours(rules: &str) -> BTreeMap<&str, &str> {
+    let rules = rules.split('}').filter_map(|rule| rule.trim().trim_start_matches('.').split_once("{color:"));
+    rules.collect()
+}
+
+/// The colours on light paper, and those on dark.
+fn schemes(svg: &str) -> [BTreeMap<&str, &str>; 2] {
+    let (_, style) = svg.split_once("<style>").expect("a style");
+    let (style, _) = style.split_once("</style>").unwrap();
+    let (light, dark) = style.split_once("@media (prefers-color-scheme: dark){").expect("colours for dark pages");
+    [colours(light), colours(dark)]
+}
+
+fn classes(svg: &str) -> Vec<(&str, &str)> {
+    let elements = svg.lines().filter(|line| line.contains("class="));
+    elements
+        .map(|line| {
+            let element = line.trim_start_matches('<').split(' ').next().unwrap();
+            (element, line.split("class=\"").nth(1).unwrap().split('"').next().unwrap())
+        })
+        .collect()
+}
+
+fn can_be_read(name: &str, svg: &str) {
+    let used = classes(svg);
+    assert!(used.len() > 8, "{name}: {used:?}");
+    assert_eq!(used[0], ("rect", "paper"), "{name} brings its own paper, below all else");
+    for line in svg.lines().filter(|line| line.starts_with('<') && !line.contains("currentColor")) {
+        assert!(!line.contains("fill=") && !line.contains("stroke="), "{name}: a colour past the schemes: {line}");
+    }
+    for scheme in schemes(svg) {
+        for (element, class) in used.iter().filter(|(_, class)| *class != "paper") {
+            let measured = contrast(scheme[class], scheme["paper"]);
+            let needed = if *element == "text" { OF_TEXT } else { OF_LINES };
+            assert!(measured >= needed, "{name}: {element} {class} has {measured:.2}, and needs {needed}");
+        }
+    }
+}
+
+#[test]
+fn each_colour_can_be_told_from_its_paper() {
+    assert!((contrast("#000000", "#ffffff") - 21.0).abs() < 1e-9, "the formula");
+    assert!((contrast("#777777", "#ffffff") - 4.48).abs() < 0.01, "known to fail by little");
+    let now = drawn_now();
+    for directory in [published(), now.path().to_owned()] {
+        for name in PICTURES {
+            can_be_read(name, &std::fs::read_to_string(directory.join(name)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn without_results_nothing_is_drawn() {
+    let directory = tempfile::tempdir().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_rlock-bench")).arg("pictures").arg(directory.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be drawn"));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
