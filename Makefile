@@ -17,7 +17,7 @@ ifeq ($(shell command -v bash 2>/dev/null),)
 $(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)
 endif
 
-.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-bare trial-bare
+.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-monitoring test-bare trial-bare
 .PHONY: chaos chaos-long chaos-mutants bench bench-quick bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
@@ -99,6 +99,9 @@ test-matrix: setup module ## run the server tests on all servers; some: SERVERS=
 test-sanitized: module ## run storms and hostile input on servers with the address sanitizer; some: SERVERS="redis-8 valkey-8"
 	@scripts/setup.sh sanitized
 	@scripts/test-sanitized.sh $(SERVERS)
+
+test-monitoring: setup module ## run the dashboard's queries and the alerts of docs/monitoring on a real Prometheus
+	@scripts/test-monitoring.sh
 
 test-bare: ## run make test from a bare Debian 12, as root; or: SUITE=trixie TARGETS="build lint"
 	@scripts/test-bare.sh $(or $(SUITE),bookworm) $(TARGETS)

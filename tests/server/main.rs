@@ -14,8 +14,10 @@ mod inspect;
 mod layout;
 mod loading;
 mod metadata;
+mod monitoring;
 mod notifications;
 mod operations;
+mod page;
 #[cfg(feature = "panic-probe")]
 mod panics;
 mod plain_locks;
@@ -24,5 +26,6 @@ mod queues;
 mod read_write_locks;
 mod replication;
 mod sessions;
+mod shell;
 mod tokens;
 mod waiting;

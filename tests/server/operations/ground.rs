@@ -1,6 +1,6 @@
 //! What the page says of servers: restarts, suspension, replicas, connections, memory.
 
-use super::page;
+use super::PAGE;
 use rlock_testing::{Client, Reply, Server, Start, start_waiting, text, unix_ms, wait_until};
 
 const AOF: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -153,7 +153,7 @@ fn used_memory(client: &mut Client) -> i64 {
 
 /// Redis's figure, which is the larger one, in the row of the page's table that begins so.
 fn figure(row: &str) -> i64 {
-    let row = page::PAGE.lines().find(|line| line.starts_with(&format!("| {row}"))).expect("a row");
+    let row = PAGE.0.lines().find(|line| line.starts_with(&format!("| {row}"))).expect("a row");
     row.split('|').nth(2).unwrap().trim().replace(',', "").parse().unwrap()
 }
 

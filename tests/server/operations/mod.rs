@@ -2,61 +2,17 @@
 //! that it cannot say what is not so.
 
 mod ground;
-mod numbers;
-mod page;
+pub mod numbers;
 mod rights;
 
+use crate::page::Page;
+use crate::shell::Shell;
 use rlock_testing::{Client, Reply, Server, start_waiting, text};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Output};
-use tempfile::TempDir;
 
-/// A shell in which `redis-cli` talks to one server, and fails when the server answers with an error.
-struct Shell {
-    directory: TempDir,
-}
-
-impl Shell {
-    fn on(server: &Server) -> Self {
-        let shell = Self { directory: tempfile::tempdir().unwrap() };
-        let found = Command::new("sh").args(["-c", "command -v redis-cli"]).output().unwrap();
-        let real = String::from_utf8(found.stdout).unwrap();
-        let socket = server.socket();
-        let script = format!("#!/bin/sh\nexec {} -e -s {} \"$@\"\n", real.trim(), socket.display());
-        shell.program("redis-cli", &script);
-        shell
-    }
-
-    fn path(&self) -> &Path {
-        self.directory.path()
-    }
-
-    /// Puts a program where the shell finds it.
-    fn program(&self, name: &str, script: &str) {
-        let path = self.path().join(name);
-        std::fs::write(&path, script).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
-    fn run(&self, line: &str) -> Output {
-        let path = format!("{}:{}", self.path().display(), std::env::var("PATH").unwrap());
-        let mut command = Command::new("sh");
-        command.args(["-c", line]).env("PATH", path).current_dir(self.path());
-        command.output().unwrap()
-    }
-
-    /// What a line prints. It must not fail.
-    fn prints(&self, line: &str) -> String {
-        let output = self.run(line);
-        let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        assert!(output.status.success(), "{line}: {out}{err}");
-        out
-    }
-}
+pub const PAGE: Page = Page(include_str!("../../../docs/operations.md"));
 
 /// A lock as somebody on call finds it: held with a token, and waited for.
-fn stuck(server: &Server) -> [Client; 2] {
+pub fn stuck(server: &Server) -> [Client; 2] {
     server.client().say("RLOCK.ACQUIRE orders:42 worker-7 600000 FENCED");
     [8, 9].map(|number| start_waiting(server, &format!("RLOCK.ACQUIRE orders:42 worker-{number} 600000 WAIT 0")))
 }
@@ -69,7 +25,8 @@ fn every_command_that_is_shown_works() {
     let server = Server::prepare().configuration(&configuration).start();
     let _waiters = stuck(&server);
     let shell = Shell::on(&server);
-    let commands = page::commands();
+    let commands = PAGE.commands();
+    assert!(commands.iter().all(|command| command.starts_with("redis-cli ")), "{commands:?}");
     assert!(commands.len() > 20, "{commands:?}");
     for command in commands {
         shell.prints(&command);
@@ -77,24 +34,18 @@ fn every_command_that_is_shown_works() {
     assert!(std::fs::read_to_string(&configuration).unwrap().contains("latency-monitor-threshold 10"));
 }
 
-/// The first of the page's commands that has these words in it.
-fn shown(words: &str) -> String {
-    let commands = page::commands();
-    commands.into_iter().find(|command| command.contains(words)).unwrap_or_else(|| panic!("{words} is not shown"))
-}
-
 #[test]
 fn who_holds_a_lock_is_seen_with_the_module_and_without() {
     let server = Server::start();
     let _waiters = stuck(&server);
     let shell = Shell::on(&server);
-    let seen = shell.prints(&shown("RLOCK.INSPECT"));
+    let seen = shell.prints(&PAGE.shown("RLOCK.INSPECT"));
     for name in ["worker-7", "worker-8", "worker-9", "client-id"] {
         assert!(seen.contains(name), "{name}: {seen}");
     }
-    assert!(shell.prints(&shown("RLOCK.QUEUES")).contains("served"));
-    assert_eq!(shell.prints(&shown("HGETALL")), "worker-7\n1\n");
-    let left: i64 = shell.prints(&shown("PTTL")).trim().parse().unwrap();
+    assert!(shell.prints(&PAGE.shown("RLOCK.QUEUES")).contains("served"));
+    assert_eq!(shell.prints(&PAGE.shown("HGETALL")), "worker-7\n1\n");
+    let left: i64 = shell.prints(&PAGE.shown("PTTL")).trim().parse().unwrap();
     assert!((1..=600_000).contains(&left), "{left}");
 }
 
@@ -103,7 +54,7 @@ fn a_break_hands_over_and_the_former_holder_learns_it_by_itself() {
     let server = Server::start();
     let mut client = server.client();
     let [mut first, _second] = stuck(&server);
-    assert_eq!(Shell::on(&server).prints(&shown("RLOCK.BREAK")), "1\n");
+    assert_eq!(Shell::on(&server).prints(&PAGE.shown("RLOCK.BREAK")), "1\n");
     assert_eq!(first.receive(), Reply::Nil);
     assert_eq!(client.say("RLOCK.RENEW orders:42 worker-7 600000"), Reply::Int(0));
     assert_eq!(client.say("RLOCK.RELEASE orders:42 worker-7"), Reply::Nil);
@@ -120,10 +71,10 @@ fn without_the_module_a_lock_is_broken_by_plain_commands() {
         assert_eq!(java.run(&["SUBSCRIBE", channel]).words(), ["subscribe", channel]);
     }
     let shell = Shell::on(&server);
-    assert_eq!(shell.prints(&shown("HGETALL")), "worker-7\n1\n");
-    assert_eq!(shell.prints(&shown("DEL")), "1\n");
+    assert_eq!(shell.prints(&PAGE.shown("HGETALL")), "worker-7\n1\n");
+    assert_eq!(shell.prints(&PAGE.shown("DEL")), "1\n");
     for (channel, message) in [("redisson_lock__channel", "0"), ("redisson_rwlock", "1")] {
-        shell.prints(&shown(channel));
+        shell.prints(&PAGE.shown(channel));
         assert_eq!(java.receive().as_list()[2], text(message), "{channel}");
     }
     assert_eq!(client.keys(), [""; 0]);
@@ -138,7 +89,7 @@ fn one_waiter_is_sent_away_and_the_others_stay() {
     let waiters = crate::inspect::of(&waiters, "waiters").as_list();
     let ids: Vec<_> = waiters.iter().map(|waiter| crate::inspect::of(waiter, "client-id").as_int()).collect();
     let shell = Shell::on(&server);
-    let with_id = |words, id: i64| shell.prints(&shown(words).replace("812", &id.to_string()));
+    let with_id = |words, id: i64| shell.prints(&PAGE.shown(words).replace("812", &id.to_string()));
     assert_eq!(with_id("CLIENT UNBLOCK", ids[0]), "1\n");
     assert!(first.receive().as_error().starts_with("UNBLOCKED"), "it is told that somebody wants it to go");
     assert_eq!(client.figure("waiters"), 1);

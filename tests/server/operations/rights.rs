@@ -1,10 +1,10 @@
 //! The users that the page shows: each may do what is said of it, and nothing else.
 
-use super::page;
+use super::PAGE;
 use rlock_testing::{Client, Reply, Server, start_waiting};
 
 fn user_line(name: &str) -> &'static str {
-    let lines = page::blocks("acl").into_iter().flat_map(str::lines);
+    let lines = PAGE.blocks("acl").into_iter().flat_map(str::lines);
     lines.filter_map(|line| line.strip_prefix("user ")).find(|line| line.starts_with(&format!("{name} "))).unwrap()
 }
 
@@ -39,7 +39,7 @@ const OF_OPERATORS: [&str; 6] =
 
 #[test]
 fn every_user_that_is_shown_is_tried_here() {
-    let names: Vec<_> = page::blocks("acl")[0].lines().map(|line| line.split(' ').nth(1).unwrap()).collect();
+    let names: Vec<_> = PAGE.blocks("acl")[0].lines().map(|line| line.split(' ').nth(1).unwrap()).collect();
     assert_eq!(names, ["orders-service", "watcher", "operator", "metrics", "orders-redisson"]);
 }
 
@@ -120,10 +120,10 @@ fn who_may_do_what_an_operator_may_not_is_said() {
     let server = Server::start();
     let mut client = server.client();
     client.say(&format!("ACL SETUSER {}", user_line("operator")));
-    let said = page::PAGE.lines().skip_while(|line| !line.starts_with("- **operator**"));
+    let said = PAGE.0.lines().skip_while(|line| !line.starts_with("- **operator**"));
     let said: String = said.take_while(|line| !line.starts_with("- **metrics**")).collect();
     let mut refused = Vec::new();
-    for command in page::commands() {
+    for command in PAGE.commands() {
         let command = command.replace("orders:42", "app:1");
         let words: Vec<_> = command.split_whitespace().skip(1).map(|word| word.trim_matches(['"', '\''])).collect();
         if client.run(&[&["ACL", "DRYRUN", "operator"], &words[..]].concat()).words() != ["OK"] {
@@ -155,7 +155,7 @@ fn an_exporter_asks_for_numbers_and_touches_no_key() {
         may(&mut exporter, command);
     }
     for command in ["EVAL", "EVAL_RO"] {
-        let reply = exporter.run(&[command, page::blocks("lua")[0], "0", "0"]);
+        let reply = exporter.run(&[command, crate::monitoring::SCRIPT, "0", "0"]);
         assert!(reply.words().contains(&"rlock_grants"), "{command}: {reply:?}");
     }
     may_not(&mut exporter, &OF_OPERATORS);
@@ -196,7 +196,7 @@ fn a_java_service_reaches_the_keys_and_channels_of_its_locks() {
 
 #[test]
 fn a_server_whose_acl_file_names_the_commands_starts_with_the_module_only() {
-    let file = page::blocks("acl")[0];
+    let file = PAGE.blocks("acl")[0];
     let with_file = || {
         let start = Server::prepare();
         let path = start.directory().join("users.acl");
