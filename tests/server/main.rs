@@ -4,6 +4,7 @@
 
 mod break_lock;
 mod cluster;
+mod deploying;
 mod differential;
 mod followers;
 mod grammar;
