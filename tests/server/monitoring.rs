@@ -1,5 +1,5 @@
-//! The page about monitoring, `docs/monitoring.md`, and the files beside it: the numbers that they name, and the two ways
-//! in which they bring them into Prometheus. Their queries run on a real Prometheus in `scripts/test-monitoring.sh`.
+//! The page about monitoring, `docs/monitoring.md`, and the files beside it: the numbers that they name, and the two
+//! ways in which they bring them into Prometheus. Their queries run on a real one in `scripts/test-monitoring.sh`.
 
 use crate::operations::numbers::{names, told};
 use crate::operations::{self, stuck};

@@ -1,7 +1,7 @@
 //! What tests take out of the pages of `docs`, so that no page can say what is not so.
 //!
-//! A block fenced as `sh` is run. One fenced as `sh only-parsed` needs root, systemd, Docker or Kubernetes: a shell parses
-//! it, and the files that it names are there.
+//! A block fenced as `sh` is run. One fenced as `sh only-parsed` needs root, systemd, Docker or Kubernetes: a shell
+//! parses it, and the files that it names are there.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! The page's servers and sentinels, from its own configuration, through a failover with a lock.
 //!
-//! Only what differs between machines is replaced: addresses, ports, directories, the module's path. And the times, as a
-//! test would rather not wait: they are a fifth and less.
+//! Only what differs between machines is replaced: addresses, ports, directories, the module's path. And the times, as
+//! a test would rather not wait: they are a fifth and less.
 
 use super::{INSTALLED, PAGE};
 use rlock_testing::{free_port, module, wait_until};

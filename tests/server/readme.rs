@@ -1,0 +1,45 @@
+//! The conversation that the README begins with, on a real server.
+
+use crate::page::Page;
+use rlock_testing::{Reply, Server};
+
+const PAGE: Page = Page(include_str!("../../README.md"));
+
+/// A reply as redis-cli shows it, in lines.
+fn shown(reply: &Reply) -> Vec<String> {
+    match reply {
+        Reply::Nil => vec!["(nil)".to_owned()],
+        Reply::Int(number) => vec![format!("(integer) {number}")],
+        Reply::List(items) => {
+            let lines = items.iter().flat_map(shown);
+            lines.enumerate().map(|(place, line)| format!("{}) {line}", place + 1)).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The time that is left passes; all else is told exactly.
+fn without_times(line: &str) -> String {
+    let number = line.strip_prefix("(integer) ").and_then(|it| it.parse::<u64>().ok());
+    if number.is_some_and(|it| (20_000..=30_000).contains(&it)) { "some ms".to_owned() } else { line.to_owned() }
+}
+
+#[test]
+fn the_first_conversation_is_as_it_is_shown() {
+    let server = Server::start();
+    let mut client = server.client();
+    let conversation = PAGE.blocks("text")[0];
+    let mut told: Vec<String> = Vec::new();
+    let mut commands = 0;
+    for line in conversation.lines().skip(1) {
+        if let Some(command) = line.strip_prefix("> ") {
+            assert!(told.is_empty(), "not shown: {told:?}");
+            told = shown(&client.say(command));
+            commands += 1;
+        } else {
+            let expected = line.split("   ").next().unwrap().trim();
+            assert_eq!(without_times(&told.remove(0)), without_times(expected), "{line}");
+        }
+    }
+    assert!(told.is_empty() && commands > 4);
+}
