@@ -29,6 +29,38 @@ fn links(page: &str) -> Vec<&str> {
     page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link).collect()
 }
 
+/// What stands between these marks, on one line.
+fn between<'a>(page: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
+    page.lines().flat_map(move |line| line.split(mark).skip(1).step_by(2))
+}
+
+/// `src/lock`, `tests/model/waiting` …: a path of this project, or a pattern of such.
+fn is_path(words: &str) -> bool {
+    let folders = ["src/", "tests/", "cli/", "client/", "testing/", "bench/", "chaos/", "docs/", "scripts/"];
+    folders.iter().any(|folder| words.starts_with(folder)) && !words.contains([' ', '*', '<'])
+}
+
+/// All tests of servers are in one of these.
+fn is_a_test(file: &str) -> bool {
+    let folders = ["", "tests/server", "tests", "cli/tests/cli", "client/tests/client"];
+    folders.iter().any(|folder| Path::new(ROOT).join(folder).join(file).exists())
+}
+
+#[test]
+fn every_file_that_is_named_is_there() {
+    let mut missing = Vec::new();
+    for path in pages() {
+        let page = std::fs::read_to_string(&path).unwrap();
+        let named = between(&page, "`").filter(|words| is_path(words));
+        missing.extend(
+            named.filter(|name| !Path::new(ROOT).join(name).exists()).map(|name| (path.clone(), name.to_owned())),
+        );
+        let tests = between(&page, "*").filter(|words| words.ends_with(".rs") && !words.contains(' '));
+        missing.extend(tests.filter(|name| !is_a_test(name)).map(|name| (path.clone(), name.to_owned())));
+    }
+    assert_eq!(missing, [], "not there");
+}
+
 #[test]
 fn every_link_leads_somewhere() {
     let mut followed = 0;

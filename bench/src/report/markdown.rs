@@ -17,16 +17,16 @@ pub fn page(report: &Report) -> String {
     page += &out_of_reach(report.bars);
     page += &left_out(figures);
     page += "\n## Instructions of the server\n\nCounted by callgrind, as the slope between two run lengths in one \
-             server, 64 commands under way. The whole server is counted, the reading of commands and the writing of \
-             replies included. Holders are 39 bytes long.\n";
+             server, 64 commands under way. The whole server is counted, with reading commands and writing replies. \
+             Holders are 39 bytes long.\n";
     for (title, what, contenders) in instruction_tables() {
         page += &table(figures, title, what, &contenders);
     }
     page += &hand_off_costs(figures);
     page += &flat(report);
-    page += "\n## By the clock\n\nOther work on the machine moves these figures, so look at the ratios: all contenders \
-             take short turns one after another, and a ratio is the median over the rounds of what both did in the \
-             same round.\n";
+    page += "\n## By the clock\n\nOther work on the machine moves these figures, so look at the ratios: all \
+             contenders take short turns, one after the other, and a ratio is the median over the rounds of what \
+             both did in the same round.\n";
     let pairs: Vec<_> = PAIRS.iter().collect();
     page += &table(figures, "Pairs per second, 64 commands under way on each of 4 connections", "pipelined", &pairs);
     page += &hand_offs_per_second(figures);
@@ -110,7 +110,7 @@ fn out_of_reach(bars: &[Bar]) -> String {
     }
     let lines: Vec<_> = told.iter().map(|why| format!("- {why}\n")).collect();
     format!(
-        "\nWhat the aims that are missed would take; the figures are in the tables at the end:\n\n{}",
+        "\nWhat it would take to reach the aims that are missed; the figures are in the tables at the end:\n\n{}",
         lines.concat()
     )
 }
@@ -153,8 +153,7 @@ fn profiles(figures: &Figures) -> String {
         return String::new();
     }
     let mut text = "\n## Where the instructions go\n\nBy the functions of the server's module API that the module \
-                    calls, each with all that it calls itself. What a module cannot do without them is the price of \
-                    being one.\n"
+                    calls, each with everything that it calls itself.\n"
         .to_owned();
     for Profile { title, parts } in &figures.profiles {
         let _ = write!(text, "\n### {title}: where it goes\n\n| part | instructions |\n|---|--:|\n");
@@ -176,10 +175,10 @@ const WAYS: [(&str, &str); 3] =
 
 fn hand_off_costs(figures: &Figures) -> String {
     let mut text =
-        "\n### One hand-off\n\nOne client has the lock, gives it back and asks again; the next one gets it. \
-                    The token in a list is no lock, but the least that waiting in the server can cost. *By ticket*: \
-                    the session's next poll included; and with many locks that change hands together and are told of \
-                    in one answer.\n\n| | waiters | instructions | against RLOCK | spread |\n|---|--:|--:|--:|---|\n"
+        "\n### One hand-off\n\nOne client has the lock, releases it and asks again; the next one gets it. The token \
+         in a list is not a lock: it is the least that waiting in the server can cost. *By ticket*: with the \
+         session's next poll; and with many locks that change hands together, whose grants come in one reply.\n\n| | \
+         waiters | instructions | against RLOCK | spread |\n|---|--:|--:|--:|---|\n"
             .to_owned();
     let mut add = |waiters: usize, id: &str, name: &str| {
         let [id, base] = [id, "rlock"].map(|id| format!("hand_off.{waiters}.{id}"));
@@ -198,12 +197,12 @@ fn hand_off_costs(figures: &Figures) -> String {
 }
 
 fn flat(report: &Report) -> String {
-    let mut text = "\n### However many others there are\n\nRedisson's layout has the lease of each read hold in a key \
-                    of its own, and a read release must know the longest of those that stay. Among up to 16 readers it \
-                    looks at all of them; among more only where the leaver may be the one whose lease is the lock's, \
-                    and then at 256 at most; where there are more than that the lock's lease stays as it is. *Those \
-                    who came last leave first*: each with a longer lease than all before it, so that every release is \
-                    of that kind; the few are one reader that stays while another, whose lease is shorter, \
+    let mut text = "\n### However many others there are\n\nIn Redisson's layout each read hold's lease is a key of \
+                    its own, and a read release must know the longest lease that remains. With up to 16 readers it \
+                    looks at all of them. With more it looks only if the released hold may be the one with the \
+                    longest lease, and then at 256 at most; if there are more, the lock's lease stays as it is. \
+                    *Those who came last leave first*: each has a longer lease than all before it, so every release \
+                    has to look. They are compared with one reader that stays while another, with a shorter lease, \
                     leaves.\n\n| | others | instructions | against the few | spread |\n|---|--:|--:|--:|---|\n"
         .to_owned();
     let mut rows = |name: &str, what: &str, counts: &[usize]| {
@@ -223,14 +222,14 @@ fn flat(report: &Report) -> String {
 }
 
 /// Who gives a lock back may be the first to take it again, where nobody has it in between: told apart here.
-const CHANGES: &str = "*To another*: of these, grants to another client than the one before; what bars are about is \
-                       all of them, in favour of who polls. *Unfairness*: the most grants that one client got less the \
-                       fewest, the median over the rounds.";
+const CHANGES: &str = "*To another*: how many of these grants went to another client than the one before. The bars \
+                       count all grants, which favours polling. *Unfairness*: the most grants that one client got \
+                       minus the fewest, the median over the rounds.";
 
 fn hand_offs_per_second(figures: &Figures) -> String {
     let mut text = format!(
-        "\n### Hand-offs per second\n\nMany clients, one lock, given back at once. {CHANGES}\n\n| | waiters | \
-         hand-offs/s | against RLOCK | spread | to another | unfairness |\n|---|--:|--:|--:|---|--:|--:|\n"
+        "\n### Hand-offs per second\n\nMany clients want one lock, and each releases it at once. {CHANGES}\n\n| | \
+         waiters | hand-offs/s | against RLOCK | spread | to another | unfairness |\n|---|--:|--:|--:|---|--:|--:|\n"
     );
     for waiters in hand_offs::WAITERS {
         for (id, name) in WAYS {

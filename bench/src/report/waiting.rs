@@ -20,12 +20,12 @@ pub fn sections(figures: &Figures, plan: &Plan) -> String {
 
 fn idle_server(figures: &Figures, plan: &Plan) -> String {
     let mut text = format!(
-        "\n### A server that nobody asks for anything\n\nThe processor's time that it takes all the same, in % of a \
-         core (`used_cpu_user` and `used_cpu_sys` over {} s, the median of {}): with so many connections that do not \
-         wait, and with the same connections each waiting for a lock of its own, whose lease has no end in sight. The \
-         server has its chores for each connection, so what counts is the difference: the module looks at 100 of the \
-         waited-for locks each 100 ms, in turn, however many there are.\n\n| waited-for locks | as many connections | \
-         they wait | more | spread while they wait |\n|--:|--:|--:|--:|---|\n",
+        "\n### An idle server\n\nHow much of a core it uses while no command comes, in % (`used_cpu_user` and \
+         `used_cpu_sys` over {} s, the median of {}): with so many connections that do not wait, and with the same \
+         connections when each waits for a lock of its own with a long lease. The server does some work for each \
+         connection anyway, so what counts is the difference: every 100 ms the module looks at 100 of the locks that \
+         have waiters, in turn.\n\n| waited-for locks | as many connections | they wait | more | spread while they \
+         wait |\n|--:|--:|--:|--:|---|\n",
         plan.idle_look.as_secs(),
         plan.idle_looks,
     );
@@ -49,11 +49,10 @@ const QUESTIONS: [&str; 3] =
 
 fn asked_about(figures: &Figures, plan: &Plan) -> String {
     let mut text =
-        "\n### INFO and QUEUES\n\n*In the module*: what it looks up for them in its own structure, in which \
-                    so many locks are waited for, after the processor's caches were filled with something else; a \
-                    million clients that wait would take some 35 GB. *On a server*: the whole command as the server \
-                    counts it (`commandstats`), with so many clients or tickets that wait, each for a lock of its \
-                    own.\n\n| | locks | µs | against one lock | spread |\n|---|--:|--:|--:|---|\n"
+        "\n### INFO and QUEUES\n\n*In the module*: the look-up in the module's own structure alone, with waiters for \
+         so many locks and cold processor caches, since a million clients that wait would take some 35 GB. *On a \
+         server*: the whole command as the server counts it (`commandstats`), with so many clients or tickets that \
+         wait, each for a lock of its own.\n\n| | locks | µs | against one lock | spread |\n|---|--:|--:|--:|---|\n"
             .to_owned();
     let questions = || asked::QUESTIONS.into_iter().zip(QUESTIONS);
     for (id, name) in questions() {
@@ -87,9 +86,9 @@ fn rows(figures: &Figures, text: &mut String, name: &str, id: &str, counts: [usi
 
 fn memory_of_a_waiter(figures: &Figures) -> String {
     let mut text = format!(
-        "\n### Memory of a waiter\n\nThe module's own, over {} of them, whose names are 43 bytes long and whose locks' \
-         are 13; what the server takes for a connection and for a client that it keeps is many times that.\n\n| | \
-         bytes each |\n|---|--:|\n",
+        "\n### Memory of a waiter\n\nWhat the module itself uses, with {} waiters whose holders' names have 43 bytes \
+         and whose locks' names have 13. What the server uses for a connection and a blocked client is many times \
+         that.\n\n| | bytes each |\n|---|--:|\n",
         grouped(memory::WAITERS as f64)
     );
     for (id, name) in [
@@ -113,10 +112,10 @@ const KINDS: [&str; 5] = [
 
 fn memory_of_all(figures: &Figures, plan: &Plan) -> String {
     let mut text = "\n### Memory of all who wait\n\nWhat `used_memory` grows by, connections included, the locks \
-                    themselves not. Holders are 39 bytes long, and each wait has a deadline. A blocked client and a \
-                    subscriber of its own are connections; tickets and subscriptions share one. With pub/sub that is \
-                    the server's part only: who waits, and that it must ask again, each process keeps for itself.\n\n| \
-                    | waiters | bytes each | together, MB |\n|---|--:|--:|--:|\n"
+                    themselves not. Holders are 39 bytes long, and each wait has a deadline. Each blocked client and \
+                    each subscriber is a connection; tickets and subscriptions share one. For pub/sub this is the \
+                    server's part only: each process also keeps track of its own waiters.\n\n| | waiters | bytes \
+                    each | together, MB |\n|---|--:|--:|--:|\n"
         .to_owned();
     for (kind, name) in waiting_memory::KINDS.iter().zip(KINDS) {
         for count in kind.counts(plan) {
@@ -130,12 +129,12 @@ fn memory_of_all(figures: &Figures, plan: &Plan) -> String {
 }
 
 fn at_one_stroke(figures: &Figures) -> String {
-    let mut text = "\n### Thousands at one stroke\n\n*The last*: how many ms later than it could the last of them was \
-                    served, and *longest PING*: how long a client that has nothing to do with locks waited for an \
-                    answer meanwhile, asking about each ms; both but for the time in which others on the machine had \
-                    the processors. *By the clock*: the last with that time. All in ms, medians over the rounds; \
-                    `cargo test --test storms -- --nocapture` has many more.\n\n| | clients | the last | spread | by \
-                    the clock | longest PING | spread |\n|---|--:|--:|---|--:|--:|---|\n"
+    let mut text = "\n### Thousands at one stroke\n\n*The last*: how many ms after the earliest possible moment the \
+                    last client was served. *Longest PING*: the longest that another client, which asks about each \
+                    ms, waited for a reply meanwhile. Both leave out the time in which other programs had the \
+                    processors; *by the clock* includes it. All in ms, medians over the rounds; `cargo test --test \
+                    storms -- --nocapture` has more cases.\n\n| | clients | the last | spread | by the clock | \
+                    longest PING | spread |\n|---|--:|--:|---|--:|--:|---|\n"
         .to_owned();
     for storm in &storms::STORMS {
         let id = |what: &str| format!("storm.{}.{what}", storm.id);
