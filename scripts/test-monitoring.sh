@@ -4,7 +4,8 @@
 # That a query parses says little: a name may be wrong by a letter, and a panel then stays empty for ever. So each query
 # of the dashboard must return a number here, and each alert must fire on a bad day and be silent on a good one.
 #
-# Prometheus and the exporter come from Debian's packages, unpacked into the target directory: nothing is installed.
+# Prometheus and the exporter are those that are installed; else they come from Debian's packages, unpacked into the
+# target directory: nothing is installed.
 # RLOCK_SERVER, RLOCK_MODULE: as for the tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -43,8 +44,12 @@ fetch() {
         dpkg-deb --fsys-tarfile "$deb" | tar -xC "$unpacked" ./usr/bin
     done
 }
-[ -x "$unpacked/usr/bin/prometheus" ] && [ -x "$unpacked/usr/bin/prometheus-redis-exporter" ] || fetch
-PATH=$unpacked/usr/bin:$PATH
+PATH=$PATH:$unpacked/usr/bin
+find_programs() {
+    command -v prometheus >/dev/null && command -v promtool >/dev/null &&
+        exporter=$(command -v prometheus-redis-exporter || command -v redis_exporter)
+}
+find_programs || { fetch && find_programs; } || fail "Debian's packages have no prometheus, promtool or exporter"
 
 # Three ports that nobody listens on.
 ports=() port=29121
@@ -101,7 +106,7 @@ pids+=($!)
 
 # What watches it
 
-prometheus-redis-exporter --redis.addr "redis://127.0.0.1:$redis_port" --redis.user metrics --redis.password change-me \
+"$exporter" --redis.addr "redis://127.0.0.1:$redis_port" --redis.user metrics --redis.password change-me \
     --script docs/monitoring/rlock.lua --web.listen-address "127.0.0.1:$exporter_port" >"$work/exporter" 2>&1 &
 pids+=($!)
 mkdir "$work/prometheus"
