@@ -4,10 +4,11 @@
 use crate::exit;
 use crate::failure::Failure;
 use crate::output;
+use crate::redis_cli;
 use crate::values::{count, interval, some_time, time};
 use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -245,7 +246,12 @@ Examples:
 
 /// Reads them. What only asks for help is printed, and that is all.
 pub fn read() -> Result<Arguments, Failure> {
-    Arguments::try_parse_from(as_an_option(std::env::args_os().collect())).or_else(|error| match error.kind() {
+    let typed = as_an_option(std::env::args_os().collect());
+    let known = Arguments::command();
+    if let Some(mistaken) = redis_cli::mistaken(&typed, |word| known.find_subcommand(word).is_some()) {
+        return Err(mistaken);
+    }
+    Arguments::try_parse_from(typed).or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let text = error.render();
             let text = if output::has_colours() { text.ansi().to_string() } else { text.to_string() };
@@ -282,7 +288,6 @@ fn mistyped(error: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_arguments_fit_together() {

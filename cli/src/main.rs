@@ -17,6 +17,7 @@ mod ls;
 mod node_of_cluster;
 mod output;
 mod pattern;
+mod redis_cli;
 mod run;
 mod shown;
 mod signals;

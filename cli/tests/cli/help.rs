@@ -43,6 +43,17 @@ fn who_asks_for_help_gets_it_by_any_name() {
     run(bare(&["run", "help"])).failed(64, &["CMD"]);
 }
 
+/// A help text with code 0 would look as if the server had been asked.
+#[test]
+fn a_host_as_for_redis_cli_is_no_success() {
+    let typed = |words: &str| run(bare(&words.split(' ').collect::<Vec<_>>()));
+    typed("-h locks.internal ls").failed(64, &["-h prints help", "-u redis://locks.internal:6379"]);
+    typed("-h locks.internal -p 7000 ls").failed(64, &["-u redis://locks.internal:7000"]);
+    typed("-p 7000 inspect key").failed(64, &["there is no -p", "-u redis://127.0.0.1:7000"]);
+    assert!(typed("-h ls").succeeded().contains("Examples:"));
+    assert!(typed("ls -h").succeeded().contains("Examples:"));
+}
+
 #[test]
 fn tips_stand_on_lines_of_their_own() {
     let said = |arguments: &[&str]| {
