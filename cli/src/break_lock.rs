@@ -6,7 +6,7 @@ use crate::exit;
 use crate::failure::{Failure, say};
 use crate::table::Heading;
 use crate::{address, inspect, json, output, shown};
-use rlock_client::{Inspection, Kind};
+use rlock_client::Inspection;
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 use std::os::unix::ffi::OsStrExt;
 
@@ -29,7 +29,7 @@ pub async fn break_lock(args: &Break, server: &Server) -> Result<u8, Failure> {
 /// On stderr, so that stdout has nothing but the result.
 fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
     let shown = inspect::text(key, lock, Heading::Plain);
-    let question = match may_be_data(lock) {
+    let question = match inspect::may_be_data(lock) {
         true => format!("This may be no lock. Breaking deletes the hash with {}.", fields(lock)),
         false => "Whoever holds it may still be at work, and learns of it only later.".to_owned(),
     };
@@ -38,12 +38,6 @@ fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
     let mut answer = String::new();
     stdin().lock().read_line(&mut answer).map_err(Failure::of_the_system)?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
-}
-
-/// A hash of numbers that somebody else keeps there looks like a plain lock, but for the lease, which locks have, or
-/// for a second holder, which plain locks have not.
-fn may_be_data(lock: &Inspection) -> bool {
-    lock.kind == Some(Kind::Plain) && (lock.time_left.is_none() || lock.holder_count > 1)
 }
 
 fn fields(lock: &Inspection) -> String {

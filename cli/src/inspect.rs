@@ -6,7 +6,7 @@ use crate::exit;
 use crate::failure::{Failure, say};
 use crate::table::{Heading, Table};
 use crate::{address, json, output, shown};
-use rlock_client::{Inspection, Locks, Waiter};
+use rlock_client::{Inspection, Kind, Locks, Waiter};
 use std::os::unix::ffi::OsStrExt;
 
 pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
@@ -31,6 +31,12 @@ pub async fn look(locks: &Locks, at: &Address, key: &[u8], limit: u32) -> Result
 /// Whether there is anything to be told of it.
 pub fn is_known(lock: &Inspection) -> bool {
     lock.kind.is_some() || lock.waiter_count > 0
+}
+
+/// A hash of numbers that somebody else keeps there looks like a plain lock, but for the lease, which locks have, or
+/// for a second holder, which plain locks have not.
+pub fn may_be_data(lock: &Inspection) -> bool {
+    lock.kind == Some(Kind::Plain) && (lock.time_left.is_none() || lock.holder_count > 1)
 }
 
 pub fn text(key: &[u8], lock: &Inspection, heading: Heading) -> String {

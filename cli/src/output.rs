@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::table::Heading;
-use std::io::{ErrorKind, IsTerminal, Write, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = stdout().lock();
@@ -19,6 +19,11 @@ pub fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
 
 pub fn is_terminal() -> bool {
     stdout().is_terminal()
+}
+
+/// Whether somebody reads remarks that a program or a mail has no use for.
+pub fn is_watched() -> bool {
+    is_terminal() || stderr().is_terminal()
 }
 
 /// Whether stdout is looked at by somebody who wants colours: <https://no-color.org>.

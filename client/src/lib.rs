@@ -286,6 +286,7 @@
 //! | the holders and the waiters of a lock | [`inspect(name, count)`](Locks::inspect) |
 //! | the locks that have waiters | [`queues(count)`](Locks::queues) |
 //! | which locks are held | [`held(pattern, limit)`](Locks::held) |
+//! | the same, slowly or in part | [`search(pattern)`](Locks::search) |
 //! | a server's counters | [`statistics()`](Locks::statistics) |
 //! | any of these of each master by itself, where one does not answer | [`masters()`](Locks::masters) |
 //!
@@ -359,7 +360,7 @@ pub use lock::{Lock, ReadWriteLock};
 pub use locks::Locks;
 pub use loss::Loss;
 #[cfg(feature = "operators")]
-pub use operators::{Held, HoldSide, Holder, Inspection, Queue, Statistics, Waiter};
+pub use operators::{Held, HoldSide, Holder, Inspection, Queue, Search, Statistics, Step, Waiter};
 pub use options::Options;
 pub use redis;
 pub use several::{Multi, Redlock, multi, redlock};

@@ -24,6 +24,8 @@ pub struct Found {
     pub limited: bool,
     /// What is missing, and why.
     pub missing: Vec<String>,
+    /// How many hashes this user may not look at, which may be locks.
+    pub hidden: usize,
 }
 
 /// Those of all servers at once; if that fails in a cluster, those of each master that answers.
@@ -39,13 +41,13 @@ async fn find_on(args: &Ls, locks: &Locks) -> Result<Found, Error> {
     let mut queues = locks.queues(QUEUES_MAX).await?;
     queues.retain(|queue| pattern::matches(pattern, &queue.key));
     let mut limited = queues.len() > limit;
-    let mut held = HashMap::new();
+    let (mut held, mut hidden) = (HashMap::new(), 0);
     if args.held && !limited {
         let found = locks.held(pattern, limit).await?;
-        limited = found.limited;
+        (limited, hidden) = (found.limited, found.hidden);
         held.extend(found.locks);
     }
-    let mut found = Found { rows: rows(queues, held), limited, missing: Vec::new() }.in_order(limit);
+    let mut found = Found { rows: rows(queues, held), limited, hidden, ..Found::default() }.in_order(limit);
     if args.held {
         look_at_the_others(locks, &mut found.rows).await?;
     }
@@ -65,6 +67,7 @@ async fn find_on_each(args: &Ls, cluster: &Locks) -> Option<Found> {
             Ok(found) => {
                 all.rows.extend(found.rows);
                 all.limited |= found.limited;
+                all.hidden += found.hidden;
             }
             Err(error) => {
                 let why = error.reason();

@@ -1,6 +1,7 @@
 //! `rlock ls`: the locks that somebody waits for; with `--held` those that are held, too.
 
 mod find;
+mod glance;
 
 use crate::address::Way;
 use crate::arguments::{Ls, Server};
@@ -8,14 +9,19 @@ use crate::failure::{Failure, say};
 use crate::inspect::first_holder;
 use crate::table::Table;
 use crate::{address, exit, json, node_of_cluster, output, shown};
-use find::{Row, find};
+use find::{Found, Row, find};
+use rlock_client::Locks;
 use serde_json::Value;
+use std::os::unix::ffi::OsStrExt;
 
 pub async fn ls(args: &Ls, server: &Server) -> Result<u8, Failure> {
     let (locks, at) = address::connect(server).await?;
     let found =
         find(args, &locks, at.way() == Way::Cluster).await.map_err(|error| Failure::of_the_server(&at, &error))?;
-    print(args, &found.rows)?;
+    print(args, &found)?;
+    if found.rows.is_empty() && found.missing.is_empty() && !args.json && output::is_watched() {
+        say(&nothing(args, &locks, found.hidden).await);
+    }
     if found.limited {
         say(&format!("there are more than these {}; --limit lists up to 10000", args.limit));
     }
@@ -26,17 +32,25 @@ pub async fn ls(args: &Ls, server: &Server) -> Result<u8, Failure> {
     Ok(if found.missing.is_empty() { 0 } else { exit::UNAVAILABLE })
 }
 
-fn print(args: &Ls, rows: &[Row]) -> Result<(), Failure> {
+fn print(args: &Ls, Found { rows, .. }: &Found) -> Result<(), Failure> {
     match (args.json, rows.is_empty(), args.held) {
         (true, ..) => output::print_json(&rows.iter().map(object).collect()),
-        (_, true, held) => {
-            if output::is_terminal() {
-                say(if held { "no lock is held" } else { "nobody waits for a lock; --held lists what is held" });
-            }
-            Ok(())
-        }
+        (_, true, _) => Ok(()),
         (_, _, true) => output::print(&with_holders(rows)),
         (_, _, false) => output::print(&of_queues(rows)),
+    }
+}
+
+/// Why nothing is listed. That nothing is held is only said when it is known.
+async fn nothing(args: &Ls, locks: &Locks, hidden: usize) -> String {
+    let matches = if args.pattern == "*" { "" } else { " that matches" };
+    match (args.held, hidden) {
+        (true, 0) => format!("no lock{matches} is held"),
+        (true, _) => format!("no lock{matches} is held that this user may look at"),
+        (false, _) => {
+            let held = glance::at_held(locks, args.pattern.as_bytes()).await;
+            format!("nobody waits for a lock{matches}{held}")
+        }
     }
 }
 

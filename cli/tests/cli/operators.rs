@@ -91,6 +91,70 @@ fn ls_finds_what_is_held() {
     assert_eq!(words(&limited.output).len(), 3);
 }
 
+/// What an empty list at a terminal says.
+fn remark(server: &Server, variables: &[(&str, &str)], arguments: &str) -> String {
+    let terminal = Terminal::open(server, variables);
+    terminal.resize(160, 30);
+    terminal.enter(&format!("clear; rlock ls {arguments}; echo code $?"));
+    terminal.wait_for("\ncode 0");
+    let screen = terminal.screen();
+    let line = screen.lines().find(|line| line.starts_with("rlock: "));
+    line.unwrap_or_else(|| panic!("it says nothing: {screen}")).to_owned()
+}
+
+const NOT_KNOWN: &str = "rlock: nobody waits for a lock; rlock ls --held lists what is held";
+
+/// An empty list must not look as if no lock were held.
+#[test]
+fn ls_that_finds_no_queue_says_what_is_held() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("HSET profile name bob");
+    assert_eq!(remark(&server, &[], ""), "rlock: nobody waits for a lock, and none is held");
+    assert_eq!(remark(&server, &[], "--held 'web:*'"), "rlock: no lock that matches is held");
+    taken(&mut client, "web:1");
+    let one = remark(&server, &[], "");
+    assert_eq!(one, "rlock: nobody waits for a lock; 1 is held: rlock ls --held lists what is held");
+    client.say("RLOCK.RACQUIRE web:2 somebody 600000");
+    assert!(remark(&server, &[], ">/dev/null").contains("; 2 are held"), "stderr is a terminal, too");
+    assert!(remark(&server, &[], "'web:[2-9]'").contains("for a lock that matches; 1 is held"));
+    // What looks like a lock may be somebody's data.
+    client.say("DEL web:1 web:2");
+    client.say("HSET user:1 visits 5");
+    assert_eq!(remark(&server, &[], ""), NOT_KNOWN);
+}
+
+/// Programs and mails are left alone, and so is the server.
+#[test]
+fn ls_that_finds_no_queue_looks_no_further_for_nobody() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    assert_eq!(run(rlock(&server, &["ls"])).succeeded(), "");
+    assert_eq!(client.info("commandstats").find("cmdstat_scan"), None);
+}
+
+#[test]
+fn ls_claims_nothing_of_keys_that_it_did_not_look_at() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("ACL SETUSER queues on >secret ~* +@connection +rlock.queues");
+    client.say("ACL SETUSER app on >secret ~app:* +@connection +rlock.queues +rlock.inspect +scan");
+    taken(&mut client, "web:1");
+    for user in ["queues", "app"] {
+        let address = format!("redis://{user}@127.0.0.1:{}", server.port());
+        let variables = [("RLOCK_URL", &address[..]), ("RLOCK_PASSWORD", "secret")];
+        assert_eq!(remark(&server, &variables, ""), NOT_KNOWN, "{user}");
+    }
+    // More keys than a glance sees, none of which matches.
+    client.run(&["EVAL", "for n = 1, 40000 do redis.call('SET', 'other:' .. n, 1) end", "0"]);
+    client.say("CONFIG RESETSTAT");
+    assert_eq!(remark(&server, &[], "'app:*'"), NOT_KNOWN.replace("a lock", "a lock that matches"));
+    let statistics = client.info("commandstats");
+    let scans = statistics.find("cmdstat_scan").and_then(|it| it.strip_prefix("calls=")?.split(',').next());
+    assert!(scans.is_some_and(|it| (1..=10).contains(&it.parse().unwrap())), "{scans:?}");
+}
+
 /// However few rows there is room for, they tell who holds what they show.
 #[test]
 fn ls_tells_who_holds_the_rows_that_it_shows() {

@@ -12,5 +12,5 @@ mod statistics;
 
 pub use inspection::{HoldSide, Holder, Inspection, Waiter};
 pub use queue::Queue;
-pub use scan::Held;
+pub use scan::{Held, Search, Step};
 pub use statistics::Statistics;

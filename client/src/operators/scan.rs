@@ -9,7 +9,7 @@ use crate::link::{Fault, Node};
 use crate::locks::Locks;
 use futures_util::future::join_all;
 use redis::Cmd;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 /// How many keys the server looks at in one step.
@@ -26,6 +26,30 @@ pub struct Held {
     pub locks: Vec<(Vec<u8>, Inspection)>,
     /// Whether there may be more: it was stopped at the limit.
     pub limited: bool,
+    /// How many hashes this user may not look at. They may be locks.
+    pub hidden: usize,
+}
+
+/// A look through all keys, as [`Locks::search`] begins it. It goes on only when it is asked to.
+pub struct Search {
+    locks: Locks,
+    pattern: Vec<u8>,
+    /// Those that are left, the present one first. `None`: nobody has been asked for them yet.
+    masters: Option<VecDeque<Arc<Node>>>,
+    cursor: u64,
+}
+
+/// What one step of a [`Search`] found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Step {
+    /// Each lock's name, and what is known of it, with its first holder and its first waiter. A lock may be found more
+    /// than once, while the server's table of keys grows.
+    pub locks: Vec<(Vec<u8>, Inspection)>,
+    /// How many hashes were looked at, locks or not.
+    pub looked_at: usize,
+    /// How many of them this user may not look at. They may be locks.
+    pub hidden: usize,
 }
 
 impl Locks {
@@ -39,55 +63,85 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if a master does not answer.
     pub async fn held(&self, pattern: impl AsRef<[u8]>, limit: usize) -> Result<Held, Error> {
-        let about = |fault: Fault| fault.into_error(b"held locks");
+        let mut search = self.search(pattern);
         let mut held = Held::default();
         let mut seen = HashSet::new();
-        for node in self.shared.links.route.masters().await.map_err(about)? {
-            let mut cursor = 0;
-            loop {
-                let (next, keys) = self.step(&node, cursor, pattern.as_ref()).await.map_err(about)?;
-                // A key may be told more than once while the server's table grows.
-                let fresh: Vec<_> = keys.into_iter().filter(|key| seen.insert(key.clone())).collect();
-                self.look_at(fresh, limit, &mut held).await?;
-                if held.limited {
+        while let Some(step) = search.step().await? {
+            held.hidden += step.hidden;
+            for (key, lock) in step.locks {
+                if !seen.insert(key.clone()) {
+                    continue;
+                }
+                if held.locks.len() == limit {
+                    held.limited = true;
                     return Ok(held);
                 }
-                cursor = next;
-                if cursor == 0 {
-                    break;
-                }
+                held.locks.push((key, lock));
             }
         }
         Ok(held)
     }
 
-    async fn step(&self, node: &Arc<Node>, cursor: u64, pattern: &[u8]) -> Result<(u64, Vec<Vec<u8>>), Fault> {
+    /// The same in steps that the caller asks for, so that a large server can be looked through slowly, or in part.
+    /// Nothing is asked before the first step.
+    pub fn search(&self, pattern: impl AsRef<[u8]>) -> Search {
+        Search { locks: self.clone(), pattern: pattern.as_ref().to_vec(), masters: None, cursor: 0 }
+    }
+}
+
+impl Search {
+    /// Whether all keys of all masters have been looked at.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.masters.as_ref().is_some_and(VecDeque::is_empty)
+    }
+
+    /// The locks among some thousand keys more; `None` once all keys of all masters have been looked at.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: what was not told is looked at again.
+    ///
+    /// # Errors
+    /// As [`Locks::held`]. The next call tries the same step again.
+    pub async fn step(&mut self) -> Result<Option<Step>, Error> {
+        let about = |fault: Fault| fault.into_error(b"held locks");
+        let masters = match &mut self.masters {
+            Some(masters) => masters,
+            None => self.masters.insert(self.locks.shared.links.route.masters().await.map_err(about)?.into()),
+        };
+        let Some(node) = masters.front() else { return Ok(None) };
+        let (next, keys) = self.locks.scan(node, self.cursor, &self.pattern).await.map_err(about)?;
+        let step = self.locks.look_at(keys).await?;
+        self.cursor = next;
+        if next == 0 {
+            masters.pop_front();
+        }
+        Ok(Some(step))
+    }
+}
+
+impl Locks {
+    async fn scan(&self, node: &Arc<Node>, cursor: u64, pattern: &[u8]) -> Result<(u64, Vec<Vec<u8>>), Fault> {
         let mut scan = Cmd::new();
         scan.arg("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(STEP).arg("TYPE").arg("hash");
         read(ask::read_from(&self.shared.links, node, &scan).await?)
     }
 
-    async fn look_at(&self, keys: Vec<Vec<u8>>, limit: usize, held: &mut Held) -> Result<(), Error> {
+    async fn look_at(&self, keys: Vec<Vec<u8>>) -> Result<Step, Error> {
+        let mut step = Step { looked_at: keys.len(), ..Step::default() };
         let looks = join_all(keys.iter().map(|key| self.inspect(key.clone(), SHOWN))).await;
         for (key, look) in keys.into_iter().zip(looks) {
             match look {
-                Ok(lock) if lock.kind.is_some() && held.locks.len() == limit => held.limited = true,
-                Ok(lock) if lock.kind.is_some() => held.locks.push((key, lock)),
+                Ok(lock) if lock.kind.is_some() => step.locks.push((key, lock)),
                 // Free again by now.
                 Ok(_) => {}
-                Err(error) if is_no_lock(&error) => {}
+                // Somebody else's data.
+                Err(error) if error.code() == Some("WRONGTYPE") => {}
+                // A user who may look at none at all has to know.
+                Err(error) if error.code() == Some("NOPERM") && error.is_about_the_key() => step.hidden += 1,
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
-    }
-}
-
-/// A hash of somebody else's, or one that this user may not look at. A user who may look at none at all has to know.
-fn is_no_lock(error: &Error) -> bool {
-    match error.code() {
-        Some("WRONGTYPE") => true,
-        Some("NOPERM") => error.is_about_the_key(),
-        _ => false,
+        Ok(step)
     }
 }

@@ -227,10 +227,37 @@ async fn held_locks_are_found_among_all_keys() {
     assert!(!locks.held("app:*", 2).await.unwrap().limited);
     client.say("ACL SETUSER app on >secret ~app:* +@all");
     let theirs = Locks::connect(format!("redis://app:secret@127.0.0.1:{}", server.port())).await.unwrap();
-    assert_eq!(theirs.held("*", 10).await.unwrap().locks.len(), 2, "of the others they may know nothing");
+    let seen = theirs.held("*", 10).await.unwrap();
+    assert_eq!((seen.locks.len(), seen.hidden), (2, 1), "of the others they may know nothing but that there are some");
     client.say("ACL SETUSER app -rlock.inspect");
     assert_eq!(theirs.held("*", 10).await.unwrap_err().code(), Some("NOPERM"));
     drop(guards);
+}
+
+/// Whoever looks through a large server slowly asks for each step, and finds all in the end.
+#[tokio::test]
+async fn a_search_goes_on_only_when_it_is_asked_to() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    for number in 0..5_000 {
+        client.say(&format!("SET other:{number} 1"));
+    }
+    client.say("HSET profile name bob");
+    let guard = locks.lock("held").acquire().await.unwrap();
+    let mut scans = || client.info("commandstats").text("cmdstat_scan").matches("calls=").count();
+    let mut search = locks.search("*");
+    assert_eq!(scans(), 0, "nothing is asked before the first step");
+    let (mut steps, mut found, mut looked_at) = (0, Vec::new(), 0);
+    while let Some(step) = search.step().await.unwrap() {
+        steps += 1;
+        looked_at += step.looked_at;
+        found.extend(step.locks.into_iter().map(|(key, _)| key));
+    }
+    assert!((3..=20).contains(&steps), "{steps} steps for 5,000 keys");
+    assert_eq!((found, looked_at), (vec![b"held".to_vec()], 2));
+    assert!(search.is_over() && search.step().await.unwrap().is_none());
+    guard.release().await.unwrap();
 }
 
 /// A connection that was broken unnoticed says nothing about the server.

@@ -1,0 +1,78 @@
+//! Whether locks are held while nobody waits, for whoever sees an empty list. The server keeps no list of them, and
+//! nobody has asked to look through all keys: so it is a glance at some of them, and what it did not see it does not
+//! claim.
+
+use crate::inspect::may_be_data;
+use rlock_client::{Error, Locks};
+use std::collections::HashSet;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// Each is some thousand keys.
+const STEPS: usize = 10;
+
+/// No step is begun later than this.
+const TIME: Duration = Duration::from_millis(50);
+
+/// A server that is busy is not waited for.
+const LIMIT: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Glance {
+    held: usize,
+    /// Whether all that could be a lock was looked at.
+    complete: bool,
+}
+
+/// What comes after "nobody waits for a lock".
+pub async fn at_held(locks: &Locks, pattern: &[u8]) -> String {
+    let mut seen = Glance::default();
+    // Without the rights, or without an answer, there is what was seen before.
+    let _ = timeout(LIMIT, look(locks, pattern, &mut seen)).await;
+    words(&seen)
+}
+
+async fn look(locks: &Locks, pattern: &[u8], seen: &mut Glance) -> Result<(), Error> {
+    let (began, mut search) = (Instant::now(), locks.search(pattern));
+    let (mut names, mut doubtful) = (HashSet::new(), 0);
+    for step in 0.. {
+        if search.is_over() {
+            seen.complete = doubtful == 0;
+            break;
+        }
+        if step == STEPS || began.elapsed() > TIME {
+            break;
+        }
+        let found = search.step().await?.unwrap_or_default();
+        doubtful += found.hidden + found.locks.iter().filter(|(_, lock)| may_be_data(lock)).count();
+        names.extend(found.locks.into_iter().filter(|(_, lock)| !may_be_data(lock)).map(|(key, _)| key));
+        seen.held = names.len();
+    }
+    Ok(())
+}
+
+fn words(seen: &Glance) -> String {
+    match seen {
+        Glance { held: 0, complete: true } => ", and none is held".to_owned(),
+        Glance { held: 0, complete: false } => "; rlock ls --held lists what is held".to_owned(),
+        Glance { held, complete } => {
+            let least = if *complete { "" } else { "at least " };
+            let verb = if *held == 1 { "is" } else { "are" };
+            format!("; {least}{held} {verb} held: rlock ls --held lists what is held")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_seen_is_not_claimed() {
+        let words = |held, complete| words(&Glance { held, complete });
+        assert_eq!(words(0, true), ", and none is held");
+        assert!(!words(0, false).contains("none"));
+        assert!(words(1, true).starts_with("; 1 is held: "));
+        assert!(words(7, false).starts_with("; at least 7 are held: "));
+    }
+}
