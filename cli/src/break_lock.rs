@@ -4,7 +4,6 @@
 use crate::arguments::{Break, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
-use crate::table::Heading;
 use crate::{address, inspect, json, output, shown};
 use rlock_client::Inspection;
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
@@ -28,7 +27,7 @@ pub async fn break_lock(args: &Break, server: &Server) -> Result<u8, Failure> {
 
 /// On stderr, so that stdout has nothing but the result.
 fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
-    let shown = inspect::text(key, lock, Heading::Plain);
+    let shown = inspect::text(key, lock, output::form_of_questions());
     let question = match inspect::may_be_data(lock) {
         true => format!("This may be no lock. Breaking deletes the hash with {}.", fields(lock)),
         false => "Whoever holds it may still be at work, and learns of it only later.".to_owned(),

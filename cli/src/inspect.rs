@@ -4,7 +4,7 @@ use crate::address::Address;
 use crate::arguments::{Inspect, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
-use crate::table::{Heading, Table};
+use crate::table::{Form, Table};
 use crate::{address, json, output, shown};
 use rlock_client::{Inspection, Kind, Locks, Waiter};
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,7 @@ pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
     if args.json {
         output::print_json(&json::inspection(key, &lock).into())?;
     } else if is_known(&lock) {
-        output::print(&text(key, &lock, output::heading()))?;
+        output::print(&text(key, &lock, output::form()))?;
     } else {
         say(&format!("{}: nobody holds it and nobody waits; rlock ls --held lists what is held", shown::name(key)));
     }
@@ -39,15 +39,15 @@ pub fn may_be_data(lock: &Inspection) -> bool {
     lock.kind == Some(Kind::Plain) && (lock.time_left.is_none() || lock.holder_count > 1)
 }
 
-pub fn text(key: &[u8], lock: &Inspection, heading: Heading) -> String {
+pub fn text(key: &[u8], lock: &Inspection, form: Form) -> String {
     let mut text = headline(key, lock) + "\n";
     let (holders, waiters) = (holders(lock), waiters(lock));
     if !holders.is_empty() {
-        text += &format!("\n{}", holders.text(heading));
+        text += &format!("\n{}", holders.text(form));
     }
     text += &more(lock.holder_count, lock.holders.len(), "holders");
     if !waiters.is_empty() {
-        text += &format!("\n{}", waiters.text(heading));
+        text += &format!("\n{}", waiters.text(form));
     }
     text + &more(lock.waiter_count, lock.waiters.len(), "waiters")
 }
@@ -67,7 +67,7 @@ fn headline(key: &[u8], lock: &Inspection) -> String {
 }
 
 fn holders(lock: &Inspection) -> Table<4> {
-    let mut table = Table::new(["HOLDER", "SIDE", "COUNT", "LEASE LEFT"]);
+    let mut table = Table::new(["HOLDER", "SIDE", "COUNT", "LEASE LEFT"], &[(0, 12)]);
     for holder in &lock.holders {
         let left = shown::time_or(holder.time_left, "-");
         table.push([shown::name(&holder.holder), json::side(holder.side).to_owned(), holder.count.to_string(), left]);
@@ -76,7 +76,7 @@ fn holders(lock: &Inspection) -> Table<4> {
 }
 
 fn waiters(lock: &Inspection) -> Table<4> {
-    let mut table = Table::new(["WAITER", "SIDE", "WAITED", "GIVES UP IN"]);
+    let mut table = Table::new(["WAITER", "SIDE", "WAITED", "GIVES UP IN"], &[(0, 12)]);
     for waiter in &lock.waiters {
         let cells = [
             shown::name(&waiter.holder),
@@ -93,7 +93,8 @@ fn waiters(lock: &Inspection) -> Table<4> {
 const TICKET_MAX: usize = 16;
 
 /// Where it waits, so that somebody can go there.
-fn place(waiter: &Waiter) -> String {
+fn place(waiter: &Waiter) -> Vec<String> {
+    let unattended = if waiter.attended { "" } else { "unattended: " };
     let session = waiter.session.as_ref().map(|session| format!("session {}", shown::name(session)));
     let ticket =
         waiter.ticket.as_ref().map(|ticket| format!("ticket {}", shown::cut(&shown::name(ticket), TICKET_MAX)));
@@ -102,8 +103,9 @@ fn place(waiter: &Waiter) -> String {
         (Some(client), None) => format!("client {client}"),
         (None, _) => "no connection".to_owned(),
     };
-    let place = session.into_iter().chain(ticket).chain([client]).collect::<Vec<_>>().join(", ");
-    if waiter.attended { place } else { format!("unattended: {place}") }
+    let mut place: Vec<_> = session.into_iter().chain(ticket).chain([client]).collect();
+    place[0].insert_str(0, unattended);
+    place
 }
 
 fn more(all: usize, shown: usize, what: &str) -> String {

@@ -1,8 +1,9 @@
 //! What goes to stdout, in one piece. A reader that has gone, as `head` does, is no failure.
 
 use crate::failure::Failure;
-use crate::table::Heading;
+use crate::table::{Form, Heading};
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::os::fd::AsFd;
 
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = stdout().lock();
@@ -31,9 +32,19 @@ pub fn has_colours() -> bool {
     is_terminal() && wants_colours()
 }
 
-/// The heading of a table on stdout.
-pub fn heading() -> Heading {
-    if has_colours() { Heading::Bold } else { Heading::Plain }
+/// That of a table on stdout.
+pub fn form() -> Form {
+    Form { heading: if has_colours() { Heading::Bold } else { Heading::Plain }, room: room_on(&stdout()) }
+}
+
+/// That of a table on stderr.
+pub fn form_of_questions() -> Form {
+    Form { heading: Heading::Plain, room: room_on(&stderr()) }
+}
+
+/// How wide it is, if it is a terminal that says so.
+fn room_on(stream: &impl AsFd) -> Option<usize> {
+    terminal_size::terminal_size_of(stream).map(|(width, _)| width.0.into())
 }
 
 pub fn wants_colours() -> bool {

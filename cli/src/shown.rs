@@ -49,6 +49,25 @@ pub fn cut(text: &str, most: usize) -> String {
     kept + if most > 0 { "…" } else { "" }
 }
 
+/// No wider than that, with a sign in the middle where something was left out.
+pub fn shorten(text: &str, most: usize) -> String {
+    if text.width() <= most {
+        return text.to_owned();
+    }
+    let (head, tail) = (most / 2, most.saturating_sub(1) / 2);
+    let mut left = tail;
+    let kept = text.char_indices().rev().take_while(|(_, character)| {
+        let width = character.width().unwrap_or_default();
+        let fits = width <= left;
+        left = left.saturating_sub(width);
+        fits
+    });
+    // What takes no place of its own belongs to the character before it, which is not there.
+    let kept = kept.filter(|(_, character)| character.width().is_some_and(|width| width > 0));
+    let tail = kept.last().map_or("", |(at, _)| &text[at..]);
+    cut(text, head + usize::from(most > 0)) + tail
+}
+
 /// A time as short as one reads it: `850ms`, `12.3s`, `4m05s`, `3h02m`, `2d03h`.
 pub fn time(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -143,6 +162,17 @@ mod tests {
         for (most, shown) in [(4, "予約"), (3, "予…"), (2, "…")] {
             assert_eq!(cut("予約", most), shown);
         }
+    }
+
+    #[test]
+    fn both_ends_of_a_long_name_stay() {
+        for (most, shown) in [(9, "orders:42"), (8, "orde…:42"), (7, "ord…:42"), (2, "o…"), (1, "…"), (0, "")] {
+            assert_eq!(shorten("orders:42", most), shown);
+        }
+        for (most, shown) in [(8, "予約予約"), (7, "予…約"), (5, "予…約"), (4, "予…"), (3, "…")] {
+            assert_eq!(shorten("予約予約", most), shown);
+        }
+        assert_eq!(shorten("abcde\u{301}\u{301}f", 3), "a…f");
     }
 
     #[test]

@@ -55,16 +55,19 @@ async fn nothing(args: &Ls, locks: &Locks, hidden: usize) -> String {
 }
 
 fn of_queues(rows: &[Row]) -> String {
-    let mut table = Table::new(["KEY", "WAITERS", "OLDEST WAIT", "SERVED"]);
+    let mut table = Table::new(["KEY", "WAITERS", "OLDEST WAIT", "SERVED"], &[(0, 12)]);
     for queue in rows.iter().filter_map(|row| row.queue.as_ref()) {
         let oldest = shown::time(queue.oldest_wait);
         table.push([shown::name(&queue.key), queue.waiters.to_string(), oldest, queue.served.to_string()]);
     }
-    table.text(output::heading())
+    table.text(output::form())
 }
 
+/// In a narrow terminal: the holder before the key, which is what one types next.
+const HELD_YIELD: &[(usize, usize)] = &[(2, 20), (0, 20), (2, 12), (0, 12)];
+
 fn with_holders(rows: &[Row]) -> String {
-    let mut table = Table::new(["KEY", "KIND", "HOLDER", "LEASE LEFT", "WAITERS", "OLDEST WAIT"]);
+    let mut table = Table::new(["KEY", "KIND", "HOLDER", "LEASE LEFT", "WAITERS", "OLDEST WAIT"], HELD_YIELD);
     for Row { key, queue, lock } in rows {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         table.push([
@@ -76,7 +79,7 @@ fn with_holders(rows: &[Row]) -> String {
             or_dash(queue.as_ref().map(|queue| shown::time(queue.oldest_wait))),
         ]);
     }
-    table.text(output::heading())
+    table.text(output::form())
 }
 
 fn object(row: &Row) -> Value {

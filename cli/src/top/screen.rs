@@ -6,7 +6,7 @@ use crate::arguments::Sort;
 use crate::inspect;
 use crate::output;
 use crate::shown;
-use crate::table::Heading;
+use crate::table::{Form, Heading};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -125,8 +125,9 @@ fn cells(row: &Row, columns: &Columns) -> TableRow<'static> {
 
 fn detail(frame: &mut Frame, state: &mut State, area: Rect) {
     let Some(detail) = &mut state.detail else { return };
+    let form = Form { heading: Heading::Plain, room: Some(area.width.into()) };
     let text = match &detail.lock {
-        Some(lock) => inspect::text(&detail.key, lock, Heading::Plain),
+        Some(lock) => inspect::text(&detail.key, lock, form),
         None => format!("{}: …", shown::name(&detail.key)),
     };
     let lines = u16::try_from(text.lines().count()).unwrap_or(u16::MAX);

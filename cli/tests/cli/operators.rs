@@ -94,7 +94,7 @@ fn ls_finds_what_is_held() {
 /// What an empty list at a terminal says.
 fn remark(server: &Server, variables: &[(&str, &str)], arguments: &str) -> String {
     let terminal = Terminal::open(server, variables);
-    terminal.resize(160, 30);
+    terminal.resize_at_the_prompt(160, 30);
     terminal.enter(&format!("clear; rlock ls {arguments}; echo code $?"));
     terminal.wait_for("\ncode 0");
     let screen = terminal.screen();
@@ -344,6 +344,57 @@ fn inspect_shows_sessions_and_their_tickets() {
     assert_eq!((&first["address"], &first["attended"]), (&json!(name.to_string()), &json!(true)));
     assert_eq!((&second["ticket"], &second["attended"]), (&json!("order:4711-of-a-long-name"), &json!(false)));
     assert_eq!((&second["client_id"], &second["address"]), (&Value::Null, &Value::Null));
+}
+
+/// As clients name themselves: host, process, and an id.
+const HOLDER: &str = "web-3:4711:5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1:1";
+const LONG_KEY: &str = "tenants:of-the-north:orders:42:payment";
+
+/// A line that the terminal breaks is no row. Programs get all of each name.
+#[test]
+fn tables_fit_a_terminal_and_are_whole_elsewhere() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.run(&["RLOCK.RACQUIRE", LONG_KEY, HOLDER, "600000"]);
+    let mut waiter = server.client();
+    waiter.send(&["RLOCK.WACQUIRE", LONG_KEY, HOLDER.replace('1', "2").as_str(), "600000", "WAIT", "0"]);
+    client.until_waiting(1);
+    let terminal = Terminal::open(&server, &[]);
+    terminal.resize_at_the_prompt(80, 30);
+    let inspect = format!("inspect {LONG_KEY}");
+    let shown = |commands: &str, number: usize| {
+        terminal.enter(&format!("clear; {commands}; echo number $(({number} + 1))"));
+        terminal.wait_for(&format!("\nnumber {}\n", number + 1));
+        terminal.screen()
+    };
+    for (number, (command, heading, ends)) in [
+        ("ls --held", "KEY", &["tenants:", ":payment", "web-3", "d1:1"][..]),
+        ("ls", "KEY", &[LONG_KEY]),
+        (&inspect, "HOLDER", &["web-3:4711:5d0f3f0e-4a", "5cf9b2a7c5d1:1"]),
+        (&inspect, "WAITER", &["web-3:4722:5d0f3f0e-4a", "write"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let screen = shown(&format!("rlock {command}"), number);
+        let mut lines = screen.lines().skip_while(|line| !line.starts_with(heading));
+        let (heading, row) = (lines.next().unwrap(), lines.next().unwrap());
+        assert!(ends.iter().all(|end| row.contains(end)), "{screen}");
+        let columns = heading.split("  ").filter(|it| !it.is_empty()).count();
+        assert_eq!(row.split("  ").filter(|it| !it.is_empty()).count(), columns, "it is whole: {screen}");
+        let whole = run(rlock(&server, &command.split(' ').collect::<Vec<_>>())).succeeded().to_owned();
+        assert!(!whole.contains('…') && whole.contains(LONG_KEY), "{whole}");
+        assert_eq!(whole.contains(HOLDER), command != "ls", "{whole}");
+    }
+    terminal.resize_at_the_prompt(200, 60);
+    let whole = shown(&format!("rlock ls --held | cat; rlock {inspect} --json"), 4);
+    assert!(whole.matches(HOLDER).count() == 2 && !whole.contains('…'), "{whole}");
+    let question = format!("clear; rlock break {LONG_KEY}");
+    terminal.resize_at_the_prompt(70, 30);
+    terminal.enter(&question);
+    terminal.wait_for("Break it? [y/N]");
+    let screen = terminal.screen();
+    assert!(screen.lines().any(|line| line.contains('…') && line.contains("read  ")), "{screen}");
 }
 
 #[test]

@@ -58,6 +58,14 @@ impl Terminal {
         self.do_it(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
     }
 
+    /// Returns once what the shell runs is told this size, which takes a while.
+    pub fn resize_at_the_prompt(&self, columns: u16, rows: u16) {
+        self.resize(columns, rows);
+        let sized = format!("\"$(stty size)\" = '{rows} {columns}'");
+        self.enter(&format!("clear; until [ {sized} ]; do sleep 0.01; done; echo sized"));
+        self.wait_until("the size", |screen| screen.lines().any(|line| line == "sized"));
+    }
+
     /// What is on the screen now.
     pub fn screen(&self) -> String {
         self.capture(&["capture-pane", "-p"])
