@@ -88,6 +88,9 @@ pub struct Run {
     /// Run CMD only if N replicas confirm the lock within a third of the lease
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub replicas: Option<u16>,
+    /// What INSPECT and CLIENT LIST call this holder, in place of host and process
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: Option<String>,
     /// The time between TERM and KILL for CMD if the lock is lost
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub grace: Duration,

@@ -102,7 +102,8 @@ impl<F> Guard<F> {
         }
     }
 
-    /// The holder by which the server knows it: `<uuid>:<n>`, or the [`owner`](crate::Lock::owner).
+    /// The holder by which the server knows it: `host:process:uuid:number`, or with the client's
+    /// [name](crate::Options::name) in place of the first two, or the [`owner`](crate::Lock::owner).
     #[must_use]
     pub fn holder(&self) -> Cow<'_, str> {
         self.locks.first().map_or(Cow::Borrowed(""), HeldLock::holder)

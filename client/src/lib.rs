@@ -279,7 +279,11 @@
 //!
 //! # For the people on call
 //!
-//! With the feature `operators`. These calls take no lock. The command line `rlock` is built on them.
+//! **Who is the holder?** A holder begins with the host's name and the process's id, or with [`Options::name`], and so do
+//! the names by which `CLIENT LIST` has the client's connections, if its user may `CLIENT SETNAME`.
+//! [`Locks::identity`] is what all holders of a client begin with, but those of owners.
+//!
+//! With the feature `operators` there are these calls, which take no lock. The command line `rlock` is built on them.
 //!
 //! | you want to know | call |
 //! |---|---|
@@ -343,6 +347,7 @@ mod link;
 mod lock;
 mod locks;
 mod loss;
+mod names;
 #[cfg(feature = "operators")]
 mod operators;
 mod options;

@@ -31,6 +31,13 @@ impl Locks {
         ReadWriteLock::new(self.shared.clone(), name.as_ref().to_vec())
     }
 
+    /// What the holders of this client begin with, but those of [owners](Lock::owner): `host:process:uuid`, or
+    /// `name:uuid` with a [name](crate::Options::name). A service that logs it when it starts can be found by it.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        self.shared.holders.identity()
+    }
+
     /// Waits until the server has answered to all that is being given back in the background: guards that were dropped,
     /// and acquires. For a program that is about to end. It takes as long as the server does, and ends by itself when the
     /// leases must have ended; so put a time limit around it.
@@ -44,6 +51,6 @@ impl Locks {
 
 impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locks").field("identity", &self.shared.holders.identity()).finish_non_exhaustive()
+        f.debug_struct("Locks").field("identity", &self.identity()).finish_non_exhaustive()
     }
 }

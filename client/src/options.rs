@@ -2,8 +2,9 @@
 
 use crate::core::{Settings, Shared};
 use crate::error::{Error, ErrorKind};
-use crate::link::{Cluster, Links, Node, Route, Sentinels};
+use crate::link::{Cluster, Links, Manner, Node, Route, Sentinels};
 use crate::locks::Locks;
+use crate::names::Names;
 use crate::runtime::Thread;
 use redis::aio::ConnectionLike;
 use redis::sentinel::SentinelNodeConnectionInfo;
@@ -29,6 +30,7 @@ use std::time::Duration;
 #[must_use]
 pub struct Options {
     settings: Settings,
+    name: Option<String>,
     in_callers_runtime: bool,
 }
 
@@ -87,6 +89,19 @@ impl Options {
         self
     }
 
+    /// What this program is called where people look for who holds a lock: its holders begin with it
+    /// (`name:uuid:number`), and servers list its connections by it (`CLIENT LIST`). Without one it is host and process:
+    /// holders are `host:process:uuid:number`, connections `rlock:host:process`. Of what is given 64 characters count;
+    /// those that are not ASCII letters, digits or one of `-_.@/+=` become `_`.
+    ///
+    /// It is for people: what makes a holder the only one of its name is the uuid. An empty name leaves it out, for
+    /// holders of 44 bytes or so and for hosts that nobody should know; a server keeps a lock whose holder is longer than
+    /// 64 bytes in a larger form.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
     /// Has the client live in the tokio runtime in which it is opened, instead of in a thread of its own. A program that
     /// takes one lock after the other gets each one sooner, by what it takes to wake a thread four times.
     ///
@@ -109,7 +124,7 @@ impl Options {
     /// [`ErrorKind::Unavailable`] if nobody answers.
     pub async fn connect_to(self, address: impl IntoConnectionInfo) -> Result<Locks, Error> {
         let (address, thread) = (read(address)?, self.thread()?);
-        let node = Node::at(address, self.settings.limits, &thread).map_err(unusable)?;
+        let node = Node::at(address, &self.manner(), &thread).map_err(unusable)?;
         self.open(Route::Single(node), thread).await
     }
 
@@ -127,7 +142,7 @@ impl Options {
     ) -> Result<Locks, Error> {
         let seeds = nodes.into_iter().map(read).collect::<Result<_, _>>()?;
         let thread = self.thread()?;
-        let cluster = Cluster::new(seeds, self.settings.limits, &thread).map_err(unusable)?;
+        let cluster = Cluster::new(seeds, self.manner(), &thread).map_err(unusable)?;
         self.open(Route::Cluster(cluster), thread).await
     }
 
@@ -158,8 +173,8 @@ impl Options {
     ) -> Result<Locks, Error> {
         let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
         let thread = self.thread()?;
-        let limits = self.settings.limits;
-        let sentinels = Sentinels::new(sentinels, master.into(), access, limits, &thread).map_err(unusable)?;
+        let manner = self.manner();
+        let sentinels = Sentinels::new(sentinels, master.into(), access, manner, &thread).map_err(unusable)?;
         self.open(Route::Sentinels(sentinels), thread).await
     }
 
@@ -187,6 +202,14 @@ impl Options {
         if self.in_callers_runtime { Thread::of_caller() } else { Thread::start() }
     }
 
+    fn manner(&self) -> Manner {
+        Manner { limits: self.settings.limits, name: self.names().connection.into() }
+    }
+
+    fn names(&self) -> Names {
+        Names::new(self.name.as_deref())
+    }
+
     async fn open(self, route: Route, thread: Thread) -> Result<Locks, Error> {
         choose_cryptography();
         route.try_out().await.map_err(|fault| fault.into_error(b"connecting"))?;
@@ -195,7 +218,7 @@ impl Options {
 
     fn with(self, route: Route, thread: Thread) -> Locks {
         let links = Links { route, limits: self.settings.limits };
-        Locks { shared: Arc::new(Shared::new(links, self.settings, thread)) }
+        Locks { shared: Arc::new(Shared::new(links, self.settings, self.names().holder, thread)) }
     }
 }
 

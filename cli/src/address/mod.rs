@@ -15,8 +15,13 @@ const DEFAULT: &str = "redis://127.0.0.1:6379";
 
 /// Connects to where the arguments and the environment say.
 pub async fn connect(server: &Server) -> Result<(Locks, Address), Failure> {
+    connect_as(None, server).await
+}
+
+/// The same under a name, by which others see who holds and who waits.
+pub async fn connect_as(name: Option<&str>, server: &Server) -> Result<(Locks, Address), Failure> {
     let address = find(server)?;
-    match address.open(server.connect_timeout).await {
+    match address.open(name, server.connect_timeout).await {
         Ok(locks) => Ok((locks, address)),
         Err(error) => Err(Failure::of_the_server(&address, &error)),
     }

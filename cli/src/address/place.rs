@@ -34,8 +34,9 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    pub async fn open(&self, limit: Duration) -> Result<Locks, Error> {
+    pub async fn open(&self, name: Option<&str>, limit: Duration) -> Result<Locks, Error> {
         let options = Locks::options().connect_timeout(limit).answer_timeout(limit);
+        let options = if let Some(name) = name { options.name(name) } else { options };
         match self.route.clone() {
             Route::One(one) => options.connect_to(one).await,
             Route::Cluster(nodes) => options.connect_to_cluster(nodes).await,

@@ -51,7 +51,7 @@ pub async fn run(args: &Run, server: &Server) -> Result<u8, Failure> {
     let (locks, at) = tokio::select! {
         biased;
         code = ended_by(&mut signals) => return Ok(code),
-        connected = address::connect(server) => connected?,
+        connected = address::connect_as(args.name.as_deref(), server) => connected?,
     };
     let guard = tokio::select! {
         biased;

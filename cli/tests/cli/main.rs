@@ -6,6 +6,7 @@ mod advice;
 mod bad_input;
 mod help;
 mod many;
+mod names;
 mod operators;
 mod rights;
 mod run;

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use uuid::Uuid;
 
 pub(crate) struct Holders {
-    identity: Uuid,
+    /// What the process is called; empty: it is not.
+    pub name: String,
+    /// What all but those of owners begin with: the name and a uuid.
+    identity: String,
     next: AtomicU64,
     /// The holds of owners that callers chose, since several guards may share one.
     named: Mutex<Named>,
@@ -25,15 +28,17 @@ struct Named {
 }
 
 impl Holders {
-    pub(super) fn new() -> Self {
-        Self { identity: Uuid::new_v4(), next: AtomicU64::new(1), named: Mutex::default() }
+    pub(super) fn new(name: String) -> Self {
+        let uuid = Uuid::new_v4();
+        let identity = if name.is_empty() { uuid.to_string() } else { format!("{name}:{uuid}") };
+        Self { name, identity, next: AtomicU64::new(1), named: Mutex::default() }
     }
 
-    pub(crate) fn identity(&self) -> Uuid {
-        self.identity
+    pub(crate) fn identity(&self) -> &str {
+        &self.identity
     }
 
-    /// A holder that nobody has had before: `<uuid>:<n>`, as Redisson's `<uuid>:<thread>`.
+    /// A holder that nobody has had before. It ends with `<uuid>:<n>`, as Redisson's `<uuid>:<thread>`.
     pub(crate) fn fresh(&self) -> Vec<u8> {
         format!("{}:{}", self.identity, self.next.fetch_add(1, Relaxed)).into_bytes()
     }

@@ -25,10 +25,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(links: Links, settings: Settings, thread: Thread) -> Self {
+    /// `name`: what the process is called in its holders.
+    pub(crate) fn new(links: Links, settings: Settings, name: String, thread: Thread) -> Self {
         let (links, watchdog) = (Arc::new(links), Arc::<Watchdog>::default());
         let watching = thread.spawn(watchdog.clone().run(links.clone()));
-        let (holders, crowds, unsettled) = (Holders::new(), Arc::default(), watch::Sender::new(0));
+        let (holders, crowds, unsettled) = (Holders::new(name), Arc::default(), watch::Sender::new(0));
         Self { settings, links, holders, thread, watchdog, crowds, watching: Mutex::new(watching), unsettled }
     }
 

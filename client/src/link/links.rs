@@ -3,7 +3,8 @@
 use super::connection::Connection;
 use super::doubt::Doubt;
 use super::fault::Fault;
-use super::node::{Limits, Node};
+use super::manner::Limits;
+use super::node::Node;
 use super::route::Route;
 use super::session::Session;
 use redis::{Cmd, Value};

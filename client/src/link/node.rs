@@ -3,28 +3,18 @@
 
 use super::connection::{Connection, GivenConnection};
 use super::fault::Fault;
-use super::opening::{self, Opened};
+use super::manner::{Limits, Manner};
+use super::opening::{Opened, Opener};
 use super::session::Session;
 use super::shared_connection::SharedConnection;
 use super::single_flight::SingleFlight;
 use crate::runtime::{Ended, Thread};
 use redis::aio::ConnectionLike;
-use redis::{Client, Cmd, ConnectionInfo, RedisResult, Value};
+use redis::{Cmd, ConnectionInfo, RedisResult, Value};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// How long things may take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Making a connection.
-    pub connect: Duration,
-    /// The answer to a request.
-    pub answer: Duration,
-    /// A connection for waits when nobody waits.
-    pub idle: Duration,
-}
 
 /// How many connections were given.
 static GIVEN: AtomicU64 = AtomicU64::new(1);
@@ -46,16 +36,16 @@ pub(crate) struct Node {
 }
 
 enum Source {
-    Address(Box<Client>),
+    Address(Box<Opener>),
     /// Makes clones of it.
     Given(Box<dyn Fn() -> GivenConnection + Send + Sync>),
 }
 
 impl Node {
-    pub(crate) fn at(address: ConnectionInfo, limits: Limits, thread: &Thread) -> RedisResult<Arc<Self>> {
+    pub(crate) fn at(address: ConnectionInfo, manner: &Manner, thread: &Thread) -> RedisResult<Arc<Self>> {
         let name = address.addr().to_string();
-        let client = opening::client(address)?;
-        Ok(Self::new(name, Source::Address(Box::new(client)), limits, thread))
+        let opener = Opener::new(address, manner.clone())?;
+        Ok(Self::new(name, Source::Address(Box::new(opener)), manner.limits, thread))
     }
 
     pub(crate) fn given<C: ConnectionLike + Clone + Send + Sync + 'static>(
@@ -99,8 +89,8 @@ impl Node {
     pub(crate) async fn connection(&self) -> Result<Connection, Fault> {
         match &self.source {
             Source::Given(connection) => Ok(Connection::Given(connection())),
-            Source::Address(client) => {
-                let (connection, number) = self.shared.get(&self.thread, self.open(client)).await?;
+            Source::Address(opener) => {
+                let (connection, number) = self.shared.get(&self.thread, self.open(opener)).await?;
                 Ok(Connection::Opened(connection, number))
             }
         }
@@ -111,7 +101,7 @@ impl Node {
         match &self.source {
             Source::Given(connection) => Ok(Connection::Given(connection())),
             // Not the shared one, whatever its number.
-            Source::Address(client) => self.open(client).await.map(|connection| Connection::Opened(connection, 0)),
+            Source::Address(opener) => self.open(opener).await.map(|connection| Connection::Opened(connection, 0)),
         }
     }
 
@@ -119,9 +109,9 @@ impl Node {
     pub(crate) async fn spare(&self) -> Result<Opened, Fault> {
         match &self.source {
             Source::Given(_) => Err(Fault::Unreachable(Fault::broken_at_once())),
-            Source::Address(client) => {
+            Source::Address(opener) => {
                 let kept = self.kept().take();
-                if let Some(connection) = kept { Ok(connection) } else { self.open(client).await }
+                if let Some(connection) = kept { Ok(connection) } else { self.open(opener).await }
             }
         }
     }
@@ -132,8 +122,8 @@ impl Node {
     }
 
     /// In the thread where it is to live, from wherever it is wanted.
-    fn open(&self, client: &Client) -> impl Future<Output = Result<Opened, Fault>> + Send + use<> {
-        let opening = self.thread.spawn(opening::open(client.clone(), self.limits.connect, self.thread.clone()));
+    fn open(&self, opener: &Opener) -> impl Future<Output = Result<Opened, Fault>> + Send + use<> {
+        let opening = self.thread.spawn(opener.clone().open(self.thread.clone()));
         async { opening.await.unwrap_or_else(|Ended| Err(Fault::Unreachable(Fault::broken_at_once()))) }
     }
 

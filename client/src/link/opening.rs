@@ -5,11 +5,12 @@
 
 use super::fault::Fault;
 use super::gathering::Gathering;
+use super::manner::Manner;
 #[cfg(feature = "tls")]
 use super::tls;
 use crate::runtime::{Task, Thread};
 use futures_util::future::select_ok;
-use redis::aio::MultiplexedConnection;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value};
@@ -30,11 +31,11 @@ const REQUESTS_MAX: usize = 1_000;
 /// How long a server that has closed a connection at once is listened to for its reason.
 const REASON_MAX: Duration = Duration::from_millis(200);
 
-/// With what operators know this client by.
-pub(super) fn client(address: ConnectionInfo) -> RedisResult<Client> {
-    let settings = address.redis_settings().clone();
-    let settings = settings.set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-    Client::open(address.set_tcp_settings(tcp_settings()).set_redis_settings(settings))
+/// Opens connections to one server.
+#[derive(Clone)]
+pub(super) struct Opener {
+    client: Client,
+    manner: Manner,
 }
 
 /// Notices a server that is gone without a word, also while nothing is sent.
@@ -54,34 +55,58 @@ pub(crate) struct Opened {
     _driver: Option<Arc<Task<()>>>,
 }
 
-/// Opens a connection, within that time once it is its turn. In the thread where it is to live.
-pub(super) async fn open(client: Client, limit: Duration, thread: Thread) -> Result<Opened, Fault> {
-    // Never an error, as nobody closes it.
-    let _turn = UNDER_WAY.acquire().await;
-    let opened = timeout(limit, connect(&client, &thread)).await.unwrap_or_else(|_| Err(Fault::timed_out()));
-    match opened.map_err(Fault::of_connecting) {
-        Err(fault @ Fault::Unreachable(_)) if fault.is_prompt() => {
-            Err(reason(client.get_connection_info().addr()).await.map_or(fault, Fault::of_connecting))
-        }
-        opened => opened,
+impl Opener {
+    pub(super) fn new(address: ConnectionInfo, manner: Manner) -> RedisResult<Self> {
+        let settings = address.redis_settings().clone();
+        let settings = settings.set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        let client = Client::open(address.set_tcp_settings(tcp_settings()).set_redis_settings(settings))?;
+        Ok(Self { client, manner })
     }
-}
 
-async fn connect(client: &Client, thread: &Thread) -> RedisResult<Opened> {
-    let info = client.get_connection_info();
-    match info.addr() {
-        ConnectionAddr::Tcp(host, port) => greet(thread, info, tcp(host, *port).await?).await,
-        ConnectionAddr::Unix(path) => greet(thread, info, UnixStream::connect(path).await?).await,
-        #[cfg(feature = "tls")]
-        ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None } => {
-            greet(thread, info, tls::shake_hands(host, tcp(host, *port).await?).await?).await
+    /// Opens a connection, within its time once it is its turn. In the thread where it is to live.
+    pub(super) async fn open(self, thread: Thread) -> Result<Opened, Fault> {
+        // Never an error, as nobody closes it.
+        let _turn = UNDER_WAY.acquire().await;
+        let opened = timeout(self.manner.limits.connect, self.connect(&thread)).await;
+        match opened.unwrap_or_else(|_| Err(Fault::timed_out())).map_err(Fault::of_connecting) {
+            Err(fault @ Fault::Unreachable(_)) if fault.is_prompt() => {
+                Err(reason(self.client.get_connection_info().addr()).await.map_or(fault, Fault::of_connecting))
+            }
+            Ok(opened) => {
+                self.name(&opened, &thread);
+                Ok(opened)
+            }
+            refused => refused,
         }
-        // One that brings certificates of its own is left to the library.
-        _ => {
-            let config = config().set_connection_timeout(None);
-            let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-            Ok(Opened { connection, _driver: None })
+    }
+
+    async fn connect(&self, thread: &Thread) -> RedisResult<Opened> {
+        let info = self.client.get_connection_info();
+        match info.addr() {
+            ConnectionAddr::Tcp(host, port) => greet(thread, info, tcp(host, *port).await?).await,
+            ConnectionAddr::Unix(path) => greet(thread, info, UnixStream::connect(path).await?).await,
+            #[cfg(feature = "tls")]
+            ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None } => {
+                greet(thread, info, tls::shake_hands(host, tcp(host, *port).await?).await?).await
+            }
+            // One that brings certificates of its own is left to the library.
+            _ => {
+                let config = config().set_connection_timeout(None);
+                let connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+                Ok(Opened { connection, _driver: None })
+            }
         }
+    }
+
+    /// Tells the server what to list it as, on the way with the first request. A server that refuses, or a user without
+    /// the right to it, goes without: nobody waits for the answer.
+    fn name(&self, opened: &Opened, thread: &Thread) {
+        if self.manner.name.is_empty() {
+            return;
+        }
+        let (mut connection, limit) = (opened.connection.clone(), self.manner.limits.answer);
+        let command = redis::cmd("CLIENT").arg("SETNAME").arg(&*self.manner.name).clone();
+        thread.detach(async move { _ = timeout(limit, connection.req_packed_command(&command)).await });
     }
 }
 

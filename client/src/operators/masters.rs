@@ -16,10 +16,11 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if nobody says where the masters are.
     pub async fn masters(&self) -> Result<Vec<(String, Self)>, Error> {
-        let Shared { settings, links, thread, .. } = &*self.shared;
+        let Shared { settings, links, holders, thread, .. } = &*self.shared;
         let masters = links.route.masters().await.map_err(|fault| fault.into_error(b"masters"))?;
         let alone = |node: Arc<_>| Links { route: Route::Single(node), limits: links.limits };
-        let client = |links| Self { shared: Arc::new(Shared::new(links, *settings, thread.clone())) };
-        Ok(masters.into_iter().map(|node| (node.name().to_owned(), client(alone(node)))).collect())
+        let shared = |links| Shared::new(links, *settings, holders.name.clone(), thread.clone());
+        let client = |node| Self { shared: Arc::new(shared(alone(node))) };
+        Ok(masters.into_iter().map(|node| (node.name().to_owned(), client(node))).collect())
     }
 }

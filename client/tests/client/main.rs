@@ -19,6 +19,7 @@ mod loss;
 mod many_connects;
 mod many_owners;
 mod many_waits;
+mod names;
 mod no_sessions;
 #[cfg(feature = "operators")]
 mod operators;

@@ -60,6 +60,7 @@ fn a_service_locks_its_own_keys_and_nothing_else() {
         "RLOCK.EVENTS the-session-of-orders",
         "RLOCK.ACQUIRE app:4 h 600000 WAIT 0 SESSION the-session-of-orders 1",
         "RLOCK.CANCEL the-session-of-orders 1",
+        "CLIENT SETNAME rlock:web-3:4711",
     ] {
         may(&mut service, command);
     }

@@ -5,7 +5,8 @@
 
 use super::slots::{self, SLOTS, SlotRange, no_owner, slot_of};
 use crate::link::fault::Fault;
-use crate::link::node::{Limits, Node};
+use crate::link::manner::Manner;
+use crate::link::node::Node;
 use crate::link::single_flight::SingleFlight;
 use crate::runtime::Thread;
 use futures_util::future::select_ok;
@@ -19,7 +20,7 @@ const ASKED_AT_ONCE: usize = 8;
 pub(crate) struct Cluster {
     /// What all nodes' addresses have in common: TLS, the user, the password.
     pattern: ConnectionInfo,
-    limits: Limits,
+    manner: Manner,
     thread: Thread,
     /// Asked where the slots are for as long as the client lives, whether or not they still own any.
     seeds: Vec<Arc<Node>>,
@@ -36,14 +37,14 @@ struct Map {
 }
 
 impl Cluster {
-    pub(crate) fn new(seeds: Vec<ConnectionInfo>, limits: Limits, thread: &Thread) -> RedisResult<Self> {
+    pub(crate) fn new(seeds: Vec<ConnectionInfo>, manner: Manner, thread: &Thread) -> RedisResult<Self> {
         let Some(pattern) = seeds.first().cloned() else {
             return Err(RedisError::from((ErrorKind::InvalidClientConfig, "a cluster needs at least one address")));
         };
-        let seeds = seeds.into_iter().map(|seed| Node::at(seed, limits, thread)).collect::<RedisResult<_>>()?;
+        let seeds = seeds.into_iter().map(|seed| Node::at(seed, &manner, thread)).collect::<RedisResult<_>>()?;
         let map = Map { owners: vec![None; usize::from(SLOTS)], nodes: HashMap::new(), stale: HashSet::new() };
         let (thread, map, asking) = (thread.clone(), Mutex::new(map), SingleFlight::default());
-        Ok(Self { pattern, limits, thread, seeds, map, asking })
+        Ok(Self { pattern, manner, thread, seeds, map, asking })
     }
 
     /// Its first seed's.
@@ -86,7 +87,7 @@ impl Cluster {
         if let Some(node) = map.nodes.get(address) {
             return Some(node.clone());
         }
-        let node = Node::at(self.address(address)?, self.limits, &self.thread).ok()?;
+        let node = Node::at(self.address(address)?, &self.manner, &self.thread).ok()?;
         map.nodes.insert(Arc::from(address), node.clone());
         Some(node)
     }

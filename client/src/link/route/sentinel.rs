@@ -1,7 +1,8 @@
 //! A master and its replicas, watched by sentinels, which know which one is the master now.
 
 use crate::link::fault::Fault;
-use crate::link::node::{Limits, Node};
+use crate::link::manner::Manner;
+use crate::link::node::Node;
 use crate::link::single_flight::SingleFlight;
 use crate::runtime::{Ended, Thread};
 use futures_util::future::select_ok;
@@ -17,7 +18,7 @@ pub(crate) struct Sentinels {
     sentinels: Arc<AsyncMutex<Vec<Sentinel>>>,
     master_name: String,
     access: SentinelNodeConnectionInfo,
-    limits: Limits,
+    manner: Manner,
     thread: Thread,
     asking: SingleFlight,
     master: Mutex<Master>,
@@ -34,7 +35,7 @@ impl Sentinels {
         sentinels: Vec<ConnectionInfo>,
         master_name: String,
         access: SentinelNodeConnectionInfo,
-        limits: Limits,
+        manner: Manner,
         thread: &Thread,
     ) -> RedisResult<Self> {
         if sentinels.is_empty() {
@@ -43,7 +44,7 @@ impl Sentinels {
         let sentinels = sentinels.into_iter().map(|it| Sentinel::build(vec![it])).collect::<RedisResult<_>>()?;
         let (sentinels, thread) = (Arc::new(AsyncMutex::new(sentinels)), thread.clone());
         let (asking, master) = Default::default();
-        Ok(Self { sentinels, master_name, access, limits, thread, asking, master })
+        Ok(Self { sentinels, master_name, access, manner, thread, asking, master })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -62,7 +63,7 @@ impl Sentinels {
     async fn ask(&self) -> Result<(), Fault> {
         let (sentinels, name, access) = (self.sentinels.clone(), self.master_name.clone(), self.access.clone());
         // The sentinel may be slow, and so may the master.
-        let limit = (self.limits.connect + self.limits.answer).saturating_mul(2);
+        let limit = (self.manner.limits.connect + self.manner.limits.answer).saturating_mul(2);
         // Where the connections to them are to live.
         let asked = self.thread.spawn(async move {
             let mut sentinels = sentinels.lock().await;
@@ -101,7 +102,7 @@ impl Sentinels {
         let name = address.addr().to_string();
         let node = match master.node.take().filter(|known| known.to_string() == name) {
             Some(known) => known,
-            None => Node::at(address, self.limits, &self.thread)?,
+            None => Node::at(address, &self.manner, &self.thread)?,
         };
         *master = Master { node: Some(node), stale: false };
         Ok(())

@@ -1,0 +1,22 @@
+//! How servers are talked to: what all connections of a client have in common.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Clone)]
+pub(crate) struct Manner {
+    pub limits: Limits,
+    /// What servers list its connections as; empty: as none.
+    pub name: Arc<str>,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Making a connection.
+    pub connect: Duration,
+    /// The answer to a request.
+    pub answer: Duration,
+    /// A connection for waits when nobody waits.
+    pub idle: Duration,
+}
