@@ -81,8 +81,11 @@ fn not_now(code: &str, words: &str) -> &'static str {
 fn silent(at: &Address, error: &Error, words: &str) -> String {
     let is_dropped = source(error).is_some_and(|it| it.is_connection_dropped() && !it.is_connection_refusal());
     if words.contains("certificate") {
-        let trust = "SSL_CERT_FILE=/path/to/ca.pem names an authority to trust";
+        let trust = "--cacert, or SSL_CERT_FILE, names the file of an authority to trust";
         return format!("{at} is not trusted: {words}; {trust}, and the name in the address must be the certificate's");
+    }
+    if let Some(alert) = words.split_once("fatal alert: ").map(|(_, alert)| alert) {
+        return at_the_handshake(at, alert);
     }
     let advice = match (at.has_tls(), is_dropped) {
         (true, _) if words.contains("PEM") => "look at SSL_CERT_FILE and SSL_CERT_DIR",
@@ -100,6 +103,19 @@ fn silent(at: &Address, error: &Error, words: &str) -> String {
         true => format!("the server at {at} does not serve us: {words}; {advice}"),
         false => format!("no server answers at {at}: {words}; {advice}"),
     }
+}
+
+/// The server speaks TLS, and breaks it off with this word.
+fn at_the_handshake(at: &Address, alert: &str) -> String {
+    let (what, advice) = match alert {
+        "CertificateRequired" => ("asks for a client certificate", "give --cert and --key"),
+        "UnknownCA" | "DecryptError" | "BadCertificate" | "CertificateExpired" | "CertificateUnknown" => {
+            ("refuses the client certificate", "look at --cert, and at its tls-ca-cert-file")
+        }
+        "ProtocolVersion" => ("has no TLS 1.3, which rlock speaks", "look at its tls-protocols"),
+        _ => ("breaks off", "its log may say why"),
+    };
+    format!("the server at {at} {what} (TLS alert {alert}): {advice}")
 }
 
 /// The kinds have commands of their own, of which the user of `rlock run` knows nothing.

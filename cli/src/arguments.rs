@@ -35,6 +35,15 @@ pub struct Server {
     /// A file whose first line is the password [otherwise RLOCK_PASSWORD, then the file RLOCK_PASSWORD_FILE]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub password_file: Option<PathBuf>,
+    /// With TLS: the authorities to trust, as PEM [otherwise this system's]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub cacert: Option<PathBuf>,
+    /// With TLS: the certificate by which the server knows us, as PEM
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub cert: Option<PathBuf>,
+    /// With TLS: the private key of --cert, as PEM
+    #[arg(long = "key", global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub private_key: Option<PathBuf>,
     /// How long the server may take to accept a connection, and to answer a request
     #[arg(long, global = true, value_name = "TIME", default_value = "3s", value_parser = some_time)]
     pub connect_timeout: Duration,
@@ -183,6 +192,7 @@ Examples:
 
 Addresses:
   redis://user@host:port/db          rediss:// is TLS
+  host:port, or host                 the same as redis://host:port
   unix:///run/redis.sock
   redis+cluster://host,host          rediss+cluster:// is TLS
   redis+sentinel://host,host/NAME    rediss+sentinel:// is TLS

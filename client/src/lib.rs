@@ -264,8 +264,8 @@
 //! | `rediss://user:password@host:6379/0` | TLS |
 //! | `redis+unix:///run/redis.sock?db=0&user=…&pass=…` | a unix socket |
 //!
-//! `valkey://`, `valkeys://` and `valkey+unix://` are the same. For certificates of your own pass a
-//! [`redis::ConnectionInfo`].
+//! `valkey://`, `valkeys://` and `valkey+unix://` are the same. For certificates of your own
+//! there is [`Options::certificates`].
 //!
 //! In a cluster the client asks for each lock at the node that owns its name's slot, also while slots move; the locks
 //! of one [`multi`] may be on different nodes. After a failover the client finds the new master by itself, within
@@ -298,7 +298,7 @@
 //!
 //! # Features
 //!
-//! - `tls` (on by default): `rediss://` by rustls, with the system's certificates. rustls uses the cryptography
+//! - `tls` (on by default): `rediss://` by rustls, with the system's certificates or [yours](Options::certificates). rustls uses the cryptography
 //!   provider that the program has installed for the process; without one it uses ring.
 //! - `blocking`: calls for programs without async code, such as [`Lock::blocking_acquire`], and [`block_on`] for the
 //!   others. They block their thread.
@@ -313,6 +313,7 @@
 //!
 //! | where | what |
 //! |---|---|
+//! | [`Options::certificates`] | [`redis::TlsCertificates`], [`redis::ClientTlsConfig`] |
 //! | addresses | [`redis::IntoConnectionInfo`], so also [`redis::ConnectionInfo`] |
 //! | [`Options::connect_to_sentinels`] | [`redis::sentinel::SentinelNodeConnectionInfo`] |
 //! | [`Options::over`] | [`redis::aio::ConnectionLike`] |

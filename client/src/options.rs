@@ -2,6 +2,8 @@
 
 use crate::core::{Settings, Shared};
 use crate::error::{Error, ErrorKind};
+#[cfg(feature = "tls")]
+use crate::link::Certificates;
 use crate::link::{Cluster, Links, Manner, Node, Route, Sentinels};
 use crate::locks::Locks;
 use crate::names::Names;
@@ -31,6 +33,8 @@ use std::time::Duration;
 pub struct Options {
     settings: Settings,
     name: Option<String>,
+    #[cfg(feature = "tls")]
+    certificates: Option<Certificates>,
     in_callers_runtime: bool,
 }
 
@@ -102,6 +106,28 @@ impl Options {
         self
     }
 
+    /// For TLS: the authorities to trust in place of the system's, and the certificate and key by which servers know this
+    /// client that ask for one (`tls-auth-clients yes`, their default), all as PEM. For one server and for clusters.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use rlock_client::{Locks, redis::{ClientTlsConfig, TlsCertificates}};
+    ///
+    /// let (client_cert, client_key) = (std::fs::read("client.crt")?, std::fs::read("client.key")?);
+    /// let certificates = TlsCertificates {
+    ///     client_tls: Some(ClientTlsConfig { client_cert, client_key }),
+    ///     root_cert: Some(std::fs::read("ca.crt")?),
+    /// };
+    /// let locks = Locks::options().certificates(certificates).connect_to("rediss://redis.internal:6380").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn certificates(mut self, certificates: redis::TlsCertificates) -> Self {
+        self.certificates = Some(Certificates(certificates));
+        self
+    }
+
     /// Has the client live in the tokio runtime in which it is opened, instead of in a thread of its own. A program that
     /// takes one lock after the other gets each one sooner, by what it takes to wake a thread four times.
     ///
@@ -112,9 +138,8 @@ impl Options {
         self
     }
 
-    /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or a [`redis::ConnectionInfo`] with
-    /// certificates of its own. All addresses are in [Topologies](crate#topologies). Whether the server has the module
-    /// shows with the first lock.
+    /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or a [`redis::ConnectionInfo`]. All addresses
+    /// are in [Topologies](crate#topologies). Whether the server has the module shows with the first lock.
     ///
     /// # Cancel safety
     /// Dropped, the connection is closed.
@@ -124,7 +149,7 @@ impl Options {
     /// [`ErrorKind::Unavailable`] if nobody answers.
     pub async fn connect_to(self, address: impl IntoConnectionInfo) -> Result<Locks, Error> {
         let (address, thread) = (read(address)?, self.thread()?);
-        let node = Node::at(address, &self.manner(), &thread).map_err(unusable)?;
+        let node = Node::at(address, &self.manner()?, &thread).map_err(unusable)?;
         self.open(Route::Single(node), thread).await
     }
 
@@ -142,7 +167,7 @@ impl Options {
     ) -> Result<Locks, Error> {
         let seeds = nodes.into_iter().map(read).collect::<Result<_, _>>()?;
         let thread = self.thread()?;
-        let cluster = Cluster::new(seeds, self.manner(), &thread).map_err(unusable)?;
+        let cluster = Cluster::new(seeds, self.manner()?, &thread).map_err(unusable)?;
         self.open(Route::Cluster(cluster), thread).await
     }
 
@@ -173,7 +198,11 @@ impl Options {
     ) -> Result<Locks, Error> {
         let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
         let thread = self.thread()?;
-        let manner = self.manner();
+        let manner = self.manner()?;
+        #[cfg(feature = "tls")]
+        if manner.tls.is_some() {
+            return Err(Error::configuration("certificates", "behind sentinels they can only be the system's"));
+        }
         let sentinels = Sentinels::new(sentinels, master.into(), access, manner, &thread).map_err(unusable)?;
         self.open(Route::Sentinels(sentinels), thread).await
     }
@@ -202,8 +231,19 @@ impl Options {
         if self.in_callers_runtime { Thread::of_caller() } else { Thread::start() }
     }
 
-    fn manner(&self) -> Manner {
-        Manner { limits: self.settings.limits, name: self.names().connection.into() }
+    fn manner(&self) -> Result<Manner, Error> {
+        choose_cryptography();
+        Ok(Manner {
+            limits: self.settings.limits,
+            name: self.names().connection.into(),
+            #[cfg(feature = "tls")]
+            tls: self
+                .certificates
+                .as_ref()
+                .map(Certificates::configuration)
+                .transpose()
+                .map_err(unusable_certificates)?,
+        })
     }
 
     fn names(&self) -> Names {
@@ -211,14 +251,13 @@ impl Options {
     }
 
     async fn open(self, route: Route, thread: Thread) -> Result<Locks, Error> {
-        choose_cryptography();
         route.try_out().await.map_err(|fault| fault.into_error(b"connecting"))?;
         Ok(self.with(route, thread))
     }
 
     fn with(self, route: Route, thread: Thread) -> Locks {
         let links = Links { route, limits: self.settings.limits };
-        Locks { shared: Arc::new(Shared::new(links, self.settings, self.names().holder, thread)) }
+        Locks { shared: Arc::new(Shared::new(links, self.settings, &self.names().holder, thread)) }
     }
 }
 
@@ -228,6 +267,11 @@ fn read(address: impl IntoConnectionInfo) -> Result<ConnectionInfo, Error> {
 
 fn unusable(error: RedisError) -> Error {
     Error::because(ErrorKind::Configuration, "address", error)
+}
+
+#[cfg(feature = "tls")]
+fn unusable_certificates(error: RedisError) -> Error {
+    Error::because(ErrorKind::Configuration, "certificates", error)
 }
 
 /// rustls wants one choice for the whole process. One that the program has made already stays.

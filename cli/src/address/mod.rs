@@ -1,5 +1,6 @@
 //! Where the locks are: an address and a password, from the arguments and the environment.
 
+mod certificates;
 mod environment;
 mod password;
 mod place;
@@ -21,7 +22,8 @@ pub async fn connect(server: &Server) -> Result<(Locks, Address), Failure> {
 /// The same under a name, by which others see who holds and who waits.
 pub async fn connect_as(name: Option<&str>, server: &Server) -> Result<(Locks, Address), Failure> {
     let address = find(server)?;
-    match address.open(name, server.connect_timeout).await {
+    let certificates = certificates::find(server, &address)?;
+    match address.open(name, certificates, server.connect_timeout).await {
         Ok(locks) => Ok((locks, address)),
         Err(error) => Err(Failure::of_the_server(&address, &error)),
     }

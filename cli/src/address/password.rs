@@ -66,6 +66,8 @@ mod tests {
     fn passwords_are_seen_wherever_they_are() {
         for url in [
             "redis://:p@h",
+            "u:p@h",
+            ":p@h:7000",
             "redis://u:p@h",
             "unix:///s?pass=p",
             "redis+sentinel://u:p@h/m",

@@ -1,7 +1,7 @@
 //! An address that was read: which servers it names, in what way, and as whom they are asked.
 
 use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
-use rlock_client::redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo, TlsMode};
+use rlock_client::redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo, TlsCertificates, TlsMode};
 use rlock_client::{Error, Locks};
 use std::fmt;
 use std::time::Duration;
@@ -34,9 +34,15 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    pub async fn open(&self, name: Option<&str>, limit: Duration) -> Result<Locks, Error> {
+    pub async fn open(
+        &self,
+        name: Option<&str>,
+        certificates: Option<TlsCertificates>,
+        limit: Duration,
+    ) -> Result<Locks, Error> {
         let options = Locks::options().connect_timeout(limit).answer_timeout(limit);
         let options = if let Some(name) = name { options.name(name) } else { options };
+        let options = if let Some(them) = certificates { options.certificates(them) } else { options };
         match self.route.clone() {
             Route::One(one) => options.connect_to(one).await,
             Route::Cluster(nodes) => options.connect_to_cluster(nodes).await,

@@ -8,9 +8,11 @@ const SENTINEL_PORT: u16 = 26_379;
 
 pub fn read(url: &str, from: &str) -> Result<Address, Failure> {
     let unreadable = || {
-        let forms = "redis://host:port/db, rediss://, unix:///path, redis+cluster:// or redis+sentinel://";
+        let forms = "host:port, redis://host:port/db, rediss://, unix:///path, redis+cluster:// or redis+sentinel://";
         Failure::usage(format!("{from} is no address of a server: it is one of {forms}"))
     };
+    let whole = with_scheme(url);
+    let url = whole.as_str();
     let Some((scheme, rest)) = url.split_once(':') else { return Err(unreadable()) };
     let scheme = scheme.replace("valkeys", "rediss").replace("valkey", "redis");
     let (address, tls) = (rest.trim_start_matches('/'), scheme.starts_with("rediss"));
@@ -24,6 +26,17 @@ pub fn read(url: &str, from: &str) -> Result<Address, Failure> {
         read.authenticate("");
     }
     Ok(read)
+}
+
+/// `host`, `host:port`, `user@host:port/db` and `/run/redis.sock` are what most tools take.
+fn with_scheme(url: &str) -> String {
+    let has_scheme = url.contains("://") || url.split_once(':').is_some_and(|(scheme, _)| scheme.ends_with("unix"));
+    match url {
+        "" => String::new(),
+        _ if has_scheme => url.to_owned(),
+        _ if url.starts_with('/') => format!("unix://{url}"),
+        _ => format!("redis://{url}"),
+    }
 }
 
 fn one(url: &str) -> Option<Address> {
@@ -85,6 +98,13 @@ mod tests {
     fn one_server() {
         for (url, shown) in [
             ("redis://h", "h:6379"),
+            ("h", "h:6379"),
+            ("localhost", "localhost:6379"),
+            ("h:7000", "h:7000"),
+            ("127.0.0.1:7000/2", "127.0.0.1:7000"),
+            ("user@h:7000", "h:7000"),
+            ("[::1]:7000", "::1:7000"),
+            ("/run/redis.sock", "/run/redis.sock"),
             ("valkey://h:1/2", "h:1"),
             ("rediss://h:1", "h:1"),
             ("unix:///run/redis.sock", "/run/redis.sock"),
@@ -118,8 +138,16 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_and_not_repeated() {
-        for url in ["", "secret", "http://u:secret@h", "redis+sentinel://h", "redis+sentinel:///m", "redis+cluster://"]
-        {
+        for url in [
+            "",
+            "http://u:secret@h",
+            "redis:///secret",
+            "h:secret",
+            "redis://h:secret",
+            "redis+sentinel://h",
+            "redis+sentinel:///m",
+            "redis+cluster://",
+        ] {
             let failure = super::read(url, "--url").err().expect("it is nonsense");
             assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
         }

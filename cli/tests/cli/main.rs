@@ -15,4 +15,5 @@ mod run_signals;
 mod support;
 mod terminal;
 mod terminal_settings;
+mod tls;
 mod top;

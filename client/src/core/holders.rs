@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use uuid::Uuid;
 
 pub(crate) struct Holders {
-    /// What the process is called; empty: it is not.
-    pub name: String,
-    /// What all but those of owners begin with: the name and a uuid.
+    /// What all but those of owners begin with: the process's name, if it has one, and a uuid.
     identity: String,
     next: AtomicU64,
     /// The holds of owners that callers chose, since several guards may share one.
@@ -28,14 +26,20 @@ struct Named {
 }
 
 impl Holders {
-    pub(super) fn new(name: String) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let uuid = Uuid::new_v4();
         let identity = if name.is_empty() { uuid.to_string() } else { format!("{name}:{uuid}") };
-        Self { name, identity, next: AtomicU64::new(1), named: Mutex::default() }
+        Self { identity, next: AtomicU64::new(1), named: Mutex::default() }
     }
 
     pub(crate) fn identity(&self) -> &str {
         &self.identity
+    }
+
+    /// What the process is called.
+    #[cfg(feature = "operators")]
+    pub(crate) fn name(&self) -> &str {
+        self.identity.rsplit_once(':').map_or("", |(name, _)| name)
     }
 
     /// A holder that nobody has had before. It ends with `<uuid>:<n>`, as Redisson's `<uuid>:<thread>`.

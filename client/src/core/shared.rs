@@ -26,7 +26,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// `name`: what the process is called in its holders.
-    pub(crate) fn new(links: Links, settings: Settings, name: String, thread: Thread) -> Self {
+    pub(crate) fn new(links: Links, settings: Settings, name: &str, thread: Thread) -> Self {
         let (links, watchdog) = (Arc::new(links), Arc::<Watchdog>::default());
         let watching = thread.spawn(watchdog.clone().run(links.clone()));
         let (holders, crowds, unsettled) = (Holders::new(name), Arc::default(), watch::Sender::new(0));

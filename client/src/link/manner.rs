@@ -8,6 +8,9 @@ pub(crate) struct Manner {
     pub limits: Limits,
     /// What servers list its connections as; empty: as none.
     pub name: Arc<str>,
+    /// `None`: with the system's certificates.
+    #[cfg(feature = "tls")]
+    pub tls: Option<Arc<rustls::ClientConfig>>,
 }
 
 /// How long things may take.

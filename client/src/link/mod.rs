@@ -25,3 +25,5 @@ pub(crate) use manner::{Limits, Manner};
 pub(crate) use node::Node;
 pub(crate) use route::{Cluster, Route, Sentinels};
 pub(crate) use session::{Session, Ticket, Told};
+#[cfg(feature = "tls")]
+pub(crate) use tls::Certificates;

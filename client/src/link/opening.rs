@@ -87,7 +87,8 @@ impl Opener {
             ConnectionAddr::Unix(path) => greet(thread, info, UnixStream::connect(path).await?).await,
             #[cfg(feature = "tls")]
             ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None } => {
-                greet(thread, info, tls::shake_hands(host, tcp(host, *port).await?).await?).await
+                let config = self.manner.tls.clone();
+                greet(thread, info, tls::shake_hands(config, host, tcp(host, *port).await?).await?).await
             }
             // One that brings certificates of its own is left to the library.
             _ => {

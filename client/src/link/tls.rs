@@ -1,28 +1,81 @@
-//! TLS with the system's certificates, which are read once and not for each connection.
+//! TLS, with certificates that are read once and not for each connection: the system's, or those that the program gives.
 
-use redis::{ErrorKind, RedisError, RedisResult};
-use rustls::pki_types::ServerName;
+use redis::{ClientTlsConfig, ErrorKind, RedisError, RedisResult, TlsCertificates};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-static CONFIGURATION: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+static WITH_THE_SYSTEMS: OnceLock<Arc<ClientConfig>> = OnceLock::new();
 
-pub(super) async fn shake_hands(host: &str, stream: TcpStream) -> RedisResult<TlsStream<TcpStream>> {
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| {
-        RedisError::from((ErrorKind::InvalidClientConfig, "no certificate can be for this host", error.to_string()))
-    })?;
-    Ok(TlsConnector::from(configuration()).connect(name, stream).await?)
+/// Those of the program.
+#[derive(Clone)]
+pub(crate) struct Certificates(pub TlsCertificates);
+
+pub(super) async fn shake_hands(
+    config: Option<Arc<ClientConfig>>,
+    host: &str,
+    stream: TcpStream,
+) -> RedisResult<TlsStream<TcpStream>> {
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|error| unusable("no certificate can be for this host", error.to_string()))?;
+    let config = config.unwrap_or_else(|| WITH_THE_SYSTEMS.get_or_init(with_the_systems).clone());
+    Ok(TlsConnector::from(config).connect(name, stream).await?)
 }
 
-fn configuration() -> Arc<ClientConfig> {
-    let read = || {
-        let mut certificates = RootCertStore::empty();
-        // Those that cannot be read are missed by a server that needs them, and then the error says so.
-        certificates.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        Arc::new(ClientConfig::builder().with_root_certificates(certificates).with_no_client_auth())
-    };
-    CONFIGURATION.get_or_init(read).clone()
+fn with_the_systems() -> Arc<ClientConfig> {
+    Arc::new(ClientConfig::builder().with_root_certificates(of_the_system()).with_no_client_auth())
+}
+
+fn of_the_system() -> RootCertStore {
+    let mut certificates = RootCertStore::empty();
+    // Those that cannot be read are missed by a server that needs them, and then the error says so.
+    certificates.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    certificates
+}
+
+impl Certificates {
+    pub(crate) fn configuration(&self) -> RedisResult<Arc<ClientConfig>> {
+        let TlsCertificates { root_cert, client_tls } = &self.0;
+        let mut trusted = RootCertStore::empty();
+        match root_cert {
+            Some(pem) => {
+                for certificate in chain(pem, "no authority's certificate in PEM")? {
+                    trusted
+                        .add(certificate)
+                        .map_err(|error| unusable("an authority's certificate", error.to_string()))?;
+                }
+            }
+            None => trusted = of_the_system(),
+        }
+        let config = ClientConfig::builder().with_root_certificates(trusted);
+        let Some(ClientTlsConfig { client_cert, client_key }) = client_tls else {
+            return Ok(Arc::new(config.with_no_client_auth()));
+        };
+        let key = PrivateKeyDer::from_pem_slice(client_key);
+        let key = key.map_err(|error| unusable("no private key in PEM", error.to_string()))?;
+        let config = config.with_client_auth_cert(chain(client_cert, "no client certificate in PEM")?, key);
+        Ok(Arc::new(config.map_err(|error| unusable("the client certificate and its key", error.to_string()))?))
+    }
+}
+
+fn chain(pem: &[u8], none: &'static str) -> RedisResult<Vec<CertificateDer<'static>>> {
+    let read = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let read = read.map_err(|error| unusable(none, error.to_string()))?;
+    if read.is_empty() { Err((ErrorKind::InvalidClientConfig, none).into()) } else { Ok(read) }
+}
+
+fn unusable(what: &'static str, why: String) -> RedisError {
+    (ErrorKind::InvalidClientConfig, what, why).into()
+}
+
+/// A key is a secret.
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificates")
+    }
 }

@@ -19,7 +19,7 @@ impl Locks {
         let Shared { settings, links, holders, thread, .. } = &*self.shared;
         let masters = links.route.masters().await.map_err(|fault| fault.into_error(b"masters"))?;
         let alone = |node: Arc<_>| Links { route: Route::Single(node), limits: links.limits };
-        let shared = |links| Shared::new(links, *settings, holders.name.clone(), thread.clone());
+        let shared = |links| Shared::new(links, *settings, holders.name(), thread.clone());
         let client = |node| Self { shared: Arc::new(shared(alone(node))) };
         Ok(masters.into_iter().map(|node| (node.name().to_owned(), client(node))).collect())
     }

@@ -4,8 +4,8 @@
 //! renew what it holds.
 
 use crate::support::{until, until_waiting};
-use rlock_client::Locks;
 use rlock_client::redis::{Client, ConnectionInfo, TlsCertificates};
+use rlock_client::{ErrorKind, Locks};
 use rlock_testing::Server;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -54,6 +54,25 @@ pub fn is_spoken() -> bool {
         println!("left out, as the server was built without TLS");
     }
     spoken
+}
+
+/// That clients with certificates are known by them, `cli/tests/cli/tls.rs` shows.
+#[tokio::test]
+async fn certificates_of_the_programs_own() {
+    if !is_spoken() {
+        return;
+    }
+    let tls = TlsServer::start();
+    assert!(Locks::connect(tls.address.clone()).await.unwrap_err().is_unavailable());
+    let with = |pem: &str| {
+        let root_cert = Some(pem.as_bytes().to_vec());
+        Locks::options().certificates(TlsCertificates { client_tls: None, root_cert }).connect_to(tls.address.clone())
+    };
+    let locks = with(&tls.certificate).await.unwrap();
+    locks.lock("orders:42").acquire().await.unwrap().release().await.unwrap();
+    let unusable = with("no PEM").await.unwrap_err();
+    assert_eq!(unusable.kind(), ErrorKind::Configuration);
+    assert!(unusable.to_string().starts_with("certificates: cannot be used"), "{unusable}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

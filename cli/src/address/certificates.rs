@@ -1,0 +1,42 @@
+//! The certificates for TLS, from the files that the arguments name: whom we trust, and who we are.
+
+use super::place::{Address, Way};
+use crate::arguments::Server;
+use crate::failure::Failure;
+use rlock_client::redis::{ClientTlsConfig, TlsCertificates};
+use std::path::{Path, PathBuf};
+
+/// None, if the arguments name no file.
+pub fn find(server: &Server, address: &Address) -> Result<Option<TlsCertificates>, Failure> {
+    let client_tls = match (&server.cert, &server.private_key) {
+        (None, None) => None,
+        (Some(cert), Some(key)) => {
+            Some(ClientTlsConfig { client_cert: read("--cert", cert)?, client_key: read("--key", key)? })
+        }
+        _ => return Err(Failure::usage("--cert and --key belong together: a certificate, and its private key")),
+    };
+    let root_cert = server.cacert.as_ref().map(|path| read("--cacert", path)).transpose()?;
+    if client_tls.is_none() && root_cert.is_none() {
+        return Ok(None);
+    }
+    if !address.has_tls() {
+        return Err(Failure::usage("--cacert, --cert and --key are for TLS, and the address is not: write rediss://"));
+    }
+    if address.way() == Way::Sentinels {
+        let words =
+            "--cacert, --cert and --key do not work behind sentinels; SSL_CERT_FILE names an authority to trust";
+        return Err(Failure::usage(words));
+    }
+    Ok(Some(TlsCertificates { client_tls, root_cert }))
+}
+
+fn read(option: &str, path: &PathBuf) -> Result<Vec<u8>, Failure> {
+    let unusable = |why: &str| Failure::usage(format!("{option} {}: {why}", Path::new(path).display()));
+    let pem = std::fs::read(path).map_err(|error| unusable(&error.to_string()))?;
+    match pem.windows(PEM.len()).any(|part| part == PEM) {
+        true => Ok(pem),
+        false => Err(unusable("it is not in PEM, which has a line -----BEGIN …")),
+    }
+}
+
+const PEM: &[u8] = b"-----BEGIN ";

@@ -1,0 +1,128 @@
+//! TLS where both sides show a certificate, which is what servers ask for by default.
+
+use crate::support::{Place, bare, rlock, run};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
+use rlock_testing::Server;
+use std::process::Command;
+
+/// A server that an authority vouches for, and that wants the same of its clients. `client.pem` and `client-key.pem` are
+/// for a client, `ca.pem` is the authority.
+struct TlsServer {
+    _server: Server,
+    place: Place,
+    port: u16,
+}
+
+impl TlsServer {
+    fn start(options: &[&str]) -> Self {
+        let (place, port) = (Place::new(), rlock_testing::free_port());
+        let authority_key = KeyPair::generate().unwrap();
+        let mut authority = CertificateParams::new([]).unwrap();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.distinguished_name.push(DnType::CommonName, "an authority");
+        let authority = authority.self_signed(&authority_key).unwrap();
+        std::fs::write(place.file("ca.pem"), authority.pem()).unwrap();
+        for name in ["server", "client"] {
+            let key = KeyPair::generate().unwrap();
+            let names = CertificateParams::new(["localhost".to_owned()]).unwrap();
+            let certificate = names.signed_by(&key, &authority, &authority_key).unwrap();
+            std::fs::write(place.file(&format!("{name}.pem")), certificate.pem()).unwrap();
+            std::fs::write(place.file(&format!("{name}-key.pem")), key.serialize_pem()).unwrap();
+        }
+        let [cert, key, ca] = ["server.pem", "server-key.pem", "ca.pem"].map(|name| file(&place, name));
+        let server = Server::prepare()
+            .options(&["--tls-port", &port.to_string(), "--tls-cert-file", &cert, "--tls-key-file", &key])
+            .options(&["--tls-ca-cert-file", &ca])
+            .options(options)
+            .start();
+        Self { _server: server, place, port }
+    }
+
+    /// With these files, each behind its option.
+    fn rlock(&self, scheme: &str, files: &[(&str, &str)], arguments: &[&str]) -> Command {
+        let mut command = bare(&["-u", &format!("{scheme}://localhost:{}", self.port)]);
+        for (option, name) in files {
+            command.args([option.to_string(), file(&self.place, name)]);
+        }
+        command.env_remove("SSL_CERT_FILE").env_remove("SSL_CERT_DIR").args(arguments);
+        command
+    }
+}
+
+fn file(place: &Place, name: &str) -> String {
+    place.file(name).display().to_string()
+}
+
+const TRUST: (&str, &str) = ("--cacert", "ca.pem");
+const ALL: [(&str, &str); 3] = [TRUST, ("--cert", "client.pem"), ("--key", "client-key.pem")];
+
+#[test]
+fn a_server_that_wants_to_know_its_clients() {
+    let server = TlsServer::start(&[]);
+    let held = run(server.rlock("rediss", &ALL, &["run", "key", "--", "sh", "-c", "echo $RLOCK_KEY"]));
+    assert_eq!(held.succeeded(), "key\n");
+    for arguments in [&["ls"][..], &["run", "key", "true"]] {
+        let without = run(server.rlock("rediss", &[TRUST], arguments));
+        without.failed(69, &["asks for a client certificate", "--cert and --key"]);
+        assert!(!without.errors.contains("no server answers"), "{without:?}");
+    }
+    let unknown = run(server.rlock("rediss", &ALL[1..], &["ls"]));
+    unknown.failed(69, &["not trusted", "UnknownIssuer", "--cacert"]);
+}
+
+#[test]
+fn a_server_that_speaks_an_older_tls() {
+    let server = TlsServer::start(&["--tls-protocols", "TLSv1.2"]);
+    run(server.rlock("rediss", &ALL, &["ls"])).failed(69, &["TLS 1.3", "tls-protocols"]);
+}
+
+#[test]
+fn a_client_that_another_authority_vouches_for() {
+    let (server, other) = (TlsServer::start(&[]), TlsServer::start(&[]));
+    for name in ["client.pem", "client-key.pem"] {
+        std::fs::copy(other.place.file(name), server.place.file(name)).unwrap();
+    }
+    run(server.rlock("rediss", &ALL, &["ls"])).failed(69, &["refuses the client certificate", "--cert"]);
+}
+
+#[test]
+fn a_cluster_that_wants_to_know_its_clients() {
+    let server = TlsServer::start(&["--cluster-enabled", "yes", "--tls-cluster", "yes"]);
+    assert_eq!(server._server.client().say("CLUSTER ADDSLOTSRANGE 0 16383").words(), ["OK"]);
+    let run_in = |files| run(server.rlock("rediss+cluster", files, &["run", "key", "--", "echo", "done"]));
+    rlock_testing::wait_until("the cluster is up", || run_in(&ALL[..]).output == "done\n");
+    run_in(&ALL[..1]).failed(69, &["asks for a client certificate"]);
+}
+
+#[test]
+fn files_that_are_no_certificates() {
+    let server = TlsServer::start(&[]);
+    std::fs::write(server.place.file("text"), "text").unwrap();
+    std::fs::write(server.place.file("broken"), "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n").unwrap();
+    let refused =
+        |files: &[(&str, &str)], words: &[&str]| run(server.rlock("rediss", files, &["ls"])).failed(64, words);
+    refused(&[("--cacert", "nowhere")], &["--cacert", "nowhere", "No such file"]);
+    refused(&[("--cacert", "text")], &["--cacert", "text", "PEM"]);
+    refused(&[("--cacert", "broken")], &["certificate", "PEM"]);
+    refused(&[TRUST, ALL[1]], &["--cert and --key belong together"]);
+    refused(&[TRUST, ALL[2]], &["--cert and --key belong together"]);
+    refused(&[TRUST, ("--cert", "client.pem"), ("--key", "client.pem")], &["private key"]);
+    refused(&[TRUST, ("--cert", "client.pem"), ("--key", "server-key.pem")], &["certificate and its key"]);
+    run(server.rlock("redis", &ALL, &["ls"])).failed(64, &["rediss://"]);
+    let cacert = file(&server.place, "ca.pem");
+    let behind = ["-u", "rediss+sentinel://localhost/main", "--cacert", &cacert, "ls"];
+    run(bare(&behind)).failed(64, &["sentinels", "SSL_CERT_FILE"]);
+}
+
+/// `redis://` is what one means.
+#[test]
+fn an_address_needs_no_scheme() {
+    let server = Server::start();
+    for host in ["localhost", "127.0.0.1"] {
+        run(bare(&["-u", &format!("{host}:{}", server.port()), "ls"])).succeeded();
+    }
+    run(bare(&["-u", server.socket().to_str().unwrap(), "ls"])).succeeded();
+    let mut command = rlock(&server, &["run", "key", "true"]);
+    command.env("RLOCK_URL", format!("localhost:{}", server.port()));
+    run(command).succeeded();
+}
