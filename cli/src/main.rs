@@ -14,6 +14,8 @@ mod failure;
 mod inspect;
 mod json;
 mod ls;
+#[cfg(feature = "manual")]
+mod manual;
 mod node_of_cluster;
 mod output;
 mod pattern;
@@ -32,6 +34,10 @@ use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
     failure::say_defects_in_one_line();
+    #[cfg(feature = "manual")]
+    if let Some(code) = manual::write_if_asked() {
+        return code;
+    }
     let code = match arguments::read().and_then(perform) {
         Ok(code) => code,
         Err(failure) => failure.tell(),

@@ -1,0 +1,28 @@
+# packaging/place.sh, to be sourced: what is packed, where it lies, and by which names it goes.
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+# What goes into all packages, and the packages themselves.
+stage=$target/packages/stage
+packages=$target/packages
+
+version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+# The same commit gives the same bytes: nothing in a package is younger than it.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+
+# The servers' oldest Debian. What needs a newer glibc does not start there.
+readonly newest_glibc=2.36
+
+wrong() {
+    local name=${0##*/}
+    echo "${name%.sh}: $1" >&2
+    exit 1
+}
+
+# needs LIBRARY FILE...: the newest version of GLIBC or GCC that the files ask for.
+needs() {
+    local library=$1
+    shift
+    objdump -T "$@" | grep -o "(${library}_[0-9.]*)" | tr -d '()' | cut -d_ -f2 | sort -uV | tail -n 1
+}
