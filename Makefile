@@ -17,7 +17,8 @@ ifeq ($(shell command -v bash 2>/dev/null),)
 $(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)
 endif
 
-.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-monitoring test-bare trial-bare
+.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-monitoring test-bare
+.PHONY: trial-bare deb tarball test-packages
 .PHONY: chaos chaos-long chaos-mutants bench bench-quick bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
@@ -72,7 +73,7 @@ test-clients: setup module ## test the commands from clients of other languages;
 # Without any and with each one alone the client must have no code that is left without use. All at once come first.
 client_features := blocking operators tls
 
-lint: ## check formatting, clippy and rustdoc (warnings are errors), and the snippets of docs/clients.md
+lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, and what a release rests on
 	@scripts/setup.sh lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
@@ -81,6 +82,7 @@ lint: ## check formatting, clippy and rustdoc (warnings are errors), and the sni
 	done
 	RUSTDOCFLAGS="-D warnings" cargo doc -p rlock-client --all-features --no-deps --quiet
 	scripts/snippets.sh check
+	scripts/test-release.sh
 
 fmt: ## format the sources
 	@scripts/setup.sh lint
@@ -105,6 +107,19 @@ test-monitoring: setup module ## run the dashboard's queries and the alerts of d
 
 test-bare: ## run make test from a bare Debian 12, as root; or: SUITE=trixie TARGETS="build lint"
 	@scripts/test-bare.sh $(or $(SUITE),bookworm) $(TARGETS)
+
+deb: ## build Debian packages of the module and of the command: target/packages/*.deb
+	@scripts/setup.sh build
+	@packaging/build.sh
+	@packaging/deb.sh
+
+tarball: ## build an archive of both for other systems: target/packages/rlock-VERSION-linux-ARCH.tar.gz
+	@scripts/setup.sh build
+	@packaging/build.sh
+	@packaging/tarball.sh
+
+test-packages: deb tarball ## install and use the packages on bare Debians 12 and 13, as root; one: SUITE=trixie
+	@scripts/test-packages.sh $(SUITE)
 
 trial-bare: ## time make run and a first lock, phase by phase, from bare Debians 12 and 13, as root; one: SUITE=trixie
 	@for suite in $(or $(SUITE),bookworm trixie); do scripts/test-bare.sh $$suite run || exit 1; done

@@ -21,18 +21,17 @@ flags+=("-Clink-arg=-Wl,-z,start-stop-visibility=hidden")
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}")
 export CARGO_ENCODED_RUSTFLAGS
 export CFLAGS="-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$target=/rlock/target -ffile-prefix-map=$PWD=/rlock"
-export CARGO_TARGET_DIR=$build
 
 rm -rf "$stage"
 mkdir -p "$stage"/{man,completions}
 
 step "1 of 4: the module"
-cargo build --locked --release -p rlock
+cargo build --locked --target-dir "$build" --release -p rlock
 step "2 of 4: the command's manual"
-cargo build --locked --profile command -p rlock-cli --features manual
+cargo build --locked --target-dir "$build" --profile command -p rlock-cli --features manual
 RLOCK_MANUAL_DIRECTORY=$stage/man "$build/command/rlock"
 step "3 of 4: the command"
-cargo build --locked --profile command -p rlock-cli
+cargo build --locked --target-dir "$build" --profile command -p rlock-cli
 
 step "4 of 4: what lies beside them"
 install -m 755 "$build/release/librlock.so" "$build/command/rlock" "$stage"

@@ -3,6 +3,8 @@
 set -euo pipefail
 . "$(dirname "$0")/place.sh"
 
+grep -F "glibc $newest_glibc or newer" docs/servers.md >/dev/null || wrong "docs/servers.md promises another glibc than $newest_glibc"
+
 module=$stage/librlock.so command=$stage/rlock
 
 exported=$(nm --dynamic --defined-only "$module" | awk '{ print $3 }' | sort | xargs)
@@ -16,12 +18,13 @@ for binary in "$module" "$command"; do
     # Paths of this machine. / itself, or the home of a user who has none, would be in everything.
     for private in "$PWD" "$target" "$HOME" "${CARGO_HOME:-$HOME/.cargo}" "$(rustc --print sysroot)"; do
         [ ${#private} -gt 4 ] || private="$private/."
-        ! strings --all "$binary" | grep -F -m 1 -- "$private" || wrong "$binary has a path of this machine: $private"
+        found=$(strings --all "$binary" | grep -F -- "$private") || continue
+        wrong "$binary has a path of this machine: ${found%%$'\n'*}"
     done
 
     glibc=$(needs GLIBC "$binary")
     [ -n "$glibc" ] || wrong "$binary: objdump does not tell which glibc it needs"
-    [ "$(printf '%s\n' "$glibc" $newest_glibc | sort -V | tail -n 1)" = $newest_glibc ] ||
+    [ "$(printf '%s\n' "$glibc" "$newest_glibc" | sort -V | tail -n 1)" = "$newest_glibc" ] ||
         wrong "$binary needs glibc $glibc, Debian 12 has $newest_glibc: build it on Debian 12"
 
     others=$(objdump -p "$binary" | awk '/NEEDED/ { print $2 }' | grep -vE '^(libc|libm|libgcc_s)\.so\.|^ld-linux') || true

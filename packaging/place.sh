@@ -1,5 +1,6 @@
+# shellcheck shell=bash disable=SC2034 # to be sourced
 # packaging/place.sh, to be sourced: what is packed, where it lies, and by which names it goes.
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 # What goes into all packages, and the packages themselves.

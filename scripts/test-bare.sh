@@ -3,7 +3,8 @@
 # `make test`, or what is named.
 #
 # It has a clone of what is committed, `make`, and then the make targets, which have to do with what they install
-# themselves. `make run` does not end by itself: scripts/try-run.sh does with it what README says, and ends it.
+# themselves. `make run` does not end by itself: scripts/try-run.sh does with it what README says, and ends it; and for
+# `setup` scripts/try-setup.sh follows what is said to those who may not install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/bare.sh
@@ -26,7 +27,11 @@ unset DEBIAN_FRONTEND
 cd /srv/rlock
 for target; do
     echo "== make $target"
-    if [ "$target" = run ]; then scripts/try-run.sh; else make "$target"; fi
+    case $target in
+    run) scripts/try-run.sh ;;
+    setup) scripts/try-setup.sh ;;
+    *) make "$target" ;;
+    esac
 done
 '
 in_bare sh -c "$inside" sh "${targets[@]}" || fail "it fails on a bare $suite, which is in $root as it was then"

@@ -4,8 +4,8 @@
 # One binary has to do for all of them, so it is built once, on the oldest, and only loaded by the others. A server that
 # fails does not keep the next from its turn: whether one version fails or all do is what one wants to know.
 #
-# docs/servers.md is what a run of the whole matrix writes, and only one in which all have passed: so that nobody has to
-# believe a table that somebody typed.
+# The table in docs/servers.md is what a run of the whole matrix writes, and only one in which all have passed: so that
+# nobody has to believe a table that somebody typed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,22 +22,28 @@ system_suite=$(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME:-}")
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
+# By the features of `make test`, so that nothing is compiled again after it.
 run_tests() {
     # What was built and fetched goes to disk first: a replica that stores a snapshot would wait for that too.
     sync
-    RLOCK_SERVER=$server RLOCK_MODULE=$module cargo test --features panic-probe --test server --test storms --test wire 2>&1 | tee "$log"
+    RLOCK_SERVER=$server RLOCK_MODULE=$module cargo test --workspace --all-features --test server --test storms --test wire 2>&1 | tee "$log"
 }
 
+# What comes after the table stays.
 write_document() {
+    local rest
+    rest=$(sed -n '/^## /,$p' docs/servers.md)
     cat >docs/servers.md <<END
 # The servers it was tested on
 
-Written by \`make test-matrix\` when all have passed; not by hand. One binary of rlock $(cargo pkgid | sed 's/.*[#@]//')
+The table is written by \`make test-matrix\` when all have passed; not by hand. One binary of rlock $(cargo pkgid | sed 's/.*[#@]//')
 ran [tests/server](../tests/server), [tests/storms](../tests/storms) and [tests/wire](../tests/wire) on each.
 
 | server | version | from Debian | tests passed |
 |---|---|---|---|
 $rows
+
+$rest
 END
 }
 

@@ -42,7 +42,7 @@ run_tests() {
     mkdir -p "$reports"
     sync
     env ASAN_OPTIONS="log_path=$reports/report:abort_on_error=1:handle_segv=2:handle_sigbus=2:${leaks[0]}" \
-        "${leaks[@]:1}" RLOCK_SLOWNESS=5 RLOCK_SERVER="$server" RLOCK_MODULE="$module" cargo test --features panic-probe "${tests[@]}"
+        "${leaks[@]:1}" RLOCK_SLOWNESS=5 RLOCK_SERVER="$server" RLOCK_MODULE="$module" cargo test --workspace --all-features "${tests[@]}"
 }
 
 table="" failed=0

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# scripts/test-packages.sh [SUITE...]: what `make deb` and `make tarball` have built, in a Debian with nothing on it:
+# bookworm and trixie, or those named. What is done there is in packaging/life.sh; the container files are tried too.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/bare.sh
+
+in_name_spaces "$@"
+packages=$(realpath -m "${CARGO_TARGET_DIR:-target}")/packages
+for file in "$packages"/rlock_*.deb "$packages"/rlock-module_*.deb "$packages"/rlock-*.tar.gz; do
+    [ -f "$file" ] || fail "$file is not there; type: make deb tarball"
+done
+(cd "$packages" && sha256sum --check --quiet SHA256SUMS) || fail "SHA256SUMS is not of the packages that are there"
+
+# with_packages SUITE: a new Debian with the packages, and with what tries them, in /srv.
+with_packages() {
+    bare_debian "$1"
+    mkdir -p "$root/srv/packages"
+    cp "$packages"/*.deb "$packages"/*.tar.gz "$root/srv/packages"
+    cp -r packaging "$root/srv/packaging"
+}
+
+suites=("$@")
+[ $# != 0 ] || suites=(bookworm trixie)
+for suite in "${suites[@]}"; do
+    servers=(redis-server)
+    [ "$suite" = bookworm ] || servers+=(valkey-server)
+    with_packages "$suite"
+    in_bare /srv/packaging/life.sh /srv/packages "${servers[@]}" ||
+        fail "the packages fail on $suite, which is in $root as it was then"
+    leave_bare
+    echo "== on a bare $suite: passed: the life of the packages"
+done
+
+with_packages bookworm
+echo "-- the steps of Containerfile.debian"
+in_bare /srv/packaging/container.sh /srv/packaging/Containerfile.debian /srv/packages ||
+    fail "Containerfile.debian fails, in $root as it was then"
+leave_bare
+echo "== passed: Containerfile.debian"
