@@ -12,7 +12,7 @@ follows, as the crates bring it.
 END
 
 crates=$(cargo tree --locked -p rlock -p rlock-cli -e normal,no-proc-macro --prefix none --format '{p}|{l}' |
-    sed 's/ (\*)$//' | grep -v "^rlock.*$PWD" | sort -u)
+    sed 's/ (\*)$//' | grep -v -e "^rlock.*$PWD" -e "^$" | sort -u)
 declare -A brought=() text_of=()
 while IFS='|' read -r crate license; do
     read -r name version _ <<<"$crate"
