@@ -73,20 +73,32 @@ zsh -n /usr/share/zsh/vendor-completions/_rlock || wrong "zsh"
 fish --no-execute /usr/share/fish/vendor_completions.d/rlock.fish || wrong "fish"
 fish -c 'complete -C "rlock ins"' | grep inspect >/dev/null || wrong "fish does not complete rlock ins"
 
-step "apt remove, apt purge"
-apt-get remove -qq -y rlock-module rlock >/srv/removed 2>&1 || { cat /srv/removed && wrong "apt remove"; }
+# gone HOW: removes the packages by apt-get HOW, and sees that nothing of them is left.
+gone() {
+    apt-get "$1" -qq -y rlock-module rlock >/srv/gone 2>&1 || { cat /srv/gone && wrong "apt $1"; }
+    # What ran here has left files of its own.
+    rm -rf /root/.config /root/.local /root/.cache /root/.zcompdump
+    files >/srv/after
+    diff /srv/before /srv/after || wrong "apt $1 leaves something of the packages"
+}
+
+step "apt remove, while the servers' configurations name the module"
 for server in "${servers[@]}"; do
     kind=${server%-server}
-    grep -q "/etc/$kind/$kind.conf still has loadmodule" /srv/removed || wrong "nothing warns that $kind still loads it"
-    sed -i '$d' "/etc/$kind/$kind.conf"
     # Written by the servers that ran here.
     rm -rf "/run/$kind" "/var/lib/$kind"/*
 done
-apt-get purge -qq -y rlock-module rlock >/srv/purged 2>&1 || { cat /srv/purged && wrong "apt purge"; }
-# What runs here leaves files of its own.
-rm -rf /root/.config /root/.local /root/.cache /root/.zcompdump
-files >/srv/after
-diff /srv/before /srv/after || wrong "something is left of the packages"
+gone remove
+for server in "${servers[@]}"; do
+    kind=${server%-server}
+    grep "/etc/$kind/$kind.conf still has loadmodule" /srv/gone >/dev/null || wrong "nothing warns that $kind loads it"
+    sed -i '$d' "/etc/$kind/$kind.conf"
+done
+
+step "apt install and apt purge"
+install "$directory"/rlock-module_*.deb "$directory"/rlock_*.deb
+gone purge
+! grep "still has loadmodule" /srv/gone || wrong "it warns of a server that does not load the module"
 
 step "the tarball"
 mkdir /srv/tarball
