@@ -48,8 +48,8 @@ has_libclang() {
     local place
     [ -z "${LIBCLANG_PATH:-}" ] || return 0
     for place in /usr/lib/llvm-*/lib; do
-        ! compgen -G "$place/libclang.so*" >/dev/null || ! compgen -G "$place/clang/*/include/stddef.h" >/dev/null ||
-            return 0
+        { compgen -G "$place/libclang.so*" || compgen -G "$place/libclang-[0-9]*.so*"; } >/dev/null || continue
+        ! compgen -G "$place/clang/*/include/stddef.h" >/dev/null || return 0
     done
     for place in "/usr/lib64/libclang.so*" "/usr/lib/libclang.so*" "/usr/local/opt/llvm/lib/libclang.dylib" \
         "/opt/homebrew/opt/llvm/lib/libclang.dylib" "/Library/Developer/CommandLineTools/usr/lib/libclang.dylib"; do
