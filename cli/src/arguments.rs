@@ -77,6 +77,22 @@ pub enum Command {
 /// it deadlocks.
 #[derive(Args, Debug)]
 pub struct Run {
+    #[command(flatten)]
+    pub wish: Wish,
+    /// How long the lock stays taken if this machine dies; renewed while CMD runs
+    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = some_time)]
+    pub lease: Duration,
+    /// The time between TERM and KILL for CMD if the lock is lost
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    pub grace: Duration,
+    /// The command to run, and its arguments
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+}
+
+// Which lock is wanted, and what is done until it is there. No doc comment, which would become the command's.
+#[derive(Args, Debug)]
+pub struct Wish {
     /// The lock's name
     pub key: OsString,
     /// How long to wait for the lock: 10s, 500ms, 5m; 0: do not wait [default: for ever]
@@ -85,30 +101,27 @@ pub struct Run {
     /// Give up at once if the lock is not free: the same as --wait 0
     #[arg(short, long, conflicts_with = "wait")]
     pub no_wait: bool,
-    /// How long the lock stays taken if this machine dies; renewed while CMD runs
-    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = some_time)]
-    pub lease: Duration,
     /// Take the read side of a read-write lock, which many holders can share
     #[arg(long, conflicts_with = "write")]
     pub read: bool,
     /// Take the write side of a read-write lock, which excludes all others
     #[arg(long)]
     pub write: bool,
-    /// Run CMD only if N replicas confirm the lock within a third of the lease
+    /// Accept the lock only if N replicas confirm it within a third of the lease
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub replicas: Option<u16>,
     /// What INSPECT and CLIENT LIST call this holder, in place of host and process
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
-    /// The time between TERM and KILL for CMD if the lock is lost
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = time)]
-    pub grace: Duration,
     /// The exit code if the lock was not free in time; with 0 rlock prints nothing either
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::BUSY)]
     pub busy_code: u8,
-    /// The command to run, and its arguments
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
-    pub command: Vec<OsString>,
+    /// While waiting, say the place in line also without a terminal, each 10s at most
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// While waiting, say nothing at a terminal either; only errors
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// List the locks that have waiters, the longest queue first
@@ -217,6 +230,7 @@ Examples:
   rlock run --wait 10m --lease 20s import -- sh -c 'fetch | load'
   rlock run --no-wait -E 0 cleanup -- find /tmp/cache -mtime +7 -delete
   rlock run --read prices -- ./show-prices
+  rlock run --name deploy-7 --verbose deploy -- ./deploy
 
 Exit codes:
   CMD's own, or 128+n if signal n ended it

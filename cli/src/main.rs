@@ -26,6 +26,7 @@ mod signals;
 mod table;
 mod top;
 mod values;
+mod wait;
 
 use arguments::{Arguments, Command};
 use failure::Failure;

@@ -37,7 +37,7 @@ impl Child {
         let leads = !has_terminal();
         let mut command = Command::new(program);
         command.arg0(&args.command[0]).args(&args.command[1..]);
-        command.env("RLOCK_KEY", &args.key).env("RLOCK_HOLDER", guard.holder().as_ref());
+        command.env("RLOCK_KEY", &args.wish.key).env("RLOCK_HOLDER", guard.holder().as_ref());
         command.env("RLOCK_TOKEN", guard.token().to_string());
         if leads {
             command.process_group(0);

@@ -4,12 +4,13 @@
 //! sends a signal. A signal that has reached CMD as well, and ended it, must not keep a server that is well from
 //! hearing of it: the server has its second in any case.
 
-use super::{GOODBYE, reason};
+use super::reason;
 use crate::arguments::Run;
 use crate::exit;
 use crate::failure::say;
 use crate::shown;
 use crate::signals::Signals;
+use crate::wait::GOODBYE;
 use nix::sys::signal::Signal;
 use rlock_client::{Error, Fenced, Guard, Loss};
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// CMD has ended with this code. Returns ours.
 pub async fn give_back(guard: Guard<Fenced>, mut signals: Signals, args: &Run, code: u8) -> u8 {
-    let key = shown::name(args.key.as_bytes());
+    let key = shown::name(args.wish.key.as_bytes());
     let loss = guard.loss();
     let (loss, why_not) = tokio::select! {
         biased;

@@ -18,7 +18,7 @@ use tokio::time::{sleep, sleep_until};
 const LOOK: Duration = Duration::from_millis(10);
 
 pub async fn end(mut child: Child, mut signals: Signals, args: &Run, loss: &Loss) -> Result<u8, Failure> {
-    let key = shown::name(args.key.as_bytes());
+    let key = shown::name(args.wish.key.as_bytes());
     child.send_to_all(Signal::SIGTERM);
     // What is stopped has to go on in order to end.
     child.send_to_all(Signal::SIGCONT);

@@ -17,3 +17,4 @@ mod terminal;
 mod terminal_settings;
 mod tls;
 mod top;
+mod waiting;

@@ -1,0 +1,141 @@
+//! The place in line, and who holds the lock: what somebody wants to know who looks at a terminal where nothing happens.
+//!
+//! Only what the server says is said. It does not know since when a lock is held, so that is left out; how long we have
+//! waited, we know ourselves. A user who may not ask waits as well, and is told nothing.
+
+use super::screen::Screen;
+use crate::arguments::Wish;
+use crate::shown;
+use rlock_client::{ErrorKind, Holder, Inspection, Locks};
+use std::future::pending;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+use tokio::time::{Instant, interval_at};
+
+/// Before that nobody wonders.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// How many waiters are looked at. To list a hundred takes a server 60 µs, however many there are behind them.
+const SEEN: usize = 100;
+
+/// The distance between two questions grows up to this.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Shows it until this is dropped.
+pub async fn tell(locks: &Locks, wish: &Wish) {
+    let Some(mut screen) = Screen::for_this(wish) else { return pending().await };
+    let key = shown::name(wish.key.as_bytes());
+    let began = Instant::now();
+    let mut ticks = interval_at(began + FIRST, FIRST);
+    let (mut place, mut pause, mut asked) = (None, FIRST, None::<Instant>);
+    loop {
+        ticks.tick().await;
+        if asked.is_none_or(|asked| asked.elapsed() >= pause) {
+            place = match locks.inspect(wish.key.as_bytes(), SEEN).await {
+                Ok(seen) => in_words(&seen, locks.identity().as_bytes()),
+                Err(error) if is_for_good(error.kind()) => return nothing_more(screen).await,
+                Err(_) => None,
+            };
+            if asked.replace(Instant::now()).is_some() {
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+        match &place {
+            Some(place) => screen.show(&format!("{key}: {place}"), began.elapsed()),
+            None => screen.clear(),
+        }
+    }
+}
+
+async fn nothing_more(screen: Screen) {
+    drop(screen);
+    pending().await
+}
+
+fn is_for_good(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Refused | ErrorKind::ModuleMissing | ErrorKind::ModuleTooOld)
+}
+
+/// Nothing, if it is ours by now, or nobody's. `our`: what our holder begins with.
+fn in_words(seen: &Inspection, our: &[u8]) -> Option<String> {
+    let is_ours = |holder: &[u8]| holder.strip_prefix(our).is_some_and(|rest| rest.starts_with(b":"));
+    if seen.holders.is_empty() || seen.holders.iter().any(|it| is_ours(&it.holder)) {
+        return None;
+    }
+    let held = format!("held by {}", holders(&seen.holders, seen.holder_count));
+    let place = seen.waiters.iter().position(|waiter| is_ours(&waiter.holder));
+    Some(match place {
+        Some(place) => format!("{} of {} in line, {held}", ordinal(place + 1), seen.waiter_count),
+        None if seen.waiter_count > seen.waiters.len() => {
+            format!("behind the first {} of {} in line, {held}", seen.waiters.len(), seen.waiter_count)
+        }
+        None => held,
+    })
+}
+
+fn holders(holders: &[Holder], count: usize) -> String {
+    let first = holders.first().map_or_else(String::new, |first| shown::name(who(&first.holder)));
+    match count.saturating_sub(1) {
+        0 => first,
+        1 => format!("{first} and one more"),
+        others => format!("{first} and {others} more"),
+    }
+}
+
+/// `web-3:4711` of `web-3:4711:<uuid>:1`; of others all of it.
+fn who(holder: &[u8]) -> &[u8] {
+    const UUID: usize = 36;
+    let is_digit = |byte: &u8| byte.is_ascii_digit();
+    let Some(last) = holder.iter().rposition(|byte| *byte == b':') else { return holder };
+    let (before, number) = (&holder[..last], &holder[last + 1..]);
+    let Some(name) = before.len().checked_sub(UUID + 1).filter(|length| *length > 0) else { return holder };
+    let (name, uuid) = before.split_at(name);
+    let is_uuid = |(place, byte): (usize, &u8)| match place {
+        0 => *byte == b':',
+        9 | 14 | 19 | 24 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    if number.iter().all(is_digit) && uuid.iter().enumerate().all(is_uuid) { name } else { holder }
+}
+
+fn ordinal(number: usize) -> String {
+    let ending = match (number % 100, number % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: &str = "5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1";
+
+    #[test]
+    fn places_are_counted_as_people_do() {
+        let cases = [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (13, "13th")];
+        for (number, shown) in cases.into_iter().chain([(21, "21st"), (102, "102nd"), (111, "111th")]) {
+            assert_eq!(ordinal(number), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_only_for_the_server_is_left_out_of_a_holder() {
+        let with = |before: &str| format!("{before}{UUID}:17");
+        for (holder, shown) in [
+            (with("web-3:4711:"), "web-3:4711"),
+            (with("nightly:"), "nightly"),
+            (with(""), with("").as_str()),
+            (format!("web-3:{UUID}:"), "web-3"),
+            (format!("web-3:{UUID}:x"), format!("web-3:{UUID}:x").as_str()),
+            ("somebody".to_owned(), "somebody"),
+            (":".to_owned(), ":"),
+        ] {
+            assert_eq!(String::from_utf8_lossy(who(holder.as_bytes())), shown, "{holder}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The lock was not got: what is said about it, and with which code.
+
+use super::limit;
+use crate::address::Address;
+use crate::arguments::Wish;
+use crate::failure::{Failure, say};
+use crate::shown;
+use rlock_client::Error;
+use std::os::unix::ffi::OsStrExt;
+
+/// It was not free in time.
+pub fn in_time(wish: &Wish) -> u8 {
+    let waited = match limit(wish) {
+        Some(limit) if !limit.is_zero() => format!(" within {}", shown::time(limit)),
+        _ => String::new(),
+    };
+    busy(wish, &format!("not free{waited}, so nothing was run; rlock inspect shows who has it"))
+}
+
+/// The server at that address did not give it.
+pub fn for_a_reason(wish: &Wish, at: &Address, error: &Error) -> Result<u8, Failure> {
+    match error.code() {
+        // An operator has ended this wait on purpose: that is no failure of the server.
+        Some("UNBLOCKED") => Ok(busy(wish, "an operator has ended the wait (CLIENT UNBLOCK), so nothing was run")),
+        _ => Err(Failure::of_the_server(at, error)),
+    }
+}
+
+/// A user who asked for exit code 0 does not want a mail from cron either.
+fn busy(wish: &Wish, words: &str) -> u8 {
+    if wish.busy_code != 0 {
+        say(&format!("{}: {words}", shown::name(wish.key.as_bytes())));
+    }
+    wish.busy_code
+}
