@@ -5,12 +5,13 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::output;
 use crate::redis_cli;
-use crate::values::{count, interval, some_time, time};
+use crate::values::{count, descriptor, interval, some_time, time};
 use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use std::ffi::OsString;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -53,6 +54,12 @@ pub struct Server {
 pub enum Command {
     #[command(after_help = RUN_HELP)]
     Run(Run),
+    #[command(after_help = LOCK_HELP)]
+    Lock(Lock),
+    #[command(after_help = UNLOCK_HELP)]
+    Unlock(Unlock),
+    #[command(after_help = RENEW_HELP)]
+    Renew(Renew),
     #[command(after_help = LS_HELP)]
     Ls(Ls),
     #[command(after_help = INSPECT_HELP)]
@@ -122,6 +129,61 @@ pub struct Wish {
     /// While waiting, say nothing at a terminal either; only errors
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// Take a lock for several commands of a script
+///
+/// Waits for the lock KEY, prints two lines that name its holder and its fencing token, and exits. Then nobody renews
+/// the lease, and nothing stops the script when the lease ends: choose one that is longer than the script, renew it with
+/// `rlock renew`, and look at the code of `rlock unlock`. Where the script can be one command, `rlock run` is safer.
+#[derive(Args, Debug)]
+pub struct Lock {
+    #[command(flatten)]
+    pub wish: Wish,
+    /// How long the lock is held if nobody unlocks or renews it
+    #[arg(short, long, value_name = "TIME", value_parser = some_time)]
+    pub lease: Duration,
+    /// Write the two lines to a new file, which only this user can read
+    #[arg(long, value_name = "FILE", conflicts_with = "token_fd", value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
+    /// Write them to this file descriptor [default: 1]
+    #[arg(long, value_name = "N", value_parser = descriptor)]
+    pub token_fd: Option<RawFd>,
+}
+
+/// Release what `rlock lock` took
+#[derive(Args, Debug)]
+pub struct Unlock {
+    /// The lock's name
+    pub key: OsString,
+    #[command(flatten)]
+    pub of: Of,
+}
+
+/// Restart the lease of what `rlock lock` took
+#[derive(Args, Debug)]
+pub struct Renew {
+    /// The lock's name
+    pub key: OsString,
+    #[command(flatten)]
+    pub of: Of,
+    /// How long the lock is held from now on if nobody unlocks or renews it
+    #[arg(short, long, value_name = "TIME", value_parser = some_time)]
+    pub lease: Duration,
+}
+
+// Whose lock it is. No doc comment, which would become the command's.
+#[derive(Args, Debug)]
+pub struct Of {
+    /// The holder, or all that `rlock lock` has printed [otherwise RLOCK_HOLDER]
+    #[arg(conflicts_with_all = ["token_file", "token_fd"])]
+    pub holder: Option<OsString>,
+    /// The file that `rlock lock` wrote; `unlock` removes it
+    #[arg(long, value_name = "FILE", conflicts_with = "token_fd", value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
+    /// A file descriptor to read from what `rlock lock` wrote
+    #[arg(long, value_name = "N", value_parser = descriptor)]
+    pub token_fd: Option<RawFd>,
 }
 
 /// List the locks that have waiters, the longest queue first
@@ -198,6 +260,7 @@ const HELP: &str = "\
 Examples:
   rlock run nightly-report -- ./report       one host at a time
   rlock run --no-wait backup -- pg_dump      exit code 75 if the lock is taken
+  rlock lock --lease 5m deploy               hold it for several commands
   rlock ls                                   which locks have waiters?
   rlock inspect nightly-report               who holds it, and who waits?
   rlock break nightly-report                 free it by force
@@ -215,7 +278,7 @@ Addresses:
 Exit codes:
     0  done; of run: CMD's own code       75  the lock was not free in time
     1  nobody holds the lock; of break:       (-E changes this code)
-       or the answer was no               76  the lock was lost while CMD ran
+       or the answer was no               76  the lock was lost
    64  wrong arguments                    77  wrong password, or no right
    69  no server answers, or the          78  the server has no rlock module,
        server cannot do it now                or refuses for good
@@ -238,6 +301,39 @@ Exit codes:
    76  the lock was lost while CMD ran, or that is not known
   126  CMD cannot be executed
   127  CMD was not found
+  `rlock --help` lists the others
+";
+
+const LOCK_HELP: &str = "\
+Examples:
+  rlock lock --lease 10m --token-file deploy.token deploy
+  rlock lock --no-wait --lease 1h deploy >deploy.token
+
+Exit codes:
+    0  the lock is held
+   75  the lock was not free in time
+   74  the two lines could not be written; the lock is free again
+  `rlock --help` lists the others
+";
+
+const UNLOCK_HELP: &str = "\
+Examples:
+  rlock unlock --token-file deploy.token deploy
+  rlock unlock deploy \"$holder\"
+
+Exit codes:
+    0  the lock is free
+   76  it was lost before: others may have had it
+  `rlock --help` lists the others
+";
+
+const RENEW_HELP: &str = "\
+Examples:
+  rlock renew --lease 10m --token-file deploy.token deploy || exit
+
+Exit codes:
+    0  the lock is held for that long from now on
+   76  it is lost: others may have it
   `rlock --help` lists the others
 ";
 
@@ -285,9 +381,9 @@ pub fn read() -> Result<Arguments, Failure> {
             output::print(&format!("{}\n", text.trim_end()))?;
             std::process::exit(0);
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            Err(Failure::usage("what to do? One of run, ls, inspect, break, top, completions; see rlock --help"))
-        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Err(Failure::usage(
+            "what to do? One of run, lock, unlock, renew, ls, inspect, break, top, completions; see rlock --help",
+        )),
         _ => Err(mistyped(&error.render().to_string())),
     })
 }

@@ -28,7 +28,11 @@ impl Failure {
     }
 
     pub fn of_the_system(error: io::Error) -> Self {
-        Self::new(exit::SYSTEM, error.to_string())
+        Self::system(error.to_string())
+    }
+
+    pub fn system(words: impl Into<String>) -> Self {
+        Self::new(exit::SYSTEM, words)
     }
 
     /// Says it, and returns the exit code.

@@ -13,6 +13,7 @@ mod exit;
 mod failure;
 mod inspect;
 mod json;
+mod lock;
 mod ls;
 #[cfg(feature = "manual")]
 mod manual;
@@ -57,6 +58,9 @@ fn perform(arguments: Arguments) -> Result<u8, Failure> {
 async fn carry_out(Arguments { server, command }: Arguments) -> Result<u8, Failure> {
     match &command {
         Command::Run(args) => run::run(args, &server).await,
+        Command::Lock(args) => lock::lock(args, &server).await,
+        Command::Unlock(args) => lock::unlock(args, &server).await,
+        Command::Renew(args) => lock::renew(args, &server).await,
         Command::Ls(args) => ls::ls(args, &server).await,
         Command::Inspect(args) => inspect::inspect(args, &server).await,
         Command::Break(args) => break_lock::break_lock(args, &server).await,

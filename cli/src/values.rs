@@ -1,5 +1,7 @@
 //! Times and counts, as they are typed.
 
+use nix::libc;
+use std::os::fd::RawFd;
 use std::time::Duration;
 
 /// `500ms`, `10s`, `1.5m`, `2h`, or seconds as a plain number.
@@ -30,6 +32,16 @@ pub fn some_time(text: &str) -> Result<Duration, String> {
 pub fn interval(text: &str) -> Result<Duration, String> {
     let enough = |time: &Duration| *time >= Duration::from_millis(100);
     time(text).and_then(|time| Some(time).filter(enough).ok_or_else(|| "it must be at least 100ms".to_owned()))
+}
+
+/// A file descriptor that is open: before anything of ours could have its number.
+pub fn descriptor(text: &str) -> Result<RawFd, String> {
+    let number = text.parse().map_err(|_| "a file descriptor is a number")?;
+    // SAFETY: it asks for a flag, and no memory is involved.
+    match unsafe { libc::fcntl(number, libc::F_GETFD) } {
+        -1 => Err(format!("file descriptor {number} is not open")),
+        _ => Ok(number),
+    }
 }
 
 /// As many as the server tells at once.

@@ -294,7 +294,8 @@
 //! | a server's counters | [`statistics()`](Locks::statistics) |
 //! | any of these of each master by itself, where one does not answer | [`masters()`](Locks::masters) |
 //!
-//! And [`break_lock(name)`](Locks::break_lock) frees a lock by force: its holder has lost it.
+//! And [`break_lock(name)`](Locks::break_lock) frees a lock by force: its holder has lost it. Whoever has a holder's name
+//! may [release](Locks::release_of) or [renew](Locks::renew_of) what it holds.
 //!
 //! # Features
 //!

@@ -14,7 +14,7 @@ mod terminal;
 use crate::arguments::{Run, Server};
 use crate::failure::Failure;
 use crate::signals::Signals;
-use crate::wait;
+use crate::wait::{self, Lease};
 use child::Child;
 use nix::sys::signal::Signal;
 use rlock_client::{Fenced, Guard, Loss};
@@ -34,10 +34,10 @@ const PASSED_ON: [Signal; 9] = [
 ];
 
 pub async fn run(args: &Run, server: &Server) -> Result<u8, Failure> {
-    wait::must_have_a_name(&args.wish)?;
+    wait::must_have_a_name(&args.wish.key)?;
     let program = program::find(&args.command[0])?;
     let mut signals = Signals::take(&PASSED_ON)?;
-    match wait::acquire(&args.wish, args.lease, server, &mut signals).await? {
+    match wait::acquire(&args.wish, Lease::Kept(args.lease), server, &mut signals).await? {
         Ok(guard) => work(&program, args, guard, signals).await,
         Err(code) => Ok(code),
     }

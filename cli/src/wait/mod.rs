@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use nix::sys::signal::Signal;
 use rlock_client::{Error, Fenced, Guard, Lock, Locks};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -19,9 +20,28 @@ use tokio::time::timeout;
 /// How long a server may take to hear that we do not wait any more, or have done, when a signal wants us to end.
 pub const GOODBYE: Duration = Duration::from_secs(1);
 
+/// How the lease ends.
+#[derive(Clone, Copy)]
+pub enum Lease {
+    /// With us, who renew it while a command runs.
+    Kept(Duration),
+    /// By itself.
+    Fixed(Duration),
+}
+
+impl Lease {
+    /// What it means that there is no lock.
+    fn so(self) -> &'static str {
+        match self {
+            Self::Kept(_) => ", so nothing was run",
+            Self::Fixed(_) => "",
+        }
+    }
+}
+
 /// Under an empty name all would be one lock, whose variable is not set.
-pub fn must_have_a_name(wish: &Wish) -> Result<(), Failure> {
-    match wish.key.is_empty() {
+pub fn must_have_a_name(key: &OsStr) -> Result<(), Failure> {
+    match key.is_empty() {
         true => Err(Failure::usage("KEY is empty; is a variable not set?")),
         false => Ok(()),
     }
@@ -30,7 +50,7 @@ pub fn must_have_a_name(wish: &Wish) -> Result<(), Failure> {
 /// The lock, or the exit code if it was not got.
 pub async fn acquire(
     wish: &Wish,
-    lease: Duration,
+    lease: Lease,
     server: &Server,
     signals: &mut Signals,
 ) -> Result<Result<Guard<Fenced>, u8>, Failure> {
@@ -44,8 +64,8 @@ pub async fn acquire(
         code = ended_by(signals) => Ok(code),
         acquired = in_time(wish, lock(wish, lease, &locks)) => match acquired {
             Ok(Some(guard)) => return Ok(Ok(guard)),
-            Ok(None) => Ok(not_got::in_time(wish)),
-            Err(error) => not_got::for_a_reason(wish, &at, &error),
+            Ok(None) => Ok(not_got::in_time(wish, lease.so())),
+            Err(error) => not_got::for_a_reason(wish, lease.so(), &at, &error),
         },
         // Looked at last, and gone with what it has shown before anything else is said.
         () = line::tell(&locks, wish) => Ok(exit::DEFECT),
@@ -70,17 +90,20 @@ fn limit(wish: &Wish) -> Option<Duration> {
     if wish.no_wait { Some(Duration::ZERO) } else { wish.wait }
 }
 
-fn lock(wish: &Wish, lease: Duration, locks: &Locks) -> Lock<Fenced> {
+fn lock(wish: &Wish, lease: Lease, locks: &Locks) -> Lock<Fenced> {
     let key = wish.key.as_bytes();
     let lock = match (wish.read, wish.write) {
         (true, _) => locks.read_write(key).read(),
         (_, true) => locks.read_write(key).write(),
         _ => locks.lock(key),
     };
-    let lock = lock.lease(lease).fenced();
+    let (lock, length) = match lease {
+        Lease::Kept(length) => (lock.lease(length), length),
+        Lease::Fixed(length) => (lock.fixed_lease(length), length),
+    };
     match wish.replicas {
-        Some(wanted) => lock.replicas(wanted.into(), lease / 3),
-        None => lock,
+        Some(wanted) => lock.fenced().replicas(wanted.into(), length / 3),
+        None => lock.fenced(),
     }
 }
 

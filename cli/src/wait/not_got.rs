@@ -9,19 +9,19 @@ use rlock_client::Error;
 use std::os::unix::ffi::OsStrExt;
 
 /// It was not free in time.
-pub fn in_time(wish: &Wish) -> u8 {
+pub fn in_time(wish: &Wish, so: &str) -> u8 {
     let waited = match limit(wish) {
         Some(limit) if !limit.is_zero() => format!(" within {}", shown::time(limit)),
         _ => String::new(),
     };
-    busy(wish, &format!("not free{waited}, so nothing was run; rlock inspect shows who has it"))
+    busy(wish, &format!("not free{waited}{so}; rlock inspect shows who has it"))
 }
 
 /// The server at that address did not give it.
-pub fn for_a_reason(wish: &Wish, at: &Address, error: &Error) -> Result<u8, Failure> {
+pub fn for_a_reason(wish: &Wish, so: &str, at: &Address, error: &Error) -> Result<u8, Failure> {
     match error.code() {
         // An operator has ended this wait on purpose: that is no failure of the server.
-        Some("UNBLOCKED") => Ok(busy(wish, "an operator has ended the wait (CLIENT UNBLOCK), so nothing was run")),
+        Some("UNBLOCKED") => Ok(busy(wish, &format!("an operator has ended the wait (CLIENT UNBLOCK){so}"))),
         _ => Err(Failure::of_the_server(at, error)),
     }
 }

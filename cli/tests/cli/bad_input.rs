@@ -170,8 +170,8 @@ fn what_a_user_may_not_do() {
 fn arguments_that_make_no_sense() {
     let server = Server::start();
     let cases: [(&[&str], &str); 19] = [
-        (&[], "run, ls, inspect, break, top, completions"),
-        (&["lock"], "unrecognized subcommand"),
+        (&[], "run, lock, unlock, renew, ls, inspect, break, top, completions"),
+        (&["hold"], "unrecognized subcommand"),
         (&["run"], "KEY"),
         (&["run", "key"], "CMD"),
         (&["run", "--waiit", "1s", "key", "true"], "--wait"),

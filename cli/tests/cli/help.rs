@@ -3,7 +3,7 @@
 use crate::support::{bare, run};
 use std::process::Command;
 
-const COMMANDS: [&str; 6] = ["run", "ls", "inspect", "break", "top", "completions"];
+const COMMANDS: [&str; 9] = ["run", "lock", "unlock", "renew", "ls", "inspect", "break", "top", "completions"];
 
 fn manual() -> &'static str {
     include_str!("../../../docs/command-line.md")
@@ -38,7 +38,7 @@ fn who_asks_for_help_gets_it_by_any_name() {
     for (asked, meant) in [(&["help"][..], &["--help"][..]), (&["help", "run"], &["run", "--help"])] {
         assert_eq!(run(bare(asked)).succeeded(), run(bare(meant)).succeeded());
     }
-    run(bare(&["help", "lock"])).failed(64, &["lock"]);
+    run(bare(&["help", "hold"])).failed(64, &["hold"]);
     // A lock may have this name all the same.
     run(bare(&["run", "help"])).failed(64, &["CMD"]);
 }

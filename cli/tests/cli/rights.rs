@@ -45,11 +45,30 @@ fn outcome(server: &Server, client: &mut Client, command: &str) -> (i32, bool) {
     client.say("RLOCK.ACQUIRE app:held somebody 600000");
     let arguments: Vec<_> = match command {
         "run --replicas" => vec!["run", "--lease", "1500ms", "--replicas", "1", "app:new", "true"],
+        "lock" => vec!["lock", "--lease", "1m", "app:new"],
+        "lock, after a wait" => return waited_for(server, client),
+        "unlock" => vec!["unlock", "app:held", "somebody"],
+        "renew" => vec!["renew", "--lease", "1m", "app:held", "somebody"],
         "inspect" => vec!["inspect", "app:held"],
         "break" => vec!["break", "--yes", "app:held"],
         _ => command.split(' ').collect(),
     };
     let ended = run(app(server, &arguments));
+    client.say("DEL app:new");
+    (ended.code(), ended.errors.is_empty())
+}
+
+/// It begins with a wait, and is granted when the other one gives it back.
+fn waited_for(server: &Server, client: &mut Client) -> (i32, bool) {
+    client.say("RLOCK.ACQUIRE app:key somebody 600000");
+    let mut waits = start(app(server, &["lock", "--lease", "1m", "app:key"]));
+    wait_until("it waits, or ends", || client.figure("waiters") == 1 || !waits.is_running());
+    client.say("RLOCK.RELEASE app:key somebody");
+    let told = client.say("ACL LOG");
+    wait_until("it ends, or is refused", || !waits.is_running() || client.say("ACL LOG") != told);
+    let ended = waits.end();
+    client.say("DEL app:key");
+    client.until_waiting(0);
     (ended.code(), ended.errors.is_empty())
 }
 
@@ -91,11 +110,12 @@ fn no_more_rights_are_needed_than_the_manual_says() {
     let server = Server::start();
     let mut client = server.client();
     let rows = rows();
-    assert_eq!(rows.len(), 9);
+    assert_eq!(rows.len(), 13);
     for (command, rights) in rows.iter().filter(|(command, _)| *command != "top") {
         let of_run = &rows[0].1[..];
         let (beside, fine): (&[&str], _) = match *command {
             WAITING => (of_run, (143, true)),
+            "lock, after a wait" => (&["+rlock.acquire"], FINE),
             // Nobody confirms, which is another failure than a missing right.
             "run --replicas" => (of_run, (69, false)),
             _ => (&[], FINE),

@@ -3,6 +3,7 @@
 
 mod ask;
 mod break_lock;
+mod by_holder;
 mod fields;
 mod inspection;
 mod masters;

@@ -327,3 +327,22 @@ async fn a_grant_that_comes_when_its_wait_is_dropped_can_be_waited_for_as_well()
         assert!(!exists(&mut client, "key") && client.figure("waiters") == 0, "dropped {after:?} after the grant");
     }
 }
+
+#[tokio::test]
+async fn what_a_holder_has_is_renewed_and_released_by_whoever_knows_its_name() {
+    let server = Server::start();
+    let (mut client, locks, other) = (server.client(), locks_on(&server).await, locks_on(&server).await);
+    let hour = Duration::from_secs(3_600);
+    for lock in [locks.lock("a"), locks.read_write("a").read(), locks.read_write("a").write()] {
+        let guard = lock.acquire().await.unwrap();
+        assert!(!other.renew_of("a", "nobody", hour).await.unwrap());
+        assert!(!other.release_of("a", "nobody").await.unwrap());
+        assert!(other.renew_of("a", guard.holder().as_bytes(), hour).await.unwrap());
+        assert!(client.expiry("a") > client.time_ms() + 3_000_000);
+        assert!(other.release_of("a", guard.holder().as_bytes()).await.unwrap());
+        assert!(!exists(&mut client, "a"));
+        assert!(!other.release_of("a", guard.holder().as_bytes()).await.unwrap());
+        assert!(guard.release().await.unwrap_err().is_lost());
+    }
+    assert!(other.release_of("a", "mode").await.unwrap_err().to_string().contains("ERR holder must be"));
+}

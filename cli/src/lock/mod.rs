@@ -1,0 +1,64 @@
+//! `rlock lock`, `unlock` and `renew`: a lock for several commands of a script, which cannot be one CMD.
+//!
+//! Nobody renews its lease meanwhile, and nobody is there to stop the script when it is over. So the lease has to be
+//! named; and whoever unlocks learns whether the lock was held until then.
+
+mod token;
+
+use crate::arguments::{Lock, Renew, Server, Unlock};
+use crate::exit;
+use crate::failure::{Failure, say};
+use crate::signals::Signals;
+use crate::wait::{self, Lease};
+use crate::{address, shown};
+use nix::sys::signal::Signal;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use token::Place;
+
+/// Each ends the wait.
+const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+
+pub async fn lock(args: &Lock, server: &Server) -> Result<u8, Failure> {
+    wait::must_have_a_name(&args.wish.key)?;
+    let place = Place::of(args)?;
+    let mut signals = Signals::take(&ENDING)?;
+    let guard = match wait::acquire(&args.wish, Lease::Fixed(args.lease), server, &mut signals).await? {
+        Ok(guard) => guard,
+        Err(code) => return Ok(code),
+    };
+    if let Err(failure) = place.write(&guard.holder(), guard.token()) {
+        // Nobody could unlock it.
+        let _ = guard.release().await;
+        return Err(failure);
+    }
+    // Dropped, it would be released.
+    std::mem::forget(guard);
+    Ok(0)
+}
+
+pub async fn unlock(args: &Unlock, server: &Server) -> Result<u8, Failure> {
+    wait::must_have_a_name(&args.key)?;
+    let holder = token::holder(&args.of)?;
+    let (locks, at) = address::connect(server).await?;
+    let released = locks.release_of(args.key.as_bytes(), &holder).await;
+    let released = released.map_err(|error| Failure::of_the_server(&at, &error))?;
+    token::is_over(&args.of)?;
+    Ok(if released { 0 } else { lost(&args.key, "before it was unlocked") })
+}
+
+pub async fn renew(args: &Renew, server: &Server) -> Result<u8, Failure> {
+    wait::must_have_a_name(&args.key)?;
+    let holder = token::holder(&args.of)?;
+    let (locks, at) = address::connect(server).await?;
+    let renewed = locks.renew_of(args.key.as_bytes(), &holder, args.lease).await;
+    let renewed = renewed.map_err(|error| Failure::of_the_server(&at, &error))?;
+    Ok(if renewed { 0 } else { lost(&args.key, "before it was renewed") })
+}
+
+fn lost(key: &OsStr, when: &str) -> u8 {
+    let key = shown::name(key.as_bytes());
+    let why = "its lease had ended, or somebody unlocked or broke it";
+    say(&format!("{key}: the lock was lost {when}, others may have had it: {why}"));
+    exit::LOST
+}

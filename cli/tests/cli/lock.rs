@@ -1,0 +1,257 @@
+//! `rlock lock`, `unlock` and `renew`: a lock for several commands of a script, with a lease that nobody keeps alive.
+
+use crate::support::{Place, exists, given_back, program, run, start, taken, url};
+use rlock_testing::{Client, Server, wait_until};
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// A script with `rlock` in its PATH.
+fn script(server: &Server, place: &Place, text: &str) -> Command {
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_rlock")).parent().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path))).unwrap();
+    let mut command = program("sh", &["-euc", text]);
+    command.env("RLOCK_URL", url(server)).env("PATH", path).env_remove("RLOCK_HOLDER");
+    place.of(command)
+}
+
+fn holder_of(client: &mut Client, key: &str) -> String {
+    let holders = client.hash(key);
+    assert_eq!(holders.len(), 1, "{holders:?}");
+    holders[0].0.clone()
+}
+
+#[test]
+fn it_stays_held_until_it_is_unlocked_and_tells_by_whom() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (number, unlock) in [
+        "rlock unlock key \"$held\"",
+        "rlock unlock key \"$(echo \"$held\" | sed -n s/RLOCK_HOLDER=//p)\"",
+        "eval \"$held\"; export RLOCK_HOLDER; rlock unlock key",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let place = Place::new();
+        let ended = run(script(&server, &place, "rlock lock --lease 10m key"));
+        let told = ended.succeeded().to_owned();
+        assert_eq!(told, format!("RLOCK_HOLDER={}\nRLOCK_TOKEN={}\n", holder_of(&mut client, "key"), number + 1));
+        let left = client.expiry("key") - client.time_ms();
+        assert!((540_000..=600_000).contains(&left), "{left}");
+        let mut unlock = script(&server, &place, unlock);
+        unlock.env("held", told.trim_end());
+        assert_eq!(run(unlock).succeeded(), "");
+        assert!(!exists(&mut client, "key"));
+    }
+}
+
+/// What is waited for begins with a session, and is held when that is gone.
+#[test]
+fn it_stays_held_when_nothing_is_left_of_the_program_that_waited() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let place = Place::new();
+    let waits = start(script(&server, &place, "rlock lock --lease 10m --token-file token key"));
+    client.until_waiting(1);
+    given_back(&mut client, "key");
+    assert_eq!(waits.end().succeeded(), "");
+    wait_until("the session is over", || client.figure("sessions") == 0);
+    assert_eq!(place.lines("token")[0], format!("RLOCK_HOLDER={}", holder_of(&mut client, "key")));
+    assert!(client.expiry("key") > client.time_ms() + 540_000);
+    run(script(&server, &place, "rlock unlock --token-file token key")).succeeded();
+    assert!(!exists(&mut client, "key"));
+}
+
+#[test]
+fn a_token_file_is_for_one_user_and_one_script() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    run(script(&server, &place, "umask 0; rlock lock --lease 10m --token-file token key")).succeeded();
+    let mode = place.file("token").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 2, "nothing is left beside it");
+    // Another script's. It is not waited for to learn of it.
+    let other = run(script(&server, &place, "rlock lock --lease 10m --token-file token key"));
+    other.failed(74, &["the token file token is there already", "a file of its own"]);
+    assert_eq!(place.lines("token")[0], format!("RLOCK_HOLDER={}", holder_of(&mut client, "key")));
+    // A shell reads it.
+    let read =
+        run(script(&server, &place, ". ./token; rlock unlock key \"$RLOCK_HOLDER\"; echo $RLOCK_TOKEN; rm token"));
+    assert_eq!(read.succeeded(), "1\n");
+    // As `mktemp` makes it.
+    place.mark("token");
+    run(script(&server, &place, "rlock lock --lease 10m --token-file token key; rlock unlock --token-file token key"))
+        .succeeded();
+    assert!(!place.has("token") && !exists(&mut client, "key"));
+}
+
+#[test]
+fn what_cannot_be_written_holds_no_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    let refused = |text: &str, code: i32, words: &[&str]| run(script(&server, &place, text)).failed(code, words);
+    refused("rlock lock --lease 10m --token-file nowhere/token key", 74, &["nowhere/token cannot be written"]);
+    refused("rlock lock --lease 10m --token-file . key", 74, &["is there already"]);
+    refused("rlock lock --lease 10m --token-fd 7 key", 64, &["--token-fd", "7 is not open"]);
+    refused("rlock lock --lease 10m --token-fd 7 --token-file token key 7>fd", 64, &["--token-f"]);
+    refused("rlock lock key", 64, &["--lease"]);
+    refused("rlock lock --lease 10m ''", 64, &["KEY is empty"]);
+    let mut full = script(&server, &place, "rlock lock --lease 10m key >/dev/full");
+    full.env("LC_ALL", "C");
+    run(full).failed(74, &["the holder could not be written", "No space left"]);
+    assert!(!exists(&mut client, "key"));
+}
+
+#[test]
+fn file_descriptors_do_as_well() {
+    let server = Server::start();
+    let place = Place::new();
+    let text = "rlock lock --lease 10m --token-fd 7 key 7>token; rlock renew --lease 1h --token-fd 8 key 8<token; \
+                rlock unlock --token-fd 9 key 9<token";
+    assert_eq!(run(script(&server, &place, text)).succeeded(), "");
+    assert!(!exists(&mut server.client(), "key") && place.has("token"));
+}
+
+/// The script of the manual, as it is printed.
+#[test]
+fn the_manuals_script_works() {
+    let server = Server::start();
+    let place = Place::new();
+    let (_, section) = include_str!("../../../docs/command-line.md").split_once("\n## lock, unlock, renew\n").unwrap();
+    let (_, script_of_it) = section.split_once("```sh\n").unwrap();
+    let (script_of_it, _) = script_of_it.split_once("```").unwrap();
+    let text = format!("TMPDIR=.; export TMPDIR; build() {{ :; }}; publish() {{ $meanwhile; }}\n{script_of_it}");
+    let with = |meanwhile: &str| {
+        let mut command = script(&server, &place, &text);
+        command.env("meanwhile", meanwhile);
+        run(command)
+    };
+    assert_eq!(with("echo published").succeeded(), "published\n");
+    let lost = with("rlock break --yes deploy");
+    assert_eq!(lost.code(), 76, "{lost:?}");
+    lost.said(&["deploy: the lock was lost before it was unlocked"]);
+}
+
+/// Each adds to a number by reading and writing it, which goes wrong as soon as two do so at once.
+#[test]
+fn scripts_in_competition_take_turns() {
+    const SCRIPTS: usize = 4;
+    const ROUNDS: usize = 5;
+    let server = Server::start();
+    let place = Place::new();
+    std::fs::write(place.file("number"), "0\n").unwrap();
+    let text = format!(
+        "for round in $(seq {ROUNDS}); do held=$(rlock lock --lease 10m key); read number <number; sleep 0.01; \
+         echo $((number + 1)) >number; rlock unlock key \"$held\"; done"
+    );
+    let scripts: Vec<_> = (0..SCRIPTS).map(|_| start(script(&server, &place, &text))).collect();
+    for script in scripts {
+        script.end().succeeded();
+    }
+    assert_eq!(place.lines("number"), [(SCRIPTS * ROUNDS).to_string()]);
+}
+
+#[test]
+fn a_lease_that_ended_meanwhile_is_told_and_the_next_holder_keeps_the_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    run(script(&server, &place, "rlock lock --lease 500ms --token-file token key")).succeeded();
+    wait_until("the lease has ended", || !exists(&mut client, "key"));
+    taken(&mut client, "key");
+    run(script(&server, &place, "rlock renew --lease 10m --token-file token key"))
+        .failed(76, &["key: the lock was lost before it was renewed", "others may have had it"]);
+    run(script(&server, &place, "rlock unlock --token-file token key"))
+        .failed(76, &["key: the lock was lost before it was unlocked", "others may have had it"]);
+    assert!(!place.has("token"), "it is of no use any more");
+    assert_eq!(holder_of(&mut client, "key"), "somebody");
+}
+
+#[test]
+fn a_lease_can_be_renewed() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    run(script(&server, &place, "rlock lock --lease 10m --token-file token key")).succeeded();
+    run(script(&server, &place, "rlock renew --lease 1h --token-file token key")).succeeded();
+    assert!(client.expiry("key") > client.time_ms() + 3_000_000);
+    run(script(&server, &place, "rlock renew --lease 1m --token-file token key")).succeeded();
+    assert!(client.expiry("key") < client.time_ms() + 60_001);
+}
+
+/// Its lock ends with the lease, and its file stays, which the next run is told.
+#[test]
+fn a_script_that_is_killed_holds_the_lock_until_the_lease_ends() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    let text = "rlock lock --lease 5s --token-file token key; echo locked >>log; kill -KILL $$";
+    let killed = start(script(&server, &place, text));
+    place.wait_for("log", "locked");
+    let holder = holder_of(&mut client, "key");
+    let waits = start(script(&server, &place, "rlock lock --lease 10m key"));
+    let next = waits.end();
+    assert!(next.succeeded().contains("RLOCK_TOKEN=2\n") && !next.output.contains(&holder), "{next:?}");
+    run(script(&server, &place, "rlock lock --lease 10m --token-file token key")).failed(74, &["is there already"]);
+    drop(killed);
+}
+
+#[test]
+fn a_wait_ends_as_that_of_run_does() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    let place = Place::new();
+    for (options, code) in [("--no-wait", 75), ("--wait 50ms", 75), ("-n -E 3", 3)] {
+        let ended = run(script(&server, &place, &format!("rlock lock --lease 10m --token-file token {options} key")));
+        ended.failed(code, &["key: not free", "rlock inspect"]);
+        assert!(!ended.errors.contains("run;"), "{ended:?}");
+    }
+    let waits = start(script(&server, &place, "exec rlock lock --lease 10m --token-file token key"));
+    client.until_waiting(1);
+    waits.signal("TERM");
+    assert_eq!(waits.end().code(), 143);
+    assert_eq!(client.figure("waiters"), 0);
+    assert!(!place.has("token"));
+}
+
+#[test]
+fn both_sides_of_a_read_write_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    let place = Place::new();
+    let text = "one=$(rlock lock --read --lease 10m key); two=$(rlock lock --read --name two --lease 10m key); \
+                rlock unlock key \"$one\"; echo \"$two\" >token";
+    run(script(&server, &place, text)).succeeded();
+    assert!(place.lines("token")[0].starts_with("RLOCK_HOLDER=two:"));
+    run(script(&server, &place, "rlock lock --write -n --lease 10m key")).failed(75, &["not free"]);
+    let text =
+        "rlock unlock --token-file token key; held=$(rlock lock --write --lease 10m key); rlock unlock key \"$held\"";
+    run(script(&server, &place, text)).succeeded();
+    assert!(!exists(&mut client, "key"));
+}
+
+#[test]
+fn whose_lock_it_is_has_to_be_said() {
+    let server = Server::start();
+    let place = Place::new();
+    File::create(place.file("empty")).unwrap();
+    for (arguments, words) in [
+        ("key", "RLOCK_HOLDER"),
+        ("key ''", "whose lock?"),
+        ("--token-file empty key", "whose lock?"),
+        ("--token-file nowhere key", "nowhere cannot be read"),
+        ("--token-fd 7 key", "7 is not open"),
+        ("--token-file empty key holder", "--token-file"),
+        ("'' holder", "KEY is empty"),
+    ] {
+        for command in ["unlock", "renew --lease 1m"] {
+            run(script(&server, &place, &format!("rlock {command} {arguments}"))).failed(64, &[words]);
+        }
+    }
+}
