@@ -92,8 +92,13 @@ pub struct Run {
     /// The time between TERM and KILL for CMD if the lock is lost
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub grace: Duration,
+    /// Run this line with sh, in place of CMD
+    #[arg(short = 'c', long = "command", value_name = "LINE", conflicts_with = "command")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub line: Option<String>,
     /// The command to run, and its arguments
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    #[arg(value_name = "CMD", required_unless_present = "line", trailing_var_arg = true)]
+    #[arg(value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
@@ -290,7 +295,7 @@ Exit codes:
 const RUN_HELP: &str = "\
 Examples:
   rlock run nightly-report -- /usr/local/bin/report
-  rlock run --wait 10m --lease 20s import -- sh -c 'fetch | load'
+  rlock run --wait 10m --lease 20s -c 'fetch | load' import
   rlock run --no-wait -E 0 cleanup -- find /tmp/cache -mtime +7 -delete
   rlock run --read prices -- ./show-prices
   rlock run --name deploy-7 --verbose deploy -- ./deploy

@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use rlock_client::{Fenced, Guard};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -33,10 +34,10 @@ pub struct Child {
 }
 
 impl Child {
-    pub fn start(program: &Path, args: &Run, guard: &Guard<Fenced>) -> io::Result<Self> {
+    pub fn start(program: &Path, words: &[OsString], args: &Run, guard: &Guard<Fenced>) -> io::Result<Self> {
         let leads = !has_terminal();
         let mut command = Command::new(program);
-        command.arg0(&args.command[0]).args(&args.command[1..]);
+        command.arg0(&words[0]).args(&words[1..]);
         command.env("RLOCK_KEY", &args.wish.key).env("RLOCK_HOLDER", guard.holder().as_ref());
         command.env("RLOCK_TOKEN", guard.token().to_string());
         if leads {

@@ -4,7 +4,7 @@
 //! sends a signal. A signal that has reached CMD as well, and ended it, must not keep a server that is well from
 //! hearing of it: the server has its second in any case.
 
-use super::reason;
+use super::{program, reason};
 use crate::arguments::Run;
 use crate::exit;
 use crate::failure::say;
@@ -18,13 +18,13 @@ use tokio::time::{Instant, sleep_until};
 
 /// CMD has ended with this code. Returns ours.
 pub async fn give_back(guard: Guard<Fenced>, mut signals: Signals, args: &Run, code: u8) -> u8 {
-    let key = shown::name(args.wish.key.as_bytes());
+    let (key, cmd) = (shown::name(args.wish.key.as_bytes()), program::shown(args));
     let loss = guard.loss();
     let (loss, why_not) = tokio::select! {
         biased;
         released = guard.release() => match released {
             Ok(()) => return code,
-            Err(error) if loss.is_none() && error.is_in_doubt() => return in_doubt(&key, &error, code),
+            Err(error) if loss.is_none() && error.is_in_doubt() => return in_doubt(&key, &cmd, &error, code),
             Err(error) => (loss.or_else(|| loss_by_release(&error)), error.to_string()),
         },
         () = told_to_stop(&mut signals) => (loss, format!("{key}: not given back, as no server has answered yet")),
@@ -32,22 +32,24 @@ pub async fn give_back(guard: Guard<Fenced>, mut signals: Signals, args: &Run, c
     match loss {
         Some(loss) => {
             let why = reason::of(&loss);
-            say(&format!("{key}: the lock was lost before CMD had ended (with {code}), others may have had it: {why}"));
+            say(&format!(
+                "{key}: the lock was lost before {cmd} had ended (with {code}), others may have had it: {why}"
+            ));
             exit::LOST
         }
         None => {
             let lease = shown::time(args.lease);
-            say(&format!("{why_not}; CMD had ended before its lease, with which the lock ends, in {lease} at most"));
+            say(&format!("{why_not}; {cmd} had ended before its lease, with which the lock ends, in {lease} at most"));
             code
         }
     }
 }
 
 /// It may have been given back, or have been lost long before. What is not known is not called success.
-fn in_doubt(key: &str, error: &Error, code: u8) -> u8 {
+fn in_doubt(key: &str, cmd: &str, error: &Error, code: u8) -> u8 {
     let why = error.reason();
     say(&format!(
-        "{key}: it is not known whether CMD had the lock until it ended (with {code}), others may have had it: the \
+        "{key}: it is not known whether {cmd} had the lock until it ended (with {code}), others may have had it: the \
          connection broke while it was given back ({why})"
     ));
     exit::LOST

@@ -2,7 +2,7 @@
 //! it is made to. Only then there is time for words.
 
 use super::child::Child;
-use super::reason;
+use super::{program, reason};
 use crate::arguments::Run;
 use crate::exit;
 use crate::failure::{Failure, say};
@@ -22,8 +22,8 @@ pub async fn end(mut child: Child, mut signals: Signals, args: &Run, loss: &Loss
     child.send_to_all(Signal::SIGTERM);
     // What is stopped has to go on in order to end.
     child.send_to_all(Signal::SIGCONT);
-    let why = reason::of(loss);
-    say(&format!("{key}: the lock was lost, others may have it, so CMD was sent TERM: {why}"));
+    let (cmd, why) = (program::shown(args), reason::of(loss));
+    say(&format!("{key}: the lock was lost, others may have it, so {cmd} was sent TERM: {why}"));
     let killed = asked(&mut child, &mut signals, args.grace).await?;
     if killed {
         child.send_to_all(Signal::SIGKILL);
@@ -32,7 +32,7 @@ pub async fn end(mut child: Child, mut signals: Signals, args: &Run, loss: &Loss
     // However it ended, it had to.
     child.restore_terminal();
     if killed {
-        say(&format!("{key}: CMD did not end within {}: it was killed", shown::time(args.grace)));
+        say(&format!("{key}: {cmd} did not end within {}: it was killed", shown::time(args.grace)));
     }
     Ok(exit::LOST)
 }

@@ -18,6 +18,7 @@ use crate::wait::{self, Lease};
 use child::Child;
 use nix::sys::signal::Signal;
 use rlock_client::{Fenced, Guard, Loss};
+use std::ffi::OsString;
 use std::path::Path;
 
 /// Passed on to CMD. While there is none, each of them ends the wait, except those that end no program.
@@ -35,21 +36,28 @@ const PASSED_ON: [Signal; 9] = [
 
 pub async fn run(args: &Run, server: &Server) -> Result<u8, Failure> {
     wait::must_have_a_name(&args.wish.key)?;
-    let program = program::find(&args.command[0])?;
+    let words = program::words(args);
+    let program = program::find(&words[0])?;
     let mut signals = Signals::take(&PASSED_ON)?;
     match wait::acquire(&args.wish, Lease::Kept(args.lease), server, &mut signals).await? {
-        Ok(guard) => work(&program, args, guard, signals).await,
+        Ok(guard) => work(&program, &words, args, guard, signals).await,
         Err(code) => Ok(code),
     }
 }
 
-async fn work(program: &Path, args: &Run, guard: Guard<Fenced>, signals: Signals) -> Result<u8, Failure> {
-    match Child::start(program, args, &guard) {
+async fn work(
+    program: &Path,
+    words: &[OsString],
+    args: &Run,
+    guard: Guard<Fenced>,
+    signals: Signals,
+) -> Result<u8, Failure> {
+    match Child::start(program, words, args, &guard) {
         Ok(child) => attend(child, guard, signals, args).await,
         Err(error) => {
             // The lock was for nothing; if it cannot be given back, its lease ends.
             let _ = guard.release().await;
-            Err(program::did_not_start(program, &args.command[0], &error))
+            Err(program::did_not_start(program, &words[0], &error))
         }
     }
 }

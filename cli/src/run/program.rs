@@ -1,14 +1,38 @@
 //! CMD's file, found as a shell would find it, before anything else is done.
 
+use crate::arguments::Run;
 use crate::exit;
 use crate::failure::Failure;
 use crate::shown;
 use nix::unistd::{AccessFlags, access};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+/// The shell of `-c`: the same for a user and for cron, whatever `SHELL` is.
+const SHELL: &str = "/bin/sh";
+
+/// As much of CMD's name as a line about it has.
+const SHOWN: usize = 40;
+
+/// CMD and its arguments.
+pub fn words(args: &Run) -> Vec<OsString> {
+    match &args.line {
+        Some(line) => vec![SHELL.into(), "-c".into(), line.into()],
+        None => args.command.clone(),
+    }
+}
+
+/// What CMD is called where it is spoken of.
+pub fn shown(args: &Run) -> String {
+    match (&args.line, args.command.first()) {
+        (Some(line), _) => format!("'{}'", shown::cut(&shown::name(line.as_bytes()), SHOWN)),
+        (None, Some(name)) => shown::name(name.as_bytes()),
+        (None, None) => String::new(),
+    }
+}
 
 /// Longer than any system reads.
 const FIRST_LINE_MAX: u64 = 4_096;

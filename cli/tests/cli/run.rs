@@ -306,10 +306,9 @@ fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
     wait_until("CMD runs", || place.has("running"));
     server.kill();
     place.mark("end");
-    running.end().failed(
-        3,
-        &["no server answers", "CMD had ended before its lease, with which the lock ends, in 30.0s at most"],
-    );
+    running
+        .end()
+        .failed(3, &["no server answers", "sh had ended before its lease, with which the lock ends, in 30.0s at most"]);
 }
 
 /// The server stands still for longer than an answer may take, carries the release out when nobody waits for its answer
@@ -330,4 +329,28 @@ fn a_server_that_stalls_when_cmd_ends_makes_no_loss() {
     let ended = running.end();
     assert_eq!((ended.code(), ended.errors.as_str()), (3, ""));
     assert!(!exists(&mut server.client(), "key"));
+}
+
+/// As `flock -c`: the shell is sh, whoever runs it.
+#[test]
+fn a_line_is_run_by_sh() {
+    let server = Server::start();
+    let place = Place::new();
+    let line = "echo $RLOCK_KEY $RLOCK_TOKEN | tr a-z A-Z; exit 7";
+    for arguments in [["run", "-c", line, "key"], ["run", "key", "--command", line]] {
+        let mut command = rlock(&server, &arguments);
+        command.env("SHELL", "/bin/false");
+        let ended = run(place.of(command));
+        assert_eq!((ended.code(), ended.errors.as_str()), (7, ""), "{ended:?}");
+        assert!(ended.output.starts_with("KEY "), "{ended:?}");
+    }
+    let running = start(place.of(rlock(&server, &["run", "--lease", "1s", "-c", RUNNING, "key"])));
+    wait_until("it runs", || place.has("running"));
+    server.client().say("DEL key");
+    // By as much of the line as a reader needs to know it by.
+    running.end().failed(76, &["so 'touch running; while [ -e here ] && ! […' was sent TERM"]);
+    for arguments in [&["run", "-c", "true", "key", "true"][..], &["run", "-c", "", "key"], &["run", "-c", "true"]] {
+        let refused = run(rlock(&server, arguments));
+        assert_eq!(refused.code(), 64, "{refused:?}");
+    }
 }

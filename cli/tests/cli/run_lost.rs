@@ -26,7 +26,7 @@ fn a_lock_that_is_taken_away_ends_cmd_with_a_code_of_its_own() {
     let place = Place::new();
     let running = working(&server, &place, &["--grace", "10m"], "echo TERM >>log; exit 0");
     server.client().say("DEL key");
-    running.end().failed(76, &["key: the lock was lost", "sent TERM"]);
+    running.end().failed(76, &["key: the lock was lost", "so sh was sent TERM"]);
     assert_eq!(place.lines("log"), ["ready", "TERM"]);
     assert!(!is_alive(&place.lines("started").concat()), "what CMD has started has ended, too");
 }
@@ -47,7 +47,12 @@ fn a_cmd_that_does_not_end_within_the_grace_is_killed_with_all_that_it_has_start
     assert!(taken.elapsed() >= Duration::from_millis(1_500), "it had its grace");
     assert_eq!(ended.code(), 76);
     let lines: Vec<_> = ended.errors.lines().collect();
-    assert!(lines.len() == 2 && lines[0].contains("sent TERM") && lines[1].contains("was killed"), "{lines:?}");
+    assert!(
+        lines.len() == 2
+            && lines[0].contains("sent TERM")
+            && lines[1].contains("sh did not end within 1.5s: it was killed"),
+        "{lines:?}"
+    );
     wait_until("all that CMD has started has ended", || !is_alive(&place.lines("started").concat()));
 }
 
@@ -135,7 +140,7 @@ fn a_loss_that_shows_only_at_the_end_counts() {
         server.client().say(replacement);
         place.mark("end");
         let ended = running.end();
-        ended.failed(76, &["key: the lock was lost before CMD had ended"]);
+        ended.failed(76, &["key: the lock was lost before sh had ended"]);
         ended.said(&words);
     }
 }
@@ -163,7 +168,7 @@ fn why_the_lock_was_lost_is_said_in_the_same_line() {
             client.send(&command.split(' ').collect::<Vec<_>>());
         }
         let ended = running.end();
-        ended.failed(76, &["key: the lock was lost", "sent TERM"]);
+        ended.failed(76, &["key: the lock was lost", "so sh was sent TERM"]);
         ended.said(words);
     }
 }
@@ -260,6 +265,6 @@ fn what_is_not_known_is_no_success() {
     let place = Place::new();
     let mut command = rlock(&server, &["run", "key", "--", "true"]);
     command.env("RLOCK_URL", broken_network(&server, &place));
-    run(command).failed(76, &["key: it is not known whether CMD had the lock until it ended (with 0)", "broke"]);
+    run(command).failed(76, &["key: it is not known whether true had the lock until it ended (with 0)", "broke"]);
     assert!(!exists(&mut server.client(), "key"));
 }

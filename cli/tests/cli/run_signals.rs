@@ -154,7 +154,7 @@ fn whoever_is_told_to_end_after_cmd_does_not_wait_for_a_dead_server() {
         running.signal("USR1");
         running.signal(name);
         let told = Instant::now();
-        running.end().failed(7, &["key: not given back", "CMD had ended before its lease", "in 10m00s at most"]);
+        running.end().failed(7, &["key: not given back", "sh had ended before its lease", "in 10m00s at most"]);
         assert!(told.elapsed() < Duration::from_secs(5), "{name}: {:?}", told.elapsed());
     }
 }
