@@ -246,9 +246,21 @@ pub struct Top {
     /// What to sort by; the key s changes it
     #[arg(short, long, default_value = "waiters")]
     pub sort: Sort,
+    /// Sort the other way round; the key r changes it
+    #[arg(short, long)]
+    pub reverse: bool,
     /// Show only names that contain TEXT; the key / changes it
     #[arg(short, long, value_name = "TEXT", default_value = "")]
     pub filter: String,
+    /// Also show locks that are held without a waiter; looks through all keys, slowly. The key h changes it
+    #[arg(long)]
+    pub held: bool,
+    /// Print a table at each interval instead, for files and programs
+    #[arg(short, long)]
+    pub batch: bool,
+    /// With --batch: end after N tables [default: go on for ever]
+    #[arg(short = 'n', long, value_name = "N", requires = "batch", value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -256,6 +268,7 @@ pub enum Sort {
     Waiters,
     Wait,
     Rate,
+    Held,
     Key,
 }
 
@@ -365,6 +378,8 @@ const TOP_HELP: &str = "\
 Examples:
   rlock top
   rlock top --interval 5s --sort wait --filter orders:
+  rlock top --held --sort held               which lock is held longest?
+  rlock top --batch --count 60 >locks.txt    the next minute, for later
 ";
 
 const COMPLETIONS_HELP: &str = "\

@@ -29,7 +29,7 @@ pub async fn break_lock(args: &Break, server: &Server) -> Result<u8, Failure> {
 fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
     let shown = inspect::text(key, lock, output::form_of_questions());
     let question = match inspect::may_be_data(lock) {
-        true => format!("This may be no lock. Breaking deletes the hash with {}.", fields(lock)),
+        true => format!("This may be no lock. Breaking deletes the hash with {}.", inspect::fields(lock)),
         false => "Whoever holds it may still be at work, and learns of it only later.".to_owned(),
     };
     let asked = write!(stderr(), "{shown}\n{question}\nBreak it? [y/N] ").and_then(|()| stderr().flush());
@@ -37,13 +37,6 @@ fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
     let mut answer = String::new();
     stdin().lock().read_line(&mut answer).map_err(Failure::of_the_system)?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
-}
-
-fn fields(lock: &Inspection) -> String {
-    let known = lock.holders.iter().map(|holder| format!("{}={}", shown::name(&holder.holder), holder.count));
-    let left = lock.holder_count.saturating_sub(lock.holders.len());
-    let more = (left > 0).then(|| format!("{left} more"));
-    known.chain(more).collect::<Vec<_>>().join(", ")
 }
 
 fn tell(args: &Break, lock: &Inspection, agreed: bool, broken: bool) -> Result<(), Failure> {

@@ -39,6 +39,14 @@ pub fn may_be_data(lock: &Inspection) -> bool {
     lock.kind == Some(Kind::Plain) && (lock.time_left.is_none() || lock.holder_count > 1)
 }
 
+/// What would be deleted, if it is data.
+pub fn fields(lock: &Inspection) -> String {
+    let known = lock.holders.iter().map(|holder| format!("{}={}", shown::name(&holder.holder), holder.count));
+    let left = lock.holder_count.saturating_sub(lock.holders.len());
+    let more = (left > 0).then(|| format!("{left} more"));
+    known.chain(more).collect::<Vec<_>>().join(", ")
+}
+
 pub fn text(key: &[u8], lock: &Inspection, form: Form) -> String {
     let mut text = headline(key, lock) + "\n";
     let (holders, waiters) = (holders(lock), waiters(lock));

@@ -6,10 +6,16 @@ use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::os::fd::AsFd;
 
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_if_read(text).map(drop)
+}
+
+/// Returns whether anybody reads it still, for what is printed without an end.
+pub fn print_if_read(text: &str) -> Result<bool, Failure> {
     let mut stdout = stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::of_the_system(error)),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::of_the_system(error)),
     }
 }
 

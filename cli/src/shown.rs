@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Any bytes as one line of text.
@@ -49,13 +49,15 @@ pub fn cut(text: &str, most: usize) -> String {
     kept + if most > 0 { "…" } else { "" }
 }
 
-/// No wider than that, with a sign in the middle where something was left out.
+/// No wider than that, with a sign where something was left out. Of the beginning twice as much stays as of the end:
+/// holders begin with their host and process.
 pub fn shorten(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();
     }
-    let (head, tail) = (most / 2, most.saturating_sub(1) / 2);
-    let mut left = tail;
+    let kept = most.saturating_sub(1);
+    let head = (kept * 2).div_ceil(3);
+    let mut left = kept - head;
     let kept = text.char_indices().rev().take_while(|(_, character)| {
         let width = character.width().unwrap_or_default();
         let fits = width <= left;
@@ -78,6 +80,31 @@ pub fn time(time: Duration) -> String {
         3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
         _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
     }
+}
+
+/// A moment in UTC, to the second: `2026-11-22T22:37:00Z`.
+pub fn moment(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    let (year, month, day) = date(days);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Year, month and day, so many days after 1970 began. Years that begin in March end with the day that some have not.
+fn date(days: u64) -> (u64, u64, u64) {
+    /// From 0000-03-01 to 1970-01-01.
+    const BEFORE_1970: u64 = 719_468;
+    /// The calendar repeats itself then: in 400 years, of which 97 have one day more.
+    const REPEATS: u64 = 146_097;
+    let (rounds, day) = ((days + BEFORE_1970) / REPEATS, (days + BEFORE_1970) % REPEATS);
+    let year = (day - day / 1_460 + day / 36_524 - day / (REPEATS - 1)) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // From March on, five months have 153 days, over and over.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (rounds * 400 + year + u64::from(month <= 2), month, day)
 }
 
 /// A time that may not be there.
@@ -166,13 +193,28 @@ mod tests {
 
     #[test]
     fn both_ends_of_a_long_name_stay() {
-        for (most, shown) in [(9, "orders:42"), (8, "orde…:42"), (7, "ord…:42"), (2, "o…"), (1, "…"), (0, "")] {
+        for (most, shown) in [(9, "orders:42"), (8, "order…42"), (7, "orde…42"), (2, "o…"), (1, "…"), (0, "")] {
             assert_eq!(shorten("orders:42", most), shown);
         }
-        for (most, shown) in [(8, "予約予約"), (7, "予…約"), (5, "予…約"), (4, "予…"), (3, "…")] {
+        for (most, shown) in [(8, "予約予約"), (7, "予約…約"), (6, "予約…"), (5, "予…"), (4, "予…"), (2, "…")]
+        {
             assert_eq!(shorten("予約予約", most), shown);
         }
-        assert_eq!(shorten("abcde\u{301}\u{301}f", 3), "a…f");
+        assert_eq!(shorten("abcde\u{301}\u{301}f", 4), "ab…f");
+    }
+
+    #[test]
+    fn moments_are_those_of_the_calendar() {
+        for (seconds, shown) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_735_689_599, "2024-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(moment(UNIX_EPOCH + Duration::from_secs(seconds)), shown);
+        }
     }
 
     #[test]

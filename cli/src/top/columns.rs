@@ -1,61 +1,117 @@
-//! Which columns there is room for. A name is what all else is about, so it gives way last: first the holder goes, of
-//! whom a piece says nothing, then the numbers from the right.
+//! Which columns there is room for, and how wide they are: no wider than what is in them, however wide the screen is.
+//!
+//! A name is what all else is about, so it gives way last: first go the columns that only a wide screen has, then the
+//! holder, of whom a short piece says nothing, then the numbers from the right.
 
+use crate::arguments::Sort;
 use std::ops::Range;
 
-/// The numbers, in their order, and how wide each is.
-const NUMBERS: [(&str, u16); 3] = [("WAITERS", 7), ("OLDEST WAIT", 11), ("GRANTS/S", 8)];
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    Key,
+    Holder,
+    Waiters,
+    OldestWait,
+    Rate,
+    LeaseLeft,
+    HolderFor,
+    Kind,
+    Next,
+}
+
+use Column::{Holder, HolderFor, Key, Kind, LeaseLeft, Next, OldestWait, Rate, Waiters};
+
+const NUMBERS: [Column; 3] = [Waiters, OldestWait, Rate];
 
 /// Between two columns.
 pub const SPACE: u16 = 2;
 
 /// What is left of a holder must at least tell some of them apart.
-const HOLDER_MIN: u16 = 12;
+const HOLDER_MIN: u16 = 10;
+
+/// So much of a holder comes before the columns of wide screens.
+const HOLDER_GOOD: u16 = 20;
 
 /// A name that is longer than this does not take the numbers' place.
 const KEY_MAX: u16 = 40;
 
-#[derive(Debug, PartialEq, Eq)]
-pub struct Columns {
+/// How wide the longest is of what is in the columns that have no width of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Longest {
     pub key: u16,
-    /// 0: it is not shown.
     pub holder: u16,
-    pub numbers: usize,
+    pub next: u16,
 }
 
-impl Columns {
-    /// For so many columns of the screen, and names of which the longest is that wide.
-    pub fn fit(width: u16, longest_key: u16) -> Self {
-        let wanted = longest_key.min(KEY_MAX);
-        let fits = |numbers: &usize| wanted + taken_by(*numbers) <= width;
-        let numbers = (0..=NUMBERS.len()).rev().find(fits).unwrap_or(0);
-        let left = width - taken_by(numbers).min(width);
-        match left.checked_sub(wanted + SPACE) {
-            Some(holder) if holder >= HOLDER_MIN && numbers == NUMBERS.len() => {
-                let key = longest_key.min(left - SPACE - HOLDER_MIN);
-                Self { key, holder: left - SPACE - key, numbers }
-            }
-            _ => Self { key: left, holder: 0, numbers },
+impl Column {
+    pub fn heading(self) -> &'static str {
+        match self {
+            Key => "KEY",
+            Holder => "HOLDER",
+            Waiters => "WAITERS",
+            OldestWait => "OLDEST WAIT",
+            Rate => "GRANTS/S",
+            LeaseLeft => "LEASE LEFT",
+            HolderFor => "HOLDER FOR",
+            Kind => "KIND",
+            Next => "NEXT",
         }
     }
 
-    pub fn heading(&self, key: String) -> Vec<String> {
-        let holder = (self.holder > 0).then(|| "HOLDER".to_owned());
-        let numbers = NUMBERS.iter().take(self.numbers).map(|(name, _)| (*name).to_owned());
-        std::iter::once(key).chain(holder).chain(numbers).collect()
+    /// What is sorted by it.
+    pub fn sort(self) -> Option<Sort> {
+        Some(match self {
+            Key => Sort::Key,
+            Waiters => Sort::Waiters,
+            OldestWait => Sort::Wait,
+            Rate => Sort::Rate,
+            HolderFor => Sort::Held,
+            Holder | LeaseLeft | Kind | Next => return None,
+        })
     }
 
-    pub fn widths(&self) -> Vec<u16> {
-        let holder = (self.holder > 0).then_some(self.holder);
-        std::iter::once(self.key)
-            .chain(holder)
-            .chain(NUMBERS.iter().take(self.numbers).map(|(_, width)| *width))
-            .collect()
+    /// Of those that are always equally wide. The sign of the order takes one more.
+    fn width(self, sort: Sort) -> u16 {
+        // A kind may be longer than its heading.
+        let width = if self == Kind { "read-write".len() } else { self.heading().len() };
+        width as u16 + u16::from(self.sort() == Some(sort))
     }
 }
 
-fn taken_by(numbers: usize) -> u16 {
-    NUMBERS.iter().take(numbers).map(|(_, width)| width + SPACE).sum()
+/// The columns in their order, each with its width, for so many columns of the screen.
+pub fn fit(screen: u16, longest: Longest, sort: Sort) -> Vec<(Column, u16)> {
+    let taken = |numbers: usize| NUMBERS[..numbers].iter().map(|it| it.width(sort) + SPACE).sum::<u16>();
+    let wanted = longest.key.min(KEY_MAX);
+    let count = (0..=NUMBERS.len()).rev().find(|count| wanted + taken(*count) <= screen).unwrap_or(0);
+    let left = screen - taken(count).min(screen);
+    let numbers = || NUMBERS[..count].iter().map(|column| (*column, column.width(sort)));
+    let holder_min = HOLDER_MIN.min(longest.holder);
+    if count < NUMBERS.len() || left < wanted + SPACE + holder_min {
+        return std::iter::once((Key, longest.key.min(left))).chain(numbers()).collect();
+    }
+    let key = longest.key.min(left - SPACE - holder_min);
+    let room = left - SPACE - key;
+    let mut holder = longest.holder.min(HOLDER_GOOD).min(room);
+    let mut spare = room - holder;
+    let mut more = Vec::new();
+    let mut add = |column: Column, width: u16, spare: &mut u16| {
+        if let Some(rest) = spare.checked_sub(width + SPACE) {
+            more.push((column, width));
+            *spare = rest;
+        }
+    };
+    add(LeaseLeft, LeaseLeft.width(sort), &mut spare);
+    add(HolderFor, HolderFor.width(sort), &mut spare);
+    let grown = (longest.holder - holder).min(spare);
+    (holder, spare) = (holder + grown, spare - grown);
+    // Of the next one a piece is enough; but without a piece of it there is no need for its kind.
+    let next = longest.next.min(spare.saturating_sub(SPACE + SPACE + Kind.width(sort))).max(HOLDER_GOOD);
+    let before = spare;
+    add(Next, next.min(longest.next), &mut spare);
+    if spare < before {
+        add(Kind, Kind.width(sort), &mut spare);
+    }
+    [(Key, key), (Holder, holder)].into_iter().chain(numbers()).chain(more).collect()
 }
 
 /// The rows that are shown: as they were, if the selected one is among them and no line is free that could show one.
@@ -69,24 +125,60 @@ pub fn window(before: usize, selected: usize, height: usize, count: usize) -> Ra
 mod tests {
     use super::*;
 
+    /// With a holder as clients name themselves.
+    fn fitted(screen: u16, key: u16) -> Vec<(Column, u16)> {
+        fit(screen, Longest { key, holder: 49, next: 49 }, Sort::Waiters)
+    }
+
+    const ALL_NUMBERS: [(Column, u16); 3] = [(Waiters, 8), (OldestWait, 11), (Rate, 8)];
+
     #[test]
     fn the_name_gives_way_last() {
-        let all = |width| Columns::fit(width, 9);
-        assert_eq!(all(80), Columns { key: 9, holder: 37, numbers: 3 });
-        assert_eq!(all(54), Columns { key: 22, holder: 0, numbers: 3 });
-        assert_eq!(all(41), Columns { key: 9, holder: 0, numbers: 3 });
-        assert_eq!(all(40), Columns { key: 18, holder: 0, numbers: 2 });
-        assert_eq!(all(20), Columns { key: 11, holder: 0, numbers: 1 });
-        assert_eq!(all(17), Columns { key: 17, holder: 0, numbers: 0 });
-        assert_eq!(all(1), Columns { key: 1, holder: 0, numbers: 0 });
-        assert_eq!(all(0), Columns { key: 0, holder: 0, numbers: 0 });
+        let of = |screen, first: &[(Column, u16)], numbers: usize, more: &[(Column, u16)]| {
+            assert_eq!(fitted(screen, 9), [first, &ALL_NUMBERS[..numbers], more].concat(), "{screen}");
+        };
+        of(80, &[(Key, 9), (Holder, 24)], 3, &[(LeaseLeft, 10)]);
+        of(54, &[(Key, 9), (Holder, 10)], 3, &[]);
+        of(53, &[(Key, 9)], 3, &[]);
+        of(42, &[(Key, 9)], 3, &[]);
+        of(41, &[(Key, 9)], 2, &[]);
+        of(20, &[(Key, 9)], 1, &[]);
+        of(17, &[(Key, 9)], 0, &[]);
+        of(1, &[(Key, 1)], 0, &[]);
+        of(0, &[(Key, 0)], 0, &[]);
+    }
+
+    #[test]
+    fn a_wide_screen_has_more_columns_and_no_wider_ones() {
+        let wide = [(Key, 9), (Holder, 49)];
+        let more = [(LeaseLeft, 10), (HolderFor, 10), (Next, 49), (Kind, 10)];
+        for screen in [190, 200, 1_000] {
+            assert_eq!(fitted(screen, 9), [&wide[..], &ALL_NUMBERS, &more].concat(), "{screen}");
+        }
+        let named = |screen| fitted(screen, 24).into_iter().map(|(column, _)| column).collect::<Vec<_>>();
+        assert!(named(160).contains(&HolderFor) && named(160).contains(&Next), "{:?}", named(160));
+    }
+
+    #[test]
+    fn no_line_is_longer_than_the_screen() {
+        for screen in 0..250 {
+            for key in [0, 3, 9, 24, 40, 41, 500, u16::MAX] {
+                for other in [6, 9, 10, 15, 49, 600] {
+                    for sort in [Sort::Waiters, Sort::Key, Sort::Held] {
+                        let fitted = fit(screen, Longest { key, holder: other, next: other }, sort);
+                        let width: u16 = fitted.iter().map(|(_, width)| width + SPACE).sum();
+                        assert!(width - SPACE <= screen, "{screen} {key} {other}: {fitted:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]
     fn a_long_name_leaves_the_numbers_their_place() {
-        assert_eq!(Columns::fit(80, 500), Columns { key: 48, holder: 0, numbers: 3 });
-        assert_eq!(Columns::fit(120, 500), Columns { key: 74, holder: 12, numbers: 3 });
-        assert_eq!(Columns::fit(60, u16::MAX), Columns { key: 51, holder: 0, numbers: 1 });
+        assert_eq!(fitted(80, 500), [&[(Key, 47)][..], &ALL_NUMBERS].concat());
+        assert_eq!(fitted(120, 500), [&[(Key, 75), (Holder, 10)][..], &ALL_NUMBERS].concat());
+        assert_eq!(fitted(60, u16::MAX), [(Key, 50), (Waiters, 8)]);
     }
 
     #[test]

@@ -12,9 +12,24 @@ pub fn action(event: &Event, state: &State) -> Option<Action> {
     if modifiers.contains(KeyModifiers::CONTROL) {
         return (code == KeyCode::Char('c')).then_some(Action::Quit);
     }
-    match state.typing {
-        true => while_typing(code),
-        false => moving(code).or_else(|| commanding(code, state.detail.is_some())),
+    match state {
+        State { help: true, .. } => in_help(code),
+        State { question: Some(_), .. } => answering(code),
+        State { typing: true, .. } => while_typing(code),
+        _ => moving(code).or_else(|| commanding(code, state.detail.is_some())),
+    }
+}
+
+fn in_help(code: KeyCode) -> Option<Action> {
+    matches!(code, KeyCode::Char('q' | '?') | KeyCode::Esc | KeyCode::Enter).then_some(Action::Back)
+}
+
+/// Nothing but a `y` is a yes.
+fn answering(code: KeyCode) -> Option<Action> {
+    match code {
+        KeyCode::Char('y' | 'Y') => Some(Action::Agree),
+        KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc | KeyCode::Enter => Some(Action::Decline),
+        _ => moving(code),
     }
 }
 
@@ -46,9 +61,13 @@ fn commanding(code: KeyCode, in_detail: bool) -> Option<Action> {
         (KeyCode::F(12), _) => panic!("a probe"),
         (KeyCode::Char('k'), _) => Action::Move(-1),
         (KeyCode::Char('j'), _) => Action::Move(1),
+        (KeyCode::Char('?'), _) => Action::Help,
+        (KeyCode::Char('b'), _) => Action::Break,
         (KeyCode::Char('q') | KeyCode::Esc | KeyCode::Enter, true) => Action::Back,
         (KeyCode::Char('q'), false) => Action::Quit,
         (KeyCode::Char('s'), false) => Action::Sort,
+        (KeyCode::Char('r'), false) => Action::Reverse,
+        (KeyCode::Char('h'), false) => Action::Held,
         (KeyCode::Char('/'), false) => Action::Filter,
         (KeyCode::Esc, false) => Action::Clear,
         (KeyCode::Enter, false) => Action::Inspect,

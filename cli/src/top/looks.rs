@@ -1,9 +1,10 @@
-//! Asks the server, again and again: for the queues, the counters, the holders of the locks that are on the screen, and
-//! everything of the lock whose details are shown.
+//! Asks the server, again and again: for the queues, the counters, the holders of the locks that are on the screen,
+//! everything of the lock whose details are shown, and, if they are wanted, for a bit more of what is held.
 //!
 //! What one look costs has limits: QUEUES of 1,000, INFO, and an INSPECT with COUNT 1 of 50 locks, or of as many as are
-//! on the screen.
+//! on the screen; what is held has its own (`held.rs`).
 
+use super::held::{Finding, Held};
 use rlock_client::{Error, Inspection, Locks, Queue, Statistics};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio::time::{Instant, sleep};
 const QUEUES_MAX: usize = 1_000;
 
 /// Of so many locks the holders are asked for, and of more only if more fit on the screen.
-const LOOKED_AT: usize = 50;
+pub const LOOKED_AT: usize = 50;
 
 /// How many holders and waiters of one lock are shown.
 const DETAIL_MAX: usize = 200;
@@ -26,6 +27,10 @@ pub struct Aim {
     pub visible: Vec<Vec<u8>>,
     /// The one of which all is shown.
     pub detail: Option<Vec<u8>>,
+    /// Whether locks are wanted that nobody waits for.
+    pub held: bool,
+    /// Grows when the next look cannot wait for its time.
+    pub hurry: u64,
 }
 
 /// What was seen.
@@ -36,44 +41,60 @@ pub struct Look {
     pub statistics: Vec<Statistics>,
     pub locks: HashMap<Vec<u8>, Inspection>,
     pub detail: Option<(Vec<u8>, Inspection)>,
+    pub held: Option<Held>,
+}
+
+pub enum News {
+    /// The server is asked at this moment.
+    Asked(Instant),
+    Seen(Box<Look>),
+    /// Why there was nothing to be seen.
+    Nothing(Error),
 }
 
 pub struct Looks {
     aim: watch::Sender<Aim>,
-    seen: mpsc::UnboundedReceiver<Result<Look, Error>>,
+    news: mpsc::UnboundedReceiver<News>,
+}
+
+/// Somebody who looks, and remembers where the look through the keys has come to.
+pub struct Looker {
+    locks: Locks,
+    finding: Finding,
 }
 
 impl Looks {
-    pub fn begin(locks: Locks, interval: Duration) -> Self {
-        let (aim, aimed) = watch::channel(Aim::default());
-        let (tell, seen) = mpsc::unbounded_channel();
-        tokio::spawn(go_on(locks, interval, aimed, tell));
-        Self { aim, seen }
+    pub fn begin(looker: Looker, interval: Duration, aim: Aim) -> Self {
+        let (aim, aimed) = watch::channel(aim);
+        let (tell, news) = mpsc::unbounded_channel();
+        tokio::spawn(go_on(looker, interval, aimed, tell));
+        Self { aim, news }
     }
 
-    /// A lock whose details the user wants is looked at now; all else can wait for the next time.
+    /// What the user has asked for is looked at now; all else can wait for the next time.
     pub fn aim_at(&self, aim: Aim) {
         self.aim.send_if_modified(|present| {
             let turned = present.detail != aim.detail && aim.detail.is_some();
+            let hurried = turned || present.hurry != aim.hurry;
             *present = aim;
-            turned
+            hurried
         });
     }
 
-    /// The next look, or why there was nothing to be seen. Cancel safe.
-    pub async fn next(&mut self) -> Result<Look, Error> {
-        match self.seen.recv().await {
-            Some(look) => look,
+    /// Cancel safe.
+    pub async fn next(&mut self) -> News {
+        match self.news.recv().await {
+            Some(news) => news,
             None => std::future::pending().await,
         }
     }
 }
 
 async fn go_on(
-    locks: Locks,
+    mut looker: Looker,
     interval: Duration,
     mut aimed: watch::Receiver<Aim>,
-    tell: mpsc::UnboundedSender<Result<Look, Error>>,
+    tell: mpsc::UnboundedSender<News>,
 ) {
     loop {
         tokio::select! {
@@ -81,29 +102,57 @@ async fn go_on(
             changed = aimed.changed() => if changed.is_err() { return },
         }
         let aim = aimed.borrow_and_update().clone();
-        if tell.send(look(&locks, &aim).await).is_err() {
+        if tell.send(News::Asked(Instant::now())).is_err() {
+            return;
+        }
+        let news = match looker.look(&aim).await {
+            Ok(look) => News::Seen(Box::new(look)),
+            Err(error) => News::Nothing(error),
+        };
+        if tell.send(news).is_err() {
             return;
         }
     }
 }
 
-pub async fn look(locks: &Locks, aim: &Aim) -> Result<Look, Error> {
-    let at = Instant::now();
-    let (queues, statistics) = tokio::try_join!(locks.queues(QUEUES_MAX), locks.statistics())?;
-    let mut asked = JoinSet::new();
-    for key in wanted(aim, &queues) {
-        let locks = locks.clone();
-        asked.spawn(async move { (locks.inspect(key.clone(), 1).await, key) });
+impl Looker {
+    pub fn new(locks: Locks) -> Self {
+        Self { locks, finding: Finding::default() }
     }
-    let mut seen = HashMap::new();
-    for (lock, key) in asked.join_all().await {
-        seen.extend(told(lock)?.map(|lock| (key, lock)));
+
+    pub async fn look(&mut self, aim: &Aim) -> Result<Look, Error> {
+        let at = Instant::now();
+        let (queues, statistics) = tokio::try_join!(self.locks.queues(QUEUES_MAX), self.locks.statistics())?;
+        let seen = self.look_at(wanted(aim, &queues)).await?;
+        let held = self.held(aim, &seen).await?;
+        let mut detail = None;
+        if let Some(key) = &aim.detail {
+            detail = told(self.locks.inspect(key.clone(), DETAIL_MAX).await)?.map(|lock| (key.clone(), lock));
+        }
+        Ok(Look { at, queues, statistics, locks: seen, detail, held })
     }
-    let mut detail = None;
-    if let Some(key) = &aim.detail {
-        detail = told(locks.inspect(key.clone(), DETAIL_MAX).await)?.map(|lock| (key.clone(), lock));
+
+    async fn look_at(&self, keys: Vec<Vec<u8>>) -> Result<HashMap<Vec<u8>, Inspection>, Error> {
+        let mut asked = JoinSet::new();
+        for key in keys {
+            let locks = self.locks.clone();
+            asked.spawn(async move { (locks.inspect(key.clone(), 1).await, key) });
+        }
+        let mut seen = HashMap::new();
+        for (lock, key) in asked.join_all().await {
+            seen.extend(told(lock)?.map(|lock| (key, lock)));
+        }
+        Ok(seen)
     }
-    Ok(Look { at, queues, statistics, locks: seen, detail })
+
+    async fn held(&mut self, aim: &Aim, seen: &HashMap<Vec<u8>, Inspection>) -> Result<Option<Held>, Error> {
+        if !aim.held {
+            self.finding = Finding::default();
+            return Ok(None);
+        }
+        self.finding.learn(seen);
+        self.finding.go_on(&self.locks).await.map(Some)
+    }
 }
 
 /// The locks on the screen and, as they may be there next, those with the longest queues.

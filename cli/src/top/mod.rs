@@ -3,43 +3,58 @@
 //! Three parts talk to each other: `looks` asks the server, a thread reads keys, and this loop has
 //! the state and draws it. A server that does not answer stops neither the keys nor the screen.
 
+mod batch;
 mod columns;
+mod held;
 mod keys;
 mod looks;
+mod rows;
 mod screen;
 mod state;
+mod words;
 
 use crate::address;
 use crate::arguments::{Server, Top};
 use crate::exit;
 use crate::failure::Failure;
 use crate::output;
+use crate::shown;
 use crate::signals::{Arrival, Signals};
+use looks::{Looker, Looks};
 use nix::sys::signal::Signal;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use rlock_client::Locks;
 use state::{Action, State};
 use std::io::{IsTerminal, stdin};
 use std::thread;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::sleep;
 
 /// Each of them ends it, and leaves the terminal as it was.
 const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
+/// How often a time goes on that is on the screen while nothing else happens.
+const TICK: Duration = Duration::from_millis(500);
+
 pub async fn top(args: &Top, server: &Server) -> Result<u8, Failure> {
-    if !output::is_terminal() || !stdin().is_terminal() {
-        return Err(Failure::usage("top needs a terminal; for programs there is rlock ls --json"));
+    if !args.batch && (!output::is_terminal() || !stdin().is_terminal()) {
+        return Err(Failure::usage("top needs a terminal; for programs there are top --batch and rlock ls --json"));
     }
     let (locks, at) = address::connect(server).await?;
-    let of_the_server = |error| Failure::of_the_server(&at, &error);
-    // What is wrong from the beginning is said before there is a screen.
-    let first = looks::look(&locks, &looks::Aim::default()).await.map_err(of_the_server)?;
+    let mut looker = Looker::new(locks.clone());
     let mut state = State::new(at, args);
-    state.saw(first);
+    // What is wrong from the beginning is said before there is a screen.
+    let first = looker.look(&state.aim()).await;
+    state.saw(first.map_err(|error| Failure::of_the_server(&state.server, &error))?);
+    if args.batch {
+        return batch::print(args, looker, state).await;
+    }
     let mut signals = Signals::take(&ENDING)?;
-    let looks = looks::Looks::begin(locks, args.interval);
+    let looks = Looks::begin(looker, args.interval, state.aim());
     let mut terminal = ratatui::try_init().map_err(Failure::of_the_system)?;
-    let ended = attend(&mut terminal, state, looks, &mut signals).await;
+    let ended = attend(&mut terminal, state, looks, &locks, &mut signals).await;
     ratatui::restore();
     let arrival = ended?;
     Ok(arrival.map_or(0, |arrival| exit::by_signal(arrival.signal as i32)))
@@ -49,10 +64,12 @@ pub async fn top(args: &Top, server: &Server) -> Result<u8, Failure> {
 async fn attend(
     terminal: &mut DefaultTerminal,
     mut state: State,
-    mut looks: looks::Looks,
+    mut looks: Looks,
+    locks: &Locks,
     signals: &mut Signals,
 ) -> Result<Option<Arrival>, Failure> {
     let mut events = events();
+    let (tell, mut told) = unbounded_channel();
     loop {
         terminal.draw(|frame| screen::draw(frame, &mut state)).map_err(Failure::of_the_system)?;
         looks.aim_at(state.aim());
@@ -61,17 +78,40 @@ async fn attend(
             arrival = signals.next() => return Ok(Some(arrival)),
             event = events.recv() => match event.and_then(|event| keys::action(&event, &state)) {
                 Some(Action::Quit) => return Ok(None),
-                Some(action) => state.act(action),
+                Some(action) => {
+                    if action == Action::Agree {
+                        break_it(&state, locks, &tell);
+                    }
+                    state.act(action);
+                }
                 // The terminal has gone, if nothing can come any more.
                 None if events.is_closed() => return Ok(None),
                 None => {}
             },
-            look = looks.next() => match look {
-                Ok(look) => state.saw(look),
-                Err(error) => state.saw_nothing(&error),
-            },
+            news = looks.next() => state.hear(news),
+            Some(words) = told.recv() => state.broke(words),
+            () = sleep(TICK), if state.is_waiting() => {}
         }
     }
+}
+
+/// In the background: a server that does not answer stops neither the keys nor the screen.
+fn break_it(state: &State, locks: &Locks, tell: &UnboundedSender<String>) {
+    let Some((key, waiters)) = state.agreed() else { return };
+    let (locks, tell) = (locks.clone(), tell.clone());
+    tokio::spawn(async move {
+        let name = shown::name(&key);
+        let words = match locks.break_lock(key).await {
+            Ok(true) => format!("{name}: broken; {waiters} waited for it"),
+            Ok(false) => format!("{name}: nobody held it any more"),
+            Err(error) if error.is_unavailable() && error.code().is_none() => {
+                format!("{name}: it is not known whether it was broken: {}", shown::line(&error.reason()))
+            }
+            Err(error) => format!("{name}: not broken: {}", shown::line(&error.reason())),
+        };
+        // Nobody is there any more, if top has ended.
+        let _ = tell.send(words);
+    });
 }
 
 /// What is typed, and changes of the window's size. The thread ends with the program.

@@ -1,14 +1,14 @@
 //! What is on the screen, apart from how it looks: pure, so that tests need neither a server nor a terminal.
 
 use super::columns;
-use super::looks::{Aim, Look};
+use super::held::Held;
+use super::looks::{Aim, Look, News};
+use super::rows::{self, Last, Row, Totals};
 use crate::address::Address;
 use crate::arguments::{Sort, Top};
-use crate::inspect::first_holder;
 use crate::shown;
-use rlock_client::{Error, Inspection, Queue, Statistics};
-use std::cmp::Reverse;
-use std::collections::HashMap;
+use rlock_client::{Error, HoldSide, Inspection};
+use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -16,13 +16,23 @@ pub struct State {
     pub server: Address,
     pub interval: Duration,
     pub sort: Sort,
+    pub reverse: bool,
     pub filter: String,
     /// The filter is being typed.
     pub typing: bool,
+    /// The help is shown instead of all else.
+    pub help: bool,
     pub rows: Vec<Row>,
     pub totals: Totals,
+    pub held: HeldView,
     pub trouble: Option<Trouble>,
     pub detail: Option<Detail>,
+    pub question: Option<Question>,
+    /// What became of a question, until the next key.
+    pub message: Option<String>,
+    /// Since when an answer is waited for.
+    asked: Option<Instant>,
+    hurry: u64,
     /// Stays with its lock when the order changes.
     selected: Option<Vec<u8>>,
     last: Option<Last>,
@@ -35,39 +45,28 @@ pub struct State {
 pub enum Action {
     Move(isize),
     Sort,
+    Reverse,
+    Held,
     Filter,
     Type(char),
     Erase,
     Keep,
     Clear,
     Inspect,
+    Break,
+    Agree,
+    Decline,
+    Help,
     Back,
     Quit,
 }
 
-/// A lock that somebody waits for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    pub key: Vec<u8>,
-    pub waiters: u64,
-    pub oldest_wait: Duration,
-    pub holder: Option<String>,
-    /// Waiters that got it, per second. Not known from one look alone.
-    pub rate: Option<f64>,
-}
-
-/// Of all locks together.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Totals {
-    pub waiters: u64,
-    pub locks: u64,
-    /// Of those that wait the ones that do so by a ticket of a session.
-    pub tickets: u64,
-    pub sessions: u64,
-    pub sessions_unattended: u64,
-    pub grants: Option<f64>,
-    pub hand_offs: Option<f64>,
-    pub timeouts: Option<f64>,
+/// Whether locks are shown that nobody waits for, and how far they are known.
+#[derive(Clone, Debug, Default)]
+pub struct HeldView {
+    pub wanted: bool,
+    /// Nothing has been seen of them yet, if there is none.
+    pub seen: Option<Held>,
 }
 
 /// The server does not answer, or not with what was asked for.
@@ -86,11 +85,13 @@ pub struct Detail {
     pub first_line: u16,
 }
 
-struct Last {
-    at: Instant,
-    served: HashMap<Vec<u8>, u64>,
-    counters: HashMap<String, [u64; 3]>,
-    holders: HashMap<Vec<u8>, String>,
+/// Whether to break the lock whose details are shown.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Whose it is. Until that has been seen there is nothing to agree to.
+    pub about: Option<Vec<(Vec<u8>, HoldSide)>>,
+    /// Where the user came from.
+    in_list: bool,
 }
 
 impl State {
@@ -99,66 +100,93 @@ impl State {
             server,
             interval: args.interval,
             sort: args.sort,
+            reverse: args.reverse,
             filter: args.filter.clone(),
             typing: false,
+            help: false,
             rows: Vec::new(),
             totals: Totals::default(),
+            held: HeldView { wanted: args.held, seen: None },
             trouble: None,
             detail: None,
+            question: None,
+            message: None,
+            asked: None,
+            hurry: 0,
             selected: None,
             last: None,
             window: 0..0,
         }
     }
 
-    pub fn saw(&mut self, look: Look) {
-        self.trouble = None;
-        let last = self.last.take();
-        let elapsed = last.as_ref().map(|last| look.at.saturating_duration_since(last.at));
-        let holders = holders(&look, last.as_ref());
-        self.rows = look
-            .queues
-            .iter()
-            .map(|queue| Row {
-                key: queue.key.clone(),
-                waiters: queue.waiters,
-                oldest_wait: queue.oldest_wait,
-                holder: holders.get(&queue.key).cloned(),
-                rate: rate(served_since(queue, last.as_ref()), elapsed),
-            })
-            .collect();
-        self.totals = totals(&look.statistics, last.as_ref(), elapsed);
-        if let (Some(detail), Some((key, lock))) = (&mut self.detail, look.detail) {
-            if detail.key == key {
-                detail.lock = Some(lock);
-            }
+    pub fn hear(&mut self, news: News) {
+        match news {
+            News::Asked(at) => self.asked = Some(at),
+            News::Seen(look) => self.saw(*look),
+            News::Nothing(error) => self.saw_nothing(&error),
         }
-        self.last = Some(Last {
-            at: look.at,
-            served: look.queues.into_iter().map(|queue| (queue.key, queue.served)).collect(),
-            counters: look.statistics.iter().map(|it| (it.server.clone(), counters(it))).collect(),
-            holders,
-        });
     }
 
-    /// What was seen last stays on the screen.
+    /// The server is asked at this moment.
+    pub fn asks(&mut self) {
+        self.asked = Some(Instant::now());
+    }
+
+    pub fn saw(&mut self, look: Look) {
+        (self.trouble, self.asked) = (None, None);
+        if let (Some(detail), Some((key, lock))) = (&mut self.detail, &look.detail) {
+            if detail.key == *key {
+                detail.lock = Some(lock.clone());
+                self.check_the_question();
+            }
+        }
+        if self.held.wanted {
+            self.held.seen = look.held.clone().or(self.held.seen.take());
+        }
+        let (rows, totals, last) = rows::read(look, self.last.as_ref());
+        (self.rows, self.totals, self.last) = (rows, totals, Some(last));
+    }
+
+    /// What was seen last stays on the screen. The silence began when the question was asked, not when one gave up.
     pub fn saw_nothing(&mut self, error: &Error) {
-        let since = self.trouble.as_ref().map_or_else(Instant::now, |trouble| trouble.since);
+        let began = self.asked.take().unwrap_or_else(Instant::now);
+        let since = self.trouble.as_ref().map_or(began, |trouble| trouble.since);
         self.trouble = Some(Trouble { since, answered: error.code().is_some(), words: shown::line(&error.reason()) });
+    }
+
+    /// For how long the server has been silent without anybody having given up, if that is worth a word.
+    pub fn silence(&self) -> Option<Duration> {
+        let silence = self.asked.filter(|_| self.trouble.is_none())?.elapsed();
+        Some(silence).filter(|silence| *silence >= Duration::from_secs(1))
+    }
+
+    /// Whether the time goes on that is on the screen.
+    pub fn is_waiting(&self) -> bool {
+        self.asked.is_some() || self.trouble.is_some()
     }
 
     /// The rows that the filter leaves, in order.
     pub fn shown(&self) -> Vec<&Row> {
         let mut rows: Vec<_> = self.rows.iter().filter(|row| shown::name(&row.key).contains(&self.filter)).collect();
-        match self.sort {
-            Sort::Waiters => rows.sort_by_key(|row| Reverse((row.waiters, row.oldest_wait))),
-            Sort::Wait => rows.sort_by_key(|row| Reverse((row.oldest_wait, row.waiters))),
-            Sort::Rate => {
-                rows.sort_by(|one, other| other.rate.unwrap_or(0.0).total_cmp(&one.rate.unwrap_or(0.0)));
-            }
-            Sort::Key => rows.sort_by(|one, other| one.key.cmp(&other.key)),
-        }
+        rows.sort_by(|one, other| {
+            let order = self.order(one, other);
+            if self.reverse { order.reverse() } else { order }
+        });
         rows
+    }
+
+    /// The most of anything comes first, names as in a dictionary. Those that are equal keep one order, so that they
+    /// do not change places all the time.
+    fn order(&self, one: &Row, other: &Row) -> Ordering {
+        let by_key = one.key.cmp(&other.key);
+        let order = match self.sort {
+            Sort::Waiters => Reverse((one.waiters, one.oldest_wait)).cmp(&Reverse((other.waiters, other.oldest_wait))),
+            Sort::Wait => Reverse((one.oldest_wait, one.waiters)).cmp(&Reverse((other.oldest_wait, other.waiters))),
+            Sort::Rate => other.rate.unwrap_or(0.0).total_cmp(&one.rate.unwrap_or(0.0)),
+            Sort::Held => Reverse(one.holder_for()).cmp(&Reverse(other.holder_for())),
+            Sort::Key => by_key,
+        };
+        order.then(by_key)
     }
 
     /// Where the selected lock is among those that are shown. One that has gone leaves the selection to the first.
@@ -178,13 +206,21 @@ impl State {
         Aim {
             visible: visible.map(|row| row.key.clone()).collect(),
             detail: self.detail.as_ref().map(|detail| detail.key.clone()),
+            held: self.held.wanted,
+            hurry: self.hurry,
         }
     }
 
     pub fn act(&mut self, action: Action) {
+        self.message = None;
         match action {
             Action::Move(steps) => self.go_by(steps),
             Action::Sort => self.sort = self.sort.next(),
+            Action::Reverse => self.reverse = !self.reverse,
+            Action::Held => {
+                self.held = HeldView { wanted: !self.held.wanted, seen: None };
+                self.hurry += 1;
+            }
             Action::Filter => self.typing = true,
             Action::Type(character) => self.filter.push(character),
             Action::Erase => _ = self.filter.pop(),
@@ -193,14 +229,69 @@ impl State {
                 self.filter.clear();
                 self.typing = false;
             }
-            Action::Inspect => {
-                let key = self.shown().get(self.selected()).map(|row| row.key.clone());
-                self.detail = key.map(|key| Detail { key, lock: None, first_line: 0 });
-            }
+            Action::Inspect => self.inspect(),
+            Action::Break => self.ask_whether_to_break(),
+            Action::Agree | Action::Decline => self.end_the_question(),
+            Action::Help => self.help = true,
+            Action::Back if self.help => self.help = false,
             Action::Back => self.detail = None,
             // Not for us.
             Action::Quit => {}
         }
+    }
+
+    fn inspect(&mut self) {
+        let key = self.shown().get(self.selected()).map(|row| row.key.clone());
+        self.detail = key.map(|key| Detail { key, lock: None, first_line: 0 });
+    }
+
+    /// The whole lock is shown with the question: whoever breaks it has to see whose it is.
+    fn ask_whether_to_break(&mut self) {
+        let in_list = self.detail.is_none();
+        if in_list {
+            self.inspect();
+        }
+        if self.detail.is_some() {
+            self.question = Some(Question { about: None, in_list });
+            self.check_the_question();
+        }
+    }
+
+    /// One does not agree to break the lock of somebody who came after the question.
+    fn check_the_question(&mut self) {
+        let (Some(question), Some(detail)) = (&mut self.question, &self.detail) else { return };
+        let Some(lock) = &detail.lock else { return };
+        let holders: Vec<_> = lock.holders.iter().map(|holder| (holder.holder.clone(), holder.side)).collect();
+        let name = shown::name(&detail.key);
+        let end = match &question.about {
+            _ if lock.kind.is_none() => format!("{name}: nobody holds it, so there is nothing to break"),
+            Some(about) if *about != holders => format!("{name}: it has another holder now; b asks again"),
+            _ => {
+                question.about = Some(holders);
+                return;
+            }
+        };
+        self.end_the_question();
+        self.message = Some(end);
+    }
+
+    /// The lock that may be broken, if the answer is yes.
+    pub fn agreed(&self) -> Option<(Vec<u8>, usize)> {
+        self.question.as_ref()?.about.as_ref()?;
+        let detail = self.detail.as_ref()?;
+        Some((detail.key.clone(), detail.lock.as_ref()?.waiter_count))
+    }
+
+    fn end_the_question(&mut self) {
+        if self.question.take().is_some_and(|question| question.in_list) {
+            self.detail = None;
+        }
+    }
+
+    /// What became of a lock that was to be broken.
+    pub fn broke(&mut self, words: String) {
+        self.message = Some(words);
+        self.hurry += 1;
     }
 
     fn go_by(&mut self, steps: isize) {
@@ -222,55 +313,9 @@ impl Sort {
         match self {
             Self::Waiters => Self::Wait,
             Self::Wait => Self::Rate,
-            Self::Rate => Self::Key,
+            Self::Rate => Self::Held,
+            Self::Held => Self::Key,
             Self::Key => Self::Waiters,
         }
     }
-}
-
-/// Of the locks that were looked at, and, as they were, of those that were not this time.
-fn holders(look: &Look, last: Option<&Last>) -> HashMap<Vec<u8>, String> {
-    let of = |queue: &Queue| match look.locks.get(&queue.key) {
-        Some(lock) => first_holder(lock),
-        None => last.and_then(|last| last.holders.get(&queue.key).cloned()),
-    };
-    look.queues.iter().filter_map(|queue| Some((queue.key.clone(), of(queue)?))).collect()
-}
-
-/// A queue that was not there is new; one that has served fewer was empty in between.
-fn served_since(queue: &Queue, last: Option<&Last>) -> Option<u64> {
-    let before = last?.served.get(&queue.key).copied().unwrap_or(0);
-    Some(queue.served.checked_sub(before).unwrap_or(queue.served))
-}
-
-fn counters(statistics: &Statistics) -> [u64; 3] {
-    ["grants", "hand_offs", "timeouts"].map(|name| statistics.number(name).unwrap_or(0))
-}
-
-fn totals(statistics: &[Statistics], last: Option<&Last>, elapsed: Option<Duration>) -> Totals {
-    let sum = |name| statistics.iter().filter_map(|it| it.number(name)).sum();
-    let since = |which: usize| {
-        let grown = statistics.iter().map(|it| {
-            let before = last?.counters.get(&it.server)?[which];
-            // A server that was started again counts from 0.
-            counters(it)[which].checked_sub(before)
-        });
-        grown.sum::<Option<u64>>()
-    };
-    let [grants, hand_offs, timeouts] = [0, 1, 2].map(|which| rate(since(which), elapsed));
-    Totals {
-        waiters: sum("waiters"),
-        locks: sum("locks_with_waiters"),
-        tickets: sum("tickets"),
-        sessions: sum("sessions"),
-        sessions_unattended: sum("sessions_unattended"),
-        grants,
-        hand_offs,
-        timeouts,
-    }
-}
-
-fn rate(count: Option<u64>, elapsed: Option<Duration>) -> Option<f64> {
-    let seconds = elapsed.map(|elapsed| elapsed.as_secs_f64()).filter(|seconds| *seconds > 0.0)?;
-    count.map(|count| count as f64 / seconds)
 }

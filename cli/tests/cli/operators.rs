@@ -368,9 +368,9 @@ fn tables_fit_a_terminal_and_are_whole_elsewhere() {
         terminal.screen()
     };
     for (number, (command, heading, ends)) in [
-        ("ls --held", "KEY", &["tenants:", ":payment", "web-3", "d1:1"][..]),
+        ("ls --held", "KEY", &["tenants:of-", "ayment", "web-3:47", "1:1"][..]),
         ("ls", "KEY", &[LONG_KEY]),
-        (&inspect, "HOLDER", &["web-3:4711:5d0f3f0e-4a", "5cf9b2a7c5d1:1"]),
+        (&inspect, "HOLDER", &["web-3:4711:5d0f3f0e-4a", "a7c5d1:1"]),
         (&inspect, "WAITER", &["web-3:4722:5d0f3f0e-4a", "write"]),
     ]
     .into_iter()

@@ -34,6 +34,12 @@ fn keys(screen: &str) -> Vec<&str> {
     rows.map_while(|line| line.split_whitespace().next()).collect()
 }
 
+/// The cells of a lock's row.
+fn row<'a>(screen: &'a str, key: &str) -> Vec<&'a str> {
+    let line = screen.lines().find(|line| line.split("  ").next() == Some(key));
+    line.unwrap_or_default().split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+}
+
 #[test]
 fn the_busiest_locks_are_on_the_screen() {
     let server = Server::start();
@@ -64,14 +70,14 @@ fn grants_per_second() {
     let terminal = Terminal::open(&server, &[]);
     terminal.enter(TOP);
     let mut round = Round::begin(&server);
-    let line = |screen: &str, start: &str| screen.lines().find(|line| line.starts_with(start)).unwrap_or("").to_owned();
-    terminal.wait_until("no grants yet", |screen| line(screen, "key").ends_with(" 0.0"));
+    let rate = |screen: &str| row(screen, "key").get(4).and_then(|rate| rate.parse::<f64>().ok());
+    terminal.wait_until("no grants yet", |screen| rate(screen) == Some(0.0));
     terminal.wait_until("grants", |screen| {
         round.go_on();
-        let (lock, all) = (line(screen, "key"), line(screen, "per second"));
-        !lock.ends_with(" 0.0") && lock.ends_with(|it: char| it.is_ascii_digit()) && !all.contains(" 0.0 hand-offs")
+        let all = screen.lines().find(|line| line.starts_with("per second")).unwrap_or_default();
+        rate(screen).is_some_and(|rate| rate > 0.0) && !all.contains(" 0.0 hand-offs")
     });
-    terminal.wait_until("no grants any more", |screen| line(screen, "key").ends_with(" 0.0"));
+    terminal.wait_until("no grants any more", |screen| rate(screen) == Some(0.0));
 }
 
 /// Three who take turns: one has the lock, and two wait for it.
@@ -105,10 +111,14 @@ fn keys_sort_filter_and_inspect() {
     let _waits = busy(&server, &mut client);
     let terminal = Terminal::open(&server, &[]);
     terminal.enter(TOP);
-    for (order, first) in
-        [("waiters", "web:mails"), ("oldest wait", "orders:42"), ("grants/s", ""), ("key", "orders:42")]
-    {
-        terminal.wait_until(order, |screen| screen.contains(&format!("by {order}")) && keys(screen).len() == 2);
+    for (order, first) in [
+        ("waiters", "web:mails"),
+        ("oldest wait", "orders:42"),
+        ("grants/s", ""),
+        ("holder for", ""),
+        ("key", "orders:42"),
+    ] {
+        terminal.wait_until(order, |screen| screen.contains(&format!("sorted by {order} ")) && keys(screen).len() == 2);
         assert!(first.is_empty() || keys(&terminal.screen())[0] == first, "{}", terminal.screen());
         terminal.press("s");
     }
@@ -266,7 +276,7 @@ fn a_server_that_goes_away_and_comes_back() {
     terminal.enter("rlock top --interval 100ms --connect-timeout 200ms; echo code $?");
     terminal.wait_until("both locks", |screen| keys(screen).len() == 2);
     server.freeze();
-    terminal.wait_for("no answer for");
+    terminal.wait_until("what happened", |screen| screen.contains("no answer for") && screen.contains("timed out"));
     assert_eq!(keys(&terminal.screen()).len(), 2, "what was seen before stays");
     terminal.press("s");
     terminal.wait_for("by oldest wait");
@@ -276,6 +286,342 @@ fn a_server_that_goes_away_and_comes_back() {
     terminal.wait_for("no answer for");
     terminal.press("q");
     terminal.wait_for("code 0");
+}
+
+/// The seconds that it has been silent for, as the screen says.
+fn silent_for(screen: &str) -> Option<f64> {
+    let (_, rest) = screen.split_once("no answer for ")?;
+    rest.split_once("s")?.0.parse().ok()
+}
+
+/// The time of a silence begins when the server was asked, and is seen before one gives up.
+#[test]
+fn how_long_a_server_is_silent_is_true() {
+    let server = Server::start();
+    let mut client = server.client();
+    let _waits = busy(&server, &mut client);
+    let terminal = Terminal::open(&server, &[]);
+    terminal.enter("rlock top --interval 100ms --connect-timeout 4s; echo code $?");
+    terminal.wait_until("both locks", |screen| keys(screen).len() == 2);
+    server.freeze();
+    terminal.wait_until("a silence", |screen| silent_for(screen).is_some_and(|it| it >= 1.0));
+    assert!(!terminal.screen().contains("timed out"), "{}", terminal.screen());
+    terminal.wait_for("timed out");
+    assert!(silent_for(&terminal.screen()).is_some_and(|it| it >= 4.0), "{}", terminal.screen());
+    server.thaw();
+    terminal.wait_until("it answers again", |screen| !screen.contains("no answer for"));
+}
+
+#[test]
+fn the_order_can_be_turned_round() {
+    let server = Server::start();
+    let mut client = server.client();
+    let _waits = busy(&server, &mut client);
+    let terminal = Terminal::open(&server, &[]);
+    terminal.enter("rlock top --interval 100ms --reverse; echo code $?");
+    terminal.wait_until("few first", |screen| keys(screen) == ["orders:42", "web:mails"]);
+    assert!(terminal.screen().contains("sorted by waiters ▲") && terminal.screen().contains("WAITERS▲"));
+    terminal.press("r");
+    terminal.wait_until("many first", |screen| keys(screen) == ["web:mails", "orders:42"]);
+    assert!(terminal.screen().contains("sorted by waiters ▼") && terminal.screen().contains("WAITERS▼"));
+    let rates = terminal.screen();
+    let rates = rates.lines().find(|line| line.starts_with("per second")).unwrap();
+    assert!(rates.contains("time-outs   ") && !rates.contains("time-outs   sorted"), "the order is no rate: {rates}");
+}
+
+#[test]
+fn the_help_explains_the_keys() {
+    let server = Server::start();
+    let terminal = Terminal::open(&server, &[]);
+    terminal.resize_at_the_prompt(80, 24);
+    terminal.enter(TOP);
+    terminal.wait_for("nobody waits for a lock");
+    let screen = terminal.screen();
+    let keys = screen.lines().last().unwrap();
+    assert!(keys.ends_with("b break"), "it is whole: {keys}");
+    for close in ["q", "Escape", "?"] {
+        terminal.press("?");
+        terminal.wait_until("all of it", |screen| {
+            ["break the selected lock", "HOLDER FOR", "NEXT              who gets it next"]
+                .iter()
+                .all(|it| screen.contains(it))
+        });
+        terminal.press(close);
+        terminal.wait_for("nobody waits for a lock");
+    }
+    terminal.press("q");
+    terminal.wait_for("code 0");
+}
+
+fn scans(client: &mut Client) -> i64 {
+    calls(client, "scan")
+}
+
+fn calls(client: &mut Client, command: &str) -> i64 {
+    let statistics = client.info("commandstats");
+    let calls = statistics.find(&format!("cmdstat_{command}"));
+    calls.map_or(0, |it| it.strip_prefix("calls=").unwrap().split(',').next().unwrap().parse().unwrap())
+}
+
+#[test]
+fn locks_that_nobody_waits_for_are_shown_to_who_wants_them() {
+    let server = Server::start();
+    let mut client = server.client();
+    let _waits = busy(&server, &mut client);
+    client.say("HSET profile name bob");
+    taken(&mut client, "idle");
+    let terminal = Terminal::open(&server, &[]);
+    terminal.enter(TOP);
+    terminal.wait_until("those with waiters", |screen| keys(screen) == ["web:mails", "orders:42"]);
+    assert_eq!(scans(&mut client), 0, "nobody has asked for a look through all keys");
+    terminal.press("h");
+    terminal.wait_until("all", |screen| keys(screen) == ["web:mails", "orders:42", "idle"]);
+    terminal.wait_until("who holds it", |screen| row(screen, "idle")[1..5] == ["somebody", "0", "-", "-"]);
+    terminal.wait_for("held without a waiter: 1\n");
+    taken(&mut client, "later");
+    terminal.wait_until("a new one", |screen| keys(screen) == ["web:mails", "orders:42", "idle", "later"]);
+    given_back(&mut client, "idle");
+    terminal.wait_until("one less", |screen| keys(screen) == ["web:mails", "orders:42", "later"]);
+    terminal.press("h");
+    terminal.wait_until("those with waiters", |screen| keys(screen) == ["web:mails", "orders:42"]);
+    terminal.press("q");
+    terminal.wait_for("code 0");
+    client.say("DEL web:mails orders:42 later");
+    client.until_waiting(0);
+    terminal.enter("clear; rlock top --held --interval 100ms");
+    terminal.wait_for("nobody waits for a lock, and none is held");
+    taken(&mut client, "again");
+    terminal.wait_until("it is there", |screen| keys(screen) == ["again"]);
+}
+
+/// However many keys there are, a look costs the same.
+#[test]
+fn held_locks_are_found_bit_by_bit() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.run(&["EVAL", "for n = 1, 60000 do redis.call('SET', 'other:' .. n, 1) end", "0"]);
+    taken(&mut client, "held");
+    client.say("CONFIG RESETSTAT");
+    let terminal = Terminal::open(&server, &[]);
+    terminal.enter("rlock top --held --interval 100ms");
+    terminal.wait_for("held without a waiter");
+    assert!(!terminal.screen().contains("none is held"), "{}", terminal.screen());
+    terminal.wait_until("it is found", |screen| keys(screen) == ["held"]);
+    terminal.wait_for("held without a waiter: 1\n");
+    let (scans, looks) = (scans(&mut client), calls(&mut client, "info"));
+    assert!(scans > 10 && scans <= 10 * (looks + 1), "{scans} steps in {looks} looks");
+}
+
+#[test]
+fn held_locks_need_one_right_more() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("ACL SETUSER app on >secret ~app:* +rlock.queues +rlock.inspect +info");
+    for key in ["app:key", "other"] {
+        taken(&mut client, key);
+    }
+    let address = format!("redis://app@127.0.0.1:{}", server.port());
+    let terminal = Terminal::open(&server, &[("RLOCK_URL", &address), ("RLOCK_PASSWORD", "secret")]);
+    terminal.enter("rlock top --held --interval 100ms");
+    terminal.wait_until("why not", |screen| screen.contains("cannot be looked for") && screen.contains("NOPERM"));
+    client.say("ACL SETUSER app +scan");
+    terminal.wait_until("what this user may see", |screen| keys(screen) == ["app:key"]);
+    terminal.wait_for("held without a waiter: 1 that this user may look at");
+}
+
+fn holder(client: &mut Client, key: &str) -> String {
+    client.run(&["HKEYS", key]).words().concat()
+}
+
+#[test]
+fn a_lock_is_broken_after_a_question() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "orders:42");
+    let mut waiter = server.client();
+    waiter.send(&["RLOCK.ACQUIRE", "orders:42", "next", "600000", "WAIT", "0"]);
+    client.until_waiting(1);
+    let terminal = Terminal::open(&server, &[]);
+    terminal.resize_at_the_prompt(80, 24);
+    terminal.enter(TOP);
+    terminal.wait_until("the lock", |screen| keys(screen) == ["orders:42"]);
+    for no in ["n", "Escape", "Enter", "q"] {
+        terminal.press("b");
+        terminal.wait_for("Break it? y/n  Whoever holds it may still be at work");
+        terminal.wait_for("somebody  exclusive");
+        terminal.press(no);
+        terminal.wait_until("the list", |screen| keys(screen) == ["orders:42"] && !screen.contains("Break it?"));
+    }
+    assert_eq!(holder(&mut client, "orders:42"), "somebody");
+    terminal.press("b");
+    terminal.wait_for("Break it? y/n");
+    terminal.press("y");
+    terminal.wait_for("orders:42: broken; 1 waited for it");
+    assert_eq!(waiter.receive(), Reply::Nil);
+    assert_eq!((holder(&mut client, "orders:42").as_str(), client.figure("breaks")), ("next", 1));
+}
+
+/// A yes is for the holder whom one has seen.
+#[test]
+fn a_question_ends_with_the_holder_whom_it_was_about() {
+    let server = Server::start();
+    let mut client = server.client();
+    taken(&mut client, "orders:42");
+    let mut waiters = ["next", "last"].map(|holder| {
+        let mut waiter = server.client();
+        waiter.send(&["RLOCK.ACQUIRE", "orders:42", holder, "600000", "WAIT", "0"]);
+        waiter
+    });
+    client.until_waiting(2);
+    let terminal = Terminal::open(&server, &[]);
+    terminal.enter(TOP);
+    terminal.wait_until("the lock", |screen| keys(screen) == ["orders:42"]);
+    terminal.press("b");
+    terminal.wait_for("Break it? y/n");
+    client.run(&["RLOCK.RELEASE", "orders:42", "somebody"]);
+    let first = waiters.iter_mut().next().unwrap();
+    assert_eq!(first.receive(), Reply::Nil);
+    terminal.wait_for("orders:42: it has another holder now; b asks again");
+    for key in ["y", "r"] {
+        terminal.press(key);
+    }
+    terminal.wait_until("what comes after it", |screen| screen.contains("▲") && !screen.contains("b asks again"));
+    assert_eq!((keys(&terminal.screen()), client.figure("breaks")), (vec!["orders:42"], 0));
+}
+
+#[test]
+fn a_lock_that_may_be_data_is_not_broken_unawares() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("HSET user:1 visits 5");
+    client.say("ACL SETUSER app on >secret ~* +rlock.queues +rlock.inspect +info +scan");
+    let address = format!("redis://app@127.0.0.1:{}", server.port());
+    let terminal = Terminal::open(&server, &[("RLOCK_URL", &address), ("RLOCK_PASSWORD", "secret")]);
+    terminal.enter("rlock top --held --interval 100ms");
+    terminal.wait_until("it", |screen| keys(screen) == ["user:1"]);
+    terminal.press("b");
+    terminal.wait_for("This may be no lock. Breaking deletes the hash with visits=5.");
+    terminal.press("y");
+    terminal.wait_until("why not", |screen| screen.contains("user:1: not broken: ") && screen.contains("NOPERM"));
+}
+
+/// As clients name themselves: host, process, and an id.
+const HOLDER: &str = "web-3:4711:5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1:1";
+
+#[test]
+fn a_wide_screen_shows_more_and_stretches_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.run(&["RLOCK.RACQUIRE", "prices", HOLDER, "600000"]);
+    let mut waiter = server.client();
+    waiter.send(&["RLOCK.WACQUIRE", "prices", "next-in-line", "600000", "WAIT", "0"]);
+    client.until_waiting(1);
+    let terminal = Terminal::open(&server, &[]);
+    terminal.enter(TOP);
+    terminal.wait_until("the lock", |screen| keys(screen) == ["prices"]);
+    terminal.resize(200, 50);
+    terminal.wait_until("all columns", |screen| {
+        let cells = row(screen, "prices");
+        cells.len() == 9 && (cells[1], cells[7], cells[8]) == (HOLDER, "next-in-line", "read-write")
+    });
+    let screen = terminal.screen();
+    let heading = screen.lines().find(|line| line.starts_with("KEY")).unwrap();
+    let start = |name: &str| heading.find(name).unwrap();
+    assert_eq!((start("HOLDER"), start("WAITERS")), (8, 8 + HOLDER.len() + 2), "{heading}");
+    terminal.resize(80, 24);
+    terminal.wait_until("the holder's host and process", |screen| {
+        let cells = row(screen, "prices");
+        cells.len() >= 5 && cells[1].starts_with("web-3:4711:") && cells[1].contains('…')
+    });
+}
+
+#[test]
+fn the_details_fit_a_narrow_screen() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.run(&["RLOCK.ACQUIRE", "key", HOLDER, "600000"]);
+    let mut session = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let name = "a-session-of-a-service";
+    let open = format!("RLOCK.EVENTS {name} WAIT 0 TTL 600000\r\n");
+    std::io::Write::write_all(&mut session, open.as_bytes()).unwrap();
+    rlock_testing::wait_until("it is open", || client.figure("sessions") == 1);
+    let wait = ["SESSION", name, "order:4711-of-a-long-name"];
+    client.run(
+        &[&["RLOCK.ACQUIRE", "key", &HOLDER.replace("web-3", "web-4"), "600000", "WAIT", "0"][..], &wait].concat(),
+    );
+    let terminal = Terminal::open(&server, &[]);
+    terminal.resize_at_the_prompt(70, 24);
+    terminal.enter(TOP);
+    terminal.wait_until("the lock", |screen| keys(screen) == ["key"]);
+    terminal.press("Enter");
+    let address = session.local_addr().unwrap().to_string();
+    terminal.wait_until("where it waits", |screen| screen.contains(&format!(" at {address}")));
+    let screen = terminal.screen();
+    for whole in ["web-3:4711:", "web-4:4711:", "GIVES UP IN", " never", "LEASE LEFT", " 9m5", "session a-sessio"] {
+        assert!(screen.contains(whole), "{whole}: {screen}");
+    }
+}
+
+/// The tables of a batch, each with its lines.
+fn tables(output: &str) -> Vec<Vec<&str>> {
+    output.split("\n\n").map(|table| table.lines().collect()).filter(|lines: &Vec<_>| !lines.is_empty()).collect()
+}
+
+#[test]
+fn a_batch_needs_no_terminal() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.run(&["RLOCK.ACQUIRE", "orders:42", HOLDER, "600000"]);
+    let _waits = waits(&server, &mut client, "orders:42", 2, 0);
+    taken(&mut client, "idle");
+    let printed = run(rlock(&server, &["top", "-b", "-n", "2", "--interval", "100ms"]));
+    let tables_of_two = tables(printed.succeeded());
+    assert_eq!(tables_of_two.len(), 2, "{printed:?}");
+    for lines in &tables_of_two {
+        let [first, rates, heading, lock] = lines[..] else { panic!("{printed:?}") };
+        assert!(first.ends_with("every 100ms  2 waiting for 1 locks, 2 by ticket"), "{first}");
+        assert!(first.starts_with("20") && first[10..].starts_with('T') && first[19..].starts_with("Z  rlock top"));
+        assert_eq!(rates, "per second: 0.0 grants  0.0 hand-offs  0.0 time-outs");
+        assert_eq!(
+            heading.split_whitespace().collect::<Vec<_>>().join(" "),
+            "KEY HOLDER WAITERS OLDEST WAIT GRANTS/S LEASE LEFT HOLDER FOR"
+        );
+        assert_eq!(row(lock, "orders:42")[1..3], [HOLDER, "2"]);
+    }
+    let held = run(rlock(&server, &["top", "--batch", "--held", "--sort", "key", "--count", "1", "-i", "100ms"]));
+    let lines = tables(held.succeeded()).concat();
+    assert_eq!(lines[2], "held without a waiter: 1");
+    assert_eq!((row(lines[4], "idle")[1], row(lines[5], "orders:42")[1]), ("somebody", HOLDER));
+    run(rlock(&server, &["top", "--count", "1"])).failed(64, &["--batch"]);
+    run(rlock(&server, &["top", "--batch", "--count", "0"])).failed(64, &["0"]);
+}
+
+/// It has no end of its own, so it must notice that nobody reads it.
+#[test]
+fn a_batch_ends_with_its_reader() {
+    let server = Server::start();
+    let mut command = rlock(&server, &[]);
+    let program = command.get_program().to_owned();
+    command = crate::support::program("sh", &["-c", "\"$0\" top --batch --interval 100ms | head -n 1"]);
+    command.arg(program).env("RLOCK_URL", crate::support::url(&server));
+    assert!(run(command).succeeded().contains("0 waiting for 0 locks"));
+}
+
+#[test]
+fn a_batch_says_that_a_server_is_silent_and_goes_on() {
+    let server = Server::start();
+    let arguments = ["--connect-timeout", "1s", "top", "--batch", "--count", "3", "--interval", "100ms"];
+    let place = crate::support::Place::new();
+    let mut command = crate::support::program("sh", &["-c", "exec \"$0\" \"$@\" >tables"]);
+    command.arg(rlock(&server, &[]).get_program()).args(arguments);
+    command.env("RLOCK_URL", crate::support::url(&server)).current_dir(place.path());
+    let running = start(command);
+    rlock_testing::wait_until("the first table", || !place.lines("tables").is_empty());
+    server.freeze();
+    let ended = running.end();
+    server.thaw();
+    assert_eq!(ended.code(), 69, "{ended:?}");
+    assert!(ended.errors.starts_with("rlock: no answer for 1.") && ended.errors.contains("timed out"), "{ended:?}");
 }
 
 #[test]
@@ -344,7 +690,7 @@ fn colours_only_for_whoever_wants_them() {
 #[test]
 fn what_is_wrong_from_the_beginning_is_one_line() {
     let server = Server::start();
-    run(rlock(&server, &["top"])).failed(64, &["top needs a terminal", "rlock ls --json"]);
+    run(rlock(&server, &["top"])).failed(64, &["top needs a terminal", "top --batch", "rlock ls --json"]);
     let terminal = Terminal::open(&server, &[]);
     terminal.enter("rlock -u unix:///no/such/socket top; echo code $?");
     terminal.wait_for("rlock: no server answers at /no/such/socket");

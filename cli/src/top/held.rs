@@ -1,0 +1,105 @@
+//! Locks that are held and that nobody waits for. The server keeps no list of them, so they are found bit by bit: each
+//! look goes on where the last one ended, and costs the server as much on ten million keys as on ten thousand.
+
+use rlock_client::{Error, Inspection, Locks, Search};
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Of one look, each some thousand keys.
+const STEPS: usize = 10;
+
+/// When so many hashes were looked at, the look is over: they cost more than other keys.
+const LOOKED_AT: usize = 2_000;
+
+/// No step is begun later than this.
+const TIME: Duration = Duration::from_millis(50);
+
+/// More are not kept.
+const FOUND_MAX: usize = 1_000;
+
+/// What is known of them.
+#[derive(Clone, Debug, Default)]
+pub struct Held {
+    pub locks: HashMap<Vec<u8>, Inspection>,
+    /// How often all keys were looked through.
+    pub rounds: u32,
+    /// There are more.
+    pub limited: bool,
+    /// There are hashes that this user may not look at.
+    pub hidden: bool,
+    /// Why the keys cannot be looked through.
+    pub refused: Option<String>,
+}
+
+#[derive(Default)]
+pub struct Finding {
+    held: Held,
+    search: Option<Search>,
+    /// Those of the round that is under way. What is not among them at its end has gone.
+    round: HashSet<Vec<u8>>,
+    hidden: bool,
+}
+
+impl Finding {
+    /// Goes on a bit, and tells all that is known then.
+    pub async fn go_on(&mut self, locks: &Locks) -> Result<Held, Error> {
+        match self.look(locks).await {
+            Err(error) if error.is_unavailable() => return Err(error),
+            Err(error) => self.held.refused = Some(error.reason()),
+            Ok(()) => self.held.refused = None,
+        }
+        Ok(self.held.clone())
+    }
+
+    /// These were looked at by themselves just now.
+    pub fn learn(&mut self, seen: &HashMap<Vec<u8>, Inspection>) {
+        self.held.locks.retain(|key, lock| match seen.get(key) {
+            Some(now) => {
+                lock.clone_from(now);
+                now.kind.is_some()
+            }
+            None => true,
+        });
+    }
+
+    async fn look(&mut self, locks: &Locks) -> Result<(), Error> {
+        let (began, mut looked_at) = (Instant::now(), 0);
+        for _ in 0..STEPS {
+            let search = self.search.get_or_insert_with(|| locks.search("*"));
+            let step = search.step().await?.unwrap_or_default();
+            let is_over = search.is_over();
+            looked_at += step.looked_at;
+            self.hidden |= step.hidden > 0;
+            self.keep(step.locks);
+            if is_over {
+                self.end_round();
+                break;
+            }
+            if looked_at > LOOKED_AT || began.elapsed() > TIME {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, found: Vec<(Vec<u8>, Inspection)>) {
+        for (key, lock) in found {
+            if self.held.locks.len() < FOUND_MAX || self.held.locks.contains_key(&key) {
+                self.round.insert(key.clone());
+                self.held.locks.insert(key, lock);
+            } else {
+                self.held.limited = true;
+            }
+        }
+    }
+
+    fn end_round(&mut self) {
+        let round = std::mem::take(&mut self.round);
+        self.held.locks.retain(|key, _| round.contains(key));
+        self.held.limited &= self.held.locks.len() == FOUND_MAX;
+        self.held.hidden = std::mem::take(&mut self.hidden);
+        self.held.rounds = self.held.rounds.saturating_add(1);
+        self.search = None;
+    }
+}
