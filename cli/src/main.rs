@@ -8,6 +8,7 @@ mod address;
 mod advice;
 mod arguments;
 mod break_lock;
+mod complete_key;
 mod completions;
 mod exit;
 mod failure;
@@ -39,6 +40,11 @@ fn main() -> ExitCode {
     #[cfg(feature = "manual")]
     if let Some(code) = manual::write_if_asked() {
         return code;
+    }
+    let typed: Vec<_> = std::env::args_os().collect();
+    if let Some(words) = complete_key::asked(&typed) {
+        complete_key::print(words);
+        return ExitCode::SUCCESS;
     }
     let code = match arguments::read().and_then(perform) {
         Ok(code) => code,

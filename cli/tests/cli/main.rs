@@ -5,6 +5,7 @@
 mod advice;
 mod bad_input;
 mod help;
+mod key_completion;
 mod lock;
 mod many;
 mod names;
