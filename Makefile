@@ -17,8 +17,8 @@ ifeq ($(shell command -v bash 2>/dev/null),)
 $(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)
 endif
 
-.PHONY: help setup build run test test-redisson test-clients test-matrix test-sanitized test-monitoring test-bare
-.PHONY: trial-bare deb tarball test-packages
+.PHONY: help setup build module run test test-redisson test-clients test-matrix test-sanitized test-monitoring
+.PHONY: test-bare trial-bare deb tarball test-packages
 .PHONY: chaos chaos-long chaos-mutants bench bench-quick bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
@@ -34,7 +34,6 @@ build: module ## build the module and the command for release: target/release/li
 	cargo build --profile command -p rlock-cli
 	ln -f $(target)/command/rlock $(target)/release/rlock
 
-.PHONY: module
 module:
 	@scripts/setup.sh build
 	@echo "build: the module, for release"

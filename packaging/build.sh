@@ -35,7 +35,7 @@ cargo build --locked --target-dir "$build" --profile command -p rlock-cli
 
 step "4 of 4: what lies beside them"
 install -m 755 "$build/release/librlock.so" "$build/command/rlock" "$stage"
-strip --strip-all "$stage/librlock.so" "$stage/rlock"
+strip --strip-all --remove-section=.comment "$stage/librlock.so" "$stage/rlock"
 "$stage/rlock" completions bash >"$stage/completions/rlock.bash"
 "$stage/rlock" completions zsh >"$stage/completions/_rlock"
 "$stage/rlock" completions fish >"$stage/completions/rlock.fish"

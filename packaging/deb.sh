@@ -77,7 +77,6 @@ pack() {
 root=$place/rlock-module
 # Executable: servers refuse to load what is not.
 put 755 "$stage/librlock.so" usr/lib/redis/modules/librlock.so
-put 644 packaging/debian/rlock-module.overrides usr/share/lintian/overrides/rlock-module
 put 644 packaging/debian/rlock-module.README usr/share/doc/rlock-module/README.Debian
 put 644 redis.conf.example usr/share/doc/rlock-module/examples/redis.conf.example
 put_documents rlock-module
