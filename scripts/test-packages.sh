@@ -12,6 +12,11 @@ for file in "$packages"/rlock_*.deb "$packages"/rlock-module_*.deb "$packages"/r
 done
 (cd "$packages" && sha256sum --check --quiet SHA256SUMS) || fail "SHA256SUMS is not of the packages that are there"
 
+# Packed again at another time, they are the same, byte for byte.
+sums=$(cat "$packages/SHA256SUMS")
+{ packaging/deb.sh && packaging/tarball.sh; } >"$work/log" 2>&1 || fail "they cannot be packed again"
+[ "$sums" = "$(cat "$packages/SHA256SUMS")" ] || fail "packed again, they are others: $sums; $(cat "$packages/SHA256SUMS")"
+
 # with_packages SUITE: a new Debian with the packages, and with what tries them, in /srv.
 with_packages() {
     bare_debian "$1"
