@@ -316,11 +316,10 @@
 //! |---|---|
 //! | [`Options::certificates`] | [`redis::TlsCertificates`], [`redis::ClientTlsConfig`] |
 //! | addresses | [`redis::IntoConnectionInfo`], so also [`redis::ConnectionInfo`] |
-//! | [`Options::connect_to_sentinels`] | [`redis::sentinel::SentinelNodeConnectionInfo`] |
 //! | [`Options::over`] | [`redis::aio::ConnectionLike`] |
 //!
 //! [`Error`] shows none of them but by its `source()`, which is a [`redis::RedisError`] if there is one. This crate
-//! turns on the features `tokio-comp` and `sentinel` of `redis`, and with `tls` also `tokio-rustls-comp`. A program that
+//! turns on the feature `tokio-comp` of `redis`, and with `tls` also `tokio-rustls-comp`. A program that
 //! needs others names `redis` in its own `Cargo.toml`.
 //!
 //! # Logs

@@ -9,7 +9,6 @@ use crate::locks::Locks;
 use crate::names::Names;
 use crate::runtime::Thread;
 use redis::aio::ConnectionLike;
-use redis::sentinel::SentinelNodeConnectionInfo;
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,7 +106,8 @@ impl Options {
     }
 
     /// For TLS: the authorities to trust in place of the system's, and the certificate and key by which servers know this
-    /// client that ask for one (`tls-auth-clients yes`, their default), all as PEM. For one server and for clusters.
+    /// client that ask for one (`tls-auth-clients yes`, their default), all as PEM. They are for all connections, those to sentinels and to all
+    /// nodes of a cluster too.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -171,15 +171,16 @@ impl Options {
         self.open(Route::Cluster(cluster), thread).await
     }
 
-    /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is for
-    /// the master itself: TLS, the user, the password; its default is none of these.
+    /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is an
+    /// address for the master itself: TLS, the user, the password and the database count, and no host, as the sentinels
+    /// tell it.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), rlock_client::Error> {
-    /// use rlock_client::{Locks, redis::sentinel::SentinelNodeConnectionInfo};
+    /// use rlock_client::Locks;
     ///
     /// let sentinels = ["redis://sentinel-1:26379", "redis://sentinel-2:26379", "redis://sentinel-3:26379"];
-    /// let access = SentinelNodeConnectionInfo::default();
+    /// let access = "redis://app:secret@mymaster";
     /// let locks = Locks::options().connect_to_sentinels(sentinels, "mymaster", access).await?;
     /// # Ok(())
     /// # }
@@ -194,15 +195,11 @@ impl Options {
         self,
         sentinels: impl IntoIterator<Item = A>,
         master: impl Into<String>,
-        access: SentinelNodeConnectionInfo,
+        access: impl IntoConnectionInfo,
     ) -> Result<Locks, Error> {
         let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
         let thread = self.thread()?;
-        let manner = self.manner()?;
-        #[cfg(feature = "tls")]
-        if manner.tls.is_some() {
-            return Err(Error::configuration("certificates", "behind sentinels they can only be the system's"));
-        }
+        let (access, manner) = (read(access)?, self.manner()?);
         let sentinels = Sentinels::new(sentinels, master.into(), access, manner, &thread).map_err(unusable)?;
         self.open(Route::Sentinels(sentinels), thread).await
     }

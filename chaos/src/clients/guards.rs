@@ -12,7 +12,6 @@ use super::round::Round;
 use super::wish::{Deed, Wish};
 use crate::history::{Answer, Journal, Moment, Request, Side};
 use crate::plan::{Address, ByTls, Client, ClientKind};
-use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
 use rlock_client::redis::{self, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
 use rlock_client::{Error, ErrorKind, Guard, Lock, Locks, Options, redlock};
 use rlock_testing::Random;
@@ -68,8 +67,7 @@ impl Doors {
         match address {
             Address::Sentinels { ports, name, .. } => all.push(
                 persist(round, || {
-                    let access = SentinelNodeConnectionInfo::default();
-                    options().connect_to_sentinels(ports.iter().copied().map(url), name, access)
+                    options().connect_to_sentinels(ports.iter().copied().map(url), name, "redis://locks")
                 })
                 .await?,
             ),

@@ -1,6 +1,6 @@
 //! The certificates for TLS, from the files that the arguments name: whom we trust, and who we are.
 
-use super::place::{Address, Way};
+use super::place::Address;
 use crate::arguments::Server;
 use crate::failure::Failure;
 use rlock_client::redis::{ClientTlsConfig, TlsCertificates};
@@ -21,11 +21,6 @@ pub fn find(server: &Server, address: &Address) -> Result<Option<TlsCertificates
     }
     if !address.has_tls() {
         return Err(Failure::usage("--cacert, --cert and --key are for TLS, and the address is not: write rediss://"));
-    }
-    if address.way() == Way::Sentinels {
-        let words =
-            "--cacert, --cert and --key do not work behind sentinels; SSL_CERT_FILE names an authority to trust";
-        return Err(Failure::usage(words));
     }
     Ok(Some(TlsCertificates { client_tls, root_cert }))
 }

@@ -1,7 +1,6 @@
 //! An address that was read: which servers it names, in what way, and as whom they are asked.
 
-use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
-use rlock_client::redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo, TlsCertificates, TlsMode};
+use rlock_client::redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo, TlsCertificates};
 use rlock_client::{Error, Locks};
 use std::fmt;
 use std::time::Duration;
@@ -24,7 +23,7 @@ pub enum Way {
 pub(super) enum Route {
     One(ConnectionInfo),
     Cluster(Vec<ConnectionInfo>),
-    Sentinels { sentinels: Vec<ConnectionInfo>, master: String, access: RedisConnectionInfo, tls: bool },
+    Sentinels { sentinels: Vec<ConnectionInfo>, master: String, access: ConnectionInfo },
 }
 
 impl fmt::Display for Address {
@@ -46,9 +45,7 @@ impl Address {
         match self.route.clone() {
             Route::One(one) => options.connect_to(one).await,
             Route::Cluster(nodes) => options.connect_to_cluster(nodes).await,
-            Route::Sentinels { sentinels, master, access, tls } => {
-                let access = SentinelNodeConnectionInfo::default().set_redis_connection_info(access);
-                let access = if tls { access.set_tls_mode(TlsMode::Secure) } else { access };
+            Route::Sentinels { sentinels, master, access } => {
                 options.connect_to_sentinels(sentinels, master, access).await
             }
         }
@@ -75,7 +72,7 @@ impl Address {
         match &self.route {
             Route::One(one) => is_secure(one),
             Route::Cluster(nodes) => nodes.iter().any(is_secure),
-            Route::Sentinels { tls, .. } => *tls,
+            Route::Sentinels { access, .. } => is_secure(access),
         }
     }
 
@@ -93,7 +90,7 @@ impl Address {
         match &self.route {
             Route::One(one) => vec![one.redis_settings()],
             Route::Cluster(nodes) => nodes.iter().map(ConnectionInfo::redis_settings).collect(),
-            Route::Sentinels { access, .. } => vec![access],
+            Route::Sentinels { access, .. } => vec![access.redis_settings()],
         }
     }
 
@@ -104,7 +101,7 @@ impl Address {
         match &mut self.route {
             Route::One(one) => *one = with(one),
             Route::Cluster(nodes) => nodes.iter_mut().for_each(|node| *node = with(node)),
-            Route::Sentinels { access, .. } => *access = access.clone().set_password(password),
+            Route::Sentinels { access, .. } => *access = with(access),
         }
     }
 }

@@ -57,10 +57,10 @@ fn sentinels(address: &str, tls: bool) -> Option<Address> {
     let (hosts, name) = rest.split_once('/')?;
     let (name, db) = name.split_once('/').unwrap_or((name, "0"));
     let sentinels = hosts.split(',').map(|host| node(tls, "", &with_port(host))).collect::<Option<_>>()?;
-    let access = format!("redis://{user}master/{db}").into_connection_info().ok()?.redis_settings().clone();
+    let access = node(tls, user, &format!("master/{db}"))?;
     let master = Some(name.to_owned()).filter(|name| !name.is_empty())?;
     let shown = format!("{master} of the sentinels {hosts}");
-    Some(Address { shown, route: Route::Sentinels { sentinels, master, access, tls } })
+    Some(Address { shown, route: Route::Sentinels { sentinels, master, access } })
 }
 
 /// `user:@host`, which means another thing than `user@host`, though not to the library that reads URLs.
@@ -129,9 +129,10 @@ mod tests {
     #[test]
     fn a_master_of_sentinels() {
         let address = read("valkey+sentinel://app@a,b:2/mymaster/3");
-        let Route::Sentinels { sentinels, master, access, tls } = &address.route else { panic!("no sentinels") };
+        let Route::Sentinels { sentinels, master, access } = &address.route else { panic!("no sentinels") };
         let told: Vec<_> = sentinels.iter().map(|node| node.addr().to_string()).collect();
-        assert_eq!((told.join(" ").as_str(), master.as_str(), *tls), ("a:26379 b:2", "mymaster", false));
+        assert_eq!((told.join(" ").as_str(), master.as_str(), address.has_tls()), ("a:26379 b:2", "mymaster", false));
+        let access = access.redis_settings();
         assert_eq!((access.username(), access.password(), access.db()), (Some("app"), None, 3));
         assert_eq!(address.shown, "mymaster of the sentinels a,b:2");
     }

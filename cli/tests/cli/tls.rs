@@ -2,13 +2,13 @@
 
 use crate::support::{Place, bare, rlock, run};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
-use rlock_testing::Server;
+use rlock_testing::{Server, Start};
 use std::process::Command;
 
 /// A server that an authority vouches for, and that wants the same of its clients. `client.pem` and `client-key.pem` are
 /// for a client, `ca.pem` is the authority.
 struct TlsServer {
-    _server: Server,
+    server: Server,
     place: Place,
     port: u16,
 }
@@ -24,18 +24,13 @@ impl TlsServer {
         std::fs::write(place.file("ca.pem"), authority.pem()).unwrap();
         for name in ["server", "client"] {
             let key = KeyPair::generate().unwrap();
-            let names = CertificateParams::new(["localhost".to_owned()]).unwrap();
+            let names = CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
             let certificate = names.signed_by(&key, &authority, &authority_key).unwrap();
             std::fs::write(place.file(&format!("{name}.pem")), certificate.pem()).unwrap();
             std::fs::write(place.file(&format!("{name}-key.pem")), key.serialize_pem()).unwrap();
         }
-        let [cert, key, ca] = ["server.pem", "server-key.pem", "ca.pem"].map(|name| file(&place, name));
-        let server = Server::prepare()
-            .options(&["--tls-port", &port.to_string(), "--tls-cert-file", &cert, "--tls-key-file", &key])
-            .options(&["--tls-ca-cert-file", &ca])
-            .options(options)
-            .start();
-        Self { _server: server, place, port }
+        let server = with_tls(Server::prepare(), &place, port).options(options).start();
+        Self { server, place, port }
     }
 
     /// With these files, each behind its option.
@@ -47,6 +42,14 @@ impl TlsServer {
         command.env_remove("SSL_CERT_FILE").env_remove("SSL_CERT_DIR").args(arguments);
         command
     }
+}
+
+/// On that port, with the server's files.
+fn with_tls(start: Start, place: &Place, port: u16) -> Start {
+    let [cert, key, ca] = ["server.pem", "server-key.pem", "ca.pem"].map(|name| file(place, name));
+    start
+        .options(&["--tls-port", &port.to_string(), "--tls-cert-file", &cert, "--tls-key-file", &key])
+        .options(&["--tls-ca-cert-file", &ca])
 }
 
 fn file(place: &Place, name: &str) -> String {
@@ -88,10 +91,32 @@ fn a_client_that_another_authority_vouches_for() {
 #[test]
 fn a_cluster_that_wants_to_know_its_clients() {
     let server = TlsServer::start(&["--cluster-enabled", "yes", "--tls-cluster", "yes"]);
-    assert_eq!(server._server.client().say("CLUSTER ADDSLOTSRANGE 0 16383").words(), ["OK"]);
+    assert_eq!(server.server.client().say("CLUSTER ADDSLOTSRANGE 0 16383").words(), ["OK"]);
     let run_in = |files| run(server.rlock("rediss+cluster", files, &["run", "key", "--", "echo", "done"]));
     rlock_testing::wait_until("the cluster is up", || run_in(&ALL[..]).output == "done\n");
     run_in(&ALL[..1]).failed(69, &["asks for a client certificate"]);
+}
+
+/// The sentinel asks for one, and so does the master that it names.
+#[test]
+fn sentinels_that_want_to_know_their_clients() {
+    let server = TlsServer::start(&[]);
+    let (place, port) = (&server.place, rlock_testing::free_port());
+    let monitor = format!("sentinel monitor main 127.0.0.1 {} 1\n", server.port);
+    let sentinel = with_tls(Server::prepare().sentinel(&monitor), place, port).options(&["--tls-replication", "yes"]);
+    let _sentinel = sentinel.start();
+    let run_with = |files: &[(&str, &str)]| {
+        let mut command = bare(&["-u", &format!("rediss+sentinel://localhost:{port}/main")]);
+        for (option, name) in files {
+            command.args([(*option).to_owned(), file(place, name)]);
+        }
+        run({
+            command.args(["run", "key", "--", "echo", "done"]);
+            command
+        })
+    };
+    assert_eq!(run_with(&ALL).succeeded(), "done\n");
+    run_with(&[TRUST]).failed(69, &["asks for a client certificate", "--cert and --key"]);
 }
 
 #[test]
@@ -109,9 +134,6 @@ fn files_that_are_no_certificates() {
     refused(&[TRUST, ("--cert", "client.pem"), ("--key", "client.pem")], &["private key"]);
     refused(&[TRUST, ("--cert", "client.pem"), ("--key", "server-key.pem")], &["certificate and its key"]);
     run(server.rlock("redis", &ALL, &["ls"])).failed(64, &["rediss://"]);
-    let cacert = file(&server.place, "ca.pem");
-    let behind = ["-u", "rediss+sentinel://localhost/main", "--cacert", &cacert, "ls"];
-    run(bare(&behind)).failed(64, &["sentinels", "SSL_CERT_FILE"]);
 }
 
 /// `redis://` is what one means.

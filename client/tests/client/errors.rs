@@ -152,7 +152,7 @@ async fn addresses_that_cannot_be_read() {
     let none: [&str; 0] = [];
     let refused = Locks::options().connect_to_cluster(none).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Configuration);
-    let refused = Locks::options().connect_to_sentinels(none, "main", Default::default()).await.unwrap_err();
+    let refused = Locks::options().connect_to_sentinels(none, "main", "redis://main").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Configuration);
 }
 

@@ -1,7 +1,6 @@
 //! What a process is called where people look for who holds a lock: in its holders, and in the server's list of clients.
 
 use crate::support::{until, until_waiting, url, waits_for};
-use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
 use rlock_client::{Guard, Locks};
 use rlock_testing::{Client, Cluster, Server, Watched};
 
@@ -133,10 +132,10 @@ async fn in_a_cluster_each_node_knows_it() {
 async fn a_master_that_sentinels_name_knows_it() {
     let watched = Watched::start(0);
     let sentinels = watched.sentinels.iter().map(|it| format!("redis://127.0.0.1:{}", it.port()));
-    let access = SentinelNodeConnectionInfo::default();
     let options = Locks::options().name("orders");
-    let locks = options.connect_to_sentinels(sentinels, Watched::NAME, access).await.unwrap();
+    let locks = options.connect_to_sentinels(sentinels, Watched::NAME, "redis://locks").await.unwrap();
     let guard = locks.lock("orders:42").acquire().await.unwrap();
     until_listed(&mut watched.servers[0].client(), "orders", 1).await;
+    until_listed(&mut watched.sentinels[0].client(), "orders", 1).await;
     guard.release().await.unwrap();
 }

@@ -4,7 +4,6 @@
 //! not: they are renewed and released at the new master, and nobody else gets them.
 
 use crate::support::{all_fail_within, exists, locks_on, rival_of, until, until_waiting};
-use rlock_client::redis::sentinel::SentinelNodeConnectionInfo;
 use rlock_client::{Locks, Options};
 use rlock_testing::{Client, Server, Watched};
 use std::time::Duration;
@@ -18,7 +17,7 @@ fn patient() -> Options {
 
 async fn connect(options: Options, watched: &Watched) -> Locks {
     let sentinels = watched.sentinels.iter().map(|it| format!("redis://127.0.0.1:{}", it.port()));
-    options.connect_to_sentinels(sentinels, Watched::NAME, SentinelNodeConnectionInfo::default()).await.unwrap()
+    options.connect_to_sentinels(sentinels, Watched::NAME, "redis://locks").await.unwrap()
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! The routing is here and not the library's, since those who wait need a session with the slot's owner, and since one
 //! dead node must not hold up what others are asked.
 
+use super::elsewhere;
 use super::slots::{self, SLOTS, SlotRange, no_owner, slot_of};
 use crate::link::fault::Fault;
 use crate::link::manner::Manner;
@@ -10,7 +11,7 @@ use crate::link::node::Node;
 use crate::link::single_flight::SingleFlight;
 use crate::runtime::Thread;
 use futures_util::future::select_ok;
-use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult};
+use redis::{ConnectionInfo, ErrorKind, RedisError, RedisResult};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -87,7 +88,7 @@ impl Cluster {
         if let Some(node) = map.nodes.get(address) {
             return Some(node.clone());
         }
-        let node = Node::at(self.address(address)?, &self.manner, &self.thread).ok()?;
+        let node = Node::at(elsewhere(&self.pattern, address)?, &self.manner, &self.thread).ok()?;
         map.nodes.insert(Arc::from(address), node.clone());
         Some(node)
     }
@@ -128,19 +129,6 @@ impl Cluster {
         let Map { owners, nodes, stale } = &mut *map;
         nodes.retain(|address, _| owners.iter().flatten().any(|owner| owner == address));
         stale.clear();
-    }
-
-    /// The pattern, with another host and port.
-    fn address(&self, address: &str) -> Option<ConnectionInfo> {
-        let (host, port) = address.rsplit_once(':')?;
-        let (host, port) = (host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?);
-        let address = match self.pattern.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        Some(self.pattern.clone().set_addr(address))
     }
 
     fn map(&self) -> MutexGuard<'_, Map> {

@@ -9,7 +9,21 @@ pub(crate) use sentinel::Sentinels;
 
 use super::fault::Fault;
 use super::node::Node;
+use redis::{ConnectionAddr, ConnectionInfo};
 use std::sync::Arc;
+
+/// An address like this one, at another `host:port`.
+fn elsewhere(pattern: &ConnectionInfo, address: &str) -> Option<ConnectionInfo> {
+    let (host, port) = address.rsplit_once(':')?;
+    let (host, port) = (host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?);
+    let address = match pattern.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    Some(pattern.clone().set_addr(address))
+}
 
 pub(crate) enum Route {
     Single(Arc<Node>),
