@@ -6,8 +6,11 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Of one look, each some thousand keys.
-const STEPS: usize = 10;
+/// Of one look, each some thousand keys, for which a server needs half a millisecond.
+const STEPS_MAX: u128 = 10;
+
+/// Who looks more often takes fewer steps at once.
+const STEP_EACH_MS: u128 = 100;
 
 /// When so many hashes were looked at, the look is over: they cost more than other keys.
 const LOOKED_AT: usize = 2_000;
@@ -32,8 +35,9 @@ pub struct Held {
     pub refused: Option<String>,
 }
 
-#[derive(Default)]
 pub struct Finding {
+    /// Of each look.
+    steps: u128,
     held: Held,
     search: Option<Search>,
     /// Those of the round that is under way. What is not among them at its end has gone.
@@ -42,6 +46,12 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// For a look at each interval.
+    pub fn new(interval: Duration) -> Self {
+        let steps = (interval.as_millis() / STEP_EACH_MS).clamp(1, STEPS_MAX);
+        Self { steps, held: Held::default(), search: None, round: HashSet::new(), hidden: false }
+    }
+
     /// Goes on a bit, and tells all that is known then.
     pub async fn go_on(&mut self, locks: &Locks) -> Result<Held, Error> {
         match self.look(locks).await {
@@ -65,7 +75,7 @@ impl Finding {
 
     async fn look(&mut self, locks: &Locks) -> Result<(), Error> {
         let (began, mut looked_at) = (Instant::now(), 0);
-        for _ in 0..STEPS {
+        for _ in 0..self.steps {
             let search = self.search.get_or_insert_with(|| locks.search("*"));
             let step = search.step().await?.unwrap_or_default();
             let is_over = search.is_over();

@@ -60,14 +60,15 @@ pub struct Looks {
 /// Somebody who looks, and remembers where the look through the keys has come to.
 pub struct Looker {
     locks: Locks,
+    interval: Duration,
     finding: Finding,
 }
 
 impl Looks {
-    pub fn begin(looker: Looker, interval: Duration, aim: Aim) -> Self {
+    pub fn begin(looker: Looker, aim: Aim) -> Self {
         let (aim, aimed) = watch::channel(aim);
         let (tell, news) = mpsc::unbounded_channel();
-        tokio::spawn(go_on(looker, interval, aimed, tell));
+        tokio::spawn(go_on(looker, aimed, tell));
         Self { aim, news }
     }
 
@@ -90,15 +91,10 @@ impl Looks {
     }
 }
 
-async fn go_on(
-    mut looker: Looker,
-    interval: Duration,
-    mut aimed: watch::Receiver<Aim>,
-    tell: mpsc::UnboundedSender<News>,
-) {
+async fn go_on(mut looker: Looker, mut aimed: watch::Receiver<Aim>, tell: mpsc::UnboundedSender<News>) {
     loop {
         tokio::select! {
-            () = sleep(interval) => {}
+            () = sleep(looker.interval) => {}
             changed = aimed.changed() => if changed.is_err() { return },
         }
         let aim = aimed.borrow_and_update().clone();
@@ -116,8 +112,8 @@ async fn go_on(
 }
 
 impl Looker {
-    pub fn new(locks: Locks) -> Self {
-        Self { locks, finding: Finding::default() }
+    pub fn new(locks: Locks, interval: Duration) -> Self {
+        Self { locks, interval, finding: Finding::new(interval) }
     }
 
     pub async fn look(&mut self, aim: &Aim) -> Result<Look, Error> {
@@ -147,7 +143,7 @@ impl Looker {
 
     async fn held(&mut self, aim: &Aim, seen: &HashMap<Vec<u8>, Inspection>) -> Result<Option<Held>, Error> {
         if !aim.held {
-            self.finding = Finding::default();
+            self.finding = Finding::new(self.interval);
             return Ok(None);
         }
         self.finding.learn(seen);

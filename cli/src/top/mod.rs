@@ -43,7 +43,7 @@ pub async fn top(args: &Top, server: &Server) -> Result<u8, Failure> {
         return Err(Failure::usage("top needs a terminal; for programs there are top --batch and rlock ls --json"));
     }
     let (locks, at) = address::connect(server).await?;
-    let mut looker = Looker::new(locks.clone());
+    let mut looker = Looker::new(locks.clone(), args.interval);
     let mut state = State::new(at, args);
     // What is wrong from the beginning is said before there is a screen.
     let first = looker.look(&state.aim()).await;
@@ -52,7 +52,7 @@ pub async fn top(args: &Top, server: &Server) -> Result<u8, Failure> {
         return batch::print(args, looker, state).await;
     }
     let mut signals = Signals::take(&ENDING)?;
-    let looks = Looks::begin(looker, args.interval, state.aim());
+    let looks = Looks::begin(looker, state.aim());
     let mut terminal = ratatui::try_init().map_err(Failure::of_the_system)?;
     let ended = attend(&mut terminal, state, looks, &locks, &mut signals).await;
     ratatui::restore();

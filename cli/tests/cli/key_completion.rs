@@ -113,7 +113,9 @@ fn asked(server: &Server, typed: &[&str]) -> String {
 fn only_names_that_can_be_typed_are_offered_and_only_where_they_belong() {
     let server = Server::start();
     let mut client = some_locks(&server);
-    client.run(&[&b"RLOCK.ACQUIRE"[..], b"ord\x1b[2J\xff", b"somebody", b"600000"]);
+    for name in [&b"ord\xff"[..], b"ord\x1b[2J", b"ord\nrm"] {
+        client.run(&[&b"RLOCK.ACQUIRE"[..], name, b"somebody", b"600000"]);
+    }
     assert_eq!(asked(&server, &["rlock", "inspect", ""]), "$HOME\nimport=all\norders:42\nwith blank\n");
     assert_eq!(asked(&server, &["rlock", "inspect", "o"]), "orders:42\n");
     assert_eq!(asked(&server, &["rlock", "inspect", "*"]), "", "it is no pattern");
