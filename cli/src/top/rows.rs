@@ -4,7 +4,7 @@ use super::looks::Look;
 use crate::inspect::first_holder;
 use crate::shown;
 use rlock_client::{Inspection, Kind, Queue, Statistics};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -106,12 +106,14 @@ pub fn read(look: Look, last: Option<&Last>) -> (Vec<Row>, Totals, Last) {
 /// Of the locks that were looked at, and, as they were, of those that were not this time.
 fn known(look: &Look, last: Option<&Last>) -> HashMap<Vec<u8>, Known> {
     let found = look.held.as_ref().map(|held| &held.locks);
+    let served = look.queues.iter().filter(|queue| served_since(queue, last).is_some_and(|count| count > 0));
+    let handed_on: HashSet<_> = served.map(|queue| &queue.key).collect();
     let keys = look.queues.iter().map(|queue| &queue.key).chain(found.iter().flat_map(|found| found.keys()));
     let of = |key: &Vec<u8>| {
         let before = last.and_then(|last| last.known.get(key));
         let seen = look.locks.get(key).or_else(|| found.and_then(|found| found.get(key)));
         let known = seen.map(|lock| {
-            let same = before.filter(|before| is_held_as(lock, &before.lock));
+            let same = before.filter(|before| is_held_as(lock, &before.lock) && !handed_on.contains(key));
             Known { lock: lock.clone(), since: same.map_or(look.at, |before| before.since) }
         });
         known.or_else(|| before.cloned())

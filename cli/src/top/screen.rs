@@ -21,23 +21,23 @@ const KEYS_WHILE_ASKED: &str = "y break it   n leave it as it is   ↑↓ scroll
 const KEYS_IN_HELP: &str = "q back";
 
 const HELP: &str = "\
-Enter             one lock in full: its holders, and who waits from where
-↑ ↓ j k           select; PageUp PageDown Home End as well
-s                 sort by the next: waiters, oldest wait, grants/s, holder for, key
-r                 the other way round
-/                 only names that contain what you type; Esc shows all again
-h                 also locks that are held and nobody waits for: for that all keys
-                  are looked through, slowly
-b                 break the selected lock; it asks first
-q Esc             back; q quits
+Enter         one lock in full: its holders, and who waits from where
+↑ ↓ j k       select; PageUp, PageDown, Home and End as well
+s             sort by the next: waiters, oldest wait, grants/s, holder for, key
+r             the other way round
+/             only names that contain what you type; Esc shows all again
+h             also locks that are held and nobody waits for: to find them, top
+              looks through all keys, slowly
+b             break the selected lock; it asks first
+q, Esc        back; q quits
 
-HOLDER            the first one, and how many there are beside it
-OLDEST WAIT       how long the first of the queue has been waiting
-GRANTS/S          how many of its waiters got the lock, per second
-LEASE LEFT        of the lock; - is none: then it may be data that looks like a lock
-HOLDER FOR        how long this holder has been seen here: it may have had the lock
-                  before, or have given it back and got it again in between
-NEXT              who gets it next
+HOLDER        the first one, and how many there are beside it
+OLDEST WAIT   how long the first of the queue has been waiting
+GRANTS/S      how many of its waiters got the lock, per second
+LEASE LEFT    of the lock; without one it may be data that looks like a lock
+HOLDER FOR    how long this holder has been seen here: it may have had the lock
+              before, or have given it back and got it again in between
+NEXT          who gets it next
 ";
 
 pub fn draw(frame: &mut Frame, state: &mut State) {

@@ -342,10 +342,13 @@ fn the_help_explains_the_keys() {
     for close in ["q", "Escape", "?"] {
         terminal.press("?");
         terminal.wait_until("all of it", |screen| {
-            ["break the selected lock", "HOLDER FOR", "NEXT              who gets it next"]
+            ["break the selected lock", "HOLDER FOR", "NEXT          who gets it next"]
                 .iter()
                 .all(|it| screen.contains(it))
         });
+        for whole in ["holder for, key\n", "shows all again\n", "looks like a lock\n", "had the lock\n"] {
+            assert!(terminal.screen().contains(whole), "{whole}: {}", terminal.screen());
+        }
         terminal.press(close);
         terminal.wait_for("nobody waits for a lock");
     }
