@@ -106,8 +106,8 @@ impl Options {
     }
 
     /// For TLS: the authorities to trust in place of the system's, and the certificate and key by which servers know this
-    /// client that ask for one (`tls-auth-clients yes`, their default), all as PEM. They are for all connections, those to sentinels and to all
-    /// nodes of a cluster too.
+    /// client that ask for one (`tls-auth-clients yes`, their default), all as PEM. They are for all connections, also
+    /// those to sentinels and to all nodes of a cluster.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
