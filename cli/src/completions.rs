@@ -1,6 +1,6 @@
 //! Completions for shells, made from the arguments themselves. What the generator does not know is added: that CMD is
-//! completed as it is by itself, what the shells are that there are completions for, and that the server knows the names
-//! of its locks (`complete_key.rs`).
+//! completed as it is by itself, what the shells are that there are completions for, and that the server knows its
+//! locks' names (`complete_key.rs`).
 
 use crate::arguments::Arguments;
 use crate::complete_key;
