@@ -141,8 +141,11 @@ impl Hold {
 
     /// Nothing can be vouched for any more.
     pub(crate) fn lost(&self, loss: Loss) {
-        // Before the loss is told: whoever is told may ask why.
-        *self.trouble() = Some(loss);
+        // Before the loss is told: whoever is told may ask why. That the server knows nothing of a lease that has ended is
+        // no reason of its own: this program stood still, and may have been told so already.
+        if !self.remaining().is_zero() || loss != Loss::NotHeld {
+            *self.trouble() = Some(loss);
+        }
         let mut sides = self.sides();
         self.vouched.send_modify(|vouched| void(vouched, &mut sides, None));
     }
