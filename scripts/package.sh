@@ -32,8 +32,9 @@ if ((BASH_REMATCH[1] * 1000 + BASH_REMATCH[2] < 1090)); then
     crates=rlock-client
     cargo package --list --package rlock-cli
 fi
-# What an earlier run has packed is no proof.
-rm -rf "$packed"/rlock-*
+# What an earlier run has packed is no proof. cargo unpacks the client for the command in a place of a registry without
+# a host, and takes what is there for the same when the version is.
+rm -rf "$packed"/rlock-* "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/rlock-*
 # shellcheck disable=SC2046 # a list of words
 cargo publish --dry-run --locked $(printf -- '--package %s ' $crates)
 
