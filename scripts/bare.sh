@@ -82,6 +82,8 @@ bare_debian() {
     mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts "$root/dev/pts"
     ln -sf pts/ptmx "$root/dev/ptmx"
     mount -t tmpfs tmpfs "$root/dev/shm"
+    # From here on, what debootstrap said explains nothing.
+    : >"$work/log"
 }
 
 # clone_into_bare: this checkout as it is committed, in /srv/rlock there. It may belong to another user than root.
