@@ -1,0 +1,11 @@
+package rlock.redisson;
+
+/** The answer to a request for a lock, if it was granted. */
+final class Grant {
+    /** Null without fencing. */
+    final Long token;
+
+    Grant(Long token) {
+        this.token = token;
+    }
+}

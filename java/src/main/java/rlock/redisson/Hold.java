@@ -1,0 +1,191 @@
+package rlock.redisson;
+
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.concurrent.CompletableFuture;
+
+/**
+ * What one thread holds of one side of one lock, as far as this process knows: how often, with which leases, until when.
+ *
+ * <p>A request whose reply never came may have taken the lock all the same. Then there is a doubt, and the last unlock
+ * gives back whatever is there. Changed only inside of {@link Holds#with}.
+ */
+final class Hold {
+    /** Of whom, and of what. The name is the one that the service uses, which a name mapper may make another key of. */
+    static final class Id {
+        final Side side;
+        final String key;
+        final String holder;
+        final long thread;
+        final String name;
+
+        Id(Side side, String key, String holder, long thread, String name) {
+            this.side = side;
+            this.key = key;
+            this.holder = holder;
+            this.thread = thread;
+            this.name = name;
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Id && side == ((Id) other).side && key.equals(((Id) other).key)
+                    && holder.equals(((Id) other).holder);
+        }
+
+        @Override
+        public int hashCode() {
+            return 31 * (31 * key.hashCode() + holder.hashCode()) + side.hashCode();
+        }
+    }
+
+    /** How long a lease is, and whether the watchdog renews it. */
+    static final class Lease {
+        final long ms;
+        final boolean isKept;
+
+        Lease(long ms, boolean isKept) {
+            this.ms = ms;
+            this.isKept = isKept;
+        }
+    }
+
+    /** One for each time that it was taken, the last one first. */
+    private final Deque<Lease> leases = new ArrayDeque<>();
+
+    /** Requests under way. */
+    private int attempts;
+    private int releases;
+
+    private boolean isDoubtful;
+
+    /** What is being taken back without anybody waiting for it, which could be what the next request is granted. */
+    private int settling;
+    private CompletableFuture<Void> settled;
+
+    /** When the last renewal or grant, counted from when it was asked for, will be over. */
+    long until;
+
+    /** Grows with each change, so that a reply can be told that came too late to mean anything. */
+    private long version;
+
+    Server.Timer timer;
+
+    boolean isIdle() {
+        return leases.isEmpty() && attempts == 0 && releases == 0 && !isDoubtful && settling == 0;
+    }
+
+    boolean isHeld() {
+        return !leases.isEmpty();
+    }
+
+    boolean isKept() {
+        return leases.stream().anyMatch(lease -> lease.isKept);
+    }
+
+    long version() {
+        return version;
+    }
+
+    /** Whether nothing is under way that could explain that the server knows of no hold. */
+    boolean isAsItWas(long then) {
+        return version == then && releases == 0;
+    }
+
+    void attemptBegins() {
+        attempts++;
+    }
+
+    void granted(Lease lease, long until, boolean withDoubt) {
+        attempts--;
+        version++;
+        this.until = leases.isEmpty() ? until : Math.max(this.until, until);
+        leases.push(lease);
+        isDoubtful |= withDoubt;
+    }
+
+    /** The one that was taken last has another lease now. */
+    void restart(Lease lease, long until) {
+        if (leases.poll() != null) {
+            leases.push(lease);
+            this.until = until;
+            version++;
+        }
+    }
+
+    void attemptFailed(boolean withDoubt) {
+        attempts--;
+        isDoubtful |= withDoubt;
+    }
+
+    boolean hasAttempts() {
+        return attempts > 0;
+    }
+
+    /** What to ask for. */
+    Request releaseBegins(Id id) {
+        releases++;
+        version++;
+        boolean all = isDoubtful && leases.size() <= 1;
+        return Request.release(id, all, leases.stream().skip(1).findFirst().map(lease -> lease.ms).orElse(0L));
+    }
+
+    /** It was there, and is given back. */
+    void released() {
+        releases--;
+        version++;
+        leases.poll();
+        if (leases.isEmpty() && attempts == 0) {
+            isDoubtful = false;
+        }
+    }
+
+    void releaseUnanswered() {
+        releases--;
+        version++;
+        leases.poll();
+        isDoubtful = true;
+    }
+
+    void releaseRefused() {
+        releases--;
+        version++;
+    }
+
+    /** Nothing is there any more. */
+    void isGone() {
+        leases.clear();
+        version++;
+        isDoubtful &= attempts > 0;
+    }
+
+    /** The server said so to a release. */
+    void releasedNothing() {
+        releases--;
+        isGone();
+    }
+
+    /** Whether something may be there that nobody will come back for, and nothing is being done about it. */
+    boolean isLeftBehind() {
+        return isDoubtful && leases.isEmpty() && attempts == 0 && releases == 0 && settling == 0;
+    }
+
+    void isGivenBack() {
+        isDoubtful &= attempts > 0 || !leases.isEmpty();
+    }
+
+    void settlingBegins() {
+        if (settling++ == 0) {
+            settled = new CompletableFuture<>();
+        }
+    }
+
+    /** To be completed, if nothing is left to wait for. */
+    CompletableFuture<Void> settlingEnds() {
+        return --settling == 0 ? settled : new CompletableFuture<>();
+    }
+
+    CompletableFuture<Void> settled() {
+        return settling == 0 ? CompletableFuture.completedFuture(null) : settled;
+    }
+}

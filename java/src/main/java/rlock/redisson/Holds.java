@@ -1,0 +1,32 @@
+package rlock.redisson;
+
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
+
+/** All that this process holds, and nothing that it does not: a hold that is over is forgotten. */
+final class Holds {
+    private final ConcurrentHashMap<Hold.Id, Hold> all = new ConcurrentHashMap<>();
+
+    /** Changes one hold, alone. The change sends nothing and waits for nothing. */
+    <T> T with(Hold.Id id, Function<Hold, T> change) {
+        Object[] result = new Object[1];
+        all.compute(id, (same, known) -> {
+            Hold hold = known == null ? new Hold() : known;
+            result[0] = change.apply(hold);
+            if (!hold.isIdle()) {
+                return hold;
+            }
+            if (hold.timer != null) {
+                hold.timer.cancel();
+            }
+            return null;
+        });
+        @SuppressWarnings("unchecked")
+        T changed = (T) result[0];
+        return changed;
+    }
+
+    int size() {
+        return all.size();
+    }
+}

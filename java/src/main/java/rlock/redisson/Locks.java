@@ -1,0 +1,115 @@
+package rlock.redisson;
+
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeUnit;
+import org.redisson.api.RedissonClient;
+
+/** What the locks of one wrapped client share: its holds, its watchdog, and a session for each node. */
+final class Locks {
+    /** At which distance what may have been left behind is given back, until that succeeds or its lease has ended. */
+    private static final long GIVE_BACK_AGAIN_MS = 500;
+
+    final Holds holds = new Holds();
+    final Sessions sessions;
+    final Watchdog watchdog;
+    private final Server server;
+    private volatile RedissonClient client;
+
+    Locks(Server server) {
+        this.server = server;
+        sessions = new Sessions(server);
+        watchdog = new Watchdog(server, holds, this::lost);
+    }
+
+    /** As whose a lost lock is told. */
+    void belongTo(RedissonClient wrapped) {
+        client = wrapped;
+    }
+
+    private void lost(Hold.Id id, Throwable cause) {
+        Losses.tell(new LostLock(client, id.name, id.thread, cause), server.forListeners());
+    }
+
+    /** One unlock. Whether this holder held anything. */
+    CompletableFuture<Boolean> release(Server by, Hold.Id id) {
+        Request request = holds.with(id, hold -> hold.releaseBegins(id));
+        return by.once(id.key, request).handle((reply, error) -> {
+            if (error != null) {
+                releaseFailed(id, error);
+                throw new CompletionException(Server.cause(error));
+            }
+            holds.with(id, hold -> {
+                if (reply == null) {
+                    hold.releasedNothing();
+                } else {
+                    hold.released();
+                }
+                return null;
+            });
+            return reply != null;
+        });
+    }
+
+    private void releaseFailed(Hold.Id id, Throwable error) {
+        boolean isUnanswered = Server.isUnanswered(error);
+        holds.with(id, hold -> {
+            if (isUnanswered) {
+                hold.releaseUnanswered();
+            } else {
+                hold.releaseRefused();
+            }
+            return null;
+        });
+        giveBackWhatIsLeftBehind(id, server.watchdogMs());
+    }
+
+    /** The end of a request for a lock that was not granted, or of which nobody wants to know any more. */
+    void attemptFailed(Hold.Id id, boolean withDoubt, long leaseMs) {
+        holds.with(id, hold -> {
+            hold.attemptFailed(withDoubt);
+            return null;
+        });
+        giveBackWhatIsLeftBehind(id, leaseMs);
+    }
+
+    private void giveBackWhatIsLeftBehind(Hold.Id id, long leaseMs) {
+        giveBack(id, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(leaseMs));
+    }
+
+    /** All of it: that can be repeated, and is right however many of the requests were executed. */
+    private void giveBack(Hold.Id id, long until) {
+        boolean begins = holds.with(id, hold -> {
+            boolean isLeft = hold.isLeftBehind();
+            if (isLeft) {
+                hold.settlingBegins();
+            }
+            return isLeft;
+        });
+        if (!begins) {
+            return;
+        }
+        server.once(id.key, Request.release(id, true, 0)).whenComplete((reply, error) -> {
+            boolean goesOn = error != null && System.nanoTime() - until < 0 && !server.isShuttingDown();
+            holds.with(id, hold -> {
+                if (!goesOn) {
+                    hold.isGivenBack();
+                }
+                return hold.settlingEnds();
+            }).complete(null);
+            if (goesOn) {
+                server.after(GIVE_BACK_AGAIN_MS, () -> giveBack(id, until));
+            }
+        });
+    }
+
+    /** Until it is answered, the next request for the same lock by the same holder does not begin. */
+    CompletableFuture<Boolean> withdraw(Hold.Id id, Ticket ticket) {
+        holds.with(id, hold -> {
+            hold.settlingBegins();
+            return null;
+        });
+        return ticket.session.cancel(ticket).whenComplete((isFound, error) ->
+                holds.with(id, Hold::settlingEnds).complete(null));
+    }
+}

@@ -1,0 +1,307 @@
+package rlock.redisson;
+
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.function.Function;
+import org.redisson.api.ObjectListener;
+import org.redisson.api.RFuture;
+import org.redisson.api.RLock;
+
+/**
+ * Redisson's RLock by the RLOCK commands: a plain lock, or one side of a read-write lock.
+ *
+ * <p>What only looks at a lock is Redisson's own, since what is stored is the same. Of what changes it, the sync methods
+ * are the async ones with a wait behind them, so that there is one way to acquire and one to release.
+ */
+class NativeLock implements RLock {
+    private static final long FOR_EVER = -1;
+
+    final Server server;
+    final Locks locks;
+    private final RLock redissons;
+    private final Side side;
+    private final String key;
+
+    NativeLock(Server server, Locks locks, RLock redissons, Side side) {
+        this.server = server;
+        this.locks = locks;
+        this.redissons = redissons;
+        this.side = side;
+        key = Wrapping.key(redissons);
+    }
+
+    /** Whether each grant draws a token. */
+    boolean isFenced() {
+        return false;
+    }
+
+    private Hold.Id id(long thread) {
+        return new Hold.Id(side, key, server.clientId() + ":" + thread, thread, getName());
+    }
+
+    static long me() {
+        return Thread.currentThread().getId();
+    }
+
+    /** @param lease 0 or less: the watchdog's */
+    <T> CompletableFuture<T> acquire(
+            long waitMs, long lease, TimeUnit unit, long thread, Function<Grant, T> meaning) {
+        // One below a millisecond is still one.
+        Hold.Lease wanted = lease > 0
+                ? new Hold.Lease(Math.max(1, unit.toMillis(lease)), false)
+                : new Hold.Lease(server.watchdogMs(), true);
+        return Attempt.begin(server, locks, id(thread), new Attempt.Terms(waitMs, wanted, isFenced()), meaning);
+    }
+
+    private CompletableFuture<Void> acquireHoweverLong(long lease, TimeUnit unit, long thread) {
+        return acquire(FOR_EVER, lease, unit, thread, grant -> null);
+    }
+
+    private CompletableFuture<Boolean> acquireWithin(long wait, long lease, TimeUnit unit, long thread) {
+        return acquire(wait <= 0 ? 0 : unit.toMillis(wait), lease, unit, thread, grant -> grant != null);
+    }
+
+    /** For as long as it takes, however often this thread is interrupted. */
+    <T> T get(CompletableFuture<T> future) {
+        try {
+            return server.get(future, false);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    @Override
+    public void lock() {
+        get(acquireHoweverLong(-1, null, me()));
+    }
+
+    @Override
+    public void lock(long leaseTime, TimeUnit unit) {
+        get(acquireHoweverLong(leaseTime, unit, me()));
+    }
+
+    @Override
+    public void lockInterruptibly() throws InterruptedException {
+        lockInterruptibly(-1, null);
+    }
+
+    @Override
+    public void lockInterruptibly(long leaseTime, TimeUnit unit) throws InterruptedException {
+        failIfInterrupted();
+        server.get(acquireHoweverLong(leaseTime, unit, me()), true);
+    }
+
+    static void failIfInterrupted() throws InterruptedException {
+        if (Thread.interrupted()) {
+            throw new InterruptedException();
+        }
+    }
+
+    @Override
+    public boolean tryLock() {
+        return get(acquireWithin(0, -1, null, me()));
+    }
+
+    @Override
+    public boolean tryLock(long waitTime, TimeUnit unit) throws InterruptedException {
+        return tryLock(waitTime, -1, unit);
+    }
+
+    @Override
+    public boolean tryLock(long waitTime, long leaseTime, TimeUnit unit) throws InterruptedException {
+        failIfInterrupted();
+        return server.get(acquireWithin(waitTime, leaseTime, unit, me()), true);
+    }
+
+    @Override
+    public RFuture<Void> lockAsync() {
+        return lockAsync(me());
+    }
+
+    @Override
+    public RFuture<Void> lockAsync(long threadId) {
+        return lockAsync(-1, null, threadId);
+    }
+
+    @Override
+    public RFuture<Void> lockAsync(long leaseTime, TimeUnit unit) {
+        return lockAsync(leaseTime, unit, me());
+    }
+
+    @Override
+    public RFuture<Void> lockAsync(long leaseTime, TimeUnit unit, long threadId) {
+        return Server.asRedissons(acquireHoweverLong(leaseTime, unit, threadId));
+    }
+
+    @Override
+    public RFuture<Boolean> tryLockAsync() {
+        return tryLockAsync(me());
+    }
+
+    @Override
+    public RFuture<Boolean> tryLockAsync(long threadId) {
+        return tryLockAsync(0, -1, null, threadId);
+    }
+
+    @Override
+    public RFuture<Boolean> tryLockAsync(long waitTime, TimeUnit unit) {
+        return tryLockAsync(waitTime, -1, unit);
+    }
+
+    @Override
+    public RFuture<Boolean> tryLockAsync(long waitTime, long leaseTime, TimeUnit unit) {
+        return tryLockAsync(waitTime, leaseTime, unit, me());
+    }
+
+    @Override
+    public RFuture<Boolean> tryLockAsync(long waitTime, long leaseTime, TimeUnit unit, long threadId) {
+        return Server.asRedissons(acquireWithin(waitTime, leaseTime, unit, threadId));
+    }
+
+    private CompletableFuture<Void> release(long thread) {
+        return locks.release(server, id(thread)).thenAccept(wasHeld -> {
+            if (!wasHeld) {
+                throw new IllegalMonitorStateException("attempt to unlock lock, not locked by current thread"
+                        + " by node id: " + server.clientId() + " thread-id: " + thread);
+            }
+        });
+    }
+
+    @Override
+    public void unlock() {
+        try {
+            get(release(me()));
+        } catch (RuntimeException e) {
+            if (e.getCause() instanceof IllegalMonitorStateException) {
+                throw (IllegalMonitorStateException) e.getCause();
+            }
+            throw e;
+        }
+    }
+
+    @Override
+    public RFuture<Void> unlockAsync() {
+        return unlockAsync(me());
+    }
+
+    @Override
+    public RFuture<Void> unlockAsync(long threadId) {
+        return Server.asRedissons(release(threadId));
+    }
+
+    @Override
+    public boolean forceUnlock() {
+        return get(breakOpen());
+    }
+
+    @Override
+    public RFuture<Boolean> forceUnlockAsync() {
+        return Server.asRedissons(breakOpen());
+    }
+
+    /** Redisson breaks the one side only if nobody is on the other, so it looks first: in a script of its own. */
+    private CompletableFuture<Boolean> breakOpen() {
+        return side == Side.PLAIN
+                ? server.repeatably(key, Request.breakOpen(key)).thenApply(Long.valueOf(1)::equals)
+                : redissons.forceUnlockAsync().toCompletableFuture();
+    }
+
+    /**
+     * From now on what this thread took last has a lease of its own, and is not renewed any more.
+     *
+     * @return whether it was still held
+     */
+    CompletableFuture<Boolean> restartLease(long leaseMs, long thread) {
+        Hold.Id id = id(thread);
+        long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(leaseMs);
+        return server.once(key, Request.renew(id, leaseMs)).thenApply(reply -> {
+            locks.holds.with(id, hold -> {
+                hold.restart(new Hold.Lease(leaseMs, false), until);
+                return null;
+            });
+            locks.watchdog.watch(id);
+            return Long.valueOf(1).equals(reply);
+        });
+    }
+
+    @Override
+    public Condition newCondition() {
+        throw new UnsupportedOperationException("a lock in a server has no conditions; Redisson's have none either");
+    }
+
+    @Override
+    public String getName() {
+        return redissons.getName();
+    }
+
+    @Override
+    public boolean isLocked() {
+        return redissons.isLocked();
+    }
+
+    @Override
+    public RFuture<Boolean> isLockedAsync() {
+        return redissons.isLockedAsync();
+    }
+
+    @Override
+    public boolean isHeldByThread(long threadId) {
+        return redissons.isHeldByThread(threadId);
+    }
+
+    @Override
+    public RFuture<Boolean> isHeldByThreadAsync(long threadId) {
+        return redissons.isHeldByThreadAsync(threadId);
+    }
+
+    @Override
+    public boolean isHeldByCurrentThread() {
+        return redissons.isHeldByCurrentThread();
+    }
+
+    @Override
+    public int getHoldCount() {
+        return redissons.getHoldCount();
+    }
+
+    @Override
+    public RFuture<Integer> getHoldCountAsync() {
+        return redissons.getHoldCountAsync();
+    }
+
+    @Override
+    public long remainTimeToLive() {
+        return redissons.remainTimeToLive();
+    }
+
+    @Override
+    public RFuture<Long> remainTimeToLiveAsync() {
+        return redissons.remainTimeToLiveAsync();
+    }
+
+    @Override
+    public int addListener(ObjectListener listener) {
+        return redissons.addListener(listener);
+    }
+
+    @Override
+    public RFuture<Integer> addListenerAsync(ObjectListener listener) {
+        return redissons.addListenerAsync(listener);
+    }
+
+    @Override
+    public void removeListener(int listenerId) {
+        redissons.removeListener(listenerId);
+    }
+
+    @Override
+    public RFuture<Void> removeListenerAsync(int listenerId) {
+        return redissons.removeListenerAsync(listenerId);
+    }
+
+    @Override
+    public String toString() {
+        return getClass().getSimpleName() + "{" + getName() + "}";
+    }
+}

@@ -1,0 +1,64 @@
+package rlock.redisson;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** The RLOCK commands as they are sent: a name and its arguments. */
+final class Request {
+    final String name;
+    final List<Object> arguments = new ArrayList<>();
+
+    private Request(String name, Object... arguments) {
+        this.name = name;
+        with(arguments);
+    }
+
+    private Request with(Object... more) {
+        arguments.addAll(List.of(more));
+        return this;
+    }
+
+    static Request acquire(Hold.Id id, long leaseMs, boolean fenced) {
+        Request request = new Request(id.side.acquire, id.key, id.holder, leaseMs);
+        return fenced ? request.with("FENCED") : request;
+    }
+
+    /** @param waitMs 0: for ever */
+    Request waitingFor(long waitMs, String session, String ticket) {
+        return with("WAIT", waitMs, "SESSION", session, ticket);
+    }
+
+    /** @param leaseMs with which the lease of what is left restarts; 0: it goes on */
+    static Request release(Hold.Id id, boolean all, long leaseMs) {
+        Request request = new Request("RLOCK.RELEASE", id.key, id.holder);
+        if (id.side.word != null) {
+            request.with(id.side.word);
+        }
+        if (all) {
+            return request.with("ALL");
+        }
+        return leaseMs > 0 && id.side.restartsItsLease() ? request.with("LEASE", leaseMs) : request;
+    }
+
+    static Request renew(Hold.Id id, long leaseMs) {
+        return new Request("RLOCK.RENEW", id.key, id.holder, leaseMs);
+    }
+
+    static Request breakOpen(String key) {
+        return new Request("RLOCK.BREAK", key);
+    }
+
+    static Request events(String session, long acknowledged, long ttlMs) {
+        Request request = new Request("RLOCK.EVENTS", session, "TTL", ttlMs);
+        return acknowledged > 0 ? request.with("ACK", acknowledged) : request;
+    }
+
+    /** As long as the server lets it. */
+    Request waiting() {
+        return with("WAIT", 0);
+    }
+
+    static Request cancel(String session, Object... tickets) {
+        return new Request("RLOCK.CANCEL", session).with(tickets);
+    }
+}

@@ -1,0 +1,117 @@
+package rlock.redisson;
+
+import java.lang.ref.WeakReference;
+import java.util.Map;
+import java.util.Objects;
+import java.util.UUID;
+import java.util.WeakHashMap;
+import java.util.concurrent.CompletionException;
+import java.util.function.Consumer;
+import org.redisson.Redisson;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.RedisException;
+import org.redisson.connection.MasterSlaveEntry;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Redisson's own locks, granted and waited for inside the server, by one line:
+ *
+ * <pre>{@code RedissonClient locks = Rlock.wrap(redisson);}</pre>
+ *
+ * <p>Everything of it is Redisson's but {@code getLock}, {@code getFencedLock}, {@code getReadWriteLock} and, with such
+ * locks as members, {@code getMultiLock}. These return locks of the same interfaces, on the same keys and with the same
+ * holders, so services that are not wrapped share them.
+ */
+public final class Rlock {
+    private static final Logger log = LoggerFactory.getLogger(Rlock.class);
+
+    /** So that a client that is wrapped twice has one watchdog, and counts its holds once. */
+    private static final Map<RedissonClient, WeakReference<RedissonClient>> wrapped = new WeakHashMap<>();
+
+    private Rlock() {
+    }
+
+    /**
+     * A client whose locks use the RLOCK commands.
+     *
+     * @param redisson as {@code Redisson.create} returned it; it stays usable, and is what {@code shutdown} ends
+     * @return the same for the same client
+     * @throws RlockMissingException if a master has not loaded the module
+     */
+    public static RedissonClient wrap(RedissonClient redisson) {
+        Objects.requireNonNull(redisson, "redisson");
+        if (Wrapping.unwrap(redisson) != null) {
+            return redisson;
+        }
+        synchronized (wrapped) {
+            WeakReference<RedissonClient> known = wrapped.get(redisson);
+            RedissonClient client = known == null ? null : known.get();
+            if (client == null) {
+                client = Wrapping.of(redisson, checked(redisson));
+                wrapped.put(redisson, new WeakReference<>(client));
+            }
+            return client;
+        }
+    }
+
+    /**
+     * The same, or the client as it is, with a line in the log, if a master has not loaded the module.
+     *
+     * @param redisson as {@code Redisson.create} returned it
+     * @return a client whose locks use the RLOCK commands if they are there
+     */
+    public static RedissonClient wrapIfAvailable(RedissonClient redisson) {
+        try {
+            return wrap(redisson);
+        } catch (RlockMissingException e) {
+            log.warn("Redisson's own locks are used: {}", e.getMessage());
+            return redisson;
+        }
+    }
+
+    /**
+     * Tells of each lock that a wrapped client of this process has lost: the server says that it is not held any more, or
+     * the watchdog could not renew it until its lease was over. Of locks that were taken with a lease of their own
+     * nobody is told; they end when they were meant to.
+     *
+     * @param listener called on a thread of Redisson's
+     * @return ends it
+     */
+    public static Runnable onLost(Consumer<LostLock> listener) {
+        return Losses.listen(Objects.requireNonNull(listener, "listener"));
+    }
+
+    private static Server checked(RedissonClient redisson) {
+        if (!(redisson instanceof Redisson)) {
+            throw new IllegalArgumentException("not a client that Redisson.create made: " + redisson.getClass());
+        }
+        Server server = new Server(((Redisson) redisson).getCommandExecutor());
+        // Knows of no session, and says so.
+        Request probe = Request.cancel(UUID.randomUUID().toString(), "0");
+        try {
+            check(server, probe);
+        } catch (CompletionException e) {
+            throw RlockMissingException.because(Server.cause(e));
+        }
+        return server;
+    }
+
+    private static void check(Server server, Request probe) {
+        // By way of a key first, which makes a client connect that was told to be lazy.
+        answered(() -> server.repeatably("rlock", probe).join());
+        for (MasterSlaveEntry master : server.masters()) {
+            answered(() -> server.repeatably(master, probe).join());
+        }
+    }
+
+    private static void answered(Runnable ask) {
+        try {
+            ask.run();
+        } catch (CompletionException e) {
+            if (!Server.isReply(e, "NOSESSION")) {
+                throw e;
+            }
+        }
+    }
+}

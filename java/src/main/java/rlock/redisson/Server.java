@@ -1,0 +1,330 @@
+package rlock.redisson;
+
+import java.time.Duration;
+import java.util.Collection;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
+import java.util.concurrent.TimeUnit;
+import io.netty.util.Timeout;
+import org.redisson.api.BatchOptions;
+import org.redisson.api.RFuture;
+import org.redisson.client.RedisException;
+import org.redisson.client.RedisConnectionException;
+import org.redisson.client.RedisReconnectedException;
+import org.redisson.client.RedisResponseTimeoutException;
+import org.redisson.client.RedisTimeoutException;
+import org.redisson.client.RedisClient;
+import org.redisson.client.RedisConnection;
+import org.redisson.client.WriteRedisConnectionException;
+import org.redisson.client.codec.StringCodec;
+import org.redisson.client.protocol.RedisCommand;
+import org.redisson.client.protocol.RedisCommands;
+import org.redisson.command.CommandAsyncExecutor;
+import org.redisson.command.CommandBatchService;
+import org.redisson.command.NoSyncedSlavesException;
+import org.redisson.connection.MasterSlaveEntry;
+import org.redisson.connection.ServiceManager;
+import org.redisson.misc.CompletableFutureWrapper;
+
+/**
+ * How commands get to the server: by what is inside of Redisson, all of it in this file.
+ *
+ * <p>Redisson's public API has no way to send a command that it does not know. Its executor has, and brings routing,
+ * redirections, failover and time limits with it, so that a lost server looks to a service as it always did. Two things
+ * it would do wrong. It sends a command again whose reply is late, which for an acquire is a second hold: here a command
+ * says of itself that it must not be. And a poll would keep one of its pool's connections: here it has its own, made by
+ * the same client of the node, so with the same address, credentials and TLS.
+ */
+final class Server {
+    private static final int UNKNOWN = -1;
+
+    private final CommandAsyncExecutor executor;
+
+    Server(CommandAsyncExecutor executor) {
+        this.executor = executor;
+    }
+
+    /** The same servers by other settings. */
+    Server with(CommandAsyncExecutor other) {
+        return new Server(other);
+    }
+
+    CommandAsyncExecutor executor() {
+        return executor;
+    }
+
+    private ServiceManager services() {
+        return executor.getServiceManager();
+    }
+
+    /** Redisson sends it no second time once it is written, whatever becomes of the reply. */
+    private static final class SentOnce extends RedisCommand<Object> {
+        SentOnce(String name) {
+            super(name);
+        }
+
+        @Override
+        public boolean isNoRetry() {
+            return true;
+        }
+    }
+
+    /** Sends what must not be executed twice. */
+    CompletableFuture<Object> once(String key, Request request) {
+        return send(() -> executor.writeAsync(key, StringCodec.INSTANCE, new SentOnce(request.name),
+                request.arguments.toArray()));
+    }
+
+    /** Sends what can be executed any number of times, as often as Redisson likes. */
+    CompletableFuture<Object> repeatably(String key, Request request) {
+        return send(() -> executor.writeAsync(key, StringCodec.INSTANCE, new RedisCommand<>(request.name),
+                request.arguments.toArray()));
+    }
+
+    private interface Sending {
+        CompletionStage<Object> begin();
+    }
+
+    /** Redisson throws some of its refusals at once. */
+    private static CompletableFuture<Object> send(Sending sending) {
+        try {
+            return sending.begin().toCompletableFuture();
+        } catch (RuntimeException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+    }
+
+    /** Whether a request may have been executed, or may be yet, though there was no reply. */
+    static boolean isUnanswered(Throwable error) {
+        Throwable cause = cause(error);
+        boolean isNotSent = cause instanceof RedisTimeoutException && !(cause instanceof RedisResponseTimeoutException);
+        boolean isReply = cause instanceof RedisException && !(cause instanceof RedisTimeoutException)
+                && !(cause instanceof RedisConnectionException) && !(cause instanceof WriteRedisConnectionException)
+                && !(cause instanceof RedisReconnectedException);
+        return !isNotSent && !isReply;
+    }
+
+    /** Whether the server itself has refused. */
+    static boolean isReply(Throwable error, String... words) {
+        String message = String.valueOf(cause(error).getMessage());
+        for (String word : words) {
+            if (message.startsWith(word)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    static Throwable cause(Throwable error) {
+        Throwable cause = error;
+        while ((cause instanceof CompletionException || cause instanceof ExecutionException)
+                && cause.getCause() != null) {
+            cause = cause.getCause();
+        }
+        return cause;
+    }
+
+    /** One master, for as long as it is one. */
+    static final class Node {
+        private final MasterSlaveEntry entry;
+        private final RedisClient client;
+
+        private Node(MasterSlaveEntry entry) {
+            this.entry = entry;
+            client = entry.getClient();
+        }
+
+        boolean isMasterStill() {
+            return entry.getClient() == client;
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Node && ((Node) other).client == client;
+        }
+
+        @Override
+        public int hashCode() {
+            return System.identityHashCode(client);
+        }
+
+        @Override
+        public String toString() {
+            return String.valueOf(client.getAddr());
+        }
+    }
+
+    /** The one that has a key; null while it is not known. */
+    Node node(String key) {
+        MasterSlaveEntry entry = executor.getConnectionManager().getEntry(key);
+        return entry == null || entry.getClient() == null ? null : new Node(entry);
+    }
+
+    Collection<MasterSlaveEntry> masters() {
+        return executor.getConnectionManager().getEntrySet();
+    }
+
+    CompletableFuture<Object> repeatably(MasterSlaveEntry master, Request request) {
+        return send(() -> executor.writeAsync(master, StringCodec.INSTANCE, new RedisCommand<>(request.name),
+                request.arguments.toArray()));
+    }
+
+    CompletableFuture<Object> once(Node node, Request request) {
+        return send(() -> executor.writeAsync(node.entry, StringCodec.INSTANCE, new SentOnce(request.name),
+                request.arguments.toArray()));
+    }
+
+    /** A connection outside of the pool. */
+    static final class Line {
+        private final RedisConnection connection;
+
+        private Line(RedisConnection connection) {
+            this.connection = connection;
+        }
+
+        /** Behind what was sent before, without waiting for its reply. */
+        CompletableFuture<Object> send(Request request, long limitMs) {
+            return Server.send(() -> connection.async(limitMs, StringCodec.INSTANCE, new RedisCommand<>(request.name),
+                    request.arguments.toArray()));
+        }
+
+        /** Closed by us, so that Redisson does not open it again. */
+        void close() {
+            connection.closeAsync();
+        }
+    }
+
+    CompletableFuture<Line> connect(Node node, long limitMs) {
+        CompletableFuture<Line> line = new CompletableFuture<>();
+        RFuture<RedisConnection> opened = node.client.connectAsync();
+        Timer limit = after(limitMs, () -> line.completeExceptionally(
+                new RedisTimeoutException("no connection to " + node + " within " + limitMs + " ms")));
+        opened.whenComplete((connection, error) -> {
+            limit.cancel();
+            if (error != null) {
+                line.completeExceptionally(error);
+            } else if (!line.complete(new Line(connection))) {
+                connection.closeAsync();
+            }
+        });
+        return line;
+    }
+
+    /** Something that is to happen later, unless it is cancelled. */
+    interface Timer {
+        void cancel();
+    }
+
+    Timer after(long ms, Runnable task) {
+        Timeout timeout = services().newTimeout(due -> task.run(), ms, TimeUnit.MILLISECONDS);
+        return timeout::cancel;
+    }
+
+    boolean isShuttingDown() {
+        return services().isShuttingDown();
+    }
+
+    String clientId() {
+        return services().getId();
+    }
+
+    long watchdogMs() {
+        return services().getCfg().getLockWatchdogTimeout();
+    }
+
+    int retryAttempts() {
+        return services().getConfig().getRetryAttempts();
+    }
+
+    long retryDelayMs(int attempt) {
+        return services().getConfig().getRetryDelay().calcDelay(attempt).toMillis();
+    }
+
+    /** Where code of the service may run, which may block. */
+    Executor forListeners() {
+        return services().getExecutor();
+    }
+
+    /** Waits as Redisson waits: not on a thread that has to deliver what is waited for. */
+    <T> T get(CompletableFuture<T> future, boolean interruptibly) throws InterruptedException {
+        if (Thread.currentThread().getName().startsWith("redisson-netty")) {
+            throw new IllegalStateException("Sync methods can't be invoked from async/rx/reactive listeners");
+        }
+        boolean wasInterrupted = false;
+        try {
+            while (true) {
+                try {
+                    return future.get();
+                } catch (InterruptedException e) {
+                    if (interruptibly) {
+                        future.cancel(false);
+                        throw e;
+                    }
+                    wasInterrupted = true;
+                } catch (ExecutionException e) {
+                    throw executor.convertException(e);
+                }
+            }
+        } finally {
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    static <T> RFuture<T> asRedissons(CompletableFuture<T> future) {
+        return new CompletableFutureWrapper<>(future);
+    }
+
+    /**
+     * Waits until the replicas have what was written to a lock, as Redisson does after each of its own: not on a single
+     * server, and for as many as there are. Sent behind a renewal on the same connection, since what is confirmed is all
+     * that came before. Fails if no replica has it, unless the service has said that it does not matter.
+     */
+    CompletableFuture<Void> replicated(Hold.Id id, long leaseMs) {
+        if (services().getCfg().isSingleConfig()) {
+            return CompletableFuture.completedFuture(null);
+        }
+        MasterSlaveEntry entry = executor.getConnectionManager().getEntry(id.key);
+        return replicas(entry).thenCompose(replicas ->
+                replicas == 0 ? CompletableFuture.completedFuture(null) : replicated(id, leaseMs, entry, replicas));
+    }
+
+    private CompletableFuture<Integer> replicas(MasterSlaveEntry entry) {
+        if (entry == null || entry.getAvailableSlaves() != UNKNOWN) {
+            return CompletableFuture.completedFuture(entry == null ? 0 : entry.getAvailableSlaves());
+        }
+        RFuture<Map<String, String>> asked =
+                executor.writeAsync(entry, StringCodec.INSTANCE, RedisCommands.INFO_REPLICATION);
+        return asked.toCompletableFuture().thenApply(answer -> {
+            int replicas = Integer.parseInt(answer.getOrDefault("connected_slaves", "0"));
+            entry.setAvailableSlaves(replicas);
+            return replicas;
+        });
+    }
+
+    private CompletableFuture<Void> replicated(Hold.Id id, long leaseMs, MasterSlaveEntry entry, int replicas) {
+        Duration limit = Duration.ofMillis(services().getCfg().getSlavesSyncTimeout());
+        CommandBatchService batch =
+                executor.createCommandBatchService(BatchOptions.defaults().sync(replicas, limit));
+        Request renewal = Request.renew(id, leaseMs);
+        batch.writeAsync(id.key, StringCodec.INSTANCE, new RedisCommand<>(renewal.name), renewal.arguments.toArray());
+        return batch.executeAsync().toCompletableFuture().thenAccept(result -> {
+            if (result.getSyncedSlaves() != replicas) {
+                entry.setAvailableSlaves(UNKNOWN);
+            }
+            if (result.getSyncedSlaves() == 0 && services().getCfg().isCheckLockSyncedSlaves()) {
+                throw new NoSyncedSlavesException("None of slaves were synced. "
+                        + "Try to increase slavesSyncTimeout setting or set checkLockSyncedSlaves = false.");
+            }
+        });
+    }
+
+    static boolean isNotReplicated(Throwable error) {
+        return cause(error) instanceof NoSyncedSlavesException;
+    }
+}

@@ -1,0 +1,285 @@
+package rlock.redisson;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.redisson.client.RedisConnectionException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * All waits of this process at one node: by tickets, over one connection that is polled.
+ *
+ * <p>Two polls are always under way, so that one waits in the server while the reply to the other is read. When the
+ * connection breaks, the server keeps the places for a while, so another one is made at once. Only when that has failed
+ * for as long as the server keeps them, or the server does not know the session any more, is it over: then who waits is
+ * told, and asks again, wherever the lock is by then.
+ *
+ * <p>An event is acknowledged with the next poll, and from then on a grant is its lease's business. A grant that nobody
+ * waits for is taken back before it is acknowledged.
+ */
+final class Session {
+    private static final Logger log = LoggerFactory.getLogger(Session.class);
+
+    /**
+     * How long the server keeps the places of a process that says nothing. So long its waits can hold others up when its
+     * machine is gone without a word; so soon it is noticed here that the connection is.
+     */
+    static final long TTL_MS = 3_000;
+
+    private static final int POLLS = 2;
+    private static final long PAUSE_MIN_MS = 20;
+    private static final long PAUSE_MAX_MS = 320;
+
+    /** Without anybody who waits it ends, so that a quiet process does not poll. */
+    private static final long IDLE_MS = 30_000;
+
+    /** No ticket has this name. */
+    private static final String NO_TICKET = "0";
+
+    final Server.Node node;
+    final String name = UUID.randomUUID().toString();
+
+    /** Once the server knows it. */
+    final CompletableFuture<Session> opened = new CompletableFuture<>();
+
+    private final Server server;
+    private final Map<String, Ticket> tickets = new HashMap<>();
+    private boolean isOver;
+    private long lastTicket;
+    private long idleSince = System.nanoTime();
+    private long heardAt;
+    private long polledAt;
+    private long pauseMs = PAUSE_MIN_MS;
+
+    /** The last event that has come, and the last one that is done with. */
+    private long seen;
+    private long acknowledged;
+    private int cancelling;
+
+    private Server.Line line;
+
+    private Session(Server server, Server.Node node) {
+        this.server = server;
+        this.node = node;
+    }
+
+    static Session open(Server server, Server.Node node) {
+        Session session = new Session(server, node);
+        session.connect();
+        return session;
+    }
+
+    /** Nothing if it is over. */
+    synchronized Ticket ticket() {
+        if (isOver) {
+            return null;
+        }
+        Ticket ticket = new Ticket(this, String.valueOf(++lastTicket));
+        tickets.put(ticket.name, ticket);
+        return ticket;
+    }
+
+    synchronized void forget(Ticket ticket) {
+        if (tickets.remove(ticket.name) != null && tickets.isEmpty()) {
+            idleSince = System.nanoTime();
+        }
+    }
+
+    /** Takes a ticket back. Whether it was found: then nothing of it is held or queued. */
+    CompletableFuture<Boolean> cancel(Ticket ticket) {
+        return server.once(node, Request.cancel(name, ticket.name)).thenApply(Long.valueOf(1)::equals);
+    }
+
+    synchronized boolean isOver() {
+        return isOver;
+    }
+
+    private void connect() {
+        server.connect(node, TTL_MS).whenComplete((connected, error) -> {
+            if (error != null) {
+                broken(null, error);
+            } else if (begin(connected)) {
+                converse(connected);
+            } else {
+                connected.close();
+            }
+        });
+    }
+
+    private synchronized boolean begin(Server.Line connected) {
+        if (isOver) {
+            return false;
+        }
+        line = connected;
+        return true;
+    }
+
+    /** A poll that acknowledges nothing would open another session of this name, in which nobody waits. */
+    private void converse(Server.Line on) {
+        boolean mayBeUnknown;
+        synchronized (this) {
+            mayBeUnknown = heardAt != 0 && acknowledged == 0;
+        }
+        if (!mayBeUnknown) {
+            poll(on, false);
+            return;
+        }
+        on.send(Request.cancel(name, NO_TICKET), TTL_MS).whenComplete((reply, error) -> {
+            if (error != null) {
+                broken(on, error);
+            } else {
+                poll(on, false);
+            }
+        });
+    }
+
+    private void poll(Server.Line on, boolean waits) {
+        Request request;
+        synchronized (this) {
+            long now = System.nanoTime();
+            if (isOver || line != on) {
+                return;
+            }
+            if (waits && acknowledged == 0 && now - polledAt > TimeUnit.MILLISECONDS.toNanos(TTL_MS)) {
+                // This process stood still, and the server may have ended it.
+                request = null;
+            } else {
+                polledAt = now;
+                request = Request.events(name, acknowledged, TTL_MS);
+            }
+        }
+        if (request == null) {
+            broken(on, new RedisConnectionException("no poll for longer than the server keeps a session"));
+            return;
+        }
+        on.send(waits ? request.waiting() : request, TTL_MS).whenComplete((reply, error) -> {
+            if (error != null) {
+                broken(on, error);
+            } else {
+                told(on, (List<?>) reply, waits);
+            }
+        });
+    }
+
+    private void told(Server.Line on, List<?> events, boolean waited) {
+        synchronized (this) {
+            heardAt = System.nanoTime();
+            pauseMs = PAUSE_MIN_MS;
+            if (line != on) {
+                return;
+            }
+        }
+        opened.complete(this);
+        deliver(events);
+        if (isUnused()) {
+            server.once(node, Request.cancel(name));
+            return;
+        }
+        // The first one is to tell at once that it is open.
+        for (int polls = waited ? 1 : POLLS; polls > 0; polls--) {
+            poll(on, true);
+        }
+    }
+
+    private void deliver(List<?> events) {
+        List<Ticket> told = new ArrayList<>();
+        List<Ticket.Event> outcomes = new ArrayList<>();
+        List<Object> unexpected = new ArrayList<>();
+        synchronized (this) {
+            for (Object each : events) {
+                List<?> event = (List<?>) each;
+                long sequence = ((Number) event.get(0)).longValue();
+                // What was told on a former connection, and whose acknowledgement was lost, is told once more.
+                if (sequence <= seen) {
+                    continue;
+                }
+                seen = sequence;
+                Ticket.Event outcome = Ticket.Event.of((String) event.get(2), event.get(3));
+                Ticket ticket = tickets.get(String.valueOf(event.get(1)));
+                if (ticket != null) {
+                    told.add(ticket);
+                    outcomes.add(outcome);
+                } else if (outcome.outcome == Ticket.Outcome.GRANTED) {
+                    unexpected.add(event.get(1));
+                }
+            }
+            if (!unexpected.isEmpty()) {
+                cancelling++;
+            } else if (cancelling == 0) {
+                acknowledged = seen;
+            }
+        }
+        if (!unexpected.isEmpty()) {
+            // If that fails, there is the lease of a wait, which is short.
+            server.once(node, Request.cancel(name, unexpected.toArray())).whenComplete((reply, error) -> {
+                synchronized (this) {
+                    cancelling--;
+                    acknowledged = cancelling == 0 ? seen : acknowledged;
+                }
+            });
+        }
+        for (int i = 0; i < told.size(); i++) {
+            told.get(i).told.complete(outcomes.get(i));
+        }
+    }
+
+    private synchronized boolean isUnused() {
+        boolean isIdle = tickets.isEmpty()
+                && System.nanoTime() - idleSince > TimeUnit.MILLISECONDS.toNanos(IDLE_MS);
+        if (isIdle) {
+            end();
+        }
+        return isIdle;
+    }
+
+    private synchronized void end() {
+        isOver = true;
+        if (line != null) {
+            line.close();
+            line = null;
+        }
+    }
+
+    private void broken(Server.Line on, Throwable error) {
+        long pause;
+        synchronized (this) {
+            if (isOver || line != on) {
+                return;
+            }
+            if (on != null) {
+                on.close();
+                line = null;
+            }
+            boolean mayLiveOn = heardAt != 0
+                    && System.nanoTime() - heardAt < TimeUnit.MILLISECONDS.toNanos(TTL_MS)
+                    && !Server.isReply(error, "NOSESSION", "NOPERM", "NOAUTH", "ERR") && !server.isShuttingDown();
+            pause = mayLiveOn ? pauseMs : -1;
+            pauseMs = Math.min(2 * pauseMs, PAUSE_MAX_MS);
+        }
+        if (pause < 0) {
+            over(error);
+        } else {
+            server.after(pause, this::connect);
+        }
+    }
+
+    /** All who wait ask again. */
+    void over(Throwable error) {
+        List<Ticket> left;
+        synchronized (this) {
+            end();
+            left = new ArrayList<>(tickets.values());
+            tickets.clear();
+        }
+        if (!left.isEmpty()) {
+            log.debug("{} waits at {} begin again: {}", left.size(), node, String.valueOf(error));
+        }
+        opened.completeExceptionally(error);
+        left.forEach(ticket -> ticket.told.complete(new Ticket.Event(Ticket.Outcome.SESSION_OVER, error)));
+    }
+}

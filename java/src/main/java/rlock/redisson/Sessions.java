@@ -1,0 +1,20 @@
+package rlock.redisson;
+
+import java.util.concurrent.ConcurrentHashMap;
+
+/** One session for each node at which somebody waits. */
+final class Sessions {
+    private final Server server;
+    private final ConcurrentHashMap<Server.Node, Session> all = new ConcurrentHashMap<>();
+
+    Sessions(Server server) {
+        this.server = server;
+    }
+
+    /** The one at a node, opened if need be. */
+    Session at(Server.Node node) {
+        all.values().removeIf(Session::isOver);
+        return all.compute(node, (same, known) ->
+                known == null || known.isOver() ? Session.open(server, node) : known);
+    }
+}

@@ -1,0 +1,22 @@
+package rlock.redisson;
+
+/** Which kind of lock, and which side of it: as the commands name them. */
+enum Side {
+    PLAIN("RLOCK.ACQUIRE", null),
+    READ("RLOCK.RACQUIRE", "READ"),
+    WRITE("RLOCK.WACQUIRE", "WRITE");
+
+    final String acquire;
+    /** What RELEASE is told of it. */
+    final String word;
+
+    Side(String acquire, String word) {
+        this.acquire = acquire;
+        this.word = word;
+    }
+
+    /** Each read hold has its own lease, so that the release of another one changes none. */
+    boolean restartsItsLease() {
+        return this != READ;
+    }
+}
