@@ -122,12 +122,16 @@ final class Hold {
         return attempts > 0;
     }
 
-    /** What to ask for. */
+    /**
+     * What to ask for. If holds are left, the lease restarts, as in Redisson: as it was before this one was taken, or, if
+     * that one is not known here, as this one had set it.
+     */
     Request releaseBegins(Id id) {
         releases++;
         version++;
         boolean all = isDoubtful && leases.size() <= 1;
-        return Request.release(id, all, leases.stream().skip(1).findFirst().map(lease -> lease.ms).orElse(0L));
+        Lease left = leases.stream().skip(1).findFirst().orElse(leases.peek());
+        return Request.release(id, all, left == null ? 0 : left.ms);
     }
 
     /** It was there, and is given back. */

@@ -9,8 +9,11 @@ import org.redisson.client.codec.StringCodec;
 import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
 
-/** The Java side: Redisson's clients, by nothing but its public API. */
+/** The Java side: Redisson's clients, by nothing but its public API; all of them wrapped, if that is what is tested. */
 final class Fleet {
+    /** Whether the locks are those of java/, on Redisson's keys. */
+    static final boolean IS_WRAPPED = Boolean.getBoolean("rlock.wrapped");
+
     /** Short, so that tests can see several renewals; Redisson renews at a third of it. */
     static final long WATCHDOG_MS = 1_500;
 
@@ -35,6 +38,25 @@ final class Fleet {
     }
 
     static RedissonClient with(Consumer<Config> settings) {
+        return IS_WRAPPED ? wrap(plainWith(settings)) : plainWith(settings);
+    }
+
+    /** By its name, since not every version that is tested has the wrapper beside it. */
+    private static RedissonClient wrap(RedissonClient redisson) {
+        try {
+            return (RedissonClient) Class.forName("rlock.redisson.Rlock").getMethod("wrap", RedissonClient.class)
+                    .invoke(null, redisson);
+        } catch (ReflectiveOperationException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** Redisson as it is, whatever is tested. */
+    static RedissonClient plainOn(String address) {
+        return plainWith(config -> config.useSingleServer().setAddress(address));
+    }
+
+    static RedissonClient plainWith(Consumer<Config> settings) {
         Config config = new Config();
         config.setCodec(StringCodec.INSTANCE).setLockWatchdogTimeout(WATCHDOG_MS);
         settings.accept(config);
@@ -43,7 +65,7 @@ final class Fleet {
 
     /** A client of a cluster that listens as on a single server, as all did before 3.22. */
     static RedissonClient listeningBySubscribe(String clusterAddress) {
-        return with(config -> {
+        return plainWith(config -> {
             ClusterServersConfig cluster = config.useClusterServers().addNodeAddress(clusterAddress);
             if (Version.HAS_SHARDED_PUBSUB) {
                 Setting.set(cluster, "ShardedSubscriptionMode", "OFF");

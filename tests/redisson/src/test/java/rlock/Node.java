@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 
 /**
  * A real server with the module, on a free port of the loopback, in a directory of its own.
@@ -22,6 +23,7 @@ final class Node {
             + "cat >/dev/null; kill -KILL $server 2>/dev/null; wait $server; rm -rf \"$dir\"";
 
     private static Node shared;
+    private static final List<Node> running = new CopyOnWriteArrayList<>();
 
     private final int port = freePort();
     private final Path directory;
@@ -39,6 +41,7 @@ final class Node {
         keeper = new ProcessBuilder(command).redirectErrorStream(true).start();
         Runtime.getRuntime().addShutdownHook(new Thread(this::stop));
         Patience.until("the server answers", this::isReady);
+        running.add(this);
     }
 
     /** The one server that all tests share which need no more than names of their own. */
@@ -72,13 +75,35 @@ final class Node {
     /** Stays there, and answers nobody any more. */
     void freeze() {
         try {
+            running.remove(this);
             new ProcessBuilder("kill", "-STOP", Files.readString(directory.resolve("pid")).trim()).start().waitFor();
         } catch (IOException | InterruptedException e) {
             throw new AssertionError(e);
         }
     }
 
+    /** Answers again, first what it was asked meanwhile. */
+    void thaw() {
+        try {
+            new ProcessBuilder("kill", "-CONT", Files.readString(directory.resolve("pid")).trim()).start().waitFor();
+        } catch (IOException | InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** How many tickets wait in all servers of these tests, those left out that answer nobody. */
+    static long tickets() {
+        long tickets = 0;
+        for (Node node : running) {
+            try (Native client = node.client()) {
+                tickets += Long.parseLong(("" + client.say("INFO rlock")).split("tickets:")[1].split("\r\n")[0]);
+            }
+        }
+        return tickets;
+    }
+
     void stop() {
+        running.remove(this);
         try {
             keeper.getOutputStream().close();
             keeper.waitFor();

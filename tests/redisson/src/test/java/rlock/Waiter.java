@@ -40,9 +40,29 @@ final class Waiter {
         return asleep(() -> lock.lock(Fleet.LONG_MS, TimeUnit.MILLISECONDS));
     }
 
+    /** The same with a lock of Redisson's own, whatever is tested. */
+    static Waiter listening(RLock lock) {
+        return asleepInRedisson(() -> {
+            lock.lock();
+            lock.unlock();
+        });
+    }
+
     private static Waiter asleep(Runnable wait) {
+        return Fleet.IS_WRAPPED ? inAQueue(wait) : asleepInRedisson(wait);
+    }
+
+    private static Waiter asleepInRedisson(Runnable wait) {
         Waiter waiter = new Waiter(wait);
         Patience.untilAsleep(waiter.thread);
+        return waiter;
+    }
+
+    /** Anyone who waits by a ticket; returns once a server keeps it. */
+    static Waiter inAQueue(Runnable wait) {
+        long before = Node.tickets();
+        Waiter waiter = new Waiter(wait);
+        Patience.until("a ticket waits", () -> Node.tickets() > before);
         return waiter;
     }
 
