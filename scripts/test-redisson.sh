@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# scripts/test-redisson.sh [PROFILE...]: the tests in tests/redisson with each pinned version of Redisson, or with those
-# named by their Maven profile.
+# scripts/test-redisson.sh [PROFILE...]: the tests in tests/redisson with each pinned version of Redisson, as it is and
+# wrapped by java/, or with those named by their Maven profile; `-wrapped` behind it is the wrapped one. What is tested
+# then is the very jar that would be published, with its sources and documentation beside it.
 #
 # Maven says in a hundred lines that it has no network; what somebody who types `make test-redisson` needs is one. So
 # its output goes to a file, and from there comes only what a failed test said. Exit code 1: a test failed; 3: the tests
@@ -10,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly profiles="redisson-4 redisson-3 redisson-3.13"
+readonly profiles="redisson-4 redisson-4-wrapped redisson-3 redisson-3-wrapped redisson-3.13"
 
 cannot() { echo "test-redisson: $1" >&2 && exit 3; }
 
@@ -43,14 +44,37 @@ missing() {
         grep -oE '[[:alnum:]_.-]+:[[:alnum:]_.:-]+' | head -n 1
 }
 
+# Compiled with each version that it is for, and packed as it would be published.
+pack() {
+    log=$out/rlock-redisson.log
+    for version in 4.7.0 3.52.0; do
+        mvn --batch-mode --quiet -Dstyle.color=never -f java/pom.xml "-Dredisson.version=$version" \
+            "-Dout=$out/rlock-redisson" clean verify >"$log" 2>&1 &
+        maven=$!
+        wait "$maven" || {
+            ! artifact=$(missing) || cannot "Maven cannot get $artifact: it is not in its cache, and no repository answers"
+            cat "$log" >&2
+            echo "test-redisson: java/ cannot be packed with Redisson $version" >&2 && exit 1
+        }
+        maven=""
+    done
+    jar=$(find "$out/rlock-redisson" -maxdepth 1 -name '*.jar' ! -name '*-sources.jar' ! -name '*-javadoc.jar')
+    for kind in sources javadoc; do
+        [ -f "${jar%.jar}-$kind.jar" ] || { echo "test-redisson: java/ has no $kind" >&2 && exit 1; }
+    done
+}
+jar=""
+case " ${*:-$profiles} " in *-wrapped*) pack ;; esac
+
 failed=0
 for profile in ${*:-$profiles}; do
     log=$out/$profile.log
     reports=$out/$profile/surefire-reports
     rm -rf "$reports"
     began=$SECONDS
-    mvn --batch-mode --quiet -Dstyle.color=never -f tests/redisson/pom.xml "-P$profile" "-Dout=$out/$profile" test \
-        >"$log" 2>&1 &
+    wrapped=${profile#"${profile%-wrapped}"}
+    mvn --batch-mode --quiet -Dstyle.color=never -f tests/redisson/pom.xml "-P${profile%-wrapped}${wrapped:+,wrapped}" \
+        "-Drlock.jar=$jar" "-Dout=$out/$profile" test >"$log" 2>&1 &
     maven=$! status=0
     wait "$maven" || status=$?
     maven=""
@@ -62,7 +86,7 @@ for profile in ${*:-$profiles}; do
     [ "$status" = 0 ] || { failed=1 && grep -vE '^\[ERROR\] *($|\[Help|To see|Re-run|For more|See |-> )' "$log"; }
     failures=$(in_reports '<(failure|error)')
     [ "$status" = 0 ] || [ "$failures" != 0 ] || echo "test-redisson: $profile did not finish" >&2
-    printf '%-14s %s: %d tests, %d failed, %d not for this version, %d s\n' "$profile" \
+    printf '%-18s %s: %d tests, %d failed, %d not for this version, %d s\n' "$profile" \
         "$(sed -n 's/.*name="redisson.version" value="\([^"]*\)".*/\1/p' "$reports"/TEST-*.xml | head -n 1)" \
         "$(in_reports '<testcase')" "$failures" "$(in_reports '<skipped')" $((SECONDS - began))
 done

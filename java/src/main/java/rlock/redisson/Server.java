@@ -186,6 +186,11 @@ final class Server {
             this.connection = connection;
         }
 
+        /** When it breaks, which Redisson would keep to itself, as it opens its connections again. */
+        void whenBroken(Runnable then) {
+            connection.getChannel().closeFuture().addListener(closed -> then.run());
+        }
+
         /** Behind what was sent before, without waiting for its reply. */
         CompletableFuture<Object> send(Request request, long limitMs) {
             return Server.send(() -> connection.async(limitMs, StringCodec.INSTANCE, new RedisCommand<>(request.name),

@@ -104,6 +104,7 @@ final class Session {
             if (error != null) {
                 broken(null, error);
             } else if (begin(connected)) {
+                connected.whenBroken(() -> broken(connected, new RedisConnectionException("the polls' one broke")));
                 converse(connected);
             } else {
                 connected.close();

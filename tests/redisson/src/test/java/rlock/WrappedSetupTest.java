@@ -1,0 +1,99 @@
+package rlock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.junit.jupiter.api.Test;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.RedisException;
+import rlock.redisson.Rlock;
+import rlock.redisson.RlockMissingException;
+
+/** What one line of a service gets: a client of which all is Redisson's but the locks, or a clear no. */
+class WrappedSetupTest {
+    @Test
+    void without_the_module_it_says_so_at_once() {
+        Node bare = Node.withoutModule();
+        RedissonClient redisson = Fleet.plainOn(bare.address());
+        RlockMissingException e = assertThrows(RlockMissingException.class, () -> Rlock.wrap(redisson));
+        assertTrue(e.getMessage().contains("rlock module"), e.getMessage());
+        assertSame(redisson, Rlock.wrapIfAvailable(redisson));
+        redisson.getLock("own").lock();
+        redisson.getLock("own").unlock();
+        Fleet.end(redisson);
+        bare.stop();
+    }
+
+    @Test
+    void a_user_who_may_not_use_the_commands_is_told_the_servers_words() {
+        try (Native client = Node.shared().client()) {
+            client.say("ACL SETUSER guest on >secret ~* &* +@all -rlock.cancel");
+        }
+        RedissonClient redisson = Fleet.plainWith(config -> config.useSingleServer().setUsername("guest")
+                .setPassword("secret").setAddress(Node.shared().address()));
+        RedisException e = assertThrows(RedisException.class, () -> Rlock.wrap(redisson));
+        assertTrue(e.getMessage().startsWith("NOPERM"), e.getMessage());
+        assertThrows(RedisException.class, () -> Rlock.wrapIfAvailable(redisson), "that is no missing module");
+        Fleet.end(redisson);
+    }
+
+    @Test
+    void all_but_the_locks_is_redissons() {
+        RedissonClient redisson = Fleet.plainOn(Node.shared().address());
+        RedissonClient locks = Rlock.wrap(redisson);
+        assertNotSame(redisson, locks);
+        assertSame(locks, Rlock.wrap(redisson), "one watchdog for each client");
+        assertSame(locks, Rlock.wrap(locks));
+        assertEquals(redisson.getId(), locks.getId());
+        locks.getBucket("bucket").set("value");
+        assertEquals("value", redisson.getBucket("bucket").get());
+        assertEquals(redisson.getFairLock("f").getClass(), locks.getFairLock("f").getClass());
+        assertFalse(locks.getLock("l").getClass().equals(redisson.getLock("l").getClass()));
+        assertEquals(locks, locks);
+        locks.shutdown();
+        assertTrue(redisson.isShutdown());
+    }
+
+    @Test
+    void only_what_redisson_made_can_be_wrapped() {
+        RedissonClient other = (RedissonClient) java.lang.reflect.Proxy.newProxyInstance(
+                RedissonClient.class.getClassLoader(), new Class<?>[] {RedissonClient.class},
+                (self, method, arguments) -> method.getName().equals("hashCode") ? 1 : null);
+        assertThrows(IllegalArgumentException.class, () -> Rlock.wrap(other));
+        assertThrows(NullPointerException.class, () -> Rlock.wrap(null));
+    }
+
+    /** Not many names of a client, and one poll. */
+    @Test
+    void two_hundred_waits_take_one_connection() throws Exception {
+        RedissonClient locks = Fleet.on(Node.shared().address());
+        try (Native client = Node.shared().client()) {
+            client.say("RLOCK.ACQUIRE crowd other 60000");
+            locks.getBucket("warm").get();
+            long before = connections(client);
+            Waiter[] waiters = new Waiter[200];
+            for (int i = 0; i < waiters.length; i++) {
+                waiters[i] = Waiter.start(() -> {
+                    locks.getLock("crowd").lock();
+                    locks.getLock("crowd").unlock();
+                });
+            }
+            Patience.until("all wait", () -> Node.tickets() >= waiters.length);
+            // Redisson's pool has as many as it had, or as many as the crowd needed while it asked.
+            assertTrue(connections(client) <= before + 1 + 64, "connections: " + connections(client));
+            client.say("RLOCK.RELEASE crowd other");
+            for (Waiter waiter : waiters) {
+                waiter.grantedAt();
+            }
+        }
+        Fleet.end(locks);
+    }
+
+    private static long connections(Native client) {
+        return Long.parseLong(("" + client.say("INFO clients")).split("connected_clients:")[1].split("\r\n")[0]);
+    }
+}
