@@ -29,10 +29,14 @@ final class Native implements AutoCloseable {
     private final InputStream in;
 
     Native(int port) {
+        this(port, (int) Patience.LIMIT.toMillis());
+    }
+
+    Native(int port, int patienceMs) {
         try {
             socket = new Socket("127.0.0.1", port);
             socket.setTcpNoDelay(true);
-            socket.setSoTimeout((int) Patience.LIMIT.toMillis());
+            socket.setSoTimeout(patienceMs);
             in = new BufferedInputStream(socket.getInputStream());
         } catch (IOException e) {
             throw new UncheckedIOException(e);
