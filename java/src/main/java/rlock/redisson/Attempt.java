@@ -83,12 +83,13 @@ final class Attempt<T> {
         settled.whenComplete((done, error) -> tryOnce());
     }
 
+    /** The one that has begun counts. */
     private long leftMs() {
-        return TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+        return TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()) + 1;
     }
 
     private boolean isTimeUp() {
-        return terms.waitMs >= 0 && leftMs() <= 0;
+        return terms.waitMs >= 0 && end - System.nanoTime() <= 0;
     }
 
     private void tryOnce() {
