@@ -18,7 +18,10 @@ command=("$program" "$mode" "$results")
 if [ "$mode" = redisson ]; then
     scripts/setup.sh clients java
     classes=$target/bench/redisson
-    mvn --batch-mode --no-transfer-progress --quiet -Dstyle.color=never --file bench/redisson "-Doutput=$classes" compile
+    quietly=(mvn --batch-mode --no-transfer-progress --quiet -Dstyle.color=never)
+    "${quietly[@]}" --file java/pom.xml -Dmaven.javadoc.skip "-Dout=$classes/wrapper" package
+    jar=$classes/wrapper/rlock-redisson-0.1.0.jar
+    "${quietly[@]}" --file bench/redisson "-Doutput=$classes" "-Drlock.jar=$jar" compile
     command+=(java -cp "$classes/classes:$classes/libraries/*" Compare)
 else
     # Without valgrind there is still the clock.

@@ -6,57 +6,78 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.commands.ProtocolCommand;
+import rlock.redisson.Rlock;
 
-/** As many clients of Redisson as of the commands. */
+/** Whoever is compared: as many clients of each, as processes would have them, and one that many threads share. */
 final class Sides implements AutoCloseable {
-  final List<Locker> redisson = new ArrayList<>();
-  final List<Locker> commands = new ArrayList<>();
+  /** One of them: its name, which is that of its connections, its server, and its clients. */
+  record Side(String name, int port, List<Locker> processes, List<Locker> threads) {}
 
-  Sides(int plain, int native_, int clients) {
-    for (int client = 0; client < clients; client++) {
-      redisson.add(new RedissonLocker(plain));
-      commands.add(new CommandLocker(native_, client));
+  final List<Side> all = new ArrayList<>();
+  private final List<AutoCloseable> clients = new ArrayList<>();
+
+  Sides(int plain, int native_, int processes, int threads) {
+    all.add(redisson("redisson", plain, processes, threads));
+    all.add(redisson("wrapped", native_, processes, threads));
+    all.add(commands("rlock", native_, processes, threads));
+  }
+
+  private Side redisson(String name, int port, int processes, int threads) {
+    Side side = new Side(name, port, new ArrayList<>(), new ArrayList<>());
+    for (int process = 0; process < processes; process++) {
+      side.processes.add(new RedissonLocker(client(name, port, 2, 1, 2)));
     }
+    RedissonClient shared = client(name, port, 16, 24, 64);
+    for (int thread = 0; thread < threads; thread++) {
+      side.threads.add(new RedissonLocker(shared));
+    }
+    return side;
+  }
+
+  /** As it comes, with its watchdog; only with fewer threads and connections, where there are many of it. */
+  private RedissonClient client(String name, int port, int threads, int idle, int connections) {
+    Config config = new Config();
+    config.setThreads(threads).setNettyThreads(threads);
+    config.useSingleServer().setAddress("redis://127.0.0.1:" + port).setClientName(name)
+        .setConnectionMinimumIdleSize(idle).setConnectionPoolSize(connections);
+    RedissonClient client = Redisson.create(config);
+    clients.add(client::shutdown);
+    return name.equals("wrapped") ? Rlock.wrap(client) : client;
+  }
+
+  private Side commands(String name, int port, int processes, int threads) {
+    Side side = new Side(name, port, new ArrayList<>(), new ArrayList<>());
+    for (int locker = 0; locker < Math.max(processes, threads); locker++) {
+      CommandLocker own = new CommandLocker(name, port, locker);
+      clients.add(own);
+      if (locker < processes) {
+        side.processes.add(own);
+      }
+      if (locker < threads) {
+        side.threads.add(own);
+      }
+    }
+    return side;
   }
 
   @Override
-  public void close() {
-    redisson.forEach(Locker::close);
-    commands.forEach(Locker::close);
+  public void close() throws Exception {
+    for (AutoCloseable client : clients) {
+      client.close();
+    }
   }
 
-  /** As it comes, with its watchdog; only with fewer threads and connections, since there are many of it. */
-  private static final class RedissonLocker implements Locker {
-    private final RedissonClient client;
-
-    RedissonLocker(int port) {
-      Config config = new Config();
-      config.setThreads(2).setNettyThreads(2);
-      config.useSingleServer().setAddress("redis://127.0.0.1:" + port).setConnectionMinimumIdleSize(1)
-          .setConnectionPoolSize(2);
-      client = Redisson.create(config);
-    }
-
-    @Override
-    public String name() {
-      return "redisson";
-    }
-
+  private record RedissonLocker(RedissonClient client) implements Locker {
     @Override
     public void cycle(String name) {
       RLock lock = client.getLock(name);
       lock.lock();
       lock.unlock();
     }
-
-    @Override
-    public void close() {
-      client.shutdown();
-    }
   }
 
   /** The commands over a connection of its own, without a watchdog. */
-  private static final class CommandLocker implements Locker {
+  private static final class CommandLocker implements Locker, AutoCloseable {
     private static final String LEASE = "30000";
     private static final ProtocolCommand ACQUIRE = () -> "RLOCK.ACQUIRE".getBytes();
     private static final ProtocolCommand RELEASE = () -> "RLOCK.RELEASE".getBytes();
@@ -64,14 +85,10 @@ final class Sides implements AutoCloseable {
     private final Jedis connection;
     private final String holder;
 
-    CommandLocker(int port, int client) {
+    CommandLocker(String name, int port, int client) {
       connection = new Jedis("127.0.0.1", port, 60_000);
+      connection.clientSetname(name);
       holder = "b983c153-7421-469a-addb-44fb92259a1b:" + client;
-    }
-
-    @Override
-    public String name() {
-      return "rlock";
     }
 
     @Override
