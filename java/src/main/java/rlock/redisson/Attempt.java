@@ -80,7 +80,21 @@ final class Attempt<T> {
             hold.attemptBegins();
             return hold.settled();
         });
-        settled.whenComplete((done, error) -> tryOnce());
+        settled.whenComplete((done, error) -> {
+            if (terms.waitMs == 0 || !locks.crowds.isCrowded(id.key) || !waitsAtOnce()) {
+                tryOnce();
+            }
+        });
+    }
+
+    /** By a session that is there already. */
+    private boolean waitsAtOnce() {
+        Session session = locks.sessions.openAt(server.node(id.key));
+        ticket = session == null ? null : session.ticket();
+        if (ticket != null) {
+            ask();
+        }
+        return ticket != null;
     }
 
     /** The one that has begun counts. */
@@ -156,7 +170,7 @@ final class Attempt<T> {
         long waitMs = terms.waitMs < 0 ? 0 : Math.max(1, leftMs());
         Request request = Request.acquire(id, Math.min(terms.lease.ms, LEASE_OF_A_WAIT_MS), terms.isFenced)
                 .waitingFor(waitMs, ticket.session.name, ticket.name);
-        server.once(id.key, request).whenComplete((reply, error) -> {
+        send(ticket.session, request).whenComplete((reply, error) -> {
             if (error != null) {
                 notAsked(error);
             } else if ("WAITING".equals(reply)) {
@@ -174,6 +188,24 @@ final class Attempt<T> {
         });
     }
 
+    /** What can be sent twice, or leaves a doubt if it was. */
+    private CompletableFuture<Object> send(Session session, Request request) {
+        CompletableFuture<Object> quick = session == null ? null : session.shortcut(request);
+        if (quick == null) {
+            return server.once(id.key, request);
+        }
+        return quick.handle((reply, error) -> {
+            if (error == null) {
+                return CompletableFuture.completedFuture(reply);
+            }
+            if (Server.isReply(error) && !Server.isRedirection(error)) {
+                return CompletableFuture.failedFuture(error);
+            }
+            doubt = true;
+            return server.once(id.key, request);
+        }).thenCompose(answer -> answer);
+    }
+
     private void notAsked(Throwable error) {
         if (Server.isReply(error, "NOSESSION")) {
             ticket.session.over(error);
@@ -186,6 +218,7 @@ final class Attempt<T> {
     }
 
     private void waiting() {
+        locks.crowds.waits(id.key);
         long limitMs = terms.waitMs < 0 ? ASKED_AGAIN_MS : Math.min(ASKED_AGAIN_MS, leftMs() + GRACE_MS);
         CompletableFuture<Void> limit = new CompletableFuture<>();
         Server.Timer timer = server.after(Math.max(1, limitMs), () -> limit.complete(null));
@@ -241,7 +274,7 @@ final class Attempt<T> {
     /** After a wait the server may have granted it at any time: so its lease begins anew, and is as long as it is to be. */
     private void renew(Grant grant) {
         long sentAt = System.nanoTime();
-        server.once(id.key, Request.renew(id, terms.lease.ms)).whenComplete((reply, error) -> {
+        send(ticket == null ? null : ticket.session, Request.renew(id, terms.lease.ms)).whenComplete((reply, error) -> {
             if (error != null) {
                 doubt = true;
                 failed(error);

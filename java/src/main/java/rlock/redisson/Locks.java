@@ -11,6 +11,7 @@ final class Locks {
     private static final long GIVE_BACK_AGAIN_MS = 500;
 
     final Holds holds = new Holds();
+    final Crowds crowds = new Crowds();
     final Sessions sessions;
     final Watchdog watchdog;
     private final Server server;
@@ -34,7 +35,7 @@ final class Locks {
     /** One unlock. Whether this holder held anything. */
     CompletableFuture<Boolean> release(Server by, Hold.Id id) {
         Request request = holds.with(id, hold -> hold.releaseBegins(id));
-        return by.once(id.key, request).handle((reply, error) -> {
+        return send(by, id, request).handle((reply, error) -> {
             if (error != null) {
                 releaseFailed(id, error);
                 throw new CompletionException(Server.cause(error));
@@ -49,6 +50,15 @@ final class Locks {
             });
             return reply != null;
         });
+    }
+
+    /** By the shortcut of those who wait, if there is one: then others are waiting for it. */
+    private CompletableFuture<Object> send(Server by, Hold.Id id, Request request) {
+        Session session = sessions.openAt(by.node(id.key));
+        CompletableFuture<Object> quick = session == null ? null : session.shortcut(request);
+        return quick == null ? by.once(id.key, request) : quick.handle((reply, error) ->
+                error != null && Server.isRedirection(error) ? by.once(id.key, request) : quick)
+                .thenCompose(answer -> answer);
     }
 
     private void releaseFailed(Hold.Id id, Throwable error) {

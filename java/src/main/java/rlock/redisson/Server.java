@@ -1,6 +1,7 @@
 package rlock.redisson;
 
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -10,6 +11,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import io.netty.util.Timeout;
+import org.redisson.RedissonShutdownException;
 import org.redisson.api.BatchOptions;
 import org.redisson.api.RFuture;
 import org.redisson.client.RedisException;
@@ -18,8 +20,11 @@ import org.redisson.client.RedisReconnectedException;
 import org.redisson.client.RedisResponseTimeoutException;
 import org.redisson.client.RedisTimeoutException;
 import org.redisson.client.RedisClient;
+import org.redisson.client.RedisClientConfig;
 import org.redisson.client.RedisConnection;
-import org.redisson.client.WriteRedisConnectionException;
+import org.redisson.api.NodeType;
+import org.redisson.client.RedisMovedException;
+import org.redisson.client.RedisAskException;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.client.protocol.RedisCommand;
 import org.redisson.client.protocol.RedisCommands;
@@ -102,21 +107,21 @@ final class Server {
     static boolean isUnanswered(Throwable error) {
         Throwable cause = cause(error);
         boolean isNotSent = cause instanceof RedisTimeoutException && !(cause instanceof RedisResponseTimeoutException);
-        boolean isReply = cause instanceof RedisException && !(cause instanceof RedisTimeoutException)
-                && !(cause instanceof RedisConnectionException) && !(cause instanceof WriteRedisConnectionException)
-                && !(cause instanceof RedisReconnectedException);
-        return !isNotSent && !isReply;
+        return !isNotSent && !isReply(error);
     }
 
-    /** Whether the server itself has refused. */
+    /** Whether the server has answered with an error, or with one that begins with one of these words. */
     static boolean isReply(Throwable error, String... words) {
-        String message = String.valueOf(cause(error).getMessage());
-        for (String word : words) {
-            if (message.startsWith(word)) {
-                return true;
-            }
-        }
-        return false;
+        Throwable cause = cause(error);
+        boolean isReply = cause instanceof RedisException && !(cause instanceof RedisTimeoutException)
+                && !(cause instanceof RedisConnectionException) && !(cause instanceof RedisReconnectedException)
+                && !(cause instanceof RedissonShutdownException);
+        String message = String.valueOf(cause.getMessage());
+        return isReply && (words.length == 0 || Arrays.stream(words).anyMatch(message::startsWith));
+    }
+
+    static boolean isRedirection(Throwable error) {
+        return cause(error) instanceof RedisMovedException || cause(error) instanceof RedisAskException;
     }
 
     static Throwable cause(Throwable error) {
@@ -193,8 +198,20 @@ final class Server {
 
         /** Behind what was sent before, without waiting for its reply. */
         CompletableFuture<Object> send(Request request, long limitMs) {
-            return Server.send(() -> connection.async(limitMs, StringCodec.INSTANCE, new RedisCommand<>(request.name),
-                    request.arguments.toArray()));
+            CompletableFuture<Object> answered = Server.send(() -> connection.async(limitMs, StringCodec.INSTANCE,
+                    new RedisCommand<>(request.name), request.arguments.toArray()));
+            return answered.handle((reply, error) -> {
+                if (error == null) {
+                    return reply;
+                }
+                Throwable cause = cause(error);
+                throw new CompletionException(cause instanceof RedisTimeoutException
+                        ? new RedisResponseTimeoutException(cause.getMessage()) : cause);
+            });
+        }
+
+        boolean isOpen() {
+            return connection.isActive();
         }
 
         /** Closed by us, so that Redisson does not open it again. */
@@ -203,20 +220,43 @@ final class Server {
         }
     }
 
-    CompletableFuture<Line> connect(Node node, long limitMs) {
-        CompletableFuture<Line> line = new CompletableFuture<>();
-        RFuture<RedisConnection> opened = node.client.connectAsync();
-        Timer limit = after(limitMs, () -> line.completeExceptionally(
-                new RedisTimeoutException("no connection to " + node + " within " + limitMs + " ms")));
-        opened.whenComplete((connection, error) -> {
-            limit.cancel();
-            if (error != null) {
-                line.completeExceptionally(error);
-            } else if (!line.complete(new Line(connection))) {
-                connection.closeAsync();
-            }
-        });
-        return line;
+    /** All connections of a session to its node, on one thread of Redisson's, so that none waits for another one. */
+    static final class Lines {
+        private final Server server;
+        private final Node node;
+        private final RedisClient client;
+
+        private Lines(Server server, Node node) {
+            this.server = server;
+            this.node = node;
+            RedisClientConfig known = node.client.getConfig();
+            RedisClient pattern = server.executor.getConnectionManager().createClient(
+                    NodeType.MASTER, node.client.getAddr(), known.getAddress(), known.getSslHostname());
+            client = RedisClient.create(pattern.getConfig().setGroup(server.services().getGroup().next()));
+        }
+
+        CompletableFuture<Line> connect(long limitMs) {
+            CompletableFuture<Line> line = new CompletableFuture<>();
+            Timer limit = server.after(limitMs, () -> line.completeExceptionally(
+                    new RedisTimeoutException("no connection to " + node + " within " + limitMs + " ms")));
+            client.connectAsync().whenComplete((connection, error) -> {
+                limit.cancel();
+                if (error != null) {
+                    line.completeExceptionally(error);
+                } else if (!line.complete(new Line(connection))) {
+                    connection.closeAsync();
+                }
+            });
+            return line;
+        }
+
+        void close() {
+            client.shutdownAsync();
+        }
+    }
+
+    Lines lines(Node node) {
+        return new Lines(this, node);
     }
 
     /** Something that is to happen later, unless it is cancelled. */
@@ -247,6 +287,10 @@ final class Server {
 
     long retryDelayMs(int attempt) {
         return services().getConfig().getRetryDelay().calcDelay(attempt).toMillis();
+    }
+
+    long timeoutMs() {
+        return services().getConfig().getTimeout();
     }
 
     /** Where code of the service may run, which may block. */
