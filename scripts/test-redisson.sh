@@ -44,6 +44,8 @@ missing() {
         grep -oE '[[:alnum:]_.-]+:[[:alnum:]_.:-]+' | head -n 1
 }
 
+cannot_get() { cannot "Maven cannot get $1: it is not in its cache, and no repository answers"; }
+
 # Compiled with each version that it is for, and packed as it would be published.
 pack() {
     log=$out/rlock-redisson.log
@@ -52,7 +54,7 @@ pack() {
             "-Dout=$out/rlock-redisson" clean verify >"$log" 2>&1 &
         maven=$!
         wait "$maven" || {
-            ! artifact=$(missing) || cannot "Maven cannot get $artifact: it is not in its cache, and no repository answers"
+            ! artifact=$(missing) || cannot_get "$artifact"
             cat "$log" >&2
             echo "test-redisson: java/ cannot be packed with Redisson $version" >&2 && exit 1
         }
@@ -79,7 +81,7 @@ for profile in ${*:-$profiles}; do
     wait "$maven" || status=$?
     maven=""
     if [ "$status" != 0 ] && [ "$(in_reports '<testcase')" = 0 ]; then
-        ! artifact=$(missing) || cannot "Maven cannot get $artifact: it is not in its cache, and no repository answers"
+        ! artifact=$(missing) || cannot_get "$artifact"
         cat "$log" >&2
         cannot "Maven did not get to the tests of $profile"
     fi

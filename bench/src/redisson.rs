@@ -1,4 +1,5 @@
-//! Redisson itself: a Java program measures its locks and the commands, in turns and in one JVM, on two servers.
+//! Redisson itself: a Java program measures its locks, as they are and wrapped, and the commands, in turns and in one
+//! JVM, on two servers.
 
 use crate::contenders::Module;
 use crate::environment::Environment;
@@ -16,7 +17,7 @@ const MILLISECONDS: usize = 1_500;
 pub fn compare(directory: &Path, java: &[&str]) -> ExitCode {
     let environment = Environment::look();
     progress::begin(1);
-    progress::part("Redisson and the commands in one JVM, about a minute");
+    progress::part("Redisson and the commands in one JVM, about two minutes");
     let figures = measure(java);
     progress::end();
     match figures.and_then(|figures| publish(directory, &figures, &environment)) {
@@ -50,7 +51,13 @@ fn measure(java: &[&str]) -> Result<Figures, String> {
 fn read(line: &str, figures: &mut Figures) -> Option<()> {
     let mut words = line.split(' ');
     let (what, who, sample) = (words.next()?, words.next()?, words.next()?.parse().ok()?);
-    figures.add(&format!("{what}.{who}"), UNIT, sample);
+    let unit = match what.rsplit('.').next()? {
+        "processor" => "us/cycle",
+        "longest" => "ms",
+        "connections" => "connections",
+        _ => UNIT,
+    };
+    figures.add(&format!("{what}.{who}"), unit, sample);
     Some(())
 }
 

@@ -10,8 +10,8 @@ import java.util.concurrent.Future;
 /**
  * Redisson's lock() and unlock(), as it is and wrapped, against the same by the RLOCK commands, in turns, in one JVM.
  *
- * <p>Arguments: the port of a plain server, the port of one with the module, rounds, milliseconds of a turn. Each sample
- * is a line of its own: what, who, and a number. The first round warms the JVM up and is not printed.
+ * <p>Arguments: the port of a plain server, the port of one with the module, rounds, milliseconds of a turn. Each
+ * sample is a line of its own: what, who, and a number. The first round warms the JVM up and is not printed.
  */
 public final class Compare {
   private static final int[] CROWDS = {8, 32};

@@ -4,7 +4,7 @@ use super::{Report, grouped, many_tasks, one_process, row, waiting};
 use crate::bars::{Bar, Verdict};
 use crate::contenders::{BUSY, Contender, PAIRS, READS, RENEWALS, WRITES, is_measured_with_followers};
 use crate::environment::Environment;
-use crate::figures::Figures;
+use crate::figures::{Figure, Figures};
 use crate::profile::Profile;
 use crate::{crates, flatness, hand_off_costs, hand_offs};
 use std::fmt::Write;
@@ -66,23 +66,41 @@ fn place(it: &Environment) -> String {
     format!("{} on {} processors ({}){load}.", it.server, it.processors, it.architecture)
 }
 
-/// Redisson itself against the commands.
+/// Redisson itself, as it is and wrapped, against the commands.
 pub fn redisson_page(figures: &Figures, environment: &Environment) -> String {
     let mut text = format!(
-        "# Redisson and the commands\n\nWritten by `make bench-redisson`. {} Both take turns in one JVM, over \
-         loopback, each on a server of its own; the commands through Jedis. Redisson keeps its leases alive, Jedis \
-         does not. *Contended*: so many clients, each with its own connections, as processes would have them, on one \
-         lock that is given back at once. Other work on the machine moves these figures: look at the ratios.\n\n| | \
-         cycles/s | against RLOCK | spread |\n|---|--:|--:|---|\n",
+        "# Redisson and the commands\n\nWritten by `make bench-redisson`. {} All take turns in one JVM, over loopback, \
+         Redisson as it is on a server of its own. *Wrapped*: the same lock() and unlock() by java/. *RLOCK*: the \
+         commands through Jedis, which keeps no lease alive, and takes a connection for each wait. *Contended*: so many \
+         clients, each with its own connections, as processes would have them, on one lock that is given back at once. \
+         *Threads*: so many of one client. The server's processor time is per cycle; the longest wait is that of the worst round. \
+         Other work on the machine moves these figures: look at the ratios.\n\n| | cycles/s | against Redisson | spread | \
+         server, \u{b5}s | longest wait, ms | connections |\n|---|--:|--:|---|--:|--:|--:|\n",
         place(environment)
     );
-    for what in ["alone", "contended.8", "contended.32"] {
-        for (id, name) in [("rlock", "**RLOCK**"), ("redisson", "Redisson, lock() and unlock()")] {
-            let name = format!("{}: {name}", what.replace('.', ", "));
-            text += &row(figures, &name, &format!("{what}.{id}"), &format!("{what}.rlock"));
+    for what in ["alone", "contended.8", "contended.32", "threads.200"] {
+        for (id, name) in [("redisson", "Redisson"), ("wrapped", "**Redisson, wrapped**"), ("rlock", "RLOCK")] {
+            text += &redisson_row(figures, what, id, name);
         }
     }
     text
+}
+
+fn redisson_row(figures: &Figures, what: &str, id: &str, name: &str) -> String {
+    let rates = format!("{what}.{id}");
+    let Some(rate) = figures.get(&rates) else { return String::new() };
+    let ratio = figures.ratio(&rates, &format!("{what}.redisson")).unwrap_or(f64::NAN);
+    let of = |kind: &str| figures.get(&format!("{what}.{kind}.{id}"));
+    let processor = of("processor").map_or(f64::NAN, Figure::median);
+    let longest = of("longest").map_or(f64::NAN, Figure::highest);
+    let connections = of("connections").map_or("\u{2013}".to_owned(), |figure| format!("{:.0}", figure.highest()));
+    format!(
+        "| {}: {name} | {} | {ratio:.2}\u{d7} | {} \u{2026} {} | {processor:.0} | {longest:.0} | {connections} |\n",
+        what.replace('.', ", "),
+        grouped(rate.median()),
+        grouped(rate.lowest()),
+        grouped(rate.highest()),
+    )
 }
 
 /// What must be shown, and whether it is.

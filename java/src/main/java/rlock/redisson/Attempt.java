@@ -10,11 +10,11 @@ import org.redisson.client.RedisNodeNotFoundException;
 /**
  * One attempt to acquire a lock: tried once, then waited for by a ticket.
  *
- * <p>It is over when its outcome is, by whomever: also when the caller cancels that, or is interrupted. What comes after
- * is given back, so each step looks first whether anybody still wants it.
+ * <p>It is over when its outcome is, by whomever: also when the caller cancels that, or is interrupted. What comes
+ * after is given back, so each step looks first whether anybody still wants it.
  *
- * <p><b>A wait asks for a short lease.</b> A machine that is gone without a word keeps the lock from the next one for as
- * long as that, and each of its waits does. What is granted after a wait is renewed to its whole lease, and is the
+ * <p><b>A wait asks for a short lease.</b> A machine that is gone without a word keeps the lock from the next one for
+ * as long as that, and each of its waits does. What is granted after a wait is renewed to its whole lease, and is the
  * caller's only when the server has said that it was still held.
  */
 final class Attempt<T> {
@@ -34,7 +34,9 @@ final class Attempt<T> {
 
     private static final long LEASE_OF_A_WAIT_MS = 3_000;
 
-    /** A wait is asked for again, by the same ticket, each time: so none lasts for ever, whatever has been forgotten. */
+    /**
+     * A wait is asked for again, by the same ticket, each time: so none lasts for ever, whatever has been forgotten.
+     */
     private static final long ASKED_AGAIN_MS = 60_000;
 
     /** The server says itself that the time is up. If it does not, it is up here a little later. */
@@ -271,7 +273,9 @@ final class Attempt<T> {
         locks.withdraw(id, ticket).whenComplete((isFound, error) -> failed(isGranted || error != null));
     }
 
-    /** After a wait the server may have granted it at any time: so its lease begins anew, and is as long as it is to be. */
+    /**
+     * After a wait the server may have granted it at any time: so its lease begins anew, and is as long as it is to be.
+     */
     private void renew(Grant grant) {
         long sentAt = System.nanoTime();
         send(ticket == null ? null : ticket.session, Request.renew(id, terms.lease.ms)).whenComplete((reply, error) -> {

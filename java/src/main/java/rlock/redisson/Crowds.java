@@ -4,8 +4,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
- * Which locks were not free a moment ago: whoever wants one of them asks for a place in the queue at once, and spares the
- * server a request that would be in vain. Two locks may share a slot; that costs a renewal, and nothing else.
+ * Which locks were not free a moment ago: whoever wants one of them asks for a place in the queue at once, and spares
+ * the server a request that would be in vain. Two locks may share a slot; that costs a renewal, and nothing else.
  */
 final class Crowds {
     private static final int SLOTS = 1_024;

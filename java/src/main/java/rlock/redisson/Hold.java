@@ -5,7 +5,8 @@ import java.util.Deque;
 import java.util.concurrent.CompletableFuture;
 
 /**
- * What one thread holds of one side of one lock, as far as this process knows: how often, with which leases, until when.
+ * What one thread holds of one side of one lock, as far as this process knows: how often, with which leases, until
+ * when.
  *
  * <p>A request whose reply never came may have taken the lock all the same. Then there is a doubt, and the last unlock
  * gives back whatever is there. Changed only inside of {@link Holds#with}.
@@ -123,8 +124,8 @@ final class Hold {
     }
 
     /**
-     * What to ask for. If holds are left, the lease restarts, as in Redisson: as it was before this one was taken, or, if
-     * that one is not known here, as this one had set it.
+     * What to ask for. If holds are left, the lease restarts, as in Redisson: as it was before this one was taken, or,
+     * if that one is not known here, as this one had set it.
      */
     Request releaseBegins(Id id) {
         releases++;

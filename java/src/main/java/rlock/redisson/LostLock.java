@@ -55,7 +55,8 @@ public final class LostLock {
 
     @Override
     public String toString() {
-        return "lock " + name + " of thread " + threadId + ": "
-                + (cause == null ? "the server says that it is not held" : "not renewed in time: " + cause.getMessage());
+        String why = cause == null
+                ? "the server says that it is not held" : "not renewed in time: " + cause.getMessage();
+        return "lock " + name + " of thread " + threadId + ": " + why;
     }
 }

@@ -11,8 +11,8 @@ import org.redisson.api.RLock;
 /**
  * Redisson's RLock by the RLOCK commands: a plain lock, or one side of a read-write lock.
  *
- * <p>What only looks at a lock is Redisson's own, since what is stored is the same. Of what changes it, the sync methods
- * are the async ones with a wait behind them, so that there is one way to acquire and one to release.
+ * <p>What only looks at a lock is Redisson's own, since what is stored is the same. Of what changes it, the sync
+ * methods are the async ones with a wait behind them, so that there is one way to acquire and one to release.
  */
 class NativeLock implements RLock {
     private static final long FOR_EVER = -1;

@@ -71,8 +71,8 @@ public final class Rlock {
     }
 
     /**
-     * Tells of each lock that a wrapped client of this process has lost: the server says that it is not held any more, or
-     * the watchdog could not renew it until its lease was over. Of locks that were taken with a lease of their own
+     * Tells of each lock that a wrapped client of this process has lost: the server says that it is not held any more,
+     * or the watchdog could not renew it until its lease was over. Of locks that were taken with a lease of their own
      * nobody is told; they end when they were meant to.
      *
      * @param listener called on a thread of Redisson's

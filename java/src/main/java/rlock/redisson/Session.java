@@ -14,14 +14,14 @@ import org.slf4j.LoggerFactory;
 /**
  * All waits of this process at one node: by tickets, over one connection that is polled.
  *
- * <p>Two polls are always under way, so that one waits in the server while the reply to the other is read. When the
- * connection breaks, the server keeps the places for a while, so another one is made at once. Only when that has failed
- * for as long as the server keeps them, or the server does not know the session any more, is it over: then who waits is
- * told, and asks again, wherever the lock is by then.
+ * <p>One poll is under way. The next one follows a reply at once, and with it, in one packet, the renewals of what that
+ * told to be granted. When the connection breaks, the server keeps the places for a while, so another one is made at
+ * once. Only when that has failed for as long as the server keeps them, or the server does not know the session any
+ * more, is it over: then who waits is told, and asks again, wherever the lock is by then.
  *
- * <p>Behind a poll that waits nothing is answered. So what those who wait have to ask goes over a second connection, one
- * request behind the other, which costs both sides less than a pool does. It is a shortcut: whatever is not answered
- * there can be asked once more by Redisson's own way.
+ * <p>Behind a poll that waits nothing is answered. So what else those who wait have to ask goes over a second
+ * connection, one request behind the other, which costs both sides less than a pool does. It is a shortcut: whatever is
+ * not answered there can be asked once more by Redisson's own way.
  *
  * <p>An event is acknowledged with the next poll, and from then on a grant is its lease's business. A grant that nobody
  * waits for is taken back before it is acknowledged.
@@ -30,12 +30,11 @@ final class Session {
     private static final Logger log = LoggerFactory.getLogger(Session.class);
 
     /**
-     * How long the server keeps the places of a process that says nothing. So long its waits can hold others up when its
-     * machine is gone without a word; so soon it is noticed here that the connection is.
+     * How long the server keeps the places of a process that says nothing. So long its waits can hold others up when
+     * its machine is gone without a word; so soon it is noticed here that the connection is.
      */
     static final long TTL_MS = 3_000;
 
-    private static final int POLLS = 2;
     private static final long PAUSE_MIN_MS = 20;
     private static final long PAUSE_MAX_MS = 320;
 
@@ -68,6 +67,9 @@ final class Session {
     private final Server.Lines lines;
     private Server.Line line;
     private Server.Line shortcut;
+
+    /** The thread that tells events just now: what it is asked to send goes before the next poll. */
+    private volatile Thread delivering;
     private boolean isOpeningShortcut;
 
     private Session(Server server, Server.Node node) {
@@ -111,7 +113,7 @@ final class Session {
                 shortcut.close();
                 shortcut = null;
             }
-            open = shortcut;
+            open = delivering == Thread.currentThread() ? line : shortcut;
             if (open == null && !isOver && !isOpeningShortcut) {
                 isOpeningShortcut = true;
                 lines.connect(TTL_MS).whenComplete(this::shortcutOpened);
@@ -201,12 +203,12 @@ final class Session {
             if (error != null) {
                 broken(on, error);
             } else {
-                told(on, (List<?>) reply, waits);
+                told(on, (List<?>) reply);
             }
         });
     }
 
-    private void told(Server.Line on, List<?> events, boolean waited) {
+    private void told(Server.Line on, List<?> events) {
         synchronized (this) {
             heardAt = System.nanoTime();
             pauseMs = PAUSE_MIN_MS;
@@ -215,15 +217,14 @@ final class Session {
             }
         }
         opened.complete(this);
+        delivering = Thread.currentThread();
         deliver(events);
+        delivering = null;
         if (isUnused()) {
             server.once(node, Request.cancel(name));
             return;
         }
-        // The first one is to tell at once that it is open.
-        for (int polls = waited ? 1 : POLLS; polls > 0; polls--) {
-            poll(on, true);
-        }
+        poll(on, true);
     }
 
     private void deliver(List<?> events) {

@@ -5,8 +5,8 @@ import java.util.function.BiConsumer;
 import org.redisson.client.RedisTimeoutException;
 
 /**
- * Renews what was taken without a lease, each third of the watchdog's timeout, until it is unlocked; and tells of what is
- * lost. A hold with a lease of its own is not renewed, as in Redisson, and is forgotten here when that is over.
+ * Renews what was taken without a lease, each third of the watchdog's timeout, until it is unlocked; and tells of what
+ * is lost. A hold with a lease of its own is not renewed, as in Redisson, and is forgotten here when that is over.
  *
  * <p>A renewal that fails is made again soon, until the lease must have ended: from then on somebody else may have the
  * lock, and so it is lost, whatever the server will say.

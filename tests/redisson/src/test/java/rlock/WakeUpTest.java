@@ -116,8 +116,8 @@ class WakeUpTest {
     }
 
     /**
-     * Java sleeps for as long as the lease that it was told. It is told of a hand-over to one that ends sooner, so that it
-     * does not sleep on when that one's holder dies.
+     * Java sleeps for as long as the lease that it was told. It is told of a hand-over to one that ends sooner, so that
+     * it does not sleep on when that one's holder dies.
      */
     @Test
     void a_java_thread_is_told_that_a_lease_handed_over_is_shorter() {
