@@ -203,16 +203,12 @@ final class Server {
             this.server = server;
             this.connection = connection;
             channel = connection.getChannel();
-            whenBroken(() -> pending.forEach(this::broke));
+            // Redisson would keep that to itself, as it opens its connections again.
+            channel.closeFuture().addListener(closed -> pending.forEach(this::broke));
         }
 
         private void broke(CompletableFuture<Object> promise) {
             promise.completeExceptionally(new RedisConnectionException("the connection broke: " + channel));
-        }
-
-        /** Redisson would keep that to itself, as it opens its connections again. */
-        void whenBroken(Runnable then) {
-            channel.closeFuture().addListener(closed -> then.run());
         }
 
         /** Behind what was sent before, without waiting for its reply. */

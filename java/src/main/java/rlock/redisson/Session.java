@@ -145,7 +145,6 @@ final class Session {
             if (error != null) {
                 broken(null, error);
             } else if (begin(connected)) {
-                connected.whenBroken(() -> broken(connected, new RedisConnectionException("the polls' one broke")));
                 converse(connected);
             } else {
                 connected.close();
@@ -218,8 +217,13 @@ final class Session {
         }
         opened.complete(this);
         delivering = Thread.currentThread();
-        deliver(events);
-        delivering = null;
+        try {
+            deliver(events);
+        } catch (RuntimeException notEvents) {
+            over(notEvents);
+        } finally {
+            delivering = null;
+        }
         if (isUnused()) {
             server.once(node, Request.cancel(name));
             return;

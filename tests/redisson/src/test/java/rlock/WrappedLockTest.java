@@ -197,6 +197,25 @@ class WrappedLockTest {
         }
     }
 
+    /** The next request of the same thread is not granted on top of what is being given back. */
+    @Test
+    void who_gives_up_and_asks_again_at_once_has_one_hold() {
+        RLock lock = locks.getLock("race:again");
+        for (int i = 0; i < 300; i++) {
+            assertNull(client.say("RLOCK.ACQUIRE race:again other 60000 WAIT 20000"));
+            CompletableFuture<Void> wait = lock.lockAsync(60, SECONDS, 6_000).toCompletableFuture();
+            Patience.until("it waits", () -> Node.tickets() > 0);
+            client.send("RLOCK.RELEASE", "race:again", "other");
+            int holds = wait.cancel(true) ? 0 : 1;
+            holds += Fleet.tryLock(lock, 60_000, 6_000) ? 1 : 0;
+            assertEquals(1L, client.receive());
+            for (; holds > 0; holds--) {
+                Fleet.unlock(lock, 6_000);
+            }
+            Patience.until("nobody holds it", () -> client.say("EXISTS race:again").equals(0L));
+        }
+    }
+
     @Test
     void lock_does_not_end_by_an_interrupt() {
         client.say("RLOCK.ACQUIRE stubborn other 60000");
