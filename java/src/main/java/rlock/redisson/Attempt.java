@@ -3,6 +3,7 @@ package rlock.redisson;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import org.redisson.client.RedisException;
 import org.redisson.client.RedisNodeNotFoundException;
@@ -60,6 +61,10 @@ final class Attempt<T> {
     private boolean doubt;
     private int unreplicated;
 
+    /** Whether its outcome came from elsewhere while it was under way; the next one of this holder waits for its end. */
+    private boolean isAbandoned;
+    private boolean isEnded;
+
     /** @param meaning what the caller is told of a grant, and of null: that it was not free in time */
     private Attempt(Server server, Locks locks, Hold.Id id, Terms terms, Function<Grant, T> meaning) {
         this.server = server;
@@ -82,11 +87,38 @@ final class Attempt<T> {
             hold.attemptBegins();
             return hold.settled();
         });
+        outcome.whenComplete((result, error) -> abandoned());
         settled.whenComplete((done, error) -> {
             if (terms.waitMs == 0 || !locks.crowds.isCrowded(id.key) || !waitsAtOnce()) {
                 tryOnce();
             }
         });
+    }
+
+    /**
+     * What it is granted from now on is given back, as it was granted. A request of the same holder in between would be
+     * granted on top of it, and nobody could tell the two apart.
+     */
+    private synchronized void abandoned() {
+        if (!isEnded) {
+            isAbandoned = true;
+            locks.holds.with(id, hold -> {
+                hold.settlingBegins();
+                return null;
+            });
+        }
+    }
+
+    /** Notes how it ended, and lets the next one go on. */
+    private synchronized void ended(Consumer<Hold> how) {
+        isEnded = true;
+        CompletableFuture<Void> settled = locks.holds.with(id, hold -> {
+            how.accept(hold);
+            return isAbandoned ? hold.settlingEnds() : null;
+        });
+        if (settled != null) {
+            settled.complete(null);
+        }
     }
 
     /** By a session that is there already. */
@@ -270,7 +302,7 @@ final class Attempt<T> {
     private void withdraw() {
         ticket.close();
         // Not found is also what was granted, and acknowledged before anybody here looked at it.
-        locks.withdraw(id, ticket).whenComplete((isFound, error) -> failed(error != null || !isFound));
+        ticket.session.cancel(ticket).whenComplete((isFound, error) -> failed(error != null || !isFound));
     }
 
     /**
@@ -304,10 +336,7 @@ final class Attempt<T> {
                     && unreplicated++ < server.retryAttempts()) {
                 held(sentAt + leaseNs);
                 locks.release(server, id).whenComplete((released, failure) -> {
-                    locks.holds.with(id, hold -> {
-                        hold.attemptBegins();
-                        return null;
-                    });
+                    beginsAgain();
                     server.after(server.retryDelayMs(unreplicated), this::tryOnce);
                 });
             } else {
@@ -318,11 +347,17 @@ final class Attempt<T> {
     }
 
     private void held(long until) {
+        ended(hold -> hold.granted(terms.lease, until, doubt));
+        doubt = false;
+    }
+
+    private synchronized void beginsAgain() {
+        isEnded = false;
+        isAbandoned = false;
         locks.holds.with(id, hold -> {
-            hold.granted(terms.lease, until, doubt);
+            hold.attemptBegins();
             return null;
         });
-        doubt = false;
     }
 
     private void hand(Grant grant, Throwable error) {
@@ -348,6 +383,7 @@ final class Attempt<T> {
     }
 
     private void failed(boolean withDoubt) {
-        locks.attemptFailed(id, doubt || withDoubt, terms.lease.ms);
+        ended(hold -> hold.attemptFailed(doubt || withDoubt));
+        locks.giveBackWhatIsLeftBehind(id, terms.lease.ms);
     }
 }

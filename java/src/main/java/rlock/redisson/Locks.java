@@ -74,16 +74,8 @@ final class Locks {
         giveBackWhatIsLeftBehind(id, server.watchdogMs());
     }
 
-    /** The end of a request for a lock that was not granted, or of which nobody wants to know any more. */
-    void attemptFailed(Hold.Id id, boolean withDoubt, long leaseMs) {
-        holds.with(id, hold -> {
-            hold.attemptFailed(withDoubt);
-            return null;
-        });
-        giveBackWhatIsLeftBehind(id, leaseMs);
-    }
-
-    private void giveBackWhatIsLeftBehind(Hold.Id id, long leaseMs) {
+    /** What a request may have got that was not answered, if this holder has nothing else there. */
+    void giveBackWhatIsLeftBehind(Hold.Id id, long leaseMs) {
         giveBack(id, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(leaseMs));
     }
 
@@ -111,15 +103,5 @@ final class Locks {
                 server.after(GIVE_BACK_AGAIN_MS, () -> giveBack(id, until));
             }
         });
-    }
-
-    /** Until it is answered, the next request for the same lock by the same holder does not begin. */
-    CompletableFuture<Boolean> withdraw(Hold.Id id, Ticket ticket) {
-        holds.with(id, hold -> {
-            hold.settlingBegins();
-            return null;
-        });
-        return ticket.session.cancel(ticket).whenComplete((isFound, error) ->
-                holds.with(id, Hold::settlingEnds).complete(null));
     }
 }
