@@ -73,8 +73,9 @@ pub fn redisson_page(figures: &Figures, environment: &Environment) -> String {
          Redisson as it is on a server of its own. *Wrapped*: the same lock() and unlock() by java/. *RLOCK*: the \
          commands through Jedis, which keeps no lease alive, and takes a connection for each wait. *Contended*: so many \
          clients, each with its own connections, as processes would have them, on one lock that is given back at once. \
-         *Threads*: so many of one client. The server's processor time is per cycle; the longest wait is that of the worst round. \
-         Other work on the machine moves these figures: look at the ratios.\n\n| | cycles/s | against Redisson | spread | \
+         *Threads*: so many of one client. The server's processor time is per cycle; the longest wait is that of the \
+         worst round. Other work on the machine moves these figures: look at the ratios.\n\n| | cycles/s | against \
+         Redisson | spread | \
          server, \u{b5}s | longest wait, ms | connections |\n|---|--:|--:|---|--:|--:|--:|\n",
         place(environment)
     );
