@@ -7,10 +7,10 @@ fn live(client: &mut Client, session: &mut Session) {
     for (number, (take, ask, free)) in [
         ("RLOCK.ACQUIRE k holder 600000", "RLOCK.ACQUIRE k ann 600000 WAIT 0 FENCED", "RLOCK.RELEASE k holder"),
         ("RLOCK.ACQUIRE k holder 600000", "RLOCK.ACQUIRE k ann 600000 WAIT 0", "DEL k"),
-        ("RLOCK.ACQUIRE k holder 30", "RLOCK.ACQUIRE k ann 600000 WAIT 0", "PING"),
+        ("RLOCK.ACQUIRE k holder 600000", "RLOCK.ACQUIRE k ann 600000 WAIT 0", "RLOCK.RENEW k holder 30"),
         ("RLOCK.WACQUIRE k holder 600000", "RLOCK.RACQUIRE k ann 600000 WAIT 0 FENCED", "RLOCK.RELEASE k holder"),
         ("RLOCK.RACQUIRE k holder 600000", "RLOCK.WACQUIRE k ann 600000 WAIT 0", "RLOCK.RELEASE k holder"),
-        ("RLOCK.RACQUIRE k holder 30", "RLOCK.WACQUIRE k ann 600000 WAIT 0", "PING"),
+        ("RLOCK.RACQUIRE k holder 600000", "RLOCK.WACQUIRE k ann 600000 WAIT 0", "RLOCK.RENEW k holder 30"),
         ("RLOCK.WACQUIRE k holder 600000", "RLOCK.WACQUIRE k ann 600000 WAIT 0", "RLOCK.BREAK k"),
     ]
     .into_iter()
