@@ -61,7 +61,9 @@ final class Attempt<T> {
     private boolean doubt;
     private int unreplicated;
 
-    /** Whether its outcome came from elsewhere while it was under way; the next one of this holder waits for its end. */
+    /**
+     * Whether its outcome came from elsewhere while it was under way: the next one of this holder waits for its end.
+     */
     private boolean isAbandoned;
     private boolean isEnded;
 
@@ -110,12 +112,15 @@ final class Attempt<T> {
     }
 
     /** Notes how it ended, and lets the next one go on. */
-    private synchronized void ended(Consumer<Hold> how) {
-        isEnded = true;
-        CompletableFuture<Void> settled = locks.holds.with(id, hold -> {
-            how.accept(hold);
-            return isAbandoned ? hold.settlingEnds() : null;
-        });
+    private void ended(Consumer<Hold> how) {
+        CompletableFuture<Void> settled;
+        synchronized (this) {
+            isEnded = true;
+            settled = locks.holds.with(id, hold -> {
+                how.accept(hold);
+                return isAbandoned ? hold.settlingEnds() : null;
+            });
+        }
         if (settled != null) {
             settled.complete(null);
         }
@@ -150,6 +155,9 @@ final class Attempt<T> {
         server.once(id.key, request).whenComplete((reply, error) -> {
             if (error != null) {
                 failed(error);
+            } else if (isGranted(reply) && System.nanoTime() - sentAt > leaseNs() / 3) {
+                // Too much of it is over to begin with.
+                renew(new Grant(token(reply)));
             } else if (isGranted(reply)) {
                 granted(new Grant(token(reply)), sentAt);
             } else if (isTimeUp()) {
@@ -158,6 +166,10 @@ final class Attempt<T> {
                 openSession();
             }
         });
+    }
+
+    private long leaseNs() {
+        return TimeUnit.MILLISECONDS.toNanos(terms.lease.ms);
     }
 
     private static boolean isGranted(Object reply) {
@@ -244,8 +256,10 @@ final class Attempt<T> {
         if (Server.isReply(error, "NOSESSION")) {
             ticket.session.over(error);
             againLater();
+        } else if (Server.isReply(error)) {
+            ticket.close();
+            failed(error);
         } else {
-            doubt |= Server.isUnanswered(error);
             outcome.completeExceptionally(Server.cause(error));
             withdraw();
         }
@@ -325,22 +339,16 @@ final class Attempt<T> {
     }
 
     private void granted(Grant grant, long sentAt) {
-        long leaseNs = TimeUnit.MILLISECONDS.toNanos(terms.lease.ms);
-        if (System.nanoTime() - sentAt > leaseNs / 3) {
-            // Too much of it is over to begin with.
-            renew(grant);
-            return;
-        }
         server.replicated(id, terms.lease.ms).whenComplete((done, error) -> {
             if (error != null && Server.isNotReplicated(error) && !outcome.isDone()
                     && unreplicated++ < server.retryAttempts()) {
-                held(sentAt + leaseNs);
+                held(sentAt + leaseNs());
                 locks.release(server, id).whenComplete((released, failure) -> {
                     beginsAgain();
                     server.after(server.retryDelayMs(unreplicated), this::tryOnce);
                 });
             } else {
-                held(sentAt + leaseNs);
+                held(sentAt + leaseNs());
                 hand(grant, error);
             }
         });

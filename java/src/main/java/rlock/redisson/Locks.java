@@ -92,7 +92,8 @@ final class Locks {
             return;
         }
         server.once(id.key, Request.release(id, true, 0)).whenComplete((reply, error) -> {
-            boolean goesOn = error != null && System.nanoTime() - until < 0 && !server.isShuttingDown();
+            boolean isRefused = error != null && Server.isReply(error, "WRONG", "ERR", "NOPERM");
+            boolean goesOn = error != null && !isRefused && System.nanoTime() - until < 0 && !server.isShuttingDown();
             holds.with(id, hold -> {
                 if (!goesOn) {
                     hold.isGivenBack();

@@ -12,7 +12,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
 import io.netty.channel.Channel;
 import io.netty.util.Timeout;
 import org.redisson.RedissonShutdownException;
@@ -197,7 +196,7 @@ final class Server {
         private final RedisConnection connection;
         private final Channel channel;
         private final Set<CompletableFuture<Object>> pending = ConcurrentHashMap.newKeySet();
-        private final AtomicBoolean isToBeFlushed = new AtomicBoolean();
+        private boolean isToBeFlushed;
 
         private Line(Server server, RedisConnection connection) {
             this.server = server;
@@ -222,18 +221,29 @@ final class Server {
                 limit.cancel();
                 pending.remove(promise);
             });
-            channel.write(new CommandData<Object, Object>(promise, StringCodec.INSTANCE,
-                    new RedisCommand<>(request.name), request.arguments.toArray()));
-            if (isToBeFlushed.compareAndSet(false, true)) {
-                channel.eventLoop().execute(() -> {
-                    isToBeFlushed.set(false);
-                    channel.flush();
-                });
+            CommandData<Object, Object> command = new CommandData<>(promise, StringCodec.INSTANCE,
+                    new RedisCommand<>(request.name), request.arguments.toArray());
+            if (!channel.eventLoop().inEventLoop()) {
+                channel.writeAndFlush(command);
+            } else {
+                channel.write(command);
+                flushLater();
             }
             if (!channel.isActive()) {
                 broke(promise);
             }
             return promise;
+        }
+
+        /** Once for all that is sent until then; only on the thread of the connection, which alone knows the order. */
+        private void flushLater() {
+            if (!isToBeFlushed) {
+                isToBeFlushed = true;
+                channel.eventLoop().execute(() -> {
+                    isToBeFlushed = false;
+                    channel.flush();
+                });
+            }
         }
 
         boolean isOpen() {
