@@ -38,7 +38,7 @@ final class Attempt<T> {
     /**
      * A wait is asked for again, by the same ticket, each time: so none lasts for ever, whatever has been forgotten.
      */
-    private static final long ASKED_AGAIN_MS = 60_000;
+    private static final long ASKED_AGAIN_MS = 5_000;
 
     /** The server says itself that the time is up. If it does not, it is up here a little later. */
     private static final long GRACE_MS = 50;
