@@ -90,7 +90,11 @@ final class Attempt<T> {
             return hold.settled();
         });
         outcome.whenComplete((result, error) -> abandoned());
-        settled.whenComplete((done, error) -> {
+        // Whatever keeps that from its end keeps nobody here for ever.
+        CompletableFuture<Void> limited = settled.isDone() ? settled
+                : settled.copy().completeOnTimeout(null, LEASE_OF_A_WAIT_MS, TimeUnit.MILLISECONDS);
+        limited.whenComplete((done, error) -> {
+            doubt |= !settled.isDone();
             if (terms.waitMs == 0 || !locks.crowds.isCrowded(id.key) || !waitsAtOnce()) {
                 tryOnce();
             }
