@@ -38,7 +38,7 @@ final class Attempt<T> {
     /**
      * A wait is asked for again, by the same ticket, each time: so none lasts for ever, whatever has been forgotten.
      */
-    private static final long ASKED_AGAIN_MS = 5_000;
+    private static final long ASKED_AGAIN_MS = 60_000;
 
     /** The server says itself that the time is up. If it does not, it is up here a little later. */
     private static final long GRACE_MS = 50;
@@ -66,6 +66,9 @@ final class Attempt<T> {
      */
     private boolean isAbandoned;
     private boolean isEnded;
+
+    /** Whether it may have sent anything. */
+    private boolean hasBegun;
 
     /** @param meaning what the caller is told of a grant, and of null: that it was not free in time */
     private Attempt(Server server, Locks locks, Hold.Id id, Terms terms, Function<Grant, T> meaning) {
@@ -95,24 +98,38 @@ final class Attempt<T> {
                 : settled.copy().completeOnTimeout(null, LEASE_OF_A_WAIT_MS, TimeUnit.MILLISECONDS);
         limited.whenComplete((done, error) -> {
             doubt |= !settled.isDone();
-            if (terms.waitMs == 0 || !locks.crowds.isCrowded(id.key) || !waitsAtOnce()) {
+            if (isStillWanted() && (terms.waitMs == 0 || !locks.crowds.isCrowded(id.key) || !waitsAtOnce())) {
                 tryOnce();
             }
         });
     }
 
+    private synchronized boolean isStillWanted() {
+        hasBegun = !isEnded;
+        return hasBegun;
+    }
+
     /**
      * What it is granted from now on is given back, as it was granted. A request of the same holder in between would be
-     * granted on top of it, and nobody could tell the two apart.
+     * granted on top of it, and nobody could tell the two apart. One that has sent nothing ends here: it waits for those
+     * before it itself, so whoever waited for it would wait for ever.
      */
-    private synchronized void abandoned() {
-        if (!isEnded) {
-            isAbandoned = true;
-            locks.holds.with(id, hold -> {
-                hold.settlingBegins();
-                return null;
-            });
+    private void abandoned() {
+        synchronized (this) {
+            if (isEnded) {
+                return;
+            }
+            if (hasBegun) {
+                isAbandoned = true;
+                locks.holds.with(id, hold -> {
+                    hold.settlingBegins();
+                    return null;
+                });
+                return;
+            }
+            isEnded = true;
         }
+        failed(false);
     }
 
     /** Notes how it ended, and lets the next one go on. */

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static java.util.concurrent.TimeUnit.NANOSECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
 
 import java.util.concurrent.CompletableFuture;
@@ -214,6 +215,27 @@ class WrappedLockTest {
             }
             Patience.until("nobody holds it", () -> client.say("EXISTS race:again").equals(0L));
         }
+    }
+
+    /** The second request waits for the end of the first, and the third must not wait for that of the second. */
+    @Test
+    void who_gives_up_twice_may_ask_again() {
+        RLock lock = locks.getLock("race:twice");
+        long began = System.nanoTime();
+        for (int i = 0; i < 20; i++) {
+            assertNull(client.say("RLOCK.ACQUIRE race:twice other 60000 WAIT 20000"));
+            CompletableFuture<Void> first = lock.lockAsync(60, SECONDS, 7_000).toCompletableFuture();
+            Patience.until("it waits", () -> Node.tickets() > 0);
+            assertTrue(first.cancel(true));
+            assertTrue(lock.lockAsync(60, SECONDS, 7_000).toCompletableFuture().cancel(true));
+            client.send("RLOCK.RELEASE", "race:twice", "other");
+            assertEquals(1L, client.receive());
+            assertTrue(Fleet.tryLock(lock, 60_000, 7_000));
+            Fleet.unlock(lock, 7_000);
+            assertEquals(0L, client.say("EXISTS race:twice"), "one hold, and no more");
+        }
+        long seconds = SECONDS.convert(System.nanoTime() - began, NANOSECONDS);
+        assertTrue(seconds < 30, "twenty rounds took " + seconds + " s");
     }
 
     @Test
