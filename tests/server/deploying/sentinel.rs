@@ -7,6 +7,7 @@ use super::{INSTALLED, PAGE};
 use rlock_testing::{free_port, module, wait_until};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Sentinels do nothing for half a minute after a busy machine has kept them waiting, which is not what this is about.
@@ -14,6 +15,18 @@ const PACE: &str = "SENTINEL DEBUG info-period 500 publish-period 500 tilt-trigg
 
 /// A master waits for further replicas for five seconds before it sends what it has.
 const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
+
+/// Sentinels look every now and then, agree, wait for each other's news; and a replica stores what it gets on a disk that
+/// other tests keep busy. So this takes seconds, and on a busy machine many.
+const PATIENCE_WITH_SENTINELS: Duration = Duration::from_secs(90);
+
+fn wait_long_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE_WITH_SENTINELS;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
 
 struct Process {
     process: Child,
@@ -116,31 +129,31 @@ fn asked_of(sentinel: &Process, command: &str, name: &str) -> Option<String> {
 fn the_configuration_fails_over_and_keeps_the_lock() {
     let machines = Machines::new();
     let (old, new) = (machines.server(0), machines.server(1));
-    wait_until("the replica follows", || new.says("INFO replication").contains("master_link_status:up"));
+    wait_long_until("the replica follows", || new.says("INFO replication").contains("master_link_status:up"));
     let sentinels = [(); 3].map(|()| machines.sentinel());
     for sentinel in &sentinels {
-        wait_until("the sentinels agree", || asked(sentinel, "CKQUORUM").starts_with("OK 3 usable"));
-        wait_until("they know the replica", || sentinel.says("SENTINEL REPLICAS locks").contains("127.0.0.1"));
+        wait_long_until("the sentinels agree", || asked(sentinel, "CKQUORUM").starts_with("OK 3 usable"));
+        wait_long_until("they know the replica", || sentinel.says("SENTINEL REPLICAS locks").contains("127.0.0.1"));
         assert_eq!(master(sentinel), format!("127.0.0.1\n{}", machines.ports[0]));
     }
 
     assert_eq!(old.says("RLOCK.ACQUIRE orders:42 ann 600000"), "");
-    wait_until("the replica has the lock", || new.says("EXISTS orders:42") == "1");
+    wait_long_until("the replica has the lock", || new.says("EXISTS orders:42") == "1");
     drop(old);
     for sentinel in &sentinels {
-        wait_until("the replica is promoted", || master(sentinel) == format!("127.0.0.1\n{}", machines.ports[1]));
+        wait_long_until("the replica is promoted", || master(sentinel) == format!("127.0.0.1\n{}", machines.ports[1]));
     }
-    wait_until("it knows that itself", || new.says("ROLE").starts_with("master"));
+    wait_long_until("it knows that itself", || new.says("ROLE").starts_with("master"));
     assert!(new.says("RLOCK.ACQUIRE orders:42 bob 600000").parse::<i64>().unwrap() > 0, "it is still ann's");
     assert_eq!(new.says("RLOCK.RENEW orders:42 ann 600000"), "1");
 
     let back = machines.server(0);
-    wait_until("a sentinel sees that it is there", || {
+    wait_long_until("a sentinel sees that it is there", || {
         let flags = |sentinel| asked_of(sentinel, "SENTINEL REPLICAS locks", "flags");
         sentinels.iter().any(|sentinel| flags(sentinel).is_some_and(|flags| !flags.contains("down")))
     });
-    wait_until("the old master is told to follow", || back.says("ROLE").starts_with("slave"));
-    wait_until("the old master follows", || back.says("INFO replication").contains("master_link_status:up"));
+    wait_long_until("the old master is told to follow", || back.says("ROLE").starts_with("slave"));
+    wait_long_until("the old master follows", || back.says("INFO replication").contains("master_link_status:up"));
     assert_eq!(new.says("RLOCK.RELEASE orders:42 ann"), "1");
-    wait_until("the old master has heard of it", || back.says("EXISTS orders:42") == "0");
+    wait_long_until("the old master has heard of it", || back.says("EXISTS orders:42") == "0");
 }
