@@ -2,7 +2,7 @@
 
 use crate::PATIENCE;
 use redis::{Parser, Value};
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +20,20 @@ pub enum Reply {
     Text(String),
     List(Vec<Reply>),
     Error(String),
+}
+
+/// A read that a machine's standing still has interrupted begins anew: with a time limit the system does not do that.
+struct Patient<'a, S>(&'a mut S);
+
+impl<S: Read> Read for Patient<'_, S> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            match self.0.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
 }
 
 impl Client {
@@ -51,7 +65,7 @@ impl Client {
     /// If it cannot be sent, or there is no reply in time.
     pub fn try_run<A: AsRef<[u8]>>(&mut self, command: &[A]) -> std::io::Result<Reply> {
         self.stream.write_all(&packed(command))?;
-        let reply = self.parser.parse_value(&mut self.stream).map_err(std::io::Error::other)?;
+        let reply = self.parser.parse_value(Patient(&mut self.stream)).map_err(std::io::Error::other)?;
         Ok(Reply::from(reply))
     }
 
@@ -87,19 +101,19 @@ impl Client {
 
     /// The next reply, if the connection is not closed.
     pub fn try_receive(&mut self) -> Option<Reply> {
-        self.parser.parse_value(&mut self.stream).ok().map(Reply::from)
+        self.parser.parse_value(Patient(&mut self.stream)).ok().map(Reply::from)
     }
 
     /// The next reply or message.
     pub fn receive(&mut self) -> Reply {
-        Reply::from(self.parser.parse_value(&mut self.stream).expect("the server answers"))
+        Reply::from(self.parser.parse_value(Patient(&mut self.stream)).expect("the server answers"))
     }
 
     /// Whether the server answers, and has loaded what it had on disk.
     pub fn is_served(&mut self) -> bool {
         let pong = Value::SimpleString("PONG".to_owned());
         self.stream.write_all(b"PING\r\n").is_ok()
-            && self.parser.parse_value(&mut self.stream).is_ok_and(|it| it == pong)
+            && self.parser.parse_value(Patient(&mut self.stream)).is_ok_and(|it| it == pong)
     }
 
     /// The server's clock, as its keys' expiries count it.
