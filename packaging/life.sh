@@ -8,6 +8,9 @@ directory=$1 here=$(dirname "$(realpath "$0")")
 shift
 servers=("$@")
 
+# It removes what servers and shells have left, which elsewhere is somebody's.
+[ "${RLOCK_THROWN_AWAY:-}" = yes ] || { echo "life: only for a Debian that is thrown away: make test-packages" >&2 && exit 1; }
+
 step() { echo "-- $*"; }
 wrong() {
     echo "life: $1" >&2
@@ -77,7 +80,7 @@ fish -c 'complete -C "rlock ins"' | grep inspect >/dev/null || wrong "fish does 
 gone() {
     apt-get "$1" -qq -y rlock-module rlock >/srv/gone 2>&1 || { cat /srv/gone && wrong "apt $1"; }
     # What ran here has left files of its own.
-    rm -rf /root/.config /root/.local /root/.cache /root/.zcompdump
+    rm -rf "$HOME"/.config "$HOME"/.local "$HOME"/.cache "$HOME"/.zcompdump
     files >/srv/after
     diff /srv/before /srv/after || wrong "apt $1 leaves something of the packages"
 }
