@@ -48,8 +48,16 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 ///
 /// # Panics
 /// If it does not within [`PATIENCE`].
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_for_as_long_as(PATIENCE, what, condition);
+}
+
+/// The same, for what takes longer.
+///
+/// # Panics
+/// If it does not within that time.
+pub fn wait_for_as_long_as(patience: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + patience;
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         // Not at once: what is waited for needs the processor, too.

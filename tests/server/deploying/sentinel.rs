@@ -4,10 +4,10 @@
 //! a test would rather not wait: they are a fifth and less.
 
 use super::{INSTALLED, PAGE};
-use rlock_testing::{free_port, module, wait_until};
+use rlock_testing::{free_port, module, wait_for_as_long_as, wait_until};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Sentinels do nothing for half a minute after a busy machine has kept them waiting, which is not what this is about.
@@ -20,12 +20,8 @@ const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
 /// other tests keep busy. So this takes seconds, and on a busy machine many.
 const PATIENCE_WITH_SENTINELS: Duration = Duration::from_secs(90);
 
-fn wait_long_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE_WITH_SENTINELS;
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn wait_long_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_for_as_long_as(PATIENCE_WITH_SENTINELS, what, condition);
 }
 
 struct Process {
