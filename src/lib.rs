@@ -37,8 +37,11 @@ const COMMANDS: &[Registration] = &[
     Registration::of::<command::Break>(),
     Registration::of::<command::Events>(),
     Registration::of::<command::Cancel>(),
+    Registration::of::<command::Sessions>(),
     #[cfg(feature = "panic-probe")]
     Registration::of::<command::PanicProbe>(),
+    #[cfg(feature = "panic-probe")]
+    Registration::of::<command::CallProbe>(),
 ];
 
 /// # Safety

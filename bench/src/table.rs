@@ -7,7 +7,7 @@
 use crate::interrupt;
 use rlock::lock::{Ahead, Lease, Outcome, Side, UnixMs, Wish};
 use rlock::waiting::serve::{self, Host, Permission, Tried, Trigger};
-use rlock::waiting::{Hold, LockName, Names, Next, Recipient, Table, Ticket, Waiter};
+use rlock::waiting::{HeldAs, Hold, LockName, Names, Next, Recipient, Table, Ticket, Waiter};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -165,8 +165,16 @@ impl Host for Holding {
         LEASE_MS
     }
 
-    fn is_untouched(&self, _: &Hold) -> bool {
+    fn has_user(&self, _: &[u8]) -> bool {
         true
+    }
+
+    fn may_touch_any_key(&self) -> bool {
+        true
+    }
+
+    fn held_as(&self, _: &Hold) -> Option<HeldAs> {
+        None
     }
 
     fn revoke(&self, _: &Hold) {
@@ -175,6 +183,10 @@ impl Host for Holding {
 
     fn answer(&self, _: Nobody, outcome: Outcome, _: bool) {
         panic!("nobody is told anything here, but {outcome:?}");
+    }
+
+    fn answer_cancel(&self, _: Nobody, _: usize) {
+        panic!("nobody takes anything back here");
     }
 
     fn wake(&self, _: Nobody) {

@@ -13,8 +13,7 @@ impl Command for Cancel {
     const SPEC: Spec = Spec {
         name: c"rlock.cancel",
         summary: c"Takes tickets of a session back, or ends the session.",
-        complexity:
-            c"O(N) with N the number of tickets; of a session that ends, what is left after a few ms goes by and by",
+        complexity: c"O(N) with N the number of tickets; what is left after a few ms is done by and by",
         arity: -2,
         flags: c"write",
         audience: Audience::Services,
@@ -28,7 +27,6 @@ impl Command for Cancel {
         for name in tickets {
             ticket(Some(*name))?;
         }
-        let found = waiting::cancel(context, name, tickets)?;
-        Ok(Reply::Number(i64::try_from(found).unwrap_or(i64::MAX)))
+        waiting::cancel(context, name, tickets)
     }
 }

@@ -4,6 +4,8 @@
 mod acquire;
 mod arguments;
 mod break_lock;
+#[cfg(feature = "panic-probe")]
+mod call_probe;
 mod cancel;
 mod events;
 mod inspect;
@@ -12,9 +14,12 @@ mod panic_probe;
 mod queues;
 mod release;
 mod renew;
+mod sessions;
 
 pub use acquire::{Acquire, ReadAcquire, WriteAcquire};
 pub use break_lock::Break;
+#[cfg(feature = "panic-probe")]
+pub use call_probe::CallProbe;
 pub use cancel::Cancel;
 pub use events::Events;
 pub use inspect::Inspect;
@@ -23,3 +28,4 @@ pub use panic_probe::PanicProbe;
 pub use queues::Queues;
 pub use release::Release;
 pub use renew::Renew;
+pub use sessions::Sessions;

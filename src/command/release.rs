@@ -33,10 +33,6 @@ impl Command for Release {
         let Request { subject, want } = parse(arguments)?;
         let record = LockRecord::open(context, subject.key, subject.holder);
         let decision = lock::release(&record, want, context.now())?;
-        if decision.answer != Released::NotHeld {
-            // Before the lock goes to the next waiter, which may go by the same name.
-            waiting::confirmed(context, subject.key, subject.holder);
-        }
         waiting::release(context, record, &decision.changes, subject.key)?;
         Ok(match decision.answer {
             Released::NotHeld => Reply::Nil,

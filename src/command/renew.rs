@@ -27,9 +27,6 @@ impl Command for Renew {
         let record = LockRecord::open(context, subject.key, subject.holder);
         let decision = lock::renew(&record, lease, context.now())?;
         record.apply(&decision.changes)?;
-        if decision.answer == Renewed::Restarted {
-            waiting::confirmed(context, subject.key, subject.holder);
-        }
         waiting::serve(context, subject.key);
         Ok(Reply::Number(match decision.answer {
             Renewed::Restarted => 1,

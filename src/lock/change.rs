@@ -79,10 +79,15 @@ impl Changes {
         self.in_lock().contains(&Change::Delete)
     }
 
-    /// Whether the lock begins with these changes: whatever anyone had of it before is gone.
+    /// How many holds of its side the holder has after these changes, which grant it one.
     #[must_use]
-    pub fn begins(&self) -> bool {
-        self.in_lock().iter().any(|change| matches!(change, Change::Begin { .. }))
+    pub fn holds(&self) -> i64 {
+        let holds = self.in_lock().iter().find_map(|change| match change {
+            Change::Begin { .. } => Some(1),
+            Change::Count { makes, .. } => Some(*makes),
+            _ => None,
+        });
+        holds.unwrap_or(0)
     }
 
     /// When the lock's lease ends after these changes, if one of them sets it.

@@ -14,6 +14,8 @@ mod keys;
 mod module;
 pub mod waiting;
 
+#[cfg(feature = "panic-probe")]
+pub use edge::call_as_a_module;
 pub use edge::{Argument, Audience, Command, ErrorLine, KeyUse, Registration, Reply, Spec, Writer, reply};
 pub use ffi::context::Context;
 pub use ffi::latency;

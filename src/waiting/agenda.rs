@@ -3,10 +3,12 @@
 //! Nothing here is a decision. It is a list of locks to look at, each at most once however often something happens to
 //! it, of holds to revoke, and of waiters to dismiss. `upkeep.rs` fills and empties it.
 
+use super::databases::Database;
 use super::queue::{LockId, Ticket};
 use super::sessions::SessionId;
 use super::waiter::Names;
 use crate::lock::{UnixMs, Wish};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -22,6 +24,8 @@ pub(super) struct Notes {
     pub is_by_command: bool,
     /// Whether a release has freed the lock, and lets waiters in one after the other.
     pub released: bool,
+    /// How the last waiter was granted the lock alone, with its holder.
+    pub granted: Option<Rc<AsGranted>>,
 }
 
 #[derive(Debug, Default)]
@@ -32,12 +36,12 @@ pub(super) struct Agenda {
     pub by_command: VecDeque<LockId>,
     /// Waiters whose holder has got the lock, so that they may be granted it too.
     pub reentries: VecDeque<Reentry>,
-    /// Holds granted to waiters that were gone before they could be told, or without a word that they had been.
+    /// Holds granted to waiters that were gone before they could be told.
     pub to_revoke: VecDeque<Hold>,
     /// Sessions that are attended again, and were passed over meanwhile.
     pub returning: VecDeque<SessionId>,
-    /// Sessions that nobody attends any more, with the number of their tickets that were not yet looked at.
-    pub left: VecDeque<(SessionId, usize)>,
+    /// Sessions that nobody attends any more, of which some tickets were not yet looked at.
+    pub left: VecDeque<SessionId>,
     /// Sessions that have ended, of which something is left.
     pub ended: VecDeque<SessionId>,
     pub sweep: Option<Sweep>,
@@ -51,15 +55,59 @@ pub(super) struct Agenda {
 /// A hold that was granted to a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
+    /// The number of its database: when it was granted, or when it is revoked.
     pub database: i32,
+    pub(super) home: Database,
     pub key: Rc<[u8]>,
     pub wish: Wish<Names>,
-    /// The end of the lease that was granted.
-    pub end: UnixMs,
-    /// Whether others may have done something to it since: it is revoked only if it is as it was granted.
-    pub may_be_touched: bool,
+    pub(super) as_granted: Rc<AsGranted>,
     /// The number of changes of this server's role before the grant. After another one it is another server's business.
     pub(super) era: u64,
+}
+
+/// How a holder has a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldAs {
+    /// Of this side.
+    pub holds: i64,
+    /// When the lease ends: the lock's, or a read hold's own.
+    pub end: UnixMs,
+}
+
+/// How a lock was granted. Names are used again, so a hold is revoked only while its holder has the lock just like that:
+/// a renewal, a release and a re-entry each change it, and what then is the holder's own ends with its lease.
+///
+/// The grants of a lock to one holder share this while nothing else has changed it in between: the last one says how the
+/// holder has the lock, and each of them that is revoked takes one hold off.
+#[derive(Debug, PartialEq, Eq)]
+pub struct AsGranted {
+    holder: Names,
+    held: Cell<HeldAs>,
+}
+
+impl AsGranted {
+    pub fn new(holder: &Names, held: HeldAs) -> Rc<Self> {
+        Rc::new(Self { holder: holder.clone(), held: Cell::new(held) })
+    }
+
+    pub fn get(&self) -> HeldAs {
+        self.held.get()
+    }
+
+    /// The holder has one hold more, and had the lock `before` just as it was granted. Returns whether that is so.
+    pub fn goes_on(&self, holder: &[u8], before: HeldAs, held: HeldAs) -> bool {
+        let goes_on = self.holder.holder() == holder && self.held.get() == before;
+        if goes_on {
+            self.held.set(held);
+        }
+        goes_on
+    }
+
+    /// One hold was revoked. That leaves the lease as it is.
+    pub fn one_is_revoked(&self) {
+        let HeldAs { holds, end } = self.held.get();
+        self.held.set(HeldAs { holds: holds.saturating_sub(1), end });
+    }
 }
 
 /// The waiters of a lock that share the name of a holder that was granted it.

@@ -5,7 +5,7 @@
 
 use super::agenda::Reentry;
 use super::queue::{LockId, Ticket};
-use super::sessions::{NoSession, Session, SessionId};
+use super::sessions::{NoSession, Room, Session, SessionId};
 use super::table::{SeenRecipient, Table};
 use super::waiter::Wait;
 use crate::lock::{Side, UnixMs};
@@ -45,11 +45,11 @@ impl<R> Table<R> {
         name: &[u8],
         owner: &[u8],
         call: Call,
-        limit: usize,
+        room: Room,
         now: UnixMs,
     ) -> Result<(SessionId, Option<R>), NoSession> {
-        if self.session(name, owner).is_ok_and(|id| self.sessions.was_left_behind(id, call.connection, now)) {
-            return Err(NoSession::TakenOver);
+        if let Ok(id) = self.session(name, owner) {
+            self.sessions.check_late(id, call.connection, now)?;
         }
         let acknowledged = call.acknowledged.unwrap_or(0);
         let id = if acknowledged > 0 {
@@ -60,11 +60,9 @@ impl<R> Table<R> {
             }
             id
         } else {
-            self.sessions.find_or_open(name, owner, limit)?
+            self.sessions.find_or_open(name, owner, room)?
         };
-        while let Some(event) = self.sessions.of_outbox(id, |outbox| outbox.take_up_to(acknowledged)) {
-            self.forget_event(id, &event);
-        }
+        while self.sessions.of_outbox(id, |outbox| outbox.take_up_to(acknowledged)).is_some() {}
         let former = self.sessions.called(id, call.connection, call.ttl_ms, now);
         self.returns(id, now);
         Ok((id, former))
@@ -118,6 +116,11 @@ impl<R> Table<R> {
         self.sessions.take_poll(id, now)
     }
 
+    /// Notes that a call is answered empty, since another connection has taken over from the one on which it waits.
+    pub fn cut_off_is_answered(&mut self, id: SessionId, connection: u64) {
+        self.sessions.cut_off_is_answered(id, connection);
+    }
+
     /// The connection on which the session is told.
     #[must_use]
     pub fn connection_of(&self, id: SessionId) -> Option<u64> {
@@ -140,9 +143,8 @@ impl<R> Table<R> {
             return;
         }
         // What was looked at before may have been back meanwhile.
-        match self.agenda.left.iter_mut().find(|(listed, _)| *listed == id) {
-            Some((_, left)) => *left = tickets,
-            None => self.agenda.left.push_back((id, tickets)),
+        if session.unseen.replace(tickets).is_none() {
+            self.agenda.left.push_back(id);
         }
     }
 
@@ -168,11 +170,15 @@ impl<R> Table<R> {
     ///
     /// Nothing else can wait for a lock that is free to it.
     pub(super) fn look_behind_next(&mut self) -> bool {
-        let Some((id, left)) = self.agenda.left.front_mut() else { return false };
-        *left = left.saturating_sub(1);
-        let (id, is_last) = (*id, *left == 0);
-        let ticket = self.sessions.get_mut(id).and_then(|session| self.queues.next_of(&mut session.tickets));
-        if is_last || ticket.is_none() {
+        let Some(id) = self.agenda.left.front().copied() else { return false };
+        let Some(session) = self.sessions.get_mut(id) else {
+            self.agenda.left.pop_front();
+            return true;
+        };
+        let ticket = self.queues.next_of(&mut session.tickets);
+        session.unseen =
+            session.unseen.filter(|unseen| *unseen > 1 && ticket.is_some()).map(|unseen| unseen.saturating_sub(1));
+        if session.unseen.is_none() {
             self.agenda.left.pop_front();
         }
         let writer = ticket.filter(|ticket| self.queues.waiter(*ticket).is_some_and(|wait| wait.side == Side::Write));

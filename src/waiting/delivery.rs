@@ -1,15 +1,15 @@
-//! How a session is told what became of its tickets; and which of its grants somebody has confirmed.
+//! How a session is told what became of its tickets; and which of its grants are revoked.
 //!
-//! A grant is confirmed once its event is acknowledged, or its hold renewed or released by its holder: then somebody
-//! knows of it, and only its lease ends it. All others are revoked when their session ends.
+//! A grant that was in a reply belongs to whoever may have read it: only its lease ends it, whatever becomes of the
+//! session, or its process takes the ticket back. What was in no reply is revoked when the session ends.
 
 use super::agenda::Hold;
-use super::outbox::{Event, Outbox, Unconfirmed};
+use super::outbox::{Event, Granted, Outbox};
 use super::queue::{LockName, Ticket};
 use super::sessions::{EVENTS_UNREAD_MAX, NoSession, SessionId};
 use super::table::Table;
 use super::waiter::{Names, Wait};
-use crate::lock::{Outcome, Side, UnixMs};
+use crate::lock::{Outcome, Side, UnixMs, Wish};
 use std::rc::Rc;
 
 /// What is to be done so that a waiter is told of its outcome.
@@ -26,10 +26,11 @@ pub enum Delivery<R> {
 pub(super) struct Happened {
     pub names: Names,
     pub side: Side,
+    pub fenced: bool,
     pub database: i32,
     pub key: Rc<[u8]>,
     pub outcome: Outcome,
-    pub unconfirmed: Option<Unconfirmed>,
+    pub granted: Option<Granted>,
 }
 
 /// What a ticket of this name is used for.
@@ -41,15 +42,6 @@ pub enum Use {
     Other,
 }
 
-/// What was cancelled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cancelled {
-    Nothing,
-    Ticket,
-    /// A ticket with a grant that nobody has confirmed.
-    Granted(Hold),
-}
-
 impl<R> Table<R> {
     /// The number of open sessions.
     #[must_use]
@@ -57,10 +49,10 @@ impl<R> Table<R> {
         self.sessions.len()
     }
 
-    /// Whether there are sessions, or something is left of one: if only a hold that waits to be revoked.
+    /// Whether there are sessions, or something is left of one.
     #[must_use]
     pub fn has_sessions(&self) -> bool {
-        !self.sessions.is_empty() || !self.agenda.to_revoke.is_empty()
+        !self.sessions.is_empty()
     }
 
     /// The number of open sessions that nobody attends.
@@ -89,9 +81,10 @@ impl<R> Table<R> {
         self.sessions.find(name, owner)
     }
 
-    /// The events that the session has not been told of on its present connection, oldest first. They count as told.
-    pub fn take_news(&mut self, id: SessionId, limit: usize) -> Vec<Event> {
-        self.sessions.get_mut(id).map_or_else(Vec::new, |session| session.outbox.take_news(limit))
+    /// The events that the session has not been told of on its present connection, oldest first, as many as take so many
+    /// bytes. They count as told.
+    pub fn take_news(&mut self, id: SessionId, bytes: usize) -> Vec<Event> {
+        self.sessions.get_mut(id).map_or_else(Vec::new, |session| session.outbox.take_news(bytes))
     }
 
     #[must_use]
@@ -101,22 +94,24 @@ impl<R> Table<R> {
 
     /// What a ticket is used for, and whether it is for this wish.
     #[must_use]
-    pub fn use_of(&self, id: SessionId, ticket: &[u8], lock: LockName<'_>, holder: &[u8], side: Side) -> Use {
+    pub fn use_of(&self, id: SessionId, ticket: &[u8], lock: LockName<'_>, wish: &Wish<&[u8]>) -> Use {
+        let is_wish = |holder: &[u8], side, fenced| (holder, side, fenced) == (wish.holder, wish.side, wish.fenced);
         if let Some(waiting) = self.waiting_ticket(id, ticket) {
             let same_lock = self.queues.lock_of(waiting) == self.queues.find(lock);
-            let is_same = |wait: &Wait<R>| same_lock && wait.holder() == holder && wait.side == side;
+            let is_same = |wait: &Wait<R>| same_lock && is_wish(wait.holder(), wait.side, wait.fenced);
             return if self.queues.waiter(waiting).is_some_and(is_same) { Use::Same } else { Use::Other };
         }
         match self.sessions.get(id).and_then(|session| session.outbox.of_ticket(ticket)) {
             None => Use::Free,
             Some(event) => {
                 let same_lock = event.database == lock.database && *event.key == *lock.key;
-                if same_lock && event.names.holder() == holder && event.side == side { Use::Same } else { Use::Other }
+                let is_same = same_lock && is_wish(event.names.holder(), event.side, event.fenced);
+                if is_same { Use::Same } else { Use::Other }
             }
         }
     }
 
-    fn waiting_ticket(&self, id: SessionId, name: &[u8]) -> Option<Ticket> {
+    pub(super) fn waiting_ticket(&self, id: SessionId, name: &[u8]) -> Option<Ticket> {
         self.tickets.find(self.tickets.hash((id, name)), None).find_map(|place| {
             let ticket = self.queues.ticket_at(place)?;
             let wait = self.queues.waiter(ticket)?;
@@ -124,7 +119,7 @@ impl<R> Table<R> {
         })
     }
 
-    /// Notes a grant, until the session's process confirms it.
+    /// Has the session told of a grant.
     pub(super) fn granted_to_session(
         &mut self,
         id: SessionId,
@@ -132,28 +127,18 @@ impl<R> Table<R> {
         token: Option<i64>,
         now: UnixMs,
     ) -> Delivery<R> {
-        let Hold { database, key, wish, end, era, .. } = hold;
-        // What a holder is granted once more ends when the last of it does. A read hold has a lease of its own.
-        if wish.side != Side::Read {
-            self.for_unconfirmed(LockName { database, key: &key }, &wish.holder, |_, event| {
-                if let Some(grant) = event.unconfirmed.as_mut().filter(|_| event.side != Side::Read) {
-                    grant.end = end;
-                }
-            });
-        }
-        let unconfirmed = Some(Unconfirmed { lease: wish.lease, end, era });
-        let (names, side, outcome) = (wish.holder, wish.side, Outcome::Granted { token });
-        self.happened(id, Happened { names, side, database, key, outcome, unconfirmed }, now)
+        let Hold { database, home, key, wish, as_granted, era } = hold;
+        let granted = Some(Granted { lease: wish.lease, home, held: as_granted, era });
+        let Wish { holder: names, side, fenced, .. } = wish;
+        let outcome = Outcome::Granted { token };
+        self.happened(id, Happened { names, side, fenced, database, key, outcome, granted }, now)
     }
 
     /// Has the session told what became of one of its tickets.
     pub(super) fn happened(&mut self, id: SessionId, happened: Happened, now: UnixMs) -> Delivery<R> {
-        let Happened { names, side, database, key, outcome, unconfirmed } = happened;
+        let Happened { names, side, fenced, database, key, outcome, granted } = happened;
         let Some(seq) = self.sessions.get(id).map(|session| session.outbox.next_seq()) else { return Delivery::Later };
-        if unconfirmed.is_some() {
-            self.unconfirmed.insert(LockName { database, key: &key }, names.holder(), (id, seq));
-        }
-        let event = Event { seq, names, outcome, database, key, side, unconfirmed };
+        let event = Event { seq, names, outcome, database, key, side, fenced, granted };
         let kept = self.sessions.of_outbox(id, |outbox| {
             outbox.push(event);
             Some(outbox.kept())
@@ -162,70 +147,6 @@ impl<R> Table<R> {
             self.is_left(id);
         }
         self.sessions.take_poll(id, now).map_or(Delivery::Later, Delivery::Wake)
-    }
-
-    /// An event is no longer in its outbox: it need not be confirmed.
-    pub(super) fn forget_event(&mut self, id: SessionId, event: &Event) {
-        if event.unconfirmed.is_some() {
-            let lock = LockName { database: event.database, key: &event.key };
-            self.unconfirmed.remove(lock, event.names.holder(), (id, event.seq));
-        }
-    }
-
-    /// Notes that a holder has renewed or released what it holds: so it knows of its grants.
-    pub fn confirmed(&mut self, lock: LockName<'_>, holder: &[u8]) {
-        // What is left to it may be another of its holds, even if it looks as it was granted.
-        self.agenda.to_revoke.retain(|hold| {
-            let is_theirs = hold.database == lock.database && *hold.key == *lock.key;
-            !is_theirs || hold.wish.holder.holder() != holder
-        });
-        if self.unconfirmed.is_empty() {
-            return;
-        }
-        let mut confirmed = Vec::new();
-        self.for_unconfirmed(lock, holder, |id, event| {
-            event.unconfirmed = None;
-            confirmed.push((id, event.seq));
-        });
-        for event in confirmed {
-            self.unconfirmed.remove(lock, holder, event);
-        }
-    }
-
-    /// Notes that a lock begins anew with this holder: what it had of it before went with the lock, and is not to be
-    /// taken for what it has now.
-    pub fn begins(&mut self, lock: LockName<'_>, holder: &[u8]) {
-        self.confirmed(lock, holder);
-    }
-
-    fn for_unconfirmed(&mut self, lock: LockName<'_>, holder: &[u8], mut change: impl FnMut(SessionId, &mut Event)) {
-        for (id, seq) in self.unconfirmed.find(lock, holder) {
-            let event = self.sessions.get_mut(id).and_then(|session| session.outbox.get_mut(seq));
-            let is_theirs = |event: &&mut Event| {
-                event.database == lock.database && *event.key == *lock.key && event.names.holder() == holder
-            };
-            if let Some(event) = event.filter(is_theirs) {
-                change(id, event);
-            }
-        }
-    }
-
-    /// Takes a ticket back.
-    pub(super) fn cancel(&mut self, id: SessionId, ticket: &[u8]) -> Cancelled {
-        if let Some(waiting) = self.waiting_ticket(id, ticket) {
-            self.leave(waiting);
-            self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
-            return Cancelled::Ticket;
-        }
-        let Some(event) = self.sessions.of_outbox(id, |outbox| outbox.take_of_ticket(ticket)) else {
-            return Cancelled::Nothing;
-        };
-        self.forget_event(id, &event);
-        match event.hold().filter(|hold| hold.era == self.era) {
-            // Names are used again: nobody may lose a hold that is another than the granted one.
-            Some(hold) => Cancelled::Granted(Hold { may_be_touched: true, ..hold }),
-            None => Cancelled::Ticket,
-        }
     }
 
     /// Ends a session. Returns the number of its tickets, and the call that waits; what is left of it goes by and by.
@@ -240,11 +161,10 @@ impl<R> Table<R> {
     /// Drops one thing that is left of a session that has ended. Returns whether there was one.
     pub(super) fn drop_next_of_ended(&mut self) -> bool {
         let Some(id) = self.agenda.ended.front().copied() else { return false };
-        if let Some(event) = self.sessions.of_outbox(id, Outbox::take_last) {
+        if let Some((event, was_told)) = self.sessions.of_outbox(id, Outbox::take_last) {
             // The last first, as read holds are counted: the last of them has the highest number.
-            self.forget_event(id, &event);
-            if let Some(hold) = event.hold().filter(|hold| hold.era == self.era) {
-                self.revoke(Hold { may_be_touched: true, ..hold });
+            if let Some(hold) = event.hold().filter(|_| !was_told) {
+                self.revoke(hold);
             }
         } else if let Some(ticket) =
             self.sessions.get_mut(id).and_then(|session| self.queues.next_of(&mut session.tickets))

@@ -3,6 +3,7 @@
 //! - [`Queues`]: the waiters of each lock, first in first out
 //! - [`Waiter`]: a blocked client, or a ticket of a session
 //! - [`SessionId`]: a process that waits by tickets, whose outcomes are [`Event`]s
+//! - [`SessionSummary`]: the same as people on call see it
 //! - [`Table`]: all that is kept in memory of waiters, and what is to be done for them
 //! - [`WaitHistogram`]: how long they waited
 //! - [`serve`]: who is served next, over a [`serve::Host`] that is the server or a test
@@ -11,17 +12,19 @@
 mod agenda;
 mod alarms;
 mod attendance;
+mod cancelling;
+mod databases;
 mod delivery;
 mod index;
 mod lengths;
 mod outbox;
+mod overview;
 mod queue;
 pub mod serve;
 mod sessions;
 mod statistics;
 mod store;
 mod table;
-mod unconfirmed;
 mod upkeep;
 mod waiter;
 
@@ -32,12 +35,13 @@ use std::collections::HashMap;
 /// times, and the standard hash would be a tenth of its time.
 type Map<K, V> = HashMap<K, V, RandomState>;
 
-pub use agenda::Hold;
+pub use agenda::{HeldAs, Hold};
 pub use attendance::Call;
 pub use delivery::Use;
 pub use outbox::Event;
+pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
-pub use sessions::{EVENTS_UNREAD_MAX, NoSession, SessionId};
+pub use sessions::{EVENTS_UNREAD_MAX, NoSession, Room, SessionId};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
 pub use table::{Next, Queued, SeenRecipient, Table};
 pub use waiter::{Names, Recipient, Waiter};

@@ -4,7 +4,8 @@
 //! connection, since the answer may have been lost with the former one.
 
 use super::Map;
-use super::agenda::Hold;
+use super::agenda::{AsGranted, Hold};
+use super::databases::Database;
 use super::waiter::Names;
 use crate::lock::{Lease, Outcome, Side, UnixMs, Wish};
 use std::borrow::Borrow;
@@ -21,27 +22,43 @@ pub struct Event {
     pub(super) database: i32,
     pub(super) key: Rc<[u8]>,
     pub(super) side: Side,
-    /// Of a grant, until it is confirmed: then it is the lease's business alone.
-    pub(super) unconfirmed: Option<Unconfirmed>,
+    pub(super) fenced: bool,
+    pub(super) granted: Option<Granted>,
 }
 
-/// A grant that nobody has confirmed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unconfirmed {
+/// What is kept of a grant beside its token.
+#[derive(Clone, Debug)]
+pub(super) struct Granted {
     pub lease: Lease,
-    /// When the granted lease ends.
-    pub end: UnixMs,
+    pub home: Database,
+    pub held: Rc<AsGranted>,
     /// See [`Hold::era`].
     pub era: u64,
 }
 
 impl Event {
-    /// The hold that was granted, if nobody has confirmed it.
+    /// The ms that are left of a grant's lease; None if it is no grant.
+    #[must_use]
+    pub fn left_ms(&self, now: UnixMs) -> Option<i64> {
+        let end = self.granted.as_ref()?.held.get().end;
+        Some(end.saturating_sub(now).max(0))
+    }
+
+    /// What it takes in a reply, or a little more.
+    fn bytes(&self) -> usize {
+        let rest = match self.outcome {
+            Outcome::Granted { .. } | Outcome::Busy { .. } => 64,
+            Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica => 256,
+        };
+        self.names.ticket().len().saturating_add(rest)
+    }
+
+    /// The hold that was granted.
     pub(super) fn hold(self) -> Option<Hold> {
-        let Self { names, database, key, side, unconfirmed, .. } = self;
-        let Unconfirmed { lease, end, era } = unconfirmed?;
+        let Self { names, database, key, side, granted, .. } = self;
+        let Granted { lease, home, held: as_granted, era } = granted?;
         let wish = Wish { holder: names, side, lease, fenced: false };
-        Some(Hold { database, key, wish, end, may_be_touched: false, era })
+        Some(Hold { database, home, key, wish, as_granted, era })
     }
 }
 
@@ -128,11 +145,17 @@ impl Outbox {
         self.told = 0;
     }
 
-    /// The next events to tell, oldest first. They count as told.
-    pub fn take_news(&mut self, limit: usize) -> Vec<Event> {
+    /// The next events to tell, oldest first, at least one and no more than take so many bytes. They count as told.
+    pub fn take_news(&mut self, bytes: usize) -> Vec<Event> {
         let told = self.kept.partition_point(|kept| kept.seq <= self.told);
         let untold = self.kept.range(told..).filter_map(|kept| kept.event.as_ref());
-        let news: Vec<_> = untold.take(limit).cloned().collect();
+        let mut taken = 0_usize;
+        let fits = |event: &&Event| {
+            let is_first = taken == 0;
+            taken = taken.saturating_add(event.bytes());
+            is_first || taken <= bytes
+        };
+        let news: Vec<_> = untold.take_while(fits).cloned().collect();
         if let Some(last) = news.last() {
             self.told = last.seq;
             self.told_before = self.told_before.max(last.seq);
@@ -156,13 +179,12 @@ impl Outbox {
         None
     }
 
-    /// Takes the last event.
-    pub fn take_last(&mut self) -> Option<Event> {
-        let event = self.kept.pop_back()?.event;
-        if let Some(event) = &event {
-            self.forget(event);
-        }
-        event
+    /// Takes the last event, and says whether it was ever told.
+    pub fn take_last(&mut self) -> Option<(Event, bool)> {
+        let event = self.kept.pop_back()?.event?;
+        self.forget(&event);
+        let was_told = event.seq <= self.told_before;
+        Some((event, was_told))
     }
 
     pub fn take_of_ticket(&mut self, ticket: &[u8]) -> Option<Event> {
@@ -197,11 +219,6 @@ impl Outbox {
         self.kept.get(position)?.event.as_ref()
     }
 
-    pub fn get_mut(&mut self, seq: u64) -> Option<&mut Event> {
-        let position = self.position(seq)?;
-        self.kept.get_mut(position)?.event.as_mut()
-    }
-
     fn position(&self, seq: u64) -> Option<usize> {
         self.kept.binary_search_by_key(&seq, |kept| kept.seq).ok()
     }
@@ -214,11 +231,12 @@ mod tests {
     fn happened(outbox: &mut Outbox, ticket: &str) {
         let names = Names::of_ticket(b"ann", ticket.as_bytes());
         let (seq, key, outcome) = (outbox.next_seq(), b"k"[..].into(), Outcome::NowReplica);
-        outbox.push(Event { seq, names, outcome, database: 0, key, side: Side::Plain, unconfirmed: None });
+        let (side, fenced) = (Side::Plain, false);
+        outbox.push(Event { seq, names, outcome, database: 0, key, side, fenced, granted: None });
     }
 
     fn news(outbox: &mut Outbox) -> Vec<u64> {
-        outbox.take_news(2).into_iter().map(|event| event.seq).collect()
+        outbox.take_news(2 * 257).into_iter().map(|event| event.seq).collect()
     }
 
     #[test]
@@ -248,16 +266,15 @@ mod tests {
         assert!(outbox.take_of_ticket(b"b").is_none() && outbox.of_ticket(b"b").is_none());
         assert_eq!((news(&mut outbox), outbox.events(), outbox.kept()), (vec![1, 3], 3, 4));
         assert_eq!(outbox.of_ticket(b"c").map(|event| event.seq), Some(3));
-        assert_eq!(outbox.get_mut(4).map(|event| event.seq), Some(4));
         assert_eq!(outbox.take_of_ticket(b"d").map(|event| event.seq), Some(4));
         assert_eq!((outbox.kept(), outbox.next_seq()), (3, 5), "no gap at the end");
         happened(&mut outbox, "e");
         assert_eq!((news(&mut outbox), outbox.kept()), (vec![5], 4));
         assert_eq!(outbox.take_of_ticket(b"a").map(|event| event.seq), Some(1));
-        assert_eq!((outbox.kept(), outbox.get_mut(3).map(|event| event.seq)), (2, Some(3)), "none at the front");
+        assert_eq!(outbox.kept(), 2, "none at the front");
         assert_eq!(outbox.take_up_to(4).map(|event| event.seq), Some(3));
         assert!(outbox.take_up_to(4).is_none());
-        assert_eq!(outbox.take_last().map(|event| event.seq), Some(5));
+        assert_eq!(outbox.take_last().map(|(event, was_told)| (event.seq, was_told)), Some((5, true)));
         assert!(outbox.take_last().is_none() && outbox.events() == 0 && outbox.kept() == 0 && !outbox.has_news());
         happened(&mut outbox, "f");
         assert_eq!(news(&mut outbox), [6]);

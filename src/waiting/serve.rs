@@ -11,13 +11,15 @@
 //!
 //! Keys, recipients and clock are behind the trait [`Host`]: there is one over the server and one that a test moves.
 
-use super::agenda::{Hold, Reentry};
-use super::delivery::{Cancelled, Delivery};
+use super::agenda::{HeldAs, Hold, Reentry};
+use super::cancelling::Cancelled;
+use super::delivery::Delivery;
 use super::queue::{Due, LockId, LockName, QueueFull, Ticket};
 use super::sessions::{Change, SessionId};
 use super::table::{First, Granted, Next, Table};
 use super::waiter::{Names, Waiter};
-use crate::lock::{Ahead, Changes, Outcome, Refusal, Side, UnixMs};
+use crate::lock::{Ahead, Changes, Expiry, Outcome, Refusal, Side, UnixMs};
+use std::rc::Rc;
 
 pub trait Host {
     /// A blocked client: it gets the outcome of its wait, or its session's events.
@@ -31,6 +33,9 @@ pub trait Host {
     /// Whether other clients have waited for long enough while this went on.
     fn turn_is_over(&self) -> bool;
 
+    /// Whether there is a user of this name. A session ends with its user.
+    fn has_user(&self, name: &[u8]) -> bool;
+
     /// Whether the server may be keeping clients' commands back.
     fn clients_are_paused(&self) -> bool;
 
@@ -41,17 +46,23 @@ pub trait Host {
     /// would be granted.
     fn acquire(&self, lock: LockName<'_>, next: &Next, ahead: Ahead, trigger: Trigger) -> Tried;
 
+    /// Whether the command that is under way, if there is one, may be followed by changes to any key.
+    fn may_touch_any_key(&self) -> bool;
+
     /// Revokes a hold whose waiter is gone; the next waiter gets the lock.
     fn revoke(&self, hold: &Hold);
 
-    /// Whether the lease of a hold still ends when the grant said.
-    fn is_untouched(&self, hold: &Hold) -> bool;
+    /// How the holder of this hold has its lock now, if at all.
+    fn held_as(&self, hold: &Hold) -> Option<HeldAs>;
 
     /// The ms left on a lock, for the answer to a refused client.
     fn left_ms(&self, lock: LockName<'_>) -> i64;
 
     /// Answers a client with the outcome of its wait, and unblocks it.
     fn answer(&self, client: Self::Client, outcome: Outcome, fenced: bool);
+
+    /// Tells a client how many of the tickets were found that it has taken back, and unblocks it.
+    fn answer_cancel(&self, client: Self::Client, found: usize);
 
     /// Has a session's call answered with all events that there are when the answer is written.
     fn wake(&self, call: Self::Client);
@@ -116,15 +127,17 @@ pub struct Grant {
     pub token: Option<i64>,
     /// When the lock's lease ends now, if the grant has changed that.
     pub end: Option<UnixMs>,
-    /// Whether the lock was free, so that it begins with this grant.
-    pub begins: bool,
+    /// How many holds of this side the holder has now.
+    pub holds: i64,
+    /// When the lock's lease ended before.
+    pub ended: Expiry,
 }
 
 impl Grant {
     /// The grant that these changes made true.
     #[must_use]
-    pub fn of(changes: &Changes, at: UnixMs, token: Option<i64>) -> Self {
-        Self { at, token, end: changes.lease_end(), begins: changes.begins() }
+    pub fn of(changes: &Changes, ended: Expiry, at: UnixMs, token: Option<i64>) -> Self {
+        Self { at, token, end: changes.lease_end(), holds: changes.holds(), ended }
     }
 }
 
@@ -321,11 +334,15 @@ fn release_to<H: Host, R: Releasing>(
 pub fn catch_up<H: Host>(host: &H) {
     // One time for the whole turn: what falls due while it lasts is for the next.
     let now = host.now();
-    host.with_table(|table| table.patrol(now));
+    host.with_table(|table| {
+        table.sessions.next_turn();
+        table.patrol(now);
+    });
     loop {
         let mut is_done = !sound_next(host, now);
         is_done &= !change_next_session(host, now);
         is_done &= !dismiss_next(host);
+        is_done &= !cancel_next(host, now);
         is_done &= !host.with_table(Table::sweep_on);
         is_done &= !host.with_table(Table::look_behind_next);
         is_done &= !host.with_table(Table::drop_next_of_ended);
@@ -369,6 +386,14 @@ fn sound_next<H: Host>(host: &H, now: UnixMs) -> bool {
 /// Does what has become due for the next session. Returns whether there was one.
 fn change_next_session<H: Host>(host: &H, now: UnixMs) -> bool {
     let Some((session, change)) = host.with_table(|table| table.sessions.take_due(now)) else { return false };
+    let owner = host.with_table(|table| table.sessions.get(session).map(|session| Rc::clone(&session.owner)));
+    if owner.is_some_and(|owner| !host.has_user(&owner)) {
+        if let Some(Change::Answer(call)) = change {
+            host.wake(call);
+        }
+        end_session(host, session);
+        return true;
+    }
     match change {
         Some(Change::Answer(call)) => host.wake(call),
         Some(Change::Left) => host.with_table(|table| table.is_left(session)),
@@ -385,7 +410,7 @@ fn change_next_session<H: Host>(host: &H, now: UnixMs) -> bool {
 }
 
 /// Ends a session, and returns the number of its tickets. They leave in the next turns of the server.
-fn end_session<H: Host>(host: &H, session: SessionId) -> usize {
+pub fn end_session<H: Host>(host: &H, session: SessionId) -> usize {
     let (tickets, call) = host.with_table(|table| table.end_session(session));
     if let Some(call) = call {
         host.wake(call);
@@ -400,22 +425,57 @@ pub fn close_session<H: Host>(host: &H, session: SessionId) -> usize {
     let now = host.now();
     while !host.turn_is_over() {
         let dropped = host.with_table(Table::drop_next_of_ended);
-        let is_resting = host.with_table(|table| table.is_resting(now));
-        if !(dropped | (!is_resting && revoke_next(host))) {
+        let may_revoke = host.may_touch_any_key() && !host.with_table(|table| table.is_resting(now));
+        if !(dropped | (may_revoke && revoke_next(host))) {
             break;
         }
     }
     tickets
 }
 
-/// Takes a session's ticket back. Returns whether there was one.
-pub fn cancel<H: Host>(host: &H, session: SessionId, ticket: &[u8]) -> bool {
-    match host.with_table(|table| table.cancel(session, ticket)) {
-        Cancelled::Nothing => return false,
-        Cancelled::Ticket => {}
-        Cancelled::Granted(hold) => revoke(host, hold),
+/// Takes tickets of a session back, one at least, for as long as the turn lasts. Returns how many were found.
+pub fn cancel<'a, H: Host>(
+    host: &H,
+    session: SessionId,
+    tickets: &mut impl ExactSizeIterator<Item = &'a [u8]>,
+) -> usize {
+    let mut found = 0_usize;
+    while let Some(ticket) = tickets.next() {
+        let cancelled = host.with_table(|table| table.cancel(session, ticket));
+        found = found.saturating_add(usize::from(cancelled != Cancelled::Nothing));
+        match cancelled {
+            Cancelled::Granted(hold) if host.may_touch_any_key() => revoke_or_later(host, hold),
+            Cancelled::Granted(hold) => host.with_table(|table| table.revoke(hold)),
+            Cancelled::Nothing | Cancelled::Ticket => {}
+        }
+        if tickets.len() > 0 && host.turn_is_over() {
+            break;
+        }
     }
-    true
+    found
+}
+
+/// Takes back the next ticket of those that were left when a turn was over. Returns whether anything could be done.
+fn cancel_next<H: Host>(host: &H, now: UnixMs) -> bool {
+    let Some(mut next) = host.with_table(|table| table.take_cancelling(now)) else { return false };
+    let mut hold = next.hold.take();
+    if hold.is_none() {
+        let Some(ticket) = next.names.next() else {
+            if let Some(client) = next.client {
+                host.answer_cancel(client, next.found);
+            }
+            return true;
+        };
+        let cancelled = host.with_table(|table| table.cancel(next.session, &ticket));
+        next.found = next.found.saturating_add(usize::from(cancelled != Cancelled::Nothing));
+        if let Cancelled::Granted(granted) = cancelled {
+            hold = Some(granted);
+        }
+    }
+    next.hold = hold.and_then(|hold| revoke(host, hold).err());
+    let goes_on = next.hold.is_none();
+    host.with_table(|table| table.put_back_cancelling(next));
+    goes_on
 }
 
 /// Answers a waiter whose time is up with the time left of the lock. The waiters behind it may have waited for it only.
@@ -451,27 +511,40 @@ fn dismiss_next<H: Host>(host: &H) -> bool {
 /// Revokes the next hold whose waiter is gone. Returns whether there was one.
 fn revoke_next<H: Host>(host: &H) -> bool {
     let Some(hold) = host.with_table(|table| table.agenda.to_revoke.pop_front()) else { return false };
-    revoke(host, hold);
+    revoke_or_later(host, hold);
     true
 }
 
-/// Revokes a hold that nobody knows of; the next waiter gets the lock.
+/// Revokes a hold that nobody knows of, before all others if the server may not write now.
+fn revoke_or_later<H: Host>(host: &H, hold: Hold) {
+    if let Err(hold) = revoke(host, hold) {
+        host.with_table(|table| table.agenda.to_revoke.push_front(hold));
+    }
+}
+
+/// Revokes a hold that nobody knows of; the next waiter gets the lock. Gives it back if the server may not write now.
 ///
 /// Names are used again: only a hold that is provably the granted one is revoked. Any other ends with its lease.
-fn revoke<H: Host>(host: &H, hold: Hold) {
+fn revoke<H: Host>(host: &H, mut hold: Hold) -> Result<(), Hold> {
+    hold.database = host.with_table(|table| table.databases.number_of(hold.home));
     let lock = LockName { database: hold.database, key: &hold.key };
-    if host.now() <= hold.end && (!hold.may_be_touched || host.is_untouched(&hold)) {
+    if host.with_table(|table| table.is_of_this_era(&hold)) && host.held_as(&hold) == Some(hold.as_granted.get()) {
         match host.permission(lock, Trigger::Revocation) {
-            Permission::Granted => host.revoke(&hold),
+            Permission::Granted => {
+                // Before others are let in, which may be of the same name.
+                hold.as_granted.one_is_revoked();
+                host.revoke(&hold);
+            }
             Permission::Later(ms) => {
-                host.with_table(|table| table.agenda.to_revoke.push_front(hold));
-                return rest(host, ms);
+                rest(host, ms);
+                return Err(hold);
             }
             // The hold went with its key.
             Permission::Elsewhere => {}
         }
     }
     host.with_table(|table| table.key_changed(lock));
+    Ok(())
 }
 
 /// Lets in the next waiters whose holder has the lock already. Returns whether there were any.

@@ -12,6 +12,7 @@ use super::outbox::Outbox;
 use super::queue::Group;
 use super::store::{Place, Store};
 use crate::lock::UnixMs;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// A session, until it has ended and nothing of it is left.
@@ -30,26 +31,39 @@ pub const TTL_DEFAULT_MS: i64 = 10_000;
 /// How long a call waits at most while too many events are not acknowledged: the acknowledgement may be behind it.
 const UNREAD_WAIT_MS: i64 = 10;
 
+/// How often a session is looked at, whether its user is still there: no event tells of one who is deleted.
+const LOOK_MS: i64 = 5_000;
+
 /// Calls that a connection has sent behind one that waits are run as soon as that is answered: so they are told from
 /// one that was sent after another connection has taken over.
 const SENT_BEFORE_MS: i64 = 100;
 
+/// A time that has long passed.
+const AT_ONCE: UnixMs = UnixMs::MIN;
+
 #[allow(clippy::struct_excessive_bools, reason = "four facts that have nothing to do with each other")]
 pub(super) struct Session<R> {
-    id: SessionId,
+    pub id: SessionId,
+    /// Its place in the order of opening: no other session ever has it.
+    pub number: u64,
     pub name: Rc<[u8]>,
     /// The user who opened it.
-    owner: Rc<[u8]>,
+    pub owner: Rc<[u8]>,
     ttl_ms: i64,
     /// The last sign of life.
     seen: UnixMs,
     /// When the last call was answered.
     answered: UnixMs,
+    /// When it was last looked at, whether its user is still there.
+    looked: UnixMs,
     /// The connection of the last call; None for a call that came from none, such as a script's.
     pub connection: Option<u64>,
     is_connected: bool,
-    /// The connection that was taken over from, and until when calls from it are such as were sent before.
+    /// The connection that was taken over from while no call waited on it, and until when calls from it are such as were
+    /// sent before.
     left_behind: Option<(u64, UnixMs)>,
+    /// The connections that were taken over from while a call waited on them; the last few.
+    cut_off: Vec<CutOff>,
     /// The call that waits, and until when.
     poll: Option<(R, UnixMs)>,
     pub outbox: Outbox,
@@ -62,9 +76,23 @@ pub(super) struct Session<R> {
     pub is_returning: bool,
     /// Whether its tickets are passed over, as far as is noted.
     pub is_left: bool,
+    /// While it is on the agenda since nobody attends it: the number of its tickets that were not yet looked at.
+    pub unseen: Option<usize>,
     has_ended: bool,
     alarm: Alarm,
 }
+
+/// A connection that was taken over from while a call waited on it.
+#[derive(Clone, Copy)]
+struct CutOff {
+    connection: u64,
+    /// The server's turn in which that call was answered, once it is. What the connection had sent behind it is run in the
+    /// same turn.
+    answered: Option<u64>,
+}
+
+/// So many connections are remembered that were cut off. More of one session have no business with it.
+const CUT_OFF_MAX: usize = 8;
 
 impl<R> Session<R> {
     /// Whether somebody is there to be told.
@@ -77,7 +105,7 @@ impl<R> Session<R> {
         self.is_connected
     }
 
-    fn ends(&self) -> UnixMs {
+    pub fn ends(&self) -> UnixMs {
         self.seen.saturating_add(self.ttl_ms)
     }
 
@@ -94,7 +122,8 @@ impl<R> Session<R> {
         self.seen = now.saturating_sub(self.ttl_ms).saturating_add(self.ttl_ms / 3);
     }
 
-    /// When it changes by itself: its call is to be answered, it is no longer attended, or it ends.
+    /// When it changes by itself: its call is to be answered, it is no longer attended, or it ends. Or it is to be looked
+    /// at.
     fn changes_at(&self) -> UnixMs {
         let ends = self.ends();
         let next = match &self.poll {
@@ -102,17 +131,22 @@ impl<R> Session<R> {
             None if self.is_left => ends,
             None => self.answered.saturating_add(self.ttl_ms / 10),
         };
-        next.min(ends)
+        next.min(ends).min(self.looked.saturating_add(LOOK_MS))
     }
 }
 
 pub(super) struct Sessions<R> {
     store: Store<Session<R>>,
     by_name: Map<Rc<[u8]>, SessionId>,
+    /// How many each user has open.
+    of_users: Map<Rc<[u8]>, usize>,
     /// The sessions whose last call came from a connection.
-    by_connection: Map<u64, Vec<SessionId>>,
+    by_connection: Map<u64, BTreeSet<SessionId>>,
     alarms: Alarms,
-    next_number: u32,
+    next_number: u64,
+    /// The number of the server's turns, as far as they matter; and whether the next one does.
+    turn: u64,
+    pub awaits_turn: bool,
     /// The number of events that are not acknowledged, over all sessions.
     pub events: usize,
     /// The same, with the gaps that are kept between them.
@@ -123,8 +157,9 @@ pub(super) struct Sessions<R> {
 
 impl<R> Default for Sessions<R> {
     fn default() -> Self {
-        let (store, by_name, by_connection, alarms) = Default::default();
-        Self { store, by_name, by_connection, alarms, next_number: 0, events: 0, kept: 0, waiting: 0 }
+        let (store, by_name, of_users, by_connection, alarms) = Default::default();
+        let (next_number, turn, awaits_turn, events, kept, waiting) = Default::default();
+        Self { store, by_name, of_users, by_connection, alarms, next_number, turn, awaits_turn, events, kept, waiting }
     }
 }
 
@@ -137,6 +172,16 @@ pub(super) enum Change<R> {
     Ended,
 }
 
+/// How many sessions there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    pub all: usize,
+    /// Of one user. With 0 a user may have all, but the last tenth only as long as no other user has any.
+    pub of_user: usize,
+    /// Whether the server has memory for one more.
+    pub has_memory: bool,
+}
+
 /// Why a session is not to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSession {
@@ -144,10 +189,16 @@ pub enum NoSession {
     Unknown,
     /// There are as many as there may be.
     TooMany,
+    /// This user has as many as one may have.
+    TooManyOfUser,
+    /// The server has no memory left for one more.
+    NoMemory,
     /// An event is acknowledged that was never told.
     NeverTold,
     /// Another connection has taken over, and this call was sent before.
     TakenOver,
+    /// Another connection has taken over, and a call waits on it.
+    AnotherWaits,
 }
 
 impl<R> Sessions<R> {
@@ -166,6 +217,10 @@ impl<R> Sessions<R> {
 
     pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session<R>> {
         self.store.get_mut(id.place).filter(|session| session.id == id)
+    }
+
+    pub fn is_open(&self, id: SessionId) -> bool {
+        self.get(id).is_some_and(|session| !session.has_ended)
     }
 
     /// Changes a session's events, and counts them anew.
@@ -189,27 +244,30 @@ impl<R> Sessions<R> {
     }
 
     /// The same; opens the session if there is none.
-    pub fn find_or_open(&mut self, name: &[u8], owner: &[u8], limit: usize) -> Result<SessionId, NoSession> {
+    pub fn find_or_open(&mut self, name: &[u8], owner: &[u8], room: Room) -> Result<SessionId, NoSession> {
         if self.by_name.contains_key(name) {
             return self.find(name, owner);
         }
-        if self.by_name.len() >= limit {
-            return Err(NoSession::TooMany);
-        }
+        self.check_room(owner, room)?;
         self.next_number = self.next_number.wrapping_add(1);
-        let id = SessionId { place: 0, number: self.next_number };
+        let number = self.next_number;
+        let [low @ .., _, _, _, _] = number.to_le_bytes();
+        let id = SessionId { place: 0, number: u32::from_le_bytes(low) };
         let (outbox, alarm) = Default::default();
-        let name: Rc<[u8]> = name.into();
+        let (name, owner): (Rc<[u8]>, Rc<[u8]>) = (name.into(), owner.into());
         let session = Session {
             id,
+            number,
             name: Rc::clone(&name),
-            owner: owner.into(),
+            owner: Rc::clone(&owner),
             ttl_ms: TTL_DEFAULT_MS,
             seen: 0,
             answered: 0,
+            looked: 0,
             connection: None,
             is_connected: true,
             left_behind: None,
+            cut_off: Vec::new(),
             poll: None,
             outbox,
             tickets: Group::default(),
@@ -217,6 +275,7 @@ impl<R> Sessions<R> {
             owed: Vec::new(),
             is_returning: false,
             is_left: false,
+            unseen: None,
             has_ended: false,
             alarm,
         };
@@ -227,7 +286,26 @@ impl<R> Sessions<R> {
             session.tickets = Group::new(place);
         }
         self.by_name.insert(name, id);
+        let of_user = self.of_users.entry(owner).or_default();
+        *of_user = of_user.saturating_add(1);
         Ok(id)
+    }
+
+    /// Whether this user may open one more.
+    fn check_room(&self, owner: &[u8], room: Room) -> Result<(), NoSession> {
+        let of_user = self.of_users.get(owner).copied().unwrap_or(0);
+        let all = self.len();
+        let most = match room.of_user {
+            0 if of_user < all => room.all.saturating_sub(room.all / 10),
+            0 => room.all,
+            most => most,
+        };
+        match () {
+            () if !room.has_memory => Err(NoSession::NoMemory),
+            () if all >= room.all => Err(NoSession::TooMany),
+            () if of_user >= most => Err(NoSession::TooManyOfUser),
+            () => Ok(()),
+        }
     }
 
     /// A call of the session's: a sign of life. A call from another connection takes over: returns the call that waits
@@ -236,6 +314,7 @@ impl<R> Sessions<R> {
         let session = self.get_mut(id)?;
         session.seen = now;
         session.answered = now;
+        session.looked = now;
         session.ttl_ms = ttl_ms.unwrap_or(session.ttl_ms);
         let mut former = None;
         if connection.is_some() && (session.connection != connection || !session.is_connected) {
@@ -243,21 +322,59 @@ impl<R> Sessions<R> {
             session.is_connected = true;
             session.outbox.tell_again();
             former = session.poll.take().map(|(poll, _)| poll);
-            session.left_behind = left.map(|left| (left, now.saturating_add(SENT_BEFORE_MS)));
+            session.left_behind =
+                left.filter(|_| former.is_none()).map(|left| (left, now.saturating_add(SENT_BEFORE_MS)));
+            session.cut_off.retain(|cut_off| Some(cut_off.connection) != connection);
+            if let Some(left) = left.filter(|_| former.is_some()) {
+                session.cut_off.truncate(CUT_OFF_MAX.saturating_sub(1));
+                session.cut_off.insert(0, CutOff { connection: left, answered: None });
+            }
             self.forget_connection(left, id);
             if let Some(connection) = connection {
-                self.by_connection.entry(connection).or_default().push(id);
+                self.by_connection.entry(connection).or_default().insert(id);
             }
         }
         self.set_alarm(id);
         former
     }
 
-    /// Whether a call was sent before another connection took over. It is no sign of life.
-    pub fn was_left_behind(&self, id: SessionId, connection: Option<u64>, now: UnixMs) -> bool {
-        let Some(session) = self.get(id).filter(|session| session.is_connected) else { return false };
+    /// Whether a call comes from a connection that another one has taken over from. It is no sign of life then.
+    ///
+    /// What was sent before that is answered empty. What comes later takes over in its turn; but not from a newer
+    /// connection on which a call waits: the two would cut each other off for ever. A process that connects anew has the
+    /// newer connection.
+    ///
+    /// # Errors
+    /// If it does.
+    pub fn check_late(&self, id: SessionId, connection: Option<u64>, now: UnixMs) -> Result<(), NoSession> {
+        let Some(session) = self.get(id).filter(|session| session.is_connected) else { return Ok(()) };
         let is_it = |(left, until): (u64, UnixMs)| Some(left) == connection && now < until;
-        session.left_behind.is_some_and(is_it)
+        let cut_off = session.cut_off.iter().find(|cut_off| Some(cut_off.connection) == connection);
+        let was_sent_before = |cut_off: &CutOff| cut_off.answered.is_none_or(|turn| turn == self.turn);
+        if session.left_behind.is_some_and(is_it) || cut_off.is_some_and(was_sent_before) {
+            return Err(NoSession::TakenOver);
+        }
+        if cut_off.is_some() && session.poll.is_some() && connection < session.connection {
+            return Err(NoSession::AnotherWaits);
+        }
+        Ok(())
+    }
+
+    /// Notes that the call is answered that waited on a connection which was cut off.
+    pub fn cut_off_is_answered(&mut self, id: SessionId, connection: u64) {
+        let turn = self.turn;
+        let Some(session) = self.get_mut(id) else { return };
+        if let Some(cut_off) = session.cut_off.iter_mut().find(|cut_off| cut_off.connection == connection) {
+            cut_off.answered = Some(turn);
+            self.awaits_turn = true;
+        }
+    }
+
+    /// The server comes to its agenda: what was answered before was answered in another turn.
+    pub fn next_turn(&mut self) {
+        if std::mem::take(&mut self.awaits_turn) {
+            self.turn = self.turn.wrapping_add(1);
+        }
     }
 
     /// Notes that somebody attends a session again, and has it noticed when nobody does any more.
@@ -271,7 +388,7 @@ impl<R> Sessions<R> {
     fn forget_connection(&mut self, connection: Option<u64>, id: SessionId) {
         let Some(connection) = connection else { return };
         if let Some(sessions) = self.by_connection.get_mut(&connection) {
-            sessions.retain(|session| *session != id);
+            sessions.remove(&id);
             if sessions.is_empty() {
                 self.by_connection.remove(&connection);
             }
@@ -314,6 +431,7 @@ impl<R> Sessions<R> {
         let place = self.alarms.take_due(&mut self.store, now, |session| &mut session.alarm)?;
         let session = self.store.get_mut(place)?;
         let id = session.id;
+        session.looked = now;
         session.grant_time_if_server_stood_still(now);
         let change = if now >= session.ends() {
             Some(Change::Ended)
@@ -341,12 +459,14 @@ impl<R> Sessions<R> {
         true
     }
 
-    /// The sessions whose last call came from this connection, which is closed.
-    pub fn disconnected(&mut self, connection: u64) -> Vec<SessionId> {
+    /// The sessions whose last call came from this connection, which is closed. They are looked at at once: perhaps it was
+    /// closed because their user was deleted.
+    pub fn disconnected(&mut self, connection: u64) -> BTreeSet<SessionId> {
         let sessions = self.by_connection.remove(&connection).unwrap_or_default();
         for id in &sessions {
             if let Some(session) = self.get_mut(*id) {
                 session.is_connected = false;
+                self.alarms.set(&mut self.store, id.place, AT_ONCE, |session| &mut session.alarm);
             }
         }
         sessions
@@ -356,10 +476,17 @@ impl<R> Sessions<R> {
     pub fn end(&mut self, id: SessionId) -> Option<R> {
         let session = self.get_mut(id).filter(|session| !session.has_ended)?;
         session.has_ended = true;
-        let (name, connection) = (Rc::clone(&session.name), session.connection.take());
+        let (name, owner, connection) =
+            (Rc::clone(&session.name), Rc::clone(&session.owner), session.connection.take());
         let poll = session.poll.take().map(|(poll, _)| poll);
         self.alarms.cancel(&mut self.store, id.place, |session| &mut session.alarm);
         self.by_name.remove(&name);
+        if let Some(of_user) = self.of_users.get_mut(&owner) {
+            *of_user = of_user.saturating_sub(1);
+            if *of_user == 0 {
+                self.of_users.remove(&owner);
+            }
+        }
         self.forget_connection(connection, id);
         poll
     }
@@ -370,8 +497,13 @@ impl<R> Sessions<R> {
         }
     }
 
+    /// All that are open, in no order.
+    pub fn open(&self) -> impl Iterator<Item = &Session<R>> {
+        self.by_name.values().filter_map(|id| self.get(*id))
+    }
+
     /// The number of open sessions that are not attended.
     pub fn unattended(&self, now: UnixMs) -> usize {
-        self.by_name.values().filter(|id| self.get(**id).is_some_and(|session| !session.is_attended(now))).count()
+        self.open().filter(|session| !session.is_attended(now)).count()
     }
 }

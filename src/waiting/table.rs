@@ -4,22 +4,27 @@
 //! What is to be done for them, and when, is on the agenda: see `upkeep.rs`.
 
 use super::Map;
-use super::agenda::{Agenda, Hold, Notes};
+use super::agenda::{Agenda, AsGranted, HeldAs, Hold, Notes};
+use super::cancelling::Cancelling;
+use super::databases::Databases;
 use super::delivery::{Delivery, Happened};
 use super::index::Index;
 use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
 use super::serve::Grant;
 use super::sessions::Sessions;
 use super::statistics::Counters;
-use super::unconfirmed::UnconfirmedGrants;
 use super::waiter::{Names, Recipient, Wait, Waiter};
-use crate::lock::{Outcome, Side, UnixMs, Wish};
+use crate::lock::{Expiry, Outcome, Side, UnixMs, Wish};
+use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// `R` is a blocked client: one that gets the outcome of a wait, or a session's call that waits for events.
 pub struct Table<R> {
     pub(super) queues: Queues<Wait<R>, Notes>,
     pub(super) agenda: Agenda,
     pub(super) sessions: Sessions<R>,
+    /// The commands that take back more tickets than one turn has time for.
+    pub(super) cancelling: VecDeque<Cancelling<R>>,
     pub counters: Counters,
     /// The times of the first and the last of the grants under way.
     serving: Option<(UnixMs, UnixMs)>,
@@ -30,8 +35,7 @@ pub struct Table<R> {
     namesakes: Index,
     /// The tickets that wait, by session and name.
     pub(super) tickets: Index,
-    /// The events of grants that were neither acknowledged nor renewed, by lock and holder.
-    pub(super) unconfirmed: UnconfirmedGrants,
+    pub(super) databases: Databases,
     /// The number of times that this server's role has changed.
     pub(super) era: u64,
 }
@@ -89,12 +93,13 @@ impl<R> Default for Table<R> {
             queues: Queues::default(),
             agenda: Agenda::default(),
             sessions: Sessions::default(),
+            cancelling: VecDeque::new(),
             counters: Counters::default(),
             serving: None,
             undelivered: Map::default(),
             namesakes,
             tickets,
-            unconfirmed: UnconfirmedGrants::default(),
+            databases: Databases::default(),
             era: 0,
         }
     }
@@ -264,23 +269,19 @@ impl<R> Table<R> {
 
     /// Takes out a waiter that is granted its lock now, and remembers the grant until the waiter knows of it.
     pub(super) fn grant(&mut self, ticket: Ticket, grant: Grant) -> Option<Granted<R>> {
-        let Grant { at: now, token, end, begins } = grant;
+        let (now, token) = (grant.at, grant.token);
         let lock = self.queues.lock_of(ticket)?;
         if self.queues.kept(lock).is_some_and(|notes| notes.released) {
             self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
         }
+        let as_granted = self.as_granted(ticket, lock, grant)?;
         let (left, has_namesakes) = self.take(ticket, true)?;
         self.counters.waited.add(now.saturating_sub(left.since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
         let Left { waiter: wait, database, key, .. } = left;
         let Waiter { recipient, wish } = wait.into_waiter();
-        let own_end = wish.lease.end(now).unwrap_or(UnixMs::MAX);
-        // A read hold has a lease of its own.
-        let end = end.filter(|_| wish.side != Side::Read).unwrap_or(own_end);
-        if begins {
-            self.begins(LockName { database, key: &key }, wish.holder.holder());
-        }
-        let hold = Hold { database, key, wish, end, may_be_touched: false, era: self.era };
+        let home = self.databases.at(database);
+        let hold = Hold { database, home, key, wish, as_granted, era: self.era };
         let delivery = match recipient {
             Recipient::Client(client) => {
                 let fenced = hold.wish.fenced;
@@ -290,6 +291,25 @@ impl<R> Table<R> {
             Recipient::Session(session) => self.granted_to_session(session, hold, token, now),
         };
         Some(Granted { delivery, has_namesakes })
+    }
+
+    /// How the waiter has the lock now, in common with the grants before of which only the holder's last one tells.
+    fn as_granted(&mut self, ticket: Ticket, lock: LockId, grant: Grant) -> Option<Rc<AsGranted>> {
+        let Grant { at, end, holds, ended, .. } = grant;
+        let Wish { holder, side, lease, .. } = self.queues.waiter(ticket)?.wish();
+        let own_end = lease.end(at).unwrap_or(UnixMs::MAX);
+        if side == Side::Read {
+            // Each has a lease of its own.
+            return Some(AsGranted::new(&holder, HeldAs { holds, end: own_end }));
+        }
+        let held = HeldAs { holds, end: end.unwrap_or(own_end) };
+        let last = &mut self.queues.kept(lock)?.granted;
+        if let (Some(last), Expiry::At(ended)) = (&last, ended) {
+            if last.goes_on(&holder, HeldAs { holds: holds.saturating_sub(1), end: ended }, held) {
+                return Some(Rc::clone(last));
+            }
+        }
+        Some(Rc::clone(last.insert(AsGranted::new(&holder, held))))
     }
 
     /// How long the grants since the last call took, if there were any.
@@ -309,7 +329,7 @@ impl<R> Table<R> {
         Some(match recipient {
             Recipient::Client(client) => Delivery::Answer { client, fenced },
             Recipient::Session(session) => {
-                let happened = Happened { names, side, database, key, outcome, unconfirmed: None };
+                let happened = Happened { names, side, fenced, database, key, outcome, granted: None };
                 self.happened(session, happened, now)
             }
         })
@@ -361,7 +381,7 @@ impl<R> Table<R> {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let nobody = self.queues.is_empty() && self.namesakes.is_empty() && self.tickets.is_empty();
-        let nothing = self.undelivered.is_empty() && self.unconfirmed.is_empty() && self.sessions.is_empty();
+        let nothing = self.undelivered.is_empty() && self.sessions.is_empty() && self.cancelling.is_empty();
         nobody && nothing && self.wakes_at(UnixMs::MIN).is_none()
     }
 }

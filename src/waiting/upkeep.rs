@@ -54,14 +54,20 @@ impl<R> Table<R> {
         self.agenda.sweep = Some(Sweep { databases, left: self.queues.locks() });
     }
 
+    /// Notes that two databases have each other's number now. Waiters stay with the number, and holds with their keys.
+    pub fn databases_swapped(&mut self, first: i32, second: i32) {
+        self.databases.swap(first, second);
+        self.database_changed(Some(first));
+        self.database_changed(Some(second));
+    }
+
     /// Has every client that waits now dismissed.
     pub fn dismiss_all(&mut self) {
         self.agenda.dismissed = Some(self.queues.watermark());
     }
 
-    /// Drops the notes about granted holds: from now on another server decides what becomes of them.
+    /// No hold that was granted is revoked any more: from now on another server decides what becomes of them.
     pub fn forget_grants(&mut self) {
-        self.agenda.to_revoke.clear();
         self.agenda.reentries.clear();
         self.era = self.era.wrapping_add(1);
     }
@@ -210,16 +216,16 @@ impl<R> Table<R> {
 
     /// Has a hold revoked as soon as possible.
     pub(super) fn revoke(&mut self, hold: Hold) {
-        let may_be_touched = hold.may_be_touched || self.agenda.rest.is_some();
-        self.agenda.to_revoke.push_back(Hold { may_be_touched, ..hold });
+        self.agenda.to_revoke.push_back(hold);
+    }
+
+    pub(super) fn is_of_this_era(&self, hold: &Hold) -> bool {
+        hold.era == self.era
     }
 
     /// Has nothing tried until `time`, since this server may not write.
     pub(super) fn rest_until(&mut self, now: UnixMs, time: UnixMs) {
         self.agenda.rest = Some((now, time));
-        for hold in &mut self.agenda.to_revoke {
-            hold.may_be_touched = true;
-        }
     }
 
     pub(super) fn is_resting(&mut self, now: UnixMs) -> bool {
@@ -231,11 +237,13 @@ impl<R> Table<R> {
     #[must_use]
     pub fn wakes_at(&self, now: UnixMs) -> Option<UnixMs> {
         let agenda = &self.agenda;
-        if agenda.dismissed.is_some() {
+        let cancelling = self.cancelling.front();
+        let cancels = cancelling.is_some_and(|cancelling| cancelling.hold.is_none());
+        if agenda.dismissed.is_some() || self.sessions.awaits_turn || cancels {
             return Some(UnixMs::MIN);
         }
         let mut next = self.queues.next_alarm().min(self.sessions.next_alarm());
-        if !agenda.is_empty() {
+        if !agenda.is_empty() || cancelling.is_some() {
             let rest = agenda.rest.filter(|rest| !is_over_by_a_step(*rest, now));
             next = next.min(rest.map_or(UnixMs::MIN, |(_, until)| until));
         }

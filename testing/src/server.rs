@@ -53,6 +53,22 @@ impl ServerVersion {
     pub fn has_what_redis_has(self, major: u32, minor: u32) -> bool {
         self.valkey || (self.major, self.minor) >= (major, minor)
     }
+
+    /// Whether the server moves a client to the database of an event that it causes, and leaves it there: after MOVE and
+    /// COPY … DB if a module listens, and after whatever a module does behind the client's command.
+    pub fn moves_clients(self) -> bool {
+        self.valkey && [(8, 1), (9, 0)].contains(&(self.major, self.minor))
+    }
+
+    /// Whether a module can take back a subscription to keyspace events.
+    pub fn ends_subscriptions(self) -> bool {
+        !self.valkey && (self.major, self.minor) >= (8, 2)
+    }
+
+    /// Whether the module serves waiters right behind the command of another client that has removed their lock.
+    pub fn has_jobs(self) -> bool {
+        self.has_what_redis_has(7, 2) && !self.moves_clients()
+    }
 }
 
 impl fmt::Display for ServerVersion {

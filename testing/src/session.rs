@@ -34,11 +34,25 @@ impl Reply {
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         let event = |event: &Reply| {
-            let [seq, ticket, outcome, value] = event.as_list() else { panic!("not an event: {event:?}") };
+            let [seq, ticket, outcome, value, ends_in @ ..] = event.as_list() else { panic!("no event: {event:?}") };
             let [ticket, outcome] = [ticket, outcome].map(|text| text.as_text().to_owned());
+            assert_eq!(
+                ends_in.len(),
+                usize::from(outcome == "granted"),
+                "what a grant has, and nothing else: {event:?}"
+            );
             Event { seq: seq.as_int(), ticket, outcome, value: value.clone() }
         };
         self.as_list().iter().map(event).collect()
+    }
+
+    /// Of each grant among them: the ms from the beginning of the call until its lease ends.
+    ///
+    /// # Panics
+    /// If there is another event among them.
+    #[must_use]
+    pub fn grants_end_in(&self) -> Vec<i64> {
+        self.as_list().iter().map(|event| event.as_list()[4].as_int()).collect()
     }
 }
 
@@ -113,6 +127,13 @@ impl Session {
             assert_eq!(self.told(&format!("ACK {}", last.seq)), []);
         }
         told
+    }
+
+    /// Has its tickets granted what these commands free, and is told nothing: the session ends so many ms after this.
+    pub fn granted_untold(&mut self, ttl_ms: i64, frees: &[&str]) {
+        let call = format!("RLOCK.EVENTS {} TTL {ttl_ms}", self.name);
+        let transaction = ["MULTI", &call].into_iter().chain(frees.iter().copied()).chain(["EXEC"]);
+        self.connection.say_all(transaction.map(str::to_owned));
     }
 
     /// Sends a call for events that waits, and returns once it does. What there is to tell must have been told.

@@ -155,6 +155,10 @@ fn options_are_known_and_given_once() {
         (&["RLOCK.INSPECT", "plain", "10"], "ERR", "option unknown"),
         (&["RLOCK.INSPECT", "plain", "COUNT", "1", "COUNT", "1"], "ERR", "COUNT given twice"),
         (&["RLOCK.QUEUES", "plain"], "ERR", "option unknown"),
+        (&["RLOCK.SESSIONS", "plain"], "ERR", "option unknown"),
+        (&["RLOCK.SESSIONS", "COUNT", "1", "END", "1"], "ERR", "option unknown"),
+        (&["RLOCK.SESSIONS", "END"], "ERR", "END must be"),
+        (&["RLOCK.SESSIONS", "END", "-1"], "ERR", "END must be"),
         (&["RLOCK.QUEUES", "COUNT", "1", "count", "1"], "ERR", "COUNT given twice"),
     ]);
 }
@@ -166,6 +170,7 @@ fn a_count_is_from_1_to_10000() {
         refused.all(&[
             (&["RLOCK.INSPECT", "plain", "COUNT", count], "ERR", "COUNT must be"),
             (&["RLOCK.QUEUES", "COUNT", count], "ERR", "COUNT must be"),
+            (&["RLOCK.SESSIONS", "COUNT", count], "ERR", "COUNT must be"),
         ]);
     }
     refused.all(&[

@@ -41,7 +41,7 @@ fn every_field_is_there_once_and_begins_with_nothing() {
     let expected: Vec<_> = COUNTED
         .iter()
         .chain(&NOW)
-        .chain(&["followed", "followed_by_replicas"])
+        .chain(&["followed", "followed_by_replicas", "keyspace_subscriptions"])
         .map(|name| format!("rlock_{name}"))
         .collect();
     assert_eq!(names, expected);

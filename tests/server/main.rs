@@ -19,6 +19,8 @@ mod metadata;
 mod monitoring;
 mod notifications;
 mod operations;
+#[cfg(feature = "panic-probe")]
+mod other_modules;
 mod page;
 #[cfg(feature = "panic-probe")]
 mod panics;
@@ -28,6 +30,7 @@ mod queues;
 mod read_write_locks;
 mod readme;
 mod replication;
+mod selected_database;
 mod sessions;
 mod shell;
 mod tokens;

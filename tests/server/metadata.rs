@@ -38,6 +38,9 @@ fn flags_and_arity() {
         assert!(!flags.contains(&"write") && !flags.contains(&"admin"), "{command}: {flags:?}");
         assert_eq!(flags.contains(&"noscript"), !in_scripts, "{command}: {flags:?}");
     }
+    let sessions = info(&mut client, "rlock.sessions");
+    let flags: Vec<_> = sessions[2].words().into_iter().filter(|flag| *flag != "module").collect();
+    assert_eq!((&sessions[1], flags), (&Reply::Int(-1), vec!["admin", "noscript", "stale"]));
 }
 
 #[test]
@@ -73,9 +76,11 @@ fn the_commands_of_people_on_call_say_what_they_do_to_keys() {
         assert_eq!(info[8].words()[1..=flags.len()], *flags, "{command}");
         assert_eq!(client.run(&["COMMAND", "GETKEYS", command, "the-key"]), list([text("the-key")]), "{command}");
     }
-    let queues = info(&mut client, "rlock.queues");
-    assert_eq!(queues[3..6], [Reply::Int(0), Reply::Int(0), Reply::Int(0)]);
-    assert_eq!(queues[8], list([]), "it has no key");
+    for command in ["rlock.queues", "rlock.sessions"] {
+        let info = info(&mut client, command);
+        assert_eq!(info[3..6], [Reply::Int(0), Reply::Int(0), Reply::Int(0)], "{command}");
+        assert_eq!(info[8], list([]), "{command} has no key");
+    }
 }
 
 #[test]
@@ -83,9 +88,11 @@ fn the_commands_of_people_on_call_document_themselves_and_their_bounds() {
     let server = Server::start();
     let mut client = server.client();
     let count = "1 to 10000, 100 by default";
-    let bounds: [(&str, &[&str], &str); 3] = [
+    let bounds: [(&str, &[&str], &str); 5] = [
         ("rlock.inspect", &["at most at 10000", count], "COUNT"),
         ("rlock.queues", &["at most at 2000", count], "COUNT"),
+        ("rlock.sessions", &[count], "COUNT"),
+        ("rlock.sessions", &[], "END"),
         ("rlock.break", &["at most at 100000"], "key"),
     ];
     for (command, bounds, argument) in bounds {
@@ -159,13 +166,15 @@ fn breaking_is_for_operators_and_looking_for_readers() {
         ("rlock.inspect", ["@read"].as_slice()),
         ("rlock.queues", &["@read"]),
         ("rlock.break", &["@admin", "@dangerous"]),
+        ("rlock.sessions", &["@admin", "@dangerous"]),
     ] {
         let categories = info(&mut client, command)[6].clone();
         assert_eq!(categories.words(), if has_categories { expected } else { &[] }, "{command}");
         for category in expected.iter().filter(|_| has_categories) {
             client.say(&format!("ACL SETUSER ann reset on >secret ~* +{category}"));
             user.say("AUTH ann secret");
-            let arguments: &[&str] = if command == "rlock.queues" { &[] } else { &["k"] };
+            let has_key = !["rlock.queues", "rlock.sessions"].contains(&command);
+            let arguments: &[&str] = if has_key { &["k"] } else { &[] };
             let reply = user.run(&[&[command], arguments].concat());
             assert!(!matches!(reply, Reply::Error(_)), "{category} lacks {command}: {reply:?}");
         }

@@ -280,6 +280,8 @@ fn what_changes_nothing_replicates_nothing() {
         "RLOCK.INSPECT plain",
         "RLOCK.INSPECT write",
         "RLOCK.QUEUES",
+        "RLOCK.SESSIONS",
+        "RLOCK.SESSIONS END 1",
     ] {
         client.say(command);
         assert_eq!(tap.drain(), [""; 0], "{command}");

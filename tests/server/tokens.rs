@@ -1,6 +1,6 @@
 //! Fencing tokens: one counter a lock, which grows at each fenced grant of any kind and never goes back.
 
-use rlock_testing::{Reply, Server, Tap, list};
+use rlock_testing::{Event, Reply, Server, Session, Tap, list, start_waiting};
 
 fn granted(token: i64) -> Reply {
     list([Reply::Nil, Reply::Int(token)])
@@ -21,6 +21,26 @@ fn every_fenced_grant_counts_whatever_its_kind() {
     assert_eq!(client.say("RLOCK.WACQUIRE k ann 600000 FENCED"), granted(5));
     assert_eq!(client.say("RLOCK.WACQUIRE k ann 600000 FENCED"), granted(6));
     assert_eq!(client.say("RLOCK.RACQUIRE k ann 600000 FENCED"), granted(7));
+}
+
+/// The counter is not there before, and the server is not to be asked of it as of a key that is.
+#[test]
+fn the_first_token_may_be_that_of_a_grant_of_any_kind() {
+    let server = Server::start();
+    let (mut client, mut session) = (server.client(), Session::open(&server, "session"));
+    for (number, free) in (1..).zip(["RLOCK.RELEASE k holder", "RLOCK.BREAK k", "DEL k", "PEXPIRE k 20"]) {
+        client.say("RLOCK.ACQUIRE k holder 600000");
+        let mut waiter = start_waiting(&server, "RLOCK.ACQUIRE k waiter 600000 WAIT 0 FENCED");
+        client.say(free);
+        assert_eq!(waiter.receive(), granted(1), "{free}: to a client that is blocked");
+        client.say("DEL k redisson_lock_token:{k}");
+        client.say("RLOCK.ACQUIRE k holder 600000");
+        session.wait_for("RLOCK.ACQUIRE k waiter 600000 WAIT 0 FENCED", "ticket");
+        client.say(free);
+        let told = session.until_told(1);
+        assert_eq!(told, [Event::granted(number, "ticket", Some(1))], "{free}: to a ticket");
+        client.say("DEL k redisson_lock_token:{k}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::setting::AS_IT_COMES;
 use crate::tickets::{LONGEST_SILENCE, Process, TICKETS, held_by_holder};
 use crate::{alone, as_i64, size};
 use rlock_testing::{Reply, wait_until};
+use std::time::Instant;
 
 /// How much later than its lease's end a grant may come, for each ten thousand leases that end with it: see
 /// `lease_ends.rs`.
@@ -38,6 +39,24 @@ fn a_session_with_all_tickets_is_closed() {
     }
 }
 
+/// Each by its name, in one command: its reply comes when nothing of them is left, and others have theirs meanwhile.
+#[test]
+fn all_tickets_of_a_session_are_taken_back() {
+    let _alone = alone();
+    let (mut scene, mut process, count) = waiting(true);
+    let names: Vec<_> = (0..count).map(|number| number.to_string()).collect();
+    let cancel = format!("RLOCK.CANCEL {} {}", process.session(0), names.join(" "));
+    let storm = scene.storm_of(&format!("{count} tickets"), "a session takes them back");
+    let begun = Instant::now();
+    assert_eq!(process.client.say(&cancel), Reply::Int(as_i64(count)));
+    let took = begun.elapsed();
+    assert_eq!(["waiters", "tickets"].map(|name| scene.client.figure(name)), [0; 2]);
+    storm.calm(&mut scene).report(took / 3, &format!("all are taken back after {} ms, ", took.as_millis()));
+    let end = format!("RLOCK.CANCEL {}", process.session(0));
+    assert_eq!(process.client.say(&end), Reply::Int(0));
+    nothing_is_left(&mut scene, count);
+}
+
 #[test]
 fn a_session_with_all_tickets_ends_by_itself() {
     let _alone = alone();
@@ -65,9 +84,9 @@ fn nothing_is_left(scene: &mut Scene, count: usize) {
     assert_eq!(scene.client.figure("cancelled"), as_i64(count));
 }
 
-/// A session with unread grants ends: all holds are given back, by and by.
+/// Sessions end whose grants were in no reply: all holds are given back, by and by.
 #[test]
-fn sessions_with_grants_that_nobody_read_end_by_themselves() {
+fn sessions_with_grants_that_were_in_no_reply_end() {
     let _alone = alone();
     let (mut scene, count) = (Scene::with(0, AS_IT_COMES), size(TICKETS));
     let mut process = Process::with_sessions(count / UNREAD_MAX, &scene);
@@ -77,11 +96,10 @@ fn sessions_with_grants_that_nobody_read_end_by_themselves() {
     scene.client.until_waiting(0);
     assert_eq!(scene.client.say("DBSIZE"), Reply::Int(as_i64(count)), "all are granted");
     let sessions: Vec<_> = (0..count / UNREAD_MAX).map(|number| process.session(number).to_owned()).collect();
-    let storm = scene.storm_of(&format!("{count} grants"), "all sessions' time is over");
-    // In one script, so that all of them are over in one moment.
-    let script = "for _, name in ipairs(ARGV) do redis.call('RLOCK.EVENTS', name, 'TTL', '1000') end";
-    let arguments: Vec<_> = ["EVAL", script, "0"].into_iter().chain(sessions.iter().map(String::as_str)).collect();
-    scene.client.run(&arguments);
+    let storm = scene.storm_of(&format!("{count} grants"), "all sessions are ended");
+    for name in &sessions {
+        assert_ne!(scene.client.say(&format!("RLOCK.CANCEL {name}")), Reply::Int(0));
+    }
     wait_until("all holds are given back", || scene.client.say("DBSIZE") == Reply::Int(0));
     storm.calm(&mut scene).report(LONGEST_SILENCE, "");
     assert_eq!(scene.client.figure("events_unacknowledged"), 0);

@@ -18,6 +18,8 @@ pub struct Connection {
     unanswered: VecDeque<Command>,
     /// Those that wait for EXEC, after MULTI.
     queued: Option<Vec<Command>>,
+    /// The database that it has selected, and that nobody else may change.
+    database: i64,
     pub id: i64,
     /// Answers are owed, one for each command. Not to who has told the server to be silent, or to tell everything.
     pub is_counted: bool,
@@ -37,6 +39,7 @@ impl Connection {
             received: Vec::new(),
             unanswered: VecDeque::new(),
             queued: None,
+            database: 0,
             id: 0,
             is_counted: true,
             may_be_closed: false,
@@ -175,7 +178,7 @@ impl Connection {
         match self.queued.take() {
             Some(queued) => self.account_in_transaction(queued, command, reply),
             None => {
-                check(&command, reply);
+                self.check(&command, reply);
                 match command[0].as_slice() {
                     b"MULTI" if reply.is("OK") => self.queued = Some(Vec::new()),
                     b"HELLO" if reply.error().is_none() => {
@@ -194,7 +197,7 @@ impl Connection {
             (b"EXEC", Frame::Nil | Frame::Error(_)) => {}
             (b"EXEC", Frame::List(replies)) => {
                 assert_eq!(replies.len(), queued.len(), "as many replies as commands: {replies:?}");
-                queued.iter().zip(replies).for_each(|(command, reply)| check(command, reply));
+                queued.iter().zip(replies).for_each(|(command, reply)| self.check(command, reply));
             }
             (_, Frame::Error(_)) => {
                 check_refused(&command, reply);
@@ -205,6 +208,28 @@ impl Connection {
                 self.queued = Some(queued);
             }
             _ => panic!("{reply:?} to {} in a transaction", told(&command)),
+        }
+    }
+
+    /// The reply to a command that was run.
+    fn check(&mut self, command: &Command, reply: &Frame) {
+        check(command, reply);
+        match command.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] {
+            [b"SELECT", number] if reply.is("OK") => {
+                self.database = String::from_utf8_lossy(number).parse().expect("a database has a number");
+            }
+            [b"RESET"] if reply.is("RESET") => self.database = 0,
+            [b"CLIENT", b"INFO"] if reply.error().is_none() => {
+                let info = String::from_utf8_lossy(reply.text());
+                let selected = info.split(' ').find_map(|field| field.strip_prefix("db="));
+                assert_eq!(
+                    selected,
+                    Some(&*self.database.to_string()),
+                    "another database is selected: {}",
+                    self.state()
+                );
+            }
+            _ => {}
         }
     }
 }

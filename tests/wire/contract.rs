@@ -13,6 +13,7 @@ enum Grammar {
     Renew,
     Inspect,
     Queues,
+    Sessions,
     Break,
 }
 
@@ -45,17 +46,18 @@ const STATE: [&str; 6] = [
 ];
 
 /// What follows it where the form is wrong. The server counts words itself, and scripts have words of their own for it.
-const FORM: [&str; 7] = [
+const FORM: [&str; 8] = [
     "lease must be ",
     "holder must be ",
     "WAIT must be ",
     "COUNT must be ",
+    "END must be ",
     "option ",
     "wrong number of arguments",
     "Wrong number of args calling",
 ];
 
-/// What some servers say in scripts about any command: of QUEUES, as whose rights count is not known there, and where
+/// What some servers say in scripts about any command: of QUEUES and SESSIONS, as whose rights count is not known there, and where
 /// rights are missing.
 const IN_SCRIPTS: [&str; 3] =
     ["not allowed from script", "ERR ACL failure in script", "ERR The user executing the script can't "];
@@ -114,7 +116,7 @@ fn error_fault(line: &str, is_well_formed: bool) -> Option<String> {
 pub fn is_refusal(command: &[Vec<u8>], reply: &Frame) -> bool {
     let Some(grammar) = ours(command).and_then(|ours| grammar(&ours[0])) else { return false };
     match (grammar, reply) {
-        (_, Frame::Error(_)) | (Grammar::Inspect | Grammar::Queues, _) => true,
+        (_, Frame::Error(_)) | (Grammar::Inspect | Grammar::Queues | Grammar::Sessions, _) => true,
         (Grammar::Acquire, Frame::Int(_)) | (Grammar::Release, Frame::Nil) => true,
         (Grammar::Renew | Grammar::Break, Frame::Int(0)) => true,
         (Grammar::Acquire, Frame::List(pair)) => pair.last() == Some(&Frame::Nil),
@@ -129,6 +131,7 @@ fn grammar(name: &[u8]) -> Option<Grammar> {
         b"RLOCK.RENEW" => Grammar::Renew,
         b"RLOCK.INSPECT" => Grammar::Inspect,
         b"RLOCK.QUEUES" => Grammar::Queues,
+        b"RLOCK.SESSIONS" => Grammar::Sessions,
         b"RLOCK.BREAK" => Grammar::Break,
         _ => return None,
     })
@@ -138,12 +141,13 @@ fn grammar(name: &[u8]) -> Option<Grammar> {
 #[derive(Clone, Copy)]
 struct Form {
     fenced: bool,
+    ends: bool,
 }
 
 /// None if the words break the grammar.
 fn form(grammar: Grammar, command: &[Vec<u8>]) -> Option<Form> {
     let mut words = command[1..].iter().map(Vec::as_slice);
-    if grammar != Grammar::Queues {
+    if !matches!(grammar, Grammar::Queues | Grammar::Sessions) {
         words.next()?;
     }
     if matches!(grammar, Grammar::Acquire | Grammar::Release | Grammar::Renew) {
@@ -157,7 +161,8 @@ fn form(grammar: Grammar, command: &[Vec<u8>]) -> Option<Form> {
     let mut given: Vec<&str> = Vec::new();
     while let Some(word) = words.next() {
         let (option, least) = option(grammar, &word.to_ascii_uppercase())?;
-        if given.contains(&option) {
+        // A list or an end.
+        if given.contains(&option) || (grammar == Grammar::Sessions && !given.is_empty()) {
             return None;
         }
         given.push(option);
@@ -166,7 +171,7 @@ fn form(grammar: Grammar, command: &[Vec<u8>]) -> Option<Form> {
             (option != "COUNT" || number <= 10_000).then_some(())?;
         }
     }
-    Some(Form { fenced: given.contains(&"FENCED") })
+    Some(Form { fenced: given.contains(&"FENCED"), ends: given.contains(&"END") })
 }
 
 /// An option, and the least of the number behind it if there is one. READ and WRITE are one: a side is given once.
@@ -177,7 +182,8 @@ fn option(grammar: Grammar, word: &[u8]) -> Option<(&'static str, Option<i64>)> 
         (Grammar::Release, b"READ" | b"WRITE") => ("side", None),
         (Grammar::Release, b"LEASE") => ("LEASE", Some(1)),
         (Grammar::Release, b"ALL") => ("ALL", None),
-        (Grammar::Inspect | Grammar::Queues, b"COUNT") => ("COUNT", Some(1)),
+        (Grammar::Inspect | Grammar::Queues | Grammar::Sessions, b"COUNT") => ("COUNT", Some(1)),
+        (Grammar::Sessions, b"END") => ("END", Some(0)),
         _ => return None,
     })
 }
@@ -196,6 +202,10 @@ fn has_shape(grammar: Grammar, form: Form, reply: &Frame) -> bool {
         (Grammar::Release, Frame::Nil | Frame::Int(0 | 1)) => true,
         (Grammar::Renew | Grammar::Break, Frame::Int(0 | 1)) => true,
         (Grammar::Inspect, _) => is_map_of(reply, &INSPECTED),
+        (Grammar::Sessions, Frame::Int(0 | 1)) => form.ends,
+        (Grammar::Sessions, Frame::List(sessions)) => {
+            !form.ends && sessions.iter().all(|session| is_map_of(session, &SESSION))
+        }
         (Grammar::Queues, Frame::List(queues)) => queues.iter().all(|queue| is_map_of(queue, &QUEUE)),
         _ => false,
     }
@@ -204,6 +214,9 @@ fn has_shape(grammar: Grammar, form: Form, reply: &Frame) -> bool {
 const INSPECTED: [&str; 7] = ["kind", "ttl-ms", "holder-count", "holders", "fencing-token", "waiter-count", "waiters"];
 
 const QUEUE: [&str; 4] = ["key", "waiters", "oldest-wait-ms", "served"];
+
+const SESSION: [&str; 10] =
+    ["id", "session", "user", "client-id", "address", "attended", "tickets", "events", "ends-in-ms", "bytes"];
 
 fn is_map_of(reply: &Frame, names: &[&str]) -> bool {
     let pairs = reply.pairs().unwrap_or_default();
@@ -231,6 +244,8 @@ mod tests {
             ("RLOCK.RELEASE k h READ WRITE", error("ERR option READ or WRITE given twice")),
             ("RLOCK.RELEASE k h lease 5 all read", Frame::Int(1)),
             ("RLOCK.QUEUES COUNT 10000", Frame::List(Vec::new())),
+            ("RLOCK.SESSIONS", Frame::List(Vec::new())),
+            ("RLOCK.SESSIONS END 7", Frame::Int(0)),
             ("RLOCK.RENEW k h 1", error("OOM no")),
         ] {
             assert_eq!(fault_of(command, &reply), None, "{command}: {reply:?}");
@@ -256,6 +271,9 @@ mod tests {
             ("RLOCK.INSPECT k", Frame::List(Vec::new())),
             ("RLOCK.INSPECT k COUNT 10001", Frame::List(Vec::new())),
             ("RLOCK.QUEUES", Frame::Nil),
+            ("RLOCK.SESSIONS", Frame::Int(0)),
+            ("RLOCK.SESSIONS END 7", Frame::List(Vec::new())),
+            ("RLOCK.SESSIONS END 7 COUNT 7", Frame::Int(0)),
             ("DEL k", error("ERR internal error in rlock")),
         ] {
             assert!(fault_of(command, &reply).is_some(), "{command}: {reply:?}");

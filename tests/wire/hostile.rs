@@ -69,10 +69,12 @@ const NUMBERS: [&[u8]; 19] = [
     b"4611686018427387904",
 ];
 
-const OPTIONS: [&[u8]; 12] =
-    [b"WAIT", b"wait", b"FENCED", b"fEnCeD", b"READ", b"write", b"LEASE", b"lease", b"ALL", b"COUNT", b"NOW", b""];
+const OPTIONS: [&[u8]; 13] = [
+    b"WAIT", b"wait", b"FENCED", b"fEnCeD", b"READ", b"write", b"LEASE", b"lease", b"ALL", b"COUNT", b"END", b"NOW",
+    b"",
+];
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "RLOCK.ACQUIRE",
     "RLOCK.ACQUIRE",
     "RLOCK.RACQUIRE",
@@ -84,6 +86,7 @@ const NAMES: [&str; 12] = [
     "RLOCK.RENEW",
     "RLOCK.INSPECT",
     "RLOCK.QUEUES",
+    "RLOCK.SESSIONS",
     "RLOCK.BREAK",
 ];
 
@@ -119,7 +122,7 @@ pub fn number(random: &mut Random) -> Vec<u8> {
 pub fn command(random: &mut Random) -> Command {
     let name = random.one_of(&NAMES);
     let mut command = vec![if random.is(90) { name.to_owned() } else { name.to_ascii_lowercase() }.into_bytes()];
-    if name != "RLOCK.QUEUES" {
+    if !["RLOCK.QUEUES", "RLOCK.SESSIONS"].contains(&name) {
         command.push(key(random));
     }
     match name {
@@ -129,7 +132,8 @@ pub fn command(random: &mut Random) -> Command {
         }
         "RLOCK.RENEW" => command.extend([holder(random), lease(random)]),
         "RLOCK.BREAK" => {}
-        "RLOCK.INSPECT" | "RLOCK.QUEUES" => {
+        "RLOCK.SESSIONS" if random.is(30) => command.extend([b"END".to_vec(), number(random)]),
+        "RLOCK.INSPECT" | "RLOCK.QUEUES" | "RLOCK.SESSIONS" => {
             if random.is(50) {
                 command.extend([b"COUNT".to_vec(), one_or_a_number(random, &COUNTS)]);
             }
@@ -162,7 +166,8 @@ pub fn wait(random: &mut Random) -> Command {
 /// The same by a script, with one key that it names.
 pub fn script(random: &mut Random) -> Command {
     let inner = command(random);
-    let script = random.one_of(&[ONE_CALL[0], ONE_CALL[1], ONE_CALL[1], SEVERAL, BETWEEN, AS_RESP3, ROUND_TRIP]);
+    let script =
+        random.one_of(&[ONE_CALL[0], ONE_CALL[1], ONE_CALL[1], SEVERAL, BETWEEN, ELSEWHERE, AS_RESP3, ROUND_TRIP]);
     let mut command = vec![b"EVAL".to_vec(), script.as_bytes().to_vec(), b"1".to_vec(), key(random)];
     command.extend(inner);
     command
@@ -172,6 +177,10 @@ const SEVERAL: &str = "local all = {} for i = 1, 3 do all[i] = redis.pcall(unpac
 
 const BETWEEN: &str = "redis.pcall('DEL', KEYS[1]) redis.pcall(unpack(ARGV)) redis.pcall('SET', KEYS[1], 1) \
      redis.pcall(unpack(ARGV)) redis.pcall('UNLINK', KEYS[1]) return redis.pcall(unpack(ARGV))";
+
+/// Works in another database, and comes back.
+const ELSEWHERE: &str = "redis.call('SELECT', 1) redis.pcall('DEL', KEYS[1]) local reply = redis.pcall(unpack(ARGV)) \
+     redis.call('SELECT', 0) return #tostring(reply)";
 
 const AS_RESP3: &str = "redis.setresp(3) return redis.pcall(unpack(ARGV))";
 

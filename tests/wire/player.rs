@@ -55,6 +55,9 @@ impl Player {
         if character == Character::Listener || random.is(40) {
             connection.say("HELLO 3");
         }
+        if random.is(40) {
+            connection.say("SELECT 1");
+        }
         connection.is_counted = matches!(character, Character::Fickle | Character::Listener);
         let ending = match random.below(10) {
             0..7 => Ending::Stays,
@@ -74,8 +77,9 @@ impl Player {
         for command in part {
             // A user who is deleted is disconnected, and one whose channels are taken may be.
             self.connection.may_be_closed |= command.starts_with(&[b"AUTH".to_vec(), b"narrow".to_vec()]);
-            self.bytes.extend(if random.is(5) { inline(&command) } else { packed(&command) });
-            self.ends.push_back((self.bytes.len(), command));
+            self.say(random, command);
+            // Behind whatever it was: in which database is the client now?
+            self.say(random, words("CLIENT INFO"));
         }
         match self.ending {
             Ending::Stays => {}
@@ -89,6 +93,11 @@ impl Player {
                 self.ends.push_back((self.bytes.len(), babble()));
             }
         }
+    }
+
+    fn say(&mut self, random: &mut Random, command: Command) {
+        self.bytes.extend(if random.is(5) { inline(&command) } else { packed(&command) });
+        self.ends.push_back((self.bytes.len(), command));
     }
 
     pub fn has_more(&self) -> bool {

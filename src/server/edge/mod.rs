@@ -1,5 +1,7 @@
 //! Between the server and the module's commands: what a command is, its registration, its settings and its replies.
 
+#[cfg(feature = "panic-probe")]
+mod call_probe;
 pub mod client_address;
 pub mod registration;
 pub mod reply;
@@ -8,6 +10,8 @@ pub mod settings;
 pub mod spec;
 mod writer;
 
+#[cfg(feature = "panic-probe")]
+pub use call_probe::call_as_a_module;
 pub use reply::{ErrorLine, Reply};
 pub use spec::{Argument, Audience, Command, KeyUse, Registration, Spec};
 pub use writer::Writer;

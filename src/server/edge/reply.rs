@@ -21,6 +21,13 @@ pub enum Reply {
     Pair(Option<i64>, Option<i64>),
 }
 
+impl Reply {
+    #[must_use]
+    pub fn count(count: usize) -> Self {
+        Self::Number(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+}
+
 /// A whole error reply, its code first. Always a constant, so that no input can shape one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorLine(pub &'static CStr);

@@ -2,7 +2,7 @@
 
 use super::reply::ErrorLine;
 use crate::server::ffi::api::{api, flag};
-use crate::server::ffi::call::call;
+use crate::server::ffi::call::{CallReply, call};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::OwnedStr;
 use redis_module::raw;
@@ -13,15 +13,9 @@ use std::ptr::NonNull;
 /// # Errors
 /// If the call has no user: it is another module's.
 pub fn user_name(context: &Context) -> Result<OwnedStr, ErrorLine> {
-    // By the client's id: in the function for the current user some servers crash if there is no such user.
-    // SAFETY: the context is alive; the name that comes back is ours.
-    let name = unsafe {
-        let client = api!(RedisModule_GetClientId(context.as_ptr()));
-        OwnedStr::from_server(api!(RedisModule_GetClientUserNameById(context.as_ptr(), client)))
-    };
-    match name {
+    match context.connected_user() {
         Some(name) => Ok(name),
-        // A script has a client of its own, which no id finds, and which acts for a user unless another module calls it.
+        // A script has a client of its own, which is not connected, and acts for a user unless another module calls it.
         None if context.flags() & flag::IN_SCRIPT != 0 && acts_for_a_user(context) => {
             // SAFETY: the context is alive, and has a user; the name that comes back is ours.
             let name = unsafe { OwnedStr::from_server(api!(RedisModule_GetCurrentUserName(context.as_ptr()))) };
@@ -38,22 +32,44 @@ fn acts_for_a_user(context: &Context) -> bool {
     reply.is_some_and(|reply| !reply.is_error_with(b"cannot run as user"))
 }
 
-/// The user of the client whose command is under way.
+/// Whether the user of the client whose command is under way may read each key that there is or will be.
+///
+/// The server says it in words: no function of the module API asks for more than one key on all servers. Rights that
+/// come only from a selector are not counted, nor those in some databases alone, which Valkey has from 9.1 on: a no too
+/// many does no harm.
+///
+/// # Errors
+/// If not, or nobody knows.
+pub fn check_sees_all(context: &Context) -> Result<(), ErrorLine> {
+    let name = context.connected_user().ok_or(NOBODY)?;
+    // SAFETY: a C string and a string, as the format says behind its modifier: errors as replies.
+    let user = unsafe { call!(context, c"ACL", c"Ecs", c"GETUSER".as_ptr(), name.lend().as_ptr()) };
+    let is_right = |user: CallReply| {
+        // A pattern has no spaces.
+        let mut keys = user.named(b"keys").unwrap_or_default().split(|byte| *byte == b' ');
+        let in_all_databases = user.named(b"databases").is_none_or(|databases| databases == b"alldbs");
+        in_all_databases && keys.any(|pattern| pattern == b"~*" || pattern == b"%R~*")
+    };
+    user.is_some_and(is_right).then_some(()).ok_or(NOT_ALL_KEYS)
+}
+
+/// A user of the server.
 pub struct Reader(NonNull<raw::RedisModuleUser>);
 
 impl Reader {
+    /// The one of the client whose command is under way.
+    ///
     /// # Errors
     /// If the call has no user: it is another module's, or the user was deleted just now.
     pub fn of(context: &Context) -> Result<Self, ErrorLine> {
-        // By the client's id: in the function for the current user some servers crash if there is no such user.
-        // SAFETY: the context is alive; the name that comes back is ours, and a user that comes back is freed below.
-        unsafe {
-            let client = api!(RedisModule_GetClientId(context.as_ptr()));
-            let name = api!(RedisModule_GetClientUserNameById(context.as_ptr(), client));
-            let name = OwnedStr::from_server(name).ok_or(NOBODY)?;
-            let user = api!(RedisModule_GetModuleUserFromUserName(name.lend().as_ptr()));
-            NonNull::new(user).map(Self).ok_or(NOBODY)
-        }
+        context.connected_user().and_then(|name| Self::named(&name)).ok_or(NOBODY)
+    }
+
+    /// None if there is no user of this name.
+    pub fn named(name: &OwnedStr) -> Option<Self> {
+        // SAFETY: the name is alive; a user that comes back is freed below.
+        let user = unsafe { api!(RedisModule_GetModuleUserFromUserName(name.lend().as_ptr())) };
+        NonNull::new(user).map(Self)
     }
 
     /// Whether the user may read this key.
@@ -74,5 +90,8 @@ impl Drop for Reader {
 }
 
 const NO_USER: ErrorLine = ErrorLine(c"NOPERM there is no user whose session it could be: ask by a client's command");
+
+const NOT_ALL_KEYS: ErrorLine =
+    ErrorLine(c"NOPERM the sessions of all users are for users who may read all keys: ~* or %R~*, not by a selector");
 
 const NOBODY: ErrorLine = ErrorLine(c"NOPERM there is no user whose keys could be told: ask by a client's command");

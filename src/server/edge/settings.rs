@@ -58,10 +58,11 @@ impl Limit {
     }
 }
 
-static LIMITS: [Limit; 3] = [
+static LIMITS: [Limit; 4] = [
     Limit::new(c"max-waiters", 10_000, 1_000_000),
     Limit::new(c"max-tickets", 1_000_000, 100_000_000),
     Limit::new(c"max-sessions", 10_000, 1_000_000),
+    Limit::new(c"max-sessions-per-user", 0, 1_000_000),
 ];
 
 pub fn notify() -> Notify {
@@ -77,14 +78,20 @@ pub fn max_waiters() -> usize {
 
 /// The number of tickets that may be in use, over all sessions.
 pub fn max_tickets() -> usize {
-    let [_, tickets, _] = &LIMITS;
+    let [_, tickets, ..] = &LIMITS;
     tickets.get()
 }
 
 /// The number of sessions that may be open.
 pub fn max_sessions() -> usize {
-    let [.., sessions] = &LIMITS;
+    let [.., sessions, _] = &LIMITS;
     sessions.get()
+}
+
+/// The number of them that may be one user's. 0 is the default, and no limit of its own: see [`crate::waiting::Room`].
+pub fn max_sessions_per_user() -> usize {
+    let [.., of_user] = &LIMITS;
+    of_user.get()
 }
 
 /// Registers the settings, with the load arguments as their defaults, and reads what the configuration says of them.
@@ -163,7 +170,7 @@ impl Defaults {
                 *default = number.ok_or_else(|| limit.usage())?;
             } else {
                 return Err(format!(
-                    "load argument {:?} is not a setting: there are notify, max-waiters, max-tickets and max-sessions",
+                    "load argument {:?} is not a setting: there are notify, max-waiters, max-tickets, max-sessions and max-sessions-per-user",
                     String::from_utf8_lossy(argument)
                 ));
             }
@@ -220,10 +227,10 @@ mod tests {
 
     #[test]
     fn load_arguments_are_pairs_in_any_case_and_with_either_name() {
-        assert_eq!(parse(&[]), Ok(Defaults { notify: Notify::Auto, limits: [10_000, 1_000_000, 10_000] }));
+        assert_eq!(parse(&[]), Ok(Defaults { notify: Notify::Auto, limits: [10_000, 1_000_000, 10_000, 0] }));
         assert_eq!(
-            parse(&["NOTIFY", "Both", "rlock.max-waiters", "0", "Max-Sessions", "7"]),
-            Ok(Defaults { notify: Notify::Both, limits: [0, 1_000_000, 7] })
+            parse(&["NOTIFY", "Both", "rlock.max-waiters", "0", "Max-Sessions", "7", "max-sessions-per-user", "3"]),
+            Ok(Defaults { notify: Notify::Both, limits: [0, 1_000_000, 7, 3] })
         );
     }
 

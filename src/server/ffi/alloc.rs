@@ -3,48 +3,314 @@
 //! Outside a server, in tests, it comes from the system. A block must go back to where it came from, and does:
 //! within one process either there never is a server, or nothing is allocated before the server's allocator is known,
 //! since that is the first thing that loading does.
+//!
+//! The server's allocator is whatever the server was built with, and promises little of where a block begins. Rust's
+//! code rests on the alignment that it asks for: a table that is read 16 bytes at a time ends the server if it gets
+//! less. So a larger alignment than [`PROMISED`] is found inside of a larger block.
 
 use redis_module::raw;
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr;
 
-#[global_allocator]
-static ALLOCATOR: ServerAlloc = ServerAlloc;
+// Miri cannot read what a server would have set; what it is for is the test below.
+#[cfg_attr(not(miri), global_allocator)]
+static ALLOCATOR: ServerOrSystem = ServerOrSystem;
 
-struct ServerAlloc;
+/// The alignment of each block of a server's, if the block is no smaller: the server may put a number before what C's
+/// allocator gives it, and jemalloc, as the servers' authors build it, aligns to no more.
+const PROMISED: usize = size_of::<usize>();
 
-/// The alignment of the server's allocator. Rarer, larger alignments come from the system and go back to it.
-const ALIGNED: usize = 16;
+/// An allocator of the server's kind.
+///
+/// # Safety
+/// A block is of the size that was asked for, which is not 0, and aligned to [`PROMISED`] or to its size; or null. It
+/// stays as it is until it is freed, or resized, which keeps what is in it.
+unsafe trait Blocks {
+    unsafe fn alloc(&self, size: usize) -> *mut u8;
+    unsafe fn resize(&self, block: *mut u8, size: usize) -> *mut u8;
+    unsafe fn free(&self, block: *mut u8);
+}
 
-// SAFETY: each block is taken from and given back to the same allocator, which the layout and the presence of a
-// server decide, and neither changes between the two (see the file's header). The server's allocator aligns to
-// `ALIGNED`, and aborts instead of returning null.
-unsafe impl GlobalAlloc for ServerAlloc {
+/// The same with any alignment.
+struct Aligned<B>(B);
+
+// SAFETY: a block is aligned as the layout says, since it is at least as large as its alignment, or aligned by
+// `Self::inside`; and what it takes from `B` it gives back there, by the choice that the layout's alignment makes.
+unsafe impl<B: Blocks> GlobalAlloc for Aligned<B> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises about the layout are passed on.
+        // SAFETY: the size is not 0, as the caller promises.
         unsafe {
-            match raw::RedisModule_Alloc {
-                Some(alloc) if layout.align() <= ALIGNED => alloc(layout.size()).cast(),
-                _ => System.alloc(layout),
+            if layout.align() <= PROMISED {
+                self.0.alloc(layout.size().max(layout.align()))
+            } else {
+                self.inside(layout)
             }
         }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block came from the allocator that the same choice finds again.
+        // SAFETY: the block is of this allocator with this layout; so where it is inside of another, `inside` has put
+        // before it where that begins.
         unsafe {
-            match raw::RedisModule_Free {
-                Some(free) if layout.align() <= ALIGNED => free(block.cast()),
-                _ => System.dealloc(block, layout),
-            }
+            let inside = layout.align() > PROMISED;
+            self.0.free(if inside { block.sub(PROMISED).cast::<*mut u8>().read_unaligned() } else { block });
         }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the block came from the allocator that the same choice finds again.
+        // SAFETY: the block is of this allocator with this layout, and with the new size that is a layout, too. Both
+        // blocks are as large as what is copied.
         unsafe {
-            match raw::RedisModule_Realloc {
-                Some(realloc) if layout.align() <= ALIGNED => realloc(block.cast(), size).cast(),
-                _ => System.realloc(block, layout, size),
+            if layout.align() <= PROMISED {
+                return self.0.resize(block, size.max(layout.align()));
+            }
+            // The server would keep what is in the block, but not how far from its beginning.
+            let moved = self.inside(Layout::from_size_align_unchecked(size, layout.align()));
+            if !moved.is_null() {
+                ptr::copy_nonoverlapping(block, moved, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+            moved
+        }
+    }
+}
+
+impl<B: Blocks> Aligned<B> {
+    /// The first aligned address of a larger block that has room before it for where that block begins. Blocks begin
+    /// at multiples of [`PROMISED`], which is that room, so this address is at most one alignment further on.
+    ///
+    /// # Safety
+    /// The alignment must be larger than [`PROMISED`].
+    unsafe fn inside(&self, layout: Layout) -> *mut u8 {
+        let Some(size) = layout.size().checked_add(layout.align()) else { return ptr::null_mut() };
+        // SAFETY: all is within the block.
+        unsafe {
+            let start = self.0.alloc(size);
+            if start.is_null() {
+                return start;
+            }
+            let block = start.map_addr(|start| (start | layout.align().wrapping_sub(1)).wrapping_add(1));
+            block.sub(PROMISED).cast::<*mut u8>().write_unaligned(start);
+            block
+        }
+    }
+}
+
+/// The server's own functions. They end the server where no memory is left.
+struct Server;
+
+impl Server {
+    fn is_there() -> bool {
+        // SAFETY: a pointer that the server has set at load, or has not.
+        unsafe { (&raw const raw::RedisModule_Alloc).read().is_some() }
+    }
+}
+
+// SAFETY: what every server promises: these are its C allocator's, with a number of its own before each block at most.
+unsafe impl Blocks for Server {
+    unsafe fn alloc(&self, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { raw::RedisModule_Alloc.map_or(ptr::null_mut(), |alloc| alloc(size).cast()) }
+    }
+
+    unsafe fn resize(&self, block: *mut u8, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { raw::RedisModule_Realloc.map_or(ptr::null_mut(), |realloc| realloc(block.cast(), size).cast()) }
+    }
+
+    unsafe fn free(&self, block: *mut u8) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { _ = raw::RedisModule_Free.map(|free| free(block.cast())) }
+    }
+}
+
+struct ServerOrSystem;
+
+// SAFETY: each block is taken from and given back to the same allocator, which the presence of a server decides (see
+// the file's header).
+unsafe impl GlobalAlloc for ServerOrSystem {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { if Server::is_there() { Aligned(Server).alloc(layout) } else { System.alloc(layout) } }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe {
+            if Server::is_there() { Aligned(Server).dealloc(block, layout) } else { System.dealloc(block, layout) }
+        }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        unsafe {
+            if Server::is_there() {
+                Aligned(Server).realloc(block, layout, size)
+            } else {
+                System.realloc(block, layout, size)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rlock_testing::Random;
+    use std::cell::RefCell;
+    use std::collections::HashMap;
+
+    /// The least that a server may give: blocks that are aligned as badly as is allowed, move whenever they can, and
+    /// whose bytes are another's at once.
+    #[derive(Default)]
+    struct Worst {
+        sizes: RefCell<HashMap<usize, usize>>,
+        is_full: bool,
+    }
+
+    impl Worst {
+        /// What the system is asked for: a block begins as far behind a multiple of 16 as is allowed.
+        fn layout(size: usize) -> (Layout, usize) {
+            let least = 1 << size.min(8).ilog2();
+            (Layout::from_size_align(size + least, 16).unwrap(), least)
+        }
+    }
+
+    // SAFETY: each block is one of the system's, but for its first bytes.
+    unsafe impl Blocks for Worst {
+        unsafe fn alloc(&self, size: usize) -> *mut u8 {
+            if self.is_full || size > 1 << 40 {
+                return ptr::null_mut();
+            }
+            let (layout, least) = Self::layout(size);
+            // SAFETY: the layout's size is not 0, and the block lies within the system's.
+            let block = unsafe {
+                let start = System.alloc(layout);
+                start.write_bytes(0xaa, layout.size());
+                start.add(least)
+            };
+            self.sizes.borrow_mut().insert(block.addr(), size);
+            block
+        }
+
+        unsafe fn resize(&self, block: *mut u8, size: usize) -> *mut u8 {
+            let before = self.sizes.borrow()[&block.addr()];
+            // SAFETY: both blocks are of this allocator, and as large as what is copied.
+            unsafe {
+                let moved = self.alloc(size);
+                if !moved.is_null() {
+                    ptr::copy_nonoverlapping(block, moved, before.min(size));
+                    self.free(block);
+                }
+                moved
+            }
+        }
+
+        unsafe fn free(&self, block: *mut u8) {
+            let size = self.sizes.borrow_mut().remove(&block.addr()).expect("a block, not freed yet, at its beginning");
+            let (layout, least) = Self::layout(size);
+            // SAFETY: `alloc` has taken it so.
+            unsafe {
+                let start = block.sub(least);
+                start.write_bytes(0xdd, layout.size());
+                System.dealloc(start, layout);
+            }
+        }
+    }
+
+    /// A block that somebody uses, with what is in it.
+    struct Used {
+        block: *mut u8,
+        layout: Layout,
+        contents: u8,
+    }
+
+    impl Used {
+        fn fill(block: *mut u8, layout: Layout, contents: u8) -> Self {
+            assert!(!block.is_null());
+            assert_eq!(block.addr() % layout.align(), 0, "{layout:?}");
+            // SAFETY: the block is this large.
+            unsafe { block.write_bytes(contents, layout.size()) };
+            Self { block, layout, contents }
+        }
+
+        fn check(&self, size: usize) {
+            // SAFETY: the block is at least this large.
+            let bytes = unsafe { std::slice::from_raw_parts(self.block, size) };
+            assert!(bytes == vec![self.contents; size], "{:?} to {size}", self.layout);
+        }
+    }
+
+    fn below(random: &mut Random, bound: usize) -> usize {
+        usize::try_from(random.below(bound as u64)).unwrap()
+    }
+
+    #[test]
+    fn each_block_is_aligned_as_asked_and_keeps_what_is_in_it() {
+        let histories = if cfg!(miri) { 5 } else { 1_000 };
+        for seed in 0..histories {
+            let (mut random, allocator) = (Random::from(seed), Aligned(Worst::default()));
+            let mut used: Vec<Used> = Vec::new();
+            let layout = |random: &mut Random| {
+                let largest = random.one_of(&[8, 100, 5_000]);
+                Layout::from_size_align(1 + below(random, largest), 1 << random.below(13)).unwrap()
+            };
+            for contents in 0..200 {
+                let at = below(&mut random, used.len());
+                // SAFETY: blocks are given back as they were taken, and no layout is empty.
+                unsafe {
+                    match random.below(5) {
+                        0 => {
+                            let layout = layout(&mut random);
+                            used.push(Used::fill(allocator.alloc(layout), layout, contents));
+                        }
+                        1 => {
+                            let layout = layout(&mut random);
+                            let zeroed = Used { block: allocator.alloc_zeroed(layout), layout, contents: 0 };
+                            zeroed.check(layout.size());
+                            used.push(Used::fill(zeroed.block, layout, contents));
+                        }
+                        2 | 3 if !used.is_empty() => {
+                            let Used { block, layout: old, contents: before } = used.swap_remove(at);
+                            let new = Layout::from_size_align(layout(&mut random).size(), old.align()).unwrap();
+                            let block = allocator.realloc(block, old, new.size());
+                            Used { block, layout: new, contents: before }.check(old.size().min(new.size()));
+                            used.push(Used::fill(block, new, contents));
+                        }
+                        4 if !used.is_empty() => {
+                            let gone = used.swap_remove(at);
+                            gone.check(gone.layout.size());
+                            allocator.dealloc(gone.block, gone.layout);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            for Used { block, layout, .. } in used {
+                // SAFETY: as above.
+                unsafe { allocator.dealloc(block, layout) };
+            }
+            assert!(allocator.0.sizes.take().is_empty(), "all is given back");
+        }
+    }
+
+    #[test]
+    fn where_there_is_no_memory_there_is_no_block_and_the_old_one_stays() {
+        let mut allocator = Aligned(Worst::default());
+        for align in [1, 8, 16, 4096] {
+            let layout = Layout::from_size_align(100, align).unwrap();
+            let largest = Layout::from_size_align((isize::MAX as usize + 1) - align, align).unwrap();
+            // SAFETY: blocks are given back as they were taken, and no layout is empty.
+            unsafe {
+                assert!(allocator.alloc(largest).is_null());
+                let used = Used::fill(allocator.alloc(layout), layout, 7);
+                allocator.0.is_full = true;
+                assert!(allocator.alloc(layout).is_null());
+                assert!(allocator.alloc_zeroed(layout).is_null());
+                assert!(allocator.realloc(used.block, layout, 200).is_null());
+                allocator.0.is_full = false;
+                used.check(100);
+                allocator.dealloc(used.block, layout);
             }
         }
     }

@@ -21,6 +21,8 @@ pub mod flag {
     pub const STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;
     pub const ON_UNIX_SOCKET: u64 = raw::REDISMODULE_CLIENTINFO_FLAG_UNIXSOCKET as u64;
     pub const MAY_READ: c_int = raw::REDISMODULE_CMD_KEY_ACCESS as c_int;
+    #[cfg(feature = "panic-probe")]
+    pub const PROMISE: c_int = raw::REDISMODULE_REPLY_PROMISE as c_int;
     pub const ERROR_REPLY: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
     pub const IN_SCRIPT: c_int = raw::REDISMODULE_CTX_FLAGS_LUA as c_int;
     pub const IN_TRANSACTION: c_int = raw::REDISMODULE_CTX_FLAGS_MULTI as c_int;

@@ -3,9 +3,12 @@
 use super::api::{api, flag};
 use super::context::Context;
 use redis_module::raw;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
 use std::slice;
+
+/// No map that is asked for has as many names and values.
+const NAMES_MAX: usize = 64;
 
 /// What the server answered; freed when it is dropped.
 pub struct CallReply(NonNull<raw::RedisModuleCallReply>);
@@ -30,16 +33,30 @@ impl CallReply {
         NonNull::new(reply).map(Self)
     }
 
+    #[cfg(feature = "panic-probe")]
+    pub fn as_ptr(&self) -> *mut raw::RedisModuleCallReply {
+        self.0.as_ptr()
+    }
+
+    pub fn kind(&self) -> c_int {
+        // SAFETY: the reply is alive.
+        unsafe { api!(RedisModule_CallReplyType(self.0.as_ptr())) }
+    }
+
     /// The text of an error.
     pub fn error(&self) -> Option<&[u8]> {
-        // SAFETY: the reply is alive.
-        let is_error = unsafe { api!(RedisModule_CallReplyType(self.0.as_ptr())) } == flag::ERROR_REPLY;
-        is_error.then(|| text(self.0).unwrap_or_default())
+        (self.kind() == flag::ERROR_REPLY).then(|| text(self.0).unwrap_or_default())
     }
 
     /// Whether it is an error with these words in it.
     pub fn is_error_with(&self, words: &[u8]) -> bool {
         self.error().is_some_and(|error| error.windows(words.len()).any(|piece| piece == words))
+    }
+
+    /// The text behind this name, of a map that is told as a flat array.
+    pub fn named(&self, name: &[u8]) -> Option<&[u8]> {
+        let mut names = (0..NAMES_MAX).step_by(2);
+        names.find(|index| self.element(*index) == Some(name)).and_then(|index| self.element(index.saturating_add(1)))
     }
 
     /// The text of an element of an array.

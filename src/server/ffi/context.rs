@@ -1,7 +1,7 @@
 //! The call of the server that is under way: its clock, its database, and what the server allows in it.
 
 use super::api::{api, flag};
-use super::string::Str;
+use super::string::{OwnedStr, Str};
 use crate::lock::UnixMs;
 use redis_module::raw;
 use std::cell::Cell;
@@ -9,6 +9,8 @@ use std::ffi::{c_int, c_void};
 
 pub struct Context {
     raw: *mut raw::RedisModuleCtx,
+    /// The database that was last selected here, if one was.
+    selected: Cell<Option<i32>>,
     /// Whether a client's command is under way, and not a callback of another kind.
     pub is_command: bool,
     /// Whether a change was not replicated, since nobody follows.
@@ -22,7 +24,7 @@ impl Context {
     /// # Safety
     /// `context` must be what the server passed to a callback that has not returned before this is dropped.
     pub unsafe fn new(context: *mut raw::RedisModuleCtx) -> Self {
-        Self { raw: context, is_command: false, unreplicated: Cell::new(false) }
+        Self { raw: context, selected: Cell::new(None), is_command: false, unreplicated: Cell::new(false) }
     }
 
     pub fn as_ptr(&self) -> *mut raw::RedisModuleCtx {
@@ -47,15 +49,46 @@ impl Context {
     }
 
     /// The database that commands of this context act on.
+    ///
+    /// What was selected here is remembered and not asked for: within a transaction Valkey from 9.1 on tells the
+    /// transaction's own database, whatever a module has selected.
     #[must_use]
     pub fn database(&self) -> i32 {
         // SAFETY: the context is alive.
-        unsafe { api!(RedisModule_GetSelectedDb(self.raw)) }
+        self.selected.get().unwrap_or_else(|| unsafe { api!(RedisModule_GetSelectedDb(self.raw)) })
     }
 
-    pub fn select(&self, database: i32) {
+    /// Acts on another database for as long as the returned value lives.
+    pub fn select(&self, database: i32) -> Selected<'_> {
+        let before = self.database();
+        self.switch_to(database);
+        Selected { context: self, before }
+    }
+
+    fn switch_to(&self, database: i32) {
+        if self.database() != database {
+            // SAFETY: the context is alive. The server changes nothing if it has no database of this number.
+            unsafe { api!(RedisModule_SelectDb(self.raw, database)) };
+            self.selected.set(Some(database));
+        }
+    }
+
+    /// The number of the client of this call, as CLIENT ID says it. One that is not connected, such as a script's or
+    /// another module's, has a number, too.
+    #[must_use]
+    pub fn client(&self) -> u64 {
         // SAFETY: the context is alive.
-        unsafe { api!(RedisModule_SelectDb(self.raw, database)) };
+        unsafe { api!(RedisModule_GetClientId(self.raw)) }
+    }
+
+    /// The name of the user of the client of this call; None if that client is not connected.
+    ///
+    /// By its number: the function for the current user crashes some servers (Redis 7.0) if there is none, and the one
+    /// for what is known of a client knows others, too, and may crash on them (Valkey from 9.1 on).
+    #[must_use]
+    pub fn connected_user(&self) -> Option<OwnedStr> {
+        // SAFETY: the context is alive; the name that comes back is ours.
+        OwnedStr::from_server(unsafe { api!(RedisModule_GetClientUserNameById(self.raw, self.client())) })
     }
 
     /// Whether the client of this command can be kept waiting: not in a transaction, a script or another module's call.
@@ -80,10 +113,27 @@ impl Context {
     }
 
     /// Tells WATCH and client tracking that a key has changed. The module asked the server not to guess it from keys
-    /// that were opened for writing, since most refusals come from such keys too.
+    /// that were opened for writing, since most refusals come from such keys too. Other callbacks may run before this
+    /// returns: newer Redis looks the key up, and may find its time over. So no key may be open.
     pub fn signal_modified(&self, key: Str<'_>) {
         // SAFETY: the context and the key's name are alive.
         unsafe { api!(RedisModule_SignalModifiedKey(self.raw, key.as_ptr())) };
+    }
+}
+
+/// While it lives, its context acts on another database than before.
+///
+/// A context may have a client's own connection behind it, also in a job: what is selected there is where the client's
+/// next commands go. So whatever is selected is put back, in the reverse order.
+#[must_use = "the database of before is selected again when this is dropped"]
+pub struct Selected<'a> {
+    context: &'a Context,
+    before: i32,
+}
+
+impl Drop for Selected<'_> {
+    fn drop(&mut self) {
+        self.context.switch_to(self.before);
     }
 }
 

@@ -1,26 +1,37 @@
 //! An open key: one handle, closed when dropped.
+//!
+//! The server does not check what it is asked: of a key that holds nothing some functions read where nothing is. So a
+//! handle alone is asked only whether it holds something, and the [`Value`] answers the rest; it is gone before the key
+//! is written to, and only a key that was opened for writing can be.
 
 use super::api::{api, flag};
 use super::context::Context;
 use super::string::{OwnedStr, Str};
 use crate::lock::{Expiry, UnixMs};
 use redis_module::raw;
-use std::ffi::c_void;
-use std::ptr;
+use std::ffi::{c_int, c_void};
+use std::ops::Deref;
+use std::{ptr, slice};
 
+/// A key that is open, at least for reading.
 pub struct Key<'a> {
     key: *mut raw::RedisModuleKey,
     name: Str<'a>,
 }
 
+/// A key that is open for writing, and may hold nothing.
+pub struct WritableKey<'a>(Key<'a>);
+
 /// What a key holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum KeyType {
-    Nothing,
-    Hash,
-    Text,
-    Other,
+#[derive(Clone, Copy)]
+pub struct Value<'a> {
+    key: &'a Key<'a>,
+    kind: c_int,
 }
+
+/// The fields of a hash.
+#[derive(Clone, Copy)]
+pub struct Hash<'a>(&'a Key<'a>);
 
 /// A field and its new value.
 type Written<'a> = (Str<'a>, *mut raw::RedisModuleString);
@@ -29,14 +40,6 @@ type Written<'a> = (Str<'a>, *mut raw::RedisModuleString);
 const DELETE_FIELD: *mut raw::RedisModuleString = ptr::without_provenance_mut(1);
 
 impl<'a> Key<'a> {
-    /// Opens a key for writing, whether it is there or not. Opening alone changes nothing: see
-    /// [`Context::signal_modified`].
-    pub fn open(context: &'a Context, name: Str<'a>) -> Self {
-        // SAFETY: the context and the name outlive the handle.
-        let key = unsafe { api!(RedisModule_OpenKey(context.as_ptr(), name.as_ptr(), flag::WRITE)) };
-        Self { key: key.cast(), name }
-    }
-
     /// Opens a key for reading, if it is there; without counting as a use of it.
     pub fn peek(context: &'a Context, name: Str<'a>) -> Option<Self> {
         let mode = flag::READ | flag::WITHOUT_TOUCH;
@@ -48,55 +51,68 @@ impl<'a> Key<'a> {
 
     /// When the key ends, if it is there; without counting as a use of it.
     pub fn peek_expiry(context: &Context, name: Str<'_>) -> Option<Expiry> {
-        Key::peek(context, name).map(|key| key.expiry())
+        Key::peek(context, name)?.value().map(Value::expiry)
     }
 
     pub fn name(&self) -> Str<'a> {
         self.name
     }
 
-    pub fn key_type(&self) -> KeyType {
-        // SAFETY: the handle is open.
-        match unsafe { api!(RedisModule_KeyType(self.key)) } {
-            flag::EMPTY => KeyType::Nothing,
-            flag::HASH => KeyType::Hash,
-            flag::STRING => KeyType::Text,
-            _ => KeyType::Other,
-        }
+    /// None if nothing is there.
+    pub fn value(&self) -> Option<Value<'_>> {
+        // SAFETY: the handle is open; this may be asked of any.
+        let kind = unsafe { api!(RedisModule_KeyType(self.key)) };
+        (kind != flag::EMPTY).then_some(Value { key: self, kind })
     }
+}
 
-    pub fn expiry(&self) -> Expiry {
-        // SAFETY: the handle is open.
-        match unsafe { api!(RedisModule_GetAbsExpire(self.key)) } {
+impl<'a> Value<'a> {
+    pub fn expiry(self) -> Expiry {
+        // SAFETY: the handle is open, and holds a value: without one, Redis reads from null (from 8.2 on).
+        match unsafe { api!(RedisModule_GetAbsExpire(self.key.key)) } {
             at if at < 0 => Expiry::Never,
             at => Expiry::At(at),
         }
     }
 
-    pub fn expire_at(&self, at: UnixMs) {
-        // SAFETY: the handle is open for writing.
-        unsafe { api!(RedisModule_SetAbsExpire(self.key, at)) };
+    pub fn hash(self) -> Option<Hash<'a>> {
+        (self.kind == flag::HASH).then_some(Hash(self.key))
     }
 
-    pub fn delete(&self) {
-        // SAFETY: the handle is open for writing.
-        unsafe { api!(RedisModule_DeleteKey(self.key)) };
+    pub fn is_text(self) -> bool {
+        self.kind == flag::STRING
     }
 
-    /// The number of fields of a hash.
-    pub fn length(&self) -> usize {
+    /// The bytes of a string.
+    pub fn text(self) -> Option<&'a [u8]> {
+        if !self.is_text() {
+            return None;
+        }
+        let mut length = 0;
+        // SAFETY: the handle is open and holds a string; its bytes stay where they are until the key is written to,
+        // or closed, for which it must not be borrowed. (A short string is put elsewhere first, also in a key that was
+        // opened for reading: its encoding changes, and nothing else.)
+        unsafe {
+            let bytes = api!(RedisModule_StringDMA(self.key.key, &raw mut length, flag::READ));
+            (!bytes.is_null()).then(|| slice::from_raw_parts(bytes.cast(), length))
+        }
+    }
+}
+
+impl Hash<'_> {
+    /// The number of fields.
+    pub fn length(self) -> usize {
         // SAFETY: the handle is open.
-        unsafe { api!(RedisModule_ValueLength(self.key)) }
+        unsafe { api!(RedisModule_ValueLength(self.0.key)) }
     }
 
-    /// The value of a field of a hash.
-    pub fn field(&self, field: Str<'_>) -> Option<OwnedStr> {
+    pub fn field(self, field: Str<'_>) -> Option<OwnedStr> {
         let mut value: *mut raw::RedisModuleString = ptr::null_mut();
-        // SAFETY: the handle is open; a field and where its value goes alternate, up to a null. The value that comes
-        // back is a reference of our own.
+        // SAFETY: the handle is open, and holds a hash; a field and where its value goes alternate, up to a null. The
+        // value that comes back is a reference of our own.
         unsafe {
             api!(RedisModule_HashGet(
-                self.key,
+                self.0.key,
                 flag::FIELDS_ARE_STRINGS,
                 field.as_ptr(),
                 &raw mut value,
@@ -106,24 +122,68 @@ impl<'a> Key<'a> {
         OwnedStr::from_server(value)
     }
 
-    /// Sets a field of a hash; on an absent key, makes the hash.
-    pub fn set_field(&self, field: Str<'_>, value: Str<'_>) {
+    /// All fields with their values, or None if there are more than `most`.
+    ///
+    /// They are copied, since the caller's use of them may change the key.
+    pub fn fields(self, most: usize) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+        (self.length() <= most).then(|| self.first_fields(most))
+    }
+
+    /// The first fields with their values: `most`, or all, or a few more.
+    pub fn first_fields(self, most: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut fields = Vec::with_capacity(self.length().min(most));
+        // SAFETY: the cursor is ours until it is destroyed below; the handle is open, and holds a hash; `copy_field`
+        // gets the vector that is passed beside it, which nothing else touches meanwhile.
+        unsafe {
+            let cursor = api!(RedisModule_ScanCursorCreate());
+            while api!(RedisModule_ScanKey(self.0.key, cursor, Some(copy_field), (&raw mut fields).cast())) != 0
+                && fields.len() < most
+            {}
+            api!(RedisModule_ScanCursorDestroy(cursor));
+        }
+        fields
+    }
+}
+
+impl<'a> WritableKey<'a> {
+    /// Opens a key, whether it is there or not. Opening alone changes nothing: see [`Context::signal_modified`].
+    pub fn open(context: &'a Context, name: Str<'a>) -> Self {
+        // SAFETY: the context and the name outlive the handle.
+        let key = unsafe { api!(RedisModule_OpenKey(context.as_ptr(), name.as_ptr(), flag::WRITE)) };
+        Self(Key { key: key.cast(), name })
+    }
+
+    /// The key must hold something, and the time must not be before 1970: else the server changes nothing.
+    pub fn expire_at(&mut self, at: UnixMs) {
+        // SAFETY: the handle is open for writing.
+        let result = unsafe { api!(RedisModule_SetAbsExpire(self.0.key, at)) };
+        debug_assert_eq!(result, flag::OK, "the key ends at {at}");
+    }
+
+    pub fn delete(&mut self) {
+        // SAFETY: the handle is open for writing.
+        unsafe { api!(RedisModule_DeleteKey(self.0.key)) };
+    }
+
+    /// Sets a field of a hash; on an absent key, makes the hash. Of any other value the server would change nothing.
+    pub fn set_field(&mut self, field: Str<'_>, value: Str<'_>) {
         self.write_field(field, value.as_ptr());
     }
 
-    pub fn set_two_fields(&self, first: (Str<'_>, Str<'_>), second: (Str<'_>, Str<'_>)) {
+    pub fn set_two_fields(&mut self, first: (Str<'_>, Str<'_>), second: (Str<'_>, Str<'_>)) {
         self.write_two_fields((first.0, first.1.as_ptr()), (second.0, second.1.as_ptr()));
     }
 
-    pub fn delete_field(&self, field: Str<'_>) {
+    pub fn delete_field(&mut self, field: Str<'_>) {
         self.write_field(field, DELETE_FIELD);
     }
 
-    fn write_field(&self, field: Str<'_>, value: *mut raw::RedisModuleString) {
+    fn write_field(&mut self, field: Str<'_>, value: *mut raw::RedisModuleString) {
+        debug_assert!(self.value().is_none_or(|value| value.hash().is_some()), "fields are a hash's");
         // SAFETY: the handle is open for writing; a field and its value alternate, up to a null; both are copied.
         unsafe {
             api!(RedisModule_HashSet(
-                self.key,
+                self.0.key,
                 flag::FIELDS_ARE_STRINGS,
                 field.as_ptr(),
                 value,
@@ -132,11 +192,12 @@ impl<'a> Key<'a> {
         }
     }
 
-    fn write_two_fields(&self, first: Written<'_>, second: Written<'_>) {
+    fn write_two_fields(&mut self, first: Written<'_>, second: Written<'_>) {
+        debug_assert!(self.value().is_none_or(|value| value.hash().is_some()), "fields are a hash's");
         // SAFETY: as in `write_field`.
         unsafe {
             api!(RedisModule_HashSet(
-                self.key,
+                self.0.key,
                 flag::FIELDS_ARE_STRINGS,
                 first.0.as_ptr(),
                 first.1,
@@ -147,44 +208,19 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// All fields of a hash with their values, or None if there are more than `most`.
-    ///
-    /// They are copied, since the caller's use of them may change the key.
-    pub fn fields(&self, most: usize) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
-        (self.length() <= most).then(|| self.first_fields(most))
-    }
-
-    /// The first fields of a hash with their values: `most`, or all, or a few more.
-    pub fn first_fields(&self, most: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut fields = Vec::with_capacity(self.length().min(most));
-        // SAFETY: the cursor is ours until it is destroyed below; the handle is open; `copy_field` gets the vector
-        // that is passed beside it, which nothing else touches meanwhile.
-        unsafe {
-            let cursor = api!(RedisModule_ScanCursorCreate());
-            while api!(RedisModule_ScanKey(self.key, cursor, Some(copy_field), (&raw mut fields).cast())) != 0
-                && fields.len() < most
-            {}
-            api!(RedisModule_ScanCursorDestroy(cursor));
-        }
-        fields
-    }
-
-    /// The bytes of a string value.
-    pub fn text(&self) -> &[u8] {
-        let mut length = 0;
-        // SAFETY: the handle is open and holds a string; its bytes stay where they are until the key is written to,
-        // which takes this same handle.
-        unsafe {
-            let bytes = api!(RedisModule_StringDMA(self.key, &raw mut length, flag::READ));
-            if bytes.is_null() { &[] } else { std::slice::from_raw_parts(bytes.cast(), length) }
-        }
-    }
-
     /// Makes the key a string, whatever it was, without an expiry.
-    pub fn set_text(&self, value: &OwnedStr) {
+    pub fn set_text(&mut self, value: &OwnedStr) {
         // SAFETY: the handle is open for writing, and no bytes of it are borrowed; the server takes a reference of
-        // its own.
-        unsafe { api!(RedisModule_StringSet(self.key, value.lend().as_ptr())) };
+        // its own, or a copy.
+        unsafe { api!(RedisModule_StringSet(self.0.key, value.lend().as_ptr())) };
+    }
+}
+
+impl<'a> Deref for WritableKey<'a> {
+    type Target = Key<'a>;
+
+    fn deref(&self) -> &Key<'a> {
+        &self.0
     }
 }
 
@@ -198,7 +234,7 @@ impl Drop for Key<'_> {
 /// Receives one field of a hash that is scanned.
 ///
 /// # Safety
-/// The server passes the field and value for the time of this call, and `fields` as [`Key::fields`] gave it.
+/// The server passes the field and value for the time of this call, and `fields` as [`Hash::first_fields`] gave it.
 unsafe extern "C" fn copy_field(
     _key: *mut raw::RedisModuleKey,
     field: *mut raw::RedisModuleString,

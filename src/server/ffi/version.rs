@@ -1,7 +1,28 @@
-//! Which server this is, where no function of the module API shows it by its presence.
+//! Which server this is, where no function of the module API shows it by its presence; and whether it was tried.
 
 use super::api::{api, flag};
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+
+/// The newest servers on which all tests have passed, as major and minor version: docs/servers.md says how each was built.
+const TRIED_REDIS: (c_int, c_int) = (8, 6);
+const TRIED_VALKEY: (c_int, c_int) = (9, 1);
+
+/// What is to be said of this server in its log, if it is newer than any that was tried.
+pub fn warning() -> Option<String> {
+    is_newer_than_tried(is_valkey(), number())
+}
+
+fn is_newer_than_tried(is_valkey: bool, number: c_int) -> Option<String> {
+    let version = (number >> 16, number >> 8 & 0xff);
+    let (kind, tried) = if is_valkey { ("Valkey", TRIED_VALKEY) } else { ("Redis", TRIED_REDIS) };
+    (version > tried).then(|| {
+        let ((major, minor), (tried_major, tried_minor)) = (version, tried);
+        format!(
+            "rlock was tried up to {kind} {tried_major}.{tried_minor}, and not on {kind} {major}.{minor}: \
+             docs/servers.md says what is known of newer servers, and how to run its tests on yours"
+        )
+    })
+}
 
 pub fn is_valkey() -> bool {
     let mut function: *mut c_void = std::ptr::null_mut();
@@ -12,6 +33,41 @@ pub fn is_valkey() -> bool {
 
 /// Whether CLIENT UNBLOCK leaves a client without any reply if it meets the client's grant. Redis before 7.4 does.
 pub fn loses_replies() -> bool {
-    // SAFETY: takes nothing and returns a number, two digits each for major, minor and patch.
-    !is_valkey() && unsafe { api!(RedisModule_GetServerVersion()) } < 0x0007_0400
+    !is_valkey() && number() < 0x0007_0400
+}
+
+/// Whether an event about a key moves the client that has caused it to the key's database, and leaves it there. Valkey
+/// 8.1 and 9.0 do, for events that modules announce as well.
+pub fn events_move_clients() -> bool {
+    is_valkey() && (0x0008_0100..0x0009_0100).contains(&number())
+}
+
+/// Two digits each for major, minor and patch.
+fn number() -> c_int {
+    // SAFETY: takes nothing and returns a number.
+    unsafe { api!(RedisModule_GetServerVersion()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_newer_than_all_that_were_tried_is_warned_of() {
+        for (is_valkey, number) in
+            [(false, 0x0007_000f), (false, 0x0008_0603), (true, 0x0008_0000), (true, 0x0009_0163)]
+        {
+            assert_eq!(is_newer_than_tried(is_valkey, number), None, "{number:x}");
+        }
+        let warnings = [(false, 0x0008_0800), (true, 0x0009_0200), (true, 0x000a_0000)]
+            .map(|(is_valkey, number)| is_newer_than_tried(is_valkey, number).unwrap_or_default());
+        let begins = [
+            "up to Redis 8.6, and not on Redis 8.8:",
+            "up to Valkey 9.1, and not on Valkey 9.2:",
+            "not on Valkey 10.0:",
+        ];
+        for (warning, begins) in warnings.iter().zip(begins) {
+            assert!(warning.contains(begins), "{warning}");
+        }
+    }
 }

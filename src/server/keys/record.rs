@@ -8,24 +8,24 @@ use crate::lock::{
 use crate::server::edge::ErrorLine;
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
-use crate::server::ffi::key::{Key, KeyType};
+use crate::server::ffi::key::{Hash, Key, Value, WritableKey};
 use crate::server::ffi::string::{OwnedStr, Str};
 
 pub struct LockRecord<'a> {
     context: &'a Context,
-    key: Key<'a>,
+    key: WritableKey<'a>,
     holder: Str<'a>,
 }
 
 impl<'a> LockRecord<'a> {
     #[must_use]
     pub fn open(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> Self {
-        Self { context, key: Key::open(context, key), holder }
+        Self { context, key: WritableKey::open(context, key), holder }
     }
 
     #[must_use]
     pub fn is_there(&self) -> bool {
-        self.key.key_type() != KeyType::Nothing
+        self.key.value().is_some()
     }
 
     #[must_use]
@@ -53,50 +53,20 @@ impl<'a> LockRecord<'a> {
 
 impl Record for LockRecord<'_> {
     fn observe(&self) -> Result<Observed, Refusal> {
-        match self.key.key_type() {
-            KeyType::Nothing => return Ok(Observed::Free),
-            KeyType::Hash => {}
-            KeyType::Text | KeyType::Other => return Err(Refusal::WrongType),
-        }
-        let fields = self.key.length();
-        if fields == 1 {
-            let holds = self.reads()?;
-            if holds > 0 {
-                // This holder's field is the only one, so there is no mode: by far the most frequent case.
-                return Ok(Observed::Mine { holds });
-            }
-        }
-        let Some(mode) = self.key.field(constants::get().mode.lend()) else {
-            let holds = if fields > 1 { self.reads()? } else { 0 };
-            return Ok(if holds > 0 { Observed::Mine { holds } } else { Observed::Others });
-        };
-        let mode = mode_of(&mode)?;
-        // A holder that is alone has the side that the mode says; `mode` and its field fill the hash.
-        let has_room = |holds| fields > if holds > 0 { 2 } else { 1 };
-        let (reads, writes) = match mode {
-            Mode::Read => {
-                let reads = self.reads()?;
-                (reads, if has_room(reads) { self.writes()? } else { 0 })
-            }
-            Mode::Write => {
-                let writes = self.writes()?;
-                (if has_room(writes) { self.reads()? } else { 0 }, writes)
-            }
-        };
-        let mine = [true, reads > 0, writes > 0].into_iter().filter(|field| *field).count();
-        Ok(Observed::ReadWrite(ReadWrite { mode, reads, writes, others: fields > mine }))
+        self.hash()?.map_or(Ok(Observed::Free), |hash| self.observe_in(hash))
     }
 
     fn observe_plain(&self) -> Result<Observed, Refusal> {
-        if self.key.key_type() != KeyType::Hash || self.key.length() != 1 {
-            return self.observe();
+        let Some(hash) = self.hash()? else { return Ok(Observed::Free) };
+        if hash.length() != 1 {
+            return self.observe_in(hash);
         }
-        let holds = self.reads()?;
+        let holds = self.reads(hash)?;
         Ok(if holds > 0 { Observed::Mine { holds } } else { Observed::Others })
     }
 
     fn expiry(&self) -> Expiry {
-        if self.is_there() { self.key.expiry() } else { Expiry::At(UnixMs::MIN) }
+        self.key.value().map_or(Expiry::At(UnixMs::MIN), Value::expiry)
     }
 
     fn derived_keys_are_reachable(&self) -> bool {
@@ -108,20 +78,22 @@ impl Record for LockRecord<'_> {
             return Err(Refusal::OtherSlot);
         }
         let name = names::fencing_counter(self.key.name().bytes(), OwnedStr::new);
-        let counter = Key::open(self.context, name.lend());
-        match counter.key_type() {
-            KeyType::Nothing if cluster::enabled() => {
+        let counter = WritableKey::open(self.context, name.lend());
+        match counter.value() {
+            None if cluster::enabled() => {
                 drop(counter);
                 self.first_token(name.lend())
             }
-            KeyType::Nothing => Ok(1),
-            KeyType::Text => decimal(counter.text()).and_then(|token| token.checked_add(1)).ok_or(Refusal::BadToken),
-            KeyType::Hash | KeyType::Other => Err(Refusal::BadToken),
+            None => Ok(1),
+            Some(value) => {
+                let token = value.text().and_then(decimal).and_then(|token| token.checked_add(1));
+                token.ok_or(Refusal::BadToken)
+            }
         }
     }
 
     fn readers(&self) -> usize {
-        self.key.length()
+        self.hash().ok().flatten().map_or(0, Hash::length)
     }
 
     fn read_hold_end(&self, index: i64) -> Option<Expiry> {
@@ -130,8 +102,9 @@ impl Record for LockRecord<'_> {
 
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
         let mut budget = READ_HOLDS_SCANNED_MAX;
+        let hash = self.hash().ok().flatten()?;
         // One field more, for the mode.
-        let Some(fields) = self.key.fields(usize::try_from(budget).unwrap_or(0).saturating_add(1)) else {
+        let Some(fields) = hash.fields(usize::try_from(budget).unwrap_or(0).saturating_add(1)) else {
             return Some(Expiry::Never);
         };
         let mut longest = None;
@@ -150,6 +123,41 @@ impl Record for LockRecord<'_> {
 }
 
 impl LockRecord<'_> {
+    /// None if nothing is there.
+    fn hash(&self) -> Result<Option<Hash<'_>>, Refusal> {
+        self.key.value().map(|value| value.hash().ok_or(Refusal::WrongType)).transpose()
+    }
+
+    fn observe_in(&self, hash: Hash<'_>) -> Result<Observed, Refusal> {
+        let fields = hash.length();
+        if fields == 1 {
+            let holds = self.reads(hash)?;
+            if holds > 0 {
+                // This holder's field is the only one, so there is no mode: by far the most frequent case.
+                return Ok(Observed::Mine { holds });
+            }
+        }
+        let Some(mode) = hash.field(constants::get().mode.lend()) else {
+            let holds = if fields > 1 { self.reads(hash)? } else { 0 };
+            return Ok(if holds > 0 { Observed::Mine { holds } } else { Observed::Others });
+        };
+        let mode = mode_of(&mode)?;
+        // A holder that is alone has the side that the mode says; `mode` and its field fill the hash.
+        let has_room = |holds| fields > if holds > 0 { 2 } else { 1 };
+        let (reads, writes) = match mode {
+            Mode::Read => {
+                let reads = self.reads(hash)?;
+                (reads, if has_room(reads) { self.writes(hash)? } else { 0 })
+            }
+            Mode::Write => {
+                let writes = self.writes(hash)?;
+                (if has_room(writes) { self.reads(hash)? } else { 0 }, writes)
+            }
+        };
+        let mine = [true, reads > 0, writes > 0].into_iter().filter(|field| *field).count();
+        Ok(Observed::ReadWrite(ReadWrite { mode, reads, writes, others: fields > mine }))
+    }
+
     /// While a slot moves, the server sends a client to where the lock is, and the counter may be at the other node: to
     /// begin anew would give tokens out for a second time. The check asks for the counter together with a key that
     /// nobody ever makes, since a key alone would not show it.
@@ -160,12 +168,12 @@ impl LockRecord<'_> {
     }
 
     /// This holder's plain holds, or its read holds.
-    fn reads(&self) -> Result<i64, Refusal> {
-        count(self.key.field(self.holder).as_ref())
+    fn reads(&self, hash: Hash<'_>) -> Result<i64, Refusal> {
+        count(hash.field(self.holder).as_ref())
     }
 
-    fn writes(&self) -> Result<i64, Refusal> {
-        count(self.key.field(write_field(self.holder).lend()).as_ref())
+    fn writes(&self, hash: Hash<'_>) -> Result<i64, Refusal> {
+        count(hash.field(write_field(self.holder).lend()).as_ref())
     }
 
     fn end_of_read_hold(&self, holder: &[u8], index: i64) -> Option<Expiry> {

@@ -4,7 +4,7 @@ use super::constants::{self, mode_of};
 use super::record::derived_keys_are_reachable;
 use crate::lock::{Expiry, Holding, READ_HOLDS_SHOWN_MAX, Refusal, Snapshot, UnixMs, decimal, names};
 use crate::server::ffi::context::Context;
-use crate::server::ffi::key::{Key, KeyType};
+use crate::server::ffi::key::{Key, Value};
 use crate::server::ffi::string::{OwnedStr, Str};
 
 /// The lock with the first `most` of its holders, or None if there is none.
@@ -13,17 +13,16 @@ use crate::server::ffi::string::{OwnedStr, Str};
 /// [`Refusal::WrongType`] where the key is no lock.
 pub fn take_snapshot(context: &Context, name: Str<'_>, most: usize) -> Result<Option<Snapshot>, Refusal> {
     let Some(key) = Key::peek(context, name) else { return Ok(None) };
-    if key.key_type() != KeyType::Hash {
-        return Err(Refusal::WrongType);
-    }
-    let mode = key.field(constants::get().mode.lend()).as_ref().map(mode_of).transpose()?;
+    let Some(value) = key.value() else { return Ok(None) };
+    let hash = value.hash().ok_or(Refusal::WrongType)?;
+    let mode = hash.field(constants::get().mode.lend()).as_ref().map(mode_of).transpose()?;
     let beside = usize::from(mode.is_some());
-    let fields = key.first_fields(most.saturating_add(beside));
+    let fields = hash.first_fields(most.saturating_add(beside));
     let holdings = fields.iter().filter_map(|(field, value)| Holding::of_field(mode, field, value).transpose());
     Ok(Some(Snapshot {
         mode,
-        expiry: key.expiry(),
-        holder_count: key.length().saturating_sub(beside),
+        expiry: value.expiry(),
+        holder_count: hash.length().saturating_sub(beside),
         holdings: holdings.take(most).collect::<Result<_, _>>()?,
     }))
 }
@@ -51,5 +50,5 @@ pub fn fencing_token(context: &Context, name: Str<'_>) -> Option<i64> {
     }
     let counter = names::fencing_counter(name.bytes(), OwnedStr::new);
     let counter = Key::peek(context, counter.lend())?;
-    if counter.key_type() == KeyType::Text { decimal(counter.text()) } else { None }
+    counter.value().and_then(Value::text).and_then(decimal)
 }

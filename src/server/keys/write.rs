@@ -9,7 +9,7 @@ use super::{announce, constants, followers, publish, replicate};
 use crate::lock::{Change, Changes, Expiry, Field, Side, UnixMs, names};
 use crate::server::edge::ErrorLine;
 use crate::server::ffi::context::Context;
-use crate::server::ffi::key::{Key, KeyType};
+use crate::server::ffi::key::{Value, WritableKey};
 use crate::server::ffi::latency;
 use crate::server::ffi::string::{OwnedStr, Str};
 use announce::Event;
@@ -36,7 +36,7 @@ impl<'a> Step<'a> {
 ///
 /// # Errors
 /// The error reply, with nothing changed, if the server may not create a key now.
-pub(super) fn write(context: &Context, key: Key<'_>, step: &Step<'_>) -> Result<(), ErrorLine> {
+pub(super) fn write(context: &Context, key: WritableKey<'_>, step: &Step<'_>) -> Result<(), ErrorLine> {
     let creates = step.next.is_some() || step.changes.may_create_keys();
     if creates && context.writes_are_paused() {
         return Err(PAUSED);
@@ -100,7 +100,7 @@ impl Events {
 /// The lock's own key, open.
 struct InLock<'a> {
     context: &'a Context,
-    key: Key<'a>,
+    key: WritableKey<'a>,
     events: Events,
     /// Whether the key was deleted and followers do not know it: they need not if the lock begins anew.
     is_deleted: bool,
@@ -234,7 +234,7 @@ impl Beside<'_> {
         // A string of its own: the server stores this very one.
         let value = OwnedStr::new(b"1");
         {
-            let key = Key::open(self.context, name.lend());
+            let mut key = WritableKey::open(self.context, name.lend());
             key.set_text(&value);
             key.expire_at(end);
         }
@@ -245,8 +245,8 @@ impl Beside<'_> {
     fn renew_hold(&self, index: i64, end: UnixMs) {
         let name = self.hold_key(index);
         let alive = {
-            let key = Key::open(self.context, name.lend());
-            let alive = key.key_type() == KeyType::Text;
+            let mut key = WritableKey::open(self.context, name.lend());
+            let alive = key.value().is_some_and(Value::is_text);
             if alive {
                 key.expire_at(end);
             }
@@ -262,8 +262,8 @@ impl Beside<'_> {
     fn drop_hold(&self, index: i64) {
         let name = self.hold_key(index);
         {
-            let key = Key::open(self.context, name.lend());
-            if key.key_type() == KeyType::Nothing {
+            let mut key = WritableKey::open(self.context, name.lend());
+            if key.value().is_none() {
                 return;
             }
             key.delete();
@@ -276,10 +276,10 @@ impl Beside<'_> {
     fn count_token(&self, makes: i64) {
         let name = names::fencing_counter(self.name.bytes(), OwnedStr::new);
         {
-            let key = Key::open(self.context, name.lend());
-            let expiry = key.expiry();
+            let mut key = WritableKey::open(self.context, name.lend());
+            let expiry = key.value().map(Value::expiry);
             key.set_text(&OwnedStr::number(makes));
-            if let Expiry::At(at) = expiry {
+            if let Some(Expiry::At(at)) = expiry {
                 key.expire_at(at);
             }
         }

@@ -6,7 +6,7 @@ use crate::server::ffi::api::api;
 use crate::server::ffi::context::{Context, clock_ms};
 use crate::server::ffi::panics::guarded;
 use crate::server::keys::followers;
-use crate::server::waiting::state;
+use crate::server::waiting::{listening, state};
 use redis_module::raw;
 use std::ffi::{CStr, c_int};
 
@@ -59,7 +59,7 @@ fn counted_since_loading() -> [(&'static CStr, u64); 16] {
     ]
 }
 
-fn now() -> [(&'static CStr, u64); 10] {
+fn now() -> [(&'static CStr, u64); 11] {
     let now = clock_ms();
     let (waiters, locks, longest, since) =
         state::with(|table| (table.length(), table.locks(), table.longest(), table.oldest_since()));
@@ -78,6 +78,7 @@ fn now() -> [(&'static CStr, u64); 10] {
         (c"events_unacknowledged", as_u64(events)),
         (c"followed", u64::from(followers::there_may_be())),
         (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),
+        (c"keyspace_subscriptions", as_u64(listening::subscriptions())),
     ]
 }
 

@@ -42,7 +42,12 @@ pub unsafe fn load(
     // SAFETY: the server passes a context and arguments that live until loading ends.
     let (context, arguments) = unsafe { (Context::new(context), Str::arguments(strings, count)) };
     match catch_unwind(AssertUnwindSafe(|| set_up(&context, arguments, commands))) {
-        Ok(Ok(())) => flag::OK,
+        Ok(Ok(())) => {
+            if let Some(warning) = version::warning() {
+                panics::log(&warning);
+            }
+            flag::OK
+        }
         Ok(Err(reason)) => refuse(&reason),
         Err(_) => {
             refuse("a function of the module API is not there: Redis 7.0 or newer, or Valkey 8.0 or newer, is needed")

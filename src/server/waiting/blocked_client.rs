@@ -4,7 +4,7 @@
 //! leak, twice is freed memory. So unblocking consumes the value, and dropping the value unblocks the client.
 
 use crate::server::edge::{ErrorLine, Reply};
-use crate::server::ffi::api::{api, flag};
+use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
 use redis_module::raw;
 use std::ffi::{c_int, c_void};
@@ -44,12 +44,11 @@ impl BlockedClient {
     pub(super) fn block(context: &Context, callbacks: &Callbacks) -> Option<Self> {
         // Without a time limit of the server's: some servers lose the reply when the limit and a grant meet.
         let no_limit = 0;
+        if is_another_modules(context) {
+            return None;
+        }
         // SAFETY: the context is that of a command whose client may be blocked; the callbacks are for these events.
         unsafe {
-            let number = api!(RedisModule_GetClientId(context.as_ptr()));
-            if is_another_modules(number) {
-                return None;
-            }
             let blocked = api!(RedisModule_BlockClient(
                 context.as_ptr(),
                 Some(callbacks.reply),
@@ -61,7 +60,7 @@ impl BlockedClient {
                 return None;
             }
             api!(RedisModule_SetDisconnectCallback(blocked, Some(callbacks.disconnected)));
-            Some(Self { blocked, number })
+            Some(Self { blocked, number: context.client() })
         }
     }
 
@@ -129,11 +128,10 @@ unsafe extern "C" fn free_answer(_context: *mut raw::RedisModuleCtx, answer: *mu
 
 /// Other modules may call commands that block, and wait for the result; the client is then not a connected one. If that
 /// module has gone on meanwhile, a grant would reach nobody. Servers before Redis 7.2 have no such calls.
-fn is_another_modules(client: u64) -> bool {
+fn is_another_modules(context: &Context) -> bool {
     // SAFETY: a pointer that the server has set at load, or has not.
     let may_be = unsafe { (&raw const raw::RedisModule_CallReplyPromiseSetUnblockHandler).read().is_some() };
-    // SAFETY: nothing is asked about the client, but whether it is there.
-    may_be && unsafe { api!(RedisModule_GetClientInfoById(ptr::null_mut(), client)) } != flag::OK
+    may_be && context.connected_user().is_none()
 }
 
 /// Closes the connection of a client. The server does not know a client that is gone.

@@ -7,18 +7,19 @@
 //! next one, and reports each in between. So the timer does what follows from the server's own work: it goes off in the
 //! same turn of the event loop, outside of everything.
 //!
-//! A job follows up what a command has done, on servers that have jobs (Redis 7.2, all Valkeys): it runs right behind
-//! the command, before any other client's, and its grants are replicated in one transaction with the command's changes.
+//! A job follows up what a command has done, on servers that have jobs (from Redis 7.2 on, Valkey), but for Valkey 8.1 and
+//! 9.0, where the events of what a job does would move the command's client to their database: it runs right behind the
+//! command, before any other client's, and its grants are replicated in one transaction with the command's changes.
 //! It looks only at the locks that this command has changed, and there is at most one job. If the last event is from a
 //! sweep of the server's, the job is not behind a command, whatever it was set for, and leaves everything to the timer.
 
 use super::blocked_client::{self, Callbacks, ClientKey};
 use super::host::{self, Server};
 use super::state::Blocked;
-use super::{sessions, state, timer};
+use super::{listening, sessions, state, timer};
 use crate::lock::{Outcome, Side};
 use crate::server::edge::{ErrorLine, reply};
-use crate::server::ffi::api::{api, flag};
+use crate::server::ffi::api::flag;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::panics::guarded;
 use crate::server::ffi::string::{OwnedStr, Str};
@@ -57,27 +58,9 @@ pub(super) fn arm_timer(context: &Context) {
     timer::arm(context, timer_went_off);
 }
 
-/// Listens to keyspace events from the first waiter on; and to changes of hashes, which matter only to waiters for a
-/// read-write lock, from the first of those on: the server calls us for every key that any client touches.
+/// Listens to keyspace events, for a waiter that is about to queue up on this side.
 pub(super) fn listen_to_keys(context: &Context, side: Side) {
-    let (keys, hashes) = state::with_all(|state| {
-        let events = &mut state.events;
-        let keys = !std::mem::replace(&mut events.hears_keys, true);
-        let hashes = side != Side::Plain && !std::mem::replace(&mut events.hears_hashes, true);
-        (keys, hashes)
-    });
-    if keys {
-        let may_end_it = raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
-        listen(context, raw::REDISMODULE_NOTIFY_GENERIC | may_end_it);
-    }
-    if hashes {
-        listen(context, raw::REDISMODULE_NOTIFY_HASH);
-    }
-}
-
-fn listen(context: &Context, classes: c_int) {
-    // SAFETY: the context is alive, and the callback is one for keyspace events. The server never refuses.
-    unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(context.as_ptr(), classes, Some(key_event))) };
+    listening::begin(context, side, Some(key_event));
 }
 
 /// Listens to clients that come and go, from the first session on.
@@ -150,7 +133,7 @@ unsafe extern "C" fn key_event(
 }
 
 /// Sets a job behind the current command, unless one is set already. The timer is armed all the same, for what the job
-/// leaves, and for servers without jobs.
+/// leaves, and for servers without jobs, or on which the job's own events would move the command's client.
 fn set_job(context: &Context) {
     if state::with_all(|state| state.events.job_is_set) {
         return;
@@ -158,6 +141,7 @@ fn set_job(context: &Context) {
     // SAFETY: a pointer that the server has set at load, or has not. The context is alive; the job takes no data.
     let is_set = unsafe {
         raw::RedisModule_AddPostNotificationJob
+            .filter(|_| !version::events_move_clients())
             .is_some_and(|add| add(context.as_ptr(), Some(job), ptr::null_mut(), None) == flag::OK)
     };
     state::with_all(|state| {
@@ -232,13 +216,10 @@ unsafe extern "C" fn swapped(
 ) {
     // SAFETY: the server passes, for this event, this structure.
     let info = unsafe { info.cast::<raw::RedisModuleSwapDbInfo>().as_ref() };
-    note(context, |table| match info {
-        Some(info) => {
-            table.database_changed(Some(info.dbnum_first));
-            table.database_changed(Some(info.dbnum_second));
-        }
-        None => table.database_changed(None),
-    });
+    let Some(info) = info else { return };
+    // What was granted goes with its database, also if nobody waits now.
+    guarded((), || state::with(|table| table.databases_swapped(info.dbnum_first, info.dbnum_second)));
+    note(context, |_| ());
 }
 
 /// A client has come or gone. The server is about to free the one that is gone.
@@ -286,6 +267,7 @@ unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *m
         let context = unsafe { Context::new(context) };
         close_undelivered(&context);
         serve::catch_up(&Server::new(&context));
+        listening::end_if_due(&context, Some(key_event));
         arm_timer(&context);
     });
 }
@@ -318,7 +300,7 @@ unsafe extern "C" fn answer(
             (context, client, answer)
         };
         match state::with_all(|state| state.blocked.remove(&client)) {
-            Some(Blocked::ForEvents { session, .. }) => sessions::send_news(&context, session),
+            Some(Blocked::ForEvents { session, began_us, .. }) => sessions::send_news(&context, session, began_us),
             blocked => {
                 if let Some(Blocked::ForLock(ticket)) = blocked {
                     state::with(|table| table.delivered(ticket));
@@ -347,10 +329,15 @@ unsafe extern "C" fn unblocked(
             (context, client, Str::arguments(arguments, count))
         };
         match state::with_all(|state| state.blocked.remove(&client)) {
-            Some(Blocked::ForEvents { session, .. }) => {
+            Some(Blocked::ForEvents { session, began_us, .. }) => {
                 let call = sessions::stop_waiting(&context, session);
-                sessions::send_news(&context, session);
+                sessions::send_news(&context, session, began_us);
                 drop(call);
+            }
+            Some(Blocked::Cancelling) => {
+                let client = state::with(|table| table.stop_waiting_for_cancel(|other| other.key() == client));
+                reply::send(&context, Err(STILL_CANCELLING));
+                drop(client);
             }
             blocked => {
                 let waiter = match blocked {
@@ -376,8 +363,8 @@ unsafe extern "C" fn unblocked(
 unsafe extern "C" fn disconnected(context: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
     guarded((), || {
         // SAFETY: the context is the server's, with the client that is gone.
-        let (context, number) = unsafe { (Context::new(context), api!(RedisModule_GetClientId(context))) };
-        let now = context.now();
+        let context = unsafe { Context::new(context) };
+        let (now, number) = (context.now(), context.client());
         let gone = state::with_all(|state| match state.blocked.remove(&ClientKey(client))? {
             Blocked::ForLock(ticket) => {
                 if state.table.is_undelivered(ticket) {
@@ -392,10 +379,21 @@ unsafe extern "C" fn disconnected(context: *mut raw::RedisModuleCtx, client: *mu
             Blocked::ForEvents { session, .. } => {
                 state.table.stop_waiting_for_events(session, now).map(Recipient::Client)
             }
+            Blocked::Cancelling => {
+                let waits = state.table.stop_waiting_for_cancel(|other| other.key() == ClientKey(client));
+                if waits.is_none() {
+                    state.undelivered.push(number);
+                }
+                waits.map(Recipient::Client)
+            }
         });
         drop(gone);
         arm_timer(&context);
     });
 }
+
+/// No number: by a number it is told that nothing of the tickets is left.
+const STILL_CANCELLING: ErrorLine =
+    ErrorLine(c"UNBLOCKED the tickets are still being taken back: the same command tells when all are");
 
 const NO_ANSWER: ErrorLine = ErrorLine(c"UNBLOCKED the lock is no longer waited for");

@@ -36,6 +36,18 @@ pub(super) fn fitness(context: &Context, trigger: Trigger) -> Permission {
     Permission::Granted
 }
 
+/// Whether the server would refuse a client's command that needs memory. Only a server that seems full is asked: one that
+/// evicts keys makes room.
+pub(super) fn is_out_of_memory(context: &Context) -> bool {
+    if context.flags() & flag::IS_FULL == 0 {
+        return false;
+    }
+    // SAFETY: a C string, a long long and a C string, as the format says behind its modifiers: check memory, errors as
+    // replies. It puts an empty piece into a string, which changes nothing.
+    let reply = unsafe { call!(context, c"SETRANGE", c"MEclc", c"".as_ptr(), 0_i64, c"".as_ptr()) };
+    reply.is_some_and(|reply| reply.error().is_some_and(|error| error.starts_with(b"OOM")))
+}
+
 /// Asks the server by a command that writes nothing but is checked as if it did: it puts an empty piece into a string.
 /// On a lock it fails with the wrong type, which is as good as a yes.
 fn probe(context: &Context, key: Str<'_>) -> Permission {

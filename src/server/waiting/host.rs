@@ -6,14 +6,16 @@ use super::{fitness, sessions, state};
 use crate::lock::{
     self, Acquired, Ahead, Change, Changes, Decision, Expiry, Observed, Outcome, Record, Side, UnixMs, names,
 };
-use crate::server::edge::{ErrorLine, reply};
+use crate::server::edge::rights::Reader;
+use crate::server::edge::{ErrorLine, Reply, reply};
+use crate::server::ffi::api::flag;
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::key::Key;
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::keys::{LockRecord, Step};
 use crate::waiting::serve::{self, Grant, Host, Permission, Releasing, Tried, Trigger};
-use crate::waiting::{Hold, LockName, Next, Table};
+use crate::waiting::{HeldAs, Hold, LockName, Next, Table};
 use std::cell::Cell;
 
 pub(super) struct Server<'a> {
@@ -53,6 +55,10 @@ impl Host for Server<'_> {
         self.context.now()
     }
 
+    fn has_user(&self, name: &[u8]) -> bool {
+        Reader::named(&OwnedStr::new(name)).is_some()
+    }
+
     fn clients_are_paused(&self) -> bool {
         // Or only writes: the server does not say which.
         self.context.writes_are_paused()
@@ -63,7 +69,7 @@ impl Host for Server<'_> {
     }
 
     fn permission(&self, lock: LockName<'_>, trigger: Trigger) -> Permission {
-        self.context.select(lock.database);
+        let _selected = self.context.select(lock.database);
         match fitness::fitness(self.context, trigger) {
             // A string for its name is dear, and mostly not needed.
             Permission::Granted if trigger != Trigger::Command => self.ask(OwnedStr::new(lock.key).lend(), trigger),
@@ -77,7 +83,7 @@ impl Host for Server<'_> {
         if let Permission::Later(ms) = fitness::fitness(self.context, trigger) {
             return Tried::Later(ms);
         }
-        self.context.select(lock.database);
+        let _selected = self.context.select(lock.database);
         let (key, holder) = (OwnedStr::new(lock.key), OwnedStr::new(&next.wish.holder));
         let mut may_grant = trigger == Trigger::Command || self.is_fit.get();
         loop {
@@ -85,8 +91,9 @@ impl Host for Server<'_> {
             let at = self.now();
             match lock::acquire(&record, &next.wish, ahead, at) {
                 Ok(Decision { answer: Acquired::Granted { token }, changes }) if may_grant => {
+                    let ended = if changes.holds() > 1 { record.expiry() } else { Expiry::Never };
                     return match record.apply(&changes) {
-                        Ok(()) => Tried::Granted(Grant::of(&changes, at, token)),
+                        Ok(()) => Tried::Granted(Grant::of(&changes, ended, at, token)),
                         Err(_) => Tried::Later(fitness::PAUSED_MS),
                     };
                 }
@@ -108,8 +115,13 @@ impl Host for Server<'_> {
         }
     }
 
+    /// In a cluster some servers look for each key in the slot of the transaction or the script that is under way.
+    fn may_touch_any_key(&self) -> bool {
+        !cluster::enabled() || self.context.flags() & (flag::IN_TRANSACTION | flag::IN_SCRIPT) == 0
+    }
+
     fn revoke(&self, hold: &Hold) {
-        self.context.select(hold.database);
+        let _selected = self.context.select(hold.database);
         let (key, holder) = (OwnedStr::new(&hold.key), OwnedStr::new(&hold.wish.holder));
         let want = lock::Release { side: Some(hold.wish.side), lease: None, all: false };
         let record = LockRecord::open(self.context, key.lend(), holder.lend());
@@ -122,28 +134,34 @@ impl Host for Server<'_> {
         }
     }
 
-    fn is_untouched(&self, hold: &Hold) -> bool {
-        self.context.select(hold.database);
+    fn held_as(&self, hold: &Hold) -> Option<HeldAs> {
+        let _selected = self.context.select(hold.database);
         let (key, holder) = (OwnedStr::new(&hold.key), OwnedStr::new(&hold.wish.holder));
         let record = LockRecord::open(self.context, key.lend(), holder.lend());
-        let expiry = match (record.observe(), hold.wish.side) {
-            (Ok(Observed::ReadWrite(lock)), Side::Read) => {
+        let (holds, expiry) = match (record.observe().ok()?, hold.wish.side) {
+            (Observed::Mine { holds }, Side::Plain) => (holds, record.expiry()),
+            (Observed::ReadWrite(lock), Side::Write) => (lock.writes, record.expiry()),
+            (Observed::ReadWrite(lock), Side::Read) => {
                 let name = names::read_hold(&hold.key, &hold.wish.holder, lock.reads, OwnedStr::new);
-                Key::peek_expiry(self.context, name.lend())
+                (lock.reads, Key::peek_expiry(self.context, name.lend())?)
             }
-            (Ok(_), _) => Some(record.expiry()),
-            (Err(_), _) => None,
+            _ => return None,
         };
-        expiry == Some(Expiry::At(hold.end))
+        let Expiry::At(end) = expiry else { return None };
+        Some(HeldAs { holds, end })
     }
 
     fn left_ms(&self, lock: LockName<'_>) -> i64 {
-        self.context.select(lock.database);
+        let _selected = self.context.select(lock.database);
         left_ms(self.context, &OwnedStr::new(lock.key))
     }
 
     fn answer(&self, client: BlockedClient, outcome: Outcome, fenced: bool) {
         client.answer(reply::of_acquire(outcome, fenced));
+    }
+
+    fn answer_cancel(&self, client: BlockedClient, found: usize) {
+        client.answer(Ok(Reply::count(found)));
     }
 
     fn wake(&self, call: BlockedClient) {
@@ -188,7 +206,7 @@ impl Releasing for Release<'_> {
         let granted = &hand_over.granted;
         let step = Step { holder, changes: &hand_over.released, broken, next: Some((to.lend(), granted)) };
         match record.write(&step) {
-            Ok(()) => Ok(Grant::of(granted, at, hand_over.token)),
+            Ok(()) => Ok(Grant::of(granted, Expiry::Never, at, hand_over.token)),
             // Nothing was changed.
             Err(_) => Err(Self { context, key, record: LockRecord::open(context, key, holder), released, broken }),
         }

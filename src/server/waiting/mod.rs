@@ -7,6 +7,7 @@ mod blocked_client;
 mod callbacks;
 mod fitness;
 mod host;
+pub(super) mod listening;
 mod sessions;
 pub(super) mod state;
 mod timer;
@@ -25,8 +26,8 @@ use host::{Release, Server};
 use state::Blocked;
 
 pub(super) use callbacks::subscribe;
-pub use sessions::{EventsCall, cancel, events};
-pub use views::{QueueView, WaiterView, queue, queues};
+pub use sessions::{EventsCall, cancel, end, events};
+pub use views::{QueueView, SessionView, WaiterView, beginning, queue, queues, sessions as list_sessions};
 
 /// How a client waits for a lock that is not granted at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,8 @@ pub fn acquire(
     };
     if let Some((session, ticket)) = ticket {
         let lock = lock_name(context, key);
-        let used = state::with(|table| table.use_of(session, ticket.bytes(), lock, wish.holder.bytes(), wish.side));
+        let wish = wish.with_holder(wish.holder.bytes());
+        let used = state::with(|table| table.use_of(session, ticket.bytes(), lock, &wish));
         match used {
             Use::Free => {}
             Use::Same => return Ok(Acquiring::Waiting),
@@ -75,9 +77,6 @@ pub fn acquire(
     match (decision.answer, waiting) {
         (Acquired::Granted { token }, _) => {
             record.apply(&decision.changes)?;
-            if decision.changes.begins() {
-                begins(context, key, wish.holder);
-            }
             serve_behind(context, key, wish.holder);
             state::count_grant();
             Ok(Acquiring::Done(Outcome::Granted { token }))
@@ -171,20 +170,6 @@ fn queue_up(
     Ok(Acquiring::Waiting)
 }
 
-/// Notes that a holder has renewed or released its holds, so that it knows of them: see [`crate::waiting`].
-pub fn confirmed(context: &Context, key: Str<'_>, holder: Str<'_>) {
-    if state::has_sessions() {
-        state::with(|table| table.confirmed(lock_name(context, key), holder.bytes()));
-    }
-}
-
-/// Notes that a lock begins anew with this holder.
-fn begins(context: &Context, key: Str<'_>, holder: Str<'_>) {
-    if state::has_sessions() {
-        state::with(|table| table.begins(lock_name(context, key), holder.bytes()));
-    }
-}
-
 /// Serves the waiters of this lock, after a holder was granted it at once.
 fn serve_behind(context: &Context, key: Str<'_>, holder: Str<'_>) {
     if state::is_empty() {
@@ -247,7 +232,7 @@ fn lock_name<'a>(context: &Context, key: Str<'a>) -> LockName<'a> {
 }
 
 const TICKET_IN_USE: ErrorLine = ErrorLine(
-    c"ERR ticket is in use for another wait: for another lock, holder or side, until its event is acknowledged",
+    c"ERR ticket is in use for another wait: for another lock, holder or side, or by FENCED, until its event is acknowledged",
 );
 
 const TICKETS_FULL: ErrorLine = ErrorLine(c"QUEUEFULL as many tickets are in use as rlock.max-tickets allows");

@@ -6,16 +6,19 @@
 use super::blocked_client::BlockedClient;
 use super::host::Server;
 use super::state::Blocked;
-use super::{callbacks, state};
-use crate::server::edge::{ErrorLine, Writer, reply, rights, settings};
-use crate::server::ffi::api::{api, flag};
+use super::turn::monotonic_us;
+use super::{callbacks, fitness, state};
+use crate::server::edge::{ErrorLine, Reply, Writer, reply, rights, settings};
+use crate::server::ffi::api::flag;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
 use crate::waiting::serve;
-use crate::waiting::{Call, NoSession, SessionId};
+use crate::waiting::{Call, NoSession, Room, SessionId};
 
-/// The most events in one answer, since it is written at once. The next call gets the others.
-const EVENTS_TOLD_MAX: usize = 10_000;
+/// The most bytes of events in one answer; the next call gets the others. The server closes the connection of a client
+/// that leaves more unread than `client-output-buffer-limit` allows, and what was in one answer once is so again on the
+/// next connection.
+const TOLD_BYTES_MAX: usize = 96 * 1_024;
 
 /// A call for events, as the command says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,12 +43,15 @@ pub(super) fn find(context: &Context, name: Str<'_>) -> Result<SessionId, ErrorL
 /// # Errors
 /// The error reply.
 pub fn events(context: &Context, name: Str<'_>, asked: EventsCall) -> Result<(), ErrorLine> {
+    let began_us = monotonic_us();
     let owner = rights::user_name(context)?;
     callbacks::listen_to_clients(context);
     let EventsCall { acknowledged, wait_ms, ttl_ms } = asked;
-    let (now, limit) = (context.now(), settings::max_sessions());
+    let now = context.now();
+    let has_memory = !fitness::is_out_of_memory(context);
+    let room = Room { all: settings::max_sessions(), of_user: settings::max_sessions_per_user(), has_memory };
     let call = Call { connection: connection(context), acknowledged, ttl_ms };
-    let called = state::with(|table| table.call(name.bytes(), owner.lend().bytes(), call, limit, now));
+    let called = state::with(|table| table.call(name.bytes(), owner.lend().bytes(), call, room, now));
     let (session, former) = match called {
         Err(NoSession::TakenOver) => {
             Writer::new(context).array(0);
@@ -58,19 +64,19 @@ pub fn events(context: &Context, name: Str<'_>, asked: EventsCall) -> Result<(),
     }
     let has_news = state::with(|table| table.has_news(session));
     let waits = wait_ms.filter(|_| !has_news && context.may_block());
-    if !waits.is_some_and(|limit_ms| wait(context, session, limit_ms)) {
-        write_news(context, session);
+    if !waits.is_some_and(|limit_ms| wait(context, session, limit_ms, began_us)) {
+        write_news(context, session, began_us);
     }
     callbacks::arm_timer(context);
     Ok(())
 }
 
 /// Returns whether the client can be blocked.
-fn wait(context: &Context, session: SessionId, limit_ms: i64) -> bool {
+fn wait(context: &Context, session: SessionId, limit_ms: i64, began_us: u64) -> bool {
     let Some(client) = BlockedClient::block(context, &callbacks::OF_CLIENT) else { return false };
     let (key, now) = (client.key(), context.now());
     state::with_all(|state| {
-        state.blocked.insert(key, Blocked::ForEvents { session, is_woken: false });
+        state.blocked.insert(key, Blocked::ForEvents { session, began_us, is_woken: false });
         state.table.wait_for_events(session, client, limit_ms, now);
     });
     true
@@ -78,9 +84,7 @@ fn wait(context: &Context, session: SessionId, limit_ms: i64) -> bool {
 
 /// The client's number. A script has none of its own, and what it asks is no word from a connection.
 fn connection(context: &Context) -> Option<u64> {
-    // SAFETY: the context is alive.
-    let client = unsafe { api!(RedisModule_GetClientId(context.as_ptr())) };
-    (context.flags() & flag::IN_SCRIPT == 0).then_some(client)
+    (context.flags() & flag::IN_SCRIPT == 0).then(|| context.client())
 }
 
 /// Has a call answered, before the server sleeps the next time.
@@ -101,45 +105,84 @@ pub(super) fn stop_waiting(context: &Context, session: SessionId) -> Option<Bloc
 }
 
 /// Writes what the client of this callback is told: nothing, if another connection has taken over.
-pub(super) fn send_news(context: &Context, session: SessionId) {
-    // SAFETY: the context is that of a blocked client.
-    let client = unsafe { api!(RedisModule_GetClientId(context.as_ptr())) };
+pub(super) fn send_news(context: &Context, session: SessionId, began_us: u64) {
+    let client = context.client();
     if state::with(|table| table.connection_of(session)) == Some(client) {
-        write_news(context, session);
+        write_news(context, session, began_us);
     } else {
         Writer::new(context).array(0);
+        state::with(|table| table.cut_off_is_answered(session, client));
+        callbacks::arm_timer(context);
     }
 }
 
-fn write_news(context: &Context, session: SessionId) {
-    let news = state::with(|table| table.take_news(session, EVENTS_TOLD_MAX));
+fn write_news(context: &Context, session: SessionId, began_us: u64) {
+    let news = state::with(|table| table.take_news(session, TOLD_BYTES_MAX));
+    let waited_ms = i64::try_from(monotonic_us().saturating_sub(began_us) / 1_000).unwrap_or(i64::MAX);
+    let now = context.now();
     let writer = Writer::new(context).array(news.len());
     for event in &news {
-        writer.array(4).number(i64::try_from(event.seq).unwrap_or(i64::MAX)).bytes(event.names.ticket());
+        let ends_in = event.left_ms(now).map(|left| if left > 0 { waited_ms.saturating_add(left) } else { 0 });
+        writer.array(if ends_in.is_some() { 5 } else { 4 });
+        writer.number(i64::try_from(event.seq).unwrap_or(i64::MAX)).bytes(event.names.ticket());
         reply::write_event(writer, event.outcome);
+        if let Some(ends_in) = ends_in {
+            writer.number(ends_in);
+        }
     }
 }
 
-/// Takes tickets back, or ends the session if none are named. Returns how many were found.
+/// Takes tickets back, or ends the session if none are named. Replies how many were found: later, if that takes longer
+/// than a turn and the client can be blocked for it.
 ///
 /// # Errors
 /// The error reply.
-pub fn cancel(context: &Context, name: Str<'_>, tickets: &[Str<'_>]) -> Result<usize, ErrorLine> {
+pub fn cancel(context: &Context, name: Str<'_>, tickets: &[Str<'_>]) -> Result<Reply, ErrorLine> {
     let session = find(context, name)?;
     let server = Server::new(context);
-    let found = if tickets.is_empty() {
-        serve::close_session(&server, session)
+    let mut left = tickets.iter().map(|ticket| ticket.bytes());
+    let mut found = match tickets {
+        [] => serve::close_session(&server, session),
+        _ => serve::cancel(&server, session, &mut left),
+    };
+    let blocks = left.len() > 0 && context.may_block();
+    let client = blocks.then(|| BlockedClient::block(context, &callbacks::OF_CLIENT)).flatten();
+    let reply = if let Some(client) = client {
+        state::with_all(|state| {
+            state.blocked.insert(client.key(), Blocked::Cancelling);
+            state.table.cancel_rest(session, left.map(Box::from).collect(), found, client);
+        });
+        Reply::Later
     } else {
-        tickets.iter().filter(|ticket| serve::cancel(&server, session, ticket.bytes())).count()
+        while left.len() > 0 {
+            found = found.saturating_add(serve::cancel(&server, session, &mut left));
+        }
+        Reply::count(found)
     };
     callbacks::arm_timer(context);
-    Ok(found)
+    Ok(reply)
+}
+
+/// Ends the session with this number, whoever's it is, as if its time were up: what is left of it goes by and by. So
+/// nothing is written here, and it is no write. Returns whether there was one.
+///
+/// # Errors
+/// If the user may not see all sessions.
+pub fn end(context: &Context, number: u64) -> Result<bool, ErrorLine> {
+    rights::check_sees_all(context)?;
+    let Some(session) = state::with(|table| table.session_numbered(number)) else { return Ok(false) };
+    serve::end_session(&Server::new(context), session);
+    callbacks::arm_timer(context);
+    Ok(true)
 }
 
 fn no_session(why: NoSession) -> ErrorLine {
     match why {
         NoSession::Unknown | NoSession::TakenOver => NO_SESSION,
+        NoSession::AnotherWaits => ANOTHER_WAITS,
         NoSession::TooMany => TOO_MANY,
+        NoSession::TooManyOfUser => TOO_MANY_OF_USER,
+        NoSession::NoMemory => NO_MEMORY,
         NoSession::NeverTold => NEVER_TOLD,
     }
 }
@@ -147,6 +190,16 @@ fn no_session(why: NoSession) -> ErrorLine {
 const NO_SESSION: ErrorLine =
     ErrorLine(c"NOSESSION no session of this name is open for this user: open one by RLOCK.EVENTS without ACK");
 
+const ANOTHER_WAITS: ErrorLine = ErrorLine(
+    c"TAKENOVER a newer connection has taken this session over, and waits for its events: one session is for one process",
+);
+
 const TOO_MANY: ErrorLine = ErrorLine(c"QUEUEFULL as many sessions are open as rlock.max-sessions allows");
+
+const TOO_MANY_OF_USER: ErrorLine = ErrorLine(
+    c"QUEUEFULL as many sessions of this user are open as rlock.max-sessions-per-user allows, or nine tenths of rlock.max-sessions",
+);
+
+const NO_MEMORY: ErrorLine = ErrorLine(c"OOM no session is opened while the server has reached its maxmemory");
 
 const NEVER_TOLD: ErrorLine = ErrorLine(c"ERR ACK must be at most the number of the last event that was told");

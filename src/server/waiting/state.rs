@@ -1,6 +1,7 @@
 //! All that the module keeps of waiting between two calls of the server, and the counters that every command uses.
 
 use super::blocked_client::{BlockedClient, ClientKey};
+use super::listening::Listening;
 use crate::lock::UnixMs;
 use crate::server::ffi::main_thread::MainThread;
 use crate::waiting::{SessionId, Table, Ticket};
@@ -18,6 +19,7 @@ pub(super) struct State {
     pub undelivered: Vec<u64>,
     pub timer: Option<Armed>,
     pub events: Events,
+    pub listening: Listening,
 }
 
 /// What a blocked client waits for.
@@ -26,17 +28,18 @@ pub(super) enum Blocked {
     ForLock(Ticket),
     ForEvents {
         session: SessionId,
+        /// When the call began: see [`super::turn::monotonic_us`].
+        began_us: u64,
         /// Whether it was unblocked, and is about to be answered.
         is_woken: bool,
     },
+    /// It waits until all of its tickets are taken back.
+    Cancelling,
 }
 
 /// What the module keeps about the server's events.
-#[allow(clippy::struct_excessive_bools, reason = "five facts that have nothing to do with each other")]
 #[derive(Default)]
 pub(super) struct Events {
-    pub hears_keys: bool,
-    pub hears_hashes: bool,
     pub hears_clients: bool,
     /// Whether the server caused the last event by itself.
     pub is_sweep: bool,

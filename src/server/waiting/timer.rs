@@ -1,11 +1,12 @@
 //! The one timer of the module: armed for the earliest alarm, or for at once when there is work to do.
 //!
-//! It is armed only while there is something to wait for. A timer that goes off too early finds nothing due, and is
-//! armed anew; stopping it each time would cost more.
+//! It is armed only while there is something to wait for, or a subscription to give back. A timer that goes off too early
+//! finds nothing due, and is armed anew; stopping it each time would cost more.
 //!
 //! The server's timers go by its wall clock: when that is set back, a timer armed before goes off later by as much,
 //! even one that was for at once. So a timer whose time of arming is later than now counts as none, and is armed anew.
 
+use super::listening;
 use super::state::{self, Armed};
 use crate::lock::UnixMs;
 use crate::server::ffi::api::api;
@@ -23,7 +24,8 @@ pub(super) fn arm(context: &Context, on_timer: OnTimer) {
     let now = context.now();
     let (timer, time, serving_ms) = state::with_all(|state| {
         let at_once = (!state.undelivered.is_empty()).then_some(UnixMs::MIN);
-        (state.timer, at_once.or_else(|| state.table.wakes_at(now)), state.table.take_serving_ms())
+        let due = [state.table.wakes_at(now), listening::ends_at(state, now)];
+        (state.timer, at_once.or_else(|| due.into_iter().flatten().min()), state.table.take_serving_ms())
     });
     if let Some(ms) = serving_ms {
         latency::took(context, c"rlock-serve", ms);

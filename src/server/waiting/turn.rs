@@ -20,7 +20,8 @@ impl Turn {
     }
 }
 
-fn monotonic_us() -> u64 {
+/// By a clock that nobody sets.
+pub(super) fn monotonic_us() -> u64 {
     // SAFETY: takes nothing and returns a number.
     unsafe { api!(RedisModule_MonotonicMicroseconds()) }
 }

@@ -4,10 +4,10 @@ use super::state;
 use crate::lock::{Side, UnixMs};
 use crate::server::edge::ErrorLine;
 use crate::server::edge::client_address::Addresses;
-use crate::server::edge::rights::Reader;
+use crate::server::edge::rights::{self, Reader};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
-use crate::waiting::{LockName, Names, QueueSummary, Queued, SeenRecipient};
+use crate::waiting::{LockName, Names, QueueSummary, Queued, SeenRecipient, SessionSummary};
 
 /// The bytes that are shown of a session's name.
 const SESSION_SHOWN: usize = 8;
@@ -24,7 +24,7 @@ pub struct WaiterView {
     /// Also its ticket's name, if it is one.
     pub names: Names,
     pub side: Side,
-    /// The beginning of its session's name, if it waits by a ticket: who knows the whole can cancel it.
+    /// The beginning of its session's name, if it waits by a ticket.
     pub session: Option<Vec<u8>>,
     /// Whether somebody is there to be told.
     pub is_attended: bool,
@@ -46,7 +46,7 @@ pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> QueueView {
                 let (session, is_attended, client) = match recipient {
                     SeenRecipient::Client(client) => (None, true, Some(client.number())),
                     SeenRecipient::Session { name, connection, is_attended } => {
-                        (name.get(..SESSION_SHOWN).map(<[u8]>::to_vec), is_attended, connection)
+                        (Some(beginning(name).to_vec()), is_attended, connection)
                     }
                 };
                 let (names, side) = (wish.holder, wish.side);
@@ -71,4 +71,31 @@ pub fn queues(context: &Context, limit: usize) -> Result<Vec<QueueSummary>, Erro
     // Asking for a right calls nothing back.
     let may_read = |key: &[u8]| reader.may_read(key);
     Ok(state::with(|table| table.to_be_shown(context.database(), limit, may_read).collect()))
+}
+
+/// The beginning of a session's name: who knows the whole can cancel its tickets.
+#[must_use]
+pub fn beginning(session: &[u8]) -> &[u8] {
+    session.get(..SESSION_SHOWN).unwrap_or_default()
+}
+
+/// A session, and the address that it was last seen from.
+pub struct SessionView {
+    pub summary: SessionSummary,
+    pub address: Option<Vec<u8>>,
+}
+
+/// The largest sessions, at most `limit` of them.
+///
+/// # Errors
+/// If the user may not see all of them.
+pub fn sessions(context: &Context, limit: usize) -> Result<Vec<SessionView>, ErrorLine> {
+    rights::check_sees_all(context)?;
+    let shown = state::with(|table| table.sessions_to_be_shown(limit, context.now()));
+    let addresses = Addresses::new(context);
+    let view = |summary: SessionSummary| {
+        let address = summary.connection.and_then(|client| addresses.of(client));
+        SessionView { summary, address }
+    };
+    Ok(shown.into_iter().map(view).collect())
 }

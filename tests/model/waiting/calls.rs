@@ -1,9 +1,10 @@
 //! What sessions ask: calls for events over connections that break, waits by ticket, and what they take back.
 
-use super::host::{LOCKS, Waiting, Who, text};
+use super::host::{LOCKS, Named, Waiting, Who, text};
 use super::play::{Asking, Play};
-use super::sessions::{MOST_SESSIONS, Told};
+use super::sessions::{ROOM, Told};
 use super::{Ack, EventsAsked, SESSIONS};
+use rlock::lock::Outcome;
 use rlock::waiting::serve::{self, Host};
 use rlock::waiting::{Call, Event, NoSession, SessionId, Use};
 use std::collections::VecDeque;
@@ -26,6 +27,19 @@ impl Connection {
     }
 }
 
+/// What CANCEL has done since the server last had nothing to do.
+#[derive(Default)]
+pub struct TakenBack {
+    /// The clients that are blocked for it.
+    pub commands: Vec<u64>,
+    /// The tickets that were found.
+    found: usize,
+    /// The same, by the answers.
+    said: usize,
+    /// Whether one of the clients gets no answer.
+    is_given_up: bool,
+}
+
 impl Play {
     /// What the table calls the open session of this name.
     pub fn find(&self, name: &str) -> Option<SessionId> {
@@ -42,8 +56,8 @@ impl Play {
             return Use::Free;
         }
         let asked = &self.asked[&session.number].iter().find(|(name, _)| name == ticket).unwrap().1;
-        let is_same = (asked.lock, asked.holder, asked.side) == (asking.lock, asking.holder, asking.side);
-        if is_same { Use::Same } else { Use::Other }
+        let wish = |asking: &Asking| (asking.lock, asking.holder, asking.side, asking.is_fenced());
+        if wish(asked) == wish(asking) { Use::Same } else { Use::Other }
     }
 
     /// The leases of two sessions of one name differ, so that their tickets can be told apart in the queue.
@@ -56,12 +70,14 @@ impl Play {
         self.ask(&asking, Some((of, &format!("{of}-{asked}"))));
     }
 
-    /// The same request once more, or the same ticket for another holder.
+    /// The same request once more, or the same ticket for another lock, or with another lease and perhaps a token.
     pub fn ask_again(&mut self, of: &str, ticket: usize, other: bool) {
         let Some(asked) = self.sessions.get(of).and_then(|session| self.asked.get(&session.number)) else { return };
         let (ticket, mut asking) = asked[ticket % asked.len()].clone();
-        if other {
+        if other && asking.lease % 2 == 0 {
             asking.lock = (asking.lock + 1) % LOCKS.len();
+        } else if other {
+            asking.lease += 4;
         }
         self.ask(&asking, Some((of, &ticket)));
     }
@@ -82,7 +98,7 @@ impl Play {
         let call = Call { connection: Some(connection), acknowledged, ttl_ms: asked.ttl };
         let before = self.sessions.get(name).map(|session| session.number);
         let expected = self.sessions.call(name, connection, acknowledged, asked.ttl, now);
-        let called = self.world.with_table(|table| table.call(name.as_bytes(), OWNER, call, MOST_SESSIONS, now));
+        let called = self.world.with_table(|table| table.call(name.as_bytes(), OWNER, call, ROOM, now));
         let (id, former) = match (called, expected) {
             (Ok((id, former)), Ok((done, expected))) => {
                 assert_eq!(former.as_ref().map(|call| call.id), expected, "the call that is taken over from");
@@ -115,7 +131,7 @@ impl Play {
             None => {
                 let number = session.number;
                 let expected = session.tell(connection);
-                let told = self.world.with_table(|table| table.take_news(id, 10_000));
+                let told = self.world.with_table(|table| table.take_news(id, usize::MAX));
                 self.check_told(number, connection, &told, expected);
             }
         }
@@ -131,6 +147,12 @@ impl Play {
             assert!(outcomes.contains(&event.outcome), "{ticket} is told {:?}, not one of {outcomes:?}", event.outcome);
             if let Some(session) = self.sessions.number_mut(Some(number)) {
                 session.said(seq, event.outcome);
+            }
+            let left_ms = event.left_ms(self.now());
+            assert_eq!(left_ms.is_some(), matches!(event.outcome, Outcome::Granted { .. }));
+            self.left_ms.extend(left_ms);
+            if let Some(left_ms) = left_ms {
+                self.grants.told(number, &ticket, left_ms, self.world.now());
             }
             self.told.push((connection, seq, ticket, event.outcome));
         }
@@ -149,7 +171,16 @@ impl Play {
         let (_, number, id) = self.calls[&call];
         let connection = self.connections[at].number;
         let is_its_own = self.world.with_table(|table| table.connection_of(id)) == Some(connection);
-        let told = if is_its_own { self.world.with_table(|table| table.take_news(id, 10_000)) } else { Vec::new() };
+        let told = self.world.with_table(|table| {
+            if is_its_own {
+                return table.take_news(id, usize::MAX);
+            }
+            table.cut_off_is_answered(id, connection);
+            Vec::new()
+        });
+        if !is_its_own && let Some(session) = self.sessions.number_mut(Some(number)) {
+            session.cut_off_is_answered(connection);
+        }
         let expected = self.sessions.number_mut(Some(number)).map_or_else(Vec::new, |session| session.tell(connection));
         self.check_told(number, connection, &told, expected);
         self.connections[at].call = None;
@@ -185,22 +216,59 @@ impl Play {
 
     pub fn cancel(&mut self, of: &str, tickets: &[usize]) {
         let Some(id) = self.find(of) else { return };
-        let number = self.sessions.get(of).unwrap().number;
-        for ticket in tickets {
-            let Some(asked) = self.asked.get(&number) else { return };
-            let ticket = asked[ticket % asked.len()].0.clone();
-            let mut is_found = self.sessions.get_mut(of).unwrap().cancelled(&ticket);
-            for waiting in self.world.waiting.borrow_mut().iter_mut() {
-                if waiting.session == Some(number) && is_ticket(waiting, &ticket) {
-                    waiting.is_cancelled = true;
-                    is_found = true;
-                }
+        let session = self.sessions.get(of).unwrap().number;
+        let Some(asked) = self.asked.get(&session) else { return };
+        let names: Vec<_> = tickets.iter().map(|ticket| asked[ticket % asked.len()].0.clone()).collect();
+        for ticket in &names {
+            let named = Named { id, session, ticket: ticket.clone() };
+            let mut all = self.world.named.borrow_mut();
+            if !all.contains(&named) {
+                all.push(named);
             }
-            self.grants.cancelled(number, &ticket);
-            let found = serve::cancel(&self.world, id, ticket.as_bytes());
-            self.digest();
-            assert_eq!(found, is_found, "whether {ticket} of {of} is found");
         }
+        let mut left = names.iter().map(String::as_bytes);
+        let found = serve::cancel(&self.world, id, &mut left);
+        if left.len() == 0 {
+            self.taken_back.said += found;
+            return;
+        }
+        self.next_id += 1;
+        let (cancel, rest) = (self.next_id, left.map(Box::from).collect());
+        let client = self.world.client(cancel);
+        self.taken_back.commands.push(cancel);
+        self.world.with_table(|table| table.cancel_rest(id, rest, found, client));
+    }
+
+    /// The client of a CANCEL that is under way is gone, or is unblocked.
+    pub fn give_up_cancel(&mut self, cancel: usize) {
+        if self.taken_back.commands.is_empty() {
+            return;
+        }
+        let cancel = self.taken_back.commands.remove(cancel % self.taken_back.commands.len());
+        let taken = self.world.with_table(|table| table.stop_waiting_for_cancel(|client| client.id == cancel));
+        assert_eq!(taken.map(|client| client.id), Some(cancel), "a CANCEL that has no answer is taken back");
+        self.taken_back.is_given_up = true;
+    }
+
+    pub fn is_taken_back(&mut self, named: &Named, has_waited: bool) {
+        let Some(session) = self.sessions.number_mut(Some(named.session)) else { return };
+        let is_found = session.cancelled(&named.ticket) || has_waited;
+        self.taken_back.found += usize::from(is_found);
+        self.grants.cancelled(named.session, &named.ticket);
+    }
+
+    pub fn cancel_is_answered(&mut self, cancel: u64, found: usize) {
+        let of_it = self.taken_back.commands.iter().position(|command| *command == cancel);
+        self.taken_back.commands.remove(of_it.expect("a CANCEL is answered once"));
+        self.taken_back.said += found;
+    }
+
+    /// Everything is done that can be done.
+    pub fn check_taken_back(&mut self) {
+        let TakenBack { commands, found, said, is_given_up } = std::mem::take(&mut self.taken_back);
+        assert!(commands.is_empty(), "a CANCEL has no answer");
+        assert!(is_given_up || found == said, "{found} tickets were taken back, and {said} are said to be");
+        self.world.named.take();
     }
 
     /// CANCEL without tickets.
@@ -229,7 +297,7 @@ impl Play {
         let now = self.now();
         self.world.with_table(|table| {
             assert_eq!(table.session(of.as_bytes(), STRANGER), Err(NoSession::Unknown));
-            let called = table.call(of.as_bytes(), STRANGER, call, MOST_SESSIONS, now);
+            let called = table.call(of.as_bytes(), STRANGER, call, ROOM, now);
             assert_eq!(called.map(|_| ()), Err(NoSession::Unknown));
         });
     }

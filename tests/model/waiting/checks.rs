@@ -3,9 +3,9 @@
 use super::grants::Grant;
 use super::host::{Granting, Happening, LOCKS, Waiting, Who, name, number_of, text};
 use super::play::Play;
-use rlock::lock::{Outcome, Refusal};
-use rlock::waiting::Hold;
+use rlock::lock::{Outcome, Refusal, Side};
 use rlock::waiting::serve::Host;
+use rlock::waiting::{HeldAs, Hold};
 use std::collections::BTreeSet;
 
 /// Why a waiter leaves its queue next.
@@ -17,7 +17,6 @@ enum Why {
 impl Play {
     /// Goes through what has happened since the last time.
     pub fn digest(&mut self) {
-        self.note_ends();
         let mut why = None;
         loop {
             let happening = self.world.happenings.borrow_mut().pop_front();
@@ -26,7 +25,10 @@ impl Play {
                 Some(Happening::Granted(granting)) => why = Some(Why::Granted(granting)),
                 Some(Happening::Refused(refusal)) => why = Some(Why::Refused(refusal)),
                 Some(Happening::Left { waiter, ahead, left_ms }) => self.left(&waiter, &ahead, left_ms, why.take()),
-                Some(Happening::Revoked(hold)) => self.revoked(&hold),
+                Some(Happening::TakenBack(named, has_waited)) => self.is_taken_back(&named, has_waited),
+                Some(Happening::CancelAnswered(id, found)) => self.cancel_is_answered(id, found),
+                Some(Happening::SessionEnded) => self.note_ends(),
+                Some(Happening::Revoked(hold, held)) => self.revoked(&hold, held),
                 Some(Happening::Woken(call)) => self.call_is_woken(call),
                 Some(Happening::LetGo(id, outcome)) if self.clients.contains_key(&id) => {
                     self.untold.push_back((id, outcome));
@@ -75,35 +77,34 @@ impl Play {
     }
 
     fn granted(&mut self, waiter: &Waiting, ahead: &[Waiting], granting: Granting) {
-        let Granting { holder, ticket, was_inside, begins, token, end } = granting;
+        let Granting { holder, ticket, was_inside, before, held, token } = granting;
         assert_eq!((waiter.holder, ticket_of(waiter)), (holder, &*text(&ticket)), "who is granted the lock leaves");
         assert!(!waiter.is_cancelled, "{waiter:?} was cancelled and is granted the lock");
         let overtaken = ahead.iter().find(|ahead| self.is_attended(ahead));
         assert!(overtaken.is_none() || was_inside, "{waiter:?} overtakes {overtaken:?}");
-        if begins {
-            self.grants.begins(waiter.lock, holder);
-        }
+        self.grants.granted(waiter.lock, holder, waiter.side, before, held);
         let Some(number) = waiter.session else {
-            return self.grants.touched(waiter.lock, holder);
+            if waiter.side == Side::Read {
+                self.grants.touched(waiter.lock, holder);
+            }
+            return;
         };
         let is_open = self.sessions.number(Some(number)).is_some();
         assert!(!is_open || self.is_attended(waiter), "{waiter:?} is granted the lock, and nobody is there to be told");
         let ticket = ticket_of(waiter).to_owned();
-        self.grants.add(
-            Grant {
-                lock: waiter.lock,
-                holder,
-                side: waiter.side,
-                session: number,
-                ticket,
-                end,
-                is_final: false,
-                is_due: !is_open,
-                is_touched: false,
-                is_revoked: false,
-            },
-            self.world.now(),
-        );
+        self.grants.add(Grant {
+            lock: waiter.lock,
+            holder,
+            side: waiter.side,
+            session: number,
+            ticket,
+            held,
+            was_told: false,
+            is_final: false,
+            is_due: !is_open,
+            is_touched: false,
+            is_revoked: false,
+        });
         self.happened(waiter, vec![Outcome::Granted { token }]);
     }
 
@@ -114,13 +115,13 @@ impl Play {
         }
     }
 
-    fn revoked(&mut self, hold: &Hold) {
+    fn revoked(&mut self, hold: &Hold, held: HeldAs) {
         let ticket = text(hold.wish.holder.ticket());
         let (lock, holder) = (number_of(hold.database), name(&hold.wish.holder));
         if ticket.is_empty() {
-            self.grants.touched(lock, holder);
+            self.grants.one_is_revoked(lock, holder, hold.wish.side, held);
         } else {
-            self.grants.revoked(lock, holder, &ticket, self.world.now());
+            self.grants.revoked(lock, holder, &ticket, held);
         }
     }
 
@@ -147,7 +148,7 @@ impl Play {
     }
 
     /// A lock for which only those wait whom nobody attends is free to everybody else.
-    pub fn check_refusal(&self, lock: usize, holder: &str, side: rlock::lock::Side) {
+    pub fn check_refusal(&self, lock: usize, holder: &str, side: Side) {
         let nobody = |waiting: &Waiting| waiting.lock != lock || !(waiting.is_dismissed || self.is_attended(waiting));
         let is_free = self.world.is_free_to(lock, holder, side) && self.waiting().iter().all(nobody);
         assert!(!is_free || self.world.turn.get() < 100, "{holder} is refused a lock that is free");

@@ -1,7 +1,7 @@
-//! What became of the locks that tickets were granted: which of them their processes know of, and which must be given
-//! back.
+//! What became of the locks that tickets were granted: how each is held as it was granted, and which must be given back.
 
 use rlock::lock::{Side, UnixMs};
+use rlock::waiting::HeldAs;
 
 #[derive(Debug)]
 pub struct Grant {
@@ -11,8 +11,12 @@ pub struct Grant {
     /// The number of its session.
     pub session: u64,
     pub ticket: String,
-    pub end: UnixMs,
-    /// Whether only its lease ends it: it was acknowledged, renewed or released, or is another server's business.
+    /// How its holder has the lock, if nothing but waiting has changed that since.
+    pub held: HeldAs,
+    /// Whether it was in a reply.
+    pub was_told: bool,
+    /// Whether only its lease ends it: it was acknowledged, or told before its session ended, or is another server's
+    /// business.
     pub is_final: bool,
     /// Whether it must be given back if it is as it was granted: its session has ended, or it was cancelled.
     pub is_due: bool,
@@ -49,19 +53,23 @@ impl Grants {
         self.open().filter(move |grant| grant.lock == lock && grant.holder == holder)
     }
 
-    /// A ticket is granted a lock. What its holder has had of it so far ends with it; but each read hold by itself.
-    pub fn add(&mut self, grant: Grant, now: UnixMs) {
-        for other in self.of(grant.lock, grant.holder).filter(|other| now <= other.end) {
-            match (other.side, grant.side) {
-                (Side::Read, _) => {}
+    pub fn add(&mut self, grant: Grant) {
+        self.all.push(grant);
+    }
+
+    /// A waiter was granted a lock. What its holder has had of it so far ends with it; but each read hold by itself.
+    pub fn granted(&mut self, lock: usize, holder: &str, side: Side, before: Option<HeldAs>, held: HeldAs) {
+        for other in self.all.iter_mut().filter(|other| other.lock == lock && other.holder == holder) {
+            if other.is_revoked || other.side == Side::Read {
+                continue;
+            }
+            if side == other.side && before == Some(other.held) {
+                other.held = held;
+            } else {
                 // A read hold may make the lock's lease longer, which is the write hold's.
-                (_, Side::Read) => other.is_touched = true,
-                // It waits for its revocation, and the lock's lease is no longer what it was.
-                _ if other.is_due => other.is_touched = true,
-                _ => other.end = grant.end,
+                other.is_touched = true;
             }
         }
-        self.all.push(grant);
     }
 
     /// Others have done something to what this holder has.
@@ -74,14 +82,12 @@ impl Grants {
         self.open().filter(|grant| grant.lock == lock).for_each(|grant| grant.is_touched = true);
     }
 
-    /// The lock begins anew with this holder: what it had of it before went with the lock.
-    pub fn begins(&mut self, lock: usize, holder: &str) {
-        self.known_to(lock, holder);
-    }
-
-    /// The holder has renewed or released what it has.
-    pub fn known_to(&mut self, lock: usize, holder: &str) {
-        self.of(lock, holder).for_each(|grant| grant.is_final = true);
+    /// A session was told that it was granted this ticket's lock, and what was left of the lease.
+    pub fn told(&mut self, session: u64, ticket: &str, left_ms: i64, now: UnixMs) {
+        let is_it = |grant: &&mut Grant| grant.session == session && grant.ticket == ticket;
+        let grant = self.all.iter_mut().rev().find(is_it).expect("what is told was granted");
+        assert_eq!(left_ms, (grant.held.end - now).max(0), "what is left of {grant:?}");
+        grant.was_told = true;
     }
 
     pub fn acknowledged(&mut self, session: u64, ticket: &str) {
@@ -95,7 +101,8 @@ impl Grants {
     }
 
     pub fn session_ended(&mut self, session: u64) {
-        self.are_due(|grant| grant.session == session);
+        self.are_due(|grant| grant.session == session && !grant.was_told);
+        self.open().filter(|grant| grant.session == session && !grant.is_due).for_each(|grant| grant.is_final = true);
     }
 
     /// These must be given back, those that came last first. What is hidden then stays until its lease ends.
@@ -113,22 +120,32 @@ impl Grants {
         self.open().for_each(|grant| grant.is_final = true);
     }
 
-    /// Checks that this grant was to be given back.
-    pub fn revoked(&mut self, lock: usize, holder: &str, ticket: &str, now: UnixMs) {
+    /// Checks that this grant was to be given back, and was as it was granted.
+    pub fn revoked(&mut self, lock: usize, holder: &str, ticket: &str, held: HeldAs) {
         let is_it = |grant: &&mut Grant| {
             let names = (grant.lock, grant.holder, grant.ticket.as_str());
-            let may_be_there = grant.is_touched || now <= grant.end;
-            grant.is_open() && grant.is_due && may_be_there && names == (lock, holder, ticket)
+            grant.is_open() && grant.is_due && grant.held == held && names == (lock, holder, ticket)
         };
         let Some(grant) = self.all.iter_mut().find(is_it) else {
-            panic!("ticket {ticket} of {holder} is revoked, though nothing says so: {:?}", self.all);
+            panic!("ticket {ticket} of {holder} is revoked, though nothing says so: {held:?}, {:?}", self.all);
         };
         grant.is_revoked = true;
+        let side = grant.side;
+        self.one_is_revoked(lock, holder, side, held);
+    }
+
+    /// A waiter's hold was given back.
+    pub fn one_is_revoked(&mut self, lock: usize, holder: &str, side: Side, held: HeldAs) {
+        for other in self.of(lock, holder).filter(|other| other.side == side && side != Side::Read) {
+            if other.held == held {
+                other.held.holds -= 1;
+            }
+        }
     }
 
     /// Those that must have been given back by now.
     pub fn overdue(&self, now: UnixMs) -> impl Iterator<Item = &Grant> {
-        let due = move |grant: &Grant| grant.is_open() && grant.is_due && !grant.is_touched && now <= grant.end;
+        let due = move |grant: &Grant| grant.is_open() && grant.is_due && !grant.is_touched && now <= grant.held.end;
         let due = self.all.iter().enumerate().filter(move |(_, grant)| due(grant));
         due.filter(|(number, grant)| !self.all[number + 1..].iter().any(|later| later.hides(grant))).map(|(_, due)| due)
     }

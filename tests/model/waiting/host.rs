@@ -5,11 +5,11 @@
 
 use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
 use rlock::lock::{
-    self, Acquired, Ahead, Breaking, Change, Changes, Decision, Expiry, HandOver, Holding, Lease, Mode, Observed,
-    Outcome, Record, Refusal, Side, Snapshot, UnixMs, Wish,
+    self, Acquired, Ahead, Breaking, Change, Changes, Decision, Expiry, HandOver, Holding, Lease, Mode, Outcome,
+    Refusal, Side, Snapshot, UnixMs, Wish,
 };
 use rlock::waiting::serve::{self, Grant, Host, Permission, Releasing, Tried, Trigger};
-use rlock::waiting::{Hold, LockName, Names, Next, Queued, SeenRecipient, Table};
+use rlock::waiting::{HeldAs, Hold, LockName, Names, Next, Queued, SeenRecipient, SessionId, Table, Use};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -55,7 +55,14 @@ pub enum Happening {
         /// Of its lock.
         left_ms: i64,
     },
-    Revoked(Hold),
+    /// A ticket that its session had named is taken back. Next it leaves its queue, if it waited.
+    TakenBack(Named, bool),
+    /// A client is told how many of its tickets were taken back.
+    CancelAnswered(u64, usize),
+    /// A session is no more.
+    SessionEnded,
+    /// With how the holder had the lock until then.
+    Revoked(Hold, HeldAs),
     /// A session's call is to be answered.
     Woken(u64),
     /// A blocked client is answered, or let go without an answer.
@@ -67,11 +74,10 @@ pub struct Granting {
     pub holder: &'static str,
     pub ticket: Vec<u8>,
     pub was_inside: bool,
-    /// Whether the lock was free.
-    pub begins: bool,
+    /// How the holder had this side of the lock before, and has it now.
+    pub before: Option<HeldAs>,
+    pub held: HeldAs,
     pub token: Option<i64>,
-    /// When the hold ends.
-    pub end: UnixMs,
 }
 
 pub type Happenings = Rc<RefCell<VecDeque<Happening>>>;
@@ -88,11 +94,21 @@ impl Drop for Client {
     }
 }
 
+/// A ticket that is to be taken back, of the session with this number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub id: SessionId,
+    pub session: u64,
+    pub ticket: String,
+}
+
 pub struct Fake {
     pub keyspaces: [RefCell<Keyspace>; 2],
     pub table: RefCell<Table<Client>>,
     /// Who waits, in the order of coming.
     pub waiting: RefCell<Vec<Waiting>>,
+    /// Tickets that commands under way take back.
+    pub named: RefCell<Vec<Named>>,
     pub paused: Cell<bool>,
     /// Until then nothing is tried, since this server was told that it may not write.
     pub rests_until: Cell<UnixMs>,
@@ -107,9 +123,15 @@ impl Host for Fake {
 
     fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Client>) -> T) -> T {
         let mut table = self.table.borrow_mut();
-        let before = table.length();
+        let (length, sessions, named) = (table.length(), table.sessions(), self.used(&table));
         let result = use_table(&mut table);
-        if table.length() < before {
+        if table.sessions() < sessions {
+            self.happens(Happening::SessionEnded);
+        } else {
+            let used = self.used(&table);
+            named.into_iter().filter(|named| !used.contains(named)).for_each(|named| self.taken_back(named));
+        }
+        if table.length() < length {
             self.note_who_left(&table);
         }
         result
@@ -122,6 +144,10 @@ impl Host for Fake {
 
     fn permission(&self, _lock: LockName<'_>, _trigger: Trigger) -> Permission {
         if self.paused.get() { Permission::Later(self.later()) } else { Permission::Granted }
+    }
+
+    fn has_user(&self, _name: &[u8]) -> bool {
+        true
     }
 
     /// A pause of writes: calls for events are not among them.
@@ -139,10 +165,11 @@ impl Host for Fake {
         match self.decide(lock, holder, next.wish.with_holder(()), ahead) {
             Ok(Decision { answer: Acquired::Granted { .. }, .. }) if self.paused.get() => Tried::Later(self.later()),
             Ok(Decision { answer: Acquired::Granted { token }, changes }) => {
-                let (was_inside, begins) = (self.is_inside(lock, holder), self.fields(lock).is_empty());
+                let (before, was_inside) = (self.held(lock, holder, next.wish.side), self.is_inside(lock, holder));
+                let ended = self.lock_end(lock);
                 self.keyspaces[lock].borrow_mut().apply(holder, &changes);
-                self.granted(lock, &next.wish, was_inside, begins, token);
-                Tried::Granted(Grant::of(&changes, self.now(), token))
+                self.granted(lock, &next.wish, was_inside, before, token);
+                Tried::Granted(Grant::of(&changes, ended, self.now(), token))
             }
             Ok(Decision { answer: Acquired::Busy, .. }) => Tried::Busy { left_ms: self.left_ms(LOCKS[lock]) },
             Err(refusal) => {
@@ -152,22 +179,19 @@ impl Host for Fake {
         }
     }
 
+    fn may_touch_any_key(&self) -> bool {
+        true
+    }
+
     fn revoke(&self, hold: &Hold) {
-        self.happens(Happening::Revoked(hold.clone()));
         let (lock, holder) = (number_of(hold.database), name(&hold.wish.holder));
+        let held = self.held(lock, holder, hold.wish.side);
+        self.happens(Happening::Revoked(hold.clone(), held.expect("what is revoked is there")));
         self.release_by(Trigger::Event, lock, holder, Some(hold.wish.side), false);
     }
 
-    fn is_untouched(&self, hold: &Hold) -> bool {
-        let keyspace = self.keyspaces[number_of(hold.database)].borrow();
-        let view = HolderView { keyspace: &keyspace, holder: name(&hold.wish.holder) };
-        match (view.observe(), hold.wish.side) {
-            (Ok(Observed::ReadWrite(lock)), Side::Read) => {
-                let key = hold_key(name(&hold.wish.holder), lock.reads);
-                keyspace.entries().get(&key).is_some_and(|(_, expiry)| *expiry == Expiry::At(hold.end))
-            }
-            _ => view.expiry() == Expiry::At(hold.end),
-        }
+    fn held_as(&self, hold: &Hold) -> Option<HeldAs> {
+        self.held(number_of(hold.database), name(&hold.wish.holder), hold.wish.side)
     }
 
     fn left_ms(&self, lock: LockName<'_>) -> i64 {
@@ -177,6 +201,11 @@ impl Host for Fake {
 
     fn answer(&self, client: Client, outcome: Outcome, _fenced: bool) {
         self.happens(Happening::LetGo(client.id, Some(outcome)));
+        std::mem::forget(client);
+    }
+
+    fn answer_cancel(&self, client: Client, found: usize) {
+        self.happens(Happening::CancelAnswered(client.id, found));
         std::mem::forget(client);
     }
 
@@ -236,15 +265,16 @@ impl Releasing for FakeRelease<'_> {
         self.apply_part(self.holder, released.beside());
         self.drop_read_holds();
         self.apply_part(to, granted.beside());
-        world.granted(self.lock, &next.wish, false, true, token);
-        Ok(Grant::of(&granted, at, token))
+        world.granted(self.lock, &next.wish, false, None, token);
+        Ok(Grant::of(&granted, Expiry::Never, at, token))
     }
 }
 
 impl Fake {
     pub fn new() -> Self {
-        let (keyspaces, table, waiting, paused, rests_until, happenings, turn_left) = Default::default();
-        Self { keyspaces, table, waiting, paused, rests_until, happenings, turn: Cell::new(100), turn_left }
+        let (keyspaces, table, waiting, named, paused, rests_until, happenings, turn_left) = Default::default();
+        let turn = Cell::new(100);
+        Self { keyspaces, table, waiting, named, paused, rests_until, happenings, turn, turn_left }
     }
 
     pub fn client(&self, id: u64) -> Client {
@@ -260,25 +290,45 @@ impl Fake {
         PAUSED_MS
     }
 
-    fn granted(&self, lock: usize, wish: &Wish<Names>, was_inside: bool, begins: bool, token: Option<i64>) {
+    fn granted(&self, lock: usize, wish: &Wish<Names>, was_inside: bool, before: Option<HeldAs>, token: Option<i64>) {
         let holder = name(&wish.holder);
-        let end = self.hold_end(lock, holder, wish.side).expect("who is granted a lock has it");
+        let held = self.held(lock, holder, wish.side).expect("who is granted a lock has it");
         let ticket = wish.holder.ticket().to_vec();
-        self.happens(Happening::Granted(Granting { holder, ticket, was_inside, begins, token, end }));
+        self.happens(Happening::Granted(Granting { holder, ticket, was_inside, before, held, token }));
     }
 
-    /// When the last hold of this holder ends.
-    pub fn hold_end(&self, lock: usize, holder: &str, side: Side) -> Option<UnixMs> {
+    /// How this holder has this side of the lock: with its last hold's lease.
+    pub fn held(&self, lock: usize, holder: &str, side: Side) -> Option<HeldAs> {
         let fields = self.fields(lock);
-        let keyspace = self.keyspaces[lock].borrow();
-        let key = match side {
-            Side::Read => hold_key(holder, fields.get(holder)?.parse().unwrap()),
-            Side::Write | Side::Plain => "lock".to_owned(),
-        };
-        match keyspace.entries().get(&key)?.1 {
-            Expiry::At(end) => Some(end),
-            Expiry::Never => Some(UnixMs::MAX),
+        let field = if side == Side::Write { format!("{holder}:write") } else { holder.to_owned() };
+        let is_plain = !fields.contains_key("mode");
+        let holds = fields.get(&field).filter(|_| is_plain == (side == Side::Plain))?.parse().unwrap();
+        let key = if side == Side::Read { hold_key(holder, holds) } else { "lock".to_owned() };
+        match self.keyspaces[lock].borrow().entries().get(&key)?.1 {
+            Expiry::At(end) => Some(HeldAs { holds, end }),
+            Expiry::Never => None,
         }
+    }
+
+    fn lock_end(&self, lock: usize) -> Expiry {
+        self.keyspaces[lock].borrow().entries().get("lock").map_or(Expiry::Never, |(_, expiry)| *expiry)
+    }
+
+    /// The tickets to be taken back that wait, or whose event is kept.
+    fn used(&self, table: &Table<Client>) -> Vec<Named> {
+        let wish = Wish { holder: &b""[..], side: Side::Plain, lease: Lease::from_ms(1).unwrap(), fenced: false };
+        let is_used = |named: &&Named| table.use_of(named.id, named.ticket.as_bytes(), LOCKS[0], &wish) != Use::Free;
+        self.named.borrow().iter().filter(is_used).cloned().collect()
+    }
+
+    fn taken_back(&self, named: Named) {
+        let mut waiting = self.waiting.borrow_mut();
+        let is_it = |waiting: &&mut Waiting| {
+            let is_its = matches!(&waiting.who, Who::Ticket { ticket, .. } if *ticket == named.ticket);
+            is_its && waiting.session == Some(named.session)
+        };
+        let waits = waiting.iter_mut().find(is_it).map(|waiting| waiting.is_cancelled = true);
+        self.happens(Happening::TakenBack(named, waits.is_some()));
     }
 
     /// Notes which waiters are no longer in the queues, and that the others are in the order of coming.

@@ -65,6 +65,10 @@ enum Step {
         session: usize,
         tickets: Vec<usize>,
     },
+    /// CLIENT UNBLOCK of a client whose CANCEL is under way; or it dies.
+    GiveUpCancel {
+        cancel: usize,
+    },
     /// CANCEL without tickets.
     End {
         session: usize,
@@ -169,7 +173,7 @@ fn session_step(sides: &'static [Side]) -> impl Strategy<Value = Step> {
         });
     let asks_again = (session(), 0..20_usize, prop::bool::weighted(0.2))
         .prop_map(|(session, ticket, other)| Step::AskAgain { session, ticket, other });
-    let cancels = (session(), prop::collection::vec(0..20_usize, 1..3))
+    let cancels = (session(), prop::collection::vec(0..20_usize, 1..6))
         .prop_map(|(session, tickets)| Step::Cancel { session, tickets });
     let ms = prop_oneof![3 => 1..5_i64, 3 => 10..120_i64, 2 => 300..1_100_i64, 1 => 3_000..7_000_i64];
     let releases =
@@ -186,6 +190,7 @@ fn session_step(sides: &'static [Side]) -> impl Strategy<Value = Step> {
     let sessions = prop_oneof![
         18 => events(session(), connection()).prop_map(Step::Events),
         3 => cancels,
+        1 => (0..3_usize).prop_map(|cancel| Step::GiveUpCancel { cancel }),
         1 => session().prop_map(|session| Step::End { session }),
         4 => connection().prop_map(|connection| Step::Disconnect { connection }),
         1 => connection().prop_map(|connection| Step::Unblock { connection }),

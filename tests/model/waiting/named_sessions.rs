@@ -78,9 +78,19 @@ fn an_answer_that_is_not_written_is_told_on_the_next_connection() {
     play.end();
 }
 
+/// The same, but no call waits, so the grant is in no reply.
+fn bob_is_granted_untold(side: Side) -> Play {
+    let side_of_bob = ask_by_ticket(0, BOB, side);
+    let before = [events(0, Ack::None, None), ask(ANN, side, None), side_of_bob, ask(CID, side, Some(0)), release(ANN)];
+    let play = Play::new().on(&before);
+    assert!(play.told.is_empty() && play.world.is_inside(0, "bob:1"));
+    play
+}
+
 #[test]
-fn the_end_of_a_session_revokes_what_nobody_knows_of_and_hands_it_on() {
-    let play = bob_is_granted(Side::Plain).on(&[Step::Disconnect { connection: 0 }, Step::Advance { ms: 2_999 }]);
+fn the_end_of_a_session_revokes_what_was_in_no_reply_and_hands_it_on() {
+    let end = [Step::Disconnect { connection: 0 }, Step::Advance { ms: 2_999 }];
+    let play = bob_is_granted_untold(Side::Plain).on(&end);
     assert_eq!(play.inside(), ["bob:1"], "not before the TTL is over");
     let play = play.on(&[Step::Advance { ms: 1 }]);
     assert_eq!(play.inside(), ["cid:1"]);
@@ -88,15 +98,43 @@ fn the_end_of_a_session_revokes_what_nobody_knows_of_and_hands_it_on() {
 }
 
 #[test]
-fn what_is_acknowledged_or_renewed_outlives_the_session() {
-    let ack = events(0, Ack::All, None);
-    // At the same ms and with the same lease: the lock looks as it was granted.
-    let renew = Step::Renew { lock: 0, holder: BOB, lease: 4 * LONG + 1 };
-    for (known, turn) in [(&ack, 100), (&renew, 100), (&renew, 1)] {
-        let play = bob_is_granted(Side::Plain).on(&[known.clone(), Step::Turn(turn), Step::End { session: 0 }]);
-        assert_eq!(play.inside(), ["bob:1"], "{known:?}");
+fn what_was_in_a_reply_outlives_the_session() {
+    let again = [Step::Disconnect { connection: 0 }, events(0, Ack::None, None)];
+    for before in [&[][..], &[events(0, Ack::All, None)], &again] {
+        for end in [&[Step::End { session: 0 }][..], &[Step::Disconnect { connection: 0 }, Step::Advance { ms: 3_000 }]]
+        {
+            let play = bob_is_granted(Side::Plain).on(before).on(end);
+            assert_eq!((play.inside(), play.sessions.len()), (vec!["bob:1".to_owned()], 0), "{before:?}, {end:?}");
+            play.end();
+        }
+    }
+    let lost = [Step::NextAnswerIsLost, events(0, Ack::None, Some(0)), Step::End { session: 0 }];
+    let play = bob_is_granted_untold(Side::Plain).on(&[Step::Disconnect { connection: 0 }]).on(&lost);
+    assert_eq!(play.inside(), ["bob:1"], "what is told at once is not lost");
+    play.end();
+}
+
+/// Bob has renewed, or taken the lock once more, though his session was told nothing.
+#[test]
+fn what_was_in_no_reply_and_is_not_as_it_was_granted_outlives_the_session() {
+    let renew = Step::Renew { lock: 0, holder: BOB, lease: LONG };
+    for touch in [renew, ask(BOB, Side::Plain, None)] {
+        let play = bob_is_granted_untold(Side::Plain).on(&[touch.clone(), Step::Turn(1), Step::End { session: 0 }]);
+        assert_eq!(play.inside(), ["bob:1"], "{touch:?}");
         play.end();
     }
+}
+
+/// The event goes on saying what is left of the lease, and tells of a re-entry by another ticket, whose lease is shorter.
+#[test]
+fn what_is_left_of_a_lease_is_told_as_it_is_then() {
+    let by_ticket = |lease| Step::AskByTicket { session: 0, lock: 0, holder: BOB, side: Side::Plain, lease, wait: 0 };
+    let play = Play::new().on(&[calls(0), ask(ANN, Side::Plain, None), by_ticket(LONG), by_ticket(10), release(ANN)]);
+    assert_eq!(play.left_ms, [41, 41]);
+    let later = [Step::Disconnect { connection: 0 }, Step::Advance { ms: 40 }, events(0, Ack::None, None)];
+    let play = play.on(&later);
+    assert_eq!(play.left_ms[2..], [1, 1]);
+    play.end();
 }
 
 #[test]
@@ -109,17 +147,61 @@ fn a_grant_that_is_cancelled_goes_to_the_next() {
     }
 }
 
+/// Bob was granted the lock, and his session, which was told of it or not, waits for it by three more tickets. It takes
+/// back one of those, and what bob was granted, and the others: in each turn the server comes to one.
+fn all_are_being_taken_back(granted: Play) -> Play {
+    let more = [DAN, DAN, DAN].map(|holder| ask_by_ticket(0, holder, Side::Plain));
+    let cancels = Step::Cancel { session: 0, tickets: vec![1, 0, 2, 3] };
+    let play = granted.on(&more).on(&[Step::Turn(1), Step::Busy(true), cancels]);
+    assert_eq!((play.waiting().len(), play.taken_back.commands.len()), (3, 1), "cid waits, and two of the tickets");
+    play
+}
+
+#[test]
+fn a_cancel_that_takes_several_turns_is_answered_in_the_last_one() {
+    let both = || [bob_is_granted(Side::Plain), bob_is_granted_untold(Side::Plain)].map(all_are_being_taken_back);
+    for mut play in both() {
+        for waiting in [2, 1, 0] {
+            play = play.on(&[Step::OneTurn]);
+            assert_eq!((play.inside(), play.waiting().len()), (vec!["cid:1".to_owned()], waiting));
+            assert_eq!(play.taken_back.commands.len(), 1, "it has no answer");
+        }
+        let play = play.on(&[Step::OneTurn]);
+        assert!(play.taken_back.commands.is_empty());
+        play.end();
+    }
+    let ends = [Step::GiveUpCancel { cancel: 0 }, Step::Pause(true)];
+    for (play, end) in both().into_iter().zip(ends) {
+        let play = play.on(&[&[end.clone()][..], &[const { Step::OneTurn }; 5], &[Step::PauseEnds]].concat());
+        let answers_missing = usize::from(matches!(end, Step::Pause(_)));
+        assert_eq!(play.taken_back.commands.len(), answers_missing, "{end:?}");
+        let play = play.on(&[Step::Busy(false), Step::Advance { ms: 20 }]);
+        assert_eq!((play.inside(), play.waiting().len()), (vec!["cid:1".to_owned()], 0), "{end:?}");
+        play.end();
+    }
+}
+
+/// What was in a reply is then the process's own, and nothing is revoked by another server.
+#[test]
+fn what_a_cancel_has_not_come_to_when_its_session_ends_or_the_role_changes_is_not_revoked() {
+    for ends in [Step::End { session: 0 }, Step::BecomeReplica] {
+        let play = all_are_being_taken_back(bob_is_granted(Side::Plain)).on(&[ends.clone(), Step::Busy(false)]);
+        assert_eq!((play.inside(), play.taken_back.commands.len()), (vec!["bob:1".to_owned()], 0), "{ends:?}");
+        play.end();
+    }
+}
+
 #[test]
 fn two_tickets_of_one_holder_are_revoked_together() {
     for side in [Side::Plain, Side::Read, Side::Write] {
-        let history = [calls(0), ask(ANN, if side == Side::Read { Side::Write } else { side }, None)];
+        let history = [events(0, Ack::None, None), ask(ANN, if side == Side::Read { Side::Write } else { side }, None)];
         let play = Play::new().on(&history).on(&[
             ask_by_ticket(0, BOB, side),
             ask_by_ticket(0, BOB, side),
             ask(CID, if side == Side::Read { Side::Write } else { side }, Some(0)),
             release(ANN),
         ]);
-        assert!(play.world.is_inside(0, "bob:1") && play.told.len() == 2, "{side:?}: {:?}", play.told);
+        assert!(play.world.is_inside(0, "bob:1") && play.told.is_empty(), "{side:?}: {:?}", play.told);
         let play = play.on(&[Step::End { session: 0 }]);
         assert!(!play.world.is_inside(0, "bob:1") && play.world.is_inside(0, "cid:1"), "{side:?}");
         play.end();
@@ -293,7 +375,7 @@ fn who_waits_behind_the_unattended_alone_is_woken_by_the_end_of_the_lease() {
 #[test]
 fn what_is_released_meanwhile_is_not_revoked_in_its_place() {
     let play = Play::new().on(&[
-        calls(0),
+        events(0, Ack::None, None),
         ask(ANN, Side::Plain, None),
         ask(CID, Side::Plain, Some(0)),
         ask_by_ticket(0, CID, Side::Plain),

@@ -1,10 +1,10 @@
 //! How a history is played: each step as the command, or the server, does it. What sessions ask is in `calls.rs`, what
 //! is checked is in `checks.rs`.
 
-use super::calls::Connection;
+use super::calls::{Connection, TakenBack};
 use super::grants::Grants;
 use super::host::{Fake, HOLDERS, Happening, LOCKS, PAUSED_MS, Waiting, Who, name};
-use super::sessions::Sessions;
+use super::sessions::{Session, Sessions};
 use super::{SESSIONS, Step};
 use crate::keyspace::{HolderView, Keyspace, hold_key};
 use rlock::lock::{self, Acquired, Ahead, Lease, Outcome, Renewed, Side, UnixMs, Wish};
@@ -42,8 +42,11 @@ pub struct Play {
     pub superseded: BTreeSet<u64>,
     /// Everything that sessions were told, and on which connection.
     pub told: Vec<(u64, u64, String, Outcome)>,
+    /// What was left of the lease, of each grant that was told.
+    pub left_ms: Vec<i64>,
     /// Every ticket that was asked for, with its wish, by the number of its session.
     pub asked: BTreeMap<u64, Vec<(String, Asking)>>,
+    pub taken_back: TakenBack,
     pub next_id: u64,
     pub next_one_dies: bool,
     pub next_answer_is_lost: bool,
@@ -61,13 +64,19 @@ pub struct Asking {
     pub wait: Option<i64>,
 }
 
+impl Asking {
+    pub fn is_fenced(&self) -> bool {
+        self.lease % 3 == 0
+    }
+}
+
 /// The session and the ticket, by name; and what the table knows the session and the play the ticket by.
 type ByTicket<'a> = ((&'a str, &'a str), (SessionId, u64));
 
 impl Play {
     pub fn new() -> Self {
         let (let_go, clients, untold, sessions, grants, calls, woken) = Default::default();
-        let (superseded, told, asked) = Default::default();
+        let (superseded, told, left_ms, asked) = Default::default();
         Self {
             world: Fake::new(),
             let_go,
@@ -81,7 +90,9 @@ impl Play {
             woken,
             superseded,
             told,
+            left_ms,
             asked,
+            taken_back: TakenBack::default(),
             next_id: 0,
             next_one_dies: false,
             next_answer_is_lost: false,
@@ -129,6 +140,7 @@ impl Play {
         }
         if self.world.is_quiet() {
             self.sessions.all_mut().for_each(|session| session.server_is_done());
+            self.check_taken_back();
         }
     }
 
@@ -136,6 +148,7 @@ impl Play {
         self.begin_turn();
         let now = self.now();
         self.sessions.all_mut().for_each(|session| session.server_goes_on(now));
+        self.sessions.all_mut().for_each(Session::turn);
         serve::catch_up(&self.world);
         self.begin_turn();
         self.hear();
@@ -178,6 +191,7 @@ impl Play {
             Step::BecomeReplica => self.become_replica(),
             Step::Events(asked) => self.events(asked),
             Step::Cancel { session, tickets } => self.cancel(SESSIONS[session], &tickets),
+            Step::GiveUpCancel { cancel } => self.give_up_cancel(cancel),
             Step::End { session } => self.end_session(SESSIONS[session]),
             Step::Disconnect { connection } => self.disconnect(connection),
             Step::Unblock { connection } => self.unblock(connection),
@@ -282,13 +296,13 @@ impl Play {
     /// As the command does it.
     pub fn ask(&mut self, asking: &Asking, by: Option<(&str, &str)>) {
         let Asking { lock, holder, side, lease, wait } = *asking;
-        let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced: lease % 3 == 0 };
+        let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced: asking.is_fenced() };
         let mut session = None;
         if let Some((of, ticket)) = by {
             let Some(found) = self.find(of) else { return };
-            let used = self
-                .world
-                .with_table(|table| table.use_of(found, ticket.as_bytes(), LOCKS[lock], holder.as_bytes(), side));
+            let used = self.world.with_table(|table| {
+                table.use_of(found, ticket.as_bytes(), LOCKS[lock], &wish.with_holder(holder.as_bytes()))
+            });
             assert_eq!(used, self.expected_use(of, ticket, asking), "what {ticket} of {of} is used for");
             if used != Use::Free {
                 return;
@@ -306,14 +320,8 @@ impl Play {
             (Acquired::Granted { .. }, _) => {
                 assert!(inside || ahead == Ahead::Nobody, "{holder} overtakes those who wait");
                 self.check_newcomer(lock, holder, inside);
-                if self.world.fields(lock).is_empty() {
-                    self.grants.begins(lock, holder);
-                }
                 self.world.keyspaces[lock].borrow_mut().apply(holder, &decision.changes);
                 self.grants.touched(lock, holder);
-                if decision.changes.begins() {
-                    self.world.with_table(|table| table.begins(LOCKS[lock], holder.as_bytes()));
-                }
                 serve::settle_behind(&self.world, LOCKS[lock], holder.as_bytes(), Trigger::Command);
             }
             (Acquired::Busy, wait) => {
@@ -387,8 +395,7 @@ impl Play {
             lock::release(&HolderView { keyspace: &keyspace, holder }, want, self.now()).map(|decision| decision.answer)
         };
         if answer.is_ok_and(|answer| answer != lock::Released::NotHeld) {
-            self.world.with_table(|table| table.confirmed(LOCKS[lock], holder.as_bytes()));
-            self.grants.known_to(lock, holder);
+            self.grants.touched(lock, holder);
         }
         self.world.release(lock, holder, side, all);
     }
@@ -404,8 +411,7 @@ impl Play {
         }
         self.world.keyspaces[lock].borrow_mut().apply(holder, &decision.changes);
         if decision.answer == Renewed::Restarted {
-            self.world.with_table(|table| table.confirmed(LOCKS[lock], holder.as_bytes()));
-            self.grants.known_to(lock, holder);
+            self.grants.touched(lock, holder);
         }
         serve::settle(&self.world, LOCKS[lock], Trigger::Command);
     }

@@ -7,13 +7,18 @@
 //! late, since it stood still, has some time more.
 
 use rlock::lock::{Outcome, UnixMs};
-use rlock::waiting::NoSession;
+use rlock::waiting::{NoSession, Room};
 use std::collections::BTreeMap;
 
-pub const MOST_SESSIONS: usize = 2;
+const MOST_SESSIONS: usize = 2;
+
+pub const ROOM: Room = Room { all: MOST_SESSIONS, of_user: 0, has_memory: true };
 
 /// For so long after a take-over, what comes from the former connection was sent before.
 const SENT_BEFORE_MS: i64 = 100;
+
+/// So many connections are remembered that were cut off.
+const CUT_OFF_MAX: usize = 8;
 
 /// With more events than this not acknowledged, nobody seems to read them.
 const UNREAD: usize = 1_000;
@@ -40,9 +45,19 @@ pub struct Session {
     /// The last connection, and the one before it, from which calls until then were sent before.
     last: Option<u64>,
     left_behind: Option<(u64, UnixMs)>,
+    /// The last connections on which a call waited when another took over, and whether the server had done with that call
+    /// when it last came to its own work.
+    cut_off: Vec<(u64, CutOff)>,
     /// Until then it need not have ended, since the server stood still.
     reprieve: UnixMs,
     is_reprieved: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum CutOff {
+    Unanswered,
+    Answered,
+    Past,
 }
 
 pub struct WaitingCall {
@@ -92,10 +107,29 @@ impl Session {
         self.is_reprieved = self.reprieve > self.seen + self.ttl;
     }
 
-    /// Whether a call from this connection was sent before another one took over.
-    fn was_left_behind(&self, connection: u64, now: UnixMs) -> bool {
+    /// What becomes of a call from a connection that another one has taken over from.
+    fn late(&self, connection: u64, now: UnixMs) -> Option<NoSession> {
+        let present = self.connection?;
         let is_it = |(left, until): (u64, UnixMs)| left == connection && now < until;
-        self.connection.is_some() && self.left_behind.is_some_and(is_it)
+        match self.cut_off.iter().find(|(cut_off, _)| *cut_off == connection).map(|(_, what)| *what) {
+            None => self.left_behind.is_some_and(is_it).then_some(NoSession::TakenOver),
+            Some(CutOff::Unanswered | CutOff::Answered) => Some(NoSession::TakenOver),
+            Some(CutOff::Past) => (self.call.is_some() && connection < present).then_some(NoSession::AnotherWaits),
+        }
+    }
+
+    /// The call that was cut off on this connection is answered.
+    pub fn cut_off_is_answered(&mut self, connection: u64) {
+        for (_, what) in self.cut_off.iter_mut().filter(|(cut_off, _)| *cut_off == connection) {
+            *what = CutOff::Answered;
+        }
+    }
+
+    /// The server comes to its own work, after all that it has been sent.
+    pub fn turn(&mut self) {
+        for (_, what) in self.cut_off.iter_mut().filter(|(_, what)| *what == CutOff::Answered) {
+            *what = CutOff::Past;
+        }
     }
 
     pub fn events(&self) -> usize {
@@ -210,8 +244,10 @@ impl Sessions {
         now: UnixMs,
     ) -> Result<(Vec<String>, Option<u64>), NoSession> {
         let acknowledged = acknowledged.unwrap_or(0);
+        if let Some(late) = self.open.get(name).and_then(|session| session.late(connection, now)) {
+            return Err(late);
+        }
         match self.open.get(name) {
-            Some(session) if session.was_left_behind(connection, now) => return Err(NoSession::TakenOver),
             None if acknowledged > 0 => return Err(NoSession::Unknown),
             None if self.open.len() == MOST_SESSIONS => return Err(NoSession::TooMany),
             Some(session) if acknowledged > session.told_ever => return Err(NoSession::NeverTold),
@@ -231,6 +267,7 @@ impl Sessions {
             told_ever: 0,
             last: None,
             left_behind: None,
+            cut_off: Vec::new(),
             reprieve: 0,
             is_reprieved: false,
         });
@@ -244,8 +281,16 @@ impl Sessions {
             session.connection = Some(connection);
             session.events.iter_mut().for_each(|event| event.is_told = false);
             former = session.call.take().map(|call| call.id);
-            session.left_behind = session.last.map(|last| (last, now + SENT_BEFORE_MS));
-            session.last = Some(connection);
+            session.left_behind = None;
+            session.cut_off.retain(|(cut_off, _)| *cut_off != connection);
+            match session.last.replace(connection) {
+                Some(last) if former.is_some() => {
+                    session.cut_off.insert(0, (last, CutOff::Unanswered));
+                    session.cut_off.truncate(CUT_OFF_MAX);
+                }
+                Some(last) => session.left_behind = Some((last, now + SENT_BEFORE_MS)),
+                None => {}
+            }
         }
         Ok((done, former))
     }

@@ -34,8 +34,15 @@ fn may_not(client: &mut Client, commands: &[&str]) {
 }
 
 /// What none but an operator may do.
-const OF_OPERATORS: [&str; 6] =
-    ["RLOCK.BREAK app:1", "CLIENT KILL ID 1", "CONFIG GET maxmemory", "FLUSHALL", "SHUTDOWN NOSAVE", "ACL LIST"];
+const OF_OPERATORS: [&str; 7] = [
+    "RLOCK.BREAK app:1",
+    "RLOCK.SESSIONS",
+    "CLIENT KILL ID 1",
+    "CONFIG GET maxmemory",
+    "FLUSHALL",
+    "SHUTDOWN NOSAVE",
+    "ACL LIST",
+];
 
 #[test]
 fn every_user_that_is_shown_is_tried_here() {
@@ -109,6 +116,11 @@ fn an_operator_looks_breaks_and_sends_clients_away() {
         may(&mut operator, command);
     }
     assert_eq!(operator.say("RLOCK.BREAK app:1"), Reply::Int(1));
+    may_not(&mut operator, &["RLOCK.SESSIONS", "RLOCK.SESSIONS END 1"]);
+    server.client().say("ACL SETUSER operator allkeys");
+    may(&mut operator, "RLOCK.SESSIONS");
+    assert_eq!(operator.say("RLOCK.SESSIONS END 1"), Reply::Int(0));
+    server.client().say("ACL SETUSER operator resetkeys ~app:*");
     may_not(
         &mut operator,
         &["RLOCK.BREAK other", "RLOCK.ACQUIRE app:1 h 600000", "DEL app:1", "FLUSHALL", "CONFIG GET *"],

@@ -1,6 +1,6 @@
 //! How many sessions and tickets there may be: one too many is an error that names the limit, and changes nothing.
 
-use rlock_testing::{Client, Reply, Server, Session, start_waiting, text};
+use rlock_testing::{Client, Reply, Server, Session, list, start_waiting, text};
 
 fn refused(reply: &Reply, limit: &str) {
     let line = reply.as_error();
@@ -63,4 +63,65 @@ fn a_server_that_is_full_of_sessions_opens_no_more() {
     refused(&client.say("RLOCK.EVENTS the-session-of-cid"), "rlock.max-sessions");
     client.say("CONFIG SET rlock.max-sessions 2");
     assert_eq!(client.say("RLOCK.EVENTS the-session-of-cid").events(), []);
+}
+
+/// A connection as a user who may do nothing but call for events.
+fn user(server: &Server, name: &str) -> Client {
+    let mut user = server.client();
+    assert_eq!(user.say(&format!("ACL SETUSER {name} on >secret +rlock.events")), text("OK"));
+    assert_eq!(user.say(&format!("AUTH {name} secret")), text("OK"));
+    user
+}
+
+/// Opens sessions until no more are to be had. Returns how many, and the refusal.
+fn open_all(user: &mut Client, prefix: &str) -> (usize, Reply) {
+    for number in 0.. {
+        let reply = user.say(&format!("RLOCK.EVENTS the-session-of-{prefix}-{number} TTL 600000"));
+        if reply != list([]) {
+            return (number, reply);
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn one_user_has_no_more_sessions_than_one_may_have() {
+    let server = Server::start();
+    let mut client = server.client();
+    let [mut ann, mut bob] = ["ann", "bob"].map(|name| user(&server, name));
+    client.say("CONFIG SET rlock.max-sessions-per-user 3");
+    for user in [(&mut ann, "ann"), (&mut bob, "bob")] {
+        let (opened, refusal) = open_all(user.0, user.1);
+        assert_eq!(opened, 3);
+        refused(&refusal, "rlock.max-sessions-per-user");
+    }
+    assert_eq!(ann.say("RLOCK.EVENTS the-session-of-ann-0"), list([]), "those that are open are there as ever");
+    client.say("CONFIG SET rlock.max-sessions 6");
+    refused(&client.say("RLOCK.EVENTS the-session-of-cid"), "rlock.max-sessions");
+    // One that has ended makes room for its user alone.
+    client.say("ACL SETUSER ann +rlock.cancel");
+    assert_eq!(ann.say("RLOCK.CANCEL the-session-of-ann-0"), Reply::Int(0));
+    refused(&bob.say("RLOCK.EVENTS the-session-of-bob-3"), "rlock.max-sessions-per-user");
+    assert_eq!(ann.say("RLOCK.EVENTS the-session-of-ann-0"), list([]));
+}
+
+/// Mostly there is one user, who may have all; among several nobody can use up what others need.
+#[test]
+fn the_last_tenth_is_for_other_users_as_soon_as_there_are_any() {
+    let server = Server::start();
+    let mut client = server.client();
+    let [mut ann, mut bob] = ["ann", "bob"].map(|name| user(&server, name));
+    client.say("CONFIG SET rlock.max-sessions 20");
+    client.say("ACL SETUSER ann +rlock.cancel");
+    let (opened, refusal) = open_all(&mut ann, "ann");
+    assert_eq!(opened, 20, "alone");
+    refused(&refusal, "rlock.max-sessions");
+    for number in 0..20 {
+        ann.say(&format!("RLOCK.CANCEL the-session-of-ann-{number}"));
+    }
+    assert_eq!(bob.say("RLOCK.EVENTS the-session-of-bob-0"), list([]));
+    let (opened, refusal) = open_all(&mut ann, "ann");
+    assert_eq!(opened, 18);
+    refused(&refusal, "rlock.max-sessions-per-user");
+    assert_eq!(bob.say("RLOCK.EVENTS the-session-of-bob-1"), list([]));
 }

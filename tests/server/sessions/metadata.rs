@@ -85,9 +85,11 @@ fn what_acquires_documents_the_session_with_its_two_names() {
 fn limits_are_read_and_changed_at_run_time() {
     let server = Server::start();
     let mut client = server.client();
-    for (setting, default, most) in
-        [("rlock.max-tickets", "1000000", 100_000_000_i64), ("rlock.max-sessions", "10000", 1_000_000)]
-    {
+    for (setting, default, most) in [
+        ("rlock.max-tickets", "1000000", 100_000_000_i64),
+        ("rlock.max-sessions", "10000", 1_000_000),
+        ("rlock.max-sessions-per-user", "0", 1_000_000),
+    ] {
         let get = format!("CONFIG GET {setting}");
         assert_eq!(client.say(&get), list([text(setting), text(default)]));
         for value in [0, most, 5] {

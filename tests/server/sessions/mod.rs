@@ -5,6 +5,7 @@ mod grammar;
 mod hostile;
 mod life;
 mod limits;
+mod listing;
 mod metadata;
 mod moving_on;
 mod owners;

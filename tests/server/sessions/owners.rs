@@ -1,6 +1,6 @@
 //! Whose a session is: the user's who opened it. To everyone else it is as if it were not there.
 
-use rlock_testing::{Client, Reply, Server, Session, text};
+use rlock_testing::{Client, Reply, Server, Session, text, wait_until};
 
 /// Two users who may do the same, and know each other's secrets.
 fn users(server: &Server) -> [Client; 2] {
@@ -85,4 +85,45 @@ fn a_user_needs_the_rights_to_the_commands_and_the_key() {
     let reply = session.connection.say("RLOCK.ACQUIRE other:1 ann 600000 WAIT 0 SESSION the-session-of-ann t");
     assert!(reply.as_error().starts_with("NOPERM"), "{reply:?}");
     assert_eq!(client.figure("tickets"), 0);
+}
+
+/// With the locks that nobody may know of by now. No event tells of it, so this takes a while for those who were not
+/// connected.
+#[test]
+fn a_users_sessions_end_with_the_user() {
+    let server = Server::start();
+    let [mut ann, mut bob] = users(&server);
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    client.say("RLOCK.ACQUIRE l holder 600000");
+    for key in ["k", "l"] {
+        ann.say(&format!("RLOCK.EVENTS {ANNS} TTL 600000"));
+        assert_eq!(ann.say(&format!("RLOCK.ACQUIRE {key} ann 600000 WAIT 0 SESSION {ANNS} {key}")), text("WAITING"));
+    }
+    client.say("RLOCK.RELEASE k holder");
+    // A connection of its own, which is closed by then.
+    let mut closed = server.client();
+    closed.say("AUTH ann secret");
+    closed.say("RLOCK.EVENTS another-session-of-ann TTL 600000");
+    drop(closed);
+    wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+    bob.say("RLOCK.EVENTS the-session-of-bob TTL 600000");
+    assert_eq!(client.figure("sessions"), 3);
+    let before = client.time_ms();
+    assert_eq!(client.say("ACL DELUSER ann"), Reply::Int(1));
+    wait_until("that of the open connection has ended", || client.figure("sessions") <= 2);
+    wait_until("and gives back", || client.expiry("k") == -2 && client.figure("tickets") == 0);
+    wait_until("so has the other one", || client.figure("sessions") == 1);
+    let ms = client.time_ms() - before;
+    assert!(ms < 60_000, "not at the end of its time, {ms} ms");
+    // Another user of the name has nothing of it.
+    client.say("ACL SETUSER ann on >secret ~* +rlock.events");
+    let mut ann = server.client();
+    ann.say("AUTH ann secret");
+    assert!(ann.say(&format!("RLOCK.EVENTS {ANNS} ACK 1")).as_error().starts_with("NOSESSION "));
+    // A user who is changed or shut out is the same one.
+    client.say("ACL SETUSER bob off");
+    let later = client.time_ms() + 6_000;
+    wait_until("all were looked at", || client.time_ms() > later);
+    assert_eq!(client.figure("sessions"), 1);
 }

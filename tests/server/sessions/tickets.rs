@@ -184,9 +184,9 @@ fn on_the_wire_it_is_the_same_in_both_protocols_but_for_nil() {
             client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
         }
         client.say("PERSIST c");
-        let asked = bytes(&server, &format!("{hello}RLOCK.ACQUIRE a ann 600000 WAIT 0 SESSION {name} t1"));
+        let asked = bytes(&server, &format!("{hello}RLOCK.ACQUIRE a ann 590000 WAIT 0 SESSION {name} t1"));
         assert!(asked.ends_with("+WAITING\r\n"), "{asked}");
-        client.say(&format!("RLOCK.ACQUIRE b ann 600000 WAIT 0 FENCED SESSION {name} t2"));
+        client.say(&format!("RLOCK.ACQUIRE b ann 590000 WAIT 0 FENCED SESSION {name} t2"));
         client.say("RLOCK.RELEASE a holder");
         client.say("RLOCK.RELEASE b holder");
         client.say(&format!("RLOCK.ACQUIRE c ann 600000 WAIT 1 SESSION {name} t3"));
@@ -196,9 +196,11 @@ fn on_the_wire_it_is_the_same_in_both_protocols_but_for_nil() {
         wait_until("it is told", || client.figure("events_unacknowledged") == 4);
         let told = bytes(&server, &format!("{hello}RLOCK.EVENTS {name}"));
         let line = "WRONGTYPE key is not a lock: not a hash, or a hash whose fields are not hold counts";
+        let told = told.split("\r\n").map(|line| if line.starts_with(":5") { ":ends" } else { line });
+        let told = told.collect::<Vec<_>>().join("\r\n");
         let expected = format!(
-            "*4\r\n*4\r\n:1\r\n$2\r\nt1\r\n$7\r\ngranted\r\n{nil}\r\n*4\r\n:2\r\n$2\r\nt2\r\n$7\r\ngranted\r\n:1\r\n\
-             *4\r\n:3\r\n$2\r\nt3\r\n$7\r\ntimeout\r\n:-1\r\n*4\r\n:4\r\n$2\r\nt4\r\n$5\r\nerror\r\n${}\r\n{line}\r\n",
+            "*4\r\n*5\r\n:1\r\n$2\r\nt1\r\n$7\r\ngranted\r\n{nil}\r\n:ends\r\n\
+             *5\r\n:2\r\n$2\r\nt2\r\n$7\r\ngranted\r\n:1\r\n:ends\r\n*4\r\n:3\r\n$2\r\nt3\r\n$7\r\ntimeout\r\n:-1\r\n*4\r\n:4\r\n$2\r\nt4\r\n$5\r\nerror\r\n${}\r\n{line}\r\n",
             line.len()
         );
         assert!(told.ends_with(&expected), "{told}");
@@ -219,9 +221,9 @@ fn a_call_that_waits_is_answered_in_its_own_protocol() {
         stream.write_all(format!("{hello}RLOCK.EVENTS {} WAIT 0\r\n", ann.name).as_bytes()).unwrap();
         wait_until("it waits", || client.info("clients").number("blocked_clients") == 1);
         client.say("RLOCK.RELEASE k holder");
-        let expected = format!("*1\r\n*4\r\n:1\r\n$1\r\n1\r\n$7\r\ngranted\r\n{nil}\r\n");
+        let expected = format!("*1\r\n*5\r\n:1\r\n$1\r\n1\r\n$7\r\ngranted\r\n{nil}\r\n:");
         let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
-        while !bytes.ends_with(expected.as_bytes()) {
+        while !String::from_utf8_lossy(&bytes).contains(&expected) {
             let length = stream.read(&mut piece).expect("the reply goes on");
             assert!(length > 0, "{}", String::from_utf8_lossy(&bytes));
             bytes.extend_from_slice(&piece[..length]);

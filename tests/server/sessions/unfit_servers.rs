@@ -31,9 +31,8 @@ fn a_session_that_ends_while_writes_are_paused_gives_back_when_they_go_on() {
     let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-    client.say("RLOCK.RELEASE k holder");
+    ann.granted_untold(1_000, &["RLOCK.RELEASE k holder"]);
     client.say("CLIENT PAUSE 600000 WRITE");
-    assert_eq!(ann.told("TTL 1000").len(), 1);
     ann.reconnect(&server);
     wait_until("the session has ended", || client.figure("sessions") == 0);
     let ended = client.time_ms();
@@ -97,6 +96,17 @@ fn no_grant_without_memory_or_enough_replicas() {
     }
 }
 
+/// As it takes no new locks. What is open goes on, or holders could not be told.
+#[test]
+fn a_full_server_opens_no_session() {
+    let server = Server::start();
+    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    client.say("CONFIG SET maxmemory 1");
+    let refused = ann.other.say("RLOCK.EVENTS the-session-of-bob");
+    assert!(refused.as_error().starts_with("OOM "), "{refused:?}");
+    assert_eq!((ann.told(""), client.figure("sessions")), (vec![], 1));
+}
+
 #[test]
 fn a_full_server_ends_sessions_and_gives_back() {
     let server = Server::start();
@@ -105,12 +115,10 @@ fn a_full_server_ends_sessions_and_gives_back() {
     client.say("RLOCK.ACQUIRE l holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     ann.wait_for("RLOCK.ACQUIRE l ann 600000 WAIT 0", "2");
-    client.say("RLOCK.RELEASE k holder");
-    client.say("RLOCK.RELEASE l holder");
+    ann.granted_untold(1_000, &["RLOCK.RELEASE k holder", "RLOCK.RELEASE l holder"]);
     client.say("CONFIG SET maxmemory 1");
     assert_eq!(ann.cancel("1"), Reply::Int(1));
     assert_eq!(client.expiry("k"), -2);
-    assert_eq!(ann.told("TTL 1000").len(), 1);
     wait_until("the session has ended", || client.figure("sessions") == 0);
     wait_until("and has given back", || client.expiry("l") == -2);
 }
@@ -129,8 +137,7 @@ fn what_is_given_back_is_not_handed_on_by_a_server_that_may_not_grant() {
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
         bob.send(&["RLOCK.ACQUIRE", "k", "bob", "600000", "WAIT", "0"]);
         wait_until("bob waits behind", || client.figure("waiters") == 2);
-        client.say("RLOCK.RELEASE k holder");
-        assert_eq!(ann.told("TTL 1000").len(), 1);
+        ann.granted_untold(1_000, &["RLOCK.RELEASE k holder"]);
         client.say(unfit);
         wait_until("the session has ended", || client.figure("sessions") == 0);
         wait_until("and has given back", || client.expiry("k") == -2);

@@ -49,6 +49,9 @@ fn whatever_removes_the_lock_moves_the_queue_on() {
         for command in removal {
             client.say(command);
         }
+        if ServerVersion::under_test().moves_clients() {
+            client.say("SELECT 0");
+        }
         // By the next command it is done: not when the lock is next looked at anyway.
         assert_eq!(client.figure("waiters"), 0, "{removal:?}");
         assert_eq!(bob.receive(), Reply::Nil, "{removal:?}");
@@ -100,7 +103,7 @@ fn nobody_gets_between_a_removal_and_the_grant() {
         assert!(client.receive().as_int() > 0, "an RLOCK command respects the queue on every server");
         assert_eq!(bob.receive(), Reply::Nil);
         client.say("RLOCK.RELEASE k bob");
-        if ServerVersion::under_test().has_what_redis_has(7, 2) {
+        if ServerVersion::under_test().has_jobs() {
             client.say("RLOCK.ACQUIRE k ann 600000");
             let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
             client.send_together(&[removal, by_script]);
@@ -129,6 +132,48 @@ fn what_becomes_of_a_lock_that_is_no_lock_any_more() {
         assert!(bob.receive().as_error().starts_with("WRONGTYPE"), "{overwriting}");
         assert_eq!(client.figure("waiters"), 0);
     }
+}
+
+/// Each event that is heard costs the client that causes it.
+#[test]
+fn events_are_heard_only_while_somebody_waits() {
+    let ends = ServerVersion::under_test().ends_subscriptions();
+    let server = Server::start();
+    let mut client = server.client();
+    for (acquire, subscriptions) in [("RLOCK.ACQUIRE", 1), ("RLOCK.WACQUIRE", 2)] {
+        for _ in 0..2 {
+            client.say(&format!("{acquire} k ann 600000"));
+            let mut bob = start_waiting(&server, &format!("{acquire} k bob 600000 WAIT 0"));
+            assert_eq!(client.figure("keyspace_subscriptions"), subscriptions, "{acquire}");
+            client.say("DEL k");
+            assert_eq!(client.figure("waiters"), 0, "not when the lock is next looked at anyway");
+            assert_eq!(bob.receive(), Reply::Nil);
+            client.say("RLOCK.RELEASE k bob");
+            if ends {
+                wait_until("nothing is heard any more", || client.figure("keyspace_subscriptions") == 0);
+            }
+        }
+    }
+    client.say("RLOCK.ACQUIRE k ann 20");
+    assert_eq!(start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0").receive(), Reply::Nil);
+    assert_eq!(client.figure("lease_expiries"), 1, "it is heard once, however often listening has begun");
+}
+
+#[test]
+fn who_comes_before_listening_ends_is_listened_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    client.say("DEL k");
+    assert_eq!(bob.receive(), Reply::Nil);
+    let mut cid = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");
+    let began = client.time_ms();
+    wait_until("it would have ended", || client.time_ms() > began + 1_200);
+    assert_eq!(client.figure("keyspace_subscriptions"), 1);
+    client.say("DEL k");
+    assert_eq!(client.figure("waiters"), 0, "not when the lock is next looked at anyway");
+    assert_eq!(cid.receive(), Reply::Nil);
 }
 
 #[test]

@@ -1,0 +1,77 @@
+//! The sessions as people on call see them: who keeps how much.
+//!
+//! It walks through all sessions, since nothing is kept in this order: somebody looks once in a while, and each call of
+//! a session would have to pay for it.
+
+use super::sessions::{Session, SessionId};
+use super::table::Table;
+use crate::lock::UnixMs;
+use std::cmp::Reverse;
+use std::rc::Rc;
+
+/// About what a ticket and an event take of the server's memory, with names of some 40 bytes.
+const TICKET_BYTES: usize = 220;
+const EVENT_BYTES: usize = 300;
+
+/// A session as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionSummary {
+    /// No other session ever has it.
+    pub number: u64,
+    pub name: Rc<[u8]>,
+    /// The user who opened it.
+    pub owner: Rc<[u8]>,
+    /// The connection of its last call, if it is open.
+    pub connection: Option<u64>,
+    pub is_attended: bool,
+    /// Those that wait.
+    pub tickets: usize,
+    /// Those that are not acknowledged.
+    pub events: usize,
+    /// When it ends if no call comes.
+    pub ends: UnixMs,
+    /// About what it takes of the server's memory.
+    pub bytes: usize,
+}
+
+impl<R> Session<R> {
+    fn summary(&self, now: UnixMs) -> SessionSummary {
+        let (tickets, kept) = (self.tickets.length(), self.outbox.kept());
+        let of_tickets = tickets.saturating_mul(TICKET_BYTES).saturating_add(kept.saturating_mul(EVENT_BYTES));
+        let own = size_of::<Self>().saturating_add(self.name.len()).saturating_add(self.owner.len());
+        SessionSummary {
+            number: self.number,
+            name: Rc::clone(&self.name),
+            owner: Rc::clone(&self.owner),
+            connection: self.connection.filter(|_| self.is_connected()),
+            is_attended: self.is_attended(now),
+            tickets,
+            events: self.outbox.events(),
+            ends: self.ends(),
+            bytes: own.saturating_add(of_tickets),
+        }
+    }
+}
+
+impl<R> Table<R> {
+    /// At most `limit` of the open sessions: those with the most tickets and events first, of equal ones the older.
+    #[must_use]
+    pub fn sessions_to_be_shown(&self, limit: usize, now: UnixMs) -> Vec<SessionSummary> {
+        let size = |session: &Session<R>| session.tickets.length().saturating_add(session.outbox.events());
+        let mut all: Vec<_> =
+            self.sessions.open().map(|session| (Reverse(size(session)), session.number, session)).collect();
+        let order = |entry: &(Reverse<usize>, u64, &Session<R>)| (entry.0, entry.1);
+        if let Some(last) = limit.checked_sub(1).filter(|last| *last < all.len()) {
+            all.select_nth_unstable_by_key(last, order);
+            all.truncate(limit);
+        }
+        all.sort_unstable_by_key(order);
+        all.into_iter().map(|(.., session)| session.summary(now)).collect()
+    }
+
+    /// The open session with this number.
+    #[must_use]
+    pub fn session_numbered(&self, number: u64) -> Option<SessionId> {
+        self.sessions.open().find(|session| session.number == number).map(|session| session.id)
+    }
+}
