@@ -233,6 +233,7 @@ impl Options {
         Ok(Manner {
             limits: self.settings.limits,
             name: self.names().connection.into(),
+            heard: None,
             #[cfg(feature = "tls")]
             tls: self
                 .certificates

@@ -302,6 +302,7 @@ impl Attempt {
         let is_held = request::renewed(&answer()?).map_err(about)?;
         let confirmed = usize::from_redis_value(answer()?).unwrap_or(0);
         node.keep(connection);
+        self.shared.links.route.still_leads_to(&node).map_err(about)?;
         match is_held {
             true if confirmed >= wanted => Ok(()),
             true => Err(Error::new(ErrorKind::TooFewReplicas { wanted, confirmed }, key)),

@@ -22,7 +22,10 @@ impl Servers for Links {
 
     async fn broken_places(&self) -> Vec<Self::Place> {
         loop {
-            sleep(LOOK).await;
+            tokio::select! {
+                () = sleep(LOOK) => {}
+                () = self.route.superseded() => return vec![None],
+            }
             let broken = self.route.broken_places();
             if !broken.is_empty() {
                 return broken;
@@ -45,7 +48,9 @@ impl Servers for Links {
         let wanted: Vec<_> = leases.iter().map(wanted).collect();
         let sent_at = Instant::now();
         let sent = leases.iter().zip(&wanted).filter(|(_, wanted)| **wanted).map(|(due, _)| due);
-        let (mut answers, fault) = match self.send(&node, connection, sent, limit).await {
+        let answers = self.send(&node, connection, sent, limit).await;
+        let answers = answers.and_then(|answers| self.route.still_leads_to(&node).map(|()| answers));
+        let (mut answers, fault) = match answers {
             Ok(answers) => (answers.into_iter(), Fault::Silent(Fault::broken_at_once())),
             Err(fault) => {
                 tracing::debug!(server = %node, ?fault, "leases were not renewed");

@@ -28,7 +28,10 @@ impl Shared {
     /// `name`: what the process is called in its holders.
     pub(crate) fn new(links: Links, settings: Settings, name: &str, thread: Thread) -> Self {
         let (links, watchdog) = (Arc::new(links), Arc::<Watchdog>::default());
-        let watching = thread.spawn(watchdog.clone().run(links.clone()));
+        let watching = thread.spawn({
+            let (links, watchdog) = (links.clone(), watchdog.clone());
+            async move { _ = tokio::join!(watchdog.run(links.clone()), links.route.watch()) }
+        });
         let (holders, crowds, unsettled) = (Holders::new(name), Arc::default(), watch::Sender::new(0));
         Self { settings, links, holders, thread, watchdog, crowds, watching: Mutex::new(watching), unsettled }
     }

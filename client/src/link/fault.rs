@@ -37,7 +37,8 @@ impl Fault {
         }
         match error.code() {
             Some(
-                "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "BUSY" | "OOM" | "NOSESSION",
+                "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "BUSY" | "OOM" | "NOSESSION"
+                | "TAKENOVER",
             ) => Self::NotNow(error),
             Some("READONLY") => Self::NotHere(error),
             Some("UNBLOCKED") if server_line::is_a_role_change(&error) => Self::NotHere(error),
@@ -66,14 +67,20 @@ impl Fault {
         RedisError::from(io::Error::from(io::ErrorKind::ConnectionReset))
     }
 
+    /// For an answer that came when another server had taken the place of the one that gave it.
+    pub(crate) fn superseded() -> Self {
+        let what = "another server is the master by now";
+        Self::NotHere(RedisError::from((RedisKind::MasterNameNotFoundBySentinel, what)))
+    }
+
     /// Whether asking again, later or elsewhere, may help.
     pub(crate) fn may_pass(&self) -> bool {
         !matches!(self, Self::Refused(_) | Self::TooOld(_))
     }
 
-    /// Whether the server does not know the session.
+    /// Whether the server does not know the session, or another process has it: one that was forked from this one.
     pub(crate) fn is_no_session(&self) -> bool {
-        matches!(self, Self::NotNow(error) if error.code() == Some("NOSESSION"))
+        matches!(self, Self::NotNow(error) if matches!(error.code(), Some("NOSESSION" | "TAKENOVER")))
     }
 
     /// Whether something else is in the lock's place.

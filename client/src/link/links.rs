@@ -68,8 +68,12 @@ impl Links {
                 Ok(session) => send(&node, asking, doubt, &command(session.as_ref())).await,
                 Err(fault) => Err(fault.clone()),
             };
-            let fault = match answer {
-                Ok(answer) => return Ok(answer),
+            let fault = match answer.map(|answer| (self.route.still_leads_to(&node), answer)) {
+                Ok((Ok(()), answer)) => return Ok(answer),
+                Ok((Err(fault), _)) => {
+                    doubt.unanswered();
+                    fault
+                }
                 Err(fault) => fault,
             };
             if let (Ok(Some(session)), true) = (&session, fault.is_no_session()) {

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 #[derive(Clone)]
 pub(crate) struct Manner {
     pub limits: Limits,
     /// What servers list its connections as; empty: as none.
     pub name: Arc<str>,
+    /// Told when a server publishes something, on connections that can be told (RESP3).
+    pub heard: Option<Arc<Notify>>,
     /// `None`: with the system's certificates.
     #[cfg(feature = "tls")]
     pub tls: Option<Arc<rustls::ClientConfig>>,

@@ -149,6 +149,14 @@ impl Node {
         Ok(session)
     }
 
+    /// Another server has taken its place: whoever waits here waits for nothing.
+    pub(super) fn supersede(&self) {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(session) = session {
+            session.ends(&Fault::superseded());
+        }
+    }
+
     /// For how long a session is kept in which nobody waits.
     pub(super) fn idle_limit(&self) -> Duration {
         match self.source {

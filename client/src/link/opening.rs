@@ -13,7 +13,9 @@ use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, PushInfo, PushKind, RedisError, RedisResult, Value,
+};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,21 +84,35 @@ impl Opener {
 
     async fn connect(&self, thread: &Thread) -> RedisResult<Opened> {
         let info = self.client.get_connection_info();
+        let config = self.config();
         match info.addr() {
-            ConnectionAddr::Tcp(host, port) => greet(thread, info, tcp(host, *port).await?).await,
-            ConnectionAddr::Unix(path) => greet(thread, info, UnixStream::connect(path).await?).await,
+            ConnectionAddr::Tcp(host, port) => greet(thread, info, config, tcp(host, *port).await?).await,
+            ConnectionAddr::Unix(path) => greet(thread, info, config, UnixStream::connect(path).await?).await,
             #[cfg(feature = "tls")]
             ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None } => {
-                let config = self.manner.tls.clone();
-                greet(thread, info, tls::shake_hands(config, host, tcp(host, *port).await?).await?).await
+                let certificates = self.manner.tls.clone();
+                let stream = tls::shake_hands(certificates, host, tcp(host, *port).await?).await?;
+                greet(thread, info, config, stream).await
             }
             // One that brings certificates of its own is left to the library.
             _ => {
-                let config = config().set_connection_timeout(None);
+                let config = config.set_connection_timeout(None);
                 let connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
                 Ok(Opened { connection, _driver: None })
             }
         }
+    }
+
+    /// Each request brings its own time limit.
+    fn config(&self) -> AsyncConnectionConfig {
+        let config = AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(REQUESTS_MAX);
+        let Some(heard) = self.manner.heard.clone() else { return config };
+        config.set_push_sender(move |push: PushInfo| {
+            if push.kind == PushKind::Message {
+                heard.notify_one();
+            }
+            Ok::<(), ()>(())
+        })
     }
 
     /// Tells the server what to list it as, on the way with the first request. A server that refuses, or a user without
@@ -128,18 +144,18 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-async fn greet<S>(thread: &Thread, info: &ConnectionInfo, stream: S) -> RedisResult<Opened>
+async fn greet<S>(
+    thread: &Thread,
+    info: &ConnectionInfo,
+    config: AsyncConnectionConfig,
+    stream: S,
+) -> RedisResult<Opened>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stream = Gathering::of(stream);
-    let (connection, driver) = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config()).await?;
+    let (connection, driver) = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await?;
     Ok(Opened { connection, _driver: Some(Arc::new(thread.spawn(driver))) })
-}
-
-/// Each request brings its own time limit.
-fn config() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(REQUESTS_MAX)
 }
 
 /// What a server says that refuses a connection: before it is asked anything, so it gets lost when something is sent.

@@ -145,9 +145,10 @@ pub(crate) fn told(answer: Value) -> Result<Vec<Event>, Fault> {
     events.into_iter().map(event).collect()
 }
 
-/// `[seq, ticket, outcome, value]`
+/// `[seq, ticket, outcome, value]`, and of a grant when its lease ends, which its renewal says anew.
 fn event(event: Value) -> Result<Event, Fault> {
-    let parts = if let Value::Array(parts) = event { parts } else { Vec::new() };
+    let mut parts = if let Value::Array(parts) = event { parts } else { Vec::new() };
+    parts.truncate(4);
     let Ok([seq, ticket, outcome, value]) = <[Value; 4]>::try_from(parts) else { return Err(not_an_answer()) };
     let (seq, ticket) = (number(seq)?, number(ticket)?);
     let outcome = match text(&outcome) {

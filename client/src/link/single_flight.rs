@@ -23,4 +23,11 @@ impl SingleFlight {
         }
         failure.clone().map_or(Ok(()), Err)
     }
+
+    /// Does the work anew, for what has come about since another caller began it.
+    pub(crate) async fn run_anew(&self, work: impl Future<Output = Result<(), Fault>>) {
+        let mut failure = self.failure.lock().await;
+        *failure = work.await.err();
+        self.rounds.fetch_add(1, Relaxed);
+    }
 }

@@ -31,6 +31,7 @@ mod runtimes;
 mod sentinel;
 mod several;
 mod spans;
+mod superseded;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

@@ -9,13 +9,13 @@ use rlock_testing::{Client, Server, Watched};
 use std::time::Duration;
 
 /// Longer than any failover.
-const LEASE: Duration = Duration::from_secs(15);
+pub const LEASE: Duration = Duration::from_secs(15);
 
-fn patient() -> Options {
+pub fn patient() -> Options {
     Locks::options().lease(LEASE).patience(LEASE)
 }
 
-async fn connect(options: Options, watched: &Watched) -> Locks {
+pub async fn connect(options: Options, watched: &Watched) -> Locks {
     let sentinels = watched.sentinels.iter().map(|it| format!("redis://127.0.0.1:{}", it.port()));
     options.connect_to_sentinels(sentinels, Watched::NAME, "redis://locks").await.unwrap()
 }

@@ -10,6 +10,7 @@ pub(crate) use sentinel::Sentinels;
 use super::fault::Fault;
 use super::node::Node;
 use redis::{ConnectionAddr, ConnectionInfo};
+use std::future::pending;
 use std::sync::Arc;
 
 /// An address like this one, at another `host:port`.
@@ -93,6 +94,30 @@ impl Route {
             Self::Cluster(cluster) => return cluster.broken_nodes().into_iter().map(Some).collect(),
         };
         if broken { vec![None] } else { Vec::new() }
+    }
+
+    /// Whether what this server has answered counts: a master that was replaced, and does not know it, grants and renews
+    /// as ever.
+    pub(crate) fn still_leads_to(&self, node: &Arc<Node>) -> Result<(), Fault> {
+        match self {
+            Self::Sentinels(sentinels) if !sentinels.names(node) => Err(Fault::superseded()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Learns of servers that take another's place, for as long as it is polled.
+    pub(crate) async fn watch(&self) {
+        if let Self::Sentinels(sentinels) = self {
+            sentinels.watch().await;
+        }
+    }
+
+    /// Resolves when another server has taken the place of the one that all locks were on. Cancel safe.
+    pub(crate) async fn superseded(&self) {
+        match self {
+            Self::Sentinels(sentinels) => sentinels.superseded.notified().await,
+            _ => pending().await,
+        }
     }
 
     /// The node of a redirection.

@@ -1,0 +1,140 @@
+//! A master that was replaced, and does not know it. `SENTINEL FAILOVER` leaves it alive, with its queue, for seconds; one that
+//! stood still wakes up as a master. What it says of grants, renewals and releases is true of itself alone.
+//!
+//! What it did before a sentinel named another one may be forgotten with it, and nobody can know. From then on a client
+//! can, and no two may hold one lock: neither those who were there before, nor those who come later.
+
+use crate::sentinel::{LEASE, connect, patient};
+use crate::support::{until, waits_for};
+use rlock_client::{Guard, Lock};
+use rlock_testing::{PATIENCE, Watched};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+const PROGRAMS: usize = 3;
+const TASKS: usize = 3;
+
+/// Longer than a sentinel needs to see that the replica was promoted, and shorter than the old master lives on.
+const SHORT_LEASE: Duration = Duration::from_secs(3);
+
+#[tokio::test]
+async fn no_two_hold_a_lock_while_the_old_master_lives_on() {
+    let watched = Watched::start(1);
+    // The old master lives four times as long, and the other sentinels learn of the new one so late.
+    for sentinel in &watched.sentinels {
+        sentinel.client().say("SENTINEL DEBUG publish-period 1500");
+    }
+    let seen = Arc::<Mutex<Seen>>::default();
+    let (mut programs, mut tasks) = (Vec::new(), Vec::new());
+    let begin = || async {
+        let locks = connect(patient().lease(SHORT_LEASE), &watched).await;
+        let tasks: Vec<_> = (0..TASKS).map(|_| work(locks.lock("orders:42"), seen.clone())).collect();
+        (locks, tasks)
+    };
+    for _ in 0..PROGRAMS {
+        let (locks, its_tasks) = begin().await;
+        programs.push(locks);
+        tasks.extend(its_tasks);
+    }
+    let entries = || seen.lock().unwrap().entries;
+    for (old, new) in [(0, 1), (1, 0)].map(|(old, new)| (&watched.servers[old], &watched.servers[new])) {
+        let before = entries();
+        until("the lock goes around", || entries() > before + TASKS).await;
+        let command = format!("SENTINEL FAILOVER {}", Watched::NAME);
+        until("the failover begins", || watched.sentinels[0].client().say(&command).words() == ["OK"]).await;
+        until("another one is named", || watched.master_port() == new.port()).await;
+        // Before the other sentinels know, perhaps.
+        let (newcomer, its_tasks) = begin().await;
+        let mut successor = new.client();
+        until("the others wait there too", || successor.figure("waiters") >= (PROGRAMS * TASKS) as i64).await;
+        assert_eq!(old.client().info("replication").find("role"), Some("master"), "it was not replaced yet");
+        programs.push(newcomer);
+        tasks.extend(its_tasks);
+        until("the old one follows", || successor.info("replication").find("slave0").is_some_and(is_online)).await;
+    }
+    tasks.iter().for_each(JoinHandle::abort);
+    let overlaps = &seen.lock().unwrap().overlaps;
+    assert!(overlaps.is_empty(), "{} times two had the lock: {overlaps:#?}", overlaps.len());
+}
+
+fn is_online(replica: &str) -> bool {
+    replica.contains("state=online")
+}
+
+/// Who believes to hold the lock, and what was seen of that.
+#[derive(Default)]
+struct Seen {
+    inside: Vec<Arc<Guard>>,
+    overlaps: Vec<String>,
+    entries: usize,
+    losses: usize,
+}
+
+/// Has a task want the lock again and again, for a moment each time.
+fn work(lock: Lock, seen: Arc<Mutex<Seen>>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        loop {
+            // What was granted a moment ago may be lost by a failover.
+            let Ok(guard) = lock.acquire().await else { continue };
+            let guard = Arc::new(guard);
+            seen.lock().unwrap().enter(&guard);
+            tokio::select! {
+                () = guard.lost() => seen.lock().unwrap().losses += 1,
+                () = sleep(Duration::from_millis(20)) => {}
+            }
+            seen.lock().unwrap().inside.retain(|it| !Arc::ptr_eq(it, &guard));
+            let _ = Arc::into_inner(guard).unwrap().release().await;
+        }
+    })
+}
+
+impl Seen {
+    fn enter(&mut self, guard: &Arc<Guard>) {
+        let others = self.inside.iter().filter(|it| !it.is_lost() && !guard.is_lost());
+        self.overlaps.extend(others.map(|it| format!("{} beside {}", guard.holder(), it.holder())));
+        self.entries += 1;
+        self.inside.push(guard.clone());
+    }
+}
+
+/// The old one stands still until another one has taken its place, with a request in its hands.
+#[tokio::test]
+async fn a_grant_of_a_master_that_was_replaced_meanwhile_counts_for_nothing() {
+    let watched = Watched::start(1);
+    let [old, new] = &watched.servers[..] else { unreachable!("two servers") };
+    // So long that a grant need not be renewed before it is told.
+    let locks = connect(patient().lease(LEASE * 40).answer_timeout(PATIENCE), &watched).await;
+    let held = locks.lock("orders:41").replicas(1, LEASE).acquire().await.unwrap();
+    old.freeze();
+    let asks = waits_for(locks.lock("orders:42"));
+    until("the replica is the master", || watched.master_port() == new.port()).await;
+    let mut successor = new.client();
+    let expiry = successor.expiry("orders:41");
+    until("the client knows it", || successor.expiry("orders:41") > expiry).await;
+    old.thaw();
+    let guard = asks.await.unwrap().unwrap();
+    assert_eq!(successor.hash("orders:42"), [(guard.holder().into_owned(), "1".to_owned())]);
+    held.release().await.unwrap();
+}
+
+/// docs/operations.md, *Upgrading*.
+#[tokio::test]
+async fn a_failover_by_sentinels_loses_nothing_while_writes_are_paused() {
+    let watched = Watched::start(1);
+    let [old, new] = &watched.servers[..] else { unreachable!("two servers") };
+    let locks = connect(patient(), &watched).await;
+    let seen = Arc::<Mutex<Seen>>::default();
+    let tasks: Vec<_> = (0..TASKS).map(|_| work(locks.lock("orders:42"), seen.clone())).collect();
+    let entries = || seen.lock().unwrap().entries;
+    until("the lock goes around", || entries() > TASKS).await;
+    old.client().say("CLIENT PAUSE 10000 WRITE");
+    watched.sentinels[0].client().say(&format!("SENTINEL FAILOVER {}", Watched::NAME));
+    until("the replica is the master", || watched.master_port() == new.port()).await;
+    let before = entries();
+    until("the lock goes around there", || entries() > before + TASKS).await;
+    assert!(new.client().figure("grants") > 0);
+    tasks.iter().for_each(JoinHandle::abort);
+    assert_eq!(seen.lock().unwrap().losses, 0);
+}
