@@ -1,6 +1,5 @@
 //! A history taken apart by its locks: nothing that is promised spans two of them.
 
-use super::sessions::Sessions;
 use crate::history::{Answer, Call, Moment, Operation, Record, Request, Sample, Side};
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,8 +9,6 @@ pub struct Step<'a> {
     /// When `rlock-client` said until when it is held.
     pub vouched: Vec<(Moment, Moment)>,
     pub ended: Option<Moment>,
-    /// By when the server knew that the event of its ticket is done with.
-    pub acknowledged: Option<Moment>,
     /// When it was first asked for: of a ticket that waits already it changes nothing to ask again.
     pub asked: Moment,
 }
@@ -138,16 +135,15 @@ impl Side {
 }
 
 /// In order of their names, so that a verdict is the same each time.
-pub fn by_lock<'a>(records: &'a [Record], operations: &'a [Operation], sessions: &Sessions) -> Vec<LockHistory<'a>> {
+pub fn by_lock<'a>(records: &'a [Record], operations: &'a [Operation]) -> Vec<LockHistory<'a>> {
     let mut locks: BTreeMap<&str, LockHistory> = BTreeMap::new();
     let mut said = said_of_guards(records);
     for operation in operations {
         let (vouched, ended) =
             said.remove(&(operation.call.client.as_str(), operation.call.number)).unwrap_or_default();
         let lock = locks.entry(&operation.call.lock).or_default();
-        let acknowledged = acknowledged(operation, sessions);
         let asked = operation.call.at;
-        lock.steps.push(Step { operation, vouched, ended, acknowledged, asked });
+        lock.steps.push(Step { operation, vouched, ended, asked });
     }
     for record in records {
         if let Record::Seen(sample) = record {
@@ -167,12 +163,6 @@ pub fn by_lock<'a>(records: &'a [Record], operations: &'a [Operation], sessions:
             lock
         })
         .collect()
-}
-
-/// A ticket bears the holder's name.
-fn acknowledged(operation: &Operation, sessions: &Sessions) -> Option<Moment> {
-    let Request::Acquire { session: Some(session), .. } = &operation.call.request else { return None };
-    sessions.get(session)?.acknowledged(&operation.call.holder)
 }
 
 /// Those that are asked for by the same ticket are asked for when the first of them is.

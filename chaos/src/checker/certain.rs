@@ -286,9 +286,8 @@ fn piece_of_grant<'a>(place: usize, step: &Step<'a>) -> Option<Certain<'a>> {
     let (told, _) = step.operation.granted()?;
     let mut piece = piece(place, step, side, lease_ms);
     if step.operation.queued.is_some() {
-        // Until somebody takes note of it, it lasts no longer than its session.
-        piece =
-            spanning(place, step, side, (step.asked, step.acknowledged?.max(told), lease_end(step.asked, lease_ms)));
+        // What was told belongs to whoever has read it, whatever becomes of the session.
+        piece = spanning(place, step, side, (step.asked, told, lease_end(step.asked, lease_ms)));
     }
     Some(piece)
 }

@@ -1,4 +1,4 @@
-//! What stays of sessions that have ended: waits, and grants that nobody has taken note of.
+//! What stays of sessions that have ended: waits, and grants that were in no reply.
 
 use super::by_lock::{LockHistory, Step};
 use super::sessions::{Gone, Sessions};
@@ -16,7 +16,7 @@ struct Ended<'l, 'a> {
     step: &'l Step<'a>,
     session: &'l str,
     gone: Gone,
-    /// Nobody has acknowledged or renewed what it may have been granted.
+    /// What it may have been granted was in no reply, and nobody has renewed it.
     holds_nothing: bool,
 }
 
@@ -92,7 +92,7 @@ fn ended<'l, 'a>(
     // What was granted at once has nothing to do with the session.
     let was_queued = asked.all(|step| step.operation.queued.is_some() || step.did_nothing());
     let was_renewed = steps.iter().any(|step| matches!(step.call().request, Request::Renew { .. }));
-    let holds_nothing = was_queued && !was_renewed && !session.may_be_acknowledged(step.who());
+    let holds_nothing = was_queued && !was_renewed && !session.may_be_told(step.who());
     Some((step.who(), Ended { step, session: session.name, gone, holds_nothing }))
 }
 
@@ -103,10 +103,9 @@ mod tests {
     use crate::history::Answer;
     use crate::history::Side::Plain;
 
-    /// A ticket that was granted and told, by a session that ends by itself at 1,020 at the latest.
-    fn granted_and_left(ack: u64) -> Written {
-        let history = Written::default().queued("a", 6_000, (0, 1)).outcome("a", 1, 10, granted());
-        history.polled((0, 10), 1, 0, &[(1, "a", granted())]).polled((11, 20), 1, ack, &[])
+    /// A ticket that waits in a session that ends by itself at 1,020 at the latest.
+    fn queued_and_left() -> Written {
+        Written::default().queued("a", 6_000, (0, 1)).polled((0, 10), 1, 0, &[]).polled((11, 20), 1, 0, &[])
     }
 
     fn held(history: Written, at: u64) -> Vec<super::Promise> {
@@ -114,16 +113,17 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_took_note_of_goes_with_its_session() {
-        assert_eq!(held(granted_and_left(0), 2_000), []);
-        assert_eq!(held(granted_and_left(0), 2_100), [NothingOfAnEndedSession]);
-        assert_eq!(held(granted_and_left(0).session_ended((30, 40)), 1_100), [NothingOfAnEndedSession]);
+    fn what_was_in_no_reply_goes_with_its_session() {
+        assert_eq!(held(queued_and_left(), 2_000), []);
+        assert_eq!(held(queued_and_left(), 2_100), [NothingOfAnEndedSession]);
+        assert_eq!(held(queued_and_left().session_ended((30, 40)), 1_100), [NothingOfAnEndedSession]);
     }
 
     #[test]
-    fn what_somebody_took_note_of_stays() {
-        assert_eq!(held(granted_and_left(1), 2_100), []);
-        let renewed = granted_and_left(0).did("a", renew(6_000), (12, 13), Answer::Renewed(true));
+    fn what_somebody_may_know_of_stays() {
+        assert_eq!(held(queued_and_left().polled((12, 21), 1, 0, &[(1, "a", granted())]), 2_100), []);
+        assert_eq!(held(queued_and_left().polled_in_vain(12), 2_200), []);
+        let renewed = queued_and_left().did("a", renew(6_000), (12, 13), Answer::Renewed(true));
         assert_eq!(held(renewed, 2_100), []);
         let at_once = Written::default().did("a", by_ticket(6_000), (0, 1), granted()).polled((0, 10), 1, 0, &[]);
         assert_eq!(held(at_once, 2_100), []);
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_others_do_excuses_it() {
-        assert_eq!(held(granted_and_left(0).troubled((500, 510), failover()), 2_100), []);
-        assert_eq!(held(granted_and_left(0).troubled((500, 510), removed(false)), 2_100), []);
+        assert_eq!(held(queued_and_left().troubled((500, 510), failover()), 2_100), []);
+        assert_eq!(held(queued_and_left().troubled((500, 510), removed(false)), 2_100), []);
     }
 }

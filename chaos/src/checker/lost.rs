@@ -128,9 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_ticket_was_granted_lasts_from_when_it_is_acknowledged_or_renewed() {
-        assert_eq!(denied(by_ticket(0), 2_500).broken(), []);
-        assert!(denied(by_ticket(1), 2_500).broken().contains(&HoldsLast));
+    fn what_a_ticket_was_granted_lasts_from_when_it_is_told() {
+        assert!(denied(by_ticket(0), 2_500).broken().contains(&HoldsLast));
+        let untold = Written::default().queued("a", 3_000, (0, 1)).polled((2, 10), 1, 0, &[]);
+        assert_eq!(denied(untold, 2_500).broken(), []);
         let renewed = by_ticket(0).did("a", renew(3_000), (12, 13), Answer::Renewed(true));
         assert!(denied(renewed, 2_500).broken().contains(&HoldsLast));
     }

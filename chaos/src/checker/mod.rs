@@ -67,7 +67,7 @@ pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
     let mut figures = figures(records, &operations);
     let (mut losses, mut repeated, mut forgotten) = (Losses::default(), Repeated::default(), Forgotten::default());
     outcomes::check(&sessions, &troubles, &mut violations);
-    for lock in by_lock(records, &operations, &sessions) {
+    for lock in by_lock(records, &operations) {
         let around = Surroundings::of(&lock, &troubles);
         let pieces = around.certain();
         figures.locks += 1;

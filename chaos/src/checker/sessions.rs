@@ -111,14 +111,9 @@ impl<'a> Session<'a> {
         self.connections.iter().any(|span| span.0 <= from && until <= span.1)
     }
 
-    /// When it was certain that the server knows that the event of this ticket is done with.
-    pub fn acknowledged(&self, ticket: &str) -> Option<Moment> {
-        let seq = self.told(ticket).first()?.event.seq;
-        let by = |it: &Exchange| match it.answer {
-            Some((at, Told::Events(_))) if it.poll.ack >= seq => Some(at),
-            _ => None,
-        };
-        self.exchanges.iter().filter_map(by).min()
+    /// Whether the event of this ticket may have been in a reply: it was read, or there is a reply that was not.
+    pub fn may_be_told(&self, ticket: &str) -> bool {
+        !self.told(ticket).is_empty() || self.exchanges.iter().any(|it| !it.poll.ends && it.answer.is_none())
     }
 
     /// Whether the server may know that the event of this ticket is done with. What was never told was never done with.
@@ -284,13 +279,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_is_known_when_that_is_answered() {
+    fn what_may_be_acknowledged_was_told() {
         let told = || Written::default().polled((0, 10), 1, 0, &[(1, "t", granted())]);
-        assert_eq!(known(told().polled((20, 30), 1, 1, &[]), |it| it.acknowledged("t")), Some(ms(30)));
-        assert_eq!(known(told().polled((20, 30), 1, 0, &[]), |it| it.acknowledged("t")), None);
-        assert!(!known(told(), |it| it.may_be_acknowledged("t")));
+        assert!(known(told(), |it| it.may_be_told("t") && !it.may_be_told("u") && !it.may_be_acknowledged("t")));
         let in_vain = told().said_in_vain(20, 1);
-        assert!(known(in_vain, |it| it.acknowledged("t").is_none() && it.may_be_acknowledged("t")));
+        assert!(known(in_vain, |it| it.may_be_acknowledged("t") && it.may_be_told("u")));
     }
 
     #[test]

@@ -93,12 +93,16 @@ pub fn told(reply: &Reply) -> Result<Told, Strange> {
 
 fn event(reply: &Reply) -> Option<Event> {
     let Reply::List(fields) = reply else { return None };
-    let [Reply::Int(seq), Reply::Text(ticket), Reply::Text(outcome), value] = &fields[..] else { return None };
-    let outcome = match (outcome.as_str(), value) {
-        ("granted", Reply::Nil) => Answer::Granted { token: None },
-        ("granted", Reply::Int(token)) => Answer::Granted { token: Some(u64::try_from(*token).ok()?) },
-        ("timeout", Reply::Int(left_ms)) => Answer::Refused { left_ms: *left_ms },
-        ("error", Reply::Text(line) | Reply::Error(line)) => Answer::Failed(line.clone()),
+    let [Reply::Int(seq), Reply::Text(ticket), Reply::Text(outcome), value, ends_in @ ..] = &fields[..] else {
+        return None;
+    };
+    let outcome = match (outcome.as_str(), value, ends_in) {
+        ("granted", Reply::Nil, [Reply::Int(0..)]) => Answer::Granted { token: None },
+        ("granted", Reply::Int(token), [Reply::Int(0..)]) => {
+            Answer::Granted { token: Some(u64::try_from(*token).ok()?) }
+        }
+        ("timeout", Reply::Int(left_ms), []) => Answer::Refused { left_ms: *left_ms },
+        ("error", Reply::Text(line) | Reply::Error(line), []) => Answer::Failed(line.clone()),
         _ => return None,
     };
     Some(Event { seq: u64::try_from(*seq).ok()?, ticket: ticket.clone(), outcome })
@@ -166,7 +170,10 @@ mod tests {
     fn events_say_what_became_of_tickets() {
         let [ticket, granted, timeout, error, line] =
             ["t", "granted", "timeout", "error", "UNBLOCKED by hand"].map(|it| Reply::Text(it.to_owned()));
-        let event = |outcome: &Reply, value| Reply::List(vec![Reply::Int(7), ticket.clone(), outcome.clone(), value]);
+        let event = |outcome: &Reply, value| {
+            let ends_in = (*outcome == granted).then_some(Reply::Int(0));
+            Reply::List([Reply::Int(7), ticket.clone(), outcome.clone(), value].into_iter().chain(ends_in).collect())
+        };
         let outcome = |reply: Reply| match told(&Reply::List(vec![reply])) {
             Ok(Told::Events(mut events)) => Some(events.remove(0).outcome),
             _ => None,

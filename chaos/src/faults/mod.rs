@@ -101,7 +101,7 @@ pub enum What {
 
     StepClock,
 
-    /// By the command, with nothing lost.
+    /// By the command, with nothing lost, except by sentinels.
     FailOver,
     KillMaster,
     FreezeMaster,

@@ -80,6 +80,7 @@ fn of_its_own(kind: WorldKind) -> Vec<Line> {
         ],
         WorldKind::Sentinel => vec![
             SWAP,
+            (What::FailOver, 6, AT_ONCE),
             (What::KillMaster, 4, AT_ONCE),
             (What::FreezeMaster, 4, AT_ONCE),
             (What::KillReplica, 3, (100, 1_000)),

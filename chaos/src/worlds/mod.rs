@@ -262,6 +262,11 @@ impl World {
         over
     }
 
+    /// Whoever made another one take over tells of it.
+    pub fn forget_change_of(&mut self, server: &str) {
+        self.changes.retain(|change| !change.servers.iter().any(|it| it == server));
+    }
+
     /// The same at the end, when nothing more comes of it.
     pub fn take_all_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
@@ -272,14 +277,27 @@ impl World {
         former.filter(|(place, _)| !self.masters.contains(place)).any(|(_, node)| node.is_master().unwrap_or(false))
     }
 
+    /// Has the sentinels make another one the master, though nothing is wrong with this one.
+    pub fn fail_over_by_sentinels(&self) -> Result<(), String> {
+        run_on(&mut self.sentinels[0].client(), &["SENTINEL", "FAILOVER", Watched::NAME])?;
+        Ok(())
+    }
+
+    pub fn all_sentinels_name(&self, place: usize) -> bool {
+        self.sentinels.iter().all(|sentinel| self.named_by(sentinel) == Some(place))
+    }
+
     /// Whom the sentinels call the master, if it knows of it itself.
     fn master_by_sentinels(&self) -> Option<usize> {
-        let mut client = self.sentinels[0].client();
-        let command = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Watched::NAME];
-        let reply = run_on(&mut client, &command).ok()?;
-        let port: u16 = reply.words().get(1)?.parse().ok()?;
-        let place = self.nodes.iter().position(|node| node.port() == port)?;
+        let place = self.named_by(&self.sentinels[0])?;
         self.nodes[place].is_master().ok()?.then_some(place)
+    }
+
+    fn named_by(&self, sentinel: &Server) -> Option<usize> {
+        let command = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Watched::NAME];
+        let reply = run_on(&mut sentinel.client(), &command).ok()?;
+        let port: u16 = reply.words().get(1)?.parse().ok()?;
+        self.nodes.iter().position(|node| node.port() == port)
     }
 
     /// A node that cannot be asked is what it was.

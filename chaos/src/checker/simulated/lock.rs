@@ -35,8 +35,6 @@ pub enum Flaw {
     FallingTokens,
     /// One release gives back all.
     Uncounted,
-    /// What a session was granted unknown stays when the session ends.
-    KeptGrant,
     /// What a session was granted goes when the session ends, known or not.
     RevokedGrant,
     /// A ticket that was passed over comes back behind all others.

@@ -301,7 +301,9 @@ impl World {
             return;
         }
         it.is_open = false;
-        for event in std::mem::take(&mut it.events) {
+        let (told, events) = (it.told_before, std::mem::take(&mut it.events));
+        let revokes_all = self.has(Flaw::RevokedGrant);
+        for event in events.into_iter().filter(|event| event.seq > told || revokes_all) {
             self.revoke(&event);
         }
         for lock in 0..self.locks.len() {
@@ -314,7 +316,6 @@ impl World {
     fn revoke(&mut self, event: &Kept) {
         let is_granted = matches!(event.answer, Answer::Granted { .. });
         let is_revoked = match self.settings.flaw {
-            Some(Flaw::KeptGrant) => false,
             Some(Flaw::RevokedGrant) => is_granted,
             _ => event.is_unknown,
         };

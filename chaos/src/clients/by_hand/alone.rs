@@ -1,8 +1,8 @@
 //! What becomes of a grant when its session ends: tried by one client alone, on a lock that nobody else wants, so that nothing
 //! else can have ended the hold, or taken the lock.
 //!
-//! It holds the lock, waits for it by ticket as somebody else, gives it back, and so is granted it. Then it acknowledges that,
-//! or renews it, and lets the session end: the hold must stay. Or it does neither: then it must go.
+//! It holds the lock, waits for it by ticket as somebody else, gives it back, and so is granted it, and told. Then it
+//! acknowledges that, or renews it, or does neither, and lets the session end: the hold must stay.
 
 use super::{ANSWER, ByHand, CONNECT};
 use crate::clients::session::Heard;
@@ -93,7 +93,7 @@ impl ByHand {
 
     async fn end_alone(&mut self, hold: &Hold, seq: u64, ending: Ending) {
         let is_safe = match ending {
-            Ending::Left => return self.leave_session(),
+            Ending::Left => true,
             Ending::Acknowledged => self.is_acknowledged(seq).await,
             Ending::Renewed => matches!(self.renew(hold).await, Some(Answer::Renewed(true))),
         };
