@@ -5,6 +5,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import org.redisson.RedissonShutdownException;
 import org.redisson.client.RedisException;
 import org.redisson.client.RedisNodeNotFoundException;
 
@@ -57,6 +58,8 @@ final class Attempt<T> {
     private final CompletableFuture<T> outcome = new CompletableFuture<>();
     private final long end;
 
+    /** Who is asked for the hold. What a server says counts only as long as it is the master. */
+    private Server.Node asked;
     private Ticket ticket;
     private boolean doubt;
     private int unreplicated;
@@ -171,7 +174,12 @@ final class Attempt<T> {
             failed(false);
             return;
         }
+        if (server.isShuttingDown()) {
+            failed(new RedissonShutdownException("Redisson is shutdown"));
+            return;
+        }
         long sentAt = System.nanoTime();
+        asked = server.node(id.key);
         Request request = Request.acquire(id, terms.lease.ms, terms.isFenced);
         server.once(id.key, request).whenComplete((reply, error) -> {
             if (error != null) {
@@ -224,7 +232,7 @@ final class Attempt<T> {
         if (isTimeUp()) {
             notInTime();
         } else {
-            server.after(PAUSE_MS, this::tryOnce);
+            Server.later(PAUSE_MS, this::tryOnce);
         }
     }
 
@@ -237,7 +245,7 @@ final class Attempt<T> {
         long waitMs = terms.waitMs < 0 ? 0 : Math.max(1, leftMs());
         Request request = Request.acquire(id, Math.min(terms.lease.ms, LEASE_OF_A_WAIT_MS), terms.isFenced)
                 .waitingFor(waitMs, ticket.session.name, ticket.name);
-        send(ticket.session, request).whenComplete((reply, error) -> {
+        send(request).whenComplete((reply, error) -> {
             if (error != null) {
                 notAsked(error);
             } else if ("WAITING".equals(reply)) {
@@ -255,22 +263,13 @@ final class Attempt<T> {
         });
     }
 
-    /** What can be sent twice, or leaves a doubt if it was. */
-    private CompletableFuture<Object> send(Session session, Request request) {
-        CompletableFuture<Object> quick = session == null ? null : session.shortcut(request);
-        if (quick == null) {
-            return server.once(id.key, request);
-        }
-        return quick.handle((reply, error) -> {
-            if (error == null) {
-                return CompletableFuture.completedFuture(reply);
-            }
-            if (Server.isReply(error) && !Server.isRedirection(error)) {
-                return CompletableFuture.failedFuture(error);
-            }
-            doubt = true;
-            return server.once(id.key, request);
-        }).thenCompose(answer -> answer);
+    /** What can be sent twice, and leaves a doubt if it was. */
+    private CompletableFuture<Object> send(Request request) {
+        return locks.send(server, id, request, error -> {
+            boolean isLost = !Server.isReply(error);
+            doubt |= isLost;
+            return isLost;
+        });
     }
 
     private void notAsked(Throwable error) {
@@ -345,14 +344,13 @@ final class Attempt<T> {
      */
     private void renew(Grant grant) {
         long sentAt = System.nanoTime();
-        send(ticket == null ? null : ticket.session, Request.renew(id, terms.lease.ms)).whenComplete((reply, error) -> {
+        asked = server.node(id.key);
+        send(Request.renew(id, terms.lease.ms)).whenComplete((reply, error) -> {
             if (error != null) {
                 doubt = true;
                 failed(error);
             } else if (Long.valueOf(1).equals(reply)) {
                 granted(grant, sentAt);
-            } else if (outcome.isDone()) {
-                failed(false);
             } else {
                 tryOnce();
             }
@@ -360,13 +358,18 @@ final class Attempt<T> {
     }
 
     private void granted(Grant grant, long sentAt) {
-        server.replicated(id, terms.lease.ms).whenComplete((done, error) -> {
-            if (error != null && Server.isNotReplicated(error) && !outcome.isDone()
+        server.replicated(id, terms.lease.ms).whenComplete((isHeld, error) -> {
+            if (error == null && !server.isAt(asked, id.key)) {
+                // Another one is the master by now, and may know nothing of it.
+                renew(grant);
+            } else if (error == null && !isHeld) {
+                tryOnce();
+            } else if (error != null && Server.isNotReplicated(error) && !outcome.isDone()
                     && unreplicated++ < server.retryAttempts()) {
                 held(sentAt + leaseNs());
                 locks.release(server, id).whenComplete((released, failure) -> {
                     beginsAgain();
-                    server.after(server.retryDelayMs(unreplicated), this::tryOnce);
+                    Server.later(server.retryDelayMs(unreplicated), this::tryOnce);
                 });
             } else {
                 held(sentAt + leaseNs());

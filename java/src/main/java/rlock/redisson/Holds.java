@@ -1,5 +1,7 @@
 package rlock.redisson;
 
+import java.util.HashMap;
+import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 
@@ -26,7 +28,14 @@ final class Holds {
         return changed;
     }
 
-    int size() {
-        return all.size();
+    /** All of one lock, with the version of each. */
+    Map<Hold.Id, Long> of(String key) {
+        Map<Hold.Id, Long> found = new HashMap<>();
+        all.forEach((id, hold) -> {
+            if (id.key.equals(key)) {
+                found.put(id, with(id, Hold::version));
+            }
+        });
+        return found;
     }
 }

@@ -3,6 +3,7 @@ package rlock.redisson;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import org.redisson.api.RedissonClient;
 
 /** What the locks of one wrapped client share: its holds, its watchdog, and a session for each node. */
@@ -35,7 +36,7 @@ final class Locks {
     /** One unlock. Whether this holder held anything. */
     CompletableFuture<Boolean> release(Server by, Hold.Id id) {
         Request request = holds.with(id, hold -> hold.releaseBegins(id));
-        return send(by, id, request).handle((reply, error) -> {
+        return send(by, id, request, error -> false).handle((reply, error) -> {
             if (error != null) {
                 releaseFailed(id, error);
                 throw new CompletionException(Server.cause(error));
@@ -52,13 +53,17 @@ final class Locks {
         });
     }
 
-    /** By the shortcut of those who wait, if there is one: then others are waiting for it. */
-    private CompletableFuture<Object> send(Server by, Hold.Id id, Request request) {
+    /**
+     * By the shortcut of those who wait, if there is one: then others are waiting for it.
+     *
+     * @param isSentAgain after which errors it is, by Redisson's own way
+     */
+    CompletableFuture<Object> send(Server by, Hold.Id id, Request request, Predicate<Throwable> isSentAgain) {
         Session session = sessions.openAt(by.node(id.key));
         CompletableFuture<Object> quick = session == null ? null : session.shortcut(request);
         return quick == null ? by.once(id.key, request) : quick.handle((reply, error) ->
-                error != null && Server.isRedirection(error) ? by.once(id.key, request) : quick)
-                .thenCompose(answer -> answer);
+                error != null && (Server.isRedirection(error) || isSentAgain.test(error))
+                        ? by.once(id.key, request) : quick).thenCompose(answer -> answer);
     }
 
     private void releaseFailed(Hold.Id id, Throwable error) {

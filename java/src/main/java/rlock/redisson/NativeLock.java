@@ -1,5 +1,6 @@
 package rlock.redisson;
 
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -202,9 +203,16 @@ class NativeLock implements RLock {
 
     /** Redisson breaks the one side only if nobody is on the other, so it looks first: in a script of its own. */
     private CompletableFuture<Boolean> breakOpen() {
-        return side == Side.PLAIN
+        Map<Hold.Id, Long> before = locks.holds.of(key);
+        CompletableFuture<Boolean> breaking = side == Side.PLAIN
                 ? server.repeatably(key, Request.breakOpen(key)).thenApply(Long.valueOf(1)::equals)
                 : redissons.forceUnlockAsync().toCompletableFuture();
+        return breaking.thenApply(isBroken -> {
+            if (isBroken) {
+                before.forEach(locks.watchdog::forget);
+            }
+            return isBroken;
+        });
     }
 
     /**

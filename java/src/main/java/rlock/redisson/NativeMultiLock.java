@@ -33,6 +33,8 @@ final class NativeMultiLock extends RedissonMultiLock {
     @Override
     public boolean tryLock(long waitTime, long leaseTime, TimeUnit unit) throws InterruptedException {
         if (!super.tryLock(waitTime, -1, unit)) {
+            // Redisson takes that for a lock that is not free, and goes on asking.
+            server.failIfShutDown();
             return false;
         }
         return leaseTime <= 0 || server.get(restartLeases(leaseTime, unit, NativeLock.me()), false);

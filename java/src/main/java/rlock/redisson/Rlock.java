@@ -56,7 +56,8 @@ public final class Rlock {
     }
 
     /**
-     * The same, or the client as it is, with a line in the log, if a master has not loaded the module.
+     * The same, or the client as it is, with a line in the log, if a master has not loaded the module or the client is
+     * not Redisson's own, as a proxy is not.
      *
      * @param redisson as {@code Redisson.create} returned it
      * @return a client whose locks use the RLOCK commands if they are there
@@ -64,7 +65,7 @@ public final class Rlock {
     public static RedissonClient wrapIfAvailable(RedissonClient redisson) {
         try {
             return wrap(redisson);
-        } catch (RlockMissingException e) {
+        } catch (RlockMissingException | IllegalArgumentException e) {
             log.warn("Redisson's own locks are used: {}", e.getMessage());
             return redisson;
         }

@@ -12,15 +12,12 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
-import io.netty.channel.Channel;
 import io.netty.util.Timeout;
 import org.redisson.RedissonShutdownException;
 import org.redisson.api.BatchOptions;
-import org.redisson.api.NodeType;
 import org.redisson.api.RFuture;
 import org.redisson.client.RedisAskException;
 import org.redisson.client.RedisClient;
-import org.redisson.client.RedisClientConfig;
 import org.redisson.client.RedisConnection;
 import org.redisson.client.RedisConnectionException;
 import org.redisson.client.RedisException;
@@ -147,10 +144,6 @@ final class Server {
             client = entry.getClient();
         }
 
-        boolean isMasterStill() {
-            return entry.getClient() == client;
-        }
-
         @Override
         public boolean equals(Object other) {
             return other instanceof Node && ((Node) other).client == client;
@@ -165,6 +158,16 @@ final class Server {
         public String toString() {
             return String.valueOf(client.getAddr());
         }
+    }
+
+    /** Whether what a node says counts: as far as is known here, it is a master still. */
+    boolean listensTo(Node node) {
+        return !isShuttingDown() && node.entry.getClient() == node.client;
+    }
+
+    /** Whether that is the one that has a key. */
+    boolean isAt(Node node, String key) {
+        return node != null && node.equals(node(key));
     }
 
     /** The one that has a key; null while it is not known. */
@@ -187,112 +190,69 @@ final class Server {
                 request.arguments.toArray()));
     }
 
-    /**
-     * A connection outside of the pool. What is sent in one go of its thread leaves in one packet, which spares both
-     * sides more than anything else would.
-     */
-    static final class Line {
-        private final Server server;
+    /** A connection outside of the pool. It ends with the client of its node: when that is no master any more. */
+    final class Line {
         private final RedisConnection connection;
-        private final Channel channel;
         private final Set<CompletableFuture<Object>> pending = ConcurrentHashMap.newKeySet();
-        private boolean isToBeFlushed;
+        private volatile boolean isToBeClosed;
 
-        private Line(Server server, RedisConnection connection) {
-            this.server = server;
+        private Line(RedisConnection connection) {
             this.connection = connection;
-            channel = connection.getChannel();
             // Redisson would keep that to itself, as it opens its connections again.
-            channel.closeFuture().addListener(closed -> pending.forEach(this::broke));
+            connection.getChannel().closeFuture().addListener(closed -> pending.forEach(this::broke));
         }
 
         private void broke(CompletableFuture<Object> promise) {
-            promise.completeExceptionally(new RedisConnectionException("the connection broke: " + channel));
+            promise.completeExceptionally(new RedisConnectionException("the connection broke: " + connection));
         }
 
         /** Behind what was sent before, without waiting for its reply. */
         CompletableFuture<Object> send(Request request, long limitMs) {
             CompletableFuture<Object> promise = new CompletableFuture<>();
             pending.add(promise);
-            String tooLate = "Redis server response timeout (" + limitMs + " ms) occurred: " + request.name;
-            Timer limit = server.after(limitMs, () -> promise.completeExceptionally(
-                    new RedisResponseTimeoutException(tooLate + ", channel: " + channel)));
+            Timer limit = after(limitMs, () -> promise.completeExceptionally(new RedisResponseTimeoutException(
+                    "Redis server response timeout (" + limitMs + " ms) occurred: " + request.name)));
             promise.whenComplete((reply, error) -> {
                 limit.cancel();
                 pending.remove(promise);
+                closeIfDone();
             });
-            CommandData<Object, Object> command = new CommandData<>(promise, StringCodec.INSTANCE,
-                    new RedisCommand<>(request.name), request.arguments.toArray());
-            if (!channel.eventLoop().inEventLoop()) {
-                channel.writeAndFlush(command);
-            } else {
-                channel.write(command);
-                flushLater();
-            }
-            if (!channel.isActive()) {
+            connection.getChannel().writeAndFlush(new CommandData<>(promise, StringCodec.INSTANCE,
+                    new RedisCommand<>(request.name), request.arguments.toArray()));
+            if (!isOpen()) {
                 broke(promise);
             }
             return promise;
         }
 
-        /** Once for all that is sent until then; only on the thread of the connection, which alone knows the order. */
-        private void flushLater() {
-            if (!isToBeFlushed) {
-                isToBeFlushed = true;
-                channel.eventLoop().execute(() -> {
-                    isToBeFlushed = false;
-                    channel.flush();
-                });
+        boolean isOpen() {
+            return connection.getChannel().isActive();
+        }
+
+        /** Behind the last reply: nobody may send any more. */
+        void close() {
+            isToBeClosed = true;
+            closeIfDone();
+        }
+
+        /** By us, so that Redisson does not open it again. */
+        private void closeIfDone() {
+            if (isToBeClosed && pending.isEmpty()) {
+                connection.closeAsync();
             }
         }
-
-        boolean isOpen() {
-            return channel.isActive();
-        }
-
-        /** Closed by us, so that Redisson does not open it again. */
-        void close() {
-            connection.closeAsync();
-        }
     }
 
-    /** All connections of a session to its node, on one thread of Redisson's, so that none waits for another one. */
-    static final class Lines {
-        private final Server server;
-        private final Node node;
-        private final RedisClient client;
-
-        private Lines(Server server, Node node) {
-            this.server = server;
-            this.node = node;
-            RedisClientConfig known = node.client.getConfig();
-            RedisClient pattern = server.executor.getConnectionManager().createClient(
-                    NodeType.MASTER, node.client.getAddr(), known.getAddress(), known.getSslHostname());
-            client = RedisClient.create(pattern.getConfig().setGroup(server.services().getGroup().next()));
-        }
-
-        CompletableFuture<Line> connect(long limitMs) {
-            CompletableFuture<Line> line = new CompletableFuture<>();
-            Timer limit = server.after(limitMs, () -> line.completeExceptionally(
-                    new RedisTimeoutException("no connection to " + node + " within " + limitMs + " ms")));
-            client.connectAsync().whenComplete((connection, error) -> {
-                limit.cancel();
-                if (error != null) {
-                    line.completeExceptionally(error);
-                } else if (!line.complete(new Line(server, connection))) {
-                    connection.closeAsync();
-                }
-            });
-            return line;
-        }
-
-        void close() {
-            client.shutdownAsync();
-        }
-    }
-
-    Lines lines(Node node) {
-        return new Lines(this, node);
+    CompletableFuture<Line> connect(Node node, long limitMs) {
+        CompletableFuture<Line> line = new CompletableFuture<Line>().orTimeout(limitMs, TimeUnit.MILLISECONDS);
+        node.client.connectAsync().whenComplete((connection, error) -> {
+            if (error != null) {
+                line.completeExceptionally(error);
+            } else if (!line.complete(new Line(connection))) {
+                connection.closeAsync();
+            }
+        });
+        return line;
     }
 
     /** Something that is to happen later, unless it is cancelled. */
@@ -305,8 +265,19 @@ final class Server {
         return timeout::cancel;
     }
 
+    /** By a clock that goes on when this client is shut down, so that nobody who waits is forgotten. */
+    static void later(long ms, Runnable task) {
+        CompletableFuture.delayedExecutor(ms, TimeUnit.MILLISECONDS).execute(task);
+    }
+
     boolean isShuttingDown() {
         return services().isShuttingDown();
+    }
+
+    void failIfShutDown() {
+        if (isShuttingDown()) {
+            throw new RedissonShutdownException("Redisson is shutdown");
+        }
     }
 
     String clientId() {
@@ -369,14 +340,16 @@ final class Server {
      * Waits until the replicas have what was written to a lock, as Redisson does after each of its own: not on a single
      * server, and for as many as there are. Sent behind a renewal on the same connection, since what is confirmed is
      * all that came before. Fails if no replica has it, unless the service has said that it does not matter.
+     *
+     * @return whether it was held, as far as the renewal tells
      */
-    CompletableFuture<Void> replicated(Hold.Id id, long leaseMs) {
+    CompletableFuture<Boolean> replicated(Hold.Id id, long leaseMs) {
         if (services().getCfg().isSingleConfig()) {
-            return CompletableFuture.completedFuture(null);
+            return CompletableFuture.completedFuture(true);
         }
         MasterSlaveEntry entry = executor.getConnectionManager().getEntry(id.key);
         return replicas(entry).thenCompose(replicas ->
-                replicas == 0 ? CompletableFuture.completedFuture(null) : replicated(id, leaseMs, entry, replicas));
+                replicas == 0 ? CompletableFuture.completedFuture(true) : replicated(id, leaseMs, entry, replicas));
     }
 
     private CompletableFuture<Integer> replicas(MasterSlaveEntry entry) {
@@ -392,13 +365,13 @@ final class Server {
         });
     }
 
-    private CompletableFuture<Void> replicated(Hold.Id id, long leaseMs, MasterSlaveEntry entry, int replicas) {
+    private CompletableFuture<Boolean> replicated(Hold.Id id, long leaseMs, MasterSlaveEntry entry, int replicas) {
         Duration limit = Duration.ofMillis(services().getCfg().getSlavesSyncTimeout());
         CommandBatchService batch =
                 executor.createCommandBatchService(BatchOptions.defaults().sync(replicas, limit));
         Request renewal = Request.renew(id, leaseMs);
         batch.writeAsync(id.key, StringCodec.INSTANCE, new RedisCommand<>(renewal.name), renewal.arguments.toArray());
-        return batch.executeAsync().toCompletableFuture().thenAccept(result -> {
+        return batch.executeAsync().toCompletableFuture().thenApply(result -> {
             if (result.getSyncedSlaves() != replicas) {
                 entry.setAvailableSlaves(UNKNOWN);
             }
@@ -406,6 +379,7 @@ final class Server {
                 throw new NoSyncedSlavesException("None of slaves were synced. "
                         + "Try to increase slavesSyncTimeout setting or set checkLockSyncedSlaves = false.");
             }
+            return Long.valueOf(1).equals(result.getResponses().get(0));
         });
     }
 

@@ -14,14 +14,13 @@ import org.slf4j.LoggerFactory;
 /**
  * All waits of this process at one node: by tickets, over one connection that is polled.
  *
- * <p>One poll is under way. The next one follows a reply at once, and with it, in one packet, the renewals of what that
- * told to be granted. When the connection breaks, the server keeps the places for a while, so another one is made at
- * once. Only when that has failed for as long as the server keeps them, or the server does not know the session any
- * more, is it over: then who waits is told, and asks again, wherever the lock is by then.
+ * <p>One poll is under way. The next one follows a reply at once. When the connection breaks, the server keeps the
+ * places for a while, so another one is made at once. Only when that has failed for as long as the server keeps them, or
+ * the server does not know the session any more, or is no master any more, is it over: then who waits is told, and asks
+ * again, wherever the lock is by then.
  *
- * <p>Behind a poll that waits nothing is answered. So what else those who wait have to ask goes over a second
- * connection, one request behind the other, which costs both sides less than a pool does. It is a shortcut: whatever is
- * not answered there can be asked once more by Redisson's own way.
+ * <p>What those who wait have to ask goes over a second connection, one request behind the other, which costs both sides
+ * about half of what a pool does. It is a shortcut: whatever is not answered there can be asked by Redisson's own way.
  *
  * <p>An event is acknowledged with the next poll, and from then on a grant is its lease's business. A grant that nobody
  * waits for is taken back before it is acknowledged.
@@ -39,7 +38,7 @@ final class Session {
     private static final long PAUSE_MAX_MS = 320;
 
     /** Without anybody who waits it ends, so that a quiet process does not poll. */
-    private static final long IDLE_MS = 30_000;
+    private static final long IDLE_MS = 10_000;
 
     /** No ticket has this name. */
     private static final String NO_TICKET = "0";
@@ -64,18 +63,13 @@ final class Session {
     private long acknowledged;
     private int cancelling;
 
-    private final Server.Lines lines;
     private Server.Line line;
     private Server.Line shortcut;
-
-    /** The thread that tells events just now: what it is asked to send goes before the next poll. */
-    private volatile Thread delivering;
     private boolean isOpeningShortcut;
 
     private Session(Server server, Server.Node node) {
         this.server = server;
         this.node = node;
-        lines = server.lines(node);
     }
 
     static Session open(Server server, Server.Node node) {
@@ -105,29 +99,30 @@ final class Session {
         return opened.isDone() && !isOver();
     }
 
-    /** Nothing if there is no shortcut just now. */
-    CompletableFuture<Object> shortcut(Request request) {
-        Server.Line open;
-        synchronized (this) {
-            if (shortcut != null && !shortcut.isOpen()) {
-                shortcut.close();
-                shortcut = null;
-            }
-            open = delivering == Thread.currentThread() ? line : shortcut;
-            if (open == null && !isOver && !isOpeningShortcut) {
-                isOpeningShortcut = true;
-                lines.connect(TTL_MS).whenComplete(this::shortcutOpened);
-            }
+    /** Null if there is no shortcut just now. What is under way when the session ends is answered all the same. */
+    synchronized CompletableFuture<Object> shortcut(Request request) {
+        if (isOver) {
+            return null;
         }
-        return open == null ? null : open.send(request, server.timeoutMs());
+        if (shortcut != null && shortcut.isOpen()) {
+            return shortcut.send(request, server.timeoutMs());
+        }
+        if (!isOpeningShortcut) {
+            isOpeningShortcut = true;
+            server.connect(node, TTL_MS).whenComplete(this::shortcutOpened);
+        }
+        return null;
     }
 
     private synchronized void shortcutOpened(Server.Line opened, Throwable error) {
         isOpeningShortcut = false;
-        if (opened != null && isOver) {
-            opened.close();
-        } else if (opened != null) {
-            shortcut = opened;
+        close(isOver ? opened : shortcut);
+        shortcut = isOver ? null : opened;
+    }
+
+    private static void close(Server.Line line) {
+        if (line != null) {
+            line.close();
         }
     }
 
@@ -141,7 +136,11 @@ final class Session {
     }
 
     private void connect() {
-        lines.connect(TTL_MS).whenComplete((connected, error) -> {
+        if (!server.listensTo(node)) {
+            over(new RedisConnectionException("no place to connect to"));
+            return;
+        }
+        server.connect(node, TTL_MS).whenComplete((connected, error) -> {
             if (error != null) {
                 broken(null, error);
             } else if (begin(connected)) {
@@ -215,14 +214,15 @@ final class Session {
                 return;
             }
         }
+        if (!server.listensTo(node)) {
+            over(new RedisConnectionException("what it says does not count any more"));
+            return;
+        }
         opened.complete(this);
-        delivering = Thread.currentThread();
         try {
             deliver(events);
         } catch (RuntimeException notEvents) {
             over(notEvents);
-        } finally {
-            delivering = null;
         }
         if (isUnused()) {
             server.once(node, Request.cancel(name));
@@ -284,9 +284,10 @@ final class Session {
 
     private synchronized void end() {
         isOver = true;
+        close(line);
+        close(shortcut);
         line = null;
         shortcut = null;
-        lines.close();
     }
 
     private void broken(Server.Line on, Throwable error) {
@@ -301,14 +302,14 @@ final class Session {
             }
             boolean mayLiveOn = heardAt != 0
                     && System.nanoTime() - heardAt < TimeUnit.MILLISECONDS.toNanos(TTL_MS)
-                    && !Server.isReply(error, "NOSESSION", "NOPERM", "NOAUTH", "ERR") && !server.isShuttingDown();
+                    && (!Server.isReply(error) || Server.isReply(error, "BUSY ")) && server.listensTo(node);
             pause = mayLiveOn ? pauseMs : -1;
             pauseMs = Math.min(2 * pauseMs, PAUSE_MAX_MS);
         }
         if (pause < 0) {
             over(error);
         } else {
-            server.after(pause, this::connect);
+            Server.later(pause, this::connect);
         }
     }
 

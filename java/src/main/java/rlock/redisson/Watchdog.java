@@ -69,8 +69,9 @@ final class Watchdog {
         long sentAt = System.nanoTime();
         long leaseMs = lease();
         schedule(id, leaseMs);
+        Server.Node asked = server.node(id.key);
         server.once(id.key, Request.renew(id, leaseMs)).whenComplete((reply, error) -> {
-            if (error != null) {
+            if (error != null || !server.isAt(asked, id.key)) {
                 failed(id);
             } else if (Long.valueOf(1).equals(reply)) {
                 renewed(id, version, sentAt + TimeUnit.MILLISECONDS.toNanos(leaseMs));
@@ -97,6 +98,11 @@ final class Watchdog {
         if (!server.isShuttingDown()) {
             schedule(id, Math.max(SOON_AT_LEAST_MS, lease() / 30));
         }
+    }
+
+    /** What was given up on purpose, unless it has changed since. */
+    void forget(Hold.Id id, long version) {
+        loses(id, hold -> hold.isAsItWas(version));
     }
 
     private interface Condition {

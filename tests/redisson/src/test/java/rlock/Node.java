@@ -29,15 +29,15 @@ final class Node {
     private final Path directory;
     private final Process keeper;
 
-    private Node(boolean hasModule, List<String> options) throws IOException {
-        String binary = environment("RLOCK_SERVER", "redis-server");
+    private Node(String config, List<String> options) throws IOException {
         directory = Files.createTempDirectory("rlock-redisson-");
         List<String> command = new ArrayList<>(List.of("sh", "-c", KEEPER, "sh", directory.toString(),
-                binary, "--port", "" + port, "--bind", "127.0.0.1", "--save", "",
-                "--dir", directory.toString(), "--enable-debug-command", "yes"));
-        if (hasModule) {
-            command.addAll(List.of("--loadmodule", environment("RLOCK_MODULE", null)));
+                environment("RLOCK_SERVER", "redis-server")));
+        if (!config.isEmpty()) {
+            command.add(Files.writeString(directory.resolve("config"), config).toString());
         }
+        command.addAll(List.of("--port", "" + port, "--bind", "127.0.0.1", "--save", "",
+                "--dir", directory.toString(), "--enable-debug-command", "yes"));
         command.addAll(options);
         keeper = new ProcessBuilder(command).redirectErrorStream(true).start();
         Runtime.getRuntime().addShutdownHook(new Thread(this::stop));
@@ -54,17 +54,24 @@ final class Node {
     }
 
     static Node start(String... options) {
-        return start(true, options);
+        List<String> all = new ArrayList<>(List.of("--loadmodule", environment("RLOCK_MODULE", null)));
+        all.addAll(List.of(options));
+        return start("", all);
     }
 
     /** A server that knows nothing of the commands. */
     static Node withoutModule() {
-        return start(false);
+        return start("", List.of());
     }
 
-    private static Node start(boolean hasModule, String... options) {
+    /** One of those that watch a master. */
+    static Node sentinel(String config) {
+        return start(config, List.of("--sentinel"));
+    }
+
+    private static Node start(String config, List<String> options) {
         try {
-            return new Node(hasModule, List.of(options));
+            return new Node(config, options);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -138,7 +145,8 @@ final class Node {
     /** Ready, and ours: another process may have taken the port in the meantime. */
     private boolean isReady() {
         try (Native client = client()) {
-            return ((List<?>) client.say("CONFIG GET dir")).get(1).equals(directory.toRealPath().toString());
+            String pid = Files.readString(directory.resolve("pid")).trim();
+            return ("" + client.say("INFO server")).contains("process_id:" + pid + "\r\n");
         } catch (UncheckedIOException | IOException | Native.Refused notYet) {
             failIfItEnded();
             return false;

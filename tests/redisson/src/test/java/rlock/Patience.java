@@ -3,6 +3,7 @@ package rlock;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
 /** Waiting for a condition instead of for a time. */
@@ -14,12 +15,18 @@ final class Patience {
     }
 
     static void until(String what, BooleanSupplier condition) {
-        long deadline = System.nanoTime() + LIMIT.toNanos();
+        until(LIMIT, what, condition);
+    }
+
+    /** The same, for what takes longer. */
+    static void until(Duration limit, String what, BooleanSupplier condition) {
+        long deadline = System.nanoTime() + limit.toNanos();
         while (!condition.getAsBoolean()) {
             if (System.nanoTime() > deadline) {
                 throw new AssertionError("waited in vain until " + what);
             }
-            Thread.yield();
+            // Not at once: what is waited for needs the processor, too.
+            LockSupport.parkNanos(1_000_000);
         }
     }
 

@@ -13,6 +13,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
@@ -256,5 +257,21 @@ class WrappedFailureTest {
         Patience.until("it waits again", () -> Node.tickets() == 1);
         client.say("RLOCK.RELEASE again other");
         waiter.grantedAt();
+    }
+
+    /** However they wait. Redisson's own wait on for ever. */
+    @Test
+    void nobody_waits_on_when_the_client_is_shut_down() {
+        client.say("RLOCK.ACQUIRE shut other 60000");
+        client.say("RLOCK.WACQUIRE shut:rw other 60000");
+        RLock lock = locks.getLock("shut");
+        List<Executable> ways = List.of(lock::lock, () -> lock.lock(60, TimeUnit.SECONDS), lock::lockInterruptibly,
+                () -> lock.tryLock(60, TimeUnit.SECONDS), () -> lock.lockAsync().toCompletableFuture().join(),
+                locks.getFencedLock("shut")::lockAndGetToken, locks.getReadWriteLock("shut:rw").readLock()::lock,
+                locks.getMultiLock(locks.getLock("shut"), locks.getLock("shut:2"))::lock);
+        List<Waiter> waiters = ways.stream()
+                .map(way -> Waiter.inAQueue(() -> assertThrows(Exception.class, way))).toList();
+        Fleet.end(locks);
+        waiters.forEach(Waiter::grantedAt);
     }
 }

@@ -9,8 +9,10 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static java.util.concurrent.TimeUnit.NANOSECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
 
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -19,6 +21,8 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.api.options.CommonOptions;
 import org.redisson.client.RedisException;
+import rlock.redisson.LostLock;
+import rlock.redisson.Rlock;
 
 /** All that the interface of a lock has, and what is got by who uses it wrongly. */
 class WrappedLockTest {
@@ -110,15 +114,33 @@ class WrappedLockTest {
 
     @Test
     void a_lease_that_was_asked_for_is_not_renewed() {
-        RLock lock = locks.getLock("fixed");
-        lock.lock(Fleet.WATCHDOG_MS, MILLISECONDS);
-        long end = client.number("PEXPIRETIME fixed");
+        endsWithItsLease(locks.getLock("fixed"));
+    }
+
+    private void endsWithItsLease(RLock lock) {
+        lock.lock(2 * Fleet.WATCHDOG_MS, MILLISECONDS);
+        long end = client.number("PEXPIRETIME " + lock.getName());
         Patience.until("it is over", () -> {
-            long now = client.number("PEXPIRETIME fixed");
+            long now = client.number("PEXPIRETIME " + lock.getName());
             assertTrue(now == end || now == -2, "it was renewed");
             return now == -2;
         });
         assertThrows(IllegalMonitorStateException.class, lock::unlock);
+    }
+
+    @Test
+    void what_was_broken_open_is_neither_renewed_nor_lost() {
+        List<LostLock> losses = new CopyOnWriteArrayList<>();
+        Runnable listening = Rlock.onLost(losses::add);
+        for (RLock lock : new RLock[] {locks.getLock("broken"), locks.getReadWriteLock("broken:rw").writeLock(),
+            locks.getReadWriteLock("broken:rw").readLock()}) {
+            lock.lock();
+            lock.lock();
+            assertTrue(lock.forceUnlock());
+            endsWithItsLease(lock);
+        }
+        listening.run();
+        assertEquals(List.of(), losses);
     }
 
     /** Redisson's own stops to renew the outer hold when the inner one goes. */

@@ -7,7 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
+import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
 import rlock.redisson.Rlock;
@@ -64,6 +66,7 @@ class WrappedSetupTest {
                 RedissonClient.class.getClassLoader(), new Class<?>[] {RedissonClient.class},
                 (self, method, arguments) -> method.getName().equals("hashCode") ? 1 : null);
         assertThrows(IllegalArgumentException.class, () -> Rlock.wrap(other));
+        assertSame(other, Rlock.wrapIfAvailable(other));
         assertThrows(NullPointerException.class, () -> Rlock.wrap(null));
     }
 
@@ -91,6 +94,37 @@ class WrappedSetupTest {
             }
         }
         Fleet.end(locks);
+    }
+
+    /** A session ends when nobody has waited for a while, and its connections with it: not those who lock just then. */
+    @Test
+    void when_the_last_wait_is_long_over_nobody_notices() {
+        Node node = Node.start();
+        RedissonClient locks = Fleet.with(config -> config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer()
+                .setAddress(node.address()).setTimeout((int) Patience.LIMIT.toMillis()));
+        Native client = node.client();
+        client.say("RLOCK.ACQUIRE calm other 60000");
+        Waiter waiter = Waiter.java(locks.getLock("calm"));
+        client.say("RLOCK.RELEASE calm other");
+        waiter.grantedAt();
+        AtomicBoolean isOver = new AtomicBoolean();
+        try (Crew crew = new Crew()) {
+            for (int i = 0; i < 64; i++) {
+                RLock lock = locks.getLock("calm:" + i);
+                crew.start(() -> {
+                    while (!isOver.get()) {
+                        lock.lock();
+                        lock.unlock();
+                    }
+                });
+            }
+            Patience.until("the session has ended", () -> ("" + client.say("INFO rlock")).contains("sessions:0\r"));
+            isOver.set(true);
+            crew.finish();
+        }
+        client.close();
+        Fleet.end(locks);
+        node.stop();
     }
 
     private static long connections(Native client) {
