@@ -114,7 +114,7 @@ class Waits:
 
     async def _read(self, connection):
         events = await connection.read_response()
-        for _, ticket, outcome, value in events:
+        for _, ticket, outcome, value, *_ in events:
             if ticket in self._news:
                 self._news[ticket].put_nowait((outcome, value))
             elif outcome == "granted":
