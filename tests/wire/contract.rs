@@ -2,6 +2,7 @@
 //! knowing nothing of how the module reads a command.
 
 use crate::frame::Frame;
+use std::ops::RangeInclusive;
 
 pub type Command = Vec<Vec<u8>>;
 
@@ -15,10 +16,12 @@ enum Grammar {
     Queues,
     Sessions,
     Break,
+    Events,
+    Cancel,
 }
 
 /// All codes that a command of ours may be refused with, the server's own for any command among them.
-const CODES: [&str; 13] = [
+const CODES: [&str; 15] = [
     "ERR",
     "WRONGTYPE",
     "WRONGKIND",
@@ -32,33 +35,42 @@ const CODES: [&str; 13] = [
     "NOREPLICAS",
     "UNBLOCKED",
     "LOADING",
+    "NOSESSION",
+    "TAKENOVER",
 ];
 
 /// What follows `ERR ` where something else than the words' form is wrong. The lease is there, as the server may not be
-/// able to store its end.
-const STATE: [&str; 6] = [
+/// able to store its end; and the number of an event, as that may not have been told yet.
+const STATE: [&str; 8] = [
     "lease must be ",
     "holder has both sides ",
     "LEASE has no meaning ",
     "holder has too many holds ",
     "fencing counter ",
     "key must carry its hash slot ",
+    "ticket is in use ",
+    "ACK must be ",
 ];
 
 /// What follows it where the form is wrong. The server counts words itself, and scripts have words of their own for it.
-const FORM: [&str; 8] = [
+const FORM: [&str; 13] = [
     "lease must be ",
     "holder must be ",
     "WAIT must be ",
     "COUNT must be ",
     "END must be ",
+    "SESSION needs WAIT ",
+    "session must be ",
+    "ticket must be ",
+    "ACK must be ",
+    "TTL must be ",
     "option ",
     "wrong number of arguments",
     "Wrong number of args calling",
 ];
 
-/// What some servers say in scripts about any command: of QUEUES and SESSIONS, as whose rights count is not known there, and where
-/// rights are missing.
+/// What some servers say in scripts about any command: of QUEUES and SESSIONS, as whose rights count is not known there,
+/// and where rights are missing.
 const IN_SCRIPTS: [&str; 3] =
     ["not allowed from script", "ERR ACL failure in script", "ERR The user executing the script can't "];
 
@@ -133,6 +145,8 @@ fn grammar(name: &[u8]) -> Option<Grammar> {
         b"RLOCK.QUEUES" => Grammar::Queues,
         b"RLOCK.SESSIONS" => Grammar::Sessions,
         b"RLOCK.BREAK" => Grammar::Break,
+        b"RLOCK.EVENTS" => Grammar::Events,
+        b"RLOCK.CANCEL" => Grammar::Cancel,
         _ => return None,
     })
 }
@@ -141,64 +155,86 @@ fn grammar(name: &[u8]) -> Option<Grammar> {
 #[derive(Clone, Copy)]
 struct Form {
     fenced: bool,
+    by_ticket: bool,
     ends: bool,
 }
 
 /// None if the words break the grammar.
 fn form(grammar: Grammar, command: &[Vec<u8>]) -> Option<Form> {
     let mut words = command[1..].iter().map(Vec::as_slice);
-    if !matches!(grammar, Grammar::Queues | Grammar::Sessions) {
-        words.next()?;
+    match grammar {
+        Grammar::Queues | Grammar::Sessions => {}
+        Grammar::Events | Grammar::Cancel => _ = of_length(16..=64, words.next()?)?,
+        _ => _ = words.next()?,
     }
     if matches!(grammar, Grammar::Acquire | Grammar::Release | Grammar::Renew) {
-        let holder = words.next()?;
-        let fits = (1..=512).contains(&holder.len()) && holder != b"mode" && !holder.ends_with(b":write");
-        fits.then_some(())?;
+        let holder = of_length(1..=512, words.next()?)?;
+        (holder != b"mode" && !holder.ends_with(b":write")).then_some(())?;
     }
     if matches!(grammar, Grammar::Acquire | Grammar::Renew) {
-        number_from(1, words.next()?)?;
+        number(1..=i64::MAX, words.next()?)?;
     }
     let mut given: Vec<&str> = Vec::new();
     while let Some(word) = words.next() {
-        let (option, least) = option(grammar, &word.to_ascii_uppercase())?;
+        if grammar == Grammar::Cancel {
+            of_length(1..=64, word)?;
+            continue;
+        }
+        let (option, numbers) = option(grammar, &word.to_ascii_uppercase())?;
         // A list or an end.
         if given.contains(&option) || (grammar == Grammar::Sessions && !given.is_empty()) {
             return None;
         }
         given.push(option);
-        if let Some(least) = least {
-            let number = number_from(least, words.next()?)?;
-            (option != "COUNT" || number <= 10_000).then_some(())?;
+        if let Some(numbers) = numbers {
+            number(numbers, words.next()?)?;
+        }
+        if option == "SESSION" {
+            of_length(16..=64, words.next()?)?;
+            of_length(1..=64, words.next()?)?;
         }
     }
-    Some(Form { fenced: given.contains(&"FENCED"), ends: given.contains(&"END") })
+    let by_ticket = given.contains(&"SESSION");
+    let is_whole = given.contains(&"WAIT") || !by_ticket;
+    is_whole.then_some(Form { fenced: given.contains(&"FENCED"), by_ticket, ends: given.contains(&"END") })
 }
 
-/// An option, and the least of the number behind it if there is one. READ and WRITE are one: a side is given once.
-fn option(grammar: Grammar, word: &[u8]) -> Option<(&'static str, Option<i64>)> {
+/// An option, and which numbers may be behind it if there is one. READ and WRITE are one: a side is given once.
+fn option(grammar: Grammar, word: &[u8]) -> Option<(&'static str, Option<RangeInclusive<i64>>)> {
     Some(match (grammar, word) {
-        (Grammar::Acquire, b"WAIT") => ("WAIT", Some(0)),
+        (Grammar::Acquire | Grammar::Events, b"WAIT") => ("WAIT", Some(0..=i64::MAX)),
         (Grammar::Acquire, b"FENCED") => ("FENCED", None),
+        (Grammar::Acquire, b"SESSION") => ("SESSION", None),
         (Grammar::Release, b"READ" | b"WRITE") => ("side", None),
-        (Grammar::Release, b"LEASE") => ("LEASE", Some(1)),
+        (Grammar::Release, b"LEASE") => ("LEASE", Some(1..=i64::MAX)),
         (Grammar::Release, b"ALL") => ("ALL", None),
-        (Grammar::Inspect | Grammar::Queues | Grammar::Sessions, b"COUNT") => ("COUNT", Some(1)),
-        (Grammar::Sessions, b"END") => ("END", Some(0)),
+        (Grammar::Events, b"ACK") => ("ACK", Some(0..=i64::MAX)),
+        (Grammar::Events, b"TTL") => ("TTL", Some(1_000..=600_000)),
+        (Grammar::Inspect | Grammar::Queues | Grammar::Sessions, b"COUNT") => ("COUNT", Some(1..=10_000)),
+        (Grammar::Sessions, b"END") => ("END", Some(0..=i64::MAX)),
         _ => return None,
     })
 }
 
-fn number_from(least: i64, word: &[u8]) -> Option<i64> {
+fn number(numbers: RangeInclusive<i64>, word: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(word).ok()?;
-    text.parse().ok().filter(|number: &i64| *number >= least && number.to_string() == text)
+    text.parse().ok().filter(|number: &i64| numbers.contains(number) && number.to_string() == text)
+}
+
+fn of_length(lengths: RangeInclusive<usize>, word: &[u8]) -> Option<&[u8]> {
+    lengths.contains(&word.len()).then_some(word)
 }
 
 fn has_shape(grammar: Grammar, form: Form, reply: &Frame) -> bool {
     match (grammar, reply) {
-        (Grammar::Acquire, Frame::List(pair)) if form.fenced => {
-            matches!(pair[..], [Frame::Nil, Frame::Int(_)] | [Frame::Int(-1..), Frame::Nil])
-        }
-        (Grammar::Acquire, Frame::Nil | Frame::Int(-1..)) => !form.fenced,
+        (Grammar::Acquire, Frame::Simple(word)) => form.by_ticket && word == b"WAITING",
+        (Grammar::Acquire, Frame::List(pair)) if form.fenced => match pair[..] {
+            [Frame::Nil, Frame::Int(_)] => true,
+            [Frame::Int(-1..), Frame::Nil] => !form.by_ticket,
+            _ => false,
+        },
+        (Grammar::Acquire, Frame::Nil) => !form.fenced,
+        (Grammar::Acquire, Frame::Int(-1..)) => !form.fenced && !form.by_ticket,
         (Grammar::Release, Frame::Nil | Frame::Int(0 | 1)) => true,
         (Grammar::Renew | Grammar::Break, Frame::Int(0 | 1)) => true,
         (Grammar::Inspect, _) => is_map_of(reply, &INSPECTED),
@@ -206,7 +242,20 @@ fn has_shape(grammar: Grammar, form: Form, reply: &Frame) -> bool {
         (Grammar::Sessions, Frame::List(sessions)) => {
             !form.ends && sessions.iter().all(|session| is_map_of(session, &SESSION))
         }
+        (Grammar::Events, Frame::List(events)) => events.iter().all(is_event),
+        (Grammar::Cancel, Frame::Int(0..)) => true,
         (Grammar::Queues, Frame::List(queues)) => queues.iter().all(|queue| is_map_of(queue, &QUEUE)),
+        _ => false,
+    }
+}
+
+fn is_event(event: &Frame) -> bool {
+    let Frame::List(parts) = event else { return false };
+    let [Frame::Int(1..), Frame::Bulk(_), Frame::Bulk(outcome), value @ ..] = &parts[..] else { return false };
+    match outcome.as_slice() {
+        b"granted" => matches!(value, [Frame::Nil | Frame::Int(_), Frame::Int(0..)]),
+        b"timeout" => matches!(value, [Frame::Int(-1..)]),
+        b"error" => matches!(value, [Frame::Bulk(line)] if !line.is_empty()),
         _ => false,
     }
 }
@@ -231,6 +280,11 @@ mod tests {
         fault(&command.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>(), reply)
     }
 
+    fn granted() -> Frame {
+        let [ticket, outcome] = ["1", "granted"].map(|text| Frame::Bulk(text.as_bytes().to_vec()));
+        Frame::List(vec![Frame::Int(1), ticket, outcome, Frame::Nil, Frame::Int(5)])
+    }
+
     #[test]
     fn replies_that_may_be() {
         let error = |line: &str| Frame::Error(line.to_owned());
@@ -247,6 +301,11 @@ mod tests {
             ("RLOCK.SESSIONS", Frame::List(Vec::new())),
             ("RLOCK.SESSIONS END 7", Frame::Int(0)),
             ("RLOCK.RENEW k h 1", error("OOM no")),
+            ("RLOCK.ACQUIRE k h 1 SESSION the-first-session 1 WAIT 0", Frame::Simple(b"WAITING".to_vec())),
+            ("RLOCK.ACQUIRE k h 1 SESSION the-first-session 1", error("ERR SESSION needs WAIT ms")),
+            ("RLOCK.EVENTS the-first-session ack 0 TTL 1000 WAIT 5", Frame::List(vec![granted()])),
+            ("RLOCK.EVENTS the-first-session ACK 7", error("ERR ACK must be less")),
+            ("RLOCK.CANCEL the-first-session 1 2", Frame::Int(2)),
         ] {
             assert_eq!(fault_of(command, &reply), None, "{command}: {reply:?}");
         }
@@ -274,6 +333,12 @@ mod tests {
             ("RLOCK.SESSIONS", Frame::Int(0)),
             ("RLOCK.SESSIONS END 7", Frame::List(Vec::new())),
             ("RLOCK.SESSIONS END 7 COUNT 7", Frame::Int(0)),
+            ("RLOCK.ACQUIRE k h 1 WAIT 0 SESSION the-first-session 1", Frame::Int(5)),
+            ("RLOCK.ACQUIRE k h 1 WAIT 0", Frame::Simple(b"WAITING".to_vec())),
+            ("RLOCK.EVENTS short", Frame::List(Vec::new())),
+            ("RLOCK.EVENTS the-first-session TTL 999", Frame::List(Vec::new())),
+            ("RLOCK.EVENTS the-first-session", Frame::List(vec![Frame::List(vec![Frame::Int(1)])])),
+            ("RLOCK.CANCEL the-first-session 1", Frame::Nil),
             ("DEL k", error("ERR internal error in rlock")),
         ] {
             assert!(fault_of(command, &reply).is_some(), "{command}: {reply:?}");

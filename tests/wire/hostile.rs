@@ -45,6 +45,12 @@ const LEASES: [&[u8]; 6] = [b"600000", b"900000", b"300", b"20", b"5", b"1"];
 
 const WAITS: [&[u8]; 6] = [b"0", b"0", b"1", b"5", b"20", b"200"];
 
+const SESSIONS: [&[u8]; 2] = [b"the-first-session", b"the-second-session"];
+
+const TICKETS: [&[u8]; 4] = [b"1", b"2", b"3", b"\xff\0"];
+
+const TTLS: [&[u8]; 3] = [b"1000", b"10000", b"600000"];
+
 const COUNTS: [&[u8]; 3] = [b"1", b"100", b"10000"];
 
 const NUMBERS: [&[u8]; 19] = [
@@ -69,12 +75,12 @@ const NUMBERS: [&[u8]; 19] = [
     b"4611686018427387904",
 ];
 
-const OPTIONS: [&[u8]; 13] = [
+const OPTIONS: [&[u8]; 16] = [
     b"WAIT", b"wait", b"FENCED", b"fEnCeD", b"READ", b"write", b"LEASE", b"lease", b"ALL", b"COUNT", b"END", b"NOW",
-    b"",
+    b"SESSION", b"ack", b"TTL", b"",
 ];
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 16] = [
     "RLOCK.ACQUIRE",
     "RLOCK.ACQUIRE",
     "RLOCK.RACQUIRE",
@@ -88,6 +94,9 @@ const NAMES: [&str; 13] = [
     "RLOCK.QUEUES",
     "RLOCK.SESSIONS",
     "RLOCK.BREAK",
+    "RLOCK.EVENTS",
+    "RLOCK.EVENTS",
+    "RLOCK.CANCEL",
 ];
 
 pub fn key(random: &mut Random) -> Vec<u8> {
@@ -108,6 +117,20 @@ pub fn holder(random: &mut Random) -> Vec<u8> {
     }
 }
 
+fn session(random: &mut Random) -> Vec<u8> {
+    match random.below(100) {
+        0..95 => random.one_of(&SESSIONS).to_vec(),
+        _ => vec![b's'; random.one_of(&[0, 15, 16, 64, 65])],
+    }
+}
+
+fn ticket(random: &mut Random) -> Vec<u8> {
+    match random.below(100) {
+        0..95 => random.one_of(&TICKETS).to_vec(),
+        _ => vec![b't'; random.one_of(&[0, 64, 65])],
+    }
+}
+
 /// What a field of a foreign hash, or a counter, may be set to.
 pub fn value(random: &mut Random) -> Vec<u8> {
     let words: [&[u8]; 6] = [b"read", b"write", b"Read", b"1", b"2", b"3"];
@@ -122,8 +145,10 @@ pub fn number(random: &mut Random) -> Vec<u8> {
 pub fn command(random: &mut Random) -> Command {
     let name = random.one_of(&NAMES);
     let mut command = vec![if random.is(90) { name.to_owned() } else { name.to_ascii_lowercase() }.into_bytes()];
-    if !["RLOCK.QUEUES", "RLOCK.SESSIONS"].contains(&name) {
-        command.push(key(random));
+    match name {
+        "RLOCK.QUEUES" | "RLOCK.SESSIONS" => {}
+        "RLOCK.EVENTS" | "RLOCK.CANCEL" => command.push(session(random)),
+        _ => command.push(key(random)),
     }
     match name {
         "RLOCK.RELEASE" => {
@@ -138,10 +163,21 @@ pub fn command(random: &mut Random) -> Command {
                 command.extend([b"COUNT".to_vec(), one_or_a_number(random, &COUNTS)]);
             }
         }
+        "RLOCK.CANCEL" => command.extend((0..random.below(4)).map(|_| ticket(random)).collect::<Vec<_>>()),
+        "RLOCK.EVENTS" => {
+            for (option, good) in [("ACK", &NUMBERS[..2]), ("WAIT", &WAITS), ("TTL", &TTLS)] {
+                if random.is(40) {
+                    command.extend([option.as_bytes().to_vec(), one_or_a_number(random, good)]);
+                }
+            }
+        }
         _ => {
             command.extend([holder(random), lease(random)]);
-            if random.is(50) {
+            if random.is(60) {
                 command.extend([b"WAIT".to_vec(), one_or_a_number(random, &WAITS)]);
+                if random.is(40) {
+                    command.extend([b"SESSION".to_vec(), session(random), ticket(random)]);
+                }
             }
             if random.is(40) {
                 command.push(b"FENCED".to_vec());

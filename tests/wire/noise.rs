@@ -71,7 +71,7 @@ const KEYS: [&str; 53] = [
 ];
 
 /// To the server and to clients. Not in transactions.
-const SERVER: [&str; 52] = [
+const SERVER: [&str; 54] = [
     "PING",
     "ECHO $k",
     "SELECT 0",
@@ -100,6 +100,8 @@ const SERVER: [&str; 52] = [
     "CONFIG SET rlock.max-waiters 2",
     "CONFIG SET rlock.max-waiters 10000",
     "CONFIG SET rlock.max-waiters $n",
+    "CONFIG SET rlock.max-sessions 1",
+    "CONFIG SET rlock.max-sessions-per-user $n",
     "CONFIG GET rlock.*",
     "CONFIG SET notify-keyspace-events KEA",
     "CONFIG SET min-replicas-to-write 5",

@@ -15,12 +15,14 @@ use std::time::Instant;
 const LARGE_FILE: i64 = 4 << 20;
 
 /// As it is before each trial.
-const USUAL: [&str; 9] = [
+const USUAL: [&str; 11] = [
     "CONFIG SET maxmemory 0",
     "CONFIG SET maxmemory-policy noeviction",
     "CONFIG SET min-replicas-to-write 0",
     "CONFIG SET rlock.notify auto",
     "CONFIG SET rlock.max-waiters 10000",
+    "CONFIG SET rlock.max-sessions 10000",
+    "CONFIG SET rlock.max-sessions-per-user 0",
     "CONFIG SET notify-keyspace-events KEA",
     "CONFIG SET hz 10",
     "DEBUG SET-ACTIVE-EXPIRE 1",
@@ -110,7 +112,9 @@ impl Arena {
     /// Commands that nobody disturbs: what is refused changes nothing.
     fn ask_alone(&mut self, random: &mut Random, journal: &mut Journal, count: usize) {
         // Nobody may wait, or the referee would.
-        self.referee.say("CONFIG SET rlock.max-waiters 0");
+        for line in ["CONFIG SET rlock.max-waiters 0", "CONFIG SET rlock.max-sessions 0"] {
+            self.referee.say(line);
+        }
         let words = |line: &str| -> Command { line.split(' ').map(|word| word.as_bytes().to_vec()).collect() };
         let look = [words("INFO stats"), words("DEBUG DIGEST")];
         for _ in 0..count {
@@ -130,7 +134,9 @@ impl Arena {
                 );
             }
         }
-        self.referee.say("CONFIG SET rlock.max-waiters 10000");
+        for line in ["CONFIG SET rlock.max-waiters 10000", "CONFIG SET rlock.max-sessions 10000"] {
+            self.referee.say(line);
+        }
     }
 
     /// Everyone sends everything, in pieces and all at once.
@@ -189,12 +195,16 @@ impl Arena {
         }
         drop(players);
         let referee = &mut self.referee;
-        wait_until("nobody waits", || {
-            let info = referee.say("INFO rlock");
-            number(&info, "rlock_waiters") == 0 && number(&info, "rlock_locks_with_waiters") == 0
+        // What they have said last is done by then, whatever it was.
+        wait_until("all have gone", || {
+            referee.say("CLIENT UNPAUSE");
+            number(&referee.say("INFO clients"), "connected_clients") == 1
         });
-        // Someone's last words may have come after all was put in order.
-        self.referee.say("CLIENT UNPAUSE");
+        wait_until("nobody waits", || {
+            end_sessions(referee);
+            let info = referee.say("INFO rlock");
+            ["rlock_waiters", "rlock_locks_with_waiters", "rlock_sessions"].iter().all(|name| number(&info, name) == 0)
+        });
         for line in USUAL {
             self.referee.say(line);
         }
@@ -238,6 +248,15 @@ impl Arena {
 
     fn info(&mut self, section: &str, name: &str) -> i64 {
         number(&self.referee.say(&format!("INFO {section}")), name)
+    }
+}
+
+fn end_sessions(referee: &mut Connection) {
+    let Frame::List(sessions) = referee.say("RLOCK.SESSIONS COUNT 10000") else { panic!("a list of sessions") };
+    for session in sessions {
+        let pairs = session.pairs().expect("a map");
+        let (_, Frame::Int(id)) = &pairs[0] else { panic!("an id is a number: {pairs:?}") };
+        referee.say(&format!("RLOCK.SESSIONS END {id}"));
     }
 }
 
