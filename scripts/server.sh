@@ -106,7 +106,7 @@ END
 build() {
     scripts/setup.sh servers >&2
     private_apt deb-src "$(suites_of "$from")"
-    (cd "$work/archives" && apt-get "${private[@]}" source -qq --download-only "$kind") >>"$work/log" 2>&1 ||
+    (cd "$work/archives" && apt-get "${private[@]}" source -qq --download-only --tar-only "$kind") >>"$work/log" 2>&1 ||
         fail "apt-get source failed"
     mkdir "$dest/source"
     tar -xf "$work"/archives/*.orig.tar.* -C "$dest/source" --strip-components 1
