@@ -1,7 +1,7 @@
 //! rlock: distributed locks inside Redis and Valkey, on Redisson's own keys.
 //!
-//! This file is the manifest: which commands there are, and where loading begins. [`lock`] decides what a lock may do,
-//! [`waiting`] which waiter is next, [`server`] is all that touches the server, and [`command`] joins them.
+//! This file is the manifest: which commands there are, and where loading begins. `rlock-core` decides what a lock may do
+//! and which waiter is next, [`server`] is all that touches the server, and [`command`] joins them.
 #![deny(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -18,10 +18,8 @@
 #![warn(clippy::pedantic)]
 
 mod command;
-pub mod lock;
 #[allow(unsafe_code)]
 mod server;
-pub mod waiting;
 
 use server::{Registration, raw};
 use std::ffi::c_int;

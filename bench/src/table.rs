@@ -5,9 +5,9 @@
 //! between two such questions.
 
 use crate::interrupt;
-use rlock::lock::{Ahead, Lease, Outcome, Side, UnixMs, Wish};
-use rlock::waiting::serve::{self, Host, Permission, Tried, Trigger};
-use rlock::waiting::{HeldAs, Hold, LockName, Names, Next, Recipient, Table, Ticket, Waiter};
+use rlock_core::lock::{Ahead, Lease, Outcome, Side, UnixMs, Wish};
+use rlock_core::waiting::serve::{self, Host, Permission, Tried, Trigger};
+use rlock_core::waiting::{HeldAs, Hold, LockName, Names, Next, Recipient, Table, Ticket, Waiter};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hint::black_box;

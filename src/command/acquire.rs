@@ -9,9 +9,9 @@
 //! SESSION, a ticket waits in its place, and the session is told.
 
 use super::arguments::{Subject, WAIT_TWICE, lease, next, once, session, ticket, wait_ms};
-use crate::lock::{Side, Wish};
 use crate::server::waiting::{self, Acquiring, Waiting};
 use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, reply};
+use rlock_core::lock::{Side, Wish};
 
 /// One of the three commands.
 macro_rules! command {
@@ -114,7 +114,7 @@ const OPTION: ErrorLine =
 mod tests {
     use super::*;
     use crate::command::arguments::{HOLDER, LEASE, SESSION, TICKET, WAIT, WRONG_ARITY};
-    use crate::lock::Lease;
+    use rlock_core::lock::Lease;
 
     fn plain<'a>(arguments: &[&'a [u8]]) -> Result<Request<&'a [u8]>, ErrorLine> {
         parse(arguments, Side::Plain)

@@ -2,8 +2,8 @@
 //!
 //! Generic over what an argument is, so that tests can parse byte strings where the server has strings of its own.
 
-use crate::lock::{HOLDER_LEN_MAX, Lease, decimal, names};
 use crate::server::ErrorLine;
+use rlock_core::lock::{HOLDER_LEN_MAX, Lease, decimal, names};
 
 /// The arguments in front of the options: those of every command that acts on a lock for a holder.
 pub(super) struct Subject<A> {

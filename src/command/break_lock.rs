@@ -4,11 +4,11 @@
 //! For people on call: frees a lock, no matter which holder has it.
 
 use super::arguments::WRONG_ARITY;
-use crate::lock::BROKEN_MAX;
 use crate::server::{
     Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, derived_keys_are_reachable, latency,
     take_snapshot, waiting,
 };
+use rlock_core::lock::BROKEN_MAX;
 
 /// RLOCK.BREAK
 pub struct Break;

@@ -6,9 +6,9 @@
 //! No write: a server that has become a replica still has to tell its tickets so.
 
 use super::arguments::{WAIT_TWICE, WRONG_ARITY, once, session, wait_ms};
-use crate::lock::decimal;
 use crate::server::waiting::{self, EventsCall};
 use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str};
+use rlock_core::lock::decimal;
 
 /// RLOCK.EVENTS
 pub struct Events;

@@ -4,12 +4,12 @@
 //! For people and their tools: the holders of a lock, and its waiters.
 
 use super::arguments::{WRONG_ARITY, count_option};
-use crate::lock::{Holding, Side, Snapshot, UnixMs};
 use crate::server::waiting::{self, QueueView, WaiterView};
 use crate::server::{
     Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, fencing_token, latency, left_ms,
     take_snapshot,
 };
+use rlock_core::lock::{Holding, Side, Snapshot, UnixMs};
 use std::ffi::CStr;
 
 /// RLOCK.INSPECT

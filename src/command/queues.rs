@@ -4,10 +4,10 @@
 //! For people and their tools: the locks that clients wait for, the longest queue first.
 
 use super::arguments::count_option;
-use crate::lock::UnixMs;
 use crate::server::waiting;
 use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, latency};
-use crate::waiting::QueueSummary;
+use rlock_core::lock::UnixMs;
+use rlock_core::waiting::QueueSummary;
 
 /// RLOCK.QUEUES
 pub struct Queues;

@@ -3,9 +3,9 @@
 //! ```
 
 use super::arguments::{LEASE, Subject, lease, once};
-use crate::lock::{self, Released, Side};
 use crate::server::waiting;
 use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, LockRecord, Reply, Spec, Str};
+use rlock_core::lock::{self, Released, Side};
 
 /// RLOCK.RELEASE
 pub struct Release;
@@ -81,7 +81,7 @@ const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after holder come READ
 mod tests {
     use super::*;
     use crate::command::arguments::{HOLDER, WRONG_ARITY};
-    use crate::lock::Lease;
+    use rlock_core::lock::Lease;
 
     fn want(options: &[&[u8]]) -> Result<lock::Release, ErrorLine> {
         parse(&[&[&b"_"[..], b"k", b"h"], options].concat()).map(|request| request.want)

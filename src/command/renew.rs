@@ -3,9 +3,9 @@
 //! ```
 
 use super::arguments::{Subject, WRONG_ARITY, lease, next};
-use crate::lock::{self, Lease, Renewed};
 use crate::server::waiting;
 use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, LockRecord, Reply, Spec, Str};
+use rlock_core::lock::{self, Lease, Renewed};
 
 /// RLOCK.RENEW
 pub struct Renew;

@@ -8,9 +8,9 @@
 //! replica.
 
 use super::arguments::count_option;
-use crate::lock::{UnixMs, decimal};
 use crate::server::waiting::{self, SessionView};
 use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, latency};
+use rlock_core::lock::{UnixMs, decimal};
 
 /// RLOCK.SESSIONS
 pub struct Sessions;

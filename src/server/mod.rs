@@ -1,6 +1,6 @@
 //! The fence: every raw pointer, every `unsafe` and every function that the server calls is in this folder.
 //!
-//! It decides nothing: [`crate::lock`] decides what a lock may do, and [`crate::waiting`] which waiter is next. Its
+//! It decides nothing: [`rlock_core::lock`] decides what a lock may do, and [`rlock_core::waiting`] which waiter is next. Its
 //! rooms import one way: `ffi` ← `edge` ← `keys` ← `waiting` ← `module`.
 //!
 //! Two promises of the server carry everything here. All calls into the module happen on its main thread, one at a

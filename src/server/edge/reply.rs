@@ -1,9 +1,9 @@
 //! What a command says to its client, in the one wording of each outcome.
 
 use super::writer::Writer;
-use crate::lock::{Outcome, Refusal};
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
+use rlock_core::lock::{Outcome, Refusal};
 use std::ffi::CStr;
 
 /// What a command replies, if it is not an error.
@@ -34,7 +34,33 @@ pub struct ErrorLine(pub &'static CStr);
 
 impl From<Refusal> for ErrorLine {
     fn from(refusal: Refusal) -> Self {
-        Self(refusal.wire())
+        Self(match refusal {
+            Refusal::WrongType => c"WRONGTYPE key is not a lock: not a hash, or a hash whose fields are not hold counts",
+            Refusal::HoldsReadWrite => {
+                c"WRONGKIND key is a read-write lock: use RLOCK.RACQUIRE or RLOCK.WACQUIRE, and RLOCK.RELEASE"
+            }
+            Refusal::HoldsPlain => {
+                c"WRONGKIND key is a plain lock: use RLOCK.ACQUIRE, and RLOCK.RELEASE without READ or WRITE"
+            }
+            Refusal::LeaseTooLong => {
+                c"ERR lease must be short enough that the moment it ends, in Unix ms, is at most 9223372036854775807"
+            }
+            Refusal::LeaseOnRead => c"ERR LEASE has no meaning for a read release: each read hold has a lease of its own",
+            Refusal::WhichSide => c"ERR holder has both sides of this lock: say READ, WRITE or ALL",
+            Refusal::TooManyHolds => {
+                c"ERR holder has too many holds on this lock: at most 10000 read holds, and counts up to 9223372036854775807"
+            }
+            Refusal::Deadlock => {
+                c"DEADLOCK holder reads this lock, and would wait for itself to write it: release the read first"
+            }
+            Refusal::BadToken => c"ERR fencing counter of this key is not an integer below 9223372036854775807",
+            Refusal::TokenOnItsWay => {
+                c"TRYAGAIN the slot of this lock is moving, and its fencing counter may still be, or already be, elsewhere"
+            }
+            Refusal::OtherSlot => {
+                c"ERR key must carry its hash slot into redisson_lock_token:{key} and {key}:...: in a cluster, a name with braces needs one {tag} that is not empty, and a name without them no }"
+            }
+        })
     }
 }
 

@@ -3,11 +3,11 @@
 //! A load argument replaces the default of a setting; the configuration file, `MODULE LOADEX … CONFIG` and CONFIG SET
 //! come after it.
 
-use crate::lock::decimal;
 use crate::server::ffi::api::{api, flag};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
 use redis_module::raw;
+use rlock_core::lock::decimal;
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
@@ -88,7 +88,7 @@ pub fn max_sessions() -> usize {
     sessions.get()
 }
 
-/// The number of them that may be one user's. 0 is the default, and no limit of its own: see [`crate::waiting::Room`].
+/// The number of them that may be one user's. 0 is the default, and no limit of its own: see [`rlock_core::waiting::Room`].
 pub fn max_sessions_per_user() -> usize {
     let [.., of_user] = &LIMITS;
     of_user.get()

@@ -2,8 +2,8 @@
 
 use super::api::{api, flag};
 use super::string::{OwnedStr, Str};
-use crate::lock::UnixMs;
 use redis_module::raw;
+use rlock_core::lock::UnixMs;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 

@@ -7,8 +7,8 @@
 use super::api::{api, flag};
 use super::context::Context;
 use super::string::{OwnedStr, Str};
-use crate::lock::{Expiry, UnixMs};
 use redis_module::raw;
+use rlock_core::lock::{Expiry, UnixMs};
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 use std::{ptr, slice};

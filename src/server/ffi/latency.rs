@@ -5,7 +5,7 @@
 use super::api::api;
 use super::call;
 use super::context::Context;
-use crate::lock::{UnixMs, decimal};
+use rlock_core::lock::{UnixMs, decimal};
 use std::ffi::CStr;
 
 /// From this many read holds on, work on them is timed. For fewer, not even the clock is read.

@@ -1,7 +1,7 @@
 //! Strings that many commands need and that never change, made once at load.
 
-use crate::lock::{Mode, Refusal, names};
 use crate::server::ffi::string::{OwnedStr, Str};
+use rlock_core::lock::{Mode, Refusal, names};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 

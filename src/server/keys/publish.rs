@@ -1,12 +1,12 @@
 //! Tells Redisson's waiters that a lock may be free.
 
 use super::{constants, replicate};
-use crate::lock::{Unlock, names};
 use crate::server::edge::settings::{self, Notify};
 use crate::server::ffi::api::api;
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::{OwnedStr, Str};
+use rlock_core::lock::{Unlock, names};
 
 /// Publishes an unlock of `key` to the subscribers of this server and its replicas. In a cluster the server itself
 /// carries it to the other nodes.

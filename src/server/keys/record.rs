@@ -2,14 +2,14 @@
 
 use super::constants::{self, mode_of};
 use super::write::{self, Step, write_field};
-use crate::lock::{
-    Changes, Expiry, Mode, Observed, READ_HOLDS_SCANNED_MAX, ReadWrite, Record, Refusal, UnixMs, decimal, names,
-};
 use crate::server::edge::ErrorLine;
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::key::{Hash, Key, Value, WritableKey};
 use crate::server::ffi::string::{OwnedStr, Str};
+use rlock_core::lock::{
+    Changes, Expiry, Mode, Observed, READ_HOLDS_SCANNED_MAX, ReadWrite, Record, Refusal, UnixMs, decimal, names,
+};
 
 pub struct LockRecord<'a> {
     context: &'a Context,

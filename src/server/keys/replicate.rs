@@ -6,10 +6,10 @@
 
 use super::restore::NewLock;
 use super::{constants, followers};
-use crate::lock::UnixMs;
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::{OwnedStr, Str};
+use rlock_core::lock::UnixMs;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -5,9 +5,9 @@
 //! REPLACE also makes a hand-over one command: one holder's fields come as the other's go.
 
 use super::constants;
-use crate::lock::{Mode, UnixMs, names};
 use crate::server::ffi::string::Str;
 use crc::{CRC_64_REDIS, Crc, Table};
+use rlock_core::lock::{Mode, UnixMs, names};
 
 #[derive(Clone, Copy)]
 pub(super) struct NewLock<'a> {

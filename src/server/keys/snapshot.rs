@@ -2,10 +2,10 @@
 
 use super::constants::{self, mode_of};
 use super::record::derived_keys_are_reachable;
-use crate::lock::{Expiry, Holding, READ_HOLDS_SHOWN_MAX, Refusal, Snapshot, UnixMs, decimal, names};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::key::{Key, Value};
 use crate::server::ffi::string::{OwnedStr, Str};
+use rlock_core::lock::{Expiry, Holding, READ_HOLDS_SHOWN_MAX, Refusal, Snapshot, UnixMs, decimal, names};
 
 /// The lock with the first `most` of its holders, or None if there is none.
 ///

@@ -6,13 +6,13 @@
 
 use super::restore::NewLock;
 use super::{announce, constants, followers, publish, replicate};
-use crate::lock::{Change, Changes, Expiry, Field, Side, UnixMs, names};
 use crate::server::edge::ErrorLine;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::key::{Value, WritableKey};
 use crate::server::ffi::latency;
 use crate::server::ffi::string::{OwnedStr, Str};
 use announce::Event;
+use rlock_core::lock::{Change, Changes, Expiry, Field, Side, UnixMs, names};
 use std::cell::OnceCell;
 
 /// The changes that become true in one step, in this order.

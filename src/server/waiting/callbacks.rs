@@ -17,7 +17,6 @@ use super::blocked_client::{self, Callbacks, ClientKey};
 use super::host::{self, Server};
 use super::state::Blocked;
 use super::{listening, sessions, state, timer};
-use crate::lock::{Outcome, Side};
 use crate::server::edge::{ErrorLine, reply};
 use crate::server::ffi::api::flag;
 use crate::server::ffi::context::Context;
@@ -25,8 +24,9 @@ use crate::server::ffi::panics::guarded;
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::version;
 use crate::server::keys::{announce, followers};
-use crate::waiting::{LockName, Recipient, Table, serve};
 use redis_module::raw;
+use rlock_core::lock::{Outcome, Side};
+use rlock_core::waiting::{LockName, Recipient, Table, serve};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 

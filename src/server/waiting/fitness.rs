@@ -6,7 +6,7 @@ use crate::server::ffi::call::call;
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
-use crate::waiting::serve::{Permission, Trigger};
+use rlock_core::waiting::serve::{Permission, Trigger};
 
 /// The interval at which a pause is looked at: the server sends no event when it ends.
 pub(super) const PAUSED_MS: i64 = 20;

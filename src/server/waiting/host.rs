@@ -3,9 +3,6 @@
 use super::blocked_client::BlockedClient;
 use super::turn::Turn;
 use super::{fitness, sessions, state};
-use crate::lock::{
-    self, Acquired, Ahead, Change, Changes, Decision, Expiry, Observed, Outcome, Record, Side, UnixMs, names,
-};
 use crate::server::edge::rights::Reader;
 use crate::server::edge::{ErrorLine, Reply, reply};
 use crate::server::ffi::api::flag;
@@ -14,8 +11,11 @@ use crate::server::ffi::context::Context;
 use crate::server::ffi::key::Key;
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::keys::{LockRecord, Step};
-use crate::waiting::serve::{self, Grant, Host, Permission, Releasing, Tried, Trigger};
-use crate::waiting::{HeldAs, Hold, LockName, Next, Table};
+use rlock_core::lock::{
+    self, Acquired, Ahead, Change, Changes, Decision, Expiry, Observed, Outcome, Record, Side, UnixMs, names,
+};
+use rlock_core::waiting::serve::{self, Grant, Host, Permission, Releasing, Tried, Trigger};
+use rlock_core::waiting::{HeldAs, Hold, LockName, Next, Table};
 use std::cell::Cell;
 
 pub(super) struct Server<'a> {

@@ -6,10 +6,10 @@
 //! event the server is walking through its list of subscriptions.
 
 use super::state::{self, State};
-use crate::lock::{Side, UnixMs};
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
 use redis_module::raw;
+use rlock_core::lock::{Side, UnixMs};
 use std::ffi::c_int;
 
 /// How long nobody must have waited. To subscribe anew costs hardly more than what a few events do.

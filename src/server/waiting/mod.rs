@@ -1,6 +1,6 @@
 //! Waiting in the server: clients that are blocked until a lock is theirs.
 //!
-//! [`crate::waiting`] decides which waiter is served when; here is the host that it acts on: the server's keys and
+//! [`rlock_core::waiting`] decides which waiter is served when; here is the host that it acts on: the server's keys and
 //! clients, its one timer, and the events that report what others do. This file is what commands use.
 
 mod blocked_client;
@@ -18,11 +18,11 @@ use super::edge::{ErrorLine, settings};
 use super::ffi::context::Context;
 use super::ffi::string::{OwnedStr, Str};
 use super::keys::LockRecord;
-use crate::lock::{self, Acquired, Ahead, Breaking, Changes, Outcome, Side, UnixMs, Wish};
-use crate::waiting::serve::{self, Trigger};
-use crate::waiting::{LockName, Names, Recipient, Use, Waiter};
 use blocked_client::BlockedClient;
 use host::{Release, Server};
+use rlock_core::lock::{self, Acquired, Ahead, Breaking, Changes, Outcome, Side, UnixMs, Wish};
+use rlock_core::waiting::serve::{self, Trigger};
+use rlock_core::waiting::{LockName, Names, Recipient, Use, Waiter};
 use state::Blocked;
 
 pub(super) use callbacks::subscribe;

@@ -12,8 +12,8 @@ use crate::server::edge::{ErrorLine, Reply, Writer, reply, rights, settings};
 use crate::server::ffi::api::flag;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
-use crate::waiting::serve;
-use crate::waiting::{Call, NoSession, Room, SessionId};
+use rlock_core::waiting::serve;
+use rlock_core::waiting::{Call, NoSession, Room, SessionId};
 
 /// The most bytes of events in one answer; the next call gets the others. The server closes the connection of a client
 /// that leaves more unread than `client-output-buffer-limit` allows, and what was in one answer once is so again on the

@@ -2,11 +2,11 @@
 
 use super::blocked_client::{BlockedClient, ClientKey};
 use super::listening::Listening;
-use crate::lock::UnixMs;
 use crate::server::ffi::main_thread::MainThread;
-use crate::waiting::{SessionId, Table, Ticket};
 use foldhash::fast::RandomState;
 use redis_module::raw;
+use rlock_core::lock::UnixMs;
+use rlock_core::waiting::{SessionId, Table, Ticket};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 

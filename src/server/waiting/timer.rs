@@ -8,11 +8,11 @@
 
 use super::listening;
 use super::state::{self, Armed};
-use crate::lock::UnixMs;
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::latency;
 use redis_module::raw;
+use rlock_core::lock::UnixMs;
 use std::ffi::c_void;
 use std::ptr;
 

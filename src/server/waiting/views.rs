@@ -1,13 +1,13 @@
 //! Queues as people on call see them.
 
 use super::state;
-use crate::lock::{Side, UnixMs};
 use crate::server::edge::ErrorLine;
 use crate::server::edge::client_address::Addresses;
 use crate::server::edge::rights::{self, Reader};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
-use crate::waiting::{LockName, Names, QueueSummary, Queued, SeenRecipient, SessionSummary};
+use rlock_core::lock::{Side, UnixMs};
+use rlock_core::waiting::{LockName, Names, QueueSummary, Queued, SeenRecipient, SessionSummary};
 
 /// The bytes that are shown of a session's name.
 const SESSION_SHOWN: usize = 8;

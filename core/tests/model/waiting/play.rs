@@ -7,9 +7,9 @@ use super::host::{Fake, HOLDERS, Happening, LOCKS, PAUSED_MS, Waiting, Who, name
 use super::sessions::{Session, Sessions};
 use super::{SESSIONS, Step};
 use crate::keyspace::{HolderView, Keyspace, hold_key};
-use rlock::lock::{self, Acquired, Ahead, Lease, Outcome, Renewed, Side, UnixMs, Wish};
-use rlock::waiting::serve::{self, Host, Trigger};
-use rlock::waiting::{Names, Recipient, SessionId, Table, Ticket, Use, Waiter};
+use rlock_core::lock::{self, Acquired, Ahead, Lease, Outcome, Renewed, Side, UnixMs, Wish};
+use rlock_core::waiting::serve::{self, Host, Trigger};
+use rlock_core::waiting::{Names, Recipient, SessionId, Table, Ticket, Use, Waiter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The most blocked clients.

@@ -8,7 +8,7 @@ use crate::keyspace::{HolderView, Keyspace, Value};
 use crate::reference::{Reference, Reply};
 use crate::{HOLDERS, Step, config, history, play};
 use proptest::prelude::*;
-use rlock::lock::{self, Expiry, HandOver, Lease, Record, Release, Side, Wish};
+use rlock_core::lock::{self, Expiry, HandOver, Lease, Record, Release, Side, Wish};
 
 /// Both shorter than most leases of the histories, and longer.
 const LEASES: [i64; 2] = [7, 600];

@@ -1,7 +1,7 @@
 //! What became of the locks that tickets were granted: how each is held as it was granted, and which must be given back.
 
-use rlock::lock::{Side, UnixMs};
-use rlock::waiting::HeldAs;
+use rlock_core::lock::{Side, UnixMs};
+use rlock_core::waiting::HeldAs;
 
 #[derive(Debug)]
 pub struct Grant {

@@ -1,5 +1,5 @@
 //! Random histories of all commands by several holders, with a clock that the test moves: after each step the
-//! decisions of `rlock::lock` must have given the same reply, left the same keys with the same leases, and published
+//! decisions of `rlock_core::lock` must have given the same reply, left the same keys with the same leases, and published
 //! the same messages as a naive reference that was written from the contract alone.
 //!
 //! A history that fails is shrunk, and its seed is kept in `failing-seeds.txt` beside this file and tried first from then on.
@@ -13,7 +13,7 @@ use keyspace::{HolderView, Keyspace};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use reference::{Reference, Reply};
-use rlock::lock::{self, Acquired, Lease, Release, Released, Renewed, Side, Wish};
+use rlock_core::lock::{self, Acquired, Lease, Refusal, Release, Released, Renewed, Side, Wish};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -149,15 +149,23 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
 
 fn taken<A>(
     holder: usize,
-    decision: Result<lock::Decision<A>, lock::Refusal>,
+    decision: Result<lock::Decision<A>, Refusal>,
     reply: impl Fn(A) -> Reply,
 ) -> (usize, Reply, Option<lock::Changes>) {
     match decision {
         Ok(decision) => (holder, reply(decision.answer), Some(decision.changes)),
-        Err(refusal) => {
-            let code = refusal.wire().to_str().unwrap().split(' ').next().unwrap();
-            (holder, Reply::Error(code), None)
-        }
+        Err(refusal) => (holder, Reply::Error(code(refusal)), None),
+    }
+}
+
+/// The first word of the error reply.
+fn code(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::WrongType => "WRONGTYPE",
+        Refusal::HoldsReadWrite | Refusal::HoldsPlain => "WRONGKIND",
+        Refusal::Deadlock => "DEADLOCK",
+        Refusal::TokenOnItsWay => "TRYAGAIN",
+        _ => "ERR",
     }
 }
 

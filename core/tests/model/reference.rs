@@ -2,7 +2,7 @@
 //! question. It knows nothing of changes; only of what the keys must look like after each step.
 
 use crate::keyspace::Value;
-use rlock::lock::{Expiry, Side};
+use rlock_core::lock::{Expiry, Side};
 use std::collections::BTreeMap;
 
 /// What a command says, on the wire.

@@ -6,8 +6,8 @@
 //! waits for a few ms only; what was sent before a take-over is answered empty; and a session whose end a server finds
 //! late, since it stood still, has some time more.
 
-use rlock::lock::{Outcome, UnixMs};
-use rlock::waiting::{NoSession, Room};
+use rlock_core::lock::{Outcome, UnixMs};
+use rlock_core::waiting::{NoSession, Room};
 use std::collections::BTreeMap;
 
 const MOST_SESSIONS: usize = 2;

@@ -1,15 +1,15 @@
 //! The host on which the waiters of the model are served: two locks in a map each, a clock that the test moves, and a
-//! record of everything that `rlock::waiting` does, in its order.
+//! record of everything that `rlock_core::waiting` does, in its order.
 //!
 //! The checks read that record. So they see each grant as it was at its moment, not as it looks after the whole step.
 
 use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
-use rlock::lock::{
+use rlock_core::lock::{
     self, Acquired, Ahead, Breaking, Change, Changes, Decision, Expiry, HandOver, Holding, Lease, Mode, Outcome,
     Refusal, Side, Snapshot, UnixMs, Wish,
 };
-use rlock::waiting::serve::{self, Grant, Host, Permission, Releasing, Tried, Trigger};
-use rlock::waiting::{HeldAs, Hold, LockName, Names, Next, Queued, SeenRecipient, SessionId, Table, Use};
+use rlock_core::waiting::serve::{self, Grant, Host, Permission, Releasing, Tried, Trigger};
+use rlock_core::waiting::{HeldAs, Hold, LockName, Names, Next, Queued, SeenRecipient, SessionId, Table, Use};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -41,7 +41,7 @@ pub struct Waiting {
     pub is_cancelled: bool,
 }
 
-/// What `rlock::waiting` has done.
+/// What `rlock_core::waiting` has done.
 #[derive(Debug)]
 pub enum Happening {
     /// A waiter was granted its lock; next it leaves its queue.

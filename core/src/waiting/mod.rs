@@ -7,7 +7,6 @@
 //! - [`Table`]: all that is kept in memory of waiters, and what is to be done for them
 //! - [`WaitHistogram`]: how long they waited
 //! - [`serve`]: who is served next, over a [`serve::Host`] that is the server or a test
-#![forbid(unsafe_code)]
 
 mod agenda;
 mod alarms;

@@ -4,9 +4,9 @@ use super::host::{LOCKS, Named, Waiting, Who, text};
 use super::play::{Asking, Play};
 use super::sessions::{ROOM, Told};
 use super::{Ack, EventsAsked, SESSIONS};
-use rlock::lock::Outcome;
-use rlock::waiting::serve::{self, Host};
-use rlock::waiting::{Call, Event, NoSession, SessionId, Use};
+use rlock_core::lock::Outcome;
+use rlock_core::waiting::serve::{self, Host};
+use rlock_core::waiting::{Call, Event, NoSession, SessionId, Use};
 use std::collections::VecDeque;
 
 const OWNER: &[u8] = b"eve";

@@ -3,9 +3,9 @@
 use super::grants::Grant;
 use super::host::{Granting, Happening, LOCKS, Waiting, Who, name, number_of, text};
 use super::play::Play;
-use rlock::lock::{Outcome, Refusal, Side};
-use rlock::waiting::serve::Host;
-use rlock::waiting::{HeldAs, Hold};
+use rlock_core::lock::{Outcome, Refusal, Side};
+use rlock_core::waiting::serve::Host;
+use rlock_core::waiting::{HeldAs, Hold};
 use std::collections::BTreeSet;
 
 /// Why a waiter leaves its queue next.

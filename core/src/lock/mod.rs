@@ -9,7 +9,6 @@
 //! - [`hand_over()`]: a release and the next holder's grant as one step
 //! - [`Snapshot`]: a lock with all its holders, for people; and what breaking it changes
 //! - [`names`]: the keys and channels that belong to a lock
-#![forbid(unsafe_code)]
 
 mod change;
 mod decide;

@@ -3,7 +3,7 @@
 use super::host::PAUSED_MS;
 use super::play::{Asking, Play};
 use super::{Step, play};
-use rlock::lock::Side;
+use rlock_core::lock::Side;
 
 /// Ann has the lock, bob and cid wait; ann gives it to bob, whose client is gone before it can be told.
 fn bob_dies_before_being_told(paused: bool) {

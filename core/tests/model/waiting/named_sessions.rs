@@ -2,8 +2,8 @@
 
 use super::play::Play;
 use super::{Ack, EventsAsked, Step};
-use rlock::lock::{Outcome, Side};
-use rlock::waiting::EVENTS_UNREAD_MAX;
+use rlock_core::lock::{Outcome, Side};
+use rlock_core::waiting::EVENTS_UNREAD_MAX;
 
 const ANN: usize = 0;
 const BOB: usize = 1;

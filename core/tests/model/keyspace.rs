@@ -3,7 +3,9 @@
 //! Changes are carried out as the plain commands that they stand for, so this is also the test that those commands
 //! alone make the right keys.
 
-use rlock::lock::{Change, Changes, Expiry, Field, Mode, Observed, ReadWrite, Record, Refusal, UnixMs, Unlock, names};
+use rlock_core::lock::{
+    Change, Changes, Expiry, Field, Mode, Observed, ReadWrite, Record, Refusal, UnixMs, Unlock, names,
+};
 use std::collections::BTreeMap;
 
 pub const LOCK: &[u8] = b"lock";

@@ -20,7 +20,7 @@ mod sessions;
 use host::HOLDERS;
 use play::Play;
 use proptest::prelude::*;
-use rlock::lock::Side;
+use rlock_core::lock::Side;
 
 /// The names of sessions; one more than may be open at a time.
 const SESSIONS: [&str; 3] = ["one", "two", "three"];
