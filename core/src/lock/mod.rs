@@ -7,6 +7,7 @@
 //! - [`acquire`], [`release`], [`renew`]: the commands, by what the key holds
 //! - [`plain`]: plain locks; [`read_write`]: the two sides of a read-write lock
 //! - [`hand_over()`]: a release and the next holder's grant as one step
+//! - [`Plan`]: what becomes true in one step
 //! - [`Snapshot`]: a lock with all its holders, for people; and what breaking it changes
 //! - [`names`]: the keys and channels that belong to a lock
 
@@ -16,6 +17,7 @@ mod decimal;
 mod hand_over;
 pub mod names;
 mod plain;
+mod plan;
 mod read_write;
 mod record;
 mod refusal;
@@ -27,6 +29,7 @@ pub use change::{Change, Changes, Decision, Field, Unlock};
 pub use decide::{acquire, check_wait, left_ms, release, renew};
 pub use decimal::decimal;
 pub use hand_over::{HandOver, hand_over};
+pub use plan::Plan;
 pub use record::{Mode, Observed, ReadWrite, Record};
 pub use refusal::Refusal;
 pub use request::{Acquired, Ahead, Outcome, Release, Released, Renewed, Side, Wish};

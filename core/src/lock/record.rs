@@ -6,6 +6,9 @@
 use super::{Expiry, Refusal, UnixMs};
 
 pub trait Record {
+    /// Whether the lock's key is there.
+    fn is_there(&self) -> bool;
+
     /// What the key holds, as this holder sees it.
     ///
     /// # Errors

@@ -6,14 +6,17 @@
 //! - [`SessionSummary`]: the same as people on call see it
 //! - [`Table`]: all that is kept in memory of waiters, and what is to be done for them
 //! - [`WaitHistogram`]: how long they waited
-//! - [`serve`]: who is served next, over a [`serve::Host`] that is the server or a test
+//! - [`commands`]: what the commands do, over a [`Host`] that is the server or a test
+//! - [`serve`]: who is served next
 
 mod agenda;
 mod alarms;
 mod attendance;
 mod cancelling;
+pub mod commands;
 mod databases;
 mod delivery;
+mod host;
 mod index;
 mod lengths;
 mod outbox;
@@ -37,10 +40,11 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 pub use agenda::{HeldAs, Hold};
 pub use attendance::Call;
 pub use delivery::Use;
+pub use host::{Host, Paused, Permission, Trigger};
 pub use outbox::Event;
 pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
 pub use sessions::{EVENTS_UNREAD_MAX, NoSession, Room, SessionId};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
-pub use table::{Next, Queued, SeenRecipient, Table};
+pub use table::{Queued, SeenRecipient, Table};
 pub use waiter::{Names, Recipient, Waiter};

@@ -14,101 +14,19 @@
 use super::agenda::{HeldAs, Hold, Reentry};
 use super::cancelling::Cancelled;
 use super::delivery::Delivery;
+use super::host::{Host, Paused, Permission, Trigger};
 use super::queue::{Due, LockId, LockName, QueueFull, Ticket};
 use super::sessions::{Change, SessionId};
 use super::table::{First, Granted, Next, Table};
 use super::waiter::{Names, Waiter};
-use crate::lock::{Ahead, Changes, Expiry, Outcome, Refusal, Side, UnixMs};
+use crate::lock::{
+    self, Acquired, Ahead, Changes, Decision, Expiry, HandOver, Observed, Outcome, Plan, Record, Refusal, Release,
+    Side, UnixMs,
+};
 use std::rc::Rc;
 
-pub trait Host {
-    /// A blocked client: it gets the outcome of its wait, or its session's events.
-    type Client;
-
-    /// Lends the waiters' table. The closure must not touch the host.
-    fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Self::Client>) -> T) -> T;
-
-    fn now(&self) -> UnixMs;
-
-    /// Whether other clients have waited for long enough while this went on.
-    fn turn_is_over(&self) -> bool;
-
-    /// Whether there is a user of this name. A session ends with its user.
-    fn has_user(&self, name: &[u8]) -> bool;
-
-    /// Whether the server may be keeping clients' commands back.
-    fn clients_are_paused(&self) -> bool;
-
-    /// Whether this server may grant the lock now.
-    fn permission(&self, lock: LockName<'_>, trigger: Trigger) -> Permission;
-
-    /// Acquires the lock for a waiter. Most looks find a lock busy, so permission is asked for only where the lock
-    /// would be granted.
-    fn acquire(&self, lock: LockName<'_>, next: &Next, ahead: Ahead, trigger: Trigger) -> Tried;
-
-    /// Whether the command that is under way, if there is one, may be followed by changes to any key.
-    fn may_touch_any_key(&self) -> bool;
-
-    /// Revokes a hold whose waiter is gone; the next waiter gets the lock.
-    fn revoke(&self, hold: &Hold);
-
-    /// How the holder of this hold has its lock now, if at all.
-    fn held_as(&self, hold: &Hold) -> Option<HeldAs>;
-
-    /// The ms left on a lock, for the answer to a refused client.
-    fn left_ms(&self, lock: LockName<'_>) -> i64;
-
-    /// Answers a client with the outcome of its wait, and unblocks it.
-    fn answer(&self, client: Self::Client, outcome: Outcome, fenced: bool);
-
-    /// Tells a client how many of the tickets were found that it has taken back, and unblocks it.
-    fn answer_cancel(&self, client: Self::Client, found: usize);
-
-    /// Has a session's call answered with all events that there are when the answer is written.
-    fn wake(&self, call: Self::Client);
-}
-
-/// A release that is decided and not yet written.
-pub trait Releasing: Sized {
-    type Error;
-
-    /// Whether the release would leave nothing of the lock.
-    fn frees(&self) -> bool;
-
-    /// # Errors
-    /// If the server may not write now; nothing is changed then.
-    fn apply(self) -> Result<(), Self::Error>;
-
-    /// Gives the lock to the next waiter in the same step.
-    ///
-    /// # Errors
-    /// The release itself, with nothing changed, if no hand-over is possible.
-    fn hand_over(self, next: &Next) -> Result<Grant, Self>;
-}
-
-/// What has caused a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
-    /// A client's command on the same lock, which the server has found fit to run.
-    Command,
-    /// An event or an alarm, which the server has not checked.
-    Event,
-    /// The revocation of a hold, which needs less permission than a grant.
-    Revocation,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Permission {
-    Granted,
-    /// Not now, for any lock: ask again after this many ms.
-    Later(i64),
-    /// Not on this server: the waiter must go elsewhere.
-    Elsewhere,
-}
-
 /// What became of a waiter's acquire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tried {
+enum Tried {
     Granted(Grant),
     Busy {
         left_ms: i64,
@@ -120,8 +38,8 @@ pub enum Tried {
     Elsewhere,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
+#[derive(Clone, Copy)]
+pub(super) struct Grant {
     /// When the grant was made.
     pub at: UnixMs,
     pub token: Option<i64>,
@@ -135,8 +53,7 @@ pub struct Grant {
 
 impl Grant {
     /// The grant that these changes made true.
-    #[must_use]
-    pub fn of(changes: &Changes, ended: Expiry, at: UnixMs, token: Option<i64>) -> Self {
+    fn of(changes: &Changes, ended: Expiry, at: UnixMs, token: Option<i64>) -> Self {
         Self { at, token, end: changes.lease_end(), holds: changes.holds(), ended }
     }
 }
@@ -152,7 +69,7 @@ enum Settled {
 }
 
 /// Serves the waiters of a lock, and returns whether any are left.
-pub fn settle<H: Host>(host: &H, lock: LockName<'_>, trigger: Trigger) -> Ahead {
+pub(super) fn settle<H: Host>(host: &H, lock: LockName<'_>, trigger: Trigger) -> Ahead {
     let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return Ahead::Nobody };
     match settle_queue(host, id, lock, trigger) {
         Settled::NobodyWaits => Ahead::Nobody,
@@ -162,7 +79,7 @@ pub fn settle<H: Host>(host: &H, lock: LockName<'_>, trigger: Trigger) -> Ahead 
 
 /// Serves the waiters of a lock that this holder was granted at once, among them those under its own name: it came only
 /// past waiters whom nobody attends.
-pub fn settle_behind<H: Host>(host: &H, lock: LockName<'_>, holder: &[u8], trigger: Trigger) {
+pub(super) fn settle_behind<H: Host>(host: &H, lock: LockName<'_>, holder: &[u8], trigger: Trigger) {
     let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return };
     let now = host.now();
     if host.with_table(|table| table.namesake(id, holder, None, now).is_some()) {
@@ -197,7 +114,7 @@ fn settle_queue<H: Host>(host: &H, id: LockId, lock: LockName<'_>, trigger: Trig
 }
 
 /// Whether somebody who can be told waits for this lock, as far as one turn of the server shows.
-pub fn ahead<H: Host>(host: &H, lock: LockName<'_>) -> Ahead {
+pub(super) fn ahead<H: Host>(host: &H, lock: LockName<'_>) -> Ahead {
     let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return Ahead::Nobody };
     match first_to_tell(host, id) {
         Ok(None) => Ahead::Nobody,
@@ -233,7 +150,7 @@ fn tried<H: Host>(
     next: &Next,
     trigger: Trigger,
 ) -> Result<Option<Settled>, Outcome> {
-    match host.acquire(lock, next, Ahead::Nobody, trigger) {
+    match acquire(host, lock, next, Ahead::Nobody, trigger) {
         Tried::Granted(grant) => {
             granted_first(host, id, lock, next, grant, trigger);
             return Ok(None);
@@ -250,6 +167,45 @@ fn tried<H: Host>(
         Tried::Refused(refusal) => return Err(Outcome::Refused(refusal)),
     }
     Ok(Some(Settled::SomeoneWaits))
+}
+
+/// Acquires the lock for a waiter. Most looks find a lock busy, so the server is asked only where it would be granted.
+fn acquire<H: Host>(host: &H, lock: LockName<'_>, next: &Next, ahead: Ahead, trigger: Trigger) -> Tried {
+    // This costs nothing, and no key is touched if the answer is no.
+    if let Permission::Later(ms) = host.fitness(trigger) {
+        return Tried::Later(ms);
+    }
+    let _selected = host.select(lock.database);
+    let (key, holder) = (host.own(lock.key), host.own(&next.wish.holder));
+    let (key, holder) = (host.lend(&key), host.lend(&holder));
+    let mut may_grant = host.is_known_to_be_fit(trigger);
+    loop {
+        let record = host.open(key, holder);
+        let at = host.now();
+        match lock::acquire(&record, &next.wish, ahead, at) {
+            Ok(Decision { answer: Acquired::Granted { token }, changes }) if may_grant => {
+                let ended = if changes.holds() > 1 { record.expiry() } else { Expiry::Never };
+                return match host.commit(record, &Plan::of(holder, &changes)) {
+                    Ok(()) => Tried::Granted(Grant::of(&changes, ended, at, token)),
+                    Err(Paused { for_ms }) => Tried::Later(for_ms),
+                };
+            }
+            // Closed before the server checks a command on this very key, and looked at anew after that.
+            Ok(Decision { answer: Acquired::Granted { .. }, .. }) => drop(record),
+            Ok(Decision { answer: Acquired::Busy, .. }) => {
+                return match lock::left_ms(next.wish.side, &record, at) {
+                    Ok(left_ms) => Tried::Busy { left_ms },
+                    Err(refusal) => Tried::Refused(refusal),
+                };
+            }
+            Err(refusal) => return Tried::Refused(refusal),
+        }
+        match host.permission(key, trigger) {
+            Permission::Granted => may_grant = true,
+            Permission::Later(ms) => return Tried::Later(ms),
+            Permission::Elsewhere => return Tried::Elsewhere,
+        }
+    }
 }
 
 /// When to look again at a lock with so much left. Not before the next ms, whatever the lock says: the server judges a
@@ -282,51 +238,69 @@ pub fn wait<H: Host>(
     })
 }
 
-/// Makes a release true. If a command frees a lock with waiters, the first of them gets it in the same step. What no
-/// command has caused, the server has not checked: it frees the lock even where nobody may be granted it.
+/// Makes a release true, of the open lock `record`. If a command frees a lock with waiters, the first of them gets it in
+/// the same step. What no command has caused, the server has not checked: it frees the lock even where nobody may be
+/// granted it.
 ///
 /// # Errors
 /// If the server may not write now; nothing is changed then.
-pub fn release<H: Host, R: Releasing>(
-    host: &H,
-    lock: LockName<'_>,
-    releasing: R,
+pub(super) fn release<'a, H: Host>(
+    host: &'a H,
+    key: H::Text<'a>,
+    record: H::Lock<'a>,
+    plan: &Plan<'_, H::Text<'a>>,
     trigger: Trigger,
-) -> Result<(), R::Error> {
-    let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return releasing.apply() };
-    host.with_table(|table| table.is_being_released(id, true));
-    let released = release_to(host, id, lock, releasing, trigger);
-    if !matches!(released, Ok(Settled::TurnIsOver)) {
-        host.with_table(|table| table.is_being_released(id, false));
+) -> Result<(), Paused> {
+    if !host.anyone_waits() {
+        return host.commit(record, plan);
     }
-    released.map(|_| ())
-}
-
-fn release_to<H: Host, R: Releasing>(
-    host: &H,
-    id: LockId,
-    lock: LockName<'_>,
-    releasing: R,
-    trigger: Trigger,
-) -> Result<Settled, R::Error> {
+    let lock = LockName { database: host.database(), key: key.as_ref() };
+    let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return host.commit(record, plan) };
+    host.with_table(|table| table.is_being_released(id, true));
     let next = match first_to_tell(host, id) {
-        Ok(Some(First::Attended(next))) if releasing.frees() && trigger == Trigger::Command => Some(next),
+        Ok(Some(First::Attended(next))) if plan.changes.frees() && trigger == Trigger::Command => Some(next),
         _ => None,
     };
-    match next.filter(|_| host.permission(lock, trigger) == Permission::Granted) {
-        Some(next) => match releasing.hand_over(&next) {
-            Ok(grant) => {
-                granted_first(host, id, lock, &next, grant, trigger);
-                // Behind a reader there may be more readers; no other waiter shares the lock.
-                if next.wish.side != Side::Read {
-                    return Ok(Settled::SomeoneWaits);
-                }
-            }
-            Err(releasing) => releasing.apply()?,
-        },
-        None => releasing.apply()?,
+    let settled = match next.filter(|_| host.fitness(trigger) == Permission::Granted) {
+        Some(next) => hand_over(host, id, key, record, plan, &next),
+        None => host.commit(record, plan).map(|()| None),
+    };
+    let settled = settled.map(|settled| settled.unwrap_or_else(|| settle_queue(host, id, lock, trigger)));
+    if !matches!(settled, Ok(Settled::TurnIsOver)) {
+        host.with_table(|table| table.is_being_released(id, false));
     }
-    Ok(settle_queue(host, id, lock, trigger))
+    settled.map(|_| ())
+}
+
+/// Makes a release true and grants the lock to the first waiter, in one step if that can be. Returns how far serving has
+/// come, if that is known.
+fn hand_over<'a, H: Host>(
+    host: &'a H,
+    id: LockId,
+    key: H::Text<'a>,
+    record: H::Lock<'a>,
+    plan: &Plan<'_, H::Text<'a>>,
+    next: &Next,
+) -> Result<Option<Settled>, Paused> {
+    let at = host.now();
+    let Some(HandOver { released, granted, token }) = lock::hand_over(&record, *plan.changes, &next.wish, at) else {
+        return host.commit(record, plan).map(|()| None);
+    };
+    let to = host.own(&next.wish.holder);
+    let both = Plan {
+        holder: H::shorter(plan.holder),
+        changes: &released,
+        broken: plan.broken,
+        next: Some((host.lend(&to), &granted)),
+    };
+    if host.commit(record, &both).is_err() {
+        // Nothing was changed.
+        return host.commit(host.open(key, plan.holder), plan).map(|()| None);
+    }
+    let lock = LockName { database: host.database(), key: key.as_ref() };
+    granted_first(host, id, lock, next, Grant::of(&granted, Expiry::Never, at, token), Trigger::Command);
+    // Behind a reader there may be more readers; no other waiter shares the lock.
+    Ok((next.wish.side != Side::Read).then_some(Settled::SomeoneWaits))
 }
 
 /// Does what is due and what is on the agenda, for as long as the turn lasts. It takes one item of each kind after the
@@ -528,12 +502,25 @@ fn revoke_or_later<H: Host>(host: &H, hold: Hold) {
 fn revoke<H: Host>(host: &H, mut hold: Hold) -> Result<(), Hold> {
     hold.database = host.with_table(|table| table.databases.number_of(hold.home));
     let lock = LockName { database: hold.database, key: &hold.key };
-    if host.with_table(|table| table.is_of_this_era(&hold)) && host.held_as(&hold) == Some(hold.as_granted.get()) {
-        match host.permission(lock, Trigger::Revocation) {
+    let _selected = host.select(lock.database);
+    let (key, holder) = (host.own(lock.key), host.own(&hold.wish.holder));
+    let (key, holder) = (host.lend(&key), host.lend(&holder));
+    let held = |record: &H::Lock<'_>| held_as(record, hold.wish.side) == Some(hold.as_granted.get());
+    if host.with_table(|table| table.is_of_this_era(&hold)) && held(&host.open(key, holder)) {
+        let permission = match host.fitness(Trigger::Revocation) {
+            Permission::Granted => host.permission(key, Trigger::Revocation),
+            unfit => unfit,
+        };
+        match permission {
             Permission::Granted => {
                 // Before others are let in, which may be of the same name.
                 hold.as_granted.one_is_revoked();
-                host.revoke(&hold);
+                let record = host.open(key, holder);
+                let want = Release { side: Some(hold.wish.side), lease: None, all: false };
+                if let Ok(decision) = lock::release(&record, want, host.now()) {
+                    // Refused only while writes are paused; the hold then ends with its lease.
+                    let _ = release(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Event);
+                }
             }
             Permission::Later(ms) => {
                 rest(host, ms);
@@ -545,6 +532,18 @@ fn revoke<H: Host>(host: &H, mut hold: Hold) -> Result<(), Hold> {
     }
     host.with_table(|table| table.key_changed(lock));
     Ok(())
+}
+
+/// How this holder has this side of the lock, with its last hold's lease.
+fn held_as(record: &impl Record, side: Side) -> Option<HeldAs> {
+    let (holds, expiry) = match (record.observe().ok()?, side) {
+        (Observed::Mine { holds }, Side::Plain) => (holds, record.expiry()),
+        (Observed::ReadWrite(lock), Side::Write) => (lock.writes, record.expiry()),
+        (Observed::ReadWrite(lock), Side::Read) => (lock.reads, record.read_hold_end(lock.reads)?),
+        _ => return None,
+    };
+    let Expiry::At(end) = expiry else { return None };
+    Some(HeldAs { holds, end })
 }
 
 /// Lets in the next waiters whose holder has the lock already. Returns whether there were any.
@@ -586,7 +585,7 @@ fn reenter<H: Host>(host: &H, lock: LockName<'_>, mut reentry: Reentry, trigger:
     while let Some((next, is_attended)) = host.with_table(|table| namesake(table, &reentry)) {
         // The holder may have left meanwhile, and then the turn is another waiter's.
         let tried = if is_attended {
-            host.acquire(lock, &next, Ahead::Someone, trigger)
+            acquire(host, lock, &next, Ahead::Someone, trigger)
         } else {
             host.with_table(|table| table.owes(next.ticket, &reentry, now));
             Tried::Busy { left_ms: 0 }

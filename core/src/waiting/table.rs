@@ -41,7 +41,7 @@ pub struct Table<R> {
 }
 
 /// A waiter that was granted its lock.
-pub struct Granted<R> {
+pub(super) struct Granted<R> {
     pub delivery: Delivery<R>,
     /// Whether others wait for the lock under the same name.
     pub has_namesakes: bool,
@@ -49,7 +49,7 @@ pub struct Granted<R> {
 
 /// The waiter to serve next.
 #[derive(Clone, Debug)]
-pub struct Next {
+pub(super) struct Next {
     pub ticket: Ticket,
     pub wish: Wish<Names>,
 }
@@ -375,6 +375,15 @@ impl<R> Table<R> {
         let wait = self.leave(ticket)?.waiter;
         self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
         Some(wait.into_waiter())
+    }
+
+    /// The blocked client that waits by this ticket.
+    #[must_use]
+    pub fn client(&self, ticket: Ticket) -> Option<&R> {
+        match &self.queues.waiter(ticket)?.recipient {
+            Recipient::Client(client) => Some(client),
+            Recipient::Session(_) => None,
+        }
     }
 
     /// Whether nothing at all is remembered.

@@ -7,6 +7,7 @@ use rlock_core::lock::{
     Change, Changes, Expiry, Field, Mode, Observed, ReadWrite, Record, Refusal, UnixMs, Unlock, names,
 };
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 pub const LOCK: &[u8] = b"lock";
 
@@ -112,12 +113,16 @@ impl Keyspace {
 }
 
 /// The lock as one holder sees it.
-pub struct HolderView<'a> {
-    pub keyspace: &'a Keyspace,
+pub struct HolderView<'a, K> {
+    pub keyspace: K,
     pub holder: &'a str,
 }
 
-impl Record for HolderView<'_> {
+impl<K: Deref<Target = Keyspace>> Record for HolderView<'_, K> {
+    fn is_there(&self) -> bool {
+        self.keyspace.entries.contains_key("lock")
+    }
+
     fn observe(&self) -> Result<Observed, Refusal> {
         let Some((Value::Hash(fields), _)) = self.keyspace.entries.get("lock") else {
             return Ok(Observed::Free);

@@ -114,7 +114,7 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
     let now = keyspace.now;
     let (holder, reply, changes) = match *command {
         Command::Acquire { holder, side, lease, fenced } => {
-            let view = HolderView { keyspace, holder: HOLDERS[holder] };
+            let view = HolderView { keyspace: &*keyspace, holder: HOLDERS[holder] };
             let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced };
             let decision = lock::acquire(&view, &wish, lock::Ahead::Nobody, now);
             let left_ms = || lock::left_ms(side, &view, now).unwrap();
@@ -127,7 +127,7 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
         }
         Command::Release { holder, side, lease, all } => {
             let lease = lease.map(|lease| Lease::from_ms(lease).unwrap());
-            let view = HolderView { keyspace, holder: HOLDERS[holder] };
+            let view = HolderView { keyspace: &*keyspace, holder: HOLDERS[holder] };
             let reply = |released| match released {
                 Released::NotHeld => Reply::Nil,
                 Released::StillHeld => Reply::Number(0),
@@ -136,7 +136,7 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
             taken(holder, lock::release(&view, Release { side, lease, all }, now), reply)
         }
         Command::Renew { holder, lease } => {
-            let view = HolderView { keyspace, holder: HOLDERS[holder] };
+            let view = HolderView { keyspace: &*keyspace, holder: HOLDERS[holder] };
             let reply = |renewed| Reply::Number(i64::from(renewed == Renewed::Restarted));
             taken(holder, lock::renew(&view, Lease::from_ms(lease).unwrap(), now), reply)
         }

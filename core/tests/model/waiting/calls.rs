@@ -5,8 +5,7 @@ use super::play::{Asking, Play};
 use super::sessions::{ROOM, Told};
 use super::{Ack, EventsAsked, SESSIONS};
 use rlock_core::lock::Outcome;
-use rlock_core::waiting::serve::{self, Host};
-use rlock_core::waiting::{Call, Event, NoSession, SessionId, Use};
+use rlock_core::waiting::{Call, Event, Host, NoSession, SessionId, Use, serve};
 use std::collections::VecDeque;
 
 const OWNER: &[u8] = b"eve";
@@ -120,8 +119,7 @@ impl Play {
         assert_eq!(has_news, session.has_news(), "whether {name} has news");
         match asked.wait.filter(|_| !has_news) {
             Some(limit) => {
-                self.next_id += 1;
-                let (call, number) = (self.next_id, session.number);
+                let (call, number) = (self.world.new_id(), session.number);
                 session.wait(call, limit, now);
                 self.connections[at].call = Some(call);
                 self.calls.insert(call, (name.to_owned(), number, id));
@@ -232,8 +230,7 @@ impl Play {
             self.taken_back.said += found;
             return;
         }
-        self.next_id += 1;
-        let (cancel, rest) = (self.next_id, left.map(Box::from).collect());
+        let (cancel, rest) = (self.world.new_id(), left.map(Box::from).collect());
         let client = self.world.client(cancel);
         self.taken_back.commands.push(cancel);
         self.world.with_table(|table| table.cancel_rest(id, rest, found, client));

@@ -1,34 +1,29 @@
 //! What is checked, at each moment and after each step: what waiting is for.
 
 use super::grants::Grant;
-use super::host::{Granting, Happening, LOCKS, Waiting, Who, name, number_of, text};
+use super::host::{Came, Granting, Happening, LOCKS, Left, Revoked, Waiting, Who};
 use super::play::Play;
-use rlock_core::lock::{Outcome, Refusal, Side};
-use rlock_core::waiting::serve::Host;
-use rlock_core::waiting::{HeldAs, Hold};
+use rlock_core::lock::{Outcome, Side};
+use rlock_core::waiting::Host;
 use std::collections::BTreeSet;
-
-/// Why a waiter leaves its queue next.
-enum Why {
-    Granted(Granting),
-    Refused(Refusal),
-}
 
 impl Play {
     /// Goes through what has happened since the last time.
     pub fn digest(&mut self) {
-        let mut why = None;
+        let mut granted = None;
         loop {
             let happening = self.world.happenings.borrow_mut().pop_front();
             match happening {
                 None => break,
-                Some(Happening::Granted(granting)) => why = Some(Why::Granted(granting)),
-                Some(Happening::Refused(refusal)) => why = Some(Why::Refused(refusal)),
-                Some(Happening::Left { waiter, ahead, left_ms }) => self.left(&waiter, &ahead, left_ms, why.take()),
+                Some(Happening::Came(came)) => self.came(&came),
+                Some(Happening::Granted(granting)) => {
+                    assert!(granted.replace(granting).is_none(), "who is granted a lock leaves its queue");
+                }
+                Some(Happening::Left(left)) => self.left(&left, granted.take()),
                 Some(Happening::TakenBack(named, has_waited)) => self.is_taken_back(&named, has_waited),
                 Some(Happening::CancelAnswered(id, found)) => self.cancel_is_answered(id, found),
                 Some(Happening::SessionEnded) => self.note_ends(),
-                Some(Happening::Revoked(hold, held)) => self.revoked(&hold, held),
+                Some(Happening::Revoked(revoked)) => self.revoked(&revoked),
                 Some(Happening::Woken(call)) => self.call_is_woken(call),
                 Some(Happening::LetGo(id, outcome)) if self.clients.contains_key(&id) => {
                     self.untold.push_back((id, outcome));
@@ -37,7 +32,7 @@ impl Play {
                 Some(Happening::LetGo(..)) => {}
             }
         }
-        assert!(why.is_none(), "who is granted a lock leaves its queue");
+        assert!(granted.is_none(), "who is granted a lock leaves its queue");
         for (name, session) in self.sessions.all() {
             assert!(
                 session.call.as_ref().is_none_or(|call| !call.has_news),
@@ -57,33 +52,41 @@ impl Play {
         }
     }
 
-    fn left(&mut self, waiter: &Waiting, ahead: &[Waiting], left_ms: i64, why: Option<Why>) {
-        match why {
-            Some(Why::Granted(granting)) => self.granted(waiter, ahead, granting),
-            Some(Why::Refused(refusal)) => self.happened(waiter, vec![Outcome::Refused(refusal)]),
-            None => {
-                let is_open = self.sessions.number(waiter.session).is_some();
-                if waiter.is_cancelled || !is_open {
-                    return;
-                }
-                let time_is_up = waiter.deadline.is_some_and(|deadline| deadline <= self.now());
-                let mut outcomes = Vec::new();
-                outcomes.extend(time_is_up.then_some(Outcome::Busy { left_ms }));
-                outcomes.extend(waiter.is_dismissed.then_some(Outcome::NowReplica));
-                assert!(!outcomes.is_empty(), "{waiter:?} leaves its queue for no reason");
-                self.happened(waiter, outcomes);
-            }
+    fn came(&mut self, came: &Came) {
+        let overtaken = came.waiting.iter().find(|waiting| self.is_attended(waiting));
+        assert!(came.was_inside || overtaken.is_none(), "{} comes and overtakes {overtaken:?}", came.holder);
+        self.grants.touched(came.lock, came.holder);
+    }
+
+    fn left(&mut self, left: &Left, granted: Option<Granting>) {
+        let waiter = &left.waiter;
+        if let Some(granting) = granted {
+            return self.granted(waiter, &left.ahead, granting);
         }
+        let is_open = self.sessions.number(waiter.session).is_some();
+        if waiter.is_cancelled || !is_open {
+            return;
+        }
+        let time_is_up = waiter.deadline.is_some_and(|deadline| deadline <= self.now());
+        let mut outcomes = Vec::new();
+        outcomes.extend(time_is_up.then_some(Outcome::Busy { left_ms: left.left_ms }));
+        outcomes.extend(waiter.is_dismissed.then_some(Outcome::NowReplica));
+        outcomes.extend(left.refusal.map(Outcome::Refused));
+        assert!(!outcomes.is_empty(), "{waiter:?} leaves its queue for no reason");
+        self.happened(waiter, outcomes);
     }
 
     fn granted(&mut self, waiter: &Waiting, ahead: &[Waiting], granting: Granting) {
-        let Granting { holder, ticket, was_inside, before, held, token } = granting;
-        assert_eq!((waiter.holder, ticket_of(waiter)), (holder, &*text(&ticket)), "who is granted the lock leaves");
+        let Granting { lock, holder, was_inside, before, held, token } = granting;
+        assert_eq!((waiter.lock, waiter.holder), (lock, holder), "who is granted the lock leaves");
         assert!(!waiter.is_cancelled, "{waiter:?} was cancelled and is granted the lock");
         let overtaken = ahead.iter().find(|ahead| self.is_attended(ahead));
         assert!(overtaken.is_none() || was_inside, "{waiter:?} overtakes {overtaken:?}");
         self.grants.granted(waiter.lock, holder, waiter.side, before, held);
         let Some(number) = waiter.session else {
+            if let Who::Client(id) = waiter.who {
+                self.granted_to_clients.insert(id, (lock, holder, waiter.side));
+            }
             if waiter.side == Side::Read {
                 self.grants.touched(waiter.lock, holder);
             }
@@ -115,14 +118,15 @@ impl Play {
         }
     }
 
-    fn revoked(&mut self, hold: &Hold, held: HeldAs) {
-        let ticket = text(hold.wish.holder.ticket());
-        let (lock, holder) = (number_of(hold.database), name(&hold.wish.holder));
-        if ticket.is_empty() {
-            self.grants.one_is_revoked(lock, holder, hold.wish.side, held);
-        } else {
-            self.grants.revoked(lock, holder, &ticket, held);
+    /// What a session's ticket was granted, or a client that was gone before it could be told.
+    fn revoked(&mut self, revoked: &Revoked) {
+        let Revoked { lock, holder, side, held } = *revoked;
+        if !self.grants.revoked(lock, holder, side, held) {
+            let of_the_dead = self.granted_to_the_dead.iter().position(|dead| *dead == (lock, holder, side));
+            let of_the_dead = of_the_dead.unwrap_or_else(|| panic!("{revoked:?}, though nothing says so"));
+            self.granted_to_the_dead.remove(of_the_dead);
         }
+        self.grants.one_is_revoked(lock, holder, side, held);
     }
 
     fn call_is_woken(&mut self, call: u64) {
@@ -140,11 +144,6 @@ impl Play {
             assert!(!std::mem::replace(&mut connection.is_woken, true), "call {call} is answered twice");
         }
         self.woken.push_back(call);
-    }
-
-    pub fn check_newcomer(&self, lock: usize, holder: &str, inside: bool) {
-        let overtaken = self.attended(lock).into_iter().next();
-        assert!(inside || overtaken.is_none(), "{holder} comes and overtakes {overtaken:?}");
     }
 
     /// A lock for which only those wait whom nobody attends is free to everybody else.

@@ -1,7 +1,14 @@
 //! What became of the locks that tickets were granted: how each is held as it was granted, and which must be given back.
 
 use rlock_core::lock::{Side, UnixMs};
-use rlock_core::waiting::HeldAs;
+
+/// How a holder has one side of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldAs {
+    pub holds: i64,
+    /// When the lease ends: the lock's, or a read hold's own.
+    pub end: UnixMs,
+}
 
 #[derive(Debug)]
 pub struct Grant {
@@ -120,18 +127,15 @@ impl Grants {
         self.open().for_each(|grant| grant.is_final = true);
     }
 
-    /// Checks that this grant was to be given back, and was as it was granted.
-    pub fn revoked(&mut self, lock: usize, holder: &str, ticket: &str, held: HeldAs) {
+    /// Gives back a grant that was to be given back, and was as it was granted. Returns whether there was one.
+    pub fn revoked(&mut self, lock: usize, holder: &str, side: Side, held: HeldAs) -> bool {
         let is_it = |grant: &&mut Grant| {
-            let names = (grant.lock, grant.holder, grant.ticket.as_str());
-            grant.is_open() && grant.is_due && grant.held == held && names == (lock, holder, ticket)
+            let is_its = (grant.lock, grant.holder, grant.side) == (lock, holder, side);
+            grant.is_open() && grant.is_due && grant.held == held && is_its
         };
-        let Some(grant) = self.all.iter_mut().find(is_it) else {
-            panic!("ticket {ticket} of {holder} is revoked, though nothing says so: {held:?}, {:?}", self.all);
-        };
+        let Some(grant) = self.all.iter_mut().find(is_it) else { return false };
         grant.is_revoked = true;
-        let side = grant.side;
-        self.one_is_revoked(lock, holder, side, held);
+        true
     }
 
     /// A waiter's hold was given back.

@@ -3,14 +3,14 @@
 //!
 //! The checks read that record. So they see each grant as it was at its moment, not as it looks after the whole step.
 
+use super::grants::HeldAs;
 use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
 use rlock_core::lock::{
-    self, Acquired, Ahead, Breaking, Change, Changes, Decision, Expiry, HandOver, Holding, Lease, Mode, Outcome,
-    Refusal, Side, Snapshot, UnixMs, Wish,
+    self, Acquired, Ahead, Change, Changes, Decision, Expiry, Field, Holding, Lease, Mode, Outcome, Plan, Refusal,
+    Side, Snapshot, UnixMs, Wish,
 };
-use rlock_core::waiting::serve::{self, Grant, Host, Permission, Releasing, Tried, Trigger};
-use rlock_core::waiting::{HeldAs, Hold, LockName, Names, Next, Queued, SeenRecipient, SessionId, Table, Use};
-use std::cell::{Cell, RefCell};
+use rlock_core::waiting::{Host, LockName, Paused, Permission, Queued, SeenRecipient, SessionId, Table, Trigger, Use};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -19,6 +19,12 @@ pub const LOCKS: [LockName<'static>; 2] =
     [LockName { database: 0, key: b"lock" }, LockName { database: 1, key: b"lock" }];
 pub const HOLDERS: [&str; 4] = ["ann:1", "bob:1", "cid:1", "dan:1"];
 pub const PAUSED_MS: i64 = 20;
+
+/// The most blocked clients.
+pub const MOST: usize = 6;
+
+/// The most tickets that wait or whose event is not acknowledged.
+const MOST_TICKETS: usize = 8;
 
 /// Who waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,25 +50,18 @@ pub struct Waiting {
 /// What `rlock_core::waiting` has done.
 #[derive(Debug)]
 pub enum Happening {
+    /// A command was granted its lock at once.
+    Came(Came),
     /// A waiter was granted its lock; next it leaves its queue.
     Granted(Granting),
-    /// A waiter cannot be granted its lock; next it leaves its queue.
-    Refused(Refusal),
-    Left {
-        waiter: Waiting,
-        /// Those who came before it and wait for the same lock.
-        ahead: Vec<Waiting>,
-        /// Of its lock.
-        left_ms: i64,
-    },
+    Left(Left),
     /// A ticket that its session had named is taken back. Next it leaves its queue, if it waited.
     TakenBack(Named, bool),
     /// A client is told how many of its tickets were taken back.
     CancelAnswered(u64, usize),
     /// A session is no more.
     SessionEnded,
-    /// With how the holder had the lock until then.
-    Revoked(Hold, HeldAs),
+    Revoked(Revoked),
     /// A session's call is to be answered.
     Woken(u64),
     /// A blocked client is answered, or let go without an answer.
@@ -70,14 +69,43 @@ pub enum Happening {
 }
 
 #[derive(Debug)]
-pub struct Granting {
+pub struct Came {
+    pub lock: usize,
     pub holder: &'static str,
-    pub ticket: Vec<u8>,
+    pub was_inside: bool,
+    /// Those who wait for the lock at this moment.
+    pub waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+pub struct Granting {
+    pub lock: usize,
+    pub holder: &'static str,
     pub was_inside: bool,
     /// How the holder had this side of the lock before, and has it now.
     pub before: Option<HeldAs>,
     pub held: HeldAs,
     pub token: Option<i64>,
+}
+
+#[derive(Debug)]
+pub struct Left {
+    pub waiter: Waiting,
+    /// Those who came before it and wait for the same lock.
+    pub ahead: Vec<Waiting>,
+    /// Of its lock.
+    pub left_ms: i64,
+    /// Why it could not be granted the lock at this moment.
+    pub refusal: Option<Refusal>,
+}
+
+/// A hold that nobody knows of is given back; with how its holder had the lock until then.
+#[derive(Debug)]
+pub struct Revoked {
+    pub lock: usize,
+    pub holder: &'static str,
+    pub side: Side,
+    pub held: HeldAs,
 }
 
 pub type Happenings = Rc<RefCell<VecDeque<Happening>>>;
@@ -104,6 +132,11 @@ pub struct Named {
 
 pub struct Fake {
     pub keyspaces: [RefCell<Keyspace>; 2],
+    /// The number of the lock in the database that is selected.
+    pub selected: Cell<usize>,
+    /// Whether that is not the one of the command.
+    is_elsewhere: Cell<bool>,
+    last_id: Cell<u64>,
     pub table: RefCell<Table<Client>>,
     /// Who waits, in the order of coming.
     pub waiting: RefCell<Vec<Waiting>>,
@@ -116,10 +149,15 @@ pub struct Fake {
     pub turn: Cell<u32>,
     /// What is left of the turn.
     pub turn_left: Cell<u32>,
+    pub most_tickets: Cell<usize>,
 }
 
 impl Host for Fake {
     type Client = Client;
+    type Text<'a> = &'a [u8];
+    type OwnText = Vec<u8>;
+    type Lock<'a> = HolderView<'a, Ref<'a, Keyspace>>;
+    type Selected<'a> = Selected<'a>;
 
     fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Client>) -> T) -> T {
         let mut table = self.table.borrow_mut();
@@ -142,8 +180,16 @@ impl Host for Fake {
         self.keyspaces[0].borrow().now + 1
     }
 
-    fn permission(&self, _lock: LockName<'_>, _trigger: Trigger) -> Permission {
+    fn fitness(&self, _trigger: Trigger) -> Permission {
         if self.paused.get() { Permission::Later(self.later()) } else { Permission::Granted }
+    }
+
+    fn is_known_to_be_fit(&self, trigger: Trigger) -> bool {
+        trigger == Trigger::Command
+    }
+
+    fn permission(&self, _key: &[u8], trigger: Trigger) -> Permission {
+        self.fitness(trigger)
     }
 
     fn has_user(&self, _name: &[u8]) -> bool {
@@ -160,43 +206,77 @@ impl Host for Fake {
         self.turn_left.get() == 0
     }
 
-    fn acquire(&self, lock: LockName<'_>, next: &Next, ahead: Ahead, _trigger: Trigger) -> Tried {
-        let (lock, holder) = (number_of(lock.database), name(&next.wish.holder));
-        match self.decide(lock, holder, next.wish.with_holder(()), ahead) {
-            Ok(Decision { answer: Acquired::Granted { .. }, .. }) if self.paused.get() => Tried::Later(self.later()),
-            Ok(Decision { answer: Acquired::Granted { token }, changes }) => {
-                let (before, was_inside) = (self.held(lock, holder, next.wish.side), self.is_inside(lock, holder));
-                let ended = self.lock_end(lock);
-                self.keyspaces[lock].borrow_mut().apply(holder, &changes);
-                self.granted(lock, &next.wish, was_inside, before, token);
-                Tried::Granted(Grant::of(&changes, ended, self.now(), token))
-            }
-            Ok(Decision { answer: Acquired::Busy, .. }) => Tried::Busy { left_ms: self.left_ms(LOCKS[lock]) },
-            Err(refusal) => {
-                self.happens(Happening::Refused(refusal));
-                Tried::Refused(refusal)
-            }
+    fn own(&self, bytes: &[u8]) -> Vec<u8> {
+        bytes.to_vec()
+    }
+
+    fn lend<'a>(&'a self, text: &'a Vec<u8>) -> &'a [u8] {
+        text
+    }
+
+    fn shorter<'b, 'a: 'b>(text: &'a [u8]) -> &'b [u8] {
+        text
+    }
+
+    fn database(&self) -> i32 {
+        LOCKS[self.selected.get()].database
+    }
+
+    fn select(&self, database: i32) -> Selected<'_> {
+        let before = (self.selected.replace(number_of(database)), self.is_elsewhere.replace(true));
+        Selected { world: self, before }
+    }
+
+    fn open<'a>(&'a self, _key: &'a [u8], holder: &'a [u8]) -> HolderView<'a, Ref<'a, Keyspace>> {
+        let holder = std::str::from_utf8(holder).unwrap();
+        HolderView { keyspace: self.keyspaces[self.selected.get()].borrow(), holder }
+    }
+
+    fn commit<'a, 'b>(&'a self, record: Self::Lock<'a>, plan: &Plan<'_, Self::Text<'b>>) -> Result<(), Paused>
+    where
+        Self: 'b,
+    {
+        drop(record);
+        if plan.may_create_keys() && self.paused.get() {
+            return Err(Paused { for_ms: self.later() });
         }
+        // Now and then, as if it could not be done in one step.
+        if plan.next.is_some() && self.now() % 5 == 0 {
+            return Err(Paused { for_ms: 0 });
+        }
+        self.make_true(plan);
+        Ok(())
+    }
+
+    fn snapshot(&self, _key: &[u8], _most: usize) -> Result<Option<Snapshot>, Refusal> {
+        Ok(self.snapshot_of(self.selected.get()))
     }
 
     fn may_touch_any_key(&self) -> bool {
         true
     }
 
-    fn revoke(&self, hold: &Hold) {
-        let (lock, holder) = (number_of(hold.database), name(&hold.wish.holder));
-        let held = self.held(lock, holder, hold.wish.side);
-        self.happens(Happening::Revoked(hold.clone(), held.expect("what is revoked is there")));
-        self.release_by(Trigger::Event, lock, holder, Some(hold.wish.side), false);
-    }
-
-    fn held_as(&self, hold: &Hold) -> Option<HeldAs> {
-        self.held(number_of(hold.database), name(&hold.wish.holder), hold.wish.side)
-    }
-
     fn left_ms(&self, lock: LockName<'_>) -> i64 {
         let keyspace = self.keyspaces[number_of(lock.database)].borrow();
-        lock::left_ms(Side::Read, &HolderView { keyspace: &keyspace, holder: "" }, self.now()).unwrap()
+        lock::left_ms(Side::Read, &HolderView { keyspace, holder: "" }, self.now()).unwrap()
+    }
+
+    fn most_blocked(&self) -> usize {
+        MOST
+    }
+
+    fn most_tickets(&self) -> usize {
+        self.most_tickets.get()
+    }
+
+    fn listen(&self, _side: Side) {}
+
+    fn may_block(&self) -> bool {
+        true
+    }
+
+    fn block(&self) -> Option<Client> {
+        Some(self.client(self.new_id()))
     }
 
     fn answer(&self, client: Client, outcome: Outcome, _fenced: bool) {
@@ -215,66 +295,50 @@ impl Host for Fake {
     }
 }
 
-/// A release, or a break: see the server's own.
-struct FakeRelease<'a> {
+/// While it lives, another database is selected.
+pub struct Selected<'a> {
     world: &'a Fake,
-    lock: usize,
-    holder: &'a str,
-    changes: Changes,
-    broken: Vec<(Vec<u8>, Change)>,
+    before: (usize, bool),
 }
 
-impl FakeRelease<'_> {
-    fn apply_part(&self, holder: &str, changes: &[Change]) {
-        let mut keyspace = self.world.keyspaces[self.lock].borrow_mut();
-        changes.iter().for_each(|change| keyspace.apply_one(holder, *change));
-    }
-
-    fn drop_read_holds(&self) {
-        for (holder, change) in &self.broken {
-            self.world.keyspaces[self.lock].borrow_mut().apply_one(name(holder), *change);
-        }
-    }
-}
-
-impl Releasing for FakeRelease<'_> {
-    type Error = ();
-
-    fn frees(&self) -> bool {
-        self.changes.frees()
-    }
-
-    fn apply(self) -> Result<(), ()> {
-        self.world.keyspaces[self.lock].borrow_mut().apply(self.holder, &self.changes);
-        self.drop_read_holds();
-        Ok(())
-    }
-
-    fn hand_over(self, next: &Next) -> Result<Grant, Self> {
-        let (world, to) = (self.world, name(&next.wish.holder));
-        let at = world.now();
-        let hand_over = {
-            let keyspace = world.keyspaces[self.lock].borrow();
-            let view = HolderView { keyspace: &keyspace, holder: self.holder };
-            lock::hand_over(&view, self.changes, &next.wish, at)
-        };
-        // Now and then, as if it could not be done in one step.
-        let Some(HandOver { released, granted, token }) = hand_over.filter(|_| at % 5 != 0) else { return Err(self) };
-        self.apply_part(self.holder, released.in_lock());
-        self.apply_part(to, granted.in_lock());
-        self.apply_part(self.holder, released.beside());
-        self.drop_read_holds();
-        self.apply_part(to, granted.beside());
-        world.granted(self.lock, &next.wish, false, None, token);
-        Ok(Grant::of(&granted, Expiry::Never, at, token))
+impl Drop for Selected<'_> {
+    fn drop(&mut self) {
+        self.world.selected.set(self.before.0);
+        self.world.is_elsewhere.set(self.before.1);
     }
 }
 
 impl Fake {
     pub fn new() -> Self {
-        let (keyspaces, table, waiting, named, paused, rests_until, happenings, turn_left) = Default::default();
-        let turn = Cell::new(100);
-        Self { keyspaces, table, waiting, named, paused, rests_until, happenings, turn, turn_left }
+        let (keyspaces, selected, is_elsewhere, last_id) = Default::default();
+        let (table, waiting, named, paused, rests_until, happenings, turn_left) = Default::default();
+        let (turn, most_tickets) = (Cell::new(100), Cell::new(MOST_TICKETS));
+        Self {
+            keyspaces,
+            selected,
+            is_elsewhere,
+            last_id,
+            table,
+            waiting,
+            named,
+            paused,
+            rests_until,
+            happenings,
+            turn,
+            turn_left,
+            most_tickets,
+        }
+    }
+
+    /// The next command is about this lock.
+    pub fn is_about(&self, lock: usize) -> &'static [u8] {
+        self.selected.set(lock);
+        LOCKS[lock].key
+    }
+
+    pub fn new_id(&self) -> u64 {
+        self.last_id.set(self.last_id.get() + 1);
+        self.last_id.get()
     }
 
     pub fn client(&self, id: u64) -> Client {
@@ -290,11 +354,85 @@ impl Fake {
         PAUSED_MS
     }
 
-    fn granted(&self, lock: usize, wish: &Wish<Names>, was_inside: bool, before: Option<HeldAs>, token: Option<i64>) {
-        let holder = name(&wish.holder);
-        let held = self.held(lock, holder, wish.side).expect("who is granted a lock has it");
-        let ticket = wish.holder.ticket().to_vec();
-        self.happens(Happening::Granted(Granting { holder, ticket, was_inside, before, held, token }));
+    /// Makes a plan true, and notes for whom.
+    fn make_true(&self, plan: &Plan<'_, &[u8]>) {
+        let lock = self.selected.get();
+        let holder = std::str::from_utf8(plan.holder).unwrap();
+        // A break is in nobody's name.
+        let side = if holder.is_empty() { None } else { self.side_of(lock, holder, plan.changes) };
+        let own = side.map(|side| (side, self.held(lock, holder, side)));
+        let was_inside = self.is_inside(lock, holder);
+        let to = plan.next.map(|(to, granted)| (name(to), granted));
+        let apply = |holder: &str, changes: &[Change]| {
+            let mut keyspace = self.keyspaces[lock].borrow_mut();
+            changes.iter().for_each(|change| keyspace.apply_one(holder, *change));
+        };
+        apply(holder, plan.changes.in_lock());
+        to.iter().for_each(|(to, granted)| apply(to, granted.in_lock()));
+        apply(holder, plan.changes.beside());
+        plan.broken.iter().for_each(|(holder, change)| apply(name(holder), &[*change]));
+        to.iter().for_each(|(to, granted)| apply(to, granted.beside()));
+        if let Some((side, before)) = own {
+            let holder = name(plan.holder);
+            match (is_grant(plan.changes), self.is_elsewhere.get()) {
+                (true, true) => self.granted(lock, holder, side, was_inside, before, plan.changes),
+                (true, false) => {
+                    let waiting =
+                        self.waiting.borrow().iter().filter(|waiting| waiting.lock == lock).cloned().collect();
+                    self.happens(Happening::Came(Came { lock, holder, was_inside, waiting }));
+                }
+                (false, true) => {
+                    let held = before.expect("what is revoked is there");
+                    self.happens(Happening::Revoked(Revoked { lock, holder, side, held }));
+                }
+                (false, false) => {}
+            }
+        }
+        if let Some((to, granted)) = to {
+            let side = self.side_of(lock, to, granted).expect("a grant is of a side");
+            self.granted(lock, to, side, false, None, granted);
+        }
+    }
+
+    /// Which side's holds these changes count; None if none.
+    fn side_of(&self, lock: usize, holder: &str, changes: &Changes) -> Option<Side> {
+        let fields = self.fields(lock);
+        let of = |field| match field {
+            Field::HolderWrite => Side::Write,
+            Field::Holder if fields.contains_key("mode") => Side::Read,
+            Field::Holder => Side::Plain,
+        };
+        changes.in_lock().iter().find_map(|change| match *change {
+            Change::Begin { side, .. } => Some(side),
+            Change::Count { field, .. } | Change::Drop(field) => Some(of(field)),
+            Change::Downgrade => Some(Side::Write),
+            Change::Delete => {
+                Some(if fields.contains_key(&format!("{holder}:write")) && !fields.contains_key(holder) {
+                    Side::Write
+                } else {
+                    of(Field::Holder)
+                })
+            }
+            Change::ExpireAt(_) => None,
+            _ => unreachable!("not in the lock"),
+        })
+    }
+
+    fn granted(
+        &self,
+        lock: usize,
+        holder: &'static str,
+        side: Side,
+        was_inside: bool,
+        before: Option<HeldAs>,
+        changes: &Changes,
+    ) {
+        let held = self.held(lock, holder, side).expect("who is granted a lock has it");
+        let token = changes.beside().iter().find_map(|change| match change {
+            Change::CountToken { makes } => Some(*makes),
+            _ => None,
+        });
+        self.happens(Happening::Granted(Granting { lock, holder, was_inside, before, held, token }));
     }
 
     /// How this holder has this side of the lock: with its last hold's lease.
@@ -308,10 +446,6 @@ impl Fake {
             Expiry::At(end) => Some(HeldAs { holds, end }),
             Expiry::Never => None,
         }
-    }
-
-    fn lock_end(&self, lock: usize) -> Expiry {
-        self.keyspaces[lock].borrow().entries().get("lock").map_or(Expiry::Never, |(_, expiry)| *expiry)
     }
 
     /// The tickets to be taken back that wait, or whose event is kept.
@@ -350,12 +484,14 @@ impl Fake {
             });
             assert_eq!(there.next(), None, "the queue is in the order of coming: {:?}", self.waiting.borrow());
             for (waiter, ahead) in left {
-                self.happens(Happening::Left { waiter, ahead, left_ms: self.left_ms(lock) });
+                let wish = Wish { holder: (), side: waiter.side, lease: waiter.lease, fenced: false };
+                let refusal = self.decide(number, waiter.holder, wish, Ahead::Nobody).err();
+                self.happens(Happening::Left(Left { waiter, ahead, left_ms: self.left_ms(lock), refusal }));
             }
         }
     }
 
-    pub fn snapshot(&self, lock: usize) -> Option<Snapshot> {
+    pub fn snapshot_of(&self, lock: usize) -> Option<Snapshot> {
         let keyspace = self.keyspaces[lock].borrow();
         let Some((Value::Hash(fields), expiry)) = keyspace.entries().get("lock") else { return None };
         let mode = fields.get("mode").map(|mode| if mode == "read" { Mode::Read } else { Mode::Write });
@@ -378,27 +514,9 @@ impl Fake {
         fields.contains_key(holder) || fields.contains_key(&format!("{holder}:write"))
     }
 
-    pub fn break_up(&self, lock: usize) {
-        let Some(snapshot) = self.snapshot(lock) else { return };
-        let Breaking { lock: changes, read_holds: broken } = snapshot.break_up(true);
-        serve::release(
-            self,
-            LOCKS[lock],
-            FakeRelease { world: self, lock, holder: "", changes, broken },
-            Trigger::Command,
-        )
-        .unwrap();
-    }
-
-    pub fn decide(
-        &self,
-        lock: usize,
-        holder: &str,
-        wish: Wish<()>,
-        ahead: Ahead,
-    ) -> Result<Decision<Acquired>, Refusal> {
+    fn decide(&self, lock: usize, holder: &str, wish: Wish<()>, ahead: Ahead) -> Result<Decision<Acquired>, Refusal> {
         let keyspace = self.keyspaces[lock].borrow();
-        lock::acquire(&HolderView { keyspace: &keyspace, holder }, &wish, ahead, self.now())
+        lock::acquire(&HolderView { keyspace, holder }, &wish, ahead, self.now())
     }
 
     /// Whether the lock would be granted if nobody were before.
@@ -406,22 +524,6 @@ impl Fake {
         let wish = Wish { holder: (), side, lease: Lease::from_ms(1).unwrap(), fenced: false };
         let decision = self.decide(lock, holder, wish, Ahead::Nobody);
         matches!(decision, Ok(Decision { answer: Acquired::Granted { .. }, .. }))
-    }
-
-    pub fn release(&self, lock: usize, holder: &str, side: Option<Side>, all: bool) {
-        self.release_by(Trigger::Command, lock, holder, side, all);
-    }
-
-    fn release_by(&self, trigger: Trigger, lock: usize, holder: &str, side: Option<Side>, all: bool) {
-        let want = lock::Release { side, lease: None, all };
-        let decision = {
-            let keyspace = self.keyspaces[lock].borrow();
-            lock::release(&HolderView { keyspace: &keyspace, holder }, want, self.now())
-        };
-        if let Ok(decision) = decision {
-            let release = FakeRelease { world: self, lock, holder, changes: decision.changes, broken: Vec::new() };
-            serve::release(self, LOCKS[lock], release, trigger).unwrap();
-        }
     }
 
     /// Whether anything is due now.
@@ -443,6 +545,10 @@ fn who(queued: &Queued<'_, Client>) -> Who {
             Who::Ticket { session: text(name), ticket: text(queued.wish.holder.ticket()) }
         }
     }
+}
+
+fn is_grant(changes: &Changes) -> bool {
+    changes.in_lock().iter().any(|change| matches!(change, Change::Begin { .. } | Change::Count { by: 1, .. }))
 }
 
 pub fn text(bytes: &[u8]) -> String {

@@ -13,7 +13,7 @@ fn bob_dies_before_being_told(paused: bool) {
         play.ask(&Asking { lock: 0, holder, side: Side::Plain, lease: 100_000, wait }, None);
     }
     play.begin_turn();
-    play.world.release(0, "ann:1", None, false);
+    play.release(0, "ann:1", None, false);
     assert!(play.world.is_inside(0, "bob:1"));
     play.world.paused.set(paused);
     play.next_one_dies = true;

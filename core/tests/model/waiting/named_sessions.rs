@@ -241,8 +241,8 @@ fn a_namesake_of_a_newcomer_is_let_in_when_its_session_is_back() {
 #[test]
 fn a_session_that_does_not_read_is_passed_over_until_it_does() {
     let most = EVENTS_UNREAD_MAX;
-    let mut play = Play::new();
-    play.most_tickets = most + 10;
+    let play = Play::new();
+    play.world.most_tickets.set(most + 10);
     let mut play = play.on(&[events(0, Ack::None, None), ask(ANN, Side::Plain, None)]);
     for _ in 0..=most {
         play.take(&Step::AskByTicket { session: 0, lock: 0, holder: BOB, side: Side::Plain, lease: LONG, wait: 1 });
@@ -393,8 +393,8 @@ fn what_is_released_meanwhile_is_not_revoked_in_its_place() {
 /// More of its tickets were passed over than are put back at once. Cid waits behind the last of them.
 #[test]
 fn who_is_back_with_many_tickets_is_before_all_others_at_once() {
-    let mut play = Play::new();
-    play.most_tickets = 100;
+    let play = Play::new();
+    play.world.most_tickets.set(100);
     let elsewhere = |holder, wait| Step::Ask { lock: 1, holder, side: Side::Plain, lease: LONG, wait };
     let mut play = play.on(&[calls(0), elsewhere(ANN, None), ask(ANN, Side::Plain, None)]);
     for _ in 0..40 {

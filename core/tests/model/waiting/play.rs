@@ -3,20 +3,14 @@
 
 use super::calls::{Connection, TakenBack};
 use super::grants::Grants;
-use super::host::{Fake, HOLDERS, Happening, LOCKS, PAUSED_MS, Waiting, Who, name};
+use super::host::{Fake, HOLDERS, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
 use super::sessions::{Session, Sessions};
 use super::{SESSIONS, Step};
-use crate::keyspace::{HolderView, Keyspace, hold_key};
-use rlock_core::lock::{self, Acquired, Ahead, Lease, Outcome, Renewed, Side, UnixMs, Wish};
-use rlock_core::waiting::serve::{self, Host, Trigger};
-use rlock_core::waiting::{Names, Recipient, SessionId, Table, Ticket, Use, Waiter};
+use crate::keyspace::{Keyspace, hold_key};
+use rlock_core::lock::{self, Lease, Outcome, Released, Renewed, Side, UnixMs, Wish};
+use rlock_core::waiting::commands::{self, Acquiring, Rejected};
+use rlock_core::waiting::{Host, SessionId, Table, Ticket, Use, serve};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// The most blocked clients.
-pub const MOST: usize = 6;
-
-/// The most tickets that wait or whose event is not acknowledged.
-const MOST_TICKETS: usize = 8;
 
 /// So many turns on end are a sign that the agenda does not empty.
 const TURNS: usize = 10_000;
@@ -47,11 +41,12 @@ pub struct Play {
     /// Every ticket that was asked for, with its wish, by the number of its session.
     pub asked: BTreeMap<u64, Vec<(String, Asking)>>,
     pub taken_back: TakenBack,
-    pub next_id: u64,
     pub next_one_dies: bool,
     pub next_answer_is_lost: bool,
     pub busy: bool,
-    pub most_tickets: usize,
+    /// What blocked clients were granted, by the client; and what those were that are gone.
+    pub granted_to_clients: BTreeMap<u64, (usize, &'static str, Side)>,
+    pub granted_to_the_dead: Vec<(usize, &'static str, Side)>,
     deletions: usize,
 }
 
@@ -69,9 +64,6 @@ impl Asking {
         self.lease % 3 == 0
     }
 }
-
-/// The session and the ticket, by name; and what the table knows the session and the play the ticket by.
-type ByTicket<'a> = ((&'a str, &'a str), (SessionId, u64));
 
 impl Play {
     pub fn new() -> Self {
@@ -93,11 +85,11 @@ impl Play {
             left_ms,
             asked,
             taken_back: TakenBack::default(),
-            next_id: 0,
             next_one_dies: false,
             next_answer_is_lost: false,
             busy: false,
-            most_tickets: MOST_TICKETS,
+            granted_to_clients: BTreeMap::new(),
+            granted_to_the_dead: Vec::new(),
             deletions: 0,
         }
     }
@@ -108,12 +100,6 @@ impl Play {
 
     pub fn waiting(&self) -> Vec<Waiting> {
         self.world.waiting.borrow().clone()
-    }
-
-    /// Those who wait for a lock and could be told.
-    pub fn attended(&self, lock: usize) -> Vec<Waiting> {
-        let waiting = self.waiting();
-        waiting.into_iter().filter(|waiting| waiting.lock == lock && self.is_attended(waiting)).collect()
     }
 
     pub fn is_attended(&self, waiting: &Waiting) -> bool {
@@ -252,7 +238,8 @@ impl Play {
         let granted = |play: &Self| play.world.with_table(|table| table.counters.waited.count());
         let granted_before = granted(self);
         self.grants.lost(lock);
-        self.world.break_up(lock);
+        let key = self.world.is_about(lock);
+        assert_eq!(commands::break_lock(&self.world, key), Ok(had_lock));
         if first.is_some() || waiting.is_empty() {
             let expected = had_lock && first.is_some();
             assert_eq!(expected, granted(self) > granted_before, "the first who waits gets the lock");
@@ -272,148 +259,82 @@ impl Play {
 
     /// The keys of all read holds that the lock has.
     fn read_holds(&self, lock: usize) -> BTreeSet<String> {
-        let holdings = self.world.snapshot(lock).map_or_else(Vec::new, |snapshot| snapshot.holdings);
+        let holdings = self.world.snapshot_of(lock).map_or_else(Vec::new, |snapshot| snapshot.holdings);
         let reads = holdings.iter().filter(|holding| holding.side == Side::Read);
         reads.flat_map(|reads| (1..=reads.count).map(|index| hold_key(name(&reads.holder), index))).collect()
     }
 
-    /// Whether somebody who could be told waits for a lock that the command has not changed yet.
-    fn ahead(&mut self, lock: usize, side: Side) -> Ahead {
-        if !self.world.with_table(|table| table.is_waited_for(LOCKS[lock])) {
-            return Ahead::Nobody;
-        }
-        let is_there = !self.world.fields(lock).is_empty();
-        let may_pass = side == Side::Read && self.world.with_table(|table| table.has_sessions());
-        let ahead = match (is_there, may_pass) {
-            (true, false) => Ahead::Someone,
-            (true, true) => serve::ahead(&self.world, LOCKS[lock]),
-            (false, _) => serve::settle(&self.world, LOCKS[lock], Trigger::Command),
-        };
-        self.digest();
-        ahead
-    }
-
-    /// As the command does it.
     pub fn ask(&mut self, asking: &Asking, by: Option<(&str, &str)>) {
         let Asking { lock, holder, side, lease, wait } = *asking;
-        let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced: asking.is_fenced() };
-        let mut session = None;
+        let lease = Lease::from_ms(lease).unwrap();
+        let wish = Wish { holder: holder.as_bytes(), side, lease, fenced: asking.is_fenced() };
+        let (mut used, mut session) = (Use::Free, None);
         if let Some((of, ticket)) = by {
             let Some(found) = self.find(of) else { return };
-            let used = self.world.with_table(|table| {
-                table.use_of(found, ticket.as_bytes(), LOCKS[lock], &wish.with_holder(holder.as_bytes()))
-            });
-            assert_eq!(used, self.expected_use(of, ticket, asking), "what {ticket} of {of} is used for");
-            if used != Use::Free {
-                return;
-            }
+            used = self.expected_use(of, ticket, asking);
             let number = self.sessions.get(of).unwrap().number;
-            self.asked.entry(number).or_default().retain(|(other, _)| other != ticket);
-            self.asked.entry(number).or_default().push((ticket.to_owned(), asking.clone()));
+            if used == Use::Free {
+                self.asked.entry(number).or_default().retain(|(other, _)| other != ticket);
+                self.asked.entry(number).or_default().push((ticket.to_owned(), asking.clone()));
+            }
             session = Some((found, number));
         }
-        let ahead = self.ahead(lock, side);
-        let inside = self.world.is_inside(lock, holder);
-        let Ok(decision) = self.world.decide(lock, holder, wish, ahead) else { return };
-        match (decision.answer, wait) {
-            (Acquired::Granted { .. }, _) if self.world.paused.get() => {}
-            (Acquired::Granted { .. }, _) => {
-                assert!(inside || ahead == Ahead::Nobody, "{holder} overtakes those who wait");
-                self.check_newcomer(lock, holder, inside);
-                self.world.keyspaces[lock].borrow_mut().apply(holder, &decision.changes);
-                self.grants.touched(lock, holder);
-                serve::settle_behind(&self.world, LOCKS[lock], holder.as_bytes(), Trigger::Command);
-            }
-            (Acquired::Busy, wait) => {
-                self.check_refusal(lock, holder, side);
-                let is_possible = {
-                    let keyspace = self.world.keyspaces[lock].borrow();
-                    lock::check_wait(side, &HolderView { keyspace: &keyspace, holder }).is_ok()
-                };
-                if let Some(wait) = wait.filter(|_| is_possible) {
-                    let has_sessions = self.world.with_table(|table| table.has_sessions());
-                    let left_ms = (ahead == Ahead::Nobody || has_sessions).then(|| self.world.left_ms(LOCKS[lock]));
-                    let names = by.map(|(_, ticket)| Names::of_ticket(holder.as_bytes(), ticket.as_bytes()));
-                    let wish = wish.with_holder(names.unwrap_or_else(|| Names::from(holder.as_bytes())));
-                    self.queue_up(asking, wish, by.zip(session), wait, left_ms);
-                }
-            }
+        let ticket = session.zip(by).map(|((found, _), (_, ticket))| (found, ticket.as_bytes()));
+        let waiting = wait.map(|limit_ms| commands::Waiting { limit_ms, ticket });
+        let came = self.now();
+        let acquiring = commands::acquire(&self.world, self.world.is_about(lock), &wish, waiting);
+        if used != Use::Free {
+            let expected = if used == Use::Same { Ok(Acquiring::Waiting) } else { Err(Rejected::TicketInUse) };
+            return assert_eq!(acquiring, expected, "what {by:?} is used for");
         }
-    }
-
-    fn queue_up(
-        &mut self,
-        asking: &Asking,
-        wish: Wish<Names>,
-        by: Option<ByTicket<'_>>,
-        wait: i64,
-        left_ms: Option<i64>,
-    ) {
-        let Asking { lock, holder, side, .. } = *asking;
-        let (now, lease) = (self.now(), wish.lease);
-        let deadline = (wait > 0).then_some(now + wait);
-        let (who, session, recipient, limit) = match by {
-            Some(((of, ticket), (found, number))) => {
-                let who = Who::Ticket { session: of.to_owned(), ticket: ticket.to_owned() };
-                (who, Some(number), Recipient::Session(found), self.most_tickets)
+        if matches!(acquiring, Ok(Acquiring::Blocked(_) | Acquiring::Waiting | Acquiring::Done(Outcome::Busy { .. }))) {
+            self.check_refusal(lock, holder, side);
+        }
+        let (as_many, most) = self.world.with_table(|table| match by {
+            Some(_) => (table.tickets(), self.world.most_tickets()),
+            None => (table.blocked_clients(), MOST),
+        });
+        let who = match acquiring {
+            Ok(Acquiring::Blocked(ticket)) => {
+                let id = self.world.with_table(|table| table.client(ticket).unwrap().id);
+                self.clients.insert(id, ticket);
+                Who::Client(id)
             }
-            None => {
-                self.next_id += 1;
-                (Who::Client(self.next_id), None, Recipient::Client(self.world.client(self.next_id)), MOST)
+            Ok(Acquiring::Waiting) => {
+                let (of, ticket) = by.unwrap();
+                Who::Ticket { session: of.to_owned(), ticket: ticket.to_owned() }
             }
+            Err(Rejected::QueueFull | Rejected::TicketsFull) => return assert_eq!(as_many, most, "there is room"),
+            Ok(Acquiring::Done(_)) | Err(Rejected::Refused(_) | Rejected::Paused) => return,
+            Err(Rejected::TicketInUse) => panic!("{by:?} is free"),
         };
-        let as_many =
-            self.world.with_table(|table| if by.is_some() { table.tickets() } else { table.blocked_clients() });
-        let waiter = Waiter { recipient, wish };
-        match serve::wait(&self.world, LOCKS[lock], waiter, now, limit, deadline, left_ms) {
-            Ok(ticket) => {
-                assert!(as_many < limit, "no more wait than may");
-                if let Who::Client(id) = who {
-                    self.clients.insert(id, ticket);
-                }
-                let (is_dismissed, is_cancelled) = (false, false);
-                let waiting = Waiting { who, session, lease, lock, holder, side, deadline, is_dismissed, is_cancelled };
-                self.world.waiting.borrow_mut().push(waiting);
-            }
-            Err(_) => {
-                assert_eq!(as_many, limit, "there is room for another");
-                if by.is_none() {
-                    let dropped = self.world.happenings.borrow_mut().pop_back();
-                    assert!(matches!(dropped, Some(Happening::LetGo(..))));
-                }
-            }
-        }
+        assert!(as_many <= most, "no more wait than may");
+        let deadline = wait.filter(|wait| *wait > 0).map(|wait| came + wait);
+        let (session, is_dismissed, is_cancelled) = (session.map(|(_, number)| number), false, false);
+        let waiting = Waiting { who, session, lease, lock, holder, side, deadline, is_dismissed, is_cancelled };
+        self.world.waiting.borrow_mut().push(waiting);
     }
 
-    fn release(&mut self, lock: usize, holder: &'static str, side: Option<Side>, all: bool) {
+    pub fn release(&mut self, lock: usize, holder: &'static str, side: Option<Side>, all: bool) {
         if self.world.paused.get() {
             return;
         }
-        let answer = {
-            let keyspace = self.world.keyspaces[lock].borrow();
-            let want = lock::Release { side, lease: None, all };
-            lock::release(&HolderView { keyspace: &keyspace, holder }, want, self.now()).map(|decision| decision.answer)
-        };
-        if answer.is_ok_and(|answer| answer != lock::Released::NotHeld) {
+        let want = lock::Release { side, lease: None, all };
+        let released = commands::release(&self.world, self.world.is_about(lock), holder.as_bytes(), want);
+        if released.is_ok_and(|released| released != Released::NotHeld) {
             self.grants.touched(lock, holder);
         }
-        self.world.release(lock, holder, side, all);
     }
 
     pub fn renew(&mut self, lock: usize, holder: &'static str, lease: i64) {
-        let decision = {
-            let keyspace = self.world.keyspaces[lock].borrow();
-            let lease = Lease::from_ms(lease).unwrap();
-            lock::renew(&HolderView { keyspace: &keyspace, holder }, lease, self.now()).unwrap()
-        };
         if self.world.paused.get() {
             return;
         }
-        self.world.keyspaces[lock].borrow_mut().apply(holder, &decision.changes);
-        if decision.answer == Renewed::Restarted {
+        let lease = Lease::from_ms(lease).unwrap();
+        let renewed = commands::renew(&self.world, self.world.is_about(lock), holder.as_bytes(), lease);
+        if renewed.unwrap() == Renewed::Restarted {
             self.grants.touched(lock, holder);
         }
-        serve::settle(&self.world, LOCKS[lock], Trigger::Command);
     }
 
     /// Lets time pass, alarm by alarm.
@@ -457,6 +378,7 @@ impl Play {
         if matches!(outcome, Some(Outcome::Granted { .. })) {
             if std::mem::take(&mut self.next_one_dies) {
                 assert!(self.world.with_table(|table| table.gone(ticket)).is_none());
+                self.granted_to_the_dead.push(self.granted_to_clients[&id]);
             } else {
                 self.world.with_table(|table| table.delivered(ticket));
             }

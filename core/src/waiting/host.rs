@@ -1,0 +1,142 @@
+//! What waiting stands on: the server, or a world that a test moves. It reads and writes keys, answers clients and tells
+//! the time; it decides nothing.
+
+use super::queue::LockName;
+use super::table::Table;
+use crate::lock::{Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs};
+
+pub trait Host {
+    /// A blocked client: it gets the outcome of its wait, or its session's events.
+    type Client;
+
+    /// A string as the host has it, which another owner keeps.
+    type Text<'a>: Copy + AsRef<[u8]>
+    where
+        Self: 'a;
+
+    /// A string of our own.
+    type OwnText;
+
+    /// The open key of a lock, as one holder sees it.
+    type Lock<'a>: Record
+    where
+        Self: 'a;
+
+    /// While it lives, another database is selected.
+    type Selected<'a>
+    where
+        Self: 'a;
+
+    /// Lends the waiters' table. The closure must not touch the host.
+    fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Self::Client>) -> T) -> T;
+
+    /// Whether anyone waits for any lock. Every command asks this first.
+    fn anyone_waits(&self) -> bool {
+        self.with_table(|table| table.length() > 0)
+    }
+
+    fn now(&self) -> UnixMs;
+
+    /// Whether other clients have waited for long enough while this went on.
+    fn turn_is_over(&self) -> bool;
+
+    /// Whether there is a user of this name. A session ends with its user.
+    fn has_user(&self, name: &[u8]) -> bool;
+
+    /// Whether the server may be keeping clients' commands back.
+    fn clients_are_paused(&self) -> bool;
+
+    fn own(&self, bytes: &[u8]) -> Self::OwnText;
+
+    fn lend<'a>(&'a self, text: &'a Self::OwnText) -> Self::Text<'a>;
+
+    /// The same string, lent for a shorter time.
+    fn shorter<'b, 'a: 'b>(text: Self::Text<'a>) -> Self::Text<'b>
+    where
+        Self: 'a;
+
+    /// The database that is selected.
+    fn database(&self) -> i32;
+
+    fn select(&self, database: i32) -> Self::Selected<'_>;
+
+    fn open<'a>(&'a self, key: Self::Text<'a>, holder: Self::Text<'a>) -> Self::Lock<'a>;
+
+    /// Closes the lock, unchanged since it was decided upon, and makes the plan true.
+    ///
+    /// # Errors
+    /// If a key would be created while the server may not write; nothing is changed then.
+    fn commit<'a, 'b>(&'a self, lock: Self::Lock<'a>, plan: &Plan<'_, Self::Text<'b>>) -> Result<(), Paused>
+    where
+        Self: 'b;
+
+    /// The lock as a whole; None if there is none.
+    ///
+    /// # Errors
+    /// [`Refusal::WrongType`] where the key is no lock.
+    fn snapshot(&self, key: Self::Text<'_>, most: usize) -> Result<Option<Snapshot>, Refusal>;
+
+    /// Whether this server may grant a lock now, as far as is known without asking about its key.
+    fn fitness(&self, trigger: Trigger) -> Permission;
+
+    /// Whether nothing more need be asked about any key in this turn.
+    fn is_known_to_be_fit(&self, trigger: Trigger) -> bool;
+
+    /// Whether the server would let a client write to this key, which must not be open.
+    fn permission(&self, key: Self::Text<'_>, trigger: Trigger) -> Permission;
+
+    /// Whether the command that is under way, if there is one, may be followed by changes to any key.
+    fn may_touch_any_key(&self) -> bool;
+
+    /// The ms left on a lock, for the answer to a refused client.
+    fn left_ms(&self, lock: LockName<'_>) -> i64;
+
+    /// The most clients that may be blocked for locks, and the most tickets that may be in use.
+    fn most_blocked(&self) -> usize;
+    fn most_tickets(&self) -> usize;
+
+    /// Somebody is about to wait on this side: from now on changes of keys are to be told.
+    fn listen(&self, side: Side);
+
+    /// Whether the client of this command can be kept waiting.
+    fn may_block(&self) -> bool;
+
+    /// Blocks the client of this command, if that can be done.
+    fn block(&self) -> Option<Self::Client>;
+
+    /// Answers a client with the outcome of its wait, and unblocks it.
+    fn answer(&self, client: Self::Client, outcome: Outcome, fenced: bool);
+
+    /// Tells a client how many of the tickets were found that it has taken back, and unblocks it.
+    fn answer_cancel(&self, client: Self::Client, found: usize);
+
+    /// Has a session's call answered with all events that there are when the answer is written.
+    fn wake(&self, call: Self::Client);
+}
+
+/// The server may not write now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paused {
+    /// When to try again.
+    pub for_ms: i64,
+}
+
+/// What has caused a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// A client's command on the same lock, which the server has found fit to run.
+    Command,
+    /// An event or an alarm, which the server has not checked.
+    Event,
+    /// The revocation of a hold, which needs less permission than a grant.
+    Revocation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    Granted,
+    /// Not now, for any lock: ask again after this many ms.
+    Later(i64),
+    /// Not on this server: the waiter must go elsewhere.
+    Elsewhere,
+}
