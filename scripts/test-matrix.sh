@@ -5,8 +5,9 @@
 # One binary has to do for all of them, so it is built once, on the oldest, and only loaded by the others. A server that
 # fails does not keep the next from its turn: whether one version fails or all do is what one wants to know.
 #
-# The table in docs/servers.md is what a run of the whole matrix writes, and only one in which all have passed: so that
-# nobody has to believe a table that somebody typed.
+# The table in docs/servers.md is written when all have passed, with the same module and by the same tests: so that nobody
+# has to believe a table that somebody typed. What has passed is kept in target/matrix. Without names, those are run that
+# have not passed yet; a server that is named is run in any case.
 #
 # --sanitized: on the newest, or on those that are named, built with the address sanitizer. Servers go wrong silently: one
 # that reads what it has freed may answer rightly for years. So here is one that ends when it does, and a run fails when
@@ -24,7 +25,13 @@ page=docs/servers.md variant=()
 chosen=$(rows_of "$@")
 find_module
 read -ra tests <<<"${TESTS:---test server --test storms --test wire}"
-[ "$#${TESTS:-}" = 0 ] || page=""
+[ -z "${TESTS:-}${variant[*]}" ] || page=""
+
+# What passed is for this module and these tests only.
+kept=$target/matrix
+mkdir -p "$kept"
+tested=$({ cat "$module" && find tests/{server,storms,wire} testing/src -name '*.rs' | sort | xargs cat; } | sha256sum)
+has_passed() { [ "$(head -n 1 "$kept/$1" 2>/dev/null)" = "$tested" ]; }
 
 # The module says in the log of a newer server up to which one it was tried.
 for name in $newest_servers; do
@@ -85,7 +92,11 @@ built_by() {
 
 # What comes after the table stays.
 write_page() {
-    local rest
+    local rest rows="" name
+    while read -r name _; do
+        has_passed "$name" || return 0
+        rows+=${rows:+$'\n'}$(tail -n 1 "$kept/$name")
+    done < <(rows_of)
     rest=$(sed -n '/^## /,$p' "$page")
     cat >"$page" <<END
 # The servers it was tested on
@@ -101,8 +112,9 @@ $rest
 END
 }
 
-table="" rows="" failed=0
+table="" failed=0
 while read -r name how from <&3; do
+    [ $# != 0 ] || [ -z "$page" ] || ! has_passed "$name" || continue
     version=- allocator=- reports=$target/sanitized/$name result="FAIL (not there)"
     if server=$(scripts/server.sh "${variant[@]}" "$name"); then
         version=$(version_of "$server") allocator=$(allocator_of "$server")
@@ -115,10 +127,13 @@ while read -r name how from <&3; do
     passed=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$log" | awk '{ all += $1 } END { print all + 0 }')
     [ "$result" = pass ] || failed=1
     table+=$(printf '%-20s %-8s %s' "$name" "$version" "$result")$'\n'
+    [ -n "$page" ] || continue
     kind=${name%%-*}
-    rows+="${rows:+$'\n'}| ${kind^} | $version | $(built_by "$how" "$from") | $allocator | $passed |"
+    rm -f "$kept/$name"
+    [ "$result" != pass ] || printf '%s\n' "$tested" \
+        "| ${kind^} | $version | $(built_by "$how" "$from") | $allocator | $passed |" >"$kept/$name"
 done 3<<<"$chosen"
 
 printf '\n%s' "$table"
-[ -z "$page" ] || [ "$failed" != 0 ] || write_page
+[ -z "$page" ] || write_page
 exit "$failed"

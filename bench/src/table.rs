@@ -5,9 +5,10 @@
 //! between two such questions.
 
 use crate::interrupt;
-use rlock_core::lock::{Ahead, Lease, Outcome, Side, UnixMs, Wish};
-use rlock_core::waiting::serve::{self, Host, Permission, Tried, Trigger};
-use rlock_core::waiting::{HeldAs, Hold, LockName, Names, Next, Recipient, Table, Ticket, Waiter};
+use rlock_core::lock::{Expiry, Lease, Observed, Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs, Wish};
+use rlock_core::waiting::{
+    Host, LockName, Names, Paused, Permission, Recipient, Table, Ticket, Trigger, Waiter, serve,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -132,8 +133,49 @@ impl Holding {
     }
 }
 
+/// A lock that another has, until its lease ends.
+struct Held(UnixMs);
+
+impl Record for Held {
+    fn is_there(&self) -> bool {
+        true
+    }
+
+    fn observe(&self) -> Result<Observed, Refusal> {
+        Ok(Observed::Others)
+    }
+
+    fn expiry(&self) -> Expiry {
+        Expiry::At(self.0)
+    }
+
+    fn derived_keys_are_reachable(&self) -> bool {
+        true
+    }
+
+    fn next_token(&self) -> Result<i64, Refusal> {
+        Ok(1)
+    }
+
+    fn readers(&self) -> usize {
+        0
+    }
+
+    fn read_hold_end(&self, _: i64) -> Option<Expiry> {
+        None
+    }
+
+    fn longest_read_lease(&self, _: i64, _: UnixMs) -> Option<Expiry> {
+        None
+    }
+}
+
 impl Host for Holding {
     type Client = Nobody;
+    type Text<'a> = &'a [u8];
+    type OwnText = Vec<u8>;
+    type Lock<'a> = Held;
+    type Selected<'a> = ();
 
     fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Nobody>) -> T) -> T {
         use_table(&mut self.table.borrow_mut())
@@ -143,42 +185,89 @@ impl Host for Holding {
         self.now.get()
     }
 
-    fn clients_are_paused(&self) -> bool {
-        false
-    }
-
     fn turn_is_over(&self) -> bool {
         false
-    }
-
-    fn acquire(&self, lock: LockName<'_>, _: &Next, _: Ahead, _: Trigger) -> Tried {
-        let number = lock.key.rsplit(|byte| *byte == b':').next().and_then(|digits| std::str::from_utf8(digits).ok());
-        let number: i64 = number.and_then(|digits| digits.parse().ok()).expect("a lock's number");
-        Tried::Busy { left_ms: NOW + LEASE_MS + number - self.now() }
-    }
-
-    fn permission(&self, _: LockName<'_>, _: Trigger) -> Permission {
-        Permission::Granted
-    }
-
-    fn left_ms(&self, _: LockName<'_>) -> i64 {
-        LEASE_MS
     }
 
     fn has_user(&self, _: &[u8]) -> bool {
         true
     }
 
+    fn clients_are_paused(&self) -> bool {
+        false
+    }
+
+    fn own(&self, bytes: &[u8]) -> Vec<u8> {
+        bytes.to_vec()
+    }
+
+    fn lend<'a>(&'a self, text: &'a Vec<u8>) -> &'a [u8] {
+        text
+    }
+
+    fn shorter<'b, 'a: 'b>(text: &'a [u8]) -> &'b [u8] {
+        text
+    }
+
+    fn database(&self) -> i32 {
+        0
+    }
+
+    fn select(&self, _: i32) {}
+
+    fn open<'a>(&'a self, key: &'a [u8], _: &'a [u8]) -> Held {
+        let number = key.rsplit(|byte| *byte == b':').next().and_then(|digits| std::str::from_utf8(digits).ok());
+        let number: i64 = number.and_then(|digits| digits.parse().ok()).expect("a lock's number");
+        Held(NOW + LEASE_MS + number)
+    }
+
+    fn commit<'a, 'b>(&'a self, _: Held, _: &Plan<'_, &'b [u8]>) -> Result<(), Paused>
+    where
+        Self: 'b,
+    {
+        panic!("nothing is granted here");
+    }
+
+    fn snapshot(&self, _: &[u8], _: usize) -> Result<Option<Snapshot>, Refusal> {
+        Ok(None)
+    }
+
+    fn fitness(&self, _: Trigger) -> Permission {
+        Permission::Granted
+    }
+
+    fn is_known_to_be_fit(&self, _: Trigger) -> bool {
+        true
+    }
+
+    fn permission(&self, _: &[u8], _: Trigger) -> Permission {
+        Permission::Granted
+    }
+
     fn may_touch_any_key(&self) -> bool {
         true
     }
 
-    fn held_as(&self, _: &Hold) -> Option<HeldAs> {
-        None
+    fn left_ms(&self, _: LockName<'_>) -> i64 {
+        LEASE_MS
     }
 
-    fn revoke(&self, _: &Hold) {
-        panic!("nothing is granted here");
+    fn most_blocked(&self) -> usize {
+        usize::MAX
+    }
+
+    fn most_tickets(&self) -> usize {
+        usize::MAX
+    }
+
+    fn listen(&self, _: Side) {}
+
+    fn may_block(&self) -> bool {
+        false
+    }
+
+    fn block(&self) -> Option<Nobody> {
+        None
     }
 
     fn answer(&self, _: Nobody, outcome: Outcome, _: bool) {

@@ -64,7 +64,7 @@ fn acquire(context: &Context, arguments: &[Str<'_>], side: Side) -> Result<Reply
     let Request { key, wish, waiting } = parse(arguments, side)?;
     match waiting::acquire(context, key, &wish, waiting)? {
         Acquiring::Done(outcome) => reply::of_acquire(outcome, wish.fenced),
-        Acquiring::Blocked => Ok(Reply::Later),
+        Acquiring::Blocked(_) => Ok(Reply::Later),
         Acquiring::Waiting => Ok(Reply::Word(c"WAITING")),
     }
 }
@@ -72,7 +72,7 @@ fn acquire(context: &Context, arguments: &[Str<'_>], side: Side) -> Result<Reply
 struct Request<A> {
     key: A,
     wish: Wish<A>,
-    waiting: Option<Waiting<A>>,
+    waiting: Option<Waiting<(A, A)>>,
 }
 
 fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A], side: Side) -> Result<Request<A>, ErrorLine> {

@@ -4,11 +4,7 @@
 //! For people on call: frees a lock, no matter which holder has it.
 
 use super::arguments::WRONG_ARITY;
-use crate::server::{
-    Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, derived_keys_are_reachable, latency,
-    take_snapshot, waiting,
-};
-use rlock_core::lock::BROKEN_MAX;
+use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, latency, waiting};
 
 /// RLOCK.BREAK
 pub struct Break;
@@ -28,13 +24,9 @@ impl Command for Break {
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
         let key = parse(arguments)?;
         let began = context.now();
-        let Some(snapshot) = take_snapshot(context, key, BROKEN_MAX)? else {
-            waiting::serve(context, key);
-            return Ok(Reply::Number(0));
-        };
-        waiting::break_up(context, key, &snapshot.break_up(derived_keys_are_reachable(key)))?;
+        let broken = waiting::break_lock(context, key)?;
         latency::since(context, c"rlock-break", began);
-        Ok(Reply::Number(1))
+        Ok(Reply::Number(broken.into()))
     }
 }
 

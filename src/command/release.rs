@@ -4,7 +4,7 @@
 
 use super::arguments::{LEASE, Subject, lease, once};
 use crate::server::waiting;
-use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, LockRecord, Reply, Spec, Str};
+use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str};
 use rlock_core::lock::{self, Released, Side};
 
 /// RLOCK.RELEASE
@@ -31,10 +31,7 @@ impl Command for Release {
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
         let Request { subject, want } = parse(arguments)?;
-        let record = LockRecord::open(context, subject.key, subject.holder);
-        let decision = lock::release(&record, want, context.now())?;
-        waiting::release(context, record, &decision.changes, subject.key)?;
-        Ok(match decision.answer {
+        Ok(match waiting::release(context, subject.key, subject.holder, want)? {
             Released::NotHeld => Reply::Nil,
             Released::StillHeld => Reply::Number(0),
             Released::Free => Reply::Number(1),

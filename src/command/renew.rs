@@ -4,8 +4,8 @@
 
 use super::arguments::{Subject, WRONG_ARITY, lease, next};
 use crate::server::waiting;
-use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, LockRecord, Reply, Spec, Str};
-use rlock_core::lock::{self, Lease, Renewed};
+use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str};
+use rlock_core::lock::{Lease, Renewed};
 
 /// RLOCK.RENEW
 pub struct Renew;
@@ -24,11 +24,7 @@ impl Command for Renew {
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
         let Request { subject, lease } = parse(arguments)?;
-        let record = LockRecord::open(context, subject.key, subject.holder);
-        let decision = lock::renew(&record, lease, context.now())?;
-        record.apply(&decision.changes)?;
-        waiting::serve(context, subject.key);
-        Ok(Reply::Number(match decision.answer {
+        Ok(Reply::Number(match waiting::renew(context, subject.key, subject.holder, lease)? {
             Renewed::Restarted => 1,
             Renewed::NotHeld => 0,
         }))

@@ -1,4 +1,4 @@
-//! The fence: every raw pointer, every `unsafe` and every function that the server calls is in this folder.
+//! The boundary: every raw pointer, every `unsafe` and every function that the server calls is in this folder.
 //!
 //! It decides nothing: [`rlock_core::lock`] decides what a lock may do, and [`rlock_core::waiting`] which waiter is next. Its
 //! rooms import one way: `ffi` ← `edge` ← `keys` ← `waiting` ← `module`.
@@ -20,7 +20,7 @@ pub use edge::{Argument, Audience, Command, ErrorLine, KeyUse, Registration, Rep
 pub use ffi::context::Context;
 pub use ffi::latency;
 pub use ffi::string::Str;
-pub use keys::{LockRecord, derived_keys_are_reachable, fencing_token, left_ms, take_snapshot};
+pub use keys::{fencing_token, left_ms, take_snapshot};
 pub use module::{load, unload};
 
 /// The server's own types that other folders name.

@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, told};
 use crate::contents::Contents;
-use crate::contract::{self, Command};
+use crate::contract;
 use crate::frame::Frame;
 use crate::hostile;
 use crate::noise::{self, Hold, Limits, NARROW};
@@ -115,23 +115,18 @@ impl Arena {
         for line in ["CONFIG SET rlock.max-waiters 0", "CONFIG SET rlock.max-sessions 0"] {
             self.referee.say(line);
         }
-        let words = |line: &str| -> Command { line.split(' ').map(|word| word.as_bytes().to_vec()).collect() };
-        let look = [words("INFO stats"), words("DEBUG DIGEST")];
         for _ in 0..count {
             let command = hostile::command(random);
             journal.lines.push(format!("alone: {}", told(&command)));
-            let [digest, stats] = [look[1].clone(), look[0].clone()];
-            let replies = self.referee.ask_all(&[look[0].clone(), digest.clone(), command.clone(), digest, stats]);
+            let (stats, before) = (self.referee.say("INFO stats"), Contents::of(&mut self.referee));
+            let reply = self.referee.ask(&command);
+            let after = Contents::of(&mut self.referee);
             // What ends by itself is none of its doing.
-            let is_undisturbed = ended(&replies[0]) == ended(&replies[4]);
-            if is_undisturbed && contract::is_refusal(&command, &replies[2]) {
-                assert_eq!(
-                    replies[1],
-                    replies[3],
-                    "{} is refused by {:?} and changes something",
-                    told(&command),
-                    replies[2]
-                );
+            let is_undisturbed = ended(&stats) == ended(&self.referee.say("INFO stats"));
+            if is_undisturbed && contract::is_refusal(&command, &reply) {
+                let differences = before.differences(&after, unix_ms());
+                let told = told(&command);
+                assert!(differences.is_empty(), "{told} is refused by {reply:?} and changes {differences:#?}");
             }
         }
         for line in ["CONFIG SET rlock.max-waiters 10000", "CONFIG SET rlock.max-sessions 10000"] {

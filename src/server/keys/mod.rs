@@ -10,6 +10,6 @@ mod restore;
 mod snapshot;
 mod write;
 
-pub use record::{LockRecord, derived_keys_are_reachable};
+pub use record::LockRecord;
 pub use snapshot::{fencing_token, left_ms, take_snapshot};
-pub use write::Step;
+pub use write::PAUSED;

@@ -1,15 +1,15 @@
 //! A lock in Redisson's layout, as one holder sees it: the record that decisions ask. Its key is opened once.
 
 use super::constants::{self, mode_of};
-use super::write::{self, Step, write_field};
-use crate::server::edge::ErrorLine;
+use super::write::{self, write_field};
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::key::{Hash, Key, Value, WritableKey};
 use crate::server::ffi::string::{OwnedStr, Str};
 use rlock_core::lock::{
-    Changes, Expiry, Mode, Observed, READ_HOLDS_SCANNED_MAX, ReadWrite, Record, Refusal, UnixMs, decimal, names,
+    Expiry, Mode, Observed, Plan, READ_HOLDS_SCANNED_MAX, ReadWrite, Record, Refusal, UnixMs, decimal, names,
 };
+use rlock_core::waiting::Paused;
 
 pub struct LockRecord<'a> {
     context: &'a Context,
@@ -23,35 +23,20 @@ impl<'a> LockRecord<'a> {
         Self { context, key: WritableKey::open(context, key), holder }
     }
 
-    #[must_use]
-    pub fn is_there(&self) -> bool {
-        self.key.value().is_some()
-    }
-
-    #[must_use]
-    pub fn holder(&self) -> Str<'a> {
-        self.holder
-    }
-
-    /// Makes this holder's changes true, on this server and on all its followers.
+    /// Makes a plan true, on this server and on all its followers.
     ///
     /// # Errors
-    /// The error reply, with nothing changed, if the server may not create a key now.
-    pub fn apply(self, changes: &Changes) -> Result<(), ErrorLine> {
-        let step = Step::of(self.holder, changes);
-        self.write(&step)
-    }
-
-    /// The same for a step that is not this holder's alone.
-    ///
-    /// # Errors
-    /// As [`Self::apply`].
-    pub fn write(self, step: &Step<'_>) -> Result<(), ErrorLine> {
-        write::write(self.context, self.key, step)
+    /// If the server may not create a key now; nothing is changed then.
+    pub fn commit(self, plan: &Plan<'_, Str<'_>>) -> Result<(), Paused> {
+        write::write(self.context, self.key, plan)
     }
 }
 
 impl Record for LockRecord<'_> {
+    fn is_there(&self) -> bool {
+        self.key.value().is_some()
+    }
+
     fn observe(&self) -> Result<Observed, Refusal> {
         self.hash()?.map_or(Ok(Observed::Free), |hash| self.observe_in(hash))
     }

@@ -6,55 +6,40 @@
 
 use super::restore::NewLock;
 use super::{announce, constants, followers, publish, replicate};
-use crate::server::edge::ErrorLine;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::key::{Value, WritableKey};
 use crate::server::ffi::latency;
 use crate::server::ffi::string::{OwnedStr, Str};
 use announce::Event;
-use rlock_core::lock::{Change, Changes, Expiry, Field, Side, UnixMs, names};
+use rlock_core::lock::{Change, Changes, Expiry, Field, Plan, Side, UnixMs, names};
+use rlock_core::waiting::Paused;
 use std::cell::OnceCell;
 
-/// The changes that become true in one step, in this order.
-pub struct Step<'a> {
-    pub holder: Str<'a>,
-    pub changes: &'a Changes,
-    /// For a break: the change to the read holds of each holder.
-    pub broken: &'a [(Vec<u8>, Change)],
-    /// For a hand-over: the next holder, and what its grant changes.
-    pub next: Option<(Str<'a>, &'a Changes)>,
-}
+/// The interval at which a pause is looked at: the server sends no event when it ends.
+pub const PAUSED: Paused = Paused { for_ms: 20 };
 
-impl<'a> Step<'a> {
-    /// One holder's changes, and nothing else.
-    pub fn of(holder: Str<'a>, changes: &'a Changes) -> Self {
-        Self { holder, changes, broken: &[], next: None }
-    }
-}
-
-/// Makes a step true, on this server and on all its followers. `key` is the lock's, unchanged since the decision.
+/// Makes a plan true, on this server and on all its followers. `key` is the lock's, unchanged since the decision.
 ///
 /// # Errors
-/// The error reply, with nothing changed, if the server may not create a key now.
-pub(super) fn write(context: &Context, key: WritableKey<'_>, step: &Step<'_>) -> Result<(), ErrorLine> {
-    let creates = step.next.is_some() || step.changes.may_create_keys();
-    if creates && context.writes_are_paused() {
+/// If the server may not create a key now; nothing is changed then.
+pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str<'_>>) -> Result<(), Paused> {
+    if plan.may_create_keys() && context.writes_are_paused() {
         return Err(PAUSED);
     }
     let name = key.name();
     let mut in_lock = InLock { context, key, events: Events { list: [Event::Del; 8], length: 0 }, is_deleted: false };
-    in_lock.write_all(step.holder, step.changes);
-    if let Some((holder, changes)) = step.next {
+    in_lock.write_all(plan.holder, plan.changes);
+    if let Some((holder, changes)) = plan.next {
         in_lock.write_all(holder, changes);
     }
     in_lock.close();
-    for change in step.changes.beside() {
-        Beside { context, name, holder: step.holder }.write(*change);
+    for change in plan.changes.beside() {
+        Beside { context, name, holder: plan.holder }.write(*change);
     }
-    for (holder, change) in step.broken {
+    for (holder, change) in plan.broken {
         Beside { context, name, holder: OwnedStr::new(holder).lend() }.write(*change);
     }
-    if let Some((holder, changes)) = step.next {
+    if let Some((holder, changes)) = plan.next {
         for change in changes.beside() {
             Beside { context, name, holder }.write(*change);
         }
@@ -294,5 +279,3 @@ impl Beside<'_> {
         }
     }
 }
-
-const PAUSED: ErrorLine = ErrorLine(c"TRYAGAIN writes are paused on this server");

@@ -6,10 +6,8 @@ use crate::server::ffi::call::call;
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
-use rlock_core::waiting::serve::{Permission, Trigger};
-
-/// The interval at which a pause is looked at: the server sends no event when it ends.
-pub(super) const PAUSED_MS: i64 = 20;
+use crate::server::keys::PAUSED;
+use rlock_core::waiting::{Permission, Trigger};
 
 const UNFIT_MS: i64 = 100;
 
@@ -31,7 +29,7 @@ pub(super) fn fitness(context: &Context, trigger: Trigger) -> Permission {
     }
     // Writing while writes are paused would abort the server.
     if context.writes_are_paused() {
-        return Permission::Later(PAUSED_MS);
+        return Permission::Later(PAUSED.for_ms);
     }
     Permission::Granted
 }

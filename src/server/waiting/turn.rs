@@ -1,22 +1,23 @@
 //! How long the module may go on before the server's other clients get their turn.
 
 use crate::server::ffi::api::api;
+use std::cell::Cell;
 
 /// A few ms, since the answers to the waiters granted meanwhile come on top of it, and take about as long again.
 const TURN_US: u64 = 3_000;
 
-/// The module's part of one turn of the event loop.
+/// The module's part of one turn of the event loop. It begins when it is first asked for: most commands never do.
+#[derive(Default)]
 pub(super) struct Turn {
-    ends_at: u64,
+    ends_at: Cell<Option<u64>>,
 }
 
 impl Turn {
-    pub fn begin() -> Self {
-        Self { ends_at: monotonic_us().saturating_add(TURN_US) }
-    }
-
     pub fn is_over(&self) -> bool {
-        monotonic_us() >= self.ends_at
+        let now = monotonic_us();
+        let ends_at = self.ends_at.get().unwrap_or_else(|| now.saturating_add(TURN_US));
+        self.ends_at.set(Some(ends_at));
+        now >= ends_at
     }
 }
 

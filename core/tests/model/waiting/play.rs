@@ -309,6 +309,8 @@ impl Play {
             Err(Rejected::TicketInUse) => panic!("{by:?} is free"),
         };
         assert!(as_many <= most, "no more wait than may");
+        let is_reader = || self.world.held(lock, holder, Side::Read).is_some();
+        assert!(!(side == Side::Write && is_reader()), "{holder} waits for itself");
         let deadline = wait.filter(|wait| *wait > 0).map(|wait| came + wait);
         let (session, is_dismissed, is_cancelled) = (session.map(|(_, number)| number), false, false);
         let waiting = Waiting { who, session, lease, lock, holder, side, deadline, is_dismissed, is_cancelled };
