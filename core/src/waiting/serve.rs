@@ -505,8 +505,8 @@ fn revoke<H: Host>(host: &H, mut hold: Hold) -> Result<(), Hold> {
     let _selected = host.select(lock.database);
     let (key, holder) = (host.own(lock.key), host.own(&hold.wish.holder));
     let (key, holder) = (host.lend(&key), host.lend(&holder));
-    let held = |record: &H::Lock<'_>| held_as(record, hold.wish.side) == Some(hold.as_granted.get());
-    if host.with_table(|table| table.is_of_this_era(&hold)) && held(&host.open(key, holder)) {
+    let is_as_granted = |record: &H::Lock<'_>| held_as(record, hold.wish.side) == Some(hold.as_granted.get());
+    if host.with_table(|table| table.is_of_this_era(&hold)) && is_as_granted(&host.open(key, holder)) {
         let permission = match host.fitness(Trigger::Revocation) {
             Permission::Granted => host.permission(key, Trigger::Revocation),
             unfit => unfit,
