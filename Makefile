@@ -72,9 +72,10 @@ test-clients: setup module ## test the commands from clients of other languages;
 # Without any and with each one alone the client must have no code that is left without use. All at once come first.
 client_features := blocking operators tls
 
-lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, and what a release rests on
+lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, mutants, and what a release rests on
 	@scripts/setup.sh lint
 	cargo fmt --all --check
+	for mutant in chaos/mutants/*.patch; do git apply --check $$mutant || exit 1; done
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	for features in "" $(client_features); do \
 		cargo clippy --quiet -p rlock-client --lib --no-default-features --features "$$features" -- -D warnings || exit 1; \
