@@ -33,7 +33,7 @@ const MOST: usize = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changes {
     list: [Change; MOST],
-    in_lock: u8,
+    on_lock_key: u8,
     length: u8,
 }
 
@@ -41,11 +41,11 @@ impl Changes {
     #[must_use]
     pub fn of<const N: usize>(changes: [Option<Change>; N]) -> Self {
         const { assert!(N <= MOST) };
-        let mut all = Self { list: [Change::Delete; MOST], in_lock: 0, length: 0 };
+        let mut all = Self { list: [Change::Delete; MOST], on_lock_key: 0, length: 0 };
         for (change, place) in changes.into_iter().flatten().zip(&mut all.list) {
             *place = change;
-            debug_assert!(!change.is_in_lock() || all.in_lock == all.length, "what is in the lock comes first");
-            all.in_lock = all.in_lock.wrapping_add(u8::from(change.is_in_lock()));
+            debug_assert!(!change.is_on_lock_key() || all.on_lock_key == all.length, "what is in the lock comes first");
+            all.on_lock_key = all.on_lock_key.wrapping_add(u8::from(change.is_on_lock_key()));
             all.length = all.length.wrapping_add(1);
         }
         all
@@ -57,14 +57,14 @@ impl Changes {
 
     /// The changes in the lock's own key.
     #[must_use]
-    pub fn in_lock(&self) -> &[Change] {
-        self.list.get(..usize::from(self.in_lock)).unwrap_or_default()
+    pub fn on_lock_key(&self) -> &[Change] {
+        self.list.get(..usize::from(self.on_lock_key)).unwrap_or_default()
     }
 
     /// All other changes.
     #[must_use]
-    pub fn beside(&self) -> &[Change] {
-        self.list.get(usize::from(self.in_lock)..usize::from(self.length)).unwrap_or_default()
+    pub fn on_side_keys(&self) -> &[Change] {
+        self.list.get(usize::from(self.on_lock_key)..usize::from(self.length)).unwrap_or_default()
     }
 
     /// Whether one of the changes may write a key that is absent, or present but hidden.
@@ -76,13 +76,13 @@ impl Changes {
     /// Whether the changes leave nothing of the lock.
     #[must_use]
     pub fn frees(&self) -> bool {
-        self.in_lock().contains(&Change::Delete)
+        self.on_lock_key().contains(&Change::Delete)
     }
 
     /// How many holds of its side the holder has after these changes, which grant it one.
     #[must_use]
     pub fn holds(&self) -> i64 {
-        let holds = self.in_lock().iter().find_map(|change| match change {
+        let holds = self.on_lock_key().iter().find_map(|change| match change {
             Change::Begin { .. } => Some(1),
             Change::Count { makes, .. } => Some(*makes),
             _ => None,
@@ -93,7 +93,7 @@ impl Changes {
     /// When the lock's lease ends after these changes, if one of them sets it.
     #[must_use]
     pub fn lease_end(&self) -> Option<UnixMs> {
-        self.in_lock().iter().find_map(|change| match change {
+        self.on_lock_key().iter().find_map(|change| match change {
             Change::Begin { end, .. } | Change::ExpireAt(end) => Some(*end),
             _ => None,
         })
@@ -156,7 +156,7 @@ pub enum Change {
 
 impl Change {
     /// Whether the change is in the lock's own key. All such changes are written before any other.
-    fn is_in_lock(self) -> bool {
+    fn is_on_lock_key(self) -> bool {
         !matches!(
             self,
             Self::SetHold { .. }

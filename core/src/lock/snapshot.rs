@@ -167,7 +167,7 @@ mod tests {
         let few = [holding("ann", Side::Write, 2), holding("ann", Side::Read, 3), holding("bob", Side::Read, 1)];
         let broken = snapshot(Some(Mode::Write), &few).break_up(true);
         assert_eq!(broken.read_holds, [read("ann", 3), read("bob", 1)]);
-        assert_eq!(broken.lock.beside(), [Change::Publish(Unlock::Write)]);
+        assert_eq!(broken.lock.on_side_keys(), [Change::Publish(Unlock::Write)]);
         let many: Vec<_> = (0..12).map(|number| holding(&number.to_string(), Side::Read, i64::MAX)).collect();
         let lasts: Vec<_> =
             snapshot(Some(Mode::Read), &many).break_up(true).read_holds.into_iter().map(|hold| hold.1).collect();
@@ -175,6 +175,6 @@ mod tests {
         assert_eq!(lasts, [[last(10_000); 10].as_slice(), &[last(0); 2]].concat());
         let plain = snapshot(None, &[holding("ann", Side::Plain, 2)]).break_up(true);
         assert_eq!(plain.read_holds, []);
-        assert_eq!(plain.lock.beside(), [Change::Publish(Unlock::Plain)]);
+        assert_eq!(plain.lock.on_side_keys(), [Change::Publish(Unlock::Plain)]);
     }
 }

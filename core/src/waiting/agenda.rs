@@ -9,6 +9,7 @@ use super::sessions::SessionId;
 use super::waiter::Names;
 use crate::lock::{UnixMs, Wish};
 use std::cell::Cell;
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -41,7 +42,7 @@ pub(super) struct Agenda {
     /// Sessions that are attended again, and were passed over meanwhile.
     pub returning: VecDeque<SessionId>,
     /// Sessions that nobody attends any more, of which some tickets were not yet looked at.
-    pub left: VecDeque<SessionId>,
+    pub abandoned: VecDeque<SessionId>,
     /// Sessions that have ended, of which something is left.
     pub ended: VecDeque<SessionId>,
     pub sweep: Option<Sweep>,
@@ -119,6 +120,25 @@ pub(super) struct Reentry {
     pub after: Option<Ticket>,
 }
 
+/// The waiters of a lock under the name of a holder that was granted it, while nobody was there to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Deferral {
+    pub lock: LockId,
+    pub holder: Names,
+}
+
+impl Ord for Deferral {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.lock, self.holder.holder()).cmp(&(other.lock, other.holder.holder()))
+    }
+}
+
+impl PartialOrd for Deferral {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 /// Something has happened to whole databases: `left` locks have not yet been asked whether it concerns them.
 #[derive(Debug)]
 pub(super) struct Sweep {
@@ -130,7 +150,7 @@ pub(super) struct Sweep {
 impl Agenda {
     pub fn is_empty(&self) -> bool {
         let lists = self.changed.is_empty() && self.reentries.is_empty() && self.to_revoke.is_empty();
-        let sessions = self.returning.is_empty() && self.left.is_empty() && self.ended.is_empty();
+        let sessions = self.returning.is_empty() && self.abandoned.is_empty() && self.ended.is_empty();
         lists && sessions && self.sweep.is_none()
     }
 }

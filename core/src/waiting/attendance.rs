@@ -3,19 +3,19 @@
 //! A session that is back is served what it was passed over for, one ticket at a time on the agenda, and no other of its
 //! tickets is touched: so coming back costs as much as was missed.
 
-use super::agenda::Reentry;
+use super::agenda::{Deferral, Reentry};
 use super::queue::{LockId, Ticket};
 use super::sessions::{NoSession, Room, Session, SessionId};
 use super::table::{SeenRecipient, Table};
 use super::waiter::Wait;
 use crate::lock::{Side, UnixMs};
-use std::collections::HashSet;
+use std::ops::Bound;
 
 /// So many tickets are put back by the call with which a session returns.
 const PUT_BACK_AT_ONCE: usize = 16;
 
-/// With so many notes, doubles among them are not worth a look.
-const OWED_FEW: usize = 16;
+/// So many earlier deferrals are looked at with each new one, whether such a ticket still waits.
+const DEFERRALS_ASKED: usize = 2;
 
 /// A call for events.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +71,10 @@ impl<R> Table<R> {
     /// The session is attended again: it is served what it was passed over for.
     fn returns(&mut self, id: SessionId, now: UnixMs) {
         let Some(session) = self.sessions.get_mut(id).filter(|session| session.is_attended(now)) else { return };
-        self.agenda.reentries.extend(session.owed.drain(..));
-        self.sessions.is_back(id);
+        let deferred = std::mem::take(&mut session.deferred);
+        let reentries = deferred.into_iter().map(|Deferral { lock, holder }| Reentry { lock, holder, after: None });
+        self.agenda.reentries.extend(reentries);
+        self.sessions.resume(id);
         for _ in 0..PUT_BACK_AT_ONCE {
             let lock = self.sessions.get_mut(id).and_then(|session| self.queues.put_back(&mut session.tickets));
             let Some(lock) = lock else { return };
@@ -85,22 +87,24 @@ impl<R> Table<R> {
     }
 
     /// Notes that a ticket was not let in though its holder has the lock. It is once its session is attended again.
-    pub(super) fn owes(&mut self, ticket: Ticket, reentry: &Reentry, now: UnixMs) {
+    pub(super) fn defer_reentry(&mut self, ticket: Ticket, reentry: &Reentry, now: UnixMs) {
         let Some(id) = self.queues.waiter(ticket).and_then(Wait::session) else { return };
         let Some(session) = self.sessions.get_mut(id) else { return };
-        let is_noted = |last: &Reentry| last.lock == reentry.lock && last.holder.holder() == reentry.holder.holder();
-        if session.owed.last().is_some_and(is_noted) {
+        let Reentry { lock, ref holder, .. } = *reentry;
+        if !session.deferred.insert(Deferral { lock, holder: holder.clone() }) {
             return;
         }
-        session.owed.push(Reentry { after: None, ..reentry.clone() });
-        // Others may take the lock by turns for as long as the session is gone.
-        if session.owed.len() > session.tickets.length().saturating_mul(2).saturating_add(OWED_FEW) {
-            let mut seen = HashSet::new();
-            session.owed.retain(|owed| seen.insert((owed.lock, owed.holder.holder().to_vec())));
-            let mut owed = std::mem::take(&mut session.owed);
-            owed.retain(|owed| self.namesake(owed.lock, owed.holder.holder(), None, now).is_some());
-            if let Some(session) = self.sessions.get_mut(id) {
-                session.owed = owed;
+        // Others may take locks by turns for as long as the session is gone, and its tickets leave.
+        for _ in 0..DEFERRALS_ASKED {
+            let Some(session) = self.sessions.get_mut(id) else { return };
+            let behind = session.deferral_asked.take().map_or(Bound::Unbounded, Bound::Excluded);
+            let next = session.deferred.range((behind, Bound::Unbounded)).next();
+            let Some(next) = next.or_else(|| session.deferred.first()).cloned() else { return };
+            session.deferral_asked = Some(next.clone());
+            if self.namesake(next.lock, next.holder.holder(), None, now).is_none() {
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.deferred.remove(&next);
+                }
             }
         }
     }
@@ -130,21 +134,21 @@ impl<R> Table<R> {
     /// Notes that a connection is closed.
     pub fn disconnected(&mut self, connection: u64) {
         for id in self.sessions.disconnected(connection) {
-            self.is_left(id);
+            self.abandon(id);
         }
     }
 
     /// Notes that nobody attends a session any more. Waiters behind its tickets may be let in.
-    pub(super) fn is_left(&mut self, id: SessionId) {
+    pub(super) fn abandon(&mut self, id: SessionId) {
+        self.sessions.abandon(id);
         let Some(session) = self.sessions.get_mut(id) else { return };
-        session.is_left = true;
         let tickets = if session.writers > 0 { session.tickets.length() } else { 0 };
         if tickets == 0 {
             return;
         }
         // What was looked at before may have been back meanwhile.
         if session.unseen.replace(tickets).is_none() {
-            self.agenda.left.push_back(id);
+            self.agenda.abandoned.push_back(id);
         }
     }
 
@@ -170,16 +174,16 @@ impl<R> Table<R> {
     ///
     /// Nothing else can wait for a lock that is free to it.
     pub(super) fn look_behind_next(&mut self) -> bool {
-        let Some(id) = self.agenda.left.front().copied() else { return false };
+        let Some(id) = self.agenda.abandoned.front().copied() else { return false };
         let Some(session) = self.sessions.get_mut(id) else {
-            self.agenda.left.pop_front();
+            self.agenda.abandoned.pop_front();
             return true;
         };
         let ticket = self.queues.next_of(&mut session.tickets);
         session.unseen =
             session.unseen.filter(|unseen| *unseen > 1 && ticket.is_some()).map(|unseen| unseen.saturating_sub(1));
         if session.unseen.is_none() {
-            self.agenda.left.pop_front();
+            self.agenda.abandoned.pop_front();
         }
         let writer = ticket.filter(|ticket| self.queues.waiter(*ticket).is_some_and(|wait| wait.side == Side::Write));
         let lock = writer.and_then(|ticket| self.queues.lock_of(ticket).map(|lock| (lock, ticket)));

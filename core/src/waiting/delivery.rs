@@ -55,10 +55,10 @@ impl<R> Table<R> {
         !self.sessions.is_empty()
     }
 
-    /// The number of open sessions that nobody attends.
+    /// The number of open sessions that nobody attends, as far as is noted.
     #[must_use]
-    pub fn unattended_sessions(&self, now: UnixMs) -> usize {
-        self.sessions.unattended(now)
+    pub fn unattended_sessions(&self) -> usize {
+        self.sessions.abandoned()
     }
 
     /// The number of tickets that wait.
@@ -144,7 +144,7 @@ impl<R> Table<R> {
             Some(outbox.kept())
         });
         if kept == Some(EVENTS_UNREAD_MAX.saturating_add(1)) {
-            self.is_left(id);
+            self.abandon(id);
         }
         self.sessions.take_poll(id, now).map_or(Delivery::Later, Delivery::Wake)
     }

@@ -35,7 +35,7 @@ pub struct Ticket {
 }
 
 /// A lock with waiters, from when the first comes until the last leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId {
     number: u64,
     place: Place,

@@ -157,7 +157,7 @@ fn tried<H: Host>(
         }
         Tried::Busy { left_ms } => {
             let end = lease_end(host.now(), left_ms);
-            host.with_table(|table| table.is_busy_until(id, end));
+            host.with_table(|table| table.set_recheck_at(id, end));
         }
         Tried::Later(ms) => {
             rest(host, ms);
@@ -232,7 +232,7 @@ pub fn wait<H: Host>(
     host.with_table(|table| {
         let (ticket, lock) = table.join(lock, waiter, now, limit, deadline)?;
         if let Some(end) = left_ms.and_then(|left_ms| lease_end(now, left_ms)) {
-            table.is_busy_until_at_most(lock, end);
+            table.recheck_by(lock, end);
         }
         Ok(ticket)
     })
@@ -256,7 +256,7 @@ pub(super) fn release<'a, H: Host>(
     }
     let lock = LockName { database: host.database(), key: key.as_ref() };
     let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return host.commit(record, plan) };
-    host.with_table(|table| table.is_being_released(id, true));
+    host.with_table(|table| table.set_released(id, true));
     let next = match first_to_tell(host, id) {
         Ok(Some(First::Attended(next))) if plan.changes.frees() && trigger == Trigger::Command => Some(next),
         _ => None,
@@ -267,7 +267,7 @@ pub(super) fn release<'a, H: Host>(
     };
     let settled = settled.map(|settled| settled.unwrap_or_else(|| settle_queue(host, id, lock, trigger)));
     if !matches!(settled, Ok(Settled::TurnIsOver)) {
-        host.with_table(|table| table.is_being_released(id, false));
+        host.with_table(|table| table.set_released(id, false));
     }
     settled.map(|_| ())
 }
@@ -313,7 +313,7 @@ pub fn catch_up<H: Host>(host: &H) {
         table.patrol(now);
     });
     loop {
-        let mut is_done = !sound_next(host, now);
+        let mut is_done = !fire_next_alarm(host, now);
         is_done &= !change_next_session(host, now);
         is_done &= !dismiss_next(host);
         is_done &= !cancel_next(host, now);
@@ -348,7 +348,7 @@ pub fn follow_command<H: Host>(host: &H) {
 }
 
 /// Does what the next alarm is for. Returns whether there was one.
-fn sound_next<H: Host>(host: &H, now: UnixMs) -> bool {
+fn fire_next_alarm<H: Host>(host: &H, now: UnixMs) -> bool {
     match host.with_table(|table| table.queues.take_due(now)) {
         Some(Due::Deadline(ticket)) => time_is_up(host, ticket),
         Some(Due::LeaseEnd(lock)) => _ = host.with_table(|table| table.changed(lock)),
@@ -370,7 +370,7 @@ fn change_next_session<H: Host>(host: &H, now: UnixMs) -> bool {
     }
     match change {
         Some(Change::Answer(call)) => host.wake(call),
-        Some(Change::Left) => host.with_table(|table| table.is_left(session)),
+        Some(Change::Abandoned) => host.with_table(|table| table.abandon(session)),
         Some(Change::Ended) => {
             // Whoever is there still cannot give a sign of life.
             let is_kept_back = host.clients_are_paused();
@@ -587,7 +587,7 @@ fn reenter<H: Host>(host: &H, lock: LockName<'_>, mut reentry: Reentry, trigger:
         let tried = if is_attended {
             acquire(host, lock, &next, Ahead::Someone, trigger)
         } else {
-            host.with_table(|table| table.owes(next.ticket, &reentry, now));
+            host.with_table(|table| table.defer_reentry(next.ticket, &reentry, now));
             Tried::Busy { left_ms: 0 }
         };
         match tried {
@@ -613,7 +613,7 @@ fn granted<H: Host>(host: &H, id: LockId, ticket: Ticket, grant: Grant) -> bool 
     let granted = host.with_table(|table| {
         let granted = table.grant(ticket, grant)?;
         if let Some(end) = grant.end {
-            table.is_busy_until_at_most(id, end.saturating_add(1));
+            table.recheck_by(id, end.saturating_add(1));
         }
         Some(granted)
     });

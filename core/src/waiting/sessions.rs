@@ -6,7 +6,7 @@
 //! Here is what a session is, and when it is attended. What follows for its tickets is in `attendance.rs`.
 
 use super::Map;
-use super::agenda::Reentry;
+use super::agenda::Deferral;
 use super::alarms::{Alarm, Alarms};
 use super::outbox::Outbox;
 use super::queue::Group;
@@ -70,12 +70,13 @@ pub(super) struct Session<R> {
     pub tickets: Group,
     /// The number of its tickets that wait to write.
     pub writers: usize,
-    /// Its tickets under the names of holders that have got the lock meanwhile.
-    pub owed: Vec<Reentry>,
+    /// Its tickets under the names of holders that have got the lock meanwhile; and which of these was last asked for.
+    pub deferred: BTreeSet<Deferral>,
+    pub deferral_asked: Option<Deferral>,
     /// Whether it is on the agenda, to be served what it was passed over for.
     pub is_returning: bool,
     /// Whether its tickets are passed over, as far as is noted.
-    pub is_left: bool,
+    is_abandoned: bool,
     /// While it is on the agenda since nobody attends it: the number of its tickets that were not yet looked at.
     pub unseen: Option<usize>,
     has_ended: bool,
@@ -128,7 +129,7 @@ impl<R> Session<R> {
         let ends = self.ends();
         let next = match &self.poll {
             Some((_, until)) => *until,
-            None if self.is_left => ends,
+            None if self.is_abandoned => ends,
             None => self.answered.saturating_add(self.ttl_ms / 10),
         };
         next.min(ends).min(self.looked.saturating_add(LOOK_MS))
@@ -153,13 +154,28 @@ pub(super) struct Sessions<R> {
     pub kept: usize,
     /// The number of tickets that wait, over all sessions.
     pub waiting: usize,
+    /// The number of open sessions whose tickets are passed over, as far as is noted.
+    abandoned: usize,
 }
 
 impl<R> Default for Sessions<R> {
     fn default() -> Self {
         let (store, by_name, of_users, by_connection, alarms) = Default::default();
-        let (next_number, turn, awaits_turn, events, kept, waiting) = Default::default();
-        Self { store, by_name, of_users, by_connection, alarms, next_number, turn, awaits_turn, events, kept, waiting }
+        let (next_number, turn, awaits_turn, events, kept, waiting, abandoned) = Default::default();
+        Self {
+            store,
+            by_name,
+            of_users,
+            by_connection,
+            alarms,
+            next_number,
+            turn,
+            awaits_turn,
+            events,
+            kept,
+            waiting,
+            abandoned,
+        }
     }
 }
 
@@ -168,7 +184,7 @@ pub(super) enum Change<R> {
     /// The call has waited for long enough.
     Answer(R),
     /// Nobody is there any more.
-    Left,
+    Abandoned,
     Ended,
 }
 
@@ -272,9 +288,10 @@ impl<R> Sessions<R> {
             outbox,
             tickets: Group::default(),
             writers: 0,
-            owed: Vec::new(),
+            deferred: BTreeSet::new(),
+            deferral_asked: None,
             is_returning: false,
-            is_left: false,
+            is_abandoned: false,
             unseen: None,
             has_ended: false,
             alarm,
@@ -378,11 +395,22 @@ impl<R> Sessions<R> {
     }
 
     /// Notes that somebody attends a session again, and has it noticed when nobody does any more.
-    pub fn is_back(&mut self, id: SessionId) {
-        if let Some(session) = self.get_mut(id) {
-            session.is_left = false;
-        }
+    pub fn resume(&mut self, id: SessionId) {
+        self.set_abandoned(id, false);
         self.set_alarm(id);
+    }
+
+    /// Notes that nobody attends a session any more.
+    pub fn abandon(&mut self, id: SessionId) {
+        self.set_abandoned(id, true);
+        self.set_alarm(id);
+    }
+
+    fn set_abandoned(&mut self, id: SessionId, is_abandoned: bool) {
+        let Some(session) = self.get_mut(id) else { return };
+        let was_abandoned = std::mem::replace(&mut session.is_abandoned, is_abandoned);
+        let others = self.abandoned.saturating_sub(usize::from(was_abandoned));
+        self.abandoned = others.saturating_add(usize::from(is_abandoned));
     }
 
     fn forget_connection(&mut self, connection: Option<u64>, id: SessionId) {
@@ -438,14 +466,15 @@ impl<R> Sessions<R> {
         } else if session.poll.as_ref().is_some_and(|(_, until)| *until <= now) {
             session.answered = now;
             session.poll.take().map(|(poll, _)| Change::Answer(poll))
-        } else if !session.is_left && !session.is_attended(now) {
-            session.is_left = true;
-            Some(Change::Left)
+        } else if !session.is_abandoned && !session.is_attended(now) {
+            Some(Change::Abandoned)
         } else {
             None
         };
-        if !matches!(change, Some(Change::Ended)) {
-            self.set_alarm(id);
+        match change {
+            Some(Change::Ended) => {}
+            Some(Change::Abandoned) => self.abandon(id),
+            _ => self.set_alarm(id),
         }
         Some((id, change))
     }
@@ -474,6 +503,7 @@ impl<R> Sessions<R> {
 
     /// Closes a session. What is left of it stays until [`Self::drop_ended`]. Returns the call that waits.
     pub fn end(&mut self, id: SessionId) -> Option<R> {
+        self.set_abandoned(id, false);
         let session = self.get_mut(id).filter(|session| !session.has_ended)?;
         session.has_ended = true;
         let (name, owner, connection) =
@@ -502,8 +532,8 @@ impl<R> Sessions<R> {
         self.by_name.values().filter_map(|id| self.get(*id))
     }
 
-    /// The number of open sessions that are not attended.
-    pub fn unattended(&self, now: UnixMs) -> usize {
-        self.open().filter(|session| !session.is_attended(now)).count()
+    /// The number of open sessions that nobody attends, as far as is noted.
+    pub fn abandoned(&self) -> usize {
+        self.abandoned
     }
 }

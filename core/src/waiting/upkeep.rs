@@ -127,7 +127,7 @@ impl<R> Table<R> {
     }
 
     /// Notes that a release is about to free a lock and to hand it to its waiters; or that all of those now have it.
-    pub(super) fn is_being_released(&mut self, lock: LockId, released: bool) {
+    pub(super) fn set_released(&mut self, lock: LockId, released: bool) {
         if let Some(notes) = self.queues.kept(lock) {
             notes.released = released;
         }
@@ -141,7 +141,7 @@ impl<R> Table<R> {
     }
 
     /// Notes what the look at a busy lock has shown: when the lock is free at the latest.
-    pub(super) fn is_busy_until(&mut self, lock: LockId, end: Option<UnixMs>) {
+    pub(super) fn set_recheck_at(&mut self, lock: LockId, end: Option<UnixMs>) {
         let Some(notes) = self.queues.kept(lock) else { return };
         notes.released = false;
         self.queues.set_lease_end(lock, end);
@@ -149,7 +149,7 @@ impl<R> Table<R> {
 
     /// Has a lock looked at no later than `end`. To set an alarm for every hand-over would be dear: an earlier alarm
     /// that goes off first finds out the lock's new end.
-    pub(super) fn is_busy_until_at_most(&mut self, lock: LockId, end: UnixMs) {
+    pub(super) fn recheck_by(&mut self, lock: LockId, end: UnixMs) {
         if self.queues.lease_end(lock).is_none_or(|set| end < set) {
             self.queues.set_lease_end(lock, Some(end));
         }

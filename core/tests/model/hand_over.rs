@@ -52,8 +52,9 @@ fn hands_over(keyspace: &Keyspace, reference: &Reference, holder: &str) {
 /// As one step does it: all that is in the lock's own key, and then what is beside it.
 fn apply(keyspace: &mut Keyspace, holder: &str, next: &str, HandOver { released, granted, .. }: &HandOver) {
     let parts = || [(holder, released), (next, granted)].into_iter();
-    parts().for_each(|(who, changes)| changes.in_lock().iter().for_each(|change| keyspace.apply_one(who, *change)));
-    parts().for_each(|(who, changes)| changes.beside().iter().for_each(|change| keyspace.apply_one(who, *change)));
+    parts().for_each(|(who, changes)| changes.on_lock_key().iter().for_each(|change| keyspace.apply_one(who, *change)));
+    parts()
+        .for_each(|(who, changes)| changes.on_side_keys().iter().for_each(|change| keyspace.apply_one(who, *change)));
 }
 
 fn is_whole(keyspace: &Keyspace) -> bool {

@@ -49,7 +49,7 @@ impl Keyspace {
 
     /// First what is in the lock's own key, then what is beside it.
     pub fn apply(&mut self, holder: &str, changes: &Changes) {
-        changes.in_lock().iter().chain(changes.beside()).for_each(|change| self.apply_one(holder, *change));
+        changes.on_lock_key().iter().chain(changes.on_side_keys()).for_each(|change| self.apply_one(holder, *change));
     }
 
     pub fn apply_one(&mut self, holder: &str, change: Change) {

@@ -33,14 +33,14 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
         in_lock.write_all(holder, changes);
     }
     in_lock.close();
-    for change in plan.changes.beside() {
+    for change in plan.changes.on_side_keys() {
         Beside { context, name, holder: plan.holder }.write(*change);
     }
     for (holder, change) in plan.broken {
         Beside { context, name, holder: OwnedStr::new(holder).lend() }.write(*change);
     }
     if let Some((holder, changes)) = plan.next {
-        for change in changes.beside() {
+        for change in changes.on_side_keys() {
             Beside { context, name, holder }.write(*change);
         }
     }
@@ -94,7 +94,7 @@ struct InLock<'a> {
 impl InLock<'_> {
     fn write_all(&mut self, holder: Str<'_>, changes: &Changes) {
         let fields = Fields { holder, write: OnceCell::new() };
-        for change in changes.in_lock() {
+        for change in changes.on_lock_key() {
             self.write(&fields, *change);
         }
     }

@@ -65,7 +65,7 @@ fn now() -> [(&'static CStr, u64); 11] {
         state::with(|table| (table.length(), table.locks(), table.longest(), table.oldest_since()));
     let oldest_wait_ms = since.map_or(0, |since| now.saturating_sub(since));
     let [sessions, unattended, tickets, events] = state::with(|table| {
-        [table.sessions(), table.unattended_sessions(now), table.waiting_tickets(), table.unacknowledged()]
+        [table.sessions(), table.unattended_sessions(), table.waiting_tickets(), table.unacknowledged()]
     });
     [
         (c"waiters", as_u64(waiters)),

@@ -163,8 +163,6 @@ impl Play {
             let tickets = waiting.iter().filter(|waiting| waiting.session.is_some()).count();
             assert_eq!(table.waiting_tickets(), tickets, "the tickets that wait");
             assert_eq!(table.sessions(), self.sessions.len(), "the open sessions");
-            let unattended = self.sessions.all().filter(|(_, session)| !session.is_attended(self.now())).count();
-            assert_eq!(table.unattended_sessions(self.now()), unattended, "the sessions that nobody attends");
         });
         if self.world.is_quiet() {
             self.check_quiet(&waiting);
@@ -195,6 +193,9 @@ impl Play {
             assert!(!waiter.is_dismissed, "{waiter:?} is not dismissed");
             assert!(waiter.session.is_none() || self.sessions.number(waiter.session).is_some(), "{waiter:?} stays");
         }
+        let unattended = self.sessions.all().filter(|(_, session)| !session.is_attended(now)).count();
+        let noted = self.world.with_table(|table| table.unattended_sessions());
+        assert_eq!(noted, unattended, "the sessions that nobody attends");
         for (name, session) in self.sessions.all() {
             assert!(!session.is_long_over(now), "{name} has not ended");
             assert!(session.call.as_ref().is_none_or(|call| now < call.until), "a call of {name} waits for too long");

@@ -367,11 +367,11 @@ impl Fake {
             let mut keyspace = self.keyspaces[lock].borrow_mut();
             changes.iter().for_each(|change| keyspace.apply_one(holder, *change));
         };
-        apply(holder, plan.changes.in_lock());
-        to.iter().for_each(|(to, granted)| apply(to, granted.in_lock()));
-        apply(holder, plan.changes.beside());
+        apply(holder, plan.changes.on_lock_key());
+        to.iter().for_each(|(to, granted)| apply(to, granted.on_lock_key()));
+        apply(holder, plan.changes.on_side_keys());
         plan.broken.iter().for_each(|(holder, change)| apply(name(holder), &[*change]));
-        to.iter().for_each(|(to, granted)| apply(to, granted.beside()));
+        to.iter().for_each(|(to, granted)| apply(to, granted.on_side_keys()));
         if let Some((side, before)) = own {
             let holder = name(plan.holder);
             match (is_grant(plan.changes), self.is_elsewhere.get()) {
@@ -402,7 +402,7 @@ impl Fake {
             Field::Holder if fields.contains_key("mode") => Side::Read,
             Field::Holder => Side::Plain,
         };
-        changes.in_lock().iter().find_map(|change| match *change {
+        changes.on_lock_key().iter().find_map(|change| match *change {
             Change::Begin { side, .. } => Some(side),
             Change::Count { field, .. } | Change::Drop(field) => Some(of(field)),
             Change::Downgrade => Some(Side::Write),
@@ -428,7 +428,7 @@ impl Fake {
         changes: &Changes,
     ) {
         let held = self.held(lock, holder, side).expect("who is granted a lock has it");
-        let token = changes.beside().iter().find_map(|change| match change {
+        let token = changes.on_side_keys().iter().find_map(|change| match change {
             Change::CountToken { makes } => Some(*makes),
             _ => None,
         });
@@ -548,7 +548,7 @@ fn who(queued: &Queued<'_, Client>) -> Who {
 }
 
 fn is_grant(changes: &Changes) -> bool {
-    changes.in_lock().iter().any(|change| matches!(change, Change::Begin { .. } | Change::Count { by: 1, .. }))
+    changes.on_lock_key().iter().any(|change| matches!(change, Change::Begin { .. } | Change::Count { by: 1, .. }))
 }
 
 pub fn text(bytes: &[u8]) -> String {

@@ -89,9 +89,10 @@ impl Session {
         now >= self.seen + self.ttl
     }
 
-    /// Whether it must have ended, had the server nothing else to do.
+    /// Whether it must have ended, had the server nothing else to do. A turn that was cut short may have come to it later
+    /// than is known here, and given it some time more.
     pub fn is_long_over(&self, now: UnixMs) -> bool {
-        self.is_over(now) && now >= self.reprieve
+        now >= self.reprieve.max(self.seen + self.ttl) + self.ttl / 2
     }
 
     /// A server that finds the end of a session late has stood still: then the process has some time more to be heard.
