@@ -10,7 +10,7 @@ use super::waiter::Names;
 use crate::lock::{UnixMs, Wish};
 use std::cell::Cell;
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// What is kept of each lock with waiters.
@@ -41,6 +41,8 @@ pub(super) struct Agenda {
     pub to_revoke: VecDeque<Hold>,
     /// Sessions that are attended again, and were passed over meanwhile.
     pub returning: VecDeque<SessionId>,
+    /// Connections that are closed, with those of their sessions for which that is not noted yet.
+    pub disconnected: VecDeque<(u64, BTreeSet<SessionId>)>,
     /// Sessions that nobody attends any more, of which some tickets were not yet looked at.
     pub abandoned: VecDeque<SessionId>,
     /// Sessions that have ended, of which something is left.
@@ -150,7 +152,8 @@ pub(super) struct Sweep {
 impl Agenda {
     pub fn is_empty(&self) -> bool {
         let lists = self.changed.is_empty() && self.reentries.is_empty() && self.to_revoke.is_empty();
-        let sessions = self.returning.is_empty() && self.abandoned.is_empty() && self.ended.is_empty();
+        let present = self.returning.is_empty() && self.disconnected.is_empty();
+        let sessions = present && self.abandoned.is_empty() && self.ended.is_empty();
         lists && sessions && self.sweep.is_none()
     }
 }

@@ -14,6 +14,9 @@ use std::ops::Bound;
 /// So many tickets are put back by the call with which a session returns.
 const PUT_BACK_AT_ONCE: usize = 16;
 
+/// So many sessions of a connection that is closed are noted in the callback that tells of it.
+const DISCONNECTED_AT_ONCE: usize = 1_000;
+
 /// So many earlier deferrals are looked at with each new one, whether such a ticket still waits.
 const DEFERRALS_ASKED: usize = 2;
 
@@ -131,11 +134,32 @@ impl<R> Table<R> {
         self.sessions.get(id)?.connection
     }
 
-    /// Notes that a connection is closed.
+    /// Notes that a connection is closed. The server is in the middle of something, so of very many sessions most are
+    /// noted by and by.
     pub fn disconnected(&mut self, connection: u64) {
-        for id in self.sessions.disconnected(connection) {
+        let sessions = self.sessions.take_of_connection(connection);
+        if sessions.is_empty() {
+            return;
+        }
+        self.agenda.disconnected.push_back((connection, sessions));
+        for _ in 0..DISCONNECTED_AT_ONCE {
+            if !self.disconnect_next() {
+                return;
+            }
+        }
+    }
+
+    /// Notes for one session that its connection is closed. Returns whether there was one.
+    pub(super) fn disconnect_next(&mut self) -> bool {
+        let Some((connection, sessions)) = self.agenda.disconnected.front_mut() else { return false };
+        let (connection, next) = (*connection, sessions.pop_first());
+        if sessions.is_empty() {
+            self.agenda.disconnected.pop_front();
+        }
+        if let Some(id) = next.filter(|id| self.sessions.disconnect(*id, connection)) {
             self.abandon(id);
         }
+        true
     }
 
     /// Notes that nobody attends a session any more. Waiters behind its tickets may be let in.
@@ -195,5 +219,29 @@ impl<R> Table<R> {
 
     fn is_first(&self, lock: LockId, ticket: Ticket) -> bool {
         self.queues.first(lock).is_some_and(|(first, _)| first == ticket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_with_very_many_sessions_is_left_in_slices() {
+        const SESSIONS: usize = DISCONNECTED_AT_ONCE + 500;
+        let mut table = Table::<()>::default();
+        let call = |table: &mut Table<()>, number: usize, connection| {
+            let room = Room { all: SESSIONS, of_user: SESSIONS, has_memory: true };
+            let call = Call { connection: Some(connection), acknowledged: None, ttl_ms: None };
+            table.call(&number.to_le_bytes(), b"eve", call, room, 0).unwrap();
+        };
+        (0..SESSIONS).for_each(|number| call(&mut table, number, 1));
+        table.disconnected(1);
+        assert_eq!(table.unattended_sessions(), DISCONNECTED_AT_ONCE);
+        assert_eq!(table.wakes_at(0), Some(UnixMs::MIN), "the rest is for the next turn");
+        // Its process is back before that.
+        call(&mut table, SESSIONS - 1, 2);
+        while table.disconnect_next() {}
+        assert_eq!(table.unattended_sessions(), SESSIONS - 1);
     }
 }

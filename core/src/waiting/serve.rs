@@ -318,6 +318,7 @@ pub fn catch_up<H: Host>(host: &H) {
         is_done &= !dismiss_next(host);
         is_done &= !cancel_next(host, now);
         is_done &= !host.with_table(Table::sweep_on);
+        is_done &= !host.with_table(Table::disconnect_next);
         is_done &= !host.with_table(Table::look_behind_next);
         is_done &= !host.with_table(Table::drop_next_of_ended);
         if !host.with_table(|table| table.is_resting(now)) {

@@ -488,17 +488,20 @@ impl<R> Sessions<R> {
         true
     }
 
-    /// The sessions whose last call came from this connection, which is closed. They are looked at at once: perhaps it was
-    /// closed because their user was deleted.
-    pub fn disconnected(&mut self, connection: u64) -> BTreeSet<SessionId> {
-        let sessions = self.by_connection.remove(&connection).unwrap_or_default();
-        for id in &sessions {
-            if let Some(session) = self.get_mut(*id) {
-                session.is_connected = false;
-                self.alarms.set(&mut self.store, id.place, AT_ONCE, |session| &mut session.alarm);
-            }
-        }
-        sessions
+    /// The sessions whose last call came from this connection, which is closed.
+    pub fn take_of_connection(&mut self, connection: u64) -> BTreeSet<SessionId> {
+        self.by_connection.remove(&connection).unwrap_or_default()
+    }
+
+    /// Notes that the connection of a session's last call is closed, unless there was another call. The session is looked
+    /// at at once: perhaps it was closed because its user was deleted. Returns whether it is so.
+    pub fn disconnect(&mut self, id: SessionId, connection: u64) -> bool {
+        let Some(session) = self.get_mut(id).filter(|session| session.connection == Some(connection)) else {
+            return false;
+        };
+        session.is_connected = false;
+        self.alarms.set(&mut self.store, id.place, AT_ONCE, |session| &mut session.alarm);
+        true
     }
 
     /// Closes a session. What is left of it stays until [`Self::drop_ended`]. Returns the call that waits.
