@@ -308,8 +308,7 @@ impl Play {
             Err(Rejected::TicketInUse) => panic!("{by:?} is free"),
         };
         assert!(as_many <= most, "no more wait than may");
-        let is_reader = || self.world.held(lock, holder, Side::Read).is_some();
-        assert!(!(side == Side::Write && is_reader()), "{holder} waits for itself");
+        assert!(!(side == Side::Write && self.is_reading(lock, holder)), "{holder} waits for itself");
         let deadline = wait.filter(|wait| *wait > 0).map(|wait| came + wait);
         let (session, is_dismissed, is_cancelled) = (session.map(|(_, number)| number), false, false);
         let waiting = Waiting { who, session, lease, lock, holder, side, deadline, is_dismissed, is_cancelled };
@@ -321,10 +320,19 @@ impl Play {
             return;
         }
         let want = lock::Release { side, lease: None, all };
+        let readers: Vec<_> = HOLDERS.into_iter().filter(|other| *other != holder).collect();
+        let readers: Vec<_> = readers.into_iter().filter(|other| self.is_reading(lock, other)).collect();
         let released = commands::release(&self.world, self.world.is_about(lock), holder.as_bytes(), want);
         if released.is_ok_and(|released| released != Released::NotHeld) {
             self.grants.touched(lock, holder);
         }
+        let lost = readers.iter().find(|other| !self.is_reading(lock, other));
+        assert!(lost.is_none(), "{holder} releases what {lost:?} has");
+    }
+
+    /// Whether its last read hold goes on. With the last one that does, a lock goes at once.
+    fn is_reading(&self, lock: usize, holder: &str) -> bool {
+        self.world.held(lock, holder, Side::Read).is_some_and(|held| held.end > self.now())
     }
 
     pub fn renew(&mut self, lock: usize, holder: &'static str, lease: i64) {
