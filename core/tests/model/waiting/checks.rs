@@ -80,6 +80,8 @@ impl Play {
         let Granting { lock, holder, was_inside, before, held, token } = granting;
         assert_eq!((waiter.lock, waiter.holder), (lock, holder), "who is granted the lock leaves");
         assert!(!waiter.is_cancelled, "{waiter:?} was cancelled and is granted the lock");
+        let end = waiter.lease.end(self.now()).unwrap();
+        assert!(waiter.side == Side::Write || held.end == end, "{waiter:?} has another lease: {held:?}, not {end}");
         let overtaken = ahead.iter().find(|ahead| self.is_attended(ahead));
         assert!(overtaken.is_none() || was_inside, "{waiter:?} overtakes {overtaken:?}");
         self.grants.granted(waiter.lock, holder, waiter.side, before, held);

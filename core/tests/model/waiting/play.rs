@@ -3,7 +3,7 @@
 
 use super::calls::{Connection, TakenBack};
 use super::grants::Grants;
-use super::host::{Fake, HOLDERS, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
+use super::host::{Fake, HOLDERS, Happening, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
 use super::sessions::{Session, Sessions};
 use super::{SESSIONS, Step};
 use crate::keyspace::{Keyspace, hold_key};
@@ -319,15 +319,23 @@ impl Play {
         if self.world.paused.get() {
             return;
         }
-        let want = lock::Release { side, lease: None, all };
+        let (want, was_inside) = (lock::Release { side, lease: None, all }, self.world.is_inside(lock, holder));
         let readers: Vec<_> = HOLDERS.into_iter().filter(|other| *other != holder).collect();
         let readers: Vec<_> = readers.into_iter().filter(|other| self.is_reading(lock, other)).collect();
         let released = commands::release(&self.world, self.world.is_about(lock), holder.as_bytes(), want);
         if released.is_ok_and(|released| released != Released::NotHeld) {
             self.grants.touched(lock, holder);
+            assert!(was_inside, "{holder} releases what it does not have");
+            let keeps = self.world.is_inside(lock, holder) && !self.has_granted();
+            assert!(!(all && side.is_none() && keeps), "{holder} keeps what it releases");
         }
         let lost = readers.iter().find(|other| !self.is_reading(lock, other));
         assert!(lost.is_none(), "{holder} releases what {lost:?} has");
+    }
+
+    /// Whether the command has let anyone in who waited, perhaps under the same name.
+    fn has_granted(&self) -> bool {
+        self.world.happenings.borrow().iter().any(|happening| matches!(happening, Happening::Granted(_)))
     }
 
     /// Whether its last read hold goes on. With the last one that does, a lock goes at once.
@@ -335,14 +343,19 @@ impl Play {
         self.world.held(lock, holder, Side::Read).is_some_and(|held| held.end > self.now())
     }
 
-    pub fn renew(&mut self, lock: usize, holder: &'static str, lease: i64) {
+    pub fn renew(&mut self, lock: usize, holder: &'static str, lease_ms: i64) {
         if self.world.paused.get() {
             return;
         }
-        let lease = Lease::from_ms(lease).unwrap();
+        let (lease, was_inside) = (Lease::from_ms(lease_ms).unwrap(), self.world.is_inside(lock, holder));
         let renewed = commands::renew(&self.world, self.world.is_about(lock), holder.as_bytes(), lease);
         if renewed.unwrap() == Renewed::Restarted {
             self.grants.touched(lock, holder);
+            assert!(was_inside, "{holder} renews what it does not have");
+            let held = [Side::Plain, Side::Read].into_iter().filter_map(|side| self.world.held(lock, holder, side));
+            let end = self.now() + lease_ms;
+            let begins_anew = held.into_iter().all(|held| held.end == end);
+            assert!(begins_anew || self.has_granted(), "{holder} renews, and its lease does not begin anew");
         }
     }
 
