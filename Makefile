@@ -19,7 +19,7 @@ endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-clients test-matrix test-sanitized test-own-suites test-monitoring
 .PHONY: test-bare trial-bare deb tarball test-packages
-.PHONY: chaos chaos-long chaos-mutants bench bench-quick bench-redisson lint package fmt docs clean
+.PHONY: explore chaos chaos-long chaos-mutants bench bench-quick bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -100,6 +100,9 @@ test-matrix: setup module ## run the server tests on all servers of docs/servers
 
 test-sanitized: setup module ## run the server tests on the newest servers, with the address sanitizer; TESTS="--test wire"
 	@scripts/test-matrix.sh --sanitized $(SERVERS)
+
+explore: ## visit every state that a small world of the core can come to in 7 steps; or: STEPS=8
+	EXPLORE_STEPS=$(or $(STEPS),7) cargo test --release -p rlock-core --test model explored -- --nocapture
 
 test-miri: ## run the tests of the module's allocator under Miri, which is a part of Rust's nightly toolchain
 	CARGO_TARGET_DIR=$(target)/miri cargo +nightly miri test -p rlock --lib alloc

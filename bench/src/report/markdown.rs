@@ -52,7 +52,7 @@ fn head(report: &Report) -> String {
         if report.plan.is_whole { ("the whole", "make bench") } else { ("the short", "make bench-quick") };
     let valgrind = report.environment.valgrind.as_deref();
     format!(
-        "# Measured\n\nWritten by `{command}`, {mode} run, in {} s. {} Instructions: {}.\n\n*Spread*: the lowest and \
+        "# Benchmarks\n\nWritten by `{command}`, {mode} run, in {} s. {} Instructions: {}.\n\n*Spread*: the lowest and \
          the highest sample.\n",
         report.seconds,
         place(report.environment),

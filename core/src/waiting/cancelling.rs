@@ -20,6 +20,7 @@ pub(super) enum Cancelled {
 }
 
 /// What is left of a command that takes tickets back.
+#[derive(Debug)]
 pub(super) struct Cancelling<R> {
     /// None once the client is gone. The rest is taken back all the same.
     pub client: Option<R>,

@@ -91,8 +91,10 @@ pub trait Host {
     /// The ms left on a lock, for the answer to a refused client.
     fn left_ms(&self, lock: LockName<'_>) -> i64;
 
-    /// The most clients that may be blocked for locks, and the most tickets that may be in use.
+    /// The most clients that may be blocked for locks.
     fn most_blocked(&self) -> usize;
+
+    /// The most tickets that may wait, or have an event that is not acknowledged.
     fn most_tickets(&self) -> usize;
 
     /// Somebody is about to wait on this side: from now on changes of keys are to be told.

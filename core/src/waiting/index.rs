@@ -8,13 +8,14 @@ use super::Map;
 use super::store::Place;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Bound;
 
 /// A map that grows moves all that is in it at once. Each of so many is small enough to do that unnoticed.
 const PARTS: usize = 16;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Index {
     hasher: RandomState,
     only: [HashMap<u32, Place, Spread>; PARTS],
@@ -55,6 +56,13 @@ pub(super) type Numbered = (u64, Place);
 
 /// With fewer entries, the room for them is kept.
 const FEW: usize = 64;
+
+/// What is in it can be found out from what it finds.
+impl fmt::Debug for Index {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Index").finish_non_exhaustive()
+    }
+}
 
 impl Index {
     pub fn hash(&self, name: impl Hash) -> u32 {

@@ -10,6 +10,7 @@ use super::waiter::Names;
 use crate::lock::{Lease, Outcome, Side, UnixMs, Wish};
 use std::borrow::Borrow;
 use std::collections::VecDeque;
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
@@ -62,7 +63,7 @@ impl Event {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Outbox {
     /// In the order of their numbers.
     kept: VecDeque<Kept>,
@@ -106,6 +107,16 @@ impl PartialEq for ByTicket {
 }
 
 impl Eq for ByTicket {}
+
+/// What is found by ticket is what is kept.
+impl fmt::Debug for Outbox {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kept, last, told, told_before, .. } = self;
+        let mut outbox = formatter.debug_struct("Outbox");
+        outbox.field("kept", kept).field("last", last).field("told", told).field("told_before", told_before);
+        outbox.finish_non_exhaustive()
+    }
+}
 
 /// With fewer events, the room for them is kept.
 const FEW: usize = 2_048;

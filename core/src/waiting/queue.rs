@@ -21,6 +21,7 @@ use super::lengths::{Lengths, as_count};
 use super::store::{Links, List, Place, Store};
 use crate::lock::UnixMs;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::rc::Rc;
 
 pub use group::Group;
@@ -62,7 +63,6 @@ pub(super) enum Due {
 }
 
 /// All queues, whatever a waiter is (`W`), and whatever else is kept of a lock (`L`).
-#[derive(Debug)]
 pub struct Queues<W, L> {
     /// The locks of each database. One in which no client waits has none.
     databases: Map<i32, Lengths>,
@@ -150,6 +150,16 @@ impl<W, L> Default for Queues<W, L> {
             lease_ends: Alarms::default(),
             next_number: 0,
         }
+    }
+}
+
+/// Which is found by name, and which is the longest, is in the queues themselves.
+impl<W: fmt::Debug, L: fmt::Debug> fmt::Debug for Queues<W, L> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut queues = formatter.debug_struct("Queues");
+        queues.field("locks", &self.locks).field("waiters", &self.waiters).field("passed_over", &self.passed_over);
+        queues.field("back", &self.back).field("turns", &self.turns).field("by_age", &self.by_age);
+        queues.field("deadlines", &self.deadlines).field("lease_ends", &self.lease_ends).finish_non_exhaustive()
     }
 }
 

@@ -13,6 +13,7 @@ use super::queue::Group;
 use super::store::{Place, Store};
 use crate::lock::UnixMs;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::rc::Rc;
 
 /// A session, until it has ended and nothing of it is left.
@@ -42,6 +43,7 @@ const SENT_BEFORE_MS: i64 = 100;
 const AT_ONCE: UnixMs = UnixMs::MIN;
 
 #[allow(clippy::struct_excessive_bools, reason = "four facts that have nothing to do with each other")]
+#[derive(Debug)]
 pub(super) struct Session<R> {
     pub id: SessionId,
     /// Its place in the order of opening: no other session ever has it.
@@ -84,7 +86,7 @@ pub(super) struct Session<R> {
 }
 
 /// A connection that was taken over from while a call waited on it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct CutOff {
     connection: u64,
     /// The server's turn in which that call was answered, once it is. What the connection had sent behind it is run in the
@@ -176,6 +178,15 @@ impl<R> Default for Sessions<R> {
             waiting,
             abandoned,
         }
+    }
+}
+
+/// Whose they are, by name, by user and by connection, is in the sessions themselves.
+impl<R: fmt::Debug> fmt::Debug for Sessions<R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut sessions = formatter.debug_struct("Sessions");
+        sessions.field("store", &self.store).field("alarms", &self.alarms).field("turn", &self.turn);
+        sessions.field("awaits_turn", &self.awaits_turn).finish_non_exhaustive()
     }
 }
 

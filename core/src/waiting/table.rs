@@ -15,7 +15,8 @@ use super::sessions::Sessions;
 use super::statistics::Counters;
 use super::waiter::{Names, Recipient, Wait, Waiter};
 use crate::lock::{Expiry, Outcome, Side, UnixMs, Wish};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::rc::Rc;
 
 /// `R` is a blocked client: one that gets the outcome of a wait, or a session's call that waits for events.
@@ -102,6 +103,17 @@ impl<R> Default for Table<R> {
             databases: Databases::default(),
             era: 0,
         }
+    }
+}
+
+/// All that decides what happens next; not what was counted, nor what helps to find things.
+impl<R: fmt::Debug> fmt::Debug for Table<R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let undelivered: BTreeMap<_, _> = self.undelivered.iter().collect();
+        let mut table = formatter.debug_struct("Table");
+        table.field("queues", &self.queues).field("agenda", &self.agenda).field("sessions", &self.sessions);
+        table.field("cancelling", &self.cancelling).field("undelivered", &undelivered);
+        table.field("databases", &self.databases).field("era", &self.era).finish_non_exhaustive()
     }
 }
 

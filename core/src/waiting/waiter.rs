@@ -75,12 +75,14 @@ pub enum Recipient<R> {
     Session(SessionId),
 }
 
+#[derive(Debug)]
 pub struct Waiter<R> {
     pub recipient: Recipient<R>,
     pub wish: Wish<Names>,
 }
 
 /// A waiter as it is kept.
+#[derive(Debug)]
 pub(super) struct Wait<R> {
     pub recipient: Recipient<R>,
     names: Rc<[u8]>,

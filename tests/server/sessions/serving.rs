@@ -168,7 +168,7 @@ fn readers_behind_a_writer_that_gives_up_are_let_in() {
     let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     client.say("RLOCK.RACQUIRE k holder 600000");
     for (seq, gives_up) in [(1, "cancelled"), (2, "its time is up")] {
-        let wait = if seq == 1 { 0 } else { 30 };
+        let wait = if seq == 1 { 0 } else { 500 };
         ann.wait_for(&format!("RLOCK.WACQUIRE k w 600000 WAIT {wait}"), "w");
         ann.wait_for("RLOCK.RACQUIRE k r 600000 WAIT 0", "r");
         let mut blocked = start_waiting(&server, "RLOCK.RACQUIRE k b 600000 WAIT 0");

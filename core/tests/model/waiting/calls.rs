@@ -24,6 +24,11 @@ impl Connection {
     pub fn new(number: u64) -> Self {
         Self { number, call: None, is_woken: false, pipeline: VecDeque::new() }
     }
+
+    /// What is under way on it.
+    pub fn state(&self) -> String {
+        format!("{} {} {:?}", self.call.is_some(), self.is_woken, self.pipeline)
+    }
 }
 
 /// What CANCEL has done since the server last had nothing to do.

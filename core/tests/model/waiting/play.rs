@@ -3,7 +3,7 @@
 
 use super::calls::{Connection, TakenBack};
 use super::grants::Grants;
-use super::host::{Fake, HOLDERS, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
+use super::host::{Fake, HOLDERS, Happening, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
 use super::sessions::{Session, Sessions};
 use super::{SESSIONS, Step};
 use crate::keyspace::{Keyspace, hold_key};
@@ -308,8 +308,7 @@ impl Play {
             Err(Rejected::TicketInUse) => panic!("{by:?} is free"),
         };
         assert!(as_many <= most, "no more wait than may");
-        let is_reader = || self.world.held(lock, holder, Side::Read).is_some();
-        assert!(!(side == Side::Write && is_reader()), "{holder} waits for itself");
+        assert!(!(side == Side::Write && self.is_reading(lock, holder)), "{holder} waits for itself");
         let deadline = wait.filter(|wait| *wait > 0).map(|wait| came + wait);
         let (session, is_dismissed, is_cancelled) = (session.map(|(_, number)| number), false, false);
         let waiting = Waiting { who, session, lease, lock, holder, side, deadline, is_dismissed, is_cancelled };
@@ -320,21 +319,43 @@ impl Play {
         if self.world.paused.get() {
             return;
         }
-        let want = lock::Release { side, lease: None, all };
+        let (want, was_inside) = (lock::Release { side, lease: None, all }, self.world.is_inside(lock, holder));
+        let readers: Vec<_> = HOLDERS.into_iter().filter(|other| *other != holder).collect();
+        let readers: Vec<_> = readers.into_iter().filter(|other| self.is_reading(lock, other)).collect();
         let released = commands::release(&self.world, self.world.is_about(lock), holder.as_bytes(), want);
         if released.is_ok_and(|released| released != Released::NotHeld) {
             self.grants.touched(lock, holder);
+            assert!(was_inside, "{holder} releases what it does not have");
+            let keeps = self.world.is_inside(lock, holder) && !self.has_granted();
+            assert!(!(all && side.is_none() && keeps), "{holder} keeps what it releases");
         }
+        let lost = readers.iter().find(|other| !self.is_reading(lock, other));
+        assert!(lost.is_none(), "{holder} releases what {lost:?} has");
     }
 
-    pub fn renew(&mut self, lock: usize, holder: &'static str, lease: i64) {
+    /// Whether the command has let anyone in who waited, perhaps under the same name.
+    fn has_granted(&self) -> bool {
+        self.world.happenings.borrow().iter().any(|happening| matches!(happening, Happening::Granted(_)))
+    }
+
+    /// Whether its last read hold goes on. With the last one that does, a lock goes at once.
+    fn is_reading(&self, lock: usize, holder: &str) -> bool {
+        self.world.held(lock, holder, Side::Read).is_some_and(|held| held.end > self.now())
+    }
+
+    pub fn renew(&mut self, lock: usize, holder: &'static str, lease_ms: i64) {
         if self.world.paused.get() {
             return;
         }
-        let lease = Lease::from_ms(lease).unwrap();
+        let (lease, was_inside) = (Lease::from_ms(lease_ms).unwrap(), self.world.is_inside(lock, holder));
         let renewed = commands::renew(&self.world, self.world.is_about(lock), holder.as_bytes(), lease);
         if renewed.unwrap() == Renewed::Restarted {
             self.grants.touched(lock, holder);
+            assert!(was_inside, "{holder} renews what it does not have");
+            let held = [Side::Plain, Side::Read].into_iter().filter_map(|side| self.world.held(lock, holder, side));
+            let end = self.now() + lease_ms;
+            let begins_anew = held.into_iter().all(|held| held.end == end);
+            assert!(begins_anew || self.has_granted(), "{holder} renews, and its lease does not begin anew");
         }
     }
 
