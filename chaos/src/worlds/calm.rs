@@ -2,6 +2,7 @@
 //! others follow it, and the network does what it should.
 
 use super::{Node, World, WorldKind};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How long it may take until all follow and agree again.
@@ -108,9 +109,12 @@ impl World {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             self.look_around();
-            for place in &self.masters {
-                // A slot that was left halfway stays where most of it is: with its owner.
-                close_open_slots(&self.nodes[*place]);
+            // A slot that was left halfway stays where most of it is: with its owner. Valkey has a replica keep what its
+            // master has asked it to note, also if the master could not do it then; so replicas are looked at, too.
+            let open: BTreeSet<_> = self.nodes.iter().flat_map(open_slots).collect();
+            for (place, slot) in self.masters.iter().flat_map(|place| open.iter().map(move |slot| (*place, slot))) {
+                // What cannot be closed is seen by whoever waits for the cluster to be whole.
+                let _ = self.nodes[place].say(&format!("CLUSTER SETSLOT {slot} STABLE"));
             }
             if self.masters.len() == self.nodes.len() / 2
                 && self.nodes.iter().all(|node| agrees(node, self.nodes.len()))
@@ -147,15 +151,11 @@ fn agrees(node: &Node, count: usize) -> bool {
     is_whole && !is_unsure && follows && (sees("master"), sees("slave")) == (count / 2, count / 2)
 }
 
-/// Slots that are marked as on their way belong to whom they belong.
-pub fn close_open_slots(node: &Node) {
+/// The slots that a node notes as on their way.
+fn open_slots(node: &Node) -> Vec<String> {
     let nodes = node.text("CLUSTER NODES").unwrap_or_default();
     let mine = nodes.lines().find(|line| line.contains("myself")).unwrap_or_default();
-    let open = mine.split('[').skip(1).filter_map(|it| it.split('-').next());
-    for slot in open {
-        // What cannot be closed is seen by whoever waits for the cluster to be whole.
-        let _ = node.say(&format!("CLUSTER SETSLOT {slot} STABLE"));
-    }
+    mine.split('[').skip(1).filter_map(|it| it.split('-').next()).map(str::to_owned).collect()
 }
 
 fn end_what_has_no_end(node: &Node) -> Result<(), String> {
