@@ -69,8 +69,8 @@ pub fn acquire<'a, H: Host>(
 ) -> Result<Acquiring, Rejected> {
     let by_ticket = waiting.and_then(|waiting| waiting.ticket);
     if let Some((session, ticket)) = by_ticket {
-        let wish = wish.with_holder(wish.holder.as_ref());
-        match host.with_table(|table| table.use_of(session, ticket.as_ref(), name_of(host, &key), &wish)) {
+        let (lock, wish) = (name_of(host, &key), wish.with_holder(wish.holder.as_ref()));
+        match host.with_table(|table| table.use_of(session, ticket.as_ref(), lock, &wish)) {
             Use::Free => {}
             Use::Same => return Ok(Acquiring::Waiting),
             Use::Other => return Err(Rejected::TicketInUse),

@@ -37,7 +37,6 @@ use std::collections::HashMap;
 /// times, and the standard hash would be a tenth of its time.
 type Map<K, V> = HashMap<K, V, RandomState>;
 
-pub use agenda::{HeldAs, Hold};
 pub use attendance::Call;
 pub use delivery::Use;
 pub use host::{Host, Paused, Permission, Trigger};
