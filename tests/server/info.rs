@@ -21,7 +21,7 @@ const COUNTED: [&str; 16] = [
     "wait_ms_sum",
 ];
 
-const NOW: [&str; 8] = [
+const NOW: [&str; 9] = [
     "waiters",
     "locks_with_waiters",
     "longest_queue",
@@ -30,6 +30,7 @@ const NOW: [&str; 8] = [
     "sessions_unattended",
     "tickets",
     "events_unacknowledged",
+    "revocations_due",
 ];
 
 #[test]

@@ -198,7 +198,8 @@ impl Arena {
         wait_until("nobody waits", || {
             end_sessions(referee);
             let info = referee.say("INFO rlock");
-            ["rlock_waiters", "rlock_locks_with_waiters", "rlock_sessions"].iter().all(|name| number(&info, name) == 0)
+            let left = ["waiters", "locks_with_waiters", "sessions", "events_unacknowledged", "revocations_due"];
+            left.iter().all(|name| number(&info, &format!("rlock_{name}")) == 0)
         });
         for line in USUAL {
             self.referee.say(line);

@@ -106,10 +106,10 @@ fn check_node(node: &Node, journal: &Journal, deadline: Instant) {
 
 /// In words; none if there is nothing.
 fn what_is_left(node: &Node) -> Result<Option<String>, String> {
-    const COUNTED: [&str; 5] =
-        ["rlock_waiters", "rlock_locks_with_waiters", "rlock_tickets", "rlock_events_unacknowledged", "rlock_sessions"];
+    const COUNTED: [&str; 6] =
+        ["waiters", "locks_with_waiters", "tickets", "events_unacknowledged", "sessions", "revocations_due"];
     for line in COUNTED {
-        let value = node.info("rlock", line)?;
+        let value = node.info("rlock", &format!("rlock_{line}"))?;
         if value != "0" {
             let queues = node.say("RLOCK.QUEUES COUNT 10");
             return Ok(Some(format!("{line}:{value}, {queues:?}")));

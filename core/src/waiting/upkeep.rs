@@ -219,6 +219,12 @@ impl<R> Table<R> {
         self.agenda.to_revoke.push_back(hold);
     }
 
+    /// The number of holds that are to be revoked and are not yet.
+    #[must_use]
+    pub fn revocations_due(&self) -> usize {
+        self.agenda.to_revoke.len()
+    }
+
     pub(super) fn is_of_this_era(&self, hold: &Hold) -> bool {
         hold.era == self.era
     }

@@ -59,13 +59,15 @@ fn counted_since_loading() -> [(&'static CStr, u64); 16] {
     ]
 }
 
-fn now() -> [(&'static CStr, u64); 11] {
+fn now() -> [(&'static CStr, u64); 12] {
     let now = clock_ms();
     let (waiters, locks, longest, since) =
         state::with(|table| (table.length(), table.locks(), table.longest(), table.oldest_since()));
     let oldest_wait_ms = since.map_or(0, |since| now.saturating_sub(since));
-    let [sessions, unattended, tickets, events] = state::with(|table| {
-        [table.sessions(), table.unattended_sessions(), table.waiting_tickets(), table.unacknowledged()]
+    let [sessions, unattended, tickets, events, revocations] = state::with(|table| {
+        let sessions = [table.sessions(), table.unattended_sessions(), table.waiting_tickets()];
+        let (unattended, tickets) = (table.unattended_sessions(), table.waiting_tickets());
+        [table.sessions(), unattended, tickets, table.unacknowledged(), table.revocations_due()]
     });
     [
         (c"waiters", as_u64(waiters)),
@@ -76,6 +78,7 @@ fn now() -> [(&'static CStr, u64); 11] {
         (c"sessions_unattended", as_u64(unattended)),
         (c"tickets", as_u64(tickets)),
         (c"events_unacknowledged", as_u64(events)),
+        (c"revocations_due", as_u64(revocations)),
         (c"followed", u64::from(followers::there_may_be())),
         (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),
         (c"keyspace_subscriptions", as_u64(listening::subscriptions())),

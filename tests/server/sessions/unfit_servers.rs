@@ -35,11 +35,13 @@ fn a_session_that_ends_while_writes_are_paused_gives_back_when_they_go_on() {
     client.say("CLIENT PAUSE 600000 WRITE");
     ann.reconnect(&server);
     wait_until("the session has ended", || client.figure("sessions") == 0);
-    let ended = client.time_ms();
-    wait_until("that is a while ago", || client.time_ms() > ended + 100);
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+    wait_until("its hold is to be revoked", || client.figure("revocations_due") == 1);
+    let begun = client.time_ms();
+    wait_until("it has been tried for a while", || client.time_ms() > begun + 100);
+    assert_eq!((client.hash("k"), client.figure("revocations_due")), (vec![("ann".into(), "1".into())], 1));
     client.say("CLIENT UNPAUSE");
     wait_until("the hold is given back", || client.expiry("k") == -2);
+    assert_eq!(client.figure("revocations_due"), 0);
 }
 
 #[test]
