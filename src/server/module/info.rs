@@ -65,7 +65,6 @@ fn now() -> [(&'static CStr, u64); 12] {
         state::with(|table| (table.length(), table.locks(), table.longest(), table.oldest_since()));
     let oldest_wait_ms = since.map_or(0, |since| now.saturating_sub(since));
     let [sessions, unattended, tickets, events, revocations] = state::with(|table| {
-        let sessions = [table.sessions(), table.unattended_sessions(), table.waiting_tickets()];
         let (unattended, tickets) = (table.unattended_sessions(), table.waiting_tickets());
         [table.sessions(), unattended, tickets, table.unacknowledged(), table.revocations_due()]
     });
