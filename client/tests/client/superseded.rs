@@ -7,7 +7,7 @@
 use crate::sentinel::{LEASE, connect, patient};
 use crate::support::{until, waits_for};
 use rlock_client::{Guard, Lock};
-use rlock_testing::{PATIENCE, Watched};
+use rlock_testing::{PATIENCE, Server, Watched};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -53,10 +53,17 @@ async fn no_two_hold_a_lock_while_the_old_master_lives_on() {
         programs.push(newcomer);
         tasks.extend(its_tasks);
         until("the old one follows", || successor.info("replication").find("slave0").is_some_and(is_online)).await;
+        // Or a sentinel that took it for a master last makes it follow again, whatever was decided meanwhile.
+        until("all sentinels know", || watched.sentinels.iter().all(sees_a_replica)).await;
     }
     tasks.iter().for_each(JoinHandle::abort);
     let overlaps = &seen.lock().unwrap().overlaps;
     assert!(overlaps.is_empty(), "{} times two had the lock: {overlaps:#?}", overlaps.len());
+}
+
+fn sees_a_replica(sentinel: &Server) -> bool {
+    let replicas = sentinel.client().say(&format!("SENTINEL REPLICAS {}", Watched::NAME));
+    replicas.as_list().iter().any(|replica| replica.words().chunks(2).any(|pair| pair == ["role-reported", "slave"]))
 }
 
 fn is_online(replica: &str) -> bool {
