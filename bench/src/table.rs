@@ -6,10 +6,9 @@
 
 use crate::interrupt;
 use rlock_core::lock::{Expiry, Lease, Observed, Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs, Wish};
-use rlock_core::waiting::{
-    Host, LockName, Names, Paused, Permission, Recipient, Table, Ticket, Trigger, Waiter, serve,
-};
-use std::cell::{Cell, RefCell};
+use rlock_core::waiting::commands::{Acquiring, Waiting};
+use rlock_core::waiting::{Engine, Host, LockName, Note, Paused, Permission, Room, Ticket, Trigger, WaitsFor};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::process::{Command, Stdio};
@@ -64,10 +63,10 @@ pub fn print(shape: &str, waiters: &str) -> Option<()> {
     let shape = *Shape::ALL.iter().find(|it| it.id() == shape)?;
     let waiters = waiters.parse().ok()?;
     let before = resident();
-    let host = Holding::with(shape, waiters);
+    let mut holding = Holding::with(shape, waiters);
     println!("{BYTES} {}", (resident() - before) as f64 / waiters as f64);
     if shape == Shape::LockEach {
-        host.time();
+        holding.time();
     }
     Some(())
 }
@@ -81,54 +80,57 @@ struct Nobody {
     _number: u64,
 }
 
-/// A host on which each lock is held until its lease ends.
+/// The waiters, and a host on which each lock is held until its lease ends.
 struct Holding {
-    table: RefCell<Table<Nobody>>,
-    /// As the module keeps it beside the table.
+    engine: Engine<Nobody>,
+    host: Clock,
+    /// As the module keeps it beside the engine.
     #[allow(dead_code, reason = "it is there for what it takes")]
     tickets: HashMap<usize, Ticket>,
-    now: Cell<UnixMs>,
 }
+
+struct Clock(Cell<UnixMs>);
 
 impl Holding {
     fn with(shape: Shape, waiters: usize) -> Self {
-        let (table, now) = (RefCell::default(), Cell::new(NOW));
-        let mut host = Self { table, tickets: HashMap::new(), now };
+        let host = Clock(Cell::new(NOW));
+        let mut holding = Self { engine: Engine::default(), host, tickets: HashMap::new() };
         for number in 0..waiters {
             // As long as Redisson's.
             let holder = format!("b983c153-7421-469a-addb-44fb92259a1b:{number:06}");
             let lease = Lease::from_ms(30_000).expect("a lease");
-            let wish = Wish { holder: Names::from(holder.as_bytes()), side: Side::Plain, lease, fenced: false };
-            let recipient = Recipient::Client(Nobody { _blocked: number, _number: 0 });
-            let waiter = Waiter { recipient, wish };
-            let (key, deadline, left_ms) = match shape {
-                Shape::OneLock => ("orders:42".to_owned(), None, None),
-                Shape::OneLockInTime => ("orders:42".to_owned(), Some(NOW + LEASE_MS + number as i64), None),
-                Shape::LockEach => (format!("orders:{number:06}"), None, Some(LEASE_MS + number as i64)),
+            let wish = Wish { holder: holder.as_bytes(), side: Side::Plain, lease, fenced: false };
+            let (key, limit_ms) = match shape {
+                Shape::OneLock => ("orders:42".to_owned(), 0),
+                Shape::OneLockInTime => ("orders:42".to_owned(), LEASE_MS + number as i64),
+                Shape::LockEach => (format!("orders:{number:06}"), 0),
             };
-            let lock = LockName { database: 0, key: key.as_bytes() };
-            let ticket = serve::wait(&host, lock, waiter, NOW, waiters, deadline, left_ms);
-            host.tickets.insert(number, ticket.expect("there is room for all"));
+            let waiting = Some(Waiting { limit_ms, ticket: None });
+            let Ok(Acquiring::Blocked(ticket)) = holding.engine.acquire(&holding.host, key.as_bytes(), &wish, waiting)
+            else {
+                panic!("there is room for all");
+            };
+            holding.tickets.insert(number, ticket);
         }
-        host
+        holding
     }
 
     /// What is asked by INFO and by QUEUES, and what is looked at again and again.
-    fn time(&self) {
+    fn time(&mut self) {
         print_times("info", || {
-            let table = self.table.borrow();
-            black_box((table.length(), table.locks(), table.longest(), table.oldest_since()));
+            let engine = &self.engine;
+            black_box((engine.length(), engine.locks(), engine.longest(), engine.oldest_since()));
         });
         print_times("queues", || {
-            self.table.borrow().to_be_shown(0, 100, |_| true).for_each(|queue| _ = black_box(queue));
+            self.engine.to_be_shown(0, 100, |_| true).for_each(|queue| _ = black_box(queue));
         });
         print_times("blind", || {
             let may_be_shown = |key: &[u8]| black_box(key).is_empty();
-            assert_eq!(self.table.borrow().to_be_shown(0, 100, may_be_shown).count(), 0);
+            assert_eq!(self.engine.to_be_shown(0, 100, may_be_shown).count(), 0);
         });
         print_times("looks", || {
-            self.now.set(self.now.get() + 100);
-            serve::catch_up(self);
+            self.host.0.set(self.host.0.get() + 100);
+            self.engine.catch_up(&self.host);
         });
     }
 }
@@ -170,19 +172,19 @@ impl Record for Held {
     }
 }
 
-impl Host for Holding {
+impl Host for Clock {
     type Client = Nobody;
     type Text<'a> = &'a [u8];
     type OwnText = Vec<u8>;
     type Lock<'a> = Held;
     type Selected<'a> = ();
 
-    fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Nobody>) -> T) -> T {
-        use_table(&mut self.table.borrow_mut())
+    fn next_note(&self) -> Option<Note> {
+        None
     }
 
     fn now(&self) -> UnixMs {
-        self.now.get()
+        self.0.get()
     }
 
     fn turn_is_over(&self) -> bool {
@@ -262,13 +264,19 @@ impl Host for Holding {
 
     fn listen(&self, _: Side) {}
 
+    fn room(&self) -> Room {
+        Room { all: 0, of_user: 0, has_memory: true }
+    }
+
     fn may_block(&self) -> bool {
-        false
+        true
     }
 
     fn block(&self) -> Option<Nobody> {
-        None
+        Some(Nobody { _blocked: 0, _number: 0 })
     }
+
+    fn blocked(&self, _: &Nobody, _: WaitsFor) {}
 
     fn answer(&self, _: Nobody, outcome: Outcome, _: bool) {
         panic!("nobody is told anything here, but {outcome:?}");

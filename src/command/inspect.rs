@@ -34,7 +34,7 @@ impl Command for Inspect {
         let snapshot = take_snapshot(context, key, limit)?;
         let left_ms = snapshot.as_ref().map_or_else(Vec::new, |snapshot| left_ms(context, key, snapshot, now));
         let token = fencing_token(context, key);
-        let queue = waiting::queue(context, key, limit);
+        let queue = waiting::queue(context, key, limit)?;
         let writer = Writer::new(context);
         write(writer, &View { now, snapshot, left_ms, token, queue });
         latency::since(context, c"rlock-inspect", now);

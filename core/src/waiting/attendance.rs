@@ -4,9 +4,9 @@
 //! tickets is touched: so coming back costs as much as was missed.
 
 use super::agenda::{Deferral, Reentry};
+use super::engine::{Engine, SeenRecipient};
 use super::queue::{LockId, Ticket};
 use super::sessions::{NoSession, Room, Session, SessionId};
-use super::table::{SeenRecipient, Table};
 use super::waiter::Wait;
 use crate::lock::{Side, UnixMs};
 use std::ops::Bound;
@@ -30,27 +30,27 @@ pub struct Call {
     pub ttl_ms: Option<i64>,
 }
 
-impl<R> Session<R> {
-    pub(super) fn seen(&self, now: UnixMs) -> SeenRecipient<'_, R> {
+impl<C> Session<C> {
+    pub(super) fn seen(&self, now: UnixMs) -> SeenRecipient<'_, C> {
         let connection = self.connection.filter(|_| self.is_connected());
         SeenRecipient::Session { name: &self.name, connection, is_attended: self.is_attended(now) }
     }
 }
 
-impl<R> Table<R> {
+impl<C> Engine<C> {
     /// A call for events: a sign of life, which opens the session if need be. Returns the call on a former connection
     /// that it takes over from.
     ///
     /// # Errors
     /// If the session is not to be had, or an event is acknowledged that was never told. Nothing has changed then.
-    pub fn call(
+    pub(super) fn call(
         &mut self,
         name: &[u8],
         owner: &[u8],
         call: Call,
         room: Room,
         now: UnixMs,
-    ) -> Result<(SessionId, Option<R>), NoSession> {
+    ) -> Result<(SessionId, Option<C>), NoSession> {
         if let Ok(id) = self.session(name, owner) {
             self.sessions.check_late(id, call.connection, now)?;
         }
@@ -113,13 +113,19 @@ impl<R> Table<R> {
     }
 
     /// Has a call wait for events. 0 means for as long as a call may wait.
-    pub fn wait_for_events(&mut self, id: SessionId, client: R, limit_ms: i64, now: UnixMs) {
+    pub(super) fn wait_for_events(&mut self, id: SessionId, client: C, limit_ms: i64, now: UnixMs) {
         self.sessions.wait(id, client, limit_ms, now);
         self.returns(id, now);
     }
 
     /// Takes back a call that waits, since its client does no longer.
-    pub fn stop_waiting_for_events(&mut self, id: SessionId, now: UnixMs) -> Option<R> {
+    pub(super) fn stop_waiting_for_events(
+        &mut self,
+        id: SessionId,
+        now: UnixMs,
+        is_it: impl Fn(&C) -> bool,
+    ) -> Option<C> {
+        self.sessions.get(id)?.poll().filter(|poll| is_it(poll))?;
         self.sessions.take_poll(id, now)
     }
 
@@ -136,7 +142,7 @@ impl<R> Table<R> {
 
     /// Notes that a connection is closed. The server is in the middle of something, so of very many sessions most are
     /// noted by and by.
-    pub fn disconnected(&mut self, connection: u64) {
+    pub(super) fn disconnected(&mut self, connection: u64) {
         let sessions = self.sessions.take_of_connection(connection);
         if sessions.is_empty() {
             return;
@@ -229,8 +235,8 @@ mod tests {
     #[test]
     fn a_connection_with_very_many_sessions_is_left_in_slices() {
         const SESSIONS: usize = DISCONNECTED_AT_ONCE + 500;
-        let mut table = Table::<()>::default();
-        let call = |table: &mut Table<()>, number: usize, connection| {
+        let mut table = Engine::<()>::default();
+        let call = |table: &mut Engine<()>, number: usize, connection| {
             let room = Room { all: SESSIONS, of_user: SESSIONS, has_memory: true };
             let call = Call { connection: Some(connection), acknowledged: None, ttl_ms: None };
             table.call(&number.to_le_bytes(), b"eve", call, room, 0).unwrap();

@@ -5,8 +5,8 @@
 //! its command wait. The tickets that were named but not come to are as they were, and may be granted meanwhile.
 
 use super::agenda::Hold;
+use super::engine::Engine;
 use super::sessions::SessionId;
-use super::table::Table;
 use crate::lock::UnixMs;
 use std::vec;
 
@@ -21,9 +21,9 @@ pub(super) enum Cancelled {
 
 /// What is left of a command that takes tickets back.
 #[derive(Debug)]
-pub(super) struct Cancelling<R> {
+pub(super) struct Cancelling<C> {
     /// None once the client is gone. The rest is taken back all the same.
-    pub client: Option<R>,
+    pub client: Option<C>,
     pub session: SessionId,
     pub names: vec::IntoIter<Box<[u8]>>,
     pub found: usize,
@@ -31,9 +31,9 @@ pub(super) struct Cancelling<R> {
     pub hold: Option<Hold>,
 }
 
-impl<R> Table<R> {
+impl<C> Engine<C> {
     /// Takes a ticket back. A session that has ended has none to be found.
-    pub(super) fn cancel(&mut self, id: SessionId, ticket: &[u8]) -> Cancelled {
+    pub(super) fn take_back(&mut self, id: SessionId, ticket: &[u8]) -> Cancelled {
         if !self.sessions.is_open(id) {
             return Cancelled::Nothing;
         }
@@ -49,19 +49,19 @@ impl<R> Table<R> {
     }
 
     /// Has these tickets taken back as well, and then the client told their number and that of those `found` before.
-    pub fn cancel_rest(&mut self, id: SessionId, names: Vec<Box<[u8]>>, found: usize, client: R) {
+    pub(super) fn cancel_rest(&mut self, id: SessionId, names: Vec<Box<[u8]>>, found: usize, client: C) {
         let names = names.into_iter();
         self.cancelling.push_back(Cancelling { client: Some(client), session: id, names, found, hold: None });
     }
 
     /// Takes back a client whose tickets are being taken back, since it waits no longer.
-    pub fn stop_waiting_for_cancel(&mut self, is_it: impl Fn(&R) -> bool) -> Option<R> {
-        let of_it = |cancelling: &&mut Cancelling<R>| cancelling.client.as_ref().is_some_and(&is_it);
+    pub(super) fn stop_waiting_for_cancel(&mut self, is_it: impl Fn(&C) -> bool) -> Option<C> {
+        let of_it = |cancelling: &&mut Cancelling<C>| cancelling.client.as_ref().is_some_and(&is_it);
         self.cancelling.iter_mut().find(of_it)?.client.take()
     }
 
     /// The next one to go on with.
-    pub(super) fn take_cancelling(&mut self, now: UnixMs) -> Option<Cancelling<R>> {
+    pub(super) fn take_cancelling(&mut self, now: UnixMs) -> Option<Cancelling<C>> {
         if self.cancelling.front()?.hold.is_some() && self.is_resting(now) {
             return None;
         }
@@ -69,7 +69,7 @@ impl<R> Table<R> {
     }
 
     /// Those that can go on come in turn.
-    pub(super) fn put_back_cancelling(&mut self, cancelling: Cancelling<R>) {
+    pub(super) fn put_back_cancelling(&mut self, cancelling: Cancelling<C>) {
         if cancelling.hold.is_some() {
             self.cancelling.push_front(cancelling);
         } else {

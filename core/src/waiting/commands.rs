@@ -1,11 +1,13 @@
 //! What the commands do: decide, make it true, and serve those who wait. The server and the random histories both come in
 //! here, so what is proven is what is shipped.
 
+use super::attendance::Call;
+use super::cancelling::Cancelled;
 use super::delivery::Use;
-use super::host::{Host, Paused, Trigger};
+use super::engine::Engine;
+use super::host::{Host, Paused, Trigger, WaitsFor};
 use super::queue::{LockName, Ticket};
-use super::serve;
-use super::sessions::SessionId;
+use super::sessions::{NoSession, SessionId};
 use super::waiter::{Names, Recipient, Waiter};
 use crate::lock::{
     self, Acquired, Ahead, BROKEN_MAX, Lease, Outcome, Plan, Record, Refusal, Release, Released, Renewed, Side, UnixMs,
@@ -29,6 +31,17 @@ pub enum Acquiring {
     Blocked(Ticket),
     /// The ticket waits, and the session is told later.
     Waiting,
+}
+
+/// What became of a call for events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polled {
+    /// It is answered now.
+    Answered(SessionId),
+    /// The client is blocked, and gets its answer later.
+    Waits(SessionId),
+    /// Another connection has taken over: there is nothing for this one.
+    TakenOver,
 }
 
 /// Why a command does nothing.
@@ -57,150 +70,247 @@ impl From<Paused> for Rejected {
     }
 }
 
-/// Acquires a lock for the client of this command, which may wait for it: blocked, or by a ticket of an open session.
-///
-/// # Errors
-/// With nothing changed.
-pub fn acquire<'a, H: Host>(
-    host: &'a H,
-    key: H::Text<'a>,
-    wish: &Wish<H::Text<'a>>,
-    waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
-) -> Result<Acquiring, Rejected> {
-    let by_ticket = waiting.and_then(|waiting| waiting.ticket);
-    if let Some((session, ticket)) = by_ticket {
-        let (lock, wish) = (name_of(host, &key), wish.with_holder(wish.holder.as_ref()));
-        match host.with_table(|table| table.use_of(session, ticket.as_ref(), lock, &wish)) {
-            Use::Free => {}
-            Use::Same => return Ok(Acquiring::Waiting),
-            Use::Other => return Err(Rejected::TicketInUse),
-        }
-    }
-    let (record, ahead) = open(host, key, wish);
-    let now = host.now();
-    let decision = lock::acquire(&record, wish, ahead, now)?;
-    let limit_ms = match (decision.answer, waiting) {
-        (Acquired::Granted { token }, _) => {
-            host.commit(record, &Plan::of(wish.holder, &decision.changes))?;
-            if host.anyone_waits() {
-                serve::settle_behind(host, name_of(host, &key), wish.holder.as_ref(), Trigger::Command);
+impl<C> Engine<C> {
+    /// Acquires a lock for the client of this command, which may wait for it: blocked, or by a ticket of an open session.
+    ///
+    /// # Errors
+    /// With nothing changed.
+    pub fn acquire<'a, H: Host<Client = C>>(
+        &mut self,
+        host: &'a H,
+        key: H::Text<'a>,
+        wish: &Wish<H::Text<'a>>,
+        waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
+    ) -> Result<Acquiring, Rejected> {
+        let by_ticket = waiting.and_then(|waiting| waiting.ticket);
+        if let Some((session, ticket)) = by_ticket {
+            let (lock, wish) = (name_of(host, &key), wish.with_holder(wish.holder.as_ref()));
+            match self.use_of(session, ticket.as_ref(), lock, &wish) {
+                Use::Free => {}
+                Use::Same => return Ok(Acquiring::Waiting),
+                Use::Other => return Err(Rejected::TicketInUse),
             }
-            return Ok(Acquiring::Done(Outcome::Granted { token }));
         }
-        (Acquired::Busy, Some(Waiting { limit_ms, .. })) if by_ticket.is_some() || host.may_block() => limit_ms,
-        (Acquired::Busy, _) => return busy(&record, wish.side, now),
-    };
-    lock::check_wait(wish.side, &record)?;
-    // Whoever is ahead has had it looked at; but with sessions, perhaps nobody attends those who are.
-    let must_know = ahead == Ahead::Nobody || host.with_table(|table| table.has_sessions());
-    let left_ms = must_know.then(|| lock::left_ms(wish.side, &record, now)).transpose()?;
-    drop(record);
-    let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
-    let lock = name_of(host, &key);
-    if let Some((session, ticket)) = by_ticket {
+        let (record, ahead) = self.open(host, key, wish);
+        let now = host.now();
+        let decision = lock::acquire(&record, wish, ahead, now)?;
+        let limit_ms = match (decision.answer, waiting) {
+            (Acquired::Granted { token }, _) => {
+                host.commit(record, &Plan::of(wish.holder, &decision.changes))?;
+                if self.length() > 0 {
+                    self.settle_behind(host, name_of(host, &key), wish.holder.as_ref(), Trigger::Command);
+                }
+                self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);
+                return Ok(Acquiring::Done(Outcome::Granted { token }));
+            }
+            (Acquired::Busy, Some(Waiting { limit_ms, .. })) if by_ticket.is_some() || host.may_block() => limit_ms,
+            (Acquired::Busy, _) => return self.busy(&record, wish.side, now),
+        };
+        lock::check_wait(wish.side, &record)?;
+        // Whoever is ahead has had it looked at; but with sessions, perhaps nobody attends those who are.
+        let must_know = ahead == Ahead::Nobody || self.has_sessions();
+        let left_ms = must_know.then(|| lock::left_ms(wish.side, &record, now)).transpose()?;
+        drop(record);
+        let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
+        let lock = name_of(host, &key);
+        if let Some((session, ticket)) = by_ticket {
+            host.listen(wish.side);
+            let names = Names::of_ticket(wish.holder.as_ref(), ticket.as_ref());
+            let waiter = Waiter { recipient: Recipient::Session(session), wish: wish.with_holder(names) };
+            self.wait(lock, waiter, now, host.most_tickets(), deadline, left_ms).map_err(|_| Rejected::TicketsFull)?;
+            return Ok(Acquiring::Waiting);
+        }
+        // Checked before the client is blocked, since it cannot be unblocked without an answer.
+        let most = host.most_blocked();
+        if self.blocked_clients() >= most {
+            return Err(Rejected::QueueFull);
+        }
         host.listen(wish.side);
-        let names = Names::of_ticket(wish.holder.as_ref(), ticket.as_ref());
-        let waiter = Waiter { recipient: Recipient::Session(session), wish: wish.with_holder(names) };
-        serve::wait(host, lock, waiter, now, host.most_tickets(), deadline, left_ms)
-            .map_err(|_| Rejected::TicketsFull)?;
-        return Ok(Acquiring::Waiting);
+        let Some(client) = host.block() else { return self.busy(&host.open(key, wish.holder), wish.side, now) };
+        let waiter =
+            Waiter { recipient: Recipient::Client(client), wish: wish.with_holder(Names::from(wish.holder.as_ref())) };
+        let ticket = self.wait(lock, waiter, now, most, deadline, left_ms).map_err(|_| Rejected::QueueFull)?;
+        if let Some(client) = self.client(ticket) {
+            host.blocked(client, WaitsFor::Lock(ticket));
+        }
+        Ok(Acquiring::Blocked(ticket))
     }
-    // Checked before the client is blocked, since it cannot be unblocked without an answer.
-    let most = host.most_blocked();
-    if host.with_table(|table| table.blocked_clients() >= most) {
-        return Err(Rejected::QueueFull);
+
+    /// For a client that does not wait, or that cannot be blocked.
+    fn busy(&mut self, record: &impl Record, side: Side, now: UnixMs) -> Result<Acquiring, Rejected> {
+        let left_ms = lock::left_ms(side, record, now)?;
+        self.counters.refusals = self.counters.refusals.wrapping_add(1);
+        Ok(Acquiring::Done(Outcome::Busy { left_ms }))
     }
-    host.listen(wish.side);
-    let Some(client) = host.block() else { return busy(&host.open(key, wish.holder), wish.side, now) };
-    let waiter =
-        Waiter { recipient: Recipient::Client(client), wish: wish.with_holder(Names::from(wish.holder.as_ref())) };
-    let ticket = serve::wait(host, lock, waiter, now, most, deadline, left_ms).map_err(|_| Rejected::QueueFull)?;
-    Ok(Acquiring::Blocked(ticket))
-}
 
-/// For a client that does not wait, or that cannot be blocked.
-fn busy(record: &impl Record, side: Side, now: UnixMs) -> Result<Acquiring, Rejected> {
-    Ok(Acquiring::Done(Outcome::Busy { left_ms: lock::left_ms(side, record, now)? }))
-}
-
-/// Opens a lock, and returns whether another client waits for it. A lock whose key is gone is the waiters' first, even
-/// if the server has not yet reported that.
-fn open<'a, H: Host>(host: &'a H, key: H::Text<'a>, wish: &Wish<H::Text<'a>>) -> (H::Lock<'a>, Ahead) {
-    let record = host.open(key, wish.holder);
-    if !host.anyone_waits() {
-        return (record, Ahead::Nobody);
+    /// Opens a lock, and returns whether another client waits for it. A lock whose key is gone is the waiters' first, even
+    /// if the server has not yet reported that.
+    fn open<'a, H: Host<Client = C>>(
+        &mut self,
+        host: &'a H,
+        key: H::Text<'a>,
+        wish: &Wish<H::Text<'a>>,
+    ) -> (H::Lock<'a>, Ahead) {
+        let record = host.open(key, wish.holder);
+        if self.length() == 0 {
+            return (record, Ahead::Nobody);
+        }
+        let lock = name_of(host, &key);
+        if !self.is_waited_for(lock) {
+            return (record, Ahead::Nobody);
+        }
+        if record.is_there() {
+            // Only a reader may join others in the lock, past waiters whom nobody attends.
+            let may_pass = wish.side == Side::Read && self.has_sessions();
+            return (record, if may_pass { self.ahead(host, lock) } else { Ahead::Someone });
+        }
+        drop(record);
+        let ahead = self.settle(host, lock, Trigger::Command);
+        (host.open(key, wish.holder), ahead)
     }
-    let lock = name_of(host, &key);
-    if !host.with_table(|table| table.is_waited_for(lock)) {
-        return (record, Ahead::Nobody);
+
+    /// Gives holds back. If that frees a lock with waiters, the first of them gets it in the same step.
+    ///
+    /// # Errors
+    /// With nothing changed.
+    pub fn release<'a, H: Host<Client = C>>(
+        &mut self,
+        host: &'a H,
+        key: H::Text<'a>,
+        holder: H::Text<'a>,
+        want: Release,
+    ) -> Result<Released, Rejected> {
+        let record = host.open(key, holder);
+        let decision = lock::release(&record, want, host.now())?;
+        self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Command)?;
+        Ok(decision.answer)
     }
-    if record.is_there() {
-        // Only a reader may join others in the lock, past waiters whom nobody attends.
-        let may_pass = wish.side == Side::Read && host.with_table(|table| table.has_sessions());
-        return (record, if may_pass { serve::ahead(host, lock) } else { Ahead::Someone });
+
+    /// Restarts the lease of everything that a holder holds.
+    ///
+    /// # Errors
+    /// With nothing changed.
+    pub fn renew<'a, H: Host<Client = C>>(
+        &mut self,
+        host: &'a H,
+        key: H::Text<'a>,
+        holder: H::Text<'a>,
+        lease: Lease,
+    ) -> Result<Renewed, Rejected> {
+        let record = host.open(key, holder);
+        let decision = lock::renew(&record, lease, host.now())?;
+        host.commit(record, &Plan::of(holder, &decision.changes))?;
+        if self.length() > 0 {
+            self.settle(host, name_of(host, &key), Trigger::Command);
+        }
+        Ok(decision.answer)
     }
-    drop(record);
-    let ahead = serve::settle(host, lock, Trigger::Command);
-    (host.open(key, wish.holder), ahead)
-}
 
-/// Gives holds back. If that frees a lock with waiters, the first of them gets it in the same step.
-///
-/// # Errors
-/// With nothing changed.
-pub fn release<'a, H: Host>(
-    host: &'a H,
-    key: H::Text<'a>,
-    holder: H::Text<'a>,
-    want: Release,
-) -> Result<Released, Rejected> {
-    let record = host.open(key, holder);
-    let decision = lock::release(&record, want, host.now())?;
-    serve::release(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Command)?;
-    Ok(decision.answer)
-}
+    /// Breaks a lock, whoever has it: a release of every hold that anyone has. Returns whether there was one.
+    ///
+    /// # Errors
+    /// With nothing changed.
+    pub fn break_lock<'a, H: Host<Client = C>>(&mut self, host: &'a H, key: H::Text<'a>) -> Result<bool, Rejected> {
+        let Some(snapshot) = host.snapshot(key, BROKEN_MAX)? else {
+            self.settle(host, name_of(host, &key), Trigger::Command);
+            return Ok(false);
+        };
+        // An empty name, which no holder has: no hold of its own is changed.
+        let nobody = host.own(b"");
+        let (key, nobody) = (H::shorter(key), host.lend(&nobody));
+        let record = host.open(key, nobody);
+        let breaking = snapshot.break_up(record.derived_keys_are_reachable());
+        let plan = Plan { broken: &breaking.read_holds, ..Plan::of(nobody, &breaking.lock) };
+        self.release_open(host, key, record, &plan, Trigger::Command)?;
+        self.counters.breaks = self.counters.breaks.wrapping_add(1);
+        Ok(true)
+    }
 
-/// Restarts the lease of everything that a holder holds.
-///
-/// # Errors
-/// With nothing changed.
-pub fn renew<'a, H: Host>(
-    host: &'a H,
-    key: H::Text<'a>,
-    holder: H::Text<'a>,
-    lease: Lease,
-) -> Result<Renewed, Rejected> {
-    let record = host.open(key, holder);
-    let decision = lock::renew(&record, lease, host.now())?;
-    host.commit(record, &Plan::of(holder, &decision.changes))?;
-    settle(host, key);
-    Ok(decision.answer)
-}
+    /// A call for the events of a session, which it opens if need be. Without news the call may wait for some: 0 ms means
+    /// for as long as a call may wait.
+    ///
+    /// # Errors
+    /// If the session is not to be had.
+    pub fn poll<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        name: &[u8],
+        owner: &[u8],
+        call: Call,
+        wait_ms: Option<i64>,
+    ) -> Result<Polled, NoSession> {
+        let now = host.now();
+        let (session, former) = match self.call(name, owner, call, host.room(), now) {
+            Err(NoSession::TakenOver) => return Ok(Polled::TakenOver),
+            called => called?,
+        };
+        if let Some(former) = former {
+            host.wake(former);
+        }
+        let limit_ms = wait_ms.filter(|_| !self.has_news(session) && host.may_block());
+        let Some((limit_ms, client)) = limit_ms.and_then(|limit_ms| Some((limit_ms, host.block()?))) else {
+            return Ok(Polled::Answered(session));
+        };
+        host.blocked(&client, WaitsFor::Events(session));
+        self.wait_for_events(session, client, limit_ms, now);
+        Ok(Polled::Waits(session))
+    }
 
-/// Breaks a lock, whoever has it: a release of every hold that anyone has. Returns whether there was one.
-///
-/// # Errors
-/// With nothing changed.
-pub fn break_lock<'a, H: Host>(host: &'a H, key: H::Text<'a>) -> Result<bool, Rejected> {
-    let Some(snapshot) = host.snapshot(key, BROKEN_MAX)? else {
-        settle(host, key);
-        return Ok(false);
-    };
-    // An empty name, which no holder has: no hold of its own is changed.
-    let nobody = host.own(b"");
-    let (key, nobody) = (H::shorter(key), host.lend(&nobody));
-    let record = host.open(key, nobody);
-    let breaking = snapshot.break_up(record.derived_keys_are_reachable());
-    let plan = Plan { broken: &breaking.read_holds, ..Plan::of(nobody, &breaking.lock) };
-    serve::release(host, key, record, &plan, Trigger::Command)?;
-    host.with_table(|table| table.counters.breaks = table.counters.breaks.wrapping_add(1));
-    Ok(true)
-}
+    /// Takes tickets of a session back. Returns how many were found; None if that takes longer than a turn, and the client
+    /// is blocked for it.
+    pub fn cancel<'a, H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        session: SessionId,
+        mut tickets: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Option<usize> {
+        let (mut found, mut is_kept) = (0_usize, false);
+        while let Some(ticket) = tickets.next() {
+            let cancelled = self.take_back(session, ticket);
+            host.watch(self);
+            found = found.saturating_add(usize::from(cancelled != Cancelled::Nothing));
+            match cancelled {
+                Cancelled::Granted(hold) if host.may_touch_any_key() => self.revoke_or_later(host, hold),
+                Cancelled::Granted(hold) => self.revoke_later(hold),
+                Cancelled::Nothing | Cancelled::Ticket => {}
+            }
+            // Where nobody can be kept waiting, all goes on at once.
+            if is_kept || tickets.len() == 0 || !host.turn_is_over() {
+                continue;
+            }
+            if let Some(client) = Some(()).filter(|()| host.may_block()).and_then(|()| host.block()) {
+                host.blocked(&client, WaitsFor::Cancel);
+                self.cancel_rest(session, tickets.map(Box::from).collect(), found, client);
+                return None;
+            }
+            is_kept = true;
+        }
+        Some(found)
+    }
 
-/// Serves the waiters of this lock, whose lease may have changed.
-fn settle<H: Host>(host: &H, key: H::Text<'_>) {
-    if host.anyone_waits() {
-        serve::settle(host, name_of(host, &key), Trigger::Command);
+    /// Closes a session for its process, and returns the number of its tickets. Of most sessions nothing is left then; what
+    /// is left of a large one goes in the next turns of the server.
+    pub fn close_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) -> usize {
+        let tickets = self.end_session(host, session);
+        let now = host.now();
+        while !host.turn_is_over() {
+            let dropped = self.drop_next(host);
+            let may_revoke = host.may_touch_any_key() && !self.is_resting(now);
+            if !(dropped | (may_revoke && self.revoke_next(host))) {
+                break;
+            }
+        }
+        tickets
+    }
+
+    /// A blocked client waits no longer, whatever for. Returns it if it has not been unblocked. Whatever it was granted and
+    /// not told is revoked.
+    pub fn stop_waiting(&mut self, what: WaitsFor, now: UnixMs, is_it: impl Fn(&C) -> bool) -> Option<C> {
+        match what {
+            WaitsFor::Lock(ticket) => self.gone(ticket),
+            WaitsFor::Events(session) => self.stop_waiting_for_events(session, now, is_it),
+            WaitsFor::Cancel => self.stop_waiting_for_cancel(is_it),
+        }
     }
 }
 

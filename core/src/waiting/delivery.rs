@@ -4,20 +4,20 @@
 //! session, or its process takes the ticket back. What was in no reply is revoked when the session ends.
 
 use super::agenda::Hold;
+use super::engine::Engine;
 use super::outbox::{Event, Granted, Outbox};
 use super::queue::{LockName, Ticket};
 use super::sessions::{EVENTS_UNREAD_MAX, NoSession, SessionId};
-use super::table::Table;
 use super::waiter::{Names, Wait};
 use crate::lock::{Outcome, Side, UnixMs, Wish};
 use std::rc::Rc;
 
 /// What is to be done so that a waiter is told of its outcome.
-pub enum Delivery<R> {
+pub enum Delivery<C> {
     /// The blocked client is answered.
-    Answer { client: R, fenced: bool },
+    Answer { client: C, fenced: bool },
     /// The session's call is answered with all events.
-    Wake(R),
+    Wake(C),
     /// The session is told with its next call.
     Later,
 }
@@ -42,7 +42,7 @@ pub enum Use {
     Other,
 }
 
-impl<R> Table<R> {
+impl<C> Engine<C> {
     /// The number of open sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
@@ -98,7 +98,7 @@ impl<R> Table<R> {
         let is_wish = |holder: &[u8], side, fenced| (holder, side, fenced) == (wish.holder, wish.side, wish.fenced);
         if let Some(waiting) = self.waiting_ticket(id, ticket) {
             let same_lock = self.queues.lock_of(waiting) == self.queues.find(lock);
-            let is_same = |wait: &Wait<R>| same_lock && is_wish(wait.holder(), wait.side, wait.fenced);
+            let is_same = |wait: &Wait<C>| same_lock && is_wish(wait.holder(), wait.side, wait.fenced);
             return if self.queues.waiter(waiting).is_some_and(is_same) { Use::Same } else { Use::Other };
         }
         match self.sessions.get(id).and_then(|session| session.outbox.of_ticket(ticket)) {
@@ -126,7 +126,7 @@ impl<R> Table<R> {
         hold: Hold,
         token: Option<i64>,
         now: UnixMs,
-    ) -> Delivery<R> {
+    ) -> Delivery<C> {
         let Hold { database, home, key, wish, as_granted, era } = hold;
         let granted = Some(Granted { lease: wish.lease, home, held: as_granted, era });
         let Wish { holder: names, side, fenced, .. } = wish;
@@ -135,7 +135,7 @@ impl<R> Table<R> {
     }
 
     /// Has the session told what became of one of its tickets.
-    pub(super) fn happened(&mut self, id: SessionId, happened: Happened, now: UnixMs) -> Delivery<R> {
+    pub(super) fn happened(&mut self, id: SessionId, happened: Happened, now: UnixMs) -> Delivery<C> {
         let Happened { names, side, fenced, database, key, outcome, granted } = happened;
         let Some(seq) = self.sessions.get(id).map(|session| session.outbox.next_seq()) else { return Delivery::Later };
         let event = Event { seq, names, outcome, database, key, side, fenced, granted };
@@ -150,7 +150,7 @@ impl<R> Table<R> {
     }
 
     /// Ends a session. Returns the number of its tickets, and the call that waits; what is left of it goes by and by.
-    pub fn end_session(&mut self, id: SessionId) -> (usize, Option<R>) {
+    pub(super) fn close(&mut self, id: SessionId) -> (usize, Option<C>) {
         let Some(session) = self.sessions.get(id) else { return (0, None) };
         let tickets = session.tickets.length().saturating_add(session.outbox.events());
         let poll = self.sessions.end(id);
@@ -164,7 +164,7 @@ impl<R> Table<R> {
         if let Some((event, was_told)) = self.sessions.of_outbox(id, Outbox::take_last) {
             // The last first, as read holds are counted: the last of them has the highest number.
             if let Some(hold) = event.hold().filter(|_| !was_told) {
-                self.revoke(hold);
+                self.revoke_later(hold);
             }
         } else if let Some(ticket) =
             self.sessions.get_mut(id).and_then(|session| self.queues.next_of(&mut session.tickets))

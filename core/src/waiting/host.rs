@@ -1,8 +1,9 @@
 //! What waiting stands on: the server, or a world that a test moves. It reads and writes keys, answers clients and tells
 //! the time; it decides nothing.
 
-use super::queue::LockName;
-use super::table::Table;
+use super::engine::Engine;
+use super::queue::{LockName, Ticket};
+use super::sessions::{Room, SessionId};
 use crate::lock::{Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs};
 
 pub trait Host {
@@ -27,13 +28,8 @@ pub trait Host {
     where
         Self: 'a;
 
-    /// Lends the waiters' table. The closure must not touch the host.
-    fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Self::Client>) -> T) -> T;
-
-    /// Whether anyone waits for any lock. Every command asks this first.
-    fn anyone_waits(&self) -> bool {
-        self.with_table(|table| table.length() > 0)
-    }
+    /// The next of what others have done while the engine was at work, such as by a callback within a write.
+    fn next_note(&self) -> Option<Note>;
 
     fn now(&self) -> UnixMs;
 
@@ -106,6 +102,9 @@ pub trait Host {
     /// Blocks the client of this command, if that can be done.
     fn block(&self) -> Option<Self::Client>;
 
+    /// Notes what a client waits for that was blocked just now.
+    fn blocked(&self, client: &Self::Client, waits_for: WaitsFor);
+
     /// Answers a client with the outcome of its wait, and unblocks it.
     fn answer(&self, client: Self::Client, outcome: Outcome, fenced: bool);
 
@@ -114,6 +113,52 @@ pub trait Host {
 
     /// Has a session's call answered with all events that there are when the answer is written.
     fn wake(&self, call: Self::Client);
+
+    /// How many sessions there may be.
+    fn room(&self) -> Room;
+
+    /// Shows the engine to a test after each thing that it does; the server does not look.
+    fn watch(&self, _engine: &Engine<Self::Client>) {}
+}
+
+/// What has happened outside of the engine. Whoever is told of it is in the middle of something, so it is only noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Something to one key.
+    Key { database: i32, key: Box<[u8]>, cause: Cause },
+    /// Something to all keys of a database, or of all databases.
+    Database(Option<i32>),
+    /// Two databases have each other's number now. Waiters stay with the number, and holds with their keys.
+    Swapped(i32, i32),
+    /// This server has become a master, or a replica. From now on another one decides what becomes of the grants of before.
+    RoleChanged { is_replica: bool },
+    /// A connection is closed.
+    Disconnected(u64),
+    /// A blocked client waits no longer.
+    Gone(Ticket),
+    /// A blocked client has got the answer with its grant.
+    Delivered(Ticket),
+}
+
+/// What a blocked client waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    Lock(Ticket),
+    /// The events of its session.
+    Events(SessionId),
+    /// That all of its tickets are taken back.
+    Cancel,
+}
+
+/// What has changed a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The server by itself.
+    Server,
+    /// The same: the key's time was up.
+    LeaseEnd,
+    /// A client's command.
+    Command,
 }
 
 /// The server may not write now.

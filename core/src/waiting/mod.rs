@@ -4,7 +4,7 @@
 //! - [`Waiter`]: a blocked client, or a ticket of a session
 //! - [`SessionId`]: a process that waits by tickets, whose outcomes are [`Event`]s
 //! - [`SessionSummary`]: the same as people on call see it
-//! - [`Table`]: all that is kept in memory of waiters, and what is to be done for them
+//! - [`Engine`]: all that is kept in memory of waiters, and what is to be done for them
 //! - [`WaitHistogram`]: how long they waited
 //! - [`commands`]: what the commands do, over a [`Host`] that is the server or a test
 //! - [`serve`]: who is served next
@@ -16,17 +16,17 @@ mod cancelling;
 pub mod commands;
 mod databases;
 mod delivery;
+mod engine;
 mod host;
 mod index;
 mod lengths;
 mod outbox;
 mod overview;
 mod queue;
-pub mod serve;
+mod serve;
 mod sessions;
 mod statistics;
 mod store;
-mod table;
 mod upkeep;
 mod waiter;
 
@@ -39,11 +39,11 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub use attendance::Call;
 pub use delivery::Use;
-pub use host::{Host, Paused, Permission, Trigger};
+pub use engine::{Engine, Queued, SeenRecipient};
+pub use host::{Cause, Host, Note, Paused, Permission, Trigger, WaitsFor};
 pub use outbox::Event;
 pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
 pub use sessions::{EVENTS_UNREAD_MAX, NoSession, Room, SessionId};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
-pub use table::{Queued, SeenRecipient, Table};
 pub use waiter::{Names, Recipient, Waiter};

@@ -3,8 +3,8 @@
 //! It walks through all sessions, since nothing is kept in this order: somebody looks once in a while, and each call of
 //! a session would have to pay for it.
 
+use super::engine::Engine;
 use super::sessions::{Session, SessionId};
-use super::table::Table;
 use crate::lock::UnixMs;
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -34,7 +34,7 @@ pub struct SessionSummary {
     pub bytes: usize,
 }
 
-impl<R> Session<R> {
+impl<C> Session<C> {
     fn summary(&self, now: UnixMs) -> SessionSummary {
         let (tickets, kept) = (self.tickets.length(), self.outbox.kept());
         let of_tickets = tickets.saturating_mul(TICKET_BYTES).saturating_add(kept.saturating_mul(EVENT_BYTES));
@@ -53,14 +53,14 @@ impl<R> Session<R> {
     }
 }
 
-impl<R> Table<R> {
+impl<C> Engine<C> {
     /// At most `limit` of the open sessions: those with the most tickets and events first, of equal ones the older.
     #[must_use]
     pub fn sessions_to_be_shown(&self, limit: usize, now: UnixMs) -> Vec<SessionSummary> {
-        let size = |session: &Session<R>| session.tickets.length().saturating_add(session.outbox.events());
+        let size = |session: &Session<C>| session.tickets.length().saturating_add(session.outbox.events());
         let mut all: Vec<_> =
             self.sessions.open().map(|session| (Reverse(size(session)), session.number, session)).collect();
-        let order = |entry: &(Reverse<usize>, u64, &Session<R>)| (entry.0, entry.1);
+        let order = |entry: &(Reverse<usize>, u64, &Session<C>)| (entry.0, entry.1);
         if let Some(last) = limit.checked_sub(1).filter(|last| *last < all.len()) {
             all.select_nth_unstable_by_key(last, order);
             all.truncate(limit);

@@ -14,10 +14,10 @@
 use super::agenda::{HeldAs, Hold, Reentry};
 use super::cancelling::Cancelled;
 use super::delivery::Delivery;
-use super::host::{Host, Paused, Permission, Trigger};
+use super::engine::{Engine, First, Granted, Next};
+use super::host::{Cause, Host, Paused, Permission, Trigger};
 use super::queue::{Due, LockId, LockName, QueueFull, Ticket};
 use super::sessions::{Change, SessionId};
-use super::table::{First, Granted, Next, Table};
 use super::waiter::{Names, Waiter};
 use crate::lock::{
     self, Acquired, Ahead, Changes, Decision, Expiry, HandOver, Observed, Outcome, Plan, Record, Refusal, Release,
@@ -68,109 +68,495 @@ enum Settled {
     TurnIsOver,
 }
 
-/// Serves the waiters of a lock, and returns whether any are left.
-pub(super) fn settle<H: Host>(host: &H, lock: LockName<'_>, trigger: Trigger) -> Ahead {
-    let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return Ahead::Nobody };
-    match settle_queue(host, id, lock, trigger) {
-        Settled::NobodyWaits => Ahead::Nobody,
-        Settled::SomeoneWaits | Settled::TurnIsOver => Ahead::Someone,
-    }
-}
-
-/// Serves the waiters of a lock that this holder was granted at once, among them those under its own name: it came only
-/// past waiters whom nobody attends.
-pub(super) fn settle_behind<H: Host>(host: &H, lock: LockName<'_>, holder: &[u8], trigger: Trigger) {
-    let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return };
-    let now = host.now();
-    if host.with_table(|table| table.namesake(id, holder, None, now).is_some()) {
-        reenter(host, lock, Reentry { lock: id, holder: Names::from(holder), after: None }, trigger);
-    }
-    settle_queue(host, id, lock, trigger);
-}
-
-fn settle_queue<H: Host>(host: &H, id: LockId, lock: LockName<'_>, trigger: Trigger) -> Settled {
-    let now = host.now();
-    // Before each look, so that what the look itself causes, such as the end of an expired key, is no news.
-    let first = |table: &mut Table<H::Client>| {
-        table.seen(id);
-        table.first(id, now)
-    };
-    while let Some(first) = host.with_table(first) {
-        match first {
-            First::Dismissed(ticket) => let_go(host, ticket, Outcome::NowReplica),
-            First::Unattended(ticket) => host.with_table(|table| table.pass_over(ticket)),
-            First::Attended(next) => match tried(host, id, lock, &next, trigger) {
-                Ok(Some(settled)) => return settled,
-                Ok(None) => {}
-                Err(telling) => let_go(host, next.ticket, telling),
-            },
-        }
-        // Not if the last waiter has left: nothing would be on the agenda then, and a newcomer would wait for nobody.
-        if host.turn_is_over() && host.with_table(|table| table.changed(id)) {
-            return Settled::TurnIsOver;
+impl<C> Engine<C> {
+    /// Serves the waiters of a lock, and returns whether any are left.
+    pub(super) fn settle<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>, trigger: Trigger) -> Ahead {
+        let Some(id) = self.queues.find(lock) else { return Ahead::Nobody };
+        match self.settle_queue(host, id, lock, trigger) {
+            Settled::NobodyWaits => Ahead::Nobody,
+            Settled::SomeoneWaits | Settled::TurnIsOver => Ahead::Someone,
         }
     }
-    Settled::NobodyWaits
-}
 
-/// Whether somebody who can be told waits for this lock, as far as one turn of the server shows.
-pub(super) fn ahead<H: Host>(host: &H, lock: LockName<'_>) -> Ahead {
-    let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return Ahead::Nobody };
-    match first_to_tell(host, id) {
-        Ok(None) => Ahead::Nobody,
-        Ok(Some(_)) | Err(TurnIsOver) => Ahead::Someone,
+    /// Serves the waiters of a lock that this holder was granted at once, among them those under its own name: it came only
+    /// past waiters whom nobody attends.
+    pub(super) fn settle_behind<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        lock: LockName<'_>,
+        holder: &[u8],
+        trigger: Trigger,
+    ) {
+        let Some(id) = self.queues.find(lock) else { return };
+        let now = host.now();
+        if self.namesake(id, holder, None, now).is_some() {
+            self.reenter(host, lock, Reentry { lock: id, holder: Names::from(holder), after: None }, trigger);
+        }
+        self.settle_queue(host, id, lock, trigger);
     }
-}
 
-/// There may be more; the agenda has it.
-struct TurnIsOver;
+    /// Serves the waiters of a lock to which something has happened.
+    fn settle_known<H: Host<Client = C>>(&mut self, host: &H, id: LockId) {
+        let Some((database, key)) = self.queues.name(id) else { return };
+        self.settle_queue(host, id, LockName { database, key: &key }, Trigger::Event);
+    }
 
-/// The first waiter of a lock, past those that cannot be told.
-fn first_to_tell<H: Host>(host: &H, id: LockId) -> Result<Option<First>, TurnIsOver> {
-    let now = host.now();
-    while let Some(first) = host.with_table(|table| table.first(id, now)) {
-        let First::Unattended(ticket) = first else { return Ok(Some(first)) };
-        // Those behind it may be let in now.
-        host.with_table(|table| {
-            table.pass_over(ticket);
-            table.changed(id);
-        });
-        if host.turn_is_over() {
-            return Err(TurnIsOver);
+    fn settle_queue<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        id: LockId,
+        lock: LockName<'_>,
+        trigger: Trigger,
+    ) -> Settled {
+        let now = host.now();
+        loop {
+            // Before each look, so that what the look itself causes, such as the end of an expired key, is no news.
+            self.read_notes(host);
+            self.seen(id);
+            match self.first(id, now) {
+                None => return Settled::NobodyWaits,
+                Some(First::Dismissed(ticket)) => self.let_go(host, ticket, Outcome::NowReplica),
+                Some(First::Unattended(ticket)) => self.pass_over(ticket),
+                Some(First::Attended(next)) => match self.tried(host, id, lock, &next, trigger) {
+                    Ok(Some(settled)) => return settled,
+                    Ok(None) => {}
+                    Err(telling) => self.let_go(host, next.ticket, telling),
+                },
+            }
+            // Not if the last waiter has left: nothing would be on the agenda then, and a newcomer would wait for nobody.
+            if host.turn_is_over() && self.changed(id) {
+                return Settled::TurnIsOver;
+            }
         }
     }
-    Ok(None)
-}
 
-/// What becomes of the first waiter. None: it was granted. An error is the answer for a client that cannot be granted.
-fn tried<H: Host>(
-    host: &H,
-    id: LockId,
-    lock: LockName<'_>,
-    next: &Next,
-    trigger: Trigger,
-) -> Result<Option<Settled>, Outcome> {
-    match acquire(host, lock, next, Ahead::Nobody, trigger) {
-        Tried::Granted(grant) => {
-            granted_first(host, id, lock, next, grant, trigger);
-            return Ok(None);
+    /// Whether somebody who can be told waits for this lock, as far as one turn of the server shows.
+    pub(super) fn ahead<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>) -> Ahead {
+        let Some(id) = self.queues.find(lock) else { return Ahead::Nobody };
+        match self.first_to_tell(host, id) {
+            Ok(None) => Ahead::Nobody,
+            Ok(Some(_)) | Err(TurnIsOver) => Ahead::Someone,
         }
-        Tried::Busy { left_ms } => {
-            let end = lease_end(host.now(), left_ms);
-            host.with_table(|table| table.set_recheck_at(id, end));
-        }
-        Tried::Later(ms) => {
-            rest(host, ms);
-            host.with_table(|table| table.changed(id));
-        }
-        Tried::Elsewhere => return Err(Outcome::SlotMoved),
-        Tried::Refused(refusal) => return Err(Outcome::Refused(refusal)),
     }
-    Ok(Some(Settled::SomeoneWaits))
+
+    /// The first waiter of a lock, past those that cannot be told.
+    fn first_to_tell<H: Host<Client = C>>(&mut self, host: &H, id: LockId) -> Result<Option<First>, TurnIsOver> {
+        let now = host.now();
+        while let Some(first) = self.first(id, now) {
+            let First::Unattended(ticket) = first else { return Ok(Some(first)) };
+            // Those behind it may be let in now.
+            self.pass_over(ticket);
+            self.changed(id);
+            if host.turn_is_over() {
+                return Err(TurnIsOver);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What becomes of the first waiter. None: it was granted. An error is the answer for a client that cannot be granted.
+    fn tried<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        id: LockId,
+        lock: LockName<'_>,
+        next: &Next,
+        trigger: Trigger,
+    ) -> Result<Option<Settled>, Outcome> {
+        match acquire_for(host, lock, next, Ahead::Nobody, trigger) {
+            Tried::Granted(grant) => {
+                self.granted_first(host, id, lock, next, grant, trigger);
+                return Ok(None);
+            }
+            Tried::Busy { left_ms } => {
+                let end = lease_end(host.now(), left_ms);
+                self.set_recheck_at(id, end);
+            }
+            Tried::Later(ms) => {
+                self.rest(host, ms);
+                self.changed(id);
+            }
+            Tried::Elsewhere => return Err(Outcome::SlotMoved),
+            Tried::Refused(refusal) => return Err(Outcome::Refused(refusal)),
+        }
+        Ok(Some(Settled::SomeoneWaits))
+    }
+
+    /// Has a client wait until the lock is granted or its time is up. `left_ms` is the time left of the lock's lease, if
+    /// the caller has asked for it.
+    ///
+    /// # Errors
+    /// If as many wait already as `limit` allows of this kind.
+    pub(super) fn wait(
+        &mut self,
+        lock: LockName<'_>,
+        waiter: Waiter<C>,
+        now: UnixMs,
+        limit: usize,
+        deadline: Option<UnixMs>,
+        left_ms: Option<i64>,
+    ) -> Result<Ticket, QueueFull> {
+        let (ticket, lock) = self.join(lock, waiter, now, limit, deadline)?;
+        if let Some(end) = left_ms.and_then(|left_ms| lease_end(now, left_ms)) {
+            self.recheck_by(lock, end);
+        }
+        Ok(ticket)
+    }
+
+    /// Makes a release true, of the open lock `record`. If a command frees a lock with waiters, the first of them gets it in
+    /// the same step. What no command has caused, the server has not checked: it frees the lock even where nobody may be
+    /// granted it.
+    ///
+    /// # Errors
+    /// If the server may not write now; nothing is changed then.
+    pub(super) fn release_open<'a, H: Host<Client = C>>(
+        &mut self,
+        host: &'a H,
+        key: H::Text<'a>,
+        record: H::Lock<'a>,
+        plan: &Plan<'_, H::Text<'a>>,
+        trigger: Trigger,
+    ) -> Result<(), Paused> {
+        if self.length() == 0 {
+            return host.commit(record, plan);
+        }
+        let lock = LockName { database: host.database(), key: key.as_ref() };
+        let Some(id) = self.queues.find(lock) else { return host.commit(record, plan) };
+        self.set_released(id, true);
+        let next = match self.first_to_tell(host, id) {
+            Ok(Some(First::Attended(next))) if plan.changes.frees() && trigger == Trigger::Command => Some(next),
+            _ => None,
+        };
+        let settled = match next.filter(|_| host.fitness(trigger) == Permission::Granted) {
+            Some(next) => self.hand_over(host, id, key, record, plan, &next),
+            None => host.commit(record, plan).map(|()| None),
+        };
+        let settled = settled.map(|settled| settled.unwrap_or_else(|| self.settle_queue(host, id, lock, trigger)));
+        if !matches!(settled, Ok(Settled::TurnIsOver)) {
+            self.set_released(id, false);
+        }
+        settled.map(|_| ())
+    }
+
+    /// Makes a release true and grants the lock to the first waiter, in one step if that can be. Returns how far serving has
+    /// come, if that is known.
+    fn hand_over<'a, H: Host<Client = C>>(
+        &mut self,
+        host: &'a H,
+        id: LockId,
+        key: H::Text<'a>,
+        record: H::Lock<'a>,
+        plan: &Plan<'_, H::Text<'a>>,
+        next: &Next,
+    ) -> Result<Option<Settled>, Paused> {
+        let at = host.now();
+        let Some(HandOver { released, granted, token }) = lock::hand_over(&record, *plan.changes, &next.wish, at)
+        else {
+            return host.commit(record, plan).map(|()| None);
+        };
+        let to = host.own(&next.wish.holder);
+        let both = Plan {
+            holder: H::shorter(plan.holder),
+            changes: &released,
+            broken: plan.broken,
+            next: Some((host.lend(&to), &granted)),
+        };
+        if host.commit(record, &both).is_err() {
+            // Nothing was changed.
+            return host.commit(host.open(key, plan.holder), plan).map(|()| None);
+        }
+        let lock = LockName { database: host.database(), key: key.as_ref() };
+        self.granted_first(host, id, lock, next, Grant::of(&granted, Expiry::Never, at, token), Trigger::Command);
+        // Behind a reader there may be more readers; no other waiter shares the lock.
+        Ok((next.wish.side != Side::Read).then_some(Settled::SomeoneWaits))
+    }
+
+    /// Does what is due and what is on the agenda, for as long as the turn lasts. It takes one item of each kind after the
+    /// other, so that no kind keeps all others waiting.
+    pub fn catch_up<H: Host<Client = C>>(&mut self, host: &H) {
+        // One time for the whole turn: what falls due while it lasts is for the next.
+        let now = host.now();
+        self.read_notes(host);
+        self.sessions.next_turn();
+        self.patrol(now);
+        loop {
+            let mut is_done = !self.fire_next_alarm(host, now);
+            is_done &= !self.change_next_session(host, now);
+            is_done &= !self.dismiss_next(host);
+            is_done &= !self.cancel_next(host, now);
+            is_done &= !self.sweep_on();
+            is_done &= !self.disconnect_next();
+            is_done &= !self.look_behind_next();
+            is_done &= !self.drop_next(host);
+            if !self.is_resting(now) {
+                is_done &= !self.revoke_next(host);
+                is_done &= !self.put_next_back(now);
+                is_done &= !self.reenter_next(host);
+                is_done &= !self.look_at_next(host);
+            }
+            if is_done || host.turn_is_over() {
+                return;
+            }
+        }
+    }
+
+    /// Serves the waiters of the locks that the current command has changed, for as long as the turn lasts, and touches no
+    /// other lock: the server calls this right behind the command, and may be in the middle of something with other keys.
+    pub fn follow_command<H: Host<Client = C>>(&mut self, host: &H) {
+        while let Some(lock) = self.take_changed_by_command() {
+            self.settle_known(host, lock);
+            if host.turn_is_over() {
+                break;
+            }
+        }
+        self.forget_command();
+    }
+
+    /// Does what the next alarm is for. Returns whether there was one.
+    fn fire_next_alarm<H: Host<Client = C>>(&mut self, host: &H, now: UnixMs) -> bool {
+        match self.queues.take_due(now) {
+            Some(Due::Deadline(ticket)) => self.time_is_up(host, ticket),
+            Some(Due::LeaseEnd(lock)) => _ = self.changed(lock),
+            None => return false,
+        }
+        true
+    }
+
+    /// Does what has become due for the next session. Returns whether there was one.
+    fn change_next_session<H: Host<Client = C>>(&mut self, host: &H, now: UnixMs) -> bool {
+        let Some((session, change)) = self.sessions.take_due(now) else { return false };
+        let owner = self.sessions.get(session).map(|session| Rc::clone(&session.owner));
+        if owner.is_some_and(|owner| !host.has_user(&owner)) {
+            if let Some(Change::Answer(call)) = change {
+                host.wake(call);
+            }
+            self.end_session(host, session);
+            return true;
+        }
+        match change {
+            Some(Change::Answer(call)) => host.wake(call),
+            Some(Change::Abandoned) => self.abandon(session),
+            Some(Change::Ended) => {
+                // Whoever is there still cannot give a sign of life.
+                let is_kept_back = host.clients_are_paused();
+                if !(is_kept_back && self.sessions.outlives_pause(session, now)) {
+                    self.end_session(host, session);
+                }
+            }
+            None => {}
+        }
+        true
+    }
+
+    /// Drops one thing that is left of a session that has ended. Returns whether there was one.
+    pub(super) fn drop_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
+        let dropped = self.drop_next_of_ended();
+        host.watch(self);
+        dropped
+    }
+
+    /// Ends a session, and returns the number of its tickets. They leave in the next turns of the server.
+    pub fn end_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) -> usize {
+        let (tickets, call) = self.close(session);
+        host.watch(self);
+        if let Some(call) = call {
+            host.wake(call);
+        }
+        tickets
+    }
+
+    /// Takes back the next ticket of those that were left when a turn was over. Returns whether anything could be done.
+    fn cancel_next<H: Host<Client = C>>(&mut self, host: &H, now: UnixMs) -> bool {
+        let Some(mut next) = self.take_cancelling(now) else { return false };
+        let mut hold = next.hold.take();
+        if hold.is_none() {
+            let Some(ticket) = next.names.next() else {
+                if let Some(client) = next.client {
+                    host.answer_cancel(client, next.found);
+                }
+                return true;
+            };
+            let cancelled = self.take_back(next.session, &ticket);
+            host.watch(self);
+            next.found = next.found.saturating_add(usize::from(cancelled != Cancelled::Nothing));
+            if let Cancelled::Granted(granted) = cancelled {
+                hold = Some(granted);
+            }
+        }
+        next.hold = hold.and_then(|hold| self.revoke(host, hold).err());
+        let goes_on = next.hold.is_none();
+        self.put_back_cancelling(next);
+        goes_on
+    }
+
+    /// Answers a waiter whose time is up with the time left of the lock. The waiters behind it may have waited for it only.
+    fn time_is_up<H: Host<Client = C>>(&mut self, host: &H, ticket: Ticket) {
+        let Some(id) = self.queues.lock_of(ticket) else { return };
+        let Some((database, key)) = self.queues.name(id) else { return };
+        let lock = LockName { database, key: &key };
+        // The lock may have become free at this very moment, and is then this waiter's.
+        let settled = self.settle_queue(host, id, lock, Trigger::Event);
+        if self.queues.lock_of(ticket).is_none() {
+            return;
+        }
+        if settled == Settled::TurnIsOver {
+            // Other waiters are being let in, and this one may be among them.
+            let now = host.now();
+            return self.queues.set_deadline(ticket, now);
+        }
+        self.counters.timeouts = self.counters.timeouts.wrapping_add(1);
+        self.let_go(host, ticket, Outcome::Busy { left_ms: host.left_ms(lock) });
+    }
+
+    /// Dismisses the next waiter of a server that grants nothing any more. Returns whether there was one.
+    fn dismiss_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
+        let Some(ticket) = self.next_dismissed() else { return false };
+        self.let_go(host, ticket, Outcome::NowReplica);
+        true
+    }
+
+    /// Revokes the next hold whose waiter is gone. Returns whether there was one.
+    pub(super) fn revoke_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
+        let Some(hold) = self.agenda.to_revoke.pop_front() else { return false };
+        self.revoke_or_later(host, hold);
+        true
+    }
+
+    /// Revokes a hold that nobody knows of, before all others if the server may not write now.
+    pub(super) fn revoke_or_later<H: Host<Client = C>>(&mut self, host: &H, hold: Hold) {
+        if let Err(hold) = self.revoke(host, hold) {
+            self.agenda.to_revoke.push_front(hold);
+        }
+    }
+
+    /// Revokes a hold that nobody knows of; the next waiter gets the lock. Gives it back if the server may not write now.
+    ///
+    /// Names are used again: only a hold that is provably the granted one is revoked. Any other ends with its lease.
+    fn revoke<H: Host<Client = C>>(&mut self, host: &H, mut hold: Hold) -> Result<(), Hold> {
+        hold.database = self.databases.number_of(hold.home);
+        let lock = LockName { database: hold.database, key: &hold.key };
+        let _selected = host.select(lock.database);
+        let (key, holder) = (host.own(lock.key), host.own(&hold.wish.holder));
+        let (key, holder) = (host.lend(&key), host.lend(&holder));
+        let is_as_granted = |record: &H::Lock<'_>| held_as(record, hold.wish.side) == Some(hold.as_granted.get());
+        if self.is_of_this_era(&hold) && is_as_granted(&host.open(key, holder)) {
+            let permission = match host.fitness(Trigger::Revocation) {
+                Permission::Granted => host.permission(key, Trigger::Revocation),
+                unfit => unfit,
+            };
+            match permission {
+                Permission::Granted => {
+                    // Before others are let in, which may be of the same name.
+                    hold.as_granted.one_is_revoked();
+                    let record = host.open(key, holder);
+                    let want = Release { side: Some(hold.wish.side), lease: None, all: false };
+                    if let Ok(decision) = lock::release(&record, want, host.now()) {
+                        // Refused only while writes are paused; the hold then ends with its lease.
+                        let _ =
+                            self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Event);
+                    }
+                }
+                Permission::Later(ms) => {
+                    self.rest(host, ms);
+                    return Err(hold);
+                }
+                // The hold went with its key.
+                Permission::Elsewhere => {}
+            }
+        }
+        self.key_changed(lock, Cause::Server);
+        Ok(())
+    }
+
+    /// Lets in the next waiters whose holder has the lock already. Returns whether there were any.
+    fn reenter_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
+        let Some(reentry) = self.agenda.reentries.pop_front() else { return false };
+        if let Some((database, key)) = self.queues.name(reentry.lock) {
+            self.reenter(host, LockName { database, key: &key }, reentry, Trigger::Event);
+        }
+        true
+    }
+
+    /// Looks at the next lock to which something has happened. Returns whether there was one.
+    fn look_at_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
+        let Some(lock) = self.take_changed() else { return false };
+        self.settle_known(host, lock);
+        true
+    }
+
+    /// Notes that the first waiter has got the lock. A holder is granted its own lock at once, so the other waiters under
+    /// its name must not be left behind.
+    fn granted_first<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        id: LockId,
+        lock: LockName<'_>,
+        first: &Next,
+        grant: Grant,
+        trigger: Trigger,
+    ) {
+        if self.granted(host, id, first.ticket, grant) {
+            let reentry = Reentry { lock: id, holder: first.wish.holder.clone(), after: None };
+            self.reenter(host, lock, reentry, trigger);
+        }
+    }
+
+    /// Lets in every waiter under the name of a holder that has the lock.
+    fn reenter<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>, mut reentry: Reentry, trigger: Trigger) {
+        let now = host.now();
+        while let Some((next, is_attended)) = self.namesake(reentry.lock, &reentry.holder, reentry.after, now) {
+            // The holder may have left meanwhile, and then the turn is another waiter's.
+            let tried = if is_attended {
+                acquire_for(host, lock, &next, Ahead::Someone, trigger)
+            } else {
+                self.defer_reentry(next.ticket, &reentry, now);
+                Tried::Busy { left_ms: 0 }
+            };
+            match tried {
+                Tried::Granted(grant) => _ = self.granted(host, reentry.lock, next.ticket, grant),
+                // A reader that also waits to write keeps its place.
+                Tried::Busy { .. } => {}
+                Tried::Later(ms) => {
+                    self.agenda.reentries.push_back(reentry);
+                    return self.rest(host, ms);
+                }
+                Tried::Elsewhere => self.let_go(host, next.ticket, Outcome::SlotMoved),
+                Tried::Refused(refusal) => self.let_go(host, next.ticket, Outcome::Refused(refusal)),
+            }
+            reentry.after = Some(next.ticket);
+            if host.turn_is_over() {
+                return self.agenda.reentries.push_back(reentry);
+            }
+        }
+    }
+
+    /// Returns whether others wait for the lock under the same name.
+    fn granted<H: Host<Client = C>>(&mut self, host: &H, id: LockId, ticket: Ticket, grant: Grant) -> bool {
+        let Some(Granted { delivery, has_namesakes }) = self.grant(ticket, grant) else { return false };
+        if let Some(end) = grant.end {
+            self.recheck_by(id, end.saturating_add(1));
+        }
+        host.watch(self);
+        deliver(host, delivery, Outcome::Granted { token: grant.token });
+        has_namesakes
+    }
+
+    fn let_go<H: Host<Client = C>>(&mut self, host: &H, ticket: Ticket, outcome: Outcome) {
+        let now = host.now();
+        if let Some(delivery) = self.leave_with(ticket, outcome, now) {
+            host.watch(self);
+            deliver(host, delivery, outcome);
+        }
+    }
+
+    fn rest<H: Host<Client = C>>(&mut self, host: &H, ms: i64) {
+        let now = host.now();
+        self.rest_until(now, now.saturating_add(ms));
+    }
 }
 
 /// Acquires the lock for a waiter. Most looks find a lock busy, so the server is asked only where it would be granted.
-fn acquire<H: Host>(host: &H, lock: LockName<'_>, next: &Next, ahead: Ahead, trigger: Trigger) -> Tried {
+fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, next: &Next, ahead: Ahead, trigger: Trigger) -> Tried {
     // This costs nothing, and no key is touched if the answer is no.
     if let Permission::Later(ms) = host.fitness(trigger) {
         return Tried::Later(ms);
@@ -208,331 +594,22 @@ fn acquire<H: Host>(host: &H, lock: LockName<'_>, next: &Next, ahead: Ahead, tri
     }
 }
 
+fn deliver<H: Host>(host: &H, delivery: Delivery<H::Client>, outcome: Outcome) {
+    match delivery {
+        Delivery::Answer { client, fenced } => host.answer(client, outcome, fenced),
+        Delivery::Wake(call) => host.wake(call),
+        Delivery::Later => {}
+    }
+}
+
+/// There may be more; the agenda has it.
+struct TurnIsOver;
+
 /// When to look again at a lock with so much left. Not before the next ms, whatever the lock says: the server judges a
 /// key's end by a clock that stops while it does one thing, and ours runs on. So an expired lock may still be there,
 /// and would be looked at again and again in the same turn.
 fn lease_end(now: UnixMs, left_ms: i64) -> Option<UnixMs> {
     (left_ms >= 0).then(|| now.saturating_add(left_ms).saturating_add(1))
-}
-
-/// Has a client wait until the lock is granted or its time is up. `left_ms` is the time left of the lock's lease, if
-/// the caller has asked for it.
-///
-/// # Errors
-/// If as many wait already as `limit` allows of this kind.
-pub fn wait<H: Host>(
-    host: &H,
-    lock: LockName<'_>,
-    waiter: Waiter<H::Client>,
-    now: UnixMs,
-    limit: usize,
-    deadline: Option<UnixMs>,
-    left_ms: Option<i64>,
-) -> Result<Ticket, QueueFull> {
-    host.with_table(|table| {
-        let (ticket, lock) = table.join(lock, waiter, now, limit, deadline)?;
-        if let Some(end) = left_ms.and_then(|left_ms| lease_end(now, left_ms)) {
-            table.recheck_by(lock, end);
-        }
-        Ok(ticket)
-    })
-}
-
-/// Makes a release true, of the open lock `record`. If a command frees a lock with waiters, the first of them gets it in
-/// the same step. What no command has caused, the server has not checked: it frees the lock even where nobody may be
-/// granted it.
-///
-/// # Errors
-/// If the server may not write now; nothing is changed then.
-pub(super) fn release<'a, H: Host>(
-    host: &'a H,
-    key: H::Text<'a>,
-    record: H::Lock<'a>,
-    plan: &Plan<'_, H::Text<'a>>,
-    trigger: Trigger,
-) -> Result<(), Paused> {
-    if !host.anyone_waits() {
-        return host.commit(record, plan);
-    }
-    let lock = LockName { database: host.database(), key: key.as_ref() };
-    let Some(id) = host.with_table(|table| table.queues.find(lock)) else { return host.commit(record, plan) };
-    host.with_table(|table| table.set_released(id, true));
-    let next = match first_to_tell(host, id) {
-        Ok(Some(First::Attended(next))) if plan.changes.frees() && trigger == Trigger::Command => Some(next),
-        _ => None,
-    };
-    let settled = match next.filter(|_| host.fitness(trigger) == Permission::Granted) {
-        Some(next) => hand_over(host, id, key, record, plan, &next),
-        None => host.commit(record, plan).map(|()| None),
-    };
-    let settled = settled.map(|settled| settled.unwrap_or_else(|| settle_queue(host, id, lock, trigger)));
-    if !matches!(settled, Ok(Settled::TurnIsOver)) {
-        host.with_table(|table| table.set_released(id, false));
-    }
-    settled.map(|_| ())
-}
-
-/// Makes a release true and grants the lock to the first waiter, in one step if that can be. Returns how far serving has
-/// come, if that is known.
-fn hand_over<'a, H: Host>(
-    host: &'a H,
-    id: LockId,
-    key: H::Text<'a>,
-    record: H::Lock<'a>,
-    plan: &Plan<'_, H::Text<'a>>,
-    next: &Next,
-) -> Result<Option<Settled>, Paused> {
-    let at = host.now();
-    let Some(HandOver { released, granted, token }) = lock::hand_over(&record, *plan.changes, &next.wish, at) else {
-        return host.commit(record, plan).map(|()| None);
-    };
-    let to = host.own(&next.wish.holder);
-    let both = Plan {
-        holder: H::shorter(plan.holder),
-        changes: &released,
-        broken: plan.broken,
-        next: Some((host.lend(&to), &granted)),
-    };
-    if host.commit(record, &both).is_err() {
-        // Nothing was changed.
-        return host.commit(host.open(key, plan.holder), plan).map(|()| None);
-    }
-    let lock = LockName { database: host.database(), key: key.as_ref() };
-    granted_first(host, id, lock, next, Grant::of(&granted, Expiry::Never, at, token), Trigger::Command);
-    // Behind a reader there may be more readers; no other waiter shares the lock.
-    Ok((next.wish.side != Side::Read).then_some(Settled::SomeoneWaits))
-}
-
-/// Does what is due and what is on the agenda, for as long as the turn lasts. It takes one item of each kind after the
-/// other, so that no kind keeps all others waiting.
-pub fn catch_up<H: Host>(host: &H) {
-    // One time for the whole turn: what falls due while it lasts is for the next.
-    let now = host.now();
-    host.with_table(|table| {
-        table.sessions.next_turn();
-        table.patrol(now);
-    });
-    loop {
-        let mut is_done = !fire_next_alarm(host, now);
-        is_done &= !change_next_session(host, now);
-        is_done &= !dismiss_next(host);
-        is_done &= !cancel_next(host, now);
-        is_done &= !host.with_table(Table::sweep_on);
-        is_done &= !host.with_table(Table::disconnect_next);
-        is_done &= !host.with_table(Table::look_behind_next);
-        is_done &= !host.with_table(Table::drop_next_of_ended);
-        if !host.with_table(|table| table.is_resting(now)) {
-            is_done &= !revoke_next(host);
-            is_done &= !host.with_table(|table| table.put_next_back(now));
-            is_done &= !reenter_next(host);
-            is_done &= !look_at_next(host);
-        }
-        if is_done || host.turn_is_over() {
-            return;
-        }
-    }
-}
-
-/// Serves the waiters of the locks that the current command has changed, for as long as the turn lasts, and touches no
-/// other lock: the server calls this right behind the command, and may be in the middle of something with other keys.
-pub fn follow_command<H: Host>(host: &H) {
-    while let Some((id, name)) = host.with_table(|table| {
-        let id = table.take_changed_by_command()?;
-        table.queues.name(id).map(|name| (id, name))
-    }) {
-        settle_queue(host, id, LockName { database: name.0, key: &name.1 }, Trigger::Event);
-        if host.turn_is_over() {
-            break;
-        }
-    }
-    host.with_table(Table::forget_command);
-}
-
-/// Does what the next alarm is for. Returns whether there was one.
-fn fire_next_alarm<H: Host>(host: &H, now: UnixMs) -> bool {
-    match host.with_table(|table| table.queues.take_due(now)) {
-        Some(Due::Deadline(ticket)) => time_is_up(host, ticket),
-        Some(Due::LeaseEnd(lock)) => _ = host.with_table(|table| table.changed(lock)),
-        None => return false,
-    }
-    true
-}
-
-/// Does what has become due for the next session. Returns whether there was one.
-fn change_next_session<H: Host>(host: &H, now: UnixMs) -> bool {
-    let Some((session, change)) = host.with_table(|table| table.sessions.take_due(now)) else { return false };
-    let owner = host.with_table(|table| table.sessions.get(session).map(|session| Rc::clone(&session.owner)));
-    if owner.is_some_and(|owner| !host.has_user(&owner)) {
-        if let Some(Change::Answer(call)) = change {
-            host.wake(call);
-        }
-        end_session(host, session);
-        return true;
-    }
-    match change {
-        Some(Change::Answer(call)) => host.wake(call),
-        Some(Change::Abandoned) => host.with_table(|table| table.abandon(session)),
-        Some(Change::Ended) => {
-            // Whoever is there still cannot give a sign of life.
-            let is_kept_back = host.clients_are_paused();
-            if !(is_kept_back && host.with_table(|table| table.sessions.outlives_pause(session, now))) {
-                end_session(host, session);
-            }
-        }
-        None => {}
-    }
-    true
-}
-
-/// Ends a session, and returns the number of its tickets. They leave in the next turns of the server.
-pub fn end_session<H: Host>(host: &H, session: SessionId) -> usize {
-    let (tickets, call) = host.with_table(|table| table.end_session(session));
-    if let Some(call) = call {
-        host.wake(call);
-    }
-    tickets
-}
-
-/// Closes a session for its process, and returns the number of its tickets. Of most sessions nothing is left then; what
-/// is left of a large one goes in the next turns of the server.
-pub fn close_session<H: Host>(host: &H, session: SessionId) -> usize {
-    let tickets = end_session(host, session);
-    let now = host.now();
-    while !host.turn_is_over() {
-        let dropped = host.with_table(Table::drop_next_of_ended);
-        let may_revoke = host.may_touch_any_key() && !host.with_table(|table| table.is_resting(now));
-        if !(dropped | (may_revoke && revoke_next(host))) {
-            break;
-        }
-    }
-    tickets
-}
-
-/// Takes tickets of a session back, one at least, for as long as the turn lasts. Returns how many were found.
-pub fn cancel<'a, H: Host>(
-    host: &H,
-    session: SessionId,
-    tickets: &mut impl ExactSizeIterator<Item = &'a [u8]>,
-) -> usize {
-    let mut found = 0_usize;
-    while let Some(ticket) = tickets.next() {
-        let cancelled = host.with_table(|table| table.cancel(session, ticket));
-        found = found.saturating_add(usize::from(cancelled != Cancelled::Nothing));
-        match cancelled {
-            Cancelled::Granted(hold) if host.may_touch_any_key() => revoke_or_later(host, hold),
-            Cancelled::Granted(hold) => host.with_table(|table| table.revoke(hold)),
-            Cancelled::Nothing | Cancelled::Ticket => {}
-        }
-        if tickets.len() > 0 && host.turn_is_over() {
-            break;
-        }
-    }
-    found
-}
-
-/// Takes back the next ticket of those that were left when a turn was over. Returns whether anything could be done.
-fn cancel_next<H: Host>(host: &H, now: UnixMs) -> bool {
-    let Some(mut next) = host.with_table(|table| table.take_cancelling(now)) else { return false };
-    let mut hold = next.hold.take();
-    if hold.is_none() {
-        let Some(ticket) = next.names.next() else {
-            if let Some(client) = next.client {
-                host.answer_cancel(client, next.found);
-            }
-            return true;
-        };
-        let cancelled = host.with_table(|table| table.cancel(next.session, &ticket));
-        next.found = next.found.saturating_add(usize::from(cancelled != Cancelled::Nothing));
-        if let Cancelled::Granted(granted) = cancelled {
-            hold = Some(granted);
-        }
-    }
-    next.hold = hold.and_then(|hold| revoke(host, hold).err());
-    let goes_on = next.hold.is_none();
-    host.with_table(|table| table.put_back_cancelling(next));
-    goes_on
-}
-
-/// Answers a waiter whose time is up with the time left of the lock. The waiters behind it may have waited for it only.
-fn time_is_up<H: Host>(host: &H, ticket: Ticket) {
-    let Some((id, name)) = host.with_table(|table| {
-        let id = table.queues.lock_of(ticket)?;
-        table.queues.name(id).map(|name| (id, name))
-    }) else {
-        return;
-    };
-    let lock = LockName { database: name.0, key: &name.1 };
-    // The lock may have become free at this very moment, and is then this waiter's.
-    let settled = settle_queue(host, id, lock, Trigger::Event);
-    if host.with_table(|table| table.queues.lock_of(ticket)).is_none() {
-        return;
-    }
-    if settled == Settled::TurnIsOver {
-        // Other waiters are being let in, and this one may be among them.
-        let now = host.now();
-        return host.with_table(|table| table.queues.set_deadline(ticket, now));
-    }
-    host.with_table(|table| table.counters.timeouts = table.counters.timeouts.wrapping_add(1));
-    let_go(host, ticket, Outcome::Busy { left_ms: host.left_ms(lock) });
-}
-
-/// Dismisses the next waiter of a server that grants nothing any more. Returns whether there was one.
-fn dismiss_next<H: Host>(host: &H) -> bool {
-    let Some(ticket) = host.with_table(Table::next_dismissed) else { return false };
-    let_go(host, ticket, Outcome::NowReplica);
-    true
-}
-
-/// Revokes the next hold whose waiter is gone. Returns whether there was one.
-fn revoke_next<H: Host>(host: &H) -> bool {
-    let Some(hold) = host.with_table(|table| table.agenda.to_revoke.pop_front()) else { return false };
-    revoke_or_later(host, hold);
-    true
-}
-
-/// Revokes a hold that nobody knows of, before all others if the server may not write now.
-fn revoke_or_later<H: Host>(host: &H, hold: Hold) {
-    if let Err(hold) = revoke(host, hold) {
-        host.with_table(|table| table.agenda.to_revoke.push_front(hold));
-    }
-}
-
-/// Revokes a hold that nobody knows of; the next waiter gets the lock. Gives it back if the server may not write now.
-///
-/// Names are used again: only a hold that is provably the granted one is revoked. Any other ends with its lease.
-fn revoke<H: Host>(host: &H, mut hold: Hold) -> Result<(), Hold> {
-    hold.database = host.with_table(|table| table.databases.number_of(hold.home));
-    let lock = LockName { database: hold.database, key: &hold.key };
-    let _selected = host.select(lock.database);
-    let (key, holder) = (host.own(lock.key), host.own(&hold.wish.holder));
-    let (key, holder) = (host.lend(&key), host.lend(&holder));
-    let is_as_granted = |record: &H::Lock<'_>| held_as(record, hold.wish.side) == Some(hold.as_granted.get());
-    if host.with_table(|table| table.is_of_this_era(&hold)) && is_as_granted(&host.open(key, holder)) {
-        let permission = match host.fitness(Trigger::Revocation) {
-            Permission::Granted => host.permission(key, Trigger::Revocation),
-            unfit => unfit,
-        };
-        match permission {
-            Permission::Granted => {
-                // Before others are let in, which may be of the same name.
-                hold.as_granted.one_is_revoked();
-                let record = host.open(key, holder);
-                let want = Release { side: Some(hold.wish.side), lease: None, all: false };
-                if let Ok(decision) = lock::release(&record, want, host.now()) {
-                    // Refused only while writes are paused; the hold then ends with its lease.
-                    let _ = release(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Event);
-                }
-            }
-            Permission::Later(ms) => {
-                rest(host, ms);
-                return Err(hold);
-            }
-            // The hold went with its key.
-            Permission::Elsewhere => {}
-        }
-    }
-    host.with_table(|table| table.key_changed(lock));
-    Ok(())
 }
 
 /// How this holder has this side of the lock, with its last hold's lease.
@@ -545,100 +622,4 @@ fn held_as(record: &impl Record, side: Side) -> Option<HeldAs> {
     };
     let Expiry::At(end) = expiry else { return None };
     Some(HeldAs { holds, end })
-}
-
-/// Lets in the next waiters whose holder has the lock already. Returns whether there were any.
-fn reenter_next<H: Host>(host: &H) -> bool {
-    let Some(reentry) = host.with_table(|table| table.agenda.reentries.pop_front()) else { return false };
-    if let Some((database, key)) = host.with_table(|table| table.queues.name(reentry.lock)) {
-        reenter(host, LockName { database, key: &key }, reentry, Trigger::Event);
-    }
-    true
-}
-
-/// Looks at the next lock to which something has happened. Returns whether there was one.
-fn look_at_next<H: Host>(host: &H) -> bool {
-    let Some((id, (database, key))) = host.with_table(|table| {
-        let id = table.take_changed()?;
-        table.queues.name(id).map(|name| (id, name))
-    }) else {
-        return false;
-    };
-    settle_queue(host, id, LockName { database, key: &key }, Trigger::Event);
-    true
-}
-
-/// Notes that the first waiter has got the lock. A holder is granted its own lock at once, so the other waiters under
-/// its name must not be left behind.
-fn granted_first<H: Host>(host: &H, id: LockId, lock: LockName<'_>, first: &Next, grant: Grant, trigger: Trigger) {
-    if granted(host, id, first.ticket, grant) {
-        let reentry = Reentry { lock: id, holder: first.wish.holder.clone(), after: None };
-        reenter(host, lock, reentry, trigger);
-    }
-}
-
-/// Lets in every waiter under the name of a holder that has the lock.
-fn reenter<H: Host>(host: &H, lock: LockName<'_>, mut reentry: Reentry, trigger: Trigger) {
-    let now = host.now();
-    let namesake = |table: &mut Table<H::Client>, reentry: &Reentry| {
-        table.namesake(reentry.lock, &reentry.holder, reentry.after, now)
-    };
-    while let Some((next, is_attended)) = host.with_table(|table| namesake(table, &reentry)) {
-        // The holder may have left meanwhile, and then the turn is another waiter's.
-        let tried = if is_attended {
-            acquire(host, lock, &next, Ahead::Someone, trigger)
-        } else {
-            host.with_table(|table| table.defer_reentry(next.ticket, &reentry, now));
-            Tried::Busy { left_ms: 0 }
-        };
-        match tried {
-            Tried::Granted(grant) => _ = granted(host, reentry.lock, next.ticket, grant),
-            // A reader that also waits to write keeps its place.
-            Tried::Busy { .. } => {}
-            Tried::Later(ms) => {
-                host.with_table(|table| table.agenda.reentries.push_back(reentry));
-                return rest(host, ms);
-            }
-            Tried::Elsewhere => let_go(host, next.ticket, Outcome::SlotMoved),
-            Tried::Refused(refusal) => let_go(host, next.ticket, Outcome::Refused(refusal)),
-        }
-        reentry.after = Some(next.ticket);
-        if host.turn_is_over() {
-            return host.with_table(|table| table.agenda.reentries.push_back(reentry));
-        }
-    }
-}
-
-/// Returns whether others wait for the lock under the same name.
-fn granted<H: Host>(host: &H, id: LockId, ticket: Ticket, grant: Grant) -> bool {
-    let granted = host.with_table(|table| {
-        let granted = table.grant(ticket, grant)?;
-        if let Some(end) = grant.end {
-            table.recheck_by(id, end.saturating_add(1));
-        }
-        Some(granted)
-    });
-    let Some(Granted { delivery, has_namesakes }) = granted else { return false };
-    deliver(host, delivery, Outcome::Granted { token: grant.token });
-    has_namesakes
-}
-
-fn let_go<H: Host>(host: &H, ticket: Ticket, outcome: Outcome) {
-    let now = host.now();
-    if let Some(delivery) = host.with_table(|table| table.let_go(ticket, outcome, now)) {
-        deliver(host, delivery, outcome);
-    }
-}
-
-fn deliver<H: Host>(host: &H, delivery: Delivery<H::Client>, outcome: Outcome) {
-    match delivery {
-        Delivery::Answer { client, fenced } => host.answer(client, outcome, fenced),
-        Delivery::Wake(call) => host.wake(call),
-        Delivery::Later => {}
-    }
-}
-
-fn rest<H: Host>(host: &H, ms: i64) {
-    let now = host.now();
-    host.with_table(|table| table.rest_until(now, now.saturating_add(ms)));
 }

@@ -44,7 +44,7 @@ const AT_ONCE: UnixMs = UnixMs::MIN;
 
 #[allow(clippy::struct_excessive_bools, reason = "four facts that have nothing to do with each other")]
 #[derive(Debug)]
-pub(super) struct Session<R> {
+pub(super) struct Session<C> {
     pub id: SessionId,
     /// Its place in the order of opening: no other session ever has it.
     pub number: u64,
@@ -67,7 +67,7 @@ pub(super) struct Session<R> {
     /// The connections that were taken over from while a call waited on them; the last few.
     cut_off: Vec<CutOff>,
     /// The call that waits, and until when.
-    poll: Option<(R, UnixMs)>,
+    poll: Option<(C, UnixMs)>,
     pub outbox: Outbox,
     pub tickets: Group,
     /// The number of its tickets that wait to write.
@@ -97,11 +97,16 @@ struct CutOff {
 /// So many connections are remembered that were cut off. More of one session have no business with it.
 const CUT_OFF_MAX: usize = 8;
 
-impl<R> Session<R> {
+impl<C> Session<C> {
     /// Whether somebody is there to be told.
     pub fn is_attended(&self, now: UnixMs) -> bool {
         let is_there = || self.poll.is_some() || now < self.answered.saturating_add(self.ttl_ms / 10);
         !self.has_ended && self.is_connected && self.outbox.kept() <= EVENTS_UNREAD_MAX && is_there()
+    }
+
+    /// The call that waits.
+    pub fn poll(&self) -> Option<&C> {
+        self.poll.as_ref().map(|(poll, _)| poll)
     }
 
     pub fn is_connected(&self) -> bool {
@@ -138,8 +143,8 @@ impl<R> Session<R> {
     }
 }
 
-pub(super) struct Sessions<R> {
-    store: Store<Session<R>>,
+pub(super) struct Sessions<C> {
+    store: Store<Session<C>>,
     by_name: Map<Rc<[u8]>, SessionId>,
     /// How many each user has open.
     of_users: Map<Rc<[u8]>, usize>,
@@ -160,7 +165,7 @@ pub(super) struct Sessions<R> {
     abandoned: usize,
 }
 
-impl<R> Default for Sessions<R> {
+impl<C> Default for Sessions<C> {
     fn default() -> Self {
         let (store, by_name, of_users, by_connection, alarms) = Default::default();
         let (next_number, turn, awaits_turn, events, kept, waiting, abandoned) = Default::default();
@@ -182,7 +187,7 @@ impl<R> Default for Sessions<R> {
 }
 
 /// Whose they are, by name, by user and by connection, is in the sessions themselves.
-impl<R: fmt::Debug> fmt::Debug for Sessions<R> {
+impl<C: fmt::Debug> fmt::Debug for Sessions<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sessions = formatter.debug_struct("Sessions");
         sessions.field("store", &self.store).field("alarms", &self.alarms).field("turn", &self.turn);
@@ -191,9 +196,9 @@ impl<R: fmt::Debug> fmt::Debug for Sessions<R> {
 }
 
 /// What a session's alarm was for.
-pub(super) enum Change<R> {
+pub(super) enum Change<C> {
     /// The call has waited for long enough.
-    Answer(R),
+    Answer(C),
     /// Nobody is there any more.
     Abandoned,
     Ended,
@@ -228,7 +233,7 @@ pub enum NoSession {
     AnotherWaits,
 }
 
-impl<R> Sessions<R> {
+impl<C> Sessions<C> {
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -238,11 +243,11 @@ impl<R> Sessions<R> {
         self.store.len() == 0
     }
 
-    pub fn get(&self, id: SessionId) -> Option<&Session<R>> {
+    pub fn get(&self, id: SessionId) -> Option<&Session<C>> {
         self.store.get(id.place).filter(|session| session.id == id)
     }
 
-    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session<R>> {
+    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session<C>> {
         self.store.get_mut(id.place).filter(|session| session.id == id)
     }
 
@@ -338,7 +343,7 @@ impl<R> Sessions<R> {
 
     /// A call of the session's: a sign of life. A call from another connection takes over: returns the call that waits
     /// on the former one. None for the connection of a call that came from none.
-    pub fn called(&mut self, id: SessionId, connection: Option<u64>, ttl_ms: Option<i64>, now: UnixMs) -> Option<R> {
+    pub fn called(&mut self, id: SessionId, connection: Option<u64>, ttl_ms: Option<i64>, now: UnixMs) -> Option<C> {
         let session = self.get_mut(id)?;
         session.seen = now;
         session.answered = now;
@@ -435,7 +440,7 @@ impl<R> Sessions<R> {
     }
 
     /// Has a call wait, for no longer than a third of the TTL: a peer that is gone without a word is noticed in time.
-    pub fn wait(&mut self, id: SessionId, poll: R, limit_ms: i64, now: UnixMs) {
+    pub fn wait(&mut self, id: SessionId, poll: C, limit_ms: i64, now: UnixMs) {
         let Some(session) = self.get_mut(id) else { return };
         let most = if session.outbox.kept() > EVENTS_UNREAD_MAX { UNREAD_WAIT_MS } else { session.ttl_ms / 3 };
         let ms = if limit_ms > 0 { limit_ms.min(most) } else { most };
@@ -444,7 +449,7 @@ impl<R> Sessions<R> {
     }
 
     /// Takes the call that waits: it is answered now.
-    pub fn take_poll(&mut self, id: SessionId, now: UnixMs) -> Option<R> {
+    pub fn take_poll(&mut self, id: SessionId, now: UnixMs) -> Option<C> {
         let session = self.get_mut(id)?;
         let (poll, _) = session.poll.take()?;
         session.answered = now;
@@ -466,7 +471,7 @@ impl<R> Sessions<R> {
     }
 
     /// The next session whose alarm goes off, and what for, if its time has come for something.
-    pub fn take_due(&mut self, now: UnixMs) -> Option<(SessionId, Option<Change<R>>)> {
+    pub fn take_due(&mut self, now: UnixMs) -> Option<(SessionId, Option<Change<C>>)> {
         let place = self.alarms.take_due(&mut self.store, now, |session| &mut session.alarm)?;
         let session = self.store.get_mut(place)?;
         let id = session.id;
@@ -516,7 +521,7 @@ impl<R> Sessions<R> {
     }
 
     /// Closes a session. What is left of it stays until [`Self::drop_ended`]. Returns the call that waits.
-    pub fn end(&mut self, id: SessionId) -> Option<R> {
+    pub fn end(&mut self, id: SessionId) -> Option<C> {
         self.set_abandoned(id, false);
         let session = self.get_mut(id).filter(|session| !session.has_ended)?;
         session.has_ended = true;
@@ -542,7 +547,7 @@ impl<R> Sessions<R> {
     }
 
     /// All that are open, in no order.
-    pub fn open(&self) -> impl Iterator<Item = &Session<R>> {
+    pub fn open(&self) -> impl Iterator<Item = &Session<C>> {
         self.by_name.values().filter_map(|id| self.get(*id))
     }
 

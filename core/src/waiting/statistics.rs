@@ -4,6 +4,10 @@
 /// Counted from the beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
+    /// Grants to those who did not wait.
+    pub granted_at_once: u64,
+    /// Requests that did not get the lock and did not wait.
+    pub refusals: u64,
     pub waits: u64,
     /// How long waiters waited for their grants.
     pub waited: WaitHistogram,

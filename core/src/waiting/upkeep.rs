@@ -6,8 +6,9 @@
 
 use super::agenda::{Hold, Sweep};
 use super::alarms::NEVER;
+use super::engine::Engine;
+use super::host::{Cause, Host, Note};
 use super::queue::{LockId, LockName, Ticket};
-use super::table::Table;
 use crate::lock::UnixMs;
 
 /// Poll interval for locks with waiters, for changes that send no event, and the number of locks each time: a thousand
@@ -18,25 +19,50 @@ const PATROL_LOCKS: usize = 100;
 /// With fewer entries, removing those of dropped locks is not worth the work.
 const FEW: usize = 64;
 
-impl<R> Table<R> {
-    /// Notes that something has happened to a lock. Returns whether a client waits for it.
-    pub fn key_changed(&mut self, lock: LockName<'_>) -> bool {
-        let lock = self.queues.find(lock);
-        lock.is_some_and(|lock| self.changed(lock))
+impl<C> Engine<C> {
+    /// Notes what has happened while nobody could listen.
+    pub fn read_notes<H: Host<Client = C>>(&mut self, host: &H) {
+        while let Some(note) = host.next_note() {
+            self.note(note);
+        }
     }
 
-    /// Notes that the current command has done something to a lock. Returns whether a client waits for it.
-    pub fn key_changed_by_command(&mut self, lock: LockName<'_>) -> bool {
+    /// Notes what has happened. It is followed up by [`Self::catch_up`].
+    pub fn note(&mut self, note: Note) {
+        match note {
+            Note::Key { database, key, cause } => _ = self.key_changed(LockName { database, key: &key }, cause),
+            Note::Database(database) => self.database_changed(database),
+            Note::Swapped(first, second) => self.databases_swapped(first, second),
+            Note::RoleChanged { is_replica } => {
+                self.forget_grants();
+                if is_replica {
+                    self.dismiss_all();
+                }
+            }
+            Note::Disconnected(connection) => self.disconnected(connection),
+            Note::Gone(ticket) => drop(self.gone(ticket)),
+            Note::Delivered(ticket) => self.delivered(ticket),
+        }
+    }
+
+    /// Notes that something has happened to a lock. Returns whether a client waits for it.
+    pub fn key_changed(&mut self, lock: LockName<'_>, cause: Cause) -> bool {
         let Some(lock) = self.queues.find(lock) else { return false };
         self.changed(lock);
-        if self.queues.kept(lock).is_some_and(|notes| !std::mem::replace(&mut notes.is_by_command, true)) {
-            self.agenda.by_command.push_back(lock);
+        match cause {
+            Cause::Server => {}
+            Cause::LeaseEnd => self.counters.lease_expiries = self.counters.lease_expiries.wrapping_add(1),
+            Cause::Command => {
+                if self.queues.kept(lock).is_some_and(|notes| !std::mem::replace(&mut notes.is_by_command, true)) {
+                    self.agenda.by_command.push_back(lock);
+                }
+            }
         }
         true
     }
 
     /// Notes that something has happened to all locks of a database, or of all databases.
-    pub fn database_changed(&mut self, database: Option<i32>) {
+    fn database_changed(&mut self, database: Option<i32>) {
         if self.queues.is_empty() {
             return;
         }
@@ -55,19 +81,19 @@ impl<R> Table<R> {
     }
 
     /// Notes that two databases have each other's number now. Waiters stay with the number, and holds with their keys.
-    pub fn databases_swapped(&mut self, first: i32, second: i32) {
+    fn databases_swapped(&mut self, first: i32, second: i32) {
         self.databases.swap(first, second);
         self.database_changed(Some(first));
         self.database_changed(Some(second));
     }
 
     /// Has every client that waits now dismissed.
-    pub fn dismiss_all(&mut self) {
+    fn dismiss_all(&mut self) {
         self.agenda.dismissed = Some(self.queues.watermark());
     }
 
     /// No hold that was granted is revoked any more: from now on another server decides what becomes of them.
-    pub fn forget_grants(&mut self) {
+    fn forget_grants(&mut self) {
         self.agenda.reentries.clear();
         self.era = self.era.wrapping_add(1);
     }
@@ -215,7 +241,7 @@ impl<R> Table<R> {
     }
 
     /// Has a hold revoked as soon as possible.
-    pub(super) fn revoke(&mut self, hold: Hold) {
+    pub(super) fn revoke_later(&mut self, hold: Hold) {
         self.agenda.to_revoke.push_back(hold);
     }
 
@@ -285,45 +311,45 @@ mod tests {
         LockName { database: 0, key: key.as_bytes() }
     }
 
-    fn waits(table: &mut Table<()>, lock: LockName<'_>) -> Ticket {
+    fn waits(engine: &mut Engine<()>, lock: LockName<'_>) -> Ticket {
         let holder = Names::from(&b"ann"[..]);
         let wish = Wish { holder, side: Side::Plain, lease: Lease::from_ms(1_000).unwrap(), fenced: false };
-        table.join(lock, Waiter { recipient: Recipient::Client(()), wish }, 0, usize::MAX, None).unwrap().0
+        engine.join(lock, Waiter { recipient: Recipient::Client(()), wish }, 0, usize::MAX, None).unwrap().0
     }
 
-    fn table_of(locks: usize) -> Table<()> {
-        let mut table = Table::default();
+    fn engine_of(locks: usize) -> Engine<()> {
+        let mut engine = Engine::default();
         for number in 0..locks {
-            waits(&mut table, lock(&number.to_string()));
+            waits(&mut engine, lock(&number.to_string()));
         }
-        table
+        engine
     }
 
-    fn taken(table: &mut Table<()>) -> Vec<String> {
+    fn taken(engine: &mut Engine<()>) -> Vec<String> {
         let names = std::iter::from_fn(|| {
-            let lock = table.take_changed()?;
-            table.seen(lock);
-            table.queues.name(lock)
+            let lock = engine.take_changed()?;
+            engine.seen(lock);
+            engine.queues.name(lock)
         });
         names.map(|(_, key)| String::from_utf8(key.to_vec()).unwrap()).collect()
     }
 
     #[test]
     fn a_patrol_looks_at_so_many_locks_and_comes_to_all_of_them() {
-        let mut table = table_of(10 * PATROL_LOCKS);
+        let mut engine = engine_of(10 * PATROL_LOCKS);
         let mut seen = Vec::new();
         for round in 1..=10 {
-            table.patrol(round * PATROL_MS - 1);
-            assert_eq!(taken(&mut table), [""; 0], "not before its time");
-            table.patrol(round * PATROL_MS);
-            let looked_at = taken(&mut table);
+            engine.patrol(round * PATROL_MS - 1);
+            assert_eq!(taken(&mut engine), [""; 0], "not before its time");
+            engine.patrol(round * PATROL_MS);
+            let looked_at = taken(&mut engine);
             assert_eq!(looked_at.len(), PATROL_LOCKS);
             seen.extend(looked_at);
         }
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), 10 * PATROL_LOCKS);
-        let mut few = table_of(3);
+        let mut few = engine_of(3);
         few.patrol(PATROL_MS);
         assert_eq!(taken(&mut few), ["0", "1", "2"], "each once");
         assert_eq!(few.wakes_at(PATROL_MS), Some(2 * PATROL_MS));
@@ -332,57 +358,57 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_ends_rests_and_puts_off_no_patrol() {
         let (then, now) = (1_000_000, 5_000);
-        let mut table = table_of(1);
-        table.patrol(then);
-        taken(&mut table);
-        table.rest_until(then, then + 20);
-        table.key_changed(lock("0"));
-        assert!(table.is_resting(then + 19));
-        assert_eq!(table.wakes_at(then + 5), Some(then + 20));
-        assert_eq!(table.wakes_at(now), Some(UnixMs::MIN), "what is on the agenda is for at once");
-        assert!(!table.is_resting(now));
-        taken(&mut table);
-        assert_eq!(table.wakes_at(now), Some(now), "and so is the patrol");
-        table.patrol(now);
-        assert_eq!(taken(&mut table), ["0"]);
-        assert_eq!(table.wakes_at(now), Some(now - now % PATROL_MS + PATROL_MS));
+        let mut engine = engine_of(1);
+        engine.patrol(then);
+        taken(&mut engine);
+        engine.rest_until(then, then + 20);
+        engine.key_changed(lock("0"), Cause::Server);
+        assert!(engine.is_resting(then + 19));
+        assert_eq!(engine.wakes_at(then + 5), Some(then + 20));
+        assert_eq!(engine.wakes_at(now), Some(UnixMs::MIN), "what is on the agenda is for at once");
+        assert!(!engine.is_resting(now));
+        taken(&mut engine);
+        assert_eq!(engine.wakes_at(now), Some(now), "and so is the patrol");
+        engine.patrol(now);
+        assert_eq!(taken(&mut engine), ["0"]);
+        assert_eq!(engine.wakes_at(now), Some(now - now % PATROL_MS + PATROL_MS));
     }
 
     #[test]
     fn a_lock_is_looked_at_once_whatever_happened_to_it() {
-        let mut table = table_of(2);
-        assert!(!table.key_changed(lock("9")), "nobody waits for it");
+        let mut engine = engine_of(2);
+        assert!(!engine.key_changed(lock("9"), Cause::Server), "nobody waits for it");
         for _ in 0..3 {
-            assert!(table.key_changed(lock("1")) && table.key_changed_by_command(lock("1")));
+            assert!(engine.key_changed(lock("1"), Cause::Server) && engine.key_changed(lock("1"), Cause::Command));
         }
-        assert_eq!(table.take_changed_by_command(), table.queues.find(lock("1")));
-        assert_eq!(table.take_changed_by_command(), None);
-        assert_eq!(taken(&mut table), ["1"]);
-        table.key_changed_by_command(lock("0"));
-        table.forget_command();
+        assert_eq!(engine.take_changed_by_command(), engine.queues.find(lock("1")));
+        assert_eq!(engine.take_changed_by_command(), None);
+        assert_eq!(taken(&mut engine), ["1"]);
+        engine.key_changed(lock("0"), Cause::Command);
+        engine.forget_command();
         assert_eq!(
-            (table.take_changed_by_command(), taken(&mut table)),
+            (engine.take_changed_by_command(), taken(&mut engine)),
             (None, vec!["0".to_owned()]),
             "it is not lost"
         );
-        table.key_changed(lock("0"));
-        let seen = table.queues.find(lock("0")).unwrap();
-        table.seen(seen);
-        assert_eq!(taken(&mut table), [""; 0], "what was looked at meanwhile need not be");
+        engine.key_changed(lock("0"), Cause::Server);
+        let seen = engine.queues.find(lock("0")).unwrap();
+        engine.seen(seen);
+        assert_eq!(taken(&mut engine), [""; 0], "what was looked at meanwhile need not be");
     }
 
     #[test]
     fn what_happens_to_a_database_is_for_its_locks_only() {
-        let mut table = table_of(2);
+        let mut engine = engine_of(2);
         for database in [3, 4] {
-            waits(&mut table, LockName { database, key: b"there" });
+            waits(&mut engine, LockName { database, key: b"there" });
         }
         let mut swept = |databases: &[Option<i32>]| {
             for database in databases {
-                table.database_changed(*database);
+                engine.database_changed(*database);
             }
-            while table.sweep_on() {}
-            taken(&mut table).len()
+            while engine.sweep_on() {}
+            taken(&mut engine).len()
         };
         assert_eq!(swept(&[Some(3)]), 1);
         assert_eq!(swept(&[Some(3), Some(0), Some(3)]), 3);
@@ -392,13 +418,13 @@ mod tests {
 
     #[test]
     fn a_long_rest_does_not_fill_the_agenda() {
-        let mut table = table_of(1);
+        let mut engine = engine_of(1);
         for client in 1..10_000 {
             let key = client.to_string();
-            let ticket = waits(&mut table, lock(&key));
-            table.key_changed(lock(&key));
-            drop(table.gone(ticket));
+            let ticket = waits(&mut engine, lock(&key));
+            engine.key_changed(lock(&key), Cause::Server);
+            engine.gone(ticket);
         }
-        assert!(table.agenda.changed.len() <= FEW + 1, "{}", table.agenda.changed.len());
+        assert!(engine.agenda.changed.len() <= FEW + 1, "{}", engine.agenda.changed.len());
     }
 }

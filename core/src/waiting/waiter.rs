@@ -69,22 +69,22 @@ impl std::fmt::Debug for Names {
 
 /// Who is told what became of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recipient<R> {
+pub enum Recipient<C> {
     /// A blocked client. Dropping it unblocks the client without an answer.
-    Client(R),
+    Client(C),
     Session(SessionId),
 }
 
 #[derive(Debug)]
-pub struct Waiter<R> {
-    pub recipient: Recipient<R>,
+pub struct Waiter<C> {
+    pub recipient: Recipient<C>,
     pub wish: Wish<Names>,
 }
 
 /// A waiter as it is kept.
 #[derive(Debug)]
-pub(super) struct Wait<R> {
-    pub recipient: Recipient<R>,
+pub(super) struct Wait<C> {
+    pub recipient: Recipient<C>,
     names: Rc<[u8]>,
     lease: Lease,
     holder: u16,
@@ -92,8 +92,8 @@ pub(super) struct Wait<R> {
     pub fenced: bool,
 }
 
-impl<R> Wait<R> {
-    pub fn new(waiter: Waiter<R>) -> Self {
+impl<C> Wait<C> {
+    pub fn new(waiter: Waiter<C>) -> Self {
         let Waiter { recipient, wish: Wish { holder: Names { both, holder }, side, lease, fenced } } = waiter;
         Self { recipient, names: both, lease, holder, side, fenced }
     }
@@ -103,7 +103,7 @@ impl<R> Wait<R> {
         Wish { holder: names, side: self.side, lease: self.lease, fenced: self.fenced }
     }
 
-    pub fn into_waiter(self) -> Waiter<R> {
+    pub fn into_waiter(self) -> Waiter<C> {
         let holder = Names { both: self.names, holder: self.holder };
         let wish = Wish { holder, side: self.side, lease: self.lease, fenced: self.fenced };
         Waiter { recipient: self.recipient, wish }

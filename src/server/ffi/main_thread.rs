@@ -1,20 +1,20 @@
-//! A value for the server's main thread, the only thread on which the server calls the module.
+//! A value for the server's main thread, the only thread on which the server calls the module. It is made when it is first
+//! asked for.
 
-use std::cell::RefCell;
+use std::cell::OnceCell;
 
-pub struct MainThread<T>(RefCell<T>);
+pub struct MainThread<T>(OnceCell<T>);
 
 // SAFETY: see above; so nothing is ever shared with another thread.
 unsafe impl<T> Sync for MainThread<T> {}
 
-impl<T> MainThread<T> {
-    pub const fn new(value: T) -> Self {
-        Self(RefCell::new(value))
+impl<T: Default> MainThread<T> {
+    pub const fn new() -> Self {
+        Self(OnceCell::new())
     }
 
-    /// Lends the value. The closure must call nothing that could call back.
     #[inline]
-    pub fn with<R>(&self, use_it: impl FnOnce(&mut T) -> R) -> R {
-        use_it(&mut self.0.borrow_mut())
+    pub fn get(&self) -> &T {
+        self.0.get_or_init(T::default)
     }
 }

@@ -8,6 +8,7 @@ use crate::server::ffi::panics::guarded;
 use crate::server::keys::followers;
 use crate::server::waiting::{listening, state};
 use redis_module::raw;
+use rlock_core::waiting::Counters;
 use std::ffi::{CStr, c_int};
 
 pub fn register(context: &Context) {
@@ -23,7 +24,9 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
         return;
     }
     guarded((), || {
-        let lines = [counted_since_loading().as_slice(), &now()].concat();
+        // Within a command of ours another module may ask.
+        let Ok(engine) = state::engine() else { return };
+        let lines = [counted_since_loading(engine.counters).as_slice(), &now(&engine)].concat();
         // SAFETY: the info context is the server's; names are copied. The section gets the module's name.
         unsafe {
             api!(RedisModule_InfoAddSection(info, std::ptr::null()));
@@ -34,14 +37,12 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
     });
 }
 
-fn counted_since_loading() -> [(&'static CStr, u64); 16] {
-    let (grants, refusals) = state::grants_and_refusals();
-    let counted = state::with(|table| table.counters);
+fn counted_since_loading(counted: Counters) -> [(&'static CStr, u64); 16] {
     let waited = counted.waited;
     let [le_1, le_10, le_100, le_1000, le_10000, le_inf] = waited.up_to();
     [
-        (c"grants", grants.wrapping_add(waited.count())),
-        (c"refusals", refusals),
+        (c"grants", counted.granted_at_once.wrapping_add(waited.count())),
+        (c"refusals", counted.refusals),
         (c"waits", counted.waits),
         (c"grants_after_wait", waited.count()),
         (c"hand_offs", counted.hand_offs),
@@ -59,25 +60,19 @@ fn counted_since_loading() -> [(&'static CStr, u64); 16] {
     ]
 }
 
-fn now() -> [(&'static CStr, u64); 12] {
+fn now(engine: &state::Lent) -> [(&'static CStr, u64); 12] {
     let now = clock_ms();
-    let (waiters, locks, longest, since) =
-        state::with(|table| (table.length(), table.locks(), table.longest(), table.oldest_since()));
-    let oldest_wait_ms = since.map_or(0, |since| now.saturating_sub(since));
-    let [sessions, unattended, tickets, events, revocations] = state::with(|table| {
-        let (unattended, tickets) = (table.unattended_sessions(), table.waiting_tickets());
-        [table.sessions(), unattended, tickets, table.unacknowledged(), table.revocations_due()]
-    });
+    let oldest_wait_ms = engine.oldest_since().map_or(0, |since| now.saturating_sub(since));
     [
-        (c"waiters", as_u64(waiters)),
-        (c"locks_with_waiters", as_u64(locks)),
-        (c"longest_queue", as_u64(longest)),
+        (c"waiters", as_u64(engine.length())),
+        (c"locks_with_waiters", as_u64(engine.locks())),
+        (c"longest_queue", as_u64(engine.longest())),
         (c"oldest_wait_ms", u64::try_from(oldest_wait_ms).unwrap_or(0)),
-        (c"sessions", as_u64(sessions)),
-        (c"sessions_unattended", as_u64(unattended)),
-        (c"tickets", as_u64(tickets)),
-        (c"events_unacknowledged", as_u64(events)),
-        (c"revocations_due", as_u64(revocations)),
+        (c"sessions", as_u64(engine.sessions())),
+        (c"sessions_unattended", as_u64(engine.unattended_sessions())),
+        (c"tickets", as_u64(engine.waiting_tickets())),
+        (c"events_unacknowledged", as_u64(engine.unacknowledged())),
+        (c"revocations_due", as_u64(engine.revocations_due())),
         (c"followed", u64::from(followers::there_may_be())),
         (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),
         (c"keyspace_subscriptions", as_u64(listening::subscriptions())),

@@ -13,7 +13,7 @@
 //! It looks only at the locks that this command has changed, and there is at most one job. If the last event is from a
 //! sweep of the server's, the job is not behind a command, whatever it was set for, and leaves everything to the timer.
 
-use super::blocked_client::{self, Callbacks, ClientKey};
+use super::blocked_client::{self, BlockedClient, Callbacks, ClientKey};
 use super::host::{self, Server};
 use super::state::Blocked;
 use super::{listening, sessions, state, timer};
@@ -26,7 +26,7 @@ use crate::server::ffi::version;
 use crate::server::keys::{announce, followers};
 use redis_module::raw;
 use rlock_core::lock::{Outcome, Side};
-use rlock_core::waiting::{LockName, Recipient, Table, serve};
+use rlock_core::waiting::{Cause, LockName, Note, WaitsFor};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
@@ -48,7 +48,8 @@ const BY_COMMANDS: [&CStr; 11] = [
 ];
 
 /// The same events, caused by the server itself. A command may come across an expired key, too.
-const BY_SERVER: [&CStr; 2] = [c"expired", c"evicted"];
+const EXPIRED: &CStr = c"expired";
+const EVICTED: &CStr = c"evicted";
 
 /// The callbacks for a blocked client.
 pub(super) const OF_CLIENT: Callbacks = Callbacks { reply: answer, unblocked, disconnected };
@@ -65,7 +66,7 @@ pub(super) fn listen_to_keys(context: &Context, side: Side) {
 
 /// Listens to clients that come and go, from the first session on.
 pub(super) fn listen_to_clients(context: &Context) {
-    if state::with_all(|state| std::mem::replace(&mut state.events.hears_clients, true)) {
+    if state::get().events.hears_clients.replace(true) {
         return;
     }
     // SAFETY: the callback is for this event. The server never refuses.
@@ -99,31 +100,39 @@ unsafe extern "C" fn key_event(
     key: *mut raw::RedisModuleString,
 ) -> c_int {
     // The command that changes a lock settles its queue.
-    if state::is_empty() || announce::is_ours(event) {
+    if announce::is_ours(event) {
         return flag::OK;
     }
-    // SAFETY: the server passes a name that ends with a NUL, for the time of this call.
-    let event = unsafe { CStr::from_ptr(event) };
-    let by_server = BY_SERVER.contains(&event);
     guarded(flag::OK, || {
-        state::with_all(|state| state.events.is_sweep = by_server);
-        if !by_server && !BY_COMMANDS.contains(&event) {
+        let engine = state::engine();
+        if engine.as_ref().is_ok_and(|engine| engine.length() == 0) {
             return flag::OK;
         }
+        // SAFETY: the server passes a name that ends with a NUL, for the time of this call.
+        let event = unsafe { CStr::from_ptr(event) };
+        let cause = match event {
+            _ if BY_COMMANDS.contains(&event) => Some(Cause::Command),
+            _ if event == EXPIRED => Some(Cause::LeaseEnd),
+            _ if event == EVICTED => Some(Cause::Server),
+            _ => None,
+        };
+        state::get().events.is_sweep.set(matches!(cause, Some(Cause::LeaseEnd | Cause::Server)));
+        let Some(cause) = cause else { return flag::OK };
         let strings = [key];
         // SAFETY: the server passes a context and a key's name, both for the time of this call.
         let (context, key) = unsafe { (Context::new(context), Str::arguments(strings.as_ptr().cast_mut(), 1)) };
         let Some(key) = key.first() else { return flag::OK };
         let lock = LockName { database: context.database(), key: key.bytes() };
-        let is_waited_for = state::with(|table| {
-            let is_waited_for = if by_server { table.key_changed(lock) } else { table.key_changed_by_command(lock) };
-            if is_waited_for && event == c"expired" {
-                table.counters.lease_expiries = table.counters.lease_expiries.wrapping_add(1);
-            }
-            is_waited_for
-        });
+        let Ok(mut engine) = engine else {
+            // Within a command, which is followed up when it is done.
+            let cause = if cause == Cause::Command { Cause::Server } else { cause };
+            state::note(Note::Key { database: lock.database, key: lock.key.into(), cause });
+            return flag::OK;
+        };
+        let is_waited_for = engine.key_changed(lock, cause);
+        drop(engine);
         if is_waited_for {
-            if !by_server {
+            if cause == Cause::Command {
                 set_job(&context);
             }
             timer::arm_at_once(&context, timer_went_off);
@@ -135,7 +144,8 @@ unsafe extern "C" fn key_event(
 /// Sets a job behind the current command, unless one is set already. The timer is armed all the same, for what the job
 /// leaves, and for servers without jobs, or on which the job's own events would move the command's client.
 fn set_job(context: &Context) {
-    if state::with_all(|state| state.events.job_is_set) {
+    let events = &state::get().events;
+    if events.job_is_set.get() {
         return;
     }
     // SAFETY: a pointer that the server has set at load, or has not. The context is alive; the job takes no data.
@@ -144,28 +154,26 @@ fn set_job(context: &Context) {
             .filter(|_| !version::events_move_clients())
             .is_some_and(|add| add(context.as_ptr(), Some(job), ptr::null_mut(), None) == flag::OK)
     };
-    state::with_all(|state| {
-        state.events.job_is_set = is_set;
-        if !is_set {
-            state.table.forget_command();
-        }
-    });
+    events.job_is_set.set(is_set);
+    if let Some(mut engine) = state::engine().ok().filter(|_| !is_set) {
+        engine.forget_command();
+    }
 }
 
 /// # Safety
 /// To be called by the server, as a job.
 unsafe extern "C" fn job(context: *mut raw::RedisModuleCtx, _data: *mut c_void) {
     guarded((), || {
-        let is_sweep = state::with_all(|state| {
-            state.events.job_is_set = false;
-            state.events.is_sweep
-        });
-        if is_sweep {
-            return state::with(Table::forget_command);
+        let events = &state::get().events;
+        events.job_is_set.set(false);
+        let Ok(mut engine) = state::engine() else { return };
+        if events.is_sweep.get() {
+            return engine.forget_command();
         }
         // SAFETY: the context is the server's.
         let context = unsafe { Context::new(context) };
-        serve::follow_command(&Server::new(&context));
+        engine.follow_command(&Server::new(&context));
+        drop(engine);
         arm_timer(&context);
     });
 }
@@ -180,12 +188,8 @@ unsafe extern "C" fn role_changed(
 ) {
     // A module has one listener for each event, and two things depend on this one.
     followers::begin_to_tell();
-    guarded((), || state::with(Table::forget_grants));
-    if now != raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA {
-        return;
-    }
     // Some servers are about to unblock the clients themselves.
-    note(context, Table::dismiss_all);
+    note(context, Note::RoleChanged { is_replica: now == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA });
 }
 
 /// # Safety
@@ -203,7 +207,7 @@ unsafe extern "C" fn flushed(
     let info = unsafe { info.cast::<raw::RedisModuleFlushInfo>().as_ref() };
     // A negative number means all databases.
     let database = info.map(|info| info.dbnum).filter(|database| *database >= 0);
-    note(context, |table| table.database_changed(database));
+    note(context, Note::Database(database));
 }
 
 /// # Safety
@@ -217,9 +221,7 @@ unsafe extern "C" fn swapped(
     // SAFETY: the server passes, for this event, this structure.
     let info = unsafe { info.cast::<raw::RedisModuleSwapDbInfo>().as_ref() };
     let Some(info) = info else { return };
-    // What was granted goes with its database, also if nobody waits now.
-    guarded((), || state::with(|table| table.databases_swapped(info.dbnum_first, info.dbnum_second)));
-    note(context, |_| ());
+    note(context, Note::Swapped(info.dbnum_first, info.dbnum_second));
 }
 
 /// A client has come or gone. The server is about to free the one that is gone.
@@ -232,28 +234,23 @@ unsafe extern "C" fn client_changed(
     what: u64,
     info: *mut c_void,
 ) {
-    if what != raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED || !state::has_sessions() {
+    if what != raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED {
         return;
     }
     // SAFETY: the server passes, for this event, this structure.
-    let Some(info) = (unsafe { info.cast::<raw::RedisModuleClientInfo>().as_ref() }) else { return };
-    guarded((), || {
-        state::with(|table| table.disconnected(info.id));
-        // SAFETY: a context that the server has passed.
-        arm_timer(&unsafe { Context::new(context) });
-    });
+    let info = unsafe { info.cast::<raw::RedisModuleClientInfo>().as_ref() };
+    if let Some(info) = info {
+        note(context, Note::Disconnected(info.id));
+    }
 }
 
-/// Notes what has happened, and has the timer handle it as soon as the server is done with the event.
-fn note(context: *mut raw::RedisModuleCtx, what: impl FnOnce(&mut Table<blocked_client::BlockedClient>)) {
-    if state::is_empty() {
-        return;
-    }
+/// Notes what has happened, and has the timer follow it up as soon as the server is done with the event.
+fn note(context: *mut raw::RedisModuleCtx, note: Note) {
     guarded((), || {
-        // SAFETY: a context that the server has passed to the callback that calls this.
-        let context = unsafe { Context::new(context) };
-        state::with(what);
-        arm_timer(&context);
+        if state::note(note) {
+            // SAFETY: a context that the server has passed to the callback that calls this.
+            arm_timer(&unsafe { Context::new(context) });
+        }
     });
 }
 
@@ -262,23 +259,24 @@ fn note(context: *mut raw::RedisModuleCtx, what: impl FnOnce(&mut Table<blocked_
 unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *mut c_void) {
     guarded((), || {
         // The server frees the timer afterwards; stopping it then would free it twice.
-        state::with_all(|state| state.timer = None);
+        state::get().timer.set(None);
         // SAFETY: the context is the server's.
         let context = unsafe { Context::new(context) };
-        close_undelivered(&context);
-        serve::catch_up(&Server::new(&context));
+        close_unanswered(&context);
+        if let Ok(mut engine) = state::engine() {
+            engine.catch_up(&Server::new(&context));
+        }
         listening::end_if_due(&context, Some(key_event));
         arm_timer(&context);
     });
 }
 
-/// Closes clients that are still connected but whose grant reply the server has lost: they would take the next reply
-/// for the answer to their wait.
-fn close_undelivered(context: &Context) {
-    for number in state::with_all(|state| std::mem::take(&mut state.undelivered)) {
-        if version::loses_replies() {
-            blocked_client::close(context, number);
-        }
+/// Closes clients that are still connected but whose answer the server has lost: they would take the next reply for the
+/// answer to their wait.
+fn close_unanswered(context: &Context) {
+    let unanswered = std::mem::take(&mut state::get().clients.borrow_mut().unanswered);
+    for number in unanswered.into_iter().filter(|_| version::loses_replies()) {
+        blocked_client::close(context, number);
     }
 }
 
@@ -299,17 +297,35 @@ unsafe extern "C" fn answer(
             let answer = blocked_client::answer_of(&context);
             (context, client, answer)
         };
-        match state::with_all(|state| state.blocked.remove(&client)) {
-            Some(Blocked::ForEvents { session, began_us, .. }) => sessions::send_news(&context, session, began_us),
+        match no_longer_blocked(client) {
+            Some(Blocked { waits_for: WaitsFor::Events(session), since_us }) => {
+                sessions::send_news(&context, session, since_us);
+            }
             blocked => {
-                if let Some(Blocked::ForLock(ticket)) = blocked {
-                    state::with(|table| table.delivered(ticket));
+                if let Some(Blocked { waits_for: WaitsFor::Lock(ticket), .. }) = blocked {
+                    state::note(Note::Delivered(ticket));
                 }
                 reply::send(&context, answer.unwrap_or(Err(NO_ANSWER)));
             }
         }
         flag::OK
     })
+}
+
+/// What a client waited for that is answered or gone.
+fn no_longer_blocked(client: ClientKey) -> Option<Blocked> {
+    state::get().clients.borrow_mut().blocked.remove(&client)
+}
+
+/// Has the engine forget a client that waits no longer, and returns it if it was not unblocked.
+fn stop_waiting(context: &Context, client: ClientKey, waits_for: WaitsFor) -> Option<BlockedClient> {
+    let Ok(mut engine) = state::engine() else {
+        if let WaitsFor::Lock(ticket) = waits_for {
+            state::note(Note::Gone(ticket));
+        }
+        return None;
+    };
+    engine.stop_waiting(waits_for, context.now(), |other| other.key() == client)
 }
 
 /// CLIENT UNBLOCK … TIMEOUT: the reply is that of a wait whose time is up.
@@ -328,28 +344,19 @@ unsafe extern "C" fn unblocked(
             let client = ClientKey::of(&context);
             (context, client, Str::arguments(arguments, count))
         };
-        match state::with_all(|state| state.blocked.remove(&client)) {
-            Some(Blocked::ForEvents { session, began_us, .. }) => {
-                let call = sessions::stop_waiting(&context, session);
-                sessions::send_news(&context, session, began_us);
-                drop(call);
-            }
-            Some(Blocked::Cancelling) => {
-                let client = state::with(|table| table.stop_waiting_for_cancel(|other| other.key() == client));
-                reply::send(&context, Err(STILL_CANCELLING));
-                drop(client);
-            }
-            blocked => {
-                let waiter = match blocked {
-                    Some(Blocked::ForLock(ticket)) => state::with(|table| table.gone(ticket)),
-                    _ => None,
-                };
-                let fenced = waiter.as_ref().is_some_and(|waiter| waiter.wish.fenced);
+        let Some(Blocked { waits_for, since_us }) = no_longer_blocked(client) else { return flag::OK };
+        let fenced =
+            state::engine().is_ok_and(|engine| matches!(waits_for, WaitsFor::Lock(ticket) if engine.is_fenced(ticket)));
+        let taken = stop_waiting(&context, client, waits_for);
+        match waits_for {
+            WaitsFor::Lock(_) => {
                 let left_ms = arguments.get(1).map_or(0, |key| host::left_ms(&context, &OwnedStr::new(key.bytes())));
                 reply::send(&context, reply::of_acquire(Outcome::Busy { left_ms }, fenced));
-                drop(waiter);
             }
+            WaitsFor::Events(session) => sessions::send_news(&context, session, since_us),
+            WaitsFor::Cancel => reply::send(&context, Err(STILL_CANCELLING)),
         }
+        drop(taken);
         arm_timer(&context);
         flag::OK
     })
@@ -364,30 +371,10 @@ unsafe extern "C" fn disconnected(context: *mut raw::RedisModuleCtx, client: *mu
     guarded((), || {
         // SAFETY: the context is the server's, with the client that is gone.
         let context = unsafe { Context::new(context) };
-        let (now, number) = (context.now(), context.client());
-        let gone = state::with_all(|state| match state.blocked.remove(&ClientKey(client))? {
-            Blocked::ForLock(ticket) => {
-                if state.table.is_undelivered(ticket) {
-                    state.undelivered.push(number);
-                }
-                state.table.gone(ticket).map(|waiter| waiter.recipient)
-            }
-            Blocked::ForEvents { is_woken: true, .. } => {
-                state.undelivered.push(number);
-                None
-            }
-            Blocked::ForEvents { session, .. } => {
-                state.table.stop_waiting_for_events(session, now).map(Recipient::Client)
-            }
-            Blocked::Cancelling => {
-                let waits = state.table.stop_waiting_for_cancel(|other| other.key() == ClientKey(client));
-                if waits.is_none() {
-                    state.undelivered.push(number);
-                }
-                waits.map(Recipient::Client)
-            }
-        });
-        drop(gone);
+        let Some(Blocked { waits_for, .. }) = no_longer_blocked(ClientKey(client)) else { return };
+        if stop_waiting(&context, ClientKey(client), waits_for).is_none() {
+            state::get().clients.borrow_mut().unanswered.push(context.client());
+        }
         arm_timer(&context);
     });
 }

@@ -1,8 +1,9 @@
 //! The server as the host on which waiters are served.
 
 use super::blocked_client::BlockedClient;
-use super::turn::Turn;
-use super::{callbacks, fitness, sessions, state};
+use super::state::Blocked;
+use super::turn::{Turn, monotonic_us};
+use super::{callbacks, fitness, state};
 use crate::server::edge::rights::Reader;
 use crate::server::edge::{Reply, reply, settings};
 use crate::server::ffi::api::flag;
@@ -12,7 +13,7 @@ use crate::server::ffi::key::Key;
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::keys::{LockRecord, take_snapshot};
 use rlock_core::lock::{Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
-use rlock_core::waiting::{Host, LockName, Paused, Permission, Table, Trigger};
+use rlock_core::waiting::{Host, LockName, Note, Paused, Permission, Room, Trigger, WaitsFor};
 use std::cell::Cell;
 
 pub(super) struct Server<'a> {
@@ -44,12 +45,8 @@ impl Host for Server<'_> {
     where
         Self: 'a;
 
-    fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<BlockedClient>) -> T) -> T {
-        state::with(use_table)
-    }
-
-    fn anyone_waits(&self) -> bool {
-        !state::is_empty()
+    fn next_note(&self) -> Option<Note> {
+        state::next_note()
     }
 
     fn now(&self) -> UnixMs {
@@ -145,6 +142,11 @@ impl Host for Server<'_> {
         settings::max_tickets()
     }
 
+    fn room(&self) -> Room {
+        let has_memory = !fitness::is_out_of_memory(self.context);
+        Room { all: settings::max_sessions(), of_user: settings::max_sessions_per_user(), has_memory }
+    }
+
     fn listen(&self, side: Side) {
         callbacks::listen_to_keys(self.context, side);
     }
@@ -157,6 +159,11 @@ impl Host for Server<'_> {
         BlockedClient::block(self.context, &callbacks::OF_CLIENT)
     }
 
+    fn blocked(&self, client: &BlockedClient, waits_for: WaitsFor) {
+        let blocked = Blocked { waits_for, since_us: monotonic_us() };
+        state::get().clients.borrow_mut().blocked.insert(client.key(), blocked);
+    }
+
     fn answer(&self, client: BlockedClient, outcome: Outcome, fenced: bool) {
         client.answer(reply::of_acquire(outcome, fenced));
     }
@@ -166,7 +173,7 @@ impl Host for Server<'_> {
     }
 
     fn wake(&self, call: BlockedClient) {
-        sessions::wake(call);
+        call.wake();
     }
 }
 

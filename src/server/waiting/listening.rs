@@ -5,7 +5,7 @@
 //! little longer, on servers that take a subscription back (Redis from 8.2 on). Only the timer gives it back: within an
 //! event the server is walking through its list of subscriptions.
 
-use super::state::{self, State};
+use super::state;
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
 use redis_module::raw;
@@ -43,10 +43,10 @@ impl Listening {
 /// Listens for a waiter on this side.
 pub(super) fn begin(context: &Context, side: Side, on_event: raw::RedisModuleNotificationFunc) {
     let wanted = if side == Side::Plain { KEYS } else { KEYS | raw::REDISMODULE_NOTIFY_HASH };
-    let missing = state::with_all(|state| {
-        let heard = &mut state.listening.heard;
+    let missing = {
+        let heard = &mut state::get().listening.borrow_mut().heard;
         wanted & !std::mem::replace(heard, *heard | wanted)
-    });
+    };
     for classes in CLASSES.into_iter().filter(|classes| missing & classes != 0) {
         // SAFETY: the context is alive, and the callback is one for keyspace events. The server never refuses.
         unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(context.as_ptr(), classes, on_event)) };
@@ -54,19 +54,18 @@ pub(super) fn begin(context: &Context, side: Side, on_event: raw::RedisModuleNot
 }
 
 /// When to listen no more, unless somebody comes to wait before then.
-pub(super) fn ends_at(state: &mut State, now: UnixMs) -> Option<UnixMs> {
+pub(super) fn ends_at(nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
     // SAFETY: a pointer that the server has set at load, or has not.
     unsafe { raw::RedisModule_UnsubscribeFromKeyspaceEvents }?;
-    state.listening.ends_at(state.table.length() == 0, now)
+    state::get().listening.borrow_mut().ends_at(nobody_waits, now)
 }
 
 /// Listens no more if it is time. To be called with nothing of the server's under way.
 pub(super) fn end_if_due(context: &Context, on_event: raw::RedisModuleNotificationFunc) {
-    let now = context.now();
-    let heard = state::with_all(|state| {
-        let is_due = ends_at(state, now).is_some_and(|end| end <= now);
-        if is_due { std::mem::take(&mut state.listening.heard) } else { 0 }
-    });
+    let (now, Ok(engine)) = (context.now(), state::engine()) else { return };
+    let is_due = ends_at(engine.length() == 0, now).is_some_and(|end| end <= now);
+    drop(engine);
+    let heard = if is_due { std::mem::take(&mut state::get().listening.borrow_mut().heard) } else { 0 };
     for classes in CLASSES.into_iter().filter(|classes| heard & classes != 0) {
         // SAFETY: the context is alive. The server finds the subscription by what it was made with.
         unsafe { api!(RedisModule_UnsubscribeFromKeyspaceEvents(context.as_ptr(), classes, on_event)) };
@@ -75,7 +74,7 @@ pub(super) fn end_if_due(context: &Context, on_event: raw::RedisModuleNotificati
 
 /// How many subscriptions to keyspace events the module has.
 pub fn subscriptions() -> usize {
-    state::with_all(|state| state.listening.subscriptions())
+    state::get().listening.borrow().subscriptions()
 }
 
 #[cfg(test)]

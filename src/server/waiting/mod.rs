@@ -19,9 +19,9 @@ use super::ffi::context::Context;
 use super::ffi::string::Str;
 use blocked_client::BlockedClient;
 use host::Server;
-use rlock_core::lock::{Lease, Outcome, Release, Released, Renewed, Wish};
-use rlock_core::waiting::commands::{self, Rejected};
-use state::Blocked;
+use rlock_core::lock::{Lease, Release, Released, Renewed, Wish};
+use rlock_core::waiting::Engine;
+use rlock_core::waiting::commands::Rejected;
 
 pub(super) use callbacks::subscribe;
 pub use rlock_core::waiting::commands::{Acquiring, Waiting};
@@ -46,17 +46,7 @@ pub fn acquire(
         Some(Waiting { limit_ms, ticket: None }) => Some(Waiting { limit_ms, ticket: None }),
         None => None,
     };
-    let acquiring = run(context, |server| commands::acquire(server, key, wish, waiting));
-    match acquiring {
-        Ok(Acquiring::Done(Outcome::Granted { .. })) => state::count_grant(),
-        Ok(Acquiring::Done(_)) => state::count_refusal(),
-        Ok(Acquiring::Blocked(ticket)) => state::with_all(|state| {
-            let client = state.table.client(ticket).map(BlockedClient::key);
-            state.blocked.extend(client.map(|client| (client, Blocked::ForLock(ticket))));
-        }),
-        Ok(Acquiring::Waiting) | Err(_) => {}
-    }
-    Ok(acquiring?)
+    run(context, |engine, server| engine.acquire(server, key, wish, waiting))
 }
 
 /// Gives holds back. If that frees a lock with waiters, the first of them gets it in the same step.
@@ -64,7 +54,7 @@ pub fn acquire(
 /// # Errors
 /// The error reply, with nothing changed.
 pub fn release(context: &Context, key: Str<'_>, holder: Str<'_>, want: Release) -> Result<Released, ErrorLine> {
-    Ok(run(context, |server| commands::release(server, key, holder, want))?)
+    run(context, |engine, server| engine.release(server, key, holder, want))
 }
 
 /// Restarts the lease of everything that a holder holds.
@@ -72,7 +62,7 @@ pub fn release(context: &Context, key: Str<'_>, holder: Str<'_>, want: Release) 
 /// # Errors
 /// The error reply, with nothing changed.
 pub fn renew(context: &Context, key: Str<'_>, holder: Str<'_>, lease: Lease) -> Result<Renewed, ErrorLine> {
-    Ok(run(context, |server| commands::renew(server, key, holder, lease))?)
+    run(context, |engine, server| engine.renew(server, key, holder, lease))
 }
 
 /// Breaks a lock, whoever has it. Returns whether there was one.
@@ -80,17 +70,24 @@ pub fn renew(context: &Context, key: Str<'_>, holder: Str<'_>, lease: Lease) -> 
 /// # Errors
 /// The error reply, with nothing changed.
 pub fn break_lock(context: &Context, key: Str<'_>) -> Result<bool, ErrorLine> {
-    Ok(run(context, |server| commands::break_lock(server, key))?)
+    run(context, |engine, server| engine.break_lock(server, key))
 }
 
 /// Runs a command; if anyone waits, the timer then goes off in time.
-fn run<T>(context: &Context, command: impl FnOnce(&Server<'_>) -> T) -> T {
-    let someone_waited = !state::is_empty();
-    let result = command(&Server::new(context));
-    if someone_waited || !state::is_empty() {
+#[inline]
+fn run<T>(
+    context: &Context,
+    command: impl FnOnce(&mut Engine<BlockedClient>, &Server<'_>) -> Result<T, Rejected>,
+) -> Result<T, ErrorLine> {
+    let mut engine = state::engine()?;
+    let someone_waited = engine.length() > 0;
+    let result = command(&mut engine, &Server::new(context));
+    let someone_waits = engine.length() > 0;
+    drop(engine);
+    if someone_waited || someone_waits || state::has_notes() {
         callbacks::arm_timer(context);
     }
-    result
+    Ok(result?)
 }
 
 impl From<Rejected> for ErrorLine {

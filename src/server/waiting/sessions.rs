@@ -3,17 +3,15 @@
 //! A session's call is a blocked client like one that waits for a lock, but its answer is looked up when it is written:
 //! so one answer tells of everything that has happened until then, be it one grant or a thousand.
 
-use super::blocked_client::BlockedClient;
 use super::host::Server;
-use super::state::Blocked;
 use super::turn::monotonic_us;
-use super::{callbacks, fitness, state};
-use crate::server::edge::{ErrorLine, Reply, Writer, reply, rights, settings};
+use super::{callbacks, state};
+use crate::server::edge::{ErrorLine, Reply, Writer, reply, rights};
 use crate::server::ffi::api::flag;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
-use rlock_core::waiting::serve;
-use rlock_core::waiting::{Call, NoSession, Room, SessionId};
+use rlock_core::waiting::commands::Polled;
+use rlock_core::waiting::{Call, NoSession, SessionId};
 
 /// The most bytes of events in one answer; the next call gets the others. The server closes the connection of a client
 /// that leaves more unread than `client-output-buffer-limit` allows, and what was in one answer once is so again on the
@@ -35,7 +33,7 @@ pub struct EventsCall {
 /// The error reply.
 pub(super) fn find(context: &Context, name: Str<'_>) -> Result<SessionId, ErrorLine> {
     let owner = rights::user_name(context)?;
-    state::with(|table| table.session(name.bytes(), owner.lend().bytes())).map_err(no_session)
+    state::engine()?.session(name.bytes(), owner.lend().bytes()).map_err(no_session)
 }
 
 /// A call for events. Writes the answer, unless the client waits: then it gets its answer later.
@@ -43,43 +41,18 @@ pub(super) fn find(context: &Context, name: Str<'_>) -> Result<SessionId, ErrorL
 /// # Errors
 /// The error reply.
 pub fn events(context: &Context, name: Str<'_>, asked: EventsCall) -> Result<(), ErrorLine> {
-    let began_us = monotonic_us();
     let owner = rights::user_name(context)?;
     callbacks::listen_to_clients(context);
     let EventsCall { acknowledged, wait_ms, ttl_ms } = asked;
-    let now = context.now();
-    let has_memory = !fitness::is_out_of_memory(context);
-    let room = Room { all: settings::max_sessions(), of_user: settings::max_sessions_per_user(), has_memory };
     let call = Call { connection: connection(context), acknowledged, ttl_ms };
-    let called = state::with(|table| table.call(name.bytes(), owner.lend().bytes(), call, room, now));
-    let (session, former) = match called {
-        Err(NoSession::TakenOver) => {
-            Writer::new(context).array(0);
-            return Ok(());
-        }
-        called => called.map_err(no_session)?,
-    };
-    if let Some(former) = former {
-        wake(former);
-    }
-    let has_news = state::with(|table| table.has_news(session));
-    let waits = wait_ms.filter(|_| !has_news && context.may_block());
-    if !waits.is_some_and(|limit_ms| wait(context, session, limit_ms, began_us)) {
-        write_news(context, session, began_us);
+    let polled = state::engine()?.poll(&Server::new(context), name.bytes(), owner.lend().bytes(), call, wait_ms);
+    match polled.map_err(no_session)? {
+        Polled::Answered(session) => write_news(context, session, monotonic_us()),
+        Polled::Waits(_) => {}
+        Polled::TakenOver => _ = Writer::new(context).array(0),
     }
     callbacks::arm_timer(context);
     Ok(())
-}
-
-/// Returns whether the client can be blocked.
-fn wait(context: &Context, session: SessionId, limit_ms: i64, began_us: u64) -> bool {
-    let Some(client) = BlockedClient::block(context, &callbacks::OF_CLIENT) else { return false };
-    let (key, now) = (client.key(), context.now());
-    state::with_all(|state| {
-        state.blocked.insert(key, Blocked::ForEvents { session, began_us, is_woken: false });
-        state.table.wait_for_events(session, client, limit_ms, now);
-    });
-    true
 }
 
 /// The client's number. A script has none of its own, and what it asks is no word from a connection.
@@ -87,38 +60,27 @@ fn connection(context: &Context) -> Option<u64> {
     (context.flags() & flag::IN_SCRIPT == 0).then(|| context.client())
 }
 
-/// Has a call answered, before the server sleeps the next time.
-pub(super) fn wake(call: BlockedClient) {
-    let key = call.key();
-    state::with_all(|state| {
-        if let Some(Blocked::ForEvents { is_woken, .. }) = state.blocked.get_mut(&key) {
-            *is_woken = true;
-        }
-    });
-    call.wake();
-}
-
-/// Takes back the call that waits.
-pub(super) fn stop_waiting(context: &Context, session: SessionId) -> Option<BlockedClient> {
-    let now = context.now();
-    state::with(|table| table.stop_waiting_for_events(session, now))
-}
-
 /// Writes what the client of this callback is told: nothing, if another connection has taken over.
-pub(super) fn send_news(context: &Context, session: SessionId, began_us: u64) {
+pub(super) fn send_news(context: &Context, session: SessionId, since_us: u64) {
     let client = context.client();
-    if state::with(|table| table.connection_of(session)) == Some(client) {
-        write_news(context, session, began_us);
+    let Ok(mut engine) = state::engine() else {
+        Writer::new(context).array(0);
+        return;
+    };
+    if engine.connection_of(session) == Some(client) {
+        drop(engine);
+        write_news(context, session, since_us);
     } else {
         Writer::new(context).array(0);
-        state::with(|table| table.cut_off_is_answered(session, client));
+        engine.cut_off_is_answered(session, client);
+        drop(engine);
         callbacks::arm_timer(context);
     }
 }
 
-fn write_news(context: &Context, session: SessionId, began_us: u64) {
-    let news = state::with(|table| table.take_news(session, TOLD_BYTES_MAX));
-    let waited_ms = i64::try_from(monotonic_us().saturating_sub(began_us) / 1_000).unwrap_or(i64::MAX);
+fn write_news(context: &Context, session: SessionId, since_us: u64) {
+    let news = state::engine().map_or_else(|_| Vec::new(), |mut engine| engine.take_news(session, TOLD_BYTES_MAX));
+    let waited_ms = i64::try_from(monotonic_us().saturating_sub(since_us) / 1_000).unwrap_or(i64::MAX);
     let now = context.now();
     let writer = Writer::new(context).array(news.len());
     for event in &news {
@@ -140,27 +102,12 @@ fn write_news(context: &Context, session: SessionId, began_us: u64) {
 pub fn cancel(context: &Context, name: Str<'_>, tickets: &[Str<'_>]) -> Result<Reply, ErrorLine> {
     let session = find(context, name)?;
     let server = Server::new(context);
-    let mut left = tickets.iter().map(|ticket| ticket.bytes());
-    let mut found = match tickets {
-        [] => serve::close_session(&server, session),
-        _ => serve::cancel(&server, session, &mut left),
-    };
-    let blocks = left.len() > 0 && context.may_block();
-    let client = blocks.then(|| BlockedClient::block(context, &callbacks::OF_CLIENT)).flatten();
-    let reply = if let Some(client) = client {
-        state::with_all(|state| {
-            state.blocked.insert(client.key(), Blocked::Cancelling);
-            state.table.cancel_rest(session, left.map(Box::from).collect(), found, client);
-        });
-        Reply::Later
-    } else {
-        while left.len() > 0 {
-            found = found.saturating_add(serve::cancel(&server, session, &mut left));
-        }
-        Reply::count(found)
+    let found = match tickets {
+        [] => Some(state::engine()?.close_session(&server, session)),
+        _ => state::engine()?.cancel(&server, session, tickets.iter().map(|ticket| ticket.bytes())),
     };
     callbacks::arm_timer(context);
-    Ok(reply)
+    Ok(found.map_or(Reply::Later, Reply::count))
 }
 
 /// Ends the session with this number, whoever's it is, as if its time were up: what is left of it goes by and by. So
@@ -170,8 +117,10 @@ pub fn cancel(context: &Context, name: Str<'_>, tickets: &[Str<'_>]) -> Result<R
 /// If the user may not see all sessions.
 pub fn end(context: &Context, number: u64) -> Result<bool, ErrorLine> {
     rights::check_sees_all(context)?;
-    let Some(session) = state::with(|table| table.session_numbered(number)) else { return Ok(false) };
-    serve::end_session(&Server::new(context), session);
+    let mut engine = state::engine()?;
+    let Some(session) = engine.session_numbered(number) else { return Ok(false) };
+    engine.end_session(&Server::new(context), session);
+    drop(engine);
     callbacks::arm_timer(context);
     Ok(true)
 }

@@ -1,50 +1,57 @@
-//! All that the module keeps of waiting between two calls of the server, and the counters that every command uses.
+//! All that the module keeps of waiting between two calls of the server.
+//!
+//! The engine is lent to one call at a time. What it does to keys may run others' code before it returns: another module's,
+//! in the event of a key, or the server's, when it comes across a key whose time is over. What the module is told then goes
+//! into the inbox, and the engine reads it as soon as it looks at a lock again, or is done. A command that another module
+//! calls within such an event is refused: what it asked for is half done.
 
 use super::blocked_client::{BlockedClient, ClientKey};
 use super::listening::Listening;
+use crate::server::edge::ErrorLine;
 use crate::server::ffi::main_thread::MainThread;
 use foldhash::fast::RandomState;
 use redis_module::raw;
 use rlock_core::lock::UnixMs;
-use rlock_core::waiting::{SessionId, Table, Ticket};
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use rlock_core::waiting::{Engine, Note, WaitsFor};
+use std::cell::{Cell, RefCell, RefMut};
+use std::collections::{HashMap, VecDeque};
+
+pub type Lent = RefMut<'static, Engine<BlockedClient>>;
 
 #[derive(Default)]
 pub(super) struct State {
-    pub table: Table<BlockedClient>,
-    /// What each client waits for that is blocked, or unblocked and not yet answered.
-    pub blocked: HashMap<ClientKey, Blocked, RandomState>,
-    /// Clients, by their number, that the server unblocked before they could get their grant.
-    pub undelivered: Vec<u64>,
-    pub timer: Option<Armed>,
+    engine: RefCell<Engine<BlockedClient>>,
+    inbox: RefCell<VecDeque<Note>>,
+    pub clients: RefCell<Clients>,
+    pub timer: Cell<Option<Armed>>,
     pub events: Events,
-    pub listening: Listening,
+    pub listening: RefCell<Listening>,
 }
 
-/// What a blocked client waits for.
+/// The clients that the server knows as blocked by the module.
+#[derive(Default)]
+pub(super) struct Clients {
+    /// Blocked, or unblocked and not yet answered.
+    pub blocked: HashMap<ClientKey, Blocked, RandomState>,
+    /// By their number, those that the server unblocked before they could get their answer.
+    pub unanswered: Vec<u64>,
+}
+
 #[derive(Clone, Copy)]
-pub(super) enum Blocked {
-    ForLock(Ticket),
-    ForEvents {
-        session: SessionId,
-        /// When the call began: see [`super::turn::monotonic_us`].
-        began_us: u64,
-        /// Whether it was unblocked, and is about to be answered.
-        is_woken: bool,
-    },
-    /// It waits until all of its tickets are taken back.
-    Cancelling,
+pub(super) struct Blocked {
+    pub waits_for: WaitsFor,
+    /// Since when: see [`super::turn::monotonic_us`].
+    pub since_us: u64,
 }
 
 /// What the module keeps about the server's events.
 #[derive(Default)]
 pub(super) struct Events {
-    pub hears_clients: bool,
+    pub hears_clients: Cell<bool>,
     /// Whether the server caused the last event by itself.
-    pub is_sweep: bool,
+    pub is_sweep: Cell<bool>,
     /// Whether a post-notification job is set and has not run.
-    pub job_is_set: bool,
+    pub job_is_set: Cell<bool>,
 }
 
 /// The timer, armed.
@@ -64,61 +71,41 @@ impl Armed {
     }
 }
 
-static STATE: MainThread<Option<State>> = MainThread::new(None);
-static WAITERS: AtomicUsize = AtomicUsize::new(0);
-static HAS_SESSIONS: AtomicBool = AtomicBool::new(false);
-static GRANTS: AtomicU64 = AtomicU64::new(0);
-static REFUSALS: AtomicU64 = AtomicU64::new(0);
+static STATE: MainThread<State> = MainThread::new();
 
-/// Lends the whole state. The closure must call nothing that could call back.
+pub(super) fn get() -> &'static State {
+    STATE.get()
+}
+
+/// The engine, for this call of the server's.
+///
+/// # Errors
+/// If it is lent to another one that this one is within.
 #[inline]
-pub(super) fn with_all<R>(use_state: impl FnOnce(&mut State) -> R) -> R {
-    STATE.with(|state| {
-        let state = match state {
-            Some(state) => state,
-            None => begin(state),
-        };
-        let result = use_state(state);
-        WAITERS.store(state.table.length(), Relaxed);
-        HAS_SESSIONS.store(state.table.has_sessions(), Relaxed);
-        result
-    })
+pub fn engine() -> Result<Lent, ErrorLine> {
+    STATE.get().engine.try_borrow_mut().map_err(|_| WITHIN_ANOTHER)
 }
 
-#[cold]
-fn begin(state: &mut Option<State>) -> &mut State {
-    state.insert(State::default())
+/// The next of what was noted while the engine was lent.
+pub(super) fn next_note() -> Option<Note> {
+    STATE.get().inbox.borrow_mut().pop_front()
 }
 
-/// Lends the waiters' table. The closure must call nothing that could call back.
-#[inline]
-pub fn with<R>(use_table: impl FnOnce(&mut Table<BlockedClient>) -> R) -> R {
-    with_all(|state| use_table(&mut state.table))
+/// Whether something was noted while the engine was lent.
+pub(super) fn has_notes() -> bool {
+    !STATE.get().inbox.borrow().is_empty()
 }
 
-/// Whether no client waits: every command asks this first, so it costs next to nothing.
-pub(super) fn is_empty() -> bool {
-    WAITERS.load(Relaxed) == 0
+/// Has the engine note what has happened: now, or as soon as it is back. Returns whether that is something to it.
+pub(super) fn note(note: Note) -> bool {
+    let Ok(mut engine) = engine() else {
+        STATE.get().inbox.borrow_mut().push_back(note);
+        return false;
+    };
+    engine.note(note);
+    engine.length() > 0 || engine.has_sessions()
 }
 
-/// Whether there are sessions, or something is left of one.
-pub(super) fn has_sessions() -> bool {
-    HAS_SESSIONS.load(Relaxed)
-}
-
-pub(super) fn count_grant() {
-    count(&GRANTS);
-}
-
-pub(super) fn count_refusal() {
-    count(&REFUSALS);
-}
-
-/// Without an atomic addition, which is dear: there is one thread.
-fn count(counter: &AtomicU64) {
-    counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
-}
-
-pub fn grants_and_refusals() -> (u64, u64) {
-    (GRANTS.load(Relaxed), REFUSALS.load(Relaxed))
-}
+const WITHIN_ANOTHER: ErrorLine = ErrorLine(
+    c"TRYAGAIN another command of rlock is under way: a module calls commands in a job behind an event, not within it",
+);

@@ -6,6 +6,7 @@
 //! The server's timers go by its wall clock: when that is set back, a timer armed before goes off later by as much,
 //! even one that was for at once. So a timer whose time of arming is later than now counts as none, and is armed anew.
 
+use super::host::Server;
 use super::listening;
 use super::state::{self, Armed};
 use crate::server::ffi::api::api;
@@ -21,35 +22,35 @@ pub(super) type OnTimer = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_
 
 /// Makes sure that the timer goes off no later than the next alarm, after a change to the waiters.
 pub(super) fn arm(context: &Context, on_timer: OnTimer) {
-    let now = context.now();
-    let (timer, time, serving_ms) = state::with_all(|state| {
-        let at_once = (!state.undelivered.is_empty()).then_some(UnixMs::MIN);
-        let due = [state.table.wakes_at(now), listening::ends_at(state, now)];
-        (state.timer, at_once.or_else(|| due.into_iter().flatten().min()), state.table.take_serving_ms())
-    });
+    let (now, timer) = (context.now(), &state::get().timer);
+    // Whoever has the engine arms the timer when it is done.
+    let Ok(mut engine) = state::engine() else { return };
+    engine.read_notes(&Server::new(context));
+    let at_once = (!state::get().clients.borrow().unanswered.is_empty()).then_some(UnixMs::MIN);
+    let due = [at_once, engine.wakes_at(now), listening::ends_at(engine.length() == 0, now)];
+    let (time, serving_ms) = (due.into_iter().flatten().min(), engine.take_serving_ms());
+    drop(engine);
     if let Some(ms) = serving_ms {
         latency::took(context, c"rlock-serve", ms);
     }
-    if time.is_some_and(|time| timer.is_some_and(|armed| armed.is_in_time_for(time, now))) {
+    if time.is_some_and(|time| timer.get().is_some_and(|armed| armed.is_in_time_for(time, now))) {
         return;
     }
-    if let Some(armed) = timer {
+    if let Some(armed) = timer.take() {
         // SAFETY: the timer is armed, so it is not the one that is just going off.
         unsafe { api!(RedisModule_StopTimer(context.as_ptr(), armed.id, ptr::null_mut())) };
     }
-    let armed = time.map(|time| {
+    timer.set(time.map(|time| {
         let period = time.saturating_sub(now).max(0);
         // SAFETY: the context is alive; the callback takes no data.
         let id = unsafe { api!(RedisModule_CreateTimer(context.as_ptr(), period, Some(on_timer), ptr::null_mut())) };
         Armed { id, time, since: now }
-    });
-    state::with_all(|state| state.timer = armed);
+    }));
 }
 
 /// The same, after an event that needs a look: for thousands of keys in one turn the timer is armed only once.
 pub(super) fn arm_at_once(context: &Context, on_timer: OnTimer) {
-    let timer = state::with_all(|state| state.timer);
-    if !timer.is_some_and(|armed| armed.is_in_time_for(UnixMs::MIN, context.now())) {
+    if !state::get().timer.get().is_some_and(|armed| armed.is_in_time_for(UnixMs::MIN, context.now())) {
         arm(context, on_timer);
     }
 }

@@ -37,12 +37,15 @@ pub struct WaiterView {
 }
 
 /// The waiters of this lock, at most `limit` of them.
-#[must_use]
-pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> QueueView {
+///
+/// # Errors
+/// If the engine is at work.
+pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> Result<QueueView, ErrorLine> {
     let lock = LockName { database: context.database(), key: key.bytes() };
-    let mut queue = state::with(|table| {
+    let mut queue = {
+        let engine = state::engine()?;
         let waiters =
-            table.queue(lock, context.now()).take(limit).map(|Queued { wish, recipient, since, deadline }| {
+            engine.queue(lock, context.now()).take(limit).map(|Queued { wish, recipient, since, deadline }| {
                 let (session, is_attended, client) = match recipient {
                     SeenRecipient::Client(client) => (None, true, Some(client.number())),
                     SeenRecipient::Session { name, connection, is_attended } => {
@@ -52,13 +55,13 @@ pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> QueueView {
                 let (names, side) = (wish.holder, wish.side);
                 WaiterView { names, side, session, is_attended, client, address: None, since, deadline }
             });
-        QueueView { length: table.length_of(lock), waiters: waiters.collect() }
-    });
+        QueueView { length: engine.length_of(lock), waiters: waiters.collect() }
+    };
     let addresses = Addresses::new(context);
     for waiter in &mut queue.waiters {
         waiter.address = waiter.client.and_then(|client| addresses.of(client));
     }
-    queue
+    Ok(queue)
 }
 
 /// The locks of this database that have waiters and that the user may read, the longest queue first; at most `limit` of
@@ -70,7 +73,7 @@ pub fn queues(context: &Context, limit: usize) -> Result<Vec<QueueSummary>, Erro
     let reader = Reader::of(context)?;
     // Asking for a right calls nothing back.
     let may_read = |key: &[u8]| reader.may_read(key);
-    Ok(state::with(|table| table.to_be_shown(context.database(), limit, may_read).collect()))
+    Ok(state::engine()?.to_be_shown(context.database(), limit, may_read).collect())
 }
 
 /// The beginning of a session's name: who knows the whole can cancel its tickets.
@@ -91,7 +94,7 @@ pub struct SessionView {
 /// If the user may not see all of them.
 pub fn sessions(context: &Context, limit: usize) -> Result<Vec<SessionView>, ErrorLine> {
     rights::check_sees_all(context)?;
-    let shown = state::with(|table| table.sessions_to_be_shown(limit, context.now()));
+    let shown = state::engine()?.sessions_to_be_shown(limit, context.now());
     let addresses = Addresses::new(context);
     let view = |summary: SessionSummary| {
         let address = summary.connection.and_then(|client| addresses.of(client));

@@ -1,11 +1,12 @@
 //! What sessions ask: calls for events over connections that break, waits by ticket, and what they take back.
 
-use super::host::{LOCKS, Named, Waiting, Who, text};
+use super::host::{Happening, LOCKS, Named, Waiting, Who, text};
 use super::play::{Asking, Play};
-use super::sessions::{ROOM, Told};
+use super::sessions::Told;
 use super::{Ack, EventsAsked, SESSIONS};
 use rlock_core::lock::Outcome;
-use rlock_core::waiting::{Call, Event, Host, NoSession, SessionId, Use, serve};
+use rlock_core::waiting::commands::Polled;
+use rlock_core::waiting::{Call, Event, Host, NoSession, Note, SessionId, Use, WaitsFor};
 use std::collections::VecDeque;
 
 const OWNER: &[u8] = b"eve";
@@ -47,7 +48,7 @@ pub struct TakenBack {
 impl Play {
     /// What the table calls the open session of this name.
     pub fn find(&self, name: &str) -> Option<SessionId> {
-        let found = self.world.with_table(|table| table.session(name.as_bytes(), OWNER));
+        let found = self.engine.session(name.as_bytes(), OWNER);
         assert_eq!(found.is_ok(), self.sessions.get(name).is_some(), "whether {name} is open");
         found.ok()
     }
@@ -102,41 +103,37 @@ impl Play {
         let call = Call { connection: Some(connection), acknowledged, ttl_ms: asked.ttl };
         let before = self.sessions.get(name).map(|session| session.number);
         let expected = self.sessions.call(name, connection, acknowledged, asked.ttl, now);
-        let called = self.world.with_table(|table| table.call(name.as_bytes(), OWNER, call, ROOM, now));
-        let (id, former) = match (called, expected) {
-            (Ok((id, former)), Ok((done, expected))) => {
-                assert_eq!(former.as_ref().map(|call| call.id), expected, "the call that is taken over from");
-                let number = self.sessions.get(name).unwrap().number;
-                assert!(before.is_none_or(|before| before == number));
-                done.iter().for_each(|ticket| self.grants.acknowledged(number, ticket));
-                (id, former)
-            }
-            (called, expected) => {
-                return assert_eq!(called.map(|_| ()), expected.map(|_| ()), "whether {name} is to be had");
+        let polled = self.engine.poll(&self.world, name.as_bytes(), OWNER, call, asked.wait);
+        self.world.watch(&self.engine);
+        let (polled, done, former) = match (polled, expected) {
+            (Ok(Polled::TakenOver), Err(NoSession::TakenOver)) => return,
+            (Ok(polled), Ok((done, former))) => (polled, done, former),
+            (polled, expected) => {
+                return assert_eq!(polled.map(|_| ()), expected.map(|_| ()), "whether {name} is to be had");
             }
         };
-        if let Some(former) = former {
-            self.superseded.insert(former.id);
-            self.world.wake(former);
-        }
-        let has_news = self.world.with_table(|table| table.has_news(id));
+        let number = self.sessions.get(name).unwrap().number;
+        assert!(before.is_none_or(|before| before == number));
+        done.iter().for_each(|ticket| self.grants.acknowledged(number, ticket));
+        let is_woken = |happening: &Happening| matches!(happening, Happening::Woken(call) if Some(*call) == former);
+        let wakes = self.world.happenings.borrow().iter().any(is_woken);
+        assert_eq!(wakes, former.is_some(), "the call that is taken over from is answered");
+        self.superseded.extend(former);
         let session = self.sessions.get_mut(name).unwrap();
-        assert_eq!(has_news, session.has_news(), "whether {name} has news");
-        match asked.wait.filter(|_| !has_news) {
-            Some(limit) => {
-                let (call, number) = (self.world.new_id(), session.number);
+        let limit = asked.wait.filter(|_| !session.has_news());
+        match (polled, limit) {
+            (Polled::Waits(id), Some(limit)) => {
+                let call = self.world.last_id();
                 session.wait(call, limit, now);
                 self.connections[at].call = Some(call);
                 self.calls.insert(call, (name.to_owned(), number, id));
-                let client = self.world.client(call);
-                self.world.with_table(|table| table.wait_for_events(id, client, limit, now));
             }
-            None => {
-                let number = session.number;
+            (Polled::Answered(id), None) => {
                 let expected = session.tell(connection);
-                let told = self.world.with_table(|table| table.take_news(id, usize::MAX));
+                let told = self.engine.take_news(id, usize::MAX);
                 self.check_told(number, connection, &told, expected);
             }
+            (polled, limit) => panic!("a call for {limit:?} ms is {polled:?}"),
         }
     }
 
@@ -173,14 +170,11 @@ impl Play {
     fn write_news(&mut self, at: usize, call: u64) {
         let (_, number, id) = self.calls[&call];
         let connection = self.connections[at].number;
-        let is_its_own = self.world.with_table(|table| table.connection_of(id)) == Some(connection);
-        let told = self.world.with_table(|table| {
-            if is_its_own {
-                return table.take_news(id, usize::MAX);
-            }
-            table.cut_off_is_answered(id, connection);
-            Vec::new()
-        });
+        let is_its_own = self.engine.connection_of(id) == Some(connection);
+        let told = if is_its_own { self.engine.take_news(id, usize::MAX) } else { Vec::new() };
+        if !is_its_own {
+            self.engine.cut_off_is_answered(id, connection);
+        }
         if !is_its_own && let Some(session) = self.sessions.number_mut(Some(number)) {
             session.cut_off_is_answered(connection);
         }
@@ -199,11 +193,12 @@ impl Play {
         self.next_connection += 1;
         self.sessions.disconnected(connection.number);
         let now = self.now();
-        self.world.with_table(|table| table.disconnected(connection.number));
-        if let Some(call) = connection.call.filter(|_| !connection.is_woken) {
+        self.engine.note(Note::Disconnected(connection.number));
+        if let Some(call) = connection.call {
             let (_, _, id) = self.calls[&call];
-            let taken = self.world.with_table(|table| table.stop_waiting_for_events(id, now));
-            assert_eq!(taken.map(|client| client.id), Some(call), "the call that waits is taken back");
+            let taken = self.engine.stop_waiting(WaitsFor::Events(id), now, |client| client.id == call);
+            let waits = Some(call).filter(|_| !connection.is_woken);
+            assert_eq!(taken.map(|client| client.id), waits, "the call that waits is taken back");
         }
     }
 
@@ -211,7 +206,7 @@ impl Play {
     pub fn unblock(&mut self, at: usize) {
         let Connection { call: Some(call), is_woken: false, .. } = self.connections[at] else { return };
         let ((_, number, id), now) = (self.calls[&call].clone(), self.now());
-        let taken = self.world.with_table(|table| table.stop_waiting_for_events(id, now));
+        let taken = self.engine.stop_waiting(WaitsFor::Events(id), now, |client| client.id == call);
         assert_eq!(taken.map(|client| client.id), Some(call), "the call that waits is taken back");
         self.sessions.number_mut(Some(number)).unwrap().answered(now);
         self.write_news(at, call);
@@ -229,16 +224,11 @@ impl Play {
                 all.push(named);
             }
         }
-        let mut left = names.iter().map(String::as_bytes);
-        let found = serve::cancel(&self.world, id, &mut left);
-        if left.len() == 0 {
-            self.taken_back.said += found;
-            return;
+        self.world.watch(&self.engine);
+        match self.engine.cancel(&self.world, id, names.iter().map(String::as_bytes)) {
+            Some(found) => self.taken_back.said += found,
+            None => self.taken_back.commands.push(self.world.last_id()),
         }
-        let (cancel, rest) = (self.world.new_id(), left.map(Box::from).collect());
-        let client = self.world.client(cancel);
-        self.taken_back.commands.push(cancel);
-        self.world.with_table(|table| table.cancel_rest(id, rest, found, client));
     }
 
     /// The client of a CANCEL that is under way is gone, or is unblocked.
@@ -247,7 +237,7 @@ impl Play {
             return;
         }
         let cancel = self.taken_back.commands.remove(cancel % self.taken_back.commands.len());
-        let taken = self.world.with_table(|table| table.stop_waiting_for_cancel(|client| client.id == cancel));
+        let taken = self.engine.stop_waiting(WaitsFor::Cancel, self.now(), |client| client.id == cancel);
         assert_eq!(taken.map(|client| client.id), Some(cancel), "a CANCEL that has no answer is taken back");
         self.taken_back.is_given_up = true;
     }
@@ -280,7 +270,7 @@ impl Play {
         let waiting = self.waiting().iter().filter(|waiting| waiting.session == Some(session.number)).count();
         let tickets = waiting + session.events();
         self.ended(of);
-        assert_eq!(serve::close_session(&self.world, id), tickets, "the number of tickets that are closed");
+        assert_eq!(self.engine.close_session(&self.world, id), tickets, "the number of tickets that are closed");
     }
 
     /// A session is no more.
@@ -296,12 +286,9 @@ impl Play {
             return;
         }
         let call = Call { connection: Some(999_999), acknowledged: None, ttl_ms: Some(600_000) };
-        let now = self.now();
-        self.world.with_table(|table| {
-            assert_eq!(table.session(of.as_bytes(), STRANGER), Err(NoSession::Unknown));
-            let called = table.call(of.as_bytes(), STRANGER, call, ROOM, now);
-            assert_eq!(called.map(|_| ()), Err(NoSession::Unknown));
-        });
+        assert_eq!(self.engine.session(of.as_bytes(), STRANGER), Err(NoSession::Unknown));
+        let polled = self.engine.poll(&self.world, of.as_bytes(), STRANGER, call, None);
+        assert_eq!(polled, Err(NoSession::Unknown));
     }
 }
 

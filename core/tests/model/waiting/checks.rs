@@ -4,7 +4,6 @@ use super::grants::Grant;
 use super::host::{Came, Granting, Happening, LOCKS, Left, Revoked, Waiting, Who};
 use super::play::Play;
 use rlock_core::lock::{Outcome, Side};
-use rlock_core::waiting::Host;
 use std::collections::BTreeSet;
 
 impl Play {
@@ -43,7 +42,7 @@ impl Play {
 
     /// Finds the sessions that have ended by themselves.
     fn note_ends(&mut self) {
-        let gone = |name: &String| self.world.with_table(|table| table.session(name.as_bytes(), b"eve")).is_err();
+        let gone = |name: &String| self.engine.session(name.as_bytes(), b"eve").is_err();
         let ended: Vec<_> = self.sessions.all().map(|(name, _)| name.clone()).filter(gone).collect();
         for name in ended {
             let is_over = self.sessions.get(&name).is_some_and(|session| session.is_over(self.now()));
@@ -160,13 +159,13 @@ impl Play {
             self.check_exclusion(lock);
         }
         let waiting = self.waiting();
-        self.world.with_table(|table| {
-            assert_eq!(table.length(), waiting.len(), "everyone who is not answered waits");
+        {
+            assert_eq!(self.engine.length(), waiting.len(), "everyone who is not answered waits");
             let tickets = waiting.iter().filter(|waiting| waiting.session.is_some()).count();
-            assert_eq!(table.waiting_tickets(), tickets, "the tickets that wait");
-            assert_eq!(table.sessions(), self.sessions.len(), "the open sessions");
-        });
-        if self.world.is_quiet() {
+            assert_eq!(self.engine.waiting_tickets(), tickets, "the tickets that wait");
+            assert_eq!(self.engine.sessions(), self.sessions.len(), "the open sessions");
+        };
+        if self.is_quiet() {
             self.check_quiet(&waiting);
         }
     }
@@ -197,14 +196,14 @@ impl Play {
             assert!(waiter.session.is_none() || self.sessions.number(waiter.session).is_some(), "{waiter:?} stays");
         }
         let unattended = self.sessions.all().filter(|(_, session)| !session.is_attended(now)).count();
-        let noted = self.world.with_table(|table| table.unattended_sessions());
+        let noted = self.engine.unattended_sessions();
         assert_eq!(noted, unattended, "the sessions that nobody attends");
         for (name, session) in self.sessions.all() {
             assert!(!session.is_long_over(now), "{name} has not ended");
             assert!(session.call.as_ref().is_none_or(|call| now < call.until), "a call of {name} waits for too long");
         }
         let events: usize = self.sessions.all().map(|(_, session)| session.events()).sum();
-        assert_eq!(self.world.with_table(|table| table.unacknowledged()), events, "the events that are kept");
+        assert_eq!(self.engine.unacknowledged(), events, "the events that are kept");
         // With the last live hold a lock goes at once, and with it what ends in this very ms.
         let overdue = self.grants.overdue(now).find(|grant| self.world.is_inside(grant.lock, grant.holder));
         assert!(overdue.is_none(), "a grant that nobody knows of stays: {overdue:?}");

@@ -15,7 +15,6 @@ use super::host::PAUSED_MS;
 use super::play::Play;
 use super::{Ack, EventsAsked, Step};
 use rlock_core::lock::Side;
-use rlock_core::waiting::Host;
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -150,9 +149,9 @@ fn state(play: &Play) -> u64 {
     let flags = (world.paused.get(), world.turn.get(), play.busy, play.next_one_dies, play.next_answer_is_lost);
     let keys = world.keyspaces.each_ref().map(|keyspace| format!("{:?}", keyspace.borrow().entries()));
     let calls: Vec<_> = play.connections.iter().map(|connection| connection.state()).collect();
-    let table = world.with_table(|table| format!("{table:?}"));
+    let engine = format!("{:?} {:?}", play.engine, world.inbox.borrow());
     let mut hasher = DefaultHasher::new();
-    canonical(&format!("{flags:?} {keys:?} {calls:?} {table}"), play.now()).hash(&mut hasher);
+    canonical(&format!("{flags:?} {keys:?} {calls:?} {engine}"), play.now()).hash(&mut hasher);
     hasher.finish()
 }
 

@@ -4,12 +4,15 @@
 //! The checks read that record. So they see each grant as it was at its moment, not as it looks after the whole step.
 
 use super::grants::HeldAs;
+use super::sessions::ROOM;
 use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
 use rlock_core::lock::{
     self, Acquired, Ahead, Change, Changes, Decision, Expiry, Field, Holding, Lease, Mode, Outcome, Plan, Refusal,
     Side, Snapshot, UnixMs, Wish,
 };
-use rlock_core::waiting::{Host, LockName, Paused, Permission, Queued, SeenRecipient, SessionId, Table, Trigger, Use};
+use rlock_core::waiting::{
+    Engine, Host, LockName, Note, Paused, Permission, Queued, Room, SeenRecipient, SessionId, Trigger, Use, WaitsFor,
+};
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -144,7 +147,10 @@ pub struct Fake {
     /// Whether that is not the one of the command.
     is_elsewhere: Cell<bool>,
     last_id: Cell<u64>,
-    pub table: RefCell<Table<Client>>,
+    /// What callbacks within writes have noted.
+    pub inbox: RefCell<VecDeque<Note>>,
+    /// The number of sessions, and which tickets to be taken back were in use, when the engine was last watched.
+    seen: RefCell<(usize, Vec<Named>)>,
     /// Who waits, in the order of coming.
     pub waiting: RefCell<Vec<Waiting>>,
     /// Tickets that commands under way take back.
@@ -166,20 +172,26 @@ impl Host for Fake {
     type Lock<'a> = HolderView<'a, Ref<'a, Keyspace>>;
     type Selected<'a> = Selected<'a>;
 
-    fn with_table<T>(&self, use_table: impl FnOnce(&mut Table<Client>) -> T) -> T {
-        let mut table = self.table.borrow_mut();
-        let (length, sessions, named) = (table.length(), table.sessions(), self.used(&table));
-        let result = use_table(&mut table);
-        if table.sessions() < sessions {
+    fn next_note(&self) -> Option<Note> {
+        self.inbox.borrow_mut().pop_front()
+    }
+
+    fn watch(&self, engine: &Engine<Client>) {
+        let (sessions, used) = (engine.sessions(), self.used(engine));
+        let (sessions_before, used_before) = self.seen.replace((sessions, used.clone()));
+        if sessions < sessions_before {
             self.happens(Happening::SessionEnded);
         } else {
-            let used = self.used(&table);
-            named.into_iter().filter(|named| !used.contains(named)).for_each(|named| self.taken_back(named));
+            let is_taken_back = |named: &Named| !used.contains(named) && self.named.borrow().contains(named);
+            used_before.into_iter().filter(is_taken_back).for_each(|named| self.taken_back(named));
         }
-        if table.length() < length {
-            self.note_who_left(&table);
+        if engine.length() < self.waiting.borrow().len() {
+            self.note_who_left(engine);
         }
-        result
+    }
+
+    fn room(&self) -> Room {
+        ROOM
     }
 
     /// One ms ahead of the keys: a key is gone once its end is past, not at its end.
@@ -283,8 +295,11 @@ impl Host for Fake {
     }
 
     fn block(&self) -> Option<Client> {
-        Some(self.client(self.new_id()))
+        self.last_id.set(self.last_id.get() + 1);
+        Some(Client { id: self.last_id.get(), happenings: Rc::clone(&self.happenings) })
     }
+
+    fn blocked(&self, _client: &Client, _waits_for: WaitsFor) {}
 
     fn answer(&self, client: Client, outcome: Outcome, _fenced: bool) {
         self.happens(Happening::LetGo(client.id, Some(outcome)));
@@ -318,14 +333,15 @@ impl Drop for Selected<'_> {
 impl Fake {
     pub fn new() -> Self {
         let (keyspaces, selected, is_elsewhere, last_id) = Default::default();
-        let (table, waiting, named, paused, rests_until, happenings, turn_left) = Default::default();
+        let (inbox, seen, waiting, named, paused, rests_until, happenings, turn_left) = Default::default();
         let (turn, most_tickets) = (Cell::new(100), Cell::new(MOST_TICKETS));
         Self {
             keyspaces,
             selected,
             is_elsewhere,
             last_id,
-            table,
+            inbox,
+            seen,
             waiting,
             named,
             paused,
@@ -343,13 +359,9 @@ impl Fake {
         LOCKS[lock].key
     }
 
-    pub fn new_id(&self) -> u64 {
-        self.last_id.set(self.last_id.get() + 1);
+    /// The client that was blocked last.
+    pub fn last_id(&self) -> u64 {
         self.last_id.get()
-    }
-
-    pub fn client(&self, id: u64) -> Client {
-        Client { id, happenings: Rc::clone(&self.happenings) }
     }
 
     fn happens(&self, happening: Happening) {
@@ -456,9 +468,9 @@ impl Fake {
     }
 
     /// The tickets to be taken back that wait, or whose event is kept.
-    fn used(&self, table: &Table<Client>) -> Vec<Named> {
+    fn used(&self, engine: &Engine<Client>) -> Vec<Named> {
         let wish = Wish { holder: &b""[..], side: Side::Plain, lease: Lease::from_ms(1).unwrap(), fenced: false };
-        let is_used = |named: &&Named| table.use_of(named.id, named.ticket.as_bytes(), LOCKS[0], &wish) != Use::Free;
+        let is_used = |named: &&Named| engine.use_of(named.id, named.ticket.as_bytes(), LOCKS[0], &wish) != Use::Free;
         self.named.borrow().iter().filter(is_used).cloned().collect()
     }
 
@@ -473,9 +485,9 @@ impl Fake {
     }
 
     /// Notes which waiters are no longer in the queues, and that the others are in the order of coming.
-    fn note_who_left(&self, table: &Table<Client>) {
+    fn note_who_left(&self, engine: &Engine<Client>) {
         for (number, lock) in LOCKS.into_iter().enumerate() {
-            let mut there = table.queue(lock, self.now()).map(|queued| (who(&queued), queued.wish.lease)).peekable();
+            let mut there = engine.queue(lock, self.now()).map(|queued| (who(&queued), queued.wish.lease)).peekable();
             let (mut ahead, mut left) = (Vec::new(), Vec::new());
             self.waiting.borrow_mut().retain(|waiting| {
                 if waiting.lock != number {
@@ -531,17 +543,6 @@ impl Fake {
         let wish = Wish { holder: (), side, lease: Lease::from_ms(1).unwrap(), fenced: false };
         let decision = self.decide(lock, holder, wish, Ahead::Nobody);
         matches!(decision, Ok(Decision { answer: Acquired::Granted { .. }, .. }))
-    }
-
-    /// Whether anything is due now.
-    pub fn is_something_due(&self) -> bool {
-        let now = self.now();
-        self.with_table(|table| table.wakes_at(now)).is_some_and(|time| time <= now)
-    }
-
-    /// Whether everything is done that can be done now.
-    pub fn is_quiet(&self) -> bool {
-        !self.paused.get() && self.now() >= self.rests_until.get() && !self.is_something_due()
     }
 }
 

@@ -3,13 +3,13 @@
 
 use super::calls::{Connection, TakenBack};
 use super::grants::Grants;
-use super::host::{Fake, HOLDERS, Happening, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
+use super::host::{Client, Fake, HOLDERS, Happening, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
 use super::sessions::{Session, Sessions};
 use super::{SESSIONS, Step};
 use crate::keyspace::{Keyspace, hold_key};
 use rlock_core::lock::{self, Lease, Outcome, Released, Renewed, Side, UnixMs, Wish};
 use rlock_core::waiting::commands::{self, Acquiring, Rejected};
-use rlock_core::waiting::{Host, SessionId, Table, Ticket, Use, serve};
+use rlock_core::waiting::{Cause, Engine, Host, LockName, Note, SessionId, Ticket, Use};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// So many turns on end are a sign that the agenda does not empty.
@@ -18,6 +18,7 @@ const TURNS: usize = 10_000;
 /// The world, and what the test knows of it.
 pub struct Play {
     pub world: Fake,
+    pub engine: Engine<Client>,
     /// Every blocked client that was kept, and how each was let go.
     pub let_go: BTreeMap<u64, Option<Outcome>>,
     /// Of every client that was ever blocked.
@@ -71,6 +72,7 @@ impl Play {
         let (superseded, told, left_ms, asked) = Default::default();
         Self {
             world: Fake::new(),
+            engine: Engine::default(),
             let_go,
             clients,
             untold,
@@ -119,12 +121,12 @@ impl Play {
     /// The server comes to what is on its agenda, turn by turn, unless it has commands to run first.
     pub fn catch_up(&mut self) {
         let mut turns = 0;
-        while !self.busy && self.world.is_something_due() {
+        while !self.busy && self.is_something_due() {
             self.one_turn();
             turns += 1;
             assert!(turns < TURNS, "the agenda does not empty");
         }
-        if self.world.is_quiet() {
+        if self.is_quiet() {
             self.sessions.all_mut().for_each(|session| session.server_is_done());
             self.check_taken_back();
         }
@@ -135,7 +137,7 @@ impl Play {
         let now = self.now();
         self.sessions.all_mut().for_each(|session| session.server_goes_on(now));
         self.sessions.all_mut().for_each(Session::turn);
-        serve::catch_up(&self.world);
+        self.engine.catch_up(&self.world);
         self.begin_turn();
         self.hear();
     }
@@ -191,8 +193,7 @@ impl Play {
     fn become_replica(&mut self) {
         self.grants.role_changed();
         self.world.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_dismissed = true);
-        self.world.with_table(Table::forget_grants);
-        self.world.with_table(Table::dismiss_all);
+        self.engine.note(Note::RoleChanged { is_replica: true });
     }
 
     fn hang_up(&mut self, waiter: usize) {
@@ -206,7 +207,7 @@ impl Play {
             .collect();
         if !clients.is_empty() {
             let ticket = self.clients[&clients[waiter % clients.len()]];
-            drop(self.world.with_table(|table| table.gone(ticket)));
+            self.engine.note(Note::Gone(ticket));
         }
     }
 
@@ -218,13 +219,17 @@ impl Play {
         self.grants.lost(lock);
         // As a command does it, or as the server does by itself, or with everything else.
         self.deletions += 1;
-        match self.deletions % 3 {
-            0 => drop(self.world.with_table(|table| table.key_changed(LOCKS[lock]))),
+        let LockName { database, key } = LOCKS[lock];
+        let changed = |cause| Note::Key { database, key: key.into(), cause };
+        match self.deletions % 4 {
+            0 => self.engine.note(changed(Cause::Server)),
             1 => {
-                self.world.with_table(|table| table.key_changed_by_command(LOCKS[lock]));
-                serve::follow_command(&self.world);
+                self.engine.note(changed(Cause::Command));
+                self.engine.follow_command(&self.world);
             }
-            _ => self.world.with_table(|table| table.database_changed(Some(LOCKS[lock].database))),
+            // By a callback within a write.
+            2 => self.world.inbox.borrow_mut().push_back(changed(Cause::Server)),
+            _ => self.engine.note(Note::Database(Some(database))),
         }
     }
 
@@ -235,11 +240,11 @@ impl Play {
         let first = waiting.first().filter(|first| self.is_attended(first));
         let had_lock = !self.world.fields(lock).is_empty();
         let before = self.read_holds(lock);
-        let granted = |play: &Self| play.world.with_table(|table| table.counters.waited.count());
+        let granted = |play: &Self| play.engine.counters.waited.count();
         let granted_before = granted(self);
         self.grants.lost(lock);
         let key = self.world.is_about(lock);
-        assert_eq!(commands::break_lock(&self.world, key), Ok(had_lock));
+        assert_eq!(self.engine.break_lock(&self.world, key), Ok(had_lock));
         if first.is_some() && had_lock {
             assert!(granted(self) > granted_before, "the first who waits gets the lock");
         }
@@ -281,7 +286,7 @@ impl Play {
         let ticket = session.zip(by).map(|((found, _), (_, ticket))| (found, ticket.as_bytes()));
         let waiting = wait.map(|limit_ms| commands::Waiting { limit_ms, ticket });
         let came = self.now();
-        let acquiring = commands::acquire(&self.world, self.world.is_about(lock), &wish, waiting);
+        let acquiring = self.engine.acquire(&self.world, self.world.is_about(lock), &wish, waiting);
         if used != Use::Free {
             let expected = if used == Use::Same { Ok(Acquiring::Waiting) } else { Err(Rejected::TicketInUse) };
             return assert_eq!(acquiring, expected, "what {by:?} is used for");
@@ -289,13 +294,13 @@ impl Play {
         if matches!(acquiring, Ok(Acquiring::Blocked(_) | Acquiring::Waiting | Acquiring::Done(Outcome::Busy { .. }))) {
             self.check_refusal(lock, holder, side);
         }
-        let (as_many, most) = self.world.with_table(|table| match by {
-            Some(_) => (table.tickets(), self.world.most_tickets()),
-            None => (table.blocked_clients(), MOST),
-        });
+        let (as_many, most) = match by {
+            Some(_) => (self.engine.tickets(), self.world.most_tickets()),
+            None => (self.engine.blocked_clients(), MOST),
+        };
         let who = match acquiring {
             Ok(Acquiring::Blocked(ticket)) => {
-                let id = self.world.with_table(|table| table.client(ticket).unwrap().id);
+                let id = self.engine.client(ticket).unwrap().id;
                 self.clients.insert(id, ticket);
                 Who::Client(id)
             }
@@ -322,7 +327,7 @@ impl Play {
         let (want, was_inside) = (lock::Release { side, lease: None, all }, self.world.is_inside(lock, holder));
         let readers: Vec<_> = HOLDERS.into_iter().filter(|other| *other != holder).collect();
         let readers: Vec<_> = readers.into_iter().filter(|other| self.is_reading(lock, other)).collect();
-        let released = commands::release(&self.world, self.world.is_about(lock), holder.as_bytes(), want);
+        let released = self.engine.release(&self.world, self.world.is_about(lock), holder.as_bytes(), want);
         if released.is_ok_and(|released| released != Released::NotHeld) {
             self.grants.touched(lock, holder);
             assert!(was_inside, "{holder} releases what it does not have");
@@ -348,7 +353,7 @@ impl Play {
             return;
         }
         let (lease, was_inside) = (Lease::from_ms(lease_ms).unwrap(), self.world.is_inside(lock, holder));
-        let renewed = commands::renew(&self.world, self.world.is_about(lock), holder.as_bytes(), lease);
+        let renewed = self.engine.renew(&self.world, self.world.is_about(lock), holder.as_bytes(), lease);
         if renewed.unwrap() == Renewed::Restarted {
             self.grants.touched(lock, holder);
             assert!(was_inside, "{holder} renews what it does not have");
@@ -364,7 +369,7 @@ impl Play {
         let end = self.now() + ms;
         loop {
             let now = self.now();
-            let next = self.world.with_table(|table| table.wakes_at(now)).filter(|next| *next <= end);
+            let next = self.engine.wakes_at(now).filter(|next| *next <= end);
             let time = next.unwrap_or(end).max(now);
             self.pass(time - now);
             self.catch_up();
@@ -382,6 +387,7 @@ impl Play {
 
     /// The server gets to tell clients what became of them; one of them may be gone by then.
     pub fn hear(&mut self) {
+        self.world.watch(&self.engine);
         loop {
             self.digest();
             if let Some((id, outcome)) = self.untold.pop_front() {
@@ -399,12 +405,23 @@ impl Play {
         let ticket = self.clients[&id];
         if matches!(outcome, Some(Outcome::Granted { .. })) {
             if std::mem::take(&mut self.next_one_dies) {
-                assert!(self.world.with_table(|table| table.gone(ticket)).is_none());
+                self.engine.note(Note::Gone(ticket));
                 self.granted_to_the_dead.push(self.granted_to_clients[&id]);
             } else {
-                self.world.with_table(|table| table.delivered(ticket));
+                self.engine.note(Note::Delivered(ticket));
             }
         }
+    }
+
+    /// Whether anything is due now.
+    fn is_something_due(&self) -> bool {
+        let now = self.now();
+        !self.world.inbox.borrow().is_empty() || self.engine.wakes_at(now).is_some_and(|time| time <= now)
+    }
+
+    /// Whether everything is done that can be done now.
+    pub fn is_quiet(&self) -> bool {
+        !self.world.paused.get() && self.now() >= self.world.rests_until.get() && !self.is_something_due()
     }
 
     /// Everyone leaves, and nothing must be left of anyone.
@@ -417,7 +434,7 @@ impl Play {
         for waiting in self.waiting() {
             if let Who::Client(id) = waiting.who {
                 let ticket = self.clients[&id];
-                drop(self.world.with_table(|table| table.gone(ticket)));
+                self.engine.note(Note::Gone(ticket));
             }
         }
         self.hear();
@@ -434,6 +451,6 @@ impl Play {
         self.hear();
         assert!(self.waiting().is_empty(), "somebody waits on: {:?}", self.waiting());
         assert_eq!(self.let_go.len(), self.clients.len(), "each blocked client is let go");
-        assert!(self.world.with_table(|table| table.is_clean()), "something is left over");
+        assert!(self.engine.is_clean(), "something is left over");
     }
 }

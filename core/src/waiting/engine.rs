@@ -19,13 +19,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
 
-/// `R` is a blocked client: one that gets the outcome of a wait, or a session's call that waits for events.
-pub struct Table<R> {
-    pub(super) queues: Queues<Wait<R>, Notes>,
+/// `C` is a blocked client: one that gets the outcome of a wait, or a session's call that waits for events.
+pub struct Engine<C> {
+    pub(super) queues: Queues<Wait<C>, Notes>,
     pub(super) agenda: Agenda,
-    pub(super) sessions: Sessions<R>,
+    pub(super) sessions: Sessions<C>,
     /// The commands that take back more tickets than one turn has time for.
-    pub(super) cancelling: VecDeque<Cancelling<R>>,
+    pub(super) cancelling: VecDeque<Cancelling<C>>,
     pub counters: Counters,
     /// The times of the first and the last of the grants under way.
     serving: Option<(UnixMs, UnixMs)>,
@@ -42,8 +42,8 @@ pub struct Table<R> {
 }
 
 /// A waiter that was granted its lock.
-pub(super) struct Granted<R> {
-    pub delivery: Delivery<R>,
+pub(super) struct Granted<C> {
+    pub delivery: Delivery<C>,
     /// Whether others wait for the lock under the same name.
     pub has_namesakes: bool,
 }
@@ -69,16 +69,16 @@ pub(super) enum First {
 }
 
 /// A waiter as people see it.
-pub struct Queued<'a, R> {
+pub struct Queued<'a, C> {
     pub wish: Wish<Names>,
-    pub recipient: SeenRecipient<'a, R>,
+    pub recipient: SeenRecipient<'a, C>,
     /// When the waiter came.
     pub since: UnixMs,
     pub deadline: Option<UnixMs>,
 }
 
-pub enum SeenRecipient<'a, R> {
-    Client(&'a R),
+pub enum SeenRecipient<'a, C> {
+    Client(&'a C),
     Session {
         name: &'a [u8],
         /// The connection of its last call, if it is open.
@@ -87,7 +87,7 @@ pub enum SeenRecipient<'a, R> {
     },
 }
 
-impl<R> Default for Table<R> {
+impl<C> Default for Engine<C> {
     fn default() -> Self {
         let (namesakes, tickets) = Default::default();
         Self {
@@ -107,25 +107,25 @@ impl<R> Default for Table<R> {
 }
 
 /// All that decides what happens next; not what was counted, nor what helps to find things.
-impl<R: fmt::Debug> fmt::Debug for Table<R> {
+impl<C: fmt::Debug> fmt::Debug for Engine<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let undelivered: BTreeMap<_, _> = self.undelivered.iter().collect();
-        let mut table = formatter.debug_struct("Table");
+        let mut table = formatter.debug_struct("Engine");
         table.field("queues", &self.queues).field("agenda", &self.agenda).field("sessions", &self.sessions);
         table.field("cancelling", &self.cancelling).field("undelivered", &undelivered);
         table.field("databases", &self.databases).field("era", &self.era).finish_non_exhaustive()
     }
 }
 
-impl<R> Table<R> {
+impl<C> Engine<C> {
     /// Puts a new waiter behind the others. A session must be open.
     ///
     /// # Errors
     /// If as many wait already, over all locks, as `limit` allows of this kind. The waiter is dropped.
-    pub fn join(
+    pub(super) fn join(
         &mut self,
         lock: LockName<'_>,
-        waiter: Waiter<R>,
+        waiter: Waiter<C>,
         now: UnixMs,
         limit: usize,
         deadline: Option<UnixMs>,
@@ -220,7 +220,7 @@ impl<R> Table<R> {
     }
 
     /// The waiters of a lock, from the first to the last.
-    pub fn queue(&self, lock: LockName<'_>, now: UnixMs) -> impl Iterator<Item = Queued<'_, R>> {
+    pub fn queue(&self, lock: LockName<'_>, now: UnixMs) -> impl Iterator<Item = Queued<'_, C>> {
         self.queues.waiters(lock).filter_map(move |(ticket, wait)| {
             let recipient = match &wait.recipient {
                 Recipient::Client(client) => SeenRecipient::Client(client),
@@ -249,7 +249,7 @@ impl<R> Table<R> {
         })
     }
 
-    fn is_attended(&self, wait: &Wait<R>, now: UnixMs) -> bool {
+    fn is_attended(&self, wait: &Wait<C>, now: UnixMs) -> bool {
         let session = wait.session().map(|session| self.sessions.get(session));
         session.is_none_or(|session| session.is_some_and(|session| session.is_attended(now)))
     }
@@ -280,7 +280,7 @@ impl<R> Table<R> {
     }
 
     /// Takes out a waiter that is granted its lock now, and remembers the grant until the waiter knows of it.
-    pub(super) fn grant(&mut self, ticket: Ticket, grant: Grant) -> Option<Granted<R>> {
+    pub(super) fn grant(&mut self, ticket: Ticket, grant: Grant) -> Option<Granted<C>> {
         let (now, token) = (grant.at, grant.token);
         let lock = self.queues.lock_of(ticket)?;
         if self.queues.kept(lock).is_some_and(|notes| notes.released) {
@@ -330,12 +330,12 @@ impl<R> Table<R> {
     }
 
     /// Notes that the blocked client has got the answer with its grant.
-    pub fn delivered(&mut self, ticket: Ticket) {
+    pub(super) fn delivered(&mut self, ticket: Ticket) {
         self.undelivered.remove(&ticket);
     }
 
     /// Takes a waiter out, which is told this outcome.
-    pub(super) fn let_go(&mut self, ticket: Ticket, outcome: Outcome, now: UnixMs) -> Option<Delivery<R>> {
+    pub(super) fn leave_with(&mut self, ticket: Ticket, outcome: Outcome, now: UnixMs) -> Option<Delivery<C>> {
         let Left { waiter: wait, database, key, .. } = self.leave(ticket)?;
         let Waiter { recipient, wish: Wish { holder: names, side, fenced, .. } } = wait.into_waiter();
         Some(match recipient {
@@ -348,7 +348,7 @@ impl<R> Table<R> {
     }
 
     /// Takes a waiter out. The waiters behind it may have waited for it only.
-    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Left<Wait<R>, Notes>> {
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Left<Wait<C>, Notes>> {
         let (left, _) = self.take(ticket, false)?;
         if left.was_first {
             self.changed(left.lock);
@@ -357,7 +357,7 @@ impl<R> Table<R> {
     }
 
     /// Returns also whether others wait for the lock under the same name.
-    fn take(&mut self, ticket: Ticket, serves: bool) -> Option<(Left<Wait<R>, Notes>, bool)> {
+    fn take(&mut self, ticket: Ticket, serves: bool) -> Option<(Left<Wait<C>, Notes>, bool)> {
         let session = self.queues.waiter(ticket)?.session();
         let group = session.and_then(|session| self.sessions.get_mut(session)).map(|session| &mut session.tickets);
         let left = if serves { self.queues.serve(ticket, group)? } else { self.queues.leave(ticket, group)? };
@@ -380,18 +380,27 @@ impl<R> Table<R> {
     }
 
     /// Takes out a blocked client that is gone. Has its lock looked at, or the hold that it was granted revoked.
-    pub fn gone(&mut self, ticket: Ticket) -> Option<Waiter<R>> {
+    pub(super) fn gone(&mut self, ticket: Ticket) -> Option<C> {
         if let Some(hold) = self.undelivered.remove(&ticket) {
-            self.revoke(hold);
+            self.revoke_later(hold);
         }
         let wait = self.leave(ticket)?.waiter;
         self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
-        Some(wait.into_waiter())
+        match wait.recipient {
+            Recipient::Client(client) => Some(client),
+            Recipient::Session(_) => None,
+        }
+    }
+
+    /// Whether a waiter has asked for a fencing token.
+    #[must_use]
+    pub fn is_fenced(&self, ticket: Ticket) -> bool {
+        self.queues.waiter(ticket).is_some_and(|wait| wait.fenced)
     }
 
     /// The blocked client that waits by this ticket.
     #[must_use]
-    pub fn client(&self, ticket: Ticket) -> Option<&R> {
+    pub fn client(&self, ticket: Ticket) -> Option<&C> {
         match &self.queues.waiter(ticket)?.recipient {
             Recipient::Client(client) => Some(client),
             Recipient::Session(_) => None,
