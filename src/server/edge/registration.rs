@@ -65,7 +65,7 @@ fn describe(context: &Context, spec: &Spec, own_category: bool) -> Option<()> {
             .collect();
         let mut key_specs = [key_spec(spec.key), end_of_key_specs()];
         let info = raw::RedisModuleCommandInfo {
-            version: &raw const VERSION,
+            version: VERSION,
             summary: spec.summary.as_ptr(),
             complexity: spec.complexity.as_ptr(),
             since: SINCE.as_ptr(),
@@ -96,7 +96,7 @@ fn is_ok(result: c_int) -> Option<()> {
 }
 
 /// Says which fields the server's own and our structures have in common.
-static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
+const VERSION: &raw::RedisModuleCommandInfoVersion = &raw::RedisModuleCommandInfoVersion {
     version: 1,
     sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
     sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),

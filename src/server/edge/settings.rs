@@ -34,8 +34,6 @@ const NOTIFY_VALUES: [(&CStr, Notify); NOTIFY_COUNT as usize] = [
     (c"off", Notify::Off),
 ];
 
-static NOTIFY: AtomicI32 = AtomicI32::new(Notify::Auto as i32);
-
 /// A setting that limits how many there may be of something.
 struct Limit {
     name: &'static CStr,
@@ -58,39 +56,47 @@ impl Limit {
     }
 }
 
-static LIMITS: [Limit; 4] = [
-    Limit::new(c"max-waiters", 10_000, 1_000_000),
-    Limit::new(c"max-tickets", 1_000_000, 100_000_000),
-    Limit::new(c"max-sessions", 10_000, 1_000_000),
-    Limit::new(c"max-sessions-per-user", 0, 1_000_000),
-];
+struct Settings {
+    notify: AtomicI32,
+    limits: [Limit; 4],
+}
+
+static SETTINGS: Settings = Settings {
+    notify: AtomicI32::new(Notify::Auto as i32),
+    limits: [
+        Limit::new(c"max-waiters", 10_000, 1_000_000),
+        Limit::new(c"max-tickets", 1_000_000, 100_000_000),
+        Limit::new(c"max-sessions", 10_000, 1_000_000),
+        Limit::new(c"max-sessions-per-user", 0, 1_000_000),
+    ],
+};
 
 pub fn notify() -> Notify {
-    let value = NOTIFY.load(Ordering::Relaxed);
+    let value = SETTINGS.notify.load(Ordering::Relaxed);
     NOTIFY_VALUES.iter().find(|(_, notify)| *notify as i32 == value).map_or(Notify::Auto, |(_, notify)| *notify)
 }
 
 /// The number of clients that may be blocked until a lock is theirs.
 pub fn max_waiters() -> usize {
-    let [waiters, ..] = &LIMITS;
+    let [waiters, ..] = &SETTINGS.limits;
     waiters.get()
 }
 
 /// The number of tickets that may be in use, over all sessions.
 pub fn max_tickets() -> usize {
-    let [_, tickets, ..] = &LIMITS;
+    let [_, tickets, ..] = &SETTINGS.limits;
     tickets.get()
 }
 
 /// The number of sessions that may be open.
 pub fn max_sessions() -> usize {
-    let [.., sessions, _] = &LIMITS;
+    let [.., sessions, _] = &SETTINGS.limits;
     sessions.get()
 }
 
 /// The number of them that may be one user's. 0 is the default, and no limit of its own: see [`rlock_core::waiting::Room`].
 pub fn max_sessions_per_user() -> usize {
-    let [.., of_user] = &LIMITS;
+    let [.., of_user] = &SETTINGS.limits;
     of_user.get()
 }
 
@@ -115,7 +121,7 @@ pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
             None,
             ptr::null_mut(),
         ));
-        let limits = LIMITS.iter().zip(defaults.limits).map(|(limit, default)| {
+        let limits = SETTINGS.limits.iter().zip(defaults.limits).map(|(limit, default)| {
             api!(RedisModule_RegisterNumericConfig(
                 context.as_ptr(),
                 limit.name.as_ptr(),
@@ -143,14 +149,14 @@ pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
 #[derive(Debug, PartialEq, Eq)]
 struct Defaults {
     notify: Notify,
-    /// Of [`LIMITS`], in their order.
-    limits: [i64; LIMITS.len()],
+    /// Of [`SETTINGS.limits`], in their order.
+    limits: [i64; SETTINGS.limits.len()],
 }
 
 impl Defaults {
     fn new() -> Self {
-        let mut limits = [0; LIMITS.len()];
-        limits.iter_mut().zip(&LIMITS).for_each(|(default, limit)| *default = limit.default);
+        let mut limits = [0; SETTINGS.limits.len()];
+        limits.iter_mut().zip(&SETTINGS.limits).for_each(|(default, limit)| *default = limit.default);
         Self { notify: Notify::Auto, limits }
     }
 
@@ -162,7 +168,8 @@ impl Defaults {
             let lower = argument.to_ascii_lowercase();
             let name = lower.strip_prefix(b"rlock.").unwrap_or(&lower);
             let value = arguments.next();
-            let limit = LIMITS.iter().zip(&mut defaults.limits).find(|(limit, _)| limit.name.to_bytes() == name);
+            let limit =
+                SETTINGS.limits.iter().zip(&mut defaults.limits).find(|(limit, _)| limit.name.to_bytes() == name);
             if name == b"notify" {
                 defaults.notify = value.and_then(notify_from).ok_or(NOTIFY_USAGE)?;
             } else if let Some((limit, default)) = limit {
@@ -184,7 +191,7 @@ fn notify_from(value: &[u8]) -> Option<Notify> {
 }
 
 extern "C" fn get_notify(_name: *const c_char, _private: *mut c_void) -> c_int {
-    NOTIFY.load(Ordering::Relaxed)
+    SETTINGS.notify.load(Ordering::Relaxed)
 }
 
 /// The server passes only values that were registered.
@@ -194,7 +201,7 @@ extern "C" fn set_notify(
     _private: *mut c_void,
     _error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    NOTIFY.store(value, Ordering::Relaxed);
+    SETTINGS.notify.store(value, Ordering::Relaxed);
     flag::OK
 }
 

@@ -4,13 +4,12 @@
 //! a lock: the command that changes a lock settles its queue. It knows them by the very pointer that the server passes
 //! on, so what another module does inside of our announcement is not taken for ours.
 
+use super::kept::kept;
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
 use redis_module::raw;
 use std::ffi::{CStr, c_char, c_int};
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 /// An event, with the name that the plain command's has.
 #[derive(Clone, Copy)]
@@ -39,14 +38,12 @@ impl Event {
     }
 }
 
-/// The name of the event that is being announced, if it is about a lock.
-static OURS: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
-
 /// Announces a change in a lock's own key. Other callbacks may run, and change keys, before this returns.
 pub(super) fn of_lock(context: &Context, event: Event, key: Str<'_>) {
-    OURS.store(event.wire().1.as_ptr().cast_mut(), Relaxed);
+    let announced = &kept().announced;
+    announced.set(Some(event.wire().1.as_ptr()));
     of_other_key(context, event, key);
-    OURS.store(ptr::null_mut(), Relaxed);
+    announced.set(None);
 }
 
 /// The same for a key beside the lock's.
@@ -58,5 +55,5 @@ pub(super) fn of_other_key(context: &Context, event: Event, key: Str<'_>) {
 
 /// Whether an event of this name, which the server reports, is one that we announce about a lock.
 pub fn is_ours(event: *const c_char) -> bool {
-    ptr::eq(OURS.load(Relaxed), event)
+    kept().announced.get() == Some(event)
 }

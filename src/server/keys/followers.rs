@@ -8,29 +8,20 @@
 //! now and then. Only a replica that reads on, from a promoted one, what its old master said has no snapshot; so a
 //! change of role counts like a fork. In a cluster all is replicated always: slots move in other ways, too.
 
+use super::kept::kept;
 use crate::server::ffi::api::{api, flag};
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::panics::guarded;
 use redis_module::raw;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
-
-/// Whether there may be followers: true until the server has said otherwise.
-static THERE_MAY_BE: AtomicBool = AtomicBool::new(true);
-
-/// The same for followers that have subscribers, which an AOF file does not have.
-static THERE_MAY_BE_REPLICAS: AtomicBool = AtomicBool::new(true);
-
-/// Turns of the server's cron since it was last asked.
-static TURNS: AtomicI32 = AtomicI32::new(0);
 
 pub fn there_may_be() -> bool {
-    THERE_MAY_BE.load(Relaxed)
+    !kept().followers.none.get()
 }
 
 pub fn there_may_be_replicas() -> bool {
-    THERE_MAY_BE_REPLICAS.load(Relaxed)
+    !kept().followers.no_replicas.get()
 }
 
 /// Whether a change that is under way is replicated. Ask after every write, not once: a follower may have begun to
@@ -57,8 +48,8 @@ pub fn count_unreplicated(context: &Context) {
 
 /// Replicates everything from now on, until the server says again that nobody follows.
 pub fn begin_to_tell() {
-    THERE_MAY_BE.store(true, Relaxed);
-    THERE_MAY_BE_REPLICAS.store(true, Relaxed);
+    kept().followers.none.set(false);
+    kept().followers.no_replicas.set(false);
 }
 
 pub fn subscribe(context: &Context) -> Result<(), String> {
@@ -88,9 +79,10 @@ unsafe extern "C" fn forked(_: *mut raw::RedisModuleCtx, _: raw::RedisModuleEven
 unsafe extern "C" fn cron(context: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, info: *mut c_void) {
     // SAFETY: the server passes this structure with this event.
     let turns_per_second = unsafe { info.cast::<raw::RedisModuleCronLoopInfo>().as_ref() }.map_or(10, |info| info.hz);
-    let turns = TURNS.load(Relaxed).saturating_add(1);
+    let followers = &kept().followers;
+    let turns = followers.turns.get().saturating_add(1);
     let ask = turns >= turns_per_second && there_may_be();
-    TURNS.store(if ask { 0 } else { turns }, Relaxed);
+    followers.turns.set(if ask { 0 } else { turns });
     if !ask {
         return;
     }
@@ -98,8 +90,8 @@ unsafe extern "C" fn cron(context: *mut raw::RedisModuleCtx, _: raw::RedisModule
         // SAFETY: the context is the server's.
         let context = unsafe { Context::new(context) };
         let alone = has_no_replica(&context);
-        THERE_MAY_BE_REPLICAS.store(!alone, Relaxed);
-        THERE_MAY_BE.store(!(alone && writes_no_file(&context)), Relaxed);
+        followers.no_replicas.set(alone);
+        followers.none.set(alone && writes_no_file(&context));
     });
 }
 

@@ -1,8 +1,8 @@
 //! The keys of a lock: read as a record, written, replicated and announced.
 
 pub mod announce;
-pub mod constants;
 pub mod followers;
+mod kept;
 mod publish;
 mod record;
 pub mod replicate;

@@ -1,6 +1,6 @@
 //! Tells Redisson's waiters that a lock may be free.
 
-use super::{constants, replicate};
+use super::{kept, replicate};
 use crate::server::edge::settings::{self, Notify};
 use crate::server::ffi::api::api;
 use crate::server::ffi::cluster;
@@ -20,8 +20,8 @@ pub(super) fn unlocked(context: &Context, key: Str<'_>, unlock: Unlock) {
     };
     let channel = names::channel(key.bytes(), unlock, OwnedStr::new);
     let message = match unlock {
-        Unlock::Plain | Unlock::Read => constants::get().zero.lend(),
-        Unlock::Write => constants::get().one.lend(),
+        Unlock::Plain | Unlock::Read => kept::get().zero.lend(),
+        Unlock::Write => kept::get().one.lend(),
     };
     let to_replicas = !cluster::enabled();
     if publish {

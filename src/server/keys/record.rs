@@ -1,6 +1,6 @@
 //! A lock in Redisson's layout, as one holder sees it: the record that decisions ask. Its key is opened once.
 
-use super::constants::{self, mode_of};
+use super::kept::{self, mode_of};
 use super::write::{self, write_field};
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
@@ -122,7 +122,7 @@ impl LockRecord<'_> {
                 return Ok(Observed::Mine { holds });
             }
         }
-        let Some(mode) = hash.field(constants::get().mode.lend()) else {
+        let Some(mode) = hash.field(kept::get().mode.lend()) else {
             let holds = if fields > 1 { self.reads(hash)? } else { 0 };
             return Ok(if holds > 0 { Observed::Mine { holds } } else { Observed::Others });
         };

@@ -5,13 +5,12 @@
 //! so a server whose configuration has renamed one must not load the module: [`missing_command`] finds it.
 
 use super::restore::NewLock;
-use super::{constants, followers};
+use super::{followers, kept};
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::{OwnedStr, Str};
 use rlock_core::lock::UnixMs;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Replicates a command, if anybody follows, with arguments of the types in the format: `s` a string, `l` a long long,
 /// `c` a C string, `b` bytes and their number.
@@ -39,16 +38,13 @@ const COMMANDS: [&CStr; 11] = [
     c"SETRANGE",
 ];
 
-/// False if RESTORE is renamed. New locks are then replicated in more commands.
-static RESTORES: AtomicBool = AtomicBool::new(false);
-
 pub fn restores() -> bool {
-    RESTORES.load(Ordering::Relaxed)
+    kept::kept().restores.get()
 }
 
 /// Learns which commands there are. Returns one that is needed and that the server does not know by its name.
 pub fn missing_command(context: &Context) -> Option<&'static CStr> {
-    RESTORES.store(knows(context, c"RESTORE"), Ordering::Relaxed);
+    kept::kept().restores.set(knows(context, c"RESTORE"));
     COMMANDS.into_iter().find(|name| !knows(context, name))
 }
 
@@ -101,7 +97,7 @@ pub(super) fn incr(context: &Context, key: Str<'_>) {
 
 /// `RESTORE key end <the lock> ABSTTL REPLACE`
 pub(super) fn restore(context: &Context, key: Str<'_>, lock: &NewLock<'_>) {
-    let (dump, constants) = (lock.dump(), constants::get());
+    let (dump, constants) = (lock.dump(), kept::get());
     let (absttl, replace) = (constants.absttl.lend().as_ptr(), constants.replace.lend().as_ptr());
     let (bytes, length) = (dump.as_ptr(), dump.len());
     // SAFETY: a string, a long long, bytes with their length, and two strings.

@@ -4,7 +4,7 @@
 //! commands they need a transaction around them, and those four cost followers and the log half of what a lock costs.
 //! REPLACE also makes a hand-over one command: one holder's fields come as the other's go.
 
-use super::constants;
+use super::kept;
 use crate::server::ffi::string::Str;
 use crc::{CRC_64_REDIS, Crc, Table};
 use rlock_core::lock::{Mode, UnixMs, names};
@@ -37,7 +37,7 @@ impl NewLock<'_> {
         dump.extend([HASH, if self.mode.is_some() { 2 } else { 1 }]);
         if let Some(mode) = self.mode {
             append(&mut dump, names::MODE_FIELD);
-            append(&mut dump, constants::mode_value(mode).bytes());
+            append(&mut dump, kept::mode_value(mode).bytes());
         }
         append(&mut dump, field);
         append(&mut dump, b"1");

@@ -1,6 +1,6 @@
 //! A lock as a whole, for people on call: read without counting as a use of its keys, and with a bound on how many.
 
-use super::constants::{self, mode_of};
+use super::kept::{self, mode_of};
 use super::record::derived_keys_are_reachable;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::key::{Key, Value};
@@ -15,7 +15,7 @@ pub fn take_snapshot(context: &Context, name: Str<'_>, most: usize) -> Result<Op
     let Some(key) = Key::peek(context, name) else { return Ok(None) };
     let Some(value) = key.value() else { return Ok(None) };
     let hash = value.hash().ok_or(Refusal::WrongType)?;
-    let mode = hash.field(constants::get().mode.lend()).as_ref().map(mode_of).transpose()?;
+    let mode = hash.field(kept::get().mode.lend()).as_ref().map(mode_of).transpose()?;
     let beside = usize::from(mode.is_some());
     let fields = hash.first_fields(most.saturating_add(beside));
     let holdings = fields.iter().filter_map(|(field, value)| Holding::of_field(mode, field, value).transpose());

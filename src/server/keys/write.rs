@@ -5,7 +5,7 @@
 //! beside its own. Each of those is opened, written, closed and announced by itself.
 
 use super::restore::NewLock;
-use super::{announce, constants, followers, publish, replicate};
+use super::{announce, followers, kept, publish, replicate};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::key::{Value, WritableKey};
 use crate::server::ffi::latency;
@@ -101,7 +101,7 @@ impl InLock<'_> {
 
     fn write(&mut self, fields: &Fields<'_>, change: Change) {
         let Self { context, key, events, .. } = self;
-        let (name, constants) = (key.name(), constants::get());
+        let (name, constants) = (key.name(), kept::get());
         match change {
             Change::Begin { side, end } => self.begin(fields.of(side.field()), side, end),
             Change::Count { field, by, makes } => {
@@ -141,8 +141,8 @@ impl InLock<'_> {
 
     fn begin(&mut self, field: Str<'_>, side: Side, end: UnixMs) {
         let Self { context, key, events, is_deleted } = self;
-        let (name, constants) = (key.name(), constants::get());
-        let mode = side.mode().map(|mode| (constants.mode.lend(), constants::mode_value(mode)));
+        let (name, constants) = (key.name(), kept::get());
+        let mode = side.mode().map(|mode| (constants.mode.lend(), kept::mode_value(mode)));
         match mode {
             Some(mode) => key.set_two_fields(mode, (field, constants.one.lend())),
             None => key.set_field(field, constants.one.lend()),
@@ -223,7 +223,7 @@ impl Beside<'_> {
             key.set_text(&value);
             key.expire_at(end);
         }
-        replicate::set_until(self.context, name.lend(), constants::get().one.lend(), end);
+        replicate::set_until(self.context, name.lend(), kept::get().one.lend(), end);
         self.announce(name, &[Event::Set, Event::Expire]);
     }
 

@@ -6,7 +6,7 @@ use crate::server::ffi::api::{api, flag};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
 use crate::server::ffi::{cluster, panics, version};
-use crate::server::keys::{constants, followers, replicate};
+use crate::server::keys::{followers, replicate};
 use crate::server::waiting;
 use redis_module::raw;
 use std::ffi::{CStr, c_int};
@@ -67,7 +67,6 @@ fn set_up(context: &Context, arguments: &[Str<'_>], commands: &[Registration]) -
     followers::subscribe(context)?;
     waiting::subscribe(context)?;
     info::register(context);
-    constants::make();
     Ok(())
 }
 

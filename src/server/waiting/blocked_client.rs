@@ -35,8 +35,9 @@ type OnClient = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::Re
 
 pub(super) type Answer = Result<Reply, ErrorLine>;
 
-/// The answer to most waiters, so it is not made each time.
-static GRANTED: Answer = Ok(Reply::Nil);
+/// The answer to most waiters, so it is not made each time: a pointer that no box has stands for it.
+const GRANTED: Answer = Ok(Reply::Nil);
+const STANDS_FOR_GRANTED: *mut Answer = ptr::dangling_mut();
 
 impl BlockedClient {
     /// Blocks the client of the current command, which then gets no reply from the command. None for another module's
@@ -79,7 +80,7 @@ impl BlockedClient {
 
     /// Unblocks the client, with its reply. The server sends it before it sleeps the next time.
     pub(super) fn answer(self, answer: Answer) {
-        let answer = if answer == GRANTED { (&raw const GRANTED).cast_mut() } else { Box::into_raw(Box::new(answer)) };
+        let answer = if answer == GRANTED { STANDS_FOR_GRANTED } else { Box::into_raw(Box::new(answer)) };
         // SAFETY: blocked, unblocked once: `self` is forgotten. The answer is only read, and freed by `free_answer`.
         unsafe { api!(RedisModule_UnblockClient(self.blocked, answer.cast())) };
         std::mem::forget(self);
@@ -111,8 +112,8 @@ impl ClientKey {
 pub(super) unsafe fn answer_of(context: &Context) -> Option<Answer> {
     // SAFETY: by the caller's promise; what the server has for us is null or what `answer` gave it.
     unsafe {
-        let answer: *const Answer = api!(RedisModule_GetBlockedClientPrivateData(context.as_ptr())).cast_const().cast();
-        answer.as_ref().copied()
+        let answer: *mut Answer = api!(RedisModule_GetBlockedClientPrivateData(context.as_ptr())).cast();
+        if answer == STANDS_FOR_GRANTED { Some(GRANTED) } else { answer.as_ref().copied() }
     }
 }
 
@@ -120,7 +121,7 @@ pub(super) unsafe fn answer_of(context: &Context) -> Option<Answer> {
 /// To be called by the server, with what `answer` gave it.
 unsafe extern "C" fn free_answer(_context: *mut raw::RedisModuleCtx, answer: *mut c_void) {
     let answer: *mut Answer = answer.cast();
-    if !ptr::eq(answer, &raw const GRANTED) {
+    if answer != STANDS_FOR_GRANTED {
         // SAFETY: it came from a box, and the server frees it once.
         drop(unsafe { Box::from_raw(answer) });
     }
