@@ -4,8 +4,7 @@
 //! and AOF files need no module, and keyspace listeners see what that command would have shown them. Times are
 //! absolute: a replay never lengthens a lease.
 
-use super::request::Side;
-use super::{Expiry, Mode, READ_HOLDS_MAX, UnixMs};
+use super::{Expiry, READ_HOLDS_MAX, Side, UnixMs};
 
 /// An answer, and the changes that make it true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,27 +178,6 @@ pub enum Field {
     Holder,
     /// `holder:write`
     HolderWrite,
-}
-
-impl Side {
-    /// The field that counts holds of this side.
-    #[must_use]
-    pub fn field(self) -> Field {
-        match self {
-            Self::Plain | Self::Read => Field::Holder,
-            Self::Write => Field::HolderWrite,
-        }
-    }
-
-    /// The `mode` of a lock that begins with a hold of this side; None for a plain lock.
-    #[must_use]
-    pub fn mode(self) -> Option<Mode> {
-        match self {
-            Self::Plain => None,
-            Self::Read => Some(Mode::Read),
-            Self::Write => Some(Mode::Write),
-        }
-    }
 }
 
 /// An unlock as Redisson's subscribers hear of it: a channel and a message.

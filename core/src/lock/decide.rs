@@ -3,8 +3,8 @@
 //! No newcomer overtakes a waiter: a lock that is free to the newcomer is free to the waiter. Only a client that
 //! already holds the lock is granted at once, since the waiters in front wait for it, and it would wait for them.
 
-use super::request::{Acquired, Ahead, Asked, Release, Released, Renewed, Side, Wish};
-use super::{Decision, Expiry, Lease, Mode, Observed, Record, Refusal, UnixMs, plain, read_write};
+use super::request::{Acquired, Ahead, Asked, Release, Released, Renewed, Wish};
+use super::{Decision, Expiry, Lease, Mode, Observed, Record, Refusal, Side, UnixMs, plain, read_write};
 
 /// Grants a hold, if the lock allows it and no waiter is passed over.
 ///

@@ -4,8 +4,8 @@
 //! and the grant is an acquire of a free lock; this file decides what each of the two changes.
 
 use super::decide::acquire_freed;
-use super::request::{Acquired, Side, Wish};
-use super::{Changes, Decision, Record, UnixMs};
+use super::request::{Acquired, Wish};
+use super::{Changes, Decision, Record, Side, UnixMs};
 
 /// The changes that are written in one step, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,6 +22,7 @@ mod read_write;
 mod record;
 mod refusal;
 mod request;
+mod side;
 mod snapshot;
 mod time;
 
@@ -32,7 +33,8 @@ pub use hand_over::{HandOver, hand_over};
 pub use plan::Plan;
 pub use record::{Mode, Observed, ReadWrite, Record};
 pub use refusal::Refusal;
-pub use request::{Acquired, Ahead, Outcome, Release, Released, Renewed, Side, Wish};
+pub use request::{Acquired, Ahead, Outcome, Release, Released, Renewed, Wish};
+pub use side::{Held, Side};
 pub use snapshot::{BROKEN_MAX, Breaking, Holding, READ_HOLDS_SHOWN_MAX, Snapshot};
 pub use time::{Expiry, Lease, UnixMs};
 

@@ -1,7 +1,7 @@
 //! Plain locks: one holder, which may hold more than once.
 
-use super::request::{Acquired, Asked, Release, Released, Renewed, Side, one_more};
-use super::{Change, Decision, Field, Lease, Observed, Record, Refusal, UnixMs, Unlock};
+use super::request::{Acquired, Asked, Release, Released, Renewed, one_more};
+use super::{Change, Decision, Field, Lease, Observed, Record, Refusal, Side, UnixMs, Unlock};
 
 /// Grants a lock that is free or this holder's own; the lease restarts.
 ///

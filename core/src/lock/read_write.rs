@@ -6,10 +6,10 @@
 
 use super::change::bounded;
 use super::plain::count_down;
-use super::request::{Acquired, Asked, Release, Released, Renewed, Side, one_more};
+use super::request::{Acquired, Asked, Release, Released, Renewed, one_more};
 use super::{
     Change, Decision, Expiry, Field, Mode, Observed, READ_HOLDS_MAX, READ_HOLDS_SCANNED_MAX, READERS_FEW, ReadWrite,
-    Record, Refusal, UnixMs, Unlock,
+    Record, Refusal, Side, UnixMs, Unlock,
 };
 
 /// Grants a read hold when the lock is free, in read mode, or written by this very holder.

@@ -1,14 +1,6 @@
 //! What clients ask of a lock, and the answers that they get.
 
-use super::{Lease, Observed, Record, Refusal, UnixMs};
-
-/// The side of a lock that a hold is on. A plain lock has but one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    Plain,
-    Read,
-    Write,
-}
+use super::{Lease, Observed, Record, Refusal, Side, UnixMs};
 
 /// What an acquire asks for. `H` is the holder's name: borrowed while the command runs, owned while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

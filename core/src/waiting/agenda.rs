@@ -7,7 +7,7 @@ use super::databases::Database;
 use super::queue::{LockId, Ticket};
 use super::sessions::SessionId;
 use super::waiter::Names;
-use crate::lock::{UnixMs, Wish};
+use crate::lock::{Held, UnixMs, Wish};
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
@@ -68,15 +68,6 @@ pub struct Hold {
     pub(super) era: u64,
 }
 
-/// How a holder has a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldAs {
-    /// Of this side.
-    pub holds: i64,
-    /// When the lease ends: the lock's, or a read hold's own.
-    pub end: UnixMs,
-}
-
 /// How a lock was granted. Names are used again, so a hold is revoked only while its holder has the lock just like that:
 /// a renewal, a release and a re-entry each change it, and what then is the holder's own ends with its lease.
 ///
@@ -85,20 +76,20 @@ pub struct HeldAs {
 #[derive(Debug, PartialEq, Eq)]
 pub struct AsGranted {
     holder: Names,
-    held: Cell<HeldAs>,
+    held: Cell<Held>,
 }
 
 impl AsGranted {
-    pub fn new(holder: &Names, held: HeldAs) -> Rc<Self> {
+    pub fn new(holder: &Names, held: Held) -> Rc<Self> {
         Rc::new(Self { holder: holder.clone(), held: Cell::new(held) })
     }
 
-    pub fn get(&self) -> HeldAs {
+    pub fn get(&self) -> Held {
         self.held.get()
     }
 
     /// The holder has one hold more, and had the lock `before` just as it was granted. Returns whether that is so.
-    pub fn goes_on(&self, holder: &[u8], before: HeldAs, held: HeldAs) -> bool {
+    pub fn goes_on(&self, holder: &[u8], before: Held, held: Held) -> bool {
         let goes_on = self.holder.holder() == holder && self.held.get() == before;
         if goes_on {
             self.held.set(held);
@@ -108,8 +99,8 @@ impl AsGranted {
 
     /// One hold was revoked. That leaves the lease as it is.
     pub fn one_is_revoked(&self) {
-        let HeldAs { holds, end } = self.held.get();
-        self.held.set(HeldAs { holds: holds.saturating_sub(1), end });
+        let Held { holds, end } = self.held.get();
+        self.held.set(Held { holds: holds.saturating_sub(1), end });
     }
 }
 

@@ -8,7 +8,7 @@ use super::engine::{Engine, SeenRecipient};
 use super::queue::{LockId, Ticket};
 use super::sessions::{NoSession, Room, Session, SessionId};
 use super::waiter::Wait;
-use crate::lock::{Side, UnixMs};
+use crate::lock::UnixMs;
 use std::ops::Bound;
 
 /// So many tickets are put back by the call with which a session returns.
@@ -215,7 +215,7 @@ impl<C> Engine<C> {
         if session.unseen.is_none() {
             self.agenda.abandoned.pop_front();
         }
-        let writer = ticket.filter(|ticket| self.queues.waiter(*ticket).is_some_and(|wait| wait.side == Side::Write));
+        let writer = ticket.filter(|ticket| self.queues.waiter(*ticket).is_some_and(|wait| wait.side.ends_sharing()));
         let lock = writer.and_then(|ticket| self.queues.lock_of(ticket).map(|lock| (lock, ticket)));
         if let Some((lock, _)) = lock.filter(|(lock, ticket)| self.is_first(*lock, *ticket)) {
             self.changed(lock);

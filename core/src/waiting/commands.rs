@@ -160,8 +160,8 @@ impl<C> Engine<C> {
             return (record, Ahead::Nobody);
         }
         if record.is_there() {
-            // Only a reader may join others in the lock, past waiters whom nobody attends.
-            let may_pass = wish.side == Side::Read && self.has_sessions();
+            // Only who shares it may join others in the lock, past waiters whom nobody attends.
+            let may_pass = wish.side.is_shared() && self.has_sessions();
             return (record, if may_pass { self.ahead(host, lock) } else { Ahead::Someone });
         }
         drop(record);

@@ -4,7 +4,7 @@
 //! What is to be done for them, and when, is on the agenda: see `upkeep.rs`.
 
 use super::Map;
-use super::agenda::{Agenda, AsGranted, HeldAs, Hold, Notes};
+use super::agenda::{Agenda, AsGranted, Hold, Notes};
 use super::cancelling::Cancelling;
 use super::databases::Databases;
 use super::delivery::{Delivery, Happened};
@@ -14,7 +14,7 @@ use super::serve::Grant;
 use super::sessions::Sessions;
 use super::statistics::Counters;
 use super::waiter::{Names, Recipient, Wait, Waiter};
-use crate::lock::{Expiry, Outcome, Side, UnixMs, Wish};
+use crate::lock::{Expiry, Held, Outcome, UnixMs, Wish};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
@@ -149,7 +149,7 @@ impl<C> Engine<C> {
             self.tickets.insert(hash, ticket.numbered(), number_of);
             if let Some(session) = self.sessions.get_mut(session) {
                 self.queues.enlist(ticket, &mut session.tickets);
-                session.writers = session.writers.saturating_add(usize::from(side == Side::Write));
+                session.writers = session.writers.saturating_add(usize::from(side.ends_sharing()));
             }
             self.sessions.waiting = self.sessions.waiting.saturating_add(1);
         }
@@ -310,14 +310,14 @@ impl<C> Engine<C> {
         let Grant { at, end, holds, ended, .. } = grant;
         let Wish { holder, side, lease, .. } = self.queues.waiter(ticket)?.wish();
         let own_end = lease.end(at).unwrap_or(UnixMs::MAX);
-        if side == Side::Read {
+        if side.is_shared() {
             // Each has a lease of its own.
-            return Some(AsGranted::new(&holder, HeldAs { holds, end: own_end }));
+            return Some(AsGranted::new(&holder, Held { holds, end: own_end }));
         }
-        let held = HeldAs { holds, end: end.unwrap_or(own_end) };
+        let held = Held { holds, end: end.unwrap_or(own_end) };
         let last = &mut self.queues.kept(lock)?.granted;
         if let (Some(last), Expiry::At(ended)) = (&last, ended) {
-            if last.goes_on(&holder, HeldAs { holds: holds.saturating_sub(1), end: ended }, held) {
+            if last.goes_on(&holder, Held { holds: holds.saturating_sub(1), end: ended }, held) {
                 return Some(Rc::clone(last));
             }
         }
@@ -364,7 +364,7 @@ impl<C> Engine<C> {
         if let Some(session) = session {
             self.sessions.waiting = self.sessions.waiting.saturating_sub(1);
             self.tickets.remove(self.tickets.hash((session, left.waiter.ticket())), ticket.numbered());
-            if let Some(session) = self.sessions.get_mut(session).filter(|_| left.waiter.side == Side::Write) {
+            if let Some(session) = self.sessions.get_mut(session).filter(|_| left.waiter.side.ends_sharing()) {
                 session.writers = session.writers.saturating_sub(1);
             }
         }

@@ -11,7 +11,7 @@
 //!
 //! Keys, recipients and clock are behind the trait [`Host`]: there is one over the server and one that a test moves.
 
-use super::agenda::{HeldAs, Hold, Reentry};
+use super::agenda::{Hold, Reentry};
 use super::cancelling::Cancelled;
 use super::delivery::Delivery;
 use super::engine::{Engine, First, Granted, Next};
@@ -20,8 +20,7 @@ use super::queue::{Due, LockId, LockName, QueueFull, Ticket};
 use super::sessions::{Change, SessionId};
 use super::waiter::{Names, Waiter};
 use crate::lock::{
-    self, Acquired, Ahead, Changes, Decision, Expiry, HandOver, Observed, Outcome, Plan, Record, Refusal, Release,
-    Side, UnixMs,
+    self, Acquired, Ahead, Changes, Decision, Expiry, HandOver, Outcome, Plan, Record, Refusal, Release, UnixMs,
 };
 use std::rc::Rc;
 
@@ -267,8 +266,8 @@ impl<C> Engine<C> {
         }
         let lock = LockName { database: host.database(), key: key.as_ref() };
         self.granted_first(host, id, lock, next, Grant::of(&granted, Expiry::Never, at, token), Trigger::Command);
-        // Behind a reader there may be more readers; no other waiter shares the lock.
-        Ok((next.wish.side != Side::Read).then_some(Settled::SomeoneWaits))
+        // Those behind may share the lock with it.
+        Ok((!next.wish.side.is_shared()).then_some(Settled::SomeoneWaits))
     }
 
     /// Does what is due and what is on the agenda, for as long as the turn lasts. It takes one item of each kind after the
@@ -438,7 +437,7 @@ impl<C> Engine<C> {
         let _selected = host.select(lock.database);
         let (key, holder) = (host.own(lock.key), host.own(&hold.wish.holder));
         let (key, holder) = (host.lend(&key), host.lend(&holder));
-        let is_as_granted = |record: &H::Lock<'_>| held_as(record, hold.wish.side) == Some(hold.as_granted.get());
+        let is_as_granted = |record: &H::Lock<'_>| hold.wish.side.held(record) == Some(hold.as_granted.get());
         if self.is_of_this_era(&hold) && is_as_granted(&host.open(key, holder)) {
             let permission = match host.fitness(Trigger::Revocation) {
                 Permission::Granted => host.permission(key, Trigger::Revocation),
@@ -610,16 +609,4 @@ struct TurnIsOver;
 /// and would be looked at again and again in the same turn.
 fn lease_end(now: UnixMs, left_ms: i64) -> Option<UnixMs> {
     (left_ms >= 0).then(|| now.saturating_add(left_ms).saturating_add(1))
-}
-
-/// How this holder has this side of the lock, with its last hold's lease.
-fn held_as(record: &impl Record, side: Side) -> Option<HeldAs> {
-    let (holds, expiry) = match (record.observe().ok()?, side) {
-        (Observed::Mine { holds }, Side::Plain) => (holds, record.expiry()),
-        (Observed::ReadWrite(lock), Side::Write) => (lock.writes, record.expiry()),
-        (Observed::ReadWrite(lock), Side::Read) => (lock.reads, record.read_hold_end(lock.reads)?),
-        _ => return None,
-    };
-    let Expiry::At(end) = expiry else { return None };
-    Some(HeldAs { holds, end })
 }

@@ -42,7 +42,7 @@ impl Listening {
 
 /// Listens for a waiter on this side.
 pub(super) fn begin(context: &Context, side: Side, on_event: raw::RedisModuleNotificationFunc) {
-    let wanted = if side == Side::Plain { KEYS } else { KEYS | raw::REDISMODULE_NOTIFY_HASH };
+    let wanted = if side.mode().is_none() { KEYS } else { KEYS | raw::REDISMODULE_NOTIFY_HASH };
     let missing = {
         let heard = &mut state::get().listening.borrow_mut().heard;
         wanted & !std::mem::replace(heard, *heard | wanted)
