@@ -5,13 +5,13 @@
 
 use super::databases::Database;
 use super::queue::{LockId, Ticket};
-use super::sessions::SessionId;
-use super::waiter::Names;
+use super::waiter::{Names, SessionId};
 use crate::lock::{Held, UnixMs, Wish};
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
+use std::vec;
 
 /// What is kept of each lock with waiters.
 #[allow(clippy::struct_excessive_bools, reason = "four notes that have nothing to do with each other")]
@@ -102,6 +102,18 @@ impl AsGranted {
         let Held { holds, end } = self.held.get();
         self.held.set(Held { holds: holds.saturating_sub(1), end });
     }
+}
+
+/// What is left of a command that takes tickets back.
+#[derive(Debug)]
+pub(super) struct Cancelling<C> {
+    /// None once the client is gone. The rest is taken back all the same.
+    pub client: Option<C>,
+    pub session: SessionId,
+    pub names: vec::IntoIter<Box<[u8]>>,
+    pub found: usize,
+    /// The hold of the last one that was found, if it could not be revoked at once.
+    pub hold: Option<Hold>,
 }
 
 /// The waiters of a lock that share the name of a holder that was granted it.

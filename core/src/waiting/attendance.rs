@@ -6,8 +6,8 @@
 use super::agenda::{Deferral, Reentry};
 use super::engine::{Engine, SeenRecipient};
 use super::queue::{LockId, Ticket};
-use super::sessions::{NoSession, Room, Session, SessionId};
-use super::waiter::Wait;
+use super::sessions::{NoSession, Room, Session};
+use super::waiter::{SessionId, Wait};
 use crate::lock::UnixMs;
 use std::ops::Bound;
 

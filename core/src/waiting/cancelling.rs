@@ -4,11 +4,10 @@
 //! the rest, and the client is answered when nothing of any of them is left: so a hold that cannot be given back yet has
 //! its command wait. The tickets that were named but not come to are as they were, and may be granted meanwhile.
 
-use super::agenda::Hold;
+use super::agenda::{Cancelling, Hold};
 use super::engine::Engine;
-use super::sessions::SessionId;
+use super::waiter::SessionId;
 use crate::lock::UnixMs;
-use std::vec;
 
 /// What was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,18 +16,6 @@ pub(super) enum Cancelled {
     Ticket,
     /// A ticket with a grant that is not acknowledged.
     Granted(Hold),
-}
-
-/// What is left of a command that takes tickets back.
-#[derive(Debug)]
-pub(super) struct Cancelling<C> {
-    /// None once the client is gone. The rest is taken back all the same.
-    pub client: Option<C>,
-    pub session: SessionId,
-    pub names: vec::IntoIter<Box<[u8]>>,
-    pub found: usize,
-    /// The hold of the last one that was found, if it could not be revoked at once.
-    pub hold: Option<Hold>,
 }
 
 impl<C> Engine<C> {

@@ -7,8 +7,8 @@ use super::delivery::Use;
 use super::engine::Engine;
 use super::host::{Host, Paused, Trigger, WaitsFor};
 use super::queue::{LockName, Ticket};
-use super::sessions::{NoSession, SessionId};
-use super::waiter::{Names, Recipient, Waiter};
+use super::sessions::NoSession;
+use super::waiter::{Names, Recipient, SessionId, Waiter};
 use crate::lock::{
     self, Acquired, Ahead, BROKEN_MAX, Lease, Outcome, Plan, Record, Refusal, Release, Released, Renewed, Side, UnixMs,
     Wish,

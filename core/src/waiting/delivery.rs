@@ -5,33 +5,11 @@
 
 use super::agenda::Hold;
 use super::engine::Engine;
-use super::outbox::{Event, Granted, Outbox};
+use super::outbox::{Delivery, Event, Granted, Happened, Outbox};
 use super::queue::{LockName, Ticket};
-use super::sessions::{EVENTS_UNREAD_MAX, NoSession, SessionId};
-use super::waiter::{Names, Wait};
-use crate::lock::{Outcome, Side, UnixMs, Wish};
-use std::rc::Rc;
-
-/// What is to be done so that a waiter is told of its outcome.
-pub enum Delivery<C> {
-    /// The blocked client is answered.
-    Answer { client: C, fenced: bool },
-    /// The session's call is answered with all events.
-    Wake(C),
-    /// The session is told with its next call.
-    Later,
-}
-
-/// What became of a ticket.
-pub(super) struct Happened {
-    pub names: Names,
-    pub side: Side,
-    pub fenced: bool,
-    pub database: i32,
-    pub key: Rc<[u8]>,
-    pub outcome: Outcome,
-    pub granted: Option<Granted>,
-}
+use super::sessions::{EVENTS_UNREAD_MAX, NoSession};
+use super::waiter::{SessionId, Wait};
+use crate::lock::{Outcome, UnixMs, Wish};
 
 /// What a ticket of this name is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

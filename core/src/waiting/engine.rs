@@ -4,17 +4,15 @@
 //! What is to be done for them, and when, is on the agenda: see `upkeep.rs`.
 
 use super::Map;
-use super::agenda::{Agenda, AsGranted, Hold, Notes};
-use super::cancelling::Cancelling;
+use super::agenda::{Agenda, AsGranted, Cancelling, Hold, Notes};
 use super::databases::Databases;
-use super::delivery::{Delivery, Happened};
 use super::index::Index;
+use super::outbox::{Delivery, Happened};
 use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
-use super::serve::Grant;
 use super::sessions::Sessions;
 use super::statistics::Counters;
 use super::waiter::{Names, Recipient, Wait, Waiter};
-use crate::lock::{Expiry, Held, Outcome, UnixMs, Wish};
+use crate::lock::{Changes, Expiry, Held, Outcome, UnixMs, Wish};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
@@ -39,6 +37,27 @@ pub struct Engine<C> {
     pub(super) databases: Databases,
     /// The number of times that this server's role has changed.
     pub(super) era: u64,
+}
+
+/// A grant to a waiter.
+#[derive(Clone, Copy)]
+pub(super) struct Grant {
+    /// When the grant was made.
+    pub at: UnixMs,
+    pub token: Option<i64>,
+    /// When the lock's lease ends now, if the grant has changed that.
+    pub end: Option<UnixMs>,
+    /// How many holds of this side the holder has now.
+    pub holds: i64,
+    /// When the lock's lease ended before.
+    pub ended: Expiry,
+}
+
+impl Grant {
+    /// The grant that these changes made true.
+    pub fn of(changes: &Changes, ended: Expiry, at: UnixMs, token: Option<i64>) -> Self {
+        Self { at, token, end: changes.lease_end(), holds: changes.holds(), ended }
+    }
 }
 
 /// A waiter that was granted its lock.

@@ -3,7 +3,8 @@
 
 use super::engine::Engine;
 use super::queue::{LockName, Ticket};
-use super::sessions::{Room, SessionId};
+use super::sessions::Room;
+use super::waiter::SessionId;
 use crate::lock::{Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs};
 
 pub trait Host {

@@ -44,6 +44,6 @@ pub use host::{Cause, Host, Note, Paused, Permission, Trigger, WaitsFor};
 pub use outbox::Event;
 pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
-pub use sessions::{EVENTS_UNREAD_MAX, NoSession, Room, SessionId};
+pub use sessions::{EVENTS_UNREAD_MAX, NoSession, Room};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
-pub use waiter::{Names, Recipient, Waiter};
+pub use waiter::{Names, Recipient, SessionId, Waiter};

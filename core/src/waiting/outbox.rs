@@ -63,6 +63,27 @@ impl Event {
     }
 }
 
+/// What is to be done so that a waiter is told of its outcome.
+pub enum Delivery<C> {
+    /// The blocked client is answered.
+    Answer { client: C, fenced: bool },
+    /// The session's call is answered with all events.
+    Wake(C),
+    /// The session is told with its next call.
+    Later,
+}
+
+/// What became of a ticket.
+pub(super) struct Happened {
+    pub names: Names,
+    pub side: Side,
+    pub fenced: bool,
+    pub database: i32,
+    pub key: Rc<[u8]>,
+    pub outcome: Outcome,
+    pub granted: Option<Granted>,
+}
+
 #[derive(Default)]
 pub(super) struct Outbox {
     /// In the order of their numbers.

@@ -4,7 +4,8 @@
 //! a session would have to pay for it.
 
 use super::engine::Engine;
-use super::sessions::{Session, SessionId};
+use super::sessions::Session;
+use super::waiter::SessionId;
 use crate::lock::UnixMs;
 use std::cmp::Reverse;
 use std::rc::Rc;

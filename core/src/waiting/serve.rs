@@ -13,15 +13,13 @@
 
 use super::agenda::{Hold, Reentry};
 use super::cancelling::Cancelled;
-use super::delivery::Delivery;
-use super::engine::{Engine, First, Granted, Next};
+use super::engine::{Engine, First, Grant, Granted, Next};
 use super::host::{Cause, Host, Paused, Permission, Trigger};
+use super::outbox::Delivery;
 use super::queue::{Due, LockId, LockName, QueueFull, Ticket};
-use super::sessions::{Change, SessionId};
-use super::waiter::{Names, Waiter};
-use crate::lock::{
-    self, Acquired, Ahead, Changes, Decision, Expiry, HandOver, Outcome, Plan, Record, Refusal, Release, UnixMs,
-};
+use super::sessions::Change;
+use super::waiter::{Names, SessionId, Waiter};
+use crate::lock::{self, Acquired, Ahead, Decision, Expiry, HandOver, Outcome, Plan, Record, Refusal, Release, UnixMs};
 use std::rc::Rc;
 
 /// What became of a waiter's acquire.
@@ -35,26 +33,6 @@ enum Tried {
     Later(i64),
     /// The lock would be granted, but not here.
     Elsewhere,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Grant {
-    /// When the grant was made.
-    pub at: UnixMs,
-    pub token: Option<i64>,
-    /// When the lock's lease ends now, if the grant has changed that.
-    pub end: Option<UnixMs>,
-    /// How many holds of this side the holder has now.
-    pub holds: i64,
-    /// When the lock's lease ended before.
-    pub ended: Expiry,
-}
-
-impl Grant {
-    /// The grant that these changes made true.
-    fn of(changes: &Changes, ended: Expiry, at: UnixMs, token: Option<i64>) -> Self {
-        Self { at, token, end: changes.lease_end(), holds: changes.holds(), ended }
-    }
 }
 
 /// How far serving a lock has come.

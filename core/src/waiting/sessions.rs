@@ -10,19 +10,12 @@ use super::agenda::Deferral;
 use super::alarms::{Alarm, Alarms};
 use super::outbox::Outbox;
 use super::queue::Group;
-use super::store::{Place, Store};
+use super::store::Store;
+use super::waiter::SessionId;
 use crate::lock::UnixMs;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
-
-/// A session, until it has ended and nothing of it is left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId {
-    place: Place,
-    /// The low half of a number that grows: it tells sessions apart that have the same place one after the other.
-    number: u32,
-}
 
 /// With more events than this not acknowledged, nobody seems to read them.
 pub const EVENTS_UNREAD_MAX: usize = 1_000;

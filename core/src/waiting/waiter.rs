@@ -3,7 +3,7 @@
 //! Either a blocked client, which is told by the answer to its command; or a ticket of a session, which is told by an
 //! event. There may be a million tickets, so both names are kept in one piece, and a waiter in few bytes.
 
-use super::sessions::SessionId;
+use super::store::Place;
 use crate::lock::{Lease, Side, Wish};
 use std::ops::Deref;
 use std::rc::Rc;
@@ -65,6 +65,14 @@ impl std::fmt::Debug for Names {
         let text = |name| String::from_utf8_lossy(name).into_owned();
         formatter.debug_tuple("Names").field(&text(self.holder())).field(&text(self.ticket())).finish()
     }
+}
+
+/// A session, until it has ended and nothing of it is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId {
+    pub(super) place: Place,
+    /// The low half of a number that grows: it tells sessions apart that have the same place one after the other.
+    pub(super) number: u32,
 }
 
 /// Who is told what became of a wait.

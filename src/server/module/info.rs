@@ -6,7 +6,7 @@ use crate::server::ffi::api::api;
 use crate::server::ffi::context::{Context, clock_ms};
 use crate::server::ffi::panics::guarded;
 use crate::server::keys::followers;
-use crate::server::waiting::{listening, state};
+use crate::server::waiting::state;
 use redis_module::raw;
 use rlock_core::waiting::Counters;
 use std::ffi::{CStr, c_int};
@@ -75,7 +75,7 @@ fn now(engine: &state::Lent) -> [(&'static CStr, u64); 12] {
         (c"revocations_due", as_u64(engine.revocations_due())),
         (c"followed", u64::from(followers::there_may_be())),
         (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),
-        (c"keyspace_subscriptions", as_u64(listening::subscriptions())),
+        (c"keyspace_subscriptions", as_u64(state::subscriptions())),
     ]
 }
 

@@ -15,8 +15,8 @@
 
 use super::blocked_client::{self, BlockedClient, Callbacks, ClientKey};
 use super::host::{self, Server};
-use super::state::Blocked;
-use super::{listening, sessions, state, timer};
+use super::state::{Blocked, Hooks};
+use super::{state, telling, timer};
 use crate::server::edge::{ErrorLine, reply};
 use crate::server::ffi::api::flag;
 use crate::server::ffi::context::Context;
@@ -25,7 +25,7 @@ use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::version;
 use crate::server::keys::{announce, followers};
 use redis_module::raw;
-use rlock_core::lock::{Outcome, Side};
+use rlock_core::lock::Outcome;
 use rlock_core::waiting::{Cause, LockName, Note, WaitsFor};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -52,16 +52,11 @@ const EXPIRED: &CStr = c"expired";
 const EVICTED: &CStr = c"evicted";
 
 /// The callbacks for a blocked client.
-pub(super) const OF_CLIENT: Callbacks = Callbacks { reply: answer, unblocked, disconnected };
+const OF_CLIENT: Callbacks = Callbacks { reply: answer, unblocked, disconnected };
 
 /// Makes sure that the timer goes off in time, after a change to the waiters.
 pub(super) fn arm_timer(context: &Context) {
     timer::arm(context, timer_went_off);
-}
-
-/// Listens to keyspace events, for a waiter that is about to queue up on this side.
-pub(super) fn listen_to_keys(context: &Context, side: Side) {
-    listening::begin(context, side, Some(key_event));
 }
 
 /// Listens to clients that come and go, from the first session on.
@@ -76,6 +71,7 @@ pub(super) fn listen_to_clients(context: &Context) {
 /// # Errors
 /// If the server refuses; the module cannot do without these events.
 pub fn subscribe(context: &Context) -> Result<(), String> {
+    state::get().hooks.set(Some(Hooks { of_client: &OF_CLIENT, on_key: key_event }));
     // SAFETY: the callbacks are for these events.
     let results = unsafe {
         [
@@ -266,9 +262,18 @@ unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *m
         if let Ok(mut engine) = state::engine() {
             engine.catch_up(&Server::new(&context));
         }
-        listening::end_if_due(&context, Some(key_event));
+        stop_listening_if_due(&context);
         arm_timer(&context);
     });
+}
+
+/// Listens to keys no more if nobody has waited for long enough.
+fn stop_listening_if_due(context: &Context) {
+    let (now, Ok(engine)) = (context.now(), state::engine()) else { return };
+    let mut listening = state::get().listening.borrow_mut();
+    if listening.ends_at(engine.length() == 0, now).is_some_and(|end| end <= now) {
+        listening.end(context, Some(key_event));
+    }
 }
 
 /// Closes clients that are still connected but whose answer the server has lost: they would take the next reply for the
@@ -299,7 +304,8 @@ unsafe extern "C" fn answer(
         };
         match no_longer_blocked(client) {
             Some(Blocked { waits_for: WaitsFor::Events(session), since_us }) => {
-                sessions::send_news(&context, session, since_us);
+                telling::send_news(&context, session, since_us);
+                arm_timer(&context);
             }
             blocked => {
                 if let Some(Blocked { waits_for: WaitsFor::Lock(ticket), .. }) = blocked {
@@ -353,7 +359,7 @@ unsafe extern "C" fn unblocked(
                 let left_ms = arguments.get(1).map_or(0, |key| host::left_ms(&context, &OwnedStr::new(key.bytes())));
                 reply::send(&context, reply::of_acquire(Outcome::Busy { left_ms }, fenced));
             }
-            WaitsFor::Events(session) => sessions::send_news(&context, session, since_us),
+            WaitsFor::Events(session) => telling::send_news(&context, session, since_us),
             WaitsFor::Cancel => reply::send(&context, Err(STILL_CANCELLING)),
         }
         drop(taken);

@@ -3,7 +3,7 @@
 use super::blocked_client::BlockedClient;
 use super::state::Blocked;
 use super::turn::{Turn, monotonic_us};
-use super::{callbacks, fitness, state};
+use super::{fitness, state};
 use crate::server::edge::rights::Reader;
 use crate::server::edge::{Reply, reply, settings};
 use crate::server::ffi::api::flag;
@@ -148,7 +148,8 @@ impl Host for Server<'_> {
     }
 
     fn listen(&self, side: Side) {
-        callbacks::listen_to_keys(self.context, side);
+        let on_key = state::get().hooks.get().map(|hooks| hooks.on_key);
+        state::get().listening.borrow_mut().begin(self.context, side, on_key.map(|on_key| on_key as _));
     }
 
     fn may_block(&self) -> bool {
@@ -156,7 +157,7 @@ impl Host for Server<'_> {
     }
 
     fn block(&self) -> Option<BlockedClient> {
-        BlockedClient::block(self.context, &callbacks::OF_CLIENT)
+        BlockedClient::block(self.context, state::get().hooks.get()?.of_client)
     }
 
     fn blocked(&self, client: &BlockedClient, waits_for: WaitsFor) {

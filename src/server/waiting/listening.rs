@@ -5,7 +5,6 @@
 //! little longer, on servers that take a subscription back (Redis from 8.2 on). Only the timer gives it back: within an
 //! event the server is walking through its list of subscriptions.
 
-use super::state;
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
 use redis_module::raw;
@@ -28,53 +27,44 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    fn ends_at(&mut self, nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
+    /// Listens for a waiter on this side.
+    pub fn begin(&mut self, context: &Context, side: Side, on_event: raw::RedisModuleNotificationFunc) {
+        let wanted = if side.mode().is_none() { KEYS } else { KEYS | raw::REDISMODULE_NOTIFY_HASH };
+        let missing = wanted & !self.heard;
+        self.heard |= wanted;
+        for classes in CLASSES.into_iter().filter(|classes| missing & classes != 0) {
+            // SAFETY: the context is alive, and the callback is one for keyspace events. The server never refuses.
+            unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(context.as_ptr(), classes, on_event)) };
+        }
+    }
+
+    /// When to listen no more, unless somebody comes to wait before then.
+    pub fn ends_at(&mut self, nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
+        // SAFETY: a pointer that the server has set at load, or has not.
+        unsafe { raw::RedisModule_UnsubscribeFromKeyspaceEvents }?;
+        self.idle_until(nobody_waits, now)
+    }
+
+    /// Listens no more. To be called with nothing of the server's under way.
+    pub fn end(&mut self, context: &Context, on_event: raw::RedisModuleNotificationFunc) {
+        let heard = std::mem::take(&mut self.heard);
+        for classes in CLASSES.into_iter().filter(|classes| heard & classes != 0) {
+            // SAFETY: the context is alive. The server finds the subscription by what it was made with.
+            unsafe { api!(RedisModule_UnsubscribeFromKeyspaceEvents(context.as_ptr(), classes, on_event)) };
+        }
+    }
+
+    fn idle_until(&mut self, nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
         // A time after now is from before the clock was set back.
         let since = self.idle_since.filter(|since| *since <= now).unwrap_or(now);
         self.idle_since = (nobody_waits && self.heard != 0).then_some(since);
         self.idle_since.map(|since| since.saturating_add(KEPT_MS))
     }
 
-    fn subscriptions(&self) -> usize {
+    /// How many subscriptions to keyspace events the module has.
+    pub fn subscriptions(&self) -> usize {
         CLASSES.iter().filter(|classes| self.heard & **classes != 0).count()
     }
-}
-
-/// Listens for a waiter on this side.
-pub(super) fn begin(context: &Context, side: Side, on_event: raw::RedisModuleNotificationFunc) {
-    let wanted = if side.mode().is_none() { KEYS } else { KEYS | raw::REDISMODULE_NOTIFY_HASH };
-    let missing = {
-        let heard = &mut state::get().listening.borrow_mut().heard;
-        wanted & !std::mem::replace(heard, *heard | wanted)
-    };
-    for classes in CLASSES.into_iter().filter(|classes| missing & classes != 0) {
-        // SAFETY: the context is alive, and the callback is one for keyspace events. The server never refuses.
-        unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(context.as_ptr(), classes, on_event)) };
-    }
-}
-
-/// When to listen no more, unless somebody comes to wait before then.
-pub(super) fn ends_at(nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
-    // SAFETY: a pointer that the server has set at load, or has not.
-    unsafe { raw::RedisModule_UnsubscribeFromKeyspaceEvents }?;
-    state::get().listening.borrow_mut().ends_at(nobody_waits, now)
-}
-
-/// Listens no more if it is time. To be called with nothing of the server's under way.
-pub(super) fn end_if_due(context: &Context, on_event: raw::RedisModuleNotificationFunc) {
-    let (now, Ok(engine)) = (context.now(), state::engine()) else { return };
-    let is_due = ends_at(engine.length() == 0, now).is_some_and(|end| end <= now);
-    drop(engine);
-    let heard = if is_due { std::mem::take(&mut state::get().listening.borrow_mut().heard) } else { 0 };
-    for classes in CLASSES.into_iter().filter(|classes| heard & classes != 0) {
-        // SAFETY: the context is alive. The server finds the subscription by what it was made with.
-        unsafe { api!(RedisModule_UnsubscribeFromKeyspaceEvents(context.as_ptr(), classes, on_event)) };
-    }
-}
-
-/// How many subscriptions to keyspace events the module has.
-pub fn subscriptions() -> usize {
-    state::get().listening.borrow().subscriptions()
 }
 
 #[cfg(test)]
@@ -84,11 +74,11 @@ mod tests {
     #[test]
     fn it_ends_when_nobody_has_waited_for_long_enough() {
         let mut listening = Listening::default();
-        assert_eq!(listening.ends_at(true, 10), None, "it has not begun");
+        assert_eq!(listening.idle_until(true, 10), None, "it has not begun");
         listening.heard = KEYS;
-        assert_eq!([10, 15].map(|now| listening.ends_at(true, now)), [Some(10 + KEPT_MS); 2]);
-        assert_eq!(listening.ends_at(false, 20), None);
-        assert_eq!(listening.ends_at(true, 30), Some(30 + KEPT_MS), "a waiter puts it off");
-        assert_eq!(listening.ends_at(true, 5), Some(5 + KEPT_MS), "and so does a clock that is set back");
+        assert_eq!([10, 15].map(|now| listening.idle_until(true, now)), [Some(10 + KEPT_MS); 2]);
+        assert_eq!(listening.idle_until(false, 20), None);
+        assert_eq!(listening.idle_until(true, 30), Some(30 + KEPT_MS), "a waiter puts it off");
+        assert_eq!(listening.idle_until(true, 5), Some(5 + KEPT_MS), "and so does a clock that is set back");
     }
 }

@@ -10,6 +10,7 @@ mod host;
 pub(super) mod listening;
 mod sessions;
 pub(super) mod state;
+mod telling;
 mod timer;
 mod turn;
 mod views;

@@ -5,18 +5,13 @@
 
 use super::host::Server;
 use super::turn::monotonic_us;
-use super::{callbacks, state};
-use crate::server::edge::{ErrorLine, Reply, Writer, reply, rights};
+use super::{callbacks, state, telling};
+use crate::server::edge::{ErrorLine, Reply, Writer, rights};
 use crate::server::ffi::api::flag;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
 use rlock_core::waiting::commands::Polled;
 use rlock_core::waiting::{Call, NoSession, SessionId};
-
-/// The most bytes of events in one answer; the next call gets the others. The server closes the connection of a client
-/// that leaves more unread than `client-output-buffer-limit` allows, and what was in one answer once is so again on the
-/// next connection.
-const TOLD_BYTES_MAX: usize = 96 * 1_024;
 
 /// A call for events, as the command says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +42,7 @@ pub fn events(context: &Context, name: Str<'_>, asked: EventsCall) -> Result<(),
     let call = Call { connection: connection(context), acknowledged, ttl_ms };
     let polled = state::engine()?.poll(&Server::new(context), name.bytes(), owner.lend().bytes(), call, wait_ms);
     match polled.map_err(no_session)? {
-        Polled::Answered(session) => write_news(context, session, monotonic_us()),
+        Polled::Answered(session) => telling::write_news(context, session, monotonic_us()),
         Polled::Waits(_) => {}
         Polled::TakenOver => _ = Writer::new(context).array(0),
     }
@@ -58,40 +53,6 @@ pub fn events(context: &Context, name: Str<'_>, asked: EventsCall) -> Result<(),
 /// The client's number. A script has none of its own, and what it asks is no word from a connection.
 fn connection(context: &Context) -> Option<u64> {
     (context.flags() & flag::IN_SCRIPT == 0).then(|| context.client())
-}
-
-/// Writes what the client of this callback is told: nothing, if another connection has taken over.
-pub(super) fn send_news(context: &Context, session: SessionId, since_us: u64) {
-    let client = context.client();
-    let Ok(mut engine) = state::engine() else {
-        Writer::new(context).array(0);
-        return;
-    };
-    if engine.connection_of(session) == Some(client) {
-        drop(engine);
-        write_news(context, session, since_us);
-    } else {
-        Writer::new(context).array(0);
-        engine.cut_off_is_answered(session, client);
-        drop(engine);
-        callbacks::arm_timer(context);
-    }
-}
-
-fn write_news(context: &Context, session: SessionId, since_us: u64) {
-    let news = state::engine().map_or_else(|_| Vec::new(), |mut engine| engine.take_news(session, TOLD_BYTES_MAX));
-    let waited_ms = i64::try_from(monotonic_us().saturating_sub(since_us) / 1_000).unwrap_or(i64::MAX);
-    let now = context.now();
-    let writer = Writer::new(context).array(news.len());
-    for event in &news {
-        let ends_in = event.left_ms(now).map(|left| if left > 0 { waited_ms.saturating_add(left) } else { 0 });
-        writer.array(if ends_in.is_some() { 5 } else { 4 });
-        writer.number(i64::try_from(event.seq).unwrap_or(i64::MAX)).bytes(event.names.ticket());
-        reply::write_event(writer, event.outcome);
-        if let Some(ends_in) = ends_in {
-            writer.number(ends_in);
-        }
-    }
 }
 
 /// Takes tickets back, or ends the session if none are named. Replies how many were found: later, if that takes longer

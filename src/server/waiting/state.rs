@@ -5,7 +5,7 @@
 //! into the inbox, and the engine reads it as soon as it looks at a lock again, or is done. A command that another module
 //! calls within such an event is refused: what it asked for is half done.
 
-use super::blocked_client::{BlockedClient, ClientKey};
+use super::blocked_client::{BlockedClient, Callbacks, ClientKey};
 use super::listening::Listening;
 use crate::server::edge::ErrorLine;
 use crate::server::ffi::main_thread::MainThread;
@@ -15,6 +15,7 @@ use rlock_core::lock::UnixMs;
 use rlock_core::waiting::{Engine, Note, WaitsFor};
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{HashMap, VecDeque};
+use std::ffi::{c_char, c_int};
 
 pub type Lent = RefMut<'static, Engine<BlockedClient>>;
 
@@ -26,7 +27,18 @@ pub(super) struct State {
     pub timer: Cell<Option<Armed>>,
     pub events: Events,
     pub listening: RefCell<Listening>,
+    /// Set when the module is loaded.
+    pub hooks: Cell<Option<Hooks>>,
 }
+
+/// What the server calls. Who has it called only knows that.
+#[derive(Clone, Copy)]
+pub(super) struct Hooks {
+    pub of_client: &'static Callbacks,
+    pub on_key: OnKey,
+}
+
+type OnKey = unsafe extern "C" fn(*mut raw::RedisModuleCtx, c_int, *const c_char, *mut raw::RedisModuleString) -> c_int;
 
 /// The clients that the server knows as blocked by the module.
 #[derive(Default)]
@@ -94,6 +106,11 @@ pub(super) fn next_note() -> Option<Note> {
 /// Whether something was noted while the engine was lent.
 pub(super) fn has_notes() -> bool {
     !STATE.get().inbox.borrow().is_empty()
+}
+
+/// How many subscriptions to keyspace events the module has.
+pub fn subscriptions() -> usize {
+    STATE.get().listening.borrow().subscriptions()
 }
 
 /// Has the engine note what has happened: now, or as soon as it is back. Returns whether that is something to it.

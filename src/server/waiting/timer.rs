@@ -7,7 +7,6 @@
 //! even one that was for at once. So a timer whose time of arming is later than now counts as none, and is armed anew.
 
 use super::host::Server;
-use super::listening;
 use super::state::{self, Armed};
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
@@ -27,7 +26,7 @@ pub(super) fn arm(context: &Context, on_timer: OnTimer) {
     let Ok(mut engine) = state::engine() else { return };
     engine.read_notes(&Server::new(context));
     let at_once = (!state::get().clients.borrow().unanswered.is_empty()).then_some(UnixMs::MIN);
-    let due = [at_once, engine.wakes_at(now), listening::ends_at(engine.length() == 0, now)];
+    let due = [at_once, engine.wakes_at(now), state::get().listening.borrow_mut().ends_at(engine.length() == 0, now)];
     let (time, serving_ms) = (due.into_iter().flatten().min(), engine.take_serving_ms());
     drop(engine);
     if let Some(ms) = serving_ms {
