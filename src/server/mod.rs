@@ -14,9 +14,9 @@ mod keys;
 mod module;
 pub mod waiting;
 
-#[cfg(feature = "panic-probe")]
-pub use edge::call_as_a_module;
 pub use edge::{Argument, Audience, Command, ErrorLine, KeyUse, Registration, Reply, Spec, Writer, reply};
+#[cfg(feature = "panic-probe")]
+pub use edge::{call_as_a_module, call_within_event, error_within_event};
 pub use ffi::context::Context;
 pub use ffi::latency;
 pub use ffi::string::Str;

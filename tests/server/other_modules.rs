@@ -1,7 +1,7 @@
 //! What another module is answered that calls the commands: no call of its own ever waits, since nobody may be there any
 //! more when the lock is granted.
 
-use rlock_testing::{Reply, Server, debug_module};
+use rlock_testing::{Reply, Server, debug_module, wait_until};
 
 #[test]
 fn another_modules_call_is_never_kept_waiting_and_has_no_user() {
@@ -16,4 +16,29 @@ fn another_modules_call_is_never_kept_waiting_and_has_no_user() {
     }
     assert_eq!(client.say("RLOCK.CALL RLOCK.RELEASE k ann"), Reply::Int(1));
     assert_eq!(client.keys(), [""; 0]);
+}
+
+/// What the event is about is half done: the lock has begun, and its command is not over.
+#[test]
+fn a_command_within_the_event_of_another_is_refused_and_what_it_does_to_keys_is_seen() {
+    let server = Server::prepare().module(debug_module()).start();
+    let mut client = server.client();
+    client.say("RLOCK.CALL WITHIN-EVENT RLOCK.RELEASE l ann");
+    assert_eq!(client.say("RLOCK.ACQUIRE l ann 600000"), Reply::Nil);
+    let error = client.say("RLOCK.CALL ERROR-WITHIN-EVENT");
+    assert!(format!("{error:?}").contains("TRYAGAIN another command of rlock is under way"), "{error:?}");
+    assert_eq!(client.hash("l"), [("ann".into(), "1".into())]);
+    // A key that goes within the event of a command of ours frees its lock like any other.
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = server.client();
+    bob.send(&["RLOCK.ACQUIRE", "k", "bob", "600000", "WAIT", "0"]);
+    wait_until("bob waits", || client.figure("waiters") == 1);
+    client.say("RLOCK.CALL WITHIN-EVENT DEL k");
+    assert_eq!(client.say("RLOCK.RELEASE l ann"), Reply::Int(1));
+    assert_eq!(client.say("RLOCK.ACQUIRE l ann 600000"), Reply::Nil);
+    assert_eq!(bob.receive(), Reply::Nil);
+    // So does a release: the rest of it goes on.
+    client.say("RLOCK.CALL WITHIN-EVENT INFO rlock");
+    assert_eq!(client.say("RLOCK.RACQUIRE r ann 600000"), Reply::Nil);
+    assert_eq!((client.figure("waiters"), client.hash("k")), (0, vec![("bob".into(), "1".into())]));
 }

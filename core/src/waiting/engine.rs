@@ -9,7 +9,7 @@ use super::databases::Databases;
 use super::index::Index;
 use super::outbox::{Delivery, Happened};
 use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
-use super::sessions::Sessions;
+use super::sessions::{Session, Sessions};
 use super::statistics::Counters;
 use super::waiter::{Names, Recipient, Wait, Waiter};
 use crate::lock::{Changes, Expiry, Held, Outcome, UnixMs, Wish};
@@ -18,6 +18,13 @@ use std::fmt;
 use std::rc::Rc;
 
 /// `C` is a blocked client: one that gets the outcome of a wait, or a session's call that waits for events.
+///
+/// What always holds between two calls, and [`Engine::fault`] checks:
+/// - each waiter is in one queue, and found there by its holder's name, and by its ticket's if it has one;
+/// - a waiter is not among those that were granted their lock and have not been answered;
+/// - a session knows how many of its tickets wait, and how many of them end sharing;
+/// - what is counted over all sessions is the sum of what each has;
+/// - a session is open, or on the agenda until nothing is left of it.
 pub struct Engine<C> {
     pub(super) queues: Queues<Wait<C>, Notes>,
     pub(super) agenda: Agenda,
@@ -424,6 +431,36 @@ impl<C> Engine<C> {
             Recipient::Client(client) => Some(client),
             Recipient::Session(_) => None,
         }
+    }
+
+    /// What of the above does not hold, if anything. It looks at everything.
+    #[must_use]
+    pub fn fault(&self) -> Option<&'static str> {
+        let ended = self.agenda.ended.iter().filter_map(|id| self.sessions.get(*id));
+        let sessions: Vec<_> = self.sessions.open().chain(ended).collect();
+        let mut of_sessions: BTreeMap<_, _> = sessions.iter().map(|session| (session.id, (0_usize, 0_usize))).collect();
+        for (ticket, wait) in self.queues.all() {
+            let Some(lock) = self.queues.lock_of(ticket) else { return Some("a waiter waits for no lock") };
+            let place = ticket.numbered().1;
+            if !self.namesakes.find(self.namesakes.hash((lock, wait.holder())), None).any(|found| found == place) {
+                return Some("a waiter is not found by its holder");
+            }
+            if self.undelivered.contains_key(&ticket) {
+                return Some("a waiter was granted its lock");
+            }
+            let Some(id) = wait.session() else { continue };
+            if self.waiting_ticket(id, wait.ticket()) != Some(ticket) {
+                return Some("a ticket is not found by its name");
+            }
+            let Some((tickets, writers)) = of_sessions.get_mut(&id) else { return Some("a ticket has no session") };
+            *tickets = tickets.saturating_add(1);
+            *writers = writers.saturating_add(usize::from(wait.side.ends_sharing()));
+        }
+        let counts = |session: &Session<C>| (session.tickets.length(), session.writers);
+        if sessions.iter().any(|session| of_sessions.get(&session.id) != Some(&counts(session))) {
+            return Some("a session's tickets are miscounted");
+        }
+        self.sessions.fault(&sessions)
     }
 
     /// Whether nothing at all is remembered.

@@ -430,6 +430,15 @@ impl<W, L: Default> Queues<W, L> {
         })
     }
 
+    /// All waiters, in the order of coming.
+    pub fn all(&self) -> impl Iterator<Item = (Ticket, &W)> {
+        let behind = |place: &Place| self.waiters.get(*place)?.by_age.behind();
+        std::iter::successors(self.by_age.first(), behind).filter_map(|place| {
+            let waiting = self.waiters.get(place)?;
+            Some((Ticket { number: waiting.number, place }, &waiting.waiter))
+        })
+    }
+
     fn waiters_of(&self, lock: Place) -> impl Iterator<Item = Place> {
         let mut passed_over = of_lock(&self.passed_over, lock).peekable();
         let mut back = of_lock(&self.back, lock).peekable();

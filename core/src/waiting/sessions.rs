@@ -548,4 +548,17 @@ impl<C> Sessions<C> {
     pub fn abandoned(&self) -> usize {
         self.abandoned
     }
+
+    /// What is wrong with what is counted of these, which are all, if anything.
+    pub fn fault(&self, all: &[&Session<C>]) -> Option<&'static str> {
+        let sum = |of: fn(&Session<C>) -> usize| all.iter().map(|session| of(session)).sum::<usize>();
+        let checks = [
+            (all.len() == self.store.len(), "a session is neither open nor about to go"),
+            (sum(|session| session.tickets.length()) == self.waiting, "the tickets that wait are miscounted"),
+            (sum(|session| session.outbox.events()) == self.events, "the events are miscounted"),
+            (sum(|session| session.outbox.kept()) == self.kept, "the events and gaps are miscounted"),
+            (sum(|session| usize::from(session.is_abandoned)) == self.abandoned, "the unattended are miscounted"),
+        ];
+        checks.into_iter().find_map(|(holds, fault)| (!holds).then_some(fault))
+    }
 }

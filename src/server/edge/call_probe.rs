@@ -1,23 +1,22 @@
-//! Calls commands as other modules do, so that a test can prove what they are answered. Never in a build that ships.
+//! Calls commands as other modules do, also within the event of a key, so that a test can prove what they are answered. Never
+//! in a build that ships.
 
 use super::reply::Reply;
+use super::writer::Writer;
 use crate::server::ffi::api::{api, flag};
-use crate::server::ffi::call::call;
+use crate::server::ffi::call::{CallReply, call};
 use crate::server::ffi::context::Context;
-use crate::server::ffi::string::Str;
+use crate::server::ffi::string::{OwnedStr, Str};
 use redis_module::raw;
-use std::ffi::CString;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
 
 /// Calls the command that is named first, and passes its answer on; or says that there is none yet. On servers on which
 /// modules can wait for answers, this one would.
 pub fn call_as_a_module(context: &Context, command: &[Str<'_>]) -> Reply {
-    let Some((name, arguments)) = command.split_first() else { return Reply::Nil };
-    let name = CString::new(name.bytes()).unwrap_or_default();
     // SAFETY: a pointer that the server has set at load, or has not.
     let can_wait = unsafe { (&raw const raw::RedisModule_CallReplyPromiseSetUnblockHandler).read().is_some() };
-    let format = if can_wait { c"KEv" } else { c"Ev" };
-    // SAFETY: strings and their number, as the format says behind its modifiers: may block, errors as replies.
-    let reply = unsafe { call!(context, name, format, arguments.as_ptr(), arguments.len()) };
+    let reply = run(context, command, can_wait);
     match reply {
         None => Reply::Nil,
         Some(reply) if reply.kind() == flag::PROMISE => Reply::Word(c"PROMISE"),
@@ -27,4 +26,59 @@ pub fn call_as_a_module(context: &Context, command: &[Str<'_>]) -> Reply {
             Reply::Written
         }
     }
+}
+
+fn run(context: &Context, command: &[Str<'_>], may_wait: bool) -> Option<CallReply> {
+    let (name, arguments) = command.split_first()?;
+    let name = CString::new(name.bytes()).unwrap_or_default();
+    let format = if may_wait { c"KEv" } else { c"Ev" };
+    // SAFETY: strings and their number, as the format says behind its modifiers: may block, errors as replies.
+    unsafe { call!(context, name, format, arguments.as_ptr(), arguments.len()) }
+}
+
+/// What is to be called within the next event of a hash, and what the last such call was answered.
+#[derive(Default)]
+struct Within {
+    command: Vec<OwnedStr>,
+    error: Vec<u8>,
+}
+
+thread_local! {
+    static WITHIN: RefCell<Within> = RefCell::default();
+}
+
+/// Has this command called within the next event of a hash, whoever causes it.
+pub fn call_within_event(context: &Context, command: &[Str<'_>]) {
+    let command = command.iter().map(|word| OwnedStr::new(word.bytes())).collect();
+    WITHIN.set(Within { command, error: Vec::new() });
+    // SAFETY: the callback is one for keyspace events.
+    unsafe {
+        let class = raw::REDISMODULE_NOTIFY_HASH;
+        api!(RedisModule_SubscribeToKeyspaceEvents(context.as_ptr(), class, Some(on_event)));
+    }
+}
+
+/// The error that the call within an event was answered with; empty if it was none.
+pub fn error_within_event(context: &Context) {
+    WITHIN.with_borrow(|within| _ = Writer::new(context).bytes(&within.error));
+}
+
+/// # Safety
+/// To be called by the server, for a keyspace event.
+unsafe extern "C" fn on_event(
+    context: *mut raw::RedisModuleCtx,
+    _class: c_int,
+    _event: *const c_char,
+    _key: *mut raw::RedisModuleString,
+) -> c_int {
+    let command = WITHIN.with_borrow_mut(|within| std::mem::take(&mut within.command));
+    if !command.is_empty() {
+        // SAFETY: the server passes a context.
+        let context = unsafe { Context::new(context) };
+        let words: Vec<_> = command.iter().map(OwnedStr::lend).collect();
+        let reply = run(&context, &words, false);
+        let error = reply.and_then(|reply| reply.error().map(<[u8]>::to_vec)).unwrap_or_default();
+        WITHIN.with_borrow_mut(|within| within.error = error);
+    }
+    flag::OK
 }

@@ -11,7 +11,7 @@ pub mod spec;
 mod writer;
 
 #[cfg(feature = "panic-probe")]
-pub use call_probe::call_as_a_module;
+pub use call_probe::{call_as_a_module, call_within_event, error_within_event};
 pub use reply::{ErrorLine, Reply};
 pub use spec::{Argument, Audience, Command, KeyUse, Registration, Spec};
 pub use writer::Writer;

@@ -158,13 +158,12 @@ impl Play {
         for lock in 0..LOCKS.len() {
             self.check_exclusion(lock);
         }
+        assert_eq!(self.engine.fault(), None);
         let waiting = self.waiting();
-        {
-            assert_eq!(self.engine.length(), waiting.len(), "everyone who is not answered waits");
-            let tickets = waiting.iter().filter(|waiting| waiting.session.is_some()).count();
-            assert_eq!(self.engine.waiting_tickets(), tickets, "the tickets that wait");
-            assert_eq!(self.engine.sessions(), self.sessions.len(), "the open sessions");
-        };
+        assert_eq!(self.engine.length(), waiting.len(), "everyone who is not answered waits");
+        let tickets = waiting.iter().filter(|waiting| waiting.session.is_some()).count();
+        assert_eq!(self.engine.waiting_tickets(), tickets, "the tickets that wait");
+        assert_eq!(self.engine.sessions(), self.sessions.len(), "the open sessions");
         if self.is_quiet() {
             self.check_quiet(&waiting);
         }
