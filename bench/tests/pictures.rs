@@ -12,15 +12,6 @@ fn published() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/bench")
 }
 
-/// The pictures of the published figures, drawn by the program as it is now.
-fn drawn_now() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::copy(published().join("results.json"), directory.path().join("results.json")).unwrap();
-    let ended = Command::new(env!("CARGO_BIN_EXE_rlock-bench")).arg("pictures").arg(directory.path()).status().unwrap();
-    assert!(ended.success());
-    directory
-}
-
 /// The share of a channel in the lightness of a colour.
 fn linear(channel: u8) -> f64 {
     let share = f64::from(channel) / 255.0;
@@ -81,14 +72,11 @@ fn can_be_read(name: &str, svg: &str) {
 fn each_colour_can_be_told_from_its_paper() {
     assert!((contrast("#000000", "#ffffff") - 21.0).abs() < 1e-9, "the formula");
     assert!((contrast("#777777", "#ffffff") - 4.48).abs() < 0.01, "known to fail by little");
-    let now = drawn_now();
-    for directory in [published(), now.path().to_owned()] {
-        let files = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
-        let pictures: Vec<_> = files.filter(|path| path.extension().is_some_and(|it| it == "svg")).collect();
-        assert!(pictures.len() >= 2, "{pictures:?}");
-        for path in pictures {
-            can_be_read(&path.display().to_string(), &std::fs::read_to_string(&path).unwrap());
-        }
+    let files = std::fs::read_dir(published()).unwrap().map(|entry| entry.unwrap().path());
+    let pictures: Vec<_> = files.filter(|path| path.extension().is_some_and(|it| it == "svg")).collect();
+    assert!(pictures.len() >= 2, "{pictures:?}");
+    for path in pictures {
+        can_be_read(&path.display().to_string(), &std::fs::read_to_string(&path).unwrap());
     }
 }
 
