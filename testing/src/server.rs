@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 
 pub struct Server {
@@ -327,9 +327,30 @@ pub fn module() -> PathBuf {
 }
 
 /// The module that cargo built beside this test, with the same features.
+///
+/// # Panics
+/// If its sources are newer: a single test does not link it, so cargo does not build it then.
 pub fn debug_module() -> PathBuf {
-    let test = std::env::current_exe().expect("this test has a path");
-    test.parent().expect("in a directory").join("librlock.so")
+    static MODULE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let test = std::env::current_exe().expect("this test has a path");
+        let module = test.parent().expect("in a directory").join("librlock.so");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let newest = ["src", "core/src"].into_iter().filter_map(|sources| newest_in(&root.join(sources))).max();
+        let built = module.metadata().and_then(|file| file.modified()).ok();
+        let advice = "first: cargo build --workspace --all-features";
+        assert!(built >= newest, "{} is older than its sources; {advice}", module.display());
+        module
+    });
+    MODULE.clone()
+}
+
+/// When the file was changed that was changed last.
+fn newest_in(directory: &Path) -> Option<SystemTime> {
+    let changed = |entry: std::fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => newest_in(&entry.path()),
+        _ => entry.metadata().and_then(|file| file.modified()).ok(),
+    };
+    std::fs::read_dir(directory).ok()?.flatten().filter_map(changed).max()
 }
 
 /// A port that is free now, and that no other test of this process was given. Nothing keeps another process from taking
