@@ -211,7 +211,7 @@ fn a_deadline_of_one_moves_on_those_who_waited_for_it_only() {
     let server = Server::start();
     let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     client.say("RLOCK.RACQUIRE k holder 600000");
-    let mut writer = start_waiting(&server, "RLOCK.WACQUIRE k writer 600000 WAIT 60");
+    let mut writer = start_waiting(&server, "RLOCK.WACQUIRE k writer 600000 WAIT 500");
     ann.wait_for("RLOCK.RACQUIRE k ann 600000 WAIT 0", "1");
     assert!(writer.receive().as_int() > 0);
     assert_eq!(ann.told("WAIT 10000"), [Event::granted(1, "1", None)]);
