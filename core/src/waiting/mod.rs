@@ -6,8 +6,7 @@
 //! - [`SessionSummary`]: the same as people on call see it
 //! - [`Engine`]: all that is kept in memory of waiters, and what is to be done for them
 //! - [`WaitHistogram`]: how long they waited
-//! - [`commands`]: what the commands do, over a [`Host`] that is the server or a test
-//! - [`serve`]: who is served next
+//! - [`commands`]: what the commands do, and `serve`: who is served next; both over a [`Host`] that is the server or a test
 
 mod agenda;
 mod alarms;

@@ -1,12 +1,12 @@
 //! Serving waiters.
 //!
-//! Every way in which a lock can become free ends in [`settle`], which grants it to its waiters, the first one first,
+//! Every way in which a lock can become free ends in [`Engine::settle`], which grants it to its waiters, the first one first,
 //! for as long as the lock allows. It decides anew from the lock each time: so a look too many does no harm, and no
 //! earlier decision has to be remembered. Readers are let in together up to the next writer, which then has its turn:
 //! neither side can starve the other.
 //!
 //! Nothing here goes on for longer than one turn of the server ([`Host::turn_is_over`]). The rest goes on the agenda,
-//! and [`catch_up`] continues with it in the next turn. No client gets in between meanwhile: one that still waits is in
+//! and [`Engine::catch_up`] continues with it in the next turn. No client gets in between meanwhile: one that still waits is in
 //! the queue, and a newcomer joins behind it.
 //!
 //! Keys, recipients and clock are behind the trait [`Host`]: there is one over the server and one that a test moves.
@@ -88,7 +88,6 @@ impl<C> Engine<C> {
         let now = host.now();
         loop {
             // Before each look, so that what the look itself causes, such as the end of an expired key, is no news.
-            self.read_notes(host);
             self.seen(id);
             match self.first(id, now) {
                 None => return Settled::NobodyWaits,
@@ -140,7 +139,10 @@ impl<C> Engine<C> {
         next: &Next,
         trigger: Trigger,
     ) -> Result<Option<Settled>, Outcome> {
-        match acquire_for(host, lock, next, Ahead::Nobody, trigger) {
+        let tried = acquire_for(host, lock, next, Ahead::Nobody, trigger);
+        // What the look has caused, such as the end of an expired key, while this waiter waits for the lock.
+        self.read_notes(host);
+        match tried {
             Tried::Granted(grant) => {
                 self.granted_first(host, id, lock, next, grant, trigger);
                 return Ok(None);

@@ -149,7 +149,7 @@ pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
 #[derive(Debug, PartialEq, Eq)]
 struct Defaults {
     notify: Notify,
-    /// Of [`SETTINGS.limits`], in their order.
+    /// Of the limits of [`SETTINGS`], in their order.
     limits: [i64; SETTINGS.limits.len()],
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The engine is lent to one call at a time. What it does to keys may run others' code before it returns: another module's,
 //! in the event of a key, or the server's, when it comes across a key whose time is over. What the module is told then goes
-//! into the inbox, and the engine reads it as soon as it looks at a lock again, or is done. A command that another module
+//! into the inbox, and the engine reads it as soon as it has looked at a lock, or is done. A command that another module
 //! calls within such an event is refused: what it asked for is half done.
 
 use super::blocked_client::{BlockedClient, Callbacks, ClientKey};
