@@ -1,7 +1,7 @@
 //! What another module is answered that calls the commands: no call of its own ever waits, since nobody may be there any
 //! more when the lock is granted.
 
-use rlock_testing::{Reply, Server, debug_module, wait_until};
+use rlock_testing::{Reply, Server, debug_module, text, wait_until};
 
 #[test]
 fn another_modules_call_is_never_kept_waiting_and_has_no_user() {
@@ -36,9 +36,11 @@ fn a_command_within_the_event_of_another_is_refused_and_what_it_does_to_keys_is_
     client.say("RLOCK.CALL WITHIN-EVENT DEL k");
     assert_eq!(client.say("RLOCK.RELEASE l ann"), Reply::Int(1));
     assert_eq!(client.say("RLOCK.ACQUIRE l ann 600000"), Reply::Nil);
+    assert_eq!(client.figure("waiters"), 0, "not when the lock is next looked at anyway");
     assert_eq!(bob.receive(), Reply::Nil);
-    // So does a release: the rest of it goes on.
+    // INFO has no figures of ours then, and is no error.
     client.say("RLOCK.CALL WITHIN-EVENT INFO rlock");
     assert_eq!(client.say("RLOCK.RACQUIRE r ann 600000"), Reply::Nil);
+    assert_eq!(client.say("RLOCK.CALL ERROR-WITHIN-EVENT"), text(""));
     assert_eq!((client.figure("waiters"), client.hash("k")), (0, vec![("bob".into(), "1".into())]));
 }
