@@ -399,12 +399,6 @@ impl<C> Engine<C> {
         Some((left, has_namesakes))
     }
 
-    /// Whether the blocked client was granted its lock, and has not been answered.
-    #[must_use]
-    pub fn is_undelivered(&self, ticket: Ticket) -> bool {
-        self.undelivered.contains_key(&ticket)
-    }
-
     /// Takes out a blocked client that is gone. Has its lock looked at, or the hold that it was granted revoked.
     pub(super) fn gone(&mut self, ticket: Ticket) -> Option<C> {
         if let Some(hold) = self.undelivered.remove(&ticket) {
