@@ -3,19 +3,14 @@
 //! No newcomer overtakes a waiter: a lock that is free to the newcomer is free to the waiter. Only a client that
 //! already holds the lock is granted at once, since the waiters in front wait for it, and it would wait for them.
 
-use super::request::{Acquired, Ahead, Asked, Release, Released, Renewed, Wish};
+use super::request::{Ahead, Asked, Busy, Effect, Release, Released, Renewed, Verdict, Wish};
 use super::{Decision, Expiry, Lease, Mode, Observed, Record, Refusal, Side, UnixMs, plain, read_write};
 
 /// Grants a hold, if the lock allows it and no waiter is passed over.
 ///
 /// # Errors
 /// Refused on a lock of another kind, and where a limit is met.
-pub fn acquire<H>(
-    record: &impl Record,
-    wish: &Wish<H>,
-    ahead: Ahead,
-    now: UnixMs,
-) -> Result<Decision<Acquired>, Refusal> {
+pub fn acquire<H>(record: &impl Record, wish: &Wish<H>, ahead: Ahead, now: UnixMs) -> Result<Verdict, Refusal> {
     let end = end_of_lease(record, wish, now)?;
     let observed = if wish.side == Side::Plain { record.observe_plain()? } else { record.observe()? };
     let passes_by = match observed {
@@ -23,18 +18,23 @@ pub fn acquire<H>(
         Observed::ReadWrite(lock) => wish.side == Side::Read && lock.reads == 0 && lock.writes == 0,
         Observed::Mine { .. } | Observed::Others => false,
     };
-    if ahead == Ahead::Someone && passes_by {
-        return Ok(Decision::unchanged(Acquired::Busy));
+    let may_ask = ahead == Ahead::Nobody || !passes_by;
+    let effect = if may_ask { grant(record, wish, observed, end, now)? } else { None };
+    effect.map_or_else(|| busy(record, wish.side, observed, now), |effect| Ok(Verdict::Granted(effect)))
+}
+
+fn busy(record: &impl Record, side: Side, observed: Observed, now: UnixMs) -> Result<Verdict, Refusal> {
+    let expiry = record.expiry();
+    // The look for a plain lock takes a lone `mode` for one. No client leaves that without an expiry.
+    if side == Side::Plain && expiry == Expiry::Never && matches!(record.observe()?, Observed::ReadWrite(_)) {
+        return Err(Refusal::HoldsReadWrite);
     }
-    grant(record, wish, observed, end, now)
+    let reads = matches!(observed, Observed::ReadWrite(lock) if lock.mode == Mode::Read && lock.reads > 0);
+    Ok(Verdict::Busy(Busy { left_ms: expiry.left_ms(now), waits_for_itself: side == Side::Write && reads }))
 }
 
 /// The same, decided for the lock as it will be once every holder has released it.
-pub(super) fn acquire_freed<H>(
-    record: &impl Record,
-    wish: &Wish<H>,
-    now: UnixMs,
-) -> Result<Decision<Acquired>, Refusal> {
+pub(super) fn acquire_freed<H>(record: &impl Record, wish: &Wish<H>, now: UnixMs) -> Result<Option<Effect>, Refusal> {
     let end = end_of_lease(record, wish, now)?;
     grant(record, wish, Observed::Free, end, now)
 }
@@ -55,39 +55,12 @@ fn grant<H>(
     observed: Observed,
     end: UnixMs,
     now: UnixMs,
-) -> Result<Decision<Acquired>, Refusal> {
+) -> Result<Option<Effect>, Refusal> {
     let asked = Asked { observed, lease, fenced, end, now };
     match side {
         Side::Plain => plain::acquire(record, asked),
         Side::Read => read_write::acquire_read(record, asked),
         Side::Write => read_write::acquire_write(record, asked),
-    }
-}
-
-/// The ms left on a busy lock: 0 if it has just gone, -1 if it has no expiry. A look-up of its own, because a client
-/// that waits behind others does not need it.
-///
-/// # Errors
-/// Refused if the lock is of another kind after all. Only a lock that never ends can be, and no client makes one.
-pub fn left_ms(side: Side, record: &impl Record, now: UnixMs) -> Result<i64, Refusal> {
-    let expiry = record.expiry();
-    if side == Side::Plain && expiry == Expiry::Never && matches!(record.observe()?, Observed::ReadWrite(_)) {
-        return Err(Refusal::HoldsReadWrite);
-    }
-    Ok(expiry.left_ms(now))
-}
-
-/// Checks that a client may wait for a hold that was not granted.
-///
-/// # Errors
-/// [`Refusal::Deadlock`] for a reader that wants to write: it would wait for itself.
-pub fn check_wait(side: Side, record: &impl Record) -> Result<(), Refusal> {
-    if side != Side::Write {
-        return Ok(());
-    }
-    match record.observe()? {
-        Observed::ReadWrite(lock) if lock.mode == Mode::Read && lock.reads > 0 => Err(Refusal::Deadlock),
-        _ => Ok(()),
     }
 }
 

@@ -27,13 +27,13 @@ mod snapshot;
 mod time;
 
 pub use change::{Change, Changes, Decision, Field, Unlock};
-pub use decide::{acquire, check_wait, left_ms, release, renew};
+pub use decide::{acquire, release, renew};
 pub use decimal::decimal;
 pub use hand_over::{HandOver, hand_over};
 pub use plan::Plan;
 pub use record::{Mode, Observed, ReadWrite, Record};
 pub use refusal::Refusal;
-pub use request::{Acquired, Ahead, Outcome, Release, Released, Renewed, Wish};
+pub use request::{Ahead, Busy, Effect, Outcome, Release, Released, Renewed, Verdict, Wish};
 pub use side::{Held, Side};
 pub use snapshot::{BROKEN_MAX, Breaking, Holding, READ_HOLDS_SHOWN_MAX, Snapshot};
 pub use time::{Expiry, Lease, UnixMs};

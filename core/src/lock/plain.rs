@@ -1,13 +1,13 @@
 //! Plain locks: one holder, which may hold more than once.
 
-use super::request::{Acquired, Asked, Release, Released, Renewed, one_more};
+use super::request::{Asked, Effect, Release, Released, Renewed, one_more};
 use super::{Change, Decision, Field, Lease, Observed, Record, Refusal, Side, UnixMs, Unlock};
 
-/// Grants a lock that is free or this holder's own; the lease restarts.
+/// Grants a lock that is free or this holder's own; the lease restarts. None if it is busy.
 ///
 /// # Errors
 /// Refused on a read-write lock, and where a limit is met.
-pub(super) fn acquire(record: &impl Record, asked: Asked) -> Result<Decision<Acquired>, Refusal> {
+pub(super) fn acquire(record: &impl Record, asked: Asked) -> Result<Option<Effect>, Refusal> {
     let end = asked.end;
     let (count, expire) = match asked.observed {
         Observed::Free => (Change::Begin { side: Side::Plain, end }, None),
@@ -15,12 +15,10 @@ pub(super) fn acquire(record: &impl Record, asked: Asked) -> Result<Decision<Acq
             let count = Change::Count { field: Field::Holder, by: 1, makes: one_more(holds)? };
             (count, Some(Change::ExpireAt(end)))
         }
-        Observed::Others => return Ok(Decision::unchanged(Acquired::Busy)),
+        Observed::Others => return Ok(None),
         Observed::ReadWrite(_) => return Err(Refusal::HoldsReadWrite),
     };
-    let token = asked.token(record)?;
-    let count_token = token.map(|makes| Change::CountToken { makes });
-    Ok(Decision::new(Acquired::Granted { token }, [Some(count), expire, count_token]))
+    asked.granted(record, [Some(count), expire, None], false)
 }
 
 /// Gives back one of `holds`, or all of them; the last one frees the lock.

@@ -6,23 +6,23 @@
 
 use super::change::bounded;
 use super::plain::count_down;
-use super::request::{Acquired, Asked, Release, Released, Renewed, one_more};
+use super::request::{Asked, Effect, Release, Released, Renewed, one_more};
 use super::{
     Change, Decision, Expiry, Field, Mode, Observed, READ_HOLDS_MAX, READ_HOLDS_SCANNED_MAX, READERS_FEW, ReadWrite,
     Record, Refusal, Side, UnixMs, Unlock,
 };
 
-/// Grants a read hold when the lock is free, in read mode, or written by this very holder.
+/// Grants a read hold when the lock is free, in read mode, or written by this very holder. None if it is busy.
 ///
 /// # Errors
 /// Refused on a plain lock, and where a limit is met.
-pub(super) fn acquire_read(record: &impl Record, asked: Asked) -> Result<Decision<Acquired>, Refusal> {
+pub(super) fn acquire_read(record: &impl Record, asked: Asked) -> Result<Option<Effect>, Refusal> {
     let end = asked.end;
-    let (reads, in_lock) = match asked.observed {
+    let (reads, [count, expire]) = match asked.observed {
         Observed::Free => (0, [Some(Change::Begin { side: Side::Read, end }), None]),
         Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
         Observed::ReadWrite(lock) if lock.mode == Mode::Write && lock.writes == 0 => {
-            return Ok(Decision::unchanged(Acquired::Busy));
+            return Ok(None);
         }
         Observed::ReadWrite(lock) => {
             let count = Change::Count { field: Field::Holder, by: 1, makes: one_more(lock.reads)? };
@@ -34,21 +34,21 @@ pub(super) fn acquire_read(record: &impl Record, asked: Asked) -> Result<Decisio
     if index > READ_HOLDS_MAX {
         return Err(Refusal::TooManyHolds);
     }
-    Ok(granted(asked.token(record)?, in_lock, Some(Change::SetHold { index: bounded(index), end })))
+    asked.granted(record, [count, expire, Some(Change::SetHold { index: bounded(index), end })], true)
 }
 
 /// Grants a write hold when the lock is free, or written by this very holder: its lease then grows by the new one.
-/// A reader cannot become the writer, since two that tried would wait for each other.
+/// A reader cannot become the writer, since two that tried would wait for each other. None if it is busy.
 ///
 /// # Errors
 /// Refused on a plain lock, and where a limit is met.
-pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Decision<Acquired>, Refusal> {
+pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Option<Effect>, Refusal> {
     let Asked { observed, lease, end, now, .. } = asked;
-    let in_lock = match observed {
+    let [count, expire] = match observed {
         Observed::Free => [Some(Change::Begin { side: Side::Write, end }), None],
         Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
         Observed::ReadWrite(lock) if lock.mode == Mode::Read || lock.writes == 0 => {
-            return Ok(Decision::unchanged(Acquired::Busy));
+            return Ok(None);
         }
         Observed::ReadWrite(lock) => {
             let count = Change::Count { field: Field::HolderWrite, by: 1, makes: one_more(lock.writes)? };
@@ -59,12 +59,7 @@ pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Decisi
             [Some(count), grown]
         }
     };
-    Ok(granted(asked.token(record)?, in_lock, None))
-}
-
-fn granted(token: Option<i64>, [count, expire]: [Option<Change>; 2], hold: Option<Change>) -> Decision<Acquired> {
-    let count_token = token.map(|makes| Change::CountToken { makes });
-    Decision::new(Acquired::Granted { token }, [count, expire, hold, count_token])
+    asked.granted(record, [count, expire, None], false)
 }
 
 /// Gives back one hold or all holds, of one side or both.

@@ -16,7 +16,7 @@ pub trait Record {
     fn observe(&self) -> Result<Observed, Refusal>;
 
     /// The same for a client that asks for a plain lock, in one look-up: a single field that is not this holder's is
-    /// `Others`. [`super::left_ms`] finds out if that field is a lone `mode`.
+    /// `Others`. [`super::acquire`] finds out if that field is a lone `mode`.
     ///
     /// # Errors
     /// As [`Self::observe`].

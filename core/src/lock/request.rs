@@ -1,6 +1,6 @@
 //! What clients ask of a lock, and the answers that they get.
 
-use super::{Lease, Observed, Record, Refusal, Side, UnixMs};
+use super::{Change, Changes, Lease, Observed, Record, Refusal, Side, UnixMs};
 
 /// What an acquire asks for. `H` is the holder's name: borrowed while the command runs, owned while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +25,31 @@ pub enum Ahead {
     Someone,
 }
 
-/// The answer to an acquire.
+/// What a kind of lock answers to an acquire, unless it refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acquired {
+pub enum Verdict {
+    Granted(Effect),
+    Busy(Busy),
+}
+
+/// A grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effect {
+    pub changes: Changes,
     /// The fencing token, if one was asked for.
-    Granted { token: Option<i64> },
-    /// Not granted. [`super::left_ms`] returns the time left of the lock.
-    Busy,
+    pub token: Option<i64>,
+    /// Whether the next waiter may be granted the lock beside this holder.
+    pub leaves_room: bool,
+}
+
+/// Not granted now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy {
+    /// Until when the answer stays the same, unless a client changes the lock: 0 if it has just gone, -1 if it has no
+    /// expiry.
+    pub left_ms: i64,
+    /// Whether a reader asks to write: as a waiter it would wait for itself.
+    pub waits_for_itself: bool,
 }
 
 /// What an acquire came to. How the client gets it depends on how it waited; the words are the same for all.
@@ -99,9 +117,17 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The token for this grant, read before any write, so that a counter that cannot count refuses the grant.
-    pub fn token(self, record: &impl Record) -> Result<Option<i64>, Refusal> {
-        self.fenced.then(|| record.next_token()).transpose()
+    /// A grant by these changes and, if it is fenced, that of its token. The token is read before any write, so that a
+    /// counter that cannot count refuses the grant.
+    pub fn granted(
+        self,
+        record: &impl Record,
+        [count, expire, hold]: [Option<Change>; 3],
+        leaves_room: bool,
+    ) -> Result<Option<Effect>, Refusal> {
+        let token = self.fenced.then(|| record.next_token()).transpose()?;
+        let count_token = token.map(|makes| Change::CountToken { makes });
+        Ok(Some(Effect { changes: Changes::of([count, expire, hold, count_token]), token, leaves_room }))
     }
 }
 

@@ -7,7 +7,7 @@ use super::agenda::{Deferral, Reentry};
 use super::engine::{Engine, SeenRecipient};
 use super::queue::{LockId, Ticket};
 use super::sessions::{NoSession, Room, Session};
-use super::waiter::{SessionId, Wait};
+use super::waiter::{SessionId, Waiter};
 use crate::lock::UnixMs;
 use std::ops::Bound;
 
@@ -91,7 +91,7 @@ impl<C> Engine<C> {
 
     /// Notes that a ticket was not let in though its holder has the lock. It is once its session is attended again.
     pub(super) fn defer_reentry(&mut self, ticket: Ticket, reentry: &Reentry, now: UnixMs) {
-        let Some(id) = self.queues.waiter(ticket).and_then(Wait::session) else { return };
+        let Some(id) = self.queues.waiter(ticket).and_then(Waiter::session) else { return };
         let Some(session) = self.sessions.get_mut(id) else { return };
         let Reentry { lock, ref holder, .. } = *reentry;
         if !session.deferred.insert(Deferral { lock, holder: holder.clone() }) {

@@ -6,12 +6,12 @@ use super::cancelling::Cancelled;
 use super::delivery::Use;
 use super::engine::Engine;
 use super::host::{Host, Paused, Trigger, WaitsFor};
-use super::queue::{LockName, Ticket};
+use super::queue::{LockName, QueueFull, Ticket};
+use super::serve::lease_end;
 use super::sessions::NoSession;
 use super::waiter::{Names, Recipient, SessionId, Waiter};
 use crate::lock::{
-    self, Acquired, Ahead, BROKEN_MAX, Lease, Outcome, Plan, Record, Refusal, Release, Released, Renewed, Side, UnixMs,
-    Wish,
+    self, Ahead, BROKEN_MAX, Lease, Outcome, Plan, Record, Refusal, Release, Released, Renewed, UnixMs, Verdict, Wish,
 };
 
 /// How a client waits for a lock that is not granted at once.
@@ -93,54 +93,57 @@ impl<C> Engine<C> {
         }
         let (record, ahead) = self.open(host, key, wish);
         let now = host.now();
-        let decision = lock::acquire(&record, wish, ahead, now)?;
-        let limit_ms = match (decision.answer, waiting) {
-            (Acquired::Granted { token }, _) => {
-                host.commit(record, &Plan::of(wish.holder, &decision.changes))?;
+        let verdict = lock::acquire(&record, wish, ahead, now)?;
+        let (busy, limit_ms) = match (verdict, waiting) {
+            (Verdict::Granted(effect), _) => {
+                host.commit(record, &Plan::of(wish.holder, &effect.changes))?;
                 if self.length() > 0 {
                     self.settle_behind(host, name_of(host, &key), wish.holder.as_ref(), Trigger::Command);
                 }
                 self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);
-                return Ok(Acquiring::Done(Outcome::Granted { token }));
+                return Ok(Acquiring::Done(Outcome::Granted { token: effect.token }));
             }
-            (Acquired::Busy, Some(Waiting { limit_ms, .. })) if by_ticket.is_some() || host.may_block() => limit_ms,
-            (Acquired::Busy, _) => return self.busy(&record, wish.side, now),
+            (Verdict::Busy(busy), Some(Waiting { limit_ms, .. })) if by_ticket.is_some() || host.may_block() => {
+                (busy, limit_ms)
+            }
+            (Verdict::Busy(busy), _) => return Ok(self.refused(busy.left_ms)),
         };
-        lock::check_wait(wish.side, &record)?;
-        // Whoever is ahead has had it looked at; but with sessions, perhaps nobody attends those who are.
-        let must_know = ahead == Ahead::Nobody || self.has_sessions();
-        let left_ms = must_know.then(|| lock::left_ms(wish.side, &record, now)).transpose()?;
         drop(record);
-        let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
-        let lock = name_of(host, &key);
-        if let Some((session, ticket)) = by_ticket {
-            host.listen(wish.side);
-            let names = Names::of_ticket(wish.holder.as_ref(), ticket.as_ref());
-            let waiter = Waiter { recipient: Recipient::Session(session), wish: wish.with_holder(names) };
-            self.wait(lock, waiter, now, host.most_tickets(), deadline, left_ms).map_err(|_| Rejected::TicketsFull)?;
-            return Ok(Acquiring::Waiting);
+        if busy.waits_for_itself {
+            return Err(Refusal::Deadlock.into());
         }
+        let (as_many, most, full) = if by_ticket.is_some() {
+            (self.tickets(), host.most_tickets(), Rejected::TicketsFull)
+        } else {
+            (self.blocked_clients(), host.most_blocked(), Rejected::QueueFull)
+        };
         // Checked before the client is blocked, since it cannot be unblocked without an answer.
-        let most = host.most_blocked();
-        if self.blocked_clients() >= most {
-            return Err(Rejected::QueueFull);
+        if as_many >= most {
+            return Err(full);
         }
         host.listen(wish.side);
-        let Some(client) = host.block() else { return self.busy(&host.open(key, wish.holder), wish.side, now) };
-        let waiter =
-            Waiter { recipient: Recipient::Client(client), wish: wish.with_holder(Names::from(wish.holder.as_ref())) };
-        let ticket = self.wait(lock, waiter, now, most, deadline, left_ms).map_err(|_| Rejected::QueueFull)?;
-        if let Some(client) = self.client(ticket) {
-            host.blocked(client, WaitsFor::Lock(ticket));
+        let holder = wish.holder.as_ref();
+        let (recipient, names) = if let Some((session, ticket)) = by_ticket {
+            (Recipient::Session(session), Names::of_ticket(holder, ticket.as_ref()))
+        } else {
+            let Some(client) = host.block() else { return Ok(self.refused(busy.left_ms)) };
+            (Recipient::Client(client), Names::from(holder))
+        };
+        let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
+        let wait = Waiter::new(recipient, wish.with_holder(names));
+        let (ticket, lock) = self.join(name_of(host, &key), wait, now, deadline).map_err(|QueueFull| full)?;
+        if let Some(end) = lease_end(now, busy.left_ms) {
+            self.recheck_by(lock, end);
         }
+        let Some(client) = self.client(ticket) else { return Ok(Acquiring::Waiting) };
+        host.blocked(client, WaitsFor::Lock(ticket));
         Ok(Acquiring::Blocked(ticket))
     }
 
     /// For a client that does not wait, or that cannot be blocked.
-    fn busy(&mut self, record: &impl Record, side: Side, now: UnixMs) -> Result<Acquiring, Rejected> {
-        let left_ms = lock::left_ms(side, record, now)?;
+    fn refused(&mut self, left_ms: i64) -> Acquiring {
         self.counters.refusals = self.counters.refusals.wrapping_add(1);
-        Ok(Acquiring::Done(Outcome::Busy { left_ms }))
+        Acquiring::Done(Outcome::Busy { left_ms })
     }
 
     /// Opens a lock, and returns whether another client waits for it. A lock whose key is gone is the waiters' first, even

@@ -3,13 +3,12 @@
 //! A grant that was in a reply belongs to whoever may have read it: only its lease ends it, whatever becomes of the
 //! session, or its process takes the ticket back. What was in no reply is revoked when the session ends.
 
-use super::agenda::Hold;
 use super::engine::Engine;
-use super::outbox::{Delivery, Event, Granted, Happened, Outbox};
+use super::outbox::{Delivery, Event, Outbox};
 use super::queue::{LockName, Ticket};
 use super::sessions::{EVENTS_UNREAD_MAX, NoSession};
-use super::waiter::{SessionId, Wait};
-use crate::lock::{Outcome, UnixMs, Wish};
+use super::waiter::{SessionId, Waiter};
+use crate::lock::{UnixMs, Wish};
 
 /// What a ticket of this name is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +75,7 @@ impl<C> Engine<C> {
         let is_wish = |holder: &[u8], side, fenced| (holder, side, fenced) == (wish.holder, wish.side, wish.fenced);
         if let Some(waiting) = self.waiting_ticket(id, ticket) {
             let same_lock = self.queues.lock_of(waiting) == self.queues.find(lock);
-            let is_same = |wait: &Wait<C>| same_lock && is_wish(wait.holder(), wait.side, wait.fenced);
+            let is_same = |wait: &Waiter<C>| same_lock && is_wish(wait.holder(), wait.side, wait.fenced);
             return if self.queues.waiter(waiting).is_some_and(is_same) { Use::Same } else { Use::Other };
         }
         match self.sessions.get(id).and_then(|session| session.outbox.of_ticket(ticket)) {
@@ -97,26 +96,8 @@ impl<C> Engine<C> {
         })
     }
 
-    /// Has the session told of a grant.
-    pub(super) fn granted_to_session(
-        &mut self,
-        id: SessionId,
-        hold: Hold,
-        token: Option<i64>,
-        now: UnixMs,
-    ) -> Delivery<C> {
-        let Hold { database, home, key, wish, as_granted, era } = hold;
-        let granted = Some(Granted { lease: wish.lease, home, held: as_granted, era });
-        let Wish { holder: names, side, fenced, .. } = wish;
-        let outcome = Outcome::Granted { token };
-        self.happened(id, Happened { names, side, fenced, database, key, outcome, granted }, now)
-    }
-
     /// Has the session told what became of one of its tickets.
-    pub(super) fn happened(&mut self, id: SessionId, happened: Happened, now: UnixMs) -> Delivery<C> {
-        let Happened { names, side, fenced, database, key, outcome, granted } = happened;
-        let Some(seq) = self.sessions.get(id).map(|session| session.outbox.next_seq()) else { return Delivery::Later };
-        let event = Event { seq, names, outcome, database, key, side, fenced, granted };
+    pub(super) fn happened(&mut self, id: SessionId, event: Event, now: UnixMs) -> Delivery<C> {
         let kept = self.sessions.of_outbox(id, |outbox| {
             outbox.push(event);
             Some(outbox.kept())

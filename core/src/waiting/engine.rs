@@ -7,12 +7,12 @@ use super::Map;
 use super::agenda::{Agenda, AsGranted, Cancelling, Hold, Notes};
 use super::databases::Databases;
 use super::index::Index;
-use super::outbox::{Delivery, Happened};
+use super::outbox::{self, Delivery, Event};
 use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
 use super::sessions::{Session, Sessions};
 use super::statistics::Counters;
-use super::waiter::{Names, Recipient, Wait, Waiter};
-use crate::lock::{Changes, Expiry, Held, Outcome, UnixMs, Wish};
+use super::waiter::{Names, Recipient, Waiter};
+use crate::lock::{Effect, Expiry, Held, Outcome, UnixMs, Wish};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ use std::rc::Rc;
 /// - what is counted over all sessions is the sum of what each has;
 /// - a session is open, or on the agenda until nothing is left of it.
 pub struct Engine<C> {
-    pub(super) queues: Queues<Wait<C>, Notes>,
+    pub(super) queues: Queues<Waiter<C>, Notes>,
     pub(super) agenda: Agenda,
     pub(super) sessions: Sessions<C>,
     /// The commands that take back more tickets than one turn has time for.
@@ -61,9 +61,8 @@ pub(super) struct Grant {
 }
 
 impl Grant {
-    /// The grant that these changes made true.
-    pub fn of(changes: &Changes, ended: Expiry, at: UnixMs, token: Option<i64>) -> Self {
-        Self { at, token, end: changes.lease_end(), holds: changes.holds(), ended }
+    pub fn of(Effect { changes, token, .. }: &Effect, ended: Expiry, at: UnixMs) -> Self {
+        Self { at, token: *token, end: changes.lease_end(), holds: changes.holds(), ended }
     }
 }
 
@@ -147,22 +146,15 @@ impl<C> Engine<C> {
     /// Puts a new waiter behind the others. A session must be open.
     ///
     /// # Errors
-    /// If as many wait already, over all locks, as `limit` allows of this kind. The waiter is dropped.
+    /// If there is no room for another waiter. It is dropped.
     pub(super) fn join(
         &mut self,
         lock: LockName<'_>,
-        waiter: Waiter<C>,
+        wait: Waiter<C>,
         now: UnixMs,
-        limit: usize,
         deadline: Option<UnixMs>,
     ) -> Result<(Ticket, LockId), QueueFull> {
-        let wait = Wait::new(waiter);
-        let session = wait.session();
-        let as_many = if session.is_some() { self.tickets() } else { self.blocked_clients() };
-        if as_many >= limit {
-            return Err(QueueFull);
-        }
-        let side = wait.side;
+        let (session, side) = (wait.session(), wait.side);
         let by_ticket = session.map(|session| (session, self.tickets.hash((session, wait.ticket()))));
         let (ticket, lock) = self.queues.join(lock, wait, now)?;
         let queues = &self.queues;
@@ -275,14 +267,14 @@ impl<C> Engine<C> {
         })
     }
 
-    fn is_attended(&self, wait: &Wait<C>, now: UnixMs) -> bool {
+    fn is_attended(&self, wait: &Waiter<C>, now: UnixMs) -> bool {
         let session = wait.session().map(|session| self.sessions.get(session));
         session.is_none_or(|session| session.is_some_and(|session| session.is_attended(now)))
     }
 
     /// Passes over the first waiter of a lock, which belongs to a session that nobody attends.
     pub(super) fn pass_over(&mut self, ticket: Ticket) {
-        let session = self.queues.waiter(ticket).and_then(Wait::session);
+        let session = self.queues.waiter(ticket).and_then(Waiter::session);
         if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
             self.queues.pass_over(ticket, &mut session.tickets);
         }
@@ -307,7 +299,7 @@ impl<C> Engine<C> {
 
     /// Takes out a waiter that is granted its lock now, and remembers the grant until the waiter knows of it.
     pub(super) fn grant(&mut self, ticket: Ticket, grant: Grant) -> Option<Granted<C>> {
-        let (now, token) = (grant.at, grant.token);
+        let (now, outcome) = (grant.at, Outcome::Granted { token: grant.token });
         let lock = self.queues.lock_of(ticket)?;
         if self.queues.kept(lock).is_some_and(|notes| notes.released) {
             self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
@@ -317,16 +309,18 @@ impl<C> Engine<C> {
         self.counters.waited.add(now.saturating_sub(left.since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
         let Left { waiter: wait, database, key, .. } = left;
-        let Waiter { recipient, wish } = wait.into_waiter();
-        let home = self.databases.at(database);
-        let hold = Hold { database, home, key, wish, as_granted, era: self.era };
-        let delivery = match recipient {
+        let (wish, home, era) = (wait.wish(), self.databases.at(database), self.era);
+        let Wish { side, lease, fenced, .. } = wish;
+        let delivery = match wait.recipient {
             Recipient::Client(client) => {
-                let fenced = hold.wish.fenced;
-                self.undelivered.insert(ticket, hold);
+                self.undelivered.insert(ticket, Hold { database, home, key, wish, as_granted, era });
                 Delivery::Answer { client, fenced }
             }
-            Recipient::Session(session) => self.granted_to_session(session, hold, token, now),
+            Recipient::Session(session) => {
+                let granted = Some(outbox::Granted { lease, home, held: as_granted, era });
+                let event = Event { seq: 0, names: wish.holder, outcome, database, key, side, fenced, granted };
+                self.happened(session, event, now)
+            }
         };
         Some(Granted { delivery, has_namesakes })
     }
@@ -363,18 +357,18 @@ impl<C> Engine<C> {
     /// Takes a waiter out, which is told this outcome.
     pub(super) fn leave_with(&mut self, ticket: Ticket, outcome: Outcome, now: UnixMs) -> Option<Delivery<C>> {
         let Left { waiter: wait, database, key, .. } = self.leave(ticket)?;
-        let Waiter { recipient, wish: Wish { holder: names, side, fenced, .. } } = wait.into_waiter();
-        Some(match recipient {
+        let Wish { holder: names, side, fenced, .. } = wait.wish();
+        Some(match wait.recipient {
             Recipient::Client(client) => Delivery::Answer { client, fenced },
             Recipient::Session(session) => {
-                let happened = Happened { names, side, fenced, database, key, outcome, granted: None };
-                self.happened(session, happened, now)
+                let event = Event { seq: 0, names, outcome, database, key, side, fenced, granted: None };
+                self.happened(session, event, now)
             }
         })
     }
 
     /// Takes a waiter out. The waiters behind it may have waited for it only.
-    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Left<Wait<C>, Notes>> {
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Left<Waiter<C>, Notes>> {
         let (left, _) = self.take(ticket, false)?;
         if left.was_first {
             self.changed(left.lock);
@@ -383,7 +377,7 @@ impl<C> Engine<C> {
     }
 
     /// Returns also whether others wait for the lock under the same name.
-    fn take(&mut self, ticket: Ticket, serves: bool) -> Option<(Left<Wait<C>, Notes>, bool)> {
+    fn take(&mut self, ticket: Ticket, serves: bool) -> Option<(Left<Waiter<C>, Notes>, bool)> {
         let session = self.queues.waiter(ticket)?.session();
         let group = session.and_then(|session| self.sessions.get_mut(session)).map(|session| &mut session.tickets);
         let left = if serves { self.queues.serve(ticket, group)? } else { self.queues.leave(ticket, group)? };

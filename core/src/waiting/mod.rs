@@ -1,7 +1,7 @@
 //! Waiting for a lock: which clients wait, until when, and which is served next. Without a server.
 //!
 //! - [`Queues`]: the waiters of each lock, first in first out
-//! - [`Waiter`]: a blocked client, or a ticket of a session
+//! - `Waiter`: a blocked client, or a ticket of a session
 //! - [`SessionId`]: a process that waits by tickets, whose outcomes are [`Event`]s
 //! - [`SessionSummary`]: the same as people on call see it
 //! - [`Engine`]: all that is kept in memory of waiters, and what is to be done for them
@@ -45,4 +45,4 @@ pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
 pub use sessions::{EVENTS_UNREAD_MAX, NoSession, Room};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
-pub use waiter::{Names, Recipient, SessionId, Waiter};
+pub use waiter::{Names, SessionId};

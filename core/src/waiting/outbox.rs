@@ -17,6 +17,7 @@ use std::rc::Rc;
 /// What became of a ticket.
 #[derive(Clone, Debug)]
 pub struct Event {
+    /// Its number: of the events of a session each has a higher one than the one before. The outbox gives it.
     pub seq: u64,
     pub names: Names,
     pub outcome: Outcome,
@@ -71,17 +72,6 @@ pub enum Delivery<C> {
     Wake(C),
     /// The session is told with its next call.
     Later,
-}
-
-/// What became of a ticket.
-pub(super) struct Happened {
-    pub names: Names,
-    pub side: Side,
-    pub fenced: bool,
-    pub database: i32,
-    pub key: Rc<[u8]>,
-    pub outcome: Outcome,
-    pub granted: Option<Granted>,
 }
 
 #[derive(Default)]
@@ -153,14 +143,10 @@ impl Outbox {
         self.kept.len()
     }
 
-    /// The number of the next event.
-    pub fn next_seq(&self) -> u64 {
-        self.last.saturating_add(1)
-    }
-
-    /// `event` has the number that [`Self::next_seq`] gives.
-    pub fn push(&mut self, event: Event) {
-        self.last = event.seq;
+    /// Gives the event its number.
+    pub fn push(&mut self, mut event: Event) {
+        self.last = self.last.saturating_add(1);
+        event.seq = self.last;
         self.by_ticket.insert(ByTicket(event.names.clone()), event.seq);
         self.kept.push_back(Kept { seq: event.seq, event: Some(event) });
         self.length = self.length.saturating_add(1);
@@ -262,9 +248,9 @@ mod tests {
 
     fn happened(outbox: &mut Outbox, ticket: &str) {
         let names = Names::of_ticket(b"ann", ticket.as_bytes());
-        let (seq, key, outcome) = (outbox.next_seq(), b"k"[..].into(), Outcome::NowReplica);
+        let (key, outcome) = (b"k"[..].into(), Outcome::NowReplica);
         let (side, fenced) = (Side::Plain, false);
-        outbox.push(Event { seq, names, outcome, database: 0, key, side, fenced, granted: None });
+        outbox.push(Event { seq: 0, names, outcome, database: 0, key, side, fenced, granted: None });
     }
 
     fn news(outbox: &mut Outbox) -> Vec<u64> {
@@ -299,7 +285,7 @@ mod tests {
         assert_eq!((news(&mut outbox), outbox.events(), outbox.kept()), (vec![1, 3], 3, 4));
         assert_eq!(outbox.of_ticket(b"c").map(|event| event.seq), Some(3));
         assert_eq!(outbox.take_of_ticket(b"d").map(|event| event.seq), Some(4));
-        assert_eq!((outbox.kept(), outbox.next_seq()), (3, 5), "no gap at the end");
+        assert_eq!((outbox.kept(), outbox.last), (3, 4), "no gap at the end");
         happened(&mut outbox, "e");
         assert_eq!((news(&mut outbox), outbox.kept()), (vec![5], 4));
         assert_eq!(outbox.take_of_ticket(b"a").map(|event| event.seq), Some(1));

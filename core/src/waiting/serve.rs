@@ -16,10 +16,10 @@ use super::cancelling::Cancelled;
 use super::engine::{Engine, First, Grant, Granted, Next};
 use super::host::{Cause, Host, Paused, Permission, Trigger};
 use super::outbox::Delivery;
-use super::queue::{Due, LockId, LockName, QueueFull, Ticket};
+use super::queue::{Due, LockId, LockName, Ticket};
 use super::sessions::Change;
-use super::waiter::{Names, SessionId, Waiter};
-use crate::lock::{self, Acquired, Ahead, Decision, Expiry, HandOver, Outcome, Plan, Record, Refusal, Release, UnixMs};
+use super::waiter::{Names, SessionId};
+use crate::lock::{self, Ahead, Expiry, HandOver, Outcome, Plan, Record, Refusal, Release, UnixMs, Verdict};
 use std::rc::Rc;
 
 /// What became of a waiter's acquire.
@@ -161,27 +161,6 @@ impl<C> Engine<C> {
         Ok(Some(Settled::SomeoneWaits))
     }
 
-    /// Has a client wait until the lock is granted or its time is up. `left_ms` is the time left of the lock's lease, if
-    /// the caller has asked for it.
-    ///
-    /// # Errors
-    /// If as many wait already as `limit` allows of this kind.
-    pub(super) fn wait(
-        &mut self,
-        lock: LockName<'_>,
-        waiter: Waiter<C>,
-        now: UnixMs,
-        limit: usize,
-        deadline: Option<UnixMs>,
-        left_ms: Option<i64>,
-    ) -> Result<Ticket, QueueFull> {
-        let (ticket, lock) = self.join(lock, waiter, now, limit, deadline)?;
-        if let Some(end) = left_ms.and_then(|left_ms| lease_end(now, left_ms)) {
-            self.recheck_by(lock, end);
-        }
-        Ok(ticket)
-    }
-
     /// Makes a release true, of the open lock `record`. If a command frees a lock with waiters, the first of them gets it in
     /// the same step. What no command has caused, the server has not checked: it frees the lock even where nobody may be
     /// granted it.
@@ -229,8 +208,7 @@ impl<C> Engine<C> {
         next: &Next,
     ) -> Result<Option<Settled>, Paused> {
         let at = host.now();
-        let Some(HandOver { released, granted, token }) = lock::hand_over(&record, *plan.changes, &next.wish, at)
-        else {
+        let Some(HandOver { released, granted }) = lock::hand_over(&record, *plan.changes, &next.wish, at) else {
             return host.commit(record, plan).map(|()| None);
         };
         let to = host.own(&next.wish.holder);
@@ -238,16 +216,15 @@ impl<C> Engine<C> {
             holder: H::shorter(plan.holder),
             changes: &released,
             broken: plan.broken,
-            next: Some((host.lend(&to), &granted)),
+            next: Some((host.lend(&to), &granted.changes)),
         };
         if host.commit(record, &both).is_err() {
             // Nothing was changed.
             return host.commit(host.open(key, plan.holder), plan).map(|()| None);
         }
         let lock = LockName { database: host.database(), key: key.as_ref() };
-        self.granted_first(host, id, lock, next, Grant::of(&granted, Expiry::Never, at, token), Trigger::Command);
-        // Those behind may share the lock with it.
-        Ok((!next.wish.side.is_shared()).then_some(Settled::SomeoneWaits))
+        self.granted_first(host, id, lock, next, Grant::of(&granted, Expiry::Never, at), Trigger::Command);
+        Ok((!granted.leaves_room).then_some(Settled::SomeoneWaits))
     }
 
     /// Does what is due and what is on the agenda, for as long as the turn lasts. It takes one item of each kind after the
@@ -548,21 +525,16 @@ fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, next: &Next, ahead: Ahead,
         let record = host.open(key, holder);
         let at = host.now();
         match lock::acquire(&record, &next.wish, ahead, at) {
-            Ok(Decision { answer: Acquired::Granted { token }, changes }) if may_grant => {
-                let ended = if changes.holds() > 1 { record.expiry() } else { Expiry::Never };
-                return match host.commit(record, &Plan::of(holder, &changes)) {
-                    Ok(()) => Tried::Granted(Grant::of(&changes, ended, at, token)),
+            Ok(Verdict::Granted(effect)) if may_grant => {
+                let ended = if effect.changes.holds() > 1 { record.expiry() } else { Expiry::Never };
+                return match host.commit(record, &Plan::of(holder, &effect.changes)) {
+                    Ok(()) => Tried::Granted(Grant::of(&effect, ended, at)),
                     Err(Paused { for_ms }) => Tried::Later(for_ms),
                 };
             }
             // Closed before the server checks a command on this very key, and looked at anew after that.
-            Ok(Decision { answer: Acquired::Granted { .. }, .. }) => drop(record),
-            Ok(Decision { answer: Acquired::Busy, .. }) => {
-                return match lock::left_ms(next.wish.side, &record, at) {
-                    Ok(left_ms) => Tried::Busy { left_ms },
-                    Err(refusal) => Tried::Refused(refusal),
-                };
-            }
+            Ok(Verdict::Granted(_)) => drop(record),
+            Ok(Verdict::Busy(busy)) => return Tried::Busy { left_ms: busy.left_ms },
             Err(refusal) => return Tried::Refused(refusal),
         }
         match host.permission(key, trigger) {
@@ -587,6 +559,6 @@ struct TurnIsOver;
 /// When to look again at a lock with so much left. Not before the next ms, whatever the lock says: the server judges a
 /// key's end by a clock that stops while it does one thing, and ours runs on. So an expired lock may still be there,
 /// and would be looked at again and again in the same turn.
-fn lease_end(now: UnixMs, left_ms: i64) -> Option<UnixMs> {
+pub(super) fn lease_end(now: UnixMs, left_ms: i64) -> Option<UnixMs> {
     (left_ms >= 0).then(|| now.saturating_add(left_ms).saturating_add(1))
 }

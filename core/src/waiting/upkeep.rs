@@ -305,7 +305,8 @@ fn is_over_by_a_step((began, _): (UnixMs, UnixMs), now: UnixMs) -> bool {
 mod tests {
     use super::*;
     use crate::lock::{Lease, Side, Wish};
-    use crate::waiting::{Names, Recipient, Ticket, Waiter};
+    use crate::waiting::Ticket;
+    use crate::waiting::waiter::{Names, Recipient, Waiter};
 
     fn lock(key: &str) -> LockName<'_> {
         LockName { database: 0, key: key.as_bytes() }
@@ -314,7 +315,7 @@ mod tests {
     fn waits(engine: &mut Engine<()>, lock: LockName<'_>) -> Ticket {
         let holder = Names::from(&b"ann"[..]);
         let wish = Wish { holder, side: Side::Plain, lease: Lease::from_ms(1_000).unwrap(), fenced: false };
-        engine.join(lock, Waiter { recipient: Recipient::Client(()), wish }, 0, usize::MAX, None).unwrap().0
+        engine.join(lock, Waiter::new(Recipient::Client(()), wish), 0, None).unwrap().0
     }
 
     fn engine_of(locks: usize) -> Engine<()> {

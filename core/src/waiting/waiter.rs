@@ -83,15 +83,9 @@ pub enum Recipient<C> {
     Session(SessionId),
 }
 
+/// A waiter, in few bytes.
 #[derive(Debug)]
-pub struct Waiter<C> {
-    pub recipient: Recipient<C>,
-    pub wish: Wish<Names>,
-}
-
-/// A waiter as it is kept.
-#[derive(Debug)]
-pub(super) struct Wait<C> {
+pub(super) struct Waiter<C> {
     pub recipient: Recipient<C>,
     names: Rc<[u8]>,
     lease: Lease,
@@ -100,21 +94,15 @@ pub(super) struct Wait<C> {
     pub fenced: bool,
 }
 
-impl<C> Wait<C> {
-    pub fn new(waiter: Waiter<C>) -> Self {
-        let Waiter { recipient, wish: Wish { holder: Names { both, holder }, side, lease, fenced } } = waiter;
+impl<C> Waiter<C> {
+    pub fn new(recipient: Recipient<C>, wish: Wish<Names>) -> Self {
+        let Wish { holder: Names { both, holder }, side, lease, fenced } = wish;
         Self { recipient, names: both, lease, holder, side, fenced }
     }
 
     pub fn wish(&self) -> Wish<Names> {
         let names = Names { both: Rc::clone(&self.names), holder: self.holder };
         Wish { holder: names, side: self.side, lease: self.lease, fenced: self.fenced }
-    }
-
-    pub fn into_waiter(self) -> Waiter<C> {
-        let holder = Names { both: self.names, holder: self.holder };
-        let wish = Wish { holder, side: self.side, lease: self.lease, fenced: self.fenced };
-        Waiter { recipient: self.recipient, wish }
     }
 
     pub fn holder(&self) -> &[u8] {
@@ -152,6 +140,6 @@ mod tests {
 
     #[test]
     fn a_waiter_is_kept_in_few_bytes() {
-        assert!(size_of::<Wait<[u64; 2]>>() <= 56, "{}", size_of::<Wait<[u64; 2]>>());
+        assert!(size_of::<Waiter<[u64; 2]>>() <= 56, "{}", size_of::<Waiter<[u64; 2]>>());
     }
 }

@@ -39,7 +39,7 @@ fn hands_over(keyspace: &Keyspace, reference: &Reference, holder: &str) {
         expected.release(holder, None, None, true);
         let heard = expected.published.len();
         let reply = expected.acquire(next, side, lease, fenced);
-        assert_eq!(reply, hand_over.token.map_or(Reply::Nil, Reply::Token));
+        assert_eq!(reply, hand_over.granted.token.map_or(Reply::Nil, Reply::Token));
         assert_eq!(after.entries(), &expected.entries(), "{holder} to {next}, {side:?} for {lease} ms");
         let can_act = side == Side::Read || Expiry::At(keyspace.now + lease) < ends;
         assert_eq!(expected.published.len(), heard, "a grant is not heard of");
@@ -50,8 +50,8 @@ fn hands_over(keyspace: &Keyspace, reference: &Reference, holder: &str) {
 }
 
 /// As one step does it: all that is in the lock's own key, and then what is beside it.
-fn apply(keyspace: &mut Keyspace, holder: &str, next: &str, HandOver { released, granted, .. }: &HandOver) {
-    let parts = || [(holder, released), (next, granted)].into_iter();
+fn apply(keyspace: &mut Keyspace, holder: &str, next: &str, HandOver { released, granted }: &HandOver) {
+    let parts = || [(holder, released), (next, &granted.changes)].into_iter();
     parts().for_each(|(who, changes)| changes.on_lock_key().iter().for_each(|change| keyspace.apply_one(who, *change)));
     parts()
         .for_each(|(who, changes)| changes.on_side_keys().iter().for_each(|change| keyspace.apply_one(who, *change)));

@@ -13,7 +13,7 @@ use keyspace::{HolderView, Keyspace};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use reference::{Reference, Reply};
-use rlock_core::lock::{self, Acquired, Lease, Refusal, Release, Released, Renewed, Side, Wish};
+use rlock_core::lock::{self, Decision, Lease, Refusal, Release, Released, Renewed, Side, Verdict, Wish};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -116,14 +116,17 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
         Command::Acquire { holder, side, lease, fenced } => {
             let view = HolderView { keyspace: &*keyspace, holder: HOLDERS[holder] };
             let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced };
-            let decision = lock::acquire(&view, &wish, lock::Ahead::Nobody, now);
-            let left_ms = || lock::left_ms(side, &view, now).unwrap();
-            let reply = |acquired| match acquired {
-                Acquired::Granted { token: None } => Reply::Nil,
-                Acquired::Granted { token: Some(token) } => Reply::Token(token),
-                Acquired::Busy => Reply::Number(left_ms()),
-            };
-            taken(holder, decision, reply)
+            let verdict = lock::acquire(&view, &wish, lock::Ahead::Nobody, now);
+            if let Ok(Verdict::Granted(effect)) = verdict {
+                check_room(keyspace.clone(), holder, &effect, lease);
+            }
+            let decision = verdict.map(|verdict| match verdict {
+                Verdict::Granted(effect) => {
+                    Decision { answer: effect.token.map_or(Reply::Nil, Reply::Token), changes: effect.changes }
+                }
+                Verdict::Busy(busy) => Decision::unchanged(Reply::Number(busy.left_ms)),
+            });
+            taken(holder, decision, |reply| reply)
         }
         Command::Release { holder, side, lease, all } => {
             let lease = lease.map(|lease| Lease::from_ms(lease).unwrap());
@@ -147,9 +150,22 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
     reply
 }
 
+/// What a grant says of the next waiter: whether anybody else is granted the lock beside this holder.
+fn check_room(mut keyspace: Keyspace, holder: usize, effect: &lock::Effect, lease: i64) {
+    keyspace.apply(HOLDERS[holder], &effect.changes);
+    let others = HOLDERS.into_iter().filter(|other| *other != HOLDERS[holder]);
+    let mut wishes = others.flat_map(|other| [Side::Plain, Side::Read, Side::Write].map(|side| (other, side)));
+    let is_granted = wishes.any(|(holder, side)| {
+        let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced: false };
+        let view = HolderView { keyspace: &keyspace, holder };
+        matches!(lock::acquire(&view, &wish, lock::Ahead::Nobody, keyspace.now), Ok(Verdict::Granted(_)))
+    });
+    assert!(effect.leaves_room || !is_granted, "{effect:?}");
+}
+
 fn taken<A>(
     holder: usize,
-    decision: Result<lock::Decision<A>, Refusal>,
+    decision: Result<Decision<A>, Refusal>,
     reply: impl Fn(A) -> Reply,
 ) -> (usize, Reply, Option<lock::Changes>) {
     match decision {

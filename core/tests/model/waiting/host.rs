@@ -7,8 +7,8 @@ use super::grants::HeldAs;
 use super::sessions::ROOM;
 use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
 use rlock_core::lock::{
-    self, Acquired, Ahead, Change, Changes, Decision, Expiry, Field, Holding, Lease, Mode, Outcome, Plan, Refusal,
-    Side, Snapshot, UnixMs, Wish,
+    self, Ahead, Change, Changes, Expiry, Field, Holding, Lease, Mode, Outcome, Plan, Record, Refusal, Side, Snapshot,
+    UnixMs, Verdict, Wish,
 };
 use rlock_core::waiting::{
     Engine, Host, LockName, Note, Paused, Permission, Queued, Room, SeenRecipient, SessionId, Trigger, Use, WaitsFor,
@@ -277,7 +277,7 @@ impl Host for Fake {
 
     fn left_ms(&self, lock: LockName<'_>) -> i64 {
         let keyspace = self.keyspaces[number_of(lock.database)].borrow();
-        lock::left_ms(Side::Read, &HolderView { keyspace, holder: "" }, self.now()).unwrap()
+        HolderView { keyspace, holder: "" }.expiry().left_ms(self.now())
     }
 
     fn most_blocked(&self) -> usize {
@@ -533,7 +533,7 @@ impl Fake {
         fields.contains_key(holder) || fields.contains_key(&format!("{holder}:write"))
     }
 
-    fn decide(&self, lock: usize, holder: &str, wish: Wish<()>, ahead: Ahead) -> Result<Decision<Acquired>, Refusal> {
+    fn decide(&self, lock: usize, holder: &str, wish: Wish<()>, ahead: Ahead) -> Result<Verdict, Refusal> {
         let keyspace = self.keyspaces[lock].borrow();
         lock::acquire(&HolderView { keyspace, holder }, &wish, ahead, self.now())
     }
@@ -541,8 +541,7 @@ impl Fake {
     /// Whether the lock would be granted if nobody were before.
     pub fn is_free_to(&self, lock: usize, holder: &str, side: Side) -> bool {
         let wish = Wish { holder: (), side, lease: Lease::from_ms(1).unwrap(), fenced: false };
-        let decision = self.decide(lock, holder, wish, Ahead::Nobody);
-        matches!(decision, Ok(Decision { answer: Acquired::Granted { .. }, .. }))
+        matches!(self.decide(lock, holder, wish, Ahead::Nobody), Ok(Verdict::Granted(_)))
     }
 }
 
