@@ -90,7 +90,7 @@ impl Node {
         match &self.source {
             Source::Given(connection) => Ok(Connection::Given(connection())),
             Source::Address(opener) => {
-                let (connection, number) = self.shared.get(&self.thread, self.open(opener)).await?;
+                let (connection, number) = self.shared.get(&self.thread, || self.open(opener)).await?;
                 Ok(Connection::Opened(connection, number))
             }
         }

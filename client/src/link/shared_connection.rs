@@ -33,17 +33,18 @@ struct Present {
 impl SharedConnection {
     /// The connection and its number. If there is none, it is opened, once for all those that want it; and also if those
     /// do not wait for it any more, so that it is there for the next one.
-    pub(super) async fn get(
+    pub(super) async fn get<O: Future<Output = Result<Opened, Fault>> + Send + 'static>(
         self: &Arc<Self>,
         thread: &Thread,
-        open: impl Future<Output = Result<Opened, Fault>> + Send + 'static,
+        open: impl FnOnce() -> O,
     ) -> Result<(Opened, u64), Fault> {
-        if self.get_present().is_none() {
-            let shared = self.clone();
-            let (tell, opened) = oneshot::channel();
-            thread.detach(async move { _ = tell.send(shared.connecting.run(shared.share(open)).await) });
-            opened.await.unwrap_or_else(|_| Err(broken()))?;
+        if let Some(present) = self.get_present() {
+            return Ok(present);
         }
+        let (shared, open) = (self.clone(), open());
+        let (tell, opened) = oneshot::channel();
+        thread.detach(async move { _ = tell.send(shared.connecting.run(shared.share(open)).await) });
+        opened.await.unwrap_or_else(|_| Err(broken()))?;
         self.get_present().ok_or_else(broken)
     }
 

@@ -132,6 +132,22 @@ fn workers_that_are_blocked_cost_no_guard() {
     assert!(server.client().keys().is_empty());
 }
 
+/// Whatever thread opens them, connections are opened when there is none, and not with each request.
+#[test]
+fn requests_share_one_connection_in_any_runtime() {
+    let server = Server::start();
+    let mut client = server.client();
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let locks = runtime.block_on(Locks::options().in_this_runtime().connect_to(url(&server))).unwrap();
+    let before = client.info("stats").number("total_connections_received");
+    runtime.block_on(async {
+        for _ in 0..500 {
+            locks.lock("a").acquire().await.unwrap().release().await.unwrap();
+        }
+    });
+    assert_eq!(client.info("stats").number("total_connections_received"), before);
+}
+
 /// One that lives in its caller's runtime, as it was asked to, says when that has ended, and keeps nobody waiting.
 #[test]
 fn a_client_of_a_runtime_that_has_ended_says_so_at_once() {
