@@ -86,6 +86,8 @@ struct Attempt {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
     terms: Terms,
+    /// See [`Hold::attempt_begins`].
+    began: u64,
     doubt: Doubt,
     /// By which it may be waiting, as far as the server is concerned.
     ticket: Option<Ticket>,
@@ -114,9 +116,8 @@ struct Granted {
 
 impl Attempt {
     fn begin(shared: &Arc<Shared>, hold: Arc<Hold>, terms: Terms) -> Self {
-        hold.attempt_begins(terms.side);
-        let (shared, doubt) = (shared.clone(), Doubt::default());
-        Self { shared, hold, terms, doubt, ticket: None, state: State::Asking, trouble: None }
+        let (began, shared, doubt) = (hold.attempt_begins(terms.side), shared.clone(), Doubt::default());
+        Self { shared, hold, terms, began, doubt, ticket: None, state: State::Asking, trouble: None }
     }
 
     async fn run(mut self, until: Until) -> Result<Option<HeldLock>, Error> {
@@ -332,7 +333,7 @@ impl Drop for Attempt {
         let (hold, side, lease) = (self.hold.clone(), self.terms.side, self.lease(false));
         let (shared, doubt) = (&self.shared, std::mem::take(&mut self.doubt));
         match self.ticket.take() {
-            Some(ticket) => giving_back::wait(shared, hold, side, lease, ticket, doubt),
+            Some(ticket) => giving_back::wait(shared, hold, (side, self.began), lease, ticket, doubt),
             None if hold.attempt_failed(side, doubtful) => giving_back::all(shared, hold, side, lease),
             None => {}
         }

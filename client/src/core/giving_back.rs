@@ -40,8 +40,16 @@ pub(super) fn all(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Dura
     drop(begin(shared, hold, side, Extent::All, lease, None));
 }
 
-/// Takes back the wait of an attempt that has gone, and what may have been granted to it all the same.
-pub(super) fn wait(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Duration, ticket: Ticket, doubt: Doubt) {
+/// Takes back the wait of an attempt that has gone, and what may have been granted to it all the same. `began`: what
+/// [`Hold::attempt_begins`] has said of the attempt.
+pub(super) fn wait(
+    shared: &Arc<Shared>,
+    hold: Arc<Hold>,
+    (side, began): (Side, u64),
+    lease: Duration,
+    ticket: Ticket,
+    doubt: Doubt,
+) {
     let settling = Unsettled::begin(shared);
     let shared_by_task = shared.clone();
     shared.thread.detach(async move {
@@ -57,8 +65,12 @@ pub(super) fn wait(shared: &Arc<Shared>, hold: Arc<Hold>, side: Side, lease: Dur
         drop(ticket);
         // If it was, the request has arrived, whose answer nobody has waited for.
         let is_uncertain = doubt.is_unanswered() || doubt.is_under_way() && !was_found;
+        // The same owner has acquired the lock too, perhaps after this wait was granted it: then the server could not tell
+        // whose hold is whose, and has left both.
+        let is_mixed_up = hold.has_others(side, began);
         let is_to_be_given_back = hold.attempt_failed(side, is_uncertain || !was_found && hold.is_shared());
-        if is_to_be_given_back || !was_found && hold.is_idle(side) {
+        let is_to_be_given_back = is_to_be_given_back || (!was_found || is_mixed_up) && hold.is_idle(side);
+        if is_to_be_given_back || is_mixed_up && hold.mark_doubtful(side) {
             all(&shared_by_task, hold, side, lease);
         }
         drop(settling);

@@ -53,6 +53,8 @@ struct Count {
     guards: usize,
     /// Requests that are under way.
     attempts: usize,
+    /// All that were granted.
+    granted: u64,
     /// The server may count more holds than there are guards.
     doubtful: bool,
 }
@@ -75,9 +77,17 @@ impl Hold {
         self.sides().iter().any(|count| count.guards > 0)
     }
 
-    /// A request for one more hold is about to be made.
-    pub(crate) fn attempt_begins(&self, side: Side) {
-        self.sides()[side as usize].attempts += 1;
+    /// A request for one more hold is about to be made. Returns how many were granted before.
+    pub(crate) fn attempt_begins(&self, side: Side) -> u64 {
+        let count = &mut self.sides()[side as usize];
+        count.attempts += 1;
+        count.granted
+    }
+
+    /// Whether somebody else has acquired it under the same owner since an attempt began, or is about to.
+    pub(crate) fn has_others(&self, side: Side, began: u64) -> bool {
+        let count = &self.sides()[side as usize];
+        self.named && (count.guards > 0 || count.attempts > 1 || count.granted != began)
     }
 
     /// It was not granted, as far as this client knows. Returns whether the server may have granted it all the same,
@@ -95,6 +105,7 @@ impl Hold {
         let others = sides.iter().any(|count| count.guards > 0);
         let count = &mut sides[side as usize];
         count.attempts -= 1;
+        count.granted += 1;
         count.guards += 1;
         count.doubtful |= doubtful;
         let until = vouched_until(began.after, lease);

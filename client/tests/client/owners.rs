@@ -1,7 +1,7 @@
 //! Re-entry: an owner that the caller chose, and what becomes of its holds when requests are lost.
 
-use crate::proxy::Proxy;
-use crate::support::{exists, locks_on, until, until_nothing_is_left};
+use crate::proxy::{Proxy, Way};
+use crate::support::{calls, exists, locks_on, settled, until, until_nothing_is_left, until_waiting, waits_for};
 use rlock_client::Locks;
 use rlock_testing::{Client, Reply, Server};
 use std::time::Duration;
@@ -105,6 +105,36 @@ async fn a_request_that_nobody_waited_for_leaves_nothing_behind() {
     until_nothing_is_left(&mut client, "orders:42").await;
 }
 
+/// A wait is granted the lock and nobody is told, its owner acquires the lock again, and then the wait is given up: the
+/// server cannot know which of the two holds is whose.
+#[tokio::test]
+async fn a_wait_that_is_given_up_leaves_nothing_under_its_owner() {
+    let server = Server::start();
+    let mut client = server.client();
+    for is_released_first in [false, true] {
+        let network = Proxy::to(&server);
+        let locks = Locks::connect(network.url()).await.unwrap();
+        let lock = locks.lock("orders:42").owner("job-7");
+        client.say("RLOCK.ACQUIRE orders:42 other 600000");
+        let wait = waits_for(lock.clone());
+        until_waiting(&mut client, 1).await;
+        network.swallow_where_is_waited(&[Way::Answers]);
+        client.say("RLOCK.RELEASE orders:42 other");
+        until("it is granted", || count(&mut client, "orders:42", "job-7") == counted(1)).await;
+        let guard = lock.fixed_lease(Duration::from_secs(600)).try_acquire().await.unwrap().expect("it is its own");
+        assert_eq!(count(&mut client, "orders:42", "job-7"), counted(2));
+        let guard = if is_released_first { guard.release().await.map(|()| None).unwrap() } else { Some(guard) };
+        wait.abort();
+        assert!(wait.await.is_err_and(|end| end.is_cancelled()));
+        settled(&locks).await;
+        if let Some(guard) = guard {
+            assert!(!guard.is_lost());
+            guard.release().await.unwrap();
+        }
+        assert!(!exists(&mut client, "orders:42"), "released first: {is_released_first}");
+    }
+}
+
 /// A guard that is lost is gone for good, and does not take its successor's hold with it.
 #[tokio::test]
 async fn a_lost_guard_leaves_its_owners_next_guard_alone() {
@@ -195,4 +225,20 @@ async fn tasks_of_one_owner_may_ask_at_once() {
         task.await.unwrap();
     }
     assert!(!exists(&mut client, "orders:42"));
+}
+
+/// What was never granted is known to be gone, so a program that ends has nothing to wait for.
+#[tokio::test]
+async fn a_wait_that_is_given_up_in_vain_leaves_no_doubt() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE orders:42 other 600000");
+    let locks = locks_on(&server).await;
+    let wait = waits_for(locks.lock("orders:42").owner("job-7"));
+    until_waiting(&mut client, 1).await;
+    wait.abort();
+    assert!(wait.await.is_err_and(|end| end.is_cancelled()));
+    settled(&locks).await;
+    assert_eq!(client.figure("waiters"), 0);
+    assert_eq!(calls(&mut client, "rlock.release"), 0, "nothing is to be given back");
 }
