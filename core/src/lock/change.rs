@@ -1,4 +1,4 @@
-//! What a decision changes, in units of plain Redis commands.
+//! What a decision changes, in units of plain Redis commands; and what becomes true in one step.
 //!
 //! Each change is written to the data set, replicated and announced as the plain command in its comment, so replicas
 //! and AOF files need no module, and keyspace listeners see what that command would have shown them. Times are
@@ -189,4 +189,28 @@ pub enum Unlock {
     Read,
     /// A writer left: wake all.
     Write,
+}
+
+/// The changes that become true in one step, in this order. `T` is a string as the host has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a, T> {
+    pub holder: T,
+    pub changes: &'a Changes,
+    /// For a break: the change to the read holds of each holder.
+    pub broken: &'a [(Vec<u8>, Change)],
+    /// For a hand-over: the next holder, and what its grant changes.
+    pub next: Option<(T, &'a Changes)>,
+}
+
+impl<'a, T> Plan<'a, T> {
+    /// One holder's changes, and nothing else.
+    pub fn of(holder: T, changes: &'a Changes) -> Self {
+        Self { holder, changes, broken: &[], next: None }
+    }
+
+    /// Whether a key may be written that is absent, or present but hidden.
+    #[must_use]
+    pub fn may_create_keys(&self) -> bool {
+        self.next.is_some() || self.changes.may_create_keys()
+    }
 }

@@ -1,10 +1,11 @@
-//! ACQUIRE, RELEASE and RENEW: each looks at what the key holds, and applies the rules of that kind of lock.
+//! ACQUIRE, RELEASE and RENEW: each looks at what the key holds, and applies the rules of that kind of lock. And the
+//! hand-over: a release and the next holder's grant as one step.
 //!
 //! No newcomer overtakes a waiter: a lock that is free to the newcomer is free to the waiter. Only a client that
 //! already holds the lock is granted at once, since the waiters in front wait for it, and it would wait for them.
 
 use super::request::{Ahead, Asked, Busy, Effect, Release, Released, Renewed, Verdict, Wish};
-use super::{Decision, Expiry, Lease, Mode, Observed, Record, Refusal, Side, UnixMs, plain, read_write};
+use super::{Changes, Decision, Expiry, Lease, Mode, Observed, Record, Refusal, Side, UnixMs, plain, read_write};
 
 /// Grants a hold, if the lock allows it and no waiter is passed over.
 ///
@@ -34,7 +35,7 @@ fn busy(record: &impl Record, side: Side, observed: Observed, now: UnixMs) -> Re
 }
 
 /// The same, decided for the lock as it will be once every holder has released it.
-pub(super) fn acquire_freed<H>(record: &impl Record, wish: &Wish<H>, now: UnixMs) -> Result<Option<Effect>, Refusal> {
+fn acquire_freed<H>(record: &impl Record, wish: &Wish<H>, now: UnixMs) -> Result<Option<Effect>, Refusal> {
     let end = end_of_lease(record, wish, now)?;
     grant(record, wish, Observed::Free, end, now)
 }
@@ -96,4 +97,23 @@ pub fn renew(record: &impl Record, lease: Lease, now: UnixMs) -> Result<Decision
         Observed::Mine { .. } => Ok(plain::renew(end)),
         Observed::ReadWrite(lock) => read_write::renew(record, lock, end, now),
     }
+}
+
+/// The changes that are written in one step, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandOver {
+    /// The releasing holder's changes.
+    pub released: Changes,
+    /// The next holder's grant.
+    pub granted: Effect,
+}
+
+/// Hands over a lock that `released` would free. None if the next holder may not have it even then.
+pub fn hand_over<H>(record: &impl Record, released: Changes, next: &Wish<H>, now: UnixMs) -> Option<HandOver> {
+    let granted = acquire_freed(record, next, now).ok()??;
+    // The lock is not free, so a waiter of Redisson's can act only in two cases: readers may join a new reader, and a
+    // client that sleeps until the old lease ends must know of one that ends before it.
+    let can_act = next.side == Side::Read || granted.changes.ends_before(record.expiry());
+    let released = if can_act { released } else { released.unpublished() };
+    Some(HandOver { released, granted })
 }

@@ -2,8 +2,7 @@
 //! here, so what is proven is what is shipped.
 
 use super::attendance::Call;
-use super::cancelling::Cancelled;
-use super::delivery::Use;
+use super::delivery::{Cancelled, Use};
 use super::engine::Engine;
 use super::host::{Host, Paused, Trigger, WaitsFor};
 use super::queue::{LockName, QueueFull, Ticket};

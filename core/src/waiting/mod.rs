@@ -9,16 +9,13 @@
 //! - [`commands`]: what the commands do, and `serve`: who is served next; both over a [`Host`] that is the server or a test
 
 mod agenda;
-mod alarms;
 mod attendance;
-mod cancelling;
 pub mod commands;
 mod databases;
 mod delivery;
 mod engine;
 mod host;
 mod index;
-mod lengths;
 mod outbox;
 mod overview;
 mod queue;

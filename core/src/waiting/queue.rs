@@ -11,21 +11,13 @@
 //! Which queue is the longest, and which waiter came first, is kept in order all the time: operators ask for it every
 //! few seconds, and a look at a million queues would hold the server up each time.
 
-mod group;
-mod overview;
-
 use super::Map;
-use super::alarms::{Alarm, Alarms};
 use super::index::Index;
-use super::lengths::{Lengths, as_count};
-use super::store::{Links, List, Place, Store};
+use super::store::{Alarm, Alarms, Lengths, Links, List, Place, Store, as_count};
 use crate::lock::UnixMs;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
-
-pub use group::Group;
-pub use overview::{QUEUES_SKIPPED_MAX, QueueSummary};
 
 /// A waiter's place, from joining until it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -387,7 +379,7 @@ impl<W, L: Default> Queues<W, L> {
         self.queue(lock)?.lease_end.time()
     }
 
-    /// When the next alarm goes off; see [`super::alarms::NEVER`].
+    /// When the next alarm goes off; see [`super::store::NEVER`].
     #[must_use]
     pub fn next_alarm(&self) -> UnixMs {
         self.deadlines.next().min(self.lease_ends.next())
@@ -479,6 +471,145 @@ impl Ticket {
     /// The number by which waiters are in the order of coming, and the place.
     pub(super) fn numbered(self) -> (u64, Place) {
         (self.number, self.place)
+    }
+}
+
+/// Waiters that belong together, such as the tickets of a session: they are passed over together, and keep their places.
+/// Those that are passed over stand beside their queues, in the order of coming, and so do those that are back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Group {
+    id: Place,
+    all: List,
+    length: usize,
+    passed_over: List,
+}
+
+impl Group {
+    /// Each group has a number of its own.
+    #[must_use]
+    pub fn new(id: Place) -> Self {
+        Self { id, ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Whether one of them is passed over now.
+    #[must_use]
+    pub fn has_passed_over(&self) -> bool {
+        self.passed_over.first().is_some()
+    }
+}
+
+impl<W, L: Default> Queues<W, L> {
+    /// Counts a waiter among a group.
+    pub fn enlist(&mut self, ticket: Ticket, group: &mut Group) {
+        if self.waiting(ticket).is_some() {
+            group.all.push(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_group);
+            group.length = group.length.saturating_add(1);
+        }
+    }
+
+    /// One of a group's waiters; the next time, another one.
+    pub fn next_of(&mut self, group: &mut Group) -> Option<Ticket> {
+        let place = group.all.first()?;
+        group.all.remove(&mut self.waiters, place, |waiting| &mut waiting.in_group);
+        group.all.push(&mut self.waiters, place, |waiting| &mut waiting.in_group);
+        self.ticket_at(place)
+    }
+
+    /// Passes over the first of a queue, which keeps its place.
+    pub fn pass_over(&mut self, ticket: Ticket, group: &mut Group) {
+        let Some(waiting) = self.waiters.get_mut(ticket.place).filter(|waiting| waiting.number == ticket.number) else {
+            return;
+        };
+        let lock = waiting.lock;
+        match std::mem::replace(&mut waiting.stands, Stands::PassedOver) {
+            Stands::InQueue => self.remove_from_queue(lock, ticket.place),
+            Stands::Back => _ = self.back.remove(&(lock, ticket)),
+            Stands::PassedOver => return,
+        }
+        self.passed_over.insert((lock, ticket));
+        self.passed_over_by_group.insert((lock, group.id, ticket));
+        group.passed_over.push(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_queue);
+    }
+
+    /// Puts one of the group that was passed over back into its place. Returns the lock that it waits for.
+    pub fn put_back(&mut self, group: &mut Group) -> Option<LockId> {
+        let place = group.passed_over.first()?;
+        let ticket = self.ticket_at(place)?;
+        self.put_ticket_back(ticket, group);
+        self.lock_of(ticket)
+    }
+
+    /// Puts the first of the group that was passed over for this lock back into its place.
+    pub fn put_first_back(&mut self, lock: LockId, group: &mut Group) {
+        let (first, last) = (Ticket { number: 0, place: 0 }, Ticket { number: u64::MAX, place: Place::MAX });
+        let range = (lock.place, group.id, first)..=(lock.place, group.id, last);
+        if let Some((.., ticket)) = self.passed_over_by_group.range(range).next().copied() {
+            self.put_ticket_back(ticket, group);
+        }
+    }
+
+    fn put_ticket_back(&mut self, ticket: Ticket, group: &mut Group) {
+        group.passed_over.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_queue);
+        let Some(waiting) = self.waiters.get_mut(ticket.place) else { return };
+        waiting.stands = Stands::Back;
+        let lock = waiting.lock;
+        self.passed_over.remove(&(lock, ticket));
+        self.passed_over_by_group.remove(&(lock, group.id, ticket));
+        self.back.insert((lock, ticket));
+    }
+}
+
+/// The most locks that one look at the queues asks about though they may not be shown. It leaves out the others behind
+/// them.
+pub const QUEUES_SKIPPED_MAX: usize = 2_000;
+
+/// A lock's queue, from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSummary {
+    pub key: Rc<[u8]>,
+    pub waiters: usize,
+    /// When the first of its waiters came.
+    pub since: UnixMs,
+    /// The number of waiters that were granted the lock since its queue was last empty.
+    pub served: u64,
+}
+
+impl<W, L: Default> Queues<W, L> {
+    /// The first `limit` of [`Self::longest_first`] that may be shown, past at most [`QUEUES_SKIPPED_MAX`] others.
+    pub fn to_be_shown(
+        &self,
+        database: i32,
+        limit: usize,
+        may_be_shown: impl Fn(&[u8]) -> bool,
+    ) -> impl Iterator<Item = QueueSummary> {
+        let mut skipped: usize = 0;
+        let asked = self.longest_first(database).map(move |queue| (may_be_shown(&queue.key), queue));
+        let bounded = asked.take_while(move |(shown, _)| {
+            skipped = skipped.saturating_add(usize::from(!shown));
+            skipped < QUEUES_SKIPPED_MAX
+        });
+        bounded.filter_map(|(shown, queue)| shown.then_some(queue)).take(limit)
+    }
+
+    /// The queues of a database, the longest first; of equally long ones, the one that has not changed for longest.
+    pub fn longest_first(&self, database: i32) -> impl Iterator<Item = QueueSummary> {
+        let of_each_length = self.databases.get(&database).into_iter().flat_map(Lengths::longest_first);
+        let places = of_each_length.flat_map(|first| {
+            let behind = |place: &Place| self.locks.get(*place)?.by_length.behind();
+            std::iter::successors(Some(first), behind)
+        });
+        places.filter_map(|place| {
+            let queue = self.locks.get(place)?;
+            let first = self.waiters_of(place).next().and_then(|first| self.waiters.get(first));
+            let since = first.map_or(0, |first| first.since);
+            let Queue { key, length, served, .. } = queue;
+            Some(QueueSummary { key: Rc::clone(key), waiters: as_count(*length), since, served: *served })
+        })
     }
 }
 

@@ -12,7 +12,7 @@
 //! Keys, recipients and clock are behind the trait [`Host`]: there is one over the server and one that a test moves.
 
 use super::agenda::{Hold, Reentry};
-use super::cancelling::Cancelled;
+use super::delivery::Cancelled;
 use super::engine::{Engine, First, Grant, Granted, Next};
 use super::host::{Cause, Host, Paused, Permission, Trigger};
 use super::outbox::Delivery;

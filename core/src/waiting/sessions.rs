@@ -7,10 +7,9 @@
 
 use super::Map;
 use super::agenda::Deferral;
-use super::alarms::{Alarm, Alarms};
 use super::outbox::Outbox;
 use super::queue::Group;
-use super::store::Store;
+use super::store::{Alarm, Alarms, Store};
 use super::waiter::SessionId;
 use crate::lock::UnixMs;
 use std::collections::BTreeSet;

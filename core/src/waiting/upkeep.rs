@@ -5,10 +5,10 @@
 //! turn.
 
 use super::agenda::{Hold, Sweep};
-use super::alarms::NEVER;
 use super::engine::Engine;
 use super::host::{Cause, Host, Note};
 use super::queue::{LockId, LockName, Ticket};
+use super::store::NEVER;
 use crate::lock::UnixMs;
 
 /// Poll interval for locks with waiters, for changes that send no event, and the number of locks each time: a thousand
