@@ -1,20 +1,19 @@
 //! Memory comes from the server, so that it counts in its `used_memory` and towards `maxmemory`.
 //!
-//! Outside a server, in tests, it comes from the system. A block must go back to where it came from, and does:
-//! within one process either there never is a server, or nothing is allocated before the server's allocator is known,
-//! since that is the first thing that loading does.
+//! Nothing is allocated before the server's allocator is known, since that is the first thing that loading does. Outside a
+//! server, in tests, memory comes from the system.
 //!
 //! The server's allocator is whatever the server was built with, and promises little of where a block begins. Rust's
 //! code rests on the alignment that it asks for: a table that is read 16 bytes at a time ends the server if it gets
 //! less. So a larger alignment than [`PROMISED`] is found inside of a larger block.
 
 use redis_module::raw;
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
 
-// Miri cannot read what a server would have set; what it is for is the test below.
-#[cfg_attr(not(miri), global_allocator)]
-static ALLOCATOR: ServerOrSystem = ServerOrSystem;
+#[cfg_attr(not(test), global_allocator)]
+#[cfg_attr(test, allow(dead_code, reason = "there is no server"))]
+static ALLOCATOR: Aligned<Server> = Aligned(Server);
 
 /// The alignment of each block of a server's, if the block is no smaller: the server may put a number before what C's
 /// allocator gives it, and jemalloc, as the servers' authors build it, aligns to no more.
@@ -99,13 +98,6 @@ impl<B: Blocks> Aligned<B> {
 /// The server's own functions. They end the server where no memory is left.
 struct Server;
 
-impl Server {
-    fn is_there() -> bool {
-        // SAFETY: a pointer that the server has set at load, or has not.
-        unsafe { (&raw const raw::RedisModule_Alloc).read().is_some() }
-    }
-}
-
 // SAFETY: what every server promises: these are its C allocator's, with a number of its own before each block at most.
 unsafe impl Blocks for Server {
     unsafe fn alloc(&self, size: usize) -> *mut u8 {
@@ -124,39 +116,11 @@ unsafe impl Blocks for Server {
     }
 }
 
-struct ServerOrSystem;
-
-// SAFETY: each block is taken from and given back to the same allocator, which the presence of a server decides (see
-// the file's header).
-unsafe impl GlobalAlloc for ServerOrSystem {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { if Server::is_there() { Aligned(Server).alloc(layout) } else { System.alloc(layout) } }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe {
-            if Server::is_there() { Aligned(Server).dealloc(block, layout) } else { System.dealloc(block, layout) }
-        }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as above.
-        unsafe {
-            if Server::is_there() {
-                Aligned(Server).realloc(block, layout, size)
-            } else {
-                System.realloc(block, layout, size)
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use rlock_testing::Random;
+    use std::alloc::System;
     use std::cell::RefCell;
     use std::collections::HashMap;
 
