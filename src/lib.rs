@@ -37,9 +37,9 @@ const COMMANDS: &[Registration] = &[
     Registration::of::<command::Cancel>(),
     Registration::of::<command::Sessions>(),
     #[cfg(feature = "panic-probe")]
-    Registration::of::<command::PanicProbe>(),
+    Registration::of::<server::probes::Panic>(),
     #[cfg(feature = "panic-probe")]
-    Registration::of::<command::CallProbe>(),
+    Registration::of::<server::probes::Call>(),
 ];
 
 /// # Safety
@@ -53,15 +53,4 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 ) -> c_int {
     // SAFETY: passed on as the server gave it.
     unsafe { server::load(context, strings, count, COMMANDS) }
-}
-
-/// Called by the server, which finds it by its name.
-///
-/// # Safety
-/// To be called by the server, with its context.
-#[allow(unsafe_code, non_snake_case)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn RedisModule_OnUnload(context: *mut raw::RedisModuleCtx) -> c_int {
-    // SAFETY: the server passes its context.
-    unsafe { server::unload(context) }
 }

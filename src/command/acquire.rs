@@ -8,9 +8,9 @@
 //! With WAIT, a client that is not granted the lock at once is blocked until it is, or until its time is up. With
 //! SESSION, a ticket waits in its place, and the session is told.
 
-use super::arguments::{Subject, WAIT_TWICE, lease, next, once, session, ticket, wait_ms};
+use super::arguments::{WAIT_TWICE, WRONG_ARITY, holder, lease, once, session, ticket, wait_ms};
 use crate::server::waiting::{self, Acquiring, Waiting};
-use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, reply};
+use crate::server::{Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, reply};
 use rlock_core::lock::{Side, Wish};
 
 /// One of the three commands.
@@ -46,22 +46,14 @@ const SPEC: Spec = Spec {
     name: c"",
     summary: c"",
     complexity: c"O(1)",
-    arity: -4,
     flags: c"write deny-oom",
     audience: Audience::Services,
     key: KeyUse::Updates,
-    arguments: &[
-        Argument::Key(c"key"),
-        Argument::Text(c"holder"),
-        Argument::Integer(c"lease-ms"),
-        Argument::Option { name: c"wait-ms", word: c"WAIT" },
-        Argument::Flag { name: c"fenced", word: c"FENCED" },
-        Argument::Block { name: c"by-ticket", word: c"SESSION", texts: &[c"session", c"ticket"] },
-    ],
+    arguments: &["key", "holder", "lease-ms", "[WAIT wait-ms]", "[FENCED]", "[SESSION session ticket]"],
 };
 
 fn acquire(context: &Context, arguments: &[Str<'_>], side: Side) -> Result<Reply, ErrorLine> {
-    let Request { key, wish, waiting } = parse(arguments, side)?;
+    let (key, wish, waiting) = parse(arguments, side)?;
     match waiting::acquire(context, key, &wish, waiting)? {
         Acquiring::Done(outcome) => reply::of_acquire(outcome, wish.fenced),
         Acquiring::Blocked(_) => Ok(Reply::Later),
@@ -69,25 +61,22 @@ fn acquire(context: &Context, arguments: &[Str<'_>], side: Side) -> Result<Reply
     }
 }
 
-struct Request<A> {
-    key: A,
-    wish: Wish<A>,
-    waiting: Option<Waiting<(A, A)>>,
-}
+/// The key, and what is asked of it.
+type Request<A> = (A, Wish<A>, Option<Waiting<(A, A)>>);
 
 fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A], side: Side) -> Result<Request<A>, ErrorLine> {
-    let mut arguments = arguments.iter().copied().skip(1);
-    let Subject { key, holder } = Subject::parse(&mut arguments)?;
-    let lease = lease(next(&mut arguments)?.as_ref())?;
+    let [_, key, name, lease_ms, options @ ..] = arguments else { return Err(WRONG_ARITY) };
+    let (holder, lease) = (holder(*name)?, lease(lease_ms.as_ref())?);
+    let mut options = options.iter().copied();
     let (mut limit_ms, mut fenced, mut by_ticket) = (None, None, None);
-    while let Some(option) = arguments.next() {
+    while let Some(option) = options.next() {
         let word = option.as_ref();
         if word.eq_ignore_ascii_case(b"FENCED") {
             once(&mut fenced, (), FENCED_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"WAIT") {
-            once(&mut limit_ms, wait_ms(arguments.next())?, WAIT_TWICE)?;
+            once(&mut limit_ms, wait_ms(options.next())?, WAIT_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"SESSION") {
-            let names = (session(arguments.next())?, ticket(arguments.next())?);
+            let names = (session(options.next())?, ticket(options.next())?);
             once(&mut by_ticket, names, SESSION_TWICE)?;
         } else {
             return Err(OPTION);
@@ -97,7 +86,7 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A], side: Side) -> Result<Request<A
         return Err(SESSION_WITHOUT_WAIT);
     }
     let waiting = limit_ms.map(|limit_ms| Waiting { limit_ms, ticket: by_ticket });
-    Ok(Request { key, wish: Wish { holder, side, lease, fenced: fenced.is_some() }, waiting })
+    Ok((*key, Wish { holder, side, lease, fenced: fenced.is_some() }, waiting))
 }
 
 const FENCED_TWICE: ErrorLine = ErrorLine(c"ERR option FENCED given twice: each is allowed once");
@@ -113,7 +102,7 @@ const OPTION: ErrorLine =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::arguments::{HOLDER, LEASE, SESSION, TICKET, WAIT, WRONG_ARITY};
+    use crate::command::arguments::{HOLDER, LEASE, SESSION, TICKET, WAIT};
     use rlock_core::lock::Lease;
 
     fn plain<'a>(arguments: &[&'a [u8]]) -> Result<Request<&'a [u8]>, ErrorLine> {
@@ -129,14 +118,14 @@ mod tests {
         let orders: [&[&[u8]]; 2] =
             [&[b"_", b"k", b"h", b"7", b"wait", b"0", b"Fenced"], &[b"_", b"k", b"h", b"7", b"FENCED", b"WaIt", b"0"]];
         for arguments in orders {
-            let request = plain(arguments).unwrap();
-            assert_eq!(request.key, b"k");
+            let (key, wish, waiting) = plain(arguments).unwrap();
+            assert_eq!(key, b"k");
             let lease = Lease::from_ms(7).unwrap();
-            assert_eq!(request.wish, Wish { holder: &b"h"[..], side: Side::Plain, lease, fenced: true });
-            assert_eq!(request.waiting, Some(Waiting { limit_ms: 0, ticket: None }));
+            assert_eq!(wish, Wish { holder: &b"h"[..], side: Side::Plain, lease, fenced: true });
+            assert_eq!(waiting, Some(Waiting { limit_ms: 0, ticket: None }));
         }
-        let bare = plain(&[&b"_"[..], b"k", b"h", b"7"]).unwrap();
-        assert_eq!((bare.wish.fenced, bare.waiting), (false, None));
+        let (_, wish, waiting) = plain(&[&b"_"[..], b"k", b"h", b"7"]).unwrap();
+        assert_eq!((wish.fenced, waiting), (false, None));
     }
 
     #[test]
@@ -148,7 +137,7 @@ mod tests {
         ];
         for arguments in orders {
             let waiting = Waiting { limit_ms: 5, ticket: Some((session, &b"t"[..])) };
-            assert_eq!(plain(arguments).unwrap().waiting, Some(waiting));
+            assert_eq!(plain(arguments).unwrap().2, Some(waiting));
         }
         let options = |options: &[&[u8]]| error(&[&[&b"_"[..], b"k", b"h", b"7"], options].concat());
         assert_eq!(options(&[b"SESSION", session, b"t"]), SESSION_WITHOUT_WAIT);

@@ -5,26 +5,7 @@
 use crate::server::ErrorLine;
 use rlock_core::lock::{HOLDER_LEN_MAX, Lease, decimal, names};
 
-/// The arguments in front of the options: those of every command that acts on a lock for a holder.
-pub(super) struct Subject<A> {
-    pub key: A,
-    pub holder: A,
-}
-
-impl<A: AsRef<[u8]> + Copy> Subject<A> {
-    /// Takes `key holder` from the front.
-    pub fn parse(arguments: &mut impl Iterator<Item = A>) -> Result<Self, ErrorLine> {
-        let key = next(arguments)?;
-        Ok(Self { key, holder: holder(next(arguments)?)? })
-    }
-}
-
-/// The next argument of the fixed ones.
-pub(super) fn next<A>(arguments: &mut impl Iterator<Item = A>) -> Result<A, ErrorLine> {
-    arguments.next().ok_or(WRONG_ARITY)
-}
-
-fn holder<A: AsRef<[u8]>>(holder: A) -> Result<A, ErrorLine> {
+pub(super) fn holder<A: AsRef<[u8]>>(holder: A) -> Result<A, ErrorLine> {
     let bytes = holder.as_ref();
     let collides = || bytes == names::MODE_FIELD || bytes.ends_with(names::WRITE_SUFFIX);
     match bytes.len() {

@@ -4,7 +4,7 @@
 //! For people on call: frees a lock, no matter which holder has it.
 
 use super::arguments::WRONG_ARITY;
-use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, latency, waiting};
+use crate::server::{Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, latency, waiting};
 
 /// RLOCK.BREAK
 pub struct Break;
@@ -14,11 +14,10 @@ impl Command for Break {
         name: c"rlock.break",
         summary: c"Frees a lock by force; the next waiter gets it.",
         complexity: c"O(N) with N the number of holders and of their read holds; looks at most at 100000 of each",
-        arity: 2,
         flags: c"write admin",
         audience: Audience::Operators,
         key: KeyUse::Deletes,
-        arguments: &[Argument::Key(c"key")],
+        arguments: &["key"],
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {

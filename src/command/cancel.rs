@@ -4,7 +4,7 @@
 //! Takes a session's tickets back: what waits leaves, and what was granted and nobody knows of is given back.
 
 use super::arguments::{WRONG_ARITY, session, ticket};
-use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, waiting};
+use crate::server::{Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, waiting};
 
 /// RLOCK.CANCEL
 pub struct Cancel;
@@ -14,11 +14,10 @@ impl Command for Cancel {
         name: c"rlock.cancel",
         summary: c"Takes tickets of a session back, or ends the session.",
         complexity: c"O(N) with N the number of tickets; what is left after a few ms is done by and by",
-        arity: -2,
         flags: c"write",
         audience: Audience::Services,
         key: KeyUse::NoKey,
-        arguments: &[Argument::Text(c"session"), Argument::Texts(c"ticket")],
+        arguments: &["session", "[ticket ...]"],
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {

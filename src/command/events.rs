@@ -7,7 +7,7 @@
 
 use super::arguments::{WAIT_TWICE, WRONG_ARITY, once, session, wait_ms};
 use crate::server::waiting::{self, EventsCall};
-use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str};
+use crate::server::{Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str};
 use rlock_core::lock::decimal;
 
 /// RLOCK.EVENTS
@@ -18,32 +18,20 @@ impl Command for Events {
         name: c"rlock.events",
         summary: c"Tells a session what became of its tickets, or waits until it can; opens the session.",
         complexity: c"O(N) with N the number of events told (at most 96 KiB at once) and acknowledged",
-        arity: -2,
         flags: c"allow-stale",
         audience: Audience::Services,
         key: KeyUse::NoKey,
-        arguments: &[
-            Argument::Text(c"session"),
-            Argument::Option { name: c"seq", word: c"ACK" },
-            Argument::Option { name: c"wait-ms", word: c"WAIT" },
-            Argument::Option { name: c"ttl-ms", word: c"TTL" },
-        ],
+        arguments: &["session", "[ACK seq]", "[WAIT wait-ms]", "[TTL ttl-ms]"],
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        let Request { session, call } = parse(arguments)?;
+        let (session, call) = parse(arguments)?;
         waiting::events(context, session, call)?;
         Ok(Reply::Written)
     }
 }
 
-#[derive(Debug)]
-struct Request<A> {
-    session: A,
-    call: EventsCall,
-}
-
-fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine> {
+fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<(A, EventsCall), ErrorLine> {
     let [_, name, options @ ..] = arguments else { return Err(WRONG_ARITY) };
     let session = session(Some(*name))?;
     let (mut options, mut call) = (options.iter().copied(), EventsCall::default());
@@ -61,7 +49,7 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine
             return Err(OPTION);
         }
     }
-    Ok(Request { session, call })
+    Ok((session, call))
 }
 
 const ACK: ErrorLine = ErrorLine(c"ERR ACK must be the number of an event, from 0 to that of the last one told");
@@ -80,7 +68,7 @@ mod tests {
     use crate::command::arguments::{SESSION, WAIT};
 
     fn call(options: &[&[u8]]) -> Result<EventsCall, ErrorLine> {
-        parse(&[&[&b"_"[..], b"0123456789abcdef"], options].concat()).map(|request| request.call)
+        parse(&[&[&b"_"[..], b"0123456789abcdef"], options].concat()).map(|(_, call)| call)
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::arguments::count_option;
 use crate::server::waiting;
-use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, latency};
+use crate::server::{Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, latency};
 use rlock_core::lock::UnixMs;
 use rlock_core::waiting::QueueSummary;
 
@@ -17,16 +17,15 @@ impl Command for Queues {
         name: c"rlock.queues",
         summary: c"Lists the locks that have waiters, the longest queue first.",
         complexity: c"O(N) with N the number of locks shown (COUNT: 1 to 10000, 100 by default) and of locks that the user may not read; looks at most at 2000 of these",
-        arity: -1,
         // Not in scripts, where nobody can know whose rights count.
         flags: c"readonly deny-script",
         audience: Audience::Onlookers,
         key: KeyUse::NoKey,
-        arguments: &[Argument::Option { name: c"count", word: c"COUNT" }],
+        arguments: &["[COUNT count]"],
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        let limit = parse(arguments)?;
+        let limit = count_option(arguments.get(1..).unwrap_or_default(), OPTION)?;
         let now = context.now();
         let queues = waiting::queues(context, limit)?;
         let writer = Writer::new(context).array(queues.len());
@@ -38,18 +37,14 @@ impl Command for Queues {
     }
 }
 
-fn parse<A: AsRef<[u8]>>(arguments: &[A]) -> Result<usize, ErrorLine> {
-    count_option(arguments.get(1..).unwrap_or_default(), OPTION)
-}
-
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: there is only COUNT n");
 
 fn write(writer: Writer<'_>, queue: &QueueSummary, now: UnixMs) {
     writer.map(4);
     writer.word(c"key").bytes(&queue.key);
-    writer.word(c"waiters").count(queue.waiters);
+    writer.word(c"waiters").number(queue.waiters);
     writer.word(c"oldest-wait-ms").number(now.saturating_sub(queue.since).max(0));
-    writer.word(c"served").number(i64::try_from(queue.served).unwrap_or(i64::MAX));
+    writer.word(c"served").number(queue.served);
 }
 
 #[cfg(test)]
@@ -59,10 +54,11 @@ mod tests {
 
     #[test]
     fn a_count_and_nothing_else() {
-        assert_eq!(parse(&[&b"_"[..]]), Ok(100));
-        assert_eq!(parse(&[&b"_"[..], b"Count", b"3"]), Ok(3));
-        assert_eq!(parse(&[&b"_"[..], b"COUNT", b"0"]), Err(COUNT));
-        assert_eq!(parse(&[&b"_"[..], b"COUNT", b"3", b"COUNT", b"3"]), Err(COUNT_TWICE));
-        assert_eq!(parse(&[&b"_"[..], b"k"]), Err(OPTION));
+        let limit = |options: &[&[u8]]| count_option(options, OPTION);
+        assert_eq!(limit(&[]), Ok(100));
+        assert_eq!(limit(&[b"Count", b"3"]), Ok(3));
+        assert_eq!(limit(&[b"COUNT", b"0"]), Err(COUNT));
+        assert_eq!(limit(&[b"COUNT", b"3", b"COUNT", b"3"]), Err(COUNT_TWICE));
+        assert_eq!(limit(&[b"k"]), Err(OPTION));
     }
 }

@@ -2,9 +2,9 @@
 //! RLOCK.RELEASE key holder [READ|WRITE] [LEASE lease-ms] [ALL]
 //! ```
 
-use super::arguments::{LEASE, Subject, lease, once};
+use super::arguments::{LEASE, WRONG_ARITY, holder, lease, once};
 use crate::server::waiting;
-use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str};
+use crate::server::{Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str};
 use rlock_core::lock::{self, Released, Side};
 
 /// RLOCK.RELEASE
@@ -16,22 +16,15 @@ impl Command for Release {
         summary: c"Releases one hold on a lock, or all holds of this holder.",
         complexity:
             c"O(1). For a read hold O(N) with N the number of remaining read holds, at most 256: with up to 16 readers it looks at all, with more only if the released hold ends with the lock",
-        arity: -3,
         flags: c"write",
         audience: Audience::Services,
         key: KeyUse::Deletes,
-        arguments: &[
-            Argument::Key(c"key"),
-            Argument::Text(c"holder"),
-            Argument::OneOf { name: c"side", words: &[(c"read", c"READ"), (c"write", c"WRITE")] },
-            Argument::Option { name: c"lease-ms", word: c"LEASE" },
-            Argument::Flag { name: c"all", word: c"ALL" },
-        ],
+        arguments: &["key", "holder", "[READ|WRITE]", "[LEASE lease-ms]", "[ALL]"],
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        let Request { subject, want } = parse(arguments)?;
-        Ok(match waiting::release(context, subject.key, subject.holder, want)? {
+        let (key, holder, want) = parse(arguments)?;
+        Ok(match waiting::release(context, key, holder, want)? {
             Released::NotHeld => Reply::Nil,
             Released::StillHeld => Reply::Number(0),
             Released::Free => Reply::Number(1),
@@ -39,23 +32,18 @@ impl Command for Release {
     }
 }
 
-struct Request<A> {
-    subject: Subject<A>,
-    want: lock::Release,
-}
-
-fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine> {
-    let mut arguments = arguments.iter().copied().skip(1);
-    let subject = Subject::parse(&mut arguments)?;
+fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<(A, A, lock::Release), ErrorLine> {
+    let [_, key, name, options @ ..] = arguments else { return Err(WRONG_ARITY) };
+    let (holder, mut options) = (holder(*name)?, options.iter());
     let (mut side, mut restart, mut all) = (None, None, None);
-    while let Some(option) = arguments.next() {
+    while let Some(option) = options.next() {
         let word = option.as_ref();
         if word.eq_ignore_ascii_case(b"READ") {
             once(&mut side, Side::Read, SIDE_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"WRITE") {
             once(&mut side, Side::Write, SIDE_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"LEASE") {
-            let ms = arguments.next().ok_or(LEASE)?;
+            let ms = options.next().ok_or(LEASE)?;
             once(&mut restart, lease(ms.as_ref())?, LEASE_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"ALL") {
             once(&mut all, (), ALL_TWICE)?;
@@ -63,7 +51,7 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine
             return Err(OPTION);
         }
     }
-    Ok(Request { subject, want: lock::Release { side, lease: restart, all: all.is_some() } })
+    Ok((*key, holder, lock::Release { side, lease: restart, all: all.is_some() }))
 }
 
 const SIDE_TWICE: ErrorLine = ErrorLine(c"ERR option READ or WRITE given twice: one of them is allowed, once");
@@ -77,11 +65,11 @@ const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after holder come READ
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::arguments::{HOLDER, WRONG_ARITY};
+    use crate::command::arguments::HOLDER;
     use rlock_core::lock::Lease;
 
     fn want(options: &[&[u8]]) -> Result<lock::Release, ErrorLine> {
-        parse(&[&[&b"_"[..], b"k", b"h"], options].concat()).map(|request| request.want)
+        parse(&[&[&b"_"[..], b"k", b"h"], options].concat()).map(|(_, _, want)| want)
     }
 
     #[test]

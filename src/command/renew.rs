@@ -2,9 +2,9 @@
 //! RLOCK.RENEW key holder lease-ms
 //! ```
 
-use super::arguments::{Subject, WRONG_ARITY, lease, next};
+use super::arguments::{WRONG_ARITY, holder, lease};
 use crate::server::waiting;
-use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str};
+use crate::server::{Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str};
 use rlock_core::lock::{Lease, Renewed};
 
 /// RLOCK.RENEW
@@ -15,35 +15,24 @@ impl Command for Renew {
         name: c"rlock.renew",
         summary: c"Restarts the lease of all holds of this holder on a lock.",
         complexity: c"O(1). For read holds O(N) with N their number; if the lease becomes shorter, with N the number of the read holds of all holders, of which it looks at most at 256",
-        arity: 4,
         flags: c"write",
         audience: Audience::Services,
         key: KeyUse::Updates,
-        arguments: &[Argument::Key(c"key"), Argument::Text(c"holder"), Argument::Integer(c"lease-ms")],
+        arguments: &["key", "holder", "lease-ms"],
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        let Request { subject, lease } = parse(arguments)?;
-        Ok(Reply::Number(match waiting::renew(context, subject.key, subject.holder, lease)? {
+        let (key, holder, lease) = parse(arguments)?;
+        Ok(Reply::Number(match waiting::renew(context, key, holder, lease)? {
             Renewed::Restarted => 1,
             Renewed::NotHeld => 0,
         }))
     }
 }
 
-struct Request<A> {
-    subject: Subject<A>,
-    lease: Lease,
-}
-
-fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<A>, ErrorLine> {
-    let mut arguments = arguments.iter().copied().skip(1);
-    let subject = Subject::parse(&mut arguments)?;
-    let lease = lease(next(&mut arguments)?.as_ref())?;
-    match arguments.next() {
-        None => Ok(Request { subject, lease }),
-        Some(_) => Err(WRONG_ARITY),
-    }
+fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<(A, A, Lease), ErrorLine> {
+    let [_, key, name, lease_ms] = arguments else { return Err(WRONG_ARITY) };
+    Ok((*key, holder(*name)?, lease(lease_ms.as_ref())?))
 }
 
 #[cfg(test)]
@@ -52,7 +41,7 @@ mod tests {
     use crate::command::arguments::{HOLDER, LEASE};
 
     fn outcome(arguments: &[&[u8]]) -> Result<Lease, ErrorLine> {
-        parse(arguments).map(|request| request.lease)
+        parse(arguments).map(|(_, _, lease)| lease)
     }
 
     #[test]

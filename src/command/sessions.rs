@@ -9,7 +9,7 @@
 
 use super::arguments::count_option;
 use crate::server::waiting::{self, SessionView};
-use crate::server::{Argument, Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, latency};
+use crate::server::{Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, latency};
 use rlock_core::lock::{UnixMs, decimal};
 
 /// RLOCK.SESSIONS
@@ -20,15 +20,11 @@ impl Command for Sessions {
         name: c"rlock.sessions",
         summary: c"Lists the sessions of all users, those with the most tickets and events first; or ends one.",
         complexity: c"O(N) with N the number of sessions, and O(M log M) with M the number of those shown (COUNT: 1 to 10000, 100 by default)",
-        arity: -1,
         // Not in scripts, where nobody can know whose rights count.
         flags: c"admin deny-script allow-stale",
         audience: Audience::Operators,
         key: KeyUse::NoKey,
-        arguments: &[
-            Argument::Option { name: c"count", word: c"COUNT" },
-            Argument::Option { name: c"id", word: c"END" },
-        ],
+        arguments: &["[COUNT count]", "[END id]"],
     };
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
@@ -72,18 +68,17 @@ const ID: ErrorLine = ErrorLine(c"ERR END must be followed by the id of a sessio
 const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: there is either COUNT n or END id");
 
 fn write(writer: Writer<'_>, SessionView { summary: session, address }: &SessionView, now: UnixMs) {
-    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     writer.map(10);
-    writer.word(c"id").number(number(session.number));
+    writer.word(c"id").number(session.number);
     writer.word(c"session").bytes(waiting::beginning(&session.name));
     writer.word(c"user").bytes(&session.owner);
-    writer.word(c"client-id").number_or_nil(session.connection.map(number));
-    writer.word(c"address").bytes_or_nil(address.as_deref());
-    writer.word(c"attended").number(i64::from(session.is_attended));
-    writer.word(c"tickets").count(session.tickets);
-    writer.word(c"events").count(session.events);
+    writer.word(c"client-id").or_nil(session.connection, Writer::number);
+    writer.word(c"address").or_nil(address.as_deref(), Writer::bytes);
+    writer.word(c"attended").number(session.is_attended);
+    writer.word(c"tickets").number(session.tickets);
+    writer.word(c"events").number(session.events);
     writer.word(c"ends-in-ms").number(session.ends.saturating_sub(now).max(0));
-    writer.word(c"bytes").count(session.bytes);
+    writer.word(c"bytes").number(session.bytes);
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use crate::server::ffi::panics::guarded;
 use crate::server::keys::followers;
 use crate::server::waiting::state;
 use redis_module::raw;
-use rlock_core::waiting::Counters;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
 pub fn register(context: &Context) {
     // SAFETY: the context is alive, and the callback is a function of ours.
@@ -26,59 +25,48 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
     guarded((), || {
         // Within a command of ours another module may ask.
         let Ok(engine) = state::engine() else { return };
-        let lines = [counted_since_loading(engine.counters).as_slice(), &now(&engine)].concat();
+        let (counted, now) = (engine.counters, clock_ms());
+        let waited = counted.waited;
+        let [le_1, le_10, le_100, le_1000, le_10000, le_inf] = waited.up_to();
+        let oldest_wait_ms = engine.oldest_since().map_or(0, |since| now.saturating_sub(since));
+        let fields = [
+            // Counted since the module was loaded.
+            (c"grants", counted.granted_at_once.wrapping_add(waited.count())),
+            (c"refusals", counted.refusals),
+            (c"waits", counted.waits),
+            (c"grants_after_wait", waited.count()),
+            (c"hand_offs", counted.hand_offs),
+            (c"timeouts", counted.timeouts),
+            (c"cancelled", counted.cancelled),
+            (c"lease_expiries", counted.lease_expiries),
+            (c"breaks", counted.breaks),
+            (c"wait_ms_le_1", le_1),
+            (c"wait_ms_le_10", le_10),
+            (c"wait_ms_le_100", le_100),
+            (c"wait_ms_le_1000", le_1000),
+            (c"wait_ms_le_10000", le_10000),
+            (c"wait_ms_le_inf", le_inf),
+            (c"wait_ms_sum", waited.sum_ms()),
+            // As it is now.
+            (c"waiters", engine.length() as u64),
+            (c"locks_with_waiters", engine.locks() as u64),
+            (c"longest_queue", engine.longest() as u64),
+            (c"oldest_wait_ms", u64::try_from(oldest_wait_ms).unwrap_or(0)),
+            (c"sessions", engine.sessions() as u64),
+            (c"sessions_unattended", engine.unattended_sessions() as u64),
+            (c"tickets", engine.waiting_tickets() as u64),
+            (c"events_unacknowledged", engine.unacknowledged() as u64),
+            (c"revocations_due", engine.revocations_due() as u64),
+            (c"followed", u64::from(followers::there_may_be())),
+            (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),
+            (c"keyspace_subscriptions", state::subscriptions() as u64),
+        ];
         // SAFETY: the info context is the server's; names are copied. The section gets the module's name.
         unsafe {
             api!(RedisModule_InfoAddSection(info, std::ptr::null()));
-            for (name, value) in lines {
+            for (name, value) in fields {
                 api!(RedisModule_InfoAddFieldULongLong(info, name.as_ptr(), value));
             }
         }
     });
-}
-
-fn counted_since_loading(counted: Counters) -> [(&'static CStr, u64); 16] {
-    let waited = counted.waited;
-    let [le_1, le_10, le_100, le_1000, le_10000, le_inf] = waited.up_to();
-    [
-        (c"grants", counted.granted_at_once.wrapping_add(waited.count())),
-        (c"refusals", counted.refusals),
-        (c"waits", counted.waits),
-        (c"grants_after_wait", waited.count()),
-        (c"hand_offs", counted.hand_offs),
-        (c"timeouts", counted.timeouts),
-        (c"cancelled", counted.cancelled),
-        (c"lease_expiries", counted.lease_expiries),
-        (c"breaks", counted.breaks),
-        (c"wait_ms_le_1", le_1),
-        (c"wait_ms_le_10", le_10),
-        (c"wait_ms_le_100", le_100),
-        (c"wait_ms_le_1000", le_1000),
-        (c"wait_ms_le_10000", le_10000),
-        (c"wait_ms_le_inf", le_inf),
-        (c"wait_ms_sum", waited.sum_ms()),
-    ]
-}
-
-fn now(engine: &state::Lent) -> [(&'static CStr, u64); 12] {
-    let now = clock_ms();
-    let oldest_wait_ms = engine.oldest_since().map_or(0, |since| now.saturating_sub(since));
-    [
-        (c"waiters", as_u64(engine.length())),
-        (c"locks_with_waiters", as_u64(engine.locks())),
-        (c"longest_queue", as_u64(engine.longest())),
-        (c"oldest_wait_ms", u64::try_from(oldest_wait_ms).unwrap_or(0)),
-        (c"sessions", as_u64(engine.sessions())),
-        (c"sessions_unattended", as_u64(engine.unattended_sessions())),
-        (c"tickets", as_u64(engine.waiting_tickets())),
-        (c"events_unacknowledged", as_u64(engine.unacknowledged())),
-        (c"revocations_due", as_u64(engine.revocations_due())),
-        (c"followed", u64::from(followers::there_may_be())),
-        (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),
-        (c"keyspace_subscriptions", as_u64(state::subscriptions())),
-    ]
-}
-
-fn as_u64(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }

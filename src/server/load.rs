@@ -1,14 +1,15 @@
 //! Loading and unloading.
 
 use super::info;
-use crate::server::edge::{Registration, registration, settings};
+use crate::server::edge::command::{self, Registration};
+use crate::server::edge::settings;
 use crate::server::ffi::api::{api, flag};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
 use crate::server::ffi::{cluster, panics, version};
-use crate::server::keys::{followers, replicate};
+use crate::server::keys::followers;
 use crate::server::waiting;
-use redis_module::raw;
+use redis_module::raw::{self, ModuleOptions};
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -58,12 +59,12 @@ pub unsafe fn load(
 fn set_up(context: &Context, arguments: &[Str<'_>], commands: &[Registration]) -> Result<(), String> {
     cluster::learn(context);
     set_options(context);
-    if let Some(command) = replicate::missing_command(context) {
+    if let Some(command) = followers::missing_command(context) {
         let command = command.to_string_lossy();
         return Err(format!("{command} must be there under its own name: replicas are told of locks by it"));
     }
     settings::load(context, arguments)?;
-    registration::register(context, commands)?;
+    command::register(context, commands)?;
     followers::subscribe(context)?;
     waiting::subscribe(context)?;
     info::register(context);
@@ -71,10 +72,12 @@ fn set_up(context: &Context, arguments: &[Str<'_>], commands: &[Registration]) -
 }
 
 fn set_options(context: &Context) {
-    let options = flag::HANDLES_IO_ERRORS | flag::HANDLES_ASYNC_LOAD | flag::SIGNALS_BY_ITSELF;
+    let options = ModuleOptions::HANDLE_IO_ERRORS
+        | ModuleOptions::HANDLE_REPL_ASYNC_LOAD
+        | ModuleOptions::NO_IMPLICIT_SIGNAL_MODIFIED;
     let valkey = if version::is_valkey() { VALKEY_HANDLES_SLOT_MIGRATION } else { 0 };
     // SAFETY: the context is alive.
-    unsafe { api!(RedisModule_SetModuleOptions(context.as_ptr(), options | valkey)) };
+    unsafe { api!(RedisModule_SetModuleOptions(context.as_ptr(), options.bits() | valkey)) };
 }
 
 fn refuse(reason: &str) -> c_int {
@@ -88,8 +91,10 @@ fn refuse(reason: &str) -> c_int {
 /// start the server anew.
 ///
 /// # Safety
-/// To be called by the server, when a client asks it to unload the module.
-pub unsafe fn unload(_context: *mut raw::RedisModuleCtx) -> c_int {
+/// To be called by the server, which finds it by its name.
+#[allow(non_snake_case)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn RedisModule_OnUnload(_context: *mut raw::RedisModuleCtx) -> c_int {
     panics::log(
         "rlock is not unloaded: on some servers that would end the server. Start the server anew without it, or with another version",
     );

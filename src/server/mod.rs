@@ -1,7 +1,7 @@
 //! The boundary: every raw pointer, every `unsafe` and every function that the server calls is in this folder.
 //!
 //! It decides nothing: [`rlock_core::lock`] decides what a lock may do, and [`rlock_core::waiting`] which waiter is next. Its
-//! rooms import one way: `ffi` ← `edge` ← `keys` ← `waiting` ← `module`.
+//! rooms import one way: `ffi` ← `edge` ← `keys` ← `waiting` ← `info` and `load`.
 //!
 //! Two promises of the server carry everything here. All calls into the module happen on its main thread, one at a
 //! time; and what it passes to a callback stays valid until that callback returns. One trap follows from the first:
@@ -10,18 +10,19 @@
 
 mod edge;
 mod ffi;
+mod info;
 mod keys;
-mod module;
+mod load;
+#[cfg(feature = "panic-probe")]
+pub mod probes;
 pub mod waiting;
 
-pub use edge::{Argument, Audience, Command, ErrorLine, KeyUse, Registration, Reply, Spec, Writer, reply};
-#[cfg(feature = "panic-probe")]
-pub use edge::{call_as_a_module, call_within_event, error_within_event};
+pub use edge::{Audience, Command, ErrorLine, KeyUse, Registration, Reply, Spec, Writer, reply};
 pub use ffi::context::Context;
 pub use ffi::latency;
 pub use ffi::string::Str;
 pub use keys::{fencing_token, left_ms, take_snapshot};
-pub use module::{load, unload};
+pub use load::load;
 
 /// The server's own types that other folders name.
 pub mod raw {

@@ -19,6 +19,6 @@ fn a_panic_is_an_error_reply() {
         assert_eq!(client.say("PING"), text("PONG"));
         assert!(server.is_running());
         let log = server.log();
-        assert!(log.contains("panic_probe.rs") && log.contains("as asked, for %s%n"), "{log}");
+        assert!(log.contains("probes.rs") && log.contains("as asked, for %s%n"), "{log}");
     }
 }

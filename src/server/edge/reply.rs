@@ -1,10 +1,9 @@
 //! What a command says to its client, in the one wording of each outcome.
 
-use super::writer::Writer;
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
 use rlock_core::lock::{Outcome, Refusal};
-use std::ffi::CStr;
+use std::ffi::{CStr, c_long};
 
 /// What a command replies, if it is not an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +80,9 @@ pub fn of_acquire(outcome: Outcome, fenced: bool) -> Result<Reply, ErrorLine> {
 }
 
 /// Writes what became of a session's ticket: a word, and a value.
-pub(in crate::server) fn write_event(writer: Writer<'_>, outcome: Outcome) {
+pub fn write_event(writer: Writer<'_>, outcome: Outcome) {
     match outcome {
-        Outcome::Granted { token } => _ = writer.bytes(b"granted").number_or_nil(token),
+        Outcome::Granted { token } => _ = writer.bytes(b"granted").or_nil(token, Writer::number),
         Outcome::Busy { left_ms } => _ = writer.bytes(b"timeout").number(left_ms),
         Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica => {
             let line = of_acquire(outcome, false).err().map_or(c"", |line| line.0);
@@ -103,7 +102,9 @@ pub fn send(context: &Context, reply: Result<Reply, ErrorLine>) {
         Ok(Reply::Word(word)) => unsafe {
             api!(RedisModule_ReplyWithSimpleString(context.as_ptr(), word.as_ptr()));
         },
-        Ok(Reply::Pair(first, second)) => _ = writer.array(2).number_or_nil(first).number_or_nil(second),
+        Ok(Reply::Pair(first, second)) => {
+            _ = writer.array(2).or_nil(first, Writer::number).or_nil(second, Writer::number)
+        }
         // SAFETY: the context is alive; the line is copied.
         Err(line) => unsafe {
             api!(RedisModule_ReplyWithError(context.as_ptr(), line.0.as_ptr()));
@@ -115,3 +116,67 @@ const SLOT_MOVED: ErrorLine = ErrorLine(c"TRYAGAIN the slot of this lock is serv
 
 const NOW_REPLICA: ErrorLine =
     ErrorLine(c"UNBLOCKED this server has become a replica: ask the new master for the lock");
+
+/// Writes a reply of more than a few numbers, piece by piece. Maps are flat arrays to a client that speaks RESP2.
+///
+/// A map or an array says first how many pieces follow, and its writer must keep that: so nothing that can fail comes
+/// between.
+#[derive(Clone, Copy)]
+pub struct Writer<'a>(&'a Context);
+
+impl<'a> Writer<'a> {
+    /// For a command that then replies [`Reply::Written`].
+    #[must_use]
+    pub fn new(context: &'a Context) -> Self {
+        Self(context)
+    }
+
+    /// This many names follow, each with a value behind it.
+    pub fn map(self, length: usize) -> Self {
+        // SAFETY: the context is alive.
+        unsafe { api!(RedisModule_ReplyWithMap(self.0.as_ptr(), as_long(length))) };
+        self
+    }
+
+    /// This many values follow.
+    pub fn array(self, length: usize) -> Self {
+        // SAFETY: the context is alive.
+        unsafe { api!(RedisModule_ReplyWithArray(self.0.as_ptr(), as_long(length))) };
+        self
+    }
+
+    /// A name in a map, or one of a few words.
+    pub fn word(self, word: &CStr) -> Self {
+        self.bytes(word.to_bytes())
+    }
+
+    pub fn bytes(self, bytes: &[u8]) -> Self {
+        // SAFETY: the context is alive; the bytes are copied.
+        unsafe { api!(RedisModule_ReplyWithStringBuffer(self.0.as_ptr(), bytes.as_ptr().cast(), bytes.len())) };
+        self
+    }
+
+    pub fn number(self, number: impl TryInto<i64>) -> Self {
+        // SAFETY: the context is alive.
+        unsafe { api!(RedisModule_ReplyWithLongLong(self.0.as_ptr(), number.try_into().unwrap_or(i64::MAX))) };
+        self
+    }
+
+    pub fn nil(self) -> Self {
+        // SAFETY: the context is alive.
+        unsafe { api!(RedisModule_ReplyWithNull(self.0.as_ptr())) };
+        self
+    }
+
+    /// A value that may be absent.
+    pub fn or_nil<T>(self, value: Option<T>, write: impl FnOnce(Self, T) -> Self) -> Self {
+        match value {
+            Some(value) => write(self, value),
+            None => self.nil(),
+        }
+    }
+}
+
+fn as_long(length: usize) -> c_long {
+    c_long::try_from(length).unwrap_or(c_long::MAX)
+}

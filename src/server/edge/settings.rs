@@ -3,178 +3,102 @@
 //! A load argument replaces the default of a setting; the configuration file, `MODULE LOADEX … CONFIG` and CONFIG SET
 //! come after it.
 
-use crate::server::ffi::api::{api, flag};
+use crate::server::ffi::api::{api, at_load, flag};
+use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
+use redis_module::configuration::{ConfigurationFlags, register_i64_configuration};
 use redis_module::raw;
 use rlock_core::lock::decimal;
-use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
-/// The publish command by which Redisson's waiters learn of an unlock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notify {
-    /// What Redisson's own clients pick: SPUBLISH in cluster mode, else PUBLISH.
-    Auto = 0,
-    Publish = 1,
-    Spublish = 2,
-    Both = 3,
-    Off = 4,
-}
-
-const NOTIFY_COUNT: c_int = 5;
-const NOTIFY_USAGE: &str = "load argument notify must be followed by auto, publish, spublish, both or off";
-
-const NOTIFY_VALUES: [(&CStr, Notify); NOTIFY_COUNT as usize] = [
-    (c"auto", Notify::Auto),
-    (c"publish", Notify::Publish),
-    (c"spublish", Notify::Spublish),
-    (c"both", Notify::Both),
-    (c"off", Notify::Off),
+/// The values of `notify`, with whether Redisson's waiters learn of an unlock by PUBLISH, and whether by SPUBLISH. `auto`
+/// is what Redisson's own clients pick: SPUBLISH in cluster mode, else PUBLISH.
+const NOTIFY: [(&CStr, Option<[bool; 2]>); 5] = [
+    (c"auto", None),
+    (c"publish", Some([true, false])),
+    (c"spublish", Some([false, true])),
+    (c"both", Some([true, true])),
+    (c"off", Some([false, false])),
 ];
 
-/// A setting that limits how many there may be of something.
-struct Limit {
-    name: &'static CStr,
+/// How many there may be of something.
+pub struct Limit {
+    name: &'static str,
     default: i64,
     most: i64,
     value: AtomicI64,
 }
 
 impl Limit {
-    const fn new(name: &'static CStr, default: i64, most: i64) -> Self {
+    const fn new(name: &'static str, default: i64, most: i64) -> Self {
         Self { name, default, most, value: AtomicI64::new(default) }
     }
 
-    fn get(&self) -> usize {
+    pub fn get(&self) -> usize {
         usize::try_from(self.value.load(Ordering::Relaxed)).unwrap_or(0)
     }
-
-    fn usage(&self) -> String {
-        format!("load argument {} must be followed by an integer from 0 to {}", self.name.to_string_lossy(), self.most)
-    }
 }
 
-struct Settings {
+pub struct Settings {
+    /// A place in [`NOTIFY`].
     notify: AtomicI32,
-    limits: [Limit; 4],
+    /// Clients that are blocked until a lock is theirs.
+    pub max_waiters: Limit,
+    /// Tickets that are in use, over all sessions.
+    pub max_tickets: Limit,
+    /// Sessions that are open.
+    pub max_sessions: Limit,
+    /// Sessions of one user. 0 is the default, and no limit of its own: see [`rlock_core::waiting::Room`].
+    pub max_sessions_per_user: Limit,
 }
 
-static SETTINGS: Settings = Settings {
-    notify: AtomicI32::new(Notify::Auto as i32),
-    limits: [
-        Limit::new(c"max-waiters", 10_000, 1_000_000),
-        Limit::new(c"max-tickets", 1_000_000, 100_000_000),
-        Limit::new(c"max-sessions", 10_000, 1_000_000),
-        Limit::new(c"max-sessions-per-user", 0, 1_000_000),
-    ],
-};
+pub static SETTINGS: Settings = Settings::new();
 
-pub fn notify() -> Notify {
-    let value = SETTINGS.notify.load(Ordering::Relaxed);
-    NOTIFY_VALUES.iter().find(|(_, notify)| *notify as i32 == value).map_or(Notify::Auto, |(_, notify)| *notify)
-}
-
-/// The number of clients that may be blocked until a lock is theirs.
-pub fn max_waiters() -> usize {
-    let [waiters, ..] = &SETTINGS.limits;
-    waiters.get()
-}
-
-/// The number of tickets that may be in use, over all sessions.
-pub fn max_tickets() -> usize {
-    let [_, tickets, ..] = &SETTINGS.limits;
-    tickets.get()
-}
-
-/// The number of sessions that may be open.
-pub fn max_sessions() -> usize {
-    let [.., sessions, _] = &SETTINGS.limits;
-    sessions.get()
-}
-
-/// The number of them that may be one user's. 0 is the default, and no limit of its own: see [`rlock_core::waiting::Room`].
-pub fn max_sessions_per_user() -> usize {
-    let [.., of_user] = &SETTINGS.limits;
-    of_user.get()
-}
-
-/// Registers the settings, with the load arguments as their defaults, and reads what the configuration says of them.
-pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
-    let defaults = Defaults::parse(arguments.iter().map(|argument| argument.bytes()))?;
-    let names = NOTIFY_VALUES.map(|(name, _)| name.as_ptr());
-    let values = NOTIFY_VALUES.map(|(_, value)| value as c_int);
-    // SAFETY: names and values are as many as said, and are copied with everything else; the callbacks get a limit,
-    // which lives for ever, or nothing.
-    let registered = unsafe {
-        let notify = api!(RedisModule_RegisterEnumConfig(
-            context.as_ptr(),
-            c"notify".as_ptr(),
-            defaults.notify as c_int,
-            raw::REDISMODULE_CONFIG_DEFAULT,
-            names.as_ptr().cast_mut(),
-            values.as_ptr(),
-            NOTIFY_COUNT,
-            Some(get_notify),
-            Some(set_notify),
-            None,
-            ptr::null_mut(),
-        ));
-        let limits = SETTINGS.limits.iter().zip(defaults.limits).map(|(limit, default)| {
-            api!(RedisModule_RegisterNumericConfig(
-                context.as_ptr(),
-                limit.name.as_ptr(),
-                default,
-                raw::REDISMODULE_CONFIG_DEFAULT,
-                0,
-                limit.most,
-                Some(get_limit),
-                Some(set_limit),
-                None,
-                (&raw const *limit).cast_mut().cast(),
-            ))
-        });
-        let mut registered: Vec<_> = limits.chain([notify]).collect();
-        registered.push(api!(RedisModule_LoadConfigs(context.as_ptr())));
-        registered
-    };
-    if registered.iter().all(|result| *result == flag::OK) {
-        Ok(())
-    } else {
-        Err("a setting named rlock.* has a value that it cannot take".to_owned())
-    }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Defaults {
-    notify: Notify,
-    /// Of the limits of [`SETTINGS`], in their order.
-    limits: [i64; SETTINGS.limits.len()],
-}
-
-impl Defaults {
-    fn new() -> Self {
-        let mut limits = [0; SETTINGS.limits.len()];
-        limits.iter_mut().zip(&SETTINGS.limits).for_each(|(default, limit)| *default = limit.default);
-        Self { notify: Notify::Auto, limits }
+impl Settings {
+    const fn new() -> Self {
+        Self {
+            notify: AtomicI32::new(0),
+            max_waiters: Limit::new("max-waiters", 10_000, 1_000_000),
+            max_tickets: Limit::new("max-tickets", 1_000_000, 100_000_000),
+            max_sessions: Limit::new("max-sessions", 10_000, 1_000_000),
+            max_sessions_per_user: Limit::new("max-sessions-per-user", 0, 1_000_000),
+        }
     }
 
-    /// Load arguments are pairs of a setting, with or without `rlock.` before it, and a value.
-    fn parse<'a>(arguments: impl Iterator<Item = &'a [u8]>) -> Result<Self, String> {
-        let mut defaults = Self::new();
-        let mut arguments = arguments;
+    fn limits(&self) -> [&Limit; 4] {
+        [&self.max_waiters, &self.max_tickets, &self.max_sessions, &self.max_sessions_per_user]
+    }
+
+    /// Whether an unlock is published by PUBLISH, and whether by SPUBLISH.
+    pub fn notify(&self) -> [bool; 2] {
+        let place = usize::try_from(self.notify.load(Ordering::Relaxed)).unwrap_or(0);
+        let chosen = NOTIFY.get(place).and_then(|(_, chosen)| *chosen);
+        chosen.unwrap_or([!cluster::enabled(), cluster::enabled()])
+    }
+
+    /// Takes the load arguments: pairs of a setting, with or without `rlock.` before it, and a value. What is not among them
+    /// has its default again, whatever an earlier attempt to load the module has left.
+    fn take<'a>(&self, mut arguments: impl Iterator<Item = &'a [u8]>) -> Result<(), String> {
+        self.notify.store(0, Ordering::Relaxed);
+        self.limits().into_iter().for_each(|limit| limit.value.store(limit.default, Ordering::Relaxed));
         while let Some(argument) = arguments.next() {
             let lower = argument.to_ascii_lowercase();
             let name = lower.strip_prefix(b"rlock.").unwrap_or(&lower);
             let value = arguments.next();
-            let limit =
-                SETTINGS.limits.iter().zip(&mut defaults.limits).find(|(limit, _)| limit.name.to_bytes() == name);
             if name == b"notify" {
-                defaults.notify = value.and_then(notify_from).ok_or(NOTIFY_USAGE)?;
-            } else if let Some((limit, default)) = limit {
-                let number = value.and_then(decimal).filter(|number| (0..=limit.most).contains(number));
-                *default = number.ok_or_else(|| limit.usage())?;
+                let place = (0..)
+                    .zip(NOTIFY)
+                    .find(|(_, (word, _))| value.is_some_and(|value| value.eq_ignore_ascii_case(word.to_bytes())));
+                self.notify.store(place.ok_or(NOTIFY_USAGE)?.0, Ordering::Relaxed);
+            } else if let Some(Limit { name, most, value: limit, .. }) =
+                self.limits().into_iter().find(|limit| limit.name.as_bytes() == name)
+            {
+                let number = value.and_then(decimal).filter(|number| (0..=*most).contains(number));
+                let usage = || format!("load argument {name} must be followed by an integer from 0 to {most}");
+                limit.store(number.ok_or_else(usage)?, Ordering::Relaxed);
             } else {
                 return Err(format!(
                     "load argument {:?} is not a setting: there are notify, max-waiters, max-tickets, max-sessions and max-sessions-per-user",
@@ -182,12 +106,40 @@ impl Defaults {
                 ));
             }
         }
-        Ok(defaults)
+        Ok(())
     }
 }
 
-fn notify_from(value: &[u8]) -> Option<Notify> {
-    NOTIFY_VALUES.iter().find(|(name, _)| value.eq_ignore_ascii_case(name.to_bytes())).map(|(_, notify)| *notify)
+const NOTIFY_USAGE: &str = "load argument notify must be followed by auto, publish, spublish, both or off";
+
+/// Registers the settings, with the load arguments as their defaults, and reads what the configuration says of them.
+pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
+    SETTINGS.take(arguments.iter().map(|argument| argument.bytes()))?;
+    let server = redis_module::Context::new(context.as_ptr());
+    for Limit { name, most, value, .. } in SETTINGS.limits() {
+        let default = value.load(Ordering::Relaxed);
+        register_i64_configuration(&server, name, value, default, 0, *most, ConfigurationFlags::DEFAULT, None);
+    }
+    let names = NOTIFY.map(|(name, _)| name.as_ptr());
+    let places = [0, 1, 2, 3, 4];
+    // SAFETY: the context is alive; names and values are as many as said, and are copied with everything else.
+    let loaded = unsafe {
+        api!(RedisModule_RegisterEnumConfig(
+            context.as_ptr(),
+            c"notify".as_ptr(),
+            SETTINGS.notify.load(Ordering::Relaxed),
+            raw::REDISMODULE_CONFIG_DEFAULT,
+            names.as_ptr().cast_mut(),
+            places.as_ptr(),
+            c_int::try_from(NOTIFY.len()).unwrap_or(0),
+            Some(get_notify),
+            Some(set_notify),
+            None,
+            ptr::null_mut(),
+        ));
+        api!(RedisModule_LoadConfigs(context.as_ptr()))
+    };
+    at_load(loaded, "a setting named rlock.* has a value that it cannot take")
 }
 
 extern "C" fn get_notify(_name: *const c_char, _private: *mut c_void) -> c_int {
@@ -197,30 +149,11 @@ extern "C" fn get_notify(_name: *const c_char, _private: *mut c_void) -> c_int {
 /// The server passes only values that were registered.
 extern "C" fn set_notify(
     _name: *const c_char,
-    value: c_int,
+    place: c_int,
     _private: *mut c_void,
     _error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    SETTINGS.notify.store(value, Ordering::Relaxed);
-    flag::OK
-}
-
-extern "C" fn get_limit(_name: *const c_char, limit: *mut c_void) -> c_longlong {
-    // SAFETY: registered with one of the limits, which live for ever.
-    unsafe { limit.cast_const().cast::<Limit>().as_ref() }.map_or(0, |limit| limit.value.load(Ordering::Relaxed))
-}
-
-/// The server passes only values within the registered range.
-extern "C" fn set_limit(
-    _name: *const c_char,
-    value: c_longlong,
-    limit: *mut c_void,
-    _error: *mut *mut raw::RedisModuleString,
-) -> c_int {
-    // SAFETY: registered with one of the limits, which live for ever.
-    if let Some(limit) = unsafe { limit.cast_const().cast::<Limit>().as_ref() } {
-        limit.value.store(value, Ordering::Relaxed);
-    }
+    SETTINGS.notify.store(place, Ordering::Relaxed);
     flag::OK
 }
 
@@ -228,16 +161,18 @@ extern "C" fn set_limit(
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<Defaults, String> {
-        Defaults::parse(arguments.iter().map(|argument| argument.as_bytes()))
+    fn parse(arguments: &[&str]) -> Result<(i32, [usize; 4]), String> {
+        let settings = Settings::new();
+        settings.take(arguments.iter().map(|argument| argument.as_bytes()))?;
+        Ok((settings.notify.load(Ordering::Relaxed), settings.limits().map(Limit::get)))
     }
 
     #[test]
     fn load_arguments_are_pairs_in_any_case_and_with_either_name() {
-        assert_eq!(parse(&[]), Ok(Defaults { notify: Notify::Auto, limits: [10_000, 1_000_000, 10_000, 0] }));
+        assert_eq!(parse(&[]), Ok((0, [10_000, 1_000_000, 10_000, 0])));
         assert_eq!(
             parse(&["NOTIFY", "Both", "rlock.max-waiters", "0", "Max-Sessions", "7", "max-sessions-per-user", "3"]),
-            Ok(Defaults { notify: Notify::Both, limits: [0, 1_000_000, 7, 3] })
+            Ok((3, [0, 1_000_000, 7, 3]))
         );
     }
 

@@ -31,9 +31,6 @@ pub mod flag {
     pub const IS_LOADING: c_int = raw::REDISMODULE_CTX_FLAGS_LOADING as c_int;
     pub const IS_FULL: c_int = raw::REDISMODULE_CTX_FLAGS_OOM as c_int;
     pub const IN_CLUSTER: c_int = raw::REDISMODULE_CTX_FLAGS_CLUSTER as c_int;
-    pub const HANDLES_IO_ERRORS: c_int = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS as c_int;
-    pub const HANDLES_ASYNC_LOAD: c_int = raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD as c_int;
-    pub const SIGNALS_BY_ITSELF: c_int = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;
     pub const REQUIRED: c_int = raw::REDISMODULE_CMD_ARG_NONE as c_int;
     pub const REPEATED: c_int = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
     pub const OPTIONAL: c_int = raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
@@ -53,12 +50,14 @@ pub(in crate::server) use api;
 
 #[cold]
 #[allow(clippy::panic, reason = "caught at the command's edge, or at load")]
-pub fn missing(function: &str) -> ! {
-    panic!("this server has no {function}")
+pub fn missing(what: &str) -> ! {
+    panic!("this server has no {what}")
 }
 
-#[cold]
-#[allow(clippy::panic, reason = "caught at the command's edge, or at load")]
-pub fn no_string() -> ! {
-    panic!("the server has made no string")
+/// What a call at load came to.
+///
+/// # Errors
+/// The reason for which the module is then not loaded.
+pub fn at_load(result: std::ffi::c_int, reason: &str) -> Result<(), String> {
+    if result == flag::OK { Ok(()) } else { Err(reason.to_owned()) }
 }

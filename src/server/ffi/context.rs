@@ -1,11 +1,11 @@
 //! The call of the server that is under way: its clock, its database, and what the server allows in it.
 
-use super::api::{api, flag};
+use super::api::{api, at_load, flag};
 use super::string::{OwnedStr, Str};
 use redis_module::raw;
 use rlock_core::lock::UnixMs;
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 
 pub struct Context {
     raw: *mut raw::RedisModuleCtx,
@@ -13,9 +13,12 @@ pub struct Context {
     selected: Cell<Option<i32>>,
     /// Whether a client's command is under way, and not a callback of another kind.
     pub is_command: bool,
-    /// Whether a change was not replicated, since nobody follows.
-    pub unreplicated: Cell<bool>,
+    /// Whether a change was not replicated, since nobody follows, and the server knows of it all the same.
+    pub is_counted: Cell<bool>,
 }
+
+/// An event of a key: the class by which listeners choose it, and its name, which is that of the plain command's.
+pub type KeyEvent = (c_int, &'static CStr);
 
 /// A function that the server calls when an event happens to it.
 pub type OnEvent = unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
@@ -24,7 +27,7 @@ impl Context {
     /// # Safety
     /// `context` must be what the server passed to a callback that has not returned before this is dropped.
     pub unsafe fn new(context: *mut raw::RedisModuleCtx) -> Self {
-        Self { raw: context, selected: Cell::new(None), is_command: false, unreplicated: Cell::new(false) }
+        Self { raw: context, selected: Cell::new(None), is_command: false, is_counted: Cell::new(false) }
     }
 
     pub fn as_ptr(&self) -> *mut raw::RedisModuleCtx {
@@ -35,10 +38,14 @@ impl Context {
     ///
     /// # Safety
     /// The callback must be one for this event.
-    pub unsafe fn on(&self, id: u64, callback: OnEvent) -> c_int {
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub unsafe fn on(&self, id: u64, callback: OnEvent) -> Result<(), String> {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         // SAFETY: the context is alive.
-        unsafe { api!(RedisModule_SubscribeToServerEvent(self.raw, event, Some(callback))) }
+        let result = unsafe { api!(RedisModule_SubscribeToServerEvent(self.raw, event, Some(callback))) };
+        at_load(result, "the server does not let it listen to its events")
     }
 
     /// The server's clock. A command reads it once, so that all it does happens at one moment.
@@ -118,6 +125,25 @@ impl Context {
     pub fn signal_modified(&self, key: Str<'_>) {
         // SAFETY: the context and the key's name are alive.
         unsafe { api!(RedisModule_SignalModifiedKey(self.raw, key.as_ptr())) };
+    }
+
+    /// Announces a change of a key. Other callbacks may run, and change keys, before this returns.
+    pub fn announce(&self, (class, name): KeyEvent, key: Str<'_>) {
+        // SAFETY: the context, the event's name and the key's name are alive; the server keeps neither name.
+        unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.raw, class, name.as_ptr(), key.as_ptr())) };
+    }
+
+    /// Publishes a message to the subscribers of this server, and in a cluster of the other nodes: by PUBLISH, or by
+    /// SPUBLISH.
+    pub fn publish(&self, by_shard: bool, channel: Str<'_>, message: Str<'_>) {
+        // SAFETY: the context and both strings are alive; the server takes references of its own.
+        unsafe {
+            if by_shard {
+                api!(RedisModule_PublishMessageShard(self.raw, channel.as_ptr(), message.as_ptr()));
+            } else {
+                api!(RedisModule_PublishMessage(self.raw, channel.as_ptr(), message.as_ptr()));
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The server does not check what it is asked: of a key that holds nothing some functions read where nothing is. So a
 //! handle alone is asked only whether it holds something, and the [`Value`] answers the rest; it is gone before the key
-//! is written to, and only a key that was opened for writing can be.
+//! is written to.
 
 use super::api::{api, flag};
 use super::context::Context;
@@ -10,17 +10,13 @@ use super::string::{OwnedStr, Str};
 use redis_module::raw;
 use rlock_core::lock::{Expiry, UnixMs};
 use std::ffi::{c_int, c_void};
-use std::ops::Deref;
 use std::{ptr, slice};
 
-/// A key that is open, at least for reading.
+/// A key that is open, for reading or for writing.
 pub struct Key<'a> {
     key: *mut raw::RedisModuleKey,
     name: Str<'a>,
 }
-
-/// A key that is open for writing, and may hold nothing.
-pub struct WritableKey<'a>(Key<'a>);
 
 /// What a key holds.
 #[derive(Clone, Copy)]
@@ -32,9 +28,6 @@ pub struct Value<'a> {
 /// The fields of a hash.
 #[derive(Clone, Copy)]
 pub struct Hash<'a>(&'a Key<'a>);
-
-/// A field and its new value.
-type Written<'a> = (Str<'a>, *mut raw::RedisModuleString);
 
 /// The value that deletes a field: the header's `REDISMODULE_HASH_DELETE`.
 const DELETE_FIELD: *mut raw::RedisModuleString = ptr::without_provenance_mut(1);
@@ -145,64 +138,50 @@ impl Hash<'_> {
     }
 }
 
-impl<'a> WritableKey<'a> {
-    /// Opens a key, whether it is there or not. Opening alone changes nothing: see [`Context::signal_modified`].
+/// What changes a key. The server refuses all of it for a key that was opened for reading.
+impl<'a> Key<'a> {
+    /// Opens a key for writing, whether it is there or not. Opening alone changes nothing: see
+    /// [`Context::signal_modified`].
     pub fn open(context: &'a Context, name: Str<'a>) -> Self {
         // SAFETY: the context and the name outlive the handle.
         let key = unsafe { api!(RedisModule_OpenKey(context.as_ptr(), name.as_ptr(), flag::WRITE)) };
-        Self(Key { key: key.cast(), name })
+        Self { key: key.cast(), name }
     }
 
     /// The key must hold something, and the time must not be before 1970: else the server changes nothing.
     pub fn expire_at(&mut self, at: UnixMs) {
-        // SAFETY: the handle is open for writing.
-        let result = unsafe { api!(RedisModule_SetAbsExpire(self.0.key, at)) };
+        // SAFETY: the handle is open.
+        let result = unsafe { api!(RedisModule_SetAbsExpire(self.key, at)) };
         debug_assert_eq!(result, flag::OK, "the key ends at {at}");
     }
 
     pub fn delete(&mut self) {
-        // SAFETY: the handle is open for writing.
-        unsafe { api!(RedisModule_DeleteKey(self.0.key)) };
+        // SAFETY: the handle is open.
+        unsafe { api!(RedisModule_DeleteKey(self.key)) };
     }
 
-    /// Sets a field of a hash; on an absent key, makes the hash. Of any other value the server would change nothing.
-    pub fn set_field(&mut self, field: Str<'_>, value: Str<'_>) {
-        self.write_field(field, value.as_ptr());
-    }
-
-    pub fn set_two_fields(&mut self, first: (Str<'_>, Str<'_>), second: (Str<'_>, Str<'_>)) {
-        self.write_two_fields((first.0, first.1.as_ptr()), (second.0, second.1.as_ptr()));
+    /// Sets a field of a hash, and perhaps another; on an absent key, makes the hash. Of any other value the server would
+    /// change nothing.
+    pub fn set_fields(&mut self, (field, value): (Str<'_>, Str<'_>), other: Option<(Str<'_>, Str<'_>)>) {
+        self.write(field, value.as_ptr(), other);
     }
 
     pub fn delete_field(&mut self, field: Str<'_>) {
-        self.write_field(field, DELETE_FIELD);
+        self.write(field, DELETE_FIELD, None);
     }
 
-    fn write_field(&mut self, field: Str<'_>, value: *mut raw::RedisModuleString) {
+    fn write(&mut self, field: Str<'_>, value: *mut raw::RedisModuleString, other: Option<(Str<'_>, Str<'_>)>) {
         debug_assert!(self.value().is_none_or(|value| value.hash().is_some()), "fields are a hash's");
-        // SAFETY: the handle is open for writing; a field and its value alternate, up to a null; both are copied.
+        let (other, its_value) = other.map_or((ptr::null_mut(), ptr::null_mut()), |(o, v)| (o.as_ptr(), v.as_ptr()));
+        // SAFETY: the handle is open; a field and its value alternate, up to a null; all are copied.
         unsafe {
             api!(RedisModule_HashSet(
-                self.0.key,
+                self.key,
                 flag::FIELDS_ARE_STRINGS,
                 field.as_ptr(),
                 value,
-                ptr::null_mut::<c_void>(),
-            ));
-        }
-    }
-
-    fn write_two_fields(&mut self, first: Written<'_>, second: Written<'_>) {
-        debug_assert!(self.value().is_none_or(|value| value.hash().is_some()), "fields are a hash's");
-        // SAFETY: as in `write_field`.
-        unsafe {
-            api!(RedisModule_HashSet(
-                self.0.key,
-                flag::FIELDS_ARE_STRINGS,
-                first.0.as_ptr(),
-                first.1,
-                second.0.as_ptr(),
-                second.1,
+                other,
+                its_value,
                 ptr::null_mut::<c_void>(),
             ));
         }
@@ -210,17 +189,8 @@ impl<'a> WritableKey<'a> {
 
     /// Makes the key a string, whatever it was, without an expiry.
     pub fn set_text(&mut self, value: &OwnedStr) {
-        // SAFETY: the handle is open for writing, and no bytes of it are borrowed; the server takes a reference of
-        // its own, or a copy.
-        unsafe { api!(RedisModule_StringSet(self.0.key, value.lend().as_ptr())) };
-    }
-}
-
-impl<'a> Deref for WritableKey<'a> {
-    type Target = Key<'a>;
-
-    fn deref(&self) -> &Key<'a> {
-        &self.0
+        // SAFETY: the handle is open, and no bytes of it are borrowed; the server takes a reference of its own, or a copy.
+        unsafe { api!(RedisModule_StringSet(self.key, value.lend().as_ptr())) };
     }
 }
 

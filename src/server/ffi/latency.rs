@@ -11,19 +11,12 @@ use std::ffi::CStr;
 /// From this many read holds on, work on them is timed. For fewer, not even the clock is read.
 const MANY: i64 = 100;
 
-/// Times the work on this many read holds or readers, until the value is dropped.
-pub fn of_many(context: &Context, number: i64) -> Option<Timed<'_>> {
-    (number >= MANY).then(|| Timed { context, began: context.now() })
-}
-
-pub struct Timed<'a> {
-    context: &'a Context,
-    began: UnixMs,
-}
-
-impl Drop for Timed<'_> {
-    fn drop(&mut self) {
-        since(self.context, c"rlock-read-holds", self.began);
+/// Times the work on this many read holds.
+pub fn of_many(context: &Context, number: i64, work: impl FnOnce()) {
+    let began = (number >= MANY).then(|| context.now());
+    work();
+    if let Some(began) = began {
+        since(context, c"rlock-read-holds", began);
     }
 }
 

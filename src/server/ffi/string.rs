@@ -1,6 +1,6 @@
 //! Strings of the server: lent ones and our own.
 
-use super::api::api;
+use super::api::{api, missing};
 use redis_module::raw::RedisModuleString;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -58,13 +58,13 @@ impl OwnedStr {
     pub fn new(bytes: &[u8]) -> Self {
         // SAFETY: the bytes are copied; without a context the string is ours until we free it.
         let string = unsafe { api!(RedisModule_CreateString(ptr::null_mut(), bytes.as_ptr().cast(), bytes.len())) };
-        Self::from_server(string).unwrap_or_else(|| super::api::no_string())
+        Self::from_server(string).unwrap_or_else(|| missing("string to give"))
     }
 
     pub fn number(number: i64) -> Self {
         // SAFETY: without a context the string is ours until we free it.
         let string = unsafe { api!(RedisModule_CreateStringFromLongLong(ptr::null_mut(), number)) };
-        Self::from_server(string).unwrap_or_else(|| super::api::no_string())
+        Self::from_server(string).unwrap_or_else(|| missing("string to give"))
     }
 
     /// Takes over a reference that the server hands out; None for its null.

@@ -1,4 +1,5 @@
-//! Whether anybody follows this server: replicas, a backlog for replicas that come back, an AOF file.
+//! The followers of this server, replicas, a backlog for replicas that come back, an AOF file: whether there are any, and the
+//! plain commands that they are told. The server puts all that one command replicates into one MULTI/EXEC.
 //!
 //! To report a change to followers costs as much as to make it, even if there are none: the server looks up the command
 //! and copies its arguments before it asks whether anyone listens. So nothing is replicated while nobody follows.
@@ -7,64 +8,122 @@
 //! inside of it. The snapshot has what was left out; from then on all is replicated. When to stop, the server is asked
 //! now and then. Only a replica that reads on, from a promoted one, what its old master said has no snapshot; so a
 //! change of role counts like a fork. In a cluster all is replicated always: slots move in other ways, too.
+//!
+//! The server looks each command up by name when it is replicated, and loses it without an error if it is not there; so a
+//! server whose configuration has renamed one must not load the module: [`missing_command`] finds it.
 
 use super::kept::kept;
-use crate::server::ffi::api::{api, flag};
+use crate::server::ffi::api::{api, flag, missing};
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::panics::guarded;
+use crate::server::ffi::string::{OwnedStr, Str};
 use redis_module::raw;
 use std::ffi::{CStr, c_int, c_void};
 
 pub fn there_may_be() -> bool {
-    !kept().followers.none.get()
+    !kept().nobody_follows.get()
 }
 
 pub fn there_may_be_replicas() -> bool {
-    !kept().followers.no_replicas.get()
+    !kept().no_replica_follows.get()
 }
 
 /// Whether a change that is under way is replicated. Ask after every write, not once: a follower may have begun to
 /// follow in between.
-pub fn are_told(context: &Context) -> bool {
+pub(super) fn are_told(context: &Context) -> bool {
     let tells = !context.is_command || there_may_be();
-    context.unreplicated.set(context.unreplicated.get() || !tells);
-    tells
-}
-
-/// Whether a message is replicated to the followers that have subscribers of their own.
-pub fn replicas_are_told(context: &Context) -> bool {
-    !context.is_command || there_may_be_replicas()
-}
-
-/// Has the server count the changes of a command that were not replicated, for its save points. This is the one way
-/// that costs nothing while nobody follows; with a follower, it would replicate the command itself.
-pub fn count_unreplicated(context: &Context) {
-    if context.unreplicated.get() && !there_may_be() {
+    if !tells && !context.is_counted.replace(true) {
+        // So the server counts the changes of this command for its save points. This is the one way that costs nothing
+        // while nobody follows; with a follower, it would replicate the command itself.
         // SAFETY: the context is alive, and a command's.
         unsafe { api!(RedisModule_ReplicateVerbatim(context.as_ptr())) };
     }
+    tells
+}
+
+/// Replicates a command with arguments of the types in the format: `s` a string, `l` a long long.
+macro_rules! replicate {
+    ($context:expr, $command:expr, $format:literal, [$($word:ident),+] $(, $number:ident)?) => {
+        // SAFETY: the context and the strings are alive, and are as many as the format says; the number is a long long.
+        unsafe {
+            let (command, format) = ($command.as_ptr(), $format.as_ptr());
+            _ = api!(RedisModule_Replicate($context.as_ptr(), command, format, $($word.as_ptr()),+ $(, $number)?));
+        }
+    };
+}
+
+/// Replicates a command, if anybody follows: with these words, and a number behind them.
+pub(super) fn tell(context: &Context, command: &CStr, words: &[Str<'_>], number: Option<i64>) {
+    if are_told(context) {
+        match (words, number) {
+            ([a], None) => replicate!(context, command, c"s", [a]),
+            ([a, b], None) => replicate!(context, command, c"ss", [a, b]),
+            ([a, b, c], None) => replicate!(context, command, c"sss", [a, b, c]),
+            ([a, b, c, d, e], None) => replicate!(context, command, c"sssss", [a, b, c, d, e]),
+            ([a], Some(number)) => replicate!(context, command, c"sl", [a], number),
+            ([a, b], Some(number)) => replicate!(context, command, c"ssl", [a, b], number),
+            ([a, b, c], Some(number)) => replicate!(context, command, c"sssl", [a, b, c], number),
+            _ => missing("command of so many words"),
+        }
+    }
+}
+
+/// Has the replicas publish a message to subscribers of their own, but does not write it to the AOF file (`A`).
+pub(super) fn publish(context: &Context, command: &CStr, channel: Str<'_>, message: Str<'_>) {
+    if (!context.is_command || there_may_be_replicas()) && are_told(context) {
+        replicate!(context, command, c"Ass", [channel, message]);
+    }
+}
+
+const COMMANDS: [&CStr; 11] = [
+    c"HSET",
+    c"HINCRBY",
+    c"HDEL",
+    c"PEXPIREAT",
+    c"DEL",
+    c"SET",
+    c"INCR",
+    c"PUBLISH",
+    c"SPUBLISH",
+    // The module does not replicate this one, but the server begins its transactions with it.
+    c"MULTI",
+    // Nor this one: by it the module asks the server whether a grant may be written.
+    c"SETRANGE",
+];
+
+/// Learns which commands there are. Returns one that is needed and that the server does not know by its name.
+pub fn missing_command(context: &Context) -> Option<&'static CStr> {
+    kept().restores.set(knows(context, c"RESTORE"));
+    COMMANDS.into_iter().find(|name| !knows(context, name))
+}
+
+fn knows(context: &Context, name: &CStr) -> bool {
+    let argument = OwnedStr::new(name.to_bytes());
+    let mut arguments = [argument.lend().as_ptr()];
+    let mut keys = 0;
+    // SAFETY: one argument is passed. With no arguments beside its name each of these commands is either refused
+    // for that, or has no keys, so no list of keys comes back that we would have to free; the reason is in errno.
+    let list = unsafe { api!(RedisModule_GetCommandKeys(context.as_ptr(), arguments.as_mut_ptr(), 1, &raw mut keys)) };
+    !list.is_null() || std::io::Error::last_os_error().kind() != std::io::ErrorKind::NotFound
 }
 
 /// Replicates everything from now on, until the server says again that nobody follows.
 pub fn begin_to_tell() {
-    kept().followers.none.set(false);
-    kept().followers.no_replicas.set(false);
+    kept().nobody_follows.set(false);
+    kept().no_replica_follows.set(false);
 }
 
+/// # Errors
+/// If the server refuses: without news of forks nothing may ever be left out.
 pub fn subscribe(context: &Context) -> Result<(), String> {
     if cluster::enabled() {
         return Ok(());
     }
-    // Without news of forks nothing may ever be left out.
     // SAFETY: the callbacks are for these events.
-    let results = unsafe {
-        [context.on(raw::REDISMODULE_EVENT_FORK_CHILD, forked), context.on(raw::REDISMODULE_EVENT_CRON_LOOP, cron)]
-    };
-    if results.iter().all(|result| *result == flag::OK) {
-        Ok(())
-    } else {
-        Err("the server does not let it listen to its forks".to_owned())
+    unsafe {
+        context.on(raw::REDISMODULE_EVENT_FORK_CHILD, forked)?;
+        context.on(raw::REDISMODULE_EVENT_CRON_LOOP, cron)
     }
 }
 
@@ -79,10 +138,9 @@ unsafe extern "C" fn forked(_: *mut raw::RedisModuleCtx, _: raw::RedisModuleEven
 unsafe extern "C" fn cron(context: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, info: *mut c_void) {
     // SAFETY: the server passes this structure with this event.
     let turns_per_second = unsafe { info.cast::<raw::RedisModuleCronLoopInfo>().as_ref() }.map_or(10, |info| info.hz);
-    let followers = &kept().followers;
-    let turns = followers.turns.get().saturating_add(1);
+    let turns = kept().turns.get().saturating_add(1);
     let ask = turns >= turns_per_second && there_may_be();
-    followers.turns.set(if ask { 0 } else { turns });
+    kept().turns.set(if ask { 0 } else { turns });
     if !ask {
         return;
     }
@@ -90,8 +148,8 @@ unsafe extern "C" fn cron(context: *mut raw::RedisModuleCtx, _: raw::RedisModule
         // SAFETY: the context is the server's.
         let context = unsafe { Context::new(context) };
         let alone = has_no_replica(&context);
-        followers.no_replicas.set(alone);
-        followers.none.set(alone && writes_no_file(&context));
+        kept().no_replica_follows.set(alone);
+        kept().nobody_follows.set(alone && writes_no_file(&context));
     });
 }
 

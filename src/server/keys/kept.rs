@@ -3,21 +3,33 @@
 
 use crate::server::ffi::main_thread::MainThread;
 use crate::server::ffi::string::{OwnedStr, Str};
-use rlock_core::lock::{Mode, Refusal, names};
+use rlock_core::lock::{Mode, names};
 use std::cell::Cell;
 use std::ffi::c_char;
+use std::ptr;
 
-pub(super) struct Constants {
+pub(super) struct Kept {
     pub mode: OwnedStr,
-    pub read: OwnedStr,
-    pub write: OwnedStr,
+    read: OwnedStr,
+    write: OwnedStr,
     pub zero: OwnedStr,
     pub one: OwnedStr,
     pub absttl: OwnedStr,
     pub replace: OwnedStr,
+    pub pxat: OwnedStr,
+    /// The name of the event that is being announced, if it is about a lock; else null.
+    pub announced: Cell<*const c_char>,
+    /// Whether the server knows RESTORE by its name. Without, new locks are replicated in more commands.
+    pub restores: Cell<bool>,
+    /// There are certainly no followers.
+    pub nobody_follows: Cell<bool>,
+    /// There are certainly none that have subscribers, which an AOF file does not have.
+    pub no_replica_follows: Cell<bool>,
+    /// Turns of the server's cron since it was last asked for its followers.
+    pub turns: Cell<i32>,
 }
 
-impl Default for Constants {
+impl Default for Kept {
     fn default() -> Self {
         Self {
             mode: OwnedStr::new(names::MODE_FIELD),
@@ -27,29 +39,14 @@ impl Default for Constants {
             one: OwnedStr::new(b"1"),
             absttl: OwnedStr::new(b"ABSTTL"),
             replace: OwnedStr::new(b"REPLACE"),
+            pxat: OwnedStr::new(b"PXAT"),
+            announced: Cell::new(ptr::null()),
+            restores: Cell::default(),
+            nobody_follows: Cell::default(),
+            no_replica_follows: Cell::default(),
+            turns: Cell::default(),
         }
     }
-}
-
-#[derive(Default)]
-pub(super) struct Kept {
-    constants: Constants,
-    /// The name of the event that is being announced, if it is about a lock.
-    pub announced: Cell<Option<*const c_char>>,
-    /// Whether the server knows RESTORE by its name. Without, new locks are replicated in more commands.
-    pub restores: Cell<bool>,
-    pub followers: Followers,
-}
-
-/// What the server has said of its followers.
-#[derive(Default)]
-pub(super) struct Followers {
-    /// There are certainly none.
-    pub none: Cell<bool>,
-    /// There are certainly none that have subscribers, which an AOF file does not have.
-    pub no_replicas: Cell<bool>,
-    /// Turns of the server's cron since it was last asked.
-    pub turns: Cell<i32>,
 }
 
 static KEPT: MainThread<Kept> = MainThread::new();
@@ -58,23 +55,12 @@ pub(super) fn kept() -> &'static Kept {
     KEPT.get()
 }
 
-pub(super) fn get() -> &'static Constants {
-    &KEPT.get().constants
-}
-
-/// The value of the hash's `mode`.
-pub(super) fn mode_value(mode: Mode) -> Str<'static> {
-    match mode {
-        Mode::Read => get().read.lend(),
-        Mode::Write => get().write.lend(),
-    }
-}
-
-/// The mode that a value of the field says.
-pub(super) fn mode_of(value: &OwnedStr) -> Result<Mode, Refusal> {
-    match value.lend().bytes() {
-        b"read" => Ok(Mode::Read),
-        b"write" => Ok(Mode::Write),
-        _ => Err(Refusal::WrongType),
-    }
+/// The field that says what a read-write lock is held for, and its value.
+pub(super) fn mode(mode: Mode) -> (Str<'static>, Str<'static>) {
+    let Kept { mode: field, read, write, .. } = kept();
+    let value = match mode {
+        Mode::Read => read,
+        Mode::Write => write,
+    };
+    (field.lend(), value.lend())
 }

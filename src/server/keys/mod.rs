@@ -1,15 +1,10 @@
-//! The keys of a lock: read as a record, written, replicated and announced.
+//! The keys of a lock: read as a record, and written, replicated and announced.
 
-pub mod announce;
 pub mod followers;
 mod kept;
-mod publish;
 mod record;
-pub mod replicate;
 mod restore;
-mod snapshot;
 mod write;
 
-pub use record::LockRecord;
-pub use snapshot::{fencing_token, left_ms, take_snapshot};
-pub use write::PAUSED;
+pub use record::{LockRecord, fencing_token, left_ms, take_snapshot};
+pub use write::{PAUSED, is_ours};

@@ -1,26 +1,28 @@
-//! A lock in Redisson's layout, as one holder sees it: the record that decisions ask. Its key is opened once.
+//! A lock in Redisson's layout, read: as one holder sees it, which is the record that decisions ask, with its key opened
+//! once; and as a whole, for people on call, without counting as a use of its keys, and with a bound on how many.
 
-use super::kept::{self, mode_of};
+use super::kept::kept;
 use super::write::{self, write_field};
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
-use crate::server::ffi::key::{Hash, Key, Value, WritableKey};
+use crate::server::ffi::key::{Hash, Key, Value};
 use crate::server::ffi::string::{OwnedStr, Str};
 use rlock_core::lock::{
-    Expiry, Mode, Observed, Plan, READ_HOLDS_SCANNED_MAX, ReadWrite, Record, Refusal, UnixMs, decimal, names,
+    Expiry, Holding, Mode, Observed, Plan, READ_HOLDS_SCANNED_MAX, READ_HOLDS_SHOWN_MAX, ReadWrite, Record, Refusal,
+    Snapshot, UnixMs, decimal, names,
 };
 use rlock_core::waiting::Paused;
 
 pub struct LockRecord<'a> {
     context: &'a Context,
-    key: WritableKey<'a>,
+    key: Key<'a>,
     holder: Str<'a>,
 }
 
 impl<'a> LockRecord<'a> {
     #[must_use]
     pub fn open(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> Self {
-        Self { context, key: WritableKey::open(context, key), holder }
+        Self { context, key: Key::open(context, key), holder }
     }
 
     /// Makes a plan true, on this server and on all its followers.
@@ -63,7 +65,7 @@ impl Record for LockRecord<'_> {
             return Err(Refusal::OtherSlot);
         }
         let name = names::fencing_counter(self.key.name().bytes(), OwnedStr::new);
-        let counter = WritableKey::open(self.context, name.lend());
+        let counter = Key::open(self.context, name.lend());
         match counter.value() {
             None if cluster::enabled() => {
                 drop(counter);
@@ -82,7 +84,7 @@ impl Record for LockRecord<'_> {
     }
 
     fn read_hold_end(&self, index: i64) -> Option<Expiry> {
-        self.end_of_read_hold(self.holder.bytes(), index)
+        end_of_read_hold(self.context, self.key.name(), self.holder.bytes(), index)
     }
 
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
@@ -100,7 +102,7 @@ impl Record for LockRecord<'_> {
             let count = if field == self.holder.bytes() { own } else { positive(&value).unwrap_or(0) };
             let Some(left) = budget.checked_sub(count).filter(|left| *left >= 0) else { return Some(Expiry::Never) };
             budget = left;
-            let ends = (1..=count).filter_map(|index| self.end_of_read_hold(&field, index));
+            let ends = (1..=count).filter_map(|index| end_of_read_hold(self.context, self.key.name(), &field, index));
             longest = longest.max(ends.filter(|end| *end > Expiry::At(now)).max());
         }
         longest
@@ -122,7 +124,7 @@ impl LockRecord<'_> {
                 return Ok(Observed::Mine { holds });
             }
         }
-        let Some(mode) = hash.field(kept::get().mode.lend()) else {
+        let Some(mode) = hash.field(kept().mode.lend()) else {
             let holds = if fields > 1 { self.reads(hash)? } else { 0 };
             return Ok(if holds > 0 { Observed::Mine { holds } } else { Observed::Others });
         };
@@ -160,16 +162,16 @@ impl LockRecord<'_> {
     fn writes(&self, hash: Hash<'_>) -> Result<i64, Refusal> {
         count(hash.field(write_field(self.holder).lend()).as_ref())
     }
+}
 
-    fn end_of_read_hold(&self, holder: &[u8], index: i64) -> Option<Expiry> {
-        let hold = names::read_hold(self.key.name().bytes(), holder, index, OwnedStr::new);
-        Key::peek_expiry(self.context, hold.lend())
-    }
+/// When a read hold of a lock ends, if it is alive.
+fn end_of_read_hold(context: &Context, lock: Str<'_>, holder: &[u8], index: i64) -> Option<Expiry> {
+    let hold = names::read_hold(lock.bytes(), holder, index, OwnedStr::new);
+    Key::peek_expiry(context, hold.lend())
 }
 
 /// Whether the keys derived from this one may be touched beside it.
-#[must_use]
-pub fn derived_keys_are_reachable(name: Str<'_>) -> bool {
+fn derived_keys_are_reachable(name: Str<'_>) -> bool {
     !cluster::enabled() || names::derived_keys_share_the_slot(name.bytes())
 }
 
@@ -180,4 +182,52 @@ fn count(value: Option<&OwnedStr>) -> Result<i64, Refusal> {
 
 fn positive(bytes: &[u8]) -> Option<i64> {
     decimal(bytes).filter(|count| *count > 0)
+}
+
+/// The mode that a value of the field says.
+fn mode_of(value: &OwnedStr) -> Result<Mode, Refusal> {
+    match value.lend().bytes() {
+        b"read" => Ok(Mode::Read),
+        b"write" => Ok(Mode::Write),
+        _ => Err(Refusal::WrongType),
+    }
+}
+
+/// The lock with the first `most` of its holders, or None if there is none.
+///
+/// # Errors
+/// [`Refusal::WrongType`] where the key is no lock.
+pub fn take_snapshot(context: &Context, name: Str<'_>, most: usize) -> Result<Option<Snapshot>, Refusal> {
+    let Some(key) = Key::peek(context, name) else { return Ok(None) };
+    let Some(value) = key.value() else { return Ok(None) };
+    let hash = value.hash().ok_or(Refusal::WrongType)?;
+    let mode = hash.field(kept().mode.lend()).as_ref().map(mode_of).transpose()?;
+    let beside = usize::from(mode.is_some());
+    let fields = hash.first_fields(most.saturating_add(beside));
+    let holdings = fields.iter().filter_map(|(field, value)| Holding::of_field(mode, field, value).transpose());
+    Ok(Some(Snapshot {
+        mode,
+        expiry: value.expiry(),
+        holder_count: hash.length().saturating_sub(beside),
+        holdings: holdings.take(most).collect::<Result<_, _>>()?,
+    }))
+}
+
+/// The time left of each of its holdings: see [`Snapshot::left_ms`].
+#[must_use]
+pub fn left_ms(context: &Context, name: Str<'_>, snapshot: &Snapshot, now: UnixMs) -> Vec<Option<i64>> {
+    let most = if derived_keys_are_reachable(name) { READ_HOLDS_SHOWN_MAX } else { 0 };
+    let end = |reads: &Holding, index| end_of_read_hold(context, name, &reads.holder, index);
+    snapshot.left_ms(now, most, |reads| (1..=reads.count).filter_map(|index| end(reads, index)).max())
+}
+
+/// The last fencing token that was given out, if there was one.
+#[must_use]
+pub fn fencing_token(context: &Context, name: Str<'_>) -> Option<i64> {
+    if !derived_keys_are_reachable(name) {
+        return None;
+    }
+    let counter = names::fencing_counter(name.bytes(), OwnedStr::new);
+    let counter = Key::peek(context, counter.lend())?;
+    counter.value().and_then(Value::text).and_then(decimal)
 }

@@ -7,16 +7,7 @@
 use super::kept;
 use crate::server::ffi::string::Str;
 use crc::{CRC_64_REDIS, Crc, Table};
-use rlock_core::lock::{Mode, UnixMs, names};
-
-#[derive(Clone, Copy)]
-pub(super) struct NewLock<'a> {
-    /// None for a plain lock.
-    pub mode: Option<Mode>,
-    /// The only holder's field, which counts 1.
-    pub field: Str<'a>,
-    pub end: UnixMs,
-}
+use rlock_core::lock::Mode;
 
 /// A hash as pairs of strings, whatever form it then takes in memory: the oldest form, which every server reads.
 const HASH: u8 = 4;
@@ -29,23 +20,22 @@ const CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 /// The bytes beside the field: the mode, lengths, version and checksum.
 const OVERHEAD: usize = 32;
 
-impl NewLock<'_> {
-    /// The hash in the form that DUMP writes.
-    pub fn dump(&self) -> Vec<u8> {
-        let field = self.field.bytes();
-        let mut dump = Vec::with_capacity(field.len().saturating_add(OVERHEAD));
-        dump.extend([HASH, if self.mode.is_some() { 2 } else { 1 }]);
-        if let Some(mode) = self.mode {
-            append(&mut dump, names::MODE_FIELD);
-            append(&mut dump, kept::mode_value(mode).bytes());
-        }
-        append(&mut dump, field);
-        append(&mut dump, b"1");
-        dump.extend(VERSION);
-        let checksum = CHECKSUM.checksum(&dump);
-        dump.extend(checksum.to_le_bytes());
-        dump
+/// A lock that has just begun, in the form that DUMP writes: with its only holder's field, which counts 1, and its mode,
+/// which a plain lock does not have.
+pub(super) fn dump(mode: Option<Mode>, field: Str<'_>) -> Vec<u8> {
+    let field = field.bytes();
+    let mut dump = Vec::with_capacity(field.len().saturating_add(OVERHEAD));
+    dump.extend([HASH, if mode.is_some() { 2 } else { 1 }]);
+    if let Some((name, value)) = mode.map(kept::mode) {
+        append(&mut dump, name.bytes());
+        append(&mut dump, value.bytes());
     }
+    append(&mut dump, field);
+    append(&mut dump, b"1");
+    dump.extend(VERSION);
+    let checksum = CHECKSUM.checksum(&dump);
+    dump.extend(checksum.to_le_bytes());
+    dump
 }
 
 /// A string behind its length, which takes six bits, or fourteen after a mark. No field is longer.

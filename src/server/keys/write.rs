@@ -3,17 +3,26 @@
 //! All changes in the lock's own key are written before any is announced, and the key is closed in between, because an
 //! announcement can run other code that changes the key under us. Only then come the keys that belong to the lock
 //! beside its own. Each of those is opened, written, closed and announced by itself.
+//!
+//! The module listens to keyspace events itself, for what others do to locks with waiters. It ignores its own events about
+//! a lock: the command that changes a lock settles its queue. It knows them by the very pointer that the server passes
+//! on, so what another module does inside of our announcement is not taken for ours.
 
-use super::restore::NewLock;
-use super::{announce, followers, kept, publish, replicate};
-use crate::server::ffi::context::Context;
-use crate::server::ffi::key::{Value, WritableKey};
+use super::kept::{self, kept};
+use super::{followers, restore};
+use crate::server::edge::settings::SETTINGS;
+use crate::server::ffi::cluster;
+use crate::server::ffi::context::{Context, KeyEvent};
+use crate::server::ffi::key::{Key, Value};
 use crate::server::ffi::latency;
 use crate::server::ffi::string::{OwnedStr, Str};
-use announce::Event;
-use rlock_core::lock::{Change, Changes, Expiry, Field, Plan, Side, UnixMs, names};
+use followers::tell;
+use redis_module::raw::{REDISMODULE_NOTIFY_GENERIC, REDISMODULE_NOTIFY_HASH, REDISMODULE_NOTIFY_STRING};
+use rlock_core::lock::{Change, Changes, Expiry, Field, Mode, Plan, UnixMs, Unlock, names};
 use rlock_core::waiting::Paused;
 use std::cell::OnceCell;
+use std::ffi::c_char;
+use std::ptr;
 
 /// The interval at which a pause is looked at: the server sends no event when it ends.
 pub const PAUSED: Paused = Paused { for_ms: 20 };
@@ -22,17 +31,24 @@ pub const PAUSED: Paused = Paused { for_ms: 20 };
 ///
 /// # Errors
 /// If the server may not create a key now; nothing is changed then.
-pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str<'_>>) -> Result<(), Paused> {
+pub(super) fn write(context: &Context, key: Key<'_>, plan: &Plan<'_, Str<'_>>) -> Result<(), Paused> {
     if plan.may_create_keys() && context.writes_are_paused() {
         return Err(PAUSED);
     }
     let name = key.name();
-    let mut in_lock = InLock { context, key, events: Events { list: [Event::Del; 8], length: 0 }, is_deleted: false };
-    in_lock.write_all(plan.holder, plan.changes);
+    let mut lock = LockKey { context, key, is_deleted: false };
+    lock.write_all(plan.holder, plan.changes);
     if let Some((holder, changes)) = plan.next {
-        in_lock.write_all(holder, changes);
+        lock.write_all(holder, changes);
     }
-    in_lock.close();
+    lock.close();
+    if !plan.changes.on_lock_key().is_empty() {
+        context.signal_modified(name);
+    }
+    announce(context, name, plan.changes);
+    if let Some((_, changes)) = plan.next {
+        announce(context, name, changes);
+    }
     for change in plan.changes.on_side_keys() {
         Beside { context, name, holder: plan.holder }.write(*change);
     }
@@ -45,6 +61,45 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
         }
     }
     Ok(())
+}
+
+/// Announces what has changed in the lock's own key.
+fn announce(context: &Context, name: Str<'_>, changes: &Changes) {
+    for change in changes.on_lock_key() {
+        for event in events(*change) {
+            kept().announced.set(event.1.as_ptr());
+            context.announce(*event, name);
+            kept().announced.set(ptr::null());
+        }
+    }
+}
+
+/// Whether an event of this name, which the server reports, is one that we announce about a lock.
+pub fn is_ours(event: *const c_char) -> bool {
+    kept().announced.get() == event
+}
+
+const DEL: KeyEvent = (REDISMODULE_NOTIFY_GENERIC, c"del");
+const EXPIRE: KeyEvent = (REDISMODULE_NOTIFY_GENERIC, c"expire");
+const HDEL: KeyEvent = (REDISMODULE_NOTIFY_HASH, c"hdel");
+const HINCRBY: KeyEvent = (REDISMODULE_NOTIFY_HASH, c"hincrby");
+const HSET: KeyEvent = (REDISMODULE_NOTIFY_HASH, c"hset");
+const INCRBY: KeyEvent = (REDISMODULE_NOTIFY_STRING, c"incrby");
+const SET: KeyEvent = (REDISMODULE_NOTIFY_STRING, c"set");
+
+/// The events of a change in the lock's own key.
+fn events(change: Change) -> &'static [KeyEvent] {
+    match change {
+        Change::Begin { side, .. } if side.mode().is_none() => &[HINCRBY, EXPIRE],
+        Change::Begin { .. } => &[HSET, EXPIRE],
+        Change::Count { .. } => &[HINCRBY],
+        Change::Drop(_) => &[HDEL],
+        Change::Downgrade => &[HSET],
+        Change::ExpireAt(_) => &[EXPIRE],
+        Change::Delete => &[DEL],
+        // The other changes are not in the lock's key.
+        _ => &[],
+    }
 }
 
 /// The fields of one holder. The field for writes is made only if a change names it.
@@ -67,31 +122,15 @@ pub(super) fn write_field(holder: Str<'_>) -> OwnedStr {
     names::write_field(holder.bytes(), OwnedStr::new)
 }
 
-/// The events to announce once the key is closed. No step has more.
-struct Events {
-    list: [Event; 8],
-    length: usize,
-}
-
-impl Events {
-    fn push(&mut self, event: Event) {
-        if let Some(place) = self.list.get_mut(self.length) {
-            *place = event;
-            self.length = self.length.wrapping_add(1);
-        }
-    }
-}
-
 /// The lock's own key, open.
-struct InLock<'a> {
+struct LockKey<'a> {
     context: &'a Context,
-    key: WritableKey<'a>,
-    events: Events,
+    key: Key<'a>,
     /// Whether the key was deleted and followers do not know it: they need not if the lock begins anew.
     is_deleted: bool,
 }
 
-impl InLock<'_> {
+impl LockKey<'_> {
     fn write_all(&mut self, holder: Str<'_>, changes: &Changes) {
         let fields = Fields { holder, write: OnceCell::new() };
         for change in changes.on_lock_key() {
@@ -100,38 +139,34 @@ impl InLock<'_> {
     }
 
     fn write(&mut self, fields: &Fields<'_>, change: Change) {
-        let Self { context, key, events, .. } = self;
-        let (name, constants) = (key.name(), kept::get());
+        let Self { context, key, .. } = self;
+        let name = key.name();
         match change {
-            Change::Begin { side, end } => self.begin(fields.of(side.field()), side, end),
+            Change::Begin { side, end } => self.begin(fields.of(side.field()), side.mode(), end),
             Change::Count { field, by, makes } => {
                 let field = fields.of(field);
                 if makes == 1 {
-                    key.set_field(field, constants.one.lend());
+                    key.set_fields((field, kept().one.lend()), None);
                 } else {
-                    key.set_field(field, OwnedStr::number(makes).lend());
+                    key.set_fields((field, OwnedStr::number(makes).lend()), None);
                 }
-                replicate::hincrby(context, name, field, by.into());
-                events.push(Event::Hincrby);
+                tell(context, c"HINCRBY", &[name, field], Some(by.into()));
             }
             Change::Drop(field) => {
                 key.delete_field(fields.of(field));
-                replicate::hdel(context, name, fields.of(field));
-                events.push(Event::Hdel);
+                tell(context, c"HDEL", &[name, fields.of(field)], None);
             }
             Change::Downgrade => {
-                key.set_field(constants.mode.lend(), constants.read.lend());
-                replicate::hset(context, name, constants.mode.lend(), constants.read.lend());
-                events.push(Event::Hset);
+                let (mode, read) = kept::mode(Mode::Read);
+                key.set_fields((mode, read), None);
+                tell(context, c"HSET", &[name, mode, read], None);
             }
             Change::ExpireAt(at) => {
                 key.expire_at(at);
-                replicate::pexpireat(context, name, at);
-                events.push(Event::Expire);
+                tell(context, c"PEXPIREAT", &[name], Some(at));
             }
             Change::Delete => {
                 key.delete();
-                events.push(Event::Del);
                 self.is_deleted = true;
             }
             // The other changes are not in the lock's key.
@@ -139,46 +174,39 @@ impl InLock<'_> {
         }
     }
 
-    fn begin(&mut self, field: Str<'_>, side: Side, end: UnixMs) {
-        let Self { context, key, events, is_deleted } = self;
-        let (name, constants) = (key.name(), kept::get());
-        let mode = side.mode().map(|mode| (constants.mode.lend(), kept::mode_value(mode)));
-        match mode {
-            Some(mode) => key.set_two_fields(mode, (field, constants.one.lend())),
-            None => key.set_field(field, constants.one.lend()),
+    fn begin(&mut self, field: Str<'_>, mode: Option<Mode>, end: UnixMs) {
+        let Self { context, key, is_deleted } = self;
+        let (name, kept, count) = (key.name(), kept(), (field, kept().one.lend()));
+        match mode.map(kept::mode) {
+            Some(mode) => key.set_fields(mode, Some(count)),
+            None => key.set_fields(count, None),
         }
         key.expire_at(end);
-        if replicate::restores() {
+        if kept.restores.get() {
             if followers::are_told(context) {
-                replicate::restore(context, name, &NewLock { mode: side.mode(), field, end });
+                let (end, lock) = (OwnedStr::number(end), OwnedStr::new(&restore::dump(mode, field)));
+                let words = [name, end.lend(), lock.lend(), kept.absttl.lend(), kept.replace.lend()];
+                tell(context, c"RESTORE", &words, None);
             }
         } else {
             if *is_deleted {
-                replicate::del(context, name);
+                tell(context, c"DEL", &[name], None);
             }
-            match mode {
-                Some(mode) => replicate::hset_two(context, name, mode, (field, constants.one.lend())),
-                None => replicate::hincrby(context, name, field, 1),
+            match mode.map(kept::mode) {
+                Some((mode, value)) => tell(context, c"HSET", &[name, mode, value, count.0, count.1], None),
+                None => tell(context, c"HINCRBY", &[name, field], Some(1)),
             }
-            replicate::pexpireat(context, name, end);
+            tell(context, c"PEXPIREAT", &[name], Some(end));
         }
         *is_deleted = false;
-        events.push(if mode.is_some() { Event::Hset } else { Event::Hincrby });
-        events.push(Event::Expire);
     }
 
     fn close(self) {
-        let Self { context, key, events, is_deleted } = self;
+        let Self { context, key, is_deleted } = self;
         let name = key.name();
         drop(key);
         if is_deleted {
-            replicate::del(context, name);
-        }
-        if events.length > 0 {
-            context.signal_modified(name);
-        }
-        for event in events.list.into_iter().take(events.length) {
-            announce::of_lock(context, event, name);
+            tell(context, c"DEL", &[name], None);
         }
     }
 }
@@ -197,15 +225,16 @@ impl Beside<'_> {
         match change {
             Change::SetHold { index, end } => self.set_hold(&self.hold_key(index.into()), end),
             Change::RenewHolds { count, end } => {
-                let _timed = latency::of_many(self.context, count.into());
-                (1..=i64::from(count)).for_each(|index| self.renew_hold(index, end));
+                let renew = || (1..=i64::from(count)).for_each(|index| self.renew_hold(index, end));
+                latency::of_many(self.context, count.into(), renew);
             }
             Change::DropHolds { first, count } => {
-                let _timed = latency::of_many(self.context, count.into());
-                (first..first.saturating_add(count.into())).for_each(|index| self.drop_hold(index));
+                let count = i64::from(count);
+                let drop = || (first..first.saturating_add(count)).for_each(|index| self.drop_hold(index));
+                latency::of_many(self.context, count, drop);
             }
             Change::CountToken { makes } => self.count_token(makes),
-            Change::Publish(unlock) => publish::unlocked(self.context, self.name, unlock),
+            Change::Publish(unlock) => self.publish(unlock),
             // The other changes are in the lock's key, and true by now.
             _ => {}
         }
@@ -215,67 +244,89 @@ impl Beside<'_> {
         names::read_hold(self.name.bytes(), self.holder.bytes(), index, OwnedStr::new)
     }
 
+    fn open<'a>(&'a self, name: &'a OwnedStr) -> Key<'a> {
+        Key::open(self.context, name.lend())
+    }
+
     fn set_hold(&self, name: &OwnedStr, end: UnixMs) {
         // A string of its own: the server stores this very one.
         let value = OwnedStr::new(b"1");
         {
-            let mut key = WritableKey::open(self.context, name.lend());
+            let mut key = self.open(name);
             key.set_text(&value);
             key.expire_at(end);
         }
-        replicate::set_until(self.context, name.lend(), kept::get().one.lend(), end);
-        self.announce(name, &[Event::Set, Event::Expire]);
+        let words = [name.lend(), kept().one.lend(), kept().pxat.lend()];
+        tell(self.context, c"SET", &words, Some(end));
+        self.announce(name, &[SET, EXPIRE]);
     }
 
     fn renew_hold(&self, index: i64, end: UnixMs) {
         let name = self.hold_key(index);
-        let alive = {
-            let mut key = WritableKey::open(self.context, name.lend());
-            let alive = key.value().is_some_and(Value::is_text);
-            if alive {
-                key.expire_at(end);
-            }
-            alive
-        };
-        if !alive {
+        let mut key = self.open(&name);
+        if !key.value().is_some_and(Value::is_text) {
+            drop(key);
             return self.set_hold(&name, end);
         }
-        replicate::pexpireat(self.context, name.lend(), end);
-        self.announce(&name, &[Event::Expire]);
+        key.expire_at(end);
+        drop(key);
+        tell(self.context, c"PEXPIREAT", &[name.lend()], Some(end));
+        self.announce(&name, &[EXPIRE]);
     }
 
     fn drop_hold(&self, index: i64) {
         let name = self.hold_key(index);
-        {
-            let mut key = WritableKey::open(self.context, name.lend());
-            if key.value().is_none() {
-                return;
-            }
-            key.delete();
+        let mut key = self.open(&name);
+        if key.value().is_none() {
+            return;
         }
-        replicate::del(self.context, name.lend());
-        self.announce(&name, &[Event::Del]);
+        key.delete();
+        drop(key);
+        tell(self.context, c"DEL", &[name.lend()], None);
+        self.announce(&name, &[DEL]);
     }
 
     /// The counter keeps an expiry that somebody gave it, as INCR would.
     fn count_token(&self, makes: i64) {
         let name = names::fencing_counter(self.name.bytes(), OwnedStr::new);
         {
-            let mut key = WritableKey::open(self.context, name.lend());
+            let mut key = self.open(&name);
             let expiry = key.value().map(Value::expiry);
             key.set_text(&OwnedStr::number(makes));
             if let Some(Expiry::At(at)) = expiry {
                 key.expire_at(at);
             }
         }
-        replicate::incr(self.context, name.lend());
-        self.announce(&name, &[Event::Incrby]);
+        tell(self.context, c"INCR", &[name.lend()], None);
+        self.announce(&name, &[INCRBY]);
     }
 
-    fn announce(&self, name: &OwnedStr, events: &[Event]) {
+    fn announce(&self, name: &OwnedStr, events: &[KeyEvent]) {
         self.context.signal_modified(name.lend());
         for event in events {
-            announce::of_other_key(self.context, *event, name.lend());
+            self.context.announce(*event, name.lend());
+        }
+    }
+
+    /// Tells Redisson's waiters, on this server and its replicas, that the lock may be free. In a cluster the server
+    /// itself carries it to the other nodes.
+    fn publish(&self, unlock: Unlock) {
+        let [by_publish, by_spublish] = SETTINGS.notify();
+        if !by_publish && !by_spublish {
+            return;
+        }
+        let channel = names::channel(self.name.bytes(), unlock, OwnedStr::new);
+        let message = match unlock {
+            Unlock::Plain | Unlock::Read => kept().zero.lend(),
+            Unlock::Write => kept().one.lend(),
+        };
+        for (wanted, command, by_shard) in [(by_publish, c"PUBLISH", false), (by_spublish, c"SPUBLISH", true)] {
+            if wanted {
+                self.context.publish(by_shard, channel.lend(), message);
+                if !cluster::enabled() {
+                    followers::publish(self.context, command, channel.lend(), message);
+                }
+            }
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::server::ffi::context::Context;
 use crate::server::ffi::panics::guarded;
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::version;
-use crate::server::keys::{announce, followers};
+use crate::server::keys::{followers, is_ours};
 use redis_module::raw;
 use rlock_core::lock::Outcome;
 use rlock_core::waiting::{Cause, LockName, Note, WaitsFor};
@@ -65,7 +65,7 @@ pub(super) fn listen_to_clients(context: &Context) {
         return;
     }
     // SAFETY: the callback is for this event. The server never refuses.
-    unsafe { context.on(raw::REDISMODULE_EVENT_CLIENT_CHANGE, client_changed) };
+    _ = unsafe { context.on(raw::REDISMODULE_EVENT_CLIENT_CHANGE, client_changed) };
 }
 
 /// # Errors
@@ -73,17 +73,10 @@ pub(super) fn listen_to_clients(context: &Context) {
 pub fn subscribe(context: &Context) -> Result<(), String> {
     state::get().hooks.set(Some(Hooks { of_client: &OF_CLIENT, on_key: key_event }));
     // SAFETY: the callbacks are for these events.
-    let results = unsafe {
-        [
-            context.on(raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, role_changed),
-            context.on(raw::REDISMODULE_EVENT_FLUSHDB, flushed),
-            context.on(raw::REDISMODULE_EVENT_SWAPDB, swapped),
-        ]
-    };
-    if results.iter().all(|result| *result == flag::OK) {
-        Ok(())
-    } else {
-        Err("the server does not let it listen to its events".to_owned())
+    unsafe {
+        context.on(raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, role_changed)?;
+        context.on(raw::REDISMODULE_EVENT_FLUSHDB, flushed)?;
+        context.on(raw::REDISMODULE_EVENT_SWAPDB, swapped)
     }
 }
 
@@ -96,7 +89,7 @@ unsafe extern "C" fn key_event(
     key: *mut raw::RedisModuleString,
 ) -> c_int {
     // The command that changes a lock settles its queue.
-    if announce::is_ours(event) {
+    if is_ours(event) {
         return flag::OK;
     }
     guarded(flag::OK, || {

@@ -4,8 +4,9 @@ use super::blocked_client::BlockedClient;
 use super::state::Blocked;
 use super::turn::{Turn, monotonic_us};
 use super::{fitness, state};
-use crate::server::edge::rights::Reader;
-use crate::server::edge::{Reply, reply, settings};
+use crate::server::edge::settings::SETTINGS;
+use crate::server::edge::users::Reader;
+use crate::server::edge::{Reply, reply};
 use crate::server::ffi::api::flag;
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::{Context, Selected};
@@ -135,16 +136,16 @@ impl Host for Server<'_> {
     }
 
     fn most_blocked(&self) -> usize {
-        settings::max_waiters()
+        SETTINGS.max_waiters.get()
     }
 
     fn most_tickets(&self) -> usize {
-        settings::max_tickets()
+        SETTINGS.max_tickets.get()
     }
 
     fn room(&self) -> Room {
         let has_memory = !fitness::is_out_of_memory(self.context);
-        Room { all: settings::max_sessions(), of_user: settings::max_sessions_per_user(), has_memory }
+        Room { all: SETTINGS.max_sessions.get(), of_user: SETTINGS.max_sessions_per_user.get(), has_memory }
     }
 
     fn listen(&self, side: Side) {

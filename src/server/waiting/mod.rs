@@ -27,7 +27,7 @@ use rlock_core::waiting::commands::Rejected;
 pub(super) use callbacks::subscribe;
 pub use rlock_core::waiting::commands::{Acquiring, Waiting};
 pub use sessions::{EventsCall, cancel, end, events};
-pub use views::{QueueView, SessionView, WaiterView, beginning, queue, queues, sessions as list_sessions};
+pub use views::{SessionView, WaiterView, beginning, queue, queues, sessions as list_sessions};
 
 /// Acquires a lock for the client of this command, which may wait for it; with a ticket, which is named by its session
 /// and itself.

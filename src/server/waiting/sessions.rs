@@ -6,7 +6,7 @@
 use super::host::Server;
 use super::turn::monotonic_us;
 use super::{callbacks, state, telling};
-use crate::server::edge::{ErrorLine, Reply, Writer, rights};
+use crate::server::edge::{ErrorLine, Reply, Writer, users};
 use crate::server::ffi::api::flag;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
@@ -27,7 +27,7 @@ pub struct EventsCall {
 /// # Errors
 /// The error reply.
 pub(super) fn find(context: &Context, name: Str<'_>) -> Result<SessionId, ErrorLine> {
-    let owner = rights::user_name(context)?;
+    let owner = users::user_name(context)?;
     state::engine()?.session(name.bytes(), owner.lend().bytes()).map_err(no_session)
 }
 
@@ -36,7 +36,7 @@ pub(super) fn find(context: &Context, name: Str<'_>) -> Result<SessionId, ErrorL
 /// # Errors
 /// The error reply.
 pub fn events(context: &Context, name: Str<'_>, asked: EventsCall) -> Result<(), ErrorLine> {
-    let owner = rights::user_name(context)?;
+    let owner = users::user_name(context)?;
     callbacks::listen_to_clients(context);
     let EventsCall { acknowledged, wait_ms, ttl_ms } = asked;
     let call = Call { connection: connection(context), acknowledged, ttl_ms };
@@ -77,7 +77,7 @@ pub fn cancel(context: &Context, name: Str<'_>, tickets: &[Str<'_>]) -> Result<R
 /// # Errors
 /// If the user may not see all sessions.
 pub fn end(context: &Context, number: u64) -> Result<bool, ErrorLine> {
-    rights::check_sees_all(context)?;
+    users::check_sees_all(context)?;
     let mut engine = state::engine()?;
     let Some(session) = engine.session_numbered(number) else { return Ok(false) };
     engine.end_session(&Server::new(context), session);

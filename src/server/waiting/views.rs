@@ -2,8 +2,7 @@
 
 use super::state;
 use crate::server::edge::ErrorLine;
-use crate::server::edge::client_address::Addresses;
-use crate::server::edge::rights::{self, Reader};
+use crate::server::edge::users::{Addresses, Reader, check_sees_all};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
 use rlock_core::lock::{Side, UnixMs};
@@ -93,7 +92,7 @@ pub struct SessionView {
 /// # Errors
 /// If the user may not see all of them.
 pub fn sessions(context: &Context, limit: usize) -> Result<Vec<SessionView>, ErrorLine> {
-    rights::check_sees_all(context)?;
+    check_sees_all(context)?;
     let shown = state::engine()?.sessions_to_be_shown(limit, context.now());
     let addresses = Addresses::new(context);
     let view = |summary: SessionSummary| {
