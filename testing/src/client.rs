@@ -1,15 +1,15 @@
 //! A connection that sends any command and reads any reply, pub/sub messages included.
 
 use crate::PATIENCE;
-use redis::{Parser, Value};
-use std::io::{ErrorKind, Read, Write};
+use crate::resp::{Frame, Protocol, Received, packed};
+use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 pub struct Client {
     stream: UnixStream,
-    parser: Parser,
+    received: Received,
 }
 
 /// A reply as tests compare it. RESP2 and RESP3 come out alike.
@@ -20,20 +20,6 @@ pub enum Reply {
     Text(String),
     List(Vec<Reply>),
     Error(String),
-}
-
-/// A read that a machine's standing still has interrupted begins anew: with a time limit the system does not do that.
-struct Patient<'a, S>(&'a mut S);
-
-impl<S: Read> Read for Patient<'_, S> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        loop {
-            match self.0.read(buffer) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                read => return read,
-            }
-        }
-    }
 }
 
 impl Client {
@@ -49,7 +35,7 @@ impl Client {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        Ok(Self { stream, parser: Parser::new() })
+        Ok(Self { stream, received: Received::default() })
     }
 
     /// Sends a command and reads its reply.
@@ -65,8 +51,7 @@ impl Client {
     /// If it cannot be sent, or there is no reply in time.
     pub fn try_run<A: AsRef<[u8]>>(&mut self, command: &[A]) -> std::io::Result<Reply> {
         self.stream.write_all(&packed(command))?;
-        let reply = self.parser.parse_value(Patient(&mut self.stream)).map_err(std::io::Error::other)?;
-        Ok(Reply::from(reply))
+        self.next_reply()
     }
 
     /// A command given as words with spaces between them.
@@ -94,6 +79,17 @@ impl Client {
         (0..count).map(|_| self.receive()).collect()
     }
 
+    /// Has these commands done in one transaction, and returns their replies.
+    ///
+    /// # Panics
+    /// If one of them is refused before it is done.
+    pub fn transaction<C: AsRef<str>>(&mut self, commands: impl IntoIterator<Item = C>) -> Vec<Reply> {
+        assert_eq!(self.say("MULTI"), text("OK"));
+        let queued = self.say_all(commands);
+        assert!(queued.iter().all(|reply| *reply == text("QUEUED")), "{queued:?}");
+        self.say("EXEC").as_list().to_vec()
+    }
+
     /// Sends several commands in one piece to a server that may be gone. What it answers is for [`Self::try_receive`].
     pub fn try_send_together<A: AsRef<[u8]>>(&mut self, commands: &[&[A]]) -> std::io::Result<()> {
         self.stream.write_all(&commands.iter().map(|command| packed(command)).collect::<Vec<_>>().concat())
@@ -101,19 +97,28 @@ impl Client {
 
     /// The next reply, if the connection is not closed.
     pub fn try_receive(&mut self) -> Option<Reply> {
-        self.parser.parse_value(Patient(&mut self.stream)).ok().map(Reply::from)
+        self.next_reply().ok()
     }
 
     /// The next reply or message.
     pub fn receive(&mut self) -> Reply {
-        Reply::from(self.parser.parse_value(Patient(&mut self.stream)).expect("the server answers"))
+        self.next_reply().expect("the server answers")
+    }
+
+    fn next_reply(&mut self) -> std::io::Result<Reply> {
+        loop {
+            let taken = self.received.take(Protocol::Either);
+            match taken.map_err(|malformed| std::io::Error::other(malformed.0))? {
+                Some(frame) => return Ok(Reply::from(frame)),
+                None if self.received.read(&mut self.stream)? == 0 => return Err(ErrorKind::UnexpectedEof.into()),
+                None => {}
+            }
+        }
     }
 
     /// Whether the server answers, and has loaded what it had on disk.
     pub fn is_served(&mut self) -> bool {
-        let pong = Value::SimpleString("PONG".to_owned());
-        self.stream.write_all(b"PING\r\n").is_ok()
-            && self.parser.parse_value(Patient(&mut self.stream)).is_ok_and(|it| it == pong)
+        self.try_run(&["PING"]).is_ok_and(|reply| reply == text("PONG"))
     }
 
     /// The server's clock, as its keys' expiries count it.
@@ -206,17 +211,6 @@ impl Reply {
     }
 }
 
-/// A command as it goes over the wire. Each argument is copied only once, as it may be as long as the server takes.
-pub(crate) fn packed<A: AsRef<[u8]>>(command: &[A]) -> Vec<u8> {
-    let mut packed = format!("*{}\r\n", command.len()).into_bytes();
-    for argument in command.iter().map(AsRef::as_ref) {
-        packed.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
-        packed.extend_from_slice(argument);
-        packed.extend_from_slice(b"\r\n");
-    }
-    packed
-}
-
 pub fn text(text: &str) -> Reply {
     Reply::Text(text.to_owned())
 }
@@ -225,22 +219,16 @@ pub fn list(replies: impl IntoIterator<Item = Reply>) -> Reply {
     Reply::List(replies.into_iter().collect())
 }
 
-impl From<Value> for Reply {
-    fn from(value: Value) -> Self {
-        match value {
-            Value::Nil => Self::Nil,
-            Value::Int(number) => Self::Int(number),
-            Value::BulkString(bytes) => Self::Text(String::from_utf8_lossy(&bytes).into_owned()),
-            Value::SimpleString(text) | Value::VerbatimString { text, .. } => Self::Text(text),
-            Value::Okay => text("OK"),
-            Value::Array(values) | Value::Set(values) | Value::Push { data: values, .. } => {
-                list(values.into_iter().map(Self::from))
-            }
-            Value::Map(pairs) => list(pairs.into_iter().flat_map(|(key, value)| [key.into(), value.into()])),
-            Value::ServerError(error) => {
-                Self::Error([error.code(), error.details().unwrap_or_default()].join(" ").trim_end().to_owned())
-            }
-            other => panic!("no test expects {other:?}"),
+impl From<Frame> for Reply {
+    fn from(frame: Frame) -> Self {
+        let owned = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        match frame {
+            Frame::Nil => Self::Nil,
+            Frame::Int(number) => Self::Int(number),
+            Frame::Simple(bytes) | Frame::Bulk(bytes) | Frame::Other(bytes) => Self::Text(owned(bytes)),
+            Frame::Error(line) => Self::Error(line),
+            Frame::List(frames) | Frame::Push(frames) => list(frames.into_iter().map(Self::from)),
+            Frame::Map(pairs) => list(pairs.into_iter().flat_map(|(key, value)| [key.into(), value.into()])),
         }
     }
 }

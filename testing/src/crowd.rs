@@ -3,12 +3,11 @@
 //! A thread for each of them would cost more than the server that they are to try, and reading them one after the other
 //! would tell nothing about when each was answered.
 
-use crate::client::packed;
+use crate::resp::{Protocol, Received, packed};
 use crate::{PATIENCE, Reply, Server, unix_ms};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use redis::Parser;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
@@ -57,7 +56,7 @@ pub struct Crowd {
 
 struct Member {
     stream: UnixStream,
-    received: Vec<u8>,
+    received: Received,
     answer: Option<Answer>,
 }
 
@@ -83,7 +82,7 @@ impl Crowd {
             stream.set_nonblocking(true).expect("a socket that does not block");
             let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);
             epoll.add(&stream, event).expect("a socket that can be waited for");
-            Member { stream, received: Vec::new(), answer: None }
+            Member { stream, received: Received::default(), answer: None }
         });
         let members = members.collect();
         Self { epoll, members }
@@ -130,19 +129,16 @@ impl Crowd {
     /// Tells whether the client has its answer now, and had none before.
     fn read(&mut self, number: usize, at: i64) -> bool {
         let member = &mut self.members[number];
-        let mut bytes = [0; 1_024];
-        let reply = match member.stream.read(&mut bytes) {
+        let reply = match member.received.read(&mut member.stream) {
             Ok(0) => None,
-            Ok(count) => {
-                member.received.extend_from_slice(&bytes[..count]);
-                let mut parser = Parser::new();
+            Ok(_) => {
                 // It may be only the beginning.
-                let Ok(value) = parser.parse_value(member.received.as_slice()) else { return false };
-                assert!(parser.parse_value([].as_slice()).is_err(), "client {number} is answered once: {value:?}");
-                member.received.clear();
-                Some(Reply::from(value))
+                let taken = member.received.take(Protocol::Either).expect("the server keeps to the protocol");
+                let Some(frame) = taken else { return false };
+                assert!(member.received.is_empty(), "client {number} is answered once: {frame:?}");
+                Some(Reply::from(frame))
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return false,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
             Err(_) => None,
         };
         if reply.is_none() {

@@ -17,6 +17,7 @@ mod random;
 #[cfg(doctest)]
 mod readme;
 mod replica;
+pub mod resp;
 pub mod scripts;
 mod sentinel;
 mod server;

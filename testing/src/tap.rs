@@ -1,14 +1,14 @@
 //! A replica in name only: it asks a server for its replication stream, and keeps what comes.
 
 use crate::dump::hash_in_words;
+use crate::resp::{Frame, Protocol, Received};
 use crate::{Client, PATIENCE, Server};
-use redis::{Parser, Value};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 pub struct Tap {
     stream: UnixStream,
-    parser: Parser,
+    received: Received,
     marker: Client,
     marks: usize,
 }
@@ -23,7 +23,7 @@ impl Tap {
         let length = std::iter::repeat_with(|| line(&mut stream)).find(|line| !line.is_empty()).expect("a length");
         let length = length.strip_prefix('$').and_then(|digits| digits.parse().ok()).expect("a length");
         std::io::copy(&mut (&mut stream).take(length), &mut std::io::sink()).expect("a data set");
-        Self { stream, parser: Parser::new(), marker: server.client(), marks: 0 }
+        Self { stream, received: Received::default(), marker: server.client(), marks: 0 }
     }
 
     /// All commands that were replicated since the last call, as words with spaces between them.
@@ -33,8 +33,7 @@ impl Tap {
         self.marker.say(&mark);
         let mut commands = Vec::new();
         loop {
-            let value = self.parser.parse_value(&mut self.stream).expect("the stream goes on");
-            let command = in_words(value);
+            let command = in_words(self.next_command());
             if command == mark {
                 return commands;
             }
@@ -45,14 +44,21 @@ impl Tap {
             }
         }
     }
+
+    fn next_command(&mut self) -> Frame {
+        loop {
+            if let Some(command) = self.received.take(Protocol::Resp2).expect("the stream is in good form") {
+                return command;
+            }
+            assert!(self.received.read(&mut self.stream).expect("the stream goes on") > 0, "the stream has ended");
+        }
+    }
 }
 
-fn in_words(command: Value) -> String {
-    let Value::Array(arguments) = command else { panic!("a command is an array: {command:?}") };
+fn in_words(command: Frame) -> String {
+    let Frame::List(arguments) = command else { panic!("a command is an array: {command:?}") };
     let word = |argument| match argument {
-        Value::BulkString(bytes) => {
-            hash_in_words(&bytes).unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned())
-        }
+        Frame::Bulk(bytes) => hash_in_words(&bytes).unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned()),
         other => panic!("an argument is a string: {other:?}"),
     };
     arguments.into_iter().map(word).collect::<Vec<_>>().join(" ")

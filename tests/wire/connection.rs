@@ -1,10 +1,10 @@
 //! A connection that keeps account: what was sent, what has to be answered, and whether each answer may be one.
 
 use crate::contract::{self, Command};
-use crate::frame::{self, Frame, Protocol};
+use rlock_testing::resp::{Frame, Protocol, Received, packed};
 use rlock_testing::{PATIENCE, Server, ServerVersion};
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -13,7 +13,7 @@ pub struct Connection {
     stream: UnixStream,
     protocol: Protocol,
     to_write: Vec<u8>,
-    received: Vec<u8>,
+    received: Received,
     /// Commands that were sent, and are not answered yet.
     unanswered: VecDeque<Command>,
     /// Those that wait for EXEC, after MULTI.
@@ -36,7 +36,7 @@ impl Connection {
             stream,
             protocol: Protocol::Resp2,
             to_write: Vec::new(),
-            received: Vec::new(),
+            received: Received::default(),
             unanswered: VecDeque::new(),
             queued: None,
             database: 0,
@@ -128,20 +128,16 @@ impl Connection {
     }
 
     fn read(&mut self, mut each: impl FnMut(Frame)) {
-        let mut bytes = vec![0; 64 * 1_024];
         while !self.is_closed {
-            match self.stream.read(&mut bytes) {
-                Ok(0) => self.is_closed = true,
-                Ok(count) => self.received.extend_from_slice(&bytes[..count]),
+            match self.received.read(&mut self.stream) {
+                Ok(1..) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => self.is_closed = true,
+                Ok(0) | Err(_) => self.is_closed = true,
             }
         }
-        let mut at = 0;
         loop {
-            match frame::first(&self.received[at..], self.next_protocol()) {
-                Ok(Some((frame, length))) => {
-                    at += length;
+            match self.received.take(self.next_protocol()) {
+                Ok(Some(frame)) => {
                     self.account(&frame);
                     if !matches!(frame, Frame::Push(_)) {
                         each(frame);
@@ -151,7 +147,6 @@ impl Connection {
                 Err(malformed) => panic!("{malformed:?}; {}", self.state()),
             }
         }
-        self.received.drain(..at);
         let was_cut = self.is_closed && !(self.may_be_closed || self.unanswered.is_empty() && self.received.is_empty());
         assert!(!was_cut, "closed before all was answered: {}", self.state());
     }
@@ -258,16 +253,6 @@ fn check_refused(command: &Command, reply: &Frame) {
         assert!(!line.starts_with("ERR"), "{reply:?} to {} in a transaction", told(command));
         check(command, reply);
     }
-}
-
-pub fn packed(command: &Command) -> Vec<u8> {
-    let mut packed = format!("*{}\r\n", command.len()).into_bytes();
-    for word in command {
-        packed.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        packed.extend_from_slice(word);
-        packed.extend_from_slice(b"\r\n");
-    }
-    packed
 }
 
 /// A command for people: its bytes in words, long ones cut.

@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::contract::Command;
-use crate::frame::Frame;
+use rlock_testing::resp::Frame;
 use std::collections::BTreeMap;
 
 /// As many as are used, and the empty ones behind them.

@@ -1,7 +1,7 @@
 //! What the contract says of a command from its words alone, and of its reply: written from docs/commands.md, and
 //! knowing nothing of how the module reads a command.
 
-use crate::frame::Frame;
+use rlock_testing::resp::Frame;
 use std::ops::RangeInclusive;
 
 pub type Command = Vec<Vec<u8>>;

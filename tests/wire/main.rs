@@ -15,7 +15,6 @@
 mod connection;
 mod contents;
 mod contract;
-mod frame;
 mod hostile;
 mod noise;
 mod player;

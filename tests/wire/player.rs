@@ -1,11 +1,12 @@
 //! Who takes part in a trial: a connection, all that it is going to send, and how it behaves.
 
-use crate::connection::{Connection, babble, packed};
+use crate::connection::{Connection, babble};
 use crate::contract::Command;
 use crate::hostile;
 use crate::noise::{self, Hold, Limits, NARROW};
 use crate::random::Random;
 use rlock_testing::Server;
+use rlock_testing::resp::packed;
 use std::collections::VecDeque;
 
 pub struct Player {

@@ -3,11 +3,11 @@
 use crate::connection::{Connection, told};
 use crate::contents::Contents;
 use crate::contract;
-use crate::frame::Frame;
 use crate::hostile;
 use crate::noise::{self, Hold, Limits, NARROW};
 use crate::player::Player;
 use crate::random::Random;
+use rlock_testing::resp::Frame;
 use rlock_testing::{Info, PATIENCE, Server, ServerVersion, unix_ms, wait_until};
 use std::time::Instant;
 
