@@ -230,34 +230,6 @@ fn while_writes_are_paused_it_waits_for_the_end_of_the_pause() {
 }
 
 #[test]
-fn a_transaction_that_pauses_writes_breaks_and_hands_nothing_over() {
-    let server = Server::prepare().options(&["--appendonly", "yes"]).start();
-    let (mut client, mut watch) = (server.client(), server.client());
-    client.say("RLOCK.RACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
-    for command in ["MULTI", "CLIENT PAUSE 100000 WRITE", "RLOCK.BREAK k"] {
-        client.say(command);
-    }
-    assert_eq!(client.say("EXEC").as_list()[1], Reply::Int(1));
-    assert_eq!((watch.figure("waiters"), watch.keys()), (1, Vec::new()));
-    client.say("CLIENT UNPAUSE");
-    assert_eq!(bob.receive(), Reply::Nil);
-}
-
-#[test]
-fn a_full_server_breaks_locks() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.RACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
-    client.say("CONFIG SET maxmemory 1");
-    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
-    assert_eq!(client.keys(), [""; 0], "and nobody is granted it");
-    client.say("CONFIG SET maxmemory 0");
-    assert_eq!(bob.receive(), Reply::Nil);
-}
-
-#[test]
 fn a_break_of_a_free_lock_serves_who_still_waits() {
     let server = Server::start();
     let mut client = server.client();

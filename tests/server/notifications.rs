@@ -1,7 +1,11 @@
 //! What listeners see of a change: the keyspace events that the same change made by plain commands would fire; and
 //! WATCH and client tracking, which see exactly the real changes.
 
-use rlock_testing::{Client, Reply, Server, Tap, list, start_waiting, text};
+use crate::waiting::for_all_waiters;
+use crate::waiting::scene::Scene;
+use rlock_testing::{Client, Reply, Server, Tap, list, text};
+
+for_all_waiters!(a_hand_over_is_heard_as_a_release_and_an_acquire);
 
 /// A listener to all keyspace events of a server.
 struct Listener(Client);
@@ -112,28 +116,28 @@ fn events_are_those_that_redissons_listeners_wait_for() {
     }
 }
 
-/// Without a moment in between. After a break, too, the lock is the next one's alone.
-#[test]
-fn a_hand_over_is_heard_as_a_release_and_an_acquire() {
-    let server = Server::start();
-    let (mut client, mut events) = (server.client(), Listener::on(&server));
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let _bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    events.drain(&server);
-    client.say("RLOCK.RELEASE k ann");
-    assert_eq!(events.drain(&server), ["del k", "hincrby k", "expire k"]);
+/// Without a moment in between: who looks right behind the release sees the next holder. After a break, too, the lock is
+/// the next one's alone.
+fn a_hand_over_is_heard_as_a_release_and_an_acquire(scene: &mut Scene) {
+    let mut events = Listener::on(scene.server);
+    scene.say("RLOCK.ACQUIRE k ann 600000");
+    let _bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    events.drain(scene.server);
+    scene.send_together(&[&["RLOCK.RELEASE", "k", "ann"][..], &["HKEYS", "k"]]);
+    assert_eq!((scene.receive(), scene.receive().words()), (Reply::Int(1), vec!["bob"]));
+    assert_eq!(events.drain(scene.server), ["del k", "hincrby k", "expire k"]);
 
     let hold = "{rw}:cid:rwlock_timeout:1";
-    client.say("RLOCK.RACQUIRE rw cid 600000");
-    let _dan = start_waiting(&server, "RLOCK.WACQUIRE rw dan 600000 WAIT 600000");
-    client.say("RLOCK.BREAK rw");
-    assert_eq!(client.hash("rw"), [("dan:write".to_owned(), "1".to_owned()), ("mode".to_owned(), "write".to_owned())]);
-    let _cid = start_waiting(&server, "RLOCK.RACQUIRE rw cid 600000 WAIT 0");
-    events.drain(&server);
-    client.say("RLOCK.RELEASE rw dan");
+    scene.say("RLOCK.RACQUIRE rw cid 600000");
+    let _dan = scene.wait("RLOCK.WACQUIRE rw dan 600000 WAIT 600000");
+    scene.say("RLOCK.BREAK rw");
+    assert_eq!(scene.hash("rw"), [("dan:write".to_owned(), "1".to_owned()), ("mode".to_owned(), "write".to_owned())]);
+    let _cid = scene.wait("RLOCK.RACQUIRE rw cid 600000 WAIT 0");
+    events.drain(scene.server);
+    scene.say("RLOCK.RELEASE rw dan");
     let expected = ["del rw", "hset rw", "expire rw", &format!("set {hold}"), &format!("expire {hold}")];
-    assert_eq!(events.drain(&server), expected);
-    assert!(client.expiry(hold) > 0);
+    assert_eq!(events.drain(scene.server), expected);
+    assert!(scene.expiry(hold) > 0);
 }
 
 #[test]

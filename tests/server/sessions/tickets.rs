@@ -1,108 +1,29 @@
 //! What a ticket is answered, and what becomes of it: on all three sides, with and without a token, and from where no
 //! client can be blocked.
 
-use rlock_testing::{Event, PATIENCE, Reply, Server, Session, list, start_waiting, text, wait_until};
+use rlock_testing::{Event, PATIENCE, Reply, Server, Session, list, text, wait_until};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 #[test]
-fn what_is_granted_at_once_leaves_no_ticket() {
+fn a_ticket_waits_in_the_database_where_it_was_asked_for() {
     let server = Server::start();
     let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
-    assert_eq!(ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1"), Reply::Nil);
-    assert_eq!(ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0 FENCED", "1"), list([Reply::Nil, Reply::Int(1)]));
-    assert_eq!(client.hash("k"), [("ann".into(), "2".into())], "each of them is a hold of its own");
-    assert_eq!(ann.ask("RLOCK.WACQUIRE rw ann 600000 WAIT 1000", "2"), Reply::Nil);
-    assert_eq!(ann.ask("RLOCK.RACQUIRE rw ann 600000 WAIT 1000 FENCED", "3"), list([Reply::Nil, Reply::Int(1)]));
-    for name in ["tickets", "events_unacknowledged", "waits"] {
-        assert_eq!(client.figure(name), 0, "{name}");
-    }
-    assert_eq!(ann.told(""), []);
-    assert_eq!(ann.cancel("1 2 3"), Reply::Int(0), "they are the holders' own business");
-}
-
-#[test]
-fn a_ticket_of_each_side_waits_and_is_granted() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
-    for (seq, (take, ask, free, granted)) in (1..).zip([
-        ("RLOCK.ACQUIRE", "RLOCK.ACQUIRE", "RLOCK.RELEASE k holder", [("ann", "1")].as_slice()),
-        ("RLOCK.WACQUIRE", "RLOCK.RACQUIRE", "RLOCK.RELEASE k holder", &[("ann", "1"), ("mode", "read")]),
-        ("RLOCK.RACQUIRE", "RLOCK.WACQUIRE", "RLOCK.RELEASE k holder", &[("ann:write", "1"), ("mode", "write")]),
-        ("RLOCK.WACQUIRE", "RLOCK.WACQUIRE", "RLOCK.BREAK k", &[("ann:write", "1"), ("mode", "write")]),
-    ]) {
-        let fenced = seq % 2 == 0;
-        let token = fenced.then_some(seq / 2);
-        client.say(&format!("{take} k holder 600000"));
-        let options = if fenced { "WAIT 600000 FENCED" } else { "WAIT 600000" };
-        ann.wait_for(&format!("{ask} k ann 300000 {options}"), "the-ticket");
-        assert_eq!(ann.told(""), [], "{ask}: not yet");
-        assert_eq!((client.figure("tickets"), client.figure("waiters")), (1, 1));
-        client.say(free);
-        let expected: Vec<_> =
-            granted.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();
-        assert_eq!(client.hash("k"), expected, "{ask}");
-        let left = client.say("PTTL k").as_int();
-        assert!((200_000..=300_000).contains(&left), "{ask}: the lease of the ticket, {left}");
-        assert_eq!(ann.told(""), [Event::granted(seq, "the-ticket", token)], "{ask}");
-        assert_eq!(ann.told(&format!("ACK {seq}")), [], "{ask}");
-        assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
-        assert_eq!(client.say("DEL k"), Reply::Int(0));
-    }
-    assert_eq!(client.say("GET redisson_lock_token:{k}"), text("2"));
-}
-
-#[test]
-fn a_wait_that_ends_is_told_with_what_is_left_of_the_lock() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
-    for (number, side) in ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"].into_iter().enumerate() {
-        let key = format!("k{number}");
-        let take = if side == "RLOCK.ACQUIRE" { side } else { "RLOCK.WACQUIRE" };
-        client.say(&format!("{take} {key} holder 600000"));
-        let asked = client.time_ms();
-        for (options, ticket) in [("WAIT 30", "plain"), ("WAIT 31 FENCED", "fenced")] {
-            ann.wait_for(&format!("{side} {key} ann 600000 {options}"), ticket);
-        }
-        let told = ann.until_told(2);
-        assert!(client.time_ms() >= asked + 31);
-        for (event, ticket) in told.iter().zip(["plain", "fenced"]) {
-            assert_eq!((event.ticket.as_str(), event.outcome.as_str()), (ticket, "timeout"), "{side}");
-            let left = event.value.as_int();
-            assert!((1..=600_000 - 30).contains(&left), "{side}: {left}");
-        }
-        client.say(&format!("PERSIST {key}"));
-        ann.wait_for(&format!("{side} {key} ann 600000 WAIT 1"), "endless");
-        assert_eq!(ann.until_told(1)[0].value, Reply::Int(-1), "{side}");
-        client.say(&format!("RLOCK.RELEASE {key} holder"));
-        assert_eq!(client.say(&format!("EXISTS {key}")), Reply::Int(0), "a ticket that no longer waits is not granted");
-    }
-    assert_eq!((client.figure("timeouts"), client.figure("tickets")), (9, 0));
-}
-
-#[test]
-fn an_error_is_told_as_a_blocked_client_would_get_it() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
-    for (seq, (becomes, code)) in (1..).zip([
-        ("SET k text", "WRONGTYPE"),
-        ("HSET k mode write other:write 1", "WRONGKIND"),
-        ("HSET k ann x", "WRONGTYPE"),
-    ]) {
+    for database in ["3", "0"] {
+        client.say(&format!("SELECT {database}"));
+        ann.other.say(&format!("SELECT {database}"));
         client.say("RLOCK.ACQUIRE k holder 600000");
-        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-        let mut blocked = start_waiting(&server, "RLOCK.ACQUIRE k ann 600000 WAIT 0");
-        // In one piece: nobody is granted it in between.
-        for command in ["MULTI", "DEL k", becomes, "EXEC"] {
-            client.say(command);
-        }
-        let line = blocked.receive().as_error().to_owned();
-        let told = ann.until_told(1);
-        assert!(told[0].is_error(code), "{becomes}: {told:?}");
-        assert_eq!((told[0].seq, &told[0].value), (seq, &text(&line)), "{becomes}");
-        client.say("DEL k");
+        ann.wait_for(&format!("RLOCK.ACQUIRE k ann{database} 600000 WAIT 0"), database);
     }
-    assert_eq!(client.figure("waiters"), 0);
+    client.say("FLUSHDB");
+    assert_eq!(ann.told("WAIT 1000"), [Event::granted(1, "0", None)]);
+    client.say("SWAPDB 0 3");
+    assert_eq!(ann.told("WAIT 200"), [], "the lock of the one is the other's now, and both are held");
+    client.say("DEL k");
+    client.say("SELECT 3");
+    client.say("DEL k");
+    assert_eq!(ann.told("WAIT 1000"), [Event::granted(2, "3", None)]);
+    assert_eq!(client.hash("k"), [("ann3".into(), "1".into())]);
 }
 
 /// A reader that waits to write would wait for itself: refused at once, and nothing waits.

@@ -1,71 +1,106 @@
 //! Who gets a lock next when it is released, and in what step.
 
-use rlock_testing::{Client, LeaseCheck, Reply, Server, Tap, list, start_waiting, wait_until};
+use super::for_all_waiters;
+use super::scene::{Outcome, Scene, Waiter};
+use rlock_testing::{Client, LeaseCheck, Reply, Server, Tap, list, wait_until};
 
-#[test]
-fn a_release_hands_the_lock_to_the_first_who_waits() {
-    let server = Server::start();
-    let mut ann = server.client();
-    ann.say("RLOCK.ACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 300000 WAIT 0");
-    let mut cid = start_waiting(&server, "RLOCK.ACQUIRE k cid 200000 WAIT 0 FENCED");
-    let lease = LeaseCheck::begin(&mut ann);
-    assert_eq!(ann.say("RLOCK.RELEASE k ann"), Reply::Int(1));
-    assert_eq!(bob.receive(), Reply::Nil);
-    lease.lease_is(&mut ann, "k", 300_000);
-    assert_eq!(ann.hash("k"), [("bob".into(), "1".into())]);
-    assert_eq!(bob.say("RLOCK.RELEASE k bob"), Reply::Int(1));
-    assert_eq!(cid.receive(), list([Reply::Nil, Reply::Int(1)]));
-    assert_eq!(cid.say("RLOCK.RELEASE k cid"), Reply::Int(1));
-    assert_eq!(ann.keys(), ["redisson_lock_token:{k}"]);
-    assert_eq!(ann.figure("waiters"), 0);
+for_all_waiters!(
+    those_who_wait_are_served_in_the_order_of_coming,
+    a_waiter_of_each_side_is_granted_its_lease_and_token,
+    a_lock_that_is_free_is_granted_without_waiting,
+    the_hand_over_replicates_in_one_step_without_the_key_going,
+    dead_readers_go_when_the_lock_is_handed_over,
+    readers_are_let_in_together_up_to_the_next_writer,
+    readers_go_on_when_the_writer_before_them_leaves,
+    a_downgrade_lets_readers_in,
+    who_is_inside_is_never_queued,
+    all_who_wait_under_the_name_of_a_holder_are_let_in_with_it,
+);
+
+fn those_who_wait_are_served_in_the_order_of_coming(scene: &mut Scene) {
+    scene.say("RLOCK.ACQUIRE k h0 600000");
+    let lease = |number: i64| 600_000 - number * 20_000;
+    let mut line: Vec<_> = (1..=12)
+        .map(|number| scene.wait(&format!("RLOCK.ACQUIRE k h{number} {} WAIT 0 FENCED", lease(number))))
+        .collect();
+    for (number, waiter) in (1..).zip(&mut line) {
+        let check = LeaseCheck::begin(scene);
+        assert_eq!(scene.say(&format!("RLOCK.RELEASE k h{}", number - 1)), Reply::Int(1));
+        check.lease_is(scene, "k", lease(number));
+        assert_eq!(scene.hash("k"), [(format!("h{number}"), "1".into())]);
+        assert_eq!(waiter.outcome(), Outcome::Granted(Some(number)));
+    }
+    assert_eq!(scene.say("RLOCK.RELEASE k h12"), Reply::Int(1));
+    assert_eq!(scene.keys(), ["redisson_lock_token:{k}"]);
+    assert_eq!((scene.figure("waiters"), scene.figure("hand_offs")), (0, 12));
 }
 
-#[test]
-fn a_lock_that_is_free_is_granted_without_waiting() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 WAIT 0"), Reply::Nil);
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 WAIT 1000"), Reply::Nil, "nor is it when it is one's own");
-    assert_eq!(client.figure("waits"), 0);
+fn a_waiter_of_each_side_is_granted_its_lease_and_token(scene: &mut Scene) {
+    for (token, (take, ask, free, granted)) in (1..).zip([
+        ("RLOCK.ACQUIRE", "RLOCK.ACQUIRE", "RLOCK.RELEASE k ann", [("bob", "1")].as_slice()),
+        ("RLOCK.WACQUIRE", "RLOCK.RACQUIRE", "RLOCK.RELEASE k ann", &[("bob", "1"), ("mode", "read")]),
+        ("RLOCK.RACQUIRE", "RLOCK.WACQUIRE", "RLOCK.RELEASE k ann", &[("bob:write", "1"), ("mode", "write")]),
+        ("RLOCK.WACQUIRE", "RLOCK.WACQUIRE", "RLOCK.BREAK k", &[("bob:write", "1"), ("mode", "write")]),
+    ]) {
+        scene.say(&format!("{take} k ann 600000"));
+        let mut bob = scene.wait(&format!("{ask} k bob 300000 WAIT 600000 FENCED"));
+        let lease = LeaseCheck::begin(scene);
+        assert_eq!(scene.say(free), Reply::Int(1));
+        assert_eq!(bob.outcome(), Outcome::Granted(Some(token)), "{ask}");
+        lease.lease_is(scene, "k", 300_000);
+        let granted: Vec<_> = granted.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(scene.hash("k"), granted, "{ask}");
+        assert_eq!(scene.say("RLOCK.RELEASE k bob"), Reply::Int(1));
+    }
 }
 
-#[test]
-fn the_hand_over_replicates_in_one_step_without_the_key_going() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut tap = Tap::on(&server);
-    let stream = |tap: &mut Tap| -> Vec<String> {
+fn a_lock_that_is_free_is_granted_without_waiting(scene: &mut Scene) {
+    for command in [
+        "RLOCK.ACQUIRE k ann 600000 WAIT 0",
+        "RLOCK.ACQUIRE k ann 600000 WAIT 1000",
+        "RLOCK.WACQUIRE rw ann 600000 WAIT 0",
+        "RLOCK.RACQUIRE rw ann 600000 WAIT 1000",
+    ] {
+        assert_eq!(scene.ask(command), Reply::Nil, "{command}, and so is one's own");
+    }
+    assert_eq!(scene.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0 FENCED"), list([Reply::Nil, Reply::Int(1)]));
+    assert_eq!(scene.hash("k"), [("ann".into(), "3".into())], "each of them is a hold of its own");
+    assert_eq!(["waits", "tickets", "events_unacknowledged"].map(|name| scene.figure(name)), [0; 3]);
+}
+
+fn the_hand_over_replicates_in_one_step_without_the_key_going(scene: &mut Scene) {
+    let mut tap = Tap::on(scene.server);
+    let mut stream = || -> Vec<String> {
         let without_time = |command: String| {
             let words: Vec<_> = command.split(' ').map(|word| if word.len() == 13 { "<end>" } else { word }).collect();
             words.join(" ")
         };
         tap.drain().into_iter().map(without_time).collect()
     };
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    let mut cid = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0 FENCED");
-    stream(&mut tap);
-    client.say("RLOCK.RELEASE k ann");
-    assert_eq!(stream(&mut tap), ["RESTORE k <end> {bob:1} ABSTTL REPLACE"]);
-    bob.receive();
-    client.say("RLOCK.RELEASE k bob");
+    scene.say("RLOCK.ACQUIRE k ann 600000");
+    stream();
+    let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    let mut cid = scene.wait("RLOCK.ACQUIRE k cid 600000 WAIT 0 FENCED");
+    assert_eq!(stream(), [""; 0], "the queue is not replicated");
+    scene.say("RLOCK.RELEASE k ann");
+    assert_eq!(stream(), ["RESTORE k <end> {bob:1} ABSTTL REPLACE"]);
+    bob.is_granted();
+    scene.say("RLOCK.RELEASE k bob");
     let expected = ["MULTI", "RESTORE k <end> {cid:1} ABSTTL REPLACE", "INCR redisson_lock_token:{k}", "EXEC"];
-    assert_eq!(stream(&mut tap), expected);
-    cid.receive();
-    client.say("RLOCK.RELEASE k cid");
+    assert_eq!(stream(), expected);
+    assert_eq!(cid.outcome(), Outcome::Granted(Some(1)));
+    scene.say("RLOCK.RELEASE k cid");
 
-    client.say("RLOCK.RACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
-    let mut cid = start_waiting(&server, "RLOCK.RACQUIRE k cid 600000 WAIT 0");
-    let mut dan = start_waiting(&server, "RLOCK.RACQUIRE k dan 600000 WAIT 0");
-    stream(&mut tap);
-    client.say("RLOCK.RELEASE k ann");
+    scene.say("RLOCK.RACQUIRE k ann 600000");
+    let mut bob = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 0");
+    let mut readers = ["cid", "dan"].map(|name| scene.wait(&format!("RLOCK.RACQUIRE k {name} 600000 WAIT 0")));
+    stream();
+    scene.say("RLOCK.RELEASE k ann");
     let expected =
         ["MULTI", "RESTORE k <end> {mode:write,bob:write:1} ABSTTL REPLACE", "DEL {k}:ann:rwlock_timeout:1", "EXEC"];
-    assert_eq!(stream(&mut tap), expected);
-    bob.receive();
-    client.say("RLOCK.RELEASE k bob");
+    assert_eq!(stream(), expected);
+    bob.is_granted();
+    scene.say("RLOCK.RELEASE k bob");
     let expected = [
         "MULTI",
         "RESTORE k <end> {mode:read,cid:1} ABSTTL REPLACE",
@@ -76,24 +111,22 @@ fn the_hand_over_replicates_in_one_step_without_the_key_going() {
         "SET {k}:dan:rwlock_timeout:1 1 PXAT <end>",
         "EXEC",
     ];
-    let actual = stream(&mut tap);
+    let actual = stream();
     // Whether the second reader's lease is the longer one depends on the ms in between.
     assert!(actual.len() == expected.len() || actual.len() == expected.len() - 1, "{actual:?}");
     assert_eq!(actual[..5], expected[..5]);
-    assert_eq!((cid.receive(), dan.receive()), (Reply::Nil, Reply::Nil));
+    readers.iter_mut().for_each(Waiter::is_granted);
+    assert_eq!(stream(), [""; 0], "nor is it replicated who was told");
 }
 
-#[test]
-fn dead_readers_go_when_the_lock_is_handed_over() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.RACQUIRE k ann 600000");
-    client.say("RLOCK.RACQUIRE k dead 20");
-    let mut bob = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
-    wait_until("the read hold has ended", || client.expiry("{k}:dead:rwlock_timeout:1") == -2);
-    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
-    assert_eq!(bob.receive(), Reply::Nil);
-    assert_eq!(client.hash("k"), [("bob:write".into(), "1".into()), ("mode".into(), "write".into())]);
+fn dead_readers_go_when_the_lock_is_handed_over(scene: &mut Scene) {
+    scene.say("RLOCK.RACQUIRE k ann 600000");
+    scene.say("RLOCK.RACQUIRE k dead 20");
+    let mut bob = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 0");
+    wait_until("the read hold has ended", || scene.expiry("{k}:dead:rwlock_timeout:1") == -2);
+    assert_eq!(scene.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    bob.is_granted();
+    assert_eq!(scene.hash("k"), [("bob:write".into(), "1".into()), ("mode".into(), "write".into())]);
 }
 
 #[test]
@@ -133,77 +166,78 @@ fn two_thousand_clients_are_served_in_order() {
     assert_eq!(watch.keys(), ["redisson_lock_token:{k}"]);
 }
 
-#[test]
-fn readers_are_let_in_together_up_to_the_next_writer() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.WACQUIRE k ann 600000");
+/// A released writer lets in all readers up to the next writer that waits; that one stops new readers.
+fn readers_are_let_in_together_up_to_the_next_writer(scene: &mut Scene) {
+    scene.say("RLOCK.WACQUIRE k ann 600000");
     let mut readers: Vec<_> =
-        (0..3).map(|number| start_waiting(&server, &format!("RLOCK.RACQUIRE k r{number} 600000 WAIT 0"))).collect();
-    let mut writer = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
-    let mut late = start_waiting(&server, "RLOCK.RACQUIRE k late 600000 WAIT 0");
-    client.say("RLOCK.RELEASE k ann");
-    for reader in &mut readers {
-        assert_eq!(reader.receive(), Reply::Nil);
+        (0..3).map(|number| scene.wait(&format!("RLOCK.RACQUIRE k r{number} 600000 WAIT 0"))).collect();
+    let mut writer = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 0");
+    let mut behind = scene.wait("RLOCK.RACQUIRE k cid 600000 WAIT 0");
+    let mut next = scene.wait("RLOCK.WACQUIRE k dan 600000 WAIT 0");
+    let mut last = scene.wait("RLOCK.RACQUIRE k eve 600000 WAIT 0");
+    scene.say("RLOCK.RELEASE k ann");
+    readers.iter_mut().for_each(Waiter::is_granted);
+    assert!(scene.say("RLOCK.RACQUIRE k new 600000").as_int() > 0, "a waiting writer stops new readers");
+    assert_eq!(scene.ask("RLOCK.RACQUIRE k r0 600000 WAIT 0"), Reply::Nil, "but not those inside");
+    for reader in ["r0 ALL", "r1", "r2"] {
+        assert_eq!(scene.figure("waiters"), 4, "the writers, and the readers behind them");
+        scene.say(&format!("RLOCK.RELEASE k {reader}"));
     }
-    assert_eq!(client.figure("waiters"), 2, "the writer and the reader behind it");
-    assert!(client.say("RLOCK.RACQUIRE k new 600000").as_int() > 0, "a waiting writer stops new readers");
-    assert_eq!(client.say("RLOCK.RACQUIRE k r0 600000"), Reply::Nil, "but not those inside");
-    client.say("RLOCK.RELEASE k r0 ALL");
-    client.say("RLOCK.RELEASE k r1");
-    client.say("RLOCK.RELEASE k r2");
-    assert_eq!(writer.receive(), Reply::Nil);
-    assert_eq!(client.figure("waiters"), 1);
-    client.say("RLOCK.RELEASE k bob");
-    assert_eq!(late.receive(), Reply::Nil);
+    for (waiter, holder) in [(&mut writer, "bob"), (&mut behind, "cid"), (&mut next, "dan"), (&mut last, "eve")] {
+        waiter.is_granted();
+        scene.say(&format!("RLOCK.RELEASE k {holder}"));
+    }
+    assert_eq!(scene.figure("waiters"), 0);
 }
 
-#[test]
-fn readers_go_on_when_the_writer_before_them_leaves() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.RACQUIRE k ann 600000");
-    let writer = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
-    let mut reader = start_waiting(&server, "RLOCK.RACQUIRE k cid 600000 WAIT 0");
-    drop(writer);
-    assert_eq!(reader.receive(), Reply::Nil);
-    let mut writer = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 60");
-    let mut reader = start_waiting(&server, "RLOCK.RACQUIRE k dan 600000 WAIT 0");
-    assert!(writer.receive().as_int() > 0);
-    assert_eq!(reader.receive(), Reply::Nil);
+fn readers_go_on_when_the_writer_before_them_leaves(scene: &mut Scene) {
+    scene.say("RLOCK.RACQUIRE k ann 600000");
+    let writer = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 0");
+    let mut readers = ["cid", "dan"].map(|name| scene.wait(&format!("RLOCK.RACQUIRE k {name} 600000 WAIT 0")));
+    writer.leave(scene);
+    wait_until("the readers go on", || scene.figure("waiters") == 0);
+    readers.iter_mut().for_each(Waiter::is_granted);
+    let mut writer = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 60");
+    let mut readers = ["eve", "fay"].map(|name| scene.wait(&format!("RLOCK.RACQUIRE k {name} 600000 WAIT 0")));
+    assert!(matches!(writer.outcome(), Outcome::TimeIsUp(1..)));
+    readers.iter_mut().for_each(Waiter::is_granted);
 }
 
-#[test]
-fn a_downgrade_lets_readers_in() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.WACQUIRE k ann 600000");
-    client.say("RLOCK.RACQUIRE k ann 600000");
-    let mut reader = start_waiting(&server, "RLOCK.RACQUIRE k bob 600000 WAIT 0");
-    assert_eq!(client.say("RLOCK.RELEASE k ann WRITE"), Reply::Int(1));
-    assert_eq!(reader.receive(), Reply::Nil);
+fn a_downgrade_lets_readers_in(scene: &mut Scene) {
+    scene.say("RLOCK.WACQUIRE k ann 600000");
+    scene.say("RLOCK.RACQUIRE k ann 600000");
+    let mut reader = scene.wait("RLOCK.RACQUIRE k bob 600000 WAIT 0");
+    assert_eq!(scene.say("RLOCK.RELEASE k ann WRITE"), Reply::Int(1));
+    reader.is_granted();
     assert_eq!(
-        client.hash("k"),
+        scene.hash("k"),
         [("ann".into(), "1".into()), ("bob".into(), "1".into()), ("mode".into(), "read".into())]
     );
 }
 
-#[test]
-fn who_is_inside_is_never_queued() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.WACQUIRE k ann 600000");
-    let mut waiter = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
-    assert_eq!(client.say("RLOCK.WACQUIRE k ann 600000 WAIT 0"), Reply::Nil);
-    assert_eq!(client.say("RLOCK.RACQUIRE k ann 600000 WAIT 0"), Reply::Nil);
-    assert_eq!(client.say("RLOCK.RELEASE k ann ALL"), Reply::Int(1));
-    assert_eq!(waiter.receive(), Reply::Nil);
-    // The same holder waits twice: with the first grant it is inside.
-    let mut first = start_waiting(&server, "RLOCK.WACQUIRE k cid 600000 WAIT 0");
-    let mut other = start_waiting(&server, "RLOCK.WACQUIRE k dan 600000 WAIT 0");
-    let mut second = start_waiting(&server, "RLOCK.WACQUIRE k cid 600000 WAIT 0");
-    client.say("RLOCK.RELEASE k bob");
-    assert_eq!((first.receive(), second.receive()), (Reply::Nil, Reply::Nil));
-    assert_eq!(client.say("RLOCK.RELEASE k cid ALL"), Reply::Int(1));
-    assert_eq!(other.receive(), Reply::Nil);
+fn who_is_inside_is_never_queued(scene: &mut Scene) {
+    scene.say("RLOCK.WACQUIRE k ann 600000");
+    let mut waiter = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 0");
+    assert_eq!(scene.ask("RLOCK.WACQUIRE k ann 600000 WAIT 0"), Reply::Nil);
+    assert_eq!(scene.ask("RLOCK.RACQUIRE k ann 600000 WAIT 0"), Reply::Nil);
+    assert_eq!(scene.say("RLOCK.RELEASE k ann ALL"), Reply::Int(1));
+    waiter.is_granted();
+}
+
+/// A holder is granted its own lock at once, so when one of its waits is over all are.
+fn all_who_wait_under_the_name_of_a_holder_are_let_in_with_it(scene: &mut Scene) {
+    scene.say("RLOCK.WACQUIRE k ann 600000");
+    let mut same = vec![scene.wait("RLOCK.WACQUIRE k same 600000 WAIT 0")];
+    let mut other = scene.wait("RLOCK.WACQUIRE k other 600000 WAIT 0");
+    for side in ["W", "W", "R"] {
+        same.push(scene.wait(&format!("RLOCK.{side}ACQUIRE k same 600000 WAIT 0")));
+    }
+    scene.say("RLOCK.RELEASE k ann");
+    same.iter_mut().for_each(Waiter::is_granted);
+    let holds =
+        [("mode", "write"), ("same", "1"), ("same:write", "3")].map(|(field, value)| (field.into(), value.into()));
+    assert_eq!(scene.hash("k"), holds, "a writer may read");
+    assert_eq!(scene.figure("waiters"), 1);
+    assert_eq!(scene.say("RLOCK.RELEASE k same ALL"), Reply::Int(1));
+    other.is_granted();
 }

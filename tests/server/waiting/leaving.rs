@@ -1,216 +1,43 @@
 //! How a waiter leaves the queue, or never gets into it.
 
-use rlock_testing::{Client, Reply, Server, ServerVersion, start_waiting, text, wait_until};
+use super::for_all_waiters;
+use super::scene::{Outcome, Scene};
+use rlock_testing::{Server, start_waiting};
 
-#[test]
-fn a_wait_ends_at_its_deadline() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let begin = client.time_ms();
-    assert!((1..=600_000).contains(&client.say("RLOCK.ACQUIRE k bob 1000 WAIT 50").as_int()));
-    assert!(client.time_ms() >= begin + 50);
-    let reply = client.say("RLOCK.ACQUIRE k bob 1000 WAIT 20 FENCED");
-    assert!((1..=600_000).contains(&reply.as_list()[0].as_int()));
-    assert_eq!(reply.as_list()[1], Reply::Nil);
-    assert_eq!((client.figure("waiters"), client.figure("timeouts")), (0, 2));
-    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
-    assert_eq!(client.keys(), [""; 0], "who no longer waits is not granted");
-}
+for_all_waiters!(a_wait_ends_at_its_deadline, who_goes_leaves_the_queue);
 
-#[test]
-fn a_client_that_goes_leaves_the_queue() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let gone = start_waiting(&server, "RLOCK.ACQUIRE k gone 600000 WAIT 0");
-    let mut killed = server.client();
-    let id = killed.say("CLIENT ID").as_int();
-    killed.send(&["RLOCK.ACQUIRE", "k", "killed", "600000", "WAIT", "0"]);
-    client.until_waiting(2);
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    drop(gone);
-    client.until_waiting(2);
-    assert_eq!(client.say(&format!("CLIENT KILL ID {id}")), Reply::Int(1));
-    client.until_waiting(1);
-    assert_eq!(client.figure("cancelled"), 2);
-    client.say("RLOCK.RELEASE k ann");
-    assert_eq!(bob.receive(), Reply::Nil);
-}
-
-#[test]
-fn a_grant_that_meets_a_dead_client_goes_on_to_the_next() {
-    let server = Server::start();
-    let mut client = server.client();
-    for _ in 0..50 {
-        client.say("RLOCK.ACQUIRE k ann 600000");
-        let dying = start_waiting(&server, "RLOCK.ACQUIRE k dying 600000 WAIT 0");
-        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-        let mut killer = server.client();
-        let id = client_waiting_first(&mut killer);
-        // In one go, so that the client is killed before it can be told.
-        client.say("MULTI");
-        client.say("RLOCK.RELEASE k ann");
-        client.say(&format!("CLIENT KILL ID {id}"));
-        client.say("EXEC");
-        assert_eq!(bob.receive(), Reply::Nil);
-        assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
-        client.say("RLOCK.RELEASE k bob");
-        drop(dying);
-    }
-}
-
-/// What could not be taken back at once is taken back when it can be, without anybody who waits; and never from who has
-/// the lock by then, though it be the same holder.
-#[test]
-fn a_grant_to_a_dead_client_is_taken_back_when_the_time_has_come() {
-    let server = Server::prepare().options(&["--enable-debug-command", "yes"]).start();
-    let mut client = server.client();
-    for (unfit, fit) in [
-        ("CLIENT PAUSE 600000 WRITE", "CLIENT UNPAUSE"),
-        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
-        ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
-    ] {
-        for lease in [600_000, 100] {
-            client.say("RLOCK.ACQUIRE k ann 600000");
-            let dying = start_waiting(&server, &format!("RLOCK.ACQUIRE k dying {lease} WAIT 0"));
-            let id = client_waiting_first(&mut client).to_string();
-            let unfit: Vec<_> = unfit.split(' ').collect();
-            client.send_together(&[&["RLOCK.RELEASE", "k", "ann"], &["CLIENT", "KILL", "ID", &id], &unfit]);
-            assert_eq!(client.receive(), Reply::Int(1));
-            assert_eq!((client.receive(), client.receive()), (Reply::Int(1), text("OK")));
-            drop(dying);
-            if lease == 600_000 {
-                let later = client.time_ms() + 300;
-                wait_until("it has been tried for a while", || client.time_ms() > later);
-                // Only a pause forbids to give back.
-                let is_paused = fit == "CLIENT UNPAUSE";
-                assert_eq!(client.expiry("k") == -2, !is_paused, "{unfit:?}");
-                client.say(fit);
-                wait_until("nobody has the lock", || client.expiry("k") == -2);
-            } else {
-                wait_until("the lease has ended", || client.expiry("k") == -2);
-                client.say(fit);
-            }
-            // Another life of the same holder.
-            assert_eq!(client.say("RLOCK.ACQUIRE k dying 600000"), Reply::Nil);
-            client.say("RLOCK.ACQUIRE other ann 600000");
-            assert!(client.say("RLOCK.ACQUIRE other bob 10 WAIT 20").as_int() > 0, "everything is caught up with");
-            assert_eq!(client.hash("k"), [("dying".into(), "1".into())], "{unfit:?}, a lease of {lease} ms");
-            client.say("FLUSHALL");
+fn a_wait_ends_at_its_deadline(scene: &mut Scene) {
+    for (key, side) in [("plain", ""), ("read", "R"), ("written", "W")] {
+        scene.say(&format!("RLOCK.{}ACQUIRE {key} ann 600000", if side.is_empty() { "" } else { "W" }));
+        let asked = scene.time_ms();
+        let mut line = ["WAIT 30", "WAIT 31 FENCED"]
+            .map(|options| scene.wait(&format!("RLOCK.{side}ACQUIRE {key} bob 600000 {options}")));
+        for waiter in &mut line {
+            let outcome = waiter.outcome();
+            assert!(matches!(outcome, Outcome::TimeIsUp(1..=599_970)), "{key}: {outcome:?}");
         }
+        assert!(scene.time_ms() >= asked + 31);
+        scene.say(&format!("PERSIST {key}"));
+        let mut endless = scene.wait(&format!("RLOCK.{side}ACQUIRE {key} bob 600000 WAIT 1"));
+        assert_eq!(endless.outcome(), Outcome::TimeIsUp(-1), "{key}");
+        scene.say(&format!("RLOCK.RELEASE {key} ann"));
+        assert_eq!(scene.expiry(key), -2, "who no longer waits is not granted");
     }
+    assert_eq!((scene.figure("waiters"), scene.figure("timeouts")), (0, 9));
 }
 
-/// As above, in a moment: the lease is over before the server comes to take it back.
-#[test]
-fn a_grant_that_has_ended_is_not_taken_back() {
-    let server = Server::prepare().options(&["--enable-debug-command", "yes"]).start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let dying = start_waiting(&server, "RLOCK.ACQUIRE k dying 20 WAIT 0");
-    let id = client_waiting_first(&mut client).to_string();
-    client.send_together(&[
-        &["RLOCK.RELEASE", "k", "ann"],
-        &["CLIENT", "KILL", "ID", &id],
-        &["DEBUG", "SLEEP", "0.05"],
-        &["RLOCK.ACQUIRE", "k", "dying", "600000"],
-    ]);
-    let replies = [(); 4].map(|()| client.receive());
-    assert_eq!(replies[3], Reply::Nil);
-    drop(dying);
-    client.say("RLOCK.ACQUIRE other ann 600000");
-    assert!(client.say("RLOCK.ACQUIRE other bob 10 WAIT 20").as_int() > 0, "everything is caught up with");
-    assert_eq!(client.hash("k"), [("dying".into(), "1".into())]);
-}
-
-/// The id of the client that has waited longest.
-fn client_waiting_first(client: &mut Client) -> i64 {
-    let clients = client.say("CLIENT LIST");
-    let waiting = clients.as_text().lines().filter(|line| line.contains("cmd=rlock.") && line.contains("flags=b"));
-    let ids = waiting.map(|line| line.split(['=', ' ']).nth(1).unwrap().parse().unwrap());
-    ids.min().expect("someone waits")
-}
-
-#[test]
-fn client_unblock_ends_a_wait_both_ways() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    let id = client_waiting_first(&mut client);
-    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} TIMEOUT")), Reply::Int(1));
-    assert!((1..=600_000).contains(&bob.receive().as_int()));
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0 FENCED");
-    let id = client_waiting_first(&mut client);
-    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} TIMEOUT")), Reply::Int(1));
-    assert_eq!(bob.receive().as_list()[1], Reply::Nil);
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    let id = client_waiting_first(&mut client);
-    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} ERROR")), Reply::Int(1));
-    assert!(bob.receive().as_error().starts_with("UNBLOCKED"));
-    assert_eq!(bob.say("PING"), text("PONG"));
-    assert_eq!(client.figure("waiters"), 0);
-    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
-    assert_eq!(client.keys(), [""; 0]);
-}
-
-#[test]
-fn nothing_waits_in_transactions_and_scripts() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    client.say("MULTI");
-    client.say("RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    assert!(client.say("EXEC").as_list()[0].as_int() > 0);
-    let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', '600000', 'WAIT', '0')";
-    assert!(client.run(&["EVAL", script, "1", "k"]).as_int() > 0);
-    assert_eq!(client.figure("waits"), 0);
-}
-
-/// Some servers then send no reply at all. A client that has lost its reply is closed: it would take the next one for it.
-#[test]
-fn a_grant_that_meets_client_unblock_leaves_nobody_without_an_answer() {
-    let server = Server::start();
-    let mut client = server.client();
-    for how in ["TIMEOUT", "ERROR"] {
-        client.say("RLOCK.ACQUIRE k ann 600000");
-        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-        let id = client_waiting_first(&mut client);
-        client.say("MULTI");
-        client.say("RLOCK.RELEASE k ann");
-        client.say(&format!("CLIENT UNBLOCK {id} {how}"));
-        client.say("EXEC");
-        match bob.try_receive() {
-            Some(Reply::Nil) => assert_eq!(client.say("RLOCK.RELEASE k bob"), Reply::Int(1)),
-            Some(reply) => assert!(reply.as_error().starts_with("UNBLOCKED"), "{how}: {reply:?}"),
-            None => {
-                assert!(!ServerVersion::under_test().has_what_redis_has(7, 4), "{how}: no reply");
-                assert!(!bob.is_served(), "{how}: no reply, and yet the next command gets one");
-            }
-        }
-        wait_until("nobody has the lock", || client.keys().is_empty());
-        assert_eq!(client.figure("waiters"), 0);
+fn who_goes_leaves_the_queue(scene: &mut Scene) {
+    scene.say("RLOCK.ACQUIRE k ann 600000");
+    let [first, mut bob, second, mut cid] =
+        ["first", "bob", "second", "cid"].map(|name| scene.wait(&format!("RLOCK.ACQUIRE k {name} 600000 WAIT 0")));
+    for gone in [first, second] {
+        gone.leave(scene);
     }
-}
-
-/// Some servers keep no client that is subscribed to anything: it is then answered as if it did not wait. Others keep it.
-#[test]
-fn a_subscribed_client_waits_or_is_answered() {
-    for subscribe in ["SUBSCRIBE c", "PSUBSCRIBE c*", "SSUBSCRIBE c"] {
-        let server = Server::start();
-        let (mut client, mut bob) = (server.client(), server.client());
-        client.say("RLOCK.ACQUIRE k ann 600000");
-        bob.say("HELLO 3");
-        bob.say(subscribe);
-        let reply = bob.say("RLOCK.ACQUIRE k bob 600000 WAIT 20");
-        assert!((1..=600_000).contains(&reply.as_int()), "{subscribe}");
-        let reply = bob.say("RLOCK.ACQUIRE k bob 600000 WAIT 20 FENCED");
-        assert_eq!(reply.as_list()[1], Reply::Nil, "{subscribe}");
-        assert_eq!(client.figure("waiters"), 0);
-        assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
-        assert_eq!(bob.say("RLOCK.ACQUIRE k bob 600000 WAIT 0"), Reply::Nil);
-    }
+    assert_eq!((scene.figure("waiters"), scene.figure("cancelled")), (2, 2));
+    scene.say("RLOCK.RELEASE k ann");
+    bob.is_granted();
+    scene.say("RLOCK.RELEASE k bob");
+    cid.is_granted();
 }
 
 #[test]
@@ -229,43 +56,4 @@ fn a_full_queue_turns_clients_away() {
     drop(first);
     client.until_waiting(1);
     let _third = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");
-}
-
-#[test]
-fn killed_processes_hold_nobody_up() {
-    let server = Server::start();
-    let mut watch = server.client();
-    let socket = server.socket();
-    let process = |command: &str| {
-        let mut cli = std::process::Command::new("redis-cli");
-        cli.arg("-s").arg(&socket).args(command.split(' ')).stdout(std::process::Stdio::piped());
-        cli.spawn().expect("redis-cli is there")
-    };
-    watch.say("RLOCK.ACQUIRE k first 600000");
-    // The one who will have the lock, and dies with it: its lease frees the lock.
-    let mut holder = process("RLOCK.ACQUIRE k holder 300 WAIT 0");
-    watch.until_waiting(1);
-    let mut waiters: Vec<_> = (0..30)
-        .map(|number| {
-            let waiter = process(&format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"));
-            watch.until_waiting(number + 2);
-            waiter
-        })
-        .collect();
-    watch.say("RLOCK.RELEASE k first");
-    wait_until("the holder has the lock", || watch.hash("k") == [("holder".into(), "1".into())]);
-    // On unix, this is SIGKILL.
-    holder.kill().unwrap();
-    for waiter in waiters.iter_mut().step_by(3) {
-        waiter.kill().unwrap();
-    }
-    wait_until("the killed have left", || watch.figure("waiters") <= 20);
-    for number in (0..30).filter(|number| number % 3 != 0) {
-        wait_until("the next one has the lock", || watch.hash("k") == [(format!("h{number}"), "1".to_owned())]);
-        assert_eq!(watch.say(&format!("RLOCK.RELEASE k h{number}")), Reply::Int(1));
-    }
-    assert_eq!((watch.figure("waiters"), watch.keys().len()), (0, 0));
-    for mut process in waiters.into_iter().chain([holder]) {
-        process.wait().unwrap();
-    }
 }

@@ -1,30 +1,46 @@
 //! Everything but a release that frees a lock, and moves its queue on.
 
-use rlock_testing::{Reply, Server, ServerVersion, start_waiting, text, wait_until};
+use super::scene::{Scene, Waiter};
+use super::{for_all_waiters, median};
+use rlock_testing::{Reply, ServerVersion, Wanted, text, wait_until};
 
-/// The server's clock tells how late each of a hundred grants was; half of them may meet a machine that stands still.
-#[test]
-fn a_lease_that_ends_moves_the_queue_on_within_5_ms() {
-    let server = Server::start();
-    let mut client = server.client();
+for_all_waiters!(
+    a_lease_that_ends_moves_the_queue_on_within_5_ms,
+    whatever_removes_the_lock_moves_the_queue_on,
+    a_script_that_steps_down_as_redissons_does_lets_readers_in,
+    nobody_gets_between_a_removal_and_the_grant,
+    what_becomes_of_a_lock_that_is_no_lock_any_more,
+    events_are_heard_only_while_somebody_waits,
+    who_comes_before_listening_ends_is_listened_for,
+    an_evicted_lock_goes_to_the_next,
+    a_lease_that_gets_shorter_is_noticed,
+    a_lock_that_is_set_over_is_noticed_soon,
+);
+
+/// Nobody ever releases: each gets the lock when the lease before ends.
+fn a_lease_that_ends_moves_the_queue_on_within_5_ms(scene: &mut Scene) {
+    const LEASE_MS: i64 = 20;
     // The server's own sweep would come too late, and would hide that.
-    client.say("DEBUG SET-ACTIVE-EXPIRE 0");
-    let mut late: Vec<_> = (0..100)
-        .map(|number| {
-            client.say(&format!("RLOCK.ACQUIRE k{number} ann 600000"));
-            let mut waiter = start_waiting(&server, &format!("RLOCK.ACQUIRE k{number} bob 600000 WAIT 0"));
-            client.say(&format!("PEXPIRE k{number} 20"));
-            let end = client.expiry(&format!("k{number}"));
-            assert_eq!(waiter.receive(), Reply::Nil);
-            client.expiry(&format!("k{number}")) - 600_000 - end
-        })
-        .collect();
-    late.sort_unstable();
-    assert!(late[0] >= 0 && late[50] <= 5, "in ms: {late:?}");
+    scene.say("DEBUG SET-ACTIVE-EXPIRE 0");
+    scene.say("RLOCK.ACQUIRE k holder 600000");
+    let mut line: Vec<_> =
+        (0..99).map(|number| scene.wait(&format!("RLOCK.ACQUIRE k h{number} {LEASE_MS} WAIT 0"))).collect();
+    line.push(scene.wait("RLOCK.ACQUIRE k last 600000 WAIT 0"));
+    let mut wanted = Wanted::by(scene.server.id());
+    scene.say("PEXPIRE k 20");
+    let end = scene.expiry("k");
+    line.iter_mut().for_each(Waiter::is_granted);
+    let granted = scene.expiry("k") - 600_000;
+    let late = granted - end - 99 * LEASE_MS;
+    assert!(late >= 0, "a grant was {} ms too early", -late);
+    // But for the time in which the server wanted a processor and had none.
+    wanted.look();
+    let late = late - wanted.ms_between(end, granted);
+    assert!(late <= 5 * 100, "a hundred grants were {late} ms late, all together");
 }
 
-#[test]
-fn whatever_removes_the_lock_moves_the_queue_on() {
+fn whatever_removes_the_lock_moves_the_queue_on(scene: &mut Scene) {
+    let unlock = "redis.call('del', KEYS[1]) redis.call('publish', 'redisson_lock__channel:{k}', 0) return 1";
     for removal in [
         &["DEL k"][..],
         &["UNLINK k"],
@@ -38,202 +54,177 @@ fn whatever_removes_the_lock_moves_the_queue_on() {
         &["SWAPDB 0 7"],
         &["MULTI", "DEL k", "SET x 1", "EXEC"],
         &["SUNIONSTORE k none"],
+        &["RLOCK.BREAK k"],
+        &["as Redisson unlocks"],
     ] {
-        let server = Server::start();
-        let mut client = server.client();
-        client.say("RLOCK.ACQUIRE k ann 600000");
-        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        scene.say("RLOCK.ACQUIRE k ann 600000");
+        let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        let mut cid = scene.wait("RLOCK.ACQUIRE k cid 600000 WAIT 0");
         for command in removal {
-            client.say(command);
+            let is_script = *command == "as Redisson unlocks";
+            let reply = if is_script { scene.run(&["EVAL", unlock, "1", "k"]) } else { scene.say(command) };
+            assert!(!matches!(reply, Reply::Error(_)), "{command}: {reply:?}");
         }
         if ServerVersion::under_test().moves_clients() {
-            client.say("SELECT 0");
+            scene.say("SELECT 0");
         }
         // By the next command it is done: not when the lock is next looked at anyway.
-        assert_eq!(client.figure("waiters"), 0, "{removal:?}");
-        assert_eq!(bob.receive(), Reply::Nil, "{removal:?}");
-        assert_eq!(client.hash("k"), [("bob".into(), "1".into())], "{removal:?}");
+        assert_eq!(scene.figure("waiters"), 1, "{removal:?}");
+        assert_eq!(scene.hash("k"), [("bob".into(), "1".into())], "{removal:?}");
+        bob.is_granted();
+        scene.say("RLOCK.RELEASE k bob");
+        cid.is_granted();
+        scene.say("FLUSHALL");
     }
-}
-
-#[test]
-fn a_script_that_unlocks_as_redissons_does_moves_the_queue_on() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("HINCRBY k java:1 1");
-    client.say("PEXPIRE k 600000");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    let script = "redis.call('del', KEYS[1]) redis.call('publish', 'redisson_lock__channel:{k}', 0) return 1";
-    assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
-    assert_eq!(client.figure("waiters"), 0);
-    assert_eq!(bob.receive(), Reply::Nil);
 }
 
 /// No key goes and no lease changes: the mode in the hash is all that tells.
-#[test]
-fn a_script_that_steps_down_as_redissons_does_lets_readers_in() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.WACQUIRE k ann 600000");
-    client.say("RLOCK.RACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.RACQUIRE k bob 600000 WAIT 0");
+fn a_script_that_steps_down_as_redissons_does_lets_readers_in(scene: &mut Scene) {
+    scene.say("RLOCK.WACQUIRE k ann 600000");
+    scene.say("RLOCK.RACQUIRE k ann 600000");
+    let mut bob = scene.wait("RLOCK.RACQUIRE k bob 600000 WAIT 0");
     let script = "redis.call('hdel', KEYS[1], 'ann:write') redis.call('hset', KEYS[1], 'mode', 'read') return 1";
-    assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
-    assert_eq!(client.figure("waiters"), 0, "not when the lock is next looked at anyway");
-    assert_eq!(bob.receive(), Reply::Nil);
+    assert_eq!(scene.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
+    assert_eq!(scene.figure("waiters"), 0, "not when the lock is next looked at anyway");
+    bob.is_granted();
 }
 
-#[test]
-fn nobody_gets_between_a_removal_and_the_grant() {
+fn nobody_gets_between_a_removal_and_the_grant(scene: &mut Scene) {
     // As a client that does not know the queue would try it.
     let script = "if redis.call('exists', KEYS[1]) == 1 then return 0 end
                   return redis.call('hincrby', KEYS[1], 'thief', 1)";
+    let session = scene.session_name();
     let by_rlock: &[&str] = &["RLOCK.ACQUIRE", "k", "thief", "600000"];
-    let by_script: &[&str] = &["EVAL", script, "1", "k"];
-    let server = Server::start();
-    let mut client = server.client();
-    for removal in [&["DEL", "k"][..], &["UNLINK", "k"], &["EVAL", "return redis.call('del', KEYS[1])", "1", "k"]] {
-        client.say("RLOCK.ACQUIRE k ann 600000");
-        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-        client.send_together(&[removal, by_rlock]);
-        assert_eq!(client.receive(), Reply::Int(1));
-        assert!(client.receive().as_int() > 0, "an RLOCK command respects the queue on every server");
-        assert_eq!(bob.receive(), Reply::Nil);
-        client.say("RLOCK.RELEASE k bob");
-        if ServerVersion::under_test().has_jobs() {
-            client.say("RLOCK.ACQUIRE k ann 600000");
-            let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-            client.send_together(&[removal, by_script]);
-            assert_eq!(client.receive(), Reply::Int(1));
-            assert_eq!(client.receive(), Reply::Int(0), "nobody at all gets between where the server has jobs");
-            assert_eq!(bob.receive(), Reply::Nil);
-            client.say("RLOCK.RELEASE k bob");
+    let by_ticket = [by_rlock, &["WAIT", "1", "SESSION", &session, "thief"]].concat();
+    let by_script = ["EVAL", script, "1", "k"];
+    // An RLOCK command respects the queue on every server; nobody at all gets between where the server has jobs.
+    let thieves = [by_rlock, &by_ticket, &by_script];
+    for thief in &thieves[..if ServerVersion::under_test().has_jobs() { 3 } else { 2 }] {
+        for removal in [&["DEL", "k"][..], &["UNLINK", "k"], &["EVAL", "return redis.call('del', KEYS[1])", "1", "k"]] {
+            scene.say("RLOCK.ACQUIRE k ann 600000");
+            let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+            scene.send_together(&[removal, thief]);
+            assert_eq!(scene.receive(), Reply::Int(1));
+            match scene.receive() {
+                Reply::Int(left) => assert_eq!(left > 0, *thief == by_rlock, "{removal:?} {thief:?}: {left}"),
+                reply => assert!(*thief == by_ticket && reply == text("WAITING"), "{removal:?} {thief:?}: {reply:?}"),
+            }
+            bob.is_granted();
+            assert_eq!(scene.hash("k"), [("bob".into(), "1".into())]);
+            scene.say("RLOCK.RELEASE k bob");
         }
     }
 }
 
-#[test]
-fn what_becomes_of_a_lock_that_is_no_lock_any_more() {
-    for overwriting in ["SET k text", "RENAME text k", "COPY text k REPLACE", "RESTORE"] {
-        let server = Server::start();
-        let mut client = server.client();
-        client.say("SET text hello");
-        client.say("RLOCK.ACQUIRE k ann 600000");
-        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-        if overwriting == "RESTORE" {
-            let script = "return redis.call('restore', KEYS[1], 0, redis.call('dump', KEYS[2]), 'replace')";
-            assert_eq!(client.run(&["EVAL", script, "2", "k", "text"]), text("OK"));
-        } else {
-            client.say(overwriting);
+/// Each is told so in the same words, and its wait is over.
+fn what_becomes_of_a_lock_that_is_no_lock_any_more(scene: &mut Scene) {
+    let restore = "return redis.call('restore', KEYS[1], 0, redis.call('dump', 'text'), 'replace')";
+    for (becomes, code) in [
+        ("SET k text", "WRONGTYPE"),
+        ("RENAME text k", "WRONGTYPE"),
+        ("COPY text k REPLACE", "WRONGTYPE"),
+        ("RESTORE", "WRONGTYPE"),
+        ("HSET k bob x", "WRONGTYPE"),
+        ("HSET k mode write other:write 1", "WRONGKIND"),
+    ] {
+        scene.say("SET text hello");
+        scene.say("RLOCK.ACQUIRE k ann 600000");
+        let mut line = [(); 2].map(|()| scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0"));
+        match becomes.split_once(' ') {
+            None => assert_eq!(scene.run(&["EVAL", restore, "1", "k"]), text("OK")),
+            // In one step: nobody is granted it in between.
+            Some(("HSET", _)) => drop(scene.say_all(["MULTI", "DEL k", becomes, "EXEC"])),
+            Some(_) => drop(scene.say(becomes)),
         }
-        assert!(bob.receive().as_error().starts_with("WRONGTYPE"), "{overwriting}");
-        assert_eq!(client.figure("waiters"), 0);
+        let [first, second] = line.each_mut().map(|waiter| waiter.outcome());
+        assert!(first.is_error(code) && first == second, "{becomes}: {first:?}, {second:?}");
+        assert_eq!(scene.figure("waiters"), 0);
+        scene.say("FLUSHALL");
     }
 }
 
 /// Each event that is heard costs the client that causes it.
-#[test]
-fn events_are_heard_only_while_somebody_waits() {
+fn events_are_heard_only_while_somebody_waits(scene: &mut Scene) {
     let ends = ServerVersion::under_test().ends_subscriptions();
-    let server = Server::start();
-    let mut client = server.client();
     for (acquire, subscriptions) in [("RLOCK.ACQUIRE", 1), ("RLOCK.WACQUIRE", 2)] {
         for _ in 0..2 {
-            client.say(&format!("{acquire} k ann 600000"));
-            let mut bob = start_waiting(&server, &format!("{acquire} k bob 600000 WAIT 0"));
-            assert_eq!(client.figure("keyspace_subscriptions"), subscriptions, "{acquire}");
-            client.say("DEL k");
-            assert_eq!(client.figure("waiters"), 0, "not when the lock is next looked at anyway");
-            assert_eq!(bob.receive(), Reply::Nil);
-            client.say("RLOCK.RELEASE k bob");
+            scene.say(&format!("{acquire} k ann 600000"));
+            let mut bob = scene.wait(&format!("{acquire} k bob 600000 WAIT 0"));
+            assert_eq!(scene.figure("keyspace_subscriptions"), subscriptions, "{acquire}");
+            scene.say("DEL k");
+            assert_eq!(scene.figure("waiters"), 0, "not when the lock is next looked at anyway");
+            bob.is_granted();
+            scene.say("RLOCK.RELEASE k bob");
             if ends {
-                wait_until("nothing is heard any more", || client.figure("keyspace_subscriptions") == 0);
+                wait_until("nothing is heard any more", || scene.figure("keyspace_subscriptions") == 0);
             }
         }
     }
-    client.say("RLOCK.ACQUIRE k ann 20");
-    assert_eq!(start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0").receive(), Reply::Nil);
-    assert_eq!(client.figure("lease_expiries"), 1, "it is heard once, however often listening has begun");
+    scene.say("RLOCK.ACQUIRE k ann 20");
+    scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0").is_granted();
+    assert_eq!(scene.figure("lease_expiries"), 1, "it is heard once, however often listening has begun");
 }
 
-#[test]
-fn who_comes_before_listening_ends_is_listened_for() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    client.say("DEL k");
-    assert_eq!(bob.receive(), Reply::Nil);
-    let mut cid = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");
-    let began = client.time_ms();
-    wait_until("it would have ended", || client.time_ms() > began + 1_200);
-    assert_eq!(client.figure("keyspace_subscriptions"), 1);
-    client.say("DEL k");
-    assert_eq!(client.figure("waiters"), 0, "not when the lock is next looked at anyway");
-    assert_eq!(cid.receive(), Reply::Nil);
+fn who_comes_before_listening_ends_is_listened_for(scene: &mut Scene) {
+    scene.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    scene.say("DEL k");
+    bob.is_granted();
+    let mut cid = scene.wait("RLOCK.ACQUIRE k cid 600000 WAIT 0");
+    let began = scene.time_ms();
+    wait_until("it would have ended", || scene.time_ms() > began + 1_200);
+    assert_eq!(scene.figure("keyspace_subscriptions"), 1);
+    scene.say("DEL k");
+    assert_eq!(scene.figure("waiters"), 0, "not when the lock is next looked at anyway");
+    cid.is_granted();
 }
 
-#[test]
-fn an_evicted_lock_goes_to_the_next() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    client.say("CONFIG SET maxmemory-policy allkeys-random");
-    client.say("CONFIG SET maxmemory 1");
+fn an_evicted_lock_goes_to_the_next(scene: &mut Scene) {
+    scene.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    scene.say("CONFIG SET maxmemory-policy allkeys-random");
+    scene.say("CONFIG SET maxmemory 1");
     wait_until("the lock is evicted", || {
-        client.say("SET x 1");
-        client.info("stats").number("evicted_keys") == 1
+        scene.say("SET x 1");
+        scene.info("stats").number("evicted_keys") == 1
     });
-    client.say("CONFIG SET maxmemory 0");
-    assert_eq!(bob.receive(), Reply::Nil);
-    assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
+    assert_eq!(scene.figure("waiters"), 1, "a full server grants nothing");
+    scene.say("CONFIG SET maxmemory 0");
+    bob.is_granted();
+    assert_eq!(scene.hash("k"), [("bob".into(), "1".into())]);
 }
 
-#[test]
-fn a_lease_that_gets_shorter_is_noticed() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+fn a_lease_that_gets_shorter_is_noticed(scene: &mut Scene) {
+    scene.say("DEBUG SET-ACTIVE-EXPIRE 0");
     for shortening in ["RLOCK.RENEW k ann 20", "RLOCK.ACQUIRE k ann 20", "PEXPIRE k 20", "RLOCK.RELEASE k ann LEASE 20"]
     {
-        let late = (0..11).map(|_| {
-            client.say("RLOCK.ACQUIRE k ann 600000");
-            client.say("RLOCK.ACQUIRE k ann 600000");
-            let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-            client.say(shortening);
-            let end = client.expiry("k");
-            assert_eq!(bob.receive(), Reply::Nil);
-            let granted = client.expiry("k") - 600_000;
-            client.say("RLOCK.RELEASE k bob");
+        let late = median((0..11).map(|_| {
+            scene.say("RLOCK.ACQUIRE k ann 600000");
+            scene.say("RLOCK.ACQUIRE k ann 600000");
+            let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+            scene.say(shortening);
+            let end = scene.expiry("k");
+            bob.is_granted();
+            let granted = scene.expiry("k") - 600_000;
+            scene.say("RLOCK.RELEASE k bob");
             assert!(granted >= end, "{shortening}: ended at {end}, granted at {granted}");
             granted - end
-        });
+        }));
         // Well before the lock is looked at anyway, which is every 100 ms.
-        let late = median(late.collect());
         assert!(late < 20, "{shortening}: mostly late by {late} ms");
     }
 }
 
 /// Nothing tells of this on some servers, so they have to look.
-#[test]
-fn a_lock_that_is_set_over_is_noticed_soon() {
-    let server = Server::start();
-    let mut client = server.client();
-    let late = (0..5).map(|_| {
-        client.say("RLOCK.ACQUIRE k ann 600000");
-        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-        client.say("SET k text");
-        let overwritten = client.time_ms();
-        assert!(bob.receive().as_error().starts_with("WRONGTYPE"));
-        client.say("DEL k");
-        client.time_ms() - overwritten
-    });
-    let late = median(late.collect());
+fn a_lock_that_is_set_over_is_noticed_soon(scene: &mut Scene) {
+    let late = median((0..5).map(|_| {
+        scene.say("RLOCK.ACQUIRE k ann 600000");
+        let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        scene.say("SET k text");
+        let overwritten = scene.time_ms();
+        assert!(bob.outcome().is_error("WRONGTYPE"));
+        assert_eq!(scene.say("GETDEL k"), text("text"));
+        scene.time_ms() - overwritten
+    }));
     assert!(late < 250, "mostly late by {late} ms");
-}
-
-fn median(mut all: Vec<i64>) -> i64 {
-    all.sort_unstable();
-    all[all.len() / 2]
 }

@@ -1,161 +1,150 @@
 //! When the server is in no state to grant, or no longer the one to do it.
 
-use rlock_testing::{Reply, Server, ServerVersion, start_waiting, text, wait_until};
+use super::for_all_waiters;
+use super::scene::{Outcome, Scene, Waiter};
+use rlock_testing::{Cluster, Reply, Server, text, wait_until};
 
-#[test]
-fn no_grant_while_writes_are_paused() {
+for_all_waiters!(
+    no_grant_while_writes_are_paused,
+    a_transaction_that_pauses_writes_frees_and_hands_nothing_over,
+    loading_grants_nobody,
+    no_grant_without_memory_or_enough_replicas,
+    a_server_that_becomes_a_replica_lets_its_waiters_go,
+    a_failover_sends_the_waiters_away_and_grants_nobody,
+    a_slot_that_moves_away_sends_its_waiters_away,
+);
+
+fn no_grant_while_writes_are_paused(scene: &mut Scene) {
     let server = Server::prepare().options(&["--appendonly", "yes"]).start();
-    let (mut client, mut watch) = (server.client(), server.client());
-    client.say("RLOCK.ACQUIRE k ann 100");
-    let end = client.expiry("k");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    client.say("CLIENT PAUSE 100000 WRITE");
-    wait_until("the lease has ended for a while", || watch.time_ms() > end + 100);
-    assert_eq!(watch.figure("waiters"), 1);
-    client.say("CLIENT UNPAUSE");
-    assert_eq!(bob.receive(), Reply::Nil);
+    let mut scene = scene.moved_to(&server);
+    for (kind, ms) in [("WRITE", 100_000), ("ALL", 1_000)] {
+        scene.say("RLOCK.ACQUIRE k ann 100");
+        let end = scene.expiry("k");
+        let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        let paused = scene.time_ms();
+        scene.say(&format!("CLIENT PAUSE {ms} {kind}"));
+        if kind == "WRITE" {
+            wait_until("the lease has ended for a while", || scene.time_ms() > end + 100);
+            assert_eq!(scene.figure("waiters"), 1);
+            scene.say("CLIENT UNPAUSE");
+        }
+        bob.is_granted();
+        assert!(kind == "WRITE" || scene.expiry("k") >= paused + ms + 600_000, "granted in the pause");
+        scene.say("RLOCK.RELEASE k bob");
+    }
 }
 
-#[test]
-fn a_release_in_a_transaction_that_pauses_writes_hands_nothing_over() {
-    let server = Server::start();
-    let (mut client, mut watch) = (server.client(), server.client());
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    client.say("MULTI");
-    client.say("CLIENT PAUSE 100000 WRITE");
-    client.say("RLOCK.RELEASE k ann");
-    assert_eq!(client.say("EXEC").as_list()[1], Reply::Int(1));
-    assert_eq!((watch.figure("waiters"), watch.expiry("k")), (1, -2));
-    client.say("CLIENT UNPAUSE");
-    assert_eq!(bob.receive(), Reply::Nil);
+fn a_transaction_that_pauses_writes_frees_and_hands_nothing_over(scene: &mut Scene) {
+    for free in ["RLOCK.RELEASE k ann", "RLOCK.BREAK k"] {
+        scene.say("RLOCK.RACQUIRE k ann 600000");
+        let mut bob = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 0");
+        assert_eq!(scene.transaction(["CLIENT PAUSE 100000 WRITE", free])[1], Reply::Int(1));
+        assert_eq!((scene.figure("waiters"), scene.keys()), (1, vec![]));
+        scene.say("CLIENT UNPAUSE");
+        bob.is_granted();
+        scene.say("RLOCK.RELEASE k bob");
+    }
 }
 
-#[test]
-fn loading_grants_nobody() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+fn loading_grants_nobody(scene: &mut Scene) {
+    scene.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
     // Everything goes, and comes back from disk.
-    assert_eq!(client.say("DEBUG RELOAD"), text("OK"));
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
-    assert_eq!(client.figure("waiters"), 1);
-    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
-    assert_eq!(bob.receive(), Reply::Nil);
+    assert_eq!(scene.say("DEBUG RELOAD"), text("OK"));
+    assert_eq!(scene.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(scene.figure("waiters"), 1);
+    assert_eq!(scene.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    bob.is_granted();
 }
 
-#[test]
-fn no_grant_without_memory() {
-    let server = Server::start();
-    let (mut client, mut watch) = (server.client(), server.client());
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    client.say("CONFIG SET maxmemory 1");
-    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
-    client.say("DEL other");
-    assert_eq!((watch.figure("waiters"), watch.expiry("k")), (1, -2));
-    client.say("CONFIG SET maxmemory 0");
-    assert_eq!(bob.receive(), Reply::Nil);
+/// A full server can be unlocked all the same.
+fn no_grant_without_memory_or_enough_replicas(scene: &mut Scene) {
+    for (setting, free) in [
+        ("maxmemory", "RLOCK.RELEASE k ann"),
+        ("maxmemory", "RLOCK.BREAK k"),
+        ("maxmemory", "its lease ends"),
+        ("min-replicas-to-write", "its lease ends"),
+    ] {
+        let ends = free == "its lease ends";
+        scene.say(&format!("RLOCK.RACQUIRE k ann {}", if ends { 300 } else { 600_000 }));
+        let mut bob = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 0");
+        scene.say(&format!("CONFIG SET {setting} 1"));
+        assert!(ends || scene.say(free) == Reply::Int(1), "{free}");
+        wait_until("the lock is free", || scene.keys().is_empty());
+        scene.say("DEL other");
+        assert_eq!(scene.figure("waiters"), 1, "{setting}: {free}");
+        assert_eq!(scene.keys(), [""; 0], "{setting}: {free}");
+        scene.say(&format!("CONFIG SET {setting} 0"));
+        bob.is_granted();
+        scene.say("RLOCK.RELEASE k bob");
+    }
 }
 
-#[test]
-fn no_grant_without_enough_replicas() {
-    let server = Server::start();
-    let (mut client, mut watch) = (server.client(), server.client());
-    client.say("RLOCK.ACQUIRE k ann 100");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    client.say("CONFIG SET min-replicas-to-write 1");
-    wait_until("the lease has ended", || watch.expiry("k") == -2);
-    assert_eq!(watch.figure("waiters"), 1);
-    client.say("CONFIG SET min-replicas-to-write 0");
-    assert_eq!(bob.receive(), Reply::Nil);
+/// They are told, or cut off.
+fn are_sent_away<'a>(waiters: impl IntoIterator<Item = &'a mut Waiter>) {
+    for waiter in waiters {
+        let outcome = waiter.outcome();
+        assert!(outcome == Outcome::CutOff || outcome.is_error("UNBLOCKED"), "{outcome:?}");
+    }
 }
 
-#[test]
-fn a_server_that_becomes_a_replica_lets_its_waiters_go() {
-    let (server, master) = (Server::start(), Server::start());
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+fn a_server_that_becomes_a_replica_lets_its_waiters_go(scene: &mut Scene) {
+    let master = Server::start();
+    scene.say("RLOCK.ACQUIRE k ann 600000");
+    let mut waiters = ["bob", "cid"].map(|name| scene.wait(&format!("RLOCK.ACQUIRE k {name} 600000 WAIT 0")));
     // A client that can be redirected is one that Valkey 9 leaves to the module. Other servers do not know the word.
-    let mut cid = server.client();
-    cid.say("CLIENT CAPA redirect");
-    cid.send(&["RLOCK.ACQUIRE", "k", "cid", "600000", "WAIT", "0"]);
-    client.until_waiting(2);
-    server.begin_to_follow(&master);
-    assert_eq!(client.figure("waiters"), 0, "at once");
-    for waiter in [&mut bob, &mut cid] {
-        // Told, or cut off.
-        if let Some(reply) = waiter.try_receive() {
-            assert!(reply.as_error().starts_with("UNBLOCKED"), "{reply:?}");
-        }
-    }
+    let mut redirected = scene.server.client();
+    redirected.say("CLIENT CAPA redirect");
+    redirected.send(&["RLOCK.ACQUIRE", "k", "dan", "600000", "WAIT", "0"]);
+    scene.until_waiting(3);
+    scene.server.begin_to_follow(&master);
+    assert_eq!(scene.figure("waiters"), 0, "at once");
+    are_sent_away(&mut waiters);
+    assert!(redirected.try_receive().is_none_or(|reply| reply.as_error().starts_with("UNBLOCKED")));
 }
 
-#[test]
-fn a_failover_sends_the_waiters_away_and_grants_nobody() {
-    let (old, new) = (Server::start(), Server::start());
-    let (mut on_old, mut on_new) = (old.client(), new.client());
-    new.follow(&old);
-    on_old.say("RLOCK.ACQUIRE k ann 600000");
+fn a_failover_sends_the_waiters_away_and_grants_nobody(scene: &mut Scene) {
+    let new = Server::start();
+    let mut on_new = new.client();
+    new.follow(scene.server);
+    scene.say("RLOCK.ACQUIRE k ann 600000");
     let mut waiters: Vec<_> =
-        (0..5).map(|number| start_waiting(&old, &format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"))).collect();
+        (0..5).map(|number| scene.wait(&format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"))).collect();
     wait_until("the replica has the lock", || on_new.expiry("k") > 0);
-    assert_eq!(on_old.say("FAILOVER"), text("OK"));
-    for waiter in &mut waiters {
-        // Told, or cut off.
-        if let Some(reply) = waiter.try_receive() {
-            assert!(reply.as_error().starts_with("UNBLOCKED"), "{reply:?}");
-        }
-    }
+    assert_eq!(scene.say("FAILOVER"), text("OK"));
     wait_until("the replica is the master", || on_new.say("ROLE").words().first() == Some(&"master"));
-    let mut on_old = old.client();
-    assert_eq!(on_old.figure("waiters"), 0);
+    are_sent_away(&mut waiters);
+    assert_eq!(scene.server.client().figure("waiters"), 0);
     assert_eq!(on_new.hash("k"), [("ann".into(), "1".into())]);
     assert_eq!(on_new.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     assert_eq!(on_new.keys(), [""; 0], "the new master grants nobody by itself");
-    assert_eq!(on_new.say("RLOCK.ACQUIRE k h0 600000 WAIT 0"), Reply::Nil, "who asks again is served");
+    for of_the_old in ["RLOCK.ACQUIRE k h0 600000 WAIT 0 SESSION NAME 1", "RLOCK.EVENTS NAME ACK 2"] {
+        let reply = on_new.say(&of_the_old.replace("NAME", &scene.session_name()));
+        assert!(reply.as_error().starts_with("NOSESSION "), "{of_the_old}: {reply:?}");
+    }
+    assert_eq!(scene.moved_to(&new).ask("RLOCK.ACQUIRE k h0 600000 WAIT 0"), Reply::Nil, "who asks again is served");
 }
 
-#[test]
-fn a_slot_that_moves_away_sends_its_waiters_away() {
-    let nodes: Vec<_> = (0..3).map(|_| Server::prepare().in_cluster().start()).collect();
-    let mut clients: Vec<_> = nodes.iter().map(Server::client).collect();
-    for (client, epoch) in clients.iter_mut().zip(1..) {
-        client.say(&format!("CLUSTER SET-CONFIG-EPOCH {epoch}"));
-    }
-    for node in &nodes[1..] {
-        clients[0].say(&format!("CLUSTER MEET 127.0.0.1 {} {}", node.port(), node.cluster_port()));
-    }
-    for (client, slots) in clients.iter_mut().zip(["0 5000", "5001 10000", "10001 16383"]) {
-        client.say(&format!("CLUSTER ADDSLOTSRANGE {slots}"));
-    }
-    for client in &mut clients {
-        wait_until("the nodes know each other", || {
-            let info = client.say("CLUSTER INFO");
-            info.as_text().contains("cluster_state:ok") && info.as_text().contains("cluster_known_nodes:3")
-        });
-    }
-    // Its slot is the second node's, and goes to the first.
-    let [there, here, _] = &mut clients[..] else { unreachable!("three nodes") };
-    assert_eq!(here.say("CLUSTER KEYSLOT k"), Reply::Int(7_629));
-    assert_eq!(here.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
+fn a_slot_that_moves_away_sends_its_waiters_away(scene: &mut Scene) {
+    let cluster = Cluster::start();
+    let (key, nodes) = (cluster.key_on(0), &cluster.masters);
+    let (mut here, mut there) = (scene.moved_to(&nodes[0]), scene.moved_to(&nodes[1]));
+    here.say(&format!("RLOCK.ACQUIRE {key} ann 600000"));
     let mut waiters: Vec<_> =
-        (0..5).map(|number| start_waiting(&nodes[1], &format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"))).collect();
-    let (from, to) = (here.say("CLUSTER MYID"), there.say("CLUSTER MYID"));
-    there.say(&format!("CLUSTER SETSLOT 7629 IMPORTING {}", from.as_text()));
-    here.say(&format!("CLUSTER SETSLOT 7629 MIGRATING {}", to.as_text()));
-    assert_eq!(here.say(&format!("MIGRATE 127.0.0.1 {} k 0 10000", nodes[0].port())), text("OK"));
-    there.say(&format!("CLUSTER SETSLOT 7629 NODE {}", to.as_text()));
-    here.say(&format!("CLUSTER SETSLOT 7629 NODE {}", to.as_text()));
+        (0..5).map(|number| here.wait(&format!("RLOCK.ACQUIRE {key} h{number} 600000 WAIT 0"))).collect();
+    let mut slot = cluster.begin_to_move(&key, 0, 1);
+    slot.move_keys();
+    slot.finish();
     for waiter in &mut waiters {
-        let reply = waiter.receive();
-        assert!(reply.as_error().starts_with("TRYAGAIN"), "{reply:?} on {:?}", ServerVersion::under_test());
-        let again = waiter.say("RLOCK.ACQUIRE k again 600000 WAIT 0");
-        assert!(again.as_error().starts_with("MOVED 7629"), "{again:?}");
+        let outcome = waiter.outcome();
+        assert!(outcome.is_error("TRYAGAIN"), "{outcome:?}");
+        let again = here.ask(&format!("RLOCK.ACQUIRE {key} again 600000 WAIT 0"));
+        assert!(again.as_error().starts_with("MOVED "), "{again:?}");
     }
-    wait_until("the new owner serves the lock", || !matches!(there.say("HLEN k"), Reply::Error(_)));
-    assert_eq!(there.hash("k"), [("ann".into(), "1".into())], "nobody was granted a second lock");
+    wait_until("the new owner serves the lock", || !matches!(there.say(&format!("HLEN {key}")), Reply::Error(_)));
+    assert_eq!(there.hash(&key), [("ann".into(), "1".into())], "nobody was granted a second lock");
     assert_eq!(here.figure("waiters"), 0);
+    let mut bob = there.wait(&format!("RLOCK.ACQUIRE {key} bob 600000 WAIT 0"));
+    assert_eq!(there.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Int(1));
+    bob.is_granted();
 }

@@ -1,0 +1,177 @@
+//! A lock, a client that does everything but wait, and those who wait: blocked clients, a session by its tickets, or the
+//! one and the other in turn.
+
+use rlock_testing::{Client, Event, Reply, Server, Session, start_waiting, wait_until};
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiters {
+    BlockedClients,
+    Tickets,
+    Both,
+}
+
+pub struct Scene<'a> {
+    pub server: &'a Server,
+    /// Who speaks where nobody is named.
+    client: Client,
+    waiters: Waiters,
+    session: Rc<RefCell<Told>>,
+    waits: usize,
+}
+
+/// A session, and of what it was told.
+pub struct Told {
+    session: Session,
+    events: Vec<Event>,
+}
+
+pub enum Waiter {
+    Blocked(Client),
+    Ticket(String, Rc<RefCell<Told>>),
+}
+
+/// What a wait came to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// With the token, if one was asked for.
+    Granted(Option<i64>),
+    /// With the ms that were left of the lock.
+    TimeIsUp(i64),
+    Error(String),
+    /// The connection was closed instead.
+    CutOff,
+}
+
+pub const GRANTED: Outcome = Outcome::Granted(None);
+
+impl<'a> Scene<'a> {
+    pub fn at(server: &'a Server, waiters: Waiters) -> Self {
+        let told = Told { session: Session::open(server, "those-who-wait"), events: Vec::new() };
+        Self { server, client: server.client(), waiters, session: Rc::new(RefCell::new(told)), waits: 0 }
+    }
+
+    /// The same at another server.
+    pub fn moved_to<'b>(&self, server: &'b Server) -> Scene<'b> {
+        Scene::at(server, self.waiters)
+    }
+
+    /// The whole name of the session.
+    pub fn session_name(&self) -> String {
+        self.session.borrow().session.name.clone()
+    }
+
+    fn next_is_a_ticket(&mut self) -> bool {
+        self.waits += 1;
+        self.waiters == Waiters::Tickets || self.waiters == Waiters::Both && self.waits % 2 == 0
+    }
+
+    /// Has the next of those who wait send its command, and returns once it waits.
+    pub fn wait(&mut self, command: &str) -> Waiter {
+        if self.next_is_a_ticket() {
+            let name = self.waits.to_string();
+            self.session.borrow_mut().session.wait_for(command, &name);
+            Waiter::Ticket(name, Rc::clone(&self.session))
+        } else {
+            Waiter::Blocked(start_waiting(self.server, command))
+        }
+    }
+
+    /// Has the next of those who wait send its command where nobody has to wait.
+    pub fn ask(&mut self, command: &str) -> Reply {
+        if self.next_is_a_ticket() {
+            let name = self.waits.to_string();
+            self.session.borrow_mut().session.ask(command, &name)
+        } else {
+            self.server.client().say(command)
+        }
+    }
+}
+
+impl Deref for Scene<'_> {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for Scene<'_> {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
+impl Waiter {
+    /// Returns once it is told.
+    pub fn outcome(&mut self) -> Outcome {
+        match self {
+            Self::Blocked(client) => client.try_receive().map_or(Outcome::CutOff, |reply| Outcome::from(&reply)),
+            Self::Ticket(name, told) => {
+                let Told { session, events } = &mut *told.borrow_mut();
+                let mut at = None;
+                wait_until("the session is told of the ticket", || {
+                    at = events.iter().position(|event| event.ticket == *name);
+                    if at.is_none() {
+                        events.extend(session.told("WAIT 100"));
+                    }
+                    at.is_some()
+                });
+                Outcome::from(&events.remove(at.expect("it is there")))
+            }
+        }
+    }
+
+    /// # Panics
+    /// If it is not granted the lock, or with a token.
+    #[track_caller]
+    pub fn is_granted(&mut self) {
+        assert_eq!(self.outcome(), GRANTED);
+    }
+
+    /// Gives up: the client is gone, or the ticket taken back.
+    pub fn leave(self, watch: &mut Client) {
+        let waiters = watch.figure("waiters");
+        match self {
+            Self::Blocked(client) => drop(client),
+            Self::Ticket(name, told) => assert_eq!(told.borrow_mut().session.cancel(&name), Reply::Int(1)),
+        }
+        wait_until("it has left", || watch.figure("waiters") < waiters);
+    }
+}
+
+impl Outcome {
+    /// Whether it is an error that begins with this code.
+    pub fn is_error(&self, code: &str) -> bool {
+        matches!(self, Self::Error(line) if line.starts_with(&format!("{code} ")))
+    }
+}
+
+impl From<&Reply> for Outcome {
+    fn from(reply: &Reply) -> Self {
+        match reply {
+            Reply::Nil => GRANTED,
+            Reply::Int(left) => Self::TimeIsUp(*left),
+            Reply::Error(line) => Self::Error(line.clone()),
+            Reply::List(pair) => match pair[..] {
+                [Reply::Nil, Reply::Int(token)] => Self::Granted(Some(token)),
+                [Reply::Int(left), Reply::Nil] => Self::TimeIsUp(left),
+                _ => panic!("no answer to a wait: {reply:?}"),
+            },
+            Reply::Text(_) => panic!("no answer to a wait: {reply:?}"),
+        }
+    }
+}
+
+impl From<&Event> for Outcome {
+    fn from(event: &Event) -> Self {
+        match (event.outcome.as_str(), &event.value) {
+            ("granted", Reply::Nil) => GRANTED,
+            ("granted", token) => Self::Granted(Some(token.as_int())),
+            ("timeout", left) => Self::TimeIsUp(left.as_int()),
+            (_, line) => Self::Error(line.as_text().to_owned()),
+        }
+    }
+}
