@@ -105,11 +105,24 @@ impl Client {
         self.next_reply().expect("the server answers")
     }
 
+    /// Sends a command and reads its reply to the letter, as people see it: in this protocol, which HELLO has asked for.
+    ///
+    /// # Panics
+    /// If the reply breaks the protocol.
+    pub fn run_in<A: AsRef<[u8]>>(&mut self, protocol: Protocol, command: &[A]) -> String {
+        self.send(command);
+        format!("{:?}", self.next_frame(protocol).expect("the server answers in the protocol"))
+    }
+
     fn next_reply(&mut self) -> std::io::Result<Reply> {
+        self.next_frame(Protocol::Either).map(Reply::from)
+    }
+
+    fn next_frame(&mut self, protocol: Protocol) -> std::io::Result<Frame> {
         loop {
-            let taken = self.received.take(Protocol::Either);
+            let taken = self.received.take(protocol);
             match taken.map_err(|malformed| std::io::Error::other(malformed.0))? {
-                Some(frame) => return Ok(Reply::from(frame)),
+                Some(frame) => return Ok(frame),
                 None if self.received.read(&mut self.stream)? == 0 => return Err(ErrorKind::UnexpectedEof.into()),
                 None => {}
             }
@@ -140,6 +153,12 @@ impl Client {
             flat.chunks(2).map(|pair| (pair[0].as_text().to_owned(), pair[1].as_text().to_owned())).collect();
         fields.sort();
         fields
+    }
+
+    /// The same as text: `{field:value,…}`.
+    pub fn fields(&mut self, key: &str) -> String {
+        let fields: Vec<_> = self.hash(key).into_iter().map(|(field, value)| format!("{field}:{value}")).collect();
+        format!("{{{}}}", fields.join(","))
     }
 
     /// Everything in the data set that a reader could see: each key's type, value and expiry.

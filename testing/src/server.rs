@@ -83,6 +83,13 @@ impl Server {
         Start::new().start()
     }
 
+    /// The same, and a connection to it.
+    pub fn with_client() -> (Self, Client) {
+        let server = Self::start();
+        let client = server.client();
+        (server, client)
+    }
+
     pub fn prepare() -> Start {
         Start::new()
     }

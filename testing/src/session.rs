@@ -150,6 +150,16 @@ impl Session {
     }
 }
 
+impl Server {
+    /// A server with the module, a connection to it, and ann: a process that waits by tickets.
+    #[must_use]
+    pub fn with_session() -> (Self, Client, Session) {
+        let (server, client) = Self::with_client();
+        let ann = Session::open(&server, "ann");
+        (server, client, ann)
+    }
+}
+
 impl Client {
     /// Returns once the client of this number is blocked.
     pub fn until_blocked(&mut self, id: i64) {

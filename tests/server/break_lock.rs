@@ -6,8 +6,7 @@ use rlock_testing::{Cluster, LeaseCheck, Reply, Server, Tap, list, start_waiting
 
 #[test]
 fn a_lock_of_either_kind_goes_with_all_its_keys() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for setup in [
         ["RLOCK.ACQUIRE k ann 600000", "RLOCK.ACQUIRE k ann 600000", "PING"],
         ["RLOCK.WACQUIRE k ann 600000", "RLOCK.RACQUIRE k ann 600000", "RLOCK.RACQUIRE k ann 600000"],
@@ -27,8 +26,7 @@ fn a_lock_of_either_kind_goes_with_all_its_keys() {
 
 #[test]
 fn tokens_go_on_growing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for token in 1..4 {
         assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), list([Reply::Nil, Reply::Int(token)]));
         client.say("RLOCK.BREAK k");
@@ -38,8 +36,7 @@ fn tokens_go_on_growing() {
 
 #[test]
 fn dead_readers_leave_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for command in ["RLOCK.RACQUIRE k ann 20", "RLOCK.RACQUIRE k ann 600000", "RLOCK.RACQUIRE k dead 20"] {
         client.say(command);
     }
@@ -53,8 +50,7 @@ fn dead_readers_leave_nothing() {
 
 #[test]
 fn a_lock_that_scripts_have_corrupted_is_broken() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     // Redisson's scripts do not look at the kind: a plain lock on a read-write lock, and the reverse.
     for setup in [
         ["RLOCK.WACQUIRE k ann 600000", "HINCRBY k bob 1"],
@@ -73,8 +69,7 @@ fn a_lock_that_scripts_have_corrupted_is_broken() {
 
 #[test]
 fn any_count_that_somebody_wrote_is_bounded_work() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 600000");
     for number in 0..50 {
         client.say(&format!("HSET k foreign{number} 9223372036854775807"));
@@ -87,8 +82,7 @@ fn any_count_that_somebody_wrote_is_bounded_work() {
 fn tens_of_thousands_of_readers_leave_nothing() {
     const READERS: usize = 300;
     const EACH: usize = 100;
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let script = format!(
         "for reader = 1, {READERS} do for hold = 1, {EACH} do
              redis.call('RLOCK.RACQUIRE', KEYS[1], 'reader' .. reader, '600000') end end"
@@ -101,8 +95,7 @@ fn tens_of_thousands_of_readers_leave_nothing() {
 
 #[test]
 fn the_first_who_waits_gets_it_in_the_same_step() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 300000 WAIT 0 FENCED");
     let mut cid = start_waiting(&server, "RLOCK.ACQUIRE k cid 200000 WAIT 0");
@@ -119,18 +112,17 @@ fn the_first_who_waits_gets_it_in_the_same_step() {
         "the key never goes: {stream:?}"
     );
     assert!(token.starts_with("INCR "), "{stream:?}");
-    assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{bob:1}");
     assert_eq!(publish, "PUBLISH redisson_lock__channel:{k} 0", "its lease ends sooner than ann's did");
     assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
     assert_eq!(cid.receive(), Reply::Nil);
-    assert_eq!(client.hash("k"), [("cid".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{cid:1}");
     assert_eq!((client.figure("hand_offs"), client.figure("breaks")), (2, 2));
 }
 
 #[test]
 fn readers_who_wait_are_let_in_together_up_to_the_next_writer() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k ann 600000");
     let mut readers: Vec<_> =
@@ -152,7 +144,7 @@ fn readers_who_wait_are_let_in_together_up_to_the_next_writer() {
     assert!(stream.contains(&"PUBLISH redisson_rwlock:{k} 1".to_owned()), "{stream:?}");
     assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
     assert_eq!(writer.receive(), Reply::Nil);
-    assert_eq!(client.hash("k"), [("bob:write".into(), "1".into()), ("mode".into(), "write".into())]);
+    assert_eq!(client.fields("k"), "{bob:write:1,mode:write}");
     assert_eq!(client.keys(), ["k"], "nor anything of the readers'");
     assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
     assert_eq!(late.receive(), Reply::Nil);
@@ -161,8 +153,7 @@ fn readers_who_wait_are_let_in_together_up_to_the_next_writer() {
 
 #[test]
 fn who_waits_may_be_among_those_who_hold_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k bob 600000");
     let mut ann = start_waiting(&server, "RLOCK.RACQUIRE k ann 600000 WAIT 0");
     // A client that runs scripts of its own under the same name.
@@ -171,15 +162,14 @@ fn who_waits_may_be_among_those_who_hold_it() {
     client.say("HINCRBY k ann 2");
     assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
     assert_eq!(ann.receive(), Reply::Nil);
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into()), ("mode".into(), "read".into())]);
+    assert_eq!(client.fields("k"), "{ann:1,mode:read}");
     assert_eq!(client.keys(), ["k", "{k}:ann:rwlock_timeout:1"]);
     assert!(client.expiry("{k}:ann:rwlock_timeout:1") > client.time_ms() + 400_000, "the new hold is whole");
 }
 
 #[test]
 fn what_is_no_lock_is_left_as_it_is_and_so_are_those_who_wait() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let _bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     client.say("HSET k name Ann");
@@ -195,8 +185,7 @@ fn what_is_no_lock_is_left_as_it_is_and_so_are_those_who_wait() {
 
 #[test]
 fn in_transactions_and_scripts() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 600000");
     let mut bob = start_waiting(&server, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
     let mut cid = start_waiting(&server, "RLOCK.WACQUIRE k cid 600000 WAIT 0");
@@ -231,8 +220,7 @@ fn while_writes_are_paused_it_waits_for_the_end_of_the_pause() {
 
 #[test]
 fn a_break_of_a_free_lock_serves_who_still_waits() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     // Before the server tells of the DEL, which it does after the transaction.

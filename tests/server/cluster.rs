@@ -150,7 +150,7 @@ fn a_grant_of_another_slot_is_given_back_after_the_transaction() {
             };
             assert_eq!(found, Reply::Int(1), "{tickets:?}, by a script: {is_script}");
             assert_eq!(bob.receive(), Reply::Nil, "{tickets:?}, by a script: {is_script}");
-            assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
+            assert_eq!(client.fields("k"), "{bob:1}");
             client.say("RLOCK.RELEASE k bob");
             ann.cancel("");
         }

@@ -88,8 +88,7 @@ fn until_the_file_is_begun(client: &mut Client) {
 
 #[test]
 fn what_nobody_was_told_of_counts_as_a_change() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     until_nobody_follows(&mut client);
     let mut changes = info(&mut client, "persistence", "rdb_changes_since_last_save");
     for command in [
@@ -203,8 +202,7 @@ fn nobody_is_told_again_when_the_last_one_has_gone() {
 
 #[test]
 fn an_append_only_file_that_is_begun_while_locks_change_has_them_all() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     until_nobody_follows(&mut client);
     let traffic = Traffic::on(&server);
     client.say("CONFIG SET appendfsync always");
@@ -221,8 +219,7 @@ fn an_append_only_file_that_is_begun_while_locks_change_has_them_all() {
 /// The fork comes between two commands of one transaction.
 #[test]
 fn an_append_only_file_that_is_begun_in_a_transaction() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     until_nobody_follows(&mut client);
     client.say("CONFIG SET appendfsync always");
     for command in
@@ -279,12 +276,11 @@ fn in_a_cluster_all_is_told_always() {
 /// Who waits is served by events as well, where nobody follows.
 #[test]
 fn grants_by_events_are_made_where_nobody_follows() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     until_nobody_follows(&mut client);
     client.say("RLOCK.ACQUIRE a me 600000");
     let mut waiting = start_waiting(&server, "RLOCK.ACQUIRE a you 600000 WAIT 0");
     client.say("DEL a");
     assert_eq!(waiting.receive(), Reply::Nil);
-    assert_eq!(client.hash("a"), [("you".to_owned(), "1".to_owned())]);
+    assert_eq!(client.fields("a"), "{you:1}");
 }

@@ -13,8 +13,7 @@ struct Refusals {
 
 impl Refusals {
     fn prepare() -> Self {
-        let server = Server::start();
-        let mut client = server.client();
+        let (server, mut client) = Server::with_client();
         for setup in [
             "SET text hello",
             "RPUSH items a",
@@ -93,8 +92,7 @@ fn a_lease_is_from_1_to_what_the_server_can_store() {
 
 #[test]
 fn the_longest_lease_that_fits_is_taken() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     // Far enough from the edge that the clock does not reach it while the test runs.
     let longest = (i64::MAX - client.time_ms() - 60_000).to_string();
     assert_eq!(client.run(&["RLOCK.ACQUIRE", "k", "h", &longest]), Reply::Nil);
@@ -102,7 +100,7 @@ fn the_longest_lease_that_fits_is_taken() {
     assert_eq!(client.run(&["RLOCK.WACQUIRE", "w", "h", &longest]), Reply::Nil);
     let reply = client.run(&["RLOCK.WACQUIRE", "w", "h", &longest]);
     assert!(reply.as_error().starts_with("ERR lease must be"), "a lease that grows is checked too: {reply:?}");
-    assert_eq!(client.hash("w"), [("h:write".into(), "1".into()), ("mode".into(), "write".into())]);
+    assert_eq!(client.fields("w"), "{h:write:1,mode:write}");
 }
 
 #[test]
@@ -118,13 +116,12 @@ fn a_holder_is_1_to_512_bytes_that_fit_the_layout() {
             (&["RLOCK.RENEW", "k", holder, "1000"], "ERR", "holder must be"),
         ]);
     }
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let longest = "h".repeat(512);
     for (number, holder) in ["h", "Mode", "h:Write", ":write:", " ", &longest].into_iter().enumerate() {
         let key = format!("k{number}");
         assert_eq!(client.run(&["RLOCK.ACQUIRE", &key, holder, "600000"]), Reply::Nil, "{holder}");
-        assert_eq!(client.hash(&key), [(holder.to_owned(), "1".to_owned())]);
+        assert_eq!(client.fields(&key), format!("{{{holder}:1}}"));
     }
 }
 
@@ -181,8 +178,7 @@ fn a_count_is_from_1_to_10000() {
 
 #[test]
 fn option_words_come_in_any_case_and_order() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     assert_eq!(client.say("rlock.acquire k h 600000 fEnCeD"), list([Reply::Nil, Reply::Int(1)]));
     assert_eq!(client.say("RLOCK.ACQUIRE k h 600000"), Reply::Nil);
     assert_eq!(client.say("Rlock.Release k h aLL lEASE 600000"), Reply::Int(1));

@@ -19,8 +19,7 @@ const NAMES: [&str; 8] = [
 
 #[test]
 fn any_bytes_may_name_a_lock_and_its_holder() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let nasty: [&[u8]; 8] =
         [b"\0", b"a\0b", b"\xff\xfe\xfd", b"%s%n%x%p", b"\r\n$5\r\n", b"", b"{", "\u{1f512}".as_bytes()];
     for key in nasty {
@@ -107,8 +106,7 @@ fn hostile_command() -> impl Strategy<Value = Vec<Vec<u8>>> {
 /// replication stream alone; whatever happens, the server answers the next command.
 #[test]
 fn random_commands_break_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut tap = Tap::on(&server);
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
     let command = hostile_command();

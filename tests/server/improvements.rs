@@ -5,8 +5,7 @@ use rlock_testing::{LeaseCheck, Reply, Server};
 /// Redisson counts a read hold into a plain lock's hash, and the other way round.
 #[test]
 fn mixing_kinds_on_one_key_is_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE plain ann 600000");
     client.say("RLOCK.RACQUIRE rw ann 600000");
     let before = client.digest();
@@ -24,8 +23,7 @@ fn mixing_kinds_on_one_key_is_refused() {
 /// Redisson's renewal of one reader sets the lease of all of them.
 #[test]
 fn renewing_one_reader_does_not_shorten_another() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let lease = LeaseCheck::begin(&mut client);
     client.say("RLOCK.RACQUIRE k long 900000");
     client.say("RLOCK.RACQUIRE k short 30000");
@@ -38,8 +36,7 @@ fn renewing_one_reader_does_not_shorten_another() {
 /// And where the renewed reader's own lease was the longest, what remains is the longest of the others'.
 #[test]
 fn a_reader_that_shortens_its_lease_falls_back_to_the_others() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let lease = LeaseCheck::begin(&mut client);
     client.say("RLOCK.RACQUIRE k ann 300000");
     client.say("RLOCK.RACQUIRE k bob 900000");
@@ -50,8 +47,7 @@ fn a_reader_that_shortens_its_lease_falls_back_to_the_others() {
 /// Redisson sets the writer's lease to that of the reads that remain.
 #[test]
 fn releasing_a_nested_read_does_not_shorten_the_writers_lease() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 900000");
     client.say("RLOCK.RACQUIRE k ann 30000");
     client.say("RLOCK.RACQUIRE k ann 30000");
@@ -93,8 +89,7 @@ fn releasing_a_lock_that_is_gone_is_nil_always_and_publishes_nothing() {
 /// Redisson says that it renewed the hold, and leaves it dead.
 #[test]
 fn renewing_a_reader_whose_holds_have_run_out_puts_them_back() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 900000");
     client.say("RLOCK.RACQUIRE k bob 600000");
     client.say("RLOCK.RACQUIRE k bob 600000");

@@ -35,8 +35,7 @@ const NOW: [&str; 9] = [
 
 #[test]
 fn every_field_is_there_once_and_begins_with_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let info = client.info("rlock");
     let names: Vec<_> = info.lines().map(|line| line.0).collect();
     let expected: Vec<_> = COUNTED
@@ -57,8 +56,7 @@ fn every_field_is_there_once_and_begins_with_nothing() {
 
 #[test]
 fn each_grant_is_counted_by_how_it_came() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut counted = |commands: &[&str]| {
         for command in commands {
             client.say(command);
@@ -84,8 +82,7 @@ fn each_grant_is_counted_by_how_it_came() {
 
 #[test]
 fn readers_that_a_release_lets_in_are_all_handed_over_to() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 600000");
     let _readers: Vec<_> =
         (0..3).map(|number| start_waiting(&server, &format!("RLOCK.RACQUIRE k r{number} 600000 WAIT 0"))).collect();
@@ -95,8 +92,7 @@ fn readers_that_a_release_lets_in_are_all_handed_over_to() {
 
 #[test]
 fn a_lease_that_ends_unwaited_for_is_nobodys_expiry() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE other ann 600000");
     let _waits = start_waiting(&server, "RLOCK.ACQUIRE other bob 600000 WAIT 0");
     client.say("RLOCK.ACQUIRE k ann 20");
@@ -106,8 +102,7 @@ fn a_lease_that_ends_unwaited_for_is_nobodys_expiry() {
 
 #[test]
 fn waits_are_told_by_how_long_they_were() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let histogram = |client: &mut Client| {
         ["wait_ms_le_1", "wait_ms_le_10", "wait_ms_le_100", "wait_ms_le_1000", "wait_ms_le_10000", "wait_ms_le_inf"]
             .map(|name| client.figure(name))
@@ -138,8 +133,7 @@ fn waits_are_told_by_how_long_they_were() {
 
 #[test]
 fn who_gives_up_is_in_no_histogram() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     assert!(client.say("RLOCK.ACQUIRE k bob 600000 WAIT 20").as_int() > 0);
     drop(start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0"));
@@ -150,8 +144,7 @@ fn who_gives_up_is_in_no_histogram() {
 
 #[test]
 fn the_oldest_of_all_who_wait() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE a ann 600000");
     client.say("RLOCK.ACQUIRE b ann 600000");
     let before = client.time_ms();

@@ -46,8 +46,7 @@ fn left_ms<'a>(seen: &'a Reply, holder: &str, side: &str) -> &'a Reply {
 
 #[test]
 fn a_lock_that_nobody_holds() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let nothing = |token| {
         list([
             text("kind"),
@@ -74,8 +73,7 @@ fn a_lock_that_nobody_holds() {
 
 #[test]
 fn a_plain_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for _ in 0..3 {
         client.say("RLOCK.ACQUIRE k ann:1 600000 FENCED");
     }
@@ -97,8 +95,7 @@ fn a_plain_lock() {
 
 #[test]
 fn a_read_write_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for command in [
         "RLOCK.WACQUIRE k ann 600000",
         "RLOCK.WACQUIRE k ann 600000",
@@ -119,8 +116,7 @@ fn a_read_write_lock() {
 
 #[test]
 fn readers_each_with_their_own_lease() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for command in [
         "RLOCK.RACQUIRE k ann 600000",
         "RLOCK.RACQUIRE k bob 300000",
@@ -142,8 +138,7 @@ fn readers_each_with_their_own_lease() {
 
 #[test]
 fn those_who_wait_in_their_order() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 600000");
     let mut waiters = [
         start_waiting(&server, "RLOCK.RACQUIRE k bob 600000 WAIT 0"),
@@ -177,8 +172,7 @@ fn those_who_wait_in_their_order() {
 
 #[test]
 fn a_waiter_on_the_network_has_an_address() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let mut far = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     let address = far.local_addr().unwrap().to_string();
@@ -192,8 +186,7 @@ fn a_waiter_on_the_network_has_an_address() {
 
 #[test]
 fn a_lock_that_is_free_and_still_waited_for() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let _bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     client.say("CONFIG SET maxmemory 1");
@@ -205,8 +198,7 @@ fn a_lock_that_is_free_and_still_waited_for() {
 
 #[test]
 fn a_count_bounds_what_is_shown_and_not_what_is_told() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for number in 0..120 {
         client.say(&format!("RLOCK.RACQUIRE k reader{number} 600000"));
     }
@@ -228,8 +220,7 @@ fn a_count_bounds_what_is_shown_and_not_what_is_told() {
 
 #[test]
 fn more_read_holds_than_are_looked_at() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 600000");
     client.say("HSET k foreign 9223372036854775807 other 9999");
     let seen = client.say("RLOCK.INSPECT k");
@@ -243,8 +234,7 @@ fn more_read_holds_than_are_looked_at() {
 
 #[test]
 fn a_lock_that_scripts_have_corrupted() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 600000");
     // What Redisson's scripts make of it when a plain lock is asked for under the same name, and the reverse.
     client.say("HINCRBY k bob 1");
@@ -279,8 +269,7 @@ fn looking_changes_nothing() {
 
 #[test]
 fn in_transactions_and_scripts() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let script = "return redis.call('RLOCK.INSPECT', KEYS[1])[2]";
     assert_eq!(client.run(&["EVAL", script, "1", "k"]), text("plain"));
@@ -324,8 +313,7 @@ fn bytes_up_to(server: &Server, commands: &str, last: &[u8]) -> Vec<u8> {
 
 #[test]
 fn maps_in_one_protocol_and_flat_arrays_in_the_other() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.run(&[&b"RLOCK.ACQUIRE"[..], b"k\0\xff", b"ann\0\xfe", b"600000"]);
     client.say("PERSIST k");
     client.run(&[&b"PERSIST"[..], b"k\0\xff"]);

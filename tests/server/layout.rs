@@ -4,8 +4,7 @@ use rlock_testing::{Reply, Server};
 
 #[test]
 fn names_without_a_brace_are_put_in_braces() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for name in ["orders", "a:b", "a}b", "sp ace", "100%s%n"] {
         client.run(&["FLUSHALL"]);
         client.run(&["RLOCK.RACQUIRE", name, "ann:1", "600000", "FENCED"]);
@@ -18,8 +17,7 @@ fn names_without_a_brace_are_put_in_braces() {
 
 #[test]
 fn names_with_a_brace_anywhere_are_used_as_they_are() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for name in ["{orders}", "app:{orders}:1", "foo{", "a{}b", "{"] {
         client.run(&["FLUSHALL"]);
         client.run(&["RLOCK.RACQUIRE", name, "ann:1", "600000", "FENCED"]);
@@ -32,17 +30,13 @@ fn names_with_a_brace_anywhere_are_used_as_they_are() {
 
 #[test]
 fn values_are_what_redisson_reads() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE plain ann:1 600000 FENCED");
     client.say("RLOCK.ACQUIRE plain ann:1 600000 FENCED");
     client.say("RLOCK.WACQUIRE rw ann:1 600000");
     client.say("RLOCK.RACQUIRE rw ann:1 600000");
-    assert_eq!(client.hash("plain"), [("ann:1".into(), "2".into())]);
-    assert_eq!(
-        client.hash("rw"),
-        [("ann:1".into(), "1".into()), ("ann:1:write".into(), "1".into()), ("mode".into(), "write".into())]
-    );
+    assert_eq!(client.fields("plain"), "{ann:1:2}");
+    assert_eq!(client.fields("rw"), "{ann:1:1,ann:1:write:1,mode:write}");
     assert_eq!(client.say("GET redisson_lock_token:{plain}"), Reply::Text("2".into()));
     assert_eq!(client.expiry("redisson_lock_token:{plain}"), -1);
     assert_eq!(client.say("GET {rw}:ann:1:rwlock_timeout:1"), Reply::Text("1".into()));
@@ -50,8 +44,7 @@ fn values_are_what_redisson_reads() {
 
 #[test]
 fn a_held_lock_takes_the_memory_that_redissons_takes() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE ours b983c153-7421-469a-addb-44fb92259a1b:1 600000");
     client.say("HINCRBY hers b983c153-7421-469a-addb-44fb92259a1b:1 1");
     client.say("PEXPIRE hers 600000");
@@ -61,13 +54,12 @@ fn a_held_lock_takes_the_memory_that_redissons_takes() {
 
 #[test]
 fn a_lock_that_redisson_took_is_continued_and_finished() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("HINCRBY k java:1 1");
     client.say("PEXPIRE k 600000");
     assert!(client.say("RLOCK.ACQUIRE k native:1 600000").as_int() > 0);
     assert_eq!(client.say("RLOCK.ACQUIRE k java:1 600000"), Reply::Nil);
     assert_eq!(client.say("RLOCK.RELEASE k java:1"), Reply::Int(0));
-    assert_eq!(client.hash("k"), [("java:1".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{java:1:1}");
     assert_eq!(client.say("RLOCK.RELEASE k java:1"), Reply::Int(1));
 }

@@ -85,14 +85,13 @@ fn it_is_never_unloaded() {
 /// As an upgrade goes.
 #[test]
 fn a_restart_without_the_module_leaves_the_locks_and_one_with_it_goes_on_with_them() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000 FENCED");
     client.say("SAVE");
     let server = server.crash().without_module().start();
     let mut client = server.client();
     assert!(client.say("RLOCK.ACQUIRE k ann 600000").as_error().contains("unknown command"));
-    assert_eq!(client.hash("k"), [("ann".to_owned(), "1".to_owned())]);
+    assert_eq!(client.fields("k"), "{ann:1}");
     client.say("SAVE");
     let server = server.crash().start();
     let mut client = server.client();

@@ -12,8 +12,7 @@ fn info(client: &mut Client, command: &str) -> Vec<Reply> {
 
 #[test]
 fn flags_and_arity() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for (command, arity, deny_oom) in [
         ("rlock.acquire", -4, true),
         ("rlock.racquire", -4, true),
@@ -45,8 +44,7 @@ fn flags_and_arity() {
 
 #[test]
 fn the_key_is_the_first_argument() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for command in COMMANDS {
         let info = info(&mut client, command);
         assert_eq!(info[3..6], [Reply::Int(1), Reply::Int(1), Reply::Int(1)], "{command}");
@@ -66,8 +64,7 @@ fn the_key_is_the_first_argument() {
 
 #[test]
 fn the_commands_of_people_on_call_say_what_they_do_to_keys() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for (command, flags) in
         [("rlock.inspect", ["RO", "access"].as_slice()), ("rlock.break", &["RW", "access", "delete"])]
     {
@@ -85,8 +82,7 @@ fn the_commands_of_people_on_call_say_what_they_do_to_keys() {
 
 #[test]
 fn the_commands_of_people_on_call_document_themselves_and_their_bounds() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let count = "1 to 10000, 100 by default";
     let bounds: [(&str, &[&str], &str); 5] = [
         ("rlock.inspect", &["at most at 10000", count], "COUNT"),
@@ -109,8 +105,7 @@ fn the_commands_of_people_on_call_document_themselves_and_their_bounds() {
 
 #[test]
 fn every_command_documents_itself() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for command in COMMANDS {
         let docs = client.run(&["COMMAND", "DOCS", command]);
         let words = docs.words();
@@ -144,8 +139,7 @@ fn a_user_is_held_to_commands_and_keys() {
 
 #[test]
 fn commands_are_in_acl_categories_where_servers_let_modules_choose() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let version = ServerVersion::under_test();
     for (category, since) in [("@write", (7, 2)), ("@rlock", (7, 4))] {
         for command in COMMANDS {
@@ -229,8 +223,7 @@ fn a_category_lets_its_users_lock() {
 
 #[test]
 fn settings_are_read_and_changed_at_run_time() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     assert_eq!(client.say("CONFIG GET rlock.notify"), list([text("rlock.notify"), text("auto")]));
     assert_eq!(client.say("CONFIG GET rlock.max-waiters"), list([text("rlock.max-waiters"), text("10000")]));
     for value in ["publish", "spublish", "both", "off", "auto"] {

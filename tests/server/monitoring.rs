@@ -110,8 +110,7 @@ fn every_query_has_a_line_of_its_own() {
 
 #[test]
 fn errors_that_alerts_count_have_the_names_that_the_server_counts_them_by() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("CONFIG SET rlock.max-waiters 0");
     client.say("RLOCK.ACQUIRE k ann 600000");
     client.say("RLOCK.ACQUIRE k bob 600000 WAIT 0");
@@ -137,8 +136,7 @@ fn by_script(client: &mut Client, command: &str) -> Vec<(String, String)> {
 
 #[test]
 fn the_exporters_script_tells_what_info_tells() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let _waiters = stuck(&server);
     for command in ["EVAL", "EVAL_RO"] {
         assert_eq!(without_times(by_script(&mut client, command)), without_times(told(&mut client)), "{command}");
@@ -179,8 +177,7 @@ fn textfile(shell: &Shell) -> std::process::Output {
 
 #[test]
 fn the_file_for_the_textfile_collector_has_each_number_once() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let _waiters = stuck(&server);
     let shell = Shell::on(&server);
     let output = textfile(&shell);

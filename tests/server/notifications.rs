@@ -86,8 +86,7 @@ fn events_are_those_of_the_plain_commands() {
 
 #[test]
 fn events_are_those_that_redissons_listeners_wait_for() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut events = Listener::on(&server);
     for (command, expected) in [
         ("RLOCK.ACQUIRE k ann 600000", &["hincrby k", "expire k"][..]),
@@ -131,7 +130,7 @@ fn a_hand_over_is_heard_as_a_release_and_an_acquire(scene: &mut Scene) {
     scene.say("RLOCK.RACQUIRE rw cid 600000");
     let _dan = scene.wait("RLOCK.WACQUIRE rw dan 600000 WAIT 600000");
     scene.say("RLOCK.BREAK rw");
-    assert_eq!(scene.hash("rw"), [("dan:write".to_owned(), "1".to_owned()), ("mode".to_owned(), "write".to_owned())]);
+    assert_eq!(scene.fields("rw"), "{dan:write:1,mode:write}");
     let _cid = scene.wait("RLOCK.RACQUIRE rw cid 600000 WAIT 0");
     events.drain(scene.server);
     scene.say("RLOCK.RELEASE rw dan");
@@ -222,8 +221,7 @@ fn client_tracking_sees_changes_and_not_refusals() {
 
 #[test]
 fn a_refusal_counts_as_no_write() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut changes = || client.info("persistence").number("rdb_changes_since_last_save");
     let mut other = server.client();
     other.say("RLOCK.ACQUIRE k ann 600000");

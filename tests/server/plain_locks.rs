@@ -4,43 +4,39 @@ use rlock_testing::{LeaseCheck, Reply, Server, wait_until};
 
 #[test]
 fn a_free_lock_is_granted_with_its_lease() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let lease = LeaseCheck::begin(&mut client);
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
     lease.lease_is(&mut client, "k", 600_000);
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{ann:1}");
 }
 
 #[test]
 fn the_holder_takes_it_again_and_the_lease_restarts() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let lease = LeaseCheck::begin(&mut client);
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 300000"), Reply::Nil);
     lease.lease_is(&mut client, "k", 300_000);
-    assert_eq!(client.hash("k"), [("ann".into(), "2".into())]);
+    assert_eq!(client.fields("k"), "{ann:2}");
 }
 
 #[test]
 fn anyone_else_is_told_how_long_it_is_still_held() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let end = client.expiry("k");
     let before = client.time_ms();
     let left = client.say("RLOCK.ACQUIRE k bob 600000").as_int();
     let after = client.time_ms();
     assert!((end - after..=end - before).contains(&left), "{left}");
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{ann:1}");
     assert_eq!(client.expiry("k"), end);
 }
 
 #[test]
 fn a_lock_without_an_expiry_is_held_for_minus_one() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     client.say("PERSIST k");
     assert_eq!(client.say("RLOCK.ACQUIRE k bob 600000"), Reply::Int(-1));
@@ -51,26 +47,24 @@ fn a_lock_without_an_expiry_is_held_for_minus_one() {
 
 #[test]
 fn a_lease_that_ends_frees_the_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 30"), Reply::Nil);
     wait_until("the lease has ended", || client.say("RLOCK.ACQUIRE k bob 600000") == Reply::Nil);
-    assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{bob:1}");
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Nil);
     assert_eq!(client.say("RLOCK.RENEW k ann 1000"), Reply::Int(0));
-    assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{bob:1}");
 }
 
 #[test]
 fn each_release_gives_one_hold_back_and_the_last_one_frees() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for _ in 0..3 {
         client.say("RLOCK.ACQUIRE k ann 600000");
     }
     let end = client.expiry("k");
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(0));
-    assert_eq!(client.hash("k"), [("ann".into(), "2".into())]);
+    assert_eq!(client.fields("k"), "{ann:2}");
     assert_eq!(client.expiry("k"), end, "without LEASE the lease stays");
     let lease = LeaseCheck::begin(&mut client);
     assert_eq!(client.say("RLOCK.RELEASE k ann LEASE 100000"), Reply::Int(0));
@@ -81,8 +75,7 @@ fn each_release_gives_one_hold_back_and_the_last_one_frees() {
 
 #[test]
 fn only_the_holder_releases_and_renews() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let before = client.digest();
     assert_eq!(client.say("RLOCK.RELEASE k bob"), Reply::Nil);
@@ -95,8 +88,7 @@ fn only_the_holder_releases_and_renews() {
 
 #[test]
 fn all_drops_every_hold_and_can_be_said_again() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for _ in 0..5 {
         client.say("RLOCK.ACQUIRE k ann 600000");
     }
@@ -107,21 +99,19 @@ fn all_drops_every_hold_and_can_be_said_again() {
 
 #[test]
 fn renew_restarts_the_lease_longer_or_shorter() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     for lease_ms in [900_000, 100_000] {
         let lease = LeaseCheck::begin(&mut client);
         assert_eq!(client.say(&format!("RLOCK.RENEW k ann {lease_ms}")), Reply::Int(1));
         lease.lease_is(&mut client, "k", lease_ms);
     }
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{ann:1}");
 }
 
 #[test]
 fn a_full_server_still_unlocks_and_renews() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     client.say("RLOCK.ACQUIRE k ann 600000");
     client.say("CONFIG SET maxmemory 1");
@@ -135,8 +125,7 @@ fn a_full_server_still_unlocks_and_renews() {
 
 #[test]
 fn commands_work_in_transactions_and_scripts() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("MULTI");
     client.say("RLOCK.ACQUIRE k ann 600000");
     client.say("RLOCK.ACQUIRE k bob 600000");
@@ -159,5 +148,5 @@ fn each_database_has_locks_of_its_own() {
     assert_eq!(second.say("RLOCK.ACQUIRE k bob 600000"), Reply::Nil);
     assert_eq!(first.say("RLOCK.RELEASE k bob"), Reply::Nil);
     assert_eq!(second.say("RLOCK.RELEASE k bob"), Reply::Int(1));
-    assert_eq!(first.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(first.fields("k"), "{ann:1}");
 }

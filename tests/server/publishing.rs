@@ -39,8 +39,7 @@ fn heard(plain: &[&str], sharded: &[&str]) -> (Vec<String>, Vec<String>) {
 
 #[test]
 fn every_unlock_is_published_once_with_its_message() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for (channel, steps) in [
         (
             "redisson_lock__channel:{k}",
@@ -98,8 +97,7 @@ fn every_unlock_is_published_once_with_its_message() {
 /// has to know if the new one ends before that.
 #[test]
 fn a_hand_over_is_published_where_its_lease_ends_sooner() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for (command, channel, message) in
         [("RLOCK.ACQUIRE", "redisson_lock__channel:{k}", "0"), ("RLOCK.WACQUIRE", "redisson_rwlock:{k}", "1")]
     {
@@ -121,8 +119,7 @@ fn a_hand_over_is_published_where_its_lease_ends_sooner() {
 
 #[test]
 fn the_setting_says_which_command() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let channel = "redisson_lock__channel:{k}";
     let mut ear = Ear::on(&server, channel);
     for (setting, expected) in [

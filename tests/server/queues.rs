@@ -16,8 +16,7 @@ fn shown(queues: &Reply) -> Vec<(&str, i64)> {
 
 #[test]
 fn the_longest_first_and_of_two_alike_the_older() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     assert_eq!(client.say("RLOCK.QUEUES"), list([]));
     let _a = queue(&server, "a", 1);
     let _b = queue(&server, "b", 3);
@@ -45,8 +44,7 @@ fn a_hundred_if_no_count_is_given() {
 
 #[test]
 fn served_counts_from_when_nobody_waited() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let _waiters = queue(&server, "k", 4);
     let served = |client: &mut Client| of(&client.say("RLOCK.QUEUES").as_list()[0], "served").as_int();
     assert_eq!(served(&mut client), 0);
@@ -66,8 +64,7 @@ fn served_counts_from_when_nobody_waited() {
 
 #[test]
 fn the_oldest_is_the_first_who_still_waits() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut waiters = queue(&server, "k", 1);
     let before = client.time_ms();
     wait_until("the clock has moved on by far", || client.time_ms() >= before + 50);

@@ -2,15 +2,9 @@
 
 use rlock_testing::{Client, LeaseCheck, Reply, Server, wait_until};
 
-fn fields(client: &mut Client, expected: &[(&str, &str)]) {
-    let expected: Vec<_> = expected.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();
-    assert_eq!(client.hash("k"), expected);
-}
-
 #[test]
 fn the_matrix_of_sides() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     // Who has what, who asks for what, and whether it is granted.
     for (setup, ask, granted) in [
         (&[][..], "RLOCK.RACQUIRE k ann 600000", true),
@@ -43,13 +37,12 @@ fn the_matrix_of_sides() {
 
 #[test]
 fn each_read_hold_has_a_lease_of_its_own_and_the_lock_the_longest() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let lease = LeaseCheck::begin(&mut client);
     client.say("RLOCK.RACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k ann 900000");
     client.say("RLOCK.RACQUIRE k bob 300000");
-    fields(&mut client, &[("ann", "2"), ("bob", "1"), ("mode", "read")]);
+    assert_eq!(client.fields("k"), "{ann:2,bob:1,mode:read}");
     lease.lease_is(&mut client, "k", 900_000);
     lease.lease_is(&mut client, "{k}:ann:rwlock_timeout:1", 600_000);
     lease.lease_is(&mut client, "{k}:ann:rwlock_timeout:2", 900_000);
@@ -58,30 +51,28 @@ fn each_read_hold_has_a_lease_of_its_own_and_the_lock_the_longest() {
 
 #[test]
 fn a_writers_lease_grows_when_it_writes_again() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let lease = LeaseCheck::begin(&mut client);
     client.say("RLOCK.WACQUIRE k ann 600000");
     client.say("RLOCK.WACQUIRE k ann 300000");
-    fields(&mut client, &[("ann:write", "2"), ("mode", "write")]);
+    assert_eq!(client.fields("k"), "{ann:write:2,mode:write}");
     lease.lease_is(&mut client, "k", 900_000);
 }
 
 #[test]
 fn a_read_release_leaves_the_longest_of_the_remaining_leases() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let lease = LeaseCheck::begin(&mut client);
     client.say("RLOCK.RACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k ann 900000");
     client.say("RLOCK.RACQUIRE k bob 300000");
     assert_eq!(client.say("RLOCK.RELEASE k ann READ"), Reply::Int(0));
     lease.lease_is(&mut client, "k", 600_000);
-    fields(&mut client, &[("ann", "1"), ("bob", "1"), ("mode", "read")]);
+    assert_eq!(client.fields("k"), "{ann:1,bob:1,mode:read}");
     assert_eq!(client.keys(), ["k", "{k}:ann:rwlock_timeout:1", "{k}:bob:rwlock_timeout:1"]);
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(0));
     lease.lease_is(&mut client, "k", 300_000);
-    fields(&mut client, &[("bob", "1"), ("mode", "read")]);
+    assert_eq!(client.fields("k"), "{bob:1,mode:read}");
     assert_eq!(client.say("RLOCK.RELEASE k bob"), Reply::Int(1));
     assert_eq!(client.keys(), [""; 0]);
 }
@@ -89,8 +80,7 @@ fn a_read_release_leaves_the_longest_of_the_remaining_leases() {
 /// Nobody makes such a lock, so it is told apart from a plain one only where it does not end by itself.
 #[test]
 fn a_mode_that_nobody_goes_with_is_no_plain_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for mode in ["read", "write"] {
         client.run(&["HSET", "k", "mode", mode]);
         for wait in ["", " WAIT 0"] {
@@ -100,13 +90,13 @@ fn a_mode_that_nobody_goes_with_is_no_plain_lock() {
         assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Nil);
         assert_eq!(client.say("RLOCK.RENEW k ann 600000"), Reply::Int(0));
         assert_eq!(client.say("RLOCK.WACQUIRE k ann 600000"), Reply::Int(-1));
-        fields(&mut client, &[("mode", mode)]);
+        assert_eq!(client.fields("k"), format!("{{mode:{mode}}}"));
     }
     client.say("PEXPIRE k 600000");
     assert!((1..=600_000).contains(&client.say("RLOCK.ACQUIRE k ann 600000").as_int()));
     client.say("HSET k mode read");
     assert_eq!(client.say("RLOCK.RACQUIRE k ann 600000"), Reply::Nil);
-    fields(&mut client, &[("ann", "1"), ("mode", "read")]);
+    assert_eq!(client.fields("k"), "{ann:1,mode:read}");
     assert!(client.say("RLOCK.ACQUIRE k bob 600000").as_error().starts_with("WRONGKIND"));
     client.say("DEL k");
     client.say("HSET k mode odd");
@@ -115,34 +105,31 @@ fn a_mode_that_nobody_goes_with_is_no_plain_lock() {
 
 #[test]
 fn dead_readers_do_not_keep_the_lock_alive() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k dead 30");
     client.say("RLOCK.RACQUIRE k dead 20");
     wait_until("the read holds have ended", || client.keys() == ["k", "{k}:ann:rwlock_timeout:1"]);
-    fields(&mut client, &[("ann", "1"), ("dead", "2"), ("mode", "read")]);
+    assert_eq!(client.fields("k"), "{ann:1,dead:2,mode:read}");
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     assert_eq!(client.keys(), [""; 0]);
 }
 
 #[test]
 fn a_dead_reader_that_releases_leaves_the_others_alone() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let lease = LeaseCheck::begin(&mut client);
     client.say("RLOCK.RACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k dead 30");
     wait_until("the read hold has ended", || client.expiry("{k}:dead:rwlock_timeout:1") == -2);
     assert_eq!(client.say("RLOCK.RELEASE k dead"), Reply::Int(0));
     lease.lease_is(&mut client, "k", 600_000);
-    fields(&mut client, &[("ann", "1"), ("mode", "read")]);
+    assert_eq!(client.fields("k"), "{ann:1,mode:read}");
 }
 
 #[test]
 fn a_write_release_counts_down_as_a_plain_one() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for _ in 0..3 {
         client.say("RLOCK.WACQUIRE k ann 600000");
     }
@@ -152,20 +139,19 @@ fn a_write_release_counts_down_as_a_plain_one() {
     let lease = LeaseCheck::begin(&mut client);
     assert_eq!(client.say("RLOCK.RELEASE k ann LEASE 100000"), Reply::Int(0));
     lease.lease_is(&mut client, "k", 100_000);
-    fields(&mut client, &[("ann:write", "1"), ("mode", "write")]);
+    assert_eq!(client.fields("k"), "{ann:write:1,mode:write}");
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     assert_eq!(client.keys(), [""; 0]);
 }
 
 #[test]
 fn a_writer_that_still_reads_steps_down() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k ann 100000");
     let end = client.expiry("k");
     assert_eq!(client.say("RLOCK.RELEASE k ann WRITE"), Reply::Int(1));
-    fields(&mut client, &[("ann", "1"), ("mode", "read")]);
+    assert_eq!(client.fields("k"), "{ann:1,mode:read}");
     assert_eq!(client.expiry("k"), end, "a downgrade leaves the lease as it is");
     assert_eq!(client.say("RLOCK.RACQUIRE k bob 600000"), Reply::Nil);
     assert!(client.say("RLOCK.WACQUIRE k bob 600000").as_int() > 0);
@@ -173,12 +159,11 @@ fn a_writer_that_still_reads_steps_down() {
 
 #[test]
 fn a_read_inside_a_write_goes_first_or_last() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k ann 100000");
     assert_eq!(client.say("RLOCK.RELEASE k ann READ"), Reply::Int(0));
-    fields(&mut client, &[("ann:write", "1"), ("mode", "write")]);
+    assert_eq!(client.fields("k"), "{ann:write:1,mode:write}");
     assert_eq!(client.keys(), ["k"]);
     assert_eq!(client.say("RLOCK.RELEASE k ann READ"), Reply::Nil);
     assert_eq!(client.say("RLOCK.RELEASE k ann WRITE"), Reply::Int(1));
@@ -187,8 +172,7 @@ fn a_read_inside_a_write_goes_first_or_last() {
 
 #[test]
 fn a_release_of_the_other_side_finds_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 600000");
     let before = client.digest();
     assert_eq!(client.say("RLOCK.RELEASE k ann WRITE"), Reply::Nil);
@@ -200,8 +184,7 @@ fn a_release_of_the_other_side_finds_nothing() {
 
 #[test]
 fn all_drops_the_side_that_is_named_or_both() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let take = |client: &mut Client| {
         for _ in 0..2 {
             assert_eq!(client.say("RLOCK.WACQUIRE k ann 600000"), Reply::Nil);
@@ -210,17 +193,17 @@ fn all_drops_the_side_that_is_named_or_both() {
     };
     take(&mut client);
     assert_eq!(client.say("RLOCK.RELEASE k ann READ ALL"), Reply::Int(0));
-    fields(&mut client, &[("ann:write", "2"), ("mode", "write")]);
+    assert_eq!(client.fields("k"), "{ann:write:2,mode:write}");
     assert_eq!(client.keys(), ["k"]);
     assert_eq!(client.say("RLOCK.RELEASE k ann ALL"), Reply::Int(1));
     assert_eq!(client.keys(), [""; 0]);
 
     take(&mut client);
     assert_eq!(client.say("RLOCK.RELEASE k ann WRITE ALL"), Reply::Int(1));
-    fields(&mut client, &[("ann", "2"), ("mode", "read")]);
+    assert_eq!(client.fields("k"), "{ann:2,mode:read}");
     assert_eq!(client.say("RLOCK.RACQUIRE k bob 600000"), Reply::Nil);
     assert_eq!(client.say("RLOCK.RELEASE k ann ALL"), Reply::Int(0));
-    fields(&mut client, &[("bob", "1"), ("mode", "read")]);
+    assert_eq!(client.fields("k"), "{bob:1,mode:read}");
     assert_eq!(client.say("RLOCK.RELEASE k bob ALL"), Reply::Int(1));
 
     take(&mut client);
@@ -231,8 +214,7 @@ fn all_drops_the_side_that_is_named_or_both() {
 
 #[test]
 fn renew_restarts_every_hold_of_the_holder() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k ann 700000");
@@ -247,8 +229,7 @@ fn renew_restarts_every_hold_of_the_holder() {
 
 #[test]
 fn a_lone_reader_may_shorten_its_lease() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 600000");
     let lease = LeaseCheck::begin(&mut client);
     assert_eq!(client.say("RLOCK.RENEW k ann 100000"), Reply::Int(1));
@@ -258,8 +239,7 @@ fn a_lone_reader_may_shorten_its_lease() {
 
 #[test]
 fn an_expiry_that_was_taken_away_stays_away_until_the_lease_restarts() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 600000");
     client.say("PERSIST k");
     client.say("RLOCK.WACQUIRE k ann 600000");
@@ -274,8 +254,7 @@ fn an_expiry_that_was_taken_away_stays_away_until_the_lease_restarts() {
 
 #[test]
 fn more_read_holds_than_may_be_looked_at_leave_the_lease_alone() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k bob 900000");
     // A foreign client's count; each of these holds would have to be looked at.
@@ -304,8 +283,7 @@ fn more_read_holds_than_may_be_looked_at_leave_the_lease_alone() {
 /// before one of them.
 #[test]
 fn among_many_readers_the_lock_ends_with_the_longest_hold_that_is_left() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for seed in 0..15_u64 {
         client.say("FLUSHALL");
         let foreign_percent = [0, 2, 10][usize::try_from(seed % 3).unwrap()];
@@ -362,7 +340,7 @@ fn longest_hold(client: &mut Client) -> i64 {
 
 /// A hold more for a reader of `k`, and the lock's lease if that one is longer.
 fn join_as_redisson(client: &mut Client, reader: usize, lease: usize) {
-    if client.hash("k").is_empty() {
+    if client.fields("k") == "{}" {
         return;
     }
     let before = client.expiry("k");
@@ -375,8 +353,7 @@ fn join_as_redisson(client: &mut Client, reader: usize, lease: usize) {
 
 #[test]
 fn readers_in_a_large_hash_are_all_looked_at() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     // Of names so long the server makes a table instead of a list.
     let reader = |number: i64| format!("{}:{number}", "r".repeat(70));
     let lease = LeaseCheck::begin(&mut client);
@@ -392,8 +369,7 @@ fn readers_in_a_large_hash_are_all_looked_at() {
 /// To look at all holds of more readers would hold the server up. A lease may stay too long then, and never ends too soon.
 #[test]
 fn among_more_readers_than_are_looked_at_the_lease_stays_until_they_are_few() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let lease = LeaseCheck::begin(&mut client);
     for number in 0..300 {
         client.say(&format!("RLOCK.RACQUIRE k r{number} {}", 600_000 + number * 1_000));

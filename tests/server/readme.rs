@@ -26,8 +26,7 @@ fn without_times(line: &str) -> String {
 
 #[test]
 fn the_first_conversation_is_as_it_is_shown() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let conversation = PAGE.blocks("text")[0];
     let mut told: Vec<String> = Vec::new();
     let mut commands = 0;

@@ -180,8 +180,7 @@ const CASES: &[Case] = &[
 
 #[test]
 fn each_change_replicates_as_plain_commands() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut tap = Tap::on(&server);
     for case in CASES {
         client.say("FLUSHALL");
@@ -249,8 +248,7 @@ fn relative_to(start: i64, command: &str) -> String {
 
 #[test]
 fn what_changes_nothing_replicates_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE plain ann 600000");
     client.say("RLOCK.RACQUIRE read ann 600000");
     client.say("RLOCK.WACQUIRE write ann 600000");
@@ -290,8 +288,7 @@ fn what_changes_nothing_replicates_nothing() {
 
 #[test]
 fn a_transaction_replicates_as_one() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut tap = Tap::on(&server);
     for command in ["MULTI", "RLOCK.ACQUIRE k ann 600000", "SET x 1", "RLOCK.RELEASE k ann", "EXEC"] {
         client.say(command);
@@ -305,8 +302,7 @@ fn a_transaction_replicates_as_one() {
 
 #[test]
 fn a_script_replicates_what_its_commands_change() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut tap = Tap::on(&server);
     let script = "redis.call('RLOCK.ACQUIRE', KEYS[1], 'ann', '600000')
                   redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', '600000')

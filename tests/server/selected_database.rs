@@ -39,7 +39,7 @@ fn a_ticket_of_another_database_is_taken_back_from_here() {
         }
         assert_eq!(selected(&mut here), "0", "{way:?}");
         bob.receive();
-        assert_eq!(there.hash("k"), [("bob".into(), "1".into())], "{way:?}: the next one has it");
+        assert_eq!(there.fields("k"), "{bob:1}", "{way:?}: the next one has it");
         here.say("SET here 1");
         assert_eq!((here.keys(), there.keys()), (vec!["here".to_owned()], vec!["k".to_owned()]), "round {round}");
         there.say("RLOCK.RELEASE k bob");

@@ -8,8 +8,7 @@ fn granted(token: i64) -> Reply {
 
 #[test]
 fn every_fenced_grant_counts_whatever_its_kind() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(1));
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(2));
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil, "an unfenced grant does not count");
@@ -45,8 +44,7 @@ fn the_first_token_may_be_that_of_a_grant_of_any_kind() {
 
 #[test]
 fn a_refusal_does_not_count() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000 FENCED");
     client.say("PERSIST k");
     assert_eq!(client.say("RLOCK.ACQUIRE k bob 600000 FENCED"), list([Reply::Int(-1), Reply::Nil]));
@@ -55,8 +53,7 @@ fn a_refusal_does_not_count() {
 
 #[test]
 fn the_counter_goes_on_from_redissons() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for _ in 0..41 {
         client.say("INCR redisson_lock_token:{k}");
     }
@@ -67,8 +64,7 @@ fn the_counter_goes_on_from_redissons() {
 
 #[test]
 fn a_counter_with_an_expiry_keeps_it_as_incr_does() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("SET redisson_lock_token:{k} 7 PXAT 9999999999999");
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(8));
     assert_eq!(client.expiry("redisson_lock_token:{k}"), 9_999_999_999_999);
@@ -76,8 +72,7 @@ fn a_counter_with_an_expiry_keeps_it_as_incr_does() {
 
 #[test]
 fn a_counter_that_cannot_count_refuses_the_grant_whole() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut tap = Tap::on(&server);
     for value in ["9223372036854775807", "many", "1.5", "007", "-"] {
         client.run(&["SET", "redisson_lock_token:{k}", value]);
@@ -97,8 +92,7 @@ fn a_counter_that_cannot_count_refuses_the_grant_whole() {
 
 #[test]
 fn a_counter_from_below_zero_counts_upwards() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("SET redisson_lock_token:{k} -3");
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(-2));
 }

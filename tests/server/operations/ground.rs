@@ -8,7 +8,7 @@ const AOF: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 fn has_kept_the_locks(start: Start, ends: [i64; 2]) {
     let server = start.start();
     let mut client = server.client();
-    assert_eq!(client.hash("k"), [("ann".to_owned(), "1".to_owned())]);
+    assert_eq!(client.fields("k"), "{ann:1}");
     assert_eq!(["k", "renewed"].map(|key| client.expiry(key)), ends, "not a ms longer");
     assert_eq!(client.say("GET redisson_lock_token:{k}"), text("1"));
     assert_eq!((client.figure("waiters"), client.figure("grants")), (0, 0));
@@ -45,8 +45,7 @@ fn a_snapshot_keeps_locks_and_their_ends_and_not_who_waits() {
 
 #[test]
 fn a_suspended_server_goes_on_with_the_clock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let mut waiter = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     client.say("RLOCK.RENEW k ann 500");
@@ -67,7 +66,7 @@ fn wait_tells_how_many_replicas_have_the_lock() {
     replica.follow(&master);
     client.say("RLOCK.ACQUIRE l ann 600000");
     assert_eq!(client.say("WAIT 1 10000"), Reply::Int(1));
-    assert_eq!(on_replica.hash("l"), [("ann".to_owned(), "1".to_owned())]);
+    assert_eq!(on_replica.fields("l"), "{ann:1}");
     // Promoted, it has the locks and not the commands.
     on_replica.say("REPLICAOF NO ONE");
     assert!(on_replica.say("RLOCK.RELEASE l ann").as_error().contains("unknown command"));
@@ -76,8 +75,7 @@ fn wait_tells_how_many_replicas_have_the_lock() {
 /// As one whose machine died without a word: nobody reads the grant.
 #[test]
 fn a_waiter_that_is_gone_costs_the_next_one_lease() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let _gone = start_waiting(&server, "RLOCK.ACQUIRE k bob 200 WAIT 0");
     let mut next = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");
@@ -124,8 +122,7 @@ fn idle_connections_are_closed_and_waiters_never() {
 
 #[test]
 fn with_no_waiters_allowed_who_does_not_wait_goes_on() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let waiter = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     client.say("CONFIG SET rlock.max-waiters 0");
@@ -138,8 +135,7 @@ fn with_no_waiters_allowed_who_does_not_wait_goes_on() {
 
 #[test]
 fn a_counter_that_was_deleted_begins_again() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let mut token = || client.say("RLOCK.ACQUIRE k ann 600000 FENCED").as_list()[1].as_int();
     assert_eq!((token(), token()), (1, 2));
     client.say("RLOCK.RELEASE k ann ALL");
@@ -162,8 +158,7 @@ fn locks_take_no_more_memory_than_is_said() {
     // The server's table of keys, which is part of the measure, is as full as with 100,000.
     const LOCKS: i64 = 25_000;
     let of_each = |command: &str, more: &str| {
-        let server = Server::start();
-        let mut client = server.client();
+        let (_server, mut client) = Server::with_client();
         let before = used_memory(&mut client);
         let holder = "b983c153-7421-469a-addb-44fb92259a1b:1";
         let script =
@@ -183,8 +178,7 @@ fn locks_take_no_more_memory_than_is_said() {
 #[test]
 fn tickets_take_no_more_memory_than_is_said() {
     const TICKETS: i64 = 25_000;
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.EVENTS the-session-of-orders TTL 600000");
     let mut of_each = |lock: &str| {
         for number in 0..=TICKETS {
@@ -211,8 +205,7 @@ fn tickets_take_no_more_memory_than_is_said() {
 #[test]
 fn waiters_take_no_more_memory_than_is_said() {
     const WAITERS: i64 = 500;
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE orders:1 ann 600000");
     let before = used_memory(&mut client);
     let mut waiters: Vec<_> = (0..WAITERS).map(|_| server.client()).collect();

@@ -51,14 +51,13 @@ fn who_holds_a_lock_is_seen_with_the_module_and_without() {
 
 #[test]
 fn a_break_hands_over_and_the_former_holder_learns_it_by_itself() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let [mut first, _second] = stuck(&server);
     assert_eq!(Shell::on(&server).prints(&PAGE.shown("RLOCK.BREAK")), "1\n");
     assert_eq!(first.receive(), Reply::Nil);
     assert_eq!(client.say("RLOCK.RENEW orders:42 worker-7 600000"), Reply::Int(0));
     assert_eq!(client.say("RLOCK.RELEASE orders:42 worker-7"), Reply::Nil);
-    assert_eq!(client.hash("orders:42"), [("worker-8".to_owned(), "1".to_owned())]);
+    assert_eq!(client.fields("orders:42"), "{worker-8:1}");
     assert_eq!(client.say("GET redisson_lock_token:{orders:42}"), text("1"), "tokens go on growing");
 }
 
@@ -82,8 +81,7 @@ fn without_the_module_a_lock_is_broken_by_plain_commands() {
 
 #[test]
 fn one_waiter_is_sent_away_and_the_others_stay() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let [mut first, mut second] = stuck(&server);
     let waiters = client.say("RLOCK.INSPECT orders:42");
     let waiters = crate::inspect::of(&waiters, "waiters").as_list();

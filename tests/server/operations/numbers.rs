@@ -63,8 +63,7 @@ fn every_number_has_its_own_name_in_the_reference_too() {
 
 #[test]
 fn nobody_follows_a_server_that_is_alone() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     rlock_testing::wait_until("the server has been asked", || client.figure("followed") == 0);
     assert_eq!(client.say("CONFIG SET appendonly yes"), text("OK"));
     rlock_testing::wait_until("a file follows", || client.figure("followed") == 1);

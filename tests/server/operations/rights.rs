@@ -87,8 +87,7 @@ fn a_service_locks_its_own_keys_and_nothing_else() {
 
 #[test]
 fn who_watches_sees_its_own_keys_and_changes_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE app:1 h 600000");
     client.say("RLOCK.ACQUIRE other h 600000");
     let _waiters =
@@ -130,8 +129,7 @@ fn an_operator_looks_breaks_and_sends_clients_away() {
 /// What this page asks for and an operator may not do is said to be somebody else's.
 #[test]
 fn who_may_do_what_an_operator_may_not_is_said() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say(&format!("ACL SETUSER {}", user_line("operator")));
     let said = PAGE.0.lines().skip_while(|line| !line.starts_with("- **operator**"));
     let said: String = said.take_while(|line| !line.starts_with("- **metrics**")).collect();
@@ -151,8 +149,7 @@ fn who_may_do_what_an_operator_may_not_is_said() {
 
 #[test]
 fn an_operator_of_all_locks_has_one_pattern_in_place_of_the_other() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE other h 600000");
     let mut operator = client_as(&server, "operator");
     client.say(&format!("ACL SETUSER {}", user_line("operator").replace("~app:*", "~*")));

@@ -61,8 +61,7 @@ fn an_aof_file_has_the_locks_and_no_session() {
 
 #[test]
 fn what_changes_no_lock_is_not_replicated() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     let mut tap = Tap::on(&server);
     for ticket in ["1", "2"] {

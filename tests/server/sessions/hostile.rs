@@ -57,8 +57,7 @@ fn hostile_command(random: &mut Random) -> Vec<Vec<u8>> {
 /// An error leaves all keys and everything in memory alone; whatever happens, the next command is answered.
 #[test]
 fn random_commands_break_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("CONFIG SET rlock.max-waiters 0");
     client.say("CONFIG SET rlock.max-tickets 50");
     client.say("SET text 1");
@@ -101,8 +100,7 @@ fn random_commands_break_nothing() {
 /// Some of it in a transaction or a script, where nothing can be blocked and connections are others'.
 #[test]
 fn sessions_come_and_go_within_a_transaction() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let name = SESSIONS[0];
     client.say("RLOCK.ACQUIRE k holder 600000");
     for _ in 0..100 {

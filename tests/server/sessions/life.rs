@@ -81,14 +81,14 @@ fn what_is_granted_to_a_process_that_is_stopped_goes_with_its_lease() {
     let poller = Poller::start(&server, &ann, "WAIT 0");
     poller.signal(Signal::SIGSTOP);
     client.say("RLOCK.RELEASE k holder");
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())], "nobody could know that it is stopped");
+    assert_eq!(client.fields("k"), "{ann:1}", "nobody could know that it is stopped");
     wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE l bob 600000 WAIT 0");
     client.say("RLOCK.RELEASE l holder");
     assert_eq!(bob.receive(), Reply::Nil, "it is passed over");
     let mut cid = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");
     wait_until("the session has ended", || client.figure("sessions") == 0);
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())], "the process may have read of it");
+    assert_eq!(client.fields("k"), "{ann:1}", "the process may have read of it");
     assert_eq!(cid.receive(), Reply::Nil, "its lease has ended");
     // What goes on then finds out.
     assert!(ann.call("ACK 1").as_error().starts_with("NOSESSION "));
@@ -108,7 +108,7 @@ fn a_process_that_goes_on_in_time_keeps_its_places() {
     wait_until("it is back", || client.figure("sessions_unattended") == 0);
     assert_eq!(client.figure("tickets"), 1);
     client.say("RLOCK.RELEASE k holder");
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{ann:1}");
     client.say("RLOCK.RELEASE k ann");
     assert_eq!(bob.receive(), Reply::Nil);
 }
@@ -116,8 +116,7 @@ fn a_process_that_goes_on_in_time_keeps_its_places() {
 /// What it was passed over for is remembered: it is served when it is back, though nothing happens to the lock then.
 #[test]
 fn a_session_that_comes_back_is_served_what_it_was_passed_over_for() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     for key in ["free", "taken"] {
         client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
         ann.wait_for(&format!("RLOCK.ACQUIRE {key} ann 600000 WAIT 0"), key);
@@ -147,8 +146,7 @@ fn a_session_that_comes_back_is_served_what_it_was_passed_over_for() {
 /// Passed over again and again, it keeps its place before those who came later, and behind those who came before.
 #[test]
 fn places_are_kept_through_any_number_of_absences() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let (mut ann, mut bob) = (Session::open(&server, "ann"), Session::open(&server, "bob"));
     client.say("RLOCK.ACQUIRE k holder 600000");
     for number in 0..3 {
@@ -173,7 +171,7 @@ fn places_are_kept_through_any_number_of_absences() {
             client.say(&format!("RLOCK.RELEASE k {holder}"));
             assert_eq!(session.told("WAIT 10000"), [Event::granted(number + 1, &number.to_string(), None)], "{name}");
             holder = format!("{name}{number}");
-            assert_eq!(client.hash("k"), [(holder.clone(), "1".into())]);
+            assert_eq!(client.fields("k"), format!("{{{holder}:1}}"));
         }
     }
 }
@@ -181,8 +179,7 @@ fn places_are_kept_through_any_number_of_absences() {
 /// From when it is attended again, whatever comes in the same turn, and for however many locks it waits.
 #[test]
 fn nobody_overtakes_a_session_that_is_back() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     for locks in [1, 50] {
         let mut bobs = Vec::new();
         for key in 0..locks {
@@ -214,8 +211,7 @@ fn nobody_overtakes_a_session_that_is_back() {
 /// Readers behind a writer that nobody attends do not wait for it.
 #[test]
 fn readers_do_not_wait_for_a_writer_that_nobody_attends() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let (mut ann, mut bob) = (Session::open(&server, "ann"), Session::open(&server, "bob"));
     client.say("RLOCK.RACQUIRE k holder 600000");
     ann.wait_for("RLOCK.WACQUIRE k ann 600000 WAIT 0", "write");
@@ -239,8 +235,7 @@ fn readers_do_not_wait_for_a_writer_that_nobody_attends() {
 /// has left again by then, the session has its turn.
 #[test]
 fn a_session_that_comes_back_is_let_in_with_its_holder() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     for (seq, has_left) in [(1, false), (2, true)] {
         client.say("RLOCK.ACQUIRE k holder 600000");
         let mut first = start_waiting(&server, "RLOCK.ACQUIRE k same 600000 WAIT 0");
@@ -251,7 +246,7 @@ fn a_session_that_comes_back_is_let_in_with_its_holder() {
         wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
         client.say("RLOCK.RELEASE k holder");
         assert_eq!(first.receive(), Reply::Nil);
-        assert_eq!((client.hash("k"), client.figure("tickets")), (vec![("same".into(), "1".into())], 1));
+        assert_eq!((&*client.fields("k"), client.figure("tickets")), ("{same:1}", 1));
         if has_left {
             client.say("RLOCK.RELEASE k same");
             assert_eq!(other.receive(), Reply::Nil);
@@ -260,7 +255,7 @@ fn a_session_that_comes_back_is_let_in_with_its_holder() {
             assert_eq!(ann.told("WAIT 10000"), [Event::granted(seq, "1", None)]);
         } else {
             assert_eq!(ann.told("WAIT 10000"), [Event::granted(seq, "1", None)]);
-            assert_eq!(client.hash("k"), [("same".into(), "2".into())]);
+            assert_eq!(client.fields("k"), "{same:2}");
             client.say("RLOCK.RELEASE k same ALL");
             assert_eq!(other.receive(), Reply::Nil);
             client.say("RLOCK.RELEASE k other");
@@ -276,8 +271,7 @@ fn a_session_that_comes_back_is_let_in_with_its_holder() {
 /// looked at anyway.
 #[test]
 fn a_client_behind_tickets_that_nobody_attends_gets_the_lock_when_its_lease_ends() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     client.say("DEBUG SET-ACTIVE-EXPIRE 0");
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
@@ -356,8 +350,7 @@ fn a_session_ends_a_ttl_after_its_last_call_whatever_else_it_does() {
 /// The connection was killed before anyone could read the answer, if it was written.
 #[test]
 fn a_grant_that_nobody_read_is_told_again_or_goes_with_its_lease() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for comes_back in [true, false] {
         let mut ann = Session::open_for(&server, "ann", 4_000);
         client.say("RLOCK.ACQUIRE k holder 600000");
@@ -368,7 +361,7 @@ fn a_grant_that_nobody_read_is_told_again_or_goes_with_its_lease() {
         // In one piece: some servers write the answer first, others close the connection.
         client.send_together(&[&["RLOCK.RELEASE", "k", "holder"][..], &["CLIENT", "KILL", "ID", &id]]);
         assert_eq!((client.receive(), client.receive()), (Reply::Int(1), Reply::Int(1)));
-        assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+        assert_eq!(client.fields("k"), "{ann:1}");
         if comes_back {
             ann.reconnect(&server);
             assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
@@ -376,7 +369,7 @@ fn a_grant_that_nobody_read_is_told_again_or_goes_with_its_lease() {
             client.say("RLOCK.RELEASE k ann");
         }
         assert_eq!(bob.receive(), Reply::Nil, "comes back: {comes_back}");
-        assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
+        assert_eq!(client.fields("k"), "{bob:1}");
         client.say("RLOCK.RELEASE k bob");
         ann.cancel("");
     }
@@ -386,8 +379,7 @@ fn a_grant_that_nobody_read_is_told_again_or_goes_with_its_lease() {
 /// has done something to it.
 #[test]
 fn only_what_was_in_no_reply_is_given_back_when_a_session_ends() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for by_cancel in [true, false] {
         let mut ann = Session::open(&server, "ann");
         // The order of the events: one acknowledgement is for all before it.
@@ -418,8 +410,7 @@ fn only_what_was_in_no_reply_is_given_back_when_a_session_ends() {
 /// Another grant to the same holder is not given back with the first, nor a lock that others have touched.
 #[test]
 fn a_hold_is_given_back_only_if_it_is_as_it_was_granted() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     let touched = [
         ("longer", "PEXPIRE longer 500000"),
         ("endless", "PERSIST endless"),
@@ -448,8 +439,7 @@ fn a_hold_is_given_back_only_if_it_is_as_it_was_granted() {
 /// Several holds of one holder, reads among them, each with a lease of its own.
 #[test]
 fn all_grants_of_one_holder_are_given_back() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE plain holder 600000");
     client.say("RLOCK.WACQUIRE k holder 600000");
     for (number, lease) in [300_000, 600_000, 500_000].into_iter().enumerate() {
@@ -459,13 +449,10 @@ fn all_grants_of_one_holder_are_given_back() {
     client.say("RLOCK.RELEASE plain holder");
     client.say("RLOCK.RELEASE k holder");
     client.say("RLOCK.RACQUIRE k bob 400000");
-    assert_eq!(client.hash("plain"), [("ann".into(), "3".into())]);
-    assert_eq!(
-        client.hash("k"),
-        [("ann".into(), "3".into()), ("bob".into(), "1".into()), ("mode".into(), "read".into())]
-    );
+    assert_eq!(client.fields("plain"), "{ann:3}");
+    assert_eq!(client.fields("k"), "{ann:3,bob:1,mode:read}");
     assert_eq!(ann.cancel("").as_int(), 6);
-    wait_until("all is given back", || client.hash("k").len() == 2 && client.expiry("plain") == -2);
+    wait_until("all is given back", || client.fields("k") == "{bob:1,mode:read}" && client.expiry("plain") == -2);
     assert_eq!(client.keys(), ["k", "{k}:bob:rwlock_timeout:1"]);
 }
 
@@ -473,8 +460,7 @@ fn all_grants_of_one_holder_are_given_back() {
 #[test]
 fn a_session_that_leaves_a_thousand_events_is_passed_over_until_it_reads() {
     const UNREAD_MAX: usize = 1_000;
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say_all((0..1_200).map(|number| format!("RLOCK.ACQUIRE k:{number} holder 600000")));
     client.say_all(
         (0..1_200)
@@ -511,8 +497,7 @@ fn a_session_that_leaves_a_thousand_events_is_passed_over_until_it_reads() {
 /// While too much is unread, calls do not wait for long: the acknowledgement may be behind them.
 #[test]
 fn a_call_behind_which_an_acknowledgement_comes_does_not_keep_it_waiting() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say_all((0..1_001).map(|number| format!("RLOCK.ACQUIRE k:{number} holder 600000")));
     client.say_all(
         (0..1_001)
@@ -575,8 +560,7 @@ fn a_pause_of_all_clients_ends_no_session() {
 /// A wait ends when its time is up, whoever is there.
 #[test]
 fn the_time_of_a_ticket_is_up_though_nobody_attends_it() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 300", "1");
     ann.reconnect(&server);

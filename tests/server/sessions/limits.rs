@@ -86,8 +86,7 @@ fn open_all(user: &mut Client, prefix: &str) -> (usize, Reply) {
 
 #[test]
 fn one_user_has_no_more_sessions_than_one_may_have() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let [mut ann, mut bob] = ["ann", "bob"].map(|name| user(&server, name));
     client.say("CONFIG SET rlock.max-sessions-per-user 3");
     for user in [(&mut ann, "ann"), (&mut bob, "bob")] {
@@ -108,8 +107,7 @@ fn one_user_has_no_more_sessions_than_one_may_have() {
 /// Mostly there is one user, who may have all; among several nobody can use up what others need.
 #[test]
 fn the_last_tenth_is_for_other_users_as_soon_as_there_are_any() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let [mut ann, mut bob] = ["ann", "bob"].map(|name| user(&server, name));
     client.say("CONFIG SET rlock.max-sessions 20");
     client.say("ACL SETUSER ann +rlock.cancel");

@@ -14,8 +14,7 @@ fn each(sessions: &[Reply], name: &str) -> Vec<Reply> {
 
 #[test]
 fn a_session_is_seen_with_its_user_and_all_that_it_keeps() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     assert_eq!(client.say("RLOCK.SESSIONS"), list([]));
     client.say("ACL SETUSER bob on >secret ~* +@all");
     let mut ann = Session::open(&server, "ann");
@@ -59,8 +58,7 @@ fn a_session_is_seen_with_its_user_and_all_that_it_keeps() {
 
 #[test]
 fn the_largest_first_and_of_two_alike_the_older() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k holder 600000");
     let mut sessions: Vec<_> = ["a", "b", "c", "d"].iter().map(|name| Session::open(&server, name)).collect();
     for (session, tickets) in sessions.iter_mut().zip([1, 0, 3, 1]) {
@@ -83,8 +81,7 @@ fn the_largest_first_and_of_two_alike_the_older() {
 /// It is over as if its time were: a call that waits is answered, tickets leave, grants that nobody knows of go on.
 #[test]
 fn a_session_is_ended_by_its_number() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     let _bob = Session::open(&server, "bob");
     for key in ["k", "l"] {
         client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
@@ -92,7 +89,7 @@ fn a_session_is_ended_by_its_number() {
     }
     let mut cid = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");
     client.say("RLOCK.RELEASE k holder");
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{ann:1}");
     let id = of(&listed(&mut client, "COUNT 1")[0], "id").as_int();
     assert_eq!(client.say(&format!("RLOCK.SESSIONS END {}", id + 1_000)), Reply::Int(0));
     assert_eq!(client.figure("sessions"), 2);

@@ -11,8 +11,7 @@ fn info(client: &mut Client, command: &str) -> Vec<Reply> {
 
 #[test]
 fn flags_arity_and_no_key() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     // Taking back may release locks. Events are told by a server that is a replica by now, and knows no better.
     for (command, expected) in [("rlock.events", ["stale"].as_slice()), ("rlock.cancel", &["write"])] {
         let info = info(&mut client, command);
@@ -46,8 +45,7 @@ fn services_may_use_them_where_servers_let_modules_choose() {
 
 #[test]
 fn they_document_themselves() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for (command, arguments) in
         [("rlock.events", ["session", "ACK", "WAIT", "TTL"].as_slice()), ("rlock.cancel", &["session", "ticket"])]
     {
@@ -68,8 +66,7 @@ fn of<'a>(map: &'a Reply, name: &str) -> Option<&'a Reply> {
 
 #[test]
 fn what_acquires_documents_the_session_with_its_two_names() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for command in ["rlock.acquire", "rlock.racquire", "rlock.wacquire"] {
         let docs = client.run(&["COMMAND", "DOCS", command]);
         let arguments = of(&docs.as_list()[1], "arguments").unwrap().as_list();
@@ -83,8 +80,7 @@ fn what_acquires_documents_the_session_with_its_two_names() {
 
 #[test]
 fn limits_are_read_and_changed_at_run_time() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for (setting, default, most) in [
         ("rlock.max-tickets", "1000000", 100_000_000_i64),
         ("rlock.max-sessions", "10000", 1_000_000),

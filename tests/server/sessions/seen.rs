@@ -9,8 +9,7 @@ fn waiters(client: &mut Client, key: &str) -> Vec<Reply> {
 
 #[test]
 fn a_ticket_is_seen_with_its_session_and_whether_anybody_is_there() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.WACQUIRE k holder 600000");
     ann.wait_for("RLOCK.WACQUIRE k ann 600000 WAIT 300000", "the-ticket");
     let blocked = start_waiting(&server, "RLOCK.RACQUIRE k bob 600000 WAIT 0");
@@ -58,8 +57,7 @@ fn a_ticket_is_seen_with_its_session_and_whether_anybody_is_there() {
 /// Those that were passed over are seen in their places.
 #[test]
 fn a_ticket_that_is_passed_over_is_seen_in_its_place() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let (mut ann, mut bob) = (Session::open(&server, "ann"), Session::open(&server, "bob"));
     client.say("RLOCK.ACQUIRE k holder 600000");
     for number in 0..3 {
@@ -73,20 +71,19 @@ fn a_ticket_that_is_passed_over_is_seen_in_its_place() {
     wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
     client.say("RLOCK.RELEASE k holder");
     client.say("RLOCK.RELEASE k bob0");
-    assert_eq!(client.hash("k"), [("bob1".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{bob1:1}");
     assert_eq!(holders(&mut client), ["ann0", "ann1", "ann2", "bob2"]);
     ann.told("");
     ann.wait_for("RLOCK.ACQUIRE k ann3 600000 WAIT 0", "3");
     assert_eq!(holders(&mut client), ["ann0", "ann1", "ann2", "bob2", "ann3"]);
     client.say("RLOCK.RELEASE k bob1");
-    assert_eq!(client.hash("k"), [("ann0".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{ann0:1}");
     assert_eq!(holders(&mut client), ["ann1", "ann2", "bob2", "ann3"]);
 }
 
 #[test]
 fn queues_count_tickets_as_they_count_clients() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     for (key, count) in [("a", 1), ("b", 3), ("c", 2)] {
         client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
         for number in 0..count {
@@ -120,8 +117,7 @@ fn queues_count_tickets_as_they_count_clients() {
 
 #[test]
 fn info_counts_sessions_tickets_and_events() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let figures = |client: &mut Client| {
         ["sessions", "sessions_unattended", "tickets", "events_unacknowledged", "waiters"]
             .map(|name| client.figure(name))

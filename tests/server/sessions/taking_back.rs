@@ -8,8 +8,7 @@ fn figures(client: &mut Client) -> [i64; 4] {
 
 #[test]
 fn a_ticket_that_waits_leaves_the_queue() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     for ticket in ["1", "2", "3"] {
         ann.wait_for(&format!("RLOCK.ACQUIRE k ann{ticket} 600000 WAIT 0"), ticket);
@@ -30,8 +29,7 @@ fn a_ticket_that_waits_leaves_the_queue() {
 
 #[test]
 fn a_grant_that_nobody_knows_of_is_given_back_to_the_next() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     for (take, told) in [("RLOCK.ACQUIRE", false), ("RLOCK.WACQUIRE", true), ("RLOCK.RACQUIRE", false)] {
         let holds = if take == "RLOCK.RACQUIRE" { "RLOCK.WACQUIRE" } else { take };
         client.say(&format!("{holds} k holder 600000"));
@@ -52,8 +50,7 @@ fn a_grant_that_nobody_knows_of_is_given_back_to_the_next() {
 
 #[test]
 fn what_is_granted_and_known_stays() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     for (ticket, confirm, found) in [("1", "ACK 1", 0), ("2", "RENEW", 1)] {
         client.say("RLOCK.ACQUIRE k holder 600000");
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", ticket);
@@ -65,7 +62,7 @@ fn what_is_granted_and_known_stays() {
             ann.told(confirm);
         }
         assert_eq!(ann.cancel(ticket), Reply::Int(found), "{confirm}: its event is found, if it is there");
-        assert_eq!(client.hash("k"), [("ann".into(), "1".into())], "{confirm}");
+        assert_eq!(client.fields("k"), "{ann:1}", "{confirm}");
         assert_eq!(figures(&mut client), [1, 0, 0, 0], "{confirm}");
         client.say("RLOCK.RELEASE k ann");
     }
@@ -74,25 +71,22 @@ fn what_is_granted_and_known_stays() {
 /// One of several holds that a holder was granted by tickets: only that one.
 #[test]
 fn one_hold_of_several_is_given_back() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     for ticket in ["1", "2", "3"] {
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", ticket);
     }
     client.say("RLOCK.RELEASE k holder");
-    for (ticket, left) in [("2", Some("2")), ("1", Some("1")), ("3", None)] {
+    for (ticket, left) in [("2", "{ann:2}"), ("1", "{ann:1}"), ("3", "{}")] {
         assert_eq!(ann.cancel(ticket), Reply::Int(1));
-        let expected: Vec<_> = left.map(|count| ("ann".to_owned(), count.to_owned())).into_iter().collect();
-        assert_eq!(client.hash("k"), expected);
+        assert_eq!(client.fields("k"), left);
     }
     assert_eq!((ann.told(""), client.keys()), (vec![], vec![]));
 }
 
 #[test]
 fn an_event_that_is_no_grant_is_dropped() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     for ticket in ["1", "2"] {
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 1", ticket);
@@ -104,7 +98,7 @@ fn an_event_that_is_no_grant_is_dropped() {
     assert_eq!(ann.told("ACK 2"), []);
     assert_eq!(ann.cancel("1 2"), Reply::Int(0));
     assert_eq!(figures(&mut client), [1, 0, 0, 0]);
-    assert_eq!(client.hash("k"), [("holder".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{holder:1}");
     // Also behind one that was taken back last, and was told.
     for (seq, is_told) in [(3, true), (4, false)] {
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 1", "1");
@@ -121,8 +115,7 @@ fn an_event_that_is_no_grant_is_dropped() {
 
 #[test]
 fn without_tickets_the_session_ends() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     client.say("RLOCK.ACQUIRE l holder 600000");
     ann.wait_for("RLOCK.ACQUIRE l ann 600000 WAIT 0", "granted");
@@ -195,8 +188,7 @@ fn very_many_tickets_are_taken_back_in_one_command() {
 /// After a lost answer: CANCEL tells 1, or else 0, and then the holder's own release clears up.
 #[test]
 fn a_lost_answer_is_cleared_up() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     let clear_up = |client: &mut Client, ann: &mut Session| {
         let found = ann.cancel("1");
         if found == Reply::Int(0) {
@@ -218,23 +210,21 @@ fn a_lost_answer_is_cleared_up() {
 /// A hold whose lease has ended was the holder's no more: what the same name has by then is not given back.
 #[test]
 fn a_lease_that_has_ended_is_not_given_back() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 30 WAIT 0", "1");
     client.say("RLOCK.RELEASE k holder");
     wait_until("the lease has ended", || client.expiry("k") == -2);
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
     assert_eq!(ann.cancel("1"), Reply::Int(1));
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{ann:1}");
     assert_eq!(ann.told(""), []);
 }
 
 /// The lock was taken away from under the grant, and the holder has it anew: that is not what was granted.
 #[test]
 fn a_lock_that_was_taken_away_is_not_given_back_by_its_next_life() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     for removal in ["DEL k", "RLOCK.BREAK k", "FLUSHALL"] {
         client.say("RLOCK.ACQUIRE k holder 600000");
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
@@ -242,7 +232,7 @@ fn a_lock_that_was_taken_away_is_not_given_back_by_its_next_life() {
         client.say(removal);
         assert_eq!(client.say("RLOCK.ACQUIRE k ann 500000"), Reply::Nil);
         assert_eq!(ann.cancel("1"), Reply::Int(1), "{removal}");
-        assert_eq!(client.hash("k"), [("ann".into(), "1".into())], "{removal}");
+        assert_eq!(client.fields("k"), "{ann:1}", "{removal}");
         client.say("FLUSHALL");
     }
 }
@@ -250,8 +240,7 @@ fn a_lock_that_was_taken_away_is_not_given_back_by_its_next_life() {
 /// In the turn in which it is granted, before anyone could be told.
 #[test]
 fn a_ticket_is_taken_back_in_the_turn_of_its_grant() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     ann.arm("WAIT 1000");
@@ -269,8 +258,7 @@ fn a_ticket_is_taken_back_in_the_turn_of_its_grant() {
 
 #[test]
 fn what_is_given_back_is_replicated_as_a_release() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     client.say("RLOCK.RELEASE k holder");
@@ -282,8 +270,7 @@ fn what_is_given_back_is_replicated_as_a_release() {
 /// The lock goes with its database, and so does the hold; who asks for the lock of that name next asks in another one.
 #[test]
 fn what_was_granted_is_given_back_wherever_its_database_is_now() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for ends in ["1", ""] {
         let mut ann = Session::open(&server, "ann");
         client.say("RLOCK.ACQUIRE k holder 600000");
@@ -295,7 +282,7 @@ fn what_was_granted_is_given_back_wherever_its_database_is_now() {
         // One of the same name and holder, in the database that has the number now.
         client.say("RLOCK.ACQUIRE k ann 600000");
         assert_eq!(ann.cancel(ends), Reply::Int(1));
-        assert_eq!(client.hash("k"), [("ann".into(), "1".into())], "another lock than the one that was granted");
+        assert_eq!(client.fields("k"), "{ann:1}", "another lock than the one that was granted");
         wait_until("the hold is given back", || {
             client.say("SELECT 5");
             let is_gone = client.keys().is_empty();

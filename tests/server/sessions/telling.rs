@@ -19,8 +19,7 @@ fn seqs(events: &[Event]) -> Vec<i64> {
 
 #[test]
 fn an_event_is_told_once_on_a_connection_and_once_more_on_the_next() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     grant(&mut client, &mut ann, "k", 3);
     assert_eq!(seqs(&ann.told("")), [1, 2, 3], "oldest first, and each has the next number");
     assert_eq!(ann.told(""), [], "they were told");
@@ -43,22 +42,20 @@ fn an_event_is_told_once_on_a_connection_and_once_more_on_the_next() {
 /// The answer was written, and nobody read it: nothing is lost with it.
 #[test]
 fn what_was_told_to_a_connection_that_broke_is_told_again() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     ann.arm("WAIT 0");
     client.say("RLOCK.RELEASE k holder");
     ann.reconnect(&server);
     assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
-    assert_eq!(client.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{ann:1}");
 }
 
 /// Counted from when the call began, so that a process which has looked at its clock before it sent the call knows.
 #[test]
 fn a_grant_says_when_its_lease_ends() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.WACQUIRE k holder 600000");
     for (lease, ticket) in [(50_000, "read"), (90_000, "longer")] {
         ann.wait_for(&format!("RLOCK.RACQUIRE k ann {lease} WAIT 0"), ticket);
@@ -94,8 +91,7 @@ fn a_grant_says_when_its_lease_ends() {
 
 #[test]
 fn a_call_that_waits_is_answered_as_soon_as_there_is_something_to_tell() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     ann.arm("WAIT 0");
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
@@ -105,8 +101,7 @@ fn a_call_that_waits_is_answered_as_soon_as_there_is_something_to_tell() {
 
 #[test]
 fn a_call_without_wait_or_with_news_answers_at_once() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     assert_eq!(ann.told(""), []);
     grant(&mut client, &mut ann, "k", 2);
     assert_eq!(ann.told("WAIT 0").len(), 2);
@@ -142,8 +137,7 @@ fn a_subscribed_client_is_told_at_once_or_waits() {
 
 #[test]
 fn calls_that_wait_on_one_connection_are_answered_in_order() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     let id = ann.connection.say("CLIENT ID").as_int();
     let (name, other_name) = (ann.name.clone(), "the-session-of-bob".to_owned());
     let call: &[&str] = &["RLOCK.EVENTS", &name, "WAIT", "0"];
@@ -169,8 +163,7 @@ fn calls_that_wait_on_one_connection_are_answered_in_order() {
 
 #[test]
 fn a_thousand_grants_of_one_turn_are_one_reply() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.WACQUIRE k holder 600000");
     let ask = |number| format!("RLOCK.RACQUIRE k reader:{number} 600000 WAIT 0 SESSION the-session-of-ann {number}");
     let answers = client.say_all((1..=1_000).map(ask));
@@ -238,8 +231,7 @@ fn a_reply_is_no_longer_than_a_limit_of_the_servers_allows() {
 
 #[test]
 fn a_call_from_another_connection_takes_over() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     ann.arm("WAIT 0");
     let mut next = server.client();
     let id = next.say("CLIENT ID").as_int();
@@ -269,8 +261,7 @@ fn a_call_from_another_connection_takes_over() {
 /// Two processes by one name would cut each other off for ever, as fast as the server can answer.
 #[test]
 fn a_connection_that_was_cut_off_is_told_so_for_as_long_as_the_other_one_waits() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     ann.arm("WAIT 0");
     let mut next = server.client();
     let id = next.say("CLIENT ID").as_int();
@@ -309,8 +300,7 @@ fn a_connection_that_was_cut_off_is_told_so_for_as_long_as_the_other_one_waits()
 /// A process that connects again has the newer connection: what is left of its former one cannot keep it out.
 #[test]
 fn a_newer_connection_takes_over_again_and_again() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     let mut former = Vec::new();
     for _ in 0..10 {
         ann.arm("WAIT 0");
@@ -329,8 +319,7 @@ fn a_newer_connection_takes_over_again_and_again() {
 /// All of the calls that wait on the former connection, not just the first of them.
 #[test]
 fn all_that_waited_on_the_former_connection_are_answered_empty() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     let (id, name) = (ann.connection.say("CLIENT ID").as_int(), ann.name.clone());
     let call: &[&str] = &["RLOCK.EVENTS", &name, "WAIT", "0"];
     ann.connection.send_together(&[call, call, call]);
@@ -349,8 +338,7 @@ fn all_that_waited_on_the_former_connection_are_answered_empty() {
 /// A peer that vanished without a word is noticed within the TTL, so no call waits for longer than a third of it.
 #[test]
 fn a_call_waits_for_a_third_of_the_ttl_at_most() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut is_answered_after = |session: &mut Session, options: &str, least: i64| {
         // Once in three tries, as others may have the processors.
         let is_in_time = (0..3).any(|_| {
@@ -381,8 +369,7 @@ fn a_call_waits_for_a_third_of_the_ttl_at_most() {
 
 #[test]
 fn client_unblock_ends_a_call_both_ways() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     let id = ann.connection.say("CLIENT ID").as_int();
     ann.arm("WAIT 0");
     assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} TIMEOUT")), Reply::Int(1));
@@ -400,8 +387,7 @@ fn client_unblock_ends_a_call_both_ways() {
 /// What is granted and what ends the call come in the same turn: the session is told, by this call or by the next.
 #[test]
 fn a_grant_that_meets_client_unblock_is_told_all_the_same() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     for (seq, how) in [(1, "TIMEOUT"), (2, "ERROR")] {
         client.say("RLOCK.ACQUIRE k holder 600000");
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
@@ -435,8 +421,7 @@ fn a_grant_that_meets_client_unblock_is_told_all_the_same() {
 
 #[test]
 fn a_connection_that_is_killed_while_it_waits_takes_nothing_with_it() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     let id = ann.connection.say("CLIENT ID").as_int();

@@ -1,14 +1,13 @@
 //! What a ticket is answered, and what becomes of it: on all three sides, with and without a token, and from where no
 //! client can be blocked.
 
-use rlock_testing::{Event, PATIENCE, Reply, Server, Session, list, text, wait_until};
+use rlock_testing::{Event, PATIENCE, Reply, Server, list, text, wait_until};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 #[test]
 fn a_ticket_waits_in_the_database_where_it_was_asked_for() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     for database in ["3", "0"] {
         client.say(&format!("SELECT {database}"));
         ann.other.say(&format!("SELECT {database}"));
@@ -23,14 +22,13 @@ fn a_ticket_waits_in_the_database_where_it_was_asked_for() {
     client.say("SELECT 3");
     client.say("DEL k");
     assert_eq!(ann.told("WAIT 1000"), [Event::granted(2, "3", None)]);
-    assert_eq!(client.hash("k"), [("ann3".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{ann3:1}");
 }
 
 /// A reader that waits to write would wait for itself: refused at once, and nothing waits.
 #[test]
 fn a_reader_that_would_wait_for_itself_is_refused_at_once() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.RACQUIRE k ann 600000");
     let reply = ann.ask("RLOCK.WACQUIRE k ann 600000 WAIT 0", "1");
     assert!(reply.as_error().starts_with("DEADLOCK "), "{reply:?}");
@@ -43,8 +41,7 @@ fn a_reader_that_would_wait_for_itself_is_refused_at_once() {
 /// Nothing blocks, so a ticket waits wherever it comes from.
 #[test]
 fn a_ticket_waits_from_transactions_and_scripts() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     client.say("MULTI");
     for ticket in ["1", "2"] {
@@ -71,8 +68,7 @@ fn a_ticket_waits_from_transactions_and_scripts() {
 /// A client with subscriptions cannot be blocked by some servers. A ticket does not block it.
 #[test]
 fn a_ticket_waits_for_a_client_that_is_subscribed() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.other.say("HELLO 3");
     ann.other.say("SUBSCRIBE c");
@@ -98,8 +94,7 @@ fn bytes(server: &Server, commands: &str) -> String {
 #[test]
 fn on_the_wire_it_is_the_same_in_both_protocols_but_for_nil() {
     for (hello, nil) in [("", "$-1"), ("HELLO 3\r\n", "_")] {
-        let server = Server::start();
-        let (mut client, ann) = (server.client(), Session::open(&server, "ann"));
+        let (server, mut client, ann) = Server::with_session();
         let name = &ann.name;
         for key in ["a", "b", "c", "d"] {
             client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
@@ -133,8 +128,7 @@ fn on_the_wire_it_is_the_same_in_both_protocols_but_for_nil() {
 #[test]
 fn a_call_that_waits_is_answered_in_its_own_protocol() {
     for (hello, nil) in [("", "$-1"), ("HELLO 3\r\n", "_")] {
-        let server = Server::start();
-        let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+        let (server, mut client, mut ann) = Server::with_session();
         client.say("RLOCK.ACQUIRE k holder 600000");
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
         let mut stream = UnixStream::connect(server.socket()).unwrap();

@@ -16,7 +16,7 @@ fn a_session_that_ends_while_writes_are_paused_gives_back_when_they_go_on() {
     wait_until("its hold is to be revoked", || client.figure("revocations_due") == 1);
     let begun = client.time_ms();
     wait_until("it has been tried for a while", || client.time_ms() > begun + 100);
-    assert_eq!((client.hash("k"), client.figure("revocations_due")), (vec![("ann".into(), "1".into())], 1));
+    assert_eq!((&*client.fields("k"), client.figure("revocations_due")), ("{ann:1}", 1));
     client.say("CLIENT UNPAUSE");
     wait_until("the hold is given back", || client.expiry("k") == -2);
     assert_eq!(client.figure("revocations_due"), 0);
@@ -26,8 +26,7 @@ fn a_session_that_ends_while_writes_are_paused_gives_back_when_they_go_on() {
 #[test]
 fn a_server_that_may_not_grant_tells_what_it_has_granted() {
     for setting in ["maxmemory", "min-replicas-to-write"] {
-        let server = Server::start();
-        let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+        let (_server, mut client, mut ann) = Server::with_session();
         client.say("RLOCK.ACQUIRE k holder 600000");
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
         client.say("RLOCK.RELEASE k holder");
@@ -42,8 +41,7 @@ fn a_server_that_may_not_grant_tells_what_it_has_granted() {
 /// As it takes no new locks. What is open goes on, or holders could not be told.
 #[test]
 fn a_full_server_opens_no_session() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say("CONFIG SET maxmemory 1");
     let refused = ann.other.say("RLOCK.EVENTS the-session-of-bob");
     assert!(refused.as_error().starts_with("OOM "), "{refused:?}");
@@ -52,8 +50,7 @@ fn a_full_server_opens_no_session() {
 
 #[test]
 fn a_full_server_ends_sessions_and_gives_back() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     client.say("RLOCK.ACQUIRE l holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
@@ -73,8 +70,7 @@ fn what_is_given_back_is_not_handed_on_by_a_server_that_may_not_grant() {
         ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
         ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
     ] {
-        let server = Server::start();
-        let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+        let (server, mut client, mut ann) = Server::with_session();
         let mut bob = server.client();
         client.say("RLOCK.ACQUIRE k holder 600000");
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
@@ -154,8 +150,7 @@ fn a_call_that_waits_through_a_change_of_roles() {
 /// What was granted before the roles changed is the new master's business: nothing is given back here, then or later.
 #[test]
 fn a_grant_from_before_a_change_of_roles_is_not_given_back() {
-    let server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (_server, mut client, mut ann) = Server::with_session();
     for key in ["k", "l"] {
         client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
         ann.wait_for(&format!("RLOCK.ACQUIRE {key} ann 600000 WAIT 0"), key);
@@ -223,15 +218,14 @@ fn a_grant_whose_slot_moves_away_stays_with_its_lease() {
     assert_eq!(ann.cancel(""), Reply::Int(1));
     assert_eq!((client.figure("sessions"), client.figure("events_unacknowledged")), (0, 0));
     wait_until("the new owner serves the lock", || !matches!(slot.target.run(&["HLEN", &key]), Reply::Error(_)));
-    assert_eq!(slot.target.hash(&key), [("ann".into(), "1".into())]);
+    assert_eq!(slot.target.fields(&key), "{ann:1}");
     assert_eq!(client.say("DBSIZE"), Reply::Int(0));
 }
 
 /// As with clients that wait, the server would go on without the code that its timer calls.
 #[test]
 fn the_module_is_not_unloaded_from_under_a_session() {
-    let mut server = Server::start();
-    let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
+    let (mut server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     for waits in [true, false] {

@@ -27,7 +27,7 @@ fn those_who_wait_are_served_in_the_order_of_coming(scene: &mut Scene) {
         let check = LeaseCheck::begin(scene);
         assert_eq!(scene.say(&format!("RLOCK.RELEASE k h{}", number - 1)), Reply::Int(1));
         check.lease_is(scene, "k", lease(number));
-        assert_eq!(scene.hash("k"), [(format!("h{number}"), "1".into())]);
+        assert_eq!(scene.fields("k"), format!("{{h{number}:1}}"));
         assert_eq!(waiter.outcome(), Outcome::Granted(Some(number)));
     }
     assert_eq!(scene.say("RLOCK.RELEASE k h12"), Reply::Int(1));
@@ -37,10 +37,10 @@ fn those_who_wait_are_served_in_the_order_of_coming(scene: &mut Scene) {
 
 fn a_waiter_of_each_side_is_granted_its_lease_and_token(scene: &mut Scene) {
     for (token, (take, ask, free, granted)) in (1..).zip([
-        ("RLOCK.ACQUIRE", "RLOCK.ACQUIRE", "RLOCK.RELEASE k ann", [("bob", "1")].as_slice()),
-        ("RLOCK.WACQUIRE", "RLOCK.RACQUIRE", "RLOCK.RELEASE k ann", &[("bob", "1"), ("mode", "read")]),
-        ("RLOCK.RACQUIRE", "RLOCK.WACQUIRE", "RLOCK.RELEASE k ann", &[("bob:write", "1"), ("mode", "write")]),
-        ("RLOCK.WACQUIRE", "RLOCK.WACQUIRE", "RLOCK.BREAK k", &[("bob:write", "1"), ("mode", "write")]),
+        ("RLOCK.ACQUIRE", "RLOCK.ACQUIRE", "RLOCK.RELEASE k ann", "{bob:1}"),
+        ("RLOCK.WACQUIRE", "RLOCK.RACQUIRE", "RLOCK.RELEASE k ann", "{bob:1,mode:read}"),
+        ("RLOCK.RACQUIRE", "RLOCK.WACQUIRE", "RLOCK.RELEASE k ann", "{bob:write:1,mode:write}"),
+        ("RLOCK.WACQUIRE", "RLOCK.WACQUIRE", "RLOCK.BREAK k", "{bob:write:1,mode:write}"),
     ]) {
         scene.say(&format!("{take} k ann 600000"));
         let mut bob = scene.wait(&format!("{ask} k bob 300000 WAIT 600000 FENCED"));
@@ -48,8 +48,7 @@ fn a_waiter_of_each_side_is_granted_its_lease_and_token(scene: &mut Scene) {
         assert_eq!(scene.say(free), Reply::Int(1));
         assert_eq!(bob.outcome(), Outcome::Granted(Some(token)), "{ask}");
         lease.lease_is(scene, "k", 300_000);
-        let granted: Vec<_> = granted.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();
-        assert_eq!(scene.hash("k"), granted, "{ask}");
+        assert_eq!(scene.fields("k"), granted, "{ask}");
         assert_eq!(scene.say("RLOCK.RELEASE k bob"), Reply::Int(1));
     }
 }
@@ -64,7 +63,7 @@ fn a_lock_that_is_free_is_granted_without_waiting(scene: &mut Scene) {
         assert_eq!(scene.ask(command), Reply::Nil, "{command}, and so is one's own");
     }
     assert_eq!(scene.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0 FENCED"), list([Reply::Nil, Reply::Int(1)]));
-    assert_eq!(scene.hash("k"), [("ann".into(), "3".into())], "each of them is a hold of its own");
+    assert_eq!(scene.fields("k"), "{ann:3}", "each of them is a hold of its own");
     assert_eq!(["waits", "tickets", "events_unacknowledged"].map(|name| scene.figure(name)), [0; 3]);
 }
 
@@ -126,7 +125,7 @@ fn dead_readers_go_when_the_lock_is_handed_over(scene: &mut Scene) {
     wait_until("the read hold has ended", || scene.expiry("{k}:dead:rwlock_timeout:1") == -2);
     assert_eq!(scene.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     bob.is_granted();
-    assert_eq!(scene.hash("k"), [("bob:write".into(), "1".into()), ("mode".into(), "write".into())]);
+    assert_eq!(scene.fields("k"), "{bob:write:1,mode:write}");
 }
 
 #[test]
@@ -209,10 +208,7 @@ fn a_downgrade_lets_readers_in(scene: &mut Scene) {
     let mut reader = scene.wait("RLOCK.RACQUIRE k bob 600000 WAIT 0");
     assert_eq!(scene.say("RLOCK.RELEASE k ann WRITE"), Reply::Int(1));
     reader.is_granted();
-    assert_eq!(
-        scene.hash("k"),
-        [("ann".into(), "1".into()), ("bob".into(), "1".into()), ("mode".into(), "read".into())]
-    );
+    assert_eq!(scene.fields("k"), "{ann:1,bob:1,mode:read}");
 }
 
 fn who_is_inside_is_never_queued(scene: &mut Scene) {
@@ -234,9 +230,7 @@ fn all_who_wait_under_the_name_of_a_holder_are_let_in_with_it(scene: &mut Scene)
     }
     scene.say("RLOCK.RELEASE k ann");
     same.iter_mut().for_each(Waiter::is_granted);
-    let holds =
-        [("mode", "write"), ("same", "1"), ("same:write", "3")].map(|(field, value)| (field.into(), value.into()));
-    assert_eq!(scene.hash("k"), holds, "a writer may read");
+    assert_eq!(scene.fields("k"), "{mode:write,same:1,same:write:3}", "a writer may read");
     assert_eq!(scene.figure("waiters"), 1);
     assert_eq!(scene.say("RLOCK.RELEASE k same ALL"), Reply::Int(1));
     other.is_granted();

@@ -4,8 +4,7 @@ use rlock_testing::{Client, Reply, Server, ServerVersion, start_waiting, text, w
 
 #[test]
 fn a_grant_that_meets_a_dead_client_goes_on_to_the_next() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for _ in 0..50 {
         client.say("RLOCK.ACQUIRE k ann 600000");
         let dying = start_waiting(&server, "RLOCK.ACQUIRE k dying 600000 WAIT 0");
@@ -18,7 +17,7 @@ fn a_grant_that_meets_a_dead_client_goes_on_to_the_next() {
         client.say(&format!("CLIENT KILL ID {id}"));
         client.say("EXEC");
         assert_eq!(bob.receive(), Reply::Nil);
-        assert_eq!(client.hash("k"), [("bob".into(), "1".into())]);
+        assert_eq!(client.fields("k"), "{bob:1}");
         client.say("RLOCK.RELEASE k bob");
         drop(dying);
     }
@@ -60,7 +59,7 @@ fn a_grant_to_a_dead_client_is_taken_back_when_the_time_has_come() {
             assert_eq!(client.say("RLOCK.ACQUIRE k dying 600000"), Reply::Nil);
             client.say("RLOCK.ACQUIRE other ann 600000");
             assert!(client.say("RLOCK.ACQUIRE other bob 10 WAIT 20").as_int() > 0, "everything is caught up with");
-            assert_eq!(client.hash("k"), [("dying".into(), "1".into())], "{unfit:?}, a lease of {lease} ms");
+            assert_eq!(client.fields("k"), "{dying:1}", "{unfit:?}, a lease of {lease} ms");
             client.say("FLUSHALL");
         }
     }
@@ -85,7 +84,7 @@ fn a_grant_that_has_ended_is_not_taken_back() {
     drop(dying);
     client.say("RLOCK.ACQUIRE other ann 600000");
     assert!(client.say("RLOCK.ACQUIRE other bob 10 WAIT 20").as_int() > 0, "everything is caught up with");
-    assert_eq!(client.hash("k"), [("dying".into(), "1".into())]);
+    assert_eq!(client.fields("k"), "{dying:1}");
 }
 
 /// The id of the client that has waited longest.
@@ -98,8 +97,7 @@ fn client_waiting_first(client: &mut Client) -> i64 {
 
 #[test]
 fn client_unblock_ends_a_wait_both_ways() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     let id = client_waiting_first(&mut client);
@@ -121,8 +119,7 @@ fn client_unblock_ends_a_wait_both_ways() {
 
 #[test]
 fn nothing_waits_in_transactions_and_scripts() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     client.say("MULTI");
     client.say("RLOCK.ACQUIRE k bob 600000 WAIT 0");
@@ -135,8 +132,7 @@ fn nothing_waits_in_transactions_and_scripts() {
 /// Some servers then send no reply at all. A client that has lost its reply is closed: it would take the next one for it.
 #[test]
 fn a_grant_that_meets_client_unblock_leaves_nobody_without_an_answer() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for how in ["TIMEOUT", "ERROR"] {
         client.say("RLOCK.ACQUIRE k ann 600000");
         let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
@@ -199,7 +195,7 @@ fn killed_processes_hold_nobody_up() {
         })
         .collect();
     watch.say("RLOCK.RELEASE k first");
-    wait_until("the holder has the lock", || watch.hash("k") == [("holder".into(), "1".into())]);
+    wait_until("the holder has the lock", || watch.fields("k") == "{holder:1}");
     // On unix, this is SIGKILL.
     holder.kill().unwrap();
     for waiter in waiters.iter_mut().step_by(3) {
@@ -207,7 +203,7 @@ fn killed_processes_hold_nobody_up() {
     }
     wait_until("the killed have left", || watch.figure("waiters") <= 20);
     for number in (0..30).filter(|number| number % 3 != 0) {
-        wait_until("the next one has the lock", || watch.hash("k") == [(format!("h{number}"), "1".to_owned())]);
+        wait_until("the next one has the lock", || watch.fields("k") == format!("{{h{number}:1}}"));
         assert_eq!(watch.say(&format!("RLOCK.RELEASE k h{number}")), Reply::Int(1));
     }
     assert_eq!((watch.figure("waiters"), watch.keys().len()), (0, 0));

@@ -42,8 +42,7 @@ fn who_goes_leaves_the_queue(scene: &mut Scene) {
 
 #[test]
 fn a_full_queue_turns_clients_away() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("CONFIG SET rlock.max-waiters 2");
     client.say("RLOCK.ACQUIRE k ann 600000");
     client.say("RLOCK.ACQUIRE l ann 600000");

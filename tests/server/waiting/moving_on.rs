@@ -70,7 +70,7 @@ fn whatever_removes_the_lock_moves_the_queue_on(scene: &mut Scene) {
         }
         // By the next command it is done: not when the lock is next looked at anyway.
         assert_eq!(scene.figure("waiters"), 1, "{removal:?}");
-        assert_eq!(scene.hash("k"), [("bob".into(), "1".into())], "{removal:?}");
+        assert_eq!(scene.fields("k"), "{bob:1}", "{removal:?}");
         bob.is_granted();
         scene.say("RLOCK.RELEASE k bob");
         cid.is_granted();
@@ -110,7 +110,7 @@ fn nobody_gets_between_a_removal_and_the_grant(scene: &mut Scene) {
                 reply => assert!(*thief == by_ticket && reply == text("WAITING"), "{removal:?} {thief:?}: {reply:?}"),
             }
             bob.is_granted();
-            assert_eq!(scene.hash("k"), [("bob".into(), "1".into())]);
+            assert_eq!(scene.fields("k"), "{bob:1}");
             scene.say("RLOCK.RELEASE k bob");
         }
     }
@@ -191,7 +191,7 @@ fn an_evicted_lock_goes_to_the_next(scene: &mut Scene) {
     assert_eq!(scene.figure("waiters"), 1, "a full server grants nothing");
     scene.say("CONFIG SET maxmemory 0");
     bob.is_granted();
-    assert_eq!(scene.hash("k"), [("bob".into(), "1".into())]);
+    assert_eq!(scene.fields("k"), "{bob:1}");
 }
 
 fn a_lease_that_gets_shorter_is_noticed(scene: &mut Scene) {

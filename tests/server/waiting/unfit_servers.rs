@@ -51,7 +51,7 @@ fn loading_grants_nobody(scene: &mut Scene) {
     let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
     // Everything goes, and comes back from disk.
     assert_eq!(scene.say("DEBUG RELOAD"), text("OK"));
-    assert_eq!(scene.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(scene.fields("k"), "{ann:1}");
     assert_eq!(scene.figure("waiters"), 1);
     assert_eq!(scene.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     bob.is_granted();
@@ -115,7 +115,7 @@ fn a_failover_sends_the_waiters_away_and_grants_nobody(scene: &mut Scene) {
     wait_until("the replica is the master", || on_new.say("ROLE").words().first() == Some(&"master"));
     are_sent_away(&mut waiters);
     assert_eq!(scene.server.client().figure("waiters"), 0);
-    assert_eq!(on_new.hash("k"), [("ann".into(), "1".into())]);
+    assert_eq!(on_new.fields("k"), "{ann:1}");
     assert_eq!(on_new.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     assert_eq!(on_new.keys(), [""; 0], "the new master grants nobody by itself");
     for of_the_old in ["RLOCK.ACQUIRE k h0 600000 WAIT 0 SESSION NAME 1", "RLOCK.EVENTS NAME ACK 2"] {
@@ -142,7 +142,7 @@ fn a_slot_that_moves_away_sends_its_waiters_away(scene: &mut Scene) {
         assert!(again.as_error().starts_with("MOVED "), "{again:?}");
     }
     wait_until("the new owner serves the lock", || !matches!(there.say(&format!("HLEN {key}")), Reply::Error(_)));
-    assert_eq!(there.hash(&key), [("ann".into(), "1".into())], "nobody was granted a second lock");
+    assert_eq!(there.fields(&key), "{ann:1}", "nobody was granted a second lock");
     assert_eq!(here.figure("waiters"), 0);
     let mut bob = there.wait(&format!("RLOCK.ACQUIRE {key} bob 600000 WAIT 0"));
     assert_eq!(there.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Int(1));
