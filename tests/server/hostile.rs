@@ -1,9 +1,6 @@
-//! Input that means harm: the server answers, lives, and keeps what it had.
+//! Input that means harm: the server answers, lives, and keeps what it had. What chance finds is in `tests/wire`.
 
-use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, TestRunner};
-use rlock_testing::{Client, PATIENCE, Reply, Server, Tap, text, wait_until};
+use rlock_testing::{Client, PATIENCE, Reply, Server, text, wait_until};
 
 /// Those with a holder first.
 const NAMES: [&str; 8] = [
@@ -63,81 +60,6 @@ fn arguments_of_512_mb() {
     assert_eq!(client.run(&[&b"RLOCK.INSPECT"[..], &huge]).as_list()[1], text("read-write"));
     assert_eq!(client.run(&[&b"RLOCK.BREAK"[..], &huge]), Reply::Int(1));
     assert_eq!(client.say("DBSIZE"), Reply::Int(0));
-}
-
-/// Half of them nonsense, half in good form with odd values in it.
-fn hostile_command() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    let words = |words: &[&str]| {
-        let words: Vec<_> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-        prop::sample::select(words)
-    };
-    // No short lease among the bytes: its end would be a change of its own.
-    let bytes = prop::collection::vec(any::<u8>(), 0..20)
-        .prop_filter("a lease", |bytes| bytes.is_empty() || !bytes.iter().all(u8::is_ascii_digit))
-        .boxed();
-    let name = words(&NAMES);
-    let key = prop_oneof![
-        8 => words(&["k", "r", "{", "%n%s", ""]),
-        1 => words(&["text", "list", "foreign"]),
-        1 => bytes.clone(),
-    ];
-    let holder = prop_oneof![8 => words(&["h", "g", "h:1"]), 1 => words(&["mode", "h:write", ""]), 1 => bytes.clone()];
-    let lease = prop_oneof![
-        8 => words(&["900000", "600000"]),
-        1 => words(&["0", "-1", "9223372036854775807", "9223372036854775808"]),
-    ];
-    let option = words(&["FENCED", "READ", "WRITE", "LEASE", "ALL", "WAIT", "COUNT"]);
-    let piece = prop_oneof![key.clone(), holder.clone(), lease.clone(), option.clone(), bytes].boxed();
-    let nonsense = (name.clone(), prop::collection::vec(piece, 0..8))
-        .prop_map(|(name, arguments)| [vec![name], arguments].concat());
-    let good_form = (name, key, holder, lease, prop::option::weighted(0.3, option)).prop_map(
-        |(name, key, holder, lease, option)| {
-            if name == b"RLOCK.INSPECT" || name == b"RLOCK.BREAK" {
-                return vec![name, key];
-            }
-            let lease = (name != b"RLOCK.RELEASE").then_some(lease);
-            [name, key, holder].into_iter().chain(lease).chain(option).collect()
-        },
-    );
-    prop_oneof![nonsense, good_form]
-}
-
-/// Random commands from pieces that have broken such commands before. An error must leave the data set and the
-/// replication stream alone; whatever happens, the server answers the next command.
-#[test]
-fn random_commands_break_nothing() {
-    let (server, mut client) = Server::with_client();
-    let mut tap = Tap::on(&server);
-    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
-    let command = hostile_command();
-    // Nobody may wait, or the test would.
-    client.say("CONFIG SET rlock.max-waiters 0");
-    client.say("SET text 1");
-    client.say("RPUSH list 1");
-    client.say("HSET foreign h 9223372036854775807 g -1");
-    tap.drain();
-    let mut errors = 0;
-    let mut before = client.digest();
-    for _ in 0..10_000 {
-        let arguments = command.new_tree(&mut runner).unwrap().current();
-        if let Reply::Error(line) = client.run(&arguments) {
-            errors += 1;
-            assert_eq!(client.digest(), before, "{arguments:?}: {line}");
-            assert_eq!(tap.drain(), [""; 0], "{arguments:?}: {line}");
-            assert!(
-                ["ERR ", "WRONGTYPE ", "WRONGKIND ", "DEADLOCK ", "QUEUEFULL "]
-                    .iter()
-                    .any(|code| line.starts_with(code)),
-                "{line}"
-            );
-            assert!(!line.contains("internal error"), "{arguments:?}: {line}");
-        } else {
-            tap.drain();
-            before = client.digest();
-        }
-    }
-    assert!((1_000..9_000).contains(&errors), "{errors} errors: neither should be rare");
-    assert_eq!(client.say("PING"), text("PONG"));
 }
 
 #[test]

@@ -61,10 +61,8 @@ impl Connection {
 
     /// Sends commands in one piece, and waits for their replies.
     pub fn ask_all(&mut self, commands: &[Command]) -> Vec<Frame> {
-        for command in commands {
-            self.send(&packed(command));
-            self.owe(command.clone());
-        }
+        commands.iter().for_each(|command| self.owe(command.clone()));
+        self.send(&commands.iter().map(|command| packed(command)).collect::<Vec<_>>().concat());
         let (mut replies, deadline) = (Vec::new(), Instant::now() + PATIENCE);
         while replies.len() < commands.len() {
             let command = &commands[replies.len()];

@@ -208,6 +208,6 @@ fn transaction(random: &mut Random, limits: Limits) -> Vec<Command> {
     commands
 }
 
-fn words(line: &str) -> Command {
+pub fn words(line: &str) -> Command {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }

@@ -2,7 +2,6 @@
 
 mod followers;
 mod grammar;
-mod hostile;
 mod life;
 mod limits;
 mod listing;

@@ -65,6 +65,44 @@ fn a_ticket_waits_from_transactions_and_scripts() {
     assert_eq!(client.figure("tickets"), 0);
 }
 
+/// Some of it in a transaction or a script, where nothing can be blocked and connections are others'.
+#[test]
+fn sessions_come_and_go_within_a_transaction() {
+    let (_server, mut client) = Server::with_client();
+    let name = "the-session-of-ann";
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    for _ in 0..100 {
+        client.say("MULTI");
+        for command in [
+            format!("RLOCK.EVENTS {name} WAIT 0"),
+            format!("RLOCK.ACQUIRE k ann 600000 WAIT 0 SESSION {name} 1"),
+            format!("RLOCK.CANCEL {name}"),
+            format!("RLOCK.EVENTS {name} ACK 1"),
+            format!("RLOCK.EVENTS {name}"),
+            format!("RLOCK.ACQUIRE k ann 600000 WAIT 0 SESSION {name} 1"),
+            "RLOCK.RELEASE k holder".to_owned(),
+            format!("RLOCK.CANCEL {name}"),
+            "RLOCK.ACQUIRE k holder 600000".to_owned(),
+        ] {
+            client.say(&command);
+        }
+        let replies = client.say("EXEC");
+        let [opened, asked, closed, unknown, again, waits, released, given_back, taken] = replies.as_list() else {
+            panic!("{replies:?}")
+        };
+        assert_eq!((opened, asked, closed), (&Reply::List(vec![]), &text("WAITING"), &Reply::Int(1)));
+        assert!(unknown.as_error().starts_with("NOSESSION "));
+        assert_eq!((again, waits, released), (&Reply::List(vec![]), &text("WAITING"), &Reply::Int(1)));
+        assert_eq!((given_back, taken), (&Reply::Int(1), &Reply::Nil));
+    }
+    assert_eq!(client.figure("sessions"), 0);
+    let script = "redis.call('RLOCK.EVENTS', ARGV[1])
+                  redis.call('RLOCK.ACQUIRE', KEYS[1], 'ann', '600000', 'WAIT', '0', 'SESSION', ARGV[1], '1')
+                  return redis.call('RLOCK.CANCEL', ARGV[1])";
+    assert_eq!(client.run(&["EVAL", script, "1", "k", name]), Reply::Int(1));
+    assert_eq!((client.figure("sessions"), client.figure("waiters")), (0, 0));
+}
+
 /// A client with subscriptions cannot be blocked by some servers. A ticket does not block it.
 #[test]
 fn a_ticket_waits_for_a_client_that_is_subscribed() {
