@@ -1,6 +1,6 @@
 //! A real server for one test: on a unix socket in a directory of its own, gone when the test ends.
 
-use crate::{Client, PATIENCE, Signal, leaks, send_signal};
+use crate::{Client, PATIENCE, Signal, leaks, send_signal, text};
 use std::collections::HashSet;
 use std::fmt;
 use std::net::TcpListener;
@@ -97,6 +97,14 @@ impl Server {
     /// A connection of its own to this server.
     pub fn client(&self) -> Client {
         Client::connect(&self.socket()).expect("the server accepts connections")
+    }
+
+    /// A connection as a user who has these rights and no others.
+    pub fn user(&self, name: &str, rights: &str) -> Client {
+        let mut user = self.client();
+        assert_eq!(user.say(&format!("ACL SETUSER {name} reset on >secret {rights}")), text("OK"));
+        assert_eq!(user.say(&format!("AUTH {name} secret")), text("OK"));
+        user
     }
 
     pub fn port(&self) -> u16 {

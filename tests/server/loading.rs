@@ -4,11 +4,17 @@ use rlock_testing::{Client, Reply, Server, list, text, wait_until};
 
 #[test]
 fn load_arguments_set_the_settings() {
-    for arguments in [&["notify", "both", "max-waiters", "7"], &["RLOCK.MAX-WAITERS", "7", "rlock.notify", "BOTH"]] {
+    for arguments in [
+        &["notify", "both", "max-waiters", "7", "max-tickets", "8", "max-sessions", "9"][..],
+        &["RLOCK.MAX-WAITERS", "7", "rlock.notify", "BOTH"],
+    ] {
         let server = Server::prepare().load_arguments(arguments).start();
-        let mut client = server.client();
-        assert_eq!(client.say("CONFIG GET rlock.notify"), list([text("rlock.notify"), text("both")]));
-        assert_eq!(client.say("CONFIG GET rlock.max-waiters"), list([text("rlock.max-waiters"), text("7")]));
+        for pair in arguments.chunks(2) {
+            let [setting, value] = [pair[0], pair[1]].map(str::to_lowercase);
+            let setting = format!("rlock.{}", setting.trim_start_matches("rlock."));
+            let get = format!("CONFIG GET {setting}");
+            assert_eq!(server.client().say(&get), list([text(&setting), text(&value)]));
+        }
     }
 }
 

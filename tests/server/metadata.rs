@@ -1,100 +1,71 @@
-//! What the server and its tools are told of the commands: flags, arity, keys, documentation, access rights.
+//! What the server and its tools are told of the commands: flags, arity, keys, documentation, access rights; and settings.
 
+use crate::inspect::of;
 use rlock_testing::{Client, Reply, Server, ServerVersion, list, text};
 
-/// What services need.
-const COMMANDS: [&str; 5] = ["rlock.acquire", "rlock.racquire", "rlock.wacquire", "rlock.release", "rlock.renew"];
+/// Each command with its arity, its flags but for the one that all modules' have, and what it does to its key if it has one.
+/// Taking back may release locks. Events are told by a server that is a replica by now, and knows no better.
+const COMMANDS: [(&str, i64, &str, &str); 11] = [
+    ("rlock.acquire", -4, "write denyoom", "RW access update"),
+    ("rlock.racquire", -4, "write denyoom", "RW access update"),
+    ("rlock.wacquire", -4, "write denyoom", "RW access update"),
+    ("rlock.release", -3, "write", "RW access delete"),
+    ("rlock.renew", 4, "write", "RW access update"),
+    ("rlock.inspect", -2, "readonly", "RO access"),
+    ("rlock.queues", -1, "readonly noscript", ""),
+    ("rlock.sessions", -1, "admin noscript stale", ""),
+    ("rlock.break", 2, "write admin", "RW access delete"),
+    ("rlock.events", -2, "stale", ""),
+    ("rlock.cancel", -2, "write", ""),
+];
 
 fn info(client: &mut Client, command: &str) -> Vec<Reply> {
-    let Reply::List(infos) = client.run(&["COMMAND", "INFO", command]) else { panic!("a list") };
-    infos[0].as_list().to_vec()
+    client.run(&["COMMAND", "INFO", command]).as_list()[0].as_list().to_vec()
 }
 
 #[test]
-fn flags_and_arity() {
+fn flags_arity_and_keys() {
     let (_server, mut client) = Server::with_client();
-    for (command, arity, deny_oom) in [
-        ("rlock.acquire", -4, true),
-        ("rlock.racquire", -4, true),
-        ("rlock.wacquire", -4, true),
-        ("rlock.release", -3, false),
-        ("rlock.renew", 4, false),
-        ("rlock.break", 2, false),
-    ] {
+    for (command, arity, expected, to_key) in COMMANDS {
         let info = info(&mut client, command);
         assert_eq!(info[1], Reply::Int(arity), "{command}");
-        let flags = info[2].words();
-        assert!(flags.contains(&"write"), "{command}: {flags:?}");
-        assert_eq!(flags.contains(&"denyoom"), deny_oom, "{command}: {flags:?}");
-        assert!(!flags.contains(&"readonly"), "{command}: {flags:?}");
-        assert_eq!(flags.contains(&"admin"), command == "rlock.break", "{command}: {flags:?}");
-    }
-    for (command, arity, in_scripts) in [("rlock.inspect", -2, true), ("rlock.queues", -1, false)] {
-        let info = info(&mut client, command);
-        assert_eq!(info[1], Reply::Int(arity), "{command}");
-        let flags = info[2].words();
-        assert!(flags.contains(&"readonly"), "{command}: {flags:?}");
-        assert!(!flags.contains(&"write") && !flags.contains(&"admin"), "{command}: {flags:?}");
-        assert_eq!(flags.contains(&"noscript"), !in_scripts, "{command}: {flags:?}");
-    }
-    let sessions = info(&mut client, "rlock.sessions");
-    let flags: Vec<_> = sessions[2].words().into_iter().filter(|flag| *flag != "module").collect();
-    assert_eq!((&sessions[1], flags), (&Reply::Int(-1), vec!["admin", "noscript", "stale"]));
-}
-
-#[test]
-fn the_key_is_the_first_argument() {
-    let (_server, mut client) = Server::with_client();
-    for command in COMMANDS {
-        let info = info(&mut client, command);
-        assert_eq!(info[3..6], [Reply::Int(1), Reply::Int(1), Reply::Int(1)], "{command}");
-        let key_spec = info[8].words();
-        assert!(key_spec.contains(&"RW") && key_spec.contains(&"access"), "{command}: {key_spec:?}");
-        let change = if command == "rlock.release" { "delete" } else { "update" };
-        assert!(key_spec.contains(&change), "{command}: {key_spec:?}");
-        let keys = client.run(&["COMMAND", "GETKEYS", command, "the-key", "h", "1000"]);
-        let expected = if command == "rlock.release" {
-            client.run(&["COMMAND", "GETKEYS", command, "the-key", "h"])
+        let flags: Vec<_> = info[2].words().into_iter().filter(|flag| *flag != "module").collect();
+        assert_eq!(flags.join(" "), expected, "{command}");
+        let has_key = !to_key.is_empty();
+        assert_eq!(info[3..6], [i64::from(has_key); 3].map(Reply::Int), "{command}");
+        if has_key {
+            let told: Vec<_> = info[8].words().into_iter().skip(1).take(to_key.split(' ').count()).collect();
+            assert_eq!(told.join(" "), to_key, "{command}");
+            let words = ["COMMAND", "GETKEYS", command, "the-key", "h", "1000"];
+            let count = 2 + usize::try_from(arity.abs()).unwrap();
+            assert_eq!(client.run(&words[..count]), list([text("the-key")]), "{command}");
         } else {
-            list([text("the-key")])
-        };
-        assert_eq!(keys, expected, "{command}");
+            assert_eq!(info[8], list([]), "{command} has no key");
+        }
     }
 }
 
 #[test]
-fn the_commands_of_people_on_call_say_what_they_do_to_keys() {
-    let (_server, mut client) = Server::with_client();
-    for (command, flags) in
-        [("rlock.inspect", ["RO", "access"].as_slice()), ("rlock.break", &["RW", "access", "delete"])]
-    {
-        let info = info(&mut client, command);
-        assert_eq!(info[3..6], [Reply::Int(1), Reply::Int(1), Reply::Int(1)], "{command}");
-        assert_eq!(info[8].words()[1..=flags.len()], *flags, "{command}");
-        assert_eq!(client.run(&["COMMAND", "GETKEYS", command, "the-key"]), list([text("the-key")]), "{command}");
-    }
-    for command in ["rlock.queues", "rlock.sessions"] {
-        let info = info(&mut client, command);
-        assert_eq!(info[3..6], [Reply::Int(0), Reply::Int(0), Reply::Int(0)], "{command}");
-        assert_eq!(info[8], list([]), "{command} has no key");
-    }
-}
-
-#[test]
-fn the_commands_of_people_on_call_document_themselves_and_their_bounds() {
+fn every_command_documents_itself_and_its_bounds() {
     let (_server, mut client) = Server::with_client();
     let count = "1 to 10000, 100 by default";
-    let bounds: [(&str, &[&str], &str); 5] = [
-        ("rlock.inspect", &["at most at 10000", count], "COUNT"),
-        ("rlock.queues", &["at most at 2000", count], "COUNT"),
-        ("rlock.sessions", &[count], "COUNT"),
-        ("rlock.sessions", &[], "END"),
-        ("rlock.break", &["at most at 100000"], "key"),
+    let documented: [(&str, &str, &[&str]); 11] = [
+        ("rlock.acquire", "key holder WAIT FENCED SESSION", &[]),
+        ("rlock.racquire", "key holder WAIT FENCED SESSION", &[]),
+        ("rlock.wacquire", "key holder WAIT FENCED SESSION", &[]),
+        ("rlock.release", "key holder READ WRITE LEASE ALL", &[]),
+        ("rlock.renew", "key holder", &[]),
+        ("rlock.inspect", "COUNT", &["at most at 10000", count]),
+        ("rlock.queues", "COUNT", &["at most at 2000", count]),
+        ("rlock.sessions", "COUNT END", &[count]),
+        ("rlock.break", "key", &["at most at 100000"]),
+        ("rlock.events", "session ACK WAIT TTL", &[]),
+        ("rlock.cancel", "session ticket multiple", &[]),
     ];
-    for (command, bounds, argument) in bounds {
+    for (command, arguments, bounds) in documented {
         let docs = client.run(&["COMMAND", "DOCS", command]);
         let words = docs.words();
-        for expected in ["summary", "since", "0.1.0", "complexity", "arguments", argument] {
+        for expected in "summary since 0.1.0 complexity arguments".split(' ').chain(arguments.split(' ')) {
             assert!(words.contains(&expected), "{command} lacks {expected}: {words:?}");
         }
         for bound in bounds {
@@ -104,32 +75,23 @@ fn the_commands_of_people_on_call_document_themselves_and_their_bounds() {
 }
 
 #[test]
-fn every_command_documents_itself() {
+fn what_acquires_documents_the_session_with_its_two_names() {
     let (_server, mut client) = Server::with_client();
-    for command in COMMANDS {
+    for command in ["rlock.acquire", "rlock.racquire", "rlock.wacquire"] {
         let docs = client.run(&["COMMAND", "DOCS", command]);
-        let words = docs.words();
-        for expected in ["summary", "since", "0.1.0", "complexity", "arguments", "key", "holder"] {
-            assert!(words.contains(&expected), "{command} lacks {expected}: {words:?}");
-        }
-        let options: &[&str] = match command {
-            "rlock.release" => &["READ", "WRITE", "LEASE", "ALL"],
-            "rlock.renew" => &[],
-            _ => &["WAIT", "FENCED"],
-        };
-        for option in options {
-            assert!(words.contains(option), "{command} lacks {option}: {words:?}");
-        }
+        let arguments = of(&docs.as_list()[1], "arguments").as_list();
+        let block = arguments.iter().find(|argument| argument.words().contains(&"SESSION")).unwrap();
+        assert_eq!(of(block, "type"), &text("block"), "{command}");
+        assert_eq!(of(block, "flags"), &list([text("optional")]), "{command}");
+        let names: Vec<_> = of(block, "arguments").as_list().iter().map(|name| of(name, "name").as_text()).collect();
+        assert_eq!(names, ["session", "ticket"], "{command}");
     }
 }
 
 #[test]
 fn a_user_is_held_to_commands_and_keys() {
-    let server = Server::start();
-    let mut admin = server.client();
-    let mut user = server.client();
-    admin.say("ACL SETUSER ann on >secret ~app:* resetchannels +rlock.acquire");
-    user.say("AUTH ann secret");
+    let (server, mut admin) = Server::with_client();
+    let mut user = server.user("ann", "~app:* resetchannels +rlock.acquire");
     assert_eq!(user.say("RLOCK.ACQUIRE app:1 h 600000"), Reply::Nil);
     assert!(user.say("RLOCK.ACQUIRE other:1 h 600000").as_error().starts_with("NOPERM"));
     assert!(user.say("RLOCK.RELEASE app:1 h").as_error().starts_with("NOPERM"));
@@ -137,56 +99,51 @@ fn a_user_is_held_to_commands_and_keys() {
     assert_eq!(user.say("RLOCK.RELEASE app:1 h"), Reply::Int(1), "unlocking needs no right to the channel");
 }
 
+/// Before Redis 7.2 modules' commands are in no category, and before 7.4 in none of their own.
 #[test]
 fn commands_are_in_acl_categories_where_servers_let_modules_choose() {
-    let (_server, mut client) = Server::with_client();
+    let (server, mut client) = Server::with_client();
     let version = ServerVersion::under_test();
-    for (category, since) in [("@write", (7, 2)), ("@rlock", (7, 4))] {
-        for command in COMMANDS {
-            let categories = info(&mut client, command)[6].clone();
-            let expected = version.has_what_redis_has(since.0, since.1);
-            assert_eq!(categories.words().contains(&category), expected, "{command} {category}: {categories:?}");
-        }
-    }
-}
-
-#[test]
-fn breaking_is_for_operators_and_looking_for_readers() {
-    let server = Server::start();
-    let (mut client, mut user) = (server.client(), server.client());
-    // Before Redis 7.2 modules' commands are in no category.
-    let has_categories = ServerVersion::under_test().has_what_redis_has(7, 2);
-    for (command, expected) in [
-        ("rlock.inspect", ["@read"].as_slice()),
-        ("rlock.queues", &["@read"]),
-        ("rlock.break", &["@admin", "@dangerous"]),
-        ("rlock.sessions", &["@admin", "@dangerous"]),
-    ] {
-        let categories = info(&mut client, command)[6].clone();
-        assert_eq!(categories.words(), if has_categories { expected } else { &[] }, "{command}");
-        for category in expected.iter().filter(|_| has_categories) {
-            client.say(&format!("ACL SETUSER ann reset on >secret ~* +{category}"));
-            user.say("AUTH ann secret");
-            let has_key = !["rlock.queues", "rlock.sessions"].contains(&command);
-            let arguments: &[&str] = if has_key { &["k"] } else { &[] };
-            let reply = user.run(&[&[command], arguments].concat());
-            assert!(!matches!(reply, Reply::Error(_)), "{category} lacks {command}: {reply:?}");
+    let services = [
+        "rlock.acquire k h 600000",
+        "rlock.renew k h 600000",
+        "rlock.release k h",
+        "rlock.racquire k h 600000",
+        "rlock.release k h ALL",
+        "rlock.wacquire k h 600000",
+        "rlock.events the-session-of-ann",
+        "rlock.cancel the-session-of-ann",
+    ];
+    let allowed: [(&[&str], [&str; 2]); 3] = [
+        (&services, ["@write", "@rlock"]),
+        (&["rlock.inspect k", "rlock.queues"], ["@read"; 2]),
+        (&["rlock.break k", "rlock.sessions"], ["@admin", "@dangerous"]),
+    ];
+    for (category, (major, minor)) in
+        [("@write", (7, 2)), ("@read", (7, 2)), ("@admin", (7, 2)), ("@dangerous", (7, 2)), ("@rlock", (7, 4))]
+    {
+        let has_any = version.has_what_redis_has(major, minor);
+        let mut user = has_any.then(|| server.user("ann", &format!("~* +{category}")));
+        for (commands, categories) in allowed {
+            let is_in = has_any && categories.contains(&category);
+            for command in commands {
+                let told = info(&mut client, command.split(' ').next().unwrap())[6].clone();
+                assert_eq!(told.words().contains(&category), is_in, "{command} {category}: {told:?}");
+                let reply = user.as_mut().map(|user| user.say(command));
+                let is_denied = matches!(&reply, Some(Reply::Error(line)) if line.starts_with("NOPERM"));
+                assert_eq!(is_denied, has_any && !is_in, "{category}, {command}: {reply:?}");
+            }
         }
     }
 }
 
 #[test]
 fn what_services_are_given_does_not_break_locks() {
-    let server = Server::start();
-    let (mut admin, mut user) = (server.client(), server.client());
+    let (server, mut admin) = Server::with_client();
     let version = ServerVersion::under_test();
-    admin.say("RLOCK.ACQUIRE app:1 h 600000");
     let mut break_as = |rights: &str| {
-        admin.say(&format!("ACL SETUSER ann reset on >secret ~app:* {rights}"));
-        user.say("AUTH ann secret");
-        let reply = user.say("RLOCK.BREAK app:1");
         admin.say("RLOCK.ACQUIRE app:1 h 600000");
-        reply
+        server.user("ann", &format!("~app:* {rights}")).say("RLOCK.BREAK app:1")
     };
     let refused = |reply: &Reply| reply.as_error().starts_with("NOPERM");
     assert_eq!(break_as("+rlock.break"), Reply::Int(1));
@@ -203,38 +160,29 @@ fn what_services_are_given_does_not_break_locks() {
             assert_eq!(break_as(rights), Reply::Int(1), "{rights}");
         }
     }
+    let mut user = server.user("ann", "~app:* +rlock.break");
     assert!(refused(&user.say("RLOCK.BREAK other")), "nor a key that is not theirs");
-}
-
-#[test]
-fn a_category_lets_its_users_lock() {
-    let server = Server::start();
-    let (mut admin, mut user) = (server.client(), server.client());
-    let version = ServerVersion::under_test();
-    for (category, since) in [("@write", (7, 2)), ("@rlock", (7, 4))] {
-        if version.has_what_redis_has(since.0, since.1) {
-            admin.say(&format!("ACL SETUSER ann reset on >secret ~app:* +{category}"));
-            user.say("AUTH ann secret");
-            assert_eq!(user.say("RLOCK.ACQUIRE app:1 h 600000"), Reply::Nil, "{category}");
-            assert_eq!(user.say("RLOCK.RELEASE app:1 h"), Reply::Int(1), "{category}");
-        }
-    }
 }
 
 #[test]
 fn settings_are_read_and_changed_at_run_time() {
     let (_server, mut client) = Server::with_client();
-    assert_eq!(client.say("CONFIG GET rlock.notify"), list([text("rlock.notify"), text("auto")]));
-    assert_eq!(client.say("CONFIG GET rlock.max-waiters"), list([text("rlock.max-waiters"), text("10000")]));
-    for value in ["publish", "spublish", "both", "off", "auto"] {
-        assert_eq!(client.say(&format!("CONFIG SET rlock.notify {value}")), text("OK"));
-        assert_eq!(client.say("CONFIG GET rlock.notify"), list([text("rlock.notify"), text(value)]));
+    for (setting, default, right, wrong) in [
+        ("rlock.notify", "auto", ["publish", "spublish", "both", "off", "auto"], ["loud", "0", "-"]),
+        ("rlock.max-waiters", "10000", ["0", "1", "2", "1000000", "5"], ["-1", "1000001", "many"]),
+        ("rlock.max-tickets", "1000000", ["0", "1", "2", "100000000", "5"], ["-1", "100000001", "many"]),
+        ("rlock.max-sessions", "10000", ["0", "1", "2", "1000000", "5"], ["-1", "1000001", "many"]),
+        ("rlock.max-sessions-per-user", "0", ["0", "1", "2", "1000000", "5"], ["-1", "1000001", "many"]),
+    ] {
+        let get = format!("CONFIG GET {setting}");
+        assert_eq!(client.say(&get), list([text(setting), text(default)]));
+        for value in right {
+            assert_eq!(client.say(&format!("CONFIG SET {setting} {value}")), text("OK"));
+            assert_eq!(client.say(&get), list([text(setting), text(value)]));
+        }
+        for value in wrong {
+            assert!(client.say(&format!("CONFIG SET {setting} {value}")).as_error().starts_with("ERR"), "{value}");
+        }
+        assert_eq!(client.say(&get), list([text(setting), text(right[4])]));
     }
-    for value in ["0", "1000000", "5"] {
-        assert_eq!(client.say(&format!("CONFIG SET rlock.max-waiters {value}")), text("OK"));
-    }
-    for wrong in ["rlock.notify loud", "rlock.max-waiters -1", "rlock.max-waiters 1000001", "rlock.max-waiters many"] {
-        assert!(client.say(&format!("CONFIG SET {wrong}")).as_error().starts_with("ERR"), "{wrong}");
-    }
-    assert_eq!(client.say("CONFIG GET rlock.max-waiters"), list([text("rlock.max-waiters"), text("5")]));
 }

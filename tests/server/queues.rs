@@ -99,15 +99,10 @@ fn only_of_the_selected_database() {
 #[test]
 fn only_what_the_user_may_read() {
     let server = Server::start();
-    let (mut admin, mut user) = (server.client(), server.client());
     let _long = queue(&server, "secret:1", 3);
     let _short = queue(&server, "app:1", 1);
     let _middle = queue(&server, "app:2", 2);
-    let mut as_user = |rights: &str, command: &str| {
-        admin.say(&format!("ACL SETUSER ann reset on >pw +@all {rights}"));
-        user.say("AUTH ann pw");
-        user.say(command)
-    };
+    let as_user = |rights: &str, command: &str| server.user("ann", &format!("+@all {rights}")).say(command);
     assert_eq!(shown(&as_user("~app:*", "RLOCK.QUEUES")), [("app:2", 2), ("app:1", 1)]);
     assert_eq!(shown(&as_user("~app:*", "RLOCK.QUEUES COUNT 1")), [("app:2", 2)], "what is hidden takes no place");
     assert_eq!(shown(&as_user("%R~app:1", "RLOCK.QUEUES")), [("app:1", 1)]);
@@ -115,27 +110,23 @@ fn only_what_the_user_may_read() {
     assert_eq!(shown(&as_user("~secret:* (%R~app:1 +get)", "RLOCK.QUEUES")), [("secret:1", 3), ("app:1", 1)]);
     assert_eq!(as_user("", "RLOCK.QUEUES"), list([]));
     assert_eq!(shown(&as_user("allkeys", "RLOCK.QUEUES")).len(), 3);
-    let denied = as_user("~app:* -rlock.queues", "RLOCK.QUEUES");
-    assert!(denied.as_error().starts_with("NOPERM"), "{denied:?}");
-    let denied = as_user("~app:*", "RLOCK.INSPECT secret:1");
-    assert!(denied.as_error().starts_with("NOPERM"), "{denied:?}");
-    let denied = as_user("%W~app:*", "RLOCK.INSPECT app:1");
-    assert!(denied.as_error().starts_with("NOPERM"), "{denied:?}");
+    for (rights, command) in [
+        ("~app:* -rlock.queues", "RLOCK.QUEUES"),
+        ("~app:*", "RLOCK.INSPECT secret:1"),
+        ("%W~app:*", "RLOCK.INSPECT app:1"),
+    ] {
+        assert!(as_user(rights, command).as_error().starts_with("NOPERM"), "{command} with {rights}");
+    }
 }
 
 #[test]
 fn rights_are_those_of_the_moment_and_of_who_asks() {
     let mut server = Server::start();
-    let (mut admin, mut user) = (server.client(), server.client());
+    let (mut admin, mut user) = (server.client(), server.user("ann", "+@all ~*"));
     let _waiters = queue(&server, "k", 1);
-    admin.say("ACL SETUSER ann on >pw +@all ~*");
-    user.say("AUTH ann pw");
-    for command in ["MULTI", "RLOCK.QUEUES", "ACL SETUSER ann resetkeys", "RLOCK.QUEUES"] {
-        user.say(command);
-    }
-    let replies = user.say("EXEC");
-    assert_eq!(shown(&replies.as_list()[0]), [("k", 1)]);
-    assert_eq!(replies.as_list()[2], list([]));
+    let replies = user.transaction(["RLOCK.QUEUES", "ACL SETUSER ann resetkeys", "RLOCK.QUEUES"]);
+    assert_eq!(shown(&replies[0]), [("k", 1)]);
+    assert_eq!(replies[2], list([]));
     // Who deletes itself has no rights any more.
     for command in ["MULTI", "ACL DELUSER ann", "RLOCK.QUEUES"] {
         user.say(command);

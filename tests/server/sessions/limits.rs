@@ -65,14 +65,6 @@ fn a_server_that_is_full_of_sessions_opens_no_more() {
     assert_eq!(client.say("RLOCK.EVENTS the-session-of-cid").events(), []);
 }
 
-/// A connection as a user who may do nothing but call for events.
-fn user(server: &Server, name: &str) -> Client {
-    let mut user = server.client();
-    assert_eq!(user.say(&format!("ACL SETUSER {name} on >secret +rlock.events")), text("OK"));
-    assert_eq!(user.say(&format!("AUTH {name} secret")), text("OK"));
-    user
-}
-
 /// Opens sessions until no more are to be had. Returns how many, and the refusal.
 fn open_all(user: &mut Client, prefix: &str) -> (usize, Reply) {
     for number in 0.. {
@@ -87,7 +79,7 @@ fn open_all(user: &mut Client, prefix: &str) -> (usize, Reply) {
 #[test]
 fn one_user_has_no_more_sessions_than_one_may_have() {
     let (server, mut client) = Server::with_client();
-    let [mut ann, mut bob] = ["ann", "bob"].map(|name| user(&server, name));
+    let [mut ann, mut bob] = ["ann", "bob"].map(|name| server.user(name, "+rlock.events +rlock.cancel"));
     client.say("CONFIG SET rlock.max-sessions-per-user 3");
     for user in [(&mut ann, "ann"), (&mut bob, "bob")] {
         let (opened, refusal) = open_all(user.0, user.1);
@@ -98,7 +90,6 @@ fn one_user_has_no_more_sessions_than_one_may_have() {
     client.say("CONFIG SET rlock.max-sessions 6");
     refused(&client.say("RLOCK.EVENTS the-session-of-cid"), "rlock.max-sessions");
     // One that has ended makes room for its user alone.
-    client.say("ACL SETUSER ann +rlock.cancel");
     assert_eq!(ann.say("RLOCK.CANCEL the-session-of-ann-0"), Reply::Int(0));
     refused(&bob.say("RLOCK.EVENTS the-session-of-bob-3"), "rlock.max-sessions-per-user");
     assert_eq!(ann.say("RLOCK.EVENTS the-session-of-ann-0"), list([]));
@@ -108,9 +99,8 @@ fn one_user_has_no_more_sessions_than_one_may_have() {
 #[test]
 fn the_last_tenth_is_for_other_users_as_soon_as_there_are_any() {
     let (server, mut client) = Server::with_client();
-    let [mut ann, mut bob] = ["ann", "bob"].map(|name| user(&server, name));
+    let [mut ann, mut bob] = ["ann", "bob"].map(|name| server.user(name, "+rlock.events +rlock.cancel"));
     client.say("CONFIG SET rlock.max-sessions 20");
-    client.say("ACL SETUSER ann +rlock.cancel");
     let (opened, refusal) = open_all(&mut ann, "ann");
     assert_eq!(opened, 20, "alone");
     refused(&refusal, "rlock.max-sessions");

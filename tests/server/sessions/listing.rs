@@ -106,14 +106,9 @@ fn a_session_is_ended_by_its_number() {
 /// Sessions are of no key, so a right to some keys says nothing of them.
 #[test]
 fn only_who_may_see_all_keys_sees_all_sessions() {
-    let server = Server::start();
-    let (mut admin, mut user) = (server.client(), server.client());
+    let (server, mut admin) = Server::with_client();
     let _ann = Session::open(&server, "ann");
-    let mut as_user = |rights: &str, command: &str| {
-        assert_eq!(admin.say(&format!("ACL SETUSER eve reset on >pw +@all {rights}")), text("OK"));
-        assert_eq!(user.say("AUTH eve pw"), text("OK"));
-        user.say(command)
-    };
+    let as_user = |rights: &str, command: &str| server.user("eve", &format!("+@all {rights}")).say(command);
     for rights in ["", "~app:*", "%W~*", "~a ~?* ~*)", "~app:* %W~*", "~*x %R~**y"] {
         for command in ["RLOCK.SESSIONS", "RLOCK.SESSIONS END 1"] {
             let reply = as_user(rights, command);

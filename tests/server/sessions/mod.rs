@@ -5,7 +5,6 @@ mod grammar;
 mod life;
 mod limits;
 mod listing;
-mod metadata;
 mod owners;
 mod seen;
 mod taking_back;

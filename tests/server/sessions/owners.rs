@@ -2,16 +2,10 @@
 
 use rlock_testing::{Client, Reply, Server, Session, text, wait_until};
 
-/// Two users who may do the same, and know each other's secrets.
+/// Two users who may do the same, and know each other's secrets. This is also the least that a service needs.
 fn users(server: &Server) -> [Client; 2] {
-    ["ann", "bob"].map(|name| {
-        let mut user = server.client();
-        // One by one: this is also the least that a service needs.
-        let rights = "~* +rlock.acquire +rlock.release +rlock.renew +rlock.events +rlock.cancel";
-        assert_eq!(user.say(&format!("ACL SETUSER {name} on >secret {rights}")), text("OK"));
-        assert_eq!(user.say(&format!("AUTH {name} secret")), text("OK"));
-        user
-    })
+    let rights = "~* +rlock.acquire +rlock.release +rlock.renew +rlock.events +rlock.cancel";
+    ["ann", "bob"].map(|name| server.user(name, rights))
 }
 
 const ANNS: &str = "the-session-of-ann";
@@ -117,9 +111,7 @@ fn a_users_sessions_end_with_the_user() {
     let ms = client.time_ms() - before;
     assert!(ms < 60_000, "not at the end of its time, {ms} ms");
     // Another user of the name has nothing of it.
-    client.say("ACL SETUSER ann on >secret ~* +rlock.events");
-    let mut ann = server.client();
-    ann.say("AUTH ann secret");
+    let mut ann = server.user("ann", "~* +rlock.events");
     assert!(ann.say(&format!("RLOCK.EVENTS {ANNS} ACK 1")).as_error().starts_with("NOSESSION "));
     // A user who is changed or shut out is the same one.
     client.say("ACL SETUSER bob off");
