@@ -105,12 +105,11 @@ impl Client {
         self.next_reply().expect("the server answers")
     }
 
-    /// Sends a command and reads its reply to the letter, as people see it: in this protocol, which HELLO has asked for.
+    /// The next reply to the letter, as people see it: in this protocol, which HELLO has asked for.
     ///
     /// # Panics
-    /// If the reply breaks the protocol.
-    pub fn run_in<A: AsRef<[u8]>>(&mut self, protocol: Protocol, command: &[A]) -> String {
-        self.send(command);
+    /// If it breaks the protocol.
+    pub fn receive_in(&mut self, protocol: Protocol) -> String {
         format!("{:?}", self.next_frame(protocol).expect("the server answers in the protocol"))
     }
 

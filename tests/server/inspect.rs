@@ -1,9 +1,9 @@
 //! RLOCK.INSPECT: what people on call see of a lock, and that looking changes nothing.
 
+use rlock_testing::resp::Protocol;
 use rlock_testing::{Client, Reply, Server, Tap, list, start_waiting, text, wait_until};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 
 /// The value behind a name, of a map that is told as a flat list.
 pub fn of<'a>(map: &'a Reply, name: &str) -> &'a Reply {
@@ -297,61 +297,34 @@ fn on_a_replica_the_holders_are_seen() {
     assert_eq!(theirs.say("RLOCK.QUEUES"), list([]));
 }
 
-/// The bytes of a reply, as far as the last line that is expected.
-fn bytes_up_to(server: &Server, commands: &str, last: &[u8]) -> Vec<u8> {
-    let mut stream = UnixStream::connect(server.socket()).unwrap();
-    stream.set_read_timeout(Some(rlock_testing::PATIENCE)).unwrap();
-    stream.write_all(commands.as_bytes()).unwrap();
-    let mut bytes = Vec::new();
-    while !bytes.ends_with(last) {
-        let mut piece = [0; 4096];
-        let length = stream.read(&mut piece).expect("the reply goes on");
-        bytes.extend_from_slice(&piece[..length]);
-    }
-    bytes
-}
-
 #[test]
 fn maps_in_one_protocol_and_flat_arrays_in_the_other() {
     let (server, mut client) = Server::with_client();
     client.run(&[&b"RLOCK.ACQUIRE"[..], b"k\0\xff", b"ann\0\xfe", b"600000"]);
-    client.say("PERSIST k");
     client.run(&[&b"PERSIST"[..], b"k\0\xff"]);
-    let holding = |map| [map, &b"$6\r\nholder\r\n$5\r\nann\0\xfe\r\n$4\r\nside\r\n$9\r\nexclusive\r\n"[..]].concat();
-    let inspect = "RLOCK.INSPECT \"k\\x00\\xff\"\r\nPING\r\n";
-    let resp2 = bytes_up_to(&server, inspect, b"+PONG\r\n");
-    let expected = [
-        b"*14\r\n$4\r\nkind\r\n$5\r\nplain\r\n$6\r\nttl-ms\r\n:-1\r\n".to_vec(),
-        b"$12\r\nholder-count\r\n:1\r\n$7\r\nholders\r\n*1\r\n".to_vec(),
-        holding(b"*8\r\n"),
-        b"$5\r\ncount\r\n:1\r\n$6\r\nttl-ms\r\n:-1\r\n$13\r\nfencing-token\r\n$-1\r\n".to_vec(),
-        b"$12\r\nwaiter-count\r\n:0\r\n$7\r\nwaiters\r\n*0\r\n+PONG\r\n".to_vec(),
-    ]
-    .concat();
-    assert_eq!(resp2, expected, "{}", String::from_utf8_lossy(&resp2));
-    let resp3 = bytes_up_to(&server, &format!("HELLO 3\r\n{inspect}"), b"+PONG\r\n");
-    let expected = [
-        b"%7\r\n$4\r\nkind\r\n$5\r\nplain\r\n$6\r\nttl-ms\r\n:-1\r\n".to_vec(),
-        b"$12\r\nholder-count\r\n:1\r\n$7\r\nholders\r\n*1\r\n".to_vec(),
-        holding(b"%4\r\n"),
-        b"$5\r\ncount\r\n:1\r\n$6\r\nttl-ms\r\n:-1\r\n$13\r\nfencing-token\r\n_\r\n".to_vec(),
-        b"$12\r\nwaiter-count\r\n:0\r\n$7\r\nwaiters\r\n*0\r\n+PONG\r\n".to_vec(),
-    ]
-    .concat();
-    assert!(resp3.ends_with(&expected), "{}", String::from_utf8_lossy(&resp3));
+    let seen = |protocol, command: &[&[u8]]| {
+        let mut asker = server.client();
+        asker.say(if protocol == Protocol::Resp3 { "HELLO 3" } else { "HELLO 2" });
+        asker.send(command);
+        asker.receive_in(protocol)
+    };
+    let flat = |map: &str| map.replace('{', "[").replace('}', "]").replace("\": ", "\", ");
+    let inspect: &[&[u8]] = &[b"RLOCK.INSPECT", b"k\0\xff"];
+    let map = r#"{"kind": "plain", "ttl-ms": -1, "holder-count": 1, "holders": [{"holder": "ann\x00\xfe", "#.to_owned()
+        + r#""side": "exclusive", "count": 1, "ttl-ms": -1}], "fencing-token": nil, "waiter-count": 0, "waiters": []}"#;
+    assert_eq!(seen(Protocol::Resp3, inspect), map);
+    assert_eq!(seen(Protocol::Resp2, inspect), flat(&map));
     // The same with who waits, and of all queues.
     let mut bob = server.client();
     bob.send(&[&b"RLOCK.ACQUIRE"[..], b"k\0\xff", b"bob\xfd", b"600000", b"WAIT", b"0"]);
     client.until_waiting(1);
-    for (hello, seven, nine, four) in [("", "*14", "*18", "*8"), ("HELLO 3\r\n", "%7", "%9", "%4")] {
-        let seen = bytes_up_to(&server, &format!("{hello}{inspect}"), b"+PONG\r\n");
-        let has = |piece: &[u8]| seen.windows(piece.len()).any(|window| window == piece);
-        let waiter =
-            [format!("$7\r\nwaiters\r\n*1\r\n{nine}\r\n$6\r\nholder\r\n$4\r\n").as_bytes(), b"bob\xfd\r\n"].concat();
-        assert!(has(&waiter) && has(format!("{seven}\r\n$4\r\nkind").as_bytes()), "{}", String::from_utf8_lossy(&seen));
-        let seen = bytes_up_to(&server, &format!("{hello}RLOCK.QUEUES\r\nPING\r\n"), b"+PONG\r\n");
-        let queue =
-            [format!("*1\r\n{four}\r\n$3\r\nkey\r\n$3\r\n").as_bytes(), b"k\0\xff\r\n$7\r\nwaiters\r\n:1\r\n"].concat();
-        assert!(seen.windows(queue.len()).any(|window| window == queue), "{}", String::from_utf8_lossy(&seen));
+    for (command, has) in [
+        (inspect, r#", "waiters": [{"holder": "bob\xfd", "side": "exclusive", "#),
+        (&[b"RLOCK.QUEUES"], r#"[{"key": "k\x00\xff", "waiters": 1, "#),
+    ] {
+        for (protocol, has) in [(Protocol::Resp3, has.to_owned()), (Protocol::Resp2, flat(has))] {
+            let seen = seen(protocol, command);
+            assert!(seen.contains(&has), "{seen} has no {has}");
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! What a ticket is answered, and what becomes of it: on all three sides, with and without a token, and from where no
 //! client can be blocked.
 
-use rlock_testing::{Event, PATIENCE, Reply, Server, list, text, wait_until};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use rlock_testing::resp::Protocol;
+use rlock_testing::{Client, Event, Reply, Server, list, text, wait_until};
 
 #[test]
 fn a_ticket_waits_in_the_database_where_it_was_asked_for() {
@@ -115,71 +114,43 @@ fn a_ticket_waits_for_a_client_that_is_subscribed() {
     assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
 }
 
-/// The bytes of the replies, as far as that of a PING behind them.
-fn bytes(server: &Server, commands: &str) -> String {
-    let mut stream = UnixStream::connect(server.socket()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(format!("{commands}\r\nPING\r\n").as_bytes()).unwrap();
-    let mut bytes = Vec::new();
-    while !bytes.ends_with(b"+PONG\r\n") {
-        let mut piece = [0; 4096];
-        let length = stream.read(&mut piece).expect("the reply goes on");
-        bytes.extend_from_slice(&piece[..length]);
-    }
-    String::from_utf8(bytes).unwrap().trim_end_matches("+PONG\r\n").to_owned()
-}
-
+/// Also where the answer comes later, to a client that was blocked.
 #[test]
 fn on_the_wire_it_is_the_same_in_both_protocols_but_for_nil() {
-    for (hello, nil) in [("", "$-1"), ("HELLO 3\r\n", "_")] {
-        let (server, mut client, ann) = Server::with_session();
-        let name = &ann.name;
+    for (hello, protocol) in [("HELLO 2", Protocol::Resp2), ("HELLO 3", Protocol::Resp3)] {
+        let (server, mut client, mut ann) = Server::with_session();
         for key in ["a", "b", "c", "d"] {
             client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
         }
         client.say("PERSIST c");
-        let asked = bytes(&server, &format!("{hello}RLOCK.ACQUIRE a ann 590000 WAIT 0 SESSION {name} t1"));
-        assert!(asked.ends_with("+WAITING\r\n"), "{asked}");
-        client.say(&format!("RLOCK.ACQUIRE b ann 590000 WAIT 0 FENCED SESSION {name} t2"));
+        ann.other.say(hello);
+        ann.other.send(&["RLOCK.ACQUIRE", "a", "ann", "590000", "WAIT", "0", "SESSION", &ann.name, "t1"]);
+        assert_eq!(ann.other.receive_in(protocol), "+WAITING");
+        // How much is left of a lease is told to the ms.
+        let events = |connection: &mut Client| {
+            let told = connection.receive_in(protocol);
+            let words: Vec<_> =
+                told.split(' ').map(|word| if word.starts_with('5') { "<ends>]," } else { word }).collect();
+            words.join(" ")
+        };
+        ann.connection.say(hello);
+        ann.arm("WAIT 0");
         client.say("RLOCK.RELEASE a holder");
+        assert!(events(&mut ann.connection).starts_with(r#"[[1, "t1", "granted", nil, <ends>],"#));
+        ann.wait_for("RLOCK.ACQUIRE b ann 590000 WAIT 0 FENCED", "t2");
         client.say("RLOCK.RELEASE b holder");
-        client.say(&format!("RLOCK.ACQUIRE c ann 600000 WAIT 1 SESSION {name} t3"));
+        ann.wait_for("RLOCK.ACQUIRE c ann 600000 WAIT 1", "t3");
         wait_until("the time is up", || client.figure("events_unacknowledged") == 3);
-        client.say(&format!("RLOCK.ACQUIRE d ann 600000 WAIT 0 SESSION {name} t4"));
+        ann.wait_for("RLOCK.ACQUIRE d ann 600000 WAIT 0", "t4");
         client.say("SET d text");
         wait_until("it is told", || client.figure("events_unacknowledged") == 4);
-        let told = bytes(&server, &format!("{hello}RLOCK.EVENTS {name}"));
-        let line = "WRONGTYPE key is not a lock: not a hash, or a hash whose fields are not hold counts";
-        let told = told.split("\r\n").map(|line| if line.starts_with(":5") { ":ends" } else { line });
-        let told = told.collect::<Vec<_>>().join("\r\n");
-        let expected = format!(
-            "*4\r\n*5\r\n:1\r\n$2\r\nt1\r\n$7\r\ngranted\r\n{nil}\r\n:ends\r\n\
-             *5\r\n:2\r\n$2\r\nt2\r\n$7\r\ngranted\r\n:1\r\n:ends\r\n*4\r\n:3\r\n$2\r\nt3\r\n$7\r\ntimeout\r\n:-1\r\n*4\r\n:4\r\n$2\r\nt4\r\n$5\r\nerror\r\n${}\r\n{line}\r\n",
-            line.len()
-        );
-        assert!(told.ends_with(&expected), "{told}");
-        assert!(bytes(&server, &format!("{hello}RLOCK.EVENTS {name} ACK 4")).ends_with("*0\r\n"));
-    }
-}
-
-/// The same where the answer comes later, to a client that was blocked.
-#[test]
-fn a_call_that_waits_is_answered_in_its_own_protocol() {
-    for (hello, nil) in [("", "$-1"), ("HELLO 3\r\n", "_")] {
-        let (server, mut client, mut ann) = Server::with_session();
-        client.say("RLOCK.ACQUIRE k holder 600000");
-        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-        let mut stream = UnixStream::connect(server.socket()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(format!("{hello}RLOCK.EVENTS {} WAIT 0\r\n", ann.name).as_bytes()).unwrap();
-        wait_until("it waits", || client.info("clients").number("blocked_clients") == 1);
-        client.say("RLOCK.RELEASE k holder");
-        let expected = format!("*1\r\n*5\r\n:1\r\n$1\r\n1\r\n$7\r\ngranted\r\n{nil}\r\n:");
-        let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
-        while !String::from_utf8_lossy(&bytes).contains(&expected) {
-            let length = stream.read(&mut piece).expect("the reply goes on");
-            assert!(length > 0, "{}", String::from_utf8_lossy(&bytes));
-            bytes.extend_from_slice(&piece[..length]);
-        }
+        ann.reconnect(&server);
+        ann.connection.say(hello);
+        ann.connection.send(&["RLOCK.EVENTS", &ann.name]);
+        let expected = r#"[[1, "t1", "granted", nil, <ends>], [2, "t2", "granted", 1, <ends>], "#.to_owned()
+            + r#"[3, "t3", "timeout", -1], [4, "t4", "error", "WRONGTYPE key is not a lock: not a hash, or a hash "#;
+        assert!(events(&mut ann.connection).starts_with(&expected));
+        ann.connection.send(&["RLOCK.EVENTS", &ann.name, "ACK", "4"]);
+        assert_eq!(events(&mut ann.connection), "[]");
     }
 }
