@@ -38,6 +38,12 @@ impl Client {
 
     /// A number that the module tells, by its name without the `rlock_` before it.
     pub fn figure(&mut self, name: &str) -> i64 {
-        self.info("rlock").number(&format!("rlock_{name}"))
+        self.figures([name])[0]
+    }
+
+    /// Several of these, as they were at one moment.
+    pub fn figures<const COUNT: usize>(&mut self, names: [&str; COUNT]) -> [i64; COUNT] {
+        let info = self.info("rlock");
+        names.map(|name| info.number(&format!("rlock_{name}")))
     }
 }

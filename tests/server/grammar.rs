@@ -1,19 +1,24 @@
 //! What the commands take, and what they say to anything else: an error that names the argument and what is allowed.
 //! Nothing is changed by it, and nothing replicated.
 
-use rlock_testing::{Client, Reply, Server, Tap, list, text};
+use crate::sessions::kept;
+use rlock_testing::{Client, Reply, Server, Session, Tap, list, text};
 
-/// A server with keys of all kinds, which nothing that is refused may change.
-struct Refusals {
-    client: Client,
+pub const ACQUIRES: [&str; 3] = ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"];
+
+/// A server with keys of all kinds, and a session with a ticket in a queue and another that is done with: which nothing that
+/// is refused may change.
+pub struct Refusals {
+    pub client: Client,
+    pub session: Session,
     tap: Tap,
-    before: String,
-    _server: Server,
+    before: (String, [i64; 4]),
+    pub server: Server,
 }
 
 impl Refusals {
-    fn prepare() -> Self {
-        let (server, mut client) = Server::with_client();
+    pub fn prepare() -> Self {
+        let (server, mut client, mut session) = Server::with_session();
         for setup in [
             "SET text hello",
             "RPUSH items a",
@@ -27,30 +32,55 @@ impl Refusals {
             "RLOCK.WACQUIRE both h 600000",
             "RLOCK.RACQUIRE both h 600000",
             "RLOCK.RACQUIRE read h 600000",
+            "RLOCK.WACQUIRE queued holder 600000",
         ] {
             assert!(!matches!(client.say(setup), Reply::Error(_)), "{setup}");
         }
-        Self { tap: Tap::on(&server), before: client.digest(), client, _server: server }
+        session.wait_for("RLOCK.WACQUIRE queued ann 600000 WAIT 0", "waiting");
+        session.wait_for("RLOCK.RACQUIRE queued ann 600000 WAIT 1", "told");
+        assert_eq!(session.told("WAIT 10000")[0].outcome, "timeout");
+        Self { tap: Tap::on(&server), before: state(&mut client), client, session, server }
     }
 
     /// Each call must fail with an error that starts with the code and names what is wrong, and change nothing.
-    fn all(&mut self, calls: &[(&[&str], &str, &str)]) {
+    pub fn all(&mut self, calls: &[(&[&str], &str, &str)]) {
         for (call, code, named) in calls {
             let reply = self.client.run(call);
             let Reply::Error(line) = &reply else { panic!("{call:?} was answered {reply:?}") };
             assert!(line.starts_with(&format!("{code} ")), "{call:?}: {line}");
             assert!(line.contains(named), "{call:?}: {line}");
-            assert_eq!(self.client.digest(), self.before, "{call:?} changed something");
+            self.is_as_before();
         }
         assert_eq!(self.tap.drain(), [""; 0], "errors replicate nothing");
+        assert_eq!(self.session.told(""), [], "nor is the session told of them");
     }
+
+    /// The same for one call, given as words with spaces between them.
+    pub fn one(&mut self, call: &str, code: &str, named: &str) {
+        self.all(&[(&call.split(' ').collect::<Vec<_>>(), code, named)]);
+    }
+
+    /// # Panics
+    /// If there are other keys, or something else is in the module's memory.
+    #[track_caller]
+    pub fn is_as_before(&mut self) {
+        assert_eq!(state(&mut self.client), self.before);
+    }
+
+    /// What is changed from here on is compared with what is there now.
+    pub fn begin_anew(&mut self) {
+        (self.before, _) = (state(&mut self.client), self.tap.drain());
+    }
+}
+
+/// All keys, and what is in the module's memory.
+fn state(client: &mut Client) -> (String, [i64; 4]) {
+    (client.digest(), kept(client))
 }
 
 fn all_refused(calls: &[(&[&str], &str, &str)]) {
     Refusals::prepare().all(calls);
 }
-
-const ACQUIRES: [&str; 3] = ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"];
 
 #[test]
 fn arity_is_checked() {
@@ -70,6 +100,8 @@ fn arity_is_checked() {
         (&["RLOCK.INSPECT"], "ERR", "wrong number of arguments"),
         (&["RLOCK.BREAK"], "ERR", "wrong number of arguments"),
         (&["RLOCK.BREAK", "k", "h"], "ERR", "wrong number of arguments"),
+        (&["RLOCK.EVENTS"], "ERR", "wrong number of arguments"),
+        (&["RLOCK.CANCEL"], "ERR", "wrong number of arguments"),
     ]);
 }
 

@@ -61,8 +61,7 @@ fn each_grant_is_counted_by_how_it_came() {
         for command in commands {
             client.say(command);
         }
-        ["grants", "refusals", "grants_after_wait", "hand_offs", "lease_expiries", "breaks"]
-            .map(|name| client.figure(name))
+        client.figures(["grants", "refusals", "grants_after_wait", "hand_offs", "lease_expiries", "breaks"])
     };
     assert_eq!(counted(&["RLOCK.ACQUIRE k ann 600000", "RLOCK.ACQUIRE k ann 600000"]), [2, 0, 0, 0, 0, 0]);
     assert_eq!(counted(&["RLOCK.ACQUIRE k bob 600000", "RLOCK.RELEASE k ann"]), [2, 1, 0, 0, 0, 0]);
@@ -104,8 +103,14 @@ fn a_lease_that_ends_unwaited_for_is_nobodys_expiry() {
 fn waits_are_told_by_how_long_they_were() {
     let (server, mut client) = Server::with_client();
     let histogram = |client: &mut Client| {
-        ["wait_ms_le_1", "wait_ms_le_10", "wait_ms_le_100", "wait_ms_le_1000", "wait_ms_le_10000", "wait_ms_le_inf"]
-            .map(|name| client.figure(name))
+        client.figures([
+            "wait_ms_le_1",
+            "wait_ms_le_10",
+            "wait_ms_le_100",
+            "wait_ms_le_1000",
+            "wait_ms_le_10000",
+            "wait_ms_le_inf",
+        ])
     };
     let mut wait_for = |ms: i64| {
         client.say("RLOCK.ACQUIRE k ann 600000");
@@ -139,7 +144,7 @@ fn who_gives_up_is_in_no_histogram() {
     drop(start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0"));
     wait_until("it is gone", || client.figure("cancelled") == 1);
     let told = ["timeouts", "cancelled", "waits", "wait_ms_le_inf", "wait_ms_sum", "waiters"];
-    assert_eq!(told.map(|name| client.figure(name)), [1, 1, 2, 0, 0, 0]);
+    assert_eq!(client.figures(told), [1, 1, 2, 0, 0, 0]);
 }
 
 #[test]

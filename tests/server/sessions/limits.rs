@@ -1,14 +1,11 @@
 //! How many sessions and tickets there may be: one too many is an error that names the limit, and changes nothing.
 
+use super::kept;
 use rlock_testing::{Client, Reply, Server, Session, list, start_waiting, text};
 
 fn refused(reply: &Reply, limit: &str) {
     let line = reply.as_error();
     assert!(line.starts_with("QUEUEFULL ") && line.contains(limit), "{line}");
-}
-
-fn figures(client: &mut Client) -> [i64; 4] {
-    ["sessions", "tickets", "events_unacknowledged", "waiters"].map(|name| client.figure(name))
 }
 
 #[test]
@@ -20,10 +17,10 @@ fn a_server_that_is_full_of_tickets_takes_no_more() {
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     bob.wait_for("RLOCK.ACQUIRE k bob 600000 WAIT 0", "1");
-    let before = (client.everything(), figures(&mut client));
+    let before = (client.everything(), kept(&mut client));
     refused(&ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "2"), "rlock.max-tickets");
     refused(&bob.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0 FENCED", "2"), "rlock.max-tickets");
-    assert_eq!((client.everything(), figures(&mut client)), before);
+    assert_eq!((client.everything(), kept(&mut client)), before);
     assert_eq!(ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1"), text("WAITING"), "that one has its place");
     assert_eq!(ann.ask("RLOCK.ACQUIRE free ann 600000 WAIT 0", "2"), Reply::Nil, "and for a free lock none is needed");
     // Blocked clients are counted by themselves.
@@ -52,7 +49,7 @@ fn a_server_that_is_full_of_sessions_opens_no_more() {
     client.say("CONFIG SET rlock.max-sessions 2");
     for options in ["", "WAIT 0", "TTL 1000", "ACK 0"] {
         refused(&client.say(&format!("RLOCK.EVENTS the-session-of-cid {options}")), "rlock.max-sessions");
-        assert_eq!(figures(&mut client), [2, 0, 0, 0]);
+        assert_eq!(kept(&mut client), [2, 0, 0, 0]);
     }
     let reply = client.say("RLOCK.EVENTS the-session-of-cid ACK 1");
     assert!(reply.as_error().starts_with("NOSESSION "), "{reply:?}");

@@ -11,3 +11,8 @@ mod taking_back;
 mod telling;
 mod tickets;
 mod unfit_servers;
+
+/// What the module keeps: how many sessions, tickets, events that are not acknowledged, and waiters.
+pub fn kept(client: &mut rlock_testing::Client) -> [i64; 4] {
+    client.figures(["sessions", "tickets", "events_unacknowledged", "waiters"])
+}

@@ -19,8 +19,7 @@ fn another_users_session_is_as_one_that_is_not_there() {
     client.say("RLOCK.ACQUIRE k holder 600000");
     assert_eq!(ann.say(&format!("RLOCK.ACQUIRE k ann 600000 WAIT 0 SESSION {ANNS} t")), text("WAITING"));
     let expected = [1, 1, 0];
-    let figures =
-        |client: &mut Client| ["sessions", "tickets", "events_unacknowledged"].map(|name| client.figure(name));
+    let figures = |client: &mut Client| client.figures(["sessions", "tickets", "events_unacknowledged"]);
     for command in [
         "RLOCK.ACQUIRE k bob 600000 WAIT 0 SESSION NAME t2",
         "RLOCK.ACQUIRE k ann 600000 WAIT 0 SESSION NAME t",

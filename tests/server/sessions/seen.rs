@@ -119,8 +119,7 @@ fn queues_count_tickets_as_they_count_clients() {
 fn info_counts_sessions_tickets_and_events() {
     let (server, mut client) = Server::with_client();
     let figures = |client: &mut Client| {
-        ["sessions", "sessions_unattended", "tickets", "events_unacknowledged", "waiters"]
-            .map(|name| client.figure(name))
+        client.figures(["sessions", "sessions_unattended", "tickets", "events_unacknowledged", "waiters"])
     };
     assert_eq!(figures(&mut client), [0; 5]);
     let (mut ann, mut bob) = (Session::open(&server, "ann"), Session::open(&server, "bob"));
@@ -141,7 +140,7 @@ fn info_counts_sessions_tickets_and_events() {
     wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(figures(&mut client), [2, 1, 1, 2, 2]);
-    assert_eq!(["hand_offs", "grants_after_wait", "grants"].map(|name| client.figure(name)), [1, 1, 3]);
+    assert_eq!(client.figures(["hand_offs", "grants_after_wait", "grants"]), [1, 1, 3]);
     assert_eq!(bob.told("").len(), 2);
     assert_eq!(figures(&mut client)[3], 2, "told is not acknowledged");
     bob.told("ACK 2");

@@ -1,10 +1,7 @@
 //! RLOCK.CANCEL: after it, nothing of a ticket is held, queued or told.
 
+use super::kept;
 use rlock_testing::{Client, Event, Reply, Server, Session, Tap, start_waiting, text, wait_until};
-
-fn figures(client: &mut Client) -> [i64; 4] {
-    ["sessions", "tickets", "events_unacknowledged", "waiters"].map(|name| client.figure(name))
-}
 
 #[test]
 fn a_ticket_that_waits_leaves_the_queue() {
@@ -16,7 +13,7 @@ fn a_ticket_that_waits_leaves_the_queue() {
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     let mut tap = Tap::on(&server);
     assert_eq!(ann.cancel("2 2 none 1"), Reply::Int(2), "those that were found, each once");
-    assert_eq!(figures(&mut client), [1, 1, 0, 2]);
+    assert_eq!(kept(&mut client), [1, 1, 0, 2]);
     assert_eq!(tap.drain(), [""; 0]);
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(ann.told(""), [Event::granted(1, "3", None)]);
@@ -42,7 +39,7 @@ fn a_grant_that_nobody_knows_of_is_given_back_to_the_next() {
         assert_eq!(ann.told(""), [], "{take}");
         ann.reconnect(&server);
         assert_eq!(ann.told(""), [], "{take}: not on the next connection either");
-        assert_eq!(figures(&mut client), [1, 0, 0, 0]);
+        assert_eq!(kept(&mut client), [1, 0, 0, 0]);
         client.say("RLOCK.RELEASE k bob");
         assert_eq!(client.keys(), [""; 0], "{take}");
     }
@@ -63,7 +60,7 @@ fn what_is_granted_and_known_stays() {
         }
         assert_eq!(ann.cancel(ticket), Reply::Int(found), "{confirm}: its event is found, if it is there");
         assert_eq!(client.fields("k"), "{ann:1}", "{confirm}");
-        assert_eq!(figures(&mut client), [1, 0, 0, 0], "{confirm}");
+        assert_eq!(kept(&mut client), [1, 0, 0, 0], "{confirm}");
         client.say("RLOCK.RELEASE k ann");
     }
 }
@@ -97,7 +94,7 @@ fn an_event_that_is_no_grant_is_dropped() {
     assert_eq!((told.len(), told[0].ticket.as_str(), told[0].seq), (1, "2", 2), "the numbers are as they were given");
     assert_eq!(ann.told("ACK 2"), []);
     assert_eq!(ann.cancel("1 2"), Reply::Int(0));
-    assert_eq!(figures(&mut client), [1, 0, 0, 0]);
+    assert_eq!(kept(&mut client), [1, 0, 0, 0]);
     assert_eq!(client.fields("k"), "{holder:1}");
     // Also behind one that was taken back last, and was told.
     for (seq, is_told) in [(3, true), (4, false)] {
@@ -126,7 +123,7 @@ fn without_tickets_the_session_ends() {
     client.say("RLOCK.RELEASE l holder");
     assert_eq!(ann.cancel(""), Reply::Int(3), "those that wait, and the one that was not acknowledged");
     assert_eq!(bob.receive(), Reply::Nil);
-    assert_eq!(figures(&mut client), [0, 0, 0, 0]);
+    assert_eq!(kept(&mut client), [0, 0, 0, 0]);
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(client.keys(), ["l"]);
     assert!(ann.cancel("").as_error().starts_with("NOSESSION "));
@@ -181,7 +178,7 @@ fn very_many_tickets_are_taken_back_in_one_command() {
         }
         drop(other);
         wait_until("all are taken back", || client.figure("tickets") == 0);
-        assert_eq!(figures(&mut client), [1, 0, 0, 0], "{way}");
+        assert_eq!(kept(&mut client), [1, 0, 0, 0], "{way}");
     }
 }
 

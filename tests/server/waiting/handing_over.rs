@@ -64,7 +64,7 @@ fn a_lock_that_is_free_is_granted_without_waiting(scene: &mut Scene) {
     }
     assert_eq!(scene.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0 FENCED"), list([Reply::Nil, Reply::Int(1)]));
     assert_eq!(scene.fields("k"), "{ann:3}", "each of them is a hold of its own");
-    assert_eq!(["waits", "tickets", "events_unacknowledged"].map(|name| scene.figure(name)), [0; 3]);
+    assert_eq!(scene.figures(["waits", "tickets", "events_unacknowledged"]), [0; 3]);
 }
 
 fn the_hand_over_replicates_in_one_step_without_the_key_going(scene: &mut Scene) {
