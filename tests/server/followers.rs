@@ -222,11 +222,7 @@ fn an_append_only_file_that_is_begun_in_a_transaction() {
     let (server, mut client) = Server::with_client();
     until_nobody_follows(&mut client);
     client.say("CONFIG SET appendfsync always");
-    for command in
-        ["MULTI", "RLOCK.ACQUIRE a me 600000", "CONFIG SET appendonly yes", "RLOCK.ACQUIRE b me 600000", "EXEC"]
-    {
-        client.say(command);
-    }
+    client.transaction(["RLOCK.ACQUIRE a me 600000", "CONFIG SET appendonly yes", "RLOCK.ACQUIRE b me 600000"]);
     until_the_file_is_begun(&mut client);
     let all = client.everything();
     let again = server.crash().options(&["--appendonly", "yes"]).start();

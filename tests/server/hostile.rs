@@ -85,17 +85,11 @@ fn a_key_that_ended_while_writes_are_paused_is_not_written_over() {
         "RLOCK.ACQUIRE t bob 600000 FENCED",
         "RLOCK.RENEW dead ann 600000",
     ];
-    client.say("MULTI");
-    client.say("CLIENT PAUSE 100000 WRITE");
-    for command in commands {
-        client.say(command);
-    }
-    client.say("RLOCK.ACQUIRE held ann 600000");
-    client.say("RLOCK.RELEASE held ann");
     let end = clock.time_ms() + 20;
     wait_until("the leases have ended", || clock.time_ms() > end);
-    let replies = client.say("EXEC");
-    let [_, refused @ .., again, released] = replies.as_list() else { panic!("{replies:?}") };
+    let others = ["RLOCK.ACQUIRE held ann 600000", "RLOCK.RELEASE held ann"];
+    let replies = client.transaction(["CLIENT PAUSE 100000 WRITE"].iter().chain(&commands).chain(&others));
+    let [_, refused @ .., again, released] = &replies[..] else { panic!("{replies:?}") };
     assert_eq!((again, released), (&Reply::Nil, &Reply::Int(0)), "what creates no key goes on");
     for (command, reply) in commands.iter().zip(refused) {
         assert!(reply.as_error().starts_with("TRYAGAIN"), "{command}: {replies:?}");

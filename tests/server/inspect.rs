@@ -273,13 +273,8 @@ fn in_transactions_and_scripts() {
     client.say("RLOCK.ACQUIRE k ann 600000");
     let script = "return redis.call('RLOCK.INSPECT', KEYS[1])[2]";
     assert_eq!(client.run(&["EVAL", script, "1", "k"]), text("plain"));
-    for command in ["MULTI", "RLOCK.BREAK k", "RLOCK.INSPECT k", "EXEC"] {
-        let reply = client.say(command);
-        if command == "EXEC" {
-            assert_eq!(reply.as_list()[0], Reply::Int(1));
-            assert_eq!(of(&reply.as_list()[1], "kind"), &text("none"));
-        }
-    }
+    let replies = client.transaction(["RLOCK.BREAK k", "RLOCK.INSPECT k"]);
+    assert_eq!((&replies[0], of(&replies[1], "kind")), (&Reply::Int(1), &text("none")));
 }
 
 #[test]

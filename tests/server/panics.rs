@@ -12,10 +12,7 @@ fn a_panic_is_an_error_reply() {
             let reply = client.run(&["RLOCK.PANIC", "%s%n"]);
             assert!(reply.as_error().starts_with("ERR internal error in rlock"), "{reply:?}");
         }
-        client.say("MULTI");
-        client.run(&["RLOCK.PANIC", "k"]);
-        client.say("RLOCK.ACQUIRE k ann 600000");
-        assert_eq!(client.say("EXEC").as_list()[1], Reply::Nil);
+        assert_eq!(client.transaction(["RLOCK.PANIC k", "RLOCK.ACQUIRE k ann 600000"])[1], Reply::Nil);
         assert_eq!(client.say("PING"), text("PONG"));
         assert!(server.is_running());
         let log = server.log();

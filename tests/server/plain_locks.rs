@@ -126,11 +126,8 @@ fn a_full_server_still_unlocks_and_renews() {
 #[test]
 fn commands_work_in_transactions_and_scripts() {
     let (_server, mut client) = Server::with_client();
-    client.say("MULTI");
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    client.say("RLOCK.ACQUIRE k bob 600000");
-    client.say("RLOCK.RELEASE k ann");
-    let Reply::List(replies) = client.say("EXEC") else { panic!("the transaction ran") };
+    let replies =
+        client.transaction(["RLOCK.ACQUIRE k ann 600000", "RLOCK.ACQUIRE k bob 600000", "RLOCK.RELEASE k ann"]);
     assert_eq!((&replies[0], &replies[2]), (&Reply::Nil, &Reply::Int(1)));
     assert!(replies[1].as_int() > 0);
     let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'ann', '600000', 'FENCED')[2]";

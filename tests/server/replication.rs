@@ -3,195 +3,83 @@
 
 use rlock_testing::{Client, Reply, Server, Tap, start_waiting, wait_until};
 
-/// One change: what came before, the command, and what it replicates. `<N>` stands for N ms after the command ran.
-struct Case {
-    before: &'static [&'static str],
-    command: &'static str,
-    stream: &'static [&'static str],
-}
-
-const CASES: &[Case] = &[
-    Case {
-        before: &[],
-        command: "RLOCK.ACQUIRE k ann 1000000",
-        stream: &["RESTORE k <1000000> {ann:1} ABSTTL REPLACE"],
-    },
-    Case {
-        before: &["RLOCK.ACQUIRE k ann 1000000"],
-        command: "RLOCK.ACQUIRE k ann 2000000 FENCED",
-        stream: &["MULTI", "HINCRBY k ann 1", "PEXPIREAT k <2000000>", "INCR redisson_lock_token:{k}", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.ACQUIRE k ann 1000000", "RLOCK.ACQUIRE k ann 1000000"],
-        command: "RLOCK.RELEASE k ann",
-        stream: &["HINCRBY k ann -1"],
-    },
-    Case {
-        before: &["RLOCK.ACQUIRE k ann 1000000", "RLOCK.ACQUIRE k ann 1000000"],
-        command: "RLOCK.RELEASE k ann LEASE 3000000",
-        stream: &["MULTI", "HINCRBY k ann -1", "PEXPIREAT k <3000000>", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.ACQUIRE k ann 1000000"],
-        command: "RLOCK.RELEASE k ann",
-        stream: &["MULTI", "DEL k", "PUBLISH redisson_lock__channel:{k} 0", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.ACQUIRE k ann 1000000", "RLOCK.ACQUIRE k ann 1000000"],
-        command: "RLOCK.RELEASE k ann ALL",
-        stream: &["MULTI", "DEL k", "PUBLISH redisson_lock__channel:{k} 0", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.ACQUIRE k ann 1000000"],
-        command: "RLOCK.RENEW k ann 2000000",
-        stream: &["PEXPIREAT k <2000000>"],
-    },
-    Case {
-        before: &[],
-        command: "RLOCK.RACQUIRE k ann 1000000",
-        stream: &[
-            "MULTI",
-            "RESTORE k <1000000> {mode:read,ann:1} ABSTTL REPLACE",
-            "SET {k}:ann:rwlock_timeout:1 1 PXAT <1000000>",
-            "EXEC",
-        ],
-    },
-    Case {
-        before: &["RLOCK.RACQUIRE k ann 1000000"],
-        command: "RLOCK.RACQUIRE k ann 2000000 FENCED",
-        stream: &[
-            "MULTI",
-            "HINCRBY k ann 1",
-            "PEXPIREAT k <2000000>",
-            "SET {k}:ann:rwlock_timeout:2 1 PXAT <2000000>",
-            "INCR redisson_lock_token:{k}",
-            "EXEC",
-        ],
-    },
-    Case {
-        before: &["RLOCK.RACQUIRE k ann 2000000"],
-        command: "RLOCK.RACQUIRE k bob 1000000",
-        stream: &["MULTI", "HINCRBY k bob 1", "SET {k}:bob:rwlock_timeout:1 1 PXAT <1000000>", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.RACQUIRE k ann 2000000", "RLOCK.RACQUIRE k ann 1000000", "RLOCK.RACQUIRE k bob 1000000"],
-        command: "RLOCK.RELEASE k ann",
-        stream: &["MULTI", "HINCRBY k ann -1", "PEXPIREAT k <2000000>", "DEL {k}:ann:rwlock_timeout:2", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.RACQUIRE k ann 2000000", "RLOCK.RACQUIRE k bob 1000000"],
-        command: "RLOCK.RELEASE k ann",
-        stream: &["MULTI", "HDEL k ann", "PEXPIREAT k <1000000>", "DEL {k}:ann:rwlock_timeout:1", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.RACQUIRE k ann 1000000"],
-        command: "RLOCK.RELEASE k ann",
-        stream: &["MULTI", "DEL k", "DEL {k}:ann:rwlock_timeout:1", "PUBLISH redisson_rwlock:{k} 0", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.RACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000"],
-        command: "RLOCK.RENEW k ann 2000000",
-        stream: &[
-            "MULTI",
-            "PEXPIREAT k <2000000>",
-            "PEXPIREAT {k}:ann:rwlock_timeout:1 <2000000>",
-            "PEXPIREAT {k}:ann:rwlock_timeout:2 <2000000>",
-            "EXEC",
-        ],
-    },
-    Case {
-        before: &["RLOCK.RACQUIRE k ann 1000000", "DEL {k}:ann:rwlock_timeout:1"],
-        command: "RLOCK.RENEW k ann 2000000",
-        stream: &["MULTI", "PEXPIREAT k <2000000>", "SET {k}:ann:rwlock_timeout:1 1 PXAT <2000000>", "EXEC"],
-    },
-    Case {
-        before: &[],
-        command: "RLOCK.WACQUIRE k ann 1000000",
-        stream: &["RESTORE k <1000000> {mode:write,ann:write:1} ABSTTL REPLACE"],
-    },
-    Case {
-        before: &["RLOCK.WACQUIRE k ann 1000000"],
-        command: "RLOCK.WACQUIRE k ann 2000000",
-        stream: &["MULTI", "HINCRBY k ann:write 1", "PEXPIREAT k <3000000>", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.WACQUIRE k ann 1000000"],
-        command: "RLOCK.RELEASE k ann LEASE 2000000",
-        stream: &["MULTI", "HINCRBY k ann:write -1", "PEXPIREAT k <2000000>", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.WACQUIRE k ann 1000000"],
-        command: "RLOCK.RELEASE k ann",
-        stream: &["MULTI", "DEL k", "PUBLISH redisson_rwlock:{k} 1", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000"],
-        command: "RLOCK.RELEASE k ann WRITE",
-        stream: &["MULTI", "HDEL k ann:write", "HSET k mode read", "PUBLISH redisson_rwlock:{k} 1", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000"],
-        command: "RLOCK.RELEASE k ann READ",
-        stream: &["MULTI", "HDEL k ann", "DEL {k}:ann:rwlock_timeout:1", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000"],
-        command: "RLOCK.RELEASE k ann ALL",
-        stream: &["MULTI", "DEL k", "DEL {k}:ann:rwlock_timeout:1", "PUBLISH redisson_rwlock:{k} 1", "EXEC"],
-    },
+/// What is done, and what the last command of it replicates; if it is several commands, as one transaction. `<N>` stands for N
+/// ms after the command ran.
+const CASES: [&str; 26] = [
+    "RLOCK.ACQUIRE k ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE",
+    "RLOCK.ACQUIRE k ann 1000000; RLOCK.ACQUIRE k ann 2000000 FENCED \
+     => HINCRBY k ann 1; PEXPIREAT k <2000000>; INCR redisson_lock_token:{k}",
+    "RLOCK.ACQUIRE k ann 1000000; RLOCK.ACQUIRE k ann 1000000; RLOCK.RELEASE k ann => HINCRBY k ann -1",
+    "RLOCK.ACQUIRE k ann 1000000; RLOCK.ACQUIRE k ann 1000000; RLOCK.RELEASE k ann LEASE 3000000 \
+     => HINCRBY k ann -1; PEXPIREAT k <3000000>",
+    "RLOCK.ACQUIRE k ann 1000000; RLOCK.RELEASE k ann => DEL k; PUBLISH redisson_lock__channel:{k} 0",
+    "RLOCK.ACQUIRE k ann 1000000; RLOCK.ACQUIRE k ann 1000000; RLOCK.RELEASE k ann ALL \
+     => DEL k; PUBLISH redisson_lock__channel:{k} 0",
+    "RLOCK.ACQUIRE k ann 1000000; RLOCK.RENEW k ann 2000000 => PEXPIREAT k <2000000>",
+    "RLOCK.RACQUIRE k ann 1000000 \
+     => RESTORE k <1000000> {mode:read,ann:1} ABSTTL REPLACE; SET {k}:ann:rwlock_timeout:1 1 PXAT <1000000>",
+    "RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 2000000 FENCED \
+     => HINCRBY k ann 1; PEXPIREAT k <2000000>; SET {k}:ann:rwlock_timeout:2 1 PXAT <2000000>; \
+        INCR redisson_lock_token:{k}",
+    "RLOCK.RACQUIRE k ann 2000000; RLOCK.RACQUIRE k bob 1000000 \
+     => HINCRBY k bob 1; SET {k}:bob:rwlock_timeout:1 1 PXAT <1000000>",
+    "RLOCK.RACQUIRE k ann 2000000; RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k bob 1000000; RLOCK.RELEASE k ann \
+     => HINCRBY k ann -1; PEXPIREAT k <2000000>; DEL {k}:ann:rwlock_timeout:2",
+    "RLOCK.RACQUIRE k ann 2000000; RLOCK.RACQUIRE k bob 1000000; RLOCK.RELEASE k ann \
+     => HDEL k ann; PEXPIREAT k <1000000>; DEL {k}:ann:rwlock_timeout:1",
+    "RLOCK.RACQUIRE k ann 1000000; RLOCK.RELEASE k ann \
+     => DEL k; DEL {k}:ann:rwlock_timeout:1; PUBLISH redisson_rwlock:{k} 0",
+    "RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 1000000; RLOCK.RENEW k ann 2000000 \
+     => PEXPIREAT k <2000000>; PEXPIREAT {k}:ann:rwlock_timeout:1 <2000000>; \
+        PEXPIREAT {k}:ann:rwlock_timeout:2 <2000000>",
+    "RLOCK.RACQUIRE k ann 1000000; DEL {k}:ann:rwlock_timeout:1; RLOCK.RENEW k ann 2000000 \
+     => PEXPIREAT k <2000000>; SET {k}:ann:rwlock_timeout:1 1 PXAT <2000000>",
+    "RLOCK.WACQUIRE k ann 1000000 => RESTORE k <1000000> {mode:write,ann:write:1} ABSTTL REPLACE",
+    "RLOCK.WACQUIRE k ann 1000000; RLOCK.WACQUIRE k ann 2000000 => HINCRBY k ann:write 1; PEXPIREAT k <3000000>",
+    "RLOCK.WACQUIRE k ann 1000000; RLOCK.WACQUIRE k ann 1000000; RLOCK.RELEASE k ann LEASE 2000000 \
+     => HINCRBY k ann:write -1; PEXPIREAT k <2000000>",
+    "RLOCK.WACQUIRE k ann 1000000; RLOCK.RELEASE k ann => DEL k; PUBLISH redisson_rwlock:{k} 1",
+    "RLOCK.WACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 1000000; RLOCK.RELEASE k ann WRITE \
+     => HDEL k ann:write; HSET k mode read; PUBLISH redisson_rwlock:{k} 1",
+    "RLOCK.WACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 1000000; RLOCK.RELEASE k ann READ \
+     => HDEL k ann; DEL {k}:ann:rwlock_timeout:1",
+    "RLOCK.WACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 1000000; RLOCK.RELEASE k ann ALL \
+     => DEL k; DEL {k}:ann:rwlock_timeout:1; PUBLISH redisson_rwlock:{k} 1",
     // A hold that only a foreign client can have put beside a writer's stays.
-    Case {
-        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000", "HSET k foreign 1"],
-        command: "RLOCK.RELEASE k ann ALL",
-        stream: &[
-            "MULTI",
-            "HDEL k ann:write",
-            "HDEL k ann",
-            "HSET k mode read",
-            "DEL {k}:ann:rwlock_timeout:1",
-            "PUBLISH redisson_rwlock:{k} 1",
-            "EXEC",
-        ],
-    },
-    Case {
-        before: &["RLOCK.ACQUIRE k ann 1000000 FENCED", "RLOCK.ACQUIRE k ann 1000000"],
-        command: "RLOCK.BREAK k",
-        stream: &["MULTI", "DEL k", "PUBLISH redisson_lock__channel:{k} 0", "EXEC"],
-    },
-    Case {
-        before: &["RLOCK.WACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000", "RLOCK.RACQUIRE k ann 1000000"],
-        command: "RLOCK.BREAK k",
-        stream: &[
-            "MULTI",
-            "DEL k",
-            "PUBLISH redisson_rwlock:{k} 1",
-            "DEL {k}:ann:rwlock_timeout:1",
-            "DEL {k}:ann:rwlock_timeout:2",
-            "EXEC",
-        ],
-    },
+    "RLOCK.WACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 1000000; HSET k foreign 1; RLOCK.RELEASE k ann ALL \
+     => HDEL k ann:write; HDEL k ann; HSET k mode read; DEL {k}:ann:rwlock_timeout:1; PUBLISH redisson_rwlock:{k} 1",
+    "RLOCK.ACQUIRE k ann 1000000 FENCED; RLOCK.ACQUIRE k ann 1000000; RLOCK.BREAK k \
+     => DEL k; PUBLISH redisson_lock__channel:{k} 0",
+    "RLOCK.WACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 1000000; RLOCK.BREAK k \
+     => DEL k; PUBLISH redisson_rwlock:{k} 1; DEL {k}:ann:rwlock_timeout:1; DEL {k}:ann:rwlock_timeout:2",
     // What is dead already is not there to be deleted.
-    Case {
-        before: &["RLOCK.RACQUIRE k ann 1000000", "RLOCK.RACQUIRE k bob 1000000", "DEL {k}:ann:rwlock_timeout:1"],
-        command: "RLOCK.BREAK k",
-        stream: &["MULTI", "DEL k", "PUBLISH redisson_rwlock:{k} 1", "DEL {k}:bob:rwlock_timeout:1", "EXEC"],
-    },
+    "RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k bob 1000000; DEL {k}:ann:rwlock_timeout:1; RLOCK.BREAK k \
+     => DEL k; PUBLISH redisson_rwlock:{k} 1; DEL {k}:bob:rwlock_timeout:1",
 ];
+
+/// The commands of a case, and the stream.
+fn read(case: &str) -> (Vec<&str>, Vec<&str>) {
+    let (commands, stream) = case.split_once(" => ").unwrap();
+    let stream: Vec<_> = stream.split("; ").collect();
+    let is_one = stream.len() == 1;
+    (commands.split("; ").collect(), if is_one { stream } else { [&["MULTI"], &stream[..], &["EXEC"]].concat() })
+}
 
 #[test]
 fn each_change_replicates_as_plain_commands() {
     let (server, mut client) = Server::with_client();
     let mut tap = Tap::on(&server);
     for case in CASES {
+        let (commands, expected) = read(case);
         client.say("FLUSHALL");
-        for command in case.before {
+        let mut start = 0;
+        for command in commands {
+            tap.drain();
+            start = client.time_ms();
             assert!(!matches!(client.say(command), Reply::Error(_)), "{command}");
         }
-        tap.drain();
-        let start = client.time_ms();
-        assert!(!matches!(client.say(case.command), Reply::Error(_)), "{}", case.command);
         let stream: Vec<_> = tap.drain().iter().map(|command| relative_to(start, command)).collect();
-        assert_eq!(stream, case.stream, "{} after {:?}", case.command, case.before);
+        assert_eq!(stream, expected, "{case}");
     }
 }
 
@@ -290,9 +178,7 @@ fn what_changes_nothing_replicates_nothing() {
 fn a_transaction_replicates_as_one() {
     let (server, mut client) = Server::with_client();
     let mut tap = Tap::on(&server);
-    for command in ["MULTI", "RLOCK.ACQUIRE k ann 600000", "SET x 1", "RLOCK.RELEASE k ann", "EXEC"] {
-        client.say(command);
-    }
+    client.transaction(["RLOCK.ACQUIRE k ann 600000", "SET x 1", "RLOCK.RELEASE k ann"]);
     let stream = tap.drain();
     assert_eq!(stream.first().map(String::as_str), Some("MULTI"));
     assert_eq!(stream.last().map(String::as_str), Some("EXEC"));
@@ -318,11 +204,10 @@ fn a_script_replicates_what_its_commands_change() {
 
 /// A bit of everything, leases that end included.
 fn live(client: &mut Client) {
-    for case in CASES {
-        for command in case.before.iter().chain([&case.command]) {
-            // Every case on a key of its own.
-            let key = format!("k{}", case.command.len() * 100 + case.before.len());
-            client.say(&command.replace(" k ", &format!(" {key} ")).replace("{k}", &format!("{{{key}}}")));
+    for (number, case) in CASES.iter().enumerate() {
+        // Every case on a key of its own.
+        for command in read(case).0 {
+            client.say(&command.replace(" k ", &format!(" k{number} ")).replace("{k}", &format!("{{k{number}}}")));
         }
     }
     for command in [

@@ -510,9 +510,7 @@ fn a_call_behind_which_an_acknowledgement_comes_does_not_keep_it_waiting() {
         &["RLOCK.EVENTS", &name, "WAIT", "0"][..],
         &["RLOCK.EVENTS", &name, "ACK", "1001", "WAIT", "1"],
     ]);
-    let transaction = ["MULTI".to_owned()].into_iter();
-    let releases = (0..1_001).map(|number| format!("RLOCK.RELEASE k:{number} holder"));
-    client.say_all(transaction.chain(releases).chain(["EXEC".to_owned()]));
+    client.transaction((0..1_001).map(|number| format!("RLOCK.RELEASE k:{number} holder")));
     assert_eq!(ann.connection.receive().events().len(), 1_001);
     let before = client.time_ms();
     assert_eq!((ann.connection.receive().events(), ann.connection.receive().events()), (vec![], vec![]));

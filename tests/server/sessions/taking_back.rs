@@ -156,8 +156,7 @@ fn very_many_tickets_are_taken_back_in_one_command() {
         match way {
             "alone" => assert_eq!(other.say(&cancel), all),
             "transaction" => {
-                let replies = other.say_all(["MULTI", &cancel, "RLOCK.RELEASE k nobody", "EXEC"]);
-                assert_eq!(replies[3].as_list(), [all.clone(), Reply::Nil]);
+                assert_eq!(other.transaction([&cancel, "RLOCK.RELEASE k nobody"]), [all.clone(), Reply::Nil]);
             }
             "script" => assert_eq!(other.run(&script), all),
             "gone" => {
@@ -241,14 +240,8 @@ fn a_ticket_is_taken_back_in_the_turn_of_its_grant() {
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     ann.arm("WAIT 1000");
-    for command in ["MULTI", "RLOCK.RELEASE k holder", "RLOCK.CANCEL the-session-of-ann 1", "EXISTS k", "EXEC"] {
-        let reply = client.say(command);
-        if command == "EXEC" {
-            assert_eq!(reply.as_list(), [Reply::Int(1), Reply::Int(1), Reply::Int(0)]);
-        } else {
-            assert!(reply == text("OK") || reply == text("QUEUED"), "{command}: {reply:?}");
-        }
-    }
+    let replies = client.transaction(["RLOCK.RELEASE k holder", "RLOCK.CANCEL the-session-of-ann 1", "EXISTS k"]);
+    assert_eq!(replies, [1, 1, 0].map(Reply::Int));
     assert_eq!(ann.connection.receive().events(), []);
     assert_eq!(client.figure("tickets"), 0);
 }

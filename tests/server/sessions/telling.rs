@@ -106,19 +106,10 @@ fn a_call_without_wait_or_with_news_answers_at_once() {
     grant(&mut client, &mut ann, "k", 2);
     assert_eq!(ann.told("WAIT 0").len(), 2);
     // Where nothing can be blocked it is as if it did not wait.
-    for command in ["MULTI", "RLOCK.EVENTS the-session-of-ann WAIT 0", "EXEC"] {
-        let reply = ann.connection.say(command);
-        if command == "EXEC" {
-            assert_eq!(reply, list([list([])]));
-        }
-    }
+    assert_eq!(ann.connection.transaction(["RLOCK.EVENTS the-session-of-ann WAIT 0"]), [list([])]);
     grant(&mut client, &mut ann, "l", 1);
-    for command in ["MULTI", "RLOCK.EVENTS the-session-of-ann ACK 2 WAIT 0", "EXEC"] {
-        let reply = ann.connection.say(command);
-        if command == "EXEC" {
-            assert_eq!(seqs(&reply.as_list()[0].events()), [3]);
-        }
-    }
+    let told = ann.connection.transaction(["RLOCK.EVENTS the-session-of-ann ACK 2 WAIT 0"]);
+    assert_eq!(seqs(&told[0].events()), [3]);
     let script = "return redis.call('RLOCK.EVENTS', ARGV[1], 'WAIT', '0')";
     assert_eq!(client.run(&["EVAL", script, "0", &ann.name]), list([]));
 }
@@ -175,8 +166,7 @@ fn a_thousand_grants_of_one_turn_are_one_reply() {
     client.say_all((1..=1_000).map(|number| {
         format!("RLOCK.ACQUIRE plain:{number} ann 600000 WAIT 0 SESSION the-session-of-ann plain:{number}")
     }));
-    let transaction = ["MULTI".to_owned()].into_iter().chain((1..=1_000).map(release)).chain(["EXEC".to_owned()]);
-    client.say_all(transaction);
+    client.transaction((1..=1_000).map(release));
     let told = ann.connection.receive().events();
     assert_eq!(seqs(&told), (1..=1_000).collect::<Vec<_>>());
     assert!(told.iter().all(|event| event.outcome == "granted" && event.ticket.starts_with("plain:")));
@@ -393,9 +383,7 @@ fn a_grant_that_meets_client_unblock_is_told_all_the_same() {
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
         let id = ann.connection.say("CLIENT ID").as_int();
         ann.arm("WAIT 0");
-        for command in ["MULTI", "RLOCK.RELEASE k holder", &format!("CLIENT UNBLOCK {id} {how}"), "EXEC"] {
-            client.say(command);
-        }
+        client.transaction(["RLOCK.RELEASE k holder", &format!("CLIENT UNBLOCK {id} {how}")]);
         let told = match ann.connection.try_receive() {
             Some(Reply::List(events)) if !events.is_empty() => Reply::List(events).events(),
             answer => {

@@ -42,22 +42,14 @@ fn a_reader_that_would_wait_for_itself_is_refused_at_once() {
 fn a_ticket_waits_from_transactions_and_scripts() {
     let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
-    client.say("MULTI");
-    for ticket in ["1", "2"] {
-        client.say(&format!("RLOCK.ACQUIRE k ann{ticket} 600000 WAIT 0 SESSION {} {ticket}", ann.name));
-    }
-    assert_eq!(client.say("EXEC"), list([text("WAITING"), text("WAITING")]));
+    let ask = |ticket| format!("RLOCK.ACQUIRE k ann{ticket} 600000 WAIT 0 SESSION {} {ticket}", ann.name);
+    assert_eq!(client.transaction([1, 2].map(ask)), [text("WAITING"), text("WAITING")]);
     let script =
         "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'ann3', '600000', 'WAIT', '0', 'SESSION', ARGV[1], '3').ok";
     assert_eq!(client.run(&["EVAL", script, "1", "k", &ann.name]), text("WAITING"));
     assert_eq!(client.figure("tickets"), 3);
     // And so does a release in a transaction, whose other commands see that it is granted.
-    for command in ["MULTI", "RLOCK.RELEASE k holder", "HKEYS k", "EXEC"] {
-        let reply = client.say(command);
-        if command == "EXEC" {
-            assert_eq!(reply, list([Reply::Int(1), list([text("ann1")])]));
-        }
-    }
+    assert_eq!(client.transaction(["RLOCK.RELEASE k holder", "HKEYS k"]), [Reply::Int(1), list([text("ann1")])]);
     assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
     let script = "return redis.call('RLOCK.CANCEL', ARGV[1], '2', '3', '4')";
     assert_eq!(client.run(&["EVAL", script, "0", &ann.name]), Reply::Int(2));
@@ -71,8 +63,7 @@ fn sessions_come_and_go_within_a_transaction() {
     let name = "the-session-of-ann";
     client.say("RLOCK.ACQUIRE k holder 600000");
     for _ in 0..100 {
-        client.say("MULTI");
-        for command in [
+        let replies = client.transaction([
             format!("RLOCK.EVENTS {name} WAIT 0"),
             format!("RLOCK.ACQUIRE k ann 600000 WAIT 0 SESSION {name} 1"),
             format!("RLOCK.CANCEL {name}"),
@@ -82,11 +73,8 @@ fn sessions_come_and_go_within_a_transaction() {
             "RLOCK.RELEASE k holder".to_owned(),
             format!("RLOCK.CANCEL {name}"),
             "RLOCK.ACQUIRE k holder 600000".to_owned(),
-        ] {
-            client.say(&command);
-        }
-        let replies = client.say("EXEC");
-        let [opened, asked, closed, unknown, again, waits, released, given_back, taken] = replies.as_list() else {
+        ]);
+        let [opened, asked, closed, unknown, again, waits, released, given_back, taken] = &replies[..] else {
             panic!("{replies:?}")
         };
         assert_eq!((opened, asked, closed), (&Reply::List(vec![]), &text("WAITING"), &Reply::Int(1)));

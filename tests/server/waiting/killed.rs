@@ -12,10 +12,7 @@ fn a_grant_that_meets_a_dead_client_goes_on_to_the_next() {
         let mut killer = server.client();
         let id = client_waiting_first(&mut killer);
         // In one go, so that the client is killed before it can be told.
-        client.say("MULTI");
-        client.say("RLOCK.RELEASE k ann");
-        client.say(&format!("CLIENT KILL ID {id}"));
-        client.say("EXEC");
+        client.transaction(["RLOCK.RELEASE k ann", &format!("CLIENT KILL ID {id}")]);
         assert_eq!(bob.receive(), Reply::Nil);
         assert_eq!(client.fields("k"), "{bob:1}");
         client.say("RLOCK.RELEASE k bob");
@@ -121,9 +118,7 @@ fn client_unblock_ends_a_wait_both_ways() {
 fn nothing_waits_in_transactions_and_scripts() {
     let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
-    client.say("MULTI");
-    client.say("RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    assert!(client.say("EXEC").as_list()[0].as_int() > 0);
+    assert!(client.transaction(["RLOCK.ACQUIRE k bob 600000 WAIT 0"])[0].as_int() > 0);
     let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', '600000', 'WAIT', '0')";
     assert!(client.run(&["EVAL", script, "1", "k"]).as_int() > 0);
     assert_eq!(client.figure("waits"), 0);
@@ -137,10 +132,7 @@ fn a_grant_that_meets_client_unblock_leaves_nobody_without_an_answer() {
         client.say("RLOCK.ACQUIRE k ann 600000");
         let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
         let id = client_waiting_first(&mut client);
-        client.say("MULTI");
-        client.say("RLOCK.RELEASE k ann");
-        client.say(&format!("CLIENT UNBLOCK {id} {how}"));
-        client.say("EXEC");
+        client.transaction(["RLOCK.RELEASE k ann", &format!("CLIENT UNBLOCK {id} {how}")]);
         match bob.try_receive() {
             Some(Reply::Nil) => assert_eq!(client.say("RLOCK.RELEASE k bob"), Reply::Int(1)),
             Some(reply) => assert!(reply.as_error().starts_with("UNBLOCKED"), "{how}: {reply:?}"),

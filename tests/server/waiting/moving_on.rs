@@ -133,7 +133,7 @@ fn what_becomes_of_a_lock_that_is_no_lock_any_more(scene: &mut Scene) {
         match becomes.split_once(' ') {
             None => assert_eq!(scene.run(&["EVAL", restore, "1", "k"]), text("OK")),
             // In one step: nobody is granted it in between.
-            Some(("HSET", _)) => drop(scene.say_all(["MULTI", "DEL k", becomes, "EXEC"])),
+            Some(("HSET", _)) => drop(scene.transaction(["DEL k", becomes])),
             Some(_) => drop(scene.say(becomes)),
         }
         let [first, second] = line.each_mut().map(|waiter| waiter.outcome());
