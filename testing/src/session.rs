@@ -89,6 +89,13 @@ impl Session {
         self.connection = server.client();
     }
 
+    /// The same, and the server has noticed that nobody attends the session.
+    pub fn hang_up(&mut self, server: &Server) {
+        let unattended = self.other.figure("sessions_unattended");
+        self.reconnect(server);
+        wait_until("it is noticed", || self.other.figure("sessions_unattended") > unattended);
+    }
+
     /// Asks for a lock by a ticket.
     pub fn ask(&mut self, command: &str, ticket: &str) -> Reply {
         self.other.say(&format!("{command} SESSION {} {ticket}", self.name))

@@ -78,7 +78,7 @@ fn state(client: &mut Client) -> (String, [i64; 4]) {
     (client.digest(), kept(client))
 }
 
-fn all_refused(calls: &[(&[&str], &str, &str)]) {
+pub fn all_refused(calls: &[(&[&str], &str, &str)]) {
     Refusals::prepare().all(calls);
 }
 
@@ -262,19 +262,6 @@ fn a_hash_whose_count_is_no_positive_integer_is_foreign() {
         (&["RLOCK.BREAK", "odd-mode"], "WRONGTYPE", "key"),
         (&["RLOCK.INSPECT", "foreign"], "WRONGTYPE", "key"),
         (&["RLOCK.BREAK", "foreign"], "WRONGTYPE", "key"),
-    ]);
-}
-
-#[test]
-fn kinds_are_not_mixed() {
-    all_refused(&[
-        (&["RLOCK.ACQUIRE", "read", "h", "1000"], "WRONGKIND", "read-write"),
-        (&["RLOCK.ACQUIRE", "both", "other", "1000"], "WRONGKIND", "read-write"),
-        (&["RLOCK.RACQUIRE", "plain", "h", "1000"], "WRONGKIND", "plain"),
-        (&["RLOCK.RACQUIRE", "plain", "other", "1000"], "WRONGKIND", "plain"),
-        (&["RLOCK.WACQUIRE", "plain", "h", "1000"], "WRONGKIND", "plain"),
-        (&["RLOCK.RELEASE", "plain", "h", "READ"], "WRONGKIND", "plain"),
-        (&["RLOCK.RELEASE", "plain", "h", "WRITE"], "WRONGKIND", "plain"),
     ]);
 }
 

@@ -1,23 +1,20 @@
 //! Where the commands are deliberately better than Redisson's scripts. Each of these is a line of `docs/redisson.md`.
 
+use crate::grammar::all_refused;
 use rlock_testing::{LeaseCheck, Reply, Server};
 
 /// Redisson counts a read hold into a plain lock's hash, and the other way round.
 #[test]
 fn mixing_kinds_on_one_key_is_refused() {
-    let (_server, mut client) = Server::with_client();
-    client.say("RLOCK.ACQUIRE plain ann 600000");
-    client.say("RLOCK.RACQUIRE rw ann 600000");
-    let before = client.digest();
-    for command in [
-        "RLOCK.RACQUIRE plain ann 600000",
-        "RLOCK.WACQUIRE plain ann 600000",
-        "RLOCK.ACQUIRE rw ann 600000",
-        "RLOCK.RELEASE plain ann READ",
-    ] {
-        assert!(client.say(command).as_error().starts_with("WRONGKIND"), "{command}");
-    }
-    assert_eq!(client.digest(), before);
+    all_refused(&[
+        (&["RLOCK.ACQUIRE", "read", "h", "1000"], "WRONGKIND", "read-write"),
+        (&["RLOCK.ACQUIRE", "both", "other", "1000"], "WRONGKIND", "read-write"),
+        (&["RLOCK.RACQUIRE", "plain", "h", "1000"], "WRONGKIND", "plain"),
+        (&["RLOCK.RACQUIRE", "plain", "other", "1000"], "WRONGKIND", "plain"),
+        (&["RLOCK.WACQUIRE", "plain", "h", "1000"], "WRONGKIND", "plain"),
+        (&["RLOCK.RELEASE", "plain", "h", "READ"], "WRONGKIND", "plain"),
+        (&["RLOCK.RELEASE", "plain", "h", "WRITE"], "WRONGKIND", "plain"),
+    ]);
 }
 
 /// Redisson's renewal of one reader sets the lease of all of them.

@@ -2,27 +2,17 @@
 
 use rlock_testing::{Reply, Server};
 
+/// Names without a brace are put in braces; names with a brace anywhere are used as they are.
 #[test]
-fn names_without_a_brace_are_put_in_braces() {
+fn the_keys_beside_a_lock_have_its_name_in_braces() {
     let (_server, mut client) = Server::with_client();
-    for name in ["orders", "a:b", "a}b", "sp ace", "100%s%n"] {
+    let without = ["orders", "a:b", "a}b", "sp ace", "100%s%n"].map(|name| (name, format!("{{{name}}}")));
+    let with = ["{orders}", "app:{orders}:1", "foo{", "a{}b", "{"].map(|name| (name, name.to_owned()));
+    for (name, braced) in without.into_iter().chain(with) {
         client.run(&["FLUSHALL"]);
         client.run(&["RLOCK.RACQUIRE", name, "ann:1", "600000", "FENCED"]);
         let mut expected =
-            [name.to_owned(), format!("{{{name}}}:ann:1:rwlock_timeout:1"), format!("redisson_lock_token:{{{name}}}")];
-        expected.sort();
-        assert_eq!(client.keys(), expected);
-    }
-}
-
-#[test]
-fn names_with_a_brace_anywhere_are_used_as_they_are() {
-    let (_server, mut client) = Server::with_client();
-    for name in ["{orders}", "app:{orders}:1", "foo{", "a{}b", "{"] {
-        client.run(&["FLUSHALL"]);
-        client.run(&["RLOCK.RACQUIRE", name, "ann:1", "600000", "FENCED"]);
-        let mut expected =
-            [name.to_owned(), format!("{name}:ann:1:rwlock_timeout:1"), format!("redisson_lock_token:{name}")];
+            [name.to_owned(), format!("{braced}:ann:1:rwlock_timeout:1"), format!("redisson_lock_token:{braced}")];
         expected.sort();
         assert_eq!(client.keys(), expected);
     }

@@ -1,7 +1,7 @@
 //! What followers get: plain commands with absolute times, in one MULTI/EXEC for each change, and nothing for anything
 //! that changed nothing. Neither a replica nor an AOF file needs the module.
 
-use rlock_testing::{Client, Reply, Server, Tap, start_waiting, wait_until};
+use rlock_testing::{Client, Reply, Server, Tap, start_waiting, text, wait_until};
 
 /// What is done, and what the last command of it replicates; if it is several commands, as one transaction. `<N>` stands for N
 /// ms after the command ran.
@@ -134,6 +134,7 @@ fn relative_to(start: i64, command: &str) -> String {
     command.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
+/// Nor does it break a WATCH, or count as a change.
 #[test]
 fn what_changes_nothing_replicates_nothing() {
     let (server, mut client) = Server::with_client();
@@ -141,7 +142,7 @@ fn what_changes_nothing_replicates_nothing() {
     client.say("RLOCK.RACQUIRE read ann 600000");
     client.say("RLOCK.WACQUIRE write ann 600000");
     client.say("RLOCK.RACQUIRE write ann 600000");
-    let mut tap = Tap::on(&server);
+    let (mut watcher, mut tap) = (server.client(), Tap::on(&server));
     for command in [
         "RLOCK.ACQUIRE plain bob 1000",
         "RLOCK.ACQUIRE plain bob 1000 FENCED",
@@ -162,6 +163,7 @@ fn what_changes_nothing_replicates_nothing() {
         "RLOCK.ACQUIRE read ann 1000",
         "RLOCK.RACQUIRE plain ann 1000",
         "RLOCK.ACQUIRE plain ann 0",
+        "RLOCK.ACQUIRE absent ann 0",
         "RLOCK.BREAK absent",
         "RLOCK.INSPECT plain",
         "RLOCK.INSPECT write",
@@ -169,8 +171,13 @@ fn what_changes_nothing_replicates_nothing() {
         "RLOCK.SESSIONS",
         "RLOCK.SESSIONS END 1",
     ] {
+        let changes = |client: &mut Client| client.info("persistence").number("rdb_changes_since_last_save");
+        let before = changes(&mut client);
+        watcher.say("WATCH plain read write absent redisson_lock_token:{plain} redisson_lock_token:{write}");
         client.say(command);
         assert_eq!(tap.drain(), [""; 0], "{command}");
+        assert_eq!(watcher.transaction(["PING"]), [text("PONG")], "{command}");
+        assert_eq!(changes(&mut client), before, "{command}");
     }
 }
 

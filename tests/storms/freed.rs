@@ -1,6 +1,7 @@
 //! Locks that are all freed at one stroke, before their leases end.
 
-use crate::many_locks::{Freed, ManyLocks};
+use crate::many_locks::ManyLocks;
+use crate::scene::Freed;
 use crate::setting::{AS_IT_COMES, FAST_CHORES, SLOW_CHORES, Setting, WITH_AOF, WITH_REPLICA};
 use crate::{alone, as_i64, is_ok};
 use rlock_testing::{Reply, wait_until};

@@ -2,7 +2,8 @@
 
 use crate::alone;
 use crate::follower::contents;
-use crate::many_locks::{Freed, ManyLocks};
+use crate::many_locks::ManyLocks;
+use crate::scene::Freed;
 use crate::setting::{AOF, AS_IT_COMES, FAST_CHORES, SLOW_CHORES, Setting, WITH_AOF, WITH_REPLICA};
 use rlock_testing::Reply;
 

@@ -1,7 +1,7 @@
 //! As many locks as there are clients in the crowd: one holder has them all, and for each one client waits.
 
 use crate::follower::Follower;
-use crate::scene::Scene;
+use crate::scene::{Freed, Scene};
 use crate::setting::Setting;
 use crate::{LONGEST_SILENCE, is_ok};
 use rlock_testing::Reply;
@@ -11,22 +11,10 @@ const LEASE_MS: i64 = 600_000;
 
 const LOCKS: usize = 10_000;
 
-#[derive(Clone, Copy)]
-pub struct Freed {
-    pub at: i64,
-    pub counted_from: i64,
-}
-
 pub struct ManyLocks {
     pub scene: Scene,
     pub keys: Vec<String>,
     follower: Option<Follower>,
-}
-
-impl Freed {
-    pub fn at(at: i64) -> Self {
-        Self { at, counted_from: at }
-    }
 }
 
 impl ManyLocks {
@@ -67,13 +55,7 @@ impl ManyLocks {
         self.scene.assert_all_are_granted();
         let ends = self.say_for_each(|key| format!("PEXPIRETIME {key}"));
         let granted: Vec<_> = ends.iter().map(|end| end.as_int() - LEASE_MS).collect();
-        let each = || granted.iter().zip(&freed);
-        let slowest = each().map(|(granted, freed)| granted - freed.at).max().unwrap();
-        let soonest = each().map(|(granted, freed)| granted - freed.at).min().unwrap();
-        let latest = each().map(|(granted, freed)| seen.lateness(freed.counted_from, late_ms, *granted)).max().unwrap();
-        seen.report(LONGEST_SILENCE, &format!("slowest grant after {slowest} ms, "));
-        assert!(soonest >= 0, "{name}: a lock was granted {} ms before it was free", -soonest);
-        assert!(latest <= 0, "{name}: a lock was granted {latest} ms later than it may be");
+        seen.report_grants(LONGEST_SILENCE, late_ms, &freed, &granted);
         assert_eq!(self.scene.client.figure("waiters"), 0);
         if let Some(follower) = &self.follower {
             follower.agrees(&mut self.scene.client, &self.keys);

@@ -28,6 +28,19 @@ pub struct Seen {
     testimony: Testimony,
 }
 
+/// When a lock was free, by the server's clock, and when the time began that its grant may take.
+#[derive(Clone, Copy)]
+pub struct Freed {
+    pub at: i64,
+    pub counted_from: i64,
+}
+
+impl Freed {
+    pub fn at(at: i64) -> Self {
+        Self { at, counted_from: at }
+    }
+}
+
 impl Scene {
     pub fn with(crowd: usize, setting: Setting) -> Self {
         let size = crowd_size(crowd);
@@ -121,6 +134,18 @@ impl Seen {
     /// the server had no processor.
     pub fn lateness(&self, due: i64, late_ms: i64, came: i64) -> i64 {
         came - due - late_ms * i64::from(slowness()) - self.testimony.wanted.ms_between(due, came)
+    }
+
+    /// Reports how long the grants took, and holds each to `late_ms`.
+    pub fn report_grants(self, longest: Duration, late_ms: i64, freed: &[Freed], granted: &[i64]) {
+        let each = || granted.iter().zip(freed);
+        let slowest = each().map(|(granted, freed)| granted - freed.at).max().unwrap();
+        let soonest = each().map(|(granted, freed)| granted - freed.at).min().unwrap();
+        let latest = each().map(|(granted, freed)| self.lateness(freed.counted_from, late_ms, *granted)).max().unwrap();
+        let what = self.what.clone();
+        self.report(longest, &format!("slowest grant after {slowest} ms, "));
+        assert!(soonest >= 0, "{what}: a lock was granted {} ms before it was free", -soonest);
+        assert!(latest <= 0, "{what}: a lock was granted {latest} ms later than it may be");
     }
 
     /// Prints the figures, with those that only who asks knows, and holds the server to the longest silence.

@@ -1,7 +1,7 @@
 //! What ends at one stroke: sessions with very many tickets, and the leases that tickets wait for.
 
 use crate::one_lock::LEASE_MS;
-use crate::scene::Scene;
+use crate::scene::{Freed, Scene};
 use crate::setting::AS_IT_COMES;
 use crate::tickets::{LONGEST_SILENCE, Process, TICKETS, held_by_holder};
 use crate::{alone, as_i64, size};
@@ -50,7 +50,7 @@ fn all_tickets_of_a_session_are_taken_back() {
     let begun = Instant::now();
     assert_eq!(process.client.say(&cancel), Reply::Int(as_i64(count)));
     let took = begun.elapsed();
-    assert_eq!(["waiters", "tickets"].map(|name| scene.client.figure(name)), [0; 2]);
+    assert_eq!(scene.client.figures(["waiters", "tickets"]), [0; 2]);
     storm.calm(&mut scene).report(took / 3, &format!("all are taken back after {} ms, ", took.as_millis()));
     let end = format!("RLOCK.CANCEL {}", process.session(0));
     assert_eq!(process.client.say(&end), Reply::Int(0));
@@ -80,7 +80,7 @@ fn waiting(of_one_lock: bool) -> (Scene, Process, usize) {
 
 fn nothing_is_left(scene: &mut Scene, count: usize) {
     let left = ["sessions", "tickets", "events_unacknowledged", "waiters", "locks_with_waiters"];
-    assert_eq!(left.map(|name| scene.client.figure(name)), [0; 5]);
+    assert_eq!(scene.client.figures(left), [0; 5]);
     assert_eq!(scene.client.figure("cancelled"), as_i64(count));
 }
 
@@ -127,13 +127,7 @@ fn leases_that_tickets_wait_for() {
     let seen = storm.calm(&mut scene);
     let granted = scene.client.say_all((0..count).map(|number| format!("PEXPIRETIME gate:{number}")));
     let granted: Vec<_> = granted.iter().map(|end| end.as_int() - LEASE_MS).collect();
-    let each = || granted.iter().zip(&ends);
-    let late_ms = LATE_MS * as_i64(TICKETS) / 10_000;
-    let soonest = each().map(|(granted, end)| granted - end).min().unwrap();
-    let slowest = each().map(|(granted, end)| granted - end).max().unwrap();
-    let latest = each().map(|(granted, end)| seen.lateness(*end.max(&all_are_set), late_ms, *granted)).max().unwrap();
-    seen.report(LONGEST_SILENCE, &format!("slowest grant after {slowest} ms, "));
-    assert!(soonest >= 0, "a lock was granted {} ms before it was free", -soonest);
-    assert!(latest <= 0, "a lock was granted {latest} ms later than it may be");
+    let freed: Vec<_> = ends.into_iter().map(|at| Freed { at, counted_from: at.max(all_are_set) }).collect();
+    seen.report_grants(LONGEST_SILENCE, LATE_MS * as_i64(TICKETS) / 10_000, &freed, &granted);
     assert_eq!(process.until_granted(count).len(), count);
 }

@@ -121,19 +121,6 @@ fn idle_connections_are_closed_and_waiters_never() {
 }
 
 #[test]
-fn with_no_waiters_allowed_who_does_not_wait_goes_on() {
-    let (server, mut client) = Server::with_client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let waiter = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    client.say("CONFIG SET rlock.max-waiters 0");
-    assert!(client.say("RLOCK.ACQUIRE k cid 600000 WAIT 0").as_error().starts_with("QUEUEFULL"));
-    assert_eq!(client.say("RLOCK.ACQUIRE l cid 600000 WAIT 0"), Reply::Nil);
-    assert!(client.say("RLOCK.ACQUIRE k cid 600000").as_int() > 0);
-    drop(waiter);
-    client.until_waiting(0);
-}
-
-#[test]
 fn a_counter_that_was_deleted_begins_again() {
     let (_server, mut client) = Server::with_client();
     let mut token = || client.say("RLOCK.ACQUIRE k ann 600000 FENCED").as_list()[1].as_int();

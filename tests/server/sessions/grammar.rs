@@ -80,7 +80,11 @@ fn a_ttl_is_from_1000_to_600000_ms() {
     let mut refused = Refusals::prepare();
     for ttl in ["", "0", "999", "600001", "-1000", "1e3", "1000.0", "01000", "9223372036854775808"] {
         for session in [OPEN, "one-that-is-not-open"] {
-            refused.all(&[(&["RLOCK.EVENTS", session, "TTL", ttl], "ERR", "TTL must be an integer number of ms from 1000 to 600000")]);
+            refused.all(&[(
+                &["RLOCK.EVENTS", session, "TTL", ttl],
+                "ERR",
+                "TTL must be an integer number of ms from 1000 to 600000",
+            )]);
         }
     }
     for ttl in ["TTL 1000", "ttl 600000"] {

@@ -124,8 +124,7 @@ fn a_session_that_comes_back_is_served_what_it_was_passed_over_for() {
     client.say("RLOCK.ACQUIRE untouched holder 600000");
     ann.wait_for("RLOCK.ACQUIRE untouched ann 600000 WAIT 0", "untouched");
     // It stays open, and its connection is closed.
-    ann.reconnect(&server);
-    wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+    ann.hang_up(&server);
     for key in ["free", "taken"] {
         client.say(&format!("RLOCK.RELEASE {key} holder"));
         assert_eq!(client.expiry(key), -2);
@@ -155,15 +154,13 @@ fn places_are_kept_through_any_number_of_absences() {
     }
     let mut next = start_waiting(&server, "RLOCK.ACQUIRE k next 600000 WAIT 0");
     for session in [&mut ann, &mut bob] {
-        session.reconnect(&server);
+        session.hang_up(&server);
     }
-    wait_until("both have left", || client.figure("sessions_unattended") == 2);
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(next.receive(), Reply::Nil);
     // The second one comes back first, goes, and comes back after the first.
     assert_eq!(bob.told(""), []);
-    bob.reconnect(&server);
-    wait_until("it has left again", || client.figure("sessions_unattended") == 2);
+    bob.hang_up(&server);
     assert_eq!((ann.told(""), bob.told("")), (vec![], vec![]));
     let mut holder = "next".to_owned();
     for number in 0..3 {
@@ -189,8 +186,7 @@ fn nobody_overtakes_a_session_that_is_back() {
         }
         let last = (locks - 1).to_string();
         let mut cid = start_waiting(&server, &format!("RLOCK.ACQUIRE {last} cid 600000 WAIT 0"));
-        ann.reconnect(&server);
-        wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+        ann.hang_up(&server);
         for (key, bob) in bobs.iter_mut().enumerate() {
             client.say(&format!("RLOCK.RELEASE {key} holder"));
             assert_eq!(bob.receive(), Reply::Nil, "ann is passed over");
@@ -242,8 +238,7 @@ fn a_session_that_comes_back_is_let_in_with_its_holder() {
         let mut other = start_waiting(&server, "RLOCK.ACQUIRE k other 600000 WAIT 0");
         ann.wait_for("RLOCK.ACQUIRE k same 600000 WAIT 0", "1");
         let mut last = start_waiting(&server, "RLOCK.ACQUIRE k last 600000 WAIT 0");
-        ann.reconnect(&server);
-        wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+        ann.hang_up(&server);
         client.say("RLOCK.RELEASE k holder");
         assert_eq!(first.receive(), Reply::Nil);
         assert_eq!((&*client.fields("k"), client.figure("tickets")), ("{same:1}", 1));
@@ -275,8 +270,7 @@ fn a_client_behind_tickets_that_nobody_attends_gets_the_lock_when_its_lease_ends
     client.say("DEBUG SET-ACTIVE-EXPIRE 0");
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-    ann.reconnect(&server);
-    wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+    ann.hang_up(&server);
     client.say("RLOCK.RELEASE k holder");
     let late = (0..11).map(|_| {
         assert_eq!(client.say("RLOCK.ACQUIRE k bob 30"), Reply::Nil, "past the ticket");
@@ -561,8 +555,7 @@ fn the_time_of_a_ticket_is_up_though_nobody_attends_it() {
     let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 300", "1");
-    ann.reconnect(&server);
-    wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+    ann.hang_up(&server);
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(client.figure("tickets"), 1, "it is passed over");
     wait_until("the time is up", || client.figure("timeouts") == 1);

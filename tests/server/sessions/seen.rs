@@ -67,8 +67,7 @@ fn a_ticket_that_is_passed_over_is_seen_in_its_place() {
     let holders = |client: &mut Client| -> Vec<String> {
         waiters(client, "k").iter().map(|waiter| of(waiter, "holder").as_text().to_owned()).collect()
     };
-    ann.reconnect(&server);
-    wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+    ann.hang_up(&server);
     client.say("RLOCK.RELEASE k holder");
     client.say("RLOCK.RELEASE k bob0");
     assert_eq!(client.fields("k"), "{bob1:1}");
@@ -107,8 +106,7 @@ fn queues_count_tickets_as_they_count_clients() {
     ann.cancel("a0");
     assert_eq!(shown(&mut client).len(), 2);
     // Those whom nobody attends are in the queue as well.
-    ann.reconnect(&server);
-    wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+    ann.hang_up(&server);
     client.say("RLOCK.RELEASE b ann1");
     assert_eq!(shown(&mut client), [("c".into(), 3, 0), ("b".into(), 1, 2)]);
     ann.cancel("");
@@ -136,8 +134,7 @@ fn info_counts_sessions_tickets_and_events() {
     );
     wait_until("one's time is up", || client.figure("timeouts") == 1);
     assert_eq!(figures(&mut client), [2, 0, 2, 1, 3]);
-    ann.reconnect(&server);
-    wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
+    ann.hang_up(&server);
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(figures(&mut client), [2, 1, 1, 2, 2]);
     assert_eq!(client.figures(["hand_offs", "grants_after_wait", "grants"]), [1, 1, 3]);

@@ -2,7 +2,7 @@
 
 use super::for_all_waiters;
 use super::scene::{Outcome, Scene};
-use rlock_testing::{Server, start_waiting};
+use rlock_testing::{Reply, Server, start_waiting};
 
 for_all_waiters!(a_wait_ends_at_its_deadline, who_goes_leaves_the_queue);
 
@@ -48,9 +48,13 @@ fn a_full_queue_turns_clients_away() {
     client.say("RLOCK.ACQUIRE l ann 600000");
     let first = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     let _second = start_waiting(&server, "RLOCK.ACQUIRE l bob 600000 WAIT 0");
-    assert!(client.say("RLOCK.ACQUIRE k cid 600000 WAIT 0").as_error().starts_with("QUEUEFULL"));
-    client.say("CONFIG SET rlock.max-waiters 1");
-    assert_eq!(client.figure("waiters"), 2, "who waits already is not sent away");
+    for most in [2, 0] {
+        client.say(&format!("CONFIG SET rlock.max-waiters {most}"));
+        assert!(client.say("RLOCK.ACQUIRE k cid 600000 WAIT 0").as_error().starts_with("QUEUEFULL"), "{most}");
+        assert_eq!(client.figure("waiters"), 2, "who waits already is not sent away");
+        assert_eq!(client.say("RLOCK.ACQUIRE m cid 600000 WAIT 0"), Reply::Nil, "who does not wait goes on");
+        assert!(client.say("RLOCK.ACQUIRE k cid 600000").as_int() > 0, "who does not wait goes on");
+    }
     client.say("CONFIG SET rlock.max-waiters 2");
     drop(first);
     client.until_waiting(1);
