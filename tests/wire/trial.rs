@@ -9,6 +9,7 @@ use crate::player::{Player, words};
 use crate::random::Random;
 use rlock_testing::resp::Frame;
 use rlock_testing::{Info, PATIENCE, Server, ServerVersion, unix_ms, wait_until};
+use std::slice::from_ref;
 use std::time::Instant;
 
 /// Beyond, the file that a server would read back is written anew.
@@ -125,7 +126,7 @@ impl Arena {
             let told = told(&command);
             journal.lines.push(format!("alone: {told}"));
             let is_long = command.iter().any(|word| word.len() > 1_000);
-            let replies = self.referee.ask_all(&[&look[..], &[command.clone()], &look].concat());
+            let replies = self.referee.ask_all(&[&look[..], from_ref(&command), &look].concat());
             let [digest_before, before, reply, digest_after, after] = &replies[..] else {
                 unreachable!("five commands")
             };
