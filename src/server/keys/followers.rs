@@ -92,9 +92,9 @@ const COMMANDS: [&CStr; 11] = [
     c"SETRANGE",
 ];
 
-/// Learns which commands there are. Returns one that is needed and that the server does not know by its name.
+/// A command that is needed and that the server does not know by its name. Nothing is kept yet: a server that refuses the
+/// module forgets it as it is.
 pub fn missing_command(context: &Context) -> Option<&'static CStr> {
-    kept().restores.set(knows(context, c"RESTORE"));
     COMMANDS.into_iter().find(|name| !knows(context, name))
 }
 
@@ -114,9 +114,12 @@ pub fn begin_to_tell() {
     kept().no_replica_follows.set(false);
 }
 
+/// Learns how followers are to be told, and listens for news of them.
+///
 /// # Errors
 /// If the server refuses: without news of forks nothing may ever be left out.
 pub fn subscribe(context: &Context) -> Result<(), String> {
+    kept().restores.set(knows(context, c"RESTORE"));
     if cluster::enabled() {
         return Ok(());
     }
