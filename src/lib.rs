@@ -21,7 +21,8 @@ mod command;
 #[allow(unsafe_code)]
 mod server;
 
-use server::{Registration, raw};
+use redis_module::raw;
+use server::Registration;
 use std::ffi::c_int;
 
 const COMMANDS: &[Registration] = &[

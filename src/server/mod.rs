@@ -23,8 +23,3 @@ pub use ffi::latency;
 pub use ffi::string::Str;
 pub use keys::{fencing_token, left_ms, take_snapshot};
 pub use load::load;
-
-/// The server's own types that other folders name.
-pub mod raw {
-    pub use redis_module::raw::{RedisModuleCtx, RedisModuleString};
-}

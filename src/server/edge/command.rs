@@ -5,6 +5,7 @@ use super::reply::{self, ErrorLine, Reply};
 use crate::server::ffi::api::{api, at_load, flag};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
+use redis_module::commands::{BeginSearch, FindKeys, KeySpec, KeySpecFlags, get_redis_key_spec};
 use redis_module::raw::{
     self, RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK as BLOCK,
     RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER as INTEGER,
@@ -144,7 +145,7 @@ fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> c_int {
     let required = spec.arguments.iter().filter(|argument| !argument.starts_with('[')).count();
     let arity = c_int::try_from(required).unwrap_or(0).saturating_add(1);
     let mut documents = Documents::default();
-    let mut key_specs = [key_spec(spec.key), end_of_key_specs()];
+    let mut key_specs = key_specs(spec.key);
     let info = raw::RedisModuleCommandInfo {
         version: VERSION,
         summary: spec.summary.as_ptr(),
@@ -168,25 +169,16 @@ const VERSION: &raw::RedisModuleCommandInfoVersion = &raw::RedisModuleCommandInf
     sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
 };
 
-fn key_spec(key: KeyUse) -> raw::RedisModuleCommandKeySpec {
-    let mut key_spec = end_of_key_specs();
-    let key = match key {
-        KeyUse::NoKey => return key_spec,
-        KeyUse::Reads => raw::REDISMODULE_CMD_KEY_RO,
-        KeyUse::Updates => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE,
-        KeyUse::Deletes => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
+/// A list, as the server takes it: with its end.
+fn key_specs(key: KeyUse) -> Vec<raw::RedisModuleCommandKeySpec> {
+    let flags = match key {
+        KeyUse::NoKey => return get_redis_key_spec(Vec::new()),
+        KeyUse::Reads => KeySpecFlags::READ_ONLY,
+        KeyUse::Updates => KeySpecFlags::READ_WRITE | KeySpecFlags::UPDATE,
+        KeyUse::Deletes => KeySpecFlags::READ_WRITE | KeySpecFlags::DELETE,
     };
-    key_spec.flags = u64::from(key | raw::REDISMODULE_CMD_KEY_ACCESS);
-    key_spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    key_spec.bs.index.pos = 1;
-    key_spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-    key_spec.fk.range = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 { lastkey: 0, keystep: 1, limit: 0 };
-    key_spec
-}
-
-fn end_of_key_specs() -> raw::RedisModuleCommandKeySpec {
-    // SAFETY: a plain C structure of numbers and pointers, for which all zeros are valid and mean the list's end.
-    unsafe { std::mem::zeroed() }
+    let (first, one) = (BeginSearch::new_index(1), FindKeys::new_range(0, 1, 0));
+    get_redis_key_spec(vec![KeySpec::new(None, flags | KeySpecFlags::ACCESS, first, one)])
 }
 
 /// A command's arguments in the form in which the server takes them, and what they point to.

@@ -115,14 +115,8 @@ impl Hash<'_> {
         OwnedStr::from_server(value)
     }
 
-    /// All fields with their values, or None if there are more than `most`.
-    ///
-    /// They are copied, since the caller's use of them may change the key.
-    pub fn fields(self, most: usize) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
-        (self.length() <= most).then(|| self.first_fields(most))
-    }
-
-    /// The first fields with their values: `most`, or all, or a few more.
+    /// The first fields with their values: `most`, or all, or a few more. They are copied, since the caller's use of them
+    /// may change the key.
     pub fn first_fields(self, most: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut fields = Vec::with_capacity(self.length().min(most));
         // SAFETY: the cursor is ours until it is destroyed below; the handle is open, and holds a hash; `copy_field`

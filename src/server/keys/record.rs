@@ -91,11 +91,12 @@ impl Record for LockRecord<'_> {
         let mut budget = READ_HOLDS_SCANNED_MAX;
         let hash = self.hash().ok().flatten()?;
         // One field more, for the mode.
-        let Some(fields) = hash.fields(usize::try_from(budget).unwrap_or(0).saturating_add(1)) else {
+        let most = usize::try_from(budget).unwrap_or(0).saturating_add(1);
+        if hash.length() > most {
             return Some(Expiry::Never);
-        };
+        }
         let mut longest = None;
-        for (field, value) in fields {
+        for (field, value) in hash.first_fields(most) {
             if field == names::MODE_FIELD || field.ends_with(names::WRITE_SUFFIX) {
                 continue;
             }

@@ -18,7 +18,7 @@ use crate::server::ffi::latency;
 use crate::server::ffi::string::{OwnedStr, Str};
 use followers::tell;
 use redis_module::raw::{REDISMODULE_NOTIFY_GENERIC, REDISMODULE_NOTIFY_HASH, REDISMODULE_NOTIFY_STRING};
-use rlock_core::lock::{Change, Changes, Expiry, Field, Mode, Plan, UnixMs, Unlock, names};
+use rlock_core::lock::{Change, Expiry, Field, Mode, Plan, UnixMs, Unlock, names};
 use rlock_core::waiting::Paused;
 use std::cell::OnceCell;
 use std::ffi::c_char;
@@ -36,18 +36,21 @@ pub(super) fn write(context: &Context, key: Key<'_>, plan: &Plan<'_, Str<'_>>) -
         return Err(PAUSED);
     }
     let name = key.name();
+    let holders = [Some((plan.holder, plan.changes)), plan.next];
     let mut lock = LockKey { context, key, is_deleted: false };
-    lock.write_all(plan.holder, plan.changes);
-    if let Some((holder, changes)) = plan.next {
-        lock.write_all(holder, changes);
+    for (holder, changes) in holders.iter().flatten() {
+        changes.on_lock_key().iter().for_each(|change| lock.write(*holder, *change));
     }
     lock.close();
     if !plan.changes.on_lock_key().is_empty() {
         context.signal_modified(name);
     }
-    announce(context, name, plan.changes);
-    if let Some((_, changes)) = plan.next {
-        announce(context, name, changes);
+    for (_, changes) in holders.iter().flatten() {
+        for event in changes.on_lock_key().iter().flat_map(|change| events(*change)) {
+            kept().announced.set(event.1.as_ptr());
+            context.announce(*event, name);
+            kept().announced.set(ptr::null());
+        }
     }
     for change in plan.changes.on_side_keys() {
         Beside { context, name, holder: plan.holder }.write(*change);
@@ -61,17 +64,6 @@ pub(super) fn write(context: &Context, key: Key<'_>, plan: &Plan<'_, Str<'_>>) -
         }
     }
     Ok(())
-}
-
-/// Announces what has changed in the lock's own key.
-fn announce(context: &Context, name: Str<'_>, changes: &Changes) {
-    for change in changes.on_lock_key() {
-        for event in events(*change) {
-            kept().announced.set(event.1.as_ptr());
-            context.announce(*event, name);
-            kept().announced.set(ptr::null());
-        }
-    }
 }
 
 /// Whether an event of this name, which the server reports, is one that we announce about a lock.
@@ -102,21 +94,6 @@ fn events(change: Change) -> &'static [KeyEvent] {
     }
 }
 
-/// The fields of one holder. The field for writes is made only if a change names it.
-struct Fields<'a> {
-    holder: Str<'a>,
-    write: OnceCell<OwnedStr>,
-}
-
-impl Fields<'_> {
-    fn of(&self, field: Field) -> Str<'_> {
-        match field {
-            Field::Holder => self.holder,
-            Field::HolderWrite => self.write.get_or_init(|| write_field(self.holder)).lend(),
-        }
-    }
-}
-
 /// The field that counts a holder's write holds.
 pub(super) fn write_field(holder: Str<'_>) -> OwnedStr {
     names::write_field(holder.bytes(), OwnedStr::new)
@@ -131,20 +108,19 @@ struct LockKey<'a> {
 }
 
 impl LockKey<'_> {
-    fn write_all(&mut self, holder: Str<'_>, changes: &Changes) {
-        let fields = Fields { holder, write: OnceCell::new() };
-        for change in changes.on_lock_key() {
-            self.write(&fields, *change);
-        }
-    }
-
-    fn write(&mut self, fields: &Fields<'_>, change: Change) {
+    fn write(&mut self, holder: Str<'_>, change: Change) {
+        // Made only if the change names it.
+        let of_writes = OnceCell::new();
+        let field_of = |field| match field {
+            Field::Holder => holder,
+            Field::HolderWrite => of_writes.get_or_init(|| write_field(holder)).lend(),
+        };
         let Self { context, key, .. } = self;
         let name = key.name();
         match change {
-            Change::Begin { side, end } => self.begin(fields.of(side.field()), side.mode(), end),
+            Change::Begin { side, end } => self.begin(field_of(side.field()), side.mode(), end),
             Change::Count { field, by, makes } => {
-                let field = fields.of(field);
+                let field = field_of(field);
                 if makes == 1 {
                     key.set_fields((field, kept().one.lend()), None);
                 } else {
@@ -153,8 +129,9 @@ impl LockKey<'_> {
                 tell(context, c"HINCRBY", &[name, field], Some(by.into()));
             }
             Change::Drop(field) => {
-                key.delete_field(fields.of(field));
-                tell(context, c"HDEL", &[name, fields.of(field)], None);
+                let field = field_of(field);
+                key.delete_field(field);
+                tell(context, c"HDEL", &[name, field], None);
             }
             Change::Downgrade => {
                 let (mode, read) = kept::mode(Mode::Read);
