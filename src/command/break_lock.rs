@@ -23,7 +23,7 @@ impl Command for Break {
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
         let key = parse(arguments)?;
         let began = context.now();
-        let broken = waiting::break_lock(context, key)?;
+        let broken = waiting::run(context, |engine, server| engine.break_lock(server, key))?;
         latency::since(context, c"rlock-break", began);
         Ok(Reply::Number(broken.into()))
     }

@@ -23,10 +23,8 @@ impl Command for Renew {
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
         let (key, holder, lease) = parse(arguments)?;
-        Ok(Reply::Number(match waiting::renew(context, key, holder, lease)? {
-            Renewed::Restarted => 1,
-            Renewed::NotHeld => 0,
-        }))
+        let renewed = waiting::run(context, |engine, server| engine.renew(server, key, holder, lease))?;
+        Ok(Reply::Number(i64::from(renewed == Renewed::Restarted)))
     }
 }
 

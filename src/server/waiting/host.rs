@@ -17,8 +17,8 @@ use rlock_core::lock::{Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
 use rlock_core::waiting::{Host, LockName, Note, Paused, Permission, Room, Trigger, WaitsFor};
 use std::cell::Cell;
 
-pub(super) struct Server<'a> {
-    pub context: &'a Context,
+pub struct Server<'a> {
+    pub(super) context: &'a Context,
     turn: Turn,
     /// Whether the server, asked in this turn, would let a client write.
     is_fit: Cell<bool>,

@@ -20,7 +20,7 @@ use super::ffi::context::Context;
 use super::ffi::string::Str;
 use blocked_client::BlockedClient;
 use host::Server;
-use rlock_core::lock::{Lease, Release, Released, Renewed, Wish};
+use rlock_core::lock::Wish;
 use rlock_core::waiting::Engine;
 use rlock_core::waiting::commands::Rejected;
 
@@ -50,33 +50,12 @@ pub fn acquire(
     run(context, |engine, server| engine.acquire(server, key, wish, waiting))
 }
 
-/// Gives holds back. If that frees a lock with waiters, the first of them gets it in the same step.
+/// Runs a command by the engine; if anyone waits, the timer then goes off in time.
 ///
 /// # Errors
-/// The error reply, with nothing changed.
-pub fn release(context: &Context, key: Str<'_>, holder: Str<'_>, want: Release) -> Result<Released, ErrorLine> {
-    run(context, |engine, server| engine.release(server, key, holder, want))
-}
-
-/// Restarts the lease of everything that a holder holds.
-///
-/// # Errors
-/// The error reply, with nothing changed.
-pub fn renew(context: &Context, key: Str<'_>, holder: Str<'_>, lease: Lease) -> Result<Renewed, ErrorLine> {
-    run(context, |engine, server| engine.renew(server, key, holder, lease))
-}
-
-/// Breaks a lock, whoever has it. Returns whether there was one.
-///
-/// # Errors
-/// The error reply, with nothing changed.
-pub fn break_lock(context: &Context, key: Str<'_>) -> Result<bool, ErrorLine> {
-    run(context, |engine, server| engine.break_lock(server, key))
-}
-
-/// Runs a command; if anyone waits, the timer then goes off in time.
+/// The error reply.
 #[inline]
-fn run<T>(
+pub fn run<T>(
     context: &Context,
     command: impl FnOnce(&mut Engine<BlockedClient>, &Server<'_>) -> Result<T, Rejected>,
 ) -> Result<T, ErrorLine> {
