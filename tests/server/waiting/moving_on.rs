@@ -196,11 +196,10 @@ fn an_evicted_lock_goes_to_the_next(scene: &mut Scene) {
 
 fn a_lease_that_gets_shorter_is_noticed(scene: &mut Scene) {
     scene.say("DEBUG SET-ACTIVE-EXPIRE 0");
-    for shortening in ["RLOCK.RENEW k ann 20", "RLOCK.ACQUIRE k ann 20", "PEXPIRE k 20", "RLOCK.RELEASE k ann LEASE 20"]
-    {
-        let late = median((0..11).map(|_| {
-            scene.say("RLOCK.ACQUIRE k ann 600000");
-            scene.say("RLOCK.ACQUIRE k ann 600000");
+    let mut late = |lease_ms: i64, shortening: &str| {
+        median((0..11).map(|_| {
+            scene.say(&format!("RLOCK.ACQUIRE k ann {lease_ms}"));
+            scene.say(&format!("RLOCK.ACQUIRE k ann {lease_ms}"));
             let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
             scene.say(shortening);
             let end = scene.expiry("k");
@@ -209,9 +208,15 @@ fn a_lease_that_gets_shorter_is_noticed(scene: &mut Scene) {
             scene.say("RLOCK.RELEASE k bob");
             assert!(granted >= end, "{shortening}: ended at {end}, granted at {granted}");
             granted - end
-        }));
-        // Well before the lock is looked at anyway, which is every 100 ms.
-        assert!(late < 20, "{shortening}: mostly late by {late} ms");
+        }))
+    };
+    // As late as one that was as short from the beginning, however busy the machine is; and well before the lock is looked
+    // at anyway, which is every 100 ms.
+    let usual = late(100, "PING");
+    for shortening in ["RLOCK.RENEW k ann 20", "RLOCK.ACQUIRE k ann 20", "PEXPIRE k 20", "RLOCK.RELEASE k ann LEASE 20"]
+    {
+        let late = late(600_000, shortening);
+        assert!(late < usual + 20, "{shortening}: mostly late by {late} ms, others by {usual} ms");
     }
 }
 
