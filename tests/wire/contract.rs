@@ -128,7 +128,8 @@ fn error_fault(line: &str, is_well_formed: bool) -> Option<String> {
 pub fn is_refusal(command: &[Vec<u8>], reply: &Frame) -> bool {
     let Some(grammar) = ours(command).and_then(|ours| grammar(&ours[0])) else { return false };
     match (grammar, reply) {
-        (_, Frame::Error(_)) | (Grammar::Inspect | Grammar::Queues | Grammar::Sessions, _) => true,
+        (_, Frame::Error(_)) | (Grammar::Inspect | Grammar::Queues, _) => true,
+        (Grammar::Sessions, reply) => *reply != Frame::Int(1),
         (Grammar::Acquire, Frame::Int(_)) | (Grammar::Release, Frame::Nil) => true,
         (Grammar::Renew | Grammar::Break, Frame::Int(0)) => true,
         (Grammar::Acquire, Frame::List(pair)) => pair.last() == Some(&Frame::Nil),

@@ -45,7 +45,7 @@ const LEASES: [&[u8]; 6] = [b"600000", b"900000", b"300", b"20", b"5", b"1"];
 
 const WAITS: [&[u8]; 6] = [b"0", b"0", b"1", b"5", b"20", b"200"];
 
-const SESSIONS: [&[u8]; 2] = [b"the-first-session", b"the-second-session"];
+pub const SESSIONS: [&[u8]; 2] = [b"the-first-session", b"the-second-session"];
 
 const TICKETS: [&[u8]; 4] = [b"1", b"2", b"3", b"\xff\0"];
 
@@ -126,7 +126,7 @@ fn session(random: &mut Random) -> Vec<u8> {
 
 fn ticket(random: &mut Random) -> Vec<u8> {
     match random.below(100) {
-        0..95 => random.one_of(&TICKETS).to_vec(),
+        0..85 => random.one_of(&TICKETS).to_vec(),
         _ => vec![b't'; random.one_of(&[0, 64, 65])],
     }
 }

@@ -16,7 +16,7 @@ use std::time::Instant;
 const LARGE_FILE: i64 = 4 << 20;
 
 /// So many commands are sent alone before the others begin, and as many when they have gone.
-const ALONE: usize = 50;
+const ALONE: usize = 100;
 
 /// What a refusal leaves as it is, in the module's memory and in the replication stream.
 const KEPT: [&str; 5] =
@@ -121,6 +121,9 @@ impl Arena {
     fn ask_alone(&mut self, random: &mut Random, journal: &mut Journal) {
         // Nobody may wait, or the referee would.
         self.referee.say("CONFIG SET rlock.max-waiters 0");
+        for session in hostile::SESSIONS {
+            self.referee.ask(&vec![b"RLOCK.EVENTS".to_vec(), session.to_vec()]);
+        }
         let look = ["DEBUG DIGEST", "INFO rlock stats replication"].map(words);
         for command in (0..ALONE).map(|_| hostile::command(random)).filter(|command| !takes_time(command)) {
             let told = told(&command);
