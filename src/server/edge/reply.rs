@@ -103,7 +103,7 @@ pub fn send(context: &Context, reply: Result<Reply, ErrorLine>) {
             api!(RedisModule_ReplyWithSimpleString(context.as_ptr(), word.as_ptr()));
         },
         Ok(Reply::Pair(first, second)) => {
-            _ = writer.array(2).or_nil(first, Writer::number).or_nil(second, Writer::number)
+            writer.array(2).or_nil(first, Writer::number).or_nil(second, Writer::number);
         }
         // SAFETY: the context is alive; the line is copied.
         Err(line) => unsafe {

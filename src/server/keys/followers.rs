@@ -57,13 +57,15 @@ macro_rules! replicate {
 pub(super) fn tell(context: &Context, command: &CStr, words: &[Str<'_>], number: Option<i64>) {
     if are_told(context) {
         match (words, number) {
-            ([a], None) => replicate!(context, command, c"s", [a]),
-            ([a, b], None) => replicate!(context, command, c"ss", [a, b]),
-            ([a, b, c], None) => replicate!(context, command, c"sss", [a, b, c]),
-            ([a, b, c, d, e], None) => replicate!(context, command, c"sssss", [a, b, c, d, e]),
-            ([a], Some(number)) => replicate!(context, command, c"sl", [a], number),
-            ([a, b], Some(number)) => replicate!(context, command, c"ssl", [a, b], number),
-            ([a, b, c], Some(number)) => replicate!(context, command, c"sssl", [a, b, c], number),
+            ([one], None) => replicate!(context, command, c"s", [one]),
+            ([one, two], None) => replicate!(context, command, c"ss", [one, two]),
+            ([one, two, three], None) => replicate!(context, command, c"sss", [one, two, three]),
+            ([one, two, three, four, five], None) => {
+                replicate!(context, command, c"sssss", [one, two, three, four, five]);
+            }
+            ([one], Some(number)) => replicate!(context, command, c"sl", [one], number),
+            ([one, two], Some(number)) => replicate!(context, command, c"ssl", [one, two], number),
+            ([one, two, three], Some(number)) => replicate!(context, command, c"sssl", [one, two, three], number),
             _ => missing("command of so many words"),
         }
     }

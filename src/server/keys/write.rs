@@ -288,8 +288,8 @@ impl Beside<'_> {
     /// Tells Redisson's waiters, on this server and its replicas, that the lock may be free. In a cluster the server
     /// itself carries it to the other nodes.
     fn publish(&self, unlock: Unlock) {
-        let [by_publish, by_spublish] = SETTINGS.notify();
-        if !by_publish && !by_spublish {
+        let [to_all, to_shard] = SETTINGS.notify();
+        if !to_all && !to_shard {
             return;
         }
         let channel = names::channel(self.name.bytes(), unlock, OwnedStr::new);
@@ -297,7 +297,7 @@ impl Beside<'_> {
             Unlock::Plain | Unlock::Read => kept().zero.lend(),
             Unlock::Write => kept().one.lend(),
         };
-        for (wanted, command, by_shard) in [(by_publish, c"PUBLISH", false), (by_spublish, c"SPUBLISH", true)] {
+        for (wanted, command, by_shard) in [(to_all, c"PUBLISH", false), (to_shard, c"SPUBLISH", true)] {
             if wanted {
                 self.context.publish(by_shard, channel.lend(), message);
                 if !cluster::enabled() {
