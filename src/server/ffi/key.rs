@@ -10,12 +10,24 @@ use super::string::{OwnedStr, Str};
 use redis_module::raw;
 use rlock_core::lock::{Expiry, UnixMs};
 use std::ffi::{c_int, c_void};
+use std::ops::Deref;
 use std::{ptr, slice};
 
-/// A key that is open, for reading or for writing.
+/// A key that is open.
 pub struct Key<'a> {
     key: *mut raw::RedisModuleKey,
     name: Str<'a>,
+}
+
+/// A key that is open for writing, too.
+pub struct WritableKey<'a>(Key<'a>);
+
+impl<'a> Deref for WritableKey<'a> {
+    type Target = Key<'a>;
+
+    fn deref(&self) -> &Key<'a> {
+        &self.0
+    }
 }
 
 /// What a key holds.
@@ -132,26 +144,25 @@ impl Hash<'_> {
     }
 }
 
-/// What changes a key. The server refuses all of it for a key that was opened for reading.
-impl<'a> Key<'a> {
+impl<'a> WritableKey<'a> {
     /// Opens a key for writing, whether it is there or not. Opening alone changes nothing: see
     /// [`Context::signal_modified`].
     pub fn open(context: &'a Context, name: Str<'a>) -> Self {
         // SAFETY: the context and the name outlive the handle.
         let key = unsafe { api!(RedisModule_OpenKey(context.as_ptr(), name.as_ptr(), flag::WRITE)) };
-        Self { key: key.cast(), name }
+        Self(Key { key: key.cast(), name })
     }
 
     /// The key must hold something, and the time must not be before 1970: else the server changes nothing.
     pub fn expire_at(&mut self, at: UnixMs) {
         // SAFETY: the handle is open.
-        let result = unsafe { api!(RedisModule_SetAbsExpire(self.key, at)) };
+        let result = unsafe { api!(RedisModule_SetAbsExpire(self.0.key, at)) };
         debug_assert_eq!(result, flag::OK, "the key ends at {at}");
     }
 
     pub fn delete(&mut self) {
         // SAFETY: the handle is open.
-        unsafe { api!(RedisModule_DeleteKey(self.key)) };
+        unsafe { api!(RedisModule_DeleteKey(self.0.key)) };
     }
 
     /// Sets a field of a hash, and perhaps another; on an absent key, makes the hash. Of any other value the server would
@@ -170,7 +181,7 @@ impl<'a> Key<'a> {
         // SAFETY: the handle is open; a field and its value alternate, up to a null; all are copied.
         unsafe {
             api!(RedisModule_HashSet(
-                self.key,
+                self.0.key,
                 flag::FIELDS_ARE_STRINGS,
                 field.as_ptr(),
                 value,
@@ -184,7 +195,7 @@ impl<'a> Key<'a> {
     /// Makes the key a string, whatever it was, without an expiry.
     pub fn set_text(&mut self, value: &OwnedStr) {
         // SAFETY: the handle is open, and no bytes of it are borrowed; the server takes a reference of its own, or a copy.
-        unsafe { api!(RedisModule_StringSet(self.key, value.lend().as_ptr())) };
+        unsafe { api!(RedisModule_StringSet(self.0.key, value.lend().as_ptr())) };
     }
 }
 

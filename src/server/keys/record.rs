@@ -5,7 +5,7 @@ use super::kept::kept;
 use super::write::{self, write_field};
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
-use crate::server::ffi::key::{Hash, Key, Value};
+use crate::server::ffi::key::{Hash, Key, Value, WritableKey};
 use crate::server::ffi::string::{OwnedStr, Str};
 use rlock_core::lock::{
     Expiry, Holding, Mode, Observed, Plan, READ_HOLDS_SCANNED_MAX, READ_HOLDS_SHOWN_MAX, ReadWrite, Record, Refusal,
@@ -15,14 +15,14 @@ use rlock_core::waiting::Paused;
 
 pub struct LockRecord<'a> {
     context: &'a Context,
-    key: Key<'a>,
+    key: WritableKey<'a>,
     holder: Str<'a>,
 }
 
 impl<'a> LockRecord<'a> {
     #[must_use]
     pub fn open(context: &'a Context, key: Str<'a>, holder: Str<'a>) -> Self {
-        Self { context, key: Key::open(context, key), holder }
+        Self { context, key: WritableKey::open(context, key), holder }
     }
 
     /// Makes a plan true, on this server and on all its followers.
@@ -65,7 +65,7 @@ impl Record for LockRecord<'_> {
             return Err(Refusal::OtherSlot);
         }
         let name = names::fencing_counter(self.key.name().bytes(), OwnedStr::new);
-        let counter = Key::open(self.context, name.lend());
+        let counter = WritableKey::open(self.context, name.lend());
         match counter.value() {
             None if cluster::enabled() => {
                 drop(counter);

@@ -13,7 +13,7 @@ use super::{followers, restore};
 use crate::server::edge::settings::SETTINGS;
 use crate::server::ffi::cluster;
 use crate::server::ffi::context::{Context, KeyEvent};
-use crate::server::ffi::key::{Key, Value};
+use crate::server::ffi::key::{Value, WritableKey};
 use crate::server::ffi::latency;
 use crate::server::ffi::string::{OwnedStr, Str};
 use followers::tell;
@@ -31,7 +31,7 @@ pub const PAUSED: Paused = Paused { for_ms: 20 };
 ///
 /// # Errors
 /// If the server may not create a key now; nothing is changed then.
-pub(super) fn write(context: &Context, key: Key<'_>, plan: &Plan<'_, Str<'_>>) -> Result<(), Paused> {
+pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str<'_>>) -> Result<(), Paused> {
     if plan.may_create_keys() && context.writes_are_paused() {
         return Err(PAUSED);
     }
@@ -102,7 +102,7 @@ pub(super) fn write_field(holder: Str<'_>) -> OwnedStr {
 /// The lock's own key, open.
 struct LockKey<'a> {
     context: &'a Context,
-    key: Key<'a>,
+    key: WritableKey<'a>,
     /// Whether the key was deleted and followers do not know it: they need not if the lock begins anew.
     is_deleted: bool,
 }
@@ -221,8 +221,8 @@ impl Beside<'_> {
         names::read_hold(self.name.bytes(), self.holder.bytes(), index, OwnedStr::new)
     }
 
-    fn open<'a>(&'a self, name: &'a OwnedStr) -> Key<'a> {
-        Key::open(self.context, name.lend())
+    fn open<'a>(&'a self, name: &'a OwnedStr) -> WritableKey<'a> {
+        WritableKey::open(self.context, name.lend())
     }
 
     fn set_hold(&self, name: &OwnedStr, end: UnixMs) {
