@@ -7,6 +7,7 @@ use super::{INSTALLED, PAGE};
 use rlock_testing::{free_port, module, wait_for_as_long_as, wait_until};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -20,8 +21,17 @@ const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
 /// other tests keep busy. So this takes seconds, and on a busy machine many.
 const PATIENCE_WITH_SENTINELS: Duration = Duration::from_secs(90);
 
-fn wait_long_until(what: &str, condition: impl FnMut() -> bool) {
-    wait_for_as_long_as(PATIENCE_WITH_SENTINELS, what, condition);
+/// Each look starts a process, which must not keep sentinels and servers from the processor.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
+fn wait_long_until(what: &str, mut condition: impl FnMut() -> bool) {
+    wait_for_as_long_as(PATIENCE_WITH_SENTINELS, what, || {
+        let holds = condition();
+        if !holds {
+            sleep(BETWEEN_LOOKS);
+        }
+        holds
+    });
 }
 
 struct Process {
