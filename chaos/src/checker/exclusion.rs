@@ -127,6 +127,12 @@ mod tests {
     }
 
     #[test]
+    fn a_stranger_ends_nothing() {
+        let released = first().did("c", give(Side::Plain), (10, 12), Answer::Released(None));
+        assert!(take_at(released, 50).broken().contains(&OneHolder));
+    }
+
+    #[test]
     fn what_was_renewed_goes_on() {
         let renewed = first().did("a", renew(100), (80, 81), Answer::Renewed(true));
         assert!(take_at(renewed, 120).broken().contains(&OneHolder));
@@ -154,6 +160,8 @@ mod tests {
         let beside = |side| read("a").did("b", acquire(side, 100), (10, 11), granted());
         assert_eq!(beside(Side::Read).broken(), []);
         assert_eq!(beside(Side::Write).broken(), [OneHolder]);
+        let written = Written::default().did("a", acquire(Side::Write, 100), (0, 1), granted());
+        assert_eq!(written.did("b", acquire(Side::Read, 100), (10, 11), granted()).broken(), [OneHolder]);
         let own = Written::default().did("a", acquire(Side::Write, 100), (0, 1), granted());
         assert_eq!(own.did("a", acquire(Side::Read, 100), (2, 3), granted()).broken(), []);
     }

@@ -77,7 +77,7 @@ fn violation(lock: &LockHistory, step: &Step) -> Violation {
 #[cfg(test)]
 mod tests {
     use super::Promise::HoldsLast;
-    use crate::checker::written::{Written, cancel, clock, give, granted, removed, renew, take};
+    use crate::checker::written::{Written, acquire, cancel, clock, give, granted, removed, renew, take};
     use crate::history::{Answer, Side};
 
     fn first() -> Written {
@@ -110,6 +110,16 @@ mod tests {
     fn a_release_within_the_lease_finds_something() {
         let released = first().did("a", give(Side::Plain), (50, 51), Answer::Released(None));
         assert!(released.broken().contains(&HoldsLast));
+    }
+
+    #[test]
+    fn of_two_reads_one_is_left_when_one_was_given_back() {
+        let read = |history: Written, at| history.did("a", acquire(Side::Read, 100), (at, at + 1), granted());
+        let given =
+            |history: Written, at, left| history.did("a", give(Side::Read), (at, at + 1), Answer::Released(left));
+        let one_left = || given(read(read(Written::default(), 0), 2), 4, Some(0));
+        assert_eq!(given(one_left(), 6, Some(1)).broken(), []);
+        assert_eq!(given(one_left(), 6, None).broken(), [HoldsLast]);
     }
 
     #[test]

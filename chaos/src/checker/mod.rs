@@ -30,8 +30,6 @@ mod verdict;
 mod waits;
 
 #[cfg(test)]
-mod simulated;
-#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod written;
