@@ -1,7 +1,7 @@
 //! What happened around a violation, for a person: the lines of one lock in order of time, and all troubles.
 
 use crate::checker::Violation;
-use crate::history::{Answer, Call, Moment, Reach, Record, Request, Sample, Side};
+use crate::history::{Call, Moment, Record, Sample};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::time::Duration;
@@ -41,12 +41,13 @@ fn lines(records: &[Record], violation: &Violation) -> Vec<Line> {
     let mut looks = Looks::default();
     let mut lines = Vec::new();
     for record in records {
-        let of = call_of(record);
+        let of = record.of_call();
         let is_evidence = of.is_some_and(|of| evidence.contains(&of));
         let is_near = |at: Moment| from <= at && at <= until;
         if let Record::Troubled(trouble) = record {
             if trouble.began <= until && from <= trouble.ended {
-                lines.push(line(trouble.began, trouble_in_words(record), false));
+                let began = format!("TROUBLE {}: {:?}", trouble.what, trouble.reach);
+                lines.push(line(trouble.began, began, false));
                 let ended = format!("TROUBLE ends: {}", trouble.what);
                 lines.extend(is_near(trouble.ended).then(|| line(trouble.ended, ended, false)));
             }
@@ -76,79 +77,20 @@ fn calls<'a>(records: &'a [Record], lock: &str) -> HashMap<(&'a str, u64), &'a C
     calls.collect()
 }
 
-fn call_of(record: &Record) -> Option<(&str, u64)> {
-    match record {
-        Record::Called(Call { client, number, .. })
-        | Record::Answered { client, number, .. }
-        | Record::Queued { client, number, .. }
-        | Record::Vouched { client, number, .. }
-        | Record::Ended { client, number, .. } => Some((client, *number)),
-        _ => None,
-    }
-}
-
 fn in_words(record: &Record, call: Option<&Call>) -> Option<String> {
     if let Record::Broken { promise, what, .. } = record {
         return Some(format!("BROKEN {promise}: {what}"));
     }
-    let call = call?;
-    let who = format!("{} #{}", call.client, call.number);
-    let text = match record {
-        Record::Called(_) => format!("{who} as {}: {}", call.holder, call.request.in_words()),
-        Record::Answered { at, answer, .. } => {
-            let after = at.since(call.at).as_secs_f64() * 1e3;
-            format!("{who} <- {}, after {after:.1} ms ({})", answer_in_words(answer), word(&call.request))
-        }
-        Record::Queued { .. } => format!("{who} <- it waits by a ticket"),
-        Record::Vouched { at, until, .. } => format!("{who} vouches for {} ms more", until.since(*at).as_millis()),
-        Record::Ended { .. } => format!("{who} vouches no more"),
+    let Call { at: called, client, number, holder, request, .. } = call?;
+    let said = match record {
+        Record::Called(_) => format!("as {holder}: {request:?}"),
+        Record::Answered { at, answer, .. } => format!("<- {answer:?}, after {:?}", at.since(*called)),
+        Record::Queued { .. } => "<- it waits by a ticket".to_owned(),
+        Record::Vouched { at, until, .. } => format!("vouches for {:?} more", until.since(*at)),
+        Record::Ended { .. } => "vouches no more".to_owned(),
         _ => return None,
     };
-    Some(text)
-}
-
-fn word(request: &Request) -> &'static str {
-    match request {
-        Request::Acquire { .. } => "acquire",
-        Request::Guard { .. } => "guard",
-        Request::Renew { .. } => "renew",
-        Request::Release { .. } => "release",
-        Request::Cancel { .. } => "cancel",
-    }
-}
-
-fn answer_in_words(answer: &Answer) -> String {
-    match answer {
-        Answer::Granted { token: Some(token) } => format!("granted, token {token}"),
-        Answer::Granted { token: None } => "granted".to_owned(),
-        Answer::Refused { left_ms } => format!("refused, {left_ms} ms are left"),
-        Answer::Released(None) => "nothing was held".to_owned(),
-        Answer::Released(Some(0)) => "released one, still held".to_owned(),
-        Answer::Released(Some(_)) => "released".to_owned(),
-        Answer::Renewed(true) => "renewed".to_owned(),
-        Answer::Renewed(false) => "not renewed, nothing was held".to_owned(),
-        Answer::Cancelled(Some(true)) => "taken back".to_owned(),
-        Answer::Cancelled(Some(false)) => "not found".to_owned(),
-        Answer::Cancelled(None) => "some were taken back".to_owned(),
-        Answer::Failed(words) => format!("failed: {words}"),
-        Answer::Unknown(words) => format!("unknown: {words}"),
-    }
-}
-
-fn trouble_in_words(record: &Record) -> String {
-    let Record::Troubled(trouble) = record else { return String::new() };
-    let reach = match &trouble.reach {
-        Reach::Nobody | Reach::Clients | Reach::Answers => String::new(),
-        Reach::Locks { locks, .. } if locks.is_empty() => ": all locks".to_owned(),
-        Reach::Locks { locks, .. } if locks.len() > WAITERS => format!(": {} locks", locks.len()),
-        Reach::Locks { locks, .. } => format!(": {}", locks.join(", ")),
-        Reach::Failover { server } => format!(": failover of {server}"),
-        Reach::Restart { server } => format!(": restart of {server}"),
-        Reach::ClockStep { server, by_ms } => format!(": clock of {server} by {by_ms} ms"),
-        Reach::Wait { client_id } => format!(": the wait of client {client_id}"),
-        Reach::NoWrites { server } => format!(": no writes on {server}"),
-    };
-    format!("TROUBLE {}{reach}", trouble.what)
+    Some(format!("{client} #{number} {said}"))
 }
 
 /// What was seen last on each server, so that only what has changed is told.
@@ -159,11 +101,8 @@ struct Looks<'a> {
 
 impl<'a> Looks<'a> {
     fn changed(&mut self, sample: &'a Sample) -> Option<String> {
-        let holders = list(sample.holders.iter().map(|it| {
-            let count = if it.count == 1 { String::new() } else { format!(" x{}", it.count) };
-            format!("{}{}{count}", it.holder, side(it.side))
-        }));
-        let waiters = list(sample.waiters.iter().map(|it| format!("{}{} ({})", it.holder, side(it.side), it.by)));
+        let holders = list(sample.holders.iter().map(|it| format!("{} ({:?} x{})", it.holder, it.side, it.count)));
+        let waiters = list(sample.waiters.iter().map(|it| format!("{} ({:?}, {:?})", it.holder, it.side, it.by)));
         let text = format!("seen on {}: held by {holders}; waiting: {waiters}", sample.server);
         let before = self.last.insert(&sample.server, text.clone());
         (before.as_ref() != Some(&text)).then_some(text)
@@ -171,20 +110,10 @@ impl<'a> Looks<'a> {
 }
 
 fn list(names: impl ExactSizeIterator<Item = String>) -> String {
-    let count = names.len();
+    let more = names.len().saturating_sub(WAITERS);
     let mut named: Vec<String> = names.take(WAITERS).collect();
-    if count > WAITERS {
-        named.push(format!("{} more", count - WAITERS));
-    }
+    named.extend((more > 0).then(|| format!("{more} more")));
     if named.is_empty() { "nobody".to_owned() } else { named.join(", ") }
-}
-
-fn side(side: Side) -> &'static str {
-    match side {
-        Side::Plain => "",
-        Side::Read => " reads",
-        Side::Write => " writes",
-    }
 }
 
 /// At most so many as a person reads.
@@ -200,7 +129,7 @@ fn fit(lines: Vec<Line>, at: Moment) -> Vec<Line> {
 mod tests {
     use super::*;
     use crate::checker::Promise;
-    use crate::history::Trouble;
+    use crate::history::{Answer, Reach, Request, Side, Trouble};
 
     fn call(at: u64, client: &str, number: u64, lock: &str) -> Record {
         Record::Called(Call {
@@ -246,10 +175,10 @@ mod tests {
         let story = story(&records, &violation(10 * SECOND));
         let told: Vec<&str> = story.lines().skip(2).collect();
         assert_eq!(told.len(), 4, "{story}");
-        assert!(told[0].starts_with(">") && told[0].contains("a #1 as a/1: renew"), "{story}");
+        assert!(told[0].starts_with(">") && told[0].contains("a #1 as a/1: Renew"), "{story}");
         assert!(told[1].contains("9.0000 TROUBLE pause"), "{story}");
         assert!(told[2].contains("b #2 as b/2"), "{story}");
-        assert!(told[3].contains("b #2 <- not renewed, nothing was held"), "{story}");
+        assert!(told[3].contains("b #2 <- Renewed(false)"), "{story}");
     }
 
     #[test]

@@ -3,77 +3,47 @@
 //! Whoever is seen unattended stays so until a poll arrives. So if none can have been under way, and none was sent, until the
 //! holder was seen in the lock, it was granted to nobody who could have been told.
 
-use super::by_lock::{LockHistory, Step};
-use super::sessions::Sessions;
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
-use crate::history::{Sample, WaitsBy};
+use super::by_lock::LockHistory;
+use super::verdict::{Promise, Verdict};
+use crate::history::Sample;
 use std::collections::HashMap;
 use std::time::Duration;
 
 /// What a poll may be under way, where nobody makes trouble.
 const UNDER_WAY: Duration = Duration::from_millis(500);
 
-pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, violations: &mut Vec<Violation>) {
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let mut unattended: HashMap<(&str, &str), &Sample> = HashMap::new();
-    let steps: HashMap<&str, &Step> = lock.steps.iter().map(|step| (step.who(), step)).collect();
     for &sample in &lock.samples {
         let server = sample.server.as_str();
         for holding in sample.holders.iter().filter(|holding| holding.is_live()) {
             let holder = holding.holder.as_str();
-            let (Some(before), Some(step)) = (unattended.remove(&(server, holder)), steps.get(holder)) else {
+            let Some(before) = unattended.remove(&(server, holder)) else { continue };
+            let Some(step) = lock.last_of(holder).filter(|_| is_absent(lock, holder, (before, sample))) else {
                 continue;
             };
-            if is_absent(lock, holder, (before, sample), sessions, troubles) {
-                violations.push(violation(lock, step, before, sample));
-            }
+            let time = sample.answered.since(before.asked);
+            let what = format!("{holder} got it from server {server}, {time:?} after nobody attended to its session");
+            verdict.violations.push(lock.violation(&Promise::NoGrantToTheAbsent, sample.asked, what, &[step]));
         }
         unattended.retain(|(at, _), _| *at != server);
         // Whoever has the lock by another session has not got it by this one.
-        for waiting in sample.waiters.iter().filter(|waiting| !holds(sample, &waiting.holder)) {
-            if let WaitsBy::Ticket { is_attended: false, .. } = waiting.by {
-                unattended.insert((server, &waiting.holder), sample);
-            }
-        }
+        let holds = |holder: &str| sample.holders.iter().any(|it| it.is_live() && it.holder == holder);
+        let waiters = sample.waiters.iter().filter(|it| !it.by.is_attended() && !holds(&it.holder));
+        unattended.extend(waiters.map(|it| ((server, it.holder.as_str()), sample)));
     }
-}
-
-fn holds(sample: &Sample, holder: &str) -> bool {
-    sample.holders.iter().any(|holding| holding.is_live() && holding.holder == holder)
 }
 
 /// Whether nothing can have come from it between two looks.
-fn is_absent(
-    lock: &LockHistory,
-    holder: &str,
-    (before, after): (&Sample, &Sample),
-    sessions: &Sessions,
-    troubles: &Troubles,
-) -> bool {
-    let since = before.asked - UNDER_WAY;
-    let steps = lock.steps.iter().filter(|step| step.who() == holder && step.asks_for().is_some());
-    let mut sessions = steps.map(|step| step.session().and_then(|name| sessions.get(name)));
-    sessions
-        .all(|session| session.is_some_and(|session| !session.may_come_between(since, before.asked, after.answered)))
-        && !troubles.clients.touches(since, after.answered)
-        && !troubles.new_starts.touches(since, after.answered)
-        && !troubles.clock_steps.touches(since, after.answered)
-}
-
-fn violation(lock: &LockHistory, step: &Step, before: &Sample, after: &Sample) -> Violation {
-    let (client, number) = step.named();
-    Violation {
-        promise: Promise::NoGrantToTheAbsent,
-        lock: lock.name.to_owned(),
-        at: after.asked,
-        what: format!(
-            "{} was granted the lock by server {} within {:.1} ms after nobody attended to its session",
-            step.who(),
-            after.server,
-            after.answered.since(before.asked).as_secs_f64() * 1e3,
-        ),
-        evidence: vec![(client, number)],
-    }
+fn is_absent(lock: &LockHistory, holder: &str, (before, after): (&Sample, &Sample)) -> bool {
+    let (since, until) = (before.asked - UNDER_WAY, after.answered);
+    let mut steps = lock.steps.iter().filter(|step| step.who() == holder && step.asks_for().is_some());
+    let is_silent = |name: &str| {
+        lock.sessions.get(name).is_some_and(|session| !session.may_come_between(since, before.asked, until))
+    };
+    let troubles = lock.troubles;
+    steps.all(|step| step.session().is_some_and(is_silent))
+        && ![&troubles.clients, &troubles.new_starts, &troubles.clock_steps].iter().any(|it| it.touches(since, until))
 }
 
 #[cfg(test)]

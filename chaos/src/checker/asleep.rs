@@ -2,8 +2,7 @@
 
 use super::by_lock::LockHistory;
 use super::spans::Spans;
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
+use super::verdict::{Promise, Verdict};
 use super::waits::is_same;
 use crate::history::{Moment, Sample, Side, Waiting};
 use std::collections::HashMap;
@@ -12,23 +11,26 @@ use std::time::Duration;
 /// A script of which nobody knows what became of it may take a lock and lose it again so long after it was sent.
 const UNKNOWN_LASTS: Duration = Duration::from_secs(5);
 
-/// For how long the same one was seen first before a lock that was free each time. Returns the longest time of all,
-/// what excuses it taken off.
-pub fn check(lock: &LockHistory, troubles: &Troubles, bound: Duration, violations: &mut Vec<Violation>) -> Duration {
-    let scripts = script_grants(lock);
-    let mut longest = Duration::ZERO;
-    for run in runs(lock, &scripts) {
-        let (from, until) = (run.first.answered, run.last.asked);
-        if until <= from {
-            continue;
-        }
-        let asleep = troubles.quiet(lock.name, from, until);
-        longest = longest.max(asleep);
-        if asleep > bound {
-            violations.push(violation(lock, &run, asleep));
-        }
+/// For how long somebody may stand before a free lock: the observers look at a lock so often, and a machine that does much
+/// at once is late at times.
+const ASLEEP: Duration = Duration::from_millis(500);
+
+/// For how long the same one was seen first before a lock that was free each time, what excuses it taken off.
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    for Run { first, last } in runs(lock, &script_grants(lock)) {
+        let (from, until) = (first.answered, last.asked);
+        let asleep = if from < until { lock.quiet(from, until) } else { Duration::ZERO };
+        verdict.figures.add("longest wait at a free lock, ms", asleep.as_millis().try_into().unwrap_or(u64::MAX));
+        let Some(waiting) = first_of(last).filter(|_| asleep > ASLEEP) else { continue };
+        let what = format!(
+            "asleep at a free lock: {waiting:?} stood first before it at server {} for {:?}, {asleep:?} of them without \
+             an excuse",
+            last.server,
+            until.since(from),
+        );
+        let evidence: Vec<_> = lock.last_of(&waiting.holder).into_iter().collect();
+        verdict.violations.push(lock.violation(&Promise::NobodySleepsAtAFreeLock, last.asked, what, &evidence));
     }
-    longest
 }
 
 struct Run<'a> {
@@ -59,18 +61,18 @@ fn runs<'a>(lock: &LockHistory<'a>, scripts: &Spans<()>) -> Vec<Run<'a>> {
 
 /// While the same one is first, nobody else can have had the lock in between, but a script.
 fn goes_on(earlier: &Sample, later: &Sample, scripts: &Spans<()>) -> bool {
-    let (Some(before), Some(after)) = (first(earlier), first(later)) else { return false };
+    let (Some(before), Some(after)) = (first_of(earlier), first_of(later)) else { return false };
     is_same((earlier, before), (later, after)) && !scripts.touches(earlier.asked, later.answered)
 }
 
 /// Of those who wait, the first who can be served. Whoever does not attend to its session is passed over.
-fn first(sample: &Sample) -> Option<&Waiting> {
+fn first_of(sample: &Sample) -> Option<&Waiting> {
     sample.waiters.iter().find(|waiting| waiting.by.is_attended())
 }
 
 /// Whether the first who waits could be let in.
 fn is_free(sample: &Sample) -> bool {
-    let Some(first) = first(sample) else { return false };
+    let Some(first) = first_of(sample) else { return false };
     let nobody = sample.holders.is_empty() || sample.ttl_ms == -2;
     let readers = sample.holders.iter().all(|holding| holding.side == Side::Read);
     nobody || (readers && first.side == Side::Read)
@@ -79,27 +81,7 @@ fn is_free(sample: &Sample) -> bool {
 fn script_grants(lock: &LockHistory) -> Spans<()> {
     let may_be_granted = lock.steps.iter().filter(|step| step.is_by_script() && !step.did_nothing());
     let span = |at: Moment, done: Moment| (at, done.min(at + UNKNOWN_LASTS), ());
-    Spans::from(may_be_granted.map(|step| span(step.call().at, step.done())).collect())
-}
-
-fn violation(lock: &LockHistory, run: &Run, asleep: Duration) -> Violation {
-    let first = first(run.last);
-    let holder = first.map_or("", |waiting| &waiting.holder);
-    let waiter = lock.steps.iter().rev().find(|step| step.call().holder == holder);
-    Violation {
-        promise: Promise::NobodySleepsAtAFreeLock,
-        lock: lock.name.to_owned(),
-        at: run.last.asked,
-        what: format!(
-            "asleep at a free lock: {holder} ({} at server {}) stood first before it for {:.1} ms, {} ms of \
-             them without an excuse",
-            first.map_or_else(String::new, |waiting| waiting.by.to_string()),
-            run.last.server,
-            run.last.asked.since(run.first.answered).as_secs_f64() * 1e3,
-            asleep.as_millis(),
-        ),
-        evidence: waiter.map(|step| step.named()).into_iter().collect(),
-    }
+    Spans::from(may_be_granted.map(|step| span(step.call.at, step.done())).collect())
 }
 
 #[cfg(test)]

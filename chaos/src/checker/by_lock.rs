@@ -1,208 +1,120 @@
 //! A history taken apart by its locks: nothing that is promised spans two of them.
 
-use crate::history::{Answer, Call, Moment, Operation, Record, Request, Sample, Side};
-use std::collections::{BTreeMap, HashMap};
+use super::sessions::Sessions;
+use super::troubles::Troubles;
+use super::verdict::{Promise, Verdict, Violation};
+use crate::history::{Moment, Operation, Record, Sample, WaitsBy};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
-/// An operation, with all that was said of it later.
-pub struct Step<'a> {
-    pub operation: &'a Operation,
-    /// When `rlock-client` said until when it is held.
-    pub vouched: Vec<(Moment, Moment)>,
-    pub ended: Option<Moment>,
-    /// When it was first asked for: of a ticket that waits already it changes nothing to ask again.
-    pub asked: Moment,
-}
-
-#[derive(Default)]
 pub struct LockHistory<'a> {
     pub name: &'a str,
     /// In order of their calls.
-    pub steps: Vec<Step<'a>>,
-    /// The steps of each holder, in order of their calls.
-    pub holders: Vec<Vec<usize>>,
+    pub steps: Vec<&'a Operation>,
+    /// The same of each holder.
+    pub holders: Vec<Vec<&'a Operation>>,
     /// In order of when they were asked for.
     pub samples: Vec<&'a Sample>,
+    pub troubles: &'a Troubles<'a>,
+    pub sessions: &'a Sessions<'a>,
 }
 
-impl<'a> Step<'a> {
-    pub fn call(&self) -> &'a Call {
-        &self.operation.call
-    }
-
-    /// Whose holds they are. A guard may not know the name that its client gave it; a client does one thing after the
-    /// other, so its own name will do.
-    pub fn who(&self) -> &'a str {
-        let call = self.call();
-        if call.holder.is_empty() { &call.client } else { &call.holder }
-    }
-
-    /// From when on it does nothing any more: never, where nobody knows what became of it.
-    pub fn done(&self) -> Moment {
-        self.operation.known().map_or(Moment(u64::MAX), |(at, _)| at)
-    }
-
-    pub fn answer(&self) -> Option<&'a Answer> {
-        self.operation.known().map(|(_, answer)| answer)
-    }
-
-    /// What the server answered with an error, and so did not do. It may have done it if it was replicas that failed.
-    pub fn failed(&self) -> bool {
-        let needs_replicas = matches!(self.call().request, Request::Acquire { replicas: 1.., .. });
-        matches!(self.answer(), Some(Answer::Failed(_))) && !needs_replicas
-    }
-
-    /// Whether it certainly had no effect.
-    pub fn did_nothing(&self) -> bool {
-        self.failed() || matches!(self.answer(), Some(Answer::Refused { .. } | Answer::Renewed(false)))
-    }
-
-    /// The side that it asks for, whether by a command or by a guard.
-    pub fn asks_for(&self) -> Option<Side> {
-        match self.call().request {
-            Request::Acquire { side, .. } | Request::Guard { side, .. } => Some(side),
-            Request::Renew { .. } | Request::Release { .. } | Request::Cancel { .. } => None,
-        }
-    }
-
-    /// Where it asked for a ticket.
-    pub fn session(&self) -> Option<&'a str> {
-        match &self.call().request {
-            Request::Acquire { session, .. } => session.as_deref(),
-            _ => None,
-        }
-    }
-
-    /// Whether the server has said that it knows of it. What was not answered may still be under way.
-    pub fn has_arrived(&self) -> bool {
-        self.has_arrived_by(Moment(u64::MAX))
-    }
-
-    pub fn has_arrived_by(&self, moment: Moment) -> bool {
-        self.operation.queued.is_some_and(|at| at <= moment) || (self.done() <= moment && self.answer().is_some())
-    }
-
-    pub fn is_guard(&self) -> bool {
-        matches!(self.call().request, Request::Guard { .. })
-    }
-
-    pub fn is_by_script(&self) -> bool {
-        matches!(self.call().request, Request::Acquire { by_script: true, .. })
-    }
-
-    pub fn request_in_words(&self) -> String {
-        self.call().request.in_words()
-    }
-
-    /// For a violation's evidence.
-    pub fn named(&self) -> (String, u64) {
-        (self.call().client.clone(), self.call().number)
-    }
+/// Somebody in a lock, or before it.
+pub struct Seen<'a> {
+    pub sample: &'a Sample,
+    pub holder: &'a str,
+    /// None: it holds the lock.
+    pub waits: Option<&'a WaitsBy>,
 }
 
-impl Request {
-    pub fn in_words(&self) -> String {
-        match self {
-            Self::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas, session } => {
-                let wait = wait_ms.map_or(String::new(), |wait| format!(" wait {wait}"));
-                let more = [(*fenced, " fenced"), (*by_script, " by script"), (*replicas > 0, " replicated")];
-                let more: String = more.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect();
-                let session = session.as_ref().map_or(String::new(), |session| format!(" by session {session}"));
-                format!("acquire {} for {lease_ms} ms{wait}{more}{session}", side.word())
+impl<'a> LockHistory<'a> {
+    /// What there is to say of each holder, of those of which there is.
+    pub fn each<T>(&self, of: impl Fn(&[&'a Operation]) -> Option<T>) -> HashMap<&'a str, T> {
+        self.holders.iter().filter_map(|steps| Some((steps[0].who(), of(steps)?))).collect()
+    }
+
+    /// The first violation by each of those who are seen in the lock or before it; `wrong` says what it is, and what step
+    /// shows it.
+    pub fn tell_once(
+        &self,
+        promise: &Promise,
+        verdict: &mut Verdict,
+        wrong: impl Fn(&Seen<'a>) -> Option<(String, &'a Operation)>,
+    ) {
+        let mut told = HashSet::new();
+        for seen in self.samples.iter().flat_map(|sample| present(sample)) {
+            if told.contains(seen.holder) {
+                continue;
             }
-            Self::Guard { side, lease_ms, majority, .. } => {
-                let of = if *majority { "majority guard" } else { "guard" };
-                format!("{of} of {} for {lease_ms} ms", side.word())
+            if let Some((what, step)) = wrong(&seen) {
+                told.insert(seen.holder);
+                let does = if seen.waits.is_some() { "waits" } else { "holds the lock" };
+                let what = format!("{} {does} at server {}, {what}", seen.holder, seen.sample.server);
+                verdict.violations.push(self.violation(promise, seen.sample.asked, what, &[step]));
             }
-            Self::Cancel { session } => format!("take the ticket of session {session} back"),
-            Self::Renew { lease_ms } => format!("renew for {lease_ms} ms"),
-            Self::Release { side, all } => format!("release {}{}", side.word(), if *all { " all" } else { "" }),
         }
+    }
+
+    pub fn violation(&self, promise: &Promise, at: Moment, what: String, evidence: &[&Operation]) -> Violation {
+        let evidence = evidence.iter().map(|step| step.named()).collect();
+        Violation { promise: promise.clone(), lock: self.name.to_owned(), at, what, evidence }
+    }
+
+    /// Whether somebody may have removed or changed it between two moments.
+    pub fn is_removed(&self, after: Moment, before: Moment) -> bool {
+        self.troubles.removals(self.name, after, before).next().is_some()
+    }
+
+    /// How much of a time there was no trouble that could keep a waiter from being served.
+    pub fn quiet(&self, from: Moment, until: Moment) -> Duration {
+        self.troubles.quiet(self.name, from, until)
+    }
+
+    /// The last step of a holder, if it is known.
+    pub fn last_of(&self, holder: &str) -> Option<&'a Operation> {
+        self.steps.iter().rev().find(|step| step.call.holder == holder).copied()
     }
 }
 
-impl Side {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Plain => "the lock",
-            Self::Read => "the read side",
-            Self::Write => "the write side",
-        }
-    }
-
-    pub fn is_exclusive(self) -> bool {
-        self != Self::Read
-    }
+fn present(sample: &Sample) -> impl Iterator<Item = Seen<'_>> {
+    let holders = sample.holders.iter().filter(|holding| holding.is_live());
+    let holders = holders.map(|it| Seen { sample, holder: &it.holder, waits: None });
+    holders.chain(sample.waiters.iter().map(|it| Seen { sample, holder: &it.holder, waits: Some(&it.by) }))
 }
 
 /// In order of their names, so that a verdict is the same each time.
-pub fn by_lock<'a>(records: &'a [Record], operations: &'a [Operation]) -> Vec<LockHistory<'a>> {
-    let mut locks: BTreeMap<&str, LockHistory> = BTreeMap::new();
-    let mut said = said_of_guards(records);
+pub fn by_lock<'a>(
+    records: &'a [Record],
+    operations: &'a [Operation],
+    troubles: &'a Troubles<'a>,
+    sessions: &'a Sessions<'a>,
+) -> Vec<LockHistory<'a>> {
+    let mut locks: BTreeMap<&str, (Vec<&Operation>, Vec<&Sample>)> = BTreeMap::new();
     for operation in operations {
-        let (vouched, ended) =
-            said.remove(&(operation.call.client.as_str(), operation.call.number)).unwrap_or_default();
-        let lock = locks.entry(&operation.call.lock).or_default();
-        let asked = operation.call.at;
-        lock.steps.push(Step { operation, vouched, ended, asked });
+        locks.entry(&operation.call.lock).or_default().0.push(operation);
     }
     for record in records {
         if let Record::Seen(sample) = record {
-            locks.entry(&sample.lock).or_default().samples.push(sample);
+            locks.entry(&sample.lock).or_default().1.push(sample);
         }
     }
-    locks
-        .into_iter()
-        .map(|(name, mut lock)| {
-            lock.name = name;
-            lock.steps.sort_by_key(|step| step.call().at);
-            lock.samples.sort_by_key(|sample| sample.asked);
-            lock.holders = by_holder(&lock.steps);
-            for steps in &lock.holders {
-                ask_once(&mut lock.steps, steps);
-            }
-            lock
-        })
-        .collect()
+    let lock = |(name, (mut steps, mut samples)): (&'a str, (Vec<&'a Operation>, Vec<&'a Sample>))| {
+        steps.sort_by_key(|step| step.call.at);
+        samples.sort_by_key(|sample| sample.asked);
+        LockHistory { name, holders: by_holder(&steps), steps, samples, troubles, sessions }
+    };
+    locks.into_iter().map(lock).collect()
 }
 
-/// Those that are asked for by the same ticket are asked for when the first of them is.
-fn ask_once(steps: &mut [Step], places: &[usize]) {
-    let mut first: HashMap<&str, Moment> = HashMap::new();
-    for place in places {
-        if let Some(session) = steps[*place].session() {
-            let asked = *first.entry(session).or_insert(steps[*place].call().at);
-            steps[*place].asked = asked;
-        }
-    }
-}
-
-type Said<'a> = HashMap<(&'a str, u64), (Vec<(Moment, Moment)>, Option<Moment>)>;
-
-fn said_of_guards(records: &[Record]) -> Said<'_> {
-    let mut said: Said = HashMap::new();
-    for record in records {
-        match record {
-            Record::Vouched { at, client, number, until } => {
-                said.entry((client, *number)).or_default().0.push((*at, *until));
-            }
-            Record::Ended { at, client, number } => {
-                said.entry((client, *number)).or_default().1.get_or_insert(*at);
-            }
-            _ => {}
-        }
-    }
-    said
-}
-
-fn by_holder(steps: &[Step]) -> Vec<Vec<usize>> {
+fn by_holder<'a>(steps: &[&'a Operation]) -> Vec<Vec<&'a Operation>> {
     let mut places: HashMap<&str, usize> = HashMap::new();
-    let mut holders: Vec<Vec<usize>> = Vec::new();
-    for (number, step) in steps.iter().enumerate() {
-        let place = *places.entry(step.who()).or_insert_with(|| {
+    let mut holders: Vec<Vec<&Operation>> = Vec::new();
+    for step in steps {
+        let place = *places.entry(step.who()).or_insert(holders.len());
+        if place == holders.len() {
             holders.push(Vec::new());
-            holders.len() - 1
-        });
-        holders[place].push(number);
+        }
+        holders[place].push(step);
     }
     holders
 }

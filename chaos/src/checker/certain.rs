@@ -5,17 +5,15 @@
 //! cuts it off: a release of the holder's own, a lease that ends sooner, a trouble. So each piece errs to the shorter
 //! side, and two pieces that contradict each other prove that something was wrong.
 
-use super::by_lock::{LockHistory, Step};
+use super::by_lock::LockHistory;
 use super::spans::Spans;
-use super::troubles::Troubles;
-use crate::history::{Answer, Moment, Reach, Request, Side};
+use crate::history::{Answer, Moment, Operation, Reach, Request, Side};
 use std::time::Duration;
 
 /// Servers count in whole ms, and by a clock that stands still while they do one thing.
 const ROUGHNESS: Duration = Duration::from_millis(2);
 
 pub struct Certain<'a> {
-    pub who: &'a str,
     pub side: Side,
     pub from: Moment,
     pub until: Moment,
@@ -25,8 +23,8 @@ pub struct Certain<'a> {
     pub until_but_for_troubles: Moment,
     /// The lease did not begin before this.
     pub basis: Moment,
-    /// What says so: a place in the lock's steps.
-    pub step: usize,
+    /// What says so.
+    pub step: &'a Operation,
 }
 
 impl Certain<'_> {
@@ -42,43 +40,41 @@ impl Certain<'_> {
 }
 
 /// What there is to know of a lock beside the steps of a holder, to say what is certain of that one.
-pub struct Surroundings<'l, 'a> {
-    lock: &'l LockHistory<'a>,
-    troubles: &'l Troubles<'a>,
+pub struct Surroundings<'a> {
+    lock: &'a LockHistory<'a>,
     /// Leases that a script of Redisson's gave to all readers of the lock, its own or not.
     scripts: Spans<u64>,
 }
 
-impl<'l, 'a> Surroundings<'l, 'a> {
-    pub fn of(lock: &'l LockHistory<'a>, troubles: &'l Troubles<'a>) -> Self {
-        Self { lock, troubles, scripts: renewals_by_script(lock) }
+impl<'a> Surroundings<'a> {
+    pub fn of(lock: &'a LockHistory<'a>) -> Self {
+        Self { lock, scripts: renewals_by_script(lock) }
     }
 
     /// What is certain of all holders of the lock.
     pub fn certain(&self) -> Vec<Certain<'a>> {
-        self.lock.holders.iter().flat_map(|steps| self.of_holder(steps, None)).collect()
+        self.lock.holders.iter().flat_map(|steps| self.of_holder(steps.clone())).collect()
     }
 
     /// What would be certain of one holder, had it not done one of its steps.
-    pub fn certain_but_for(&self, holder: &[usize], ignored: usize) -> Vec<Certain<'a>> {
-        self.of_holder(holder, Some(ignored))
+    pub fn certain_but_for<'s>(&self, steps: &[&'s Operation], ignored: &Operation) -> Vec<Certain<'s>> {
+        self.of_holder(steps.iter().copied().filter(|step| !std::ptr::eq(*step, ignored)).collect())
     }
 
-    fn of_holder(&self, places: &[usize], ignored: Option<usize>) -> Vec<Certain<'a>> {
-        let holder = Holder::of(self.lock, places, ignored);
+    fn of_holder<'s>(&self, steps: Vec<&'s Operation>) -> Vec<Certain<'s>> {
+        let holder = Holder::of(steps);
         let mut pieces: Vec<Certain> = Vec::new();
         let mut nested = holder.is_orderly().then(Nested::default);
-        for &(place, step) in &holder.steps {
+        for &step in &holder.steps {
             let known = pieces.len();
-            pieces.extend(pieces_of_guard(place, step));
-            pieces.extend(piece_of_grant(place, step));
-            let renewed = holder.pieces_of_renewal(place, step, &pieces);
+            pieces.extend(pieces_of_guard(step));
+            pieces.extend(piece_of_grant(step));
+            let renewed = holder.pieces_of_renewal(step, &pieces);
             pieces.extend(renewed);
             for piece in &mut pieces[known..] {
                 holder.cut(piece, nested.is_some());
-                holder.cut_by_cancels(piece, step);
                 cut_by_scripts(piece, &self.scripts);
-                cut_by_troubles(piece, self.lock.name, self.troubles);
+                cut_by_troubles(piece, self.lock);
             }
             if let Some(nested) = &mut nested {
                 nested.follow(step, &mut pieces, known);
@@ -114,49 +110,39 @@ pub fn covers<'p, 'a: 'p>(
 
 /// Each with its lease.
 fn renewals_by_script(lock: &LockHistory) -> Spans<u64> {
-    let mut renewals = Vec::new();
-    for steps in &lock.holders {
-        let steps: Vec<&Step> = steps.iter().map(|place| &lock.steps[*place]).collect();
-        if !steps.iter().any(|step| step.is_by_script() && step.asks_for() != Some(Side::Plain)) {
-            continue;
-        }
-        for step in steps {
-            if let (Request::Renew { lease_ms }, false) = (&step.call().request, step.failed()) {
-                renewals.push((step.call().at, step.done(), *lease_ms));
-            }
-        }
-    }
-    Spans::from(renewals)
+    let of_readers =
+        |steps: &&Vec<&Operation>| steps.iter().any(|step| step.is_by_script() && step.asks_for() != Some(Side::Plain));
+    let steps = lock.holders.iter().filter(of_readers).flatten();
+    let renewals = steps.filter(|step| step.is_renewal() && !step.failed());
+    Spans::from(renewals.filter_map(|it| Some((it.call.at, it.done(), it.call.request.lease_ms()?))).collect())
 }
 
 /// The steps of one holder, and those among them that may end what others of them began.
-struct Holder<'l, 'a> {
-    steps: Vec<(usize, &'l Step<'a>)>,
+struct Holder<'a> {
+    steps: Vec<&'a Operation>,
     sides: Vec<Side>,
     is_script: bool,
-    /// Those that may give back the last hold.
-    farewells: Vec<&'l Step<'a>>,
+    /// Those that may give back the last hold, of that side.
+    farewells: Vec<(&'a Operation, Side)>,
     /// Those that may give back what a ticket was granted, unless it was renewed.
-    cancels: Vec<&'l Step<'a>>,
+    cancels: Vec<&'a Operation>,
     /// Those that may begin a lease that is shorter than another one.
-    shorteners: Vec<(&'l Step<'a>, u64)>,
+    shorteners: Vec<(&'a Operation, u64)>,
 }
 
-impl<'l, 'a> Holder<'l, 'a> {
-    fn of(lock: &'l LockHistory<'a>, places: &[usize], ignored: Option<usize>) -> Self {
-        let all = places.iter().filter(|place| Some(**place) != ignored);
-        let steps: Vec<(usize, &Step)> = all.map(|place| (*place, &lock.steps[*place])).collect();
-        let asked = |side| steps.iter().any(|(_, step)| step.asks_for() == Some(side) && !step.failed());
-        let longest = steps.iter().filter_map(|(_, step)| lease(step)).max().unwrap_or(0);
-        let each = || steps.iter().map(|(_, step)| *step);
+impl<'a> Holder<'a> {
+    fn of(steps: Vec<&'a Operation>) -> Self {
+        let asked = |side: &Side| steps.iter().any(|step| step.asks_for() == Some(*side) && !step.failed());
+        let longest = steps.iter().filter_map(|step| step.call.request.lease_ms()).max().unwrap_or(0);
+        let each = || steps.iter().copied();
         Self {
-            sides: [Side::Plain, Side::Read, Side::Write].into_iter().filter(|side| asked(*side)).collect(),
-            is_script: each().any(Step::is_by_script),
-            farewells: each().filter(|step| may_be_the_last(step)).collect(),
-            cancels: each().filter(|step| matches!(step.call().request, Request::Cancel { .. })).collect(),
+            sides: [Side::Plain, Side::Read, Side::Write].into_iter().filter(asked).collect(),
+            is_script: each().any(Operation::is_by_script),
+            farewells: each().filter_map(|step| Some((step, may_be_the_last_of(step)?))).collect(),
+            cancels: each().filter(|step| matches!(step.call.request, Request::Cancel { .. })).collect(),
             shorteners: each()
                 .filter(|step| !step.did_nothing())
-                .filter_map(|step| Some((step, lease(step)?)))
+                .filter_map(|step| Some((step, step.call.request.lease_ms()?)))
                 .filter(|(_, lease)| *lease < longest)
                 .collect(),
             steps,
@@ -165,14 +151,15 @@ impl<'l, 'a> Holder<'l, 'a> {
 
     /// Whether its steps were done in the order in which it asked for them, so that its holds can be counted.
     fn is_orderly(&self) -> bool {
-        let follow = |pair: &[(usize, &Step)]| pair[0].1.done() <= pair[1].1.call().at;
-        self.steps.windows(2).all(follow) && !self.steps.iter().any(|(_, step)| step.is_guard())
+        let follow = |pair: &[&Operation]| pair[0].done() <= pair[1].call.at;
+        self.steps.windows(2).all(follow) && !self.steps.iter().any(|step| step.is_guard())
     }
 
-    fn pieces_of_renewal(&self, place: usize, step: &Step<'a>, pieces: &[Certain]) -> Vec<Certain<'a>> {
-        match (&step.call().request, step.answer()) {
+    fn pieces_of_renewal(&self, step: &'a Operation, pieces: &[Certain]) -> Vec<Certain<'a>> {
+        match (&step.call.request, step.known_answer()) {
             (Request::Renew { lease_ms }, Some(Answer::Renewed(true))) => {
-                self.renewed_sides(step, pieces).map(|side| piece(place, step, side, *lease_ms)).collect()
+                let span = (step.call.at, step.done(), lease_end(step.call.at, *lease_ms));
+                self.renewed_sides(step, pieces).map(|side| piece(step, side, span)).collect()
             }
             _ => Vec::new(),
         }
@@ -180,8 +167,8 @@ impl<'l, 'a> Holder<'l, 'a> {
 
     /// The sides that a renewal was good for. A holder of one side had that; else it is what it had for certain.
     /// Redisson's script says yes to a reader whose time was over, and nothing comes of it.
-    fn renewed_sides(&self, renewal: &Step, pieces: &[Certain]) -> impl Iterator<Item = Side> {
-        let time = (renewal.call().at, renewal.done());
+    fn renewed_sides(&self, renewal: &Operation, pieces: &[Certain]) -> impl Iterator<Item = Side> {
+        let time = (renewal.call.at, renewal.done());
         let proves_itself = |side: Side| self.sides.len() == 1 && !(self.is_script && side == Side::Read);
         let covered = move |side| covers(pieces, side, time, |it| it.until);
         self.sides.iter().copied().filter(move |side| proves_itself(*side) || covered(*side))
@@ -189,53 +176,33 @@ impl<'l, 'a> Holder<'l, 'a> {
 
     /// By whatever the holder itself did, or may have done, after the lease had begun.
     fn cut(&self, piece: &mut Certain, reads_are_counted: bool) {
-        for step in &self.farewells {
-            let Request::Release { side, .. } = step.call().request else { continue };
-            let concerns = side == piece.side || (self.is_script && self.sides.len() > 1);
+        for (step, side) in &self.farewells {
+            let concerns = *side == piece.side || (self.is_script && self.sides.len() > 1);
             let is_counted = reads_are_counted && piece.side == Side::Read;
             if concerns && !is_counted && step.done() > piece.basis {
-                piece.end_at(step.call().at);
+                piece.end_at(step.call.at);
             }
         }
         for (step, lease_ms) in &self.shorteners {
-            let restarts = match step.asks_for() {
-                None => true,
-                Some(side) => side == Side::Plain,
-            };
+            let restarts = step.asks_for().is_none_or(|side| side == Side::Plain);
             if restarts && step.done() > piece.basis {
-                piece.end_at(lease_end(step.call().at.max(piece.basis), *lease_ms));
+                piece.end_at(lease_end(step.call.at.max(piece.basis), *lease_ms));
             }
         }
-    }
-}
-
-impl Holder<'_, '_> {
-    /// What a ticket was granted and nobody has renewed.
-    fn cut_by_cancels(&self, piece: &mut Certain, grant: &Step) {
-        let is_ticket = grant.operation.queued.is_some();
-        for cancel in self.cancels.iter().filter(|_| is_ticket) {
+        // What a ticket was granted and nobody has renewed.
+        for cancel in self.cancels.iter().filter(|_| piece.step.queued.is_some()) {
             if cancel.done() > piece.basis {
-                piece.end_at(cancel.call().at);
+                piece.end_at(cancel.call.at);
             }
         }
-    }
-}
-
-fn lease(step: &Step) -> Option<u64> {
-    match step.call().request {
-        Request::Acquire { lease_ms, .. } | Request::Renew { lease_ms } => Some(lease_ms),
-        Request::Guard { .. } | Request::Release { .. } | Request::Cancel { .. } => None,
     }
 }
 
 /// Of exclusive holds a release tells whether another one is left.
-fn may_be_the_last(step: &Step) -> bool {
-    match (&step.call().request, step.answer()) {
-        _ if step.failed() => false,
-        (Request::Release { side, all }, Some(Answer::Released(Some(0)))) => *all || !side.is_exclusive(),
-        (Request::Release { .. }, _) => true,
-        _ => false,
-    }
+fn may_be_the_last_of(step: &Operation) -> Option<Side> {
+    let Request::Release { side, all } = step.call.request else { return None };
+    let leaves_another = step.known_answer() == Some(&Answer::Released(Some(0))) && !all && side.is_exclusive();
+    (!step.failed() && !leaves_another).then_some(side)
 }
 
 /// Read holds have a lease each, and the latest goes first: what is certain by the others stays so.
@@ -245,12 +212,12 @@ struct Nested {
 }
 
 impl Nested {
-    fn follow(&mut self, step: &Step, pieces: &mut [Certain], known: usize) {
+    fn follow(&mut self, step: &Operation, pieces: &mut [Certain], known: usize) {
         let new = (known..pieces.len()).filter(|place| pieces[*place].side == Side::Read).collect::<Vec<_>>();
-        match (&step.call().request, step.answer()) {
+        match (&step.call.request, step.known_answer()) {
             (Request::Acquire { .. }, _) if !new.is_empty() => self.holds.push(new),
             (Request::Renew { .. }, _) if !new.is_empty() => {
-                let time = (step.call().at, step.done());
+                let time = (step.call.at, step.done());
                 match self.lowest_held(pieces, time) {
                     Some(hold) => hold.extend(new),
                     None => self.holds.push(new),
@@ -260,15 +227,13 @@ impl Nested {
                 let is_all = *all || !matches!(answer, Some(Answer::Released(Some(0))));
                 let kept = if is_all { 0 } else { self.holds.len().saturating_sub(1) };
                 for place in self.holds.drain(kept..).flatten() {
-                    pieces[place].end_at(step.call().at);
+                    pieces[place].end_at(step.call.at);
                 }
             }
             _ => {}
         }
     }
-}
 
-impl Nested {
     /// What was renewed stays renewed for as long as any of the holds stays that were there. Those below may have ended
     /// before, all together, and then are not counted any more.
     fn lowest_held(&mut self, pieces: &[Certain], time: (Moment, Moment)) -> Option<&mut Vec<usize>> {
@@ -281,51 +246,28 @@ impl Nested {
     }
 }
 
-fn piece_of_grant<'a>(place: usize, step: &Step<'a>) -> Option<Certain<'a>> {
-    let Request::Acquire { side, lease_ms, .. } = step.call().request else { return None };
-    let (told, _) = step.operation.granted()?;
-    let mut piece = piece(place, step, side, lease_ms);
-    if step.operation.queued.is_some() {
-        // What was told belongs to whoever has read it, whatever becomes of the session.
-        piece = spanning(place, step, side, (step.asked, told, lease_end(step.asked, lease_ms)));
-    }
-    Some(piece)
+fn piece_of_grant(step: &Operation) -> Option<Certain<'_>> {
+    let Request::Acquire { side, lease_ms, .. } = step.call.request else { return None };
+    // What was told by a ticket belongs to whoever has read it, whatever becomes of the session.
+    let basis = if step.queued.is_some() { step.asked } else { step.call.at };
+    step.granted().map(|(told, _)| piece(step, side, (basis, told, lease_end(basis, lease_ms))))
 }
 
-fn pieces_of_guard<'a>(place: usize, step: &Step<'a>) -> Vec<Certain<'a>> {
-    let Request::Guard { side, lease_ms, .. } = step.call().request else { return Vec::new() };
+fn pieces_of_guard(step: &Operation) -> Vec<Certain<'_>> {
+    let Request::Guard { side, lease_ms, .. } = step.call.request else { return Vec::new() };
     let mut end = step.ended.unwrap_or(Moment(u64::MAX));
     let mut pieces = Vec::new();
     // What is said last counts: it may take back a part of what was said before.
     for &(at, until) in step.vouched.iter().rev() {
         end = end.min(until);
         let basis = at.min(until - Duration::from_millis(lease_ms));
-        pieces.push(spanning(place, step, side, (basis, at, end)));
+        pieces.push(piece(step, side, (basis, at, end)));
     }
     pieces
 }
 
-fn piece<'a>(place: usize, step: &Step<'a>, side: Side, lease_ms: u64) -> Certain<'a> {
-    let basis = step.call().at;
-    spanning(place, step, side, (basis, step.done(), lease_end(basis, lease_ms)))
-}
-
-fn spanning<'a>(
-    place: usize,
-    step: &Step<'a>,
-    side: Side,
-    (basis, from, until): (Moment, Moment, Moment),
-) -> Certain<'a> {
-    Certain {
-        who: step.who(),
-        side,
-        from,
-        until,
-        until_but_for_failovers: until,
-        until_but_for_troubles: until,
-        basis,
-        step: place,
-    }
+fn piece(step: &Operation, side: Side, (basis, from, until): (Moment, Moment, Moment)) -> Certain<'_> {
+    Certain { side, from, until, until_but_for_failovers: until, until_but_for_troubles: until, basis, step }
 }
 
 fn lease_end(began: Moment, lease_ms: u64) -> Moment {
@@ -342,19 +284,19 @@ fn cut_by_scripts(piece: &mut Certain, scripts: &Spans<u64>) {
     }
 }
 
-fn cut_by_troubles(piece: &mut Certain, lock: &str, troubles: &Troubles) {
+fn cut_by_troubles(piece: &mut Certain, lock: &LockHistory) {
     let mut end = piece.until_but_for_troubles;
-    for trouble in troubles.removals(lock, piece.basis, end) {
+    for trouble in lock.troubles.removals(lock.name, piece.basis, end) {
         end = end.min(trouble.began);
     }
-    for (began, _, trouble) in troubles.clock_steps.touching(piece.basis, end) {
+    for (began, _, trouble) in lock.troubles.clock_steps.touching(piece.basis, end) {
         if let Reach::ClockStep { by_ms, .. } = trouble.reach {
             let sooner = Duration::from_millis(by_ms.max(0).unsigned_abs());
             end = end.min((end - sooner).max(*began));
         }
     }
     piece.until_but_for_failovers = end;
-    for (began, ..) in troubles.failovers.touching(piece.basis, end) {
+    for (began, ..) in lock.troubles.failovers.touching(piece.basis, end) {
         end = end.min(*began);
     }
     piece.until = end;

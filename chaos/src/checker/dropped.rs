@@ -1,65 +1,43 @@
 //! Guards that nobody has any more, and waits that nobody waits for any more: `rlock-client` gives them back by itself.
 
-use super::by_lock::{LockHistory, Step};
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
-use crate::history::{Answer, Moment, Sample};
-use std::collections::{HashMap, HashSet};
+use super::by_lock::LockHistory;
+use super::verdict::{Promise, Verdict};
+use crate::history::{Answer, Moment, Operation};
 use std::time::Duration;
 
 /// Longer than it takes to find out that an answer is lost, to connect anew, and to give back.
 const LATE: Duration = Duration::from_millis(2_500);
 
 /// Up to the moment when clients end: they give nothing back after it.
-pub fn check(lock: &LockHistory, troubles: &Troubles, clients_end: Moment, violations: &mut Vec<Violation>) {
-    let over: HashMap<&str, (Moment, &Step)> = lock.holders.iter().filter_map(|steps| over(lock, steps)).collect();
-    let mut told = HashSet::new();
-    for &sample in lock.samples.iter().take_while(|sample| sample.asked <= clients_end) {
-        for (holder, does) in present(sample) {
-            let Some((since, step)) = over.get(holder) else { continue };
-            // What was given back to one master another one may still have, and what was moved away may come back.
-            let is_another = troubles.failovers.touches(*since - LATE, sample.asked)
-                || troubles.removals(lock.name, *since - LATE, sample.asked).next().is_some();
-            if is_another {
-                continue;
-            }
-            let disturbances = troubles.clients.touching(*since, sample.asked);
-            let since = disturbances.map(|(_, ended, _)| *ended).max().unwrap_or(*since).max(*since);
-            let late = troubles.quiet(lock.name, since, sample.asked.max(since));
-            if late > LATE && told.insert(holder) {
-                violations.push(Violation {
-                    promise: Promise::WhatIsDroppedIsGivenBack,
-                    lock: lock.name.to_owned(),
-                    at: sample.asked,
-                    what: format!("{holder} {does} at server {}, {} ms after its end", sample.server, late.as_millis()),
-                    evidence: vec![step.named()],
-                });
-            }
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let over = lock.each(over);
+    let troubles = lock.troubles;
+    lock.tell_once(&Promise::WhatIsDroppedIsGivenBack, verdict, |seen| {
+        let asked = seen.sample.asked;
+        let (since, step) = *over.get(seen.holder).filter(|_| asked <= troubles.clients_end)?;
+        // What was given back to one master another one may still have, and what was moved away may come back.
+        if troubles.failovers.touches(since - LATE, asked) || lock.is_removed(since - LATE, asked) {
+            return None;
         }
-    }
-}
-
-/// Who is in the lock or before it.
-fn present(sample: &Sample) -> impl Iterator<Item = (&str, &'static str)> {
-    let holders = sample.holders.iter().map(|holding| (holding.holder.as_str(), "holds the lock"));
-    holders.chain(sample.waiters.iter().map(|waiting| (waiting.holder.as_str(), "waits")))
+        let disturbances = troubles.clients.touching(since, asked);
+        let since = disturbances.map(|(_, ended, _)| *ended).max().unwrap_or(since).max(since);
+        let late = lock.quiet(since, asked.max(since));
+        (late > LATE).then(|| (format!("{} ms after its end", late.as_millis()), step))
+    });
 }
 
 /// Since when this holder wants nothing any more, if all that it did it did by guards. Of one whose process was killed it
 /// is not known.
-fn over<'l, 'a>(lock: &'l LockHistory<'a>, steps: &[usize]) -> Option<(&'a str, (Moment, &'l Step<'a>))> {
-    let mut since = Moment(0);
-    let mut last = None;
-    for step in steps.iter().map(|place| &lock.steps[*place]) {
-        let (answered, answer) = step.operation.answer.as_ref()?;
+fn over<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
+    let mut last: Option<(Moment, &Operation)> = None;
+    for step in steps {
+        let (answered, answer) = step.answer.as_ref()?;
         let end = if step.is_guard() && matches!(answer, Answer::Granted { .. }) { step.ended? } else { *answered };
-        if end >= since {
-            (since, last) = (end, Some(step));
+        if last.is_none_or(|(since, _)| end >= since) {
+            last = Some((end, step));
         }
     }
-    let is_by_guards = steps.iter().any(|place| lock.steps[*place].is_guard());
-    let step = last.filter(|step| is_by_guards && !step.call().holder.is_empty())?;
-    Some((step.who(), (since, step)))
+    last.filter(|(_, step)| steps.iter().any(|step| step.is_guard()) && !step.call.holder.is_empty())
 }
 
 #[cfg(test)]

@@ -1,99 +1,55 @@
 //! What stays of sessions that have ended: waits, and grants that were in no reply.
 
-use super::by_lock::{LockHistory, Step};
-use super::sessions::{Gone, Sessions};
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
-use crate::history::{Request, Sample};
-use std::collections::{HashMap, HashSet};
+use super::by_lock::LockHistory;
+use super::sessions::Gone;
+use super::verdict::{Promise, Verdict};
+use crate::history::{Operation, WaitsBy};
 use std::time::Duration;
 
 /// What a server may take to end a session, beside the time in which it could do nothing.
 const LATE: Duration = Duration::from_secs(1);
 
 /// A holder whose session is gone.
-struct Ended<'l, 'a> {
-    step: &'l Step<'a>,
-    session: &'l str,
+struct Ended<'a> {
+    step: &'a Operation,
+    session: &'a str,
     gone: Gone,
     /// What it may have been granted was in no reply, and nobody has renewed it.
     holds_nothing: bool,
 }
 
-pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, violations: &mut Vec<Violation>) {
-    let ended: HashMap<&str, Ended> =
-        lock.holders.iter().filter_map(|steps| ended(lock, steps, sessions, troubles)).collect();
-    if ended.is_empty() {
-        return;
-    }
-    let mut told = HashSet::new();
-    for &sample in &lock.samples {
-        for (holder, does, is_wait) in present(sample) {
-            let Some(it) = ended.get(holder).filter(|it| is_wait || it.holds_nothing) else { continue };
-            let late = troubles.quiet(lock.name, it.gone.by, sample.asked.max(it.gone.by));
-            if late > LATE && !is_elsewhere(lock, it, sample, troubles) && told.insert(holder) {
-                violations.push(Violation {
-                    promise: Promise::NothingOfAnEndedSession,
-                    lock: lock.name.to_owned(),
-                    at: sample.asked,
-                    what: format!(
-                        "{holder} {does} at server {}, {} ms after session {} had ended",
-                        sample.server,
-                        sample.asked.since(it.gone.by).as_millis(),
-                        it.session,
-                    ),
-                    evidence: vec![it.step.named()],
-                });
-            }
-        }
-    }
-}
-
-fn present(sample: &Sample) -> impl Iterator<Item = (&str, &'static str, bool)> {
-    let holders = sample
-        .holders
-        .iter()
-        .filter(|holding| holding.is_live())
-        .map(|holding| (holding.holder.as_str(), "holds the lock", false));
-    let by_ticket = sample.waiters.iter().filter(|waiting| waiting.by.is_ticket());
-    holders.chain(by_ticket.map(|waiting| (waiting.holder.as_str(), "waits", true)))
-}
-
-/// Holds are replicated and sessions are not; and what was moved away may come back.
-fn is_elsewhere(lock: &LockHistory, it: &Ended, sample: &Sample, troubles: &Troubles) -> bool {
-    let began = it.step.call().at;
-    troubles.new_starts.touches(began, sample.asked)
-        || troubles.removals(lock.name, began, sample.asked).next().is_some()
-        || troubles.clock_steps.touches(it.gone.silent_since, sample.asked)
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let all = lock.each(|steps| ended(lock, steps));
+    lock.tell_once(&Promise::NothingOfAnEndedSession, verdict, |seen| {
+        let (it, asked) = (all.get(seen.holder)?, seen.sample.asked);
+        let is_wrong = seen.waits.map_or(it.holds_nothing, WaitsBy::is_ticket);
+        let late = lock.quiet(it.gone.by, asked.max(it.gone.by));
+        let what = || format!("{} ms after session {} had ended", asked.since(it.gone.by).as_millis(), it.session);
+        // Holds are replicated and sessions are not; and what was moved away may come back.
+        let began = it.step.call.at;
+        let is_elsewhere = lock.troubles.new_starts.touches(began, asked)
+            || lock.is_removed(began, asked)
+            || lock.troubles.clock_steps.touches(it.gone.silent_since, asked);
+        (is_wrong && late > LATE && !is_elsewhere).then(|| (what(), it.step))
+    });
 }
 
 /// A holder that asked in one session only.
-fn ended<'l, 'a>(
-    lock: &'l LockHistory<'a>,
-    places: &[usize],
-    sessions: &'l Sessions<'a>,
-    troubles: &Troubles,
-) -> Option<(&'a str, Ended<'l, 'a>)> {
-    let steps: Vec<&Step> = places.iter().map(|place| &lock.steps[*place]).collect();
-    let mut asked = steps.iter().filter(|step| step.asks_for().is_some()).copied();
-    let step = asked.next()?;
+fn ended<'a>(lock: &LockHistory<'a>, steps: &[&'a Operation]) -> Option<Ended<'a>> {
+    let mut asked = steps.iter().filter(|step| step.asks_for().is_some());
+    let step = *asked.clone().next()?;
     let name = step.session()?;
-    let mut others = asked.clone();
-    if others.any(|other| other.session() != Some(name)) {
-        return None;
-    }
-    let session = sessions.get(name)?;
-    let gone = session.gone(troubles)?;
-    let mut asked = std::iter::once(step).chain(asked);
     // What had no answer may still be under way, and find a session of that name again.
-    if !asked.clone().all(Step::has_arrived) {
+    if !asked.clone().all(|other| other.session() == Some(name) && other.has_arrived()) {
         return None;
     }
+    let session = lock.sessions.get(name)?;
+    let gone = session.gone(lock.troubles)?;
     // What was granted at once has nothing to do with the session.
-    let was_queued = asked.all(|step| step.operation.queued.is_some() || step.did_nothing());
-    let was_renewed = steps.iter().any(|step| matches!(step.call().request, Request::Renew { .. }));
+    let was_queued = asked.all(|step| step.queued.is_some() || step.did_nothing());
+    let was_renewed = steps.iter().any(|step| step.is_renewal());
     let holds_nothing = was_queued && !was_renewed && !session.may_be_told(step.who());
-    Some((step.who(), Ended { step, session: session.name, gone, holds_nothing }))
+    Some(Ended { step, session: name, gone, holds_nothing })
 }
 
 #[cfg(test)]

@@ -1,40 +1,84 @@
-//! Two who hold what only one may hold.
+//! Two who hold what only one may hold; and how often that is so because failovers made servers forget. No promise is
+//! broken by that, but how often it happens is worth a number, and whether it happens less to those who asked for replicas.
 
 use super::by_lock::LockHistory;
-use super::certain::Certain;
-use super::verdict::{Promise, Violation};
-use crate::history::Moment;
+use super::certain::{Certain, Surroundings};
+use super::verdict::{Promise, Verdict};
+use crate::history::{Moment, Request};
 use std::collections::HashSet;
 
-/// Two pieces of evidence that contradict each other, the one that began earlier first.
-pub type Overlap = (usize, usize);
+/// By how much was asked for: one server, replicas, a majority.
+const FORGOTTEN: [&str; 3] = [
+    "a failover forgot a lock that one server had granted",
+    "a failover forgot a lock that replicas had confirmed",
+    "a failover forgot a lock of a majority",
+];
 
-pub fn check(lock: &LockHistory, pieces: &[Certain], violations: &mut Vec<Violation>) {
-    for (earlier, later) in overlaps(pieces, |piece| piece.until) {
-        violations.push(violation(lock, &pieces[earlier], &pieces[later]));
+/// Two pieces of evidence that contradict each other, the one that began earlier first.
+type Overlap = (usize, usize);
+
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let pieces = Surroundings::of(lock).certain();
+    verdict.figures.add("holds certain", pieces.iter().filter(|piece| piece.from < piece.until).count() as u64);
+    let broken = overlaps(&pieces, |piece| piece.until);
+    for (earlier, later) in &broken {
+        let (earlier, later) = (&pieces[*earlier], &pieces[*later]);
+        let what = format!(
+            "two holders: {} had the lock ({:?}) for {:?} more when {} was told that it has it ({:?})",
+            earlier.step.who(),
+            earlier.side,
+            earlier.until.since(later.from),
+            later.step.who(),
+            later.side,
+        );
+        let evidence = [earlier.step, later.step];
+        verdict.violations.push(lock.violation(&Promise::OneHolder, later.from, what, &evidence));
+    }
+    if !lock.troubles.failovers.is_empty() {
+        count_forgotten(lock, &pieces, &broken, verdict);
+    }
+}
+
+fn count_forgotten(lock: &LockHistory, pieces: &[Certain], broken: &[Overlap], verdict: &mut Verdict) {
+    let kind = lock.each(|steps| {
+        steps.iter().find_map(|step| match step.call.request {
+            Request::Guard { majority: true, .. } => Some(2),
+            Request::Guard { replicas, .. } | Request::Acquire { replicas, .. } => Some(usize::from(replicas > 0)),
+            _ => None,
+        })
+    });
+    let who = |place: usize| pieces[place].step.who();
+    let broken: HashSet<(&str, &str)> = broken.iter().map(|(first, second)| (who(*first), who(*second))).collect();
+    let excused = overlaps(pieces, |piece| piece.until_but_for_failovers);
+    let excused = excused.into_iter().map(|(first, second)| (who(first), who(second)));
+    let lost: HashSet<&str> = excused.filter(|pair| !broken.contains(pair)).map(|(first, _)| first).collect();
+    let spans = |piece: &&Certain| lock.troubles.failovers.touches(piece.from, piece.until_but_for_failovers);
+    let at_risk = pieces.iter().filter(|piece| piece.side.is_exclusive()).filter(spans);
+    for who in at_risk.map(|piece| piece.step.who()).collect::<HashSet<&str>>() {
+        let what = FORGOTTEN[kind.get(who).copied().unwrap_or(0)];
+        verdict.count(what, lost.contains(who).into(), 1);
     }
 }
 
 /// Of different holders, at least one of them exclusive; each two holders once. `end` is what counts as the end of a
 /// piece.
-pub fn overlaps(pieces: &[Certain], end: impl Fn(&Certain) -> Moment) -> Vec<Overlap> {
+fn overlaps(pieces: &[Certain], end: impl Fn(&Certain) -> Moment) -> Vec<Overlap> {
     let mut order: Vec<usize> = (0..pieces.len()).filter(|place| pieces[*place].from < end(&pieces[*place])).collect();
     order.sort_by_key(|place| (pieces[*place].from, *place));
-    let mut exclusive = Longest::default();
-    let mut reading = Longest::default();
+    let (mut exclusive, mut reading) = (Longest::default(), Longest::default());
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for place in order {
         let piece = &pieces[place];
-        let is_exclusive = piece.side.is_exclusive();
-        let rivals = [exclusive.besides(piece.who), reading.besides(piece.who).filter(|_| is_exclusive)];
+        let (who, is_exclusive) = (piece.step.who(), piece.side.is_exclusive());
+        let rivals = [exclusive.besides(who), reading.besides(who).filter(|_| is_exclusive)];
         for (until, rival) in rivals.into_iter().flatten() {
-            if until > piece.from && seen.insert((pieces[rival].who, piece.who)) {
+            if until > piece.from && seen.insert((pieces[rival].step.who(), who)) {
                 found.push((rival, place));
             }
         }
         let kind = if is_exclusive { &mut exclusive } else { &mut reading };
-        kind.add(piece.who, end(piece), place);
+        kind.add(who, end(piece), place);
     }
     found
 }
@@ -73,34 +117,10 @@ impl<'a> Longest<'a> {
     }
 }
 
-fn violation(lock: &LockHistory, earlier: &Certain, later: &Certain) -> Violation {
-    let first = lock.steps[earlier.step].named();
-    let second = lock.steps[later.step].named();
-    Violation {
-        promise: Promise::OneHolder,
-        lock: lock.name.to_owned(),
-        at: later.from,
-        what: format!(
-            "two holders: {} had {} by call {} of {} for {:.1} ms more when {} was told by call {} of {} that \
-             it has {}",
-            earlier.who,
-            earlier.side.word(),
-            first.1,
-            first.0,
-            earlier.until.since(later.from).as_secs_f64() * 1e3,
-            later.who,
-            second.1,
-            second.0,
-            later.side.word(),
-        ),
-        evidence: vec![first, second],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::Promise::OneHolder;
-    use crate::checker::written::{Written, acquire, clock, give, granted, removed, renew, take, wait};
+    use crate::checker::written::{Written, acquire, clock, failover, give, granted, removed, renew, take, wait};
     use crate::history::{Answer, Request, Side};
 
     fn first() -> Written {
@@ -201,5 +221,39 @@ mod tests {
         assert_eq!(take_at(first().troubled((40, 41), clock(30)), 72).broken(), []);
         assert!(take_at(first().troubled((40, 41), clock(30)), 60).broken().contains(&OneHolder));
         assert!(take_at(first().troubled((40, 41), clock(-30)), 72).broken().contains(&OneHolder));
+    }
+
+    fn two_of(first: Request) -> Written {
+        Written::default().did("a", first, (0, 1), granted()).did("b", take(10), (50, 51), granted())
+    }
+
+    #[test]
+    fn what_only_a_failover_explains_is_counted() {
+        let history = || two_of(take(100)).troubled((40, 42), failover());
+        assert_eq!(history().broken(), []);
+        assert_eq!(history().counted("one server"), Some((1, 1)));
+    }
+
+    #[test]
+    fn what_it_does_not_explain_is_broken() {
+        assert_eq!(two_of(take(100)).troubled((60, 62), failover()).broken(), [OneHolder]);
+        assert!(two_of(take(100)).broken().contains(&OneHolder));
+    }
+
+    #[test]
+    fn by_what_was_asked_for() {
+        let side = Side::Plain;
+        let replicated = Request::Acquire {
+            side,
+            lease_ms: 100,
+            wait_ms: None,
+            fenced: false,
+            by_script: false,
+            replicas: 1,
+            session: None,
+        };
+        assert_eq!(two_of(replicated).troubled((40, 42), failover()).counted("replicas"), Some((1, 1)));
+        let kept = Written::default().did("a", take(100), (0, 1), granted()).troubled((40, 42), failover());
+        assert_eq!(kept.counted("one server"), Some((0, 1)));
     }
 }

@@ -4,58 +4,34 @@
 //! between.
 
 use super::by_lock::LockHistory;
-use super::spans::Spans;
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
-use crate::history::{Holding, Record, Sample};
+use super::verdict::{Promise, Verdict};
+use crate::history::{Holding, Sample};
 use std::collections::HashMap;
 
-/// What a server was forbidden to write by.
-pub struct Window<'a> {
-    server: &'a str,
-    what: &'a str,
-}
-
-/// When servers certainly could not write. A clock that is stepped may end a pause, so such times do not count.
-pub fn windows<'a>(records: &'a [Record], troubles: &Troubles) -> Spans<Window<'a>> {
-    let windows = records.iter().filter_map(|record| match record {
-        Record::Forbade { from, until, server, what } if from < until => Some((*from, *until, Window { server, what })),
-        _ => None,
-    });
-    Spans::from(windows.filter(|(from, until, _)| !troubles.clock_steps.touches(*from, *until)).collect())
-}
-
-pub fn check(lock: &LockHistory, windows: &Spans<Window>, troubles: &Troubles, violations: &mut Vec<Violation>) {
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let mut before: HashMap<&str, &Sample> = HashMap::new();
     for &sample in &lock.samples {
         let Some(earlier) = before.insert(&sample.server, sample) else { continue };
         let Some(new) = sample.holders.iter().find(|holding| !has(earlier, holding)) else { continue };
-        // Databases that are swapped, and back, take locks away and bring them again.
-        if troubles.removals(lock.name, earlier.asked, sample.answered).next().is_some() {
-            continue;
-        }
-        let around = windows.touching(earlier.asked, sample.answered);
-        let window = around.filter(|(from, until, window)| {
-            *from <= earlier.asked && sample.answered <= *until && window.server == sample.server
+        let (from, until) = (earlier.asked, sample.answered);
+        // A clock that is stepped may end a pause.
+        let mut around = lock.troubles.forbidden.touching(from, until).filter(|(began, ended, (server, _))| {
+            *began <= from
+                && until <= *ended
+                && *server == sample.server
+                && !lock.troubles.clock_steps.touches(*began, *ended)
         });
-        for (_, _, window) in window.take(1) {
-            violations.push(Violation {
-                promise: Promise::NoGrantWhileForbidden,
-                lock: lock.name.to_owned(),
-                at: sample.asked,
-                what: format!("{} got it from server {} in spite of {}", new.holder, sample.server, window.what),
-                evidence: evidence(lock, &new.holder),
-            });
+        // Databases that are swapped, and back, take locks away and bring them again.
+        if let Some((.., (server, why))) = around.next().filter(|_| !lock.is_removed(from, until)) {
+            let what = format!("{} got it from server {server} in spite of {why}", new.holder);
+            let evidence: Vec<_> = lock.last_of(&new.holder).into_iter().collect();
+            verdict.violations.push(lock.violation(&Promise::NoGrantWhileForbidden, sample.asked, what, &evidence));
         }
     }
 }
 
 fn has(sample: &Sample, holding: &Holding) -> bool {
     sample.holders.iter().any(|it| it.holder == holding.holder && it.side == holding.side)
-}
-
-fn evidence(lock: &LockHistory, holder: &str) -> Vec<(String, u64)> {
-    lock.steps.iter().filter(|step| step.who() == holder).map(|step| step.named()).take(1).collect()
 }
 
 #[cfg(test)]

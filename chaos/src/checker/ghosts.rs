@@ -1,123 +1,87 @@
 //! Locks that were granted to nobody: to one who had been refused, or whose wait somebody had ended.
 
-use super::by_lock::{LockHistory, Step};
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
+use super::by_lock::{LockHistory, Seen};
+use super::verdict::{Promise, Verdict};
 use super::waits::{Wait, waits};
-use crate::history::{Holding, Moment, Reach, Request, Sample, Side, Trouble};
+use crate::history::{Moment, Operation, Reach, Request, Side, Trouble};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// A wait that was ended may have been granted just before; and it takes a moment to say so.
 const LEEWAY: Duration = Duration::from_millis(300);
 
-pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Violation>) {
-    let refused: HashMap<&str, &Step> = lock.holders.iter().filter_map(|steps| refused(lock, steps)).collect();
-    let ended = ended_waits(lock, troubles);
-    let mut told = HashSet::new();
-    for &sample in &lock.samples {
-        for holding in &sample.holders {
-            let holder = holding.holder.as_str();
-            let ghost = refused.get(holder).filter(|step| sample.asked > step.done());
-            let revenant = ended.get(holder).filter(|it| it.is_granted_later(sample, holding));
-            let what = match (ghost, revenant) {
-                (Some(step), _) => (*step, "it was refused by"),
-                (_, Some(ended)) => (ended.step, "somebody had ended"),
-                _ => continue,
-            };
-            if told.insert(holder) {
-                violations.push(violation(lock, sample, holding, what));
-            }
-        }
-    }
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let (refused, ended) = (lock.each(refused), ended_waits(lock));
+    lock.tell_once(&Promise::NoGrantToNobody, verdict, |seen| {
+        let holds = |holder| Some(holder).filter(|_| seen.waits.is_none());
+        let ghost = refused.get(holds(seen.holder)?).filter(|step| seen.sample.asked > step.done());
+        let ghost = ghost.map(|step| ("although it was refused".to_owned(), *step));
+        let revenant = || ended.get(seen.holder).filter(|it| it.is_granted_later(seen));
+        ghost.or_else(|| revenant().map(|it| ("although somebody had ended its wait".to_owned(), it.step)))
+    });
 }
 
 /// A holder that asked, and was never granted anything. Of guards only the last word is known, and what they have asked
 /// for in doubt they give back themselves, later.
-fn refused<'l, 'a>(lock: &'l LockHistory<'a>, steps: &[usize]) -> Option<(&'l str, &'l Step<'a>)> {
-    let asked: Vec<&Step> =
-        steps.iter().map(|place| &lock.steps[*place]).filter(|step| step.asks_for().is_some()).collect();
-    let is_refused = |step: &&Step| step.did_nothing() && !step.is_guard();
-    let last = asked.iter().max_by_key(|step| step.done())?;
-    asked.iter().all(is_refused).then(|| (last.who(), *last))
+fn refused<'a>(steps: &[&'a Operation]) -> Option<&'a Operation> {
+    let asked = steps.iter().filter(|step| step.asks_for().is_some());
+    let is_refused = asked.clone().all(|step| step.did_nothing() && !step.is_guard());
+    asked.max_by_key(|step| step.done()).filter(|_| is_refused).copied()
 }
 
 /// The only attempt of a holder, which waited when its wait was ended.
-struct Ended<'l, 'a> {
-    step: &'l Step<'a>,
+struct Ended<'a> {
+    step: &'a Operation,
     trouble: &'a Trouble,
     lease_ms: u64,
 }
 
-impl Ended<'_, '_> {
-    fn is_granted_later(&self, sample: &Sample, holding: &Holding) -> bool {
-        let left = if holding.side == Side::Read { holding.ttl_ms } else { Some(sample.ttl_ms) };
-        let Some(left) = left.and_then(|left| u64::try_from(left).ok()) else { return false };
-        let granted = sample.asked + Duration::from_millis(left) - Duration::from_millis(self.lease_ms);
-        granted > self.trouble.ended + LEEWAY
+impl Ended<'_> {
+    fn is_granted_later(&self, seen: &Seen) -> bool {
+        let Seen { sample, holder, .. } = *seen;
+        let read = sample.holders.iter().find(|it| it.holder == holder && it.side == Side::Read);
+        let left = read.map_or(Some(sample.ttl_ms), |it| it.ttl_ms).and_then(|left| u64::try_from(left).ok());
+        let granted = |left| sample.asked + Duration::from_millis(left) - Duration::from_millis(self.lease_ms);
+        left.is_some_and(|left| granted(left) > self.trouble.ended + LEEWAY)
     }
 }
 
-fn ended_waits<'l, 'a>(lock: &'l LockHistory<'a>, troubles: &Troubles<'a>) -> HashMap<&'l str, Ended<'l, 'a>> {
+fn ended_waits<'a>(lock: &LockHistory<'a>) -> HashMap<&'a str, Ended<'a>> {
     let mut ended = HashMap::new();
-    let killed: HashMap<i64, Vec<&'a Trouble>> = killed(troubles);
+    let troubles = lock.troubles;
     let servers: HashSet<&str> = lock.samples.iter().map(|sample| sample.server.as_str()).collect();
     // Clients have a number per server, and the trouble does not say of which.
-    if killed.is_empty() || servers.len() > 1 || !troubles.clock_steps.is_empty() || !troubles.failovers.is_empty() {
+    if servers.len() > 1 || !troubles.clock_steps.is_empty() || !troubles.failovers.is_empty() {
         return ended;
     }
-    let alone: HashMap<&str, &Step> = lock.holders.iter().filter_map(|steps| alone(lock, steps)).collect();
+    let alone = lock.each(alone);
     for wait in waits(lock) {
-        let Some(step) = alone.get(wait.holder) else { continue };
-        let Request::Acquire { lease_ms, .. } = step.call().request else { continue };
-        let troubles = wait.by.client().and_then(|client_id| killed.get(&client_id));
-        for trouble in troubles.into_iter().flatten() {
+        let Some((step, lease_ms)) = alone.get(wait.holder) else { continue };
+        let client = wait.by.client();
+        let of_it =
+            |trouble: &&Trouble| matches!(trouble.reach, Reach::Wait { client_id } if Some(client_id) == client);
+        for &trouble in troubles.of_waits.iter().filter(|it| of_it(it)) {
             if waited_then(&wait, step, trouble) {
-                ended.insert(step.who(), Ended { step, trouble, lease_ms });
+                ended.insert(step.who(), Ended { step, trouble, lease_ms: *lease_ms });
             }
         }
     }
     ended
 }
 
-fn killed<'a>(troubles: &Troubles<'a>) -> HashMap<i64, Vec<&'a Trouble>> {
-    let mut killed: HashMap<i64, Vec<&Trouble>> = HashMap::new();
-    for trouble in &troubles.all {
-        if let Reach::Wait { client_id } = trouble.reach {
-            killed.entry(client_id).or_default().push(trouble);
-        }
-    }
-    killed
+fn waited_then(wait: &Wait, step: &Operation, trouble: &Trouble) -> bool {
+    let answered = step.answer.as_ref().map_or(Moment(u64::MAX), |(at, _)| *at);
+    step.call.at < trouble.began && trouble.began < answered && wait.first.asked < trouble.ended
 }
 
-fn waited_then(wait: &Wait, step: &Step, trouble: &Trouble) -> bool {
-    let answered = step.operation.answer.as_ref().map_or(Moment(u64::MAX), |(at, _)| *at);
-    step.call().at < trouble.began && trouble.began < answered && wait.first.asked < trouble.ended
-}
-
-/// A holder with one attempt only, by command, which it was not granted. It may have tried to give it back all the
-/// same.
-fn alone<'l, 'a>(lock: &'l LockHistory<'a>, steps: &[usize]) -> Option<(&'l str, &'l Step<'a>)> {
-    let is_release = |step: &&Step| matches!(step.call().request, Request::Release { .. });
-    let mut others = steps.iter().map(|place| &lock.steps[*place]).filter(|step| !is_release(step));
-    let step = others.next().filter(|_| others.next().is_none())?;
-    let is_attempt = matches!(step.call().request, Request::Acquire { by_script: false, .. });
-    (is_attempt && step.operation.granted().is_none()).then(|| (step.who(), step))
-}
-
-fn violation(lock: &LockHistory, sample: &Sample, holding: &Holding, (step, why): (&Step, &str)) -> Violation {
-    let (client, number) = step.named();
-    Violation {
-        promise: Promise::NoGrantToNobody,
-        lock: lock.name.to_owned(),
-        at: sample.asked,
-        what: format!(
-            "granted to nobody: {} was seen with {} on server {}, although {why} call {number} of {client}",
-            holding.holder,
-            holding.side.word(),
-            sample.server,
-        ),
-        evidence: vec![(client, number)],
+/// A holder with one attempt only, by command, which it was not granted; and the lease. It may have tried to give it back
+/// all the same.
+fn alone<'a>(steps: &[&'a Operation]) -> Option<(&'a Operation, u64)> {
+    let mut others = steps.iter().filter(|step| !matches!(step.call.request, Request::Release { .. }));
+    let step = *others.next().filter(|_| others.next().is_none())?;
+    match step.call.request {
+        Request::Acquire { by_script: false, lease_ms, .. } if step.granted().is_none() => Some((step, lease_ms)),
+        _ => None,
     }
 }
 

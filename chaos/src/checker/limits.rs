@@ -1,9 +1,8 @@
 //! Times that are longer than was asked for: of a wait, and of a lease.
 
 use super::by_lock::LockHistory;
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
-use crate::history::{Reach, Request, Sample, Side};
+use super::verdict::{Promise, Verdict, Violation};
+use crate::history::{Operation, Reach, Request, Sample, Side};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -13,102 +12,74 @@ const LATE: Duration = Duration::from_millis(500);
 /// What a lease may be longer in a sample than it was asked for: times are counted in whole ms.
 const ROUGHNESS_MS: i64 = 5;
 
-struct Asked {
-    /// None: it did not wait.
+/// What a holder has asked for.
+struct Asked<'a> {
+    /// None: it did not wait. Of several waits the longest.
     wait_ms: Option<u64>,
     /// The longest lease that it has asked for in whatever way.
     lease_ms: u64,
-    named: (String, u64),
+    step: &'a Operation,
 }
 
-pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Violation>) {
-    let asked = asked(lock);
-    let leases_are_known = leases_are_known(lock, troubles);
-    for &sample in &lock.samples {
-        violations.extend(waits_on(lock, sample, &asked, troubles));
-        if leases_are_known {
-            violations.extend(lasts_longer(lock, sample, &asked));
-        }
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let asked = lock.each(asked);
+    let leases_are_known = leases_are_known(lock);
+    for sample in &lock.samples {
+        verdict.violations.extend(waits_on(lock, sample, &asked));
+        verdict.violations.extend(lasts_longer(lock, sample, &asked).filter(|_| leases_are_known));
     }
 }
 
-/// What each holder has asked for. A name that asks for a wait more than once waits for as long as the longest.
-fn asked<'a>(lock: &LockHistory<'a>) -> HashMap<&'a str, Asked> {
-    let mut asked: HashMap<&str, Asked> = HashMap::new();
-    for step in &lock.steps {
-        let (lease_ms, wait_ms) = match step.call().request {
-            Request::Acquire { lease_ms, wait_ms, .. } => (lease_ms, wait_ms.map(or_for_ever)),
-            // Its own waits are its own affair.
-            Request::Guard { lease_ms, .. } | Request::Renew { lease_ms } => (lease_ms, None),
-            Request::Release { .. } | Request::Cancel { .. } => continue,
-        };
-        let known = asked.entry(step.who()).or_insert_with(|| Asked { wait_ms, lease_ms, named: step.named() });
-        known.lease_ms = known.lease_ms.max(lease_ms);
-        known.wait_ms = known.wait_ms.max(wait_ms);
-    }
-    asked
+fn asked<'a>(steps: &[&'a Operation]) -> Option<Asked<'a>> {
+    // Nought is for ever, as on the wire.
+    let wait = |step: &&Operation| match step.call.request {
+        Request::Acquire { wait_ms, .. } => wait_ms.map(|wait| if wait == 0 { u64::MAX } else { wait }),
+        // Its own waits are its own affair.
+        _ => None,
+    };
+    let lease = |step: &&Operation| step.call.request.lease_ms();
+    let (wait_ms, lease_ms) = (steps.iter().filter_map(wait).max(), steps.iter().filter_map(lease).max()?);
+    Some(Asked { wait_ms, lease_ms, step: steps[0] })
 }
 
-/// As on the wire.
-fn or_for_ever(wait_ms: u64) -> u64 {
-    if wait_ms == 0 { u64::MAX } else { wait_ms }
-}
-
-fn waits_on(
-    lock: &LockHistory,
-    sample: &Sample,
-    asked: &HashMap<&str, Asked>,
-    troubles: &Troubles,
-) -> Option<Violation> {
+fn waits_on(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -> Option<Violation> {
     let late = |waited_ms: i64, limit: u64| {
         let waited = Duration::from_millis(waited_ms.unsigned_abs());
         // By a clock that was stepped meanwhile nobody has waited for what it says.
-        if troubles.clock_steps.touches(sample.asked - waited, sample.answered) {
+        if lock.troubles.clock_steps.touches(sample.asked - waited, sample.answered) {
             return Duration::ZERO;
         }
         let over = waited.saturating_sub(Duration::from_millis(limit));
         // It may have been looked at as late as that.
-        troubles.quiet(lock.name, sample.answered - over, sample.answered)
+        lock.quiet(sample.answered - over, sample.answered)
     };
-    let overdue = sample.waiters.iter().find_map(|waiting| {
+    let mut waiters = sample.waiters.iter();
+    let (waiting, limit, step) = waiters.find_map(|waiting| {
         let asked = asked.get(waiting.holder.as_str())?;
         let limit = asked.wait_ms.filter(|limit| late(waiting.waited_ms, *limit) > LATE)?;
-        Some((waiting, limit, asked))
-    });
-    overdue.map(|(waiting, limit, asked)| Violation {
-        promise: Promise::WaitsEnd,
-        lock: lock.name.to_owned(),
-        at: sample.asked,
-        what: format!(
-            "{} ({} at server {}) has waited for {} ms and asked for {limit}",
-            waiting.holder, waiting.by, sample.server, waiting.waited_ms
-        ),
-        evidence: vec![asked.named.clone()],
-    })
+        Some((waiting, limit, asked.step))
+    })?;
+    let what = format!("{waiting:?} at server {} asked for a wait of {limit} ms", sample.server);
+    Some(lock.violation(&Promise::WaitsEnd, sample.asked, what, &[step]))
 }
 
 /// Not where somebody else sets expiries, a clock was stepped, or writers add one lease to the other.
-fn leases_are_known(lock: &LockHistory, troubles: &Troubles) -> bool {
+fn leases_are_known(lock: &LockHistory) -> bool {
     let is_changed = |reach: &Reach| match reach {
         Reach::Locks { locks, .. } => locks.is_empty() || locks.iter().any(|it| it == lock.name),
         Reach::ClockStep { .. } => true,
         _ => false,
     };
     let is_plain = lock.steps.iter().all(|step| step.asks_for().is_none_or(|side| side == Side::Plain));
-    is_plain && !troubles.all.iter().any(|trouble| is_changed(&trouble.reach))
+    is_plain && !lock.troubles.all.iter().any(|trouble| is_changed(&trouble.reach))
 }
 
 fn lasts_longer(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -> Option<Violation> {
     let [holding] = sample.holders.as_slice() else { return None };
-    let asked = asked.get(holding.holder.as_str())?;
-    let longest = i64::try_from(asked.lease_ms).ok()?;
-    (sample.ttl_ms > longest + ROUGHNESS_MS).then(|| Violation {
-        promise: Promise::LeasesAsAskedFor,
-        lock: lock.name.to_owned(),
-        at: sample.asked,
-        what: format!("{} has {} ms left and has never asked for more than {longest}", holding.holder, sample.ttl_ms),
-        evidence: vec![asked.named.clone()],
-    })
+    let Asked { lease_ms, step, .. } = asked.get(holding.holder.as_str())?;
+    let is_longer = sample.ttl_ms > i64::try_from(*lease_ms).ok()? + ROUGHNESS_MS;
+    let what = || format!("{holding:?} with {} ms left has never asked for more than {lease_ms}", sample.ttl_ms);
+    is_longer.then(|| lock.violation(&Promise::LeasesAsAskedFor, sample.asked, what(), &[step]))
 }
 
 #[cfg(test)]

@@ -1,76 +1,65 @@
 //! A holder that is told in the middle of its lease that it holds nothing.
 
-use super::by_lock::{LockHistory, Step};
+use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings, covers};
-use super::verdict::{Promise, Violation};
-use crate::history::{Answer, Request, Side};
+use super::verdict::{Promise, Verdict};
+use crate::history::{Answer, Operation, Request, Side};
 
-/// Where that is nobody's fault but the client's, or the failover's.
-#[derive(Default)]
-pub struct Losses {
-    pub after_a_stall: u64,
-    pub after_a_failover: u64,
-    pub after_a_removal: u64,
-    /// Of so many renewals and releases.
-    pub asked: u64,
-}
+/// Where that is nobody's fault but the client's, the failover's, or that of whoever removed the lock.
+const EXCUSES: [&str; 3] = [
+    "a client stalled beyond its lease",
+    "a hold was gone after a failover",
+    "a hold was gone after somebody removed the lock",
+];
 
-pub fn check(lock: &LockHistory, around: &Surroundings, violations: &mut Vec<Violation>, losses: &mut Losses) {
+const NO_EXCUSE: &str = "a hold was lost";
+
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let around = Surroundings::of(lock);
     for holder in &lock.holders {
         // What a guard is told comes from several requests, and its own repetitions are among them.
-        if holder.iter().any(|place| lock.steps[*place].is_guard()) {
+        if holder.iter().any(|step| step.is_guard()) {
             continue;
         }
-        for &place in holder {
-            let step = &lock.steps[place];
-            losses.asked += u64::from(matches!(step.answer(), Some(Answer::Renewed(_) | Answer::Released(_))));
-            let Some(sides) = denied_sides(step) else { continue };
-            let pieces = around.certain_but_for(holder, place);
-            let time = (step.call().at, step.done());
-            let holds = |end: fn(&Certain) -> _| sides.iter().any(|side| covers(&pieces, *side, time, end));
-            if holds(|piece| piece.until) {
-                violations.push(violation(lock, step));
-            } else if holds(|piece| piece.until_but_for_failovers) {
-                losses.after_a_failover += 1;
-            } else if holds(|piece| piece.until_but_for_troubles) {
-                losses.after_a_removal += 1;
-            } else if is_late(step, &pieces) {
-                losses.after_a_stall += 1;
+        for step in holder {
+            if !matches!(step.known_answer(), Some(Answer::Renewed(_) | Answer::Released(_))) {
+                continue;
+            }
+            let why = denied_sides(step).and_then(|sides| why(&around, holder, step, &sides));
+            EXCUSES.iter().for_each(|excuse| verdict.count(excuse, u64::from(why == Some(*excuse)), 1));
+            if why == Some(NO_EXCUSE) {
+                let what = format!("{NO_EXCUSE}: {} was told within its lease that it holds nothing", step.who());
+                verdict.violations.push(lock.violation(&Promise::HoldsLast, step.done(), what, &[step]));
             }
         }
     }
 }
 
+/// None, if it held nothing.
+fn why(around: &Surroundings, holder: &[&Operation], step: &Operation, sides: &[Side]) -> Option<&'static str> {
+    let pieces = around.certain_but_for(holder, step);
+    let time = (step.call.at, step.done());
+    let holds = |end: fn(&Certain) -> _| sides.iter().any(|side| covers(&pieces, *side, time, end));
+    let [after_a_stall, after_a_failover, after_a_removal] = EXCUSES;
+    if holds(|piece| piece.until) {
+        return Some(NO_EXCUSE);
+    }
+    if holds(|piece| piece.until_but_for_failovers) {
+        return Some(after_a_failover);
+    }
+    if holds(|piece| piece.until_but_for_troubles) {
+        return Some(after_a_removal);
+    }
+    let ends = pieces.iter().filter(|piece| piece.from <= step.call.at).map(|piece| piece.until_but_for_troubles);
+    ends.max().filter(|end| *end < step.done()).map(|_| after_a_stall)
+}
+
 /// Of which sides the server said that this holder does not hold them.
-fn denied_sides(step: &Step) -> Option<Vec<Side>> {
-    match (&step.call().request, step.answer()?) {
+fn denied_sides(step: &Operation) -> Option<Vec<Side>> {
+    match (&step.call.request, step.known_answer()?) {
         (Request::Renew { .. }, Answer::Renewed(false)) => Some(vec![Side::Plain, Side::Read, Side::Write]),
         (Request::Release { side, .. }, Answer::Released(None)) => Some(vec![*side]),
         _ => None,
-    }
-}
-
-fn is_late(step: &Step, pieces: &[Certain]) -> bool {
-    let ends = pieces.iter().filter(|piece| piece.from <= step.call().at).map(|piece| piece.until_but_for_troubles);
-    ends.max().is_some_and(|end| end < step.done())
-}
-
-fn violation(lock: &LockHistory, step: &Step) -> Violation {
-    let (client, number) = step.named();
-    let asked = match step.call().request {
-        Request::Release { .. } => "gave it back",
-        _ => "renewed it",
-    };
-    Violation {
-        promise: Promise::HoldsLast,
-        lock: lock.name.to_owned(),
-        at: step.done(),
-        what: format!(
-            "a hold was lost: {} {asked} by call {number} of {client} within its lease, and was told that it \
-             holds nothing",
-            step.who(),
-        ),
-        evidence: vec![(client, number)],
     }
 }
 

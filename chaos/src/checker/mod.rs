@@ -12,7 +12,6 @@ mod dropped;
 mod ended;
 mod exclusion;
 mod forbidden;
-mod forgotten;
 mod ghosts;
 mod limits;
 mod lost;
@@ -34,122 +33,71 @@ mod tests;
 #[cfg(test)]
 mod written;
 
-pub use verdict::{Counted, Figures, Promise, Verdict, Violation};
+pub use verdict::{Promise, Verdict, Violation};
 
-use crate::history::{Answer, Moment, Operation, Record, Request, pair};
-use by_lock::by_lock;
-use certain::Surroundings;
-use forgotten::Forgotten;
-use lost::Losses;
+use crate::history::{Answer, Operation, Record, pair};
+use by_lock::{LockHistory, by_lock};
 use sessions::Sessions;
-use std::time::Duration;
-use tokens::Repeated;
 use troubles::Troubles;
 
-/// For how long somebody may stand before a free lock, by default: the observers look at a lock so often, and a machine
-/// that does much at once is late at times.
-pub const ASLEEP: Duration = Duration::from_millis(500);
+/// What is asked of each lock.
+const CHECKS: [fn(&LockHistory, &mut Verdict); 15] = [
+    exclusion::check,
+    lost::check,
+    tokens::check,
+    order::check,
+    places::check,
+    taken_back::check,
+    absent::check,
+    ended::check,
+    forbidden::check,
+    limits::check,
+    dropped::check,
+    vanished::check,
+    ghosts::check,
+    asleep::check,
+    model::check,
+];
 
 pub fn check(records: &[Record]) -> Verdict {
-    check_with(records, ASLEEP)
-}
-
-/// With another bound for how long somebody may stand before a free lock.
-pub fn check_with(records: &[Record], asleep: Duration) -> Verdict {
     let operations = pair(records);
-    let troubles = Troubles::of(records);
-    let sessions = Sessions::of(records);
-    let forbidden = forbidden::windows(records, &troubles);
-    let clients_end = clients_end(records);
-    let mut violations = told(records);
-    let mut figures = figures(records, &operations);
-    let (mut losses, mut repeated, mut forgotten) = (Losses::default(), Repeated::default(), Forgotten::default());
-    outcomes::check(&sessions, &troubles, &mut violations);
-    for lock in by_lock(records, &operations) {
-        let around = Surroundings::of(&lock, &troubles);
-        let pieces = around.certain();
-        figures.locks += 1;
-        figures.holds_certain += pieces.iter().filter(|piece| piece.from < piece.until).count() as u64;
-        exclusion::check(&lock, &pieces, &mut violations);
-        forgotten::check(&lock, &pieces, &troubles, &mut forgotten);
-        lost::check(&lock, &around, &mut violations, &mut losses);
-        tokens::check(&lock, &troubles, &mut violations, &mut repeated);
-        order::check(&lock, &troubles, &mut violations);
-        places::check(&lock, &sessions, &troubles, &mut violations);
-        taken_back::check(&lock, &sessions, &troubles, &mut violations);
-        absent::check(&lock, &sessions, &troubles, &mut violations);
-        ended::check(&lock, &sessions, &troubles, &mut violations);
-        forbidden::check(&lock, &forbidden, &troubles, &mut violations);
-        limits::check(&lock, &troubles, &mut violations);
-        dropped::check(&lock, &troubles, clients_end, &mut violations);
-        vanished::check(&lock, &sessions, &troubles, &mut violations);
-        ghosts::check(&lock, &troubles, &mut violations);
-        let longest = asleep::check(&lock, &troubles, asleep, &mut violations);
-        figures.longest_free_with_waiter = figures.longest_free_with_waiter.max(longest);
-        model::check(&lock, &troubles, &mut violations, &mut figures);
+    let (troubles, sessions) = (Troubles::of(records), Sessions::of(records));
+    let mut verdict = Verdict::default();
+    tell_and_count(records, &mut verdict);
+    operations.iter().for_each(|operation| count(operation, &mut verdict));
+    outcomes::check(&sessions, &troubles, &mut verdict);
+    for lock in by_lock(records, &operations, &troubles, &sessions) {
+        CHECKS.iter().for_each(|check| check(&lock, &mut verdict));
     }
-    violations.sort_by_key(|violation| violation.at);
-    Verdict { violations, counted: counted(&losses, &repeated, &forgotten), figures }
+    verdict.violations.sort_by_key(|violation| violation.at);
+    verdict
 }
 
-/// When the last client did something. Their processes end soon after, and do nothing in the background any more.
-fn clients_end(records: &[Record]) -> Moment {
-    let of_clients = records.iter().filter_map(|record| match record {
-        Record::Called(call) => Some(call.at),
-        Record::Answered { at, .. } | Record::Vouched { at, .. } | Record::Ended { at, .. } => Some(*at),
-        _ => None,
-    });
-    of_clients.max().unwrap_or(Moment(0))
-}
-
-/// What was seen broken while it happened.
-fn told(records: &[Record]) -> Vec<Violation> {
-    let told = records.iter().filter_map(|record| match record {
-        Record::Broken { at, promise, what } => Some(Violation {
-            promise: Promise::Told(promise.clone()),
-            lock: String::new(),
-            at: *at,
-            what: what.clone(),
-            evidence: Vec::new(),
-        }),
-        _ => None,
-    });
-    told.collect()
-}
-
-fn counted(losses: &Losses, repeated: &Repeated, forgotten: &Forgotten) -> Vec<Counted> {
-    let counted = [
-        ("a client stalled beyond its lease", losses.after_a_stall, losses.asked),
-        ("a hold was gone after a failover", losses.after_a_failover, losses.asked),
-        ("a hold was gone after somebody removed the lock", losses.after_a_removal, losses.asked),
-        ("a token was not above all others after a failover", repeated.times, repeated.of),
-    ];
-    let counted = counted.into_iter().filter(|(_, _, of)| *of > 0);
-    let counted = counted.map(|(what, times, of)| Counted { what: what.to_owned(), times, of });
-    counted.chain(forgotten.counted()).collect()
-}
-
-fn figures(records: &[Record], operations: &[Operation]) -> Figures {
-    let mut figures = Figures { operations: operations.len() as u64, ..Figures::default() };
-    for operation in operations {
-        match operation.known().map(|(_, answer)| answer) {
-            None => figures.unknown += 1,
-            Some(Answer::Granted { .. }) => {
-                figures.grants += 1;
-                figures.waited_grants += u64::from(waits(&operation.call.request));
-                figures.told_grants += u64::from(operation.queued.is_some());
+/// What was seen broken while it happened is a violation.
+fn tell_and_count(records: &[Record], verdict: &mut Verdict) {
+    for record in records {
+        match record {
+            Record::Broken { at, promise, what } => {
+                let (promise, lock, what) = (Promise::Told(promise.clone()), String::new(), what.clone());
+                verdict.violations.push(Violation { promise, lock, at: *at, what, evidence: Vec::new() });
             }
-            Some(Answer::Refused { .. }) => figures.refusals += 1,
-            Some(Answer::Renewed(true)) => figures.renewals += 1,
-            Some(Answer::Released(Some(_))) => figures.releases += 1,
-            Some(_) => {}
+            Record::Seen(_) => verdict.figures.add("samples", 1),
+            Record::Troubled(_) => verdict.figures.add("faults", 1),
+            _ => {}
         }
     }
-    figures.samples = records.iter().filter(|record| matches!(record, Record::Seen(_))).count() as u64;
-    figures.troubles = records.iter().filter(|record| matches!(record, Record::Troubled(_))).count() as u64;
-    figures
 }
 
-fn waits(request: &Request) -> bool {
-    matches!(request, Request::Acquire { wait_ms: Some(_), .. })
+fn count(operation: &Operation, verdict: &mut Verdict) {
+    let mut add = |name: &str, is: bool| verdict.figures.add(name, u64::from(is));
+    let (answer, is_wait) = (operation.known_answer(), operation.call.request.waits());
+    let is_granted = operation.granted().is_some();
+    add("operations", true);
+    add("unknown", answer.is_none());
+    add("grants", is_granted);
+    add("after a wait", is_granted && is_wait);
+    add("by ticket", is_granted && operation.queued.is_some());
+    add("refusals", matches!(answer, Some(Answer::Refused { .. })));
+    add("renewals", matches!(answer, Some(Answer::Renewed(true))));
+    add("releases", matches!(answer, Some(Answer::Released(Some(_)))));
 }

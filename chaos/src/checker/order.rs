@@ -1,72 +1,57 @@
 //! Somebody who came later and was served first.
 
-use super::by_lock::{LockHistory, Step};
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
+use super::by_lock::LockHistory;
+use super::verdict::{Promise, Verdict};
 use super::waits::{Wait, waits};
-use crate::history::{Moment, Request};
+use crate::history::{Moment, Operation, Request};
 
-pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Violation>) {
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let mut waits: Vec<Wait> = waits(lock);
-    // Tickets may be passed while nobody attends to their sessions: see `places`.
-    waits.retain(|wait| !wait.by.is_ticket());
     waits.retain(|wait| {
         let (began, ended) = (wait.first.asked, wait.last.answered);
-        // Elsewhere there may be another queue; and by a clock that was moved nobody knows who has waited how long.
-        !troubles.failovers.touches(began, ended) && !troubles.clock_steps.touches(began, ended)
+        // Tickets may be passed while nobody attends to their sessions: see `places`. Elsewhere there may be another queue;
+        // and by a clock that was moved nobody knows who has waited how long.
+        !wait.by.is_ticket()
+            && !lock.troubles.failovers.touches(began, ended)
+            && !lock.troubles.clock_steps.touches(began, ended)
     });
     waits.sort_by_key(|wait| std::cmp::Reverse(wait.begun_by()));
-    let mut arrivals: Vec<(Moment, &Step)> = arrivals(lock).collect();
-    arrivals.sort_by_key(|(_, step)| step.call().at);
+    let mut arrivals: Vec<(Moment, &Operation)> = arrivals(lock).collect();
+    arrivals.sort_by_key(|(_, step)| step.call.at);
     // Of all who came later than the wait in question, the one who was served first.
-    let mut first: Option<(Moment, &Step)> = None;
+    let mut first: Option<(Moment, &Operation)> = None;
     for wait in waits {
-        let later = arrivals.partition_point(|(_, step)| step.call().at <= wait.begun_by());
+        let later = arrivals.partition_point(|(_, step)| step.call.at <= wait.begun_by());
         first = arrivals.drain(later..).chain(first).min_by_key(|arrival| arrival.0);
         if let Some((served, step)) = first.filter(|first| first.0 < wait.last.asked) {
-            violations.push(violation(lock, &wait, step, served));
+            let what = format!(
+                "overtaken: {} ({:?} at server {}) waited already when {} called, which was granted; {:?} after that it \
+                 waited still",
+                wait.holder,
+                wait.by,
+                wait.last.server,
+                step.who(),
+                wait.last.asked.since(served),
+            );
+            let evidence: Vec<&Operation> = lock.last_of(wait.holder).into_iter().chain([step]).collect();
+            verdict.violations.push(lock.violation(&Promise::FirstComeFirstServed, served, what, &evidence));
         }
     }
 }
 
-/// Who was let in, and when it knew.
-pub fn arrivals<'l, 'a>(lock: &'l LockHistory<'a>) -> impl Iterator<Item = (Moment, &'l Step<'a>)> {
-    lock.holders.iter().filter_map(|steps| arrival(lock, steps))
-}
-
-/// When a holder that had nothing before was let in, and by which step. Scripts know of no queue, and several servers
-/// have no common one.
-fn arrival<'l, 'a>(lock: &'l LockHistory<'a>, steps: &[usize]) -> Option<(Moment, &'l Step<'a>)> {
-    let mut asked = steps.iter().map(|place| &lock.steps[*place]).filter(|step| step.asks_for().is_some());
-    let step = asked.find(|step| !step.did_nothing())?;
-    let call = step.call();
-    let knows_the_queue = match call.request {
-        Request::Acquire { by_script, .. } => !by_script,
-        Request::Guard { majority, .. } => !majority,
-        _ => false,
-    };
-    let (served, _) = step.operation.granted()?;
-    (knows_the_queue && !call.holder.is_empty()).then_some((served, step))
-}
-
-fn violation(lock: &LockHistory, wait: &Wait, step: &Step, served: Moment) -> Violation {
-    let (client, number) = step.named();
-    let waiter = lock.steps.iter().rev().find(|step| step.call().holder == wait.holder).map(Step::named);
-    Violation {
-        promise: Promise::FirstComeFirstServed,
-        lock: lock.name.to_owned(),
-        at: served,
-        what: format!(
-            "overtaken: {} ({} at server {}) waited already when {} called by call {number} of {client}, which \
-             was granted; {:.1} ms after that it waited still",
-            wait.holder,
-            wait.by,
-            wait.last.server,
-            step.who(),
-            wait.last.asked.since(served).as_secs_f64() * 1e3,
-        ),
-        evidence: waiter.into_iter().chain([(client, number)]).collect(),
-    }
+/// Each holder that was let in and had nothing before: when it knew, and by which step. Scripts know of no queue, and several
+/// servers have no common one.
+pub fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a Operation)> {
+    lock.holders.iter().filter_map(|steps| {
+        let step = *steps.iter().find(|step| step.asks_for().is_some() && !step.did_nothing())?;
+        let knows_the_queue = match step.call.request {
+            Request::Acquire { by_script, .. } => !by_script,
+            Request::Guard { majority, .. } => !majority,
+            _ => false,
+        };
+        let (served, _) = step.granted()?;
+        (knows_the_queue && !step.call.holder.is_empty()).then_some((served, step))
+    })
 }
 
 #[cfg(test)]

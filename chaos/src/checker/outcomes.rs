@@ -5,18 +5,19 @@
 
 use super::sessions::{Session, Sessions, Telling};
 use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
+use super::verdict::{Promise, Verdict, Violation};
+use crate::history::Moment;
 use std::collections::{BTreeMap, HashMap};
 
-pub fn check(sessions: &Sessions, troubles: &Troubles, violations: &mut Vec<Violation>) {
+pub fn check(sessions: &Sessions, troubles: &Troubles, verdict: &mut Verdict) {
     for session in sessions.all() {
-        two_outcomes(session, troubles, violations);
-        two_tickets(session, troubles, violations);
-        early_ends(session, troubles, violations);
+        two_outcomes(session, troubles, verdict);
+        two_tickets(session, troubles, verdict);
+        early_ends(session, troubles, verdict);
     }
 }
 
-fn two_outcomes(session: &Session, troubles: &Troubles, violations: &mut Vec<Violation>) {
+fn two_outcomes(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
     let tickets: BTreeMap<&str, &[Telling]> = session.tickets().collect();
     for (ticket, tellings) in tickets {
         let [first, others @ ..] = tellings else { continue };
@@ -27,7 +28,7 @@ fn two_outcomes(session: &Session, troubles: &Troubles, violations: &mut Vec<Vio
         };
         if let Some(other) = others.iter().find(is_another) {
             let what = format!("ticket {ticket} of session {}", session.name);
-            violations.push(contradiction(&what, first, other));
+            verdict.violations.push(contradiction(&what, first, other));
         }
     }
 }
@@ -37,7 +38,7 @@ fn is_one(session: &Session, troubles: &Troubles, first: &Telling, other: &Telli
     session.lived((first.at, other.at)) && !troubles.new_starts.touches(first.poll.at, other.at)
 }
 
-fn two_tickets(session: &Session, troubles: &Troubles, violations: &mut Vec<Violation>) {
+fn two_tickets(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
     let mut by_seq: HashMap<u64, Telling> = HashMap::new();
     let mut all: Vec<Telling> = session.tickets().flat_map(|(_, tellings)| tellings.iter().copied()).collect();
     all.sort_by_key(|telling| (telling.at, telling.event.seq));
@@ -45,41 +46,32 @@ fn two_tickets(session: &Session, troubles: &Troubles, violations: &mut Vec<Viol
         let first = *by_seq.entry(telling.event.seq).or_insert(telling);
         if first.event.ticket != telling.event.ticket && is_one(session, troubles, &first, &telling) {
             let what = format!("event {} of session {}", telling.event.seq, session.name);
-            violations.push(contradiction(&what, &first, &telling));
+            verdict.violations.push(contradiction(&what, &first, &telling));
         }
     }
 }
 
 fn contradiction(what: &str, first: &Telling, other: &Telling) -> Violation {
-    Violation {
-        promise: Promise::OneOutcomeEach,
-        lock: String::new(),
-        at: other.at,
-        what: format!("{what} was told as {:?}, and then as {:?}", first.event, other.event),
-        evidence: Vec::new(),
-    }
+    let what = format!("{what} was told as {:?}, and then as {:?}", first.event, other.event);
+    of_no_lock(Promise::OneOutcomeEach, other.at, what)
+}
+
+fn of_no_lock(promise: Promise, at: Moment, what: String) -> Violation {
+    Violation { promise, lock: String::new(), at, what, evidence: Vec::new() }
 }
 
 /// What certainly lived when the question was sent and when it was answered cannot have been unknown in between.
-fn early_ends(session: &Session, troubles: &Troubles, violations: &mut Vec<Violation>) {
-    let Some(denied) = session.denials().find(|(poll, answered)| {
+fn early_ends(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
+    let denied = session.denials().find(|(poll, answered)| {
         let life = session.lives.iter().find(|life| life.0 <= poll.at && *answered <= life.1);
         life.is_some_and(|life| {
             !troubles.new_starts.touches(life.0, *answered) && !troubles.clock_steps.touches(life.0, *answered)
         })
-    }) else {
-        return;
-    };
-    violations.push(Violation {
-        promise: Promise::SessionsLast,
-        lock: String::new(),
-        at: denied.1,
-        what: format!(
-            "session {} of {} was unknown to its poll {}, although it had been polled within its {} ms",
-            session.name, denied.0.client, denied.0.number, denied.0.ttl_ms
-        ),
-        evidence: Vec::new(),
     });
+    if let Some((poll, answered)) = denied {
+        let what = format!("session {} had been polled in time, and was unknown to {poll:?}", session.name);
+        verdict.violations.push(of_no_lock(Promise::SessionsLast, answered, what));
+    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,11 @@
 //! it only while nobody attends to the session. That it was attended to is certain where it was seen so again and again, while
 //! one connection was polled all the time.
 
-use super::by_lock::{LockHistory, Step};
+use super::by_lock::LockHistory;
 use super::order::arrivals;
-use super::sessions::{Session, Sessions};
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
-use crate::history::{Moment, Sample};
+use super::sessions::Session;
+use super::verdict::{Promise, Verdict};
+use crate::history::{Moment, Operation, Sample};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use std::time::Duration;
 const CLOSE: Duration = Duration::from_millis(90);
 
 /// A ticket, seen waiting and attended to from one sample to the other.
+#[derive(Clone, Copy)]
 struct Stretch<'a> {
     holder: &'a str,
     first: &'a Sample,
@@ -25,89 +25,84 @@ struct Stretch<'a> {
 }
 
 /// Since when a ticket has its place.
-struct Place<'l, 'a> {
-    step: &'l Step<'a>,
+struct Place<'a> {
+    step: &'a Operation,
     since: Moment,
-    session: &'l Session<'a>,
+    session: &'a Session<'a>,
 }
 
-pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, violations: &mut Vec<Violation>) {
-    let places = places(lock, sessions);
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let places = lock.each(|steps| place(lock, steps));
     if places.is_empty() {
         return;
     }
-    let mut arrivals: Vec<(Moment, &Step)> = arrivals(lock).collect();
-    arrivals.sort_by_key(|(served, step)| (*served, step.call().at));
+    let mut arrivals: Vec<(Moment, &Operation)> = arrivals(lock).collect();
+    arrivals.sort_by_key(|(served, step)| (*served, step.call.at));
     for stretch in stretches(lock) {
-        let Some(place) = places.get(stretch.holder).filter(|place| is_kept(place, &stretch, troubles)) else {
-            continue;
-        };
+        let Some(place) = places.get(stretch.holder).filter(|place| is_kept(lock, place, &stretch)) else { continue };
         let from = arrivals.partition_point(|(served, _)| *served <= stretch.first.asked);
         let until = arrivals.partition_point(|(served, _)| *served < stretch.last.asked);
         let passed = arrivals[from..until.max(from)].iter().find(|(_, step)| came_later(step, place, &stretch));
-        if let Some((served, step)) = passed {
-            violations.push(violation(lock, place, &stretch, step, *served));
+        if let Some(&(served, step)) = passed {
+            let what = format!(
+                "overtaken: {} had its place by ticket for {:?} when {} called, which was granted while session {} of \
+                 server {} was attended to",
+                stretch.holder,
+                step.call.at.since(place.since),
+                step.who(),
+                place.session.name,
+                stretch.last.server,
+            );
+            let evidence = [place.step, step];
+            verdict.violations.push(lock.violation(&Promise::FirstComeFirstServed, served, what, &evidence));
         }
     }
 }
 
 /// Whether it kept its place in all that time, and was attended to while it was seen.
-fn is_kept(place: &Place, stretch: &Stretch, troubles: &Troubles) -> bool {
-    let (seen, all) = ((stretch.first.asked, stretch.last.answered), (place.since, stretch.last.answered));
-    place.since <= stretch.first.asked
-        && place.session.lived(all)
-        && place.session.was_polled(seen)
-        && !troubles.new_starts.touches(all.0, all.1)
-        && !troubles.clock_steps.touches(all.0, all.1)
+fn is_kept(lock: &LockHistory, place: &Place, stretch: &Stretch) -> bool {
+    let (since, until) = (place.since, stretch.last.answered);
+    since <= stretch.first.asked
+        && place.session.lived((since, until))
+        && place.session.was_polled((stretch.first.asked, until))
+        && !lock.troubles.new_starts.touches(since, until)
+        && !lock.troubles.clock_steps.touches(since, until)
 }
 
 /// And waited still, or had not come yet, when the ticket was first seen.
-fn came_later(step: &Step, place: &Place, stretch: &Stretch) -> bool {
+fn came_later(step: &Operation, place: &Place, stretch: &Stretch) -> bool {
     let waits_behind = || stretch.first.waiters.iter().any(|waiting| waiting.holder == step.who());
     step.who() != stretch.holder
-        && step.call().at > place.since
-        && (step.call().at > stretch.first.answered || waits_behind())
+        && step.call.at > place.since
+        && (step.call.at > stretch.first.answered || waits_behind())
 }
 
-/// Of those holders of whose attempts none may still be under way. Who asked in several sessions has the place of the last.
-fn places<'l, 'a>(lock: &'l LockHistory<'a>, sessions: &'l Sessions<'a>) -> HashMap<&'a str, Place<'l, 'a>> {
-    let mut places = HashMap::new();
-    for steps in &lock.holders {
-        let mut asked = steps.iter().map(|place| &lock.steps[*place]).filter(|step| step.asks_for().is_some());
-        if !asked.clone().all(Step::has_arrived) {
-            continue;
-        }
-        let place = asked.clone().filter_map(|step| Some((step, step.operation.queued?))).max_by_key(|(_, at)| *at);
-        let Some((last, _)) = place else { continue };
-        let first = asked.find(|step| step.session() == last.session() && step.operation.queued.is_some());
-        let (Some(first), Some(session)) = (first, last.session().and_then(|name| sessions.get(name))) else {
-            continue;
-        };
-        let Some(since) = first.operation.queued else { continue };
-        places.insert(first.who(), Place { step: first, since, session });
+/// Of a holder of whose attempts none may still be under way. Who asked in several sessions has the place of the last.
+fn place<'a>(lock: &LockHistory<'a>, steps: &[&'a Operation]) -> Option<Place<'a>> {
+    let mut asked = steps.iter().filter(|step| step.asks_for().is_some());
+    if !asked.clone().all(|step| step.has_arrived()) {
+        return None;
     }
-    places
+    let name = asked.clone().max_by_key(|step| step.queued)?.session()?;
+    let step = *asked.find(|step| step.session() == Some(name) && step.queued.is_some())?;
+    Some(Place { step, since: step.queued?, session: lock.sessions.get(name)? })
 }
 
 fn stretches<'a>(lock: &LockHistory<'a>) -> Vec<Stretch<'a>> {
     let mut done: Vec<Stretch> = Vec::new();
     let mut open: HashMap<(&str, &str), Stretch> = HashMap::new();
     for &sample in &lock.samples {
-        let attended = sample.waiters.iter().filter(|it| it.by.is_ticket() && it.by.is_attended());
-        for waiting in attended {
-            let holder = waiting.holder.as_str();
-            let stretch =
-                open.entry((&sample.server, holder)).or_insert(Stretch { holder, first: sample, last: sample });
+        for waiting in sample.waiters.iter().filter(|it| it.by.is_ticket() && it.by.is_attended()) {
+            let new = Stretch { holder: &waiting.holder, first: sample, last: sample };
+            let stretch = open.entry((&sample.server, new.holder)).or_insert(new);
             if sample.asked.since(stretch.last.answered) > CLOSE {
-                done.push(std::mem::replace(stretch, Stretch { holder, first: sample, last: sample }));
+                done.push(std::mem::replace(stretch, new));
             }
             stretch.last = sample;
         }
         open.retain(|(server, _), stretch| {
             let goes_on = *server != sample.server || std::ptr::eq(stretch.last, sample);
-            if !goes_on {
-                done.push(Stretch { ..*stretch });
-            }
+            done.extend((!goes_on).then_some(*stretch));
             goes_on
         });
     }
@@ -115,25 +110,6 @@ fn stretches<'a>(lock: &LockHistory<'a>) -> Vec<Stretch<'a>> {
     done.retain(|stretch| stretch.first.answered < stretch.last.asked);
     done.sort_by_key(|stretch| (stretch.first.asked, stretch.holder));
     done
-}
-
-fn violation(lock: &LockHistory, place: &Place, stretch: &Stretch, step: &Step, served: Moment) -> Violation {
-    let (client, number) = step.named();
-    Violation {
-        promise: Promise::FirstComeFirstServed,
-        lock: lock.name.to_owned(),
-        at: served,
-        what: format!(
-            "overtaken: {} had its place by ticket for {:.1} ms when {} called by call {number} of {client}, which was \
-             granted while session {} of server {} was attended to",
-            stretch.holder,
-            step.call().at.since(place.since).as_secs_f64() * 1e3,
-            step.who(),
-            place.session.name,
-            stretch.last.server,
-        ),
-        evidence: vec![place.step.named(), (client, number)],
-    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,12 @@
 //! Tickets that were taken back, and of which something was seen or told all the same.
 
-use super::by_lock::{LockHistory, Step};
-use super::sessions::Sessions;
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
-use crate::history::{Answer, Moment, Request, Sample};
-use std::collections::HashMap;
+use super::by_lock::LockHistory;
+use super::verdict::{Promise, Verdict};
+use crate::history::{Answer, Moment, Operation, Request};
 
 /// A holder whose ticket was taken back.
-struct TakenBack<'l, 'a> {
-    cancel: &'l Step<'a>,
+struct TakenBack<'a> {
+    cancel: &'a Operation,
     session: &'a str,
     /// Before that it asked for nothing.
     began: Moment,
@@ -17,93 +14,54 @@ struct TakenBack<'l, 'a> {
     holds_nothing: bool,
 }
 
-pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, violations: &mut Vec<Violation>) {
-    let taken_back: HashMap<&str, TakenBack> =
-        lock.holders.iter().filter_map(|steps| taken_back(lock, steps, sessions)).collect();
-    if taken_back.is_empty() {
-        return;
-    }
-    let mut told: Vec<&str> = Vec::new();
-    for &sample in &lock.samples {
-        for (holder, does) in present(sample) {
-            let Some(it) = taken_back.get(holder).filter(|it| sample.asked > it.cancel.done()) else { continue };
-            let is_wrong = (does == WAITS || it.holds_nothing) && !is_elsewhere(lock, it, sample, troubles);
-            if is_wrong && !told.contains(&holder) {
-                told.push(holder);
-                let after = sample.asked.since(it.cancel.done()).as_millis();
-                let what = format!("{holder} {does} at server {}, {after} ms after", sample.server);
-                violations.push(violation(lock, it, sample.asked, &what));
-            }
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let all = lock.each(|steps| taken_back(lock, steps));
+    lock.tell_once(&Promise::WhatIsTakenBackIsGone, verdict, |seen| {
+        let it = all.get(seen.holder).filter(|it| seen.waits.is_some() || it.holds_nothing)?;
+        let asked = seen.sample.asked;
+        // What is given back to one master another one may still have, and what was moved away may come back.
+        let is_elsewhere = lock.troubles.new_starts.touches(it.began, asked) || lock.is_removed(it.began, asked);
+        let after = asked.since(it.cancel.done()).as_millis();
+        let is_wrong = asked > it.cancel.done() && !is_elsewhere;
+        is_wrong.then(|| (format!("{after} ms after its ticket of session {} was taken back", it.session), it.cancel))
+    });
+    for steps in &lock.holders {
+        if let Some((it, (at, what))) = all.get(steps[0].who()).and_then(|it| Some((it, told_later(lock, it)?))) {
+            verdict.violations.push(lock.violation(&Promise::WhatIsTakenBackIsGone, at, what, &[it.cancel]));
         }
     }
-    let mut taken_back: Vec<(&str, TakenBack)> = taken_back.into_iter().collect();
-    taken_back.sort_by_key(|(holder, _)| *holder);
-    for (ticket, it) in taken_back {
-        if let Some((at, what)) = told_later(ticket, &it, sessions, troubles) {
-            violations.push(violation(lock, &it, at, &what));
-        }
-    }
-}
-
-const HOLDS: &str = "holds the lock";
-const WAITS: &str = "waits";
-
-fn present(sample: &Sample) -> impl Iterator<Item = (&str, &'static str)> {
-    let holders =
-        sample.holders.iter().filter(|holding| holding.is_live()).map(|holding| (holding.holder.as_str(), HOLDS));
-    holders.chain(sample.waiters.iter().map(|waiting| (waiting.holder.as_str(), WAITS)))
-}
-
-/// What is given back to one master another one may still have, and what was moved away may come back.
-fn is_elsewhere(lock: &LockHistory, it: &TakenBack, sample: &Sample, troubles: &Troubles) -> bool {
-    troubles.new_starts.touches(it.began, sample.asked)
-        || troubles.removals(lock.name, it.began, sample.asked).next().is_some()
 }
 
 /// If none of its attempts can still be under way when its ticket is taken back.
-fn taken_back<'l, 'a>(
-    lock: &'l LockHistory<'a>,
-    places: &[usize],
-    sessions: &Sessions,
-) -> Option<(&'a str, TakenBack<'l, 'a>)> {
-    let steps: Vec<&Step> = places.iter().map(|place| &lock.steps[*place]).collect();
-    let (cancel, was_found) = steps.iter().find_map(|step| match (&step.call().request, step.answer()) {
-        (Request::Cancel { .. }, Some(Answer::Cancelled(Some(found)))) => Some((*step, *found)),
-        _ => None,
-    })?;
-    let Request::Cancel { session } = &cancel.call().request else { return None };
-    let mut asked = steps.iter().filter(|step| step.asks_for().is_some());
-    let arrived = |step: &&Step| step.has_arrived_by(cancel.call().at) && step.session() == Some(session.as_str());
-    if !asked.clone().all(arrived) || asked.clone().next().is_none() {
+fn taken_back<'a>(lock: &LockHistory<'a>, steps: &[&'a Operation]) -> Option<TakenBack<'a>> {
+    let (cancel, session, was_found) =
+        steps.iter().find_map(|step| match (&step.call.request, step.known_answer()) {
+            (Request::Cancel { session }, Some(Answer::Cancelled(Some(found)))) => {
+                Some((*step, session.as_str(), *found))
+            }
+            _ => None,
+        })?;
+    let mut asked = steps.iter().filter(|step| step.asks_for().is_some()).peekable();
+    asked.peek()?;
+    if !asked.clone().all(|step| step.has_arrived_by(cancel.call.at) && step.session() == Some(session)) {
         return None;
     }
-    let was_granted_at_once = asked.any(|step| step.operation.queued.is_none() && step.operation.granted().is_some());
-    let was_renewed = steps.iter().any(|step| matches!(step.call().request, Request::Renew { .. }));
-    let may_be_done_with = sessions.get(session).is_none_or(|it| it.may_be_acknowledged(cancel.who()));
+    let was_granted_at_once = asked.any(|step| step.queued.is_none() && step.granted().is_some());
+    let was_renewed = steps.iter().any(|step| step.is_renewal());
+    let may_be_done_with = lock.sessions.get(session).is_none_or(|it| it.may_be_acknowledged(cancel.who()));
     let holds_nothing = was_found && !was_granted_at_once && !was_renewed && !may_be_done_with;
-    let began = steps.iter().map(|step| step.call().at).min()?;
-    Some((cancel.who(), TakenBack { cancel, session, began, holds_nothing }))
+    Some(TakenBack { cancel, session, began: steps[0].call.at, holds_nothing })
 }
 
 /// By a poll that was sent after it had been taken back. The answer to an earlier one may have been sent before, and be read
 /// at any time: some sessions do not read for a while. What was taken back at one master, another one has in a session of
 /// that name and tells when it is the master again.
-fn told_later(ticket: &str, it: &TakenBack, sessions: &Sessions, troubles: &Troubles) -> Option<(Moment, String)> {
-    let mut told = sessions.get(it.session)?.told(ticket).iter();
-    let is_elsewhere = |at: Moment| troubles.failovers.touches(it.began, at);
+fn told_later(lock: &LockHistory, it: &TakenBack) -> Option<(Moment, String)> {
+    let mut told = lock.sessions.get(it.session)?.told(it.cancel.who()).iter();
+    let is_elsewhere = |at: Moment| lock.troubles.failovers.touches(it.began, at);
     let late = told.find(|telling| telling.poll.at > it.cancel.done() && !is_elsewhere(telling.at))?;
-    Some((late.at, format!("poll {} was told {:?} after", late.poll.number, late.event)))
-}
-
-fn violation(lock: &LockHistory, it: &TakenBack, at: Moment, what: &str) -> Violation {
-    let (client, number) = it.cancel.named();
-    Violation {
-        promise: Promise::WhatIsTakenBackIsGone,
-        lock: lock.name.to_owned(),
-        at,
-        what: format!("{what} its ticket of session {} was taken back by call {number} of {client}", it.session),
-        evidence: vec![(client, number)],
-    }
+    let (number, event) = (late.poll.number, late.event);
+    Some((late.at, format!("poll {number} of session {} was told {event:?} after it was taken back", it.session)))
 }
 
 #[cfg(test)]

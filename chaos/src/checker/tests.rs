@@ -2,8 +2,9 @@
 
 use super::written::{Written, give, granted, wait};
 use super::*;
-use crate::history::Side;
+use crate::history::{Moment, Side};
 use nix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 #[test]
 fn what_was_told_is_a_violation() {
@@ -47,7 +48,7 @@ fn much_is_checked_soon() {
         let verdict = check(&records);
         let took = processor_time() - began;
         assert!(verdict.violations.is_empty(), "{verdict}");
-        assert_eq!(verdict.figures.lin_checked_operations, 2 * count, "{verdict}");
+        assert_eq!(verdict.figures.of("held against the model"), 2 * count, "{verdict}");
         took
     });
     assert!(took[1] < 32 * took[0], "{took:?}");

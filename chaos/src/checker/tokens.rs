@@ -1,125 +1,80 @@
 //! Fencing tokens that do not grow.
 
-use super::by_lock::{LockHistory, Step};
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
-use crate::history::{Moment, Reach, Request};
+use super::by_lock::LockHistory;
+use super::spans::Spans;
+use super::verdict::{Promise, Verdict};
+use crate::history::{Moment, Operation, Reach, Request};
 use std::collections::HashMap;
 
-/// What became of tokens over failovers, where nothing is promised.
-#[derive(Default)]
-pub struct Repeated {
-    pub times: u64,
-    /// Of so many tokens that were given after a failover.
-    pub of: u64,
-}
-
-struct Token<'l, 'a> {
+#[derive(Clone, Copy)]
+struct Token<'a> {
     token: u64,
-    called: Moment,
     answered: Moment,
-    step: &'l Step<'a>,
+    step: &'a Operation,
 }
 
-pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Violation>, repeated: &mut Repeated) {
-    let mut tokens: Vec<Token> = lock.steps.iter().filter_map(token).collect();
-    tokens.sort_by_key(|it| it.called);
-    if tokens.is_empty() {
-        return;
-    }
-    for tokens in split(&tokens, &counters_taken(lock, troubles)) {
-        let failovers: Vec<_> =
-            troubles.failovers.touching(Moment(0), Moment(u64::MAX)).map(|it| (it.0, it.1)).collect();
-        let lives = split_refs(&tokens, &failovers);
-        for life in &lives {
-            sweep(life, |earlier, later| violations.push(violation(lock, earlier, later)));
-        }
-        let first_call = lives.first().and_then(|life| life.last()).map(|it| it.called);
-        repeated.of += tokens.iter().filter(|it| lives.len() > 1 && Some(it.called) > first_call).count() as u64;
-        if lives.len() > 1 {
-            let mut all = 0;
-            sweep(&tokens, |_, _| all += 1);
-            let mut within = 0;
-            lives.iter().for_each(|life| sweep(life, |_, _| within += 1));
-            repeated.times += all - within.min(all);
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let mut tokens: Vec<Token> = lock.steps.iter().filter_map(|step| token(step)).collect();
+    tokens.sort_by_key(|it| it.step.asked);
+    let all = (Moment(0), Moment(u64::MAX));
+    let taken = lock.troubles.removals(lock.name, all.0, all.1);
+    let taken = taken.filter(|trouble| matches!(trouble.reach, Reach::Locks { takes_counters: true, .. }));
+    let taken = taken.map(|trouble| (trouble.began, trouble.ended)).collect();
+    let failovers: Vec<_> = lock.troubles.failovers.touching(all.0, all.1).map(|it| (it.0, it.1)).collect();
+    for tokens in split(&tokens, taken) {
+        // Over failovers nothing is promised; but how often they make tokens fall is worth a number.
+        let mut highest_before = None;
+        for life in split(&tokens, failovers.clone()) {
+            tell_those_that_do_not_grow(lock, &life, verdict);
+            if let Some(before) = highest_before {
+                let repeated = life.iter().filter(|it| it.token <= before).count();
+                let what = "a token was not above all others after a failover";
+                verdict.count(what, repeated as u64, life.len() as u64);
+            }
+            highest_before = highest_before.max(life.iter().map(|it| it.token).max());
         }
     }
 }
 
 /// What several servers give out is no counter of the lock's.
-fn token<'l, 'a>(step: &'l Step<'a>) -> Option<Token<'l, 'a>> {
-    let (answered, token) = step.operation.granted()?;
-    let is_majority = matches!(step.call().request, Request::Guard { majority: true, .. });
-    let token = token.filter(|_| !is_majority)?;
-    Some(Token { token, called: step.asked, answered, step })
-}
-
-fn counters_taken(lock: &LockHistory, troubles: &Troubles) -> Vec<(Moment, Moment)> {
-    troubles
-        .removals(lock.name, Moment(0), Moment(u64::MAX))
-        .filter(|trouble| matches!(trouble.reach, Reach::Locks { takes_counters: true, .. }))
-        .map(|trouble| (trouble.began, trouble.ended))
-        .collect()
-}
-
-fn split<'t, 'l, 'a>(tokens: &'t [Token<'l, 'a>], borders: &[(Moment, Moment)]) -> Vec<Vec<&'t Token<'l, 'a>>> {
-    split_refs(&tokens.iter().collect::<Vec<_>>(), borders)
+fn token(step: &Operation) -> Option<Token<'_>> {
+    let (answered, token) = step.granted()?;
+    let is_majority = matches!(step.call.request, Request::Guard { majority: true, .. });
+    Some(Token { token: token.filter(|_| !is_majority)?, answered, step })
 }
 
 /// By what lies between them. What lies across a border is on neither side.
-fn split_refs<'t, 'l, 'a>(tokens: &[&'t Token<'l, 'a>], borders: &[(Moment, Moment)]) -> Vec<Vec<&'t Token<'l, 'a>>> {
+fn split<'a>(tokens: &[Token<'a>], borders: Vec<(Moment, Moment)>) -> Vec<Vec<Token<'a>>> {
     let mut ends: Vec<Moment> = borders.iter().map(|border| border.1).collect();
     ends.sort_unstable();
-    let spans = super::spans::Spans::from(borders.iter().map(|(began, ended)| (*began, *ended, ())).collect());
-    let mut parts: Vec<(usize, Vec<&Token>)> = Vec::new();
-    for token in tokens.iter().filter(|token| !spans.touches(token.called, token.answered)) {
-        let past = ends.partition_point(|end| *end <= token.called);
-        match parts.last_mut() {
-            Some((same, part)) if *same == past => part.push(token),
-            _ => parts.push((past, vec![token])),
-        }
+    let borders = Spans::from(borders.into_iter().map(|(began, ended)| (began, ended, ())).collect());
+    let mut parts = vec![Vec::new(); ends.len() + 1];
+    for token in tokens.iter().filter(|token| !borders.touches(token.step.asked, token.answered)) {
+        parts[ends.partition_point(|end| *end <= token.step.asked)].push(*token);
     }
-    parts.into_iter().map(|(_, part)| part).collect()
+    parts.retain(|part| !part.is_empty());
+    parts
 }
 
-/// Tells of each token that was there before, and of each that is not above all that were known when it was asked for.
-fn sweep<'t, 'l, 'a>(tokens: &[&'t Token<'l, 'a>], mut broken: impl FnMut(&'t Token<'l, 'a>, &'t Token<'l, 'a>)) {
+/// Each that was there before, and each that is not above all that were known when it was asked for.
+fn tell_those_that_do_not_grow(lock: &LockHistory, tokens: &[Token], verdict: &mut Verdict) {
     let mut answered = tokens.to_vec();
     answered.sort_by_key(|it| it.answered);
     let mut answered = answered.into_iter().peekable();
-    let mut highest: Option<&Token> = None;
-    let mut given: HashMap<u64, &Token> = HashMap::new();
+    let mut highest: Option<Token> = None;
+    let mut given: HashMap<u64, Token> = HashMap::new();
     for token in tokens {
-        while let Some(before) = answered.next_if(|it| it.answered < token.called) {
-            if highest.is_none_or(|it| it.token < before.token) {
-                highest = Some(before);
-            }
+        while let Some(before) = answered.next_if(|it| it.answered < token.step.asked) {
+            highest = highest.into_iter().chain([before]).max_by_key(|it| it.token);
         }
-        let twin = given.insert(token.token, token);
+        let twin = given.insert(token.token, *token);
         if let Some(earlier) = twin.or(highest.filter(|it| it.token >= token.token)) {
-            broken(earlier, token);
+            let [before, after] = [earlier.step, token.step];
+            let (was, is) = (earlier.token, token.token);
+            let what = format!("{} was given token {is}, after {} had been given {was}", after.who(), before.who());
+            let violation = lock.violation(&Promise::TokensGrow, token.answered, what, &[before, after]);
+            verdict.violations.push(violation);
         }
-    }
-}
-
-fn violation(lock: &LockHistory, earlier: &Token, later: &Token) -> Violation {
-    let (first, second) = (earlier.step.named(), later.step.named());
-    Violation {
-        promise: Promise::TokensGrow,
-        lock: lock.name.to_owned(),
-        at: later.answered,
-        what: format!(
-            "{} was given token {} by call {} of {}, after {} had been given {} by call {} of {}",
-            later.step.who(),
-            later.token,
-            second.1,
-            second.0,
-            earlier.step.who(),
-            earlier.token,
-            first.1,
-            first.0,
-        ),
-        evidence: vec![first, second],
     }
 }
 

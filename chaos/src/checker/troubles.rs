@@ -19,6 +19,12 @@ pub struct Troubles<'a> {
     pub clients: Spans<&'a Trouble>,
     /// What is told may not arrive: what makes trouble to clients, and what takes answers only.
     pub answers: Spans<&'a Trouble>,
+    /// Waits that somebody ended.
+    pub of_waits: Vec<&'a Trouble>,
+    /// When a server certainly could not write: which one, and why.
+    pub forbidden: Spans<(&'a str, &'a str)>,
+    /// When the last client did something. Their processes end soon after, and do nothing in the background any more.
+    pub clients_end: Moment,
     /// What keeps a server from serving, or changes all its locks; with what it takes to recover.
     unrest: Vec<(Moment, Moment)>,
 }
@@ -48,6 +54,9 @@ impl<'a> Troubles<'a> {
             clock_steps: those(&all, |reach| matches!(reach, Reach::ClockStep { .. })),
             clients: those(&all, |reach| matches!(reach, Reach::Clients)),
             answers: those(&all, |reach| matches!(reach, Reach::Clients | Reach::Answers)),
+            of_waits: all.iter().copied().filter(|it| matches!(it.reach, Reach::Wait { .. })).collect(),
+            forbidden: forbidden(records),
+            clients_end: records.iter().filter(|it| it.of_call().is_some()).map(Record::at).max().unwrap_or(Moment(0)),
             unrest: unrest(&all, records),
             all,
         }
@@ -81,6 +90,14 @@ impl<'a> Troubles<'a> {
 fn those<'a>(all: &[&'a Trouble], wanted: impl Fn(&Reach) -> bool) -> Spans<&'a Trouble> {
     let wanted = all.iter().filter(|trouble| wanted(&trouble.reach));
     Spans::from(wanted.map(|trouble| (trouble.began, trouble.ended, *trouble)).collect())
+}
+
+fn forbidden(records: &[Record]) -> Spans<(&str, &str)> {
+    let windows = records.iter().filter_map(|record| match record {
+        Record::Forbade { from, until, server, what } if from < until => Some((*from, *until, (&**server, &**what))),
+        _ => None,
+    });
+    Spans::from(windows.collect())
 }
 
 /// What an observer writes of a server that gave no answer for a while.

@@ -1,53 +1,47 @@
 //! Waiters who are in the queue no more and were told nothing.
 
-use super::by_lock::{LockHistory, Step};
-use super::sessions::{Sessions, Span};
-use super::troubles::Troubles;
-use super::verdict::{Promise, Violation};
+use super::by_lock::LockHistory;
+use super::sessions::Span;
+use super::verdict::{Promise, Verdict};
 use super::waits::{Wait, waits};
-use crate::history::{Moment, Request};
-use std::collections::HashMap;
+use crate::history::{Moment, Operation};
 use std::time::Duration;
 
 /// What an answer may take on a machine that does much at once.
 const LATE: Duration = Duration::from_secs(1);
 
-pub fn check(lock: &LockHistory, sessions: &Sessions, troubles: &Troubles, violations: &mut Vec<Violation>) {
-    let askers = askers(lock);
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let askers = lock.each(asks_once);
     for wait in waits(lock) {
-        let Some(step) = askers.get(wait.holder) else { continue };
+        let Some(&step) = askers.get(wait.holder) else { continue };
         let Some(missed) = missed(lock, &wait) else { continue };
         // Also of whoever gave up by itself it is known when.
-        let answered = step.operation.answer.as_ref().map_or(Moment(u64::MAX), |(at, _)| *at);
+        let answered = step.answer.as_ref().map_or(Moment(u64::MAX), |(at, _)| *at);
         let looked = lock.samples.last().map_or(missed, |sample| sample.asked);
-        let silent = silent(lock, step, (missed, answered.min(looked)), sessions, troubles);
+        let silent = silent(lock, step, (missed, answered.min(looked)));
         // What is lost on a connection of a session is told on the next.
-        let is_excused = || step.session().is_none() && troubles.answers.touches(wait.last.asked, missed + LATE * 2);
-        if silent > LATE && !is_excused() {
-            violations.push(violation(lock, step, &wait, missed, silent));
+        let may_be_lost = || lock.troubles.answers.touches(wait.last.asked, missed + LATE * 2);
+        if silent > LATE && !(step.session().is_none() && may_be_lost()) {
+            let (who, by, server) = (wait.holder, wait.by, &wait.last.server);
+            let what = format!("{who} ({by:?} at server {server}) left the queue, and had no answer for {silent:?}");
+            verdict.violations.push(lock.violation(&Promise::WaitersAreAnswered, missed, what, &[step]));
         }
     }
 }
 
 /// For how long it could have been told. Of a ticket, only while one connection of its session was polled.
-fn silent(
-    lock: &LockHistory,
-    step: &Step,
-    (from, until): (Moment, Moment),
-    sessions: &Sessions,
-    troubles: &Troubles,
-) -> Duration {
-    let Some(name) = step.session() else { return troubles.quiet(lock.name, from, until) };
-    let (Some(session), Some(queued)) = (sessions.get(name), step.operation.queued) else { return Duration::ZERO };
+fn silent(lock: &LockHistory, step: &Operation, (from, until): Span) -> Duration {
+    let Some(name) = step.session() else { return lock.quiet(from, until) };
+    let (Some(session), Some(queued)) = (lock.sessions.get(name), step.queued) else { return Duration::ZERO };
     // Its process may have come to it later, behind others.
     let told = session.told(step.who()).iter().map(|telling| telling.at).filter(|at| *at >= queued).min();
     let until = told.map_or(until, |told| told.min(until));
     let polled = session.connections.iter().map(|span| (from.max(span.0), until.min(span.1)));
     // A server that was started anew knows nothing of the ticket, and neither does a session that was opened anew.
     let knows = |(from, until): &Span| {
-        from < until && session.lived((queued, *until)) && !troubles.new_starts.touches(queued, *until)
+        from < until && session.lived((queued, *until)) && !lock.troubles.new_starts.touches(queued, *until)
     };
-    polled.filter(knows).map(|(from, until)| troubles.quiet(lock.name, from, until)).max().unwrap_or_default()
+    polled.filter(knows).map(|(from, until)| lock.quiet(from, until)).max().unwrap_or_default()
 }
 
 /// When it was seen that it is not in the queue any more. By a clock that was set back it has waited for less than before,
@@ -59,31 +53,10 @@ fn missed(lock: &LockHistory, wait: &Wait) -> Option<Moment> {
     (!is_there).then_some(next.answered)
 }
 
-/// Those who waited once: of others it would not be known for which of their waits they were seen.
-fn askers<'l, 'a>(lock: &'l LockHistory<'a>) -> HashMap<&'a str, &'l Step<'a>> {
-    let waiting = lock.holders.iter().filter_map(|steps| {
-        let is_wait = |step: &&Step| matches!(step.call().request, Request::Acquire { wait_ms: Some(_), .. });
-        let mut waits = steps.iter().map(|place| &lock.steps[*place]).filter(is_wait);
-        let only = waits.next()?;
-        waits.next().is_none().then(|| (only.who(), only))
-    });
-    waiting.collect()
-}
-
-fn violation(lock: &LockHistory, step: &Step, wait: &Wait, missed: Moment, silent: Duration) -> Violation {
-    Violation {
-        promise: Promise::WaitersAreAnswered,
-        lock: lock.name.to_owned(),
-        at: missed,
-        what: format!(
-            "{} ({} at server {}) was in the queue no more, and had no answer for {} ms after that",
-            wait.holder,
-            wait.by,
-            wait.last.server,
-            silent.as_millis()
-        ),
-        evidence: vec![step.named()],
-    }
+/// The only wait of a holder: of others it would not be known for which of them they were seen.
+fn asks_once<'a>(steps: &[&'a Operation]) -> Option<&'a Operation> {
+    let mut waits = steps.iter().filter(|step| step.call.request.waits());
+    waits.next().filter(|_| waits.next().is_none()).copied()
 }
 
 #[cfg(test)]

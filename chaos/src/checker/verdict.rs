@@ -4,7 +4,6 @@ use crate::history::Moment;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
-use std::time::Duration;
 
 /// How many violations of each promise a terminal is shown: more of the same tell nothing new.
 const SHOWN_OF_EACH: usize = 5;
@@ -12,8 +11,8 @@ const SHOWN_OF_EACH: usize = 5;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     pub violations: Vec<Violation>,
-    /// Where a promise ends, and how often it did.
-    pub counted: Vec<Counted>,
+    /// Where a promise ends: how often it did, and of how many times.
+    pub counted: BTreeMap<String, (u64, u64)>,
     pub figures: Figures,
 }
 
@@ -53,60 +52,39 @@ pub struct Violation {
     pub evidence: Vec<(String, u64)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
-    pub what: String,
-    pub times: u64,
-    pub of: u64,
-}
-
+/// What there was of a history in numbers, by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
-    pub operations: u64,
-    pub grants: u64,
-    pub refusals: u64,
-    /// Calls of which nobody knows what they did.
-    pub unknown: u64,
-    /// Grants to whoever was ready to wait.
-    pub waited_grants: u64,
-    /// Those that were told as events of a session.
-    #[serde(default)]
-    pub told_grants: u64,
-    pub renewals: u64,
-    pub releases: u64,
-    pub samples: u64,
-    pub troubles: u64,
-    pub locks: u64,
-    /// For how long, at least, somebody stood before a free lock while nothing excused it.
-    pub longest_free_with_waiter: Duration,
-    /// Pieces of evidence that somebody held a lock from one moment to another.
-    pub holds_certain: u64,
-    /// What was held against the model in whole.
-    pub lin_checked_locks: u64,
-    pub lin_checked_operations: u64,
-    /// Locks with too many orders to try them all: neither proved right nor wrong.
-    pub lin_undecided_locks: u64,
-}
+pub struct Figures(BTreeMap<String, u64>);
 
 impl Figures {
+    pub fn of(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    /// Of what is called the longest, the longest counts, and of all else the sum.
+    pub fn add(&mut self, name: &str, value: u64) {
+        let known = self.0.entry(name.to_owned()).or_default();
+        *known = if name.starts_with("longest ") { value.max(*known) } else { *known + value };
+    }
+}
+
+impl Verdict {
+    pub fn count(&mut self, what: &str, times: u64, of: u64) {
+        if of > 0 {
+            let known = self.counted.entry(what.to_owned()).or_default();
+            *known = (known.0 + times, known.1 + of);
+        }
+    }
+
     /// What two histories have come to together.
-    pub fn add(&mut self, other: &Self) {
-        self.operations += other.operations;
-        self.grants += other.grants;
-        self.refusals += other.refusals;
-        self.unknown += other.unknown;
-        self.waited_grants += other.waited_grants;
-        self.told_grants += other.told_grants;
-        self.renewals += other.renewals;
-        self.releases += other.releases;
-        self.samples += other.samples;
-        self.troubles += other.troubles;
-        self.locks = self.locks.max(other.locks);
-        self.longest_free_with_waiter = self.longest_free_with_waiter.max(other.longest_free_with_waiter);
-        self.holds_certain += other.holds_certain;
-        self.lin_checked_locks += other.lin_checked_locks;
-        self.lin_checked_operations += other.lin_checked_operations;
-        self.lin_undecided_locks += other.lin_undecided_locks;
+    pub fn join(&mut self, other: Self) {
+        for (name, value) in other.figures.0 {
+            self.figures.add(&name, value);
+        }
+        for (what, (times, of)) in other.counted {
+            self.count(&what, times, of);
+        }
+        self.violations.extend(other.violations);
     }
 }
 
@@ -137,44 +115,12 @@ impl Display for Promise {
 
 impl Display for Verdict {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let figures = &self.figures;
-        writeln!(
-            out,
-            "{} operations on {} locks: {} grants ({} to waiters, {} of them by ticket), {} refusals, {} renewals, {} releases, {} unknown",
-            figures.operations,
-            figures.locks,
-            figures.grants,
-            figures.waited_grants,
-            figures.told_grants,
-            figures.refusals,
-            figures.renewals,
-            figures.releases,
-            figures.unknown,
-        )?;
-        writeln!(
-            out,
-            "{} samples, {} troubles, {} holds certain",
-            figures.samples, figures.troubles, figures.holds_certain
-        )?;
-        writeln!(
-            out,
-            "held against the model: {} locks with {} operations, and {} more undecided",
-            figures.lin_checked_locks, figures.lin_checked_operations, figures.lin_undecided_locks,
-        )?;
-        writeln!(
-            out,
-            "longest wait at a free lock: {} ms, what excuses it taken off",
-            figures.longest_free_with_waiter.as_millis()
-        )?;
-        for counted in &self.counted {
-            writeln!(out, "{}: {} of {}", counted.what, counted.times, counted.of)?;
+        for (name, value) in &self.figures.0 {
+            writeln!(out, "{name}: {value}")?;
         }
-        self.write_violations(out)
-    }
-}
-
-impl Verdict {
-    fn write_violations(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        for (what, (times, of)) in &self.counted {
+            writeln!(out, "{what}: {times} of {of}")?;
+        }
         if self.violations.is_empty() {
             return writeln!(out, "No promise was broken.");
         }
@@ -184,12 +130,8 @@ impl Verdict {
         }
         for (promise, violations) in by_promise {
             writeln!(out, "BROKEN, {} times: {promise}", violations.len())?;
-            for violation in violations.iter().take(SHOWN_OF_EACH) {
-                let lock = if violation.lock.is_empty() { "-" } else { &violation.lock };
-                writeln!(out, "  {lock}: {}", violation.what)?;
-            }
-            if violations.len() > SHOWN_OF_EACH {
-                writeln!(out, "  and {} more", violations.len() - SHOWN_OF_EACH)?;
+            for Violation { lock, what, .. } in violations.iter().take(SHOWN_OF_EACH) {
+                writeln!(out, "  {lock}: {what}")?;
             }
         }
         Ok(())

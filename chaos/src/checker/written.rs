@@ -237,7 +237,7 @@ impl Written {
 
     pub fn counted(self, what: &str) -> Option<(u64, u64)> {
         let counted = check(&self.records()).counted;
-        counted.into_iter().find(|counted| counted.what.contains(what)).map(|counted| (counted.times, counted.of))
+        counted.into_iter().find(|(name, _)| name.contains(what)).map(|(_, counted)| counted)
     }
 }
 

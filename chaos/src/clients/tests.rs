@@ -393,7 +393,7 @@ fn whoever_waits_by_ticket_is_told_and_does_to_its_session_what_happens_to_sessi
     let records = Trial::of(here(&server), 3_000, clients).run();
     let verdict = crate::checker::check(&records);
     assert!(verdict.violations.is_empty(), "{verdict}");
-    assert!(verdict.figures.told_grants > 50, "{verdict}");
+    assert!(verdict.figures.of("by ticket") > 50, "{verdict}");
     let operations = pair(&records);
     let count = |is: fn(&Operation) -> bool| operations.iter().filter(|it| is(it)).count();
     assert!(count(|it| matches!(it.answer, Some((_, Answer::Cancelled(Some(true)))))) > 0, "some are taken back");

@@ -63,22 +63,3 @@ fn read(path: &Path, records: &mut Vec<Record>) -> io::Result<()> {
     }
     Ok(())
 }
-
-impl Record {
-    pub fn at(&self) -> Moment {
-        match self {
-            Self::Called(call) => call.at,
-            Self::Polled(poll) => poll.at,
-            Self::Seen(sample) => sample.asked,
-            Self::Troubled(trouble) => trouble.began,
-            Self::Forbade { from, .. } => *from,
-            Self::Answered { at, .. }
-            | Self::Queued { at, .. }
-            | Self::Heard { at, .. }
-            | Self::Vouched { at, .. }
-            | Self::Ended { at, .. }
-            | Self::Measured { at, .. }
-            | Self::Broken { at, .. } => *at,
-        }
-    }
-}

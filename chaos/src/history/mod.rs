@@ -3,21 +3,18 @@
 //! Every process of a run writes a file of its own, a JSON object a line, in one system call each: so a process that is
 //! killed has written all that it did before. All use the one clock of the machine, and the files are read together.
 
-mod clock;
 mod journal;
+mod observed;
 mod operation;
-mod sample;
-mod session;
-mod trouble;
 
-pub use clock::Moment;
 pub use journal::{Journal, read_all};
+pub use observed::{Event, Holding, Poll, Reach, Sample, Told, Trouble, Waiting, WaitsBy};
 pub use operation::{Answer, Call, Operation, Request, Side, pair};
-pub use sample::{Holding, Sample, Waiting, WaitsBy};
-pub use session::{Event, Poll, Told};
-pub use trouble::{Reach, Trouble};
 
+use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+use std::ops::{Add, Sub};
+use std::time::Duration;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,4 +43,56 @@ pub enum Record {
     Measured { at: Moment, what: String, value: f64 },
     /// A promise was seen broken while it happened: a server that ended by itself, what was left at the end.
     Broken { at: Moment, promise: String, what: String },
+}
+
+impl Record {
+    pub fn at(&self) -> Moment {
+        match self {
+            Self::Called(call) => call.at,
+            Self::Polled(poll) => poll.at,
+            Self::Seen(sample) => sample.asked,
+            Self::Troubled(trouble) => trouble.began,
+            Self::Forbade { from, .. } => *from,
+            Self::Answered { at, .. }
+            | Self::Queued { at, .. }
+            | Self::Heard { at, .. }
+            | Self::Vouched { at, .. }
+            | Self::Ended { at, .. }
+            | Self::Measured { at, .. }
+            | Self::Broken { at, .. } => *at,
+        }
+    }
+}
+
+/// Nanoseconds of the clock that no one can set, and that is the same for all processes of a machine: so moments can be
+/// compared across those of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Moment(pub u64);
+
+impl Moment {
+    pub fn now() -> Self {
+        let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has this clock");
+        Self(Duration::from(time).as_nanos().try_into().expect("the machine has not run for 500 years"))
+    }
+
+    /// How long after `earlier`; nothing if it is before.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(time.as_nanos().try_into().unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Self;
+
+    fn sub(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(time.as_nanos().try_into().unwrap_or(u64::MAX)))
+    }
 }

@@ -81,7 +81,7 @@ pub enum Answer {
     Unknown(String),
 }
 
-/// A call with its answer.
+/// A call with all that was said of it later.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     pub call: Call,
@@ -89,6 +89,11 @@ pub struct Operation {
     pub answer: Option<(Moment, Answer)>,
     /// When it was said that it waits by a ticket.
     pub queued: Option<Moment>,
+    /// When `rlock-client` said until when it is held, and when it said so no more.
+    pub vouched: Vec<(Moment, Moment)>,
+    pub ended: Option<Moment>,
+    /// When it was first asked for: of a ticket that waits already it changes nothing to ask again.
+    pub asked: Moment,
 }
 
 impl Operation {
@@ -102,35 +107,138 @@ impl Operation {
 
     /// When it was answered, unless the answer leaves open what has happened.
     pub fn known(&self) -> Option<(Moment, &Answer)> {
-        self.answer
-            .as_ref()
-            .filter(|(_, answer)| !matches!(answer, Answer::Unknown(_)))
-            .map(|(at, answer)| (*at, answer))
+        let known = self.answer.as_ref().filter(|(_, answer)| !matches!(answer, Answer::Unknown(_)));
+        known.map(|(at, answer)| (*at, answer))
+    }
+
+    /// Whose holds they are. A guard may not know the name that its client gave it; a client does one thing after the
+    /// other, so its own name will do.
+    pub fn who(&self) -> &str {
+        if self.call.holder.is_empty() { &self.call.client } else { &self.call.holder }
+    }
+
+    /// From when on it does nothing any more: never, where nobody knows what became of it.
+    pub fn done(&self) -> Moment {
+        self.known().map_or(Moment(u64::MAX), |(at, _)| at)
+    }
+
+    pub fn known_answer(&self) -> Option<&Answer> {
+        self.known().map(|(_, answer)| answer)
+    }
+
+    /// What the server answered with an error, and so did not do. It may have done it if it was replicas that failed.
+    pub fn failed(&self) -> bool {
+        let needs_replicas = matches!(self.call.request, Request::Acquire { replicas: 1.., .. });
+        matches!(self.known_answer(), Some(Answer::Failed(_))) && !needs_replicas
+    }
+
+    /// Whether it certainly had no effect.
+    pub fn did_nothing(&self) -> bool {
+        self.failed() || matches!(self.known_answer(), Some(Answer::Refused { .. } | Answer::Renewed(false)))
+    }
+
+    /// The side that it asks for, whether by a command or by a guard.
+    pub fn asks_for(&self) -> Option<Side> {
+        match self.call.request {
+            Request::Acquire { side, .. } | Request::Guard { side, .. } => Some(side),
+            Request::Renew { .. } | Request::Release { .. } | Request::Cancel { .. } => None,
+        }
+    }
+
+    /// Where it asked for a ticket.
+    pub fn session(&self) -> Option<&str> {
+        match &self.call.request {
+            Request::Acquire { session, .. } => session.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether the server had said by then that it knows of it. What was not answered may still be under way.
+    pub fn has_arrived_by(&self, moment: Moment) -> bool {
+        self.queued.is_some_and(|at| at <= moment) || self.known().is_some_and(|(at, _)| at <= moment)
+    }
+
+    pub fn has_arrived(&self) -> bool {
+        self.has_arrived_by(Moment(u64::MAX))
+    }
+
+    pub fn is_guard(&self) -> bool {
+        matches!(self.call.request, Request::Guard { .. })
+    }
+
+    pub fn is_by_script(&self) -> bool {
+        matches!(self.call.request, Request::Acquire { by_script: true, .. })
+    }
+
+    pub fn is_renewal(&self) -> bool {
+        matches!(self.call.request, Request::Renew { .. })
+    }
+
+    /// For a violation's evidence.
+    pub fn named(&self) -> (String, u64) {
+        (self.call.client.clone(), self.call.number)
+    }
+}
+
+impl Request {
+    pub fn waits(&self) -> bool {
+        matches!(self, Self::Acquire { wait_ms: Some(_), .. })
+    }
+
+    pub fn lease_ms(&self) -> Option<u64> {
+        match self {
+            Self::Acquire { lease_ms, .. } | Self::Guard { lease_ms, .. } | Self::Renew { lease_ms } => Some(*lease_ms),
+            Self::Release { .. } | Self::Cancel { .. } => None,
+        }
+    }
+}
+
+impl Side {
+    pub fn is_exclusive(self) -> bool {
+        self != Self::Read
     }
 }
 
 /// The operations of a history, in order of their calls.
 pub fn pair(records: &[Record]) -> Vec<Operation> {
     let mut operations: Vec<Operation> = Vec::new();
-    let mut open: HashMap<(&str, u64), usize> = HashMap::new();
+    let mut places: HashMap<(&str, u64), usize> = HashMap::new();
+    let mut tickets: HashMap<(&str, &str), Moment> = HashMap::new();
     for record in records {
+        if let Record::Called(call) = record {
+            places.insert((&call.client, call.number), operations.len());
+            let asked = match &call.request {
+                Request::Acquire { session: Some(session), .. } => {
+                    *tickets.entry((session, &call.holder)).or_insert(call.at)
+                }
+                _ => call.at,
+            };
+            let (answer, queued, vouched, ended) = Default::default();
+            operations.push(Operation { call: call.clone(), answer, queued, vouched, ended, asked });
+        }
+        let Some(place) = record.of_call().and_then(|call| places.get(&call)) else { continue };
+        let operation = &mut operations[*place];
         match record {
-            Record::Called(call) => {
-                open.insert((&call.client, call.number), operations.len());
-                operations.push(Operation { call: call.clone(), answer: None, queued: None });
-            }
-            Record::Answered { at, client, number, answer } => {
-                if let Some(place) = open.remove(&(client.as_str(), *number)) {
-                    operations[place].answer = Some((*at, answer.clone()));
-                }
-            }
-            Record::Queued { at, client, number } => {
-                if let Some(place) = open.get(&(client.as_str(), *number)) {
-                    operations[*place].queued = Some(*at);
-                }
-            }
+            Record::Answered { at, answer, .. } => operation.answer = Some((*at, answer.clone())),
+            Record::Queued { at, .. } => operation.queued = Some(*at),
+            Record::Vouched { at, until, .. } => operation.vouched.push((*at, *until)),
+            Record::Ended { at, .. } => operation.ended = operation.ended.or(Some(*at)),
             _ => {}
         }
     }
     operations
+}
+
+impl Record {
+    /// Which call it is about: of which client, with which number.
+    pub fn of_call(&self) -> Option<(&str, u64)> {
+        match self {
+            Self::Called(Call { client, number, .. })
+            | Self::Answered { client, number, .. }
+            | Self::Queued { client, number, .. }
+            | Self::Vouched { client, number, .. }
+            | Self::Ended { client, number, .. } => Some((client, *number)),
+            _ => None,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What a run has come to in numbers, for a terminal and for the page of the long runs.
 
-use crate::checker::{Counted, Figures, Verdict};
+use crate::checker::Verdict;
 use crate::history::Record;
 use crate::worlds::WorldKind;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What the observer calls the time in which a server gave no answer.
-const SILENCE: &str = "longest silence of a server";
+pub const SILENCE: &str = "longest silence of a server, ms";
+
+/// What is shown of each world, by the names of the figures.
+const COLUMNS: [&str; 11] = [
+    "rounds",
+    "operations",
+    "grants",
+    "after a wait",
+    "unknown",
+    "faults",
+    "held against the model",
+    "undecided",
+    "longest wait at a free lock, ms",
+    SILENCE,
+    "violations",
+];
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunFigures {
@@ -20,17 +35,8 @@ pub struct RunFigures {
     server: String,
     seed: u64,
     seconds: f64,
-    worlds: BTreeMap<String, WorldFigures>,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct WorldFigures {
-    rounds: u64,
-    violations: usize,
-    sums: Figures,
-    counted: Vec<Counted>,
-    /// In ms, our own faults included.
-    longest_silence: f64,
+    /// All rounds of a world in one, without what was broken in them.
+    worlds: BTreeMap<String, Verdict>,
 }
 
 impl RunFigures {
@@ -43,41 +49,22 @@ impl RunFigures {
     }
 
     pub fn add(&mut self, kind: WorldKind, records: &[Record], verdict: &Verdict) {
-        let silences = records.iter().filter_map(|record| match record {
-            Record::Measured { what, value, .. } if what.starts_with(SILENCE) => Some(*value),
-            _ => None,
-        });
-        self.worlds.entry(kind.name().to_owned()).or_default().add(&WorldFigures {
-            rounds: 1,
-            violations: verdict.violations.len(),
-            sums: verdict.figures.clone(),
-            counted: verdict.counted.clone(),
-            longest_silence: silences.fold(0.0, f64::max),
-        });
+        let world = self.worlds.entry(kind.name().to_owned()).or_default();
+        world.join(Verdict { violations: Vec::new(), ..verdict.clone() });
+        world.figures.add("rounds", 1);
+        world.figures.add("violations", verdict.violations.len() as u64);
+        for record in records {
+            match record {
+                Record::Measured { what, value, .. } if what == SILENCE => world.figures.add(what, *value as u64),
+                _ => {}
+            }
+        }
     }
 
     pub fn append_to(&self, path: &Path) -> io::Result<()> {
         let mut line = serde_json::to_vec(self)?;
         line.push(b'\n');
         OpenOptions::new().create(true).append(true).open(path)?.write_all(&line)
-    }
-}
-
-impl WorldFigures {
-    fn add(&mut self, other: &Self) {
-        self.rounds += other.rounds;
-        self.violations += other.violations;
-        self.longest_silence = self.longest_silence.max(other.longest_silence);
-        self.sums.add(&other.sums);
-        for counted in &other.counted {
-            match self.counted.iter_mut().find(|it| it.what == counted.what) {
-                Some(known) => {
-                    known.times += counted.times;
-                    known.of += counted.of;
-                }
-                None => self.counted.push(counted.clone()),
-            }
-        }
     }
 }
 
@@ -106,12 +93,12 @@ pub fn page(files: &[PathBuf]) -> io::Result<String> {
 
 fn write_page(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Result {
     let hours = runs.iter().map(|run| run.seconds).sum::<f64>() / 3_600.0;
-    let (mut by_server, mut worlds) = (BTreeMap::new(), BTreeMap::<String, WorldFigures>::new());
+    let (mut by_server, mut worlds) = (BTreeMap::new(), BTreeMap::<String, Verdict>::new());
     for run in runs {
-        let server: &mut WorldFigures = by_server.entry(run.server.clone()).or_default();
-        for (name, figures) in &run.worlds {
-            server.add(figures);
-            worlds.entry(name.clone()).or_default().add(figures);
+        let server: &mut Verdict = by_server.entry(run.server.clone()).or_default();
+        for (name, world) in &run.worlds {
+            server.join(world.clone());
+            worlds.entry(name.clone()).or_default().join(world.clone());
         }
     }
     let mut seeds: Vec<_> = runs.iter().map(|run| run.seed).collect();
@@ -123,37 +110,19 @@ fn write_page(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Result {
     writeln!(out, "\nBy world:\n")?;
     write_worlds(out, &worlds)?;
     writeln!(out, "\nWhere a promise ends:\n\n| world | what | times | of |\n|---|---|---|---|")?;
-    for (name, figures) in &worlds {
-        for counted in &figures.counted {
-            writeln!(out, "| {name} | {} | {} | {} |", counted.what, counted.times, counted.of)?;
+    for (name, world) in &worlds {
+        for (what, (times, of)) in &world.counted {
+            writeln!(out, "| {name} | {what} | {times} | {of} |")?;
         }
     }
     Ok(())
 }
 
-fn write_worlds(out: &mut impl fmt::Write, rows: &BTreeMap<String, WorldFigures>) -> fmt::Result {
-    writeln!(
-        out,
-        "| | rounds | operations | grants | after a wait | unknown | faults | held against the model | undecided | \
-         longest at a free lock | longest silence | violations |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
-    )?;
+fn write_worlds(out: &mut impl fmt::Write, rows: &BTreeMap<String, Verdict>) -> fmt::Result {
+    writeln!(out, "| | {} |\n|---|{}", COLUMNS.join(" | "), "---|".repeat(COLUMNS.len()))?;
     for (name, row) in rows {
-        let sums = &row.sums;
-        writeln!(
-            out,
-            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} ms | {:.0} ms | {} |",
-            row.rounds,
-            sums.operations,
-            sums.grants,
-            sums.waited_grants,
-            sums.unknown,
-            sums.troubles,
-            sums.lin_checked_operations,
-            sums.lin_undecided_locks,
-            sums.longest_free_with_waiter.as_millis(),
-            row.longest_silence,
-            row.violations,
-        )?;
+        let cells = COLUMNS.map(|column| row.figures.of(column).to_string());
+        writeln!(out, "| {name} | {} |", cells.join(" | "))?;
     }
     Ok(())
 }

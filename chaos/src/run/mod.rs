@@ -97,8 +97,8 @@ fn name(kind: WorldKind, number: u32, by_tls: bool) -> String {
 }
 
 fn tell(round: &str, verdict: &Verdict, grown: Option<&str>) {
-    let figures = &verdict.figures;
-    println!("{round}: {} operations, {} grants, {} faults", figures.operations, figures.grants, figures.troubles);
+    let [operations, grants, faults] = ["operations", "grants", "faults"].map(|name| verdict.figures.of(name));
+    println!("{round}: {operations} operations, {grants} grants, {faults} faults");
     let mut shown = BTreeMap::new();
     for violation in &verdict.violations {
         let count = shown.entry(&violation.promise).or_insert(0);

@@ -76,7 +76,7 @@ pub fn play(
 
 /// A round in which clients get nowhere keeps all promises and shows nothing.
 fn nothing_happened(verdict: &Verdict, clients: u64) -> Option<Violation> {
-    let grants = verdict.figures.grants;
+    let grants = verdict.figures.of("grants");
     (grants * 10 < clients).then(|| Violation {
         promise: Promise::Told("A round shows something.".to_owned()),
         lock: String::new(),

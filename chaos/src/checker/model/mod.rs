@@ -7,136 +7,105 @@
 mod search;
 mod state;
 
-use super::by_lock::{LockHistory, Step};
+use super::by_lock::LockHistory;
 use super::spans::Spans;
-use super::troubles::Troubles;
-use super::verdict::{Figures, Promise, Violation};
-use crate::history::{Answer, Moment, Request, Side};
-use search::{Found, Stuck, search};
+use super::verdict::{Promise, Verdict};
+use crate::history::{Answer, Moment, Operation, Request, Side};
+use search::{Found, search};
 use state::{Deed, Event};
-use std::collections::HashMap;
 
 /// How many steps a search may take, per operation and at least. What is not found by then stays undecided.
 const STEPS_PER_OPERATION: u64 = 20;
 const STEPS: u64 = 200_000;
 
-/// How many operations around the place where the search got no further are named.
-const SHOWN: usize = 6;
-
-pub fn check(lock: &LockHistory, troubles: &Troubles, violations: &mut Vec<Violation>, figures: &mut Figures) {
-    let is_whole = troubles.failovers.is_empty() && troubles.clock_steps.is_empty();
-    if !is_whole || lock.steps.is_empty() || !lock.steps.iter().all(is_recorded) {
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let is_whole = lock.troubles.failovers.is_empty() && lock.troubles.clock_steps.is_empty();
+    if !is_whole || lock.steps.is_empty() || !lock.steps.iter().all(|step| is_recorded(step)) {
         return;
     }
-    let events = events(lock);
-    let changed = changed(lock, troubles);
+    let (events, steps) = events(lock);
     let budget = STEPS + STEPS_PER_OPERATION * events.len() as u64;
-    match search(&events, &changed, budget) {
-        Found::Undecided => {
-            figures.lin_undecided_locks += 1;
-            return;
+    match search(&events, &changed(lock), budget) {
+        Found::Undecided => return verdict.figures.add("undecided", 1),
+        Found::NoOrder(stuck) => {
+            let step = |event: usize| steps[events[event].place];
+            let blocked = step(stuck.blocked);
+            let what = format!(
+                "no order of these operations explains the answers: {} of {} can be put in an order, but then not {:?}, \
+                 answered {:?}",
+                stuck.explained,
+                events.len(),
+                blocked.call,
+                blocked.known_answer(),
+            );
+            let evidence: Vec<&Operation> = stuck.before.into_iter().chain([stuck.blocked]).map(step).collect();
+            let at = blocked.answer.as_ref().map_or(blocked.call.at, |(at, _)| *at);
+            verdict.violations.push(lock.violation(&Promise::AnswersAreExplained, at, what, &evidence));
         }
-        Found::NoOrder(stuck) => violations.push(violation(lock, &events, &stuck)),
         Found::Order => {}
     }
-    figures.lin_checked_locks += 1;
-    figures.lin_checked_operations += events.len() as u64;
+    verdict.figures.add("held against the model", events.len() as u64);
 }
 
 /// By commands or scripts, on a plain lock, with names that tell the holders apart.
-fn is_recorded(step: &Step) -> bool {
-    let is_plain = match step.call().request {
+fn is_recorded(step: &Operation) -> bool {
+    let is_plain = match step.call.request {
         Request::Acquire { side, .. } | Request::Release { side, .. } => side == Side::Plain,
         Request::Renew { .. } | Request::Cancel { .. } => true,
         Request::Guard { .. } => false,
     };
-    is_plain && !step.call().holder.is_empty()
+    is_plain && !step.call.holder.is_empty()
 }
 
-/// What was done or may have been done. What failed was not.
-fn events(lock: &LockHistory) -> Vec<Event> {
-    let mut numbers: HashMap<&str, u32> = HashMap::new();
-    let mut events = Vec::new();
-    for steps in &lock.holders {
-        let leases = leases_by_script(lock, steps);
-        for &place in steps {
-            let step = &lock.steps[place];
-            let next = u32::try_from(numbers.len()).expect("fewer holders than that");
-            let holder = *numbers.entry(step.who()).or_insert(next);
+/// What was done or may have been done, and the steps of it. What failed was not.
+fn events<'a>(lock: &LockHistory<'a>) -> (Vec<Event>, Vec<&'a Operation>) {
+    let (mut events, mut all) = (Vec::new(), Vec::new());
+    for (holder, steps) in lock.holders.iter().enumerate() {
+        let leases = leases_by_script(steps);
+        let mut add = |step: &'a Operation, called, done, deed| {
+            events.push(Event { place: all.len(), holder, called, done, deed, leases });
+            all.push(step);
+        };
+        for &step in steps {
             if let Some(deed) = Deed::of(step) {
-                events.push(Event { place, holder, called: step.asked, done: done(step), deed, leases });
+                add(step, step.asked, done(step), deed);
             }
         }
-        for place in may_be_taken_away(lock, steps) {
-            let step = &lock.steps[place];
-            let holder = numbers[step.who()];
-            let (deed, done) = (Deed::GiveUnknown { all: true }, Moment(u64::MAX));
-            events.push(Event { place, holder, called: step.call().at, done, deed, leases });
+        for step in may_be_taken_away(steps) {
+            add(step, step.call.at, Moment(u64::MAX), Deed::GiveUnknown { all: true });
         }
     }
-    events.sort_by_key(|event| (event.called, event.place));
-    events
+    events.sort_by_key(|event| event.called);
+    (events, all)
 }
 
 /// What a ticket was granted the server takes back with the ticket or the session, until somebody takes note of it. What was
 /// renewed once is safe; and who was told that it got nothing has nothing.
-fn may_be_taken_away(lock: &LockHistory, steps: &[usize]) -> Vec<usize> {
+fn may_be_taken_away<'a>(steps: &[&'a Operation]) -> Vec<&'a Operation> {
     let may_be_granted =
-        |step: &Step| !step.did_nothing() && (step.operation.queued.is_some() || step.answer().is_none());
-    let by_ticket = |place: &usize| lock.steps[*place].session().is_some() && may_be_granted(&lock.steps[*place]);
-    let attempts: Vec<usize> = steps.iter().copied().filter(by_ticket).collect();
-    let is_renewed = |place: &usize| matches!(lock.steps[*place].answer(), Some(Answer::Renewed(true)));
+        |step: &Operation| !step.did_nothing() && (step.queued.is_some() || step.known_answer().is_none());
+    let by_ticket = |step: &&Operation| step.session().is_some() && may_be_granted(step);
+    let attempts: Vec<&Operation> = steps.iter().copied().filter(by_ticket).collect();
+    let is_renewed = |step: &&Operation| matches!(step.known_answer(), Some(Answer::Renewed(true)));
     let is_safe = attempts.len() == 1 && steps.iter().any(is_renewed);
     if is_safe { Vec::new() } else { attempts }
 }
 
 /// An attempt that replicas had to confirm was granted by the server before they failed to.
-fn done(step: &Step) -> Moment {
-    if matches!(step.answer(), Some(Answer::Failed(_))) { Moment(u64::MAX) } else { step.done() }
+fn done(step: &Operation) -> Moment {
+    if matches!(step.known_answer(), Some(Answer::Failed(_))) { Moment(u64::MAX) } else { step.done() }
 }
 
 /// The shortest and the longest lease that a script may restart when it gives back one hold of several.
-fn leases_by_script(lock: &LockHistory, steps: &[usize]) -> Option<(u64, u64)> {
-    let steps = || steps.iter().map(|place| &lock.steps[*place]);
-    if !steps().any(Step::is_by_script) {
-        return None;
-    }
-    let leases = || {
-        steps().filter_map(|step| match step.call().request {
-            Request::Acquire { lease_ms, .. } | Request::Renew { lease_ms } => Some(lease_ms),
-            _ => None,
-        })
-    };
-    Some((leases().min()?, leases().max()?))
+fn leases_by_script(steps: &[&Operation]) -> Option<(u64, u64)> {
+    let leases = || steps.iter().filter_map(|step| step.call.request.lease_ms());
+    steps.iter().any(|step| step.is_by_script()).then(|| Some((leases().min()?, leases().max()?)))?
 }
 
 /// When somebody may have done anything to it.
-fn changed(lock: &LockHistory, troubles: &Troubles) -> Spans<()> {
-    let changes = troubles.removals(lock.name, Moment(0), Moment(u64::MAX));
+fn changed(lock: &LockHistory) -> Spans<()> {
+    let changes = lock.troubles.removals(lock.name, Moment(0), Moment(u64::MAX));
     Spans::from(changes.map(|trouble| (trouble.began, trouble.ended, ())).collect())
-}
-
-fn violation(lock: &LockHistory, events: &[Event], stuck: &Stuck) -> Violation {
-    let step = |event: usize| &lock.steps[events[event].place];
-    let blocked = step(stuck.blocked);
-    let (client, number) = blocked.named();
-    let before = stuck.before.iter().rev().take(SHOWN).rev();
-    let evidence = before.chain([&stuck.blocked]).map(|event| step(*event).named()).collect();
-    Violation {
-        promise: Promise::AnswersAreExplained,
-        lock: lock.name.to_owned(),
-        at: blocked.operation.answer.as_ref().map_or(blocked.call().at, |(at, _)| *at),
-        what: format!(
-            "no order of these operations explains the answers: {} of {} can be put in an order, but then not {}, call \
-             {number} of {client} for {}, answered {:?}",
-            stuck.explained,
-            events.len(),
-            blocked.request_in_words(),
-            blocked.who(),
-            blocked.answer(),
-        ),
-        evidence,
-    }
 }
 
 #[cfg(test)]
@@ -148,7 +117,7 @@ mod tests {
 
     fn explained(history: Written) -> bool {
         let verdict = check(&history.records());
-        assert_eq!(verdict.figures.lin_checked_locks, 1);
+        assert_eq!(verdict.figures.of("undecided"), 0);
         !verdict.violations.iter().any(|violation| violation.promise == AnswersAreExplained)
     }
 

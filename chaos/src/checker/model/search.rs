@@ -6,7 +6,7 @@
 use super::state::{Event, State};
 use crate::checker::spans::Spans;
 use crate::history::Moment;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 pub enum Found {
@@ -16,6 +16,7 @@ pub enum Found {
 }
 
 /// Where the search got furthest.
+#[derive(Default)]
 pub struct Stuck {
     pub explained: usize,
     /// What was put last, in that order.
@@ -24,29 +25,41 @@ pub struct Stuck {
     pub blocked: usize,
 }
 
+/// So many of what was put last.
+const SHOWN: usize = 6;
+
 /// `changed` is when somebody may have done anything to the lock.
 pub fn search(events: &[Event], changed: &Spans<()>, budget: u64) -> Found {
-    let mut search = Search::over(events, changed);
-    let mut left = budget;
-    loop {
-        if search.is_done() {
+    let mut search = Search {
+        events,
+        changed,
+        open: (0..events.len()).filter(|place| events[*place].is_known()).collect(),
+        doubtful: (0..events.len()).filter(|place| !events[*place].is_known()).collect(),
+        is_put: vec![false; events.len()],
+        put: Vec::new(),
+        print: 0,
+        frames: Vec::new(),
+        seen: HashSet::new(),
+        stuck: Stuck::default(),
+    };
+    search.enter(State::Free, Moment(0), 0);
+    for _ in 0..budget {
+        if search.open.is_empty() {
             return Found::Order;
         }
-        if left == 0 {
-            return Found::Undecided;
-        }
-        left -= 1;
         if !search.step() {
             return Found::NoOrder(search.stuck);
         }
     }
+    if search.open.is_empty() { Found::Order } else { Found::Undecided }
 }
 
 struct Search<'a> {
+    /// In order of their calls.
     events: &'a [Event],
     changed: &'a Spans<()>,
-    /// Of those that certainly happened and are not put yet.
-    open: Open,
+    /// Those that certainly happened and are not put yet.
+    open: BTreeSet<usize>,
     /// Those of which nobody knows whether they happened.
     doubtful: Vec<usize>,
     is_put: Vec<bool>,
@@ -73,28 +86,7 @@ struct Choice {
     now: Moment,
 }
 
-impl<'a> Search<'a> {
-    fn over(events: &'a [Event], changed: &'a Spans<()>) -> Self {
-        let mut search = Self {
-            events,
-            changed,
-            open: Open::of(events),
-            doubtful: (0..events.len()).filter(|place| !events[*place].is_known()).collect(),
-            is_put: vec![false; events.len()],
-            put: Vec::new(),
-            print: 0,
-            frames: Vec::new(),
-            seen: HashSet::new(),
-            stuck: Stuck { explained: 0, before: Vec::new(), blocked: 0 },
-        };
-        search.enter(State::Free, Moment(0), 0);
-        search
-    }
-
-    fn is_done(&self) -> bool {
-        self.open.is_empty()
-    }
-
+impl Search<'_> {
     /// Tries the next choice of the latest frame, or leaves it. False when there is none left.
     fn step(&mut self) -> bool {
         let Some(frame) = self.frames.last_mut() else { return false };
@@ -119,8 +111,11 @@ impl<'a> Search<'a> {
 
     fn enter(&mut self, state: State, now: Moment, base: usize) {
         self.put_what_changes_nothing(state, now);
-        if self.put.len() > self.stuck.explained || self.frames.is_empty() {
-            self.note();
+        let explained = self.put.len();
+        let is_furthest = explained > self.stuck.explained || self.frames.is_empty();
+        if let Some(blocked) = self.most_urgent().filter(|_| is_furthest) {
+            let before = self.put[explained.saturating_sub(SHOWN)..].to_vec();
+            self.stuck = Stuck { explained, before, blocked };
         }
         let choices = self.choices(state, now);
         self.frames.push(Frame { base, choices, tried: 0 });
@@ -128,28 +123,23 @@ impl<'a> Search<'a> {
 
     fn put_what_changes_nothing(&mut self, state: State, now: Moment) {
         loop {
-            let deadline = self.open.deadline(self.events);
-            let allowed: Vec<usize> = self
-                .open
-                .until(self.events, deadline)
-                .filter(|place| {
-                    let event = &self.events[*place];
-                    state.allows(event, (event.called.max(now), deadline))
-                })
-                .collect();
+            let deadline = self.deadline();
+            let is_allowed = |place: &usize| {
+                let event = &self.events[*place];
+                state.allows(event, (event.called.max(now), deadline))
+            };
+            let allowed: Vec<usize> = self.open_until(deadline).filter(is_allowed).collect();
             if allowed.is_empty() {
                 return;
             }
-            for event in allowed {
-                self.put(event);
-            }
+            allowed.into_iter().for_each(|event| self.put(event));
         }
     }
 
     /// By when they are answered: what must come soon is tried first, then what may not have happened at all.
     fn choices(&self, state: State, now: Moment) -> Vec<Choice> {
-        let deadline = self.open.deadline(self.events);
-        let mut places: Vec<usize> = self.open.until(self.events, deadline).collect();
+        let deadline = self.deadline();
+        let mut places: Vec<usize> = self.open_until(deadline).collect();
         places.sort_by_key(|place| self.events[*place].done);
         let doubtful = self.doubtful.iter().copied().take_while(|place| self.events[*place].called <= deadline);
         let doubtful = doubtful.filter(|place| !self.is_put[*place]);
@@ -175,27 +165,39 @@ impl<'a> Search<'a> {
         self.is_put[event] = true;
         self.put.push(event);
         self.print ^= print(event);
-        if self.events[event].is_known() {
-            self.open.take(event);
-        }
+        self.open.remove(&event);
     }
 
     fn take_back(&mut self, base: usize) {
-        while self.put.len() > base {
-            let event = self.put.pop().expect("there are more than that");
+        for event in self.put.split_off(base) {
             self.is_put[event] = false;
             self.print ^= print(event);
             if self.events[event].is_known() {
-                self.open.give_back(event);
+                self.open.insert(event);
             }
         }
     }
 
-    fn note(&mut self) {
-        if let Some(blocked) = self.open.most_urgent(self.events) {
-            let latest = self.put.len().saturating_sub(20);
-            self.stuck = Stuck { explained: self.put.len(), before: self.put[latest..].to_vec(), blocked };
+    /// By when an open one was answered, so that it must be put before anything later.
+    fn deadline(&self) -> Moment {
+        self.most_urgent().map_or(Moment(u64::MAX), |place| self.events[place].done)
+    }
+
+    fn most_urgent(&self) -> Option<usize> {
+        let mut urgent: Option<usize> = None;
+        for &place in &self.open {
+            match urgent.map(|urgent| self.events[urgent].done) {
+                Some(done) if self.events[place].called > done => break,
+                Some(done) if self.events[place].done >= done => {}
+                _ => urgent = Some(place),
+            }
         }
+        urgent
+    }
+
+    /// Those that were called by then, in order of their calls.
+    fn open_until(&self, deadline: Moment) -> impl Iterator<Item = usize> {
+        self.open.iter().copied().take_while(move |place| self.events[*place].called <= deadline)
     }
 }
 
@@ -203,69 +205,6 @@ impl<'a> Search<'a> {
 fn print(event: usize) -> u128 {
     let mut random = rlock_testing::Random::from(event as u64 ^ 0x5bd1_e995_9d1b_54a3);
     u128::from(random.draw()) << 64 | u128::from(random.draw())
-}
-
-/// A list from which any can be taken, and given back in the reverse order, in no time.
-struct Open {
-    next: Vec<usize>,
-    previous: Vec<usize>,
-    /// The list's place before its first, and behind its last.
-    border: usize,
-}
-
-impl Open {
-    fn of(events: &[Event]) -> Self {
-        let border = events.len();
-        let mut open = Self { next: vec![border; border + 1], previous: vec![border; border + 1], border };
-        for place in (0..border).filter(|place| events[*place].is_known()) {
-            let last = open.previous[border];
-            open.next[last] = place;
-            open.previous[place] = last;
-            open.next[place] = border;
-            open.previous[border] = place;
-        }
-        open
-    }
-
-    fn is_empty(&self) -> bool {
-        self.next[self.border] == self.border
-    }
-
-    fn take(&mut self, place: usize) {
-        let (previous, next) = (self.previous[place], self.next[place]);
-        self.next[previous] = next;
-        self.previous[next] = previous;
-    }
-
-    fn give_back(&mut self, place: usize) {
-        let (previous, next) = (self.previous[place], self.next[place]);
-        self.next[previous] = place;
-        self.previous[next] = place;
-    }
-
-    /// By when one of them was answered, so that it must be put before anything later.
-    fn deadline(&self, events: &[Event]) -> Moment {
-        self.most_urgent(events).map_or(Moment(u64::MAX), |place| events[place].done)
-    }
-
-    fn most_urgent(&self, events: &[Event]) -> Option<usize> {
-        let mut urgent: Option<usize> = None;
-        let mut place = self.next[self.border];
-        while place != self.border && urgent.is_none_or(|urgent| events[place].called <= events[urgent].done) {
-            if urgent.is_none_or(|urgent| events[place].done < events[urgent].done) {
-                urgent = Some(place);
-            }
-            place = self.next[place];
-        }
-        urgent
-    }
-
-    /// Those that were called by then, in order of their calls.
-    fn until<'s>(&'s self, events: &'s [Event], deadline: Moment) -> impl Iterator<Item = usize> + 's {
-        let behind = |place: usize| Some(place).filter(|place| *place != self.border);
-        std::iter::successors(behind(self.next[self.border]), move |place| behind(self.next[*place]))
-            .take_while(move |place| events[*place].called <= deadline)
-    }
 }
 
 #[cfg(test)]
@@ -277,7 +216,7 @@ mod tests {
     fn taken(at: &[u64]) -> Vec<Event> {
         let take = |(place, at): (usize, &u64)| Event {
             place,
-            holder: u32::try_from(place).expect("a few"),
+            holder: place,
             called: Moment(*at),
             done: Moment(*at + 1),
             deed: Deed::Take { lease_ms: 5 },

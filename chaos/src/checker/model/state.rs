@@ -1,8 +1,7 @@
 //! What a plain lock may answer, and what becomes of it: as little as is certain. Where the true lock had one state at
 //! one moment, this one has a span for when the lease ends, so whatever the true one does is allowed here too.
 
-use super::super::by_lock::Step;
-use crate::history::{Answer, Moment, Request};
+use crate::history::{Answer, Moment, Operation, Request};
 use std::time::Duration;
 
 /// How much earlier than its ms a lease may end by our clock, and how much later something may still find it there.
@@ -11,11 +10,11 @@ const LATE: Duration = Duration::from_millis(10);
 /// What is left of a lease was measured in ms, by a clock that stands still for a while.
 const LEFT_ROUGHNESS: Duration = Duration::from_millis(5);
 
-#[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// Among the lock's steps.
+    /// Which step it is of.
     pub place: usize,
-    pub holder: u32,
+    /// A number that nobody else has.
+    pub holder: usize,
     pub called: Moment,
     /// The end of time, if nobody knows whether it was done at all.
     pub done: Moment,
@@ -24,7 +23,7 @@ pub struct Event {
     pub leases: Option<(u64, u64)>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Deed {
     Take {
         lease_ms: u64,
@@ -52,8 +51,8 @@ pub enum Deed {
 }
 
 impl Deed {
-    pub fn of(step: &Step) -> Option<Self> {
-        let deed = match (&step.call().request, step.answer()) {
+    pub fn of(step: &Operation) -> Option<Self> {
+        let deed = match (&step.call.request, step.known_answer()) {
             _ if step.failed() => return None,
             (Request::Acquire { lease_ms, .. }, None | Some(Answer::Granted { .. } | Answer::Failed(_))) => {
                 Self::Take { lease_ms: *lease_ms }
@@ -92,7 +91,7 @@ pub enum State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hold {
-    holder: u32,
+    holder: usize,
     count: u32,
     /// When its lease ends, at the earliest and at the latest.
     ends: (Moment, Moment),
@@ -145,7 +144,7 @@ impl State {
         }
     }
 
-    fn taken(&self, holder: u32, lease_ms: u64, at: Span) -> Vec<Next> {
+    fn taken(&self, holder: usize, lease_ms: u64, at: Span) -> Vec<Next> {
         let fresh = |from: Moment| {
             let ends = ends((from, at.1), lease_ms);
             (Self::Held(Hold { holder, count: 1, ends }), from)
@@ -169,7 +168,7 @@ impl State {
         }
     }
 
-    fn is_surely_held_by(&self, holder: u32, at: Span) -> bool {
+    fn is_surely_held_by(&self, holder: usize, at: Span) -> bool {
         matches!(self, Self::Held(hold) if hold.holder == holder && at.1 < hold.ends.0 - EARLY)
     }
 }

@@ -33,7 +33,7 @@ impl ByHand {
     pub(super) async fn try_alone(&mut self) {
         let ending = self.random.one_of(&[Ending::Left, Ending::Acknowledged, Ending::Renewed]);
         let side = if self.random.is(50) { Side::Plain } else { Side::Write };
-        let lock = format!("alone:{}:{}", self.client.name, side.word().len());
+        let lock = format!("alone:{}:{side:?}", self.client.name);
         let wish = Wish {
             lock: lock.clone(),
             side,

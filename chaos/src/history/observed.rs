@@ -1,0 +1,149 @@
+//! What was seen of a lock, what was said between a process and its session, and what was done to servers, connections,
+//! processes and keys.
+//!
+//! A ticket bears the name of the holder that waits by it, and a session has a new name each time it is opened after it
+//! was lost. So whatever is told or seen of a ticket is known to belong to one wait.
+
+use super::{Answer, Moment, Side};
+use serde::{Deserialize, Serialize};
+
+/// What an observer saw of a lock: the answer to one RLOCK.INSPECT.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    pub asked: Moment,
+    pub answered: Moment,
+    /// The server's name in the run.
+    pub server: String,
+    pub lock: String,
+    /// As PTTL says it: -1 without an end, -2 no key.
+    pub ttl_ms: i64,
+    pub holders: Vec<Holding>,
+    /// In their order. All of them, or the first of so many that the rest was not asked for.
+    pub waiters: Vec<Waiting>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Holding {
+    pub holder: String,
+    pub side: Side,
+    pub count: i64,
+    pub ttl_ms: Option<i64>,
+}
+
+impl Holding {
+    /// A read hold whose own lease has ended is no hold any more, though it is listed until the lock is free.
+    pub fn is_live(&self) -> bool {
+        self.side != Side::Read || self.ttl_ms.is_none_or(|left| left > 0)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waiting {
+    pub holder: String,
+    pub side: Side,
+    pub by: WaitsBy,
+    pub waited_ms: i64,
+}
+
+/// What tells one wait from another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum WaitsBy {
+    /// A connection of its own, which is blocked.
+    Client(i64),
+    /// A ticket of a session. One that is not attended is passed over.
+    Ticket { name: String, is_attended: bool },
+}
+
+impl WaitsBy {
+    pub fn is_attended(&self) -> bool {
+        !matches!(self, Self::Ticket { is_attended: false, .. })
+    }
+
+    pub fn is_ticket(&self) -> bool {
+        matches!(self, Self::Ticket { .. })
+    }
+
+    /// The connection that is blocked, if there is one.
+    pub fn client(&self) -> Option<i64> {
+        match self {
+            Self::Client(id) => Some(*id),
+            Self::Ticket { .. } => None,
+        }
+    }
+}
+
+/// A call about a session as a whole is about to be sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Poll {
+    pub at: Moment,
+    pub client: String,
+    pub session: String,
+    /// Grows with each of a session.
+    pub number: u64,
+    /// Grows with each connection that the session is polled on.
+    pub connection: u64,
+    /// All events up to this are done with; nought says nothing.
+    pub ack: u64,
+    pub ttl_ms: u64,
+    /// A CANCEL without tickets, which ends the session.
+    pub ends: bool,
+}
+
+/// What a poll was answered with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Told {
+    /// None when there were none.
+    Events(Vec<Event>),
+    /// The session has ended; it had so many tickets.
+    Ended(i64),
+    /// There is no such session.
+    NoSession,
+    /// Another error, by which nothing happened.
+    Failed(String),
+}
+
+/// What became of a ticket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub seq: u64,
+    pub ticket: String,
+    pub outcome: Answer,
+}
+
+/// What was done, and which promises it ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// It had no effect before this.
+    pub began: Moment,
+    /// It has no effect that is new after this.
+    pub ended: Moment,
+    /// In words, for the story: "kill -9 of server a, which is started again on what it left".
+    pub what: String,
+    pub reach: Reach,
+}
+
+/// Whose holds and waits are no longer certain because of it. A hold that was certain is so until the trouble began; one
+/// that was granted or renewed by a call after its end is certain again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reach {
+    /// Nothing that was promised ends.
+    Nobody,
+    /// The holds of these locks, removed or changed by somebody's plain command. None named: all locks.
+    Locks { locks: Vec<String>, takes_counters: bool },
+    /// A server without what makes it durable forgot what it knew, or one of its replicas took over: whatever was not
+    /// copied is gone. What comes of it is counted under this name.
+    Failover { server: String },
+    /// A server was started anew and has all its keys. But nobody waits there any more, and no session is open.
+    Restart { server: String },
+    /// The server's clock was moved by so much: leases end sooner or later by that.
+    ClockStep { server: String, by_ms: i64 },
+    /// Clients or their connections stand still, or are gone: what they are told may not reach them.
+    Clients,
+    /// Some connections that were there when it began bring clients no answers any more. What clients send arrives, also
+    /// that they have gone; and whoever connects anew is answered.
+    Answers,
+    /// This wait was ended by somebody: CLIENT KILL or UNBLOCK that was answered with 1.
+    Wait { client_id: i64 },
+    /// The server may not write: paused, memory full, replicas missing, no master. Waiters stay where they are.
+    NoWrites { server: String },
+}
