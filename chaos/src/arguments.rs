@@ -4,7 +4,7 @@ use crate::worlds::WorldKind;
 use std::path::PathBuf;
 
 pub const USAGE: &str = "\
-usage: rlock-chaos run [--seed N] [--seconds N] [--world NAME]... [--directory PATH] [--until-violation] [--keep]
+usage: rlock-chaos run [--seed N] [--seconds N] [--world NAME]... [--directory PATH] [--until-violation]
        rlock-chaos tell DIRECTORY
        rlock-chaos figures FILE...
 
@@ -41,8 +41,6 @@ pub struct Options {
     pub directory: PathBuf,
     /// To end with the first violation, since nothing more is to be learnt.
     pub until_violation: bool,
-    /// To keep the histories in which nothing is wrong, too.
-    pub keep: bool,
 }
 
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Misuse> {
@@ -68,7 +66,6 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Misus
         worlds: Vec::new(),
         directory: PathBuf::from("target/chaos"),
         until_violation: false,
-        keep: false,
     };
     while let Some(option) = arguments.next() {
         match option.as_str() {
@@ -81,7 +78,6 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Misus
             }
             "--directory" => options.directory = value(&option, arguments.next())?.into(),
             "--until-violation" => options.until_violation = true,
-            "--keep" => options.keep = true,
             _ => return Err(format!("there is no option {option}")),
         }
     }

@@ -6,135 +6,59 @@ mod reading;
 mod tests;
 mod watch;
 
-use crate::history::{Journal, Moment, Reach, Record, Trouble};
-use std::collections::{BTreeMap, HashMap};
+use crate::history::Journal;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use watch::{Seen, Watch};
 
-/// If it was to sleep for a moment and woke up as late as this, nothing on this machine ran meanwhile, no server either.
-const STANDSTILL: Duration = Duration::from_millis(500);
-
-/// A server's name in the run, and its socket.
-type Target = (String, PathBuf);
+/// What the longest of all silences is called.
+pub const SILENCE: &str = "longest silence of a server, ms";
 
 pub struct Observer {
-    /// Nothing is ever sent: it ends when this is dropped.
-    until: Sender<()>,
-    thread: JoinHandle<Observed>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Observed {
-    pub samples: u64,
+    journal: Journal,
+    /// Nothing is ever sent: they end when these are dropped.
+    until: Vec<Sender<()>>,
+    threads: Vec<(String, JoinHandle<Seen>)>,
 }
 
 impl Observer {
-    /// Looks at those locks about so often, and now and then at all others that are waited for, on each of the servers that
-    /// `targets` names. Servers may come and go, and those that are there need not answer.
+    /// Looks at those locks about so often, and now and then at all others that are waited for, on each of these servers
+    /// for as long as it is among those that `targets` names. They need not be there, and those that are need not answer.
     pub fn start(
-        journal: Journal,
-        targets: impl Fn() -> Vec<(String, PathBuf)> + Send + 'static,
-        locks: Vec<String>,
+        journal: &Journal,
+        servers: Vec<(String, PathBuf)>,
+        targets: impl Fn() -> Vec<String> + Clone + Send + 'static,
+        locks: &[String],
         every: Duration,
     ) -> Self {
-        let (until, ended) = mpsc::channel();
-        let watches = Watches { journal, locks, every, running: HashMap::new(), ended: Vec::new() };
-        let thread = thread::spawn(move || watches.run(targets, &ended));
-        Self { until, thread }
+        let mut observer = Self { journal: journal.clone(), until: Vec::new(), threads: Vec::new() };
+        for (server, socket) in servers {
+            let (until, ended) = mpsc::channel();
+            let watch = Watch::new(journal.clone(), server.clone(), socket, locks.to_vec());
+            let targets = targets.clone();
+            observer.until.push(until);
+            observer.threads.push((server, thread::spawn(move || watch.run(every, targets, &ended))));
+        }
+        observer
     }
 
-    /// Says what was seen, and writes the longest silence of each server and of any.
+    /// Says how many samples there are, and writes the longest silence of each server and of any.
     ///
     /// # Panics
-    /// If the observer did.
-    pub fn stop(self) -> Observed {
+    /// If one that looked at a server did.
+    pub fn stop(self) -> u64 {
         drop(self.until);
-        self.thread.join().expect("the observer does its work until the end")
-    }
-}
-
-/// The servers that are looked at, and those that were.
-struct Watches {
-    journal: Journal,
-    locks: Vec<String>,
-    every: Duration,
-    running: HashMap<Target, Running>,
-    ended: Vec<(String, JoinHandle<Seen>)>,
-}
-
-struct Running {
-    _until: Sender<()>,
-    thread: JoinHandle<Seen>,
-}
-
-impl Watches {
-    fn run(mut self, targets: impl Fn() -> Vec<Target>, ended: &Receiver<()>) -> Observed {
-        loop {
-            self.follow(targets());
-            let slept = Moment::now();
-            if ended.recv_timeout(self.every) == Err(RecvTimeoutError::Disconnected) {
-                return self.finish();
-            }
-            self.note_standstill(slept, Moment::now());
-        }
-    }
-
-    /// What a machine that stands still does to a wait is not the server's doing.
-    fn note_standstill(&self, began: Moment, ended: Moment) {
-        if ended.since(began) < self.every + STANDSTILL {
-            return;
-        }
-        for (server, _) in self.running.keys() {
-            let (what, reach) = ("the machine stands still".to_owned(), Reach::NoWrites { server: server.clone() });
-            self.journal.write(&Record::Troubled(Trouble { began, ended, what, reach }));
-        }
-    }
-
-    fn follow(&mut self, targets: Vec<Target>) {
-        let gone: Vec<Target> = self.running.keys().filter(|it| !targets.contains(it)).cloned().collect();
-        for target in gone {
-            self.end(&target);
-        }
-        for target in targets {
-            if !self.running.contains_key(&target) {
-                let running = self.begin(&target);
-                self.running.insert(target, running);
-            }
-        }
-    }
-
-    fn begin(&self, (server, socket): &Target) -> Running {
-        let (until, ended) = mpsc::channel();
-        let watch = Watch::new(self.journal.clone(), server.clone(), socket.clone(), self.locks.clone());
-        let every = self.every;
-        Running { _until: until, thread: thread::spawn(move || watch.run(every, &ended)) }
-    }
-
-    /// It is told so, and joined at the end: a server that is silent holds its thread up.
-    fn end(&mut self, target: &Target) {
-        if let Some(running) = self.running.remove(target) {
-            self.ended.push((target.0.clone(), running.thread));
-        }
-    }
-
-    fn finish(mut self) -> Observed {
-        self.follow(Vec::new());
-        let mut samples = 0;
-        let mut silences: BTreeMap<String, Duration> = BTreeMap::new();
-        for (server, thread) in self.ended {
+        let (mut samples, mut longest) = (0, Duration::ZERO);
+        for (server, thread) in self.threads {
             let seen = thread.join().expect("it looks at its server until the end");
             samples += seen.samples;
-            let longest = silences.entry(server).or_default();
-            *longest = seen.longest_silence.max(*longest);
+            longest = longest.max(seen.longest_silence);
+            let what = format!("longest silence of server {server}, ms");
+            self.journal.measured(&what, seen.longest_silence.as_secs_f64() * 1_000.0);
         }
-        for (server, silence) in &silences {
-            self.journal.measured(&format!("longest silence of server {server}, ms"), silence.as_secs_f64() * 1_000.0);
-        }
-        let longest_silence = silences.into_values().max().unwrap_or_default();
-        self.journal.measured("longest silence of a server, ms", longest_silence.as_secs_f64() * 1_000.0);
-        Observed { samples }
+        self.journal.measured(SILENCE, longest.as_secs_f64() * 1_000.0);
+        samples
     }
 }

@@ -33,7 +33,9 @@ mod tests;
 #[cfg(test)]
 mod written;
 
-pub use verdict::{Promise, Verdict, Violation};
+#[cfg(test)]
+pub use verdict::Promise;
+pub use verdict::{Verdict, Violation};
 
 use crate::history::{Answer, Operation, Record, pair};
 use by_lock::{LockHistory, by_lock};
@@ -78,8 +80,7 @@ fn tell_and_count(records: &[Record], verdict: &mut Verdict) {
     for record in records {
         match record {
             Record::Broken { at, promise, what } => {
-                let (promise, lock, what) = (Promise::Told(promise.clone()), String::new(), what.clone());
-                verdict.violations.push(Violation { promise, lock, at: *at, what, evidence: Vec::new() });
+                verdict.violations.push(Violation::told(promise, *at, what.clone()));
             }
             Record::Seen(_) => verdict.figures.add("samples", 1),
             Record::Troubled(_) => verdict.figures.add("faults", 1),

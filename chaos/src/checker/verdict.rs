@@ -52,6 +52,14 @@ pub struct Violation {
     pub evidence: Vec<(String, u64)>,
 }
 
+impl Violation {
+    /// Of what no lock's history shows.
+    pub fn told(promise: &str, at: Moment, what: String) -> Self {
+        let promise = Promise::Told(promise.to_owned());
+        Self { promise, lock: String::new(), at, what, evidence: Vec::new() }
+    }
+}
+
 /// What there was of a history in numbers, by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures(BTreeMap<String, u64>);

@@ -1,7 +1,7 @@
 //! The bare commands.
 
-use super::resp::Command;
 use super::speech::{Hold, Speech};
+use super::wire::Command;
 use crate::history::Side;
 
 pub struct Commands;

@@ -1,9 +1,8 @@
 //! The connections of one client that sends its commands itself. One on which an answer is outstanding is never used
 //! again: whoever gives up an answer gives up the connection.
 
-use super::resp::Command;
 use super::route::{Redirection, Route};
-use super::wire::Wire;
+use super::wire::{Command, Wire};
 use rlock_testing::Reply;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -34,7 +33,7 @@ impl Connections {
                 if self.open.contains_key(&port) {
                     return;
                 }
-                match self.connect(port).await {
+                match Wire::connect(port, self.resp3).await {
                     Ok(wire) => drop(self.open.insert(port, wire)),
                     Err(_) => {
                         self.route.doubt(lock);
@@ -103,7 +102,7 @@ impl Connections {
     async fn exchange(&mut self, to: Redirection, commands: &[Command]) -> Result<Vec<Reply>, String> {
         let wire = match self.open.remove(&to.port) {
             Some(wire) => Ok(wire),
-            None => self.connect(to.port).await,
+            None => Wire::connect(to.port, self.resp3).await,
         };
         let mut wire = wire.map_err(|error| format!("no connection: {error}"))?;
         let asking = [vec!["ASKING".to_owned()], commands[0].clone()];
@@ -111,14 +110,5 @@ impl Connections {
         let mut replies = wire.ask(sent).await.map_err(|error| error.to_string())?;
         self.open.insert(to.port, wire);
         Ok(replies.split_off(usize::from(to.asking)))
-    }
-
-    async fn connect(&self, port: u16) -> std::io::Result<Wire> {
-        let mut wire = Wire::connect(port).await?;
-        if self.resp3 {
-            // A server that is loading refuses it, and answers in RESP2 then, which comes out the same.
-            wire.ask(&[vec!["HELLO".to_owned(), "3".to_owned()]]).await?;
-        }
-        Ok(wire)
     }
 }

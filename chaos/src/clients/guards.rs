@@ -55,9 +55,7 @@ impl Doors {
     pub async fn open(address: &Address, by_tls: Option<&ByTls>, round: Round) -> Option<Self> {
         let single = match (by_tls, address) {
             (Some(by_tls), _) => by_tls.ports.iter().map(|port| secret(*port, &by_tls.certificate)).collect(),
-            (None, Address::Server { port }) => vec![plain(*port)],
-            (None, Address::TwoLines { first, second }) => vec![plain(*first), plain(*second)],
-            (None, Address::Several { ports }) => ports.iter().copied().map(plain).collect(),
+            (None, Address::Lines { ports } | Address::Several { ports }) => ports.iter().copied().map(plain).collect(),
             (None, Address::Sentinels { .. } | Address::Cluster { .. }) => Vec::new(),
         };
         let mut all = Vec::new();

@@ -9,7 +9,6 @@ mod commands;
 mod connections;
 mod diary;
 mod guards;
-mod resp;
 mod round;
 mod route;
 mod scripts;

@@ -26,8 +26,7 @@ impl Route {
     /// None, if a single command cannot get such a lock: it is a majority of servers.
     pub fn to(address: &Address, line: u32, random: Random) -> Option<Self> {
         let ports = match address {
-            Address::Server { port } => vec![*port],
-            Address::TwoLines { first, second } => vec![if line % 2 == 0 { *first } else { *second }],
+            Address::Lines { ports } => vec![ports[line as usize % ports.len()]],
             Address::Sentinels { master, .. } => vec![*master],
             Address::Cluster { ports } => ports.clone(),
             Address::Several { .. } => return None,
@@ -77,7 +76,7 @@ mod tests {
 
     #[test]
     fn lines_go_different_ways() {
-        let address = Address::TwoLines { first: 1, second: 2 };
+        let address = Address::Lines { ports: vec![1, 2] };
         assert_eq!([0, 1, 2, 3].map(|line| to(&address, line).port("lock")), [1, 2, 1, 2]);
     }
 

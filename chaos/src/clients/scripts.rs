@@ -3,8 +3,8 @@
 //! Readers are not renewed: Redisson's script for that shortens the lease of all other readers to this one's, by which a
 //! hold would end that its holder may count on.
 
-use super::resp::Command;
 use super::speech::{Hold, Speech};
+use super::wire::Command;
 use crate::history::Side;
 use rlock_testing::scripts;
 

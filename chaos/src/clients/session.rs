@@ -4,9 +4,8 @@
 //! Two polls are always under way, so that one waits in the server while the answer to the other is read. A connection that
 //! breaks, or on which nothing is heard for too long, is made anew. Each poll is recorded, and all that it is told.
 
-use super::resp::Command;
 use super::speech::{self, Strange};
-use super::wire::Wire;
+use super::wire::{Command, Wire};
 use crate::history::{Event, Journal, Moment, Poll, Record, Told};
 use rlock_testing::Random;
 use std::collections::VecDeque;
@@ -56,8 +55,6 @@ pub struct Session {
 struct Shared {
     calls: AtomicU64,
     acked: AtomicU64,
-    /// What a poll that was answered has acknowledged.
-    known_acked: AtomicU64,
     is_gone: AtomicBool,
 }
 
@@ -108,11 +105,6 @@ impl Session {
     /// All events up to this are done with.
     pub fn acknowledge(&self, seq: u64) {
         self.shared.acked.fetch_max(seq, Relaxed);
-    }
-
-    /// Whether the server certainly knows that.
-    pub fn has_acknowledged(&self, seq: u64) -> bool {
-        self.shared.known_acked.load(Relaxed) >= seq
     }
 
     pub fn break_for(&self, time: Duration) {
@@ -201,14 +193,10 @@ impl Poller {
             if self.orders.is_closed() {
                 return None;
             }
-            if let Ok(mut wire) = Wire::connect(self.terms.port).await {
-                let hello = [vec!["HELLO".to_owned(), "3".to_owned()]];
-                let is_greeted =
-                    !self.terms.resp3 || matches!(timeout(self.patience(), wire.ask(&hello)).await, Ok(Ok(_)));
-                if is_greeted {
-                    self.connection += 1;
-                    return Some(wire);
-                }
+            let connected = timeout(self.patience(), Wire::connect(self.terms.port, self.terms.resp3)).await;
+            if let Ok(Ok(wire)) = connected {
+                self.connection += 1;
+                return Some(wire);
             }
             sleep(PAUSE).await;
         }
@@ -240,7 +228,7 @@ impl Poller {
                     Some(Order::Silence(time)) => sleep(time).await,
                 },
                 reply = timeout(patience, wire.receive()) => {
-                    let (Ok(Ok(reply)), Some((number, ack))) = (reply, under_way.pop_front()) else { return Over::Broken };
+                    let (Ok(Ok(reply)), Some(number)) = (reply, under_way.pop_front()) else { return Over::Broken };
                     let told = speech::told(&reply).unwrap_or_else(|Strange(reply)| self.strange(&reply));
                     if matches!(&told, Told::Events(events) if !events.is_empty()) && self.random.is(LOSES_EVENTS) {
                         return Over::Broken;
@@ -252,7 +240,6 @@ impl Poller {
                                 let _ = self.tell.send(Heard::Open);
                                 is_open = true;
                             }
-                            self.shared.known_acked.fetch_max(ack, Relaxed);
                             self.pass_on(events);
                         }
                         Told::NoSession => return self.gone(),
@@ -265,7 +252,7 @@ impl Poller {
         }
     }
 
-    async fn send(&mut self, wire: &mut Wire, waits: bool) -> Option<(u64, u64)> {
+    async fn send(&mut self, wire: &mut Wire, waits: bool) -> Option<u64> {
         let ack = self.shared.acked.load(Relaxed);
         let number = call(&self.journal, &self.terms, &self.shared, (self.connection, ack), false);
         let mut command = vec!["RLOCK.EVENTS".to_owned(), self.terms.name.clone()];
@@ -278,7 +265,7 @@ impl Poller {
         }
         option("TTL", self.terms.ttl_ms);
         let sent = timeout(self.patience(), wire.send(&[command])).await;
-        matches!(sent, Ok(Ok(()))).then_some((number, ack))
+        matches!(sent, Ok(Ok(()))).then_some(number)
     }
 
     fn gone(&self) -> Over {

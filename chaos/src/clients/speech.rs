@@ -1,7 +1,7 @@
 //! How a client that sends its commands itself says what it wants: in the commands, or in scripts. What it wants, and what
 //! the answers mean, is the same.
 
-use super::resp::Command;
+use super::wire::Command;
 use crate::history::{Answer, Event, Side, Told};
 use rlock_testing::Reply;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A crew against real servers that are well, are bad, or are not there.
 
 use super::work;
-use crate::history::{Answer, Journal, Operation, Record, Request, Side, pair, read_all};
+use crate::history::{Answer, Operation, Record, Request, Side, pair, read_all};
 use crate::plan::{Address, ByTls, Client, ClientKind, Habits, LEASE_ALONE_MS, Lock, Plan};
 use crate::worlds::{World, WorldKind};
 use rlock_testing::{Server, free_port, wait_until};
@@ -83,7 +83,7 @@ impl Trial {
 }
 
 fn here(server: &Server) -> Address {
-    Address::Server { port: server.port() }
+    Address::Lines { ports: vec![server.port()] }
 }
 
 fn of_kind(operations: &[Operation], kind: ClientKind) -> Vec<&Operation> {
@@ -132,7 +132,7 @@ fn every_kind_gets_locks_and_gives_all_of_them_back() {
 /// The address is that of nobody, so that none of them gets anything by it.
 fn granted_by_tls(by_tls: ByTls) -> usize {
     let clients = (0..8).map(|number| client(ClientKind::Guards, number, &habits())).collect();
-    let nowhere = Address::TwoLines { first: free_port(), second: free_port() };
+    let nowhere = Address::Lines { ports: vec![free_port(), free_port()] };
     let records = Trial::by(nowhere, Some(by_tls), 1_500, clients).run();
     nothing_is_broken(&records);
     grants(&pair(&records).iter().collect::<Vec<_>>())
@@ -141,8 +141,7 @@ fn granted_by_tls(by_tls: ByTls) -> usize {
 #[test]
 fn guards_come_by_tls_also_to_a_server_that_was_restarted_and_trust_no_other() {
     let directory = TempDir::with_prefix("rlock-chaos-").unwrap();
-    let journal = Journal::open(directory.path(), "world").unwrap();
-    let mut world = World::start(WorldKind::Single, directory.path(), &journal);
+    let mut world = World::start(WorldKind::Single, directory.path());
     // Built without it.
     let Some(by_tls) = world.by_tls() else { return };
     assert!(granted_by_tls(by_tls.clone()) > 0);
@@ -292,8 +291,8 @@ fn a_server_that_stands_still_holds_up_nobody_at_the_end() {
 
 #[test]
 fn where_nobody_is_nothing_is_called() {
-    let port = free_port();
-    let records = Trial::of(Address::Server { port }, 200, crew(&habits())).run();
+    let nowhere = Address::Lines { ports: vec![free_port()] };
+    let records = Trial::of(nowhere, 200, crew(&habits())).run();
     assert!(records.is_empty(), "{records:?}");
 }
 

@@ -1,23 +1,35 @@
-//! One connection: bytes out, replies in. It knows no time limits; whoever is tired of waiting drops it, and with it all
-//! answers that are still to come.
+//! One connection: commands out, replies in, as they are. It knows no time limits and no second try, so nothing stands
+//! between the wire and the record; whoever is tired of waiting drops it, and with it all answers that are still to come.
 
-use super::resp::{self, Command, Missing};
+use combine::parser::combinator::AnySendSyncPartialState;
+use combine::stream::{Decoder, PointerOffset};
+use rlock_client::redis::parse_redis_value_async;
 use rlock_testing::Reply;
+use rlock_testing::resp::packed;
 use std::io;
 use std::net::Ipv4Addr;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+
+/// A command as its words.
+pub type Command = Vec<String>;
 
 pub struct Wire {
     stream: TcpStream,
-    received: Vec<u8>,
+    /// Keeps what has come of a reply so far.
+    decoder: Decoder<AnySendSyncPartialState, PointerOffset<[u8]>>,
 }
 
 impl Wire {
-    pub async fn connect(port: u16) -> io::Result<Self> {
+    pub async fn connect(port: u16, resp3: bool) -> io::Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, received: Vec::new() })
+        let mut wire = Self { stream, decoder: Decoder::new() };
+        if resp3 {
+            // A server that is loading refuses it, and answers in RESP2 then, which comes out the same.
+            wire.ask(&[vec!["HELLO".to_owned(), "3".to_owned()]]).await?;
+        }
+        Ok(wire)
     }
 
     /// Sends all of them in one piece, and reads as many replies. Dropped before that, it must not be used again.
@@ -33,23 +45,39 @@ impl Wire {
     /// Sends all of them in one piece, whose replies are read one by one. Dropped before it is done, it must not be used
     /// again.
     pub async fn send(&mut self, commands: &[Command]) -> io::Result<()> {
-        self.stream.write_all(&resp::packed(commands)).await
+        let bytes: Vec<u8> = commands.iter().flat_map(|command| packed(command)).collect();
+        self.stream.write_all(&bytes).await
     }
 
     /// The next reply. Nothing is lost if it is dropped before.
     pub async fn receive(&mut self) -> io::Result<Reply> {
-        loop {
-            match resp::reply(&self.received) {
-                Ok((reply, length)) => {
-                    self.received.drain(..length);
-                    return Ok(reply);
-                }
-                Err(Missing::Sense(what)) => return Err(io::Error::new(io::ErrorKind::InvalidData, what)),
-                Err(Missing::Rest) => {}
-            }
-            if self.stream.read_buf(&mut self.received).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+        let reply = parse_redis_value_async(&mut self.decoder, &mut self.stream).await;
+        reply.map(Reply::from).map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    /// An answer that comes byte by byte, to somebody who gives up waiting for it after each.
+    #[tokio::test]
+    async fn of_a_reply_that_is_not_waited_for_nothing_is_lost() {
+        const SENT: &[u8] = b"*3\r\n$4\r\na\r\nb\r\n_\r\n:7\r\n";
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let mut wire = Wire::connect(listener.local_addr().unwrap().port(), false).await.unwrap();
+        let (mut server, _) = listener.accept().await.unwrap();
+        for byte in &SENT[..SENT.len() - 1] {
+            server.write_all(&[*byte]).await.unwrap();
+            assert!(timeout(Duration::from_millis(2), wire.receive()).await.is_err());
         }
+        server.write_all(&SENT[SENT.len() - 1..]).await.unwrap();
+        let parts = vec![Reply::Text("a\r\nb".to_owned()), Reply::Nil, Reply::Int(7)];
+        assert_eq!(wire.receive().await.unwrap(), Reply::List(parts));
+        drop(server);
+        assert!(wire.receive().await.is_err());
     }
 }

@@ -49,6 +49,11 @@ impl Wish {
             replicas: *replicas,
         }
     }
+
+    /// An attempt without a wait.
+    pub fn at_once(lock: &str, side: Side, lease_ms: u64, fenced: bool) -> Self {
+        Self { lock: lock.to_owned(), side, lease_ms, wait_ms: None, gives_up_after: None, fenced, replicas: 0 }
+    }
 }
 
 /// What a client does with a lock that it has.

@@ -1,10 +1,25 @@
 //! What is done to connections by the server's own commands.
 
-use super::{Begun, Scene, What, a_master};
+use super::{AT_ONCE, Begun, Class, Kind, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, run_on};
-use rlock_testing::Random;
-use rlock_testing::Reply;
+use rlock_testing::{Random, Reply};
+
+pub const KINDS: &[Kind] = &[
+    kind("kill clients that wait", Class::Clients, 8, AT_ONCE, |scene, random| {
+        some(scene, random, true, ("CLIENT KILL ID", ""))
+    }),
+    kind("kill clients that do not wait", Class::Clients, 6, AT_ONCE, |scene, random| {
+        some(scene, random, false, ("CLIENT KILL ID", ""))
+    }),
+    kind("kill all clients", Class::Clients, 2, AT_ONCE, kill_all),
+    kind("unblock as by time", Class::Unblock, 6, AT_ONCE, |scene, random| {
+        some(scene, random, true, ("CLIENT UNBLOCK", " TIMEOUT"))
+    }),
+    kind("unblock with an error", Class::Unblock, 6, AT_ONCE, |scene, random| {
+        some(scene, random, true, ("CLIENT UNBLOCK", " ERROR"))
+    }),
+];
 
 /// How many at a time.
 const FEW: u64 = 8;
@@ -16,19 +31,9 @@ struct Connection {
     waits: bool,
 }
 
-pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let place = a_master(scene, random);
-    let node = &scene.world.nodes[place];
-    match what {
-        What::KillAllClients => kill_all(node),
-        What::KillWaitingClients => each(node, chosen(node, true, random)?, "CLIENT KILL ID", ""),
-        What::KillClients => each(node, chosen(node, false, random)?, "CLIENT KILL ID", ""),
-        What::Unblock { error: true } => each(node, chosen(node, true, random)?, "CLIENT UNBLOCK", " ERROR"),
-        _ => each(node, chosen(node, true, random)?, "CLIENT UNBLOCK", " TIMEOUT"),
-    }
-}
-
-fn chosen(node: &Node, waits: bool, random: &mut Random) -> Result<Vec<i64>, String> {
+/// What the server answered with 1, or not at all, has had its effect.
+fn some(scene: &mut Scene, random: &mut Random, waits: bool, (command, how): (&str, &str)) -> Result<Begun, String> {
+    let node = &scene.world.nodes[scene.a_master(random)];
     let list = node.text("CLIENT LIST")?;
     let mut ids: Vec<_> = connections(&list).filter(|it| it.waits == waits).map(|it| it.id).collect();
     let wanted = usize::try_from(random.between((1, FEW))).expect("a few");
@@ -36,23 +41,19 @@ fn chosen(node: &Node, waits: bool, random: &mut Random) -> Result<Vec<i64>, Str
         let place = usize::try_from(random.below(ids.len() as u64)).expect("a place in the list");
         ids.swap_remove(place);
     }
-    Ok(ids)
-}
-
-/// What the server answered with 1, or not at all, has had its effect.
-fn each(node: &Node, ids: Vec<i64>, command: &str, how: &str) -> Result<Begun, String> {
     let mut effects = Vec::new();
     for id in ids {
-        let is_done = node.count(&format!("{command} {id}{how}")).map_or(true, |count| count > 0);
-        if is_done {
-            effects.push((words(node, &format!("{command} {id}{how}")), Reach::Wait { client_id: id }));
+        let command = format!("{command} {id}{how}");
+        if node.count(&command).map_or(true, |count| count > 0) {
+            effects.push((words(node, &command), Reach::Wait { client_id: id }));
         }
     }
     Ok(Begun::done(effects))
 }
 
 /// In one step with the list, so that it is known whose waits end.
-fn kill_all(node: &Node) -> Result<Begun, String> {
+fn kill_all(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let node = &scene.world.nodes[scene.a_master(random)];
     let mut client = node.connect()?;
     let commands = [&["MULTI"][..], &["CLIENT", "LIST"], &["CLIENT", "KILL", "TYPE", "normal"]];
     for command in commands {

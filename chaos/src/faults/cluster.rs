@@ -1,22 +1,19 @@
 //! A cluster in which replicas take over and slots move.
 
-use super::{Begun, Progress, Scene, What};
+use super::replicated::takes_over;
+use super::servers::KILL_REPLICA;
+use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, World};
-use rlock_testing::Random;
-use rlock_testing::Reply;
+use rlock_testing::{Random, Reply};
 use std::time::{Duration, Instant};
 
-pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let world = &mut scene.world;
-    let old = random.one_of(world.masters());
-    match what {
-        What::MoveSlot => begin_to_move(world, random),
-        What::FailOver => hand_over(world, old),
-        What::KillMaster => kill(world, old),
-        _ => Err("that is not done to a cluster".to_owned()),
-    }
-}
+pub const KINDS: &[Kind] = &[
+    KILL_REPLICA,
+    kind("move a slot", Class::Topology, 10, (50, 500), move_a_slot),
+    kind("hand over by CLUSTER FAILOVER", Class::Topology, 6, AT_ONCE, hand_over),
+    kind("kill a master", Class::Topology, 4, AT_ONCE, kill),
+];
 
 fn id(node: &Node) -> Result<String, String> {
     Ok(node.text("CLUSTER MYID")?)
@@ -36,17 +33,13 @@ fn replica_of(world: &World, master: usize) -> Result<usize, String> {
         .ok_or_else(|| format!("no replica follows server {}", world.nodes[master].name))
 }
 
-fn effects(world: &World, what: &str, old: usize, new: usize) -> Vec<(String, Reach)> {
-    let [old, new] = [old, new].map(|place| world.nodes[place].name.clone());
-    vec![(format!("{what}: server {new} takes over from {old}"), Reach::Failover { server: old })]
-}
-
-fn hand_over(world: &mut World, old: usize) -> Result<Begun, String> {
+fn hand_over(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let (old, world) = (scene.a_master(random), &mut scene.world);
     const GIVEN_UP_AFTER: Duration = Duration::from_secs(8);
     let new = replica_of(world, old)?;
     world.nodes[new].say("CLUSTER FAILOVER")?;
     let begun = Instant::now();
-    Ok(Begun::until(effects(world, "CLUSTER FAILOVER", old, new), move |scene| {
+    Ok(Begun::until(takes_over(world, "CLUSTER FAILOVER", old, new), move |scene| {
         let world = &mut scene.world;
         if !world.nodes[new].is_master()? {
             // The servers give up sooner than that.
@@ -57,10 +50,11 @@ fn hand_over(world: &mut World, old: usize) -> Result<Begun, String> {
     }))
 }
 
-fn kill(world: &mut World, old: usize) -> Result<Begun, String> {
+fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let (old, world) = (scene.a_master(random), &mut scene.world);
     let new = replica_of(world, old)?;
     world.nodes[old].kill();
-    Ok(Begun::until(effects(world, "kill -9 of a master", old, new), move |scene| {
+    Ok(Begun::until(takes_over(world, "kill -9 of a master", old, new), move |scene| {
         let world = &mut scene.world;
         if !world.nodes[new].is_master()? {
             return Ok(Progress::NotYet);
@@ -101,7 +95,8 @@ enum Step {
 const REST: Duration = Duration::from_millis(80);
 
 /// A hot lock's slot goes to another master, and comes back.
-fn begin_to_move(world: &mut World, random: &mut Random) -> Result<Begun, String> {
+fn move_a_slot(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let world = &scene.world;
     let number = random.below(world.makeup().hot.into());
     let key = format!("hot:{number}");
     let from = world.owner_of(&key).ok_or_else(|| format!("nobody has {key} now"))?;

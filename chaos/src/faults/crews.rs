@@ -1,9 +1,40 @@
 //! The processes that clients live in, as something that can be stopped and killed.
 
-use crate::history::Journal;
-use rlock_testing::{Signal, send_signal};
+use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
+use crate::history::{Journal, Reach};
+use rlock_testing::{Random, Signal, send_signal};
 use std::process::Child;
 use std::time::{Duration, Instant};
+
+pub const KINDS: &[Kind] =
+    &[kind("freeze a crew", Class::Crew, 8, (100, 2_000), freeze), kind("kill a crew", Class::Crew, 1, AT_ONCE, kill)];
+
+fn one_that_runs(scene: &mut Scene, random: &mut Random) -> Result<usize, String> {
+    let running = scene.crews.running();
+    if running.is_empty() { Err("there is no process of clients".to_owned()) } else { Ok(random.one_of(&running)) }
+}
+
+/// Its leases end by time, as they were promised to.
+fn freeze(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let crew = one_that_runs(scene, random)?;
+    scene.crews.signal(crew, Signal::SIGSTOP)?;
+    let effects = vec![(format!("the process of crew {crew} stands still"), Reach::Clients)];
+    Ok(Begun::until(effects, move |scene| {
+        // One that has ended meanwhile needs nothing.
+        let _ = scene.crews.signal(crew, Signal::SIGCONT);
+        Ok(Progress::Over)
+    }))
+}
+
+fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let crew = one_that_runs(scene, random)?;
+    // Who is to have been there at the end?
+    if scene.crews.killed >= scene.crews.members.len() / 2 {
+        return Err("half of the processes of clients were killed already".to_owned());
+    }
+    scene.crews.kill(crew)?;
+    Ok(Begun::done(vec![(format!("kill -9 of the process of crew {crew}"), Reach::Clients)]))
+}
 
 pub struct Crews {
     members: Vec<Child>,
@@ -15,11 +46,8 @@ impl Crews {
         Self { members, killed: 0 }
     }
 
-    pub fn members(&mut self) -> &mut [Child] {
-        &mut self.members
-    }
-
     /// How many were killed here; others have ended by themselves.
+    #[cfg(test)]
     pub fn killed(&self) -> usize {
         self.killed
     }
@@ -29,17 +57,8 @@ impl Crews {
         (0..self.members.len()).filter(|place| is_running(&mut self.members[*place])).collect()
     }
 
-    pub fn freeze(&mut self, place: usize) -> Result<(), String> {
-        self.signal(place, Signal::SIGSTOP)
-    }
-
-    /// One that has ended meanwhile needs nothing.
-    pub fn thaw(&mut self, place: usize) {
-        let _ = self.signal(place, Signal::SIGCONT);
-    }
-
     /// Kills it without a warning.
-    pub fn kill(&mut self, place: usize) -> Result<(), String> {
+    fn kill(&mut self, place: usize) -> Result<(), String> {
         let crew = &mut self.members[place];
         crew.kill().and_then(|()| crew.wait()).map_err(|error| error.to_string())?;
         self.killed += 1;

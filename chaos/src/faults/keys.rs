@@ -1,28 +1,38 @@
 //! What somebody does to locks with plain commands.
 
-use super::{Begun, Progress, Scene, What, a_master, answers_twice, with_effects};
+use super::Class::{AllKeys, Keys};
+use super::{AT_ONCE, Begun, Kind, Progress, Scene, WHILE, kind, may_have_changed, with_effect};
 use crate::history::Reach;
-use crate::worlds::{Node, Refusal, World, WorldKind, run_on};
-use rlock_testing::Random;
-use rlock_testing::Reply;
+use crate::worlds::{Node, World, WorldKind, run_on};
+use rlock_testing::{Random, Reply};
 
-pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+pub const KINDS: &[Kind] = &[
+    kind("delete a lock", Keys, 8, AT_ONCE, |scene, random| once(scene, random, "DEL")),
+    kind("unlink a lock", Keys, 2, AT_ONCE, |scene, random| once(scene, random, "UNLINK")),
+    kind("break a lock", Keys, 4, AT_ONCE, |scene, random| once(scene, random, "RLOCK.BREAK")),
+    kind("shorten a lease", Keys, 4, AT_ONCE, shorten),
+    kind("take a lease away", Keys, 3, (50, 400), persist),
+    kind("rename a lock", Keys, 3, AT_ONCE, rename),
+    kind("overwrite a lock", Keys, 3, (100, 150), overwrite),
+    kind("flush all", AllKeys, 1, AT_ONCE, |scene, random| flush(scene, random, "FLUSHALL")),
+    kind("flush all later", AllKeys, 1, AT_ONCE, |scene, random| flush(scene, random, "FLUSHALL ASYNC")),
+];
+
+/// Not in a cluster.
+pub const SWAP: Kind = kind("swap databases", AllKeys, 1, WHILE, swap);
+
+/// A hot lock, and the place of the server that has it.
+fn lock(scene: &Scene, random: &mut Random) -> Result<(String, usize), String> {
     let key = format!("hot:{}", random.below(scene.world.makeup().hot.into()));
-    let place = match scene.world.kind {
-        WorldKind::Majority => a_master(scene, random),
-        _ => scene.world.owner_of(&key).ok_or_else(|| format!("nobody has {key} now"))?,
-    };
-    let node = &scene.world.nodes[place];
-    match what {
-        What::Delete => once(node, place, &key, &format!("DEL {key}")),
-        What::Unlink => once(node, place, &key, &format!("UNLINK {key}")),
-        What::Break => once(node, place, &key, &format!("RLOCK.BREAK {key}")),
-        What::Shorten => shorten(node, place, key),
-        What::Persist => persist(node, place, key),
-        What::RenameAway => rename_away(node, place, &key, random.draw()),
-        What::Overwrite => overwrite(node, place, key),
-        What::FlushAll { later } => flush(scene.world, random, later),
-        _ => swap(scene.world, random),
+    let place = owner(scene.world, &key, scene.a_master(random))?;
+    Ok((key, place))
+}
+
+/// Who has the key now: others may have taken over.
+fn owner(world: &World, key: &str, before: usize) -> Result<usize, String> {
+    match world.kind {
+        WorldKind::Majority => Ok(before),
+        _ => world.owner_of(key).ok_or_else(|| format!("nobody has {key} now")),
     }
 }
 
@@ -30,55 +40,48 @@ fn reach_of(key: &str) -> Reach {
     Reach::Locks { locks: vec![key.to_owned()], takes_counters: false }
 }
 
-fn all_locks() -> Reach {
-    Reach::Locks { locks: Vec::new(), takes_counters: true }
-}
-
-fn effect(node: &Node, key: &str, command: &str) -> Vec<(String, Reach)> {
+fn effects(node: &Node, key: &str, command: &str) -> Vec<(String, Reach)> {
     vec![(format!("{command} at server {}", node.name), reach_of(key))]
 }
 
-/// A command that answers with how many keys it has changed.
-fn once(node: &Node, place: usize, key: &str, command: &str) -> Result<Begun, String> {
-    with_effects(node.count(command).map(|count| count > 0), place, effect(node, key, command))
+fn once(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, String> {
+    let (key, place) = lock(scene, random)?;
+    with_effect(scene, place, &format!("{command} {key}"), reach_of(&key))
 }
 
 /// Its effect comes when the shorter lease ends.
-fn shorten(node: &Node, place: usize, key: String) -> Result<Begun, String> {
-    const LEFT_MS: u64 = 50;
+fn shorten(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    const LEFT_MS: i64 = 50;
+    let (key, place) = lock(scene, random)?;
+    let node = &scene.world.nodes[place];
     let command = format!("PEXPIRE {key} {LEFT_MS}");
-    let effects = effect(node, &key, &command);
-    match node.count(&command) {
-        Ok(0) => Ok(Begun::nothing()),
-        Err(Refusal::Plain(why)) => Err(why),
-        Ok(_) | Err(Refusal::Silence(_)) => {
-            let mut over = has_ended(place, LEFT_MS);
-            Ok(Begun::until(effects, move |scene| over(scene)))
-        }
+    if !may_have_changed(node.say(&command))? {
+        return Ok(Begun::done(Vec::new()));
     }
+    Ok(Begun::until(effects(node, &key, &command), has_ended(place, LEFT_MS)))
 }
 
 /// Whether a lease that was of so many ms when this is first asked has ended, by the server's clock.
-fn has_ended(place: usize, lease_ms: u64) -> impl FnMut(&mut Scene) -> Result<Progress, String> + 'static {
+fn has_ended(place: usize, lease_ms: i64) -> impl FnMut(&mut Scene) -> Result<Progress, String> + 'static {
     let mut end = None;
     move |scene| {
         let node = &scene.world.nodes[place];
         let now = node.time_ms()?;
-        let end = *end.get_or_insert(now + i64::try_from(lease_ms).expect("a short lease"));
+        let end = *end.get_or_insert(now + lease_ms);
         Ok(if now > end && node.answers() { Progress::Over } else { Progress::NotYet })
     }
 }
 
 /// The lock gets a lease again only if it has none: else somebody has it in good order.
-fn persist(node: &Node, place: usize, key: String) -> Result<Begun, String> {
-    const LEFT_MS: u64 = 200;
+fn persist(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    const LEFT_MS: i64 = 200;
+    let (key, place) = lock(scene, random)?;
+    let node = &scene.world.nodes[place];
     let command = format!("PERSIST {key}");
-    let effects = effect(node, &key, &format!("{command}, and PEXPIRE NX afterwards,"));
-    match node.count(&command) {
-        Ok(0) => return Ok(Begun::nothing()),
-        Err(Refusal::Plain(why)) => return Err(why),
-        Ok(_) | Err(Refusal::Silence(_)) => {}
+    if !may_have_changed(node.say(&command))? {
+        return Ok(Begun::done(Vec::new()));
     }
+    let effects = effects(node, &key, &format!("{command}, and PEXPIRE NX afterwards,"));
     let mut over = None;
     Ok(Begun::until(effects, move |scene| {
         if over.is_none() {
@@ -90,75 +93,49 @@ fn persist(node: &Node, place: usize, key: String) -> Result<Begun, String> {
     }))
 }
 
-/// Who has the key now: others may have taken over.
-fn owner(world: &World, key: &str, before: usize) -> Result<usize, String> {
-    match world.kind {
-        WorldKind::Majority => Ok(before),
-        _ => world.owner_of(key).ok_or_else(|| format!("nobody has {key} now")),
-    }
-}
-
-fn rename_away(node: &Node, place: usize, key: &str, number: u64) -> Result<Begun, String> {
+/// What it was renamed to goes with its lease.
+fn rename(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let (key, place) = lock(scene, random)?;
     // Its slot is that of the lock.
-    let elsewhere = format!("junk:{number}:{{{key}}}");
-    let command = format!("RENAME {key} {elsewhere}");
-    match node.say(&command) {
-        Err(Refusal::Plain(why)) if why.contains("no such key") => return Ok(Begun::nothing()),
-        Err(Refusal::Plain(why)) => return Err(why),
-        Ok(_) | Err(Refusal::Silence(_)) => {}
-    }
-    // If it is refused, it is deleted all the same.
-    let _ = node.say(&format!("PEXPIRE {elsewhere} 500"));
-    let mut is_done = answers_twice(place);
-    let (mut is_harmless, key) = (false, key.to_owned());
-    Ok(Begun::until(effect(node, &key, &command), move |scene| {
-        if !is_harmless {
-            is_harmless = is_done(scene)? == Progress::Over;
-            return Ok(if is_harmless { Progress::Harmless } else { Progress::NotYet });
-        }
-        let place = owner(scene.world, &key, place)?;
-        scene.world.nodes[place].say(&format!("DEL {elsewhere}"))?;
-        Ok(Progress::Over)
-    }))
+    let command = format!("RENAME {key} junk:{}:{{{key}}}", random.draw());
+    with_effect(scene, place, &command, reach_of(&key))
 }
 
-fn overwrite(node: &Node, place: usize, key: String) -> Result<Begun, String> {
+fn overwrite(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let (key, place) = lock(scene, random)?;
+    let node = &scene.world.nodes[place];
     let command = format!("SET {key} junk PX 100");
-    if let Err(Refusal::Plain(why)) = node.say(&command) {
-        return Err(why);
-    }
-    Ok(Begun::until(effect(node, &key, &command), move |scene| {
+    may_have_changed(node.say(&command))?;
+    Ok(Begun::until(effects(node, &key, &command), move |scene| {
         let place = owner(scene.world, &key, place)?;
         let kind = scene.world.nodes[place].text(&format!("TYPE {key}"))?;
         Ok(if kind == "string" { Progress::NotYet } else { Progress::Over })
     }))
 }
 
-fn flush(world: &World, random: &mut Random, later: bool) -> Result<Begun, String> {
-    let place = random.one_of(world.masters());
-    let command = if later { "FLUSHALL ASYNC" } else { "FLUSHALL" };
-    let effects = vec![(format!("{command} at server {}", world.nodes[place].name), all_locks())];
-    with_effects(world.nodes[place].say(command).map(|_| true), place, effects)
+fn all_locks() -> Reach {
+    Reach::Locks { locks: Vec::new(), takes_counters: true }
 }
 
-fn swap(world: &World, random: &mut Random) -> Result<Begun, String> {
+fn flush(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, String> {
+    with_effect(scene, scene.a_master(random), command, all_locks())
+}
+
+fn swap(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     const SWAP: &str = "SWAPDB 0 1";
-    let place = random.one_of(world.masters());
-    let node = &world.nodes[place];
-    if let Err(Refusal::Plain(why)) = node.say(SWAP) {
-        return Err(why);
-    }
+    let place = scene.a_master(random);
+    let node = &scene.world.nodes[place];
+    may_have_changed(node.say(SWAP))?;
     let effects = vec![(format!("{SWAP} at server {}, and back,", node.name), all_locks())];
-    let is_lost_if_killed = matches!(world.kind, WorldKind::Single | WorldKind::Majority);
-    Ok(Begun::until(effects, move |scene| swap_back(scene.world, place, is_lost_if_killed)))
+    Ok(Begun::until(effects, move |scene| swap_back(scene.world, place)))
 }
 
 /// In one step; what was locked meanwhile is gone. If another server is the master now, or this one was started anew,
 /// it may not know of the first exchange: its locks are gone then, which is no more than was said to be.
-fn swap_back(world: &World, place: usize, is_lost_if_killed: bool) -> Result<Progress, String> {
+fn swap_back(world: &World, place: usize) -> Result<Progress, String> {
     let place = if world.kind.has_one_master() { world.master() } else { place };
     let node = &world.nodes[place];
-    if is_lost_if_killed && !node.is_up() {
+    if matches!(world.kind, WorldKind::Single | WorldKind::Majority) && !node.is_up() {
         return Ok(Progress::Over);
     }
     let mut client = node.connect()?;

@@ -1,10 +1,35 @@
 //! What the network between clients and servers does to their connections.
 
-use super::{Begun, Progress, Scene, What};
+use super::Class::{Network, OneWay};
+use super::{AT_ONCE, Begun, Kind, Progress, Scene, WHILE, kind};
 use crate::history::Reach;
-use crate::network::{Direction, HalfOpen, Sender};
+use crate::network::{Order, Sender};
 use rlock_testing::Random;
 use std::time::{Duration, Instant};
+
+pub const KINDS: &[Kind] = &[
+    kind("cut", Network, 4, AT_ONCE, |scene, random| make(scene, random, "all connections are cut", &[Order::Cut])),
+    kind("refuse", Network, 3, WHILE, |scene, random| make(scene, random, "nobody is let in", &[Order::Refuse])),
+    kind("delay", Network, 18, (100, 1_200), delay),
+    kind("slow, then gone", Network, 14, (300, 700), slow_then_gone),
+    kind("lose requests", Network, 4, WHILE, |scene, random| {
+        make(scene, random, "requests are lost", &[Order::Lose(Sender::Client)])
+    }),
+    kind("lose answers", Network, 12, WHILE, |scene, random| {
+        make(scene, random, "answers are lost", &[Order::Lose(Sender::Server)])
+    }),
+    kind("cut in an answer", Network, 10, WHILE, |scene, random| {
+        make(scene, random, "connections are cut in the middle of an answer", &[Order::CutMidReply])
+    }),
+    // Much longer than clients wait for an answer, and than a poll waits in the server.
+    kind("answers lost one way", OneWay, 6, (1_500, 6_000), |scene, random| {
+        one_way(scene, random, Sender::Server, Reach::Answers)
+    }),
+    // The server does not hear either that somebody has gone.
+    kind("requests lost one way", OneWay, 5, (1_000, 3_500), |scene, random| {
+        one_way(scene, random, Sender::Client, Reach::Clients)
+    }),
+];
 
 const DELAYS_MS: (u64, u64) = (5, 300);
 
@@ -18,94 +43,61 @@ const GONE: Duration = Duration::from_millis(1_800);
 /// others that are whole.
 const ONE_WAY: [u8; 3] = [30, 50, 100];
 
-pub fn begin(what: What, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let count = scene.world.proxies().len() as u64;
-    let place = usize::try_from(random.below(count)).expect("a place among few");
-    if what == What::SlowThenGone {
-        return Ok(slow_then_gone(scene, place, random));
-    }
-    if let What::OneWay { requests_arrive } = what {
-        return Ok(one_way(scene, place, requests_arrive, random));
-    }
-    let proxy = &scene.world.proxies()[place];
-    let words = match what {
-        What::Cut => {
-            proxy.cut();
-            "all connections are cut"
-        }
-        What::Refuse => {
-            proxy.refuse();
-            "all connections are cut, and none is accepted"
-        }
-        What::Delay => {
-            let direction = random.one_of(&[Direction::Requests, Direction::Answers, Direction::Both]);
-            proxy.delay(Duration::from_millis(random.between(DELAYS_MS)), direction);
-            "what is sent is late"
-        }
-        What::DropRequests => {
-            proxy.drop_requests();
-            "requests are lost"
-        }
-        What::DropAnswers => {
-            proxy.drop_answers();
-            "answers are lost"
-        }
-        What::HalfOpen { client_gone: true } => {
-            proxy.halve(HalfOpen::ClientGone);
-            "clients are gone, and the server does not learn of it"
-        }
-        What::HalfOpen { client_gone: false } => {
-            proxy.halve(HalfOpen::ServerGone);
-            "connections to the server are closed, and clients do not learn of it"
-        }
-        _ => {
-            proxy.cut_mid_reply();
-            "connections are cut in the middle of an answer"
-        }
-    };
+fn a_proxy(scene: &Scene, random: &mut Random) -> usize {
+    usize::try_from(random.below(scene.world.proxies().len() as u64)).expect("a place among few")
+}
+
+/// Trouble that lasts until it is healed.
+fn make(scene: &mut Scene, random: &mut Random, words: &str, orders: &[Order]) -> Result<Begun, String> {
+    let place = a_proxy(scene, random);
+    orders.iter().for_each(|order| scene.world.proxies()[place].obey(*order));
     let effects = vec![(format!("{words}, at proxy {place}"), Reach::Clients)];
     Ok(Begun::until(effects, move |scene| {
-        scene.world.proxies()[place].heal();
+        scene.world.proxies()[place].obey(Order::Heal);
         Ok(Progress::Over)
     }))
 }
 
+fn delay(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let late = Duration::from_millis(random.between(DELAYS_MS));
+    let [requests, answers] = [Sender::Client, Sender::Server].map(|sender| Order::Delay(sender, late));
+    let orders = random.one_of(&[vec![requests], vec![answers], vec![requests, answers]]);
+    make(scene, random, "what is sent is late", &orders)
+}
+
 /// Nobody is told, and whoever connects anew is well served: so a process gets on only if it notices by itself, on each
 /// of its connections, that nothing comes any more.
-fn one_way(scene: &mut Scene, place: usize, requests_arrive: bool, random: &mut Random) -> Begun {
-    let (silenced, words, reach) = if requests_arrive {
-        (Sender::Server, "answers are lost", Reach::Answers)
-    } else {
-        // The server does not hear either that somebody has gone.
-        (Sender::Client, "requests are lost", Reach::Clients)
-    };
-    let hundredths = random.one_of(&ONE_WAY);
-    scene.world.proxies()[place].silence(silenced, hundredths, random.draw());
-    let words = format!("{words} on {hundredths} % of the connections that were there, at proxy {place}");
-    Begun::until(vec![(words, reach)], move |scene| {
-        scene.world.proxies()[place].cut_silenced();
+fn one_way(scene: &mut Scene, random: &mut Random, sender: Sender, reach: Reach) -> Result<Begun, String> {
+    let (place, hundredths) = (a_proxy(scene, random), random.one_of(&ONE_WAY));
+    scene.world.proxies()[place].obey(Order::Silence { sender, hundredths, seed: random.draw() });
+    let words = format!(
+        "what the {sender:?} sends is lost on {hundredths} % of the connections that were there, at proxy {place}"
+    );
+    Ok(Begun::until(vec![(words, reach)], move |scene| {
+        scene.world.proxies()[place].obey(Order::CutSilenced);
         Ok(Progress::Over)
-    })
+    }))
 }
 
 /// As networks do that fail: answers are late first, and then nothing arrives any more. Whoever believes in a lease for longer
 /// than it lasts because it has heard of it late cannot learn better.
-fn slow_then_gone(scene: &mut Scene, place: usize, random: &mut Random) -> Begun {
+fn slow_then_gone(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let place = a_proxy(scene, random);
     let late = Duration::from_millis(random.between(LATE_MS));
-    scene.world.proxies()[place].delay(late, Direction::Answers);
+    scene.world.proxies()[place].obey(Order::Delay(Sender::Server, late));
     let mut gone_since = None;
     let effects = vec![(format!("answers are late, and then all is lost, at proxy {place}"), Reach::Clients)];
-    Begun::until(effects, move |scene| {
+    Ok(Begun::until(effects, move |scene| {
         let proxy = &scene.world.proxies()[place];
         let since = *gone_since.get_or_insert_with(|| {
-            proxy.drop_requests();
-            proxy.drop_answers();
+            proxy.obey(Order::Lose(Sender::Client));
+            proxy.obey(Order::Lose(Sender::Server));
             Instant::now()
         });
         if since.elapsed() < GONE {
             return Ok(Progress::NotYet);
         }
-        proxy.heal();
+        proxy.obey(Order::Heal);
         Ok(Progress::Over)
-    })
+    }))
 }

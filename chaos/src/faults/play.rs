@@ -1,8 +1,9 @@
 //! Faults in the order of a schedule, each beside others that are still in force.
 
-use super::{Begun, Crews, Ending, Fault, Progress, Scene, What};
+use super::{Begun, Crews, Fault, Progress, Scene, servers};
 use crate::history::{Journal, Moment, Reach, Record, Trouble};
 use crate::worlds::{Change, World};
+use rlock_testing::Random;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,6 @@ const BEFORE_LOOK: Duration = Duration::from_secs(3);
 /// More would come in one burst when a long failover is over.
 const MOST_PUT_OFF: usize = 6;
 
-const NOT_MADE: &str = "faults that could not be made";
-
 /// What is in force now.
 pub struct Troubles {
     journal: Journal,
@@ -37,56 +36,43 @@ struct Running {
     fault: Fault,
     began: Moment,
     due: Instant,
-    effects: Vec<(String, Reach)>,
+    begun: Begun,
     /// Of which another may take over because of it.
     servers: Vec<String>,
-    ending: Box<dyn Ending>,
     /// Why it could not be ended when that was last tried.
     why: String,
 }
 
 impl Running {
-    fn new(fault: Fault, began: Moment, Begun { effects, ending }: Begun) -> Self {
+    fn new(fault: Fault, began: Moment, begun: Begun) -> Self {
         let due = Instant::now() + fault.lasts;
         let forgets = |(_, reach): &(String, Reach)| match reach {
             Reach::Failover { server } => Some(server.clone()),
             _ => None,
         };
-        let servers = effects.iter().filter_map(forgets).collect();
-        Self { fault, began, due, effects, servers, ending, why: String::new() }
+        let servers = begun.effects.iter().filter_map(forgets).collect();
+        Self { fault, began, due, begun, servers, why: String::new() }
     }
 
     fn write(&mut self, journal: &Journal) {
         let ended = Moment::now();
-        for (what, reach) in self.effects.drain(..) {
+        for (what, reach) in self.begun.effects.drain(..) {
             journal.write(&Record::Troubled(Trouble { began: self.began, ended, what, reach }));
         }
     }
 
-    /// Whether it is over.
-    fn end(&mut self, scene: &mut Scene, journal: &Journal) -> bool {
-        match self.ending.end(scene) {
-            // What cannot be taken back now can be later; what cannot be at all ends when all is made calm.
-            Err(why) => {
-                self.why = why;
-                return false;
+    /// Whether it is over. What cannot be taken back now can be later; what cannot be at all ends when all is made calm.
+    fn end(&mut self, scene: &mut Scene) -> bool {
+        match (self.begun.end)(scene) {
+            Err(why) => self.why = why,
+            Ok(Progress::NotYet) => {}
+            Ok(Progress::Harmless) => self.write(scene.journal),
+            Ok(Progress::Over) => {
+                self.write(scene.journal);
+                return true;
             }
-            Ok(Progress::NotYet) => return false,
-            Ok(Progress::Harmless) => {
-                self.write(journal);
-                return false;
-            }
-            Ok(Progress::Over) => {}
-            Ok(Progress::Forbade { from, until, server }) => {
-                let what = format!("{:?}", self.fault.what);
-                journal.write(&Record::Forbade { from, until, server, what });
-            }
-            Ok(Progress::Measured(what, value)) => journal.measured(what, value),
-            Ok(Progress::Disturbed(why)) => journal.measured(&format!("{NOT_MADE}: {:?}: {why}", self.fault.what), 1.0),
-            Ok(Progress::Broken(promise, how)) => journal.broken(promise, how),
         }
-        self.write(journal);
-        true
+        false
     }
 }
 
@@ -102,8 +88,7 @@ impl Troubles {
 
     /// Begins it, or keeps it until nothing is in force any more that it cannot be beside.
     pub fn begin(&mut self, fault: Fault, world: &mut World, crews: &mut Crews) {
-        let class = fault.what.class();
-        if !self.running.iter().all(|it| it.fault.what.class().may_be_beside(class)) {
+        if !self.running.iter().all(|it| it.fault.kind.class.may_be_beside(fault.kind.class)) {
             if self.put_off.len() < MOST_PUT_OFF {
                 self.put_off.push_back(fault);
             } else {
@@ -111,10 +96,10 @@ impl Troubles {
             }
             return;
         }
-        let began = Moment::now();
-        match fault.begin(&mut Scene { world, crews }) {
+        let (began, mut scene) = (Moment::now(), Scene { world, crews, journal: &self.journal });
+        match (fault.kind.begin)(&mut scene, &mut Random::from(fault.seed)) {
             Ok(begun) => self.running.push(Running::new(fault, began, begun)),
-            Err(why) => self.journal.measured(&format!("{NOT_MADE}: {:?}: {why}", fault.what), 1.0),
+            Err(why) => scene.not_made(fault.kind.name, &why),
         }
     }
 
@@ -144,24 +129,23 @@ impl Troubles {
         let outcome = world.calm();
         self.look(world);
         for mut running in self.running.drain(..) {
-            let (what, why) = (running.fault.what, &running.why);
-            self.journal.measured(&format!("faults that did not end by themselves: {what:?}: {why}"), 1.0);
+            let (what, why) = (running.fault.kind.name, &running.why);
+            self.journal.measured(&format!("faults that did not end by themselves: {what}: {why}"), 1.0);
             running.write(&self.journal);
         }
         outcome
     }
 
     fn end_those(&mut self, world: &mut World, crews: &mut Crews, due_by: Instant) {
-        let mut scene = Scene { world, crews };
-        let journal = &self.journal;
-        self.running.retain_mut(|it| it.due > due_by || !it.end(&mut scene, journal));
+        let mut scene = Scene { world, crews, journal: &self.journal };
+        self.running.retain_mut(|it| it.due > due_by || !it.end(&mut scene));
     }
 
     fn look(&mut self, world: &mut World) {
         let began = Moment::now() - LOOKS - BEFORE_LOOK;
         for server in world.watch_for_deaths(&self.journal) {
             let effects = vec![("a server died".to_owned(), Reach::Failover { server: server.clone() })];
-            let fault = Fault { what: What::KillServer, lasts: Duration::ZERO, seed: 0 };
+            let fault = Fault { kind: servers::KILL, lasts: Duration::ZERO, seed: 0 };
             let begun = Begun::until(effects, move |scene| bring_back(scene.world, &server));
             self.running.push(Running::new(fault, began, begun));
         }
@@ -230,12 +214,12 @@ pub fn play(
 #[cfg(test)]
 pub fn carry_out(fault: Fault, world: &mut World, crews: &mut Crews, journal: &Journal) -> Result<(), String> {
     const PATIENCE: Duration = Duration::from_secs(60);
-    let (what, deadline) = (fault.what, Instant::now() + PATIENCE);
+    let deadline = Instant::now() + PATIENCE;
     let mut troubles = Troubles::new(journal);
     troubles.begin(fault, world, crews);
     while !troubles.none_in_force() {
         if Instant::now() > deadline {
-            return Err(format!("{what:?} does not end"));
+            return Err(format!("{} does not end", fault.kind.name));
         }
         troubles.attend(world, crews);
         std::thread::sleep(TICK);

@@ -1,33 +1,42 @@
 //! Who takes over where nobody watches but we: a master and its replica.
 
-use super::{Begun, Progress, Scene, What};
+use super::keys::SWAP;
+use super::servers::KILL_REPLICA;
+use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::World;
+use rlock_testing::Random;
 
-pub fn begin(what: What, scene: &mut Scene) -> Result<Begun, String> {
-    let world = &mut scene.world;
-    let old = world.master();
+pub const KINDS: &[Kind] = &[
+    SWAP,
+    KILL_REPLICA,
+    kind("hand over by FAILOVER", Class::Topology, 4, AT_ONCE, hand_over),
+    kind("kill the master", Class::Topology, 4, (100, 1_000), kill),
+    kind("two masters", Class::Topology, 4, (300, 2_500), divide),
+];
+
+/// The master, and a replica that can take over.
+fn masters(world: &World) -> Result<(usize, usize), String> {
     let new = *world.replicas().first().ok_or("there is no replica")?;
-    if !world.nodes[new].follows() {
-        return Err("the replica does not follow yet".to_owned());
-    }
-    match what {
-        What::FailOver => hand_over(world, old, new),
-        What::KillMaster => kill(world, old, new),
-        What::Partition => divide(world, old, new),
-        _ => Err("nobody would take over".to_owned()),
+    if world.nodes[new].follows() {
+        Ok((world.master(), new))
+    } else {
+        Err("the replica does not follow yet".to_owned())
     }
 }
 
-fn effects(world: &World, what: &str, old: usize, new: usize) -> Vec<(String, Reach)> {
+/// Also for clusters.
+pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Vec<(String, Reach)> {
     let [old, new] = [old, new].map(|place| world.nodes[place].name.clone());
     vec![(format!("{what}: server {new} takes over from {old}"), Reach::Failover { server: old })]
 }
 
-fn hand_over(world: &mut World, old: usize, new: usize) -> Result<Begun, String> {
+fn hand_over(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
+    let world = &mut scene.world;
+    let (old, new) = masters(world)?;
     let port = world.nodes[new].port();
     world.nodes[old].say(&format!("FAILOVER TO 127.0.0.1 {port} TIMEOUT 3000"))?;
-    Ok(Begun::until(effects(world, "FAILOVER", old, new), move |scene| {
+    Ok(Begun::until(takes_over(world, "FAILOVER", old, new), move |scene| {
         let world = &mut scene.world;
         if world.nodes[old].info("replication", "master_failover_state")? != "no-failover" {
             return Ok(Progress::NotYet);
@@ -44,9 +53,11 @@ fn hand_over(world: &mut World, old: usize, new: usize) -> Result<Begun, String>
     }))
 }
 
-fn kill(world: &mut World, old: usize, new: usize) -> Result<Begun, String> {
+fn kill(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
+    let world = &mut scene.world;
+    let (old, new) = masters(world)?;
     world.nodes[old].kill();
-    let effects = effects(world, "kill -9 of the master", old, new);
+    let effects = takes_over(world, "kill -9 of the master", old, new);
     let mut is_promoted = false;
     Ok(Begun::until(effects, move |scene| {
         let world = &mut scene.world;
@@ -65,11 +76,13 @@ fn kill(world: &mut World, old: usize, new: usize) -> Result<Begun, String> {
 
 /// Two masters for a while: whoever goes by the second line finds the promoted replica. When it ends, the old master
 /// forgets what its clients were told meanwhile.
-fn divide(world: &mut World, old: usize, new: usize) -> Result<Begun, String> {
+fn divide(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
+    let world = &mut scene.world;
+    let (old, new) = masters(world)?;
     world.nodes[new].say("REPLICAOF NO ONE")?;
     world.divide(new);
     let port = world.nodes[new].port();
-    let effects = effects(world, "a partition with two masters", old, new);
+    let effects = takes_over(world, "a partition with two masters", old, new);
     let mut is_healed = false;
     Ok(Begun::until(effects, move |scene| {
         let world = &mut scene.world;

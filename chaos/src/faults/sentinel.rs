@@ -1,11 +1,33 @@
 //! A master that its sentinels replace: they take it for dead, whether it is or only stands still for too long, or are told
 //! to. Then it is alive, with its queue, and believes for seconds that it is the master still.
 
-use super::{Begun, Progress, Scene, What};
+use super::keys::SWAP;
+use super::servers::KILL_REPLICA;
+use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::network::ServerClock;
 use crate::worlds::{Node, World};
 use std::time::{Duration, Instant};
+
+pub const KINDS: &[Kind] = &[
+    SWAP,
+    KILL_REPLICA,
+    kind("have sentinels fail over", Class::Topology, 6, AT_ONCE, |scene, _| {
+        replace(scene, "SENTINEL FAILOVER", true, |world, _| world.fail_over_by_sentinels())
+    }),
+    kind("kill the master", Class::Topology, 4, AT_ONCE, |scene, _| {
+        replace(scene, "kill -9 of the master", false, |world, old| {
+            world.nodes[old].kill();
+            Ok(())
+        })
+    }),
+    kind("freeze the master", Class::Topology, 4, AT_ONCE, |scene, _| {
+        replace(scene, "the master stands still", false, |world, old| {
+            world.nodes[old].freeze();
+            Ok(())
+        })
+    }),
+];
 
 /// How long clients may take to learn what all sentinels know.
 const LEARNED: Duration = Duration::from_secs(1);
@@ -13,27 +35,19 @@ const LEARNED: Duration = Duration::from_secs(1);
 /// Sentinels give up a failover sooner than that.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(12);
 
-pub fn begin(what: What, scene: &mut Scene) -> Result<Begun, String> {
+/// `is_well`: nothing is wrong with the master, but the sentinels are told to replace it.
+fn replace(
+    scene: &mut Scene,
+    words: &str,
+    is_well: bool,
+    begin: fn(&mut World, usize) -> Result<(), String>,
+) -> Result<Begun, String> {
     let world = &mut scene.world;
     let old = world.master();
     if !world.others(old).all(|(_, node)| node.follows()) {
         return Err("not all replicas follow yet".to_owned());
     }
-    let words = match what {
-        What::KillMaster => {
-            world.nodes[old].kill();
-            "kill -9 of the master"
-        }
-        What::FreezeMaster => {
-            world.nodes[old].freeze();
-            "the master stands still"
-        }
-        What::FailOver => {
-            world.fail_over_by_sentinels()?;
-            "SENTINEL FAILOVER"
-        }
-        _ => return Err("sentinels do not do that".to_owned()),
-    };
+    begin(world, old)?;
     let server = world.nodes[old].name.clone();
     let words = format!("{words}, server {server}, until the sentinels have made another one the master");
     let mut effects = clocks_apart(world, old);
@@ -44,7 +58,7 @@ pub fn begin(what: What, scene: &mut Scene) -> Result<Begun, String> {
         let world = &mut scene.world;
         world.look_around();
         if world.master() == old {
-            let is_given_up = what == What::FailOver && begun.elapsed() > GIVEN_UP_AFTER;
+            let is_given_up = is_well && begun.elapsed() > GIVEN_UP_AFTER;
             return Ok(if is_given_up { Progress::Over } else { Progress::NotYet });
         }
         if !is_back {
@@ -55,12 +69,13 @@ pub fn begin(what: What, scene: &mut Scene) -> Result<Begun, String> {
             is_back = true;
         }
         if !is_harmless {
-            is_harmless = match what {
+            is_harmless = if is_well {
                 // Its clients know better by then, whatever it believes and grants itself.
-                What::FailOver if !world.all_sentinels_name(world.master()) => false,
-                What::FailOver => known_since.get_or_insert_with(Instant::now).elapsed() > LEARNED,
+                world.all_sentinels_name(world.master())
+                    && known_since.get_or_insert_with(Instant::now).elapsed() > LEARNED
+            } else {
                 // One that was only frozen believes that it is the master until a sentinel tells it otherwise.
-                _ => !world.nodes[old].is_master()?,
+                !world.nodes[old].is_master()?
             };
             return Ok(if is_harmless { Progress::Harmless } else { Progress::NotYet });
         }

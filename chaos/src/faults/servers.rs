@@ -1,31 +1,50 @@
-//! What is done to servers: they stand still, are killed, are paused, and are busy with something else.
+//! What is done to servers: they stand still, are killed, are paused, are busy with something else, may not write, work at
+//! another pace, or go by another time.
 
-use super::{Begun, Fault, Progress, Scene, What, a_master};
-use crate::history::{Moment, Reach};
+use super::Class::{Clock, Pause, Save, Setting, Still};
+use super::{AT_ONCE, Begun, Kind, Progress, Scene, WHILE, answers_twice, kind};
+use crate::history::{Moment, Reach, Record};
 use crate::worlds::{Node, Refusal, World, WorldKind};
-use rlock_testing::Client;
-use rlock_testing::Random;
+use rlock_testing::{Client, Random};
 use std::time::Duration;
 
-/// How much longer a pause would last if its end did not come.
-const PAUSE_BEYOND: Duration = Duration::from_millis(300);
+pub const KINDS: &[Kind] = &[
+    kind("freeze a server", Still, 8, (50, 700), freeze),
+    kind("pause writes", Pause, 8, (50, 600), |scene, random| pause(scene, random, "WRITE", LONGER_THAN_A_PAUSE_MS)),
+    kind("pause all", Pause, 3, (600, 600), |scene, random| {
+        // It cannot be ended: who would end it is put off as well.
+        let ms = random.between((50, 600));
+        pause(scene, random, "ALL", ms)
+    }),
+    kind("sleep", Still, 3, AT_ONCE, sleep),
+    kind("be busy with a script", Still, 3, (50, 400), be_busy),
+    kind("save a snapshot", Save, 2, AT_ONCE, |scene, random| save(scene, random, "BGSAVE")),
+    kind("rewrite the AOF", Save, 2, AT_ONCE, |scene, random| save(scene, random, "BGREWRITEAOF")),
+    kind("fill the memory", Setting, 8, WHILE, |scene, random| {
+        set(scene, random, "maxmemory 1", "maxmemory 0", Some("a full memory"))
+    }),
+    kind("want more replicas", Setting, 8, WHILE, |scene, random| {
+        set(scene, random, "min-replicas-to-write 9", "min-replicas-to-write 0", Some("missing replicas"))
+    }),
+    kind("work at another pace", Setting, 2, (200, 2_000), |scene, random| {
+        let hz = random.one_of(&[1, 5, 100, 500]);
+        set(scene, random, &format!("hz {hz}"), "hz 10", None)
+    }),
+    kind("step the clock", Clock, 3, AT_ONCE, step_clock),
+];
 
-pub fn begin(fault: &Fault, scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let place = a_master(scene, random);
-    match fault.what {
-        What::FreezeServer => freeze(scene, random.below(scene.world.nodes.len() as u64)),
-        What::KillReplica => kill_replica(scene, random),
-        What::KillServer => kill(scene, place),
-        What::Pause { writes_only } => pause(scene, place, writes_only, fault.lasts),
-        What::Sleep => sleep(scene, place),
-        What::BusyScript => be_busy(scene, place),
-        What::Save { aof } => save(scene, place, if aof { "BGREWRITEAOF" } else { "BGSAVE" }),
-        _ => Err("that is not done to a server".to_owned()),
-    }
-}
+/// For worlds in which nobody takes over.
+pub const KILL: Kind = kind("kill a server", Still, 8, (10, 1_000), kill);
 
-fn freeze(scene: &mut Scene, place: u64) -> Result<Begun, String> {
-    let place = usize::try_from(place).expect("a place among few");
+pub const KILL_REPLICA: Kind = kind("kill a replica", super::Class::Topology, 3, (100, 1_000), kill_replica);
+
+/// It is ended before.
+const LONGER_THAN_A_PAUSE_MS: u64 = 1_000;
+
+const STEPS_MS: (u64, u64) = (200, 2_000);
+
+fn freeze(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let place = usize::try_from(random.below(scene.world.nodes.len() as u64)).expect("a place among few");
     let node = &mut scene.world.nodes[place];
     if !node.is_up() {
         return Err(format!("server {} is down", node.name));
@@ -38,19 +57,17 @@ fn freeze(scene: &mut Scene, place: u64) -> Result<Begun, String> {
     }))
 }
 
-fn kill(scene: &mut Scene, place: usize) -> Result<Begun, String> {
-    let world = &mut scene.world;
-    if !matches!(world.kind, WorldKind::Single | WorldKind::Durable | WorldKind::Majority) {
-        return Err("a master that has replicas is killed otherwise".to_owned());
-    }
-    let server = world.nodes[place].name.clone();
+fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let place = scene.a_master(random);
+    let node = &mut scene.world.nodes[place];
+    let server = node.name.clone();
     let what = format!("kill -9 of server {server}, which is started again on what it left");
-    let reach = match world.kind {
-        WorldKind::Durable => Reach::Restart { server: server.clone() },
-        _ => Reach::Failover { server: server.clone() },
+    let reach = match scene.world.kind {
+        WorldKind::Durable => Reach::Restart { server },
+        _ => Reach::Failover { server },
     };
-    world.nodes[place].kill();
-    let effects = vec![(what.clone(), reach), (what, Reach::NoWrites { server })];
+    let effects = vec![(what.clone(), reach), (what, no_writes(node))];
+    node.kill();
     Ok(Begun::until(effects, move |scene| start_again(scene.world, place)))
 }
 
@@ -76,25 +93,55 @@ fn kill_replica(scene: &mut Scene, random: &mut Random) -> Result<Begun, String>
     }))
 }
 
-fn pause(scene: &mut Scene, place: usize, writes_only: bool, lasts: Duration) -> Result<Begun, String> {
+fn pause(scene: &mut Scene, random: &mut Random, what: &str, ms: u64) -> Result<Begun, String> {
+    let place = scene.a_master(random);
     let node = &scene.world.nodes[place];
-    let (what, ms) = if writes_only {
-        ("WRITE", (lasts + PAUSE_BEYOND).as_millis())
-    } else {
-        // It cannot be ended: who would end it is put off as well.
-        ("ALL", lasts.as_millis())
-    };
-    let asked = Moment::now();
+    // Of itself it ends at that time of the server's clock, which counts whole ms.
+    let by_itself = Moment::now() + Duration::from_millis(ms - 2);
     node.say(&format!("CLIENT PAUSE {ms} {what}"))?;
     let (from, process) = (Moment::now(), node.process());
-    // Of itself it ends at that time of the server's clock, which counts whole ms.
-    let by_itself = asked + Duration::from_millis(u64::try_from(ms).unwrap_or(0).saturating_sub(2));
     let words = format!("CLIENT PAUSE {what} at server {}", node.name);
     Ok(Begun::until(vec![(words, no_writes(node))], move |scene| {
-        let (node, until) = (&scene.world.nodes[place], Moment::now().min(by_itself));
-        node.say("CLIENT UNPAUSE")?;
-        let server = node.name.clone();
-        Ok(if node.process() == process { Progress::Forbade { from, until, server } } else { Progress::Over })
+        let until = Moment::now().min(by_itself);
+        scene.world.nodes[place].say("CLIENT UNPAUSE")?;
+        forbade(scene, place, process, (from, until), "a pause");
+        Ok(Progress::Over)
+    }))
+}
+
+/// If it is the same process still, it certainly could not write in that time.
+fn forbade(scene: &Scene, place: usize, process: Option<u32>, (from, until): (Moment, Moment), why: &str) {
+    let node = &scene.world.nodes[place];
+    if process.is_some() && node.process() == process {
+        let (server, what) = (node.name.clone(), why.to_owned());
+        scene.journal.write(&Record::Forbade { from, until, server, what });
+    }
+}
+
+/// `forbids`: in words, why the server cannot write then.
+fn set(
+    scene: &mut Scene,
+    random: &mut Random,
+    change: &str,
+    back: &'static str,
+    forbids: Option<&'static str>,
+) -> Result<Begun, String> {
+    let place = scene.a_master(random);
+    let node = &scene.world.nodes[place];
+    node.say(&format!("CONFIG SET {change}"))?;
+    let (from, process) = (Moment::now(), node.process());
+    let words = format!("CONFIG SET {change} at server {}", node.name);
+    let reach = if forbids.is_some() { no_writes(node) } else { Reach::Nobody };
+    Ok(Begun::until(vec![(words, reach)], move |scene| {
+        let (node, until) = (&scene.world.nodes[place], Moment::now());
+        // One that is down begins anew with the settings that it had at first, as does one that was started again.
+        if node.is_up() {
+            node.say(&format!("CONFIG SET {back}"))?;
+        }
+        if let Some(why) = forbids {
+            forbade(scene, place, process, (from, until), why);
+        }
+        Ok(Progress::Over)
     }))
 }
 
@@ -102,15 +149,16 @@ fn no_writes(node: &Node) -> Reach {
     Reach::NoWrites { server: node.name.clone() }
 }
 
-fn sleep(scene: &mut Scene, place: usize) -> Result<Begun, String> {
-    let node = &scene.world.nodes[place];
+fn sleep(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let node = &scene.world.nodes[scene.a_master(random)];
     node.say("DEBUG SLEEP 0.1")?;
     Ok(Begun::done(vec![(format!("DEBUG SLEEP at server {}", node.name), no_writes(node))]))
 }
 
 /// A script that has no end, until it is killed.
-fn be_busy(scene: &mut Scene, place: usize) -> Result<Begun, String> {
+fn be_busy(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     const PATIENCE: Duration = Duration::from_secs(60);
+    let place = scene.a_master(random);
     let node = &scene.world.nodes[place];
     let mut client = Client::connect_for(&node.socket(), PATIENCE).map_err(|error| error.to_string())?;
     let script = std::thread::spawn(move || client.try_run(&["EVAL", "while true do end", "0"]).map(drop));
@@ -122,12 +170,25 @@ fn be_busy(scene: &mut Scene, place: usize) -> Result<Begun, String> {
     }))
 }
 
-fn save(scene: &mut Scene, place: usize, command: &str) -> Result<Begun, String> {
-    let node = &scene.world.nodes[place];
+fn save(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, String> {
+    let node = &scene.world.nodes[scene.a_master(random)];
     match node.say(command) {
         // The last one is not done yet.
-        Err(Refusal::Plain(why)) if why.contains("in progress") => Ok(Begun::nothing()),
-        Err(why) => Err(why.into()),
-        Ok(_) => Ok(Begun::done(vec![(format!("{command} at server {}", node.name), Reach::Nobody)])),
+        Err(Refusal::Plain(why)) if why.contains("in progress") => {}
+        outcome => drop(outcome?),
     }
+    Ok(Begun::done(vec![(format!("{command} at server {}", node.name), Reach::Nobody)]))
+}
+
+/// Rather back to the right time than ever farther away from it.
+fn step_clock(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let place = scene.a_master(random);
+    let by_ms = i64::try_from(random.between(STEPS_MS)).expect("a few seconds");
+    let so_far = scene.world.nodes[place].clock().map_or(0, |clock| clock.offset_ms());
+    let by_ms = if so_far > 0 || (so_far == 0 && random.is(50)) { -by_ms } else { by_ms };
+    scene.world.step_clock(place, by_ms)?;
+    let server = scene.world.nodes[place].name.clone();
+    let words = format!("the clock of server {server} is set by {by_ms} ms");
+    // It knows of it once it has done something.
+    Ok(Begun::until(vec![(words, Reach::ClockStep { server, by_ms })], answers_twice(place)))
 }

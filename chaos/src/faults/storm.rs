@@ -3,14 +3,16 @@
 //! It is no trouble but a test in the middle of the others' play: everybody who waits has to be served soon. Its locks
 //! are its own, so nobody's history is touched.
 
-use super::{Begun, Ending, Progress, Scene, a_master};
+use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, WorldKind};
-use rlock_testing::Random;
-use rlock_testing::{Client, Crowd, Reply, Wanted, unix_ms, was_wanted_here};
+use rlock_testing::{Client, Crowd, Random, Reply, Wanted, unix_ms, was_wanted_here};
 use std::path::PathBuf;
-use std::thread::JoinHandle;
 use std::time::Duration;
+
+pub const KINDS: &[Kind] = &[kind(NAME, Class::Storm, 3, AT_ONCE, begin)];
+
+const NAME: &str = "a storm";
 
 const LOCKS: (u64, u64) = (2_000, 5_000);
 const WAITERS: (u64, u64) = (200, 400);
@@ -23,8 +25,6 @@ const LATEST_ON_DISK_MS: i64 = 5_000;
 
 /// When the leases end, from when that is said.
 const END_IN_MS: i64 = 500;
-
-const PROMISE: &str = "a lease's end is served";
 
 struct Storm {
     socket: PathBuf,
@@ -44,13 +44,8 @@ enum Verdict {
     Disturbed(String),
 }
 
-struct Watch {
-    place: usize,
-    thread: Option<JoinHandle<Verdict>>,
-}
-
-pub fn begin(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let place = a_master(scene, random);
+fn begin(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+    let place = scene.a_master(random);
     let node = &scene.world.nodes[place];
     let server = node.server().ok_or("the server is down")?;
     let storm = Storm {
@@ -62,9 +57,23 @@ pub fn begin(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
         latest_ms: if scene.world.kind == WorldKind::Durable { LATEST_ON_DISK_MS } else { LATEST_MS },
     };
     let words = format!("{} leases end at a stroke at server {}", storm.locks, node.name);
-    let thread = Some(std::thread::spawn(move || storm.play()));
-    let ending = Box::new(Watch { place, thread });
-    Ok(Begun { effects: vec![(words, Reach::Nobody)], ending })
+    let mut thread = Some(std::thread::spawn(move || storm.serve().unwrap_or_else(Verdict::Disturbed)));
+    Ok(Begun::until(vec![(words, Reach::Nobody)], move |scene| {
+        let Some(ended) = thread.take_if(|thread| thread.is_finished()) else { return Ok(Progress::NotYet) };
+        let node = &scene.world.nodes[place];
+        match ended.join() {
+            // A server that is no master any more serves nobody, and one that died is told of elsewhere.
+            Ok(Verdict::Broken(how)) if node.is_master().is_ok_and(|it| it) => {
+                scene.journal.broken("a lease's end is served", format!("server {}: {how}", node.name));
+            }
+            Ok(Verdict::Served(ms)) => {
+                scene.journal.measured("ms from a storm's beginning to its last grant", ms as f64);
+            }
+            Ok(Verdict::Broken(why) | Verdict::Disturbed(why)) => scene.not_made(NAME, &why),
+            Err(_) => scene.not_made(NAME, "its connections broke"),
+        }
+        Ok(Progress::Over)
+    }))
 }
 
 fn prefix_on(node: &Node, number: u64) -> Result<String, String> {
@@ -75,10 +84,6 @@ fn prefix_on(node: &Node, number: u64) -> Result<String, String> {
 }
 
 impl Storm {
-    fn play(&self) -> Verdict {
-        self.serve().unwrap_or_else(Verdict::Disturbed)
-    }
-
     fn serve(&self) -> Result<Verdict, String> {
         const PATIENCE: Duration = Duration::from_secs(20);
         let mut client = Client::connect_for(&self.socket, PATIENCE).map_err(|error| error.to_string())?;
@@ -125,23 +130,4 @@ impl Storm {
 
 fn as_ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
-}
-
-impl Ending for Watch {
-    fn end(&mut self, scene: &mut Scene) -> Result<Progress, String> {
-        if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
-            return Ok(Progress::NotYet);
-        }
-        let Some(thread) = self.thread.take() else { return Ok(Progress::Over) };
-        let node = &scene.world.nodes[self.place];
-        Ok(match thread.join() {
-            // A server that is no master any more serves nobody, and one that died is told of elsewhere.
-            Ok(Verdict::Broken(how)) if node.is_master().is_ok_and(|it| it) => {
-                Progress::Broken(PROMISE, format!("server {}: {how}", node.name))
-            }
-            Ok(Verdict::Served(ms)) => Progress::Measured("ms from a storm's beginning to its last grant", ms as f64),
-            Ok(Verdict::Broken(why) | Verdict::Disturbed(why)) => Progress::Disturbed(why),
-            Err(_) => Progress::Disturbed("the connections of a storm broke".to_owned()),
-        })
-    }
 }

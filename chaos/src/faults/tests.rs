@@ -12,14 +12,15 @@ use std::process::{Command, Stdio};
 fn each_fault_of(kind: WorldKind) {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "faults").unwrap();
-    let mut world = World::start(kind, directory.path(), &journal);
+    let mut world = World::start(kind, directory.path());
     let mut crews = sleepers();
     let mut random = Random::from(7);
-    for (what, _, lasts) in possible(kind) {
+    for possible in possible(kind) {
         let waiting = wait_for_locks(&world);
-        let fault = one(what, (lasts.0, lasts.0.max(lasts.1 / 4)), &mut random);
+        let (least, most) = possible.lasts;
+        let fault = one(Kind { lasts: (least, least.max(most / 4)), ..possible }, &mut random);
         carry_out(fault, &mut world, &mut crews, &journal).unwrap();
-        assert_eq!(what_is_amiss(&world), None, "after {what:?}");
+        assert_eq!(what_is_amiss(&world), None, "after {}", possible.name);
         drop(waiting);
     }
     Troubles::new(&journal).end_all(&mut world, &mut crews).unwrap();
@@ -43,7 +44,7 @@ fn what_is_amiss(world: &World) -> Option<String> {
             return Some(format!("server {} does not write: {why:?}", world.nodes[place].name));
         }
     }
-    world.proxies().iter().find_map(|proxy| ping(proxy.port()).err().map(|error| format!("by proxy: {error}")))
+    world.proxies().iter().find_map(|proxy| ping(proxy.port).err().map(|error| format!("by proxy: {error}")))
 }
 
 fn ping(port: u16) -> std::io::Result<()> {
@@ -67,7 +68,7 @@ fn end(mut crews: Crews) {
 
 /// Connections by the proxies, of which some hold locks and others wait for them.
 fn wait_for_locks(world: &World) -> Vec<TcpStream> {
-    let ports = world.proxies().iter().map(crate::network::Proxy::port);
+    let ports = world.proxies().iter().map(|proxy| proxy.port);
     let mut streams = Vec::new();
     for (number, port) in ports.enumerate() {
         for lock in 0..12 {
@@ -137,7 +138,7 @@ fn each_fault_of_a_majority() {
 fn a_round_in(kind: WorldKind, length: Duration) {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "faults").unwrap();
-    let mut world = World::start(kind, directory.path(), &journal);
+    let mut world = World::start(kind, directory.path());
     let mut crews = sleepers();
     let mut random = Random::from(11);
     let faults = schedule(kind, &mut random, length * 3);

@@ -1,6 +1,5 @@
 //! One connection through the network: two sockets, and what is carried between them.
 
-use super::rules::{Rule, Rules, Sender};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::pending;
@@ -8,10 +7,10 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 /// Of one direction. Requests and answers are small, and connections are many.
@@ -20,109 +19,52 @@ const BUFFER: usize = 8 * 1_024;
 /// How much may be under way in one direction before no more is taken.
 const UNDER_WAY: usize = 32 * BUFFER;
 
-/// Who is gone, while the other does not learn of it.
+/// Who sends what is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HalfOpen {
-    ClientGone,
-    ServerGone,
+pub enum Sender {
+    Client,
+    Server,
+}
+
+impl Sender {
+    fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
+/// What holds for all connections of a network, for each sender: it is looked at with every piece that is carried.
+pub type Rules = [Rule; 2];
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rule {
+    pub delay: Duration,
+    pub loses: bool,
 }
 
 /// What the network and the task that carries know of a connection.
+#[derive(Default)]
 pub struct Line {
-    rules: Rc<Cell<Rules>>,
-    /// Something was swallowed, so that what comes afterwards makes no sense.
-    has_holes: Cell<bool>,
-    is_cut_mid_reply: Cell<bool>,
-    gone: Cell<Option<HalfOpen>>,
-    halving: Notify,
-    is_halved: Cell<bool>,
-    /// Whose words are lost for as long as it lasts.
-    silenced: Cell<Option<Sender>>,
+    pub rules: Rc<Cell<Rules>>,
+    /// Something was lost by a rule, so that what comes afterwards makes no sense.
+    pub has_holes: Cell<bool>,
+    /// It is to be cut in the middle of the next answer.
+    pub is_cut_mid_reply: Cell<bool>,
+    /// Whose words are lost for as long as it lasts, their end included.
+    pub silenced: Cell<Option<Sender>>,
 }
 
 impl Line {
-    pub fn new(rules: Rc<Cell<Rules>>) -> Self {
-        Self {
-            rules,
-            has_holes: Cell::new(false),
-            is_cut_mid_reply: Cell::new(false),
-            gone: Cell::new(None),
-            halving: Notify::new(),
-            is_halved: Cell::new(false),
-            silenced: Cell::new(None),
-        }
-    }
-
-    /// What this one sends from now on is lost, its end included.
-    pub fn silence(&self, sender: Sender) {
-        self.silenced.set(Some(sender));
-    }
-
-    pub fn is_silenced(&self) -> bool {
-        self.silenced.get().is_some()
-    }
-
-    /// Whether it is to be cut in the middle of the next answer.
-    pub fn cut_mid_reply(&self, is_cut: bool) {
-        self.is_cut_mid_reply.set(is_cut);
-    }
-
-    /// Takes effect when the task comes to it: see [`Self::is_halved`].
-    pub fn halve(&self, gone: HalfOpen) {
-        if self.gone.get().is_none() {
-            self.gone.set(Some(gone));
-            self.halving.notify_one();
-        }
-    }
-
-    pub fn is_halved(&self) -> bool {
-        self.is_halved.get()
-    }
-
-    /// Whether nothing of it is lost, but for what [`Self::silence`] loses.
-    pub fn is_whole(&self) -> bool {
-        !self.has_holes.get() && self.gone.get().is_none()
-    }
-
     /// Until it ends in good order or is broken. If the task is dropped in between, or something fails, both sides are reset.
     pub async fn carry(self: Rc<Self>, mut client: TcpStream, target: u16) {
         let Ok(()) = prepare(&client) else { return };
-        let connected = tokio::select! {
-            connected = connect(target) => connected.map(Some),
-            () = self.halving.notified() => Ok(None),
-        };
-        let mut server = match connected {
-            Ok(Some(server)) => server,
-            Ok(None) => return self.stay_half(client, None).await,
-            Err(_) => return,
-        };
-        tokio::select! {
-            ended = self.carry_both_ways(&mut client, &mut server) => if ended.is_ok() {
-                end_in_good_order(&client);
-                end_in_good_order(&server);
-                return;
-            },
-            () = self.halving.notified() => {}
+        let Ok(mut server) = connect(target).await else { return };
+        if self.carry_both_ways(&mut client, &mut server).await.is_ok() {
+            end_in_good_order(&client);
+            end_in_good_order(&server);
         }
-        if self.gone.get().is_some() {
-            self.stay_half(client, Some(server)).await;
-        }
-    }
-
-    async fn stay_half(&self, client: TcpStream, server: Option<TcpStream>) {
-        let kept = match self.gone.get() {
-            Some(HalfOpen::ClientGone) => {
-                drop(client);
-                server
-            }
-            _ => {
-                drop(server);
-                Some(client)
-            }
-        };
-        self.is_halved.set(true);
-        pending::<()>().await;
-        drop(kept);
     }
 
     async fn carry_both_ways(&self, client: &mut TcpStream, server: &mut TcpStream) -> io::Result<()> {
@@ -134,12 +76,12 @@ impl Line {
     }
 
     fn rule(&self, sender: Sender) -> Rule {
-        self.rules.get().of(sender)
+        self.rules.get()[sender as usize]
     }
 
     /// Whether what this one sends now is lost.
     fn loses(&self, sender: Sender) -> bool {
-        let is_lost_by_rule = self.rule(sender).swallows;
+        let is_lost_by_rule = self.rule(sender).loses;
         self.has_holes.set(self.has_holes.get() || is_lost_by_rule);
         is_lost_by_rule || self.silenced.get() == Some(sender)
     }

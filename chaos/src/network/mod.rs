@@ -3,11 +3,9 @@
 mod clock;
 mod line;
 mod proxy;
-mod rules;
 #[cfg(test)]
 mod tests;
 
 pub use clock::ServerClock;
-pub use line::HalfOpen;
-pub use proxy::Proxy;
-pub use rules::{Direction, Sender};
+pub use line::Sender;
+pub use proxy::{Order, Proxy};

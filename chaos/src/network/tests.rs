@@ -1,6 +1,6 @@
 //! The network's troubles, seen from both of its ends: a client's socket, and a server that answers what it is sent.
 
-use super::{Direction, HalfOpen, Proxy, Sender};
+use super::{Order, Proxy, Sender};
 use rlock_testing::{PATIENCE, Server, wait_until};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -61,14 +61,24 @@ fn answer(mut stream: TcpStream, received: &Mutex<Vec<u8>>) {
     let _ = stream.shutdown(Shutdown::Write);
 }
 
+fn lead_to(port: u16) -> Order {
+    Order::Lead { port, tls_port: None }
+}
+
+const BOTH: &[Sender] = &[Sender::Client, Sender::Server];
+
+fn delay(proxy: &Proxy, senders: &[Sender], time: Duration) {
+    senders.iter().for_each(|sender| proxy.obey(Order::Delay(*sender, time)));
+}
+
 fn network_to(echo: &Echo) -> Proxy {
     let proxy = Proxy::start().unwrap();
-    proxy.lead_to(echo.port);
+    proxy.obey(lead_to(echo.port));
     proxy
 }
 
 fn connect(proxy: &Proxy) -> TcpStream {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).unwrap();
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_nodelay(true).unwrap();
     stream
@@ -156,13 +166,13 @@ fn many_are_carried_at_a_time() {
 fn it_leads_elsewhere_on_the_same_port() {
     let (first, second) = (Echo::start(), Echo::start());
     let proxy = network_to(&first);
-    let port = proxy.port();
+    let port = proxy.port;
     let mut stream = connected(&proxy);
-    proxy.lead_to(second.port);
+    proxy.obey(lead_to(second.port));
     assert_reset(&mut stream);
     assert_eq!(asks(&mut connect(&proxy), b"second"), b"second");
     assert_eq!((first.received(), second.received()), (b"hello".to_vec(), b"second".to_vec()));
-    assert_eq!(proxy.port(), port);
+    assert_eq!(proxy.port, port);
 }
 
 #[test]
@@ -171,7 +181,7 @@ fn it_leads_nowhere_until_it_is_told_and_where_nobody_listens() {
     assert_reset(&mut connect(&proxy));
     let silent = tokio::net::TcpSocket::new_v4().unwrap();
     silent.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-    proxy.lead_to(silent.local_addr().unwrap().port());
+    proxy.obey(lead_to(silent.local_addr().unwrap().port()));
     assert_reset(&mut connect(&proxy));
 }
 
@@ -180,7 +190,7 @@ fn a_cut_is_seen_at_both_ends_and_the_next_connection_is_whole() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let mut streams: Vec<_> = (0..5).map(|_| connected(&proxy)).collect();
-    proxy.cut();
+    proxy.obey(Order::Cut);
     for (place, stream) in streams.iter_mut().enumerate() {
         assert_reset(stream);
         wait_until("the server learns of it", || is_ended(&echo.connection(place)));
@@ -193,19 +203,18 @@ fn each_direction_is_delayed_for_itself_and_order_is_kept() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let mut stream = connected(&proxy);
-    for (direction, expected) in [(Direction::Requests, LATE), (Direction::Answers, LATE), (Direction::Both, LATE * 2)]
-    {
-        proxy.delay(LATE, direction);
+    for (senders, expected) in [(&BOTH[..1], LATE), (&BOTH[1..], LATE), (BOTH, LATE * 2)] {
+        delay(&proxy, senders, LATE);
         let began = Instant::now();
         assert_eq!(asks(&mut stream, b"late"), b"late");
-        assert!(began.elapsed() >= expected, "{direction:?} took {:?} only", began.elapsed());
-        proxy.delay(Duration::ZERO, direction);
+        assert!(began.elapsed() >= expected, "{senders:?} took {:?} only", began.elapsed());
+        delay(&proxy, senders, Duration::ZERO);
     }
-    proxy.delay(LATE, Direction::Requests);
+    delay(&proxy, &BOTH[..1], LATE);
     stream.write_all(b"first").unwrap();
     // With each thing that it is told it also takes what has come: so this is taken before it is over.
-    (0..10).for_each(|_| proxy.delay(LATE, Direction::Requests));
-    proxy.heal();
+    (0..10).for_each(|_| delay(&proxy, &BOTH[..1], LATE));
+    proxy.obey(Order::Heal);
     stream.write_all(b"second").unwrap();
     let mut both = [0; 11];
     stream.read_exact(&mut both).unwrap();
@@ -217,7 +226,7 @@ fn what_is_delayed_is_under_way_together() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let mut stream = connected(&proxy);
-    proxy.delay(LATE, Direction::Both);
+    delay(&proxy, BOTH, LATE);
     let mut sending = stream.try_clone().unwrap();
     let began = Instant::now();
     let mut sent: Vec<u8> = Vec::new();
@@ -241,14 +250,14 @@ fn requests_are_lost_while_answers_arrive() {
     let proxy = network_to(&echo);
     let (mut silenced, mut idle) = (connected(&proxy), connected(&proxy));
     let hellos = echo.received().len();
-    proxy.drop_requests();
+    proxy.obey(Order::Lose(Sender::Client));
     silenced.write_all(&vec![1; MUCH]).unwrap();
     echo.connection(0).write_all(b"push").unwrap();
     let mut pushed = [0; 4];
     silenced.read_exact(&mut pushed).unwrap();
     assert_eq!(pushed, *b"push");
     assert!(is_silent(&silenced) && is_silent(&echo.connection(0)), "it stays");
-    proxy.heal();
+    proxy.obey(Order::Heal);
     assert_reset(&mut silenced);
     assert!(echo.has_received(hellos), "the server has heard nothing");
     assert_eq!(asks(&mut idle, b"whole"), b"whole", "of which nothing was lost");
@@ -261,11 +270,11 @@ fn answers_are_lost_while_requests_arrive() {
     let proxy = network_to(&echo);
     let (mut silenced, mut idle) = (connected(&proxy), connected(&proxy));
     let hellos = echo.received().len();
-    proxy.drop_answers();
+    proxy.obey(Order::Lose(Sender::Server));
     silenced.write_all(&vec![1; MUCH]).unwrap();
     wait_until("the server has heard it all", || echo.has_received(hellos + MUCH));
     assert!(is_silent(&silenced));
-    proxy.heal();
+    proxy.obey(Order::Heal);
     assert_reset(&mut silenced);
     assert_eq!(asks(&mut idle, b"whole"), b"whole", "of which nothing was lost");
 }
@@ -275,7 +284,7 @@ fn a_server_does_not_learn_of_the_end_of_a_client_that_it_cannot_hear() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let (gone, ended) = (connected(&proxy), connected(&proxy));
-    proxy.drop_requests();
+    proxy.obey(Order::Lose(Sender::Client));
     let (mut to_gone, mut to_ended) = (echo.connection(0), echo.connection(1));
     ended.shutdown(Shutdown::Write).unwrap();
     drop(gone);
@@ -287,37 +296,8 @@ fn a_server_does_not_learn_of_the_end_of_a_client_that_it_cannot_hear() {
         (&ended).read_exact(&mut heard).unwrap();
     }
     assert!(is_silent(&to_gone) && is_silent(&to_ended));
-    proxy.heal();
+    proxy.obey(Order::Heal);
     wait_until("the server learns of it", || is_ended(&to_gone) && is_ended(&to_ended));
-}
-
-#[test]
-fn a_client_is_gone_and_the_server_does_not_know() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let mut stream = connected(&proxy);
-    proxy.halve(HalfOpen::ClientGone);
-    assert_reset(&mut stream);
-    let left = echo.connection(0);
-    assert!(is_silent(&left));
-    connected(&proxy);
-    proxy.heal();
-    wait_until("the server learns of it", || is_ended(&left));
-}
-
-#[test]
-fn a_server_is_gone_and_the_client_does_not_know() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let mut stream = connected(&proxy);
-    proxy.halve(HalfOpen::ServerGone);
-    wait_until("the server sees it", || is_ended(&echo.connection(0)));
-    stream.write_all(b"are you there?").unwrap();
-    assert!(is_silent(&stream));
-    proxy.heal();
-    assert_reset(&mut stream);
-    assert!(echo.has_received(5), "nothing but the hello");
-    connected(&proxy);
 }
 
 #[test]
@@ -325,7 +305,7 @@ fn who_is_silenced_is_not_heard_any_more_and_who_comes_new_is() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let (mut client, mut server_side) = (connected(&proxy), echo.connection(0));
-    proxy.silence(Sender::Client, 100, 1);
+    proxy.obey(Order::Silence { sender: Sender::Client, hundredths: 100, seed: 1 });
     client.write_all(b"are you there?").unwrap();
     server_side.write_all(b"push").unwrap();
     let mut pushed = [0; 4];
@@ -333,12 +313,12 @@ fn who_is_silenced_is_not_heard_any_more_and_who_comes_new_is() {
     assert_eq!(pushed, *b"push", "the server is heard");
     let mut new = connected(&proxy);
     // What heals other troubles leaves this.
-    proxy.heal();
+    proxy.obey(Order::Heal);
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(asks(&mut new, b"whole"), b"whole");
     assert!(is_silent(&server_side) && is_silent(&client), "nobody is told");
     assert!(echo.has_received(b"hellohellowhole".len()));
-    proxy.cut_silenced();
+    proxy.obey(Order::CutSilenced);
     assert_reset(&mut client);
     wait_until("the server learns of it", || is_ended(&server_side));
     assert_eq!(asks(&mut new, b"stays"), b"stays");
@@ -349,15 +329,15 @@ fn a_server_is_silenced_and_hears_its_clients_end() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let (mut client, ended) = (connected(&proxy), connected(&proxy));
-    proxy.silence(Sender::Server, 100, 1);
+    proxy.obey(Order::Silence { sender: Sender::Server, hundredths: 100, seed: 1 });
     client.write_all(b"question").unwrap();
     drop(ended);
     wait_until("the server hears it", || echo.has_received(b"hellohelloquestion".len()));
     wait_until("the server learns of the end", || is_ended(&echo.connection(1)));
-    proxy.heal();
+    proxy.obey(Order::Heal);
     connected(&proxy);
     assert!(is_silent(&client));
-    proxy.cut_silenced();
+    proxy.obey(Order::CutSilenced);
     assert_reset(&mut client);
 }
 
@@ -366,8 +346,8 @@ fn some_are_silenced_and_others_are_not() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let mut streams: Vec<_> = (0..100).map(|_| connected(&proxy)).collect();
-    proxy.silence(Sender::Server, 30, 7);
-    proxy.cut_silenced();
+    proxy.obey(Order::Silence { sender: Sender::Server, hundredths: 30, seed: 7 });
+    proxy.obey(Order::CutSilenced);
     let is_cut =
         |stream: &mut TcpStream| stream.write_all(b"whole").is_err() || stream.read_exact(&mut [0; 5]).is_err();
     let cut = streams.iter_mut().map(is_cut).filter(|is_cut| *is_cut).count();
@@ -379,23 +359,23 @@ fn what_comes_by_tls_goes_elsewhere_and_suffers_the_same() {
     let (echo, tls) = (Echo::start(), Echo::start());
     let proxy = network_to(&echo);
     let connect_by_tls = || {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.tls_port())).unwrap();
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.tls_port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     };
     assert_reset(&mut connect_by_tls());
-    proxy.lead_tls_to(tls.port);
+    proxy.obey(Order::Lead { port: echo.port, tls_port: Some(tls.port) });
     let mut stream = connect_by_tls();
     assert_eq!(asks(&mut stream, b"secret"), b"secret");
     assert_eq!(asks(&mut connect(&proxy), b"plain"), b"plain");
     assert_eq!((echo.received(), tls.received()), (b"plain".to_vec(), b"secret".to_vec()));
-    proxy.cut();
+    proxy.obey(Order::Cut);
     assert_reset(&mut stream);
-    proxy.refuse();
+    proxy.obey(Order::Refuse);
     assert_reset(&mut connect_by_tls());
-    proxy.heal();
+    proxy.obey(Order::Heal);
     assert_eq!(asks(&mut connect_by_tls(), b"again"), b"again");
-    proxy.lead_to(echo.port);
+    proxy.obey(lead_to(echo.port));
     assert_reset(&mut connect_by_tls());
 }
 
@@ -404,11 +384,11 @@ fn half_of_an_answer_is_all_that_comes() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let (mut first, mut second) = (connected(&proxy), connected(&proxy));
-    proxy.cut_mid_reply();
+    proxy.obey(Order::CutMidReply);
     let mut later = connected(&proxy);
     first.write_all(b"one two ").unwrap();
     assert_eq!(rest(&mut first), (b"one ".to_vec(), Some(ErrorKind::ConnectionReset)));
-    proxy.heal();
+    proxy.obey(Order::Heal);
     assert_eq!(asks(&mut second, b"whole"), b"whole", "it is over");
     assert_eq!(asks(&mut later, b"whole"), b"whole", "it was not there");
 }
@@ -418,8 +398,8 @@ fn half_of_an_answer_comes_late_as_well() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let mut stream = connected(&proxy);
-    proxy.delay(LATE, Direction::Both);
-    proxy.cut_mid_reply();
+    delay(&proxy, BOTH, LATE);
+    proxy.obey(Order::CutMidReply);
     let began = Instant::now();
     stream.write_all(b"one two ").unwrap();
     assert_eq!(rest(&mut stream), (b"one ".to_vec(), Some(ErrorKind::ConnectionReset)));
@@ -431,10 +411,10 @@ fn who_comes_new_is_refused_and_who_is_there_stays() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let mut stream = connected(&proxy);
-    proxy.refuse();
+    proxy.obey(Order::Refuse);
     assert_reset(&mut connect(&proxy));
     assert_eq!(asks(&mut stream, b"still"), b"still");
-    proxy.heal();
+    proxy.obey(Order::Heal);
     connected(&proxy);
 }
 
@@ -445,7 +425,7 @@ fn a_server_can_listen_where_a_connection_through_the_network_begins() {
     let proxy = network_to(&echo);
     let streams: Vec<_> = (0..5).map(|_| connected(&proxy)).collect();
     let begins_at: Vec<_> = (0..streams.len()).map(|place| echo.connection(place).peer_addr().unwrap()).collect();
-    assert!(begins_at.iter().all(|address| address.port() != proxy.port()));
+    assert!(begins_at.iter().all(|address| address.port() != proxy.port));
     assert!(begins_at.iter().any(|address| TcpListener::bind(address).is_ok()), "{begins_at:?}");
 }
 
@@ -453,7 +433,7 @@ fn a_server_can_listen_where_a_connection_through_the_network_begins() {
 fn servers_take_who_comes_through_the_network_for_a_client_of_this_machine() {
     let server = Server::start();
     let proxy = Proxy::start().unwrap();
-    proxy.lead_to(server.port());
+    proxy.obey(lead_to(server.port()));
     let mut stream = connect(&proxy);
     stream.write_all(b"RLOCK.ACQUIRE lock me 1000\r\n").unwrap();
     let mut answer = [0; 5];
@@ -465,12 +445,12 @@ fn servers_take_who_comes_through_the_network_for_a_client_of_this_machine() {
 fn when_it_is_dropped_all_is_closed() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
-    let (mut whole, mut half) = (connected(&proxy), connected(&proxy));
-    let port = proxy.port();
-    proxy.halve(HalfOpen::ServerGone);
+    let (mut first, mut second) = (connected(&proxy), connected(&proxy));
+    let port = proxy.port;
+    proxy.obey(Order::Silence { sender: Sender::Server, hundredths: 100, seed: 1 });
     let later = connected(&proxy);
     drop(proxy);
-    for stream in [&mut whole, &mut half, &mut { later }] {
+    for stream in [&mut first, &mut second, &mut { later }] {
         assert_reset(stream);
     }
     let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap_err();

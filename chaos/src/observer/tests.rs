@@ -1,10 +1,10 @@
 //! The observer, before real servers.
 
-use super::{Observed, Observer, STANDSTILL, Watches};
+use super::watch::{STANDSTILL, Watch};
+use super::{Observer, SILENCE};
 use crate::history::{Journal, Moment, Reach, Record, Sample, Side, WaitsBy, read_all};
 use rlock_testing::{Reply, Server, start_waiting, wait_until};
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_millis(5);
 
 struct Run {
     directory: TempDir,
-    targets: Arc<Mutex<Vec<(String, PathBuf)>>>,
+    targets: Arc<Mutex<Vec<String>>>,
     observer: Observer,
 }
 
@@ -21,11 +21,12 @@ impl Run {
     fn start(servers: &[(&str, &Path)], locks: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
         let journal = Journal::open(directory.path(), "observer").unwrap();
-        let targets: Vec<_> = servers.iter().map(|(name, socket)| ((*name).to_owned(), socket.to_path_buf())).collect();
+        let targets: Vec<_> = servers.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let servers = servers.iter().map(|(name, socket)| ((*name).to_owned(), socket.to_path_buf())).collect();
         let targets = Arc::new(Mutex::new(targets));
         let now = Arc::clone(&targets);
-        let locks = locks.iter().map(|lock| (*lock).to_owned()).collect();
-        let observer = Observer::start(journal, move || now.lock().unwrap().clone(), locks, EVERY);
+        let locks: Vec<_> = locks.iter().map(|lock| (*lock).to_owned()).collect();
+        let observer = Observer::start(&journal, servers, move || now.lock().unwrap().clone(), &locks, EVERY);
         Self { directory, targets, observer }
     }
 
@@ -38,9 +39,9 @@ impl Run {
         self.samples().into_iter().find(condition).unwrap()
     }
 
-    fn stop(self) -> (Observed, Vec<Record>) {
-        let observed = self.observer.stop();
-        (observed, read_all(self.directory.path()).unwrap())
+    fn stop(self) -> (u64, Vec<Record>) {
+        let samples = self.observer.stop();
+        (samples, read_all(self.directory.path()).unwrap())
     }
 }
 
@@ -61,29 +62,17 @@ fn measured(records: &[Record], name: &str) -> Vec<f64> {
 }
 
 #[test]
-fn a_machine_that_stands_still_is_noted_for_each_server() {
-    let server = Server::start();
+fn a_machine_that_stands_still_is_noted() {
     let directory = TempDir::new().unwrap();
     let journal = Journal::open(directory.path(), "observer").unwrap();
-    let mut watches = Watches { journal, locks: Vec::new(), every: EVERY, running: HashMap::new(), ended: Vec::new() };
-    watches.follow(vec![("a".to_owned(), server.socket()), ("b".to_owned(), server.socket())]);
+    let watch = Watch::new(journal, "a".to_owned(), "/nowhere/socket".into(), Vec::new());
     let began = Moment::now();
-    watches.note_standstill(began, began + EVERY + STANDSTILL / 2);
-    assert!(!read_all(directory.path()).unwrap().iter().any(|record| matches!(record, Record::Troubled(_))));
-    watches.note_standstill(began, began + EVERY + STANDSTILL);
-    watches.finish();
-    let records = read_all(directory.path()).unwrap();
-    let mut stood_still: Vec<_> = records
-        .iter()
-        .filter_map(|record| match record {
-            Record::Troubled(trouble) if trouble.ended.since(trouble.began) == EVERY + STANDSTILL => {
-                Some(trouble.reach.clone())
-            }
-            _ => None,
-        })
-        .collect();
-    stood_still.sort_by_key(|reach| format!("{reach:?}"));
-    assert_eq!(stood_still, ["a", "b"].map(|server| Reach::NoWrites { server: server.to_owned() }));
+    watch.note_standstill(began, EVERY, began + EVERY + STANDSTILL / 2);
+    assert_eq!(read_all(directory.path()).unwrap(), []);
+    watch.note_standstill(began, EVERY, began + EVERY + STANDSTILL);
+    let [Record::Troubled(trouble)] = &read_all(directory.path()).unwrap()[..] else { panic!("it is noted once") };
+    assert_eq!(trouble.ended.since(trouble.began), EVERY + STANDSTILL);
+    assert_eq!(trouble.reach, Reach::NoWrites { server: "a".to_owned() });
 }
 
 #[test]
@@ -112,9 +101,9 @@ fn holders_and_waiters_are_seen_in_their_order() {
     let book = run.wait_for("the reader", |it| it.lock == "book" && it.waiters.len() == 1);
     assert_eq!((book.holders[0].side, book.waiters[0].side), (Side::Write, Side::Read));
 
-    let (observed, records) = run.stop();
+    let (samples, records) = run.stop();
     let seen = records.iter().filter(|it| matches!(it, Record::Seen(_))).count() as u64;
-    assert_eq!(observed.samples, seen);
+    assert_eq!(samples, seen);
     assert!(!records.iter().any(|it| matches!(it, Record::Seen(it) if it.lock == "never used")));
 }
 
@@ -184,7 +173,7 @@ fn a_silent_server_is_measured_and_keeps_nobody_from_looking_at_another() {
     wait_until("it is seen again", || run.samples().iter().filter(|it| it.server == "silent").count() > before);
 
     let (_, records) = run.stop();
-    let [longest] = measured(&records, "longest silence of a server, ms")[..] else { panic!("it is written once") };
+    let [longest] = measured(&records, SILENCE)[..] else { panic!("it is written once") };
     assert!(longest >= frozen - 1_000.0, "it was silent for {frozen} ms, not {longest}");
     assert!(measured(&records, "silence of server silent, ms").contains(&longest));
     assert_eq!(measured(&records, "longest silence of server silent, ms"), [longest]);
@@ -194,13 +183,13 @@ fn a_silent_server_is_measured_and_keeps_nobody_from_looking_at_another() {
 #[test]
 fn servers_come_and_go() {
     let (first, second) = (Server::start(), Server::start());
-    let run = Run::start(&[("first", &first.socket())], &["hot"]);
+    let run = Run::start(&[("first", &first.socket()), ("second", &second.socket())], &["hot"]);
+    run.targets.lock().unwrap().pop();
     for server in [&first, &second] {
         assert_eq!(server.client().say("RLOCK.ACQUIRE hot me 60000"), Reply::Nil);
     }
     run.wait_for("the first", |it| it.server == "first");
-    assert!(run.samples().iter().all(|it| it.server == "first"));
-    run.targets.lock().unwrap().push(("second".to_owned(), second.socket()));
+    run.targets.lock().unwrap().push("second".to_owned());
     run.wait_for("the second", |it| it.server == "second");
 
     let again = first.crash().start();
@@ -216,11 +205,11 @@ fn servers_come_and_go() {
 #[test]
 fn a_server_that_knows_no_locks_is_no_harm() {
     let server = Server::prepare().without_module().start();
-    let elsewhere = PathBuf::from("/nowhere/socket");
-    let run = Run::start(&[("a", &server.socket()), ("none", &elsewhere)], &["hot"]);
+    let elsewhere = Path::new("/nowhere/socket");
+    let run = Run::start(&[("a", &server.socket()), ("none", elsewhere)], &["hot"]);
     let errors = || server.client().info("stats").number("total_error_replies");
     wait_until("it is asked time and again", || errors() > 5);
-    let (observed, records) = run.stop();
-    assert_eq!(observed.samples, 0);
+    let (samples, records) = run.stop();
+    assert_eq!(samples, 0);
     assert!(!records.iter().any(|it| matches!(it, Record::Seen(_))));
 }

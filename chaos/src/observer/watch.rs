@@ -2,7 +2,7 @@
 //! at all the same.
 
 use super::reading::{Inspection, inspection, queues};
-use crate::history::{Journal, Moment, Record, Sample};
+use crate::history::{Journal, Moment, Reach, Record, Sample, Trouble};
 use rlock_testing::{Client, Reply};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -11,6 +11,10 @@ use std::time::Duration;
 
 /// After so long without an answer, the connection is given up.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// If it was to sleep for a moment and woke up later than it should by this, nothing on this machine ran meanwhile, no server
+/// either.
+pub const STANDSTILL: Duration = Duration::from_millis(500);
 
 /// Which silences are worth a line of their own.
 const LONG: Duration = Duration::from_millis(100);
@@ -65,17 +69,32 @@ impl Watch {
     }
 
     /// Until the sender of `until_dropped` is no more.
-    pub fn run(mut self, every: Duration, until_dropped: &Receiver<()>) -> Seen {
+    pub fn run(mut self, every: Duration, targets: impl Fn() -> Vec<String>, until_dropped: &Receiver<()>) -> Seen {
         for number in 0.. {
             let began = Moment::now();
-            self.look(number);
-            let rest = every.saturating_sub(Moment::now().since(began));
+            if targets().contains(&self.server) {
+                self.look(number);
+            } else {
+                self.client = None;
+                self.end_silence();
+            }
+            let (sleeps, rest) = (Moment::now(), every.saturating_sub(Moment::now().since(began)));
             if until_dropped.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected) {
                 break;
             }
+            self.note_standstill(sleeps, rest, Moment::now());
         }
         self.end_silence();
         self.seen
+    }
+
+    /// What a machine that stands still does to a wait is not the server's doing.
+    pub fn note_standstill(&self, began: Moment, rest: Duration, ended: Moment) {
+        if ended.since(began) >= rest + STANDSTILL {
+            let (what, reach) =
+                ("the machine stands still".to_owned(), Reach::NoWrites { server: self.server.clone() });
+            self.journal.write(&Record::Troubled(Trouble { began, ended, what, reach }));
+        }
     }
 
     fn look(&mut self, number: u64) {

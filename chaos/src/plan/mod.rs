@@ -30,15 +30,10 @@ pub struct Plan {
 /// Where clients find the servers: ports on loopback, behind each of which is the network that makes trouble.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Address {
-    /// One server, or whoever is the master now.
-    Server {
-        port: u16,
-    },
-    /// `first` leads to the master; clients of a line with an odd number go by `second`, which may lead elsewhere for a
-    /// while: so there are two masters.
-    TwoLines {
-        first: u16,
-        second: u16,
+    /// Lines to whoever is the master; a client goes by one of them. The second may lead elsewhere for a while: so there
+    /// are two masters.
+    Lines {
+        ports: Vec<u16>,
     },
     Sentinels {
         ports: Vec<u16>,
@@ -57,7 +52,7 @@ pub enum Address {
 /// Where a server is found that listens for TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByTls {
-    /// One for each line, as in [`Address::TwoLines`].
+    /// One for each line, as in [`Address::Lines`].
     pub ports: Vec<u16>,
     /// The certificate that is to be trusted, in PEM.
     pub certificate: String,
@@ -69,7 +64,7 @@ pub struct Client {
     pub name: String,
     pub seed: u64,
     pub kind: ClientKind,
-    /// Which of the lines of [`Address::TwoLines`].
+    /// Which of the [`Address::Lines`], counted on and on.
     pub line: u32,
     /// It wants one of these at a time, by chance; the first is wanted as often as all others together.
     pub locks: Vec<Lock>,

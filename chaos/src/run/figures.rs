@@ -2,6 +2,7 @@
 
 use crate::checker::Verdict;
 use crate::history::Record;
+use crate::observer::SILENCE;
 use crate::worlds::WorldKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -10,9 +11,6 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// What the observer calls the time in which a server gave no answer.
-pub const SILENCE: &str = "longest silence of a server, ms";
 
 /// What is shown of each world, by the names of the figures.
 const COLUMNS: [&str; 11] = [

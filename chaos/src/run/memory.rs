@@ -1,6 +1,7 @@
 //! Whether servers keep something of each round: after one everything has been given back, so they should be as before.
 
-use crate::history::Record;
+use crate::checker::Violation;
+use crate::history::{Moment, Record};
 use std::collections::HashMap;
 
 /// The name under which worlds tell the memory of a server.
@@ -19,8 +20,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What has grown, in words.
-    pub fn after_round(&mut self, records: &[Record]) -> Option<String> {
+    /// What has grown.
+    pub fn after_round(&mut self, records: &[Record]) -> Option<Violation> {
         self.rounds += 1;
         let measured = records.iter().filter_map(|record| match record {
             Record::Measured { what, value, .. } if what.starts_with(NAME) => Some((what, *value)),
@@ -32,7 +33,8 @@ impl Memory {
                 let most = self.settled.entry(server.clone()).or_default();
                 *most = most.max(bytes);
             } else if let Some(settled) = self.settled.get(server).filter(|it| bytes > *it * 1.1 + SLACK) {
-                grown = Some(format!("{server}: {bytes} bytes in round {}, {settled} in the first ones", self.rounds));
+                let what = format!("{server}: {bytes} bytes in round {}, {settled} in the first ones", self.rounds);
+                grown = Some(Violation::told("memory stays what it was", Moment::now(), what));
             }
         }
         grown

@@ -70,17 +70,17 @@ fn play(kind: WorldKind, until: Instant, options: &Options, figures: &mut RunFig
         }
         let directory = empty(&base.join(format!("round-{number}")))?;
         let journal = Journal::open(&directory, "run")?;
-        let world = world.get_or_insert_with(|| World::start(kind, &base, &journal));
+        let world = world.get_or_insert_with(|| World::start(kind, &base));
         let length = left.saturating_sub(AROUND).clamp(SHORTEST_ROUND, ROUND);
         let played = round::play(world, length, &directory, &journal, &mut random)?;
-        let Played { records, verdict, by_tls } = played;
-        let grown = memory.after_round(&records);
+        let Played { records, mut verdict, by_tls } = played;
+        verdict.violations.extend(memory.after_round(&records));
         figures.add(kind, &records, &verdict);
-        let is_kept = verdict.violations.is_empty() && grown.is_none();
-        tell(&name(kind, number, by_tls), &verdict, grown.as_deref());
-        if is_kept && !options.keep {
+        let is_kept = verdict.violations.is_empty();
+        tell(&name(kind, number, by_tls), &verdict);
+        if is_kept {
             std::fs::remove_dir_all(&directory)?;
-        } else if !is_kept {
+        } else {
             let story = round::write_stories(&directory, &records, &verdict)?;
             println!("  the history: {}; the story: {}", directory.display(), story.display());
         }
@@ -96,7 +96,7 @@ fn name(kind: WorldKind, number: u32, by_tls: bool) -> String {
     format!("{} {number}{}", kind.name(), if by_tls { ", rlock-client by TLS" } else { "" })
 }
 
-fn tell(round: &str, verdict: &Verdict, grown: Option<&str>) {
+fn tell(round: &str, verdict: &Verdict) {
     let [operations, grants, faults] = ["operations", "grants", "faults"].map(|name| verdict.figures.of(name));
     println!("{round}: {operations} operations, {grants} grants, {faults} faults");
     let mut shown = BTreeMap::new();
@@ -106,9 +106,6 @@ fn tell(round: &str, verdict: &Verdict, grown: Option<&str>) {
         if *count <= SHOWN_OF_EACH {
             println!("VIOLATION {}: {}", violation.promise, violation.what);
         }
-    }
-    if let Some(grown) = grown {
-        println!("VIOLATION memory stays what it was: {grown}");
     }
 }
 

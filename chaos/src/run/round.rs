@@ -1,6 +1,6 @@
 //! One round: clients are started, faults happen, everything is healed, and what was recorded is judged.
 
-use crate::checker::{Promise, Verdict, Violation, check};
+use crate::checker::{Verdict, Violation, check};
 use crate::faults::{self, Crews};
 use crate::history::{Journal, Moment, Record, read_all};
 use crate::observer::Observer;
@@ -55,8 +55,8 @@ pub fn play(
     let clients = plan.crews.iter().flatten().count() as u64;
     let longest_lease = plan.crews.iter().flatten().map(Client::longest_lease_ms).max().unwrap_or_default();
 
-    let hot = (0..makeup.hot).map(|number| format!("hot:{number}")).collect();
-    let observer = Observer::start(journal.clone(), world.targets(), hot, LOOKS);
+    let hot: Vec<_> = (0..makeup.hot).map(|number| format!("hot:{number}")).collect();
+    let observer = Observer::start(journal, world.sockets(), world.targets(), &hot, LOOKS);
     let mut crews = Crews::of(start_crews(&file, plan.crews.len())?);
     let schedule = faults::schedule(world.kind, random, length);
     if let Err(why) = faults::play(schedule, length, world, &mut crews, journal) {
@@ -65,7 +65,7 @@ pub fn play(
     crews.wait_for_all(TO_FINISH, journal);
     world.check_drained(journal, Duration::from_millis(longest_lease));
     faults::tell_changes(world, journal);
-    if observer.stop().samples == 0 {
+    if observer.stop() == 0 {
         journal.broken("A round shows something.", "nobody has seen a lock");
     }
     let records = read_all(directory)?;
@@ -77,13 +77,8 @@ pub fn play(
 /// A round in which clients get nowhere keeps all promises and shows nothing.
 fn nothing_happened(verdict: &Verdict, clients: u64) -> Option<Violation> {
     let grants = verdict.figures.of("grants");
-    (grants * 10 < clients).then(|| Violation {
-        promise: Promise::Told("A round shows something.".to_owned()),
-        lock: String::new(),
-        at: Moment::now(),
-        what: format!("{grants} grants to {clients} clients"),
-        evidence: Vec::new(),
-    })
+    let what = format!("{grants} grants to {clients} clients");
+    (grants * 10 < clients).then(|| Violation::told("A round shows something.", Moment::now(), what))
 }
 
 /// This program once more for each crew, so that a crew can be stopped and killed.

@@ -2,6 +2,7 @@
 //! others follow it, and the network does what it should.
 
 use super::{Node, World, WorldKind};
+use crate::network::Order;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -31,8 +32,8 @@ impl World {
             quieten(node)?;
         }
         for proxy in &self.proxies {
-            proxy.heal();
-            proxy.cut_silenced();
+            proxy.obey(Order::Heal);
+            proxy.obey(Order::CutSilenced);
         }
         if self.kind == WorldKind::Replicated {
             self.follow(self.master())?;

@@ -3,6 +3,7 @@
 use super::calm::{COUNTERS, within};
 use super::{Node, World, WorldKind};
 use crate::history::Journal;
+use crate::network::Order;
 use std::time::{Duration, Instant};
 
 /// How much later than the longest lease the last key may be gone: by then whoever waited has been granted and has not
@@ -16,7 +17,7 @@ impl World {
     pub fn check_drained(&mut self, journal: &Journal, longest_lease: Duration) {
         for proxy in &self.proxies {
             // A connection of which only the server's end is left would wait for ever.
-            proxy.cut();
+            proxy.obey(Order::Cut);
         }
         let deadline = Instant::now() + longest_lease + self.borrowed + GRACE;
         for place in self.masters.clone() {
@@ -58,7 +59,7 @@ impl World {
     /// As the replica says it: by the port of the master, or of the proxy before it.
     fn master_of(&self, replica: &Node) -> Option<&Node> {
         let port: u16 = replica.info("replication", "master_port").ok()?.parse().ok()?;
-        let by_proxy = self.proxies.iter().position(|proxy| proxy.port() == port);
+        let by_proxy = self.proxies.iter().position(|proxy| proxy.port == port);
         let place = self.nodes.iter().position(|node| node.port() == port).or(by_proxy)?;
         self.nodes.get(place)
     }

@@ -12,7 +12,7 @@ mod tls;
 pub use node::{Node, Refusal, run_on};
 
 use crate::history::{Journal, Moment};
-use crate::network::Proxy;
+use crate::network::{Order, Proxy};
 use crate::plan::{Address, ByTls, Makeup};
 use rlock_testing::{Server, Watched};
 use std::path::PathBuf;
@@ -80,7 +80,8 @@ pub struct World {
     masters: Vec<usize>,
     /// When it was last seen that these are the masters.
     looked: Moment,
-    watchpoints: Watchpoints,
+    /// The names of the masters, for who looks at their locks.
+    watched: Arc<Mutex<Vec<String>>>,
     /// Seen, and not yet taken note of.
     changes: Vec<Change>,
     /// How much longer leases may last because clocks were set back.
@@ -88,9 +89,6 @@ pub struct World {
     /// Where logs are kept when something was broken.
     directory: PathBuf,
 }
-
-/// The servers that should be looked at now.
-type Watchpoints = Arc<Mutex<Vec<(String, PathBuf)>>>;
 
 /// Another server is a master than was one before.
 #[derive(Clone, Debug)]
@@ -103,11 +101,9 @@ pub struct Change {
 
 impl World {
     pub fn address(&self) -> Address {
-        let ports = || self.proxies.iter().map(Proxy::port).collect::<Vec<_>>();
+        let ports = || self.proxies.iter().map(|proxy| proxy.port).collect::<Vec<_>>();
         match self.kind {
-            WorldKind::Single | WorldKind::Durable | WorldKind::Replicated => {
-                Address::TwoLines { first: ports()[0], second: ports()[1] }
-            }
+            WorldKind::Single | WorldKind::Durable | WorldKind::Replicated => Address::Lines { ports: ports() },
             WorldKind::Sentinel => Address::Sentinels {
                 ports: self.sentinels.iter().map(Server::port).collect(),
                 name: Watched::NAME.to_owned(),
@@ -121,7 +117,7 @@ impl World {
     /// The same for clients that come by TLS, where there is that.
     pub fn by_tls(&self) -> Option<ByTls> {
         let certificate = self.certificate.as_ref()?.pem().to_owned();
-        Some(ByTls { ports: self.proxies.iter().map(Proxy::tls_port).collect(), certificate })
+        Some(ByTls { ports: self.proxies.iter().map(|proxy| proxy.tls_port).collect(), certificate })
     }
 
     pub fn makeup(&self) -> Makeup {
@@ -137,11 +133,15 @@ impl World {
         }
     }
 
-    /// The masters, by name, and where to ask them without a network in between; always as it is now, for whoever looks from
-    /// another thread.
-    pub fn targets(&self) -> impl Fn() -> Vec<(String, PathBuf)> + Send + 'static {
-        let watchpoints = Arc::clone(&self.watchpoints);
-        move || watchpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// All servers by name, and where to ask them without a network in between.
+    pub fn sockets(&self) -> Vec<(String, PathBuf)> {
+        self.nodes.iter().map(|node| (node.name.clone(), node.socket())).collect()
+    }
+
+    /// The names of the masters, always as it is now, for whoever looks from another thread.
+    pub fn targets(&self) -> impl Fn() -> Vec<String> + Clone + Send + 'static {
+        let watched = Arc::clone(&self.watched);
+        move || watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn proxies(&self) -> &[Proxy] {
@@ -185,10 +185,7 @@ impl World {
     fn lead(&mut self, proxy: usize, place: usize) {
         let port = self.nodes[place].port();
         if self.leads[proxy] != port {
-            self.proxies[proxy].lead_to(port);
-            if let Some(tls_port) = self.nodes[place].tls_port() {
-                self.proxies[proxy].lead_tls_to(tls_port);
-            }
+            self.proxies[proxy].obey(Order::Lead { port, tls_port: self.nodes[place].tls_port() });
             self.leads[proxy] = port;
         }
     }
@@ -200,10 +197,9 @@ impl World {
     }
 
     pub fn set_masters(&mut self, masters: Vec<usize>) {
+        let names = masters.iter().map(|place| self.nodes[*place].name.clone()).collect();
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = names;
         self.masters = masters;
-        let seen = self.masters.iter().map(|place| &self.nodes[*place]);
-        let seen = seen.map(|node| (node.name.clone(), node.socket())).collect();
-        *self.watchpoints.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
 
     /// Sets a server's clock.

@@ -2,10 +2,11 @@
 
 use super::tls::Certificate;
 use super::{Node, World, WorldKind, node::steady_port};
-use crate::history::{Journal, Moment};
+use crate::history::Moment;
 use crate::network::{Proxy, ServerClock};
 use rlock_testing::{Cluster, Server, Watched, wait_until};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A script is called busy after so many ms, and the network, which comes from another loopback address than the
@@ -28,7 +29,7 @@ const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 impl World {
     /// # Panics
     /// If the servers cannot be had: without them there is nothing to play on.
-    pub fn start(kind: WorldKind, directory: &Path, _journal: &Journal) -> Self {
+    pub fn start(kind: WorldKind, directory: &Path) -> Self {
         let mut world = Self {
             kind,
             nodes: Vec::new(),
@@ -38,7 +39,7 @@ impl World {
             certificate: None,
             masters: Vec::new(),
             looked: Moment::now(),
-            watchpoints: super::Watchpoints::default(),
+            watched: Arc::default(),
             changes: Vec::new(),
             borrowed: Duration::ZERO,
             directory: directory.to_owned(),
@@ -87,7 +88,7 @@ impl World {
     fn cluster(&mut self) {
         self.add_proxies(NAMES.len());
         for place in 0..NAMES.len() {
-            let (announced, bus) = (self.proxies[place].port().to_string(), steady_port().to_string());
+            let (announced, bus) = (self.proxies[place].port.to_string(), steady_port().to_string());
             let options = [
                 ["--cluster-enabled", "yes"],
                 ["--cluster-port", &bus],

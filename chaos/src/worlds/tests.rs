@@ -14,7 +14,7 @@ fn kinds_are_found_by_their_names() {
 fn what_is_left_at_the_end_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "world").unwrap();
-    let mut world = World::start(WorldKind::Single, directory.path(), &journal);
+    let mut world = World::start(WorldKind::Single, directory.path());
     world.nodes[0].say("RLOCK.ACQUIRE orders:1 forgotten 60000 FENCED").unwrap();
     world.check_drained(&journal, Duration::ZERO);
     let broken = broken(directory.path());
@@ -26,7 +26,7 @@ fn what_is_left_at_the_end_is_told() {
 fn a_server_that_ends_by_itself_is_told_of_once() {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "world").unwrap();
-    let mut world = World::start(WorldKind::Single, directory.path(), &journal);
+    let mut world = World::start(WorldKind::Single, directory.path());
     assert_eq!(world.watch_for_deaths(&journal), Vec::<String>::new());
     let _ = world.nodes[0].say("SHUTDOWN NOSAVE");
     rlock_testing::wait_until("it has ended", || !world.watch_for_deaths(&journal).is_empty());
@@ -42,13 +42,13 @@ fn a_server_that_ends_by_itself_is_told_of_once() {
 fn a_restart_keeps_the_address() {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "world").unwrap();
-    let mut world = World::start(WorldKind::Durable, directory.path(), &journal);
+    let mut world = World::start(WorldKind::Durable, directory.path());
     world.nodes[0].say("RLOCK.ACQUIRE orders:1 me 60000").unwrap();
-    let Address::TwoLines { first: port, .. } = world.address() else { panic!("one server") };
+    let Address::Lines { ports } = world.address() else { panic!("one server") };
     world.nodes[0].kill();
     assert!(world.nodes[0].say("PING").is_err());
     world.calm().unwrap();
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", ports[0])).unwrap();
     stream.write_all(b"RLOCK.RELEASE orders:1 me\r\n").unwrap();
     let mut reply = [0; 4];
     stream.read_exact(&mut reply).unwrap();

@@ -1,8 +1,8 @@
 //! The calls, and the ways to send them.
 
 use super::{ANSWER, ByHand};
-use crate::clients::resp::Command;
 use crate::clients::speech::{self, Hold, Strange};
+use crate::clients::wire::Command;
 use crate::clients::wish::Wish;
 use crate::history::{Answer, Request};
 use rlock_testing::Reply;
@@ -38,15 +38,7 @@ impl ByHand {
     /// Once more, by who has it.
     pub(super) async fn enter_again(&mut self, hold: &Hold) -> Answer {
         let fenced = self.random.is(self.client.habits.fenced);
-        let wish = Wish {
-            lock: hold.lock.clone(),
-            side: hold.side,
-            lease_ms: hold.lease_ms,
-            wait_ms: None,
-            gives_up_after: None,
-            fenced,
-            replicas: 0,
-        };
+        let wish = Wish::at_once(&hold.lock, hold.side, hold.lease_ms, fenced);
         self.acquire(hold, &wish).await
     }
 

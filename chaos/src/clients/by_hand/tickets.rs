@@ -5,9 +5,9 @@
 //! to sessions: breaks the connection, does not read, ends it with tickets in it.
 
 use super::{ByHand, CONNECT, PAUSE_OF_A_FAILURE_MS};
-use crate::clients::resp::Command;
 use crate::clients::session::{Heard, Session, Terms};
 use crate::clients::speech::{self, Hold};
+use crate::clients::wire::Command;
 use crate::clients::wish::Wish;
 use crate::history::{Answer, Event, Request, Told};
 use rlock_testing::{Random, Reply};
@@ -388,14 +388,8 @@ impl ByHand {
         self.open_session(port).await
     }
 
-    async fn open_session(&mut self, port: u16) -> bool {
-        let Some(sessions) = &mut self.sessions else { return false };
-        let acks_at_once = sessions.random.is(ACKS_AT_ONCE);
-        self.open_session_that(port, acks_at_once).await
-    }
-
     /// Leaves the one that there was.
-    pub(super) async fn open_session_that(&mut self, port: u16, acks_at_once: bool) -> bool {
+    pub(super) async fn open_session(&mut self, port: u16) -> bool {
         let Some(sessions) = &mut self.sessions else { return false };
         sessions.opened += 1;
         let random = &mut sessions.random;
@@ -404,7 +398,7 @@ impl ByHand {
             name: format!("{:016x}/{}/{}", random.draw(), self.client.name, sessions.opened),
             port,
             ttl_ms: random.one_of(&TTLS_MS),
-            acks_at_once,
+            acks_at_once: random.is(ACKS_AT_ONCE),
             resp3: sessions.resp3,
         };
         let mut session = Session::open(terms, self.diary.journal(), Random::from(random.draw()));
