@@ -12,7 +12,7 @@ use super::round::Round;
 use super::wish::{Deed, Wish};
 use crate::history::{Answer, Journal, Moment, Request, Side};
 use crate::plan::{Address, ByTls, Client, ClientKind};
-use rlock_client::redis::{self, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use rlock_client::redis::TlsCertificates;
 use rlock_client::{Error, ErrorKind, Guard, Lock, Locks, Options, redlock};
 use rlock_testing::Random;
 use std::pin::pin;
@@ -53,26 +53,27 @@ pub struct Doors {
 impl Doors {
     /// Tries until all are open; none, if the round is over before.
     pub async fn open(address: &Address, by_tls: Option<&ByTls>, round: Round) -> Option<Self> {
-        let single = match (by_tls, address) {
-            (Some(by_tls), _) => by_tls.ports.iter().map(|port| secret(*port, &by_tls.certificate)).collect(),
-            (None, Address::Lines { ports } | Address::Several { ports }) => ports.iter().copied().map(plain).collect(),
-            (None, Address::Sentinels { .. } | Address::Cluster { .. }) => Vec::new(),
-        };
         let mut all = Vec::new();
-        for server in single {
-            all.push(persist(round, || options().connect_to(server.clone())).await?);
-        }
-        match address {
-            Address::Sentinels { ports, name, .. } => all.push(
-                persist(round, || {
-                    options().connect_to_sentinels(ports.iter().copied().map(url), name, "redis://locks")
-                })
-                .await?,
-            ),
-            Address::Cluster { ports } => {
-                all.push(persist(round, || options().connect_to_cluster(ports.iter().copied().map(url))).await?);
+        match (by_tls, address) {
+            (Some(ByTls { ports, certificate }), _) => {
+                let root_cert = || Some(certificate.as_bytes().to_vec());
+                let options = || options().certificates(TlsCertificates { client_tls: None, root_cert: root_cert() });
+                for port in ports {
+                    all.push(persist(round, || options().connect_to(format!("rediss://127.0.0.1:{port}"))).await?);
+                }
             }
-            _ => {}
+            (None, Address::Lines { ports } | Address::Several { ports }) => {
+                for port in ports {
+                    all.push(persist(round, || options().connect_to(url(port))).await?);
+                }
+            }
+            (None, Address::Sentinels { ports, name, .. }) => {
+                let connect = || options().connect_to_sentinels(ports.iter().map(url), name, "redis://locks");
+                all.push(persist(round, connect).await?);
+            }
+            (None, Address::Cluster { ports }) => {
+                all.push(persist(round, || options().connect_to_cluster(ports.iter().map(url))).await?);
+            }
         }
         Some(Self { all, are_several: matches!(address, Address::Several { .. }) })
     }
@@ -96,22 +97,8 @@ fn options() -> Options {
     Locks::options().connect_timeout(CONNECT).answer_timeout(ANSWER).patience(PATIENCE)
 }
 
-fn url(port: u16) -> String {
+fn url(port: &u16) -> String {
     format!("redis://127.0.0.1:{port}")
-}
-
-fn plain(port: u16) -> ConnectionInfo {
-    url(port).into_connection_info().expect("an address")
-}
-
-/// By TLS.
-fn secret(port: u16, certificate: &str) -> ConnectionInfo {
-    let root_cert = Some(certificate.as_bytes().to_vec());
-    let client = redis::Client::build_with_tls(
-        format!("rediss://127.0.0.1:{port}"),
-        TlsCertificates { client_tls: None, root_cert },
-    );
-    client.expect("an address and a certificate").get_connection_info().clone()
 }
 
 async fn persist<F: Future<Output = Result<Locks, Error>>>(round: Round, connect: impl Fn() -> F) -> Option<Locks> {
