@@ -4,13 +4,10 @@
 //! holder was seen in the lock, it was granted to nobody who could have been told.
 
 use super::by_lock::LockHistory;
+use super::sessions::UNDER_WAY;
 use super::verdict::{Promise, Verdict};
 use crate::history::Sample;
 use std::collections::HashMap;
-use std::time::Duration;
-
-/// What a poll may be under way, where nobody makes trouble.
-const UNDER_WAY: Duration = Duration::from_millis(500);
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let mut unattended: HashMap<(&str, &str), &Sample> = HashMap::new();
@@ -41,9 +38,9 @@ fn is_absent(lock: &LockHistory, holder: &str, (before, after): (&Sample, &Sampl
     let is_silent = |name: &str| {
         lock.sessions.get(name).is_some_and(|session| !session.may_come_between(since, before.asked, until))
     };
-    let troubles = lock.troubles;
     steps.all(|step| step.session().is_some_and(is_silent))
-        && ![&troubles.clients, &troubles.new_starts, &troubles.clock_steps].iter().any(|it| it.touches(since, until))
+        && !lock.troubles.clients.touches(since, until)
+        && !lock.troubles.may_end_sessions(since, until)
 }
 
 #[cfg(test)]

@@ -5,13 +5,11 @@
 //! cuts it off: a release of the holder's own, a lease that ends sooner, a trouble. So each piece errs to the shorter
 //! side, and two pieces that contradict each other prove that something was wrong.
 
+use super::ROUGHNESS;
 use super::by_lock::LockHistory;
 use super::spans::Spans;
 use crate::history::{Answer, Moment, Operation, Reach, Request, Side};
 use std::time::Duration;
-
-/// Servers count in whole ms, and by a clock that stands still while they do one thing.
-const ROUGHNESS: Duration = Duration::from_millis(2);
 
 pub struct Certain<'a> {
     pub side: Side,

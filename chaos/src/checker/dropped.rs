@@ -43,13 +43,9 @@ fn over<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
 #[cfg(test)]
 mod tests {
     use super::Promise::WhatIsDroppedIsGivenBack;
-    use crate::checker::written::{Written, failover, granted, refused, take, unknown};
+    use crate::checker::written::{Written, failover, granted, guard, refused, take, unknown};
+    use crate::history::Reach;
     use crate::history::Side::Plain;
-    use crate::history::{Reach, Request};
-
-    fn guard() -> Request {
-        Request::Guard { side: Plain, lease_ms: 30_000, fenced: false, replicas: 0, majority: false }
-    }
 
     fn others() -> Written {
         Written::default().did("o", take(10), (9_000, 9_001), refused(5))
@@ -57,7 +53,7 @@ mod tests {
 
     /// Somebody else is at work for longer.
     fn dropped_at(at: u64) -> Written {
-        others().did("g", guard(), (0, 10), granted()).vouched("g", 11, 20).ended("g", at)
+        others().did("g", guard(30_000), (0, 10), granted()).vouched("g", 11, 20).ended("g", at)
     }
 
     #[test]
@@ -70,13 +66,13 @@ mod tests {
     #[test]
     fn it_may_not_be_kept() {
         assert_eq!(dropped_at(100).seen(4_000, &[("g", Plain)], &[]).broken(), [WhatIsDroppedIsGivenBack]);
-        let given_up = others().did("g", guard(), (0, 100), unknown());
+        let given_up = others().did("g", guard(30_000), (0, 100), unknown());
         assert_eq!(given_up.seen(4_000, &[("h", Plain)], &[("g", Plain, 0)]).broken(), [WhatIsDroppedIsGivenBack]);
     }
 
     #[test]
     fn whoever_has_ended_gives_nothing_back() {
-        let alone = Written::default().did("g", guard(), (0, 10), granted()).vouched("g", 11, 20).ended("g", 100);
+        let alone = Written::default().did("g", guard(30_000), (0, 10), granted()).vouched("g", 11, 20).ended("g", 100);
         assert_eq!(alone.seen(4_000, &[("g", Plain)], &[]).broken(), []);
     }
 
@@ -89,7 +85,7 @@ mod tests {
         // Its process need only connect anew.
         assert_eq!(held().troubled((200, 2_500), Reach::Answers).broken(), [WhatIsDroppedIsGivenBack]);
         // Killed before its end was written.
-        let killed = others().did("g", guard(), (0, 10), granted());
+        let killed = others().did("g", guard(30_000), (0, 10), granted());
         assert_eq!(killed.seen(4_000, &[("g", Plain)], &[]).broken(), []);
     }
 }

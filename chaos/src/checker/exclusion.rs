@@ -120,7 +120,8 @@ impl<'a> Longest<'a> {
 #[cfg(test)]
 mod tests {
     use super::Promise::OneHolder;
-    use crate::checker::written::{Written, acquire, clock, failover, give, granted, removed, renew, take, wait};
+    use crate::checker::written::{Written, acquire, clock, failover, give, granted, guard, removed, renew};
+    use crate::checker::written::{replicated, take, wait};
     use crate::history::{Answer, Request, Side};
 
     fn first() -> Written {
@@ -207,8 +208,7 @@ mod tests {
 
     #[test]
     fn guards_hold_what_they_vouch_for() {
-        let guard = Request::Guard { side: Side::Plain, lease_ms: 100, fenced: false, replicas: 0, majority: false };
-        let guarded = || Written::default().did("a", guard.clone(), (0, 1), granted()).vouched("a", 1, 90);
+        let guarded = || Written::default().did("a", guard(100), (0, 1), granted()).vouched("a", 1, 90);
         assert!(take_at(guarded().vouched("a", 50, 140), 100).broken().contains(&OneHolder));
         assert_eq!(take_at(guarded(), 100).broken(), []);
         assert_eq!(take_at(guarded().ended("a", 40), 50).broken(), []);
@@ -242,17 +242,7 @@ mod tests {
 
     #[test]
     fn by_what_was_asked_for() {
-        let side = Side::Plain;
-        let replicated = Request::Acquire {
-            side,
-            lease_ms: 100,
-            wait_ms: None,
-            fenced: false,
-            by_script: false,
-            replicas: 1,
-            session: None,
-        };
-        assert_eq!(two_of(replicated).troubled((40, 42), failover()).counted("replicas"), Some((1, 1)));
+        assert_eq!(two_of(replicated(100)).troubled((40, 42), failover()).counted("replicas"), Some((1, 1)));
         let kept = Written::default().did("a", take(100), (0, 1), granted()).troubled((40, 42), failover());
         assert_eq!(kept.counted("one server"), Some((0, 1)));
     }

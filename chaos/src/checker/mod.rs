@@ -40,7 +40,11 @@ pub use verdict::{Verdict, Violation};
 use crate::history::{Answer, Operation, Record, pair};
 use by_lock::{LockHistory, by_lock};
 use sessions::Sessions;
+use std::time::Duration;
 use troubles::Troubles;
+
+/// Servers count in whole ms, and by a clock that stands still while they do one thing.
+const ROUGHNESS: Duration = Duration::from_millis(2);
 
 /// What is asked of each lock.
 const CHECKS: [fn(&LockHistory, &mut Verdict); 15] = [

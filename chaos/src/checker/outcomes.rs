@@ -64,9 +64,7 @@ fn of_no_lock(promise: Promise, at: Moment, what: String) -> Violation {
 fn early_ends(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
     let denied = session.denials().find(|(poll, answered)| {
         let life = session.lives.iter().find(|life| life.0 <= poll.at && *answered <= life.1);
-        life.is_some_and(|life| {
-            !troubles.new_starts.touches(life.0, *answered) && !troubles.clock_steps.touches(life.0, *answered)
-        })
+        life.is_some_and(|life| !troubles.may_end_sessions(life.0, *answered))
     });
     if let Some((poll, answered)) = denied {
         let what = format!("session {} had been polled in time, and was unknown to {poll:?}", session.name);

@@ -65,8 +65,7 @@ fn is_kept(lock: &LockHistory, place: &Place, stretch: &Stretch) -> bool {
     since <= stretch.first.asked
         && place.session.lived((since, until))
         && place.session.was_polled((stretch.first.asked, until))
-        && !lock.troubles.new_starts.touches(since, until)
-        && !lock.troubles.clock_steps.touches(since, until)
+        && !lock.troubles.may_end_sessions(since, until)
 }
 
 /// And waited still, or had not come yet, when the ticket was first seen.

@@ -3,16 +3,14 @@
 //! Of a poll that was answered it is known that the server had it at some moment between. So what counts from it on is taken
 //! to begin when it was sent, and what counts until it, when its answer was there.
 
+use super::ROUGHNESS;
 use super::troubles::Troubles;
 use crate::history::{Answer, Event, Moment, Poll, Record, Told};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Servers count in whole ms, and by a clock that stands still while they do one thing.
-const ROUGHNESS: Duration = Duration::from_millis(2);
-
 /// How much later than it was sent a poll without an answer may have reached a server that was well.
-const UNDER_WAY: Duration = Duration::from_millis(500);
+pub const UNDER_WAY: Duration = Duration::from_millis(500);
 
 /// From one moment to another.
 pub type Span = (Moment, Moment);

@@ -68,6 +68,11 @@ impl<'a> Troubles<'a> {
         named.chain(self.every_lock.touching(after, before)).map(|(_, _, trouble)| *trouble)
     }
 
+    /// Whether a server may have forgotten its sessions, or counted their time otherwise.
+    pub fn may_end_sessions(&self, after: Moment, before: Moment) -> bool {
+        self.new_starts.touches(after, before) || self.clock_steps.touches(after, before)
+    }
+
     /// How much of a time there was no trouble that could keep a waiter of this lock from being served.
     pub fn quiet(&self, lock: &str, from: Moment, until: Moment) -> Duration {
         let mut excuses: Vec<(Moment, Moment)> = self.named.get(lock).map_or_else(Vec::new, |spans| {

@@ -1,12 +1,10 @@
 //! Waits as they were seen: the same waiter in one sample after the other.
 
+use super::ROUGHNESS;
 use super::by_lock::LockHistory;
 use crate::history::{Moment, Sample, Waiting, WaitsBy};
 use std::collections::HashMap;
 use std::time::Duration;
-
-/// What is lost when times are counted in whole ms.
-const ROUGHNESS: Duration = Duration::from_millis(2);
 
 pub struct Wait<'a> {
     pub holder: &'a str,

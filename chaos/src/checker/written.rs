@@ -16,8 +16,12 @@ fn ms(time: u64) -> Moment {
     Moment(0) + Duration::from_millis(10_000 + time)
 }
 
+fn asking(side: Side, lease_ms: u64, wait_ms: Option<u64>) -> Request {
+    Request::Acquire { side, lease_ms, wait_ms, fenced: false, by_script: false, replicas: 0, session: None }
+}
+
 pub fn acquire(side: Side, lease_ms: u64) -> Request {
-    Request::Acquire { side, lease_ms, wait_ms: None, fenced: false, by_script: false, replicas: 0, session: None }
+    asking(side, lease_ms, None)
 }
 
 pub fn take(lease_ms: u64) -> Request {
@@ -25,14 +29,32 @@ pub fn take(lease_ms: u64) -> Request {
 }
 
 pub fn wait(lease_ms: u64, wait_ms: u64) -> Request {
-    let (side, wait_ms) = (Side::Plain, Some(wait_ms));
-    Request::Acquire { side, lease_ms, wait_ms, fenced: false, by_script: false, replicas: 0, session: None }
+    asking(Side::Plain, lease_ms, Some(wait_ms))
+}
+
+fn with(mut request: Request, change: impl FnOnce(&mut bool, &mut u32, &mut Option<String>)) -> Request {
+    if let Request::Acquire { by_script, replicas, session, .. } = &mut request {
+        change(by_script, replicas, session);
+    }
+    request
+}
+
+pub fn script(lease_ms: u64) -> Request {
+    with(take(lease_ms), |by_script, _, _| *by_script = true)
+}
+
+pub fn replicated(lease_ms: u64) -> Request {
+    with(take(lease_ms), |_, replicas, _| *replicas = 1)
 }
 
 /// By a ticket of the one session that there is.
 pub fn by_ticket(lease_ms: u64) -> Request {
-    let (side, wait_ms, session) = (Side::Plain, Some(0), Some(SESSION.to_owned()));
-    Request::Acquire { side, lease_ms, wait_ms, fenced: false, by_script: false, replicas: 0, session }
+    with(wait(lease_ms, 0), |_, _, session| *session = Some(SESSION.to_owned()))
+}
+
+/// Of `rlock-client`.
+pub fn guard(lease_ms: u64) -> Request {
+    Request::Guard { side: Side::Plain, lease_ms, fenced: false, replicas: 0, majority: false }
 }
 
 pub fn cancel() -> Request {
@@ -42,11 +64,6 @@ pub fn cancel() -> Request {
 /// Lives on for a second by itself.
 const SESSION: &str = "session";
 const TTL_MS: u64 = 1_000;
-
-pub fn script(lease_ms: u64) -> Request {
-    let side = Side::Plain;
-    Request::Acquire { side, lease_ms, wait_ms: None, fenced: false, by_script: true, replicas: 0, session: None }
-}
 
 pub fn renew(lease_ms: u64) -> Request {
     Request::Renew { lease_ms }

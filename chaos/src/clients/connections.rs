@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(30);
 pub struct Connections {
     route: Route,
     open: HashMap<u16, Wire>,
-    resp3: bool,
+    pub resp3: bool,
 }
 
 impl Connections {

@@ -102,3 +102,27 @@ impl Drop for Crews {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Record, read_all};
+    use std::process::Command;
+
+    /// What is broken if the crew is this.
+    fn broken(program: &str, argument: &str) -> usize {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::open(directory.path(), "crews").unwrap();
+        let crew = Command::new(program).arg(argument).spawn().unwrap();
+        let patience = if program == "sleep" { Duration::ZERO } else { Duration::from_secs(20) };
+        Crews::of(vec![crew]).wait_for_all(patience, &journal);
+        read_all(directory.path()).unwrap().iter().filter(|it| matches!(it, Record::Broken { .. })).count()
+    }
+
+    #[test]
+    fn clients_that_do_not_end_or_end_in_disorder_are_told_of() {
+        assert_eq!(broken("true", ""), 0);
+        assert_eq!(broken("false", ""), 1);
+        assert_eq!(broken("sleep", "600"), 1);
+    }
+}

@@ -10,12 +10,9 @@ use std::time::Duration;
 
 pub const KINDS: &[Kind] = &[
     kind("freeze a server", Still, 8, (50, 700), freeze),
-    kind("pause writes", Pause, 8, (50, 600), |scene, random| pause(scene, random, "WRITE", LONGER_THAN_A_PAUSE_MS)),
-    kind("pause all", Pause, 3, (600, 600), |scene, random| {
-        // It cannot be ended: who would end it is put off as well.
-        let ms = random.between((50, 600));
-        pause(scene, random, "ALL", ms)
-    }),
+    kind("pause writes", Pause, 8, AT_ONCE, |scene, random| pause(scene, random, "WRITE", PAUSE_BEYOND_MS)),
+    // It cannot be ended: who would end it is put off as well.
+    kind("pause all", Pause, 3, AT_ONCE, |scene, random| pause(scene, random, "ALL", 0)),
     kind("sleep", Still, 3, AT_ONCE, sleep),
     kind("be busy with a script", Still, 3, (50, 400), be_busy),
     kind("save a snapshot", Save, 2, AT_ONCE, |scene, random| save(scene, random, "BGSAVE")),
@@ -38,8 +35,10 @@ pub const KILL: Kind = kind("kill a server", Still, 8, (10, 1_000), kill);
 
 pub const KILL_REPLICA: Kind = kind("kill a replica", super::Class::Topology, 3, (100, 1_000), kill_replica);
 
-/// It is ended before.
-const LONGER_THAN_A_PAUSE_MS: u64 = 1_000;
+const PAUSES_MS: (u64, u64) = (50, 600);
+
+/// How much longer a pause would last if its end did not come.
+const PAUSE_BEYOND_MS: u64 = 300;
 
 const STEPS_MS: (u64, u64) = (200, 2_000);
 
@@ -93,16 +92,19 @@ fn kill_replica(scene: &mut Scene, random: &mut Random) -> Result<Begun, String>
     }))
 }
 
-fn pause(scene: &mut Scene, random: &mut Random, what: &str, ms: u64) -> Result<Begun, String> {
-    let place = scene.a_master(random);
+fn pause(scene: &mut Scene, random: &mut Random, what: &str, beyond_ms: u64) -> Result<Begun, String> {
+    let (place, lasts_ms) = (scene.a_master(random), random.between(PAUSES_MS));
     let node = &scene.world.nodes[place];
-    // Of itself it ends at that time of the server's clock, which counts whole ms.
-    let by_itself = Moment::now() + Duration::from_millis(ms - 2);
-    node.say(&format!("CLIENT PAUSE {ms} {what}"))?;
+    let [due, by_itself] = [lasts_ms, lasts_ms + beyond_ms].map(|ms| Moment::now() + Duration::from_millis(ms));
+    node.say(&format!("CLIENT PAUSE {} {what}", lasts_ms + beyond_ms))?;
     let (from, process) = (Moment::now(), node.process());
     let words = format!("CLIENT PAUSE {what} at server {}", node.name);
     Ok(Begun::until(vec![(words, no_writes(node))], move |scene| {
-        let until = Moment::now().min(by_itself);
+        if Moment::now() < due {
+            return Ok(Progress::NotYet);
+        }
+        // Servers count whole ms.
+        let until = Moment::now().min(by_itself - Duration::from_millis(2));
         scene.world.nodes[place].say("CLIENT UNPAUSE")?;
         forbade(scene, place, process, (from, until), "a pause");
         Ok(Progress::Over)

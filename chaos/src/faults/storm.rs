@@ -6,7 +6,7 @@
 use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, WorldKind};
-use rlock_testing::{Client, Crowd, Random, Reply, Wanted, unix_ms, was_wanted_here};
+use rlock_testing::{Answer, Client, Crowd, Random, Reply, Wanted, unix_ms, was_wanted_here};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -104,30 +104,51 @@ impl Storm {
         crowd.collect(self.waiters);
         server.look();
         let no_processor = server.ms_between(here - END_IN_MS, unix_ms()) + as_ms(was_wanted_here() - before);
-        Ok(self.judge(&crowd, here, no_processor))
+        Ok(judge(crowd.answers(), here, self.latest_ms + no_processor))
     }
 
     fn lock(&self, number: usize) -> String {
         format!("{}{number}", self.prefix)
     }
+}
 
-    fn judge(&self, crowd: &Crowd, end: i64, no_processor: i64) -> Verdict {
-        let mut last = 0;
-        for (number, answer) in crowd.answers().enumerate() {
-            match answer.map(|answer| (&answer.reply, answer.at)) {
-                None => return Verdict::Broken(format!("{} was not served at all", self.lock(number))),
-                Some((Some(Reply::Nil), at)) => last = last.max(at - end),
-                Some((other, _)) => return Verdict::Disturbed(format!("{other:?} for a waiter")),
-            }
+/// When the last of all who waited was served, if that was not too late after the leases' end.
+fn judge<'a>(answers: impl Iterator<Item = Option<&'a Answer>>, end: i64, latest_ms: i64) -> Verdict {
+    let mut last = 0;
+    for (number, answer) in answers.enumerate() {
+        match answer {
+            None => return Verdict::Broken(format!("waiter {number} was not served at all")),
+            Some(Answer { reply: Some(Reply::Nil), at }) => last = last.max(at - end),
+            Some(Answer { reply, .. }) => return Verdict::Disturbed(format!("{reply:?} for a waiter")),
         }
-        if last > self.latest_ms + no_processor {
-            let late = format!("{last} ms after {} leases' end, {no_processor} ms without a processor", self.locks);
-            return Verdict::Broken(late);
-        }
-        Verdict::Served(last)
     }
+    if last > latest_ms {
+        return Verdict::Broken(format!("{last} ms after the leases' end, and not {latest_ms}"));
+    }
+    Verdict::Served(last)
 }
 
 fn as_ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(answers: &[Option<(Reply, i64)>]) -> Verdict {
+        let answer =
+            |answer: &Option<(Reply, i64)>| answer.clone().map(|(reply, at)| Answer { reply: Some(reply), at });
+        let answers: Vec<_> = answers.iter().map(answer).collect();
+        judge(answers.iter().map(Option::as_ref), 1_000, 50)
+    }
+
+    #[test]
+    fn whoever_is_served_late_or_never_shows_what_is_broken() {
+        let served = |at| Some((Reply::Nil, at));
+        assert!(matches!(verdict(&[served(1_010), served(1_050)]), Verdict::Served(50)));
+        assert!(matches!(verdict(&[served(1_010), served(1_051)]), Verdict::Broken(_)));
+        assert!(matches!(verdict(&[served(1_010), None]), Verdict::Broken(_)));
+        assert!(matches!(verdict(&[Some((Reply::Int(5), 1_010))]), Verdict::Disturbed(_)));
+    }
 }

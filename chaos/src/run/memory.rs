@@ -40,3 +40,17 @@ impl Memory {
         grown
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_grows_after_the_first_rounds_is_told() {
+        let round = |bytes| [Record::Measured { at: Moment(0), what: format!("{NAME} (server a)"), value: bytes }];
+        let mut memory = Memory::default();
+        let used = [1e6, 9e6, 2e6, 9e6, 1.1e7, 1.3e7];
+        let told = used.map(|bytes| memory.after_round(&round(bytes)).is_some());
+        assert_eq!(told, [false, false, false, false, false, true]);
+    }
+}

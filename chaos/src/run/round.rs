@@ -98,3 +98,15 @@ pub fn write_stories(directory: &Path, records: &[Record], verdict: &Verdict) ->
     std::fs::write(&path, text)?;
     Ok(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_in_which_hardly_anybody_gets_a_lock_shows_nothing() {
+        let mut verdict = Verdict::default();
+        verdict.figures.add("grants", 9);
+        assert!(nothing_happened(&verdict, 100).is_some() && nothing_happened(&verdict, 90).is_none());
+    }
+}

@@ -66,7 +66,7 @@ impl ByHand {
         let connections = Connections::new(route, resp3);
         let diary = Diary::new(journal.clone(), client.name.clone());
         let by_tickets = client.kind == ClientKind::Sessions;
-        let sessions = by_tickets.then(|| Sessions::new(Random::from(random.draw()), resp3));
+        let sessions = by_tickets.then(Sessions::default);
         Some(Self { client, speech, round, connections, random, diary, sessions })
     }
 
@@ -95,27 +95,32 @@ impl ByHand {
         let limit = wish.gives_up_after.or(wish.wait_ms.map(Duration::from_millis)).unwrap_or_default();
         let until = Instant::now() + limit;
         let once = Wish { wait_ms: None, gives_up_after: None, ..wish.clone() };
-        while self.attempt(&once).await == Outcome::Taken && Instant::now() < until && !self.round.is_over() {}
+        while self.attempt(&once).await && Instant::now() < until && !self.round.is_over() {}
     }
 
-    async fn attempt(&mut self, wish: &Wish) -> Outcome {
+    /// Whether somebody else has the lock.
+    async fn attempt(&mut self, wish: &Wish) -> bool {
         if !self.connections.are_open(&wish.lock, self.round.answers(CONNECT)).await {
             self.pause(PAUSE_OF_A_FAILURE_MS).await;
-            return Outcome::Over;
+            return false;
         }
         let hold =
             Hold { lock: wish.lock.clone(), holder: self.diary.new_holder(), side: wish.side, lease_ms: wish.lease_ms };
         let asked = Instant::now();
-        match self.acquire(&hold, wish).await {
+        let answer = self.acquire(&hold, wish).await;
+        let is_taken = matches!(answer, Answer::Refused { .. });
+        self.go_on(answer, hold, wish, asked).await;
+        is_taken
+    }
+
+    /// With what came of an attempt, that was made then.
+    async fn go_on(&mut self, answer: Answer, hold: Hold, wish: &Wish, asked: Instant) {
+        match answer {
             Answer::Granted { .. } => self.granted(hold, wish, asked).await,
             Answer::Unknown(_) => self.in_doubt(&hold).await,
-            Answer::Refused { .. } => {
-                self.pause(PAUSE_MS).await;
-                return Outcome::Taken;
-            }
+            Answer::Refused { .. } => self.pause(PAUSE_MS).await,
             _ => self.pause(PAUSE_OF_A_FAILURE_MS).await,
         }
-        Outcome::Over
     }
 
     /// Nobody knows whether it is held, or will be.
@@ -132,12 +137,4 @@ impl ByHand {
         let ms = self.random.between(ms);
         self.round.pause(Duration::from_millis(ms)).await;
     }
-}
-
-/// What came of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// Somebody else has the lock.
-    Taken,
-    Over,
 }

@@ -44,10 +44,9 @@ const TAKES_BACK_A_GRANT: u8 = 5;
 const ENDS_AT_LAST: u8 = 80;
 
 /// The session of a client, if it has one now.
+#[derive(Default)]
 pub struct Sessions {
-    random: Random,
     open: Option<Session>,
-    resp3: bool,
     opened: u64,
     /// Its client has gone without a word: it asks for nothing that it has asked for before.
     has_died: bool,
@@ -78,12 +77,6 @@ enum Interlude {
     Silence(Duration),
     TakeBack,
     End,
-}
-
-impl Sessions {
-    pub fn new(random: Random, resp3: bool) -> Self {
-        Self { random, open: None, resp3, opened: 0, has_died: false }
-    }
 }
 
 impl ByHand {
@@ -179,14 +172,6 @@ impl ByHand {
         match answer {
             Answer::Failed(line) if line.starts_with("NOSESSION ") => Asked::NoSession,
             answer => Asked::Answered(answer),
-        }
-    }
-
-    async fn go_on(&mut self, answer: Answer, hold: Hold, wish: &Wish, asked: Instant) {
-        match answer {
-            Answer::Granted { .. } => self.granted(hold, wish, asked).await,
-            Answer::Unknown(_) => self.in_doubt(&hold).await,
-            _ => self.pause(PAUSE_OF_A_FAILURE_MS).await,
         }
     }
 
@@ -392,14 +377,14 @@ impl ByHand {
     pub(super) async fn open_session(&mut self, port: u16) -> bool {
         let Some(sessions) = &mut self.sessions else { return false };
         sessions.opened += 1;
-        let random = &mut sessions.random;
+        let random = &mut self.random;
         let terms = Terms {
             client: self.client.name.clone(),
             name: format!("{:016x}/{}/{}", random.draw(), self.client.name, sessions.opened),
             port,
             ttl_ms: random.one_of(&TTLS_MS),
             acks_at_once: random.is(ACKS_AT_ONCE),
-            resp3: sessions.resp3,
+            resp3: self.connections.resp3,
         };
         let mut session = Session::open(terms, self.diary.journal(), Random::from(random.draw()));
         let opened = timeout_at(self.round.answers(CONNECT), session.hear()).await;
