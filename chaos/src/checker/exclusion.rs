@@ -52,9 +52,9 @@ fn count_forgotten(lock: &LockHistory, pieces: &[Certain], broken: &[Overlap], v
     let excused = overlaps(pieces, |piece| piece.until_but_for_failovers);
     let excused = excused.into_iter().map(|(first, second)| (who(first), who(second)));
     let lost: HashSet<&str> = excused.filter(|pair| !broken.contains(pair)).map(|(first, _)| first).collect();
-    let spans = |piece: &&Certain| lock.troubles.failovers.touches(piece.from, piece.until_but_for_failovers);
-    let at_risk = pieces.iter().filter(|piece| piece.side.is_exclusive()).filter(spans).map(|piece| piece.step.who());
-    for who in at_risk.chain(lost.iter().copied()).collect::<HashSet<&str>>() {
+    let spans = |piece: &&Certain| lock.troubles.failovers.touches(piece.basis, piece.until_but_for_failovers);
+    let at_risk: HashSet<&str> = pieces.iter().filter(spans).map(|piece| piece.step.who()).collect();
+    for who in at_risk {
         let what = FORGOTTEN[kind.get(who).copied().unwrap_or(0)];
         verdict.count(what, lost.contains(who).into(), 1);
     }

@@ -34,7 +34,7 @@ pub struct Proxy {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// New connections lead to these ports of this machine; those that are there are cut.
+    /// New connections lead to these ports of this machine; those that are there are cut if that is elsewhere.
     Lead { port: u16, tls_port: Option<u16> },
     /// Cuts what connections there are, with a reset to both sides.
     Cut,
@@ -109,8 +109,8 @@ fn run(tell_ports: &answers::Sender<io::Result<[u16; 2]>>, orders: Orders) -> io
 /// What the thread knows.
 #[derive(Default)]
 struct Network {
-    target: Option<u16>,
-    tls_target: Option<u16>,
+    /// The port that new connections lead to, and the one by TLS.
+    targets: (Option<u16>, Option<u16>),
     refuses: bool,
     rules: Rc<Cell<Rules>>,
     lines: Vec<(Rc<Line>, task::JoinHandle<()>)>,
@@ -129,8 +129,8 @@ impl Network {
                     }
                     None => return,
                 },
-                accepted = plain.accept() => self.admit(accepted, self.target).await,
-                accepted = tls.accept() => self.admit(accepted, self.tls_target).await,
+                accepted = plain.accept() => self.admit(accepted, self.targets.0).await,
+                accepted = tls.accept() => self.admit(accepted, self.targets.1).await,
             }
         }
     }
@@ -150,8 +150,10 @@ impl Network {
     async fn obey(&mut self, order: Order) {
         match order {
             Order::Lead { port, tls_port } => {
-                (self.target, self.tls_target) = (Some(port), tls_port);
-                self.cut_where(|_| true).await;
+                let targets = (Some(port), tls_port);
+                if std::mem::replace(&mut self.targets, targets) != targets {
+                    self.cut_where(|_| true).await;
+                }
             }
             Order::Cut => self.cut_where(|_| true).await,
             Order::Delay(sender, time) => self.change_rule(sender, |rule| rule.delay = time),

@@ -92,23 +92,16 @@ impl World {
     }
 
     fn agree_with_sentinels(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
+        within("the servers are as the sentinels want them", || {
             self.look_around();
-            let master = self.master();
-            if self.nodes[master].is_master().is_ok_and(|it| it)
-                && self.others(master).all(|(_, node)| node.follows() && follows(node, &self.nodes[master]))
-            {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Err("waited in vain until the servers are as the sentinels want them".to_owned())
+            let master = &self.nodes[self.master()];
+            master.is_master().is_ok_and(|it| it)
+                && self.others(self.master()).all(|(_, node)| node.follows() && follows(node, master))
+        })
     }
 
     fn agree_as_cluster(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
+        within("the cluster is whole", || {
             self.look_around();
             // A slot that was left halfway stays where most of it is: with its owner. Valkey has a replica keep what its
             // master has asked it to note, also if the master could not do it then; so replicas are looked at, too.
@@ -117,14 +110,9 @@ impl World {
                 // What cannot be closed is seen by whoever waits for the cluster to be whole.
                 let _ = self.nodes[place].say(&format!("CLUSTER SETSLOT {slot} STABLE"));
             }
-            if self.masters.len() == self.nodes.len() / 2
-                && self.nodes.iter().all(|node| agrees(node, self.nodes.len()))
-            {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Err("waited in vain until the cluster is whole".to_owned())
+            let count = self.nodes.len();
+            self.masters.len() == count / 2 && self.nodes.iter().all(|node| agrees(node, count))
+        })
     }
 }
 
@@ -173,7 +161,7 @@ pub fn within(what: &str, mut condition: impl FnMut() -> bool) -> Result<(), Str
         if Instant::now() > deadline {
             return Err(format!("waited in vain until {what}"));
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }

@@ -72,8 +72,6 @@ pub struct World {
     sentinels: Vec<Server>,
     /// Of a world with one master all lead there; else each leads to the node at its place.
     proxies: Vec<Proxy>,
-    /// The ports that the proxies lead to.
-    leads: Vec<u16>,
     /// None, where nobody listens for TLS.
     certificate: Option<Certificate>,
     /// Which nodes are masters as far as is known, by place. Where there is one master it is the first of them.
@@ -181,13 +179,9 @@ impl World {
         }
     }
 
-    /// Connections are cut only if they led elsewhere.
-    fn lead(&mut self, proxy: usize, place: usize) {
-        let port = self.nodes[place].port();
-        if self.leads[proxy] != port {
-            self.proxies[proxy].obey(Order::Lead { port, tls_port: self.nodes[place].tls_port() });
-            self.leads[proxy] = port;
-        }
+    fn lead(&self, proxy: usize, place: usize) {
+        let node = &self.nodes[place];
+        self.proxies[proxy].obey(Order::Lead { port: node.port(), tls_port: node.tls_port() });
     }
 
     /// There are two masters from now on: clients of the second line find the second one.

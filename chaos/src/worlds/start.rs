@@ -4,7 +4,7 @@ use super::tls::Certificate;
 use super::{Node, World, WorldKind, node::steady_port};
 use crate::history::Moment;
 use crate::network::{Proxy, ServerClock};
-use rlock_testing::{Cluster, Server, Watched, wait_until};
+use rlock_testing::{Cluster, Server, Watched};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +21,6 @@ const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 /// After how long a silent node is taken for dead: longer than any that is only frozen for a while is silent.
 const NODE_TIMEOUT_MS: &str = "2000";
 
-/// No server has this port.
-const NOWHERE: u16 = 0;
-
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 impl World {
@@ -35,7 +32,6 @@ impl World {
             nodes: Vec::new(),
             sentinels: Vec::new(),
             proxies: Vec::new(),
-            leads: Vec::new(),
             certificate: None,
             masters: Vec::new(),
             looked: Moment::now(),
@@ -69,11 +65,7 @@ impl World {
         for _ in 0..=replicas {
             self.add_node(&FOLLOWING);
         }
-        let follow = format!("REPLICAOF 127.0.0.1 {}", self.nodes[0].port());
-        for replica in &self.nodes[1..] {
-            replica.say(&follow).expect("it becomes a replica");
-            wait_until("the replica follows", || replica.follows());
-        }
+        self.follow(0).expect("the replicas follow");
         self.add_proxies(lines);
         self.make_master(0);
     }
@@ -131,6 +123,5 @@ impl World {
 
     fn add_proxies(&mut self, count: usize) {
         self.proxies.extend((0..count).map(|_| Proxy::start().expect("a port on loopback")));
-        self.leads.extend((0..count).map(|_| NOWHERE));
     }
 }

@@ -107,18 +107,23 @@ impl ByHand {
         let hold =
             Hold { lock: wish.lock.clone(), holder: self.diary.new_holder(), side: wish.side, lease_ms: wish.lease_ms };
         let asked = Instant::now();
-        let answer = self.acquire(&hold, wish).await;
-        let is_taken = matches!(answer, Answer::Refused { .. });
-        self.go_on(answer, hold, wish, asked).await;
-        is_taken
+        match self.acquire(&hold, wish).await {
+            Answer::Refused { .. } => {
+                self.pause(PAUSE_MS).await;
+                true
+            }
+            answer => {
+                self.go_on(answer, hold, wish, asked).await;
+                false
+            }
+        }
     }
 
-    /// With what came of an attempt, that was made then.
+    /// With what came of an attempt that was made then.
     async fn go_on(&mut self, answer: Answer, hold: Hold, wish: &Wish, asked: Instant) {
         match answer {
             Answer::Granted { .. } => self.granted(hold, wish, asked).await,
             Answer::Unknown(_) => self.in_doubt(&hold).await,
-            Answer::Refused { .. } => self.pause(PAUSE_MS).await,
             _ => self.pause(PAUSE_OF_A_FAILURE_MS).await,
         }
     }
