@@ -78,12 +78,17 @@ impl Received {
             match stream.read(&mut piece) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => {
-                    self.bytes.drain(..std::mem::take(&mut self.taken));
-                    self.bytes.extend_from_slice(&piece[..*read.as_ref().unwrap_or(&0)]);
+                    self.add(&piece[..*read.as_ref().unwrap_or(&0)]);
                     return read;
                 }
             }
         }
+    }
+
+    /// What has come is behind what came before.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..std::mem::take(&mut self.taken));
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// Takes the first reply, if all of it has come.

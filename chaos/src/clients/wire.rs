@@ -1,14 +1,11 @@
 //! One connection: commands out, replies in, as they are. It knows no time limits and no second try, so nothing stands
 //! between the wire and the record; whoever is tired of waiting drops it, and with it all answers that are still to come.
 
-use combine::parser::combinator::AnySendSyncPartialState;
-use combine::stream::{Decoder, PointerOffset};
-use rlock_client::redis::parse_redis_value_async;
 use rlock_testing::Reply;
-use rlock_testing::resp::packed;
+use rlock_testing::resp::{Protocol, Received, packed};
 use std::io;
 use std::net::Ipv4Addr;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A command as its words.
@@ -16,15 +13,14 @@ pub type Command = Vec<String>;
 
 pub struct Wire {
     stream: TcpStream,
-    /// Keeps what has come of a reply so far.
-    decoder: Decoder<AnySendSyncPartialState, PointerOffset<[u8]>>,
+    received: Received,
 }
 
 impl Wire {
     pub async fn connect(port: u16, resp3: bool) -> io::Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
         stream.set_nodelay(true)?;
-        let mut wire = Self { stream, decoder: Decoder::new() };
+        let mut wire = Self { stream, received: Received::default() };
         if resp3 {
             // A server that is loading refuses it, and answers in RESP2 then, which comes out the same.
             wire.ask(&[vec!["HELLO".to_owned(), "3".to_owned()]]).await?;
@@ -51,8 +47,17 @@ impl Wire {
 
     /// The next reply. Nothing is lost if it is dropped before.
     pub async fn receive(&mut self) -> io::Result<Reply> {
-        let reply = parse_redis_value_async(&mut self.decoder, &mut self.stream).await;
-        reply.map(Reply::from).map_err(io::Error::other)
+        loop {
+            let reply = self.received.take(Protocol::Either).map_err(|malformed| io::Error::other(malformed.0))?;
+            if let Some(reply) = reply {
+                return Ok(Reply::from(reply));
+            }
+            let mut piece = [0; 4 * 1_024];
+            match self.stream.read(&mut piece).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                length => self.received.add(&piece[..length]),
+            }
+        }
     }
 }
 
