@@ -11,6 +11,7 @@ use super::{Changes, Decision, Expiry, Lease, Mode, Observed, Record, Refusal, S
 ///
 /// # Errors
 /// Refused on a lock of another kind, and where a limit is met.
+#[inline]
 pub fn acquire<H>(record: &impl Record, wish: &Wish<H>, ahead: Ahead, now: UnixMs) -> Result<Verdict, Refusal> {
     let end = end_of_lease(record, wish, now)?;
     let observed = if wish.side == Side::Plain { record.observe_plain()? } else { record.observe()? };
@@ -50,6 +51,7 @@ fn end_of_lease<H>(record: &impl Record, wish: &Wish<H>, now: UnixMs) -> Result<
     Ok(end)
 }
 
+#[inline]
 fn grant<H>(
     record: &impl Record,
     &Wish { side, lease, fenced, .. }: &Wish<H>,

@@ -7,6 +7,7 @@ use super::{Change, Decision, Field, Lease, Observed, Record, Refusal, Side, Uni
 ///
 /// # Errors
 /// Refused on a read-write lock, and where a limit is met.
+#[inline]
 pub(super) fn acquire(record: &impl Record, asked: Asked) -> Result<Option<Effect>, Refusal> {
     let end = asked.end;
     let (count, expire) = match asked.observed {
