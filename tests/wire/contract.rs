@@ -47,7 +47,7 @@ const STATE: [&str; 8] = [
     "LEASE has no meaning ",
     "holder has too many holds ",
     "fencing counter ",
-    "key must carry its hash slot ",
+    "lock name and its derived keys ",
     "ticket is in use ",
     "ACK must be ",
 ];

@@ -57,7 +57,7 @@ impl From<Refusal> for ErrorLine {
                 c"TRYAGAIN the slot of this lock is moving, and its fencing counter may still be, or already be, elsewhere"
             }
             Refusal::OtherSlot => {
-                c"ERR key must carry its hash slot into redisson_lock_token:{key} and {key}:...: in a cluster, a name with braces needs one {tag} that is not empty, and a name without them no }"
+                c"ERR lock name and its derived keys must map to one hash slot: use exactly one {tag} that is not empty, or no brace at all"
             }
         })
     }

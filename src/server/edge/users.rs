@@ -43,7 +43,7 @@ fn acts_for_a_user(context: &Context) -> bool {
 /// # Errors
 /// If not, or nobody knows.
 pub fn check_sees_all(context: &Context) -> Result<(), ErrorLine> {
-    let name = context.connected_user().ok_or(NOBODY)?;
+    let name = context.connected_user().ok_or(NO_USER)?;
     // SAFETY: a C string and a string, as the format says behind its modifier: errors as replies.
     let user = unsafe { call!(context, c"ACL", c"Ecs", c"GETUSER".as_ptr(), name.lend().as_ptr()) };
     let is_right = |user: CallReply| {
@@ -64,7 +64,7 @@ impl Reader {
     /// # Errors
     /// If the call has no user: it is another module's, or the user was deleted just now.
     pub fn of(context: &Context) -> Result<Self, ErrorLine> {
-        context.connected_user().and_then(|name| Self::named(&name)).ok_or(NOBODY)
+        context.connected_user().and_then(|name| Self::named(&name)).ok_or(NO_USER)
     }
 
     /// None if there is no user of this name.
@@ -91,12 +91,11 @@ impl Drop for Reader {
     }
 }
 
-const NO_USER: ErrorLine = ErrorLine(c"NOPERM there is no user whose session it could be: ask by a client's command");
+const NO_USER: ErrorLine =
+    ErrorLine(c"NOPERM this command needs an authenticated client: another module's call has no user");
 
 const NOT_ALL_KEYS: ErrorLine =
     ErrorLine(c"NOPERM the sessions of all users are for users who may read all keys: ~* or %R~*, not by a selector");
-
-const NOBODY: ErrorLine = ErrorLine(c"NOPERM there is no user whose keys could be told: ask by a client's command");
 
 /// Finds the addresses from which clients are connected, as CLIENT LIST says them.
 pub struct Addresses<'a> {
