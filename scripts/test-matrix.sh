@@ -36,8 +36,8 @@ has_passed() { [ "$(head -n 1 "$kept/$1" 2>/dev/null)" = "$tested" ]; }
 # The module says in the log of a newer server up to which one it was tried.
 for name in $newest_servers; do
     number=${name#*-} number=${number%%-*} constant=TRIED_${name%%-*}
-    grep "${constant^^}: .* = (${number/./, });" src/server/ffi/version.rs >/dev/null ||
-        { echo "test-matrix: of src/server/ffi/version.rs the newest that was tried is not $name" >&2 && exit 1; }
+    grep "${constant^^}: .* = (${number/./, });" src/server/ffi/this_server.rs >/dev/null ||
+        { echo "test-matrix: of src/server/ffi/this_server.rs the newest that was tried is not $name" >&2 && exit 1; }
 done
 
 # Some tests need what the shipped module has not, and single tests do not build the module.

@@ -3,8 +3,8 @@
 //! Monitoring asks for it every few seconds, so all numbers are kept ready, and none is counted for it.
 
 use crate::server::ffi::api::api;
+use crate::server::ffi::api::guarded;
 use crate::server::ffi::context::{Context, clock_ms};
-use crate::server::ffi::panics::guarded;
 use crate::server::keys::followers;
 use crate::server::waiting::state;
 use redis_module::raw;

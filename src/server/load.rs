@@ -6,7 +6,7 @@ use crate::server::edge::settings;
 use crate::server::ffi::api::{api, flag};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
-use crate::server::ffi::{cluster, panics, version};
+use crate::server::ffi::{api, this_server};
 use crate::server::keys::followers;
 use crate::server::waiting;
 use redis_module::raw::{self, ModuleOptions};
@@ -39,13 +39,13 @@ pub unsafe fn load(
     if met != flag::OK {
         return flag::ERR;
     }
-    panics::log_them();
+    api::log_panics();
     // SAFETY: the server passes a context and arguments that live until loading ends.
     let (context, arguments) = unsafe { (Context::new(context), Str::arguments(strings, count)) };
     match catch_unwind(AssertUnwindSafe(|| set_up(&context, arguments, commands))) {
         Ok(Ok(())) => {
-            if let Some(warning) = version::warning() {
-                panics::log(&warning);
+            if let Some(warning) = this_server::warning() {
+                api::log(&warning);
             }
             flag::OK
         }
@@ -57,7 +57,7 @@ pub unsafe fn load(
 }
 
 fn set_up(context: &Context, arguments: &[Str<'_>], commands: &[Registration]) -> Result<(), String> {
-    cluster::learn(context);
+    this_server::learn(context);
     set_options(context);
     if let Some(command) = followers::missing_command(context) {
         let command = command.to_string_lossy();
@@ -75,13 +75,13 @@ fn set_options(context: &Context) {
     let options = ModuleOptions::HANDLE_IO_ERRORS
         | ModuleOptions::HANDLE_REPL_ASYNC_LOAD
         | ModuleOptions::NO_IMPLICIT_SIGNAL_MODIFIED;
-    let valkey = if version::is_valkey() { VALKEY_HANDLES_SLOT_MIGRATION } else { 0 };
+    let valkey = if this_server::is_valkey() { VALKEY_HANDLES_SLOT_MIGRATION } else { 0 };
     // SAFETY: the context is alive.
     unsafe { api!(RedisModule_SetModuleOptions(context.as_ptr(), options.bits() | valkey)) };
 }
 
 fn refuse(reason: &str) -> c_int {
-    panics::log(&format!("rlock is not loaded: {reason}"));
+    api::log(&format!("rlock is not loaded: {reason}"));
     flag::ERR
 }
 
@@ -95,7 +95,7 @@ fn refuse(reason: &str) -> c_int {
 #[allow(non_snake_case)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RedisModule_OnUnload(_context: *mut raw::RedisModuleCtx) -> c_int {
-    panics::log(
+    api::log(
         "rlock is not unloaded: on some servers that would end the server. Start the server anew without it, or with another version",
     );
     flag::ERR

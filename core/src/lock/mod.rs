@@ -13,24 +13,20 @@
 
 mod change;
 mod decide;
-mod decimal;
 pub mod names;
 mod plain;
 mod read_write;
 mod record;
 mod request;
-mod side;
 mod snapshot;
-mod time;
 
 pub use change::{Change, Changes, Decision, Field, Plan, Unlock};
 pub use decide::{HandOver, acquire, hand_over, release, renew};
-pub use decimal::decimal;
-pub use record::{Mode, Observed, ReadWrite, Record};
-pub use request::{Ahead, Busy, Effect, Outcome, Refusal, Release, Released, Renewed, Verdict, Wish};
-pub use side::{Held, Side};
+pub use record::{Mode, Observed, ReadWrite, Record, decimal};
+pub use request::{
+    Ahead, Busy, Effect, Expiry, Held, Lease, Outcome, Refusal, Release, Released, Renewed, Side, UnixMs, Verdict, Wish,
+};
 pub use snapshot::{BROKEN_MAX, Breaking, Holding, READ_HOLDS_SHOWN_MAX, Snapshot};
-pub use time::{Expiry, Lease, UnixMs};
 
 /// The longest holder, in bytes.
 pub const HOLDER_LEN_MAX: usize = 512;

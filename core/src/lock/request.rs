@@ -1,6 +1,6 @@
-//! What clients ask of a lock, and the answers that they get.
+//! What clients ask of a lock, and the answers that they get: on which side of it, for how long, and with what outcome.
 
-use super::{Change, Changes, Lease, Observed, Record, Side, UnixMs};
+use super::{Change, Changes, Field, Mode, Observed, Record};
 
 /// What an acquire asks for. `H` is the holder's name: borrowed while the command runs, owned while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,4 +161,131 @@ pub enum Refusal {
     TokenOnItsWay,
     /// In a cluster, the keys derived from this name are in another slot.
     OtherSlot,
+}
+
+/// A moment by the server's clock, which is passed in wherever it is needed.
+pub type UnixMs = i64;
+
+/// A requested time to live: at least 1 ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    ms: i64,
+}
+
+impl Lease {
+    #[must_use]
+    pub fn from_ms(ms: i64) -> Option<Self> {
+        (ms >= 1).then_some(Self { ms })
+    }
+
+    /// The moment a lease that starts at `start` ends.
+    ///
+    /// # Errors
+    /// [`Refusal::LeaseTooLong`] where the server could not store that moment.
+    pub fn end(self, start: UnixMs) -> Result<UnixMs, Refusal> {
+        start.checked_add(self.ms).ok_or(Refusal::LeaseTooLong)
+    }
+}
+
+/// When a key goes by itself. `Never` is later than any moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Expiry {
+    At(UnixMs),
+    Never,
+}
+
+impl Expiry {
+    /// The time left, as PTTL gives it: never negative, -1 for no expiry.
+    #[must_use]
+    pub fn left_ms(self, now: UnixMs) -> i64 {
+        match self {
+            Self::At(end) => end.saturating_sub(now).max(0),
+            Self::Never => -1,
+        }
+    }
+}
+
+/// The side of a lock that a hold is on. A plain lock has but one. What waiting must know of it is asked here: nobody
+/// outside of this folder asks which one it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Plain,
+    Read,
+    Write,
+}
+
+/// How a holder has a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Of this side.
+    pub holds: i64,
+    /// When the lease ends: the lock's, or a read hold's own.
+    pub end: UnixMs,
+}
+
+impl Side {
+    /// The field that counts holds of this side.
+    #[must_use]
+    pub fn field(self) -> Field {
+        match self {
+            Self::Plain | Self::Read => Field::Holder,
+            Self::Write => Field::HolderWrite,
+        }
+    }
+
+    /// The `mode` of a lock that begins with a hold of this side; None for a plain lock.
+    #[must_use]
+    pub fn mode(self) -> Option<Mode> {
+        match self {
+            Self::Plain => None,
+            Self::Read => Some(Mode::Read),
+            Self::Write => Some(Mode::Write),
+        }
+    }
+
+    /// Whether others may have a hold of this side, too, each with a lease of its own.
+    #[must_use]
+    pub fn is_shared(self) -> bool {
+        self == Self::Read
+    }
+
+    /// Whether a waiter for this side keeps those behind it from sharing the lock with those who have it.
+    #[must_use]
+    pub fn ends_sharing(self) -> bool {
+        self == Self::Write
+    }
+
+    /// How this holder has this side of the lock, with its last hold's lease.
+    pub fn held(self, record: &impl Record) -> Option<Held> {
+        let (holds, expiry) = match (record.observe().ok()?, self) {
+            (Observed::Mine { holds }, Self::Plain) => (holds, record.expiry()),
+            (Observed::ReadWrite(lock), Self::Write) => (lock.writes, record.expiry()),
+            (Observed::ReadWrite(lock), Self::Read) => (lock.reads, record.read_hold_end(lock.reads)?),
+            _ => return None,
+        };
+        let Expiry::At(end) = expiry else { return None };
+        Some(Held { holds, end })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_at_least_one_ms_and_ends_within_the_servers_time() {
+        assert_eq!(Lease::from_ms(0), None);
+        assert_eq!(Lease::from_ms(-1), None);
+        let longest = Lease::from_ms(i64::MAX).unwrap();
+        assert_eq!(longest.end(0), Ok(i64::MAX));
+        assert_eq!(longest.end(1), Err(Refusal::LeaseTooLong));
+    }
+
+    #[test]
+    fn never_is_later_than_any_moment_and_nothing_left_is_zero() {
+        assert!(Expiry::Never > Expiry::At(i64::MAX));
+        assert_eq!(Expiry::Never.left_ms(5), -1);
+        assert_eq!(Expiry::At(7).left_ms(5), 2);
+        assert_eq!(Expiry::At(5).left_ms(7), 0);
+    }
 }

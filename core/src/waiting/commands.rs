@@ -1,13 +1,13 @@
 //! What the commands do: decide, make it true, and serve those who wait. The server and the random histories both come in
 //! here, so what is proven is what is shipped.
 
-use super::attendance::Call;
-use super::delivery::{Cancelled, Use};
 use super::engine::Engine;
 use super::host::{Host, Paused, Trigger, WaitsFor};
 use super::queue::{LockName, QueueFull, Ticket};
 use super::serve::lease_end;
 use super::sessions::NoSession;
+use super::tickets::Call;
+use super::tickets::{Cancelled, Use};
 use super::waiter::{Names, Recipient, SessionId, Waiter};
 use crate::lock::{
     self, Ahead, BROKEN_MAX, Lease, Outcome, Plan, Record, Refusal, Release, Released, Renewed, UnixMs, Verdict, Wish,

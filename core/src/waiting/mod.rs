@@ -9,10 +9,8 @@
 //! - [`commands`]: what the commands do, and `serve`: who is served next; both over a [`Host`] that is the server or a test
 
 mod agenda;
-mod attendance;
 pub mod commands;
 mod databases;
-mod delivery;
 mod engine;
 mod host;
 mod index;
@@ -23,6 +21,7 @@ mod serve;
 mod sessions;
 mod statistics;
 mod store;
+mod tickets;
 mod upkeep;
 mod waiter;
 
@@ -33,8 +32,6 @@ use std::collections::HashMap;
 /// times, and the standard hash would be a tenth of its time.
 type Map<K, V> = HashMap<K, V, RandomState>;
 
-pub use attendance::Call;
-pub use delivery::Use;
 pub use engine::{Engine, Queued, SeenRecipient};
 pub use host::{Cause, Host, Note, Paused, Permission, Trigger, WaitsFor};
 pub use outbox::Event;
@@ -42,4 +39,5 @@ pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
 pub use sessions::{EVENTS_UNREAD_MAX, NoSession, Room};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
+pub use tickets::{Call, Use};
 pub use waiter::{Names, SessionId};

@@ -12,12 +12,12 @@
 //! Keys, recipients and clock are behind the trait [`Host`]: there is one over the server and one that a test moves.
 
 use super::agenda::{Hold, Reentry};
-use super::delivery::Cancelled;
 use super::engine::{Engine, First, Grant, Granted, Next};
 use super::host::{Cause, Host, Paused, Permission, Trigger};
 use super::outbox::Delivery;
 use super::queue::{Due, LockId, LockName, Ticket};
 use super::sessions::Change;
+use super::tickets::Cancelled;
 use super::waiter::{Names, SessionId};
 use crate::lock::{self, Ahead, Expiry, HandOver, Outcome, Plan, Record, Refusal, Release, UnixMs, Verdict};
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 //! A session is *attended* while somebody is there to be told: its connection is open, and a call waits on it or was
 //! answered a moment ago. A session that gives no sign of life for its TTL ends.
 //!
-//! Here is what a session is, and when it is attended. What follows for its tickets is in `attendance.rs`.
+//! Here is what a session is, and when it is attended. What follows for its tickets is in `tickets.rs`.
 
 use super::Map;
 use super::agenda::Deferral;

@@ -4,9 +4,9 @@
 //! come after it.
 
 use crate::server::ffi::api::{api, at_load, flag};
-use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
+use crate::server::ffi::this_server;
 use redis_module::configuration::{ConfigurationFlags, register_i64_configuration};
 use redis_module::raw;
 use rlock_core::lock::decimal;
@@ -76,7 +76,7 @@ impl Settings {
     pub fn notify(&self) -> [bool; 2] {
         let place = usize::try_from(self.notify.load(Ordering::Relaxed)).unwrap_or(0);
         let chosen = NOTIFY.get(place).and_then(|(_, chosen)| *chosen);
-        chosen.unwrap_or([!cluster::enabled(), cluster::enabled()])
+        chosen.unwrap_or([!this_server::is_in_cluster(), this_server::is_in_cluster()])
     }
 
     /// Takes the load arguments: pairs of a setting, with or without `rlock.` before it, and a value. What is not among them

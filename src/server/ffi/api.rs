@@ -1,4 +1,10 @@
-//! How the server's functions are called, and their flags in the types in which they take them.
+//! The boundary itself: how the server's functions are called, their flags in the types in which they take them, and what
+//! holds wherever the server calls us. No panic gets out, and all calls come on one thread.
+
+use std::cell::OnceCell;
+use std::ffi::CString;
+use std::panic::{self, PanicHookInfo};
+use std::ptr;
 
 #[allow(
     clippy::cast_possible_truncation,
@@ -60,4 +66,54 @@ pub fn missing(what: &str) -> ! {
 /// The reason for which the module is then not loaded.
 pub fn at_load(result: std::ffi::c_int, reason: &str) -> Result<(), String> {
     if result == flag::OK { Ok(()) } else { Err(reason.to_owned()) }
+}
+
+/// Has a panic of ours leave a line in the server's log.
+///
+/// The standard hook prints to stderr and walks the stack, and that walk frees memory through libc: on servers that
+/// load modules with a symbol scope of their own (Valkey from 8.1) it crashes them, with `RUST_BACKTRACE=1`. So this
+/// hook logs where and what, and nothing else.
+pub fn log_panics() {
+    panic::set_hook(Box::new(|panic| log(&describe(panic))));
+}
+
+fn describe(panic: &PanicHookInfo<'_>) -> String {
+    let payload = panic.payload();
+    let formatted = payload.downcast_ref::<String>().map(String::as_str);
+    let message = formatted.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+    match panic.location() {
+        Some(place) => format!("panic at {}:{}: {message}", place.file(), place.line()),
+        None => format!("panic: {message}"),
+    }
+}
+
+/// Runs a callback of the server's, which a panic must not leave.
+pub fn guarded<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
+    panic::catch_unwind(panic::AssertUnwindSafe(run)).unwrap_or(otherwise)
+}
+
+/// Writes a line to the server's log, as a warning.
+pub fn log(line: &str) {
+    // A C string ends at a NUL, so the line may contain none.
+    let line = CString::new(line.replace('\0', "\\0")).unwrap_or_default();
+    // SAFETY: the line is an argument of the format, never the format itself, so nothing in it is interpreted.
+    unsafe { api!(RedisModule_Log(ptr::null_mut(), c"warning".as_ptr(), c"%s".as_ptr(), line.as_ptr())) };
+}
+
+/// A value for the server's main thread, the only thread on which the server calls the module. It is made when it is first
+/// asked for.
+pub struct MainThread<T>(OnceCell<T>);
+
+// SAFETY: see above; so nothing is ever shared with another thread.
+unsafe impl<T> Sync for MainThread<T> {}
+
+impl<T: Default> MainThread<T> {
+    pub const fn new() -> Self {
+        Self(OnceCell::new())
+    }
+
+    #[inline]
+    pub fn get(&self) -> &T {
+        self.0.get_or_init(T::default)
+    }
 }

@@ -3,11 +3,8 @@
 mod alloc;
 pub mod api;
 pub mod call;
-pub mod cluster;
 pub mod context;
 pub mod key;
 pub mod latency;
-pub mod main_thread;
-pub mod panics;
 pub mod string;
-pub mod version;
+pub mod this_server;

@@ -1,7 +1,7 @@
 //! What this folder keeps between two calls of the server: strings that many commands need, and what is known of who
 //! follows.
 
-use crate::server::ffi::main_thread::MainThread;
+use crate::server::ffi::api::MainThread;
 use crate::server::ffi::string::{OwnedStr, Str};
 use rlock_core::lock::{Mode, names};
 use std::cell::Cell;

@@ -3,7 +3,6 @@
 pub mod followers;
 mod kept;
 mod record;
-mod restore;
 mod write;
 
 pub use record::{LockRecord, fencing_token, left_ms, take_snapshot};

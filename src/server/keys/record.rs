@@ -3,10 +3,10 @@
 
 use super::kept::kept;
 use super::write::{self, write_field};
-use crate::server::ffi::cluster;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::key::{Hash, Key, Value, WritableKey};
 use crate::server::ffi::string::{OwnedStr, Str};
+use crate::server::ffi::this_server;
 use rlock_core::lock::{
     Expiry, Holding, Mode, Observed, Plan, READ_HOLDS_SCANNED_MAX, READ_HOLDS_SHOWN_MAX, ReadWrite, Record, Refusal,
     Snapshot, UnixMs, decimal, names,
@@ -67,7 +67,7 @@ impl Record for LockRecord<'_> {
         let name = names::fencing_counter(self.key.name().bytes(), OwnedStr::new);
         let counter = WritableKey::open(self.context, name.lend());
         match counter.value() {
-            None if cluster::enabled() => {
+            None if this_server::is_in_cluster() => {
                 drop(counter);
                 self.first_token(name.lend())
             }
@@ -151,7 +151,7 @@ impl LockRecord<'_> {
     /// nobody ever makes, since a key alone would not show it.
     fn first_token(&self, counter: Str<'_>) -> Result<i64, Refusal> {
         let nobody = names::read_hold(self.key.name().bytes(), b"", 0, OwnedStr::new);
-        let is_here = cluster::has_all_there_is_of(self.context, counter, nobody.lend());
+        let is_here = this_server::has_all_there_is_of(self.context, counter, nobody.lend());
         if is_here { Ok(1) } else { Err(Refusal::TokenOnItsWay) }
     }
 
@@ -173,7 +173,7 @@ fn end_of_read_hold(context: &Context, lock: Str<'_>, holder: &[u8], index: i64)
 
 /// Whether the keys derived from this one may be touched beside it.
 fn derived_keys_are_reachable(name: Str<'_>) -> bool {
-    !cluster::enabled() || names::derived_keys_share_the_slot(name.bytes())
+    !this_server::is_in_cluster() || names::derived_keys_share_the_slot(name.bytes())
 }
 
 /// The count in a field of this holder; an absent field counts 0.

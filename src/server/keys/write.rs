@@ -8,14 +8,14 @@
 //! a lock: the command that changes a lock settles its queue. It knows them by the very pointer that the server passes
 //! on, so what another module does inside of our announcement is not taken for ours.
 
+use super::followers::{self, dump};
 use super::kept::{self, kept};
-use super::{followers, restore};
 use crate::server::edge::settings::SETTINGS;
-use crate::server::ffi::cluster;
 use crate::server::ffi::context::{Context, KeyEvent};
 use crate::server::ffi::key::{Value, WritableKey};
 use crate::server::ffi::latency;
 use crate::server::ffi::string::{OwnedStr, Str};
+use crate::server::ffi::this_server;
 use followers::tell;
 use redis_module::raw::{REDISMODULE_NOTIFY_GENERIC, REDISMODULE_NOTIFY_HASH, REDISMODULE_NOTIFY_STRING};
 use rlock_core::lock::{Change, Expiry, Field, Mode, Plan, UnixMs, Unlock, names};
@@ -161,7 +161,7 @@ impl LockKey<'_> {
         key.expire_at(end);
         if kept.restores.get() {
             if followers::are_told(context) {
-                let (end, lock) = (OwnedStr::number(end), OwnedStr::new(&restore::dump(mode, field)));
+                let (end, lock) = (OwnedStr::number(end), OwnedStr::new(&dump(mode, field)));
                 let words = [name, end.lend(), lock.lend(), kept.absttl.lend(), kept.replace.lend()];
                 tell(context, c"RESTORE", &words, None);
             }
@@ -300,7 +300,7 @@ impl Beside<'_> {
         for (wanted, command, by_shard) in [(to_all, c"PUBLISH", false), (to_shard, c"SPUBLISH", true)] {
             if wanted {
                 self.context.publish(by_shard, channel.lend(), message);
-                if !cluster::enabled() {
+                if !this_server::is_in_cluster() {
                     followers::publish(self.context, command, channel.lend(), message);
                 }
             }

@@ -15,17 +15,17 @@
 
 use super::blocked_client::{self, BlockedClient, Callbacks, ClientKey};
 use super::host::{self, Server};
-use super::state::{Blocked, Hooks};
-use super::{state, telling, timer};
+use super::state::{self, Armed, Blocked, Hooks};
+use super::telling;
 use crate::server::edge::{ErrorLine, reply};
-use crate::server::ffi::api::flag;
+use crate::server::ffi::api::{api, flag, guarded};
 use crate::server::ffi::context::Context;
-use crate::server::ffi::panics::guarded;
+use crate::server::ffi::latency;
 use crate::server::ffi::string::{OwnedStr, Str};
-use crate::server::ffi::version;
+use crate::server::ffi::this_server;
 use crate::server::keys::{followers, is_ours};
 use redis_module::raw;
-use rlock_core::lock::Outcome;
+use rlock_core::lock::{Outcome, UnixMs};
 use rlock_core::waiting::{Cause, LockName, Note, WaitsFor};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -54,9 +54,52 @@ const EVICTED: &CStr = c"evicted";
 /// The callbacks for a blocked client.
 const OF_CLIENT: Callbacks = Callbacks { reply: answer, unblocked, disconnected };
 
-/// Makes sure that the timer goes off in time, after a change to the waiters.
+/// With more waiters and sessions, a debug build does not check all of them each time.
+const CHECKED_MAX: usize = 50;
+
+/// Makes sure that the timer goes off no later than the next alarm, after a change to the waiters.
+///
+/// It is the one timer of the module: armed for the earliest alarm, or for at once when there is work to do, and only while
+/// there is something to wait for, or a subscription to give back. A timer that goes off too early finds nothing due, and
+/// is armed anew; stopping it each time would cost more.
+///
+/// The server's timers go by its wall clock: when that is set back, a timer armed before goes off later by as much, even
+/// one that was for at once. So a timer whose time of arming is later than now counts as none, and is armed anew.
 pub(super) fn arm_timer(context: &Context) {
-    timer::arm(context, timer_went_off);
+    let (now, timer) = (context.now(), &state::get().timer);
+    // Whoever has the engine arms the timer when it is done.
+    let Ok(mut engine) = state::engine() else { return };
+    engine.read_notes(&Server::new(context));
+    let is_small = engine.length().saturating_add(engine.sessions()) <= CHECKED_MAX;
+    debug_assert!(!is_small || engine.fault().is_none(), "{:?}", engine.fault());
+    let at_once = (!state::get().clients.borrow().unanswered.is_empty()).then_some(UnixMs::MIN);
+    let due = [at_once, engine.wakes_at(now), state::get().listening.borrow_mut().ends_at(engine.length() == 0, now)];
+    let (time, serving_ms) = (due.into_iter().flatten().min(), engine.take_serving_ms());
+    drop(engine);
+    if let Some(ms) = serving_ms {
+        latency::took(context, c"rlock-serve", ms);
+    }
+    if time.is_some_and(|time| timer.get().is_some_and(|armed| armed.is_in_time_for(time, now))) {
+        return;
+    }
+    if let Some(armed) = timer.take() {
+        // SAFETY: the timer is armed, so it is not the one that is just going off.
+        unsafe { api!(RedisModule_StopTimer(context.as_ptr(), armed.id, ptr::null_mut())) };
+    }
+    timer.set(time.map(|time| {
+        let period = time.saturating_sub(now).max(0);
+        // SAFETY: the context is alive; the callback takes no data.
+        let id =
+            unsafe { api!(RedisModule_CreateTimer(context.as_ptr(), period, Some(timer_went_off), ptr::null_mut())) };
+        Armed { id, time, since: now }
+    }));
+}
+
+/// The same, after an event that needs a look: for thousands of keys in one turn the timer is armed only once.
+fn arm_timer_at_once(context: &Context) {
+    if !state::get().timer.get().is_some_and(|armed| armed.is_in_time_for(UnixMs::MIN, context.now())) {
+        arm_timer(context);
+    }
 }
 
 /// Listens to clients that come and go, from the first session on.
@@ -124,7 +167,7 @@ unsafe extern "C" fn key_event(
             if cause == Cause::Command {
                 set_job(&context);
             }
-            timer::arm_at_once(&context, timer_went_off);
+            arm_timer_at_once(&context);
         }
         flag::OK
     })
@@ -140,7 +183,7 @@ fn set_job(context: &Context) {
     // SAFETY: a pointer that the server has set at load, or has not. The context is alive; the job takes no data.
     let is_set = unsafe {
         raw::RedisModule_AddPostNotificationJob
-            .filter(|_| !version::events_move_clients())
+            .filter(|_| !this_server::events_move_clients())
             .is_some_and(|add| add(context.as_ptr(), Some(job), ptr::null_mut(), None) == flag::OK)
     };
     events.job_is_set.set(is_set);
@@ -273,7 +316,7 @@ fn stop_listening_if_due(context: &Context) {
 /// answer to their wait.
 fn close_unanswered(context: &Context) {
     let unanswered = std::mem::take(&mut state::get().clients.borrow_mut().unanswered);
-    for number in unanswered.into_iter().filter(|_| version::loses_replies()) {
+    for number in unanswered.into_iter().filter(|_| this_server::loses_replies()) {
         blocked_client::close(context, number);
     }
 }

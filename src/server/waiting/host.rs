@@ -1,18 +1,19 @@
-//! The server as the host on which waiters are served.
+//! The server as the host on which waiters are served: its keys, clients and clock; how long a turn lasts; and whether it may
+//! grant a lock now. It checks that itself before it runs a client's command, so it is asked for grants that no command of
+//! the waiter's causes.
 
 use super::blocked_client::BlockedClient;
-use super::state::Blocked;
-use super::turn::{Turn, monotonic_us};
-use super::{fitness, state};
+use super::state::{self, Blocked};
 use crate::server::edge::settings::SETTINGS;
 use crate::server::edge::users::Reader;
 use crate::server::edge::{Reply, reply};
-use crate::server::ffi::api::flag;
-use crate::server::ffi::cluster;
+use crate::server::ffi::api::{api, flag};
+use crate::server::ffi::call::call;
 use crate::server::ffi::context::{Context, Selected};
 use crate::server::ffi::key::Key;
 use crate::server::ffi::string::{OwnedStr, Str};
-use crate::server::keys::{LockRecord, take_snapshot};
+use crate::server::ffi::this_server;
+use crate::server::keys::{LockRecord, PAUSED, take_snapshot};
 use rlock_core::lock::{Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
 use rlock_core::waiting::{Host, LockName, Note, Paused, Permission, Room, Trigger, WaitsFor};
 use std::cell::Cell;
@@ -106,7 +107,7 @@ impl Host for Server<'_> {
     }
 
     fn fitness(&self, trigger: Trigger) -> Permission {
-        fitness::fitness(self.context, trigger)
+        fitness_of(self.context, trigger)
     }
 
     fn is_known_to_be_fit(&self, trigger: Trigger) -> bool {
@@ -117,9 +118,9 @@ impl Host for Server<'_> {
         if self.is_fit.get() {
             return Permission::Granted;
         }
-        let permission = fitness::ask(self.context, key, trigger);
+        let permission = ask(self.context, key, trigger);
         // In a cluster each key may be at another node.
-        if trigger == Trigger::Event && !cluster::enabled() {
+        if trigger == Trigger::Event && !this_server::is_in_cluster() {
             self.is_fit.set(permission == Permission::Granted);
         }
         permission
@@ -127,7 +128,7 @@ impl Host for Server<'_> {
 
     /// In a cluster some servers look for each key in the slot of the transaction or the script that is under way.
     fn may_touch_any_key(&self) -> bool {
-        !cluster::enabled() || self.context.flags() & (flag::IN_TRANSACTION | flag::IN_SCRIPT) == 0
+        !this_server::is_in_cluster() || self.context.flags() & (flag::IN_TRANSACTION | flag::IN_SCRIPT) == 0
     }
 
     fn left_ms(&self, lock: LockName<'_>) -> i64 {
@@ -144,7 +145,7 @@ impl Host for Server<'_> {
     }
 
     fn room(&self) -> Room {
-        let has_memory = !fitness::is_out_of_memory(self.context);
+        let has_memory = !is_out_of_memory(self.context);
         Room { all: SETTINGS.max_sessions.get(), of_user: SETTINGS.max_sessions_per_user.get(), has_memory }
     }
 
@@ -181,4 +182,85 @@ impl Host for Server<'_> {
 
 pub(super) fn left_ms(context: &Context, key: &OwnedStr) -> i64 {
     Key::peek_expiry(context, key.lend()).map_or(0, |expiry| expiry.left_ms(context.now()))
+}
+
+/// How long the module may go on before the server's other clients get their turn: a few ms, since the answers to the waiters granted meanwhile come on top of it, and take about as long again.
+const TURN_US: u64 = 3_000;
+
+/// The module's part of one turn of the event loop. It begins when it is first asked for: most commands never do.
+#[derive(Default)]
+struct Turn {
+    ends_at: Cell<Option<u64>>,
+}
+
+impl Turn {
+    pub fn is_over(&self) -> bool {
+        let now = monotonic_us();
+        let ends_at = self.ends_at.get().unwrap_or_else(|| now.saturating_add(TURN_US));
+        self.ends_at.set(Some(ends_at));
+        now >= ends_at
+    }
+}
+
+/// By a clock that nobody sets.
+pub(super) fn monotonic_us() -> u64 {
+    // SAFETY: takes nothing and returns a number.
+    unsafe { api!(RedisModule_MonotonicMicroseconds()) }
+}
+
+/// How long a server that may not write is left alone.
+const UNFIT_MS: i64 = 100;
+
+/// Asks the server itself, by a command on the key. The key must not be open.
+fn ask(context: &Context, key: Str<'_>, trigger: Trigger) -> Permission {
+    match trigger {
+        Trigger::Command => Permission::Granted,
+        Trigger::Revocation if !this_server::is_in_cluster() => Permission::Granted,
+        Trigger::Event | Trigger::Revocation => probe(context, key),
+    }
+}
+
+/// What is known without a command, for any lock.
+fn fitness_of(context: &Context, trigger: Trigger) -> Permission {
+    let flags = context.flags();
+    let is_full = flags & flag::IS_FULL != 0 && trigger != Trigger::Revocation;
+    if flags & flag::IS_MASTER == 0 || flags & flag::IS_LOADING != 0 || is_full {
+        return Permission::Later(UNFIT_MS);
+    }
+    // Writing while writes are paused would abort the server.
+    if context.writes_are_paused() {
+        return Permission::Later(PAUSED.for_ms);
+    }
+    Permission::Granted
+}
+
+/// Whether the server would refuse a client's command that needs memory. Only a server that seems full is asked: one that
+/// evicts keys makes room.
+fn is_out_of_memory(context: &Context) -> bool {
+    if context.flags() & flag::IS_FULL == 0 {
+        return false;
+    }
+    // SAFETY: a C string, a long long and a C string, as the format says behind its modifiers: check memory, errors as
+    // replies. It puts an empty piece into a string, which changes nothing.
+    let reply = unsafe { call!(context, c"SETRANGE", c"MEclc", c"".as_ptr(), 0_i64, c"".as_ptr()) };
+    reply.is_some_and(|reply| reply.error().is_some_and(|error| error.starts_with(b"OOM")))
+}
+
+/// Asks the server by a command that writes nothing but is checked as if it did: it puts an empty piece into a string.
+/// On a lock it fails with the wrong type, which is as good as a yes.
+fn probe(context: &Context, key: Str<'_>) -> Permission {
+    // SAFETY: a string, a long long and a C string, as the format says behind its modifiers: check as for a script,
+    // check memory, errors as replies.
+    let reply = unsafe { call!(context, c"SETRANGE", c"SMEslc", key.as_ptr(), 0_i64, c"".as_ptr()) };
+    let Some(reply) = reply else { return elsewhere() };
+    match reply.error() {
+        None => Permission::Granted,
+        Some(error) if error.starts_with(b"WRONGTYPE") => Permission::Granted,
+        Some(_) if this_server::is_in_cluster() && reply.is_error_with(b"non local key") => elsewhere(),
+        Some(_) => Permission::Later(UNFIT_MS),
+    }
+}
+
+fn elsewhere() -> Permission {
+    if this_server::is_in_cluster() { Permission::Elsewhere } else { Permission::Later(UNFIT_MS) }
 }

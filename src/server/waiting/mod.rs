@@ -5,14 +5,10 @@
 
 mod blocked_client;
 mod callbacks;
-mod fitness;
 mod host;
-pub(super) mod listening;
 mod sessions;
 pub(super) mod state;
 mod telling;
-mod timer;
-mod turn;
 mod views;
 
 use super::edge::ErrorLine;

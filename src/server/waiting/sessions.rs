@@ -4,7 +4,7 @@
 //! so one answer tells of everything that has happened until then, be it one grant or a thousand.
 
 use super::host::Server;
-use super::turn::monotonic_us;
+use super::host::monotonic_us;
 use super::{callbacks, state, telling};
 use crate::server::edge::{ErrorLine, Reply, Writer, users};
 use crate::server::ffi::api::flag;

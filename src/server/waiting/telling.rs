@@ -1,7 +1,7 @@
 //! How a session is told what became of its tickets: what there is when the answer is written, be it one grant or a thousand.
 
+use super::host::monotonic_us;
 use super::state;
-use super::turn::monotonic_us;
 use crate::server::edge::{Writer, reply};
 use crate::server::ffi::context::Context;
 use rlock_core::waiting::SessionId;

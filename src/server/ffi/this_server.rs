@@ -1,7 +1,12 @@
-//! Which server this is, where no function of the module API shows it by its presence; and whether it was tried.
+//! Which server this is, where no function of the module API shows it by its presence; whether it was tried; and whether
+//! it is a node of a cluster, which never changes while it runs.
 
 use super::api::{api, flag};
+use super::call::call;
+use super::context::Context;
+use super::string::Str;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The newest servers on which all tests have passed, as major and minor version: docs/servers.md says how each was built.
 const TRIED_REDIS: (c_int, c_int) = (8, 6);
@@ -46,6 +51,25 @@ pub fn events_move_clients() -> bool {
 fn number() -> c_int {
     // SAFETY: takes nothing and returns a number.
     unsafe { api!(RedisModule_GetServerVersion()) }
+}
+
+static IS_IN_CLUSTER: AtomicBool = AtomicBool::new(false);
+
+pub fn learn(context: &Context) {
+    IS_IN_CLUSTER.store(context.flags() & flag::IN_CLUSTER != 0, Ordering::Relaxed);
+}
+
+pub fn is_in_cluster() -> bool {
+    IS_IN_CLUSTER.load(Ordering::Relaxed)
+}
+
+/// Whether keys of one slot that are not here exist nowhere. While the slot moves, the server refuses a command with
+/// two keys that it does not have. Neither key may be open.
+pub fn has_all_there_is_of(context: &Context, one: Str<'_>, other: Str<'_>) -> bool {
+    // SAFETY: two strings, as the format says. Without a modifier that asks for errors as replies, a command that the
+    // server does not run gives none.
+    let reply = unsafe { call!(context, c"EXISTS", c"ss", one.as_ptr(), other.as_ptr()) };
+    reply.is_some_and(|reply| reply.error().is_none())
 }
 
 #[cfg(test)]
