@@ -257,14 +257,22 @@ impl Side {
 
     /// How this holder has this side of the lock, with its last hold's lease.
     pub fn held(self, record: &impl Record) -> Option<Held> {
-        let (holds, expiry) = match (record.observe().ok()?, self) {
-            (Observed::Mine { holds }, Self::Plain) => (holds, record.expiry()),
-            (Observed::ReadWrite(lock), Self::Write) => (lock.writes, record.expiry()),
-            (Observed::ReadWrite(lock), Self::Read) => (lock.reads, record.read_hold_end(lock.reads)?),
+        self.held_up_to(record, i64::MAX)
+    }
+
+    /// The same, as it was when the holder had no more than so many holds of this side: each read hold has its own lease.
+    pub fn held_up_to(self, record: &impl Record, most: i64) -> Option<Held> {
+        let holds = match (record.observe().ok()?, self) {
+            (Observed::Mine { holds }, Self::Plain) => holds,
+            (Observed::ReadWrite(lock), Self::Write) => lock.writes,
+            (Observed::ReadWrite(lock), Self::Read) => lock.reads.min(most),
             _ => return None,
         };
-        let Expiry::At(end) = expiry else { return None };
-        Some(Held { holds, end })
+        let expiry = if self.is_shared() { record.read_hold_end(holds)? } else { record.expiry() };
+        match expiry {
+            Expiry::At(end) if holds > 0 => Some(Held { holds, end }),
+            _ => None,
+        }
     }
 }
 

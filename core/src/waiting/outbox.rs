@@ -7,7 +7,7 @@ use super::Map;
 use super::agenda::{AsGranted, Hold};
 use super::databases::Database;
 use super::waiter::Names;
-use crate::lock::{Lease, Outcome, Side, UnixMs, Wish};
+use crate::lock::{Lease, Outcome, Side, Wish};
 use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,13 +39,6 @@ pub(super) struct Granted {
 }
 
 impl Event {
-    /// The ms that are left of a grant's lease; None if it is no grant.
-    #[must_use]
-    pub fn left_ms(&self, now: UnixMs) -> Option<i64> {
-        let end = self.granted.as_ref()?.held.get().end;
-        Some(end.saturating_sub(now).max(0))
-    }
-
     /// What it takes in a reply, or a little more.
     fn bytes(&self) -> usize {
         let rest = match self.outcome {

@@ -10,7 +10,8 @@
 
 use super::agenda::{Cancelling, Deferral, Hold, Reentry};
 use super::engine::{Engine, SeenRecipient};
-use super::outbox::{Delivery, Event, Outbox};
+use super::host::Host;
+use super::outbox::{Delivery, Event, Granted, Outbox};
 use super::queue::{LockId, LockName, Ticket};
 use super::sessions::{EVENTS_UNREAD_MAX, NoSession, Room, Session};
 use super::waiter::{SessionId, Waiter};
@@ -66,9 +67,36 @@ impl<C> Engine<C> {
     }
 
     /// The events that the session has not been told of on its present connection, oldest first, as many as take so many
-    /// bytes. They count as told.
-    pub fn take_news(&mut self, id: SessionId, bytes: usize) -> Vec<Event> {
-        self.sessions.get_mut(id).map_or_else(Vec::new, |session| session.outbox.take_news(bytes))
+    /// bytes; each grant with the ms that are left of its lease. They count as told.
+    ///
+    /// For as long as that the process takes the lock as its own, and asks nobody. So each lock is looked at now: others may
+    /// have broken it, or shortened its lease, since it was granted.
+    pub fn take_news<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        id: SessionId,
+        bytes: usize,
+    ) -> Vec<(Event, Option<i64>)> {
+        let news = self.sessions.get_mut(id).map_or_else(Vec::new, |session| session.outbox.take_news(bytes));
+        let with_time = |event: Event| {
+            let left_ms = event.granted.as_ref().map(|granted| self.left_ms(host, &event, granted));
+            (event, left_ms)
+        };
+        let told = news.into_iter().map(with_time).collect();
+        self.read_notes(host);
+        told
+    }
+
+    /// What is left of a grant's lease: 0 also where nobody can know.
+    fn left_ms<H: Host<Client = C>>(&self, host: &H, event: &Event, granted: &Granted) -> i64 {
+        if granted.era != self.era || !host.may_touch_any_key() {
+            return 0;
+        }
+        let _selected = host.select(self.databases.number_of(granted.home));
+        let (key, holder) = (host.own(&event.key), host.own(&event.names));
+        let record = host.open(host.lend(&key), host.lend(&holder));
+        let held = event.side.held_up_to(&record, granted.held.get().holds);
+        held.map_or(0, |held| held.end.saturating_sub(host.now()).max(0))
     }
 
     #[must_use]

@@ -1,15 +1,16 @@
 //! How a session is told what became of its tickets: what there is when the answer is written, be it one grant or a thousand.
 
-use super::host::monotonic_us;
+use super::host::{Server, monotonic_us};
 use super::state;
 use crate::server::edge::{Writer, reply};
 use crate::server::ffi::context::Context;
 use rlock_core::waiting::SessionId;
 
-/// The most bytes of events in one answer; the next call gets the others. The server closes the connection of a client
+/// The most bytes of events in one answer, which are a thousand grants with the longest of tickets; the next call gets the
+/// others. The server closes the connection of a client
 /// that leaves more unread than `client-output-buffer-limit` allows, and what was in one answer once is so again on the
 /// next connection.
-const TOLD_BYTES_MAX: usize = 96 * 1_024;
+const TOLD_BYTES_MAX: usize = 128 * 1_024;
 
 /// Writes what the client of this callback is told: nothing, if another connection has taken over.
 pub(super) fn send_news(context: &Context, session: SessionId, since_us: u64) {
@@ -29,12 +30,13 @@ pub(super) fn send_news(context: &Context, session: SessionId, since_us: u64) {
 
 /// Writes what a session is told now, to its call that has waited since then.
 pub(super) fn write_news(context: &Context, session: SessionId, since_us: u64) {
-    let news = state::engine().map_or_else(|_| Vec::new(), |mut engine| engine.take_news(session, TOLD_BYTES_MAX));
+    let server = Server::new(context);
+    let news =
+        state::engine().map_or_else(|_| Vec::new(), |mut engine| engine.take_news(&server, session, TOLD_BYTES_MAX));
     let waited_ms = i64::try_from(monotonic_us().saturating_sub(since_us) / 1_000).unwrap_or(i64::MAX);
-    let now = context.now();
     let writer = Writer::new(context).array(news.len());
-    for event in &news {
-        let ends_in = event.left_ms(now).map(|left| if left > 0 { waited_ms.saturating_add(left) } else { 0 });
+    for (event, left_ms) in &news {
+        let ends_in = left_ms.map(|left| if left > 0 { waited_ms.saturating_add(left) } else { 0 });
         writer.array(if ends_in.is_some() { 5 } else { 4 });
         writer.number(i64::try_from(event.seq).unwrap_or(i64::MAX)).bytes(event.names.ticket());
         reply::write_event(writer, event.outcome);

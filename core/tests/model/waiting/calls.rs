@@ -4,7 +4,7 @@ use super::host::{Happening, LOCKS, Named, Waiting, Who, text};
 use super::play::{Asking, Play};
 use super::sessions::Told;
 use super::{Ack, EventsAsked, SESSIONS};
-use rlock_core::lock::Outcome;
+use rlock_core::lock::{Outcome, UnixMs};
 use rlock_core::waiting::commands::Polled;
 use rlock_core::waiting::{Call, Event, Host, NoSession, Note, SessionId, Use, WaitsFor};
 use std::collections::VecDeque;
@@ -130,7 +130,7 @@ impl Play {
             }
             (Polled::Answered(id), None) => {
                 let expected = session.tell(connection);
-                let told = self.engine.take_news(id, usize::MAX);
+                let told = self.engine.take_news(&self.world, id, usize::MAX);
                 self.check_told(number, connection, &told, expected);
             }
             (polled, limit) => panic!("a call for {limit:?} ms is {polled:?}"),
@@ -138,21 +138,25 @@ impl Play {
     }
 
     /// Checks that a session is told what it must be, each time the same.
-    fn check_told(&mut self, number: u64, connection: u64, told: &[Event], expected: Vec<Told>) {
+    fn check_told(&mut self, number: u64, connection: u64, told: &[(Event, Option<i64>)], expected: Vec<Told>) {
         let names = |told: &[(u64, String)]| format!("{told:?}");
         let expected_names: Vec<_> = expected.iter().map(|(seq, ticket, _)| (*seq, ticket.clone())).collect();
-        let told_names: Vec<_> = told.iter().map(|event| (event.seq, text(event.names.ticket()))).collect();
+        let told_names: Vec<_> = told.iter().map(|(event, _)| (event.seq, text(event.names.ticket()))).collect();
         assert_eq!(names(&told_names), names(&expected_names), "what session {number} is told");
-        for (event, (seq, ticket, outcomes)) in told.iter().zip(expected) {
+        for ((event, left_ms), (seq, ticket, outcomes)) in told.iter().zip(expected) {
             assert!(outcomes.contains(&event.outcome), "{ticket} is told {:?}, not one of {outcomes:?}", event.outcome);
             if let Some(session) = self.sessions.number_mut(Some(number)) {
                 session.said(seq, event.outcome);
             }
-            let left_ms = event.left_ms(self.now());
             assert_eq!(left_ms.is_some(), matches!(event.outcome, Outcome::Granted { .. }));
             self.left_ms.extend(left_ms);
-            if let Some(left_ms) = left_ms {
-                self.grants.told(number, &ticket, left_ms, self.world.now());
+            if let Some(left_ms) = *left_ms {
+                let grant = self.grants.told(number, &ticket);
+                let left = |end: UnixMs| (end - self.world.now()).max(0);
+                let expected = if grant.is_anothers { None } else { self.world.end_of_hold(grant) };
+                assert_eq!(left_ms, expected.map_or(0, left), "what is left of {grant:?}");
+                let is_as_granted = left_ms == left(grant.held.end);
+                assert!(is_as_granted || grant.is_touched || grant.is_anothers, "{grant:?} is left alone");
             }
             self.told.push((connection, seq, ticket, event.outcome));
         }
@@ -171,7 +175,7 @@ impl Play {
         let (_, number, id) = self.calls[&call];
         let connection = self.connections[at].number;
         let is_its_own = self.engine.connection_of(id) == Some(connection);
-        let told = if is_its_own { self.engine.take_news(id, usize::MAX) } else { Vec::new() };
+        let told = if is_its_own { self.engine.take_news(&self.world, id, usize::MAX) } else { Vec::new() };
         if !is_its_own {
             self.engine.cut_off_is_answered(id, connection);
         }

@@ -105,6 +105,7 @@ impl Play {
             held,
             was_told: false,
             is_final: false,
+            is_anothers: false,
             is_due: !is_open,
             is_touched: false,
             is_revoked: false,

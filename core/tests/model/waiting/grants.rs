@@ -25,6 +25,8 @@ pub struct Grant {
     /// Whether only its lease ends it: it was acknowledged, or told before its session ended, or is another server's
     /// business.
     pub is_final: bool,
+    /// Whether this server has changed its role since: another one knows what became of it.
+    pub is_anothers: bool,
     /// Whether it must be given back if it is as it was granted: its session has ended, or it was cancelled.
     pub is_due: bool,
     /// Whether others have done something to it, so that it may not be as it was granted.
@@ -89,12 +91,12 @@ impl Grants {
         self.open().filter(|grant| grant.lock == lock).for_each(|grant| grant.is_touched = true);
     }
 
-    /// A session was told that it was granted this ticket's lock, and what was left of the lease.
-    pub fn told(&mut self, session: u64, ticket: &str, left_ms: i64, now: UnixMs) {
+    /// A session is told that it was granted this ticket's lock.
+    pub fn told(&mut self, session: u64, ticket: &str) -> &Grant {
         let is_it = |grant: &&mut Grant| grant.session == session && grant.ticket == ticket;
         let grant = self.all.iter_mut().rev().find(is_it).expect("what is told was granted");
-        assert_eq!(left_ms, (grant.held.end - now).max(0), "what is left of {grant:?}");
         grant.was_told = true;
+        grant
     }
 
     pub fn acknowledged(&mut self, session: u64, ticket: &str) {
@@ -125,6 +127,7 @@ impl Grants {
     /// From now on another server decides.
     pub fn role_changed(&mut self) {
         self.open().for_each(|grant| grant.is_final = true);
+        self.all.iter_mut().for_each(|grant| grant.is_anothers = true);
     }
 
     /// Gives back a grant that was to be given back, and was as it was granted. Returns whether there was one.

@@ -3,7 +3,7 @@
 //!
 //! The checks read that record. So they see each grant as it was at its moment, not as it looks after the whole step.
 
-use super::grants::HeldAs;
+use super::grants::{Grant, HeldAs};
 use super::sessions::ROOM;
 use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
 use rlock_core::lock::{
@@ -456,10 +456,20 @@ impl Fake {
 
     /// How this holder has this side of the lock: with its last hold's lease.
     pub fn held(&self, lock: usize, holder: &str, side: Side) -> Option<HeldAs> {
+        self.held_up_to(lock, holder, side, i64::MAX)
+    }
+
+    /// When a hold ends that was granted.
+    pub fn end_of_hold(&self, grant: &Grant) -> Option<UnixMs> {
+        self.held_up_to(grant.lock, grant.holder, grant.side, grant.held.holds).map(|held| held.end)
+    }
+
+    fn held_up_to(&self, lock: usize, holder: &str, side: Side, most: i64) -> Option<HeldAs> {
         let fields = self.fields(lock);
         let field = if side == Side::Write { format!("{holder}:write") } else { holder.to_owned() };
         let is_plain = !fields.contains_key("mode");
-        let holds = fields.get(&field).filter(|_| is_plain == (side == Side::Plain))?.parse().unwrap();
+        let holds: i64 = fields.get(&field).filter(|_| is_plain == (side == Side::Plain))?.parse().unwrap();
+        let holds = if side == Side::Read { holds.min(most) } else { holds };
         let key = if side == Side::Read { hold_key(holder, holds) } else { "lock".to_owned() };
         match self.keyspaces[lock].borrow().entries().get(&key)?.1 {
             Expiry::At(end) => Some(HeldAs { holds, end }),
