@@ -9,7 +9,7 @@ use super::waiter::{Names, SessionId};
 use crate::lock::{Held, UnixMs, Wish};
 use std::cell::Cell;
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::vec;
 
@@ -112,8 +112,24 @@ pub(super) struct Cancelling<C> {
     pub session: SessionId,
     pub names: vec::IntoIter<Box<[u8]>>,
     pub found: usize,
-    /// The hold of the last one that was found, if it could not be revoked at once.
-    pub hold: Option<Hold>,
+    /// The holds of those that were found, which are revoked when all are taken back: the last of a holder's read holds
+    /// first, as only that one is told apart from the others.
+    pub holds: BTreeMap<(i64, usize), Hold>,
+}
+
+impl<C> Cancelling<C> {
+    pub fn of(session: SessionId) -> Self {
+        Self { client: None, session, names: Vec::new().into_iter(), found: 0, holds: BTreeMap::new() }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.names.len() == 0 && self.holds.is_empty()
+    }
+
+    /// Whether all that is left needs a server that may write.
+    pub fn only_revokes(&self) -> bool {
+        self.names.len() == 0
+    }
 }
 
 /// The waiters of a lock that share the name of a holder that was granted it.

@@ -1,13 +1,14 @@
 //! What the commands do: decide, make it true, and serve those who wait. The server and the random histories both come in
 //! here, so what is proven is what is shipped.
 
+use super::agenda::Cancelling;
 use super::engine::Engine;
 use super::host::{Host, Paused, Trigger, WaitsFor};
 use super::queue::{LockName, QueueFull, Ticket};
 use super::serve::lease_end;
 use super::sessions::NoSession;
 use super::tickets::Call;
-use super::tickets::{Cancelled, Use};
+use super::tickets::Use;
 use super::waiter::{Names, Recipient, SessionId, Waiter};
 use crate::lock::{
     self, Ahead, BROKEN_MAX, Lease, Outcome, Plan, Record, Refusal, Release, Released, Renewed, UnixMs, Verdict, Wish,
@@ -164,7 +165,7 @@ impl<C> Engine<C> {
         if record.is_there() {
             // Only who shares it may join others in the lock, past waiters whom nobody attends.
             let may_pass = wish.side.is_shared() && self.has_sessions();
-            return (record, if may_pass { self.ahead(host, lock) } else { Ahead::Someone });
+            return (record, if may_pass { self.seek_ahead(host, lock) } else { Ahead::Someone });
         }
         drop(record);
         let ahead = self.settle(host, lock, Trigger::Command);
@@ -258,35 +259,38 @@ impl<C> Engine<C> {
         Ok(Polled::Waits(session))
     }
 
-    /// Takes tickets of a session back. Returns how many were found; None if that takes longer than a turn, and the client
-    /// is blocked for it.
+    /// Takes tickets of a session back. Returns how many were found; None if that takes longer than a turn, or the server
+    /// may not write now, and the client is blocked for it.
     pub fn cancel<'a, H: Host<Client = C>>(
         &mut self,
         host: &H,
         session: SessionId,
-        mut tickets: impl ExactSizeIterator<Item = &'a [u8]>,
+        mut tickets: impl Iterator<Item = &'a [u8]>,
     ) -> Option<usize> {
-        let (mut found, mut is_kept) = (0_usize, false);
-        while let Some(ticket) = tickets.next() {
-            let cancelled = self.take_back(session, ticket);
-            host.watch(self);
-            found = found.saturating_add(usize::from(cancelled != Cancelled::Nothing));
-            match cancelled {
-                Cancelled::Granted(hold) if host.may_touch_any_key() => self.revoke_or_later(host, hold),
-                Cancelled::Granted(hold) => self.revoke_later(hold),
-                Cancelled::Nothing | Cancelled::Ticket => {}
+        // Where nobody can be kept waiting, all goes on at once.
+        let may_wait = host.may_block();
+        let mut taken = Cancelling::of(session);
+        for ticket in tickets.by_ref() {
+            self.cancel_ticket(host, &mut taken, ticket);
+            if may_wait && host.turn_is_over() {
+                break;
             }
-            // Where nobody can be kept waiting, all goes on at once.
-            if is_kept || tickets.len() == 0 || !host.turn_is_over() {
-                continue;
-            }
-            if let Some(client) = Some(()).filter(|()| host.may_block()).and_then(|()| host.block()) {
-                host.blocked(&client, WaitsFor::Cancel);
-                self.cancel_rest(session, tickets.map(Box::from).collect(), found, client);
-                return None;
-            }
-            is_kept = true;
         }
+        taken.names = tickets.map(Box::from).collect::<Vec<_>>().into_iter();
+        let may_revoke = host.may_touch_any_key();
+        while may_revoke && !(may_wait && host.turn_is_over()) && self.cancel_on(host, &mut taken) {}
+        let found = taken.found;
+        if taken.is_done() {
+            return Some(found);
+        }
+        if let Some(client) = may_wait.then(|| host.block()).flatten() {
+            host.blocked(&client, WaitsFor::Cancel);
+            taken.client = Some(client);
+            self.cancelling.push_back(taken);
+            return None;
+        }
+        while may_revoke && self.cancel_on(host, &mut taken) {}
+        taken.holds.into_values().rev().for_each(|hold| self.revoke_later(hold));
         Some(found)
     }
 

@@ -64,10 +64,16 @@ impl Grant {
     pub fn of(Effect { changes, token, .. }: &Effect, ended: Expiry, at: UnixMs) -> Self {
         Self { at, token: *token, end: changes.lease_end(), holds: changes.holds(), ended }
     }
+
+    /// How the holder has the lock by it: each read hold has a lease of its own.
+    fn held(self, wish: &Wish<Names>) -> Held {
+        let end = self.end.filter(|_| !wish.side.is_shared());
+        Held { holds: self.holds, end: end.unwrap_or_else(|| wish.lease.end(self.at).unwrap_or(UnixMs::MAX)) }
+    }
 }
 
 /// A waiter that was granted its lock.
-pub(super) struct Granted<C> {
+pub(super) struct Served<C> {
     pub delivery: Delivery<C>,
     /// Whether others wait for the lock under the same name.
     pub has_namesakes: bool,
@@ -249,8 +255,8 @@ impl<C> Engine<C> {
         })
     }
 
-    /// The first waiter of a lock, past those that are passed over.
-    pub(super) fn first(&mut self, lock: LockId, now: UnixMs) -> Option<First> {
+    /// The first waiter of a lock, past those that are passed over. Those of sessions that are back come into their places.
+    pub(super) fn seek_first(&mut self, lock: LockId, now: UnixMs) -> Option<First> {
         // Those who are back but whose tickets are not all back in their places yet.
         for id in self.agenda.returning.iter().take(RETURNING_ASKED) {
             if let Some(session) = self.sessions.get_mut(*id).filter(|session| session.is_attended(now)) {
@@ -298,7 +304,7 @@ impl<C> Engine<C> {
     }
 
     /// Takes out a waiter that is granted its lock now, and remembers the grant until the waiter knows of it.
-    pub(super) fn grant(&mut self, ticket: Ticket, grant: Grant) -> Option<Granted<C>> {
+    pub(super) fn grant(&mut self, ticket: Ticket, grant: Grant) -> Option<Served<C>> {
         let (now, outcome) = (grant.at, Outcome::Granted { token: grant.token });
         let lock = self.queues.lock_of(ticket)?;
         if self.queues.kept(lock).is_some_and(|notes| notes.released) {
@@ -322,19 +328,17 @@ impl<C> Engine<C> {
                 self.happened(session, event, now)
             }
         };
-        Some(Granted { delivery, has_namesakes })
+        Some(Served { delivery, has_namesakes })
     }
 
     /// How the waiter has the lock now, in common with the grants before of which only the holder's last one tells.
     fn as_granted(&mut self, ticket: Ticket, lock: LockId, grant: Grant) -> Option<Rc<AsGranted>> {
-        let Grant { at, end, holds, ended, .. } = grant;
-        let Wish { holder, side, lease, .. } = self.queues.waiter(ticket)?.wish();
-        let own_end = lease.end(at).unwrap_or(UnixMs::MAX);
-        if side.is_shared() {
-            // Each has a lease of its own.
-            return Some(AsGranted::new(&holder, Held { holds, end: own_end }));
+        let wish = self.queues.waiter(ticket)?.wish();
+        let (Grant { holds, ended, .. }, held) = (grant, grant.held(&wish));
+        let holder = wish.holder;
+        if wish.side.is_shared() {
+            return Some(AsGranted::new(&holder, held));
         }
-        let held = Held { holds, end: end.unwrap_or(own_end) };
         let last = &mut self.queues.kept(lock)?.granted;
         if let (Some(last), Expiry::At(ended)) = (&last, ended) {
             if last.goes_on(&holder, Held { holds: holds.saturating_sub(1), end: ended }, held) {
@@ -342,6 +346,13 @@ impl<C> Engine<C> {
             }
         }
         Some(Rc::clone(last.insert(AsGranted::new(&holder, held))))
+    }
+
+    /// What this grant has given, of a waiter that is no more.
+    pub(super) fn hold_of(&self, lock: LockName<'_>, wish: &Wish<Names>, grant: Grant) -> Hold {
+        let (database, home) = (lock.database, self.databases.at(lock.database));
+        let as_granted = AsGranted::new(&wish.holder, grant.held(wish));
+        Hold { database, home, key: lock.key.into(), wish: wish.clone(), as_granted, era: self.era }
     }
 
     /// How long the grants since the last call took, if there were any.

@@ -11,8 +11,8 @@
 //!
 //! Keys, recipients and clock are behind the trait [`Host`]: there is one over the server and one that a test moves.
 
-use super::agenda::{Hold, Reentry};
-use super::engine::{Engine, First, Grant, Granted, Next};
+use super::agenda::{Cancelling, Hold, Reentry};
+use super::engine::{Engine, First, Grant, Next, Served};
 use super::host::{Cause, Host, Paused, Permission, Trigger};
 use super::outbox::Delivery;
 use super::queue::{Due, LockId, LockName, Ticket};
@@ -89,7 +89,7 @@ impl<C> Engine<C> {
         loop {
             // Before each look, so that what the look itself causes, such as the end of an expired key, is no news.
             self.seen(id);
-            match self.first(id, now) {
+            match self.seek_first(id, now) {
                 None => return Settled::NobodyWaits,
                 Some(First::Dismissed(ticket)) => self.let_go(host, ticket, Outcome::NowReplica),
                 Some(First::Unattended(ticket)) => self.pass_over(ticket),
@@ -107,18 +107,18 @@ impl<C> Engine<C> {
     }
 
     /// Whether somebody who can be told waits for this lock, as far as one turn of the server shows.
-    pub(super) fn ahead<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>) -> Ahead {
+    pub(super) fn seek_ahead<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>) -> Ahead {
         let Some(id) = self.queues.find(lock) else { return Ahead::Nobody };
-        match self.first_to_tell(host, id) {
+        match self.seek_first_to_tell(host, id) {
             Ok(None) => Ahead::Nobody,
             Ok(Some(_)) | Err(TurnIsOver) => Ahead::Someone,
         }
     }
 
     /// The first waiter of a lock, past those that cannot be told.
-    fn first_to_tell<H: Host<Client = C>>(&mut self, host: &H, id: LockId) -> Result<Option<First>, TurnIsOver> {
+    fn seek_first_to_tell<H: Host<Client = C>>(&mut self, host: &H, id: LockId) -> Result<Option<First>, TurnIsOver> {
         let now = host.now();
-        while let Some(first) = self.first(id, now) {
+        while let Some(first) = self.seek_first(id, now) {
             let First::Unattended(ticket) = first else { return Ok(Some(first)) };
             // Those behind it may be let in now.
             self.pass_over(ticket);
@@ -181,7 +181,7 @@ impl<C> Engine<C> {
         let lock = LockName { database: host.database(), key: key.as_ref() };
         let Some(id) = self.queues.find(lock) else { return host.commit(record, plan) };
         self.set_released(id, true);
-        let next = match self.first_to_tell(host, id) {
+        let next = match self.seek_first_to_tell(host, id) {
             Ok(Some(First::Attended(next))) if plan.changes.frees() && trigger == Trigger::Command => Some(next),
             _ => None,
         };
@@ -239,12 +239,13 @@ impl<C> Engine<C> {
             let mut is_done = !self.fire_next_alarm(host, now);
             is_done &= !self.change_next_session(host, now);
             is_done &= !self.dismiss_next(host);
-            is_done &= !self.cancel_next(host, now);
+            is_done &= !self.cancel_next(host);
             is_done &= !self.sweep_on();
             is_done &= !self.disconnect_next();
             is_done &= !self.look_behind_next();
             is_done &= !self.drop_next(host);
-            if !self.is_resting(now) {
+            // By the time of now, which a rest of this very turn began at.
+            if !self.is_resting(host.now()) {
                 is_done &= !self.revoke_next(host);
                 is_done &= !self.put_next_back(now);
                 is_done &= !self.reenter_next(host);
@@ -321,28 +322,44 @@ impl<C> Engine<C> {
         tickets
     }
 
-    /// Takes back the next ticket of those that were left when a turn was over. Returns whether anything could be done.
-    fn cancel_next<H: Host<Client = C>>(&mut self, host: &H, now: UnixMs) -> bool {
-        let Some(mut next) = self.take_cancelling(now) else { return false };
-        let mut hold = next.hold.take();
-        if hold.is_none() {
-            let Some(ticket) = next.names.next() else {
-                if let Some(client) = next.client {
-                    host.answer_cancel(client, next.found);
-                }
-                return true;
-            };
-            let cancelled = self.take_back(next.session, &ticket);
-            host.watch(self);
-            next.found = next.found.saturating_add(usize::from(cancelled != Cancelled::Nothing));
-            if let Cancelled::Granted(granted) = cancelled {
-                hold = Some(granted);
+    /// Goes on with the next command that takes tickets back. Returns whether anything could be done.
+    fn cancel_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
+        let Some(mut next) = self.cancelling.pop_front() else { return false };
+        let goes_on = (!next.only_revokes() || !self.is_resting(host.now())) && self.cancel_on(host, &mut next);
+        if next.is_done() {
+            if let Some(client) = next.client {
+                host.answer_cancel(client, next.found);
             }
+            return true;
         }
-        next.hold = hold.and_then(|hold| self.revoke(host, hold).err());
-        let goes_on = next.hold.is_none();
-        self.put_back_cancelling(next);
+        // Those that can go on come in turn.
+        if goes_on {
+            self.cancelling.push_back(next);
+        } else {
+            self.cancelling.push_front(next);
+        }
         goes_on
+    }
+
+    /// Takes back the next of the tickets, or revokes the next of their holds. Returns whether anything could be done.
+    pub(super) fn cancel_on<H: Host<Client = C>>(&mut self, host: &H, taken: &mut Cancelling<C>) -> bool {
+        if let Some(name) = taken.names.next() {
+            self.cancel_ticket(host, taken, &name);
+            return true;
+        }
+        let Some((place, hold)) = taken.holds.pop_last() else { return false };
+        let revoked = self.revoke(host, hold);
+        revoked.map_err(|hold| taken.holds.insert(place, hold)).is_ok()
+    }
+
+    /// Takes one ticket back.
+    pub(super) fn cancel_ticket<H: Host<Client = C>>(&mut self, host: &H, taken: &mut Cancelling<C>, ticket: &[u8]) {
+        let cancelled = self.take_back(taken.session, ticket, host.now());
+        host.watch(self);
+        taken.found = taken.found.saturating_add(usize::from(cancelled != Cancelled::Nothing));
+        if let Cancelled::Granted(hold) = cancelled {
+            taken.holds.insert((hold.as_granted.get().holds, taken.found), hold);
+        }
     }
 
     /// Answers a waiter whose time is up with the time left of the lock. The waiters behind it may have waited for it only.
@@ -451,7 +468,7 @@ impl<C> Engine<C> {
         grant: Grant,
         trigger: Trigger,
     ) {
-        if self.granted(host, id, first.ticket, grant) {
+        if self.granted(host, id, lock, first, grant) {
             let reentry = Reentry { lock: id, holder: first.wish.holder.clone(), after: None };
             self.reenter(host, lock, reentry, trigger);
         }
@@ -469,7 +486,7 @@ impl<C> Engine<C> {
                 Tried::Busy { left_ms: 0 }
             };
             match tried {
-                Tried::Granted(grant) => _ = self.granted(host, reentry.lock, next.ticket, grant),
+                Tried::Granted(grant) => _ = self.granted(host, reentry.lock, lock, &next, grant),
                 // A reader that also waits to write keeps its place.
                 Tried::Busy { .. } => {}
                 Tried::Later(ms) => {
@@ -487,8 +504,20 @@ impl<C> Engine<C> {
     }
 
     /// Returns whether others wait for the lock under the same name.
-    fn granted<H: Host<Client = C>>(&mut self, host: &H, id: LockId, ticket: Ticket, grant: Grant) -> bool {
-        let Some(Granted { delivery, has_namesakes }) = self.grant(ticket, grant) else { return false };
+    fn granted<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        id: LockId,
+        lock: LockName<'_>,
+        next: &Next,
+        grant: Grant,
+    ) -> bool {
+        let Some(Served { delivery, has_namesakes }) = self.grant(next.ticket, grant) else {
+            // It went within the very write that has granted it the lock.
+            let hold = self.hold_of(lock, &next.wish, grant);
+            self.revoke_later(hold);
+            return false;
+        };
         if let Some(end) = grant.end {
             self.recheck_by(id, end.saturating_add(1));
         }

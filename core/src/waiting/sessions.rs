@@ -92,7 +92,9 @@ const CUT_OFF_MAX: usize = 8;
 impl<C> Session<C> {
     /// Whether somebody is there to be told.
     pub fn is_attended(&self, now: UnixMs) -> bool {
-        let is_there = || self.poll.is_some() || now < self.answered.saturating_add(self.ttl_ms / 10);
+        // A time after now is from before the clock was set back.
+        let is_recent = || now.saturating_sub(self.answered).saturating_abs() < self.ttl_ms / 10;
+        let is_there = || self.poll.is_some() || is_recent();
         !self.has_ended && self.is_connected && self.outbox.kept() <= EVENTS_UNREAD_MAX && is_there()
     }
 
@@ -245,6 +247,11 @@ impl<C> Sessions<C> {
 
     pub fn is_open(&self, id: SessionId) -> bool {
         self.get(id).is_some_and(|session| !session.has_ended)
+    }
+
+    /// Whether so many events are not acknowledged that nobody seems to read them.
+    pub fn is_unread(&self, id: SessionId) -> bool {
+        self.get(id).is_some_and(|session| session.outbox.kept() > EVENTS_UNREAD_MAX)
     }
 
     /// Changes a session's events, and counts them anew.

@@ -260,9 +260,8 @@ impl<C> Engine<C> {
         self.agenda.rest = Some((now, time));
     }
 
-    pub(super) fn is_resting(&mut self, now: UnixMs) -> bool {
-        self.agenda.rest = self.agenda.rest.filter(|rest| lasts(*rest, now));
-        self.agenda.rest.is_some()
+    pub(super) fn is_resting(&self, now: UnixMs) -> bool {
+        self.agenda.rest.is_some_and(|rest| lasts(rest, now))
     }
 
     /// When something is to be done next; a time that has long passed means at once.
@@ -270,7 +269,7 @@ impl<C> Engine<C> {
     pub fn wakes_at(&self, now: UnixMs) -> Option<UnixMs> {
         let agenda = &self.agenda;
         let cancelling = self.cancelling.front();
-        let cancels = cancelling.is_some_and(|cancelling| cancelling.hold.is_none());
+        let cancels = cancelling.is_some_and(|cancelling| !cancelling.only_revokes());
         if agenda.dismissed.is_some() || self.sessions.awaits_turn || cancels {
             return Some(UnixMs::MIN);
         }

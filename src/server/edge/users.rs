@@ -27,6 +27,12 @@ pub fn user_name(context: &Context) -> Result<OwnedStr, ErrorLine> {
     }
 }
 
+/// Whether the client has another user than the default one: that is whom it gets as soon as its own is deleted, and then
+/// the server sends it nothing any more and closes it a little later.
+pub fn has_own_user(context: &Context) -> bool {
+    context.connected_user().is_some_and(|name| name.lend().bytes() != b"default")
+}
+
 /// Asks for a command that there is not: the server first looks for the user as whom it is asked to run it.
 fn acts_for_a_user(context: &Context) -> bool {
     // SAFETY: a C string, as the format says behind its modifiers: run as the user, errors as replies.

@@ -21,6 +21,7 @@ pub mod flag {
     pub const READ: c_int = raw::REDISMODULE_READ as c_int;
     pub const WRITE: c_int = raw::REDISMODULE_WRITE as c_int;
     pub const WITHOUT_TOUCH: c_int = raw::REDISMODULE_OPEN_KEY_NOTOUCH as c_int;
+    pub const WITHOUT_EXPIRY: c_int = raw::REDISMODULE_OPEN_KEY_NOEXPIRE as c_int;
     pub const FIELDS_ARE_STRINGS: c_int = raw::REDISMODULE_HASH_NONE as c_int;
     pub const EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
     pub const HASH: c_int = raw::REDISMODULE_KEYTYPE_HASH as c_int;
@@ -36,6 +37,7 @@ pub mod flag {
     pub const IS_MASTER: c_int = raw::REDISMODULE_CTX_FLAGS_MASTER as c_int;
     pub const IS_LOADING: c_int = raw::REDISMODULE_CTX_FLAGS_LOADING as c_int;
     pub const IS_FULL: c_int = raw::REDISMODULE_CTX_FLAGS_OOM as c_int;
+    pub const EVICTS: c_int = raw::REDISMODULE_CTX_FLAGS_EVICT as c_int;
     pub const IN_CLUSTER: c_int = raw::REDISMODULE_CTX_FLAGS_CLUSTER as c_int;
     pub const REQUIRED: c_int = raw::REDISMODULE_CMD_ARG_NONE as c_int;
     pub const REPEATED: c_int = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;

@@ -45,9 +45,11 @@ pub struct Hash<'a>(&'a Key<'a>);
 const DELETE_FIELD: *mut raw::RedisModuleString = ptr::without_provenance_mut(1);
 
 impl<'a> Key<'a> {
-    /// Opens a key for reading, if it is there; without counting as a use of it.
+    /// Opens a key for reading, if it is there; without counting as a use of it, and without removing a key whose time is
+    /// over, on servers that know this (all but Redis 7.0): in the event of that Valkey 8.1 would move the client that
+    /// has asked to the key's database.
     pub fn peek(context: &'a Context, name: Str<'a>) -> Option<Self> {
-        let mode = flag::READ | flag::WITHOUT_TOUCH;
+        let mode = flag::READ | flag::WITHOUT_TOUCH | flag::WITHOUT_EXPIRY;
         // SAFETY: the context and the name outlive the handle.
         let key = unsafe { api!(RedisModule_OpenKey(context.as_ptr(), name.as_ptr(), mode)) };
         // Opened for reading, an absent key has no handle.

@@ -30,9 +30,9 @@ pub fn there_may_be_replicas() -> bool {
     !kept().no_replica_follows.get()
 }
 
-/// Whether a change that is under way is replicated. Ask after every write, not once: a follower may have begun to
-/// follow in between.
-pub(super) fn are_told(context: &Context) -> bool {
+/// Has the server count a change that is under way, and returns whether it is replicated. To be called after every write,
+/// not once: a follower may have begun to follow in between.
+pub(super) fn begin_change(context: &Context) -> bool {
     let tells = !context.is_command || there_may_be();
     if !tells && !context.is_counted.replace(true) {
         // So the server counts the changes of this command for its save points. This is the one way that costs nothing
@@ -56,7 +56,7 @@ macro_rules! replicate {
 
 /// Replicates a command, if anybody follows: with these words, and a number behind them.
 pub(super) fn tell(context: &Context, command: &CStr, words: &[Str<'_>], number: Option<i64>) {
-    if are_told(context) {
+    if begin_change(context) {
         match (words, number) {
             ([one], None) => replicate!(context, command, c"s", [one]),
             ([one, two], None) => replicate!(context, command, c"ss", [one, two]),
@@ -74,7 +74,7 @@ pub(super) fn tell(context: &Context, command: &CStr, words: &[Str<'_>], number:
 
 /// Has the replicas publish a message to subscribers of their own, but does not write it to the AOF file (`A`).
 pub(super) fn publish(context: &Context, command: &CStr, channel: Str<'_>, message: Str<'_>) {
-    if (!context.is_command || there_may_be_replicas()) && are_told(context) {
+    if (!context.is_command || there_may_be_replicas()) && begin_change(context) {
         replicate!(context, command, c"Ass", [channel, message]);
     }
 }

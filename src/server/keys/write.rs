@@ -160,7 +160,7 @@ impl LockKey<'_> {
         }
         key.expire_at(end);
         if kept.restores.get() {
-            if followers::are_told(context) {
+            if followers::begin_change(context) {
                 let (end, lock) = (OwnedStr::number(end), OwnedStr::new(&dump(mode, field)));
                 let words = [name, end.lend(), lock.lend(), kept.absttl.lend(), kept.replace.lend()];
                 tell(context, c"RESTORE", &words, None);

@@ -17,7 +17,7 @@ use super::blocked_client::{self, BlockedClient, Callbacks, ClientKey};
 use super::host::{self, Server};
 use super::state::{self, Armed, Blocked, Hooks};
 use super::telling;
-use crate::server::edge::{ErrorLine, reply};
+use crate::server::edge::{ErrorLine, reply, users};
 use crate::server::ffi::api::{api, flag, guarded};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::latency;
@@ -32,7 +32,7 @@ use std::ptr;
 
 /// The events of other clients' commands after which a key may be no lock any more, another lock, or one that ends at
 /// another time.
-const BY_COMMANDS: [&CStr; 11] = [
+const BY_COMMANDS: [&CStr; 10] = [
     c"expire",
     // Redisson's writer that steps down to its reads changes nothing else.
     c"hset",
@@ -44,7 +44,6 @@ const BY_COMMANDS: [&CStr; 11] = [
     c"move_to",
     c"copy_to",
     c"restore",
-    c"overwritten",
 ];
 
 /// The same events, caused by the server itself. A command may come across an expired key, too.
@@ -73,7 +72,7 @@ pub(super) fn arm_timer(context: &Context) {
     let is_small = engine.length().saturating_add(engine.sessions()) <= CHECKED_MAX;
     debug_assert!(!is_small || engine.fault().is_none(), "{:?}", engine.fault());
     let at_once = (!state::get().clients.borrow().unanswered.is_empty()).then_some(UnixMs::MIN);
-    let due = [at_once, engine.wakes_at(now), state::get().listening.borrow_mut().ends_at(engine.length() == 0, now)];
+    let due = [at_once, engine.wakes_at(now), state::get().listening.borrow_mut().plan_end(engine.length() == 0, now)];
     let (time, serving_ms) = (due.into_iter().flatten().min(), engine.take_serving_ms());
     drop(engine);
     if let Some(ms) = serving_ms {
@@ -307,7 +306,7 @@ unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *m
 fn stop_listening_if_due(context: &Context) {
     let (now, Ok(engine)) = (context.now(), state::engine()) else { return };
     let mut listening = state::get().listening.borrow_mut();
-    if listening.ends_at(engine.length() == 0, now).is_some_and(|end| end <= now) {
+    if listening.plan_end(engine.length() == 0, now).is_some_and(|end| end <= now) {
         listening.end(context, Some(key_event));
     }
 }
@@ -338,17 +337,21 @@ unsafe extern "C" fn answer(
             let answer = blocked_client::answer_of(&context);
             (context, client, answer)
         };
-        match no_longer_blocked(client) {
-            Some(Blocked { waits_for: WaitsFor::Events(session), since_us }) => {
+        let blocked = no_longer_blocked(client);
+        // The server drops the answer, and tells nobody.
+        let is_cast_out = blocked.is_some_and(|blocked| blocked.has_own_user && !users::has_own_user(&context));
+        match blocked.map(|blocked| blocked.waits_for) {
+            Some(WaitsFor::Lock(ticket)) if is_cast_out => _ = state::note(Note::Gone(ticket)),
+            Some(WaitsFor::Lock(ticket)) => _ = state::note(Note::Delivered(ticket)),
+            _ => {}
+        }
+        match blocked {
+            _ if is_cast_out => arm_timer(&context),
+            Some(Blocked { waits_for: WaitsFor::Events(session), since_us, .. }) => {
                 telling::send_news(&context, session, since_us);
                 arm_timer(&context);
             }
-            blocked => {
-                if let Some(Blocked { waits_for: WaitsFor::Lock(ticket), .. }) = blocked {
-                    state::note(Note::Delivered(ticket));
-                }
-                reply::send(&context, answer.unwrap_or(Err(NO_ANSWER)));
-            }
+            _ => reply::send(&context, answer.unwrap_or(Err(NO_ANSWER))),
         }
         flag::OK
     })
@@ -386,7 +389,7 @@ unsafe extern "C" fn unblocked(
             let client = ClientKey::of(&context);
             (context, client, Str::arguments(arguments, count))
         };
-        let Some(Blocked { waits_for, since_us }) = no_longer_blocked(client) else { return flag::OK };
+        let Some(Blocked { waits_for, since_us, .. }) = no_longer_blocked(client) else { return flag::OK };
         let fenced =
             state::engine().is_ok_and(|engine| matches!(waits_for, WaitsFor::Lock(ticket) if engine.is_fenced(ticket)));
         let taken = stop_waiting(&context, client, waits_for);

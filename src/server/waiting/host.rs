@@ -5,7 +5,7 @@
 use super::blocked_client::BlockedClient;
 use super::state::{self, Blocked};
 use crate::server::edge::settings::SETTINGS;
-use crate::server::edge::users::Reader;
+use crate::server::edge::users::{self, Reader};
 use crate::server::edge::{Reply, reply};
 use crate::server::ffi::api::{api, flag};
 use crate::server::ffi::call::call;
@@ -17,6 +17,7 @@ use crate::server::keys::{LockRecord, PAUSED, take_snapshot};
 use rlock_core::lock::{Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
 use rlock_core::waiting::{Host, LockName, Note, Paused, Permission, Room, Trigger, WaitsFor};
 use std::cell::Cell;
+use std::ffi::CStr;
 
 pub struct Server<'a> {
     pub(super) context: &'a Context,
@@ -163,7 +164,8 @@ impl Host for Server<'_> {
     }
 
     fn blocked(&self, client: &BlockedClient, waits_for: WaitsFor) {
-        let blocked = Blocked { waits_for, since_us: monotonic_us() };
+        let has_own_user = users::has_own_user(self.context);
+        let blocked = Blocked { waits_for, since_us: monotonic_us(), has_own_user };
         state::get().clients.borrow_mut().blocked.insert(client.key(), blocked);
     }
 
@@ -216,14 +218,17 @@ fn ask(context: &Context, key: Str<'_>, trigger: Trigger) -> Permission {
     match trigger {
         Trigger::Command => Permission::Granted,
         Trigger::Revocation if !this_server::is_in_cluster() => Permission::Granted,
-        Trigger::Event | Trigger::Revocation => probe(context, key),
+        Trigger::Event => probe(context, key, c"SMEslc"),
+        // What gives memory back needs none.
+        Trigger::Revocation => probe(context, key, c"SEslc"),
     }
 }
 
 /// What is known without a command, for any lock.
 fn fitness_of(context: &Context, trigger: Trigger) -> Permission {
     let flags = context.flags();
-    let is_full = flags & flag::IS_FULL != 0 && trigger != Trigger::Revocation;
+    // One that evicts keys makes room: whether it can, it says when it is asked by a command.
+    let is_full = flags & (flag::IS_FULL | flag::EVICTS) == flag::IS_FULL && trigger != Trigger::Revocation;
     if flags & flag::IS_MASTER == 0 || flags & flag::IS_LOADING != 0 || is_full {
         return Permission::Later(UNFIT_MS);
     }
@@ -248,10 +253,10 @@ fn is_out_of_memory(context: &Context) -> bool {
 
 /// Asks the server by a command that writes nothing but is checked as if it did: it puts an empty piece into a string.
 /// On a lock it fails with the wrong type, which is as good as a yes.
-fn probe(context: &Context, key: Str<'_>) -> Permission {
-    // SAFETY: a string, a long long and a C string, as the format says behind its modifiers: check as for a script,
-    // check memory, errors as replies.
-    let reply = unsafe { call!(context, c"SETRANGE", c"SMEslc", key.as_ptr(), 0_i64, c"".as_ptr()) };
+fn probe(context: &Context, key: Str<'_>, format: &CStr) -> Permission {
+    // SAFETY: a string, a long long and a C string, as both formats say behind their modifiers: check as for a script,
+    // perhaps check memory, errors as replies.
+    let reply = unsafe { call!(context, c"SETRANGE", format, key.as_ptr(), 0_i64, c"".as_ptr()) };
     let Some(reply) = reply else { return elsewhere() };
     match reply.error() {
         None => Permission::Granted,

@@ -54,6 +54,8 @@ pub(super) struct Blocked {
     pub waits_for: WaitsFor,
     /// Since when: see [`super::host::monotonic_us`].
     pub since_us: u64,
+    /// Whether its user is another than the default one, which a client gets as soon as its own is deleted.
+    pub has_own_user: bool,
 }
 
 /// What the module keeps about the server's events.
@@ -161,10 +163,10 @@ impl Listening {
     }
 
     /// When to listen no more, unless somebody comes to wait before then.
-    pub fn ends_at(&mut self, nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
+    pub fn plan_end(&mut self, nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
         // SAFETY: a pointer that the server has set at load, or has not.
         unsafe { raw::RedisModule_UnsubscribeFromKeyspaceEvents }?;
-        self.idle_until(nobody_waits, now)
+        self.note_idle(nobody_waits, now)
     }
 
     /// Listens no more. To be called with nothing of the server's under way.
@@ -176,7 +178,7 @@ impl Listening {
         }
     }
 
-    fn idle_until(&mut self, nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
+    fn note_idle(&mut self, nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
         // A time after now is from before the clock was set back.
         let since = self.idle_since.filter(|since| *since <= now).unwrap_or(now);
         self.idle_since = (nobody_waits && self.heard != 0).then_some(since);
@@ -196,11 +198,11 @@ mod tests {
     #[test]
     fn it_ends_when_nobody_has_waited_for_long_enough() {
         let mut listening = Listening::default();
-        assert_eq!(listening.idle_until(true, 10), None, "it has not begun");
+        assert_eq!(listening.note_idle(true, 10), None, "it has not begun");
         listening.heard = KEYS;
-        assert_eq!([10, 15].map(|now| listening.idle_until(true, now)), [Some(10 + KEPT_MS); 2]);
-        assert_eq!(listening.idle_until(false, 20), None);
-        assert_eq!(listening.idle_until(true, 30), Some(30 + KEPT_MS), "a waiter puts it off");
-        assert_eq!(listening.idle_until(true, 5), Some(5 + KEPT_MS), "and so does a clock that is set back");
+        assert_eq!([10, 15].map(|now| listening.note_idle(true, now)), [Some(10 + KEPT_MS); 2]);
+        assert_eq!(listening.note_idle(false, 20), None);
+        assert_eq!(listening.note_idle(true, 30), Some(30 + KEPT_MS), "a waiter puts it off");
+        assert_eq!(listening.note_idle(true, 5), Some(5 + KEPT_MS), "and so does a clock that is set back");
     }
 }

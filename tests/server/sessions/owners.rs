@@ -1,6 +1,6 @@
 //! Whose a session is: the user's who opened it. To everyone else it is as if it were not there.
 
-use rlock_testing::{Client, Reply, Server, Session, text, wait_until};
+use rlock_testing::{Client, Reply, Server, Session, start_waiting, text, wait_until};
 
 /// Two users who may do the same, and know each other's secrets. This is also the least that a service needs.
 fn users(server: &Server) -> [Client; 2] {
@@ -61,6 +61,39 @@ fn the_user_is_that_of_the_call() {
     assert_eq!(ann.run(&["EVAL", script, "0", ANNS]), Reply::Int(0));
     ann.say("AUTH bob secret");
     assert!(ann.run(&["EVAL", script, "0", ANNS]).as_error().starts_with("NOSESSION "));
+}
+
+/// The server sends nothing any more to whom it is about to close: what was granted in that turn reaches nobody, be it
+/// deleted just before or just behind the grant.
+#[test]
+fn what_is_granted_while_its_user_is_deleted_goes_to_the_next() {
+    let server = Server::start();
+    let mut client = server.client();
+    for by_ticket in [false, true] {
+        for deleted_first in [false, true] {
+            let [_ann, mut bob] = users(&server);
+            client.say("RLOCK.ACQUIRE k holder 600000");
+            if by_ticket {
+                bob.say(&format!("RLOCK.EVENTS {ANNS} TTL 600000"));
+                bob.say(&format!("RLOCK.ACQUIRE k bob 600000 WAIT 0 SESSION {ANNS} t"));
+                bob.send(&["RLOCK.EVENTS", ANNS, "WAIT", "0"]);
+            } else {
+                bob.send(&["RLOCK.ACQUIRE", "k", "bob", "600000", "WAIT", "0"]);
+            }
+            wait_until("bob waits", || client.figure("waiters") == 1);
+            wait_until("blocked", || client.say("CLIENT LIST").as_text().contains("flags=b"));
+            let mut dan = start_waiting(&server, "RLOCK.ACQUIRE k dan 600000 WAIT 0");
+            let mut commands = ["ACL DELUSER bob", "RLOCK.RELEASE k holder"];
+            if !deleted_first {
+                commands.reverse();
+            }
+            client.transaction(commands);
+            assert_eq!(dan.receive(), Reply::Nil, "by ticket: {by_ticket}; deleted first: {deleted_first}");
+            assert_eq!(client.fields("k"), "{dan:1}");
+            wait_until("nothing is left", || client.figures(["sessions", "waiters", "revocations_due"]) == [0; 3]);
+            client.say("RLOCK.RELEASE k dan");
+        }
+    }
 }
 
 #[test]

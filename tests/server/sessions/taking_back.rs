@@ -81,6 +81,42 @@ fn one_hold_of_several_is_given_back() {
     assert_eq!((ann.told(""), client.keys()), (vec![], vec![]));
 }
 
+/// Only the last of a holder's read holds is told apart: so they are given back from the last to the first, in whatever
+/// order they are named.
+#[test]
+fn all_read_holds_of_one_holder_are_given_back() {
+    let (_server, mut client, mut ann) = Server::with_session();
+    for named in ["1 2 3", "3 1 2"] {
+        client.say("RLOCK.WACQUIRE k holder 600000");
+        for (ticket, lease) in [("1", 600_000), ("2", 500_000), ("3", 550_000)] {
+            ann.wait_for(&format!("RLOCK.RACQUIRE k ann {lease} WAIT 0"), ticket);
+        }
+        client.say("RLOCK.RELEASE k holder");
+        assert_eq!(ann.cancel(named), Reply::Int(3));
+        assert_eq!((client.keys(), kept(&mut client)), (vec![], [1, 0, 0, 0]), "{named}");
+    }
+}
+
+/// It has left too much unread, until it takes some of that back.
+#[test]
+fn nobody_overtakes_a_session_that_makes_room_by_taking_back() {
+    let (server, mut client, mut ann) = Server::with_session();
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "first");
+    client.say("RLOCK.ACQUIRE other holder 600000");
+    let short = |number| format!("RLOCK.ACQUIRE other ann 600000 WAIT 1 SESSION the-session-of-ann {number}");
+    client.say_all((0..1_001).map(short));
+    wait_until("too much is unread", || client.figures(["sessions_unattended", "tickets"]) == [1, 1]);
+    client.say("RLOCK.RELEASE k holder");
+    assert_eq!(client.say("RLOCK.ACQUIRE k dan 600000 WAIT 0"), Reply::Nil, "it is passed over");
+    let mut eve = start_waiting(&server, "RLOCK.ACQUIRE k eve 600000 WAIT 0");
+    assert_eq!(ann.cancel("1000 999"), Reply::Int(2));
+    client.say("RLOCK.RELEASE k dan");
+    assert_eq!(client.fields("k"), "{ann:1}");
+    client.say("RLOCK.RELEASE k ann");
+    assert_eq!(eve.receive(), Reply::Nil);
+}
+
 #[test]
 fn an_event_that_is_no_grant_is_dropped() {
     let (_server, mut client, mut ann) = Server::with_session();

@@ -89,6 +89,52 @@ fn a_grant_says_when_its_lease_ends() {
     assert_eq!(ann.call("").grants_end_in(), [0]);
 }
 
+/// A process takes the lock as its own for that long, and asks nobody: what others have done to it since must be in it.
+#[test]
+fn a_grant_says_what_is_left_of_the_lock_as_it_is_when_it_is_told() {
+    let (server, mut client, mut ann) = Server::with_session();
+    let renewed = 80_000..=90_000;
+    for (number, (meanwhile, expected)) in [
+        (&["RLOCK.BREAK k", "RLOCK.ACQUIRE k bob 600000"][..], 0..=0),
+        (&["RLOCK.RELEASE k ann", "RLOCK.ACQUIRE k bob 600000"], 0..=0),
+        (&["DEL k"], 0..=0),
+        (&["PEXPIRE k 9000"], 1..=9_000),
+        (&["RLOCK.RENEW k ann 90000"], renewed.clone()),
+        (&["RLOCK.ACQUIRE k ann 90000"], renewed),
+        (&["SELECT 1", "SWAPDB 0 1"], 1..=60_000),
+        (&[], 50_000..=60_000),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        client.say("SELECT 0");
+        client.say("FLUSHALL");
+        client.say("RLOCK.ACQUIRE k holder 600000");
+        ann.wait_for("RLOCK.ACQUIRE k ann 60000 WAIT 0", &number.to_string());
+        client.say("RLOCK.RELEASE k holder");
+        // Once to a connection of before, and once more to the next.
+        let before = ann.call("").grants_end_in();
+        assert!((50_000..=60_000).contains(&before[0]), "{before:?}");
+        for command in meanwhile {
+            client.say(command);
+        }
+        ann.reconnect(&server);
+        let told = ann.call("").grants_end_in();
+        assert!(told.len() == 1 && expected.contains(&told[0]), "{meanwhile:?}: {told:?}");
+        assert_eq!(ann.told(&format!("ACK {}", number + 1)), []);
+    }
+    // Of one holder's read holds each has its own.
+    client.say("FLUSHALL");
+    client.say("RLOCK.WACQUIRE k holder 600000");
+    for (lease, ticket) in [(30_000, "short"), (60_000, "long")] {
+        ann.wait_for(&format!("RLOCK.RACQUIRE k ann {lease} WAIT 0"), ticket);
+    }
+    client.say("RLOCK.RELEASE k holder");
+    client.say("PEXPIRE {k}:ann:rwlock_timeout:1 9000");
+    let told = ann.call("").grants_end_in();
+    assert!(told[0] <= 9_000 && (50_000..=60_000).contains(&told[1]), "{told:?}");
+}
+
 #[test]
 fn a_call_that_waits_is_answered_as_soon_as_there_is_something_to_tell() {
     let (_server, mut client, mut ann) = Server::with_session();
@@ -160,11 +206,12 @@ fn a_thousand_grants_of_one_turn_are_one_reply() {
     let answers = client.say_all((1..=1_000).map(ask));
     assert!(answers.iter().all(|answer| *answer == text("WAITING")));
     ann.arm("WAIT 0");
-    // A transaction is done in one turn, however long it takes.
+    // A transaction is done in one turn, however long it takes. The tickets are as long as may be.
+    let longest = |number: usize| format!("plain:{number:058}");
     let release = |number| format!("RLOCK.RELEASE plain:{number} holder");
     client.say_all((1..=1_000).map(|number| format!("RLOCK.ACQUIRE plain:{number} holder 600000")));
     client.say_all((1..=1_000).map(|number| {
-        format!("RLOCK.ACQUIRE plain:{number} ann 600000 WAIT 0 SESSION the-session-of-ann plain:{number}")
+        format!("RLOCK.ACQUIRE plain:{number} ann 600000 WAIT 0 SESSION the-session-of-ann {}", longest(number))
     }));
     client.transaction((1..=1_000).map(release));
     let told = ann.connection.receive().events();

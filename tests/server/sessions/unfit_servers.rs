@@ -50,17 +50,19 @@ fn a_full_server_opens_no_session() {
 
 #[test]
 fn a_full_server_ends_sessions_and_gives_back() {
-    let (_server, mut client, mut ann) = Server::with_session();
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    client.say("RLOCK.ACQUIRE l holder 600000");
-    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-    ann.wait_for("RLOCK.ACQUIRE l ann 600000 WAIT 0", "2");
-    ann.granted_untold(1_000, &["RLOCK.RELEASE k holder", "RLOCK.RELEASE l holder"]);
-    client.say("CONFIG SET maxmemory 1");
-    assert_eq!(ann.cancel("1"), Reply::Int(1));
-    assert_eq!(client.expiry("k"), -2);
-    wait_until("the session has ended", || client.figure("sessions") == 0);
-    wait_until("and has given back", || client.expiry("l") == -2);
+    for (server, mut client) in [Server::with_client(), crate::cluster::node()] {
+        let mut ann = Session::open(&server, "ann");
+        for (key, ticket) in [("k", "1"), ("{k}", "2")] {
+            client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
+            ann.wait_for(&format!("RLOCK.ACQUIRE {key} ann 600000 WAIT 0"), ticket);
+        }
+        ann.granted_untold(1_000, &["RLOCK.RELEASE k holder", "RLOCK.RELEASE {k} holder"]);
+        client.say("CONFIG SET maxmemory 1");
+        assert_eq!(ann.cancel("1"), Reply::Int(1));
+        assert_eq!(client.expiry("k"), -2);
+        wait_until("the session has ended", || client.figure("sessions") == 0);
+        wait_until("and has given back", || client.expiry("{k}") == -2);
+    }
 }
 
 /// What is given back then is nobody's, until the server may grant again.

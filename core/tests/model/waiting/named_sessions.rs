@@ -161,12 +161,14 @@ fn all_are_being_taken_back(granted: Play) -> Play {
 fn a_cancel_that_takes_several_turns_is_answered_in_the_last_one() {
     let both = || [bob_is_granted(Side::Plain), bob_is_granted_untold(Side::Plain)].map(all_are_being_taken_back);
     for mut play in both() {
-        for waiting in [2, 1, 0] {
+        for waiting in [3, 2, 1] {
             play = play.on(&[Step::OneTurn]);
-            assert_eq!((play.inside(), play.waiting().len()), (vec!["cid:1".to_owned()], waiting));
+            assert_eq!((play.inside(), play.waiting().len()), (vec!["bob:1".to_owned()], waiting));
             assert_eq!(play.taken_back.commands.len(), 1, "it has no answer");
         }
+        // What was granted goes last.
         let play = play.on(&[Step::OneTurn]);
+        assert_eq!((play.inside(), play.waiting().len()), (vec!["cid:1".to_owned()], 0));
         assert!(play.taken_back.commands.is_empty());
         play.end();
     }
