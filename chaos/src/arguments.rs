@@ -18,18 +18,15 @@ worlds: single durable replicated sentinel cluster majority";
 pub type Misuse = String;
 
 pub enum Command {
+    /// Rounds, each judged.
     Run(Options),
     /// One of the processes that a round consists of.
-    Work {
-        plan: PathBuf,
-        crew: usize,
-    },
-    Tell {
-        directory: PathBuf,
-    },
-    Figures {
-        files: Vec<PathBuf>,
-    },
+    Work { plan: PathBuf, crew: usize },
+    /// To judge a history that is there.
+    Tell { directory: PathBuf },
+    /// The page with what runs have come to.
+    Figures { files: Vec<PathBuf> },
+    /// How all this is called.
     Help,
 }
 

@@ -25,29 +25,26 @@ pub struct Event {
 
 #[derive(Clone, Copy)]
 pub enum Deed {
-    Take {
-        lease_ms: u64,
-    },
+    /// It has the lock, or has it once more.
+    Take { lease_ms: u64 },
+    /// By a command: whoever waits may be the reason.
     RefusedCommand,
-    RefusedScript {
-        left_ms: i64,
-    },
-    Renew {
-        lease_ms: u64,
-    },
+    /// By a script: somebody else has it, for so long still.
+    RefusedScript { left_ms: i64 },
+    /// Its lease begins anew.
+    Renew { lease_ms: u64 },
+    /// It had nothing to renew.
     NotRenewed,
-    /// One hold is given back and others are left; or all that there were.
+    /// One hold is given back, and others are left.
     GiveOne,
-    GiveLast {
-        all: bool,
-    },
+    /// All holds that there were are given back.
+    GiveLast { all: bool },
+    /// It had nothing to give back.
     NothingToGive,
     /// No lock answers like that.
     Impossible,
     /// Of which nobody knows how many were left.
-    GiveUnknown {
-        all: bool,
-    },
+    GiveUnknown { all: bool },
 }
 
 impl Deed {
