@@ -81,7 +81,7 @@ fn is_free(sample: &Sample) -> bool {
 fn script_grants(lock: &LockHistory) -> Spans<()> {
     let may_be_granted = lock.steps.iter().filter(|step| step.is_by_script() && !step.did_nothing());
     let span = |at: Moment, done: Moment| (at, done.min(at + UNKNOWN_LASTS), ());
-    Spans::from(may_be_granted.map(|step| span(step.call.at, step.done())).collect())
+    Spans::from(may_be_granted.map(|step| span(step.call.at, step.done())))
 }
 
 #[cfg(test)]

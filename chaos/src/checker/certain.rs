@@ -112,7 +112,7 @@ fn renewals_by_script(lock: &LockHistory) -> Spans<u64> {
         |steps: &&Vec<&Operation>| steps.iter().any(|step| step.is_by_script() && step.asks_for() != Some(Side::Plain));
     let steps = lock.holders.iter().filter(of_readers).flatten();
     let renewals = steps.filter(|step| step.is_renewal() && !step.failed());
-    Spans::from(renewals.filter_map(|it| Some((it.call.at, it.done(), it.call.request.lease_ms()?))).collect())
+    Spans::from(renewals.filter_map(|it| Some((it.call.at, it.done(), it.call.request.lease_ms()?))))
 }
 
 /// The steps of one holder, and those among them that may end what others of them began.

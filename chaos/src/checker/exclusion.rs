@@ -5,7 +5,7 @@ use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings};
 use super::verdict::{Promise, Verdict};
 use crate::history::{Moment, Request};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// By how much was asked for: one server, replicas, a majority.
 const FORGOTTEN: [&str; 3] = [
@@ -65,56 +65,25 @@ fn count_forgotten(lock: &LockHistory, pieces: &[Certain], broken: &[Overlap], v
 fn overlaps(pieces: &[Certain], end: impl Fn(&Certain) -> Moment) -> Vec<Overlap> {
     let mut order: Vec<usize> = (0..pieces.len()).filter(|place| pieces[*place].from < end(&pieces[*place])).collect();
     order.sort_by_key(|place| (pieces[*place].from, *place));
-    let (mut exclusive, mut reading) = (Longest::default(), Longest::default());
+    // Of each holder that still has it, and has it alone or not, the piece that lasts longest.
+    let mut open: BTreeMap<(&str, bool), usize> = BTreeMap::new();
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for place in order {
         let piece = &pieces[place];
         let (who, is_exclusive) = (piece.step.who(), piece.side.is_exclusive());
-        let rivals = [exclusive.besides(who), reading.besides(who).filter(|_| is_exclusive)];
-        for (until, rival) in rivals.into_iter().flatten() {
-            if until > piece.from && seen.insert((pieces[rival].step.who(), who)) {
-                found.push((rival, place));
+        open.retain(|_, rival| end(&pieces[*rival]) > piece.from);
+        for ((other, has_it_alone), rival) in &open {
+            if *other != who && (is_exclusive || *has_it_alone) && seen.insert((*other, who)) {
+                found.push((*rival, place));
             }
         }
-        let kind = if is_exclusive { &mut exclusive } else { &mut reading };
-        kind.add(who, end(piece), place);
+        let longest = open.entry((who, is_exclusive)).or_insert(place);
+        if end(piece) > end(&pieces[*longest]) {
+            *longest = place;
+        }
     }
     found
-}
-
-/// What lasts longest of all that has begun, and what lasts longest of all other holders.
-#[derive(Default)]
-struct Longest<'a> {
-    first: Option<(&'a str, Moment, usize)>,
-    second: Option<(&'a str, Moment, usize)>,
-}
-
-impl<'a> Longest<'a> {
-    fn besides(&self, who: &str) -> Option<(Moment, usize)> {
-        let other = self.first.filter(|first| first.0 != who).or(self.second);
-        other.map(|(_, until, place)| (until, place))
-    }
-
-    fn add(&mut self, who: &'a str, until: Moment, place: usize) {
-        let new = Some((who, until, place));
-        match self.first {
-            Some(first) if first.0 == who => {
-                if until > first.1 {
-                    self.first = new;
-                }
-            }
-            Some(first) if until <= first.1 => {
-                if self.second.is_none_or(|second| until > second.1) {
-                    self.second = new;
-                }
-            }
-            first => {
-                self.second = first;
-                self.first = new;
-            }
-        }
-    }
 }
 
 #[cfg(test)]

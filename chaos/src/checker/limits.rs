@@ -2,7 +2,7 @@
 
 use super::by_lock::LockHistory;
 use super::verdict::{Promise, Verdict, Violation};
-use crate::history::{Operation, Reach, Request, Sample, Side};
+use crate::history::{Moment, Operation, Request, Sample, Side};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -65,13 +65,8 @@ fn waits_on(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -
 
 /// Not where somebody else sets expiries, a clock was stepped, or writers add one lease to the other.
 fn leases_are_known(lock: &LockHistory) -> bool {
-    let is_changed = |reach: &Reach| match reach {
-        Reach::Locks { locks, .. } => locks.is_empty() || locks.iter().any(|it| it == lock.name),
-        Reach::ClockStep { .. } => true,
-        _ => false,
-    };
     let is_plain = lock.steps.iter().all(|step| step.asks_for().is_none_or(|side| side == Side::Plain));
-    is_plain && !lock.troubles.all.iter().any(|trouble| is_changed(&trouble.reach))
+    is_plain && lock.troubles.clock_steps.is_empty() && !lock.is_removed(Moment(0), Moment(u64::MAX))
 }
 
 fn lasts_longer(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -> Option<Violation> {

@@ -47,7 +47,7 @@ fn token(step: &Operation) -> Option<Token<'_>> {
 fn split<'a>(tokens: &[Token<'a>], borders: Vec<(Moment, Moment)>) -> Vec<Vec<Token<'a>>> {
     let mut ends: Vec<Moment> = borders.iter().map(|border| border.1).collect();
     ends.sort_unstable();
-    let borders = Spans::from(borders.into_iter().map(|(began, ended)| (began, ended, ())).collect());
+    let borders = Spans::from(borders.into_iter().map(|(began, ended)| (began, ended, ())));
     let mut parts = vec![Vec::new(); ends.len() + 1];
     for token in tokens.iter().filter(|token| !borders.touches(token.step.asked, token.answered)) {
         parts[ends.partition_point(|end| *end <= token.step.asked)].push(*token);

@@ -105,7 +105,7 @@ fn leases_by_script(steps: &[&Operation]) -> Option<(u64, u64)> {
 /// When somebody may have done anything to it.
 fn changed(lock: &LockHistory) -> Spans<()> {
     let changes = lock.troubles.removals(lock.name, Moment(0), Moment(u64::MAX));
-    Spans::from(changes.map(|trouble| (trouble.began, trouble.ended, ())).collect())
+    Spans::from(changes.map(|trouble| (trouble.began, trouble.ended, ())))
 }
 
 #[cfg(test)]
