@@ -59,13 +59,11 @@ impl Connections {
     /// The reply on the connection that this lock was asked for on last, if that is still there.
     pub async fn ask_there(&mut self, lock: &str, command: Command, until: Instant) -> Result<Reply, String> {
         let port = self.route.port(lock);
-        let asking = async {
-            let mut wire = self.open.remove(&port).ok_or("the connection is gone")?;
-            let reply = wire.ask(&[command]).await.map_err(|error| error.to_string())?.remove(0);
-            self.open.insert(port, wire);
-            Ok(reply)
-        };
-        timeout_at(until, asking).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
+        if self.open.contains_key(&port) {
+            self.ask_at(port, command, until).await
+        } else {
+            Err("the connection is gone".to_owned())
+        }
     }
 
     /// The reply of whoever is at that port.
