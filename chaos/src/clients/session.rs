@@ -4,7 +4,7 @@
 //! Two polls are always under way, so that one waits in the server while the answer to the other is read. A connection that
 //! breaks, or on which nothing is heard for too long, is made anew. Each poll is recorded, and all that it is told.
 
-use super::speech::{self, Strange};
+use super::speech;
 use super::wire::{Command, Wire};
 use crate::history::{Event, Journal, Moment, Poll, Record, Told};
 use rlock_testing::Random;
@@ -32,7 +32,6 @@ const IS_TOO_SLOW: u8 = 20;
 const LOSES_EVENTS: u8 = 5;
 
 /// What all calls of a session have in common.
-#[derive(Clone)]
 pub struct Terms {
     pub client: String,
     pub name: String,
@@ -44,15 +43,15 @@ pub struct Terms {
 }
 
 pub struct Session {
-    pub terms: Terms,
-    journal: Journal,
     shared: Arc<Shared>,
     orders: UnboundedSender<Order>,
     heard: UnboundedReceiver<Heard>,
 }
 
-#[derive(Default)]
+/// What its client and the task that polls know of it.
 struct Shared {
+    terms: Terms,
+    journal: Journal,
     calls: AtomicU64,
     acked: AtomicU64,
     is_gone: AtomicBool,
@@ -79,18 +78,15 @@ impl Session {
     /// Heard as open as soon as the server has answered.
     pub fn open(terms: Terms, journal: &Journal, random: Random) -> Self {
         let ((orders, obeyed), (tell, heard)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        let shared = Arc::new(Shared::default());
-        let poller = Poller {
-            terms: terms.clone(),
-            journal: journal.clone(),
-            shared: Arc::clone(&shared),
-            orders: obeyed,
-            tell,
-            random,
-            connection: 0,
-        };
+        let (calls, acked, is_gone) = Default::default();
+        let shared = Arc::new(Shared { terms, journal: journal.clone(), calls, acked, is_gone });
+        let poller = Poller { shared: Arc::clone(&shared), orders: obeyed, tell, random, connection: 0 };
         tokio::spawn(poller.poll());
-        Self { terms, journal: journal.clone(), shared, orders, heard }
+        Self { shared, orders, heard }
+    }
+
+    pub fn terms(&self) -> &Terms {
+        &self.shared.terms
     }
 
     pub fn is_gone(&self) -> bool {
@@ -116,36 +112,42 @@ impl Session {
     }
 
     pub fn ttl(&self) -> Duration {
-        Duration::from_millis(self.terms.ttl_ms)
+        self.terms().ttl()
     }
 
     /// Records that it is about to be ended: the number of that call, and the command.
     pub fn ending(&self) -> (u64, Command) {
-        let number = call(&self.journal, &self.terms, &self.shared, (0, 0), true);
-        (number, vec!["RLOCK.CANCEL".to_owned(), self.terms.name.clone()])
+        let number = self.shared.calls((0, 0), true);
+        (number, vec!["RLOCK.CANCEL".to_owned(), self.terms().name.clone()])
     }
 
     pub fn heard(&self, number: u64, told: Told) {
-        answered(&self.journal, &self.terms, number, told);
+        self.shared.answered(number, told);
     }
 }
 
-fn call(journal: &Journal, terms: &Terms, shared: &Shared, (connection, ack): (u64, u64), ends: bool) -> u64 {
-    let number = shared.calls.fetch_add(1, Relaxed) + 1;
-    let (client, session, ttl_ms) = (terms.client.clone(), terms.name.clone(), terms.ttl_ms);
-    let at = Moment::now();
-    journal.write(&Record::Polled(Poll { at, client, session, number, connection, ack, ttl_ms, ends }));
-    number
+impl Terms {
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms)
+    }
 }
 
-fn answered(journal: &Journal, terms: &Terms, number: u64, told: Told) {
-    journal.write(&Record::Heard { at: Moment::now(), session: terms.name.clone(), number, told });
+impl Shared {
+    fn calls(&self, (connection, ack): (u64, u64), ends: bool) -> u64 {
+        let number = self.calls.fetch_add(1, Relaxed) + 1;
+        let (client, session, ttl_ms) = (self.terms.client.clone(), self.terms.name.clone(), self.terms.ttl_ms);
+        let at = Moment::now();
+        self.journal.write(&Record::Polled(Poll { at, client, session, number, connection, ack, ttl_ms, ends }));
+        number
+    }
+
+    fn answered(&self, number: u64, told: Told) {
+        self.journal.write(&Record::Heard { at: Moment::now(), session: self.terms.name.clone(), number, told });
+    }
 }
 
 /// The task that polls, until its session is dropped or gone.
 struct Poller {
-    terms: Terms,
-    journal: Journal,
     shared: Arc<Shared>,
     orders: UnboundedReceiver<Order>,
     tell: UnboundedSender<Heard>,
@@ -180,7 +182,7 @@ impl Poller {
     /// Mostly none.
     fn pause(&mut self) -> Duration {
         let (slow, too_slow) = (self.random.is(IS_SLOW), self.random.is(IS_TOO_SLOW));
-        let ttl = Duration::from_millis(self.terms.ttl_ms);
+        let ttl = self.shared.terms.ttl();
         match (slow, too_slow) {
             (false, _) => Duration::ZERO,
             (true, false) => ttl / 2,
@@ -193,8 +195,8 @@ impl Poller {
             if self.orders.is_closed() {
                 return None;
             }
-            let connected = timeout(self.patience(), Wire::connect(self.terms.port, self.terms.resp3)).await;
-            if let Ok(Ok(wire)) = connected {
+            let Terms { port, resp3, .. } = self.shared.terms;
+            if let Ok(Ok(wire)) = timeout(self.patience(), Wire::connect(port, resp3)).await {
                 self.connection += 1;
                 return Some(wire);
             }
@@ -204,7 +206,7 @@ impl Poller {
 
     /// Longer than a poll waits in the server, and so short that there is time for another connection.
     fn patience(&self) -> Duration {
-        Duration::from_millis(self.terms.ttl_ms * 2 / 3)
+        self.shared.terms.ttl() * 2 / 3
     }
 
     async fn converse(&mut self, wire: &mut Wire) -> Over {
@@ -229,11 +231,14 @@ impl Poller {
                 },
                 reply = timeout(patience, wire.receive()) => {
                     let (Ok(Ok(reply)), Some(number)) = (reply, under_way.pop_front()) else { return Over::Broken };
-                    let told = speech::told(&reply).unwrap_or_else(|Strange(reply)| self.strange(&reply));
+                    let told = speech::told(&reply).unwrap_or_else(|strange| {
+                        strange.tell(&self.shared.journal, &self.shared.terms.name);
+                        Told::Failed(strange.0)
+                    });
                     if matches!(&told, Told::Events(events) if !events.is_empty()) && self.random.is(LOSES_EVENTS) {
                         return Over::Broken;
                     }
-                    answered(&self.journal, &self.terms, number, told.clone());
+                    self.shared.answered(number, told.clone());
                     match told {
                         Told::Events(events) => {
                             if !is_open {
@@ -254,8 +259,8 @@ impl Poller {
 
     async fn send(&mut self, wire: &mut Wire, waits: bool) -> Option<u64> {
         let ack = self.shared.acked.load(Relaxed);
-        let number = call(&self.journal, &self.terms, &self.shared, (self.connection, ack), false);
-        let mut command = vec!["RLOCK.EVENTS".to_owned(), self.terms.name.clone()];
+        let number = self.shared.calls((self.connection, ack), false);
+        let mut command = vec!["RLOCK.EVENTS".to_owned(), self.shared.terms.name.clone()];
         let mut option = |word: &str, value: u64| command.extend([word.to_owned(), value.to_string()]);
         if ack > 0 {
             option("ACK", ack);
@@ -263,7 +268,7 @@ impl Poller {
         if waits {
             option("WAIT", 0);
         }
-        option("TTL", self.terms.ttl_ms);
+        option("TTL", self.shared.terms.ttl_ms);
         let sent = timeout(self.patience(), wire.send(&[command])).await;
         matches!(sent, Ok(Ok(()))).then_some(number)
     }
@@ -277,16 +282,11 @@ impl Poller {
 
     fn pass_on(&self, events: Vec<Event>) {
         for event in events {
-            if self.terms.acks_at_once {
+            if self.shared.terms.acks_at_once {
                 self.shared.acked.fetch_max(event.seq, Relaxed);
             }
             // Nobody listens any more if the session is dropped.
             let _ = self.tell.send(Heard::Event(event));
         }
-    }
-
-    fn strange(&self, reply: &str) -> Told {
-        self.journal.broken("every reply is one that the command has", format!("{}: {reply}", self.terms.name));
-        Told::Failed(reply.to_owned())
     }
 }

@@ -1,8 +1,7 @@
-//! How a client that sends its commands itself says what it wants: in the commands, or in scripts. What it wants, and what
-//! the answers mean, is the same.
+//! What a client that sends its commands itself wants, and what the answers mean: the same for those that say it in the
+//! commands and for those that say it in scripts.
 
-use super::wire::Command;
-use crate::history::{Answer, Event, Side, Told};
+use crate::history::{Answer, Event, Journal, Side, Told};
 use rlock_testing::Reply;
 use std::time::Duration;
 
@@ -26,26 +25,16 @@ impl Hold {
     }
 }
 
-pub trait Speech: Send + Sync {
-    /// By the commands: it can wait in the server, get tokens, and give back all at once.
-    fn is_native(&self) -> bool;
-
-    fn acquire(&self, hold: &Hold, wait_ms: Option<u64>, fenced: bool) -> Command;
-
-    /// Nothing, if that cannot be said without taking from others.
-    fn renew(&self, hold: &Hold) -> Option<Command>;
-
-    fn release(&self, hold: &Hold, all: bool) -> Command;
-
-    /// Whether a release of this side is answered with 1 also where there was nothing to be given back.
-    fn releases_what_is_gone(&self, _: Side) -> bool {
-        false
-    }
-}
-
 /// A reply that the command does not have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Strange(pub String);
+
+impl Strange {
+    /// Tells of it: it was said to this one.
+    pub fn tell(&self, journal: &Journal, to: &str) {
+        journal.broken("every reply is one that the command has", format!("{to}: {}", self.0));
+    }
+}
 
 pub fn acquired(reply: &Reply, fenced: bool) -> Result<Answer, Strange> {
     match (reply, fenced) {

@@ -90,7 +90,7 @@ fn lock(temperature: &str, number: u64) -> Lock {
 }
 
 fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
-    let is_guard = matches!(kind, ClientKind::Guards | ClientKind::Majority);
+    let is_guard = kind.is_guard();
     // The watchdog of the client has its own ideas of leases that are too short to be kept alive.
     let lease_ms = random.one_of(if is_guard { &[1_000, 1_000, 1_500, 5_000] } else { &[150, 400, 1_000, 3_000] });
     let is_reckless = random.is(20);

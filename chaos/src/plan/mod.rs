@@ -109,6 +109,13 @@ pub struct Habits {
     pub replicas: u32,
 }
 
+impl ClientKind {
+    /// Whether it leaves it to `rlock-client` what is sent.
+    pub fn is_guard(self) -> bool {
+        matches!(self, Self::Guards | Self::Majority)
+    }
+}
+
 impl Client {
     /// The longest lease that it asks for.
     pub fn longest_lease_ms(&self) -> u64 {

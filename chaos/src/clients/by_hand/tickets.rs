@@ -10,7 +10,7 @@ use crate::clients::speech::{self, Hold};
 use crate::clients::wire::Command;
 use crate::clients::wish::Wish;
 use crate::history::{Answer, Event, Request, Told};
-use rlock_testing::{Random, Reply};
+use rlock_testing::Random;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -40,17 +40,8 @@ const TAKES_BACK: u8 = 8;
 const ENDS: u8 = 3;
 const TAKES_BACK_A_GRANT: u8 = 5;
 
-/// Of a hundred clients, those who end their session when they go.
-const ENDS_AT_LAST: u8 = 80;
-
-/// The session of a client, if it has one now.
-#[derive(Default)]
-pub struct Sessions {
-    open: Option<Session>,
-    opened: u64,
-    /// Its client has gone without a word: it asks for nothing that it has asked for before.
-    has_died: bool,
-}
+/// For how long a connection is broken, in twentieths of the time for which a session lives on by itself.
+const BREAKS_TWENTIETHS: [u32; 6] = [0, 1, 2, 5, 10, 25];
 
 /// A ticket that waits.
 struct Waiting {
@@ -64,7 +55,7 @@ struct Waiting {
 }
 
 /// What came of asking.
-enum Asked {
+pub enum Asked {
     Answered(Answer),
     Waits(u64),
     NoSession,
@@ -97,9 +88,7 @@ impl ByHand {
 
     pub(super) async fn attempt_by_tickets(&mut self, wishes: Vec<Wish>) {
         let mut waiting = Vec::new();
-        if let Some(sessions) = &mut self.sessions {
-            sessions.has_died = false;
-        }
+        self.has_died = false;
         for wish in wishes {
             if !self.connections.are_open(&wish.lock, self.round.answers(CONNECT)).await {
                 self.pause(PAUSE_OF_A_FAILURE_MS).await;
@@ -129,7 +118,7 @@ impl ByHand {
                     let until = self.until_granted(&wish);
                     return Some(Waiting { hold, wish, number, asked, until });
                 }
-                Asked::NoSession => self.leave_session(),
+                Asked::NoSession => self.session = None,
                 Asked::Answered(Answer::Unknown(_)) if self.may_ask_again() && self.random.is(ASKS_AGAIN) => {}
                 Asked::Answered(Answer::Unknown(_)) => {
                     self.take_back(std::slice::from_ref(&hold)).await;
@@ -147,13 +136,13 @@ impl ByHand {
 
     /// Whether a ticket that it may have waited by is still known there. Of one whose event was acknowledged, before this client
     /// has looked at it, nobody knows any more: it would wait anew.
-    fn may_ask_again(&mut self) -> bool {
-        self.session().is_some_and(|session| !session.terms.acks_at_once)
+    fn may_ask_again(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| !session.terms().acks_at_once)
     }
 
-    async fn ask_once(&mut self, hold: &Hold, wish: &Wish) -> Asked {
+    pub(super) async fn ask_once(&mut self, hold: &Hold, wish: &Wish) -> Asked {
         let Some(session) = self.session_name() else { return Asked::NoSession };
-        let mut command = self.speech.acquire(hold, wish.wait_ms, wish.fenced);
+        let mut command = self.to_acquire(hold, wish);
         command.extend(["SESSION".to_owned(), session.clone(), hold.holder.clone()]);
         let request = self.acquire_request(hold, wish, Some(session));
         let fenced = self.is_fenced(wish);
@@ -175,19 +164,11 @@ impl ByHand {
         }
     }
 
-    /// The number of the call by which this holder waits, if it does.
-    pub(super) async fn ask_for_ticket(&mut self, hold: &Hold, wish: &Wish) -> Option<u64> {
-        match self.ask_once(hold, wish).await {
-            Asked::Waits(number) => Some(number),
-            Asked::Answered(_) | Asked::NoSession => None,
-        }
-    }
-
     /// Until all of them have come to an end.
     async fn wait_for_tickets(&mut self, mut waiting: Vec<Waiting>) {
         let mut interlude = (!waiting.is_empty()).then(|| self.interlude()).flatten();
         while !waiting.is_empty() {
-            let Some(session) = self.session() else {
+            let Some(session) = &mut self.session else {
                 self.lose(&mut waiting).await;
                 continue;
             };
@@ -196,7 +177,7 @@ impl ByHand {
             match timeout_at(until, session.hear()).await {
                 Ok(Heard::Event(event)) => self.told(&mut waiting, event).await,
                 Ok(Heard::Open) => self.polled_again(&mut waiting).await,
-                Ok(Heard::Gone) => self.leave_session(),
+                Ok(Heard::Gone) => self.session = None,
                 Err(_) => match interlude.take_if(|(at, _)| *at <= Instant::now()) {
                     Some((_, interlude)) => self.play(interlude, &mut waiting).await,
                     None => self.give_up(&mut waiting, |it| it.until <= Instant::now()).await,
@@ -207,16 +188,9 @@ impl ByHand {
 
     /// When, and what. Mostly nothing.
     fn interlude(&mut self) -> Option<(Instant, Interlude)> {
-        let ttl = self.session()?.ttl();
+        let ttl = self.session.as_ref()?.ttl();
         let what = match self.random.below(100) {
-            drawn if drawn < u64::from(BREAKS) => Interlude::Break(self.random.one_of(&[
-                Duration::ZERO,
-                ttl / 20,
-                ttl / 10,
-                ttl / 4,
-                ttl / 2,
-                ttl * 5 / 4,
-            ])),
+            drawn if drawn < u64::from(BREAKS) => Interlude::Break(ttl * self.random.one_of(&BREAKS_TWENTIETHS) / 20),
             drawn if drawn < u64::from(BREAKS + IS_SILENT) => Interlude::Silence(self.random.one_of(&[ttl, ttl * 2])),
             drawn if drawn < u64::from(BREAKS + IS_SILENT + TAKES_BACK) => Interlude::TakeBack,
             drawn if drawn < u64::from(BREAKS + IS_SILENT + TAKES_BACK + ENDS) => Interlude::End,
@@ -227,7 +201,7 @@ impl ByHand {
     }
 
     async fn play(&mut self, interlude: Interlude, waiting: &mut Vec<Waiting>) {
-        let Some(session) = self.session() else { return };
+        let Some(session) = &self.session else { return };
         match interlude {
             Interlude::Break(time) => session.break_for(time),
             Interlude::Silence(time) => session.be_silent_for(time),
@@ -248,14 +222,14 @@ impl ByHand {
         let Waiting { hold, wish, number, asked, .. } = waiting.swap_remove(place);
         self.diary.answered(number, event.outcome.clone());
         let is_granted = event.is_grant();
-        let acks_at_once = self.session().is_some_and(|session| session.terms.acks_at_once);
+        let acks_at_once = self.session.as_ref().is_some_and(|session| session.terms().acks_at_once);
         let name = self.session_name();
         if is_granted && !acks_at_once && self.random.is(TAKES_BACK_A_GRANT) {
             self.take_back(&[hold]).await;
         } else {
             self.go_on(event.outcome, hold, &wish, asked).await;
         }
-        if let Some(session) = self.session().filter(|session| Some(&session.terms.name) == name.as_ref()) {
+        if let Some(session) = self.session.as_ref().filter(|session| Some(&session.terms().name) == name.as_ref()) {
             session.acknowledge(event.seq);
         }
     }
@@ -278,7 +252,7 @@ impl ByHand {
     async fn lose(&mut self, waiting: &mut Vec<Waiting>) {
         let wishes: Vec<Wish> = waiting.iter().map(|it| it.wish.clone()).collect();
         let holds = self.unknown(waiting.drain(..), "the session was lost");
-        let has_died = self.sessions.as_mut().is_some_and(|sessions| std::mem::take(&mut sessions.has_died));
+        let has_died = std::mem::take(&mut self.has_died);
         let mut again = Vec::new();
         for (hold, wish) in holds.into_iter().zip(wishes) {
             if !has_died && !self.round.is_over() && self.random.is(ASKS_AGAIN) {
@@ -325,7 +299,7 @@ impl ByHand {
 
     /// None if there is no session that they could be in.
     async fn cancel(&mut self, holds: &[Hold]) -> Option<Answer> {
-        let (session, port) = (self.session_name()?, self.session()?.terms.port);
+        let (session, port) = (self.session_name()?, self.session.as_ref()?.terms().port);
         let tickets = holds.iter().map(|hold| hold.holder.clone());
         let command: Command = ["RLOCK.CANCEL".to_owned(), session.clone()].into_iter().chain(tickets).collect();
         let request = Request::Cancel { session };
@@ -341,33 +315,14 @@ impl ByHand {
         Some(answer)
     }
 
-    pub(super) fn session(&mut self) -> Option<&mut Session> {
-        self.sessions.as_mut()?.open.as_mut()
-    }
-
-    fn session_name(&mut self) -> Option<String> {
-        self.session().map(|session| session.terms.name.clone())
-    }
-
-    /// It is not polled any more, and ends by itself.
-    pub(super) fn leave_session(&mut self) {
-        if let Some(sessions) = &mut self.sessions {
-            sessions.open = None;
-        }
-    }
-
-    /// As a process does that ends.
-    pub(super) fn die_in_session(&mut self) {
-        self.leave_session();
-        if let Some(sessions) = &mut self.sessions {
-            sessions.has_died = true;
-        }
+    fn session_name(&self) -> Option<String> {
+        self.session.as_ref().map(|session| session.terms().name.clone())
     }
 
     /// Whether there is a session with the server that has this lock, as far as is known.
     async fn is_in_session(&mut self, lock: &str) -> bool {
         let port = self.connections.port(lock);
-        if self.session().is_some_and(|session| session.terms.port == port && !session.is_gone()) {
+        if self.session.as_ref().is_some_and(|session| session.terms().port == port && !session.is_gone()) {
             return true;
         }
         self.open_session(port).await
@@ -375,44 +330,29 @@ impl ByHand {
 
     /// Leaves the one that there was.
     pub(super) async fn open_session(&mut self, port: u16) -> bool {
-        let Some(sessions) = &mut self.sessions else { return false };
-        sessions.opened += 1;
+        self.sessions_opened += 1;
         let random = &mut self.random;
         let terms = Terms {
             client: self.client.name.clone(),
-            name: format!("{:016x}/{}/{}", random.draw(), self.client.name, sessions.opened),
+            name: format!("{:016x}/{}/{}", random.draw(), self.client.name, self.sessions_opened),
             port,
             ttl_ms: random.one_of(&TTLS_MS),
             acks_at_once: random.is(ACKS_AT_ONCE),
             resp3: self.connections.resp3,
         };
-        let mut session = Session::open(terms, self.diary.journal(), Random::from(random.draw()));
+        let mut session = Session::open(terms, &self.diary.journal, Random::from(random.draw()));
         let opened = timeout_at(self.round.answers(CONNECT), session.hear()).await;
         let is_open = opened == Ok(Heard::Open);
-        sessions.open = is_open.then_some(session);
+        self.session = is_open.then_some(session);
         is_open
     }
 
-    /// By saying so.
-    async fn end_session(&mut self) -> bool {
-        let Some(session) = self.sessions.as_mut().and_then(|sessions| sessions.open.take()) else { return false };
+    /// By saying so. A try is enough: it ends by itself.
+    pub(super) async fn end_session(&mut self) {
+        let Some(session) = self.session.take() else { return };
         let (number, command) = session.ending();
-        let Ok(reply) = self.connections.ask_at(session.terms.port, command, self.round.answers(ASKED)).await else {
-            return false;
-        };
-        let told = ended(&reply);
-        session.heard(number, told.clone());
-        matches!(told, Told::Ended(_))
-    }
-
-    pub(super) async fn end_session_at_last(&mut self) {
-        if self.random.is(ENDS_AT_LAST) && !self.end_session().await {
-            // A try is enough: it ends by itself.
-            self.leave_session();
+        if let Ok(reply) = self.connections.ask_at(session.terms().port, command, self.round.answers(ASKED)).await {
+            session.heard(number, speech::told(&reply).unwrap_or_else(|strange| Told::Failed(strange.0)));
         }
     }
-}
-
-fn ended(reply: &Reply) -> Told {
-    speech::told(reply).unwrap_or_else(|strange| Told::Failed(strange.0))
 }
