@@ -11,8 +11,18 @@ use std::time::{Duration, Instant};
 pub const KINDS: &[Kind] = &[
     KILL_REPLICA,
     kind("move a slot", Class::Topology, 10, (50, 500), move_a_slot),
-    kind("hand over by CLUSTER FAILOVER", Class::Topology, 6, AT_ONCE, hand_over),
-    kind("kill a master", Class::Topology, 4, AT_ONCE, kill),
+    kind("hand over by CLUSTER FAILOVER", Class::Topology, 6, AT_ONCE, |scene, random| {
+        replace(scene, random, "CLUSTER FAILOVER", true, |world, _, new| {
+            world.nodes[new].say("CLUSTER FAILOVER")?;
+            Ok(())
+        })
+    }),
+    kind("kill a master", Class::Topology, 4, AT_ONCE, |scene, random| {
+        replace(scene, random, "kill -9 of a master", false, |world, old, _| {
+            world.nodes[old].kill();
+            Ok(())
+        })
+    }),
 ];
 
 fn id(node: &Node) -> Result<String, String> {
@@ -33,46 +43,35 @@ fn replica_of(world: &World, master: usize) -> Result<usize, String> {
         .ok_or_else(|| format!("no replica follows server {}", world.nodes[master].name))
 }
 
-fn hand_over(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let (old, world) = (scene.a_master(random), &mut scene.world);
-    const GIVEN_UP_AFTER: Duration = Duration::from_secs(8);
-    let new = replica_of(world, old)?;
-    world.nodes[new].say("CLUSTER FAILOVER")?;
-    let begun = Instant::now();
-    Ok(Begun::until(takes_over(world, "CLUSTER FAILOVER", old, new), move |scene| {
-        let world = &mut scene.world;
-        if !world.nodes[new].is_master()? {
-            // The servers give up sooner than that.
-            return Ok(if begun.elapsed() > GIVEN_UP_AFTER { Progress::Over } else { Progress::NotYet });
-        }
-        world.look_around();
-        until_it_follows(world, old)
-    }))
-}
+/// The servers give up sooner than that.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(8);
 
-fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+/// `begin` is told the place of a master, and that of its replica, which takes over then. `is_well`: nothing is wrong with the
+/// master, so that it may come to nothing.
+fn replace(
+    scene: &mut Scene,
+    random: &mut Random,
+    words: &str,
+    is_well: bool,
+    begin: fn(&mut World, usize, usize) -> Result<(), String>,
+) -> Result<Begun, String> {
     let (old, world) = (scene.a_master(random), &mut scene.world);
     let new = replica_of(world, old)?;
-    world.nodes[old].kill();
-    Ok(Begun::until(takes_over(world, "kill -9 of a master", old, new), move |scene| {
+    begin(world, old, new)?;
+    let begun = Instant::now();
+    Ok(Begun::until(takes_over(world, words, old, new), move |scene| {
         let world = &mut scene.world;
         if !world.nodes[new].is_master()? {
+            return Ok(Progress::over_if(is_well && begun.elapsed() > GIVEN_UP_AFTER));
+        }
+        // It is not a master any more before it is back, and then it may believe that it is for a moment.
+        world.start_again(old)?;
+        world.look_around();
+        if world.nodes[old].is_master()? {
             return Ok(Progress::NotYet);
         }
-        if !world.nodes[old].is_up() {
-            // It is not a master any more before it is back, and then it may believe that it is for a moment.
-            world.restart(old)?;
-        }
-        world.look_around();
-        until_it_follows(world, old)
+        Ok(if world.nodes[old].follows() { Progress::Over } else { Progress::Harmless })
     }))
-}
-
-fn until_it_follows(world: &World, old: usize) -> Result<Progress, String> {
-    if world.nodes[old].is_master()? {
-        return Ok(Progress::NotYet);
-    }
-    Ok(if world.nodes[old].follows() { Progress::Over } else { Progress::Harmless })
 }
 
 struct Move {
@@ -100,7 +99,7 @@ fn move_a_slot(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> 
     let number = random.below(world.makeup().hot.into());
     let key = format!("hot:{number}");
     let from = world.owner_of(&key).ok_or_else(|| format!("nobody has {key} now"))?;
-    let others: Vec<_> = world.masters().iter().copied().filter(|place| *place != from).collect();
+    let others: Vec<_> = world.masters.iter().copied().filter(|place| *place != from).collect();
     if others.is_empty() {
         return Err("there is one master only".to_owned());
     }
@@ -142,7 +141,7 @@ impl Move {
                     node.say(&command)?;
                 }
                 // The others hear of it sooner like this.
-                for place in world.masters() {
+                for place in &world.masters {
                     let _ = world.nodes[*place].say(&command);
                 }
                 if self.is_back {
@@ -163,7 +162,7 @@ fn move_keys(source: &Node, target: &Node, slot: i64) -> Result<(), String> {
     if keys.is_empty() {
         return Ok(());
     }
-    let port = target.port().to_string();
+    let port = target.port.to_string();
     let mut command = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "2000", "REPLACE", "KEYS"];
     command.extend(keys);
     match source.run(&command)? {

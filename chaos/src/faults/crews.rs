@@ -1,6 +1,6 @@
 //! The processes that clients live in, as something that can be stopped and killed.
 
-use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Kind, Scene, kind};
 use crate::history::{Journal, Reach};
 use rlock_testing::{Random, Signal, send_signal};
 use std::process::Child;
@@ -19,10 +19,9 @@ fn freeze(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     let crew = one_that_runs(scene, random)?;
     scene.crews.signal(crew, Signal::SIGSTOP)?;
     let effects = vec![(format!("the process of crew {crew} stands still"), Reach::Clients)];
-    Ok(Begun::until(effects, move |scene| {
+    Ok(Begun::undone_by(effects, move |scene| {
         // One that has ended meanwhile needs nothing.
         let _ = scene.crews.signal(crew, Signal::SIGCONT);
-        Ok(Progress::Over)
     }))
 }
 
@@ -38,18 +37,13 @@ fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
 
 pub struct Crews {
     members: Vec<Child>,
-    killed: usize,
+    /// How many were killed here; others have ended by themselves.
+    pub killed: usize,
 }
 
 impl Crews {
     pub fn of(members: Vec<Child>) -> Self {
         Self { members, killed: 0 }
-    }
-
-    /// How many were killed here; others have ended by themselves.
-    #[cfg(test)]
-    pub fn killed(&self) -> usize {
-        self.killed
     }
 
     pub fn running(&mut self) -> Vec<usize> {

@@ -1,7 +1,7 @@
 //! What somebody does to locks with plain commands.
 
 use super::Class::{AllKeys, Keys};
-use super::{AT_ONCE, Begun, Kind, Progress, Scene, WHILE, kind, may_have_changed, with_effect};
+use super::{AT_ONCE, Begun, Effects, Kind, Progress, Scene, WHILE, kind, may_have_changed, with_effect};
 use crate::history::Reach;
 use crate::worlds::{Node, World, WorldKind, run_on};
 use rlock_testing::{Random, Reply};
@@ -40,7 +40,7 @@ fn reach_of(key: &str) -> Reach {
     Reach::Locks { locks: vec![key.to_owned()], takes_counters: false }
 }
 
-fn effects(node: &Node, key: &str, command: &str) -> Vec<(String, Reach)> {
+fn effects(node: &Node, key: &str, command: &str) -> Effects {
     vec![(format!("{command} at server {}", node.name), reach_of(key))]
 }
 
@@ -68,7 +68,7 @@ fn has_ended(place: usize, lease_ms: i64) -> impl FnMut(&mut Scene) -> Result<Pr
         let node = &scene.world.nodes[place];
         let now = node.time_ms()?;
         let end = *end.get_or_insert(now + lease_ms);
-        Ok(if now > end && node.answers() { Progress::Over } else { Progress::NotYet })
+        Ok(Progress::over_if(now > end && node.answers()))
     }
 }
 
@@ -109,7 +109,7 @@ fn overwrite(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     Ok(Begun::until(effects(node, &key, &command), move |scene| {
         let place = owner(scene.world, &key, place)?;
         let kind = scene.world.nodes[place].text(&format!("TYPE {key}"))?;
-        Ok(if kind == "string" { Progress::NotYet } else { Progress::Over })
+        Ok(Progress::over_if(kind != "string"))
     }))
 }
 

@@ -19,8 +19,6 @@ mod storm;
 mod tests;
 
 pub use crews::Crews;
-#[cfg(test)]
-pub use play::{Troubles, carry_out};
 pub use play::{play, tell_changes};
 pub use schedule::schedule;
 
@@ -110,13 +108,13 @@ impl Class {
 pub struct Scene<'a> {
     pub world: &'a mut World,
     pub crews: &'a mut Crews,
-    journal: &'a Journal,
+    pub journal: &'a Journal,
 }
 
 impl Scene<'_> {
     /// One of the masters.
     fn a_master(&self, random: &mut Random) -> usize {
-        random.one_of(self.world.masters())
+        random.one_of(&self.world.masters)
     }
 
     /// Why a fault has come to nothing, or to something else than was meant.
@@ -127,10 +125,13 @@ impl Scene<'_> {
 
 /// A fault that is in force.
 pub struct Begun {
-    effects: Vec<(String, Reach)>,
+    effects: Effects,
     /// Takes the fault back, as far as that can be done now; called again until it is over, and after an error.
     end: Box<Ending>,
 }
+
+/// What was done, in words, and what that takes away.
+type Effects = Vec<(String, Reach)>;
 
 type Ending = dyn FnMut(&mut Scene) -> Result<Progress, String>;
 
@@ -142,13 +143,27 @@ pub enum Progress {
     Over,
 }
 
+impl Progress {
+    fn over_if(it_is: bool) -> Self {
+        if it_is { Self::Over } else { Self::NotYet }
+    }
+}
+
 impl Begun {
     /// It is over already.
-    fn done(effects: Vec<(String, Reach)>) -> Self {
-        Self::until(effects, |_| Ok(Progress::Over))
+    fn done(effects: Effects) -> Self {
+        Self::undone_by(effects, |_| {})
     }
 
-    fn until(effects: Vec<(String, Reach)>, end: impl FnMut(&mut Scene) -> Result<Progress, String> + 'static) -> Self {
+    /// It is over with this, which cannot fail.
+    fn undone_by(effects: Effects, mut end: impl FnMut(&mut Scene) + 'static) -> Self {
+        Self::until(effects, move |scene| {
+            end(scene);
+            Ok(Progress::Over)
+        })
+    }
+
+    fn until(effects: Effects, end: impl FnMut(&mut Scene) -> Result<Progress, String> + 'static) -> Self {
         Self { effects, end: Box::new(end) }
     }
 }
@@ -178,6 +193,6 @@ fn answers_twice(place: usize) -> impl FnMut(&mut Scene) -> Result<Progress, Str
         let node = &scene.world.nodes[place];
         // One that was killed has forgotten what it was sent.
         let is_done = !node.is_up() || (node.answers() && node.answers());
-        Ok(if is_done { Progress::Over } else { Progress::NotYet })
+        Ok(Progress::over_if(is_done))
     }
 }

@@ -44,18 +44,15 @@ const GONE: Duration = Duration::from_millis(1_800);
 const ONE_WAY: [u8; 3] = [30, 50, 100];
 
 fn a_proxy(scene: &Scene, random: &mut Random) -> usize {
-    usize::try_from(random.below(scene.world.proxies().len() as u64)).expect("a place among few")
+    usize::try_from(random.below(scene.world.proxies.len() as u64)).expect("a place among few")
 }
 
 /// Trouble that lasts until it is healed.
 fn make(scene: &mut Scene, random: &mut Random, words: &str, orders: &[Order]) -> Result<Begun, String> {
     let place = a_proxy(scene, random);
-    orders.iter().for_each(|order| scene.world.proxies()[place].obey(*order));
+    orders.iter().for_each(|order| scene.world.proxies[place].obey(*order));
     let effects = vec![(format!("{words}, at proxy {place}"), Reach::Clients)];
-    Ok(Begun::until(effects, move |scene| {
-        scene.world.proxies()[place].obey(Order::Heal);
-        Ok(Progress::Over)
-    }))
+    Ok(Begun::undone_by(effects, move |scene| scene.world.proxies[place].obey(Order::Heal)))
 }
 
 fn delay(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
@@ -69,14 +66,11 @@ fn delay(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
 /// of its connections, that nothing comes any more.
 fn one_way(scene: &mut Scene, random: &mut Random, sender: Sender, reach: Reach) -> Result<Begun, String> {
     let (place, hundredths) = (a_proxy(scene, random), random.one_of(&ONE_WAY));
-    scene.world.proxies()[place].obey(Order::Silence { sender, hundredths, seed: random.draw() });
+    scene.world.proxies[place].obey(Order::Silence { sender, hundredths, seed: random.draw() });
     let words = format!(
         "what the {sender:?} sends is lost on {hundredths} % of the connections that were there, at proxy {place}"
     );
-    Ok(Begun::until(vec![(words, reach)], move |scene| {
-        scene.world.proxies()[place].obey(Order::CutSilenced);
-        Ok(Progress::Over)
-    }))
+    Ok(Begun::undone_by(vec![(words, reach)], move |scene| scene.world.proxies[place].obey(Order::CutSilenced)))
 }
 
 /// As networks do that fail: answers are late first, and then nothing arrives any more. Whoever believes in a lease for longer
@@ -84,11 +78,11 @@ fn one_way(scene: &mut Scene, random: &mut Random, sender: Sender, reach: Reach)
 fn slow_then_gone(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     let place = a_proxy(scene, random);
     let late = Duration::from_millis(random.between(LATE_MS));
-    scene.world.proxies()[place].obey(Order::Delay(Sender::Server, late));
+    scene.world.proxies[place].obey(Order::Delay(Sender::Server, late));
     let mut gone_since = None;
     let effects = vec![(format!("answers are late, and then all is lost, at proxy {place}"), Reach::Clients)];
     Ok(Begun::until(effects, move |scene| {
-        let proxy = &scene.world.proxies()[place];
+        let proxy = &scene.world.proxies[place];
         let since = *gone_since.get_or_insert_with(|| {
             proxy.obey(Order::Lose(Sender::Client));
             proxy.obey(Order::Lose(Sender::Server));

@@ -2,7 +2,7 @@
 
 use super::keys::SWAP;
 use super::servers::KILL_REPLICA;
-use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Effects, Kind, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::World;
 use rlock_testing::Random;
@@ -26,7 +26,7 @@ fn masters(world: &World) -> Result<(usize, usize), String> {
 }
 
 /// Also for clusters.
-pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Vec<(String, Reach)> {
+pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Effects {
     let [old, new] = [old, new].map(|place| world.nodes[place].name.clone());
     vec![(format!("{what}: server {new} takes over from {old}"), Reach::Failover { server: old })]
 }
@@ -34,7 +34,7 @@ pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Vec<(Str
 fn hand_over(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
-    let port = world.nodes[new].port();
+    let port = world.nodes[new].port;
     world.nodes[old].say(&format!("FAILOVER TO 127.0.0.1 {port} TIMEOUT 3000"))?;
     Ok(Begun::until(takes_over(world, "FAILOVER", old, new), move |scene| {
         let world = &mut scene.world;
@@ -58,20 +58,7 @@ fn kill(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
     let (old, new) = masters(world)?;
     world.nodes[old].kill();
     let effects = takes_over(world, "kill -9 of the master", old, new);
-    let mut is_promoted = false;
-    Ok(Begun::until(effects, move |scene| {
-        let world = &mut scene.world;
-        if !is_promoted {
-            world.nodes[new].say("REPLICAOF NO ONE")?;
-            world.make_master(new);
-            is_promoted = true;
-            return Ok(Progress::Harmless);
-        }
-        if !world.nodes[old].is_up() {
-            world.restart(old)?;
-        }
-        Ok(if world.nodes[old].follows() { Progress::Over } else { Progress::NotYet })
-    }))
+    Ok(Begun::until(effects, replaced(old, new, new, "REPLICAOF NO ONE".to_owned())))
 }
 
 /// Two masters for a while: whoever goes by the second line finds the promoted replica. When it ends, the old master
@@ -81,17 +68,27 @@ fn divide(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
     let (old, new) = masters(world)?;
     world.nodes[new].say("REPLICAOF NO ONE")?;
     world.divide(new);
-    let port = world.nodes[new].port();
-    let effects = takes_over(world, "a partition with two masters", old, new);
-    let mut is_healed = false;
-    Ok(Begun::until(effects, move |scene| {
+    let follow = format!("REPLICAOF 127.0.0.1 {}", world.nodes[new].port);
+    Ok(Begun::until(takes_over(world, "a partition with two masters", old, new), replaced(old, new, old, follow)))
+}
+
+/// With that command to one of them the new one is the only master, and all is as before once the old one follows it.
+fn replaced(
+    old: usize,
+    new: usize,
+    told: usize,
+    command: String,
+) -> impl FnMut(&mut Scene) -> Result<Progress, String> + 'static {
+    let mut is_replaced = false;
+    move |scene| {
         let world = &mut scene.world;
-        if !is_healed {
-            world.nodes[old].say(&format!("REPLICAOF 127.0.0.1 {port}"))?;
+        if !is_replaced {
+            world.nodes[told].say(&command)?;
             world.make_master(new);
-            is_healed = true;
+            is_replaced = true;
             return Ok(Progress::Harmless);
         }
-        Ok(if world.nodes[old].follows() { Progress::Over } else { Progress::NotYet })
-    }))
+        world.start_again(old)?;
+        Ok(Progress::over_if(world.nodes[old].follows()))
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::keys::SWAP;
 use super::servers::KILL_REPLICA;
-use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Effects, Kind, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::network::ServerClock;
 use crate::worlds::{Node, World};
@@ -59,13 +59,11 @@ fn replace(
         world.look_around();
         if world.master() == old {
             let is_given_up = is_well && begun.elapsed() > GIVEN_UP_AFTER;
-            return Ok(if is_given_up { Progress::Over } else { Progress::NotYet });
+            return Ok(Progress::over_if(is_given_up));
         }
         if !is_back {
             world.nodes[old].thaw();
-            if !world.nodes[old].is_up() {
-                world.restart(old)?;
-            }
+            world.start_again(old)?;
             is_back = true;
         }
         if !is_harmless {
@@ -84,13 +82,13 @@ fn replace(
         if all_follow {
             world.forget_change_of(&server);
         }
-        Ok(if all_follow { Progress::Over } else { Progress::NotYet })
+        Ok(Progress::over_if(all_follow))
     }))
 }
 
 /// Leases are replicated as the times at which they end, so where another one takes over they go by its clock.
-fn clocks_apart(world: &World, old: usize) -> Vec<(String, Reach)> {
-    let offset = |node: &Node| node.clock().map_or(0, ServerClock::offset_ms);
+fn clocks_apart(world: &World, old: usize) -> Effects {
+    let offset = |node: &Node| node.clock.as_ref().map_or(0, ServerClock::offset_ms);
     let (server, by) = (&world.nodes[old].name, offset(&world.nodes[old]));
     let others = world.others(old).map(|(_, node)| offset(node) - by).filter(|by_ms| *by_ms != 0);
     let effect = |by_ms| (format!("leases of server {server} may move by {by_ms} ms"), by_ms);

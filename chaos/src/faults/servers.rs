@@ -4,7 +4,7 @@
 use super::Class::{Clock, Pause, Save, Setting, Still};
 use super::{AT_ONCE, Begun, Kind, Progress, Scene, WHILE, answers_twice, kind};
 use crate::history::{Moment, Reach, Record};
-use crate::worlds::{Node, Refusal, World, WorldKind};
+use crate::worlds::{Node, Refusal, WorldKind};
 use rlock_testing::{Client, Random};
 use std::time::Duration;
 
@@ -50,10 +50,7 @@ fn freeze(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     }
     node.freeze();
     let effects = vec![(format!("server {} stands still", node.name), no_writes(node))];
-    Ok(Begun::until(effects, move |scene| {
-        scene.world.nodes[place].thaw();
-        Ok(Progress::Over)
-    }))
+    Ok(Begun::undone_by(effects, move |scene| scene.world.nodes[place].thaw()))
 }
 
 fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
@@ -67,14 +64,7 @@ fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     };
     let effects = vec![(what.clone(), reach), (what, no_writes(node))];
     node.kill();
-    Ok(Begun::until(effects, move |scene| start_again(scene.world, place)))
-}
-
-fn start_again(world: &mut World, place: usize) -> Result<Progress, String> {
-    if !world.nodes[place].is_up() {
-        world.restart(place)?;
-    }
-    Ok(Progress::Over)
+    Ok(Begun::until(effects, move |scene| scene.world.start_again(place).map(|()| Progress::Over)))
 }
 
 /// Nothing of it is gone that the master does not have, but while it is away its master is alone.
@@ -87,8 +77,8 @@ fn kill_replica(scene: &mut Scene, random: &mut Random) -> Result<Begun, String>
     scene.world.nodes[place].kill();
     let what = format!("kill -9 of server {}, a replica, which is started again", scene.world.nodes[place].name);
     Ok(Begun::until(vec![(what, Reach::Nobody)], move |scene| {
-        start_again(scene.world, place)?;
-        Ok(if scene.world.nodes[place].follows() { Progress::Over } else { Progress::NotYet })
+        scene.world.start_again(place)?;
+        Ok(Progress::over_if(scene.world.nodes[place].follows()))
     }))
 }
 
@@ -162,13 +152,13 @@ fn be_busy(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     const PATIENCE: Duration = Duration::from_secs(60);
     let place = scene.a_master(random);
     let node = &scene.world.nodes[place];
-    let mut client = Client::connect_for(&node.socket(), PATIENCE).map_err(|error| error.to_string())?;
+    let mut client = Client::connect_for(&node.socket, PATIENCE).map_err(|error| error.to_string())?;
     let script = std::thread::spawn(move || client.try_run(&["EVAL", "while true do end", "0"]).map(drop));
     let effects = vec![(format!("server {} is busy with a script", node.name), no_writes(node))];
     Ok(Begun::until(effects, move |scene| {
         // There is none yet, or none any more.
         let _ = scene.world.nodes[place].say("SCRIPT KILL");
-        Ok(if script.is_finished() { Progress::Over } else { Progress::NotYet })
+        Ok(Progress::over_if(script.is_finished()))
     }))
 }
 
@@ -186,7 +176,7 @@ fn save(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, 
 fn step_clock(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     let place = scene.a_master(random);
     let by_ms = i64::try_from(random.between(STEPS_MS)).expect("a few seconds");
-    let so_far = scene.world.nodes[place].clock().map_or(0, |clock| clock.offset_ms());
+    let so_far = scene.world.nodes[place].clock.as_ref().map_or(0, |clock| clock.offset_ms());
     let by_ms = if so_far > 0 || (so_far == 0 && random.is(50)) { -by_ms } else { by_ms };
     scene.world.step_clock(place, by_ms)?;
     let server = scene.world.nodes[place].name.clone();

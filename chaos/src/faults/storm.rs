@@ -47,9 +47,9 @@ enum Verdict {
 fn begin(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     let place = scene.a_master(random);
     let node = &scene.world.nodes[place];
-    let server = node.server().ok_or("the server is down")?;
+    let server = node.server.as_ref().ok_or("the server is down")?;
     let storm = Storm {
-        socket: node.socket(),
+        socket: node.socket.clone(),
         process: server.id(),
         prefix: prefix_on(node, random.draw())?,
         locks: usize::try_from(random.between(LOCKS)).expect("a few thousand"),

@@ -50,7 +50,7 @@ pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
     let mut crews = vec![Vec::new(); makeup.processes as usize];
     let all = kinds.into_iter().flat_map(|(kind, count)| (0..count).map(move |number| (kind, number)));
     for (place, (kind, number)) in all.enumerate() {
-        let name = format!("{}-{number}", kind.name());
+        let name = format!("{kind:?}-{number}").to_lowercase();
         let client = Client {
             name,
             seed: random.draw(),
@@ -114,17 +114,5 @@ fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
         dies: if is_guard { 10 } else { 5 * u8::from(is_reckless) },
         gives_up: random.one_of(if is_guard { &[10, 30] } else { &[0, 10] }),
         replicas: if random.is(50) { makeup.replicas } else { 0 },
-    }
-}
-
-impl ClientKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Commands => "commands",
-            Self::Sessions => "sessions",
-            Self::Scripts => "scripts",
-            Self::Guards => "guards",
-            Self::Majority => "majority",
-        }
     }
 }

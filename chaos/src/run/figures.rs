@@ -47,7 +47,7 @@ impl RunFigures {
     }
 
     pub fn add(&mut self, kind: WorldKind, records: &[Record], verdict: &Verdict) {
-        let world = self.worlds.entry(kind.name().to_owned()).or_default();
+        let world = self.worlds.entry(kind.name()).or_default();
         world.join(Verdict { violations: Vec::new(), ..verdict.clone() });
         world.figures.add("rounds", 1);
         world.figures.add("violations", verdict.violations.len() as u64);

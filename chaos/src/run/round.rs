@@ -1,7 +1,7 @@
 //! One round: clients are started, faults happen, everything is healed, and what was recorded is judged.
 
 use crate::checker::{Verdict, Violation, check};
-use crate::faults::{self, Crews};
+use crate::faults::{self, Crews, Scene};
 use crate::history::{Journal, Moment, Record, read_all};
 use crate::observer::Observer;
 use crate::plan::{Client, Plan, fleet};
@@ -59,7 +59,7 @@ pub fn play(
     let observer = Observer::start(journal, world.sockets(), world.targets(), &hot, LOOKS);
     let mut crews = Crews::of(start_crews(&file, plan.crews.len())?);
     let schedule = faults::schedule(world.kind, random, length);
-    if let Err(why) = faults::play(schedule, length, world, &mut crews, journal) {
+    if let Err(why) = faults::play(schedule, length, &mut Scene { world, crews: &mut crews, journal }) {
         journal.broken("servers are well once nobody troubles them", why);
     }
     crews.wait_for_all(TO_FINISH, journal);

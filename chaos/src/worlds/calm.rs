@@ -51,17 +51,18 @@ impl World {
     fn bring_back(&mut self) -> Result<(), String> {
         for place in 0..self.nodes.len() {
             self.nodes[place].thaw();
-            if !self.nodes[place].is_up() {
-                self.restart(place)?;
-            }
+            self.start_again(place)?;
         }
         Ok(())
     }
 
-    /// Starts a server again, as a replica where another one is the master.
-    pub fn restart(&mut self, place: usize) -> Result<(), String> {
+    /// Starts a server again that is down, as a replica where another one is the master.
+    pub fn start_again(&mut self, place: usize) -> Result<(), String> {
+        if self.nodes[place].is_up() {
+            return Ok(());
+        }
         let follows = self.kind.has_one_master() && place != self.master();
-        let port = self.nodes[self.master()].port().to_string();
+        let port = self.nodes[self.master()].port.to_string();
         let options: &[&str] = if follows { &["--replicaof", "127.0.0.1", &port] } else { &[] };
         self.nodes[place].restart(options)
     }
@@ -71,7 +72,7 @@ impl World {
         if !self.nodes[master].is_master()? {
             self.nodes[master].say("REPLICAOF NO ONE")?;
         }
-        let follow = format!("REPLICAOF 127.0.0.1 {}", self.nodes[master].port());
+        let follow = format!("REPLICAOF 127.0.0.1 {}", self.nodes[master].port);
         for (_, node) in self.others(master) {
             node.say(&follow)?;
         }
@@ -127,7 +128,7 @@ fn quieten(node: &Node) -> Result<(), String> {
 }
 
 fn follows(replica: &Node, master: &Node) -> bool {
-    replica.info("replication", "master_port").is_ok_and(|port| port == master.port().to_string())
+    replica.info("replication", "master_port").is_ok_and(|port| port == master.port.to_string())
 }
 
 fn agrees(node: &Node, count: usize) -> bool {

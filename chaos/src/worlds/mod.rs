@@ -40,15 +40,8 @@ impl WorldKind {
     pub const ALL: [Self; 6] =
         [Self::Single, Self::Durable, Self::Replicated, Self::Sentinel, Self::Cluster, Self::Majority];
 
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Durable => "durable",
-            Self::Replicated => "replicated",
-            Self::Sentinel => "sentinel",
-            Self::Cluster => "cluster",
-            Self::Majority => "majority",
-        }
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 
     pub fn by_name(name: &str) -> Option<Self> {
@@ -71,11 +64,11 @@ pub struct World {
     pub nodes: Vec<Node>,
     sentinels: Vec<Server>,
     /// Of a world with one master all lead there; else each leads to the node at its place.
-    proxies: Vec<Proxy>,
+    pub proxies: Vec<Proxy>,
     /// None, where nobody listens for TLS.
     certificate: Option<Certificate>,
     /// Which nodes are masters as far as is known, by place. Where there is one master it is the first of them.
-    masters: Vec<usize>,
+    pub masters: Vec<usize>,
     /// When it was last seen that these are the masters.
     looked: Moment,
     /// The names of the masters, for who looks at their locks.
@@ -114,7 +107,7 @@ impl World {
 
     /// The same for clients that come by TLS, where there is that.
     pub fn by_tls(&self) -> Option<ByTls> {
-        let certificate = self.certificate.as_ref()?.pem().to_owned();
+        let certificate = self.certificate.as_ref()?.pem.clone();
         Some(ByTls { ports: self.proxies.iter().map(|proxy| proxy.tls_port).collect(), certificate })
     }
 
@@ -133,21 +126,13 @@ impl World {
 
     /// All servers by name, and where to ask them without a network in between.
     pub fn sockets(&self) -> Vec<(String, PathBuf)> {
-        self.nodes.iter().map(|node| (node.name.clone(), node.socket())).collect()
+        self.nodes.iter().map(|node| (node.name.clone(), node.socket.clone())).collect()
     }
 
     /// The names of the masters, always as it is now, for whoever looks from another thread.
     pub fn targets(&self) -> impl Fn() -> Vec<String> + Clone + Send + 'static {
         let watched = Arc::clone(&self.watched);
         move || watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub fn proxies(&self) -> &[Proxy] {
-        &self.proxies
-    }
-
-    pub fn masters(&self) -> &[usize] {
-        &self.masters
     }
 
     /// The only master, or the first.
@@ -181,7 +166,7 @@ impl World {
 
     fn lead(&self, proxy: usize, place: usize) {
         let node = &self.nodes[place];
-        self.proxies[proxy].obey(Order::Lead { port: node.port(), tls_port: node.tls_port() });
+        self.proxies[proxy].obey(Order::Lead { port: node.port, tls_port: node.tls_port });
     }
 
     /// There are two masters from now on: clients of the second line find the second one.
@@ -198,7 +183,7 @@ impl World {
 
     /// Sets a server's clock.
     pub fn step_clock(&mut self, place: usize, by_ms: i64) -> Result<(), String> {
-        let clock = self.nodes[place].clock().ok_or("its clock cannot be set")?;
+        let clock = self.nodes[place].clock.as_ref().ok_or("its clock cannot be set")?;
         clock.step(by_ms);
         if by_ms < 0 {
             self.borrowed += Duration::from_millis(by_ms.unsigned_abs());
@@ -287,7 +272,7 @@ impl World {
         let command = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Watched::NAME];
         let reply = run_on(&mut sentinel.client(), &command).ok()?;
         let port: u16 = reply.words().get(1)?.parse().ok()?;
-        self.nodes.iter().position(|node| node.port() == port)
+        self.nodes.iter().position(|node| node.port == port)
     }
 
     /// A node that cannot be asked is what it was.

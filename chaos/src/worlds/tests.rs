@@ -5,7 +5,7 @@ use std::net::TcpStream;
 #[test]
 fn kinds_are_found_by_their_names() {
     for kind in WorldKind::ALL {
-        assert_eq!(WorldKind::by_name(kind.name()), Some(kind));
+        assert_eq!(WorldKind::by_name(&kind.name()), Some(kind));
     }
     assert_eq!(WorldKind::by_name("paradise"), None);
 }
