@@ -57,7 +57,7 @@ fn tell(directory: &Path) -> io::Result<bool> {
     let verdict = checker::check(&records);
     print!("{verdict}");
     for violation in &verdict.violations {
-        println!("\n== {}\n{}", violation.what, story::story(&records, violation));
+        println!("\n{}", story::story(&records, violation));
     }
     Ok(verdict.violations.is_empty())
 }

@@ -19,7 +19,7 @@ const WAITERS: usize = 4;
 pub fn story(records: &[Record], violation: &Violation) -> String {
     let start = records.iter().map(Record::at).min().unwrap_or(violation.at);
     let lines = fit(lines(records, violation), violation.at);
-    let mut story = format!("{}\n{}: {}\n", violation.promise, violation.lock, violation.what);
+    let mut story = format!("{}\n{}: {}\n", violation.promise.0, violation.lock, violation.what);
     for line in lines {
         let mark = if line.is_evidence { '>' } else { ' ' };
         writeln!(story, "{mark} {:10.4} {}", line.at.since(start).as_secs_f64(), line.text).expect("memory");
@@ -145,7 +145,7 @@ mod tests {
     fn violation(at: u64) -> Violation {
         let evidence = vec![("a".to_owned(), 1)];
         let what = "it was lost".to_owned();
-        Violation { promise: Promise::HoldsLast, lock: "l".to_owned(), at: Moment(at), what, evidence }
+        Violation { promise: Promise::of("A hold lasts."), lock: "l".to_owned(), at: Moment(at), what, evidence }
     }
 
     const SECOND: u64 = 1_000_000_000;

@@ -5,7 +5,7 @@
 
 use super::by_lock::LockHistory;
 use super::sessions::UNDER_WAY;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{NO_GRANT_TO_THE_ABSENT, Verdict};
 use crate::history::Sample;
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             };
             let time = sample.answered.since(before.asked);
             let what = format!("{holder} got it from server {server}, {time:?} after nobody attended to its session");
-            verdict.violations.push(lock.violation(&Promise::NoGrantToTheAbsent, sample.asked, what, &[step]));
+            verdict.violations.push(lock.violation(NO_GRANT_TO_THE_ABSENT, sample.asked, what, &[step]));
         }
         unattended.retain(|(at, _), _| *at != server);
         // Whoever has the lock by another session has not got it by this one.
@@ -45,7 +45,7 @@ fn is_absent(lock: &LockHistory, holder: &str, (before, after): (&Sample, &Sampl
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::NoGrantToTheAbsent;
+    use super::NO_GRANT_TO_THE_ABSENT;
     use crate::checker::written::{Written, restart};
     use crate::history::Reach;
     use crate::history::Side::Plain;
@@ -74,15 +74,15 @@ mod tests {
 
     #[test]
     fn nobody_is_not() {
-        assert_eq!(granted(false, &[]).broken(), [NoGrantToTheAbsent]);
-        assert_eq!(granted(false, &[(600, 700), (921, 930)]).broken(), [NoGrantToTheAbsent]);
-        assert_eq!(granted(false, &[]).polled_in_vain(300).broken(), [NoGrantToTheAbsent]);
+        assert_eq!(granted(false, &[]).broken(), [NO_GRANT_TO_THE_ABSENT]);
+        assert_eq!(granted(false, &[(600, 700), (921, 930)]).broken(), [NO_GRANT_TO_THE_ABSENT]);
+        assert_eq!(granted(false, &[]).polled_in_vain(300).broken(), [NO_GRANT_TO_THE_ABSENT]);
     }
 
     #[test]
     fn what_others_do_excuses_it() {
         assert_eq!(granted(false, &[]).troubled((500, 510), Reach::Clients).broken(), []);
-        assert_eq!(granted(false, &[]).troubled((500, 510), Reach::Answers).broken(), [NoGrantToTheAbsent]);
+        assert_eq!(granted(false, &[]).troubled((500, 510), Reach::Answers).broken(), [NO_GRANT_TO_THE_ABSENT]);
         assert_eq!(granted(false, &[]).troubled((500, 510), restart()).broken(), []);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::by_lock::LockHistory;
 use super::spans::Spans;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{NOBODY_SLEEPS_AT_A_FREE_LOCK, Verdict};
 use super::waits::is_same;
 use crate::history::{Moment, Sample, Side, Waiting};
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             until.since(from),
         );
         let evidence: Vec<_> = lock.last_of(&waiting.holder).into_iter().collect();
-        verdict.violations.push(lock.violation(&Promise::NobodySleepsAtAFreeLock, last.asked, what, &evidence));
+        verdict.violations.push(lock.violation(NOBODY_SLEEPS_AT_A_FREE_LOCK, last.asked, what, &evidence));
     }
 }
 
@@ -86,7 +86,7 @@ fn script_grants(lock: &LockHistory) -> Spans<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::NobodySleepsAtAFreeLock;
+    use super::NOBODY_SLEEPS_AT_A_FREE_LOCK;
     use crate::checker::written::{Written, clock, granted, script};
     use crate::history::Reach;
     use crate::history::Side::{Plain, Read, Write};
@@ -107,14 +107,14 @@ mod tests {
 
     #[test]
     fn a_second_is() {
-        assert_eq!(free(100, 1_000).broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(free(100, 1_000).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
     }
 
     #[test]
     fn a_reader_before_readers_is() {
         let seen = |at: u64, history: Written, side| history.seen(at, &[("x", side)], &[("w", Read, 0)]);
         let readers = [100, 500, 900].into_iter().fold(Written::default(), |history, at| seen(at, history, Read));
-        assert_eq!(readers.broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(readers.broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
         let writer = [100, 500, 900].into_iter().fold(Written::default(), |history, at| seen(at, history, Write));
         assert_eq!(writer.broken(), []);
     }
@@ -123,7 +123,7 @@ mod tests {
     fn trouble_excuses_for_as_long_as_it_lasts() {
         let paused = |until| free(100, 2_000).troubled((200, until), Reach::NoWrites { server: "a".to_owned() });
         assert_eq!(paused(1_800).broken(), []);
-        assert_eq!(paused(600).broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(paused(600).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
         assert_eq!(free(100, 1_000).troubled((500, 500), clock(10)).broken(), []);
     }
 
@@ -142,8 +142,8 @@ mod tests {
                 history.seen_by_ticket(at, &[], &waiters[..1 + usize::from(behind)])
             })
         };
-        assert_eq!(seen(true, false).broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(seen(true, false).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
         assert_eq!(seen(false, false).broken(), []);
-        assert_eq!(seen(false, true).broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(seen(false, true).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
     }
 }

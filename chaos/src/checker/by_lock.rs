@@ -37,7 +37,7 @@ impl<'a> LockHistory<'a> {
     /// shows it.
     pub fn tell_once(
         &self,
-        promise: &Promise,
+        promise: Promise,
         verdict: &mut Verdict,
         wrong: impl Fn(&Seen<'a>) -> Option<(String, &'a Operation)>,
     ) {
@@ -50,14 +50,14 @@ impl<'a> LockHistory<'a> {
                 told.insert(seen.holder);
                 let does = if seen.waits.is_some() { "waits" } else { "holds the lock" };
                 let what = format!("{} {does} at server {}, {what}", seen.holder, seen.sample.server);
-                verdict.violations.push(self.violation(promise, seen.sample.asked, what, &[step]));
+                verdict.violations.push(self.violation(promise.clone(), seen.sample.asked, what, &[step]));
             }
         }
     }
 
-    pub fn violation(&self, promise: &Promise, at: Moment, what: String, evidence: &[&Operation]) -> Violation {
+    pub fn violation(&self, promise: Promise, at: Moment, what: String, evidence: &[&Operation]) -> Violation {
         let evidence = evidence.iter().map(|step| step.named()).collect();
-        Violation { promise: promise.clone(), lock: self.name.to_owned(), at, what, evidence }
+        Violation { promise, lock: self.name.to_owned(), at, what, evidence }
     }
 
     /// Whether somebody may have removed or changed it between two moments.

@@ -33,9 +33,7 @@ mod tests;
 #[cfg(test)]
 mod written;
 
-#[cfg(test)]
-pub use verdict::Promise;
-pub use verdict::{Verdict, Violation};
+pub use verdict::{Promise, Verdict, Violation};
 
 use crate::history::{Answer, Operation, Record, pair};
 use by_lock::{LockHistory, by_lock};
@@ -84,7 +82,7 @@ fn tell_and_count(records: &[Record], verdict: &mut Verdict) {
     for record in records {
         match record {
             Record::Broken { at, promise, what } => {
-                verdict.violations.push(Violation::told(promise, *at, what.clone()));
+                verdict.violations.push(Violation::told(Promise(promise.clone().into()), *at, what.clone()));
             }
             Record::Seen(_) => verdict.figures.add("samples", 1),
             Record::Troubled(_) => verdict.figures.add("faults", 1),

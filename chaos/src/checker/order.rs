@@ -1,7 +1,7 @@
 //! Somebody who came later and was served first.
 
 use super::by_lock::LockHistory;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{FIRST_COME_FIRST_SERVED, Verdict};
 use super::waits::{Wait, waits};
 use crate::history::{Moment, Operation, Request};
 
@@ -34,7 +34,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
                 wait.last.asked.since(served),
             );
             let evidence: Vec<&Operation> = lock.last_of(wait.holder).into_iter().chain([step]).collect();
-            verdict.violations.push(lock.violation(&Promise::FirstComeFirstServed, served, what, &evidence));
+            verdict.violations.push(lock.violation(FIRST_COME_FIRST_SERVED, served, what, &evidence));
         }
     }
 }
@@ -56,7 +56,7 @@ pub fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::FirstComeFirstServed;
+    use super::FIRST_COME_FIRST_SERVED;
     use crate::checker::written::{Written, failover, granted, script, take, wait};
     use crate::history::Side::{Plain, Read};
 
@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn who_came_later_is_served_later() {
-        assert_eq!(waiting().did("b", wait(5, 0), (20, 50), granted()).broken(), [FirstComeFirstServed]);
-        assert_eq!(waiting().did("b", take(5), (20, 50), granted()).broken(), [FirstComeFirstServed]);
+        assert_eq!(waiting().did("b", wait(5, 0), (20, 50), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
+        assert_eq!(waiting().did("b", take(5), (20, 50), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
     }
 
     #[test]
@@ -85,7 +85,7 @@ mod tests {
             .seen(10, &[], &[("w", Read, 1)])
             .seen(100, &[("x", Read)], &[("w", Read, 1)])
             .did("b", crate::checker::written::acquire(Read, 5), (20, 50), granted());
-        assert_eq!(history.broken(), [FirstComeFirstServed]);
+        assert_eq!(history.broken(), [FIRST_COME_FIRST_SERVED]);
     }
 
     #[test]

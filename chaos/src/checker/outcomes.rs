@@ -5,8 +5,7 @@
 
 use super::sessions::{Session, Sessions, Telling};
 use super::troubles::Troubles;
-use super::verdict::{Promise, Verdict, Violation};
-use crate::history::Moment;
+use super::verdict::{ONE_OUTCOME_EACH, SESSIONS_LAST, Verdict, Violation};
 use std::collections::{BTreeMap, HashMap};
 
 pub fn check(sessions: &Sessions, troubles: &Troubles, verdict: &mut Verdict) {
@@ -53,11 +52,7 @@ fn two_tickets(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
 
 fn contradiction(what: &str, first: &Telling, other: &Telling) -> Violation {
     let what = format!("{what} was told as {:?}, and then as {:?}", first.event, other.event);
-    of_no_lock(Promise::OneOutcomeEach, other.at, what)
-}
-
-fn of_no_lock(promise: Promise, at: Moment, what: String) -> Violation {
-    Violation { promise, lock: String::new(), at, what, evidence: Vec::new() }
+    Violation::told(ONE_OUTCOME_EACH, other.at, what)
 }
 
 /// What certainly lived when the question was sent and when it was answered cannot have been unknown in between.
@@ -68,13 +63,13 @@ fn early_ends(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
     });
     if let Some((poll, answered)) = denied {
         let what = format!("session {} had been polled in time, and was unknown to {poll:?}", session.name);
-        verdict.violations.push(of_no_lock(Promise::SessionsLast, answered, what));
+        verdict.violations.push(Violation::told(SESSIONS_LAST, answered, what));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::{OneOutcomeEach, SessionsLast};
+    use super::{ONE_OUTCOME_EACH, SESSIONS_LAST};
     use crate::checker::written::{Written, clock, granted, refused, restart, token};
 
     fn told(first: (u64, &str, crate::history::Answer), then: (u64, &str, crate::history::Answer)) -> Written {
@@ -90,9 +85,9 @@ mod tests {
 
     #[test]
     fn a_ticket_has_one_outcome() {
-        assert_eq!(told((1, "t", granted()), (1, "t", refused(5))).broken(), [OneOutcomeEach]);
-        assert_eq!(told((1, "t", token(5)), (1, "t", token(6))).broken(), [OneOutcomeEach]);
-        assert_eq!(told((1, "t", granted()), (2, "t", granted())).broken(), [OneOutcomeEach]);
+        assert_eq!(told((1, "t", granted()), (1, "t", refused(5))).broken(), [ONE_OUTCOME_EACH]);
+        assert_eq!(told((1, "t", token(5)), (1, "t", token(6))).broken(), [ONE_OUTCOME_EACH]);
+        assert_eq!(told((1, "t", granted()), (2, "t", granted())).broken(), [ONE_OUTCOME_EACH]);
     }
 
     #[test]
@@ -103,7 +98,7 @@ mod tests {
 
     #[test]
     fn an_event_is_of_one_ticket() {
-        assert_eq!(told((1, "t", granted()), (1, "u", granted())).broken(), [OneOutcomeEach]);
+        assert_eq!(told((1, "t", granted()), (1, "u", granted())).broken(), [ONE_OUTCOME_EACH]);
     }
 
     #[test]
@@ -119,7 +114,7 @@ mod tests {
         let polled = || Written::default().polled((0, 10), 1, 0, &[]);
         assert_eq!(polled().denied((1_010, 1_020)).broken(), []);
         assert_eq!(polled().denied((990, 1_020)).broken(), []);
-        assert_eq!(polled().denied((500, 510)).broken(), [SessionsLast]);
+        assert_eq!(polled().denied((500, 510)).broken(), [SESSIONS_LAST]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::by_lock::LockHistory;
 use super::order::arrivals;
 use super::sessions::Session;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{FIRST_COME_FIRST_SERVED, Verdict};
 use crate::history::{Moment, Operation, Sample};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
                 stretch.last.server,
             );
             let evidence = [place.step, step];
-            verdict.violations.push(lock.violation(&Promise::FirstComeFirstServed, served, what, &evidence));
+            verdict.violations.push(lock.violation(FIRST_COME_FIRST_SERVED, served, what, &evidence));
         }
     }
 }
@@ -113,7 +113,7 @@ fn stretches<'a>(lock: &LockHistory<'a>) -> Vec<Stretch<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::FirstComeFirstServed;
+    use super::FIRST_COME_FIRST_SERVED;
     use crate::checker::written::{Written, failover, granted, script, wait};
     use crate::history::Side::Plain;
 
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn who_came_later_is_served_later() {
         let history = || seen(waiting(), &ATTENDED);
-        assert_eq!(history().did("b", wait(50, 0), (20, 420), granted()).broken(), [FirstComeFirstServed]);
-        assert_eq!(history().did("c", wait(50, 0), (310, 420), granted()).broken(), [FirstComeFirstServed]);
+        assert_eq!(history().did("b", wait(50, 0), (20, 420), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
+        assert_eq!(history().did("c", wait(50, 0), (310, 420), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
         assert_eq!(history().did("b", wait(50, 0), (20, 500), granted()).broken(), []);
     }
 
@@ -179,7 +179,7 @@ mod tests {
             }
             history
         };
-        assert_eq!(history(400).broken(), [FirstComeFirstServed]);
+        assert_eq!(history(400).broken(), [FIRST_COME_FIRST_SERVED]);
         assert_eq!(history(1_500).broken(), [], "the session had ended");
         assert_eq!(history(400).troubled((300, 310), failover()).broken(), []);
     }

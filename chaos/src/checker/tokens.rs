@@ -2,7 +2,7 @@
 
 use super::by_lock::LockHistory;
 use super::spans::Spans;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{TOKENS_GROW, Verdict};
 use crate::history::{Moment, Operation, Reach, Request};
 use std::collections::HashMap;
 
@@ -72,7 +72,7 @@ fn tell_those_that_do_not_grow(lock: &LockHistory, tokens: &[Token], verdict: &m
             let [before, after] = [earlier.step, token.step];
             let (was, is) = (earlier.token, token.token);
             let what = format!("{} was given token {is}, after {} had been given {was}", after.who(), before.who());
-            let violation = lock.violation(&Promise::TokensGrow, token.answered, what, &[before, after]);
+            let violation = lock.violation(TOKENS_GROW, token.answered, what, &[before, after]);
             verdict.violations.push(violation);
         }
     }
@@ -80,7 +80,7 @@ fn tell_those_that_do_not_grow(lock: &LockHistory, tokens: &[Token], verdict: &m
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::TokensGrow;
+    use super::TOKENS_GROW;
     use crate::checker::written::{Written, failover, removed, take, token};
 
     /// By two, one after the other, or at the same time.
@@ -96,20 +96,20 @@ mod tests {
 
     #[test]
     fn falling_ones_are_wrong() {
-        assert_eq!(two(5, 4, 20).broken(), [TokensGrow]);
+        assert_eq!(two(5, 4, 20).broken(), [TOKENS_GROW]);
     }
 
     #[test]
     fn twins_are_wrong() {
-        assert_eq!(two(5, 5, 20).broken(), [TokensGrow]);
-        assert_eq!(two(5, 5, 5).broken(), [TokensGrow]);
+        assert_eq!(two(5, 5, 20).broken(), [TOKENS_GROW]);
+        assert_eq!(two(5, 5, 5).broken(), [TOKENS_GROW]);
     }
 
     #[test]
     fn who_takes_the_counter_begins_anew() {
         assert_eq!(two(5, 1, 20).troubled((12, 13), removed(true)).broken(), []);
-        assert_eq!(two(5, 1, 20).troubled((12, 13), removed(false)).broken(), [TokensGrow]);
-        assert_eq!(two(5, 1, 20).troubled((31, 33), removed(true)).broken(), [TokensGrow]);
+        assert_eq!(two(5, 1, 20).troubled((12, 13), removed(false)).broken(), [TOKENS_GROW]);
+        assert_eq!(two(5, 1, 20).troubled((31, 33), removed(true)).broken(), [TOKENS_GROW]);
     }
 
     #[test]

@@ -252,6 +252,10 @@ impl Written {
         check(&self.records()).violations.into_iter().map(|violation| violation.promise).collect()
     }
 
+    pub fn breaks(self, promise: Promise) -> bool {
+        self.broken().contains(&promise)
+    }
+
     pub fn counted(self, what: &str) -> Option<(u64, u64)> {
         let counted = check(&self.records()).counted;
         counted.into_iter().find(|(name, _)| name.contains(what)).map(|(_, counted)| counted)

@@ -1,6 +1,6 @@
 //! Whether servers keep something of each round: after one everything has been given back, so they should be as before.
 
-use crate::checker::Violation;
+use crate::checker::{Promise, Violation};
 use crate::history::{Moment, Record};
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ impl Memory {
                 *most = most.max(bytes);
             } else if let Some(settled) = self.settled.get(server).filter(|it| bytes > *it * 1.1 + SLACK) {
                 let what = format!("{server}: {bytes} bytes in round {}, {settled} in the first ones", self.rounds);
-                grown = Some(Violation::told("memory stays what it was", Moment::now(), what));
+                grown = Some(Violation::told(Promise::of("memory stays what it was"), Moment::now(), what));
             }
         }
         grown

@@ -16,7 +16,6 @@ use memory::Memory;
 use rlock_testing::Random;
 use rlock_testing::ServerVersion;
 use round::Played;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,9 +28,6 @@ const SHORTEST_ROUND: Duration = Duration::from_secs(4);
 
 /// What a round takes besides: servers start, leases end, what was recorded is judged.
 const AROUND: Duration = Duration::from_secs(5);
-
-/// Of the violations of each promise. All of them are in the story.
-const SHOWN_OF_EACH: u32 = 3;
 
 /// Whether every promise was kept.
 ///
@@ -99,14 +95,7 @@ fn name(kind: WorldKind, number: u32, by_tls: bool) -> String {
 fn tell(round: &str, verdict: &Verdict) {
     let [operations, grants, faults] = ["operations", "grants", "faults"].map(|name| verdict.figures.of(name));
     println!("{round}: {operations} operations, {grants} grants, {faults} faults");
-    let mut shown = BTreeMap::new();
-    for violation in &verdict.violations {
-        let count = shown.entry(&violation.promise).or_insert(0);
-        *count += 1;
-        if *count <= SHOWN_OF_EACH {
-            println!("VIOLATION {}: {}", violation.promise, violation.what);
-        }
-    }
+    verdict.shown().for_each(|violation| println!("{violation}"));
 }
 
 fn empty(directory: &Path) -> io::Result<PathBuf> {

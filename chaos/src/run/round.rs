@@ -1,6 +1,6 @@
 //! One round: clients are started, faults happen, everything is healed, and what was recorded is judged.
 
-use crate::checker::{Verdict, Violation, check};
+use crate::checker::{Promise, Verdict, Violation, check};
 use crate::faults::{self, Crews, Scene};
 use crate::history::{Journal, Moment, Record, read_all};
 use crate::observer::Observer;
@@ -25,6 +25,8 @@ const STORIES: usize = 5;
 
 /// Of a hundred rounds, those in which the clients of `rlock-client` come by TLS, where servers listen for it.
 const BY_TLS: u8 = 33;
+
+const SHOWS_SOMETHING: &str = "A round shows something.";
 
 /// What came of a round.
 pub struct Played {
@@ -66,7 +68,7 @@ pub fn play(
     world.check_drained(journal, Duration::from_millis(longest_lease));
     faults::tell_changes(world, journal);
     if observer.stop() == 0 {
-        journal.broken("A round shows something.", "nobody has seen a lock");
+        journal.broken(SHOWS_SOMETHING, "nobody has seen a lock");
     }
     let records = read_all(directory)?;
     let mut verdict = check(&records);
@@ -78,7 +80,7 @@ pub fn play(
 fn nothing_happened(verdict: &Verdict, clients: u64) -> Option<Violation> {
     let grants = verdict.figures.of("grants");
     let what = format!("{grants} grants to {clients} clients");
-    (grants * 10 < clients).then(|| Violation::told("A round shows something.", Moment::now(), what))
+    (grants * 10 < clients).then(|| Violation::told(Promise::of(SHOWS_SOMETHING), Moment::now(), what))
 }
 
 /// This program once more for each crew, so that a crew can be stopped and killed.
@@ -92,7 +94,7 @@ fn start_crews(plan: &Path, count: usize) -> io::Result<Vec<Child>> {
 pub fn write_stories(directory: &Path, records: &[Record], verdict: &Verdict) -> io::Result<PathBuf> {
     let mut text = format!("{verdict}\n");
     for violation in verdict.violations.iter().take(STORIES) {
-        let _ = writeln!(text, "\n== {}: {}\n{}", violation.promise, violation.what, story(records, violation));
+        let _ = writeln!(text, "\n{}", story(records, violation));
     }
     let path = directory.join("story.txt");
     std::fs::write(&path, text)?;
