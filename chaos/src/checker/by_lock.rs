@@ -56,7 +56,7 @@ impl<'a> LockHistory<'a> {
     }
 
     pub fn violation(&self, promise: Promise, at: Moment, what: String, evidence: &[&Operation]) -> Violation {
-        let evidence = evidence.iter().map(|step| step.named()).collect();
+        let evidence = evidence.iter().map(|step| (step.call.client.clone(), step.call.number)).collect();
         Violation { promise, lock: self.name.to_owned(), at, what, evidence }
     }
 

@@ -36,6 +36,7 @@ mod written;
 pub use verdict::{Promise, Verdict, Violation};
 
 use crate::history::{Answer, Operation, Record, pair};
+use crate::observer::SILENCE;
 use by_lock::{LockHistory, by_lock};
 use sessions::Sessions;
 use std::time::Duration;
@@ -86,6 +87,7 @@ fn tell_and_count(records: &[Record], verdict: &mut Verdict) {
             }
             Record::Seen(_) => verdict.figures.add("samples", 1),
             Record::Troubled(_) => verdict.figures.add("faults", 1),
+            Record::Measured { what, value, .. } if what == SILENCE => verdict.figures.add(what, *value as u64),
             _ => {}
         }
     }

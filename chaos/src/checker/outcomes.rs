@@ -6,7 +6,7 @@
 use super::sessions::{Session, Sessions, Telling};
 use super::troubles::Troubles;
 use super::verdict::{ONE_OUTCOME_EACH, SESSIONS_LAST, Verdict, Violation};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 pub fn check(sessions: &Sessions, troubles: &Troubles, verdict: &mut Verdict) {
     for session in sessions.all() {
@@ -17,9 +17,8 @@ pub fn check(sessions: &Sessions, troubles: &Troubles, verdict: &mut Verdict) {
 }
 
 fn two_outcomes(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
-    let tickets: BTreeMap<&str, &[Telling]> = session.tickets().collect();
-    for (ticket, tellings) in tickets {
-        let [first, others @ ..] = tellings else { continue };
+    for (ticket, tellings) in &session.tellings {
+        let [first, others @ ..] = &tellings[..] else { continue };
         let is_another = |other: &&Telling| {
             // What is done with may be asked for anew.
             let is_new = other.event.seq > first.event.seq && session.may_be_done_with(first.event.seq, other.at);
@@ -39,7 +38,7 @@ fn is_one(session: &Session, troubles: &Troubles, first: &Telling, other: &Telli
 
 fn two_tickets(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
     let mut by_seq: HashMap<u64, Telling> = HashMap::new();
-    let mut all: Vec<Telling> = session.tickets().flat_map(|(_, tellings)| tellings.iter().copied()).collect();
+    let mut all: Vec<Telling> = session.tellings.values().flatten().copied().collect();
     all.sort_by_key(|telling| (telling.at, telling.event.seq));
     for telling in all {
         let first = *by_seq.entry(telling.event.seq).or_insert(telling);

@@ -47,7 +47,6 @@ const TO_ITS_END: u8 = 70;
 pub struct Doors {
     /// One for each line, or for each of several servers.
     all: Vec<Locks>,
-    are_several: bool,
 }
 
 impl Doors {
@@ -64,7 +63,7 @@ impl Doors {
                 _ => round.pause(Duration::from_millis(PAUSE_MS.1)).await,
             }
         }
-        (all.len() == lines).then_some(Self { all, are_several: matches!(address, Address::Several { .. }) })
+        (all.len() == lines).then_some(Self { all })
     }
 
     /// Waits until nothing is being given back in the background, or until then.
@@ -73,12 +72,6 @@ impl Doors {
             // What is not settled by then ends with its lease.
             let _ = timeout_at(until, locks.settle()).await;
         }
-    }
-
-    /// Those of the client's line.
-    fn of(&self, client: &Client) -> &Locks {
-        let line = if self.are_several { 0 } else { client.line as usize % self.all.len() };
-        &self.all[line]
     }
 }
 
@@ -116,8 +109,7 @@ impl Keeper {
     pub async fn live(mut self) {
         while !self.round.is_over() {
             self.attempt().await;
-            let rest = self.random.between(self.client.habits.rest_ms);
-            self.round.pause(Duration::from_millis(rest)).await;
+            self.round.pause(Duration::from_millis(self.random.between(self.client.habits.rest_ms))).await;
         }
     }
 
@@ -126,8 +118,7 @@ impl Keeper {
         let holder = if self.is_majority() { String::new() } else { self.diary.new_holder() };
         let is_fixed = self.random.is(FIXED_LEASE);
         let Some(kept) = self.acquire(&wish, &holder, is_fixed).await else {
-            let pause = self.random.between(PAUSE_MS);
-            return self.round.pause(Duration::from_millis(pause)).await;
+            return self.round.pause(Duration::from_millis(self.random.between(PAUSE_MS))).await;
         };
         if !self.is_majority() && self.random.is(self.client.habits.enters_again) {
             kept.vouch(&self.diary);
@@ -180,7 +171,8 @@ impl Keeper {
             };
             return Ok(guard.map(|guard| (guard, None)));
         }
-        let lock = lock(self.doors.of(&self.client)).owner(holder);
+        let line = self.client.line as usize % self.doors.all.len();
+        let lock = lock(&self.doors.all[line]).owner(holder);
         if wish.fenced {
             let granted = acquire(lock.fenced(), wish.wait_ms).await?.map(|guard| (guard.token(), guard));
             return Ok(granted.map(|(token, guard)| (guard.unfenced(), Some(token))));

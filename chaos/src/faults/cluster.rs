@@ -78,16 +78,9 @@ struct Move {
     slot: i64,
     from: usize,
     to: usize,
-    is_back: bool,
-    step: Step,
+    /// How many steps are done: three there, and three back.
+    done: u32,
     rests_until: Instant,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Step {
-    Open,
-    Keys,
-    Close,
 }
 
 /// How long a slot rests between the steps of its move, so that clients meet it there.
@@ -107,7 +100,7 @@ fn move_a_slot(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> 
     let to = random.one_of(&others);
     let names = [from, to].map(|place| world.nodes[place].name.clone());
     let words = format!("the slot of {key} goes from server {} to {}, and back", names[0], names[1]);
-    let mut moving = Move { slot, from, to, is_back: false, step: Step::Open, rests_until: Instant::now() };
+    let mut moving = Move { slot, from, to, done: 0, rests_until: Instant::now() };
     // The lock itself is at one place only at any time. But who asks at the new place while the other keys are still at
     // the old one may find it without its read holds.
     let reach = Reach::Locks { locks: vec![key], takes_counters: false };
@@ -122,18 +115,14 @@ impl Move {
             return Ok(Progress::NotYet);
         }
         let (source, target) = (&world.nodes[self.from], &world.nodes[self.to]);
-        match self.step {
-            Step::Open => {
+        match self.done % 3 {
+            0 => {
                 let [source_id, target_id] = [id(source)?, id(target)?];
                 target.say(&format!("CLUSTER SETSLOT {} IMPORTING {source_id}", self.slot))?;
                 source.say(&format!("CLUSTER SETSLOT {} MIGRATING {target_id}", self.slot))?;
-                self.step = Step::Keys;
             }
-            Step::Keys => {
-                move_keys(source, target, self.slot)?;
-                self.step = Step::Close;
-            }
-            Step::Close => {
+            1 => move_keys(source, target, self.slot)?,
+            _ => {
                 // What was created at the old place meanwhile.
                 move_keys(source, target, self.slot)?;
                 let command = format!("CLUSTER SETSLOT {} NODE {}", self.slot, id(target)?);
@@ -144,15 +133,12 @@ impl Move {
                 for place in &world.masters {
                     let _ = world.nodes[*place].say(&command);
                 }
-                if self.is_back {
-                    return Ok(Progress::Over);
-                }
                 (self.from, self.to) = (self.to, self.from);
-                (self.is_back, self.step) = (true, Step::Open);
             }
         }
+        self.done += 1;
         self.rests_until = Instant::now() + REST;
-        Ok(Progress::NotYet)
+        Ok(Progress::over_if(self.done == 6))
     }
 }
 

@@ -161,11 +161,6 @@ impl Operation {
     pub fn is_renewal(&self) -> bool {
         matches!(self.call.request, Request::Renew { .. })
     }
-
-    /// For a violation's evidence.
-    pub fn named(&self) -> (String, u64) {
-        (self.call.client.clone(), self.call.number)
-    }
 }
 
 impl Request {

@@ -46,7 +46,7 @@ pub fn run(options: &Options) -> io::Result<bool> {
             break;
         }
     }
-    figures.took(began.elapsed());
+    figures.seconds = began.elapsed().as_secs_f64();
     println!("{figures}");
     figures.append_to(&options.directory.join("figures.jsonl"))?;
     Ok(are_kept)
@@ -71,7 +71,7 @@ fn play(kind: WorldKind, until: Instant, options: &Options, figures: &mut RunFig
         let played = round::play(world, length, &directory, &journal, &mut random)?;
         let Played { records, mut verdict, by_tls } = played;
         verdict.violations.extend(memory.after_round(&records));
-        figures.add(kind, &records, &verdict);
+        figures.add(kind, &verdict);
         let is_kept = verdict.violations.is_empty();
         tell(&name(kind, number, by_tls), &verdict);
         if is_kept {

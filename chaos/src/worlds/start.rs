@@ -6,8 +6,6 @@ use crate::history::Moment;
 use crate::network::{Proxy, ServerClock};
 use rlock_testing::{Cluster, Server, Watched};
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// A script is called busy after so many ms, and the network, which comes from another loopback address than the
 /// servers', is not kept out.
@@ -27,22 +25,22 @@ impl World {
     /// # Panics
     /// If the servers cannot be had: without them there is nothing to play on.
     pub fn start(kind: WorldKind, directory: &Path) -> Self {
+        let tls = kind.has_two_lines().then(|| Certificate::issue(directory).expect("files in a directory of ours"));
+        let (certificate, looked, directory) = (tls.flatten(), Moment::now(), directory.to_owned());
+        let (nodes, sentinels, proxies, masters, watched, changes, borrowed) = Default::default();
         let mut world = Self {
             kind,
-            nodes: Vec::new(),
-            sentinels: Vec::new(),
-            proxies: Vec::new(),
-            certificate: None,
-            masters: Vec::new(),
-            looked: Moment::now(),
-            watched: Arc::default(),
-            changes: Vec::new(),
-            borrowed: Duration::ZERO,
-            directory: directory.to_owned(),
+            nodes,
+            sentinels,
+            proxies,
+            certificate,
+            masters,
+            looked,
+            watched,
+            changes,
+            borrowed,
+            directory,
         };
-        if kind.has_two_lines() {
-            world.certificate = Certificate::issue(directory).expect("files in a directory of ours");
-        }
         match kind {
             WorldKind::Single => world.one_master(&[], 0, 2),
             WorldKind::Durable => world.one_master(&DURABLE, 0, 2),

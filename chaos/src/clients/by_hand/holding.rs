@@ -141,8 +141,7 @@ impl ByHand {
                 return;
             }
             all = true;
-            let pause = self.random.between(PAUSE_OF_A_FAILURE_MS);
-            sleep(Duration::from_millis(pause)).await;
+            sleep(Duration::from_millis(self.random.between(PAUSE_OF_A_FAILURE_MS))).await;
         }
     }
 }

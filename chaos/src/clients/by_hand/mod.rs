@@ -82,8 +82,7 @@ impl ByHand {
             } else {
                 self.attempt_again_and_again(&wish).await;
             }
-            let rest = self.random.between(self.client.habits.rest_ms);
-            self.round.pause(Duration::from_millis(rest)).await;
+            self.pause(self.client.habits.rest_ms).await;
         }
         if self.random.is(ENDS_AT_LAST) {
             self.end_session().await;
@@ -145,7 +144,6 @@ impl ByHand {
     }
 
     async fn pause(&mut self, ms: (u64, u64)) {
-        let ms = self.random.between(ms);
-        self.round.pause(Duration::from_millis(ms)).await;
+        self.round.pause(Duration::from_millis(self.random.between(ms))).await;
     }
 }
