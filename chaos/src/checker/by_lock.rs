@@ -27,20 +27,17 @@ pub struct Seen<'a> {
     pub waits: Option<&'a WaitsBy>,
 }
 
+/// What is wrong with it, and the step that shows it.
+type Wrong<'a> = Option<(String, &'a Operation)>;
+
 impl<'a> LockHistory<'a> {
     /// What there is to say of each holder, of those of which there is.
     pub fn each<T>(&self, of: impl Fn(&[&'a Operation]) -> Option<T>) -> HashMap<&'a str, T> {
         self.holders.iter().filter_map(|steps| Some((steps[0].who(), of(steps)?))).collect()
     }
 
-    /// The first violation by each of those who are seen in the lock or before it; `wrong` says what it is, and what step
-    /// shows it.
-    pub fn tell_once(
-        &self,
-        promise: Promise,
-        verdict: &mut Verdict,
-        wrong: impl Fn(&Seen<'a>) -> Option<(String, &'a Operation)>,
-    ) {
+    /// The first violation by each of those who are seen in the lock or before it.
+    pub fn tell_once(&self, promise: Promise, verdict: &mut Verdict, wrong: impl Fn(&Seen<'a>) -> Wrong<'a>) {
         let mut told = HashSet::new();
         for seen in self.samples.iter().flat_map(|sample| present(sample)) {
             if told.contains(seen.holder) {

@@ -41,10 +41,7 @@ pub fn acquired(reply: &Reply, fenced: bool) -> Result<Answer, Strange> {
         (Reply::Nil, false) => Ok(Answer::Granted { token: None }),
         (Reply::Int(left_ms), false) => Ok(Answer::Refused { left_ms: *left_ms }),
         (Reply::List(pair), true) => match pair[..] {
-            [Reply::Nil, Reply::Int(token)] => match u64::try_from(token) {
-                Ok(token) => Ok(Answer::Granted { token: Some(token) }),
-                Err(_) => Err(strange(reply)),
-            },
+            [Reply::Nil, Reply::Int(token @ 0..)] => Ok(Answer::Granted { token: Some(token.unsigned_abs()) }),
             [Reply::Int(left_ms), Reply::Nil] => Ok(Answer::Refused { left_ms }),
             _ => Err(strange(reply)),
         },
@@ -82,19 +79,19 @@ pub fn told(reply: &Reply) -> Result<Told, Strange> {
 
 fn event(reply: &Reply) -> Option<Event> {
     let Reply::List(fields) = reply else { return None };
-    let [Reply::Int(seq), Reply::Text(ticket), Reply::Text(outcome), value, ends_in @ ..] = &fields[..] else {
+    let [Reply::Int(seq @ 0..), Reply::Text(ticket), Reply::Text(outcome), value, ends_in @ ..] = &fields[..] else {
         return None;
     };
     let outcome = match (outcome.as_str(), value, ends_in) {
         ("granted", Reply::Nil, [Reply::Int(0..)]) => Answer::Granted { token: None },
-        ("granted", Reply::Int(token), [Reply::Int(0..)]) => {
-            Answer::Granted { token: Some(u64::try_from(*token).ok()?) }
+        ("granted", Reply::Int(token @ 0..), [Reply::Int(0..)]) => {
+            Answer::Granted { token: Some(token.unsigned_abs()) }
         }
         ("timeout", Reply::Int(left_ms), []) => Answer::Refused { left_ms: *left_ms },
         ("error", Reply::Text(line) | Reply::Error(line), []) => Answer::Failed(line.clone()),
         _ => return None,
     };
-    Some(Event { seq: u64::try_from(*seq).ok()?, ticket: ticket.clone(), outcome })
+    Some(Event { seq: seq.unsigned_abs(), ticket: ticket.clone(), outcome })
 }
 
 /// Whether it is said that the wait goes on by ticket.
@@ -103,14 +100,11 @@ pub fn waits(reply: &Reply) -> bool {
 }
 
 /// Of so many tickets that were to be taken back, whether each was found.
-pub fn cancelled(reply: &Reply, count: usize) -> Result<Answer, Strange> {
+pub fn cancelled(reply: &Reply, count: i64) -> Result<Answer, Strange> {
     match reply {
-        Reply::Int(found) => match usize::try_from(*found) {
-            Ok(0) => Ok(Answer::Cancelled(Some(false))),
-            Ok(found) if found == count => Ok(Answer::Cancelled(Some(true))),
-            Ok(found) if found < count => Ok(Answer::Cancelled(None)),
-            _ => Err(strange(reply)),
-        },
+        Reply::Int(0) => Ok(Answer::Cancelled(Some(false))),
+        Reply::Int(found) if *found == count => Ok(Answer::Cancelled(Some(true))),
+        Reply::Int(found) if (0..count).contains(found) => Ok(Answer::Cancelled(None)),
         _ => failed(reply),
     }
 }

@@ -1,7 +1,7 @@
 //! What is done to connections by the server's own commands.
 
 use super::Class::{Clients, Unblock};
-use super::{AT_ONCE, Begun, Kind, Scene, kind};
+use super::{AT_ONCE, Begun, Kind, Outcome, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, run_on};
 use rlock_testing::{Random, Reply};
@@ -25,7 +25,7 @@ struct Connection {
 }
 
 /// `how`: with a # for each one's number. What the server answered with 1, or not at all, has had its effect.
-fn some(scene: &mut Scene, random: &mut Random, waits: bool, how: &str) -> Result<Begun, String> {
+fn some(scene: &mut Scene, random: &mut Random, waits: bool, how: &str) -> Outcome {
     let node = &scene.world.nodes[scene.a_master(random)];
     let list = node.text("CLIENT LIST")?;
     let mut ids: Vec<_> = connections(&list).filter(|it| it.waits == waits).map(|it| it.id).collect();
@@ -45,7 +45,7 @@ fn some(scene: &mut Scene, random: &mut Random, waits: bool, how: &str) -> Resul
 }
 
 /// In one step with the list, so that it is known whose waits end.
-fn kill_all(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn kill_all(scene: &mut Scene, random: &mut Random) -> Outcome {
     let node = &scene.world.nodes[scene.a_master(random)];
     let mut client = node.connect()?;
     let commands = [&["MULTI"][..], &["CLIENT", "LIST"], &["CLIENT", "KILL", "TYPE", "normal"]];

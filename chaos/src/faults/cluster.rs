@@ -2,7 +2,7 @@
 
 use super::replicated::takes_over;
 use super::servers::KILL_REPLICA;
-use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, World};
 use rlock_testing::{Random, Reply};
@@ -54,7 +54,7 @@ fn replace(
     words: &str,
     is_well: bool,
     begin: fn(&mut World, usize, usize) -> Result<(), String>,
-) -> Result<Begun, String> {
+) -> Outcome {
     let (old, world) = (scene.a_master(random), &mut scene.world);
     let new = replica_of(world, old)?;
     begin(world, old, new)?;
@@ -87,7 +87,7 @@ struct Move {
 const REST: Duration = Duration::from_millis(80);
 
 /// A hot lock's slot goes to another master, and comes back.
-fn move_a_slot(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn move_a_slot(scene: &mut Scene, random: &mut Random) -> Outcome {
     let world = &scene.world;
     let number = random.below(world.makeup().hot.into());
     let key = format!("hot:{number}");

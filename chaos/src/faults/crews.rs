@@ -1,6 +1,6 @@
 //! The processes that clients live in, as something that can be stopped and killed.
 
-use super::{AT_ONCE, Begun, Class, Kind, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Kind, Outcome, Scene, kind};
 use crate::history::{Journal, Reach};
 use rlock_testing::{Random, Signal, send_signal};
 use std::process::Child;
@@ -15,7 +15,7 @@ fn one_that_runs(scene: &mut Scene, random: &mut Random) -> Result<usize, String
 }
 
 /// Its leases end by time, as they were promised to.
-fn freeze(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn freeze(scene: &mut Scene, random: &mut Random) -> Outcome {
     let crew = one_that_runs(scene, random)?;
     scene.crews.signal(crew, Signal::SIGSTOP)?;
     let effects = vec![(format!("the process of crew {crew} stands still"), Reach::Clients)];
@@ -25,7 +25,7 @@ fn freeze(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     }))
 }
 
-fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn kill(scene: &mut Scene, random: &mut Random) -> Outcome {
     let crew = one_that_runs(scene, random)?;
     // Who is to have been there at the end?
     if scene.crews.killed >= scene.crews.members.len() / 2 {

@@ -1,7 +1,7 @@
 //! What somebody does to locks with plain commands.
 
 use super::Class::{AllKeys, Keys};
-use super::{AT_ONCE, Begun, Effects, Kind, Progress, Scene, WHILE, kind, may_have_changed, with_effect};
+use super::{AT_ONCE, Begun, Effects, Kind, Outcome, Progress, Scene, WHILE, kind, may_have_changed, with_effect};
 use crate::history::Reach;
 use crate::worlds::{Node, World, WorldKind, run_on};
 use rlock_testing::{Random, Reply};
@@ -44,13 +44,13 @@ fn effects(node: &Node, key: &str, command: &str) -> Effects {
     vec![(format!("{command} at server {}", node.name), reach_of(key))]
 }
 
-fn once(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, String> {
+fn once(scene: &mut Scene, random: &mut Random, command: &str) -> Outcome {
     let (key, place) = lock(scene, random)?;
     with_effect(scene, place, &format!("{command} {key}"), reach_of(&key))
 }
 
 /// Its effect comes when the shorter lease ends.
-fn shorten(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn shorten(scene: &mut Scene, random: &mut Random) -> Outcome {
     const LEFT_MS: i64 = 50;
     let (key, place) = lock(scene, random)?;
     let node = &scene.world.nodes[place];
@@ -73,7 +73,7 @@ fn has_ended(place: usize, lease_ms: i64) -> impl FnMut(&mut Scene) -> Result<Pr
 }
 
 /// The lock gets a lease again only if it has none: else somebody has it in good order.
-fn persist(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn persist(scene: &mut Scene, random: &mut Random) -> Outcome {
     const LEFT_MS: i64 = 200;
     let (key, place) = lock(scene, random)?;
     let node = &scene.world.nodes[place];
@@ -94,14 +94,14 @@ fn persist(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
 }
 
 /// What it was renamed to goes with its lease.
-fn rename(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn rename(scene: &mut Scene, random: &mut Random) -> Outcome {
     let (key, place) = lock(scene, random)?;
     // Its slot is that of the lock.
     let command = format!("RENAME {key} junk:{}:{{{key}}}", random.draw());
     with_effect(scene, place, &command, reach_of(&key))
 }
 
-fn overwrite(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn overwrite(scene: &mut Scene, random: &mut Random) -> Outcome {
     let (key, place) = lock(scene, random)?;
     let node = &scene.world.nodes[place];
     let command = format!("SET {key} junk PX 100");
@@ -117,11 +117,11 @@ fn all_locks() -> Reach {
     Reach::Locks { locks: Vec::new(), takes_counters: true }
 }
 
-fn flush(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, String> {
+fn flush(scene: &mut Scene, random: &mut Random, command: &str) -> Outcome {
     with_effect(scene, scene.a_master(random), command, all_locks())
 }
 
-fn swap(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn swap(scene: &mut Scene, random: &mut Random) -> Outcome {
     const SWAP: &str = "SWAPDB 0 1";
     let place = scene.a_master(random);
     let node = &scene.world.nodes[place];

@@ -40,7 +40,9 @@ pub struct Kind {
 }
 
 /// Begins it, or says why it could not be made: nothing has happened then.
-type Begin = fn(&mut Scene, &mut Random) -> Result<Begun, String>;
+type Begin = fn(&mut Scene, &mut Random) -> Outcome;
+
+type Outcome = Result<Begun, String>;
 
 const fn kind(name: &'static str, class: Class, weight: u32, lasts: (u64, u64), begin: Begin) -> Kind {
     Kind { name, class, weight, lasts, begin }
@@ -179,7 +181,7 @@ fn may_have_changed(outcome: Result<Reply, Refusal>) -> Result<bool, String> {
 }
 
 /// Runs a command that has this effect.
-fn with_effect(scene: &Scene, place: usize, command: &str, reach: Reach) -> Result<Begun, String> {
+fn with_effect(scene: &Scene, place: usize, command: &str, reach: Reach) -> Outcome {
     let node = &scene.world.nodes[place];
     if !may_have_changed(node.say(command))? {
         return Ok(Begun::done(Vec::new()));

@@ -1,7 +1,7 @@
 //! What the network between clients and servers does to their connections.
 
 use super::Class::{Network, OneWay};
-use super::{AT_ONCE, Begun, Kind, Progress, Scene, WHILE, kind};
+use super::{AT_ONCE, Begun, Kind, Outcome, Progress, Scene, WHILE, kind};
 use crate::history::Reach;
 use crate::network::{Order, Sender};
 use rlock_testing::Random;
@@ -48,14 +48,14 @@ fn a_proxy(scene: &Scene, random: &mut Random) -> usize {
 }
 
 /// Trouble that lasts until it is healed.
-fn make(scene: &mut Scene, random: &mut Random, words: &str, orders: &[Order]) -> Result<Begun, String> {
+fn make(scene: &mut Scene, random: &mut Random, words: &str, orders: &[Order]) -> Outcome {
     let place = a_proxy(scene, random);
     orders.iter().for_each(|order| scene.world.proxies[place].obey(*order));
     let effects = vec![(format!("{words}, at proxy {place}"), Reach::Clients)];
     Ok(Begun::undone_by(effects, move |scene| scene.world.proxies[place].obey(Order::Heal)))
 }
 
-fn delay(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn delay(scene: &mut Scene, random: &mut Random) -> Outcome {
     let late = Duration::from_millis(random.between(DELAYS_MS));
     let [requests, answers] = [Sender::Client, Sender::Server].map(|sender| Order::Delay(sender, late));
     let orders = random.one_of(&[vec![requests], vec![answers], vec![requests, answers]]);
@@ -64,7 +64,7 @@ fn delay(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
 
 /// Nobody is told, and whoever connects anew is well served: so a process gets on only if it notices by itself, on each
 /// of its connections, that nothing comes any more.
-fn one_way(scene: &mut Scene, random: &mut Random, sender: Sender, reach: Reach) -> Result<Begun, String> {
+fn one_way(scene: &mut Scene, random: &mut Random, sender: Sender, reach: Reach) -> Outcome {
     let (place, hundredths) = (a_proxy(scene, random), random.one_of(&ONE_WAY));
     scene.world.proxies[place].obey(Order::Silence { sender, hundredths, seed: random.draw() });
     let words = format!(
@@ -75,7 +75,7 @@ fn one_way(scene: &mut Scene, random: &mut Random, sender: Sender, reach: Reach)
 
 /// As networks do that fail: answers are late first, and then nothing arrives any more. Whoever believes in a lease for longer
 /// than it lasts because it has heard of it late cannot learn better.
-fn slow_then_gone(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn slow_then_gone(scene: &mut Scene, random: &mut Random) -> Outcome {
     let place = a_proxy(scene, random);
     let late = Duration::from_millis(random.between(LATE_MS));
     scene.world.proxies[place].obey(Order::Delay(Sender::Server, late));

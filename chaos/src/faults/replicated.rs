@@ -2,7 +2,7 @@
 
 use super::keys::SWAP;
 use super::servers::KILL_REPLICA;
-use super::{AT_ONCE, Begun, Class, Effects, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::World;
 use rlock_testing::Random;
@@ -31,7 +31,7 @@ pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Effects 
     vec![(format!("{what}: server {new} takes over from {old}"), Reach::Failover { server: old })]
 }
 
-fn hand_over(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
+fn hand_over(scene: &mut Scene, _: &mut Random) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
     let port = world.nodes[new].port;
@@ -53,34 +53,30 @@ fn hand_over(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
     }))
 }
 
-fn kill(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
+fn kill(scene: &mut Scene, _: &mut Random) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
     world.nodes[old].kill();
     let effects = takes_over(world, "kill -9 of the master", old, new);
-    Ok(Begun::until(effects, replaced(old, new, new, "REPLICAOF NO ONE".to_owned())))
+    Ok(replaced(effects, (old, new), new, "REPLICAOF NO ONE".to_owned()))
 }
 
 /// Two masters for a while: whoever goes by the second line finds the promoted replica. When it ends, the old master
 /// forgets what its clients were told meanwhile.
-fn divide(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
+fn divide(scene: &mut Scene, _: &mut Random) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
     world.nodes[new].say("REPLICAOF NO ONE")?;
     world.divide(new);
     let follow = format!("REPLICAOF 127.0.0.1 {}", world.nodes[new].port);
-    Ok(Begun::until(takes_over(world, "a partition with two masters", old, new), replaced(old, new, old, follow)))
+    let effects = takes_over(world, "a partition with two masters", old, new);
+    Ok(replaced(effects, (old, new), old, follow))
 }
 
 /// With that command to one of them the new one is the only master, and all is as before once the old one follows it.
-fn replaced(
-    old: usize,
-    new: usize,
-    told: usize,
-    command: String,
-) -> impl FnMut(&mut Scene) -> Result<Progress, String> + 'static {
+fn replaced(effects: Effects, (old, new): (usize, usize), told: usize, command: String) -> Begun {
     let mut is_replaced = false;
-    move |scene| {
+    Begun::until(effects, move |scene| {
         let world = &mut scene.world;
         if !is_replaced {
             world.nodes[told].say(&command)?;
@@ -90,5 +86,5 @@ fn replaced(
         }
         world.start_again(old)?;
         Ok(Progress::over_if(world.nodes[old].follows()))
-    }
+    })
 }

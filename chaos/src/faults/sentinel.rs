@@ -3,7 +3,7 @@
 
 use super::keys::SWAP;
 use super::servers::KILL_REPLICA;
-use super::{AT_ONCE, Begun, Class, Effects, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::network::ServerClock;
 use crate::worlds::{Node, World};
@@ -41,7 +41,7 @@ fn replace(
     words: &str,
     is_well: bool,
     begin: fn(&mut World, usize) -> Result<(), String>,
-) -> Result<Begun, String> {
+) -> Outcome {
     let world = &mut scene.world;
     let old = world.master();
     if !world.others(old).all(|(_, node)| node.follows()) {

@@ -2,7 +2,7 @@
 //! another pace, or go by another time.
 
 use super::Class::{Clock, Pause, Save, Setting, Still};
-use super::{AT_ONCE, Begun, Kind, Progress, Scene, WHILE, answers_twice, kind};
+use super::{AT_ONCE, Begun, Kind, Outcome, Progress, Scene, WHILE, answers_twice, kind};
 use crate::history::{Moment, Reach, Record};
 use crate::worlds::{Node, Refusal, WorldKind};
 use rlock_testing::{Client, Random};
@@ -42,7 +42,7 @@ const PAUSE_BEYOND_MS: u64 = 300;
 
 const STEPS_MS: (u64, u64) = (200, 2_000);
 
-fn freeze(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn freeze(scene: &mut Scene, random: &mut Random) -> Outcome {
     let place = usize::try_from(random.below(scene.world.nodes.len() as u64)).expect("a place among few");
     let node = &mut scene.world.nodes[place];
     if !node.is_up() {
@@ -53,7 +53,7 @@ fn freeze(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     Ok(Begun::undone_by(effects, move |scene| scene.world.nodes[place].thaw()))
 }
 
-fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn kill(scene: &mut Scene, random: &mut Random) -> Outcome {
     let place = scene.a_master(random);
     let node = &mut scene.world.nodes[place];
     let server = node.name.clone();
@@ -68,7 +68,7 @@ fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
 }
 
 /// Nothing of it is gone that the master does not have, but while it is away its master is alone.
-fn kill_replica(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn kill_replica(scene: &mut Scene, random: &mut Random) -> Outcome {
     let replicas = scene.world.replicas();
     if replicas.is_empty() {
         return Err("there is no replica".to_owned());
@@ -82,7 +82,7 @@ fn kill_replica(scene: &mut Scene, random: &mut Random) -> Result<Begun, String>
     }))
 }
 
-fn pause(scene: &mut Scene, random: &mut Random, what: &str, beyond_ms: u64) -> Result<Begun, String> {
+fn pause(scene: &mut Scene, random: &mut Random, what: &str, beyond_ms: u64) -> Outcome {
     let (place, lasts_ms) = (scene.a_master(random), random.between(PAUSES_MS));
     let node = &scene.world.nodes[place];
     let [due, by_itself] = [lasts_ms, lasts_ms + beyond_ms].map(|ms| Moment::now() + Duration::from_millis(ms));
@@ -117,7 +117,7 @@ fn set(
     change: &str,
     back: &'static str,
     forbids: Option<&'static str>,
-) -> Result<Begun, String> {
+) -> Outcome {
     let place = scene.a_master(random);
     let node = &scene.world.nodes[place];
     node.say(&format!("CONFIG SET {change}"))?;
@@ -141,14 +141,14 @@ fn no_writes(node: &Node) -> Reach {
     Reach::NoWrites { server: node.name.clone() }
 }
 
-fn sleep(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn sleep(scene: &mut Scene, random: &mut Random) -> Outcome {
     let node = &scene.world.nodes[scene.a_master(random)];
     node.say("DEBUG SLEEP 0.1")?;
     Ok(Begun::done(vec![(format!("DEBUG SLEEP at server {}", node.name), no_writes(node))]))
 }
 
 /// A script that has no end, until it is killed.
-fn be_busy(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn be_busy(scene: &mut Scene, random: &mut Random) -> Outcome {
     const PATIENCE: Duration = Duration::from_secs(60);
     let place = scene.a_master(random);
     let node = &scene.world.nodes[place];
@@ -162,7 +162,7 @@ fn be_busy(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     }))
 }
 
-fn save(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, String> {
+fn save(scene: &mut Scene, random: &mut Random, command: &str) -> Outcome {
     let node = &scene.world.nodes[scene.a_master(random)];
     match node.say(command) {
         // The last one is not done yet.
@@ -173,7 +173,7 @@ fn save(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, 
 }
 
 /// Rather back to the right time than ever farther away from it.
-fn step_clock(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn step_clock(scene: &mut Scene, random: &mut Random) -> Outcome {
     let place = scene.a_master(random);
     let by_ms = i64::try_from(random.between(STEPS_MS)).expect("a few seconds");
     let so_far = scene.world.nodes[place].clock.as_ref().map_or(0, |clock| clock.offset_ms());

@@ -3,7 +3,7 @@
 //! It is no trouble but a test in the middle of the others' play: everybody who waits has to be served soon. Its locks
 //! are its own, so nobody's history is touched.
 
-use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, WorldKind};
 use rlock_testing::{Answer, Client, Crowd, Random, Reply, Wanted, unix_ms, was_wanted_here};
@@ -44,7 +44,7 @@ enum Verdict {
     Disturbed(String),
 }
 
-fn begin(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn begin(scene: &mut Scene, random: &mut Random) -> Outcome {
     let place = scene.a_master(random);
     let node = &scene.world.nodes[place];
     let server = node.server.as_ref().ok_or("the server is down")?;

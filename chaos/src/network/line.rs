@@ -26,15 +26,6 @@ pub enum Sender {
     Server,
 }
 
-impl Sender {
-    fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
-    }
-}
-
 /// What holds for all connections of a network, for each sender: it is looked at with every piece that is carried.
 pub type Rules = [Rule; 2];
 
@@ -197,7 +188,8 @@ impl<'a> Way<'a> {
 
     async fn deliver(&mut self, bytes: &[u8], then: Then) -> io::Result<ControlFlow<()>> {
         if let Err(error) = self.to.write_all(bytes).await {
-            self.line.mourn(self.sender.other(), error).await?;
+            let receiver = if self.sender == Sender::Client { Sender::Server } else { Sender::Client };
+            self.line.mourn(receiver, error).await?;
         }
         match then {
             Then::GoOn => Ok(ControlFlow::Continue(())),

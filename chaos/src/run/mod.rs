@@ -10,7 +10,6 @@ pub use figures::{RunFigures, page};
 
 use crate::arguments::Options;
 use crate::checker::Verdict;
-use crate::history::Journal;
 use crate::worlds::{World, WorldKind};
 use memory::Memory;
 use rlock_testing::Random;
@@ -65,10 +64,9 @@ fn play(kind: WorldKind, until: Instant, options: &Options, figures: &mut RunFig
             break;
         }
         let directory = empty(&base.join(format!("round-{number}")))?;
-        let journal = Journal::open(&directory, "run")?;
         let world = world.get_or_insert_with(|| World::start(kind, &base));
         let length = left.saturating_sub(AROUND).clamp(SHORTEST_ROUND, ROUND);
-        let played = round::play(world, length, &directory, &journal, &mut random)?;
+        let played = round::play(world, length, &directory, &mut random)?;
         let Played { records, mut verdict, by_tls } = played;
         verdict.violations.extend(memory.after_round(&records));
         figures.add(kind, &verdict);

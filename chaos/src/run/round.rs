@@ -35,13 +35,8 @@ pub struct Played {
     pub by_tls: bool,
 }
 
-pub fn play(
-    world: &mut World,
-    length: Duration,
-    directory: &Path,
-    journal: &Journal,
-    random: &mut Random,
-) -> io::Result<Played> {
+pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut Random) -> io::Result<Played> {
+    let journal = &Journal::open(directory, "run")?;
     let makeup = world.makeup();
     let seed = random.draw();
     let plan = Plan {

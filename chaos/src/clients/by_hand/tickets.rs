@@ -306,7 +306,7 @@ impl ByHand {
         let numbers: Vec<u64> =
             holds.iter().map(|hold| self.diary.called(&hold.lock, &hold.holder, request.clone())).collect();
         let answer = match self.connections.ask_at(port, command, self.round.answers(ASKED)).await {
-            Ok(reply) => self.plain(speech::cancelled(&reply, holds.len())),
+            Ok(reply) => self.plain(speech::cancelled(&reply, i64::try_from(holds.len()).expect("a few"))),
             Err(why) => Answer::Unknown(why),
         };
         for number in numbers {
