@@ -4,14 +4,14 @@ use super::Class::{Clients, Unblock};
 use super::{AT_ONCE, Begun, Kind, Outcome, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, run_on};
-use rlock_testing::{Random, Reply};
+use rlock_testing::Reply;
 
 pub const KINDS: &[Kind] = &[
-    kind("kill clients that wait", Clients, 8, AT_ONCE, |scene, random| some(scene, random, true, "KILL ID #")),
-    kind("kill clients that do not wait", Clients, 6, AT_ONCE, |scene, random| some(scene, random, false, "KILL ID #")),
+    kind("kill clients that wait", Clients, 8, AT_ONCE, |scene| some(scene, true, "KILL ID #")),
+    kind("kill clients that do not wait", Clients, 6, AT_ONCE, |scene| some(scene, false, "KILL ID #")),
     kind("kill all clients", Clients, 2, AT_ONCE, kill_all),
-    kind("unblock as by time", Unblock, 6, AT_ONCE, |scene, random| some(scene, random, true, "UNBLOCK # TIMEOUT")),
-    kind("unblock with an error", Unblock, 6, AT_ONCE, |scene, random| some(scene, random, true, "UNBLOCK # ERROR")),
+    kind("unblock as by time", Unblock, 6, AT_ONCE, |scene| some(scene, true, "UNBLOCK # TIMEOUT")),
+    kind("unblock with an error", Unblock, 6, AT_ONCE, |scene| some(scene, true, "UNBLOCK # ERROR")),
 ];
 
 /// How many at a time.
@@ -25,13 +25,14 @@ struct Connection {
 }
 
 /// `how`: with a # for each one's number. What the server answered with 1, or not at all, has had its effect.
-fn some(scene: &mut Scene, random: &mut Random, waits: bool, how: &str) -> Outcome {
-    let node = &scene.world.nodes[scene.a_master(random)];
+fn some(scene: &mut Scene, waits: bool, how: &str) -> Outcome {
+    let place = scene.a_master();
+    let node = &scene.world.nodes[place];
     let list = node.text("CLIENT LIST")?;
     let mut ids: Vec<_> = connections(&list).filter(|it| it.waits == waits).map(|it| it.id).collect();
-    let wanted = usize::try_from(random.between((1, FEW))).expect("a few");
+    let wanted = usize::try_from(scene.random.between((1, FEW))).expect("a few");
     while ids.len() > wanted {
-        let place = usize::try_from(random.below(ids.len() as u64)).expect("a place in the list");
+        let place = usize::try_from(scene.random.below(ids.len() as u64)).expect("a place in the list");
         ids.swap_remove(place);
     }
     let mut effects = Vec::new();
@@ -45,8 +46,9 @@ fn some(scene: &mut Scene, random: &mut Random, waits: bool, how: &str) -> Outco
 }
 
 /// In one step with the list, so that it is known whose waits end.
-fn kill_all(scene: &mut Scene, random: &mut Random) -> Outcome {
-    let node = &scene.world.nodes[scene.a_master(random)];
+fn kill_all(scene: &mut Scene) -> Outcome {
+    let place = scene.a_master();
+    let node = &scene.world.nodes[place];
     let mut client = node.connect()?;
     let commands = [&["MULTI"][..], &["CLIENT", "LIST"], &["CLIENT", "KILL", "TYPE", "normal"]];
     for command in commands {

@@ -5,20 +5,20 @@ use super::servers::KILL_REPLICA;
 use super::{AT_ONCE, Begun, Class, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, World};
-use rlock_testing::{Random, Reply};
+use rlock_testing::Reply;
 use std::time::{Duration, Instant};
 
 pub const KINDS: &[Kind] = &[
     KILL_REPLICA,
     kind("move a slot", Class::Topology, 10, (50, 500), move_a_slot),
-    kind("hand over by CLUSTER FAILOVER", Class::Topology, 6, AT_ONCE, |scene, random| {
-        replace(scene, random, "CLUSTER FAILOVER", true, |world, _, new| {
+    kind("hand over by CLUSTER FAILOVER", Class::Topology, 6, AT_ONCE, |scene| {
+        replace(scene, "CLUSTER FAILOVER", true, |world, _, new| {
             world.nodes[new].say("CLUSTER FAILOVER")?;
             Ok(())
         })
     }),
-    kind("kill a master", Class::Topology, 4, AT_ONCE, |scene, random| {
-        replace(scene, random, "kill -9 of a master", false, |world, old, _| {
+    kind("kill a master", Class::Topology, 4, AT_ONCE, |scene| {
+        replace(scene, "kill -9 of a master", false, |world, old, _| {
             world.nodes[old].kill();
             Ok(())
         })
@@ -50,12 +50,11 @@ const GIVEN_UP_AFTER: Duration = Duration::from_secs(8);
 /// master, so that it may come to nothing.
 fn replace(
     scene: &mut Scene,
-    random: &mut Random,
     words: &str,
     is_well: bool,
     begin: fn(&mut World, usize, usize) -> Result<(), String>,
 ) -> Outcome {
-    let (old, world) = (scene.a_master(random), &mut scene.world);
+    let (old, world) = (scene.a_master(), &mut scene.world);
     let new = replica_of(world, old)?;
     begin(world, old, new)?;
     let begun = Instant::now();
@@ -87,9 +86,9 @@ struct Move {
 const REST: Duration = Duration::from_millis(80);
 
 /// A hot lock's slot goes to another master, and comes back.
-fn move_a_slot(scene: &mut Scene, random: &mut Random) -> Outcome {
+fn move_a_slot(scene: &mut Scene) -> Outcome {
     let world = &scene.world;
-    let number = random.below(world.makeup().hot.into());
+    let number = scene.random.below(world.makeup().hot.into());
     let key = format!("hot:{number}");
     let from = world.owner_of(&key).ok_or_else(|| format!("nobody has {key} now"))?;
     let others: Vec<_> = world.masters.iter().copied().filter(|place| *place != from).collect();
@@ -97,7 +96,7 @@ fn move_a_slot(scene: &mut Scene, random: &mut Random) -> Outcome {
         return Err("there is one master only".to_owned());
     }
     let slot = world.nodes[from].count(&format!("CLUSTER KEYSLOT {key}"))?;
-    let to = random.one_of(&others);
+    let to = scene.random.one_of(&others);
     let names = [from, to].map(|place| world.nodes[place].name.clone());
     let words = format!("the slot of {key} goes from server {} to {}, and back", names[0], names[1]);
     let mut moving = Move { slot, from, to, done: 0, rests_until: Instant::now() };

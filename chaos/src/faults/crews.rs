@@ -2,21 +2,25 @@
 
 use super::{AT_ONCE, Begun, Class, Kind, Outcome, Scene, kind};
 use crate::history::{Journal, Reach};
-use rlock_testing::{Random, Signal, send_signal};
+use rlock_testing::{Signal, send_signal};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 pub const KINDS: &[Kind] =
     &[kind("freeze a crew", Class::Crew, 8, (100, 2_000), freeze), kind("kill a crew", Class::Crew, 1, AT_ONCE, kill)];
 
-fn one_that_runs(scene: &mut Scene, random: &mut Random) -> Result<usize, String> {
+fn one_that_runs(scene: &mut Scene) -> Result<usize, String> {
     let running = scene.crews.running();
-    if running.is_empty() { Err("there is no process of clients".to_owned()) } else { Ok(random.one_of(&running)) }
+    if running.is_empty() {
+        Err("there is no process of clients".to_owned())
+    } else {
+        Ok(scene.random.one_of(&running))
+    }
 }
 
 /// Its leases end by time, as they were promised to.
-fn freeze(scene: &mut Scene, random: &mut Random) -> Outcome {
-    let crew = one_that_runs(scene, random)?;
+fn freeze(scene: &mut Scene) -> Outcome {
+    let crew = one_that_runs(scene)?;
     scene.crews.signal(crew, Signal::SIGSTOP)?;
     let effects = vec![(format!("the process of crew {crew} stands still"), Reach::Clients)];
     Ok(Begun::undone_by(effects, move |scene| {
@@ -25,8 +29,8 @@ fn freeze(scene: &mut Scene, random: &mut Random) -> Outcome {
     }))
 }
 
-fn kill(scene: &mut Scene, random: &mut Random) -> Outcome {
-    let crew = one_that_runs(scene, random)?;
+fn kill(scene: &mut Scene) -> Outcome {
+    let crew = one_that_runs(scene)?;
     // Who is to have been there at the end?
     if scene.crews.killed >= scene.crews.members.len() / 2 {
         return Err("half of the processes of clients were killed already".to_owned());

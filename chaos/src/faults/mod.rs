@@ -40,7 +40,7 @@ pub struct Kind {
 }
 
 /// Begins it, or says why it could not be made: nothing has happened then.
-type Begin = fn(&mut Scene, &mut Random) -> Outcome;
+type Begin = fn(&mut Scene) -> Outcome;
 
 type Outcome = Result<Begun, String>;
 
@@ -111,12 +111,14 @@ pub struct Scene<'a> {
     pub world: &'a mut World,
     pub crews: &'a mut Crews,
     pub journal: &'a Journal,
+    /// What decides what the fault that begins leaves to chance.
+    pub random: Random,
 }
 
 impl Scene<'_> {
     /// One of the masters.
-    fn a_master(&self, random: &mut Random) -> usize {
-        random.one_of(&self.world.masters)
+    fn a_master(&mut self) -> usize {
+        self.random.one_of(&self.world.masters)
     }
 
     /// Why a fault has come to nothing, or to something else than was meant.

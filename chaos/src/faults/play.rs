@@ -88,7 +88,8 @@ impl Troubles {
             return;
         }
         let began = Moment::now();
-        match (fault.kind.begin)(scene, &mut Random::from(fault.seed)) {
+        scene.random = Random::from(fault.seed);
+        match (fault.kind.begin)(scene) {
             Ok(begun) => self.running.push(Running::new(fault, began, begun)),
             Err(why) => scene.not_made(fault.kind.name, &why),
         }

@@ -5,7 +5,6 @@ use super::servers::KILL_REPLICA;
 use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::World;
-use rlock_testing::Random;
 
 pub const KINDS: &[Kind] = &[
     SWAP,
@@ -31,7 +30,7 @@ pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Effects 
     vec![(format!("{what}: server {new} takes over from {old}"), Reach::Failover { server: old })]
 }
 
-fn hand_over(scene: &mut Scene, _: &mut Random) -> Outcome {
+fn hand_over(scene: &mut Scene) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
     let port = world.nodes[new].port;
@@ -53,7 +52,7 @@ fn hand_over(scene: &mut Scene, _: &mut Random) -> Outcome {
     }))
 }
 
-fn kill(scene: &mut Scene, _: &mut Random) -> Outcome {
+fn kill(scene: &mut Scene) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
     world.nodes[old].kill();
@@ -63,7 +62,7 @@ fn kill(scene: &mut Scene, _: &mut Random) -> Outcome {
 
 /// Two masters for a while: whoever goes by the second line finds the promoted replica. When it ends, the old master
 /// forgets what its clients were told meanwhile.
-fn divide(scene: &mut Scene, _: &mut Random) -> Outcome {
+fn divide(scene: &mut Scene) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
     world.nodes[new].say("REPLICAOF NO ONE")?;

@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 pub const KINDS: &[Kind] = &[
     SWAP,
     KILL_REPLICA,
-    kind("have sentinels fail over", Class::Topology, 6, AT_ONCE, |scene, _| {
+    kind("have sentinels fail over", Class::Topology, 6, AT_ONCE, |scene| {
         replace(scene, "SENTINEL FAILOVER", true, |world, _| world.fail_over_by_sentinels())
     }),
-    kind("kill the master", Class::Topology, 4, AT_ONCE, |scene, _| {
+    kind("kill the master", Class::Topology, 4, AT_ONCE, |scene| {
         replace(scene, "kill -9 of the master", false, |world, old| {
             world.nodes[old].kill();
             Ok(())
         })
     }),
-    kind("freeze the master", Class::Topology, 4, AT_ONCE, |scene, _| {
+    kind("freeze the master", Class::Topology, 4, AT_ONCE, |scene| {
         replace(scene, "the master stands still", false, |world, old| {
             world.nodes[old].freeze();
             Ok(())

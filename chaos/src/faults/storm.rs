@@ -6,7 +6,7 @@
 use super::{AT_ONCE, Begun, Class, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, WorldKind};
-use rlock_testing::{Answer, Client, Crowd, Random, Reply, Wanted, unix_ms, was_wanted_here};
+use rlock_testing::{Answer, Client, Crowd, Reply, Wanted, unix_ms, was_wanted_here};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,16 +44,16 @@ enum Verdict {
     Disturbed(String),
 }
 
-fn begin(scene: &mut Scene, random: &mut Random) -> Outcome {
-    let place = scene.a_master(random);
+fn begin(scene: &mut Scene) -> Outcome {
+    let place = scene.a_master();
     let node = &scene.world.nodes[place];
     let server = node.server.as_ref().ok_or("the server is down")?;
     let storm = Storm {
         socket: node.socket.clone(),
         process: server.id(),
-        prefix: prefix_on(node, random.draw())?,
-        locks: usize::try_from(random.between(LOCKS)).expect("a few thousand"),
-        waiters: usize::try_from(random.between(WAITERS)).expect("a few hundred"),
+        prefix: prefix_on(node, scene.random.draw())?,
+        locks: usize::try_from(scene.random.between(LOCKS)).expect("a few thousand"),
+        waiters: usize::try_from(scene.random.between(WAITERS)).expect("a few hundred"),
         latest_ms: if scene.world.kind == WorldKind::Durable { LATEST_ON_DISK_MS } else { LATEST_MS },
     };
     let words = format!("{} leases end at a stroke at server {}", storm.locks, node.name);

@@ -21,18 +21,21 @@ fn each_fault_of(kind: WorldKind) {
         let waiting = wait_for_locks(&world);
         let (least, most) = possible.lasts;
         let fault = one(Kind { lasts: (least, least.max(most / 4)), ..possible }, &mut random);
-        carry_out(fault, &mut Scene { world: &mut world, crews: &mut crews, journal: &journal }).unwrap();
+        carry_out(fault, &mut scene(&mut world, &mut crews, &journal)).unwrap();
         assert_eq!(what_is_amiss(&world), None, "after {}", possible.name);
         drop(waiting);
     }
-    let scene = &mut Scene { world: &mut world, crews: &mut crews, journal: &journal };
-    Troubles::default().end_all(scene).unwrap();
+    Troubles::default().end_all(&mut scene(&mut world, &mut crews, &journal)).unwrap();
     for place in world.masters.clone() {
         assert!(world.nodes[place].answers());
     }
     world.check_drained(&journal, Duration::from_secs(20));
     end(crews);
     judge(directory.path(), 3);
+}
+
+fn scene<'a>(world: &'a mut World, crews: &'a mut Crews, journal: &'a Journal) -> Scene<'a> {
+    Scene { world, crews, journal, random: Random::from(1) }
 }
 
 /// One fault from its beginning to its end, and nothing beside it. An error, if it does not end by itself in time.
@@ -163,7 +166,7 @@ fn a_round_in(kind: WorldKind, length: Duration) {
     let faults = schedule(kind, &mut random, length * 3);
     let faults = faults.into_iter().map(|(at, fault)| (at / 3, fault)).collect();
     let waiting = wait_for_locks(&world);
-    play(faults, length, &mut Scene { world: &mut world, crews: &mut crews, journal: &journal }).unwrap();
+    play(faults, length, &mut scene(&mut world, &mut crews, &journal)).unwrap();
     drop(waiting);
     world.check_drained(&journal, Duration::from_secs(20));
     end(crews);

@@ -56,7 +56,8 @@ pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut 
     let observer = Observer::start(journal, world.sockets(), world.targets(), &hot, LOOKS);
     let mut crews = Crews::of(start_crews(&file, plan.crews.len())?);
     let schedule = faults::schedule(world.kind, random, length);
-    if let Err(why) = faults::play(schedule, length, &mut Scene { world, crews: &mut crews, journal }) {
+    let mut scene = Scene { world, crews: &mut crews, journal, random: Random::from(seed) };
+    if let Err(why) = faults::play(schedule, length, &mut scene) {
         journal.broken("servers are well once nobody troubles them", why);
     }
     crews.wait_for_all(TO_FINISH, journal);
