@@ -115,34 +115,21 @@ fn renewals_by_script(lock: &LockHistory) -> Spans<u64> {
     Spans::from(renewals.filter_map(|it| Some((it.call.at, it.done(), it.call.request.lease_ms()?))))
 }
 
-/// The steps of one holder, and those among them that may end what others of them began.
+/// The steps of one holder, and what is to be known of them all.
 struct Holder<'a> {
     steps: Vec<&'a Operation>,
     sides: Vec<Side>,
     is_script: bool,
-    /// Those that may give back the last hold, of that side.
-    farewells: Vec<(&'a Operation, Side)>,
-    /// Those that may give back what a ticket was granted, unless it was renewed.
-    cancels: Vec<&'a Operation>,
-    /// Those that may begin a lease that is shorter than another one.
-    shorteners: Vec<(&'a Operation, u64)>,
+    longest_ms: u64,
 }
 
 impl<'a> Holder<'a> {
     fn of(steps: Vec<&'a Operation>) -> Self {
         let asked = |side: &Side| steps.iter().any(|step| step.asks_for() == Some(*side) && !step.failed());
-        let longest = steps.iter().filter_map(|step| step.call.request.lease_ms()).max().unwrap_or(0);
-        let each = || steps.iter().copied();
         Self {
             sides: [Side::Plain, Side::Read, Side::Write].into_iter().filter(asked).collect(),
-            is_script: each().any(Operation::is_by_script),
-            farewells: each().filter_map(|step| Some((step, may_be_the_last_of(step)?))).collect(),
-            cancels: each().filter(|step| matches!(step.call.request, Request::Cancel { .. })).collect(),
-            shorteners: each()
-                .filter(|step| !step.did_nothing())
-                .filter_map(|step| Some((step, step.call.request.lease_ms()?)))
-                .filter(|(_, lease)| *lease < longest)
-                .collect(),
+            is_script: steps.iter().any(|step| step.is_by_script()),
+            longest_ms: steps.iter().filter_map(|step| step.call.request.lease_ms()).max().unwrap_or(0),
             steps,
         }
     }
@@ -153,44 +140,38 @@ impl<'a> Holder<'a> {
         self.steps.windows(2).all(follow) && !self.steps.iter().any(|step| step.is_guard())
     }
 
-    fn pieces_of_renewal(&self, step: &'a Operation, pieces: &[Certain]) -> Vec<Certain<'a>> {
-        match (&step.call.request, step.known_answer()) {
-            (Request::Renew { lease_ms }, Some(Answer::Renewed(true))) => {
-                let span = (step.call.at, step.done(), lease_end(step.call.at, *lease_ms));
-                self.renewed_sides(step, pieces).map(|side| piece(step, side, span)).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// The sides that a renewal was good for. A holder of one side had that; else it is what it had for certain.
+    /// Of the sides that a renewal was good for. A holder of one side had that; else it is what it had for certain.
     /// Redisson's script says yes to a reader whose time was over, and nothing comes of it.
-    fn renewed_sides(&self, renewal: &Operation, pieces: &[Certain]) -> impl Iterator<Item = Side> {
-        let time = (renewal.call.at, renewal.done());
+    fn pieces_of_renewal(&self, step: &'a Operation, pieces: &[Certain]) -> Vec<Certain<'a>> {
+        let Request::Renew { lease_ms } = step.call.request else { return Vec::new() };
+        let (called, told) = (step.call.at, step.done());
         let proves_itself = |side: Side| self.sides.len() == 1 && !(self.is_script && side == Side::Read);
-        let covered = move |side| covers(pieces, side, time, |it| it.until);
-        self.sides.iter().copied().filter(move |side| proves_itself(*side) || covered(*side))
+        let is_renewed = |side: &Side| {
+            step.known_answer() == Some(&Answer::Renewed(true))
+                && (proves_itself(*side) || covers(pieces, *side, (called, told), |it| it.until))
+        };
+        let span = (called, told, lease_end(called, lease_ms));
+        self.sides.iter().copied().filter(is_renewed).map(|side| piece(step, side, span)).collect()
     }
 
     /// By whatever the holder itself did, or may have done, after the lease had begun.
     fn cut(&self, piece: &mut Certain, reads_are_counted: bool) {
-        for (step, side) in &self.farewells {
-            let concerns = *side == piece.side || (self.is_script && self.sides.len() > 1);
-            let is_counted = reads_are_counted && piece.side == Side::Read;
-            if concerns && !is_counted && step.done() > piece.basis {
+        let is_counted = reads_are_counted && piece.side == Side::Read;
+        for step in &self.steps {
+            if step.done() <= piece.basis {
+                continue;
+            }
+            let concerns = |side: Side| side == piece.side || (self.is_script && self.sides.len() > 1);
+            let gives_back = may_be_the_last_of(step).is_some_and(concerns) && !is_counted;
+            // What a ticket was granted and nobody has renewed.
+            let takes_back = matches!(step.call.request, Request::Cancel { .. }) && piece.step.queued.is_some();
+            if gives_back || takes_back {
                 piece.end_at(step.call.at);
             }
-        }
-        for (step, lease_ms) in &self.shorteners {
-            let restarts = step.asks_for().is_none_or(|side| side == Side::Plain);
-            if restarts && step.done() > piece.basis {
-                piece.end_at(lease_end(step.call.at.max(piece.basis), *lease_ms));
-            }
-        }
-        // What a ticket was granted and nobody has renewed.
-        for cancel in self.cancels.iter().filter(|_| piece.step.queued.is_some()) {
-            if cancel.done() > piece.basis {
-                piece.end_at(cancel.call.at);
+            let restarts = !step.did_nothing() && step.asks_for().is_none_or(|side| side == Side::Plain);
+            let lease_ms = step.call.request.lease_ms().filter(|lease_ms| restarts && *lease_ms < self.longest_ms);
+            if let Some(lease_ms) = lease_ms {
+                piece.end_at(lease_end(step.call.at.max(piece.basis), lease_ms));
             }
         }
     }
@@ -276,8 +257,7 @@ fn cut_by_scripts(piece: &mut Certain, scripts: &Spans<u64>) {
     if piece.side != Side::Read || scripts.is_empty() {
         return;
     }
-    let time = (piece.basis, piece.until_but_for_troubles);
-    for (at, _, lease_ms) in scripts.touching(time.0, time.1) {
+    for (at, _, lease_ms) in scripts.touching(piece.basis, piece.until_but_for_troubles) {
         piece.end_at(lease_end((*at).max(piece.basis), *lease_ms));
     }
 }

@@ -166,8 +166,7 @@ impl Written {
     fn said(mut self, (sent, connection, ack): (u64, u64, u64), answer: Option<(u64, Told)>, ends: bool) -> Self {
         self.polls += 1;
         let (number, session) = (self.polls, SESSION.to_owned());
-        let (client, ttl_ms) = ("a".to_owned(), TTL_MS);
-        let poll = Poll { at: ms(sent), client, session: session.clone(), number, connection, ack, ttl_ms, ends };
+        let poll = Poll { at: ms(sent), session: session.clone(), number, connection, ack, ttl_ms: TTL_MS, ends };
         self.records.push(Record::Polled(poll));
         if let Some((at, told)) = answer {
             self.records.push(Record::Heard { at: ms(at), session, number, told });

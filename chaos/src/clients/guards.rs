@@ -141,13 +141,8 @@ impl Keeper {
     }
 
     async fn acquire(&mut self, wish: &Wish, holder: &str, is_fixed: bool) -> Option<Kept> {
-        let request = Request::Guard {
-            side: wish.side,
-            lease_ms: wish.lease_ms,
-            fenced: wish.fenced,
-            replicas: wish.replicas,
-            majority: self.is_majority(),
-        };
+        let Wish { side, lease_ms, fenced, replicas, .. } = *wish;
+        let request = Request::Guard { side, lease_ms, fenced, replicas, majority: self.is_majority() };
         let until = self.round.waits(wish.gives_up_after.unwrap_or(WHATEVER_IT_TAKES));
         let number = self.diary.called(&wish.lock, holder, request);
         let (answer, guard) = match timeout_at(until, self.ask(wish, holder, is_fixed)).await {

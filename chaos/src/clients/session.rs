@@ -10,7 +10,7 @@ use crate::history::{Event, Journal, Moment, Poll, Record, Told};
 use rlock_testing::Random;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{sleep, timeout};
@@ -33,7 +33,6 @@ const LOSES_EVENTS: u8 = 5;
 
 /// What all calls of a session have in common.
 pub struct Terms {
-    pub client: String,
     pub name: String,
     pub port: u16,
     pub ttl_ms: u64,
@@ -54,7 +53,6 @@ struct Shared {
     journal: Journal,
     calls: AtomicU64,
     acked: AtomicU64,
-    is_gone: AtomicBool,
 }
 
 /// What its client hears of it.
@@ -67,7 +65,8 @@ pub enum Heard {
     Gone,
 }
 
-enum Order {
+#[derive(Clone, Copy)]
+pub enum Order {
     /// Cuts the connection, which is made anew after that time.
     Break(Duration),
     /// Neither reads nor polls for that time.
@@ -78,8 +77,8 @@ impl Session {
     /// Heard as open as soon as the server has answered.
     pub fn open(terms: Terms, journal: &Journal, random: Random) -> Self {
         let ((orders, obeyed), (tell, heard)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        let (calls, acked, is_gone) = Default::default();
-        let shared = Arc::new(Shared { terms, journal: journal.clone(), calls, acked, is_gone });
+        let (calls, acked) = Default::default();
+        let shared = Arc::new(Shared { terms, journal: journal.clone(), calls, acked });
         let poller = Poller { shared: Arc::clone(&shared), orders: obeyed, tell, random, connection: 0 };
         tokio::spawn(poller.poll());
         Self { shared, orders, heard }
@@ -89,8 +88,9 @@ impl Session {
         &self.shared.terms
     }
 
+    /// Whether the server does not know it any more, so that nobody polls it.
     pub fn is_gone(&self) -> bool {
-        self.shared.is_gone.load(Relaxed)
+        self.heard.is_closed()
     }
 
     /// What is heard next. Nothing is lost if it is dropped before.
@@ -103,12 +103,9 @@ impl Session {
         self.shared.acked.fetch_max(seq, Relaxed);
     }
 
-    pub fn break_for(&self, time: Duration) {
-        let _ = self.orders.send(Order::Break(time));
-    }
-
-    pub fn be_silent_for(&self, time: Duration) {
-        let _ = self.orders.send(Order::Silence(time));
+    pub fn order(&self, order: Order) {
+        // Nobody obeys any more if it is gone.
+        let _ = self.orders.send(order);
     }
 
     pub fn ttl(&self) -> Duration {
@@ -135,9 +132,8 @@ impl Terms {
 impl Shared {
     fn calls(&self, (connection, ack): (u64, u64), ends: bool) -> u64 {
         let number = self.calls.fetch_add(1, Relaxed) + 1;
-        let (client, session, ttl_ms) = (self.terms.client.clone(), self.terms.name.clone(), self.terms.ttl_ms);
-        let at = Moment::now();
-        self.journal.write(&Record::Polled(Poll { at, client, session, number, connection, ack, ttl_ms, ends }));
+        let (at, session, ttl_ms) = (Moment::now(), self.terms.name.clone(), self.terms.ttl_ms);
+        self.journal.write(&Record::Polled(Poll { at, session, number, connection, ack, ttl_ms, ends }));
         number
     }
 
@@ -155,31 +151,17 @@ struct Poller {
     connection: u64,
 }
 
-/// Why a connection is not used any more.
-enum Over {
-    Broken,
-    /// By its client, for so long.
-    Cut(Duration),
-    /// Nobody wants the session any more, or the server does not have it.
-    Done,
-}
-
 impl Poller {
     async fn poll(mut self) {
-        loop {
-            let over = match self.connect().await {
-                Some(mut wire) => self.converse(&mut wire).await,
-                None => Over::Done,
-            };
-            match over {
-                Over::Broken => sleep(self.pause()).await,
-                Over::Cut(time) => sleep(time).await,
-                Over::Done => return,
+        while let Some(wire) = self.connect().await {
+            match self.converse(wire).await {
+                Some(time) => sleep(time).await,
+                None => return,
             }
         }
     }
 
-    /// Mostly none.
+    /// After a connection that broke. Mostly none.
     fn pause(&mut self) -> Duration {
         let (slow, too_slow) = (self.random.is(IS_SLOW), self.random.is(IS_TOO_SLOW));
         let ttl = self.shared.terms.ttl();
@@ -209,34 +191,36 @@ impl Poller {
         self.shared.terms.ttl() * 2 / 3
     }
 
-    async fn converse(&mut self, wire: &mut Wire) -> Over {
+    /// Until the connection is not used any more, and for how long there is to be none then. None: nobody wants the session
+    /// any more, or the server does not have it.
+    async fn converse(&mut self, mut wire: Wire) -> Option<Duration> {
         let mut under_way = VecDeque::new();
         let mut is_open = false;
         let asks_first = self.connection == 1 || self.random.is(ASKS_FIRST);
         loop {
             while under_way.len() < UNDER_WAY {
                 let waits = !under_way.is_empty() || is_open || !asks_first;
-                match self.send(wire, waits).await {
+                match self.send(&mut wire, waits).await {
                     Some(poll) => under_way.push_back(poll),
-                    None => return Over::Broken,
+                    None => return Some(self.pause()),
                 }
             }
             let patience = self.patience();
             tokio::select! {
                 biased;
                 order = self.orders.recv() => match order {
-                    None => return Over::Done,
-                    Some(Order::Break(time)) => return Over::Cut(time),
+                    None => return None,
+                    Some(Order::Break(time)) => return Some(time),
                     Some(Order::Silence(time)) => sleep(time).await,
                 },
                 reply = timeout(patience, wire.receive()) => {
-                    let (Ok(Ok(reply)), Some(number)) = (reply, under_way.pop_front()) else { return Over::Broken };
+                    let (Ok(Ok(reply)), Some(number)) = (reply, under_way.pop_front()) else { return Some(self.pause()) };
                     let told = speech::told(&reply).unwrap_or_else(|strange| {
                         strange.tell(&self.shared.journal, &self.shared.terms.name);
                         Told::Failed(strange.0)
                     });
                     if matches!(&told, Told::Events(events) if !events.is_empty()) && self.random.is(LOSES_EVENTS) {
-                        return Over::Broken;
+                        return Some(self.pause());
                     }
                     self.shared.answered(number, told.clone());
                     match told {
@@ -247,9 +231,9 @@ impl Poller {
                             }
                             self.pass_on(events);
                         }
-                        Told::NoSession => return self.gone(),
+                        Told::NoSession => return None,
                         // The server has lost it, and a poll that acknowledged nothing has opened another of that name.
-                        Told::Failed(line) if line.starts_with("ERR ACK ") => return self.gone(),
+                        Told::Failed(line) if line.starts_with("ERR ACK ") => return None,
                         _ => sleep(PAUSE).await,
                     }
                 }
@@ -271,13 +255,6 @@ impl Poller {
         option("TTL", self.shared.terms.ttl_ms);
         let sent = timeout(self.patience(), wire.send(&[command])).await;
         matches!(sent, Ok(Ok(()))).then_some(number)
-    }
-
-    fn gone(&self) -> Over {
-        self.shared.is_gone.store(true, Relaxed);
-        // Nobody listens any more if the session is dropped.
-        let _ = self.tell.send(Heard::Gone);
-        Over::Done
     }
 
     fn pass_on(&self, events: Vec<Event>) {

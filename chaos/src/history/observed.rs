@@ -76,7 +76,6 @@ impl WaitsBy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Poll {
     pub at: Moment,
-    pub client: String,
     pub session: String,
     /// Grows with each of a session.
     pub number: u64,

@@ -7,6 +7,7 @@ use rlock_testing::{Client, Reply};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// After so long without an answer, the connection is given up.
@@ -60,10 +61,10 @@ impl Watch {
     }
 
     /// Until the sender of `until_dropped` is no more.
-    pub fn run(mut self, every: Duration, targets: impl Fn() -> Vec<String>, until_dropped: &Receiver<()>) -> Seen {
+    pub fn run(mut self, every: Duration, targets: &Mutex<Vec<String>>, until_dropped: &Receiver<()>) -> Seen {
         for number in 0.. {
             let began = Moment::now();
-            if targets().contains(&self.server) {
+            if targets.lock().unwrap_or_else(PoisonError::into_inner).contains(&self.server) {
                 self.look(number);
             } else {
                 self.client = None;

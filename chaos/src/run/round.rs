@@ -53,7 +53,7 @@ pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut 
     let longest_lease = plan.crews.iter().flatten().map(Client::longest_lease_ms).max().unwrap_or_default();
 
     let hot: Vec<_> = (0..makeup.hot).map(|number| format!("hot:{number}")).collect();
-    let observer = Observer::start(journal, world.sockets(), world.targets(), &hot, LOOKS);
+    let observer = Observer::start(journal, world.sockets(), &world.watched, &hot, LOOKS);
     let mut crews = Crews::of(start_crews(&file, plan.crews.len())?);
     let schedule = faults::schedule(world.kind, random, length);
     let mut scene = Scene { world, crews: &mut crews, journal, random: Random::from(seed) };

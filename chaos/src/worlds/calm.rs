@@ -27,7 +27,10 @@ impl World {
     /// # Errors
     /// If a server does not come back, or does not agree with the others in time.
     pub fn calm(&mut self) -> Result<(), String> {
-        self.bring_back()?;
+        for place in 0..self.nodes.len() {
+            self.nodes[place].thaw();
+            self.start_again(place)?;
+        }
         for node in &self.nodes {
             quieten(node)?;
         }
@@ -44,14 +47,6 @@ impl World {
         }
         for place in &self.masters {
             end_what_has_no_end(&self.nodes[*place])?;
-        }
-        Ok(())
-    }
-
-    fn bring_back(&mut self) -> Result<(), String> {
-        for place in 0..self.nodes.len() {
-            self.nodes[place].thaw();
-            self.start_again(place)?;
         }
         Ok(())
     }

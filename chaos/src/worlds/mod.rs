@@ -72,7 +72,7 @@ pub struct World {
     /// When it was last seen that these are the masters.
     looked: Moment,
     /// The names of the masters, for who looks at their locks.
-    watched: Arc<Mutex<Vec<String>>>,
+    pub watched: Arc<Mutex<Vec<String>>>,
     /// Seen, and not yet taken note of.
     changes: Vec<Change>,
     /// How much longer leases may last because clocks were set back.
@@ -127,12 +127,6 @@ impl World {
     /// All servers by name, and where to ask them without a network in between.
     pub fn sockets(&self) -> Vec<(String, PathBuf)> {
         self.nodes.iter().map(|node| (node.name.clone(), node.socket.clone())).collect()
-    }
-
-    /// The names of the masters, always as it is now, for whoever looks from another thread.
-    pub fn targets(&self) -> impl Fn() -> Vec<String> + Clone + Send + 'static {
-        let watched = Arc::clone(&self.watched);
-        move || watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The only master, or the first.

@@ -123,15 +123,9 @@ impl ByHand {
     }
 
     pub(super) fn acquire_request(&self, hold: &Hold, wish: &Wish, session: Option<String>) -> Request {
-        Request::Acquire {
-            side: hold.side,
-            lease_ms: hold.lease_ms,
-            wait_ms: wish.wait_ms,
-            fenced: self.is_fenced(wish),
-            by_script: !self.is_native(),
-            replicas: wish.replicas,
-            session,
-        }
+        let (&Hold { side, lease_ms, .. }, &Wish { wait_ms, replicas, .. }) = (hold, wish);
+        let (fenced, by_script) = (self.is_fenced(wish), !self.is_native());
+        Request::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas, session }
     }
 
     /// The command, or the script.

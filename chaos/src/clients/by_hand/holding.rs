@@ -42,7 +42,7 @@ impl ByHand {
             return;
         }
         if !self.is_confirmed(&hold, wish.replicas).await {
-            return self.give_back(&hold, true, &certain).await;
+            return self.give_back(&hold, true, certain.until).await;
         }
         if self.random.is(self.client.habits.enters_again) {
             self.go_in_and_out(&hold, &mut certain).await;
@@ -73,7 +73,7 @@ impl ByHand {
             }
         }
         let all = certain.is_doubtful || certain.gives_back_all || self.random.is(GIVES_BACK_ALL);
-        self.give_back(hold, all, certain).await;
+        self.give_back(hold, all, certain.until).await;
     }
 
     async fn keep_by_renewing(&mut self, hold: &Hold, certain: &mut Certain, time: Duration) {
@@ -103,7 +103,7 @@ impl ByHand {
         let reading = hold.on(Side::Read);
         match self.enter_again(&reading).await {
             Answer::Granted { .. } => {
-                self.give_back(hold, certain.is_doubtful || certain.gives_back_all, certain).await;
+                self.give_back(hold, certain.is_doubtful || certain.gives_back_all, certain.until).await;
                 certain.gives_back_all = false;
                 self.do_it(&reading, certain, deed).await;
             }
@@ -128,16 +128,15 @@ impl ByHand {
     }
 
     pub(super) async fn give_back_all(&mut self, hold: &Hold) {
-        let nothing = Certain { until: Instant::now(), is_doubtful: true, is_lost: false, gives_back_all: true };
-        self.give_back(hold, true, &nothing).await;
+        self.give_back(hold, true, Instant::now()).await;
     }
 
-    async fn give_back(&mut self, hold: &Hold, mut all: bool, certain: &Certain) {
+    async fn give_back(&mut self, hold: &Hold, mut all: bool, certain_until: Instant) {
         for _ in 0..TRIES {
             if !self.connections.are_open(&hold.lock, self.round.answers(CONNECT)).await {
                 continue;
             }
-            if let Answer::Released(_) = self.release(hold, all, certain.until).await {
+            if let Answer::Released(_) = self.release(hold, all, certain_until).await {
                 return;
             }
             all = true;

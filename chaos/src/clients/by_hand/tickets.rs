@@ -5,7 +5,7 @@
 //! to sessions: breaks the connection, does not read, ends it with tickets in it.
 
 use super::{ByHand, CONNECT, PAUSE_OF_A_FAILURE_MS};
-use crate::clients::session::{Heard, Session, Terms};
+use crate::clients::session::{Heard, Order, Session, Terms};
 use crate::clients::speech::{self, Hold};
 use crate::clients::wire::Command;
 use crate::clients::wish::Wish;
@@ -34,10 +34,10 @@ const ASKS_AFTER_A_BREAK: u8 = 30;
 
 /// Of a hundred waits, those in which somebody breaks the connection, stops reading, takes back all or ends the session. And
 /// of a hundred grants of sessions that do not acknowledge at once, those that are taken back.
-const BREAKS: u8 = 15;
-const IS_SILENT: u8 = 4;
-const TAKES_BACK: u8 = 8;
-const ENDS: u8 = 3;
+const BREAKS: u64 = 15;
+const IS_SILENT: u64 = BREAKS + 4;
+const TAKES_BACK: u64 = IS_SILENT + 8;
+const ENDS: u64 = TAKES_BACK + 3;
 const TAKES_BACK_A_GRANT: u8 = 5;
 
 /// For how long a connection is broken, in twentieths of the time for which a session lives on by itself.
@@ -64,8 +64,7 @@ pub enum Asked {
 /// What happens to a session while it is waited.
 #[derive(Clone, Copy)]
 enum Interlude {
-    Break(Duration),
-    Silence(Duration),
+    Order(Order),
     TakeBack,
     End,
 }
@@ -188,23 +187,21 @@ impl ByHand {
 
     /// When, and what. Mostly nothing.
     fn interlude(&mut self) -> Option<(Instant, Interlude)> {
-        let ttl = self.session.as_ref()?.ttl();
-        let what = match self.random.below(100) {
-            drawn if drawn < u64::from(BREAKS) => Interlude::Break(ttl * self.random.one_of(&BREAKS_TWENTIETHS) / 20),
-            drawn if drawn < u64::from(BREAKS + IS_SILENT) => Interlude::Silence(self.random.one_of(&[ttl, ttl * 2])),
-            drawn if drawn < u64::from(BREAKS + IS_SILENT + TAKES_BACK) => Interlude::TakeBack,
-            drawn if drawn < u64::from(BREAKS + IS_SILENT + TAKES_BACK + ENDS) => Interlude::End,
+        let (ttl, random) = (self.session.as_ref()?.ttl(), &mut self.random);
+        let what = match random.below(100) {
+            ..BREAKS => Interlude::Order(Order::Break(ttl * random.one_of(&BREAKS_TWENTIETHS) / 20)),
+            BREAKS..IS_SILENT => Interlude::Order(Order::Silence(ttl * random.one_of(&[1, 2]))),
+            IS_SILENT..TAKES_BACK => Interlude::TakeBack,
+            TAKES_BACK..ENDS => Interlude::End,
             _ => return None,
         };
-        let after = Duration::from_millis(self.random.between((0, 150)));
-        Some((Instant::now() + after, what))
+        Some((Instant::now() + Duration::from_millis(random.between((0, 150))), what))
     }
 
     async fn play(&mut self, interlude: Interlude, waiting: &mut Vec<Waiting>) {
         let Some(session) = &self.session else { return };
         match interlude {
-            Interlude::Break(time) => session.break_for(time),
-            Interlude::Silence(time) => session.be_silent_for(time),
+            Interlude::Order(order) => session.order(order),
             Interlude::TakeBack => self.give_up(waiting, |_| true).await,
             Interlude::End => {
                 let holds = self.unknown(waiting.drain(..), "the session was ended");
@@ -333,7 +330,6 @@ impl ByHand {
         self.sessions_opened += 1;
         let random = &mut self.random;
         let terms = Terms {
-            client: self.client.name.clone(),
             name: format!("{:016x}/{}/{}", random.draw(), self.client.name, self.sessions_opened),
             port,
             ttl_ms: random.one_of(&TTLS_MS),
