@@ -186,26 +186,24 @@ fn may_be_the_last_of(step: &Operation) -> Option<Side> {
 
 /// Read holds have a lease each, and the latest goes first: what is certain by the others stays so.
 #[derive(Default)]
-struct Nested {
-    holds: Vec<Vec<usize>>,
-}
+struct Nested(Vec<Vec<usize>>);
 
 impl Nested {
     fn follow(&mut self, step: &Operation, pieces: &mut [Certain], known: usize) {
         let new = (known..pieces.len()).filter(|place| pieces[*place].side == Side::Read).collect::<Vec<_>>();
         match (&step.call.request, step.known_answer()) {
-            (Request::Acquire { .. }, _) if !new.is_empty() => self.holds.push(new),
+            (Request::Acquire { .. }, _) if !new.is_empty() => self.0.push(new),
             (Request::Renew { .. }, _) if !new.is_empty() => {
                 let time = (step.call.at, step.done());
                 match self.lowest_held(pieces, time) {
                     Some(hold) => hold.extend(new),
-                    None => self.holds.push(new),
+                    None => self.0.push(new),
                 }
             }
             (Request::Release { side: Side::Read, all }, answer) if !step.failed() => {
                 let is_all = *all || !matches!(answer, Some(Answer::Released(Some(0))));
-                let kept = if is_all { 0 } else { self.holds.len().saturating_sub(1) };
-                for place in self.holds.drain(kept..).flatten() {
+                let kept = if is_all { 0 } else { self.0.len().saturating_sub(1) };
+                for place in self.0.drain(kept..).flatten() {
                     pieces[place].end_at(step.call.at);
                 }
             }
@@ -220,8 +218,8 @@ impl Nested {
             let spans = hold.iter().map(|place| &pieces[*place]);
             covers(spans, Side::Read, time, |it| it.until)
         };
-        let lowest = self.holds.iter().position(is_held).or(self.holds.len().checked_sub(1))?;
-        self.holds.get_mut(lowest)
+        let lowest = self.0.iter().position(is_held).or(self.0.len().checked_sub(1))?;
+        self.0.get_mut(lowest)
     }
 }
 

@@ -155,10 +155,6 @@ impl<'a> Session<'a> {
     }
 }
 
-fn ttl(poll: &Poll) -> Duration {
-    Duration::from_millis(poll.ttl_ms)
-}
-
 /// From one poll to the next, as long as that one came in time. Whoever ends it may have done so at once, or may do so
 /// yet for as long as that is not answered.
 fn lives(exchanges: &[Exchange]) -> Vec<Span> {
@@ -178,7 +174,7 @@ fn lives(exchanges: &[Exchange]) -> Vec<Span> {
         if poll.at < may_end_until {
             continue;
         }
-        let until = poll.at + ttl(poll) - ROUGHNESS;
+        let until = poll.at + Duration::from_millis(poll.ttl_ms) - ROUGHNESS;
         match lives.last_mut() {
             Some(life) if !is_over && *answered < life.1 => life.1 = life.1.max(until),
             _ => lives.push((*answered, until)),

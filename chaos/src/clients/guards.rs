@@ -42,37 +42,23 @@ const FIXED_LEASE: u8 = 30;
 /// from when a lease is counted.
 const TO_ITS_END: u8 = 70;
 
-/// What all guards of a process share.
-#[derive(Clone)]
-pub struct Doors {
-    /// One for each line, or for each of several servers.
-    all: Vec<Locks>,
-}
+/// What all guards of a process share: one for each line, or for each of several servers.
+pub type Doors = Vec<Locks>;
 
-impl Doors {
-    /// Tries until all are open; none, if the round is over before.
-    pub async fn open(address: &Address, by_tls: Option<&ByTls>, round: Round) -> Option<Self> {
-        let lines = match address {
-            Address::Lines { ports } | Address::Several { ports } => ports.len(),
-            Address::Sentinels { .. } | Address::Cluster { .. } => 1,
-        };
-        let mut all = Vec::new();
-        while all.len() < lines && !round.is_over() {
-            match timeout_at(round.answers(CONNECT * 4), connect(address, by_tls, all.len())).await {
-                Ok(Ok(locks)) => all.push(locks),
-                _ => round.pause(Duration::from_millis(PAUSE_MS.1)).await,
-            }
-        }
-        (all.len() == lines).then_some(Self { all })
-    }
-
-    /// Waits until nothing is being given back in the background, or until then.
-    pub async fn settle(&self, until: Instant) {
-        for locks in &self.all {
-            // What is not settled by then ends with its lease.
-            let _ = timeout_at(until, locks.settle()).await;
+/// Tries until all are open; none, if the round is over before.
+pub async fn open(address: &Address, by_tls: Option<&ByTls>, round: Round) -> Option<Doors> {
+    let lines = match address {
+        Address::Lines { ports } | Address::Several { ports } => ports.len(),
+        Address::Sentinels { .. } | Address::Cluster { .. } => 1,
+    };
+    let mut doors = Vec::new();
+    while doors.len() < lines && !round.is_over() {
+        match timeout_at(round.answers(CONNECT * 4), connect(address, by_tls, doors.len())).await {
+            Ok(Ok(locks)) => doors.push(locks),
+            _ => round.pause(Duration::from_millis(PAUSE_MS.1)).await,
         }
     }
+    (doors.len() == lines).then_some(doors)
 }
 
 async fn connect(address: &Address, by_tls: Option<&ByTls>, line: usize) -> Result<Locks, Error> {
@@ -158,7 +144,7 @@ impl Keeper {
     async fn ask(&self, wish: &Wish, holder: &str, is_fixed: bool) -> Result<Option<Granted>, Error> {
         let lock = |locks: &Locks| lock_of(locks, wish, is_fixed);
         if self.is_majority() {
-            let majority = redlock(self.doors.all.iter().map(lock));
+            let majority = redlock(self.doors.iter().map(lock));
             let guard = match wish.wait_ms.map(Duration::from_millis) {
                 None => majority.try_acquire().await?,
                 Some(Duration::ZERO) => Some(majority.acquire().await?),
@@ -166,8 +152,8 @@ impl Keeper {
             };
             return Ok(guard.map(|guard| (guard, None)));
         }
-        let line = self.client.line as usize % self.doors.all.len();
-        let lock = lock(&self.doors.all[line]).owner(holder);
+        let line = self.client.line as usize % self.doors.len();
+        let lock = lock(&self.doors[line]).owner(holder);
         if wish.fenced {
             let granted = acquire(lock.fenced(), wish.wait_ms).await?.map(|guard| (guard.token(), guard));
             return Ok(granted.map(|(token, guard)| (guard.unfenced(), Some(token))));

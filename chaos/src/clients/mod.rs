@@ -22,7 +22,7 @@ mod wish;
 use crate::history::Journal;
 use crate::plan::{Address, ByTls, Client, Plan};
 use by_hand::ByHand;
-use guards::{Doors, Keeper};
+use guards::Keeper;
 use round::Round;
 use std::path::Path;
 use std::time::Duration;
@@ -62,10 +62,13 @@ async fn live(clients: Vec<Client>, address: &Address, by_tls: Option<ByTls>, jo
 
 /// They share their connections, so none begins before these are there.
 async fn live_by_guards(clients: Vec<Client>, address: Address, by_tls: Option<ByTls>, journal: Journal, round: Round) {
-    let Some(doors) = Doors::open(&address, by_tls.as_ref(), round).await else { return };
+    let Some(doors) = guards::open(&address, by_tls.as_ref(), round).await else { return };
     let keepers = clients.into_iter().map(|client| Keeper::new(client, doors.clone(), &journal, round).live());
     finish(keepers.collect()).await;
-    doors.settle(round.last_moment()).await;
+    for locks in &doors {
+        // What is still being given back in the background by then ends with its lease.
+        let _ = timeout_at(round.last_moment(), locks.settle()).await;
+    }
 }
 
 async fn finish(mut lives: JoinSet<()>) {

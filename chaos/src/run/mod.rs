@@ -71,7 +71,8 @@ fn play(kind: WorldKind, until: Instant, options: &Options, figures: &mut RunFig
         verdict.violations.extend(memory.after_round(&records));
         figures.add(kind, &verdict);
         let is_kept = verdict.violations.is_empty();
-        tell(&name(kind, number, by_tls), &verdict);
+        let how = if by_tls { ", rlock-client by TLS" } else { "" };
+        tell(&format!("{} {number}{how}", kind.name()), &verdict);
         if is_kept {
             std::fs::remove_dir_all(&directory)?;
         } else {
@@ -84,10 +85,6 @@ fn play(kind: WorldKind, until: Instant, options: &Options, figures: &mut RunFig
         }
     }
     Ok(are_kept)
-}
-
-fn name(kind: WorldKind, number: u32, by_tls: bool) -> String {
-    format!("{} {number}{}", kind.name(), if by_tls { ", rlock-client by TLS" } else { "" })
 }
 
 fn tell(round: &str, verdict: &Verdict) {

@@ -72,12 +72,10 @@ struct Search<'a> {
 struct Frame {
     /// How many are put below this.
     base: usize,
-    choices: Vec<Choice>,
-    tried: usize,
+    choices: std::vec::IntoIter<Choice>,
 }
 
 /// Which event, if it is not only that somebody did something, and what comes of it.
-#[derive(Clone, Copy)]
 struct Choice {
     event: Option<usize>,
     state: State,
@@ -88,13 +86,12 @@ impl Search<'_> {
     /// Tries the next choice of the latest frame, or leaves it. False when there is none left.
     fn step(&mut self) -> bool {
         let Some(frame) = self.frames.last_mut() else { return false };
-        let Some(choice) = frame.choices.get(frame.tried).copied() else {
+        let Some(choice) = frame.choices.next() else {
             let base = frame.base;
             self.frames.pop();
             self.take_back(base);
             return !self.frames.is_empty();
         };
-        frame.tried += 1;
         let base = self.put.len();
         if let Some(event) = choice.event {
             self.put(event);
@@ -115,8 +112,8 @@ impl Search<'_> {
             let before = self.put[explained.saturating_sub(SHOWN)..].to_vec();
             self.stuck = Stuck { explained, before, blocked };
         }
-        let choices = self.choices(state, now);
-        self.frames.push(Frame { base, choices, tried: 0 });
+        let choices = self.choices(state, now).into_iter();
+        self.frames.push(Frame { base, choices });
     }
 
     fn put_what_changes_nothing(&mut self, state: State, now: Moment) {

@@ -46,8 +46,7 @@ impl ByHand {
     /// Nothing, if it cannot be renewed in this client's way.
     pub(super) async fn renew(&mut self, hold: &Hold) -> Option<Answer> {
         let command = if self.is_native() { commands::renew(hold) } else { scripts::renew(hold)? };
-        let until = self.round.answers(ANSWER);
-        let request = Request::Renew { lease_ms: hold.lease_ms };
+        let (until, request) = (self.round.answers(ANSWER), Request::Renew { lease_ms: hold.lease_ms });
         Some(self.call(hold, request, &[command], until, |replies| speech::renewed(&replies[0])).await)
     }
 

@@ -204,10 +204,10 @@ impl ByHand {
             Interlude::Order(order) => session.order(order),
             Interlude::TakeBack => self.give_up(waiting, |_| true).await,
             Interlude::End => {
-                let holds = self.unknown(waiting.drain(..), "the session was ended");
+                self.unknown(waiting, "the session was ended");
                 self.end_session().await;
-                for hold in holds {
-                    self.in_doubt(&hold).await;
+                for it in waiting.drain(..) {
+                    self.in_doubt(&it.hold).await;
                 }
             }
         }
@@ -218,10 +218,8 @@ impl ByHand {
         let Some(place) = waiting.iter().position(|it| it.hold.holder == event.ticket) else { return };
         let Waiting { hold, wish, number, asked, .. } = waiting.swap_remove(place);
         self.diary.answered(number, event.outcome.clone());
-        let is_granted = event.is_grant();
-        let acks_at_once = self.session.as_ref().is_some_and(|session| session.terms().acks_at_once);
         let name = self.session_name();
-        if is_granted && !acks_at_once && self.random.is(TAKES_BACK_A_GRANT) {
+        if event.is_grant() && self.may_ask_again() && self.random.is(TAKES_BACK_A_GRANT) {
             self.take_back(&[hold]).await;
         } else {
             self.go_on(event.outcome, hold, &wish, asked).await;
@@ -247,34 +245,28 @@ impl ByHand {
 
     /// The session is gone, or this client has left it. In another one it asks as the same holder.
     async fn lose(&mut self, waiting: &mut Vec<Waiting>) {
-        let wishes: Vec<Wish> = waiting.iter().map(|it| it.wish.clone()).collect();
-        let holds = self.unknown(waiting.drain(..), "the session was lost");
+        self.unknown(waiting, "the session was lost");
         let has_died = std::mem::take(&mut self.has_died);
-        let mut again = Vec::new();
-        for (hold, wish) in holds.into_iter().zip(wishes) {
+        for it in std::mem::take(waiting) {
             if !has_died && !self.round.is_over() && self.random.is(ASKS_AGAIN) {
-                again.extend(self.ask_by_ticket(hold, wish, 1).await);
+                waiting.extend(self.ask_by_ticket(it.hold, it.wish, 1).await);
             } else if !has_died {
-                self.in_doubt(&hold).await;
+                self.in_doubt(&it.hold).await;
             }
         }
-        *waiting = again;
     }
 
     async fn give_up(&mut self, waiting: &mut Vec<Waiting>, which: impl Fn(&Waiting) -> bool) {
         let (given_up, kept): (Vec<_>, Vec<_>) = std::mem::take(waiting).into_iter().partition(which);
         *waiting = kept;
-        let holds = self.unknown(given_up.into_iter(), "given up");
+        self.unknown(&given_up, "given up");
+        let holds: Vec<Hold> = given_up.into_iter().map(|it| it.hold).collect();
         self.take_back(&holds).await;
     }
 
     /// What becomes of them is not waited for any more.
-    fn unknown(&mut self, waiting: impl Iterator<Item = Waiting>, why: &str) -> Vec<Hold> {
-        let end = |it: Waiting| {
-            self.diary.answered(it.number, Answer::Unknown(why.to_owned()));
-            it.hold
-        };
-        waiting.map(end).collect()
+    fn unknown(&self, waiting: &[Waiting], why: &str) {
+        waiting.iter().for_each(|it| self.diary.answered(it.number, Answer::Unknown(why.to_owned())));
     }
 
     /// Their tickets; and if these were not all found, whatever they may hold.
