@@ -1,11 +1,11 @@
 //! Waiters before a lock that is free.
 
 use super::by_lock::LockHistory;
+use super::runs::runs;
 use super::spans::Spans;
 use super::verdict::{NOBODY_SLEEPS_AT_A_FREE_LOCK, Verdict};
 use super::waits::is_same;
 use crate::history::{Moment, Sample, Side, Waiting};
-use std::collections::HashMap;
 use std::time::Duration;
 
 /// A script of which nobody knows what became of it may take a lock and lose it again so long after it was sent.
@@ -17,7 +17,11 @@ const ASLEEP: Duration = Duration::from_millis(500);
 
 /// For how long the same one was seen first before a lock that was free each time, what excuses it taken off.
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
-    for Run { first, last } in runs(lock, &script_grants(lock)) {
+    let scripts = script_grants(lock);
+    let looks = lock.samples.iter().map(|&sample| (&sample.server, sample));
+    let stays =
+        |earlier: &Sample, later: &Sample| is_free(earlier) && is_free(later) && goes_on(earlier, later, &scripts);
+    for (first, last) in runs(looks, stays).into_iter().filter(|(first, _)| is_free(first)) {
         let (from, until) = (first.answered, last.asked);
         let asleep = if from < until { lock.quiet(from, until) } else { Duration::ZERO };
         verdict.figures.add("longest wait at a free lock, ms", asleep.as_millis().try_into().unwrap_or(u64::MAX));
@@ -31,32 +35,6 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         let evidence: Vec<_> = lock.last_of(&waiting.holder).into_iter().collect();
         verdict.violations.push(lock.violation(NOBODY_SLEEPS_AT_A_FREE_LOCK, last.asked, what, &evidence));
     }
-}
-
-struct Run<'a> {
-    first: &'a Sample,
-    last: &'a Sample,
-}
-
-fn runs<'a>(lock: &LockHistory<'a>, scripts: &Spans<()>) -> Vec<Run<'a>> {
-    let mut runs: Vec<Run> = Vec::new();
-    // Of each server the run that its last sample belongs to.
-    let mut open: HashMap<&str, usize> = HashMap::new();
-    for &sample in &lock.samples {
-        let server = sample.server.as_str();
-        if !is_free(sample) {
-            open.remove(server);
-            continue;
-        }
-        match open.get(server).map(|place| &mut runs[*place]) {
-            Some(run) if goes_on(run.last, sample, scripts) => run.last = sample,
-            _ => {
-                open.insert(server, runs.len());
-                runs.push(Run { first: sample, last: sample });
-            }
-        }
-    }
-    runs
 }
 
 /// While the same one is first, nobody else can have had the lock in between, but a script.

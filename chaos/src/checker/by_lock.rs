@@ -67,6 +67,12 @@ impl<'a> LockHistory<'a> {
         self.troubles.quiet(self.name, from, until)
     }
 
+    /// Each look at it, but for the first at a server, behind the one before.
+    pub fn looks(&self) -> impl Iterator<Item = (&'a Sample, &'a Sample)> {
+        let mut before: HashMap<&str, &Sample> = HashMap::new();
+        self.samples.iter().filter_map(move |sample| Some((before.insert(&sample.server, sample)?, *sample)))
+    }
+
     /// The last step of a holder, if it is known.
     pub fn last_of(&self, holder: &str) -> Option<&'a Operation> {
         self.steps.iter().rev().find(|step| step.call.holder == holder).copied()
@@ -104,14 +110,9 @@ pub fn by_lock<'a>(
 }
 
 fn by_holder<'a>(steps: &[&'a Operation]) -> Vec<Vec<&'a Operation>> {
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    let mut holders: Vec<Vec<&Operation>> = Vec::new();
+    let mut holders: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for step in steps {
-        let place = *places.entry(step.who()).or_insert(holders.len());
-        if place == holders.len() {
-            holders.push(Vec::new());
-        }
-        holders[place].push(step);
+        holders.entry(step.who()).or_default().push(step);
     }
-    holders
+    holders.into_values().collect()
 }

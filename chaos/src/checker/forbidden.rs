@@ -6,12 +6,9 @@
 use super::by_lock::LockHistory;
 use super::verdict::{NO_GRANT_WHILE_FORBIDDEN, Verdict};
 use crate::history::{Holding, Sample};
-use std::collections::HashMap;
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
-    let mut before: HashMap<&str, &Sample> = HashMap::new();
-    for &sample in &lock.samples {
-        let Some(earlier) = before.insert(&sample.server, sample) else { continue };
+    for (earlier, sample) in lock.looks() {
         let Some(new) = sample.holders.iter().find(|holding| !has(earlier, holding)) else { continue };
         let (from, until) = (earlier.asked, sample.answered);
         // A clock that is stepped may end a pause.

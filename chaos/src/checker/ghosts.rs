@@ -56,8 +56,8 @@ fn ended_waits<'a>(lock: &LockHistory<'a>) -> HashMap<&'a str, Ended<'a>> {
     }
     let alone = lock.each(alone);
     for wait in waits(lock) {
-        let Some((step, lease_ms)) = alone.get(wait.holder) else { continue };
-        let client = wait.by.client();
+        let Some((step, lease_ms)) = alone.get(wait.waiting.holder.as_str()) else { continue };
+        let client = wait.waiting.by.client();
         let of_it =
             |trouble: &&Trouble| matches!(trouble.reach, Reach::Wait { client_id } if Some(client_id) == client);
         for &trouble in troubles.of_waits.iter().filter(|it| of_it(it)) {

@@ -19,6 +19,7 @@ mod model;
 mod order;
 mod outcomes;
 mod places;
+mod runs;
 mod sessions;
 mod spans;
 mod taken_back;

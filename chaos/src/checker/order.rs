@@ -11,7 +11,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         let (began, ended) = (wait.first.asked, wait.last.answered);
         // Tickets may be passed while nobody attends to their sessions: see `places`. Elsewhere there may be another queue;
         // and by a clock that was moved nobody knows who has waited how long.
-        !wait.by.is_ticket()
+        !wait.waiting.by.is_ticket()
             && !lock.troubles.failovers.touches(began, ended)
             && !lock.troubles.clock_steps.touches(began, ended)
     });
@@ -27,13 +27,14 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             let what = format!(
                 "overtaken: {} ({:?} at server {}) waited already when {} called, which was granted; {:?} after that it \
                  waited still",
-                wait.holder,
-                wait.by,
+                wait.waiting.holder.as_str(),
+                wait.waiting.by,
                 wait.last.server,
                 step.who(),
                 wait.last.asked.since(served),
             );
-            let evidence: Vec<&Operation> = lock.last_of(wait.holder).into_iter().chain([step]).collect();
+            let evidence: Vec<&Operation> =
+                lock.last_of(wait.waiting.holder.as_str()).into_iter().chain([step]).collect();
             verdict.violations.push(lock.violation(FIRST_COME_FIRST_SERVED, served, what, &evidence));
         }
     }

@@ -13,7 +13,7 @@ const LATE: Duration = Duration::from_secs(1);
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let askers = lock.each(asks_once);
     for wait in waits(lock) {
-        let Some(&step) = askers.get(wait.holder) else { continue };
+        let Some(&step) = askers.get(wait.waiting.holder.as_str()) else { continue };
         let Some(missed) = missed(lock, &wait) else { continue };
         // Also of whoever gave up by itself it is known when.
         let answered = step.answer.as_ref().map_or(Moment(u64::MAX), |(at, _)| *at);
@@ -22,7 +22,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         // What is lost on a connection of a session is told on the next.
         let may_be_lost = || lock.troubles.answers.touches(wait.last.asked, missed + LATE * 2);
         if silent > LATE && !(step.session().is_none() && may_be_lost()) {
-            let (who, by, server) = (wait.holder, wait.by, &wait.last.server);
+            let (who, by, server) = (&wait.waiting.holder, &wait.waiting.by, &wait.last.server);
             let what = format!("{who} ({by:?} at server {server}) left the queue, and had no answer for {silent:?}");
             verdict.violations.push(lock.violation(WAITERS_ARE_ANSWERED, missed, what, &[step]));
         }
@@ -49,7 +49,7 @@ fn silent(lock: &LockHistory, step: &Operation, (from, until): Span) -> Duration
 fn missed(lock: &LockHistory, wait: &Wait) -> Option<Moment> {
     let later = lock.samples.partition_point(|sample| sample.asked <= wait.last.asked);
     let next = lock.samples[later..].iter().find(|sample| sample.server == wait.last.server)?;
-    let is_there = next.waiters.iter().any(|waiting| waiting.holder == wait.holder);
+    let is_there = next.waiters.iter().any(|waiting| waiting.holder == wait.waiting.holder.as_str());
     (!is_there).then_some(next.answered)
 }
 

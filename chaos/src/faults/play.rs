@@ -159,7 +159,7 @@ impl Troubles {
 
 /// Writes down who has become a master since it was looked last, when all else is over.
 pub fn tell_changes(world: &mut World, journal: &Journal) {
-    for change in world.take_all_changes() {
+    for change in std::mem::take(&mut world.changes) {
         Troubles::default().write_change(change, journal);
     }
 }

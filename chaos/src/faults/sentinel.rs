@@ -80,7 +80,8 @@ fn replace(
         let master = world.master();
         let all_follow = world.others(master).all(|(_, node)| node.follows());
         if all_follow {
-            world.forget_change_of(&server);
+            // It is told of with the fault.
+            world.changes.retain(|change| !change.servers.contains(&server));
         }
         Ok(Progress::over_if(all_follow))
     }))

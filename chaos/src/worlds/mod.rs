@@ -74,7 +74,7 @@ pub struct World {
     /// The names of the masters, for who looks at their locks.
     pub watched: Arc<Mutex<Vec<String>>>,
     /// Seen, and not yet taken note of.
-    changes: Vec<Change>,
+    pub changes: Vec<Change>,
     /// How much longer leases may last because clocks were set back.
     borrowed: Duration,
     /// Where logs are kept when something was broken.
@@ -229,16 +229,6 @@ impl World {
         let (lasting, over) = std::mem::take(&mut self.changes).into_iter().partition(|change| self.is_divided(change));
         self.changes = lasting;
         over
-    }
-
-    /// Whoever made another one take over tells of it.
-    pub fn forget_change_of(&mut self, server: &str) {
-        self.changes.retain(|change| !change.servers.iter().any(|it| it == server));
-    }
-
-    /// The same at the end, when nothing more comes of it.
-    pub fn take_all_changes(&mut self) -> Vec<Change> {
-        std::mem::take(&mut self.changes)
     }
 
     fn is_divided(&self, change: &Change) -> bool {
