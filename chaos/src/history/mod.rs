@@ -66,7 +66,7 @@ impl Record {
 
 /// Nanoseconds of the clock that no one can set, and that is the same for all processes of a machine: so moments can be
 /// compared across those of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Moment(pub u64);
 
 impl Moment {

@@ -51,16 +51,9 @@ pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
     let all = kinds.into_iter().flat_map(|(kind, count)| (0..count).map(move |number| (kind, number)));
     for (place, (kind, number)) in all.enumerate() {
         let name = format!("{kind:?}-{number}").to_lowercase();
-        let client = Client {
-            name,
-            seed: random.draw(),
-            kind,
-            line: number,
-            locks: wanted(makeup, kind, random),
-            habits: habits(makeup, kind, random),
-        };
+        let (seed, locks, habits) = (random.draw(), wanted(makeup, kind, random), habits(makeup, kind, random));
         let crew = place % crews.len();
-        crews[crew].push(client);
+        crews[crew].push(Client { name, seed, kind, line: number, locks, habits });
     }
     crews
 }

@@ -20,9 +20,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tls::Certificate;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorldKind {
     /// One server, which forgets everything when it is killed.
+    #[default]
     Single,
     /// One server, which forgets nothing that it has answered.
     Durable,
@@ -59,6 +60,7 @@ impl WorldKind {
     }
 }
 
+#[derive(Default)]
 pub struct World {
     pub kind: WorldKind,
     pub nodes: Vec<Node>,

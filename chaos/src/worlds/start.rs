@@ -25,22 +25,10 @@ impl World {
     /// # Panics
     /// If the servers cannot be had: without them there is nothing to play on.
     pub fn start(kind: WorldKind, directory: &Path) -> Self {
-        let tls = kind.has_two_lines().then(|| Certificate::issue(directory).expect("files in a directory of ours"));
-        let (certificate, looked, directory) = (tls.flatten(), Moment::now(), directory.to_owned());
-        let (nodes, sentinels, proxies, masters, watched, changes, borrowed) = Default::default();
-        let mut world = Self {
-            kind,
-            nodes,
-            sentinels,
-            proxies,
-            certificate,
-            masters,
-            looked,
-            watched,
-            changes,
-            borrowed,
-            directory,
-        };
+        let mut world = Self { kind, directory: directory.to_owned(), ..Self::default() };
+        if kind.has_two_lines() {
+            world.certificate = Certificate::issue(directory).expect("files in a directory of ours");
+        }
         match kind {
             WorldKind::Single => world.one_master(&[], 0, 2),
             WorldKind::Durable => world.one_master(&DURABLE, 0, 2),
