@@ -265,7 +265,9 @@ fn cut_by_troubles(piece: &mut Certain, lock: &LockHistory) {
     for trouble in lock.troubles.removals(lock.name, piece.basis, end) {
         end = end.min(trouble.began);
     }
-    for (began, _, trouble) in lock.troubles.clock_steps.touching(piece.basis, end) {
+    let steps: Vec<_> = lock.troubles.clock_steps.touching(piece.basis, end).collect();
+    // The last first: that errs to the shorter side.
+    for (began, _, trouble) in steps.into_iter().rev() {
         if let Reach::ClockStep { by_ms, .. } = trouble.reach {
             let sooner = Duration::from_millis(by_ms.max(0).unsigned_abs());
             end = end.min((end - sooner).max(*began));

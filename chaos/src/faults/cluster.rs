@@ -31,16 +31,10 @@ fn id(node: &Node) -> Result<String, String> {
 
 /// The replica of a master, once it follows.
 fn replica_of(world: &World, master: usize) -> Result<usize, String> {
-    let id = id(&world.nodes[master])?;
-    let nodes = world.nodes[master].text("CLUSTER NODES")?;
-    let replicas = nodes.lines().filter(|line| line.contains("slave") && line.contains(&format!(" {id} ")));
-    let mut ids = replicas.filter_map(|line| line.split(' ').next());
-    let found = ids.find_map(|id| {
-        (0..world.nodes.len()).find(|place| world.nodes[*place].text("CLUSTER MYID").is_ok_and(|it| it == id))
-    });
-    found
-        .filter(|place| world.nodes[*place].follows())
-        .ok_or_else(|| format!("no replica follows server {}", world.nodes[master].name))
+    let name = &world.nodes[master].name;
+    let is_its = |node: &Node| node.follows() && world.master_of(node).is_some_and(|it| it.name == *name);
+    let replica = world.replicas().into_iter().find(|place| is_its(&world.nodes[*place]));
+    replica.ok_or_else(|| format!("no replica follows server {name}"))
 }
 
 /// The servers give up sooner than that.

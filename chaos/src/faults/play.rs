@@ -134,10 +134,12 @@ impl Troubles {
     fn look(&mut self, Scene { world, journal, .. }: &mut Scene) {
         self.looked = Some(Instant::now());
         let began = Moment::now() - LOOKS - BEFORE_LOOK;
-        for server in world.watch_for_deaths(journal) {
-            let effects = vec![("a server died".to_owned(), Reach::Failover { server: server.clone() })];
+        // What died by itself is started again: the round goes on, so that more can be learned.
+        for place in world.watch_for_deaths(journal) {
+            let server = world.nodes[place].name.clone();
+            let effects = vec![("a server died".to_owned(), Reach::Failover { server })];
             let fault = Fault { kind: servers::KILL, lasts: Duration::ZERO, seed: 0 };
-            let begun = Begun::until(effects, move |scene| bring_back(scene.world, &server));
+            let begun = Begun::until(effects, move |scene| scene.world.start_again(place).map(|()| Progress::Over));
             self.running.push(Running::new(fault, began, begun));
         }
         world.look_around();
@@ -162,12 +164,6 @@ pub fn tell_changes(world: &mut World, journal: &Journal) {
     for change in std::mem::take(&mut world.changes) {
         Troubles::default().write_change(change, journal);
     }
-}
-
-/// One that died by itself: the round goes on, so that more can be learned.
-fn bring_back(world: &mut World, server: &str) -> Result<Progress, String> {
-    let place = world.nodes.iter().position(|node| node.name == server).expect("it is one of them");
-    world.start_again(place).map(|()| Progress::Over)
 }
 
 /// Plays a schedule to its end, and for as long as the round lasts.

@@ -92,7 +92,9 @@ impl World {
             self.look_around();
             let master = &self.nodes[self.master()];
             master.is_master().is_ok_and(|it| it)
-                && self.others(self.master()).all(|(_, node)| node.follows() && follows(node, master))
+                && self
+                    .others(self.master())
+                    .all(|(_, node)| node.follows() && self.master_of(node).is_some_and(|it| it.name == master.name))
         })
     }
 
@@ -120,10 +122,6 @@ fn quieten(node: &Node) -> Result<(), String> {
         node.say(setting)?;
     }
     Ok(())
-}
-
-fn follows(replica: &Node, master: &Node) -> bool {
-    replica.info("replication", "master_port").is_ok_and(|port| port == master.port.to_string())
 }
 
 fn agrees(node: &Node, count: usize) -> bool {

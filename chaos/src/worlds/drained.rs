@@ -57,7 +57,7 @@ impl World {
     }
 
     /// As the replica says it: by the port of the master, or of the proxy before it.
-    fn master_of(&self, replica: &Node) -> Option<&Node> {
+    pub fn master_of(&self, replica: &Node) -> Option<&Node> {
         let port: u16 = replica.info("replication", "master_port").ok()?.parse().ok()?;
         let by_proxy = self.proxies.iter().position(|proxy| proxy.port == port);
         let place = self.nodes.iter().position(|node| node.port == port).or(by_proxy)?;

@@ -137,9 +137,6 @@ impl World {
     }
 
     pub fn replicas(&self) -> Vec<usize> {
-        if self.kind == WorldKind::Majority {
-            return Vec::new();
-        }
         (0..self.nodes.len()).filter(|place| !self.masters.contains(place)).collect()
     }
 
@@ -187,14 +184,14 @@ impl World {
         Ok(())
     }
 
-    /// Says which servers have ended though nobody killed them, and starts them again so that the round goes on.
-    pub fn watch_for_deaths(&mut self, journal: &Journal) -> Vec<String> {
+    /// Says which servers have ended though nobody killed them.
+    pub fn watch_for_deaths(&mut self, journal: &Journal) -> Vec<usize> {
         let mut dead = Vec::new();
         for place in 0..self.nodes.len() {
             if self.nodes[place].has_died() {
                 let node = &self.nodes[place];
                 journal.broken("no server dies", format!("server {}:\n{}", node.name, last_lines(&node.log())));
-                dead.push(node.name.clone());
+                dead.push(place);
             }
         }
         if !dead.is_empty() {
