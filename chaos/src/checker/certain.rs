@@ -31,10 +31,6 @@ impl Certain<'_> {
             *until = end.min(*until);
         }
     }
-
-    fn is_anything(&self) -> bool {
-        self.from < self.until_but_for_troubles
-    }
 }
 
 /// What there is to know of a lock beside the steps of a holder, to say what is certain of that one.
@@ -78,7 +74,7 @@ impl<'a> Surroundings<'a> {
                 nested.follow(step, &mut pieces, known);
             }
         }
-        pieces.retain(Certain::is_anything);
+        pieces.retain(|piece| piece.from < piece.until_but_for_troubles);
         pieces
     }
 }

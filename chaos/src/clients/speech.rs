@@ -94,11 +94,6 @@ fn event(reply: &Reply) -> Option<Event> {
     Some(Event { seq: seq.unsigned_abs(), ticket: ticket.clone(), outcome })
 }
 
-/// Whether it is said that the wait goes on by ticket.
-pub fn waits(reply: &Reply) -> bool {
-    matches!(reply, Reply::Text(word) if word == "WAITING")
-}
-
 /// Of so many tickets that were to be taken back, whether each was found.
 pub fn cancelled(reply: &Reply, count: i64) -> Result<Answer, Strange> {
     match reply {

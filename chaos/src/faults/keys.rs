@@ -1,7 +1,9 @@
 //! What somebody does to locks with plain commands.
 
 use super::Class::{AllKeys, Keys};
-use super::{AT_ONCE, Begun, Effects, Kind, Outcome, Progress, Scene, WHILE, kind, may_have_changed, with_effect};
+use super::{
+    AT_ONCE, Begun, Effects, Kind, Outcome, Progress, Scene, WHILE, changing, kind, may_have_changed, with_effect,
+};
 use crate::history::Reach;
 use crate::worlds::{Node, World, WorldKind, run_on};
 use rlock_testing::Reply;
@@ -55,10 +57,7 @@ fn shorten(scene: &mut Scene) -> Outcome {
     let (key, place) = lock(scene)?;
     let node = &scene.world.nodes[place];
     let command = format!("PEXPIRE {key} {LEFT_MS}");
-    if !may_have_changed(node.say(&command))? {
-        return Ok(Begun::done(Vec::new()));
-    }
-    Ok(Begun::until(effects(node, &key, &command), has_ended(place, LEFT_MS)))
+    changing(node, &command, effects(node, &key, &command), has_ended(place, LEFT_MS))
 }
 
 /// Whether a lease that was of so many ms when this is first asked has ended, by the server's clock.
@@ -78,19 +77,16 @@ fn persist(scene: &mut Scene) -> Outcome {
     let (key, place) = lock(scene)?;
     let node = &scene.world.nodes[place];
     let command = format!("PERSIST {key}");
-    if !may_have_changed(node.say(&command))? {
-        return Ok(Begun::done(Vec::new()));
-    }
     let effects = effects(node, &key, &format!("{command}, and PEXPIRE NX afterwards,"));
     let mut over = None;
-    Ok(Begun::until(effects, move |scene| {
+    changing(node, &command, effects, move |scene| {
         if over.is_none() {
             let place = owner(scene.world, &key, place)?;
             scene.world.nodes[place].say(&format!("PEXPIRE {key} {LEFT_MS} NX"))?;
             over = Some(has_ended(place, LEFT_MS));
         }
         over.as_mut().expect("it was set above")(scene)
-    }))
+    })
 }
 
 /// What it was renamed to goes with its lease.

@@ -23,7 +23,7 @@ pub use play::{play, tell_changes};
 pub use schedule::schedule;
 
 use crate::history::{Journal, Reach};
-use crate::worlds::{Refusal, World};
+use crate::worlds::{Node, Refusal, World};
 use rlock_testing::{Random, Reply};
 use std::time::Duration;
 
@@ -185,10 +185,19 @@ fn may_have_changed(outcome: Result<Reply, Refusal>) -> Result<bool, String> {
 /// Runs a command that has this effect.
 fn with_effect(scene: &Scene, place: usize, command: &str, reach: Reach) -> Outcome {
     let node = &scene.world.nodes[place];
-    if !may_have_changed(node.say(command))? {
-        return Ok(Begun::done(Vec::new()));
-    }
-    Ok(Begun::until(vec![(format!("{command} at server {}", node.name), reach)], answers_twice(place)))
+    let effects = vec![(format!("{command} at server {}", node.name), reach)];
+    changing(node, command, effects, answers_twice(place))
+}
+
+/// Runs a command, which has these effects if it changes something.
+fn changing(
+    node: &Node,
+    command: &str,
+    effects: Effects,
+    end: impl FnMut(&mut Scene) -> Result<Progress, String> + 'static,
+) -> Outcome {
+    let has_changed = may_have_changed(node.say(command))?;
+    Ok(if has_changed { Begun::until(effects, end) } else { Begun::done(Vec::new()) })
 }
 
 /// A server that has answered two questions one after the other has done all that it was sent before.

@@ -52,8 +52,7 @@ fn replace(
     let words = format!("{words}, server {server}, until the sentinels have made another one the master");
     let mut effects = clocks_apart(world, old);
     effects.push((words, Reach::Failover { server: server.clone() }));
-    let (mut is_back, mut is_harmless) = (false, false);
-    let (begun, mut known_since) = (Instant::now(), None);
+    let (begun, mut known_since, mut is_harmless) = (Instant::now(), None, false);
     Ok(Begun::until(effects, move |scene| {
         let world = &mut scene.world;
         world.look_around();
@@ -61,11 +60,8 @@ fn replace(
             let is_given_up = is_well && begun.elapsed() > GIVEN_UP_AFTER;
             return Ok(Progress::over_if(is_given_up));
         }
-        if !is_back {
-            world.nodes[old].thaw();
-            world.start_again(old)?;
-            is_back = true;
-        }
+        world.nodes[old].thaw();
+        world.start_again(old)?;
         if !is_harmless {
             is_harmless = if is_well {
                 // Its clients know better by then, whatever it believes and grants itself.

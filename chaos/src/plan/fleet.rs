@@ -61,19 +61,14 @@ pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
 /// A hot lock, and some others. Every third lock is a read-write lock. Of the hot ones, each third is left to clients whose
 /// every step is recorded, so that the whole of its history can be held against a model.
 fn wanted(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Vec<Lock> {
-    let hot = loop {
-        let number = random.below(makeup.hot.into());
-        let is_recorded_whole = number % 3 == 0;
-        let is_for_them = match kind {
-            ClientKind::Commands | ClientKind::Sessions => true,
-            // They know of no queue, and what they may have taken in between excuses it: every other lock is without them.
-            ClientKind::Scripts => number % 2 == 0,
-            ClientKind::Guards | ClientKind::Majority => !is_recorded_whole,
-        };
-        if is_for_them {
-            break lock("hot", number);
-        }
+    let is_for_them = |number: &u64| match kind {
+        ClientKind::Commands | ClientKind::Sessions => true,
+        // They know of no queue, and what they may have taken in between excuses it: every other lock is without them.
+        ClientKind::Scripts => number % 2 == 0,
+        ClientKind::Guards | ClientKind::Majority => number % 3 != 0,
     };
+    let mut hot = std::iter::repeat_with(|| random.below(makeup.hot.into())).filter(is_for_them);
+    let hot = lock("hot", hot.next().expect("it goes on until there is one"));
     let others = (0..3).map(|_| lock("cold", random.below(makeup.cold.into())));
     std::iter::once(hot).chain(others).collect()
 }

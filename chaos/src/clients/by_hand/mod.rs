@@ -75,8 +75,7 @@ impl ByHand {
             if has_sessions && self.random.is(TRIES_ALONE) {
                 self.try_alone().await;
             } else if has_sessions && wish.wait_ms.is_some() {
-                let wishes = self.wishes(wish);
-                self.attempt_by_tickets(wishes).await;
+                self.attempt_by_tickets(wish).await;
             } else if self.is_native() {
                 self.attempt(&wish).await;
             } else {

@@ -10,7 +10,7 @@ use crate::clients::speech::{self, Hold};
 use crate::clients::wire::Command;
 use crate::clients::wish::Wish;
 use crate::history::{Answer, Event, Request, Told};
-use rlock_testing::Random;
+use rlock_testing::{Random, Reply};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -71,7 +71,7 @@ enum Interlude {
 
 impl ByHand {
     /// As many at once as can be in one session.
-    pub(super) fn wishes(&mut self, first: Wish) -> Vec<Wish> {
+    fn wishes(&mut self, first: Wish) -> Vec<Wish> {
         let mut wishes = vec![first];
         if self.random.is(SEVERAL) {
             let port = self.connections.port(&wishes[0].lock);
@@ -85,10 +85,10 @@ impl ByHand {
         wishes
     }
 
-    pub(super) async fn attempt_by_tickets(&mut self, wishes: Vec<Wish>) {
+    pub(super) async fn attempt_by_tickets(&mut self, first: Wish) {
         let mut waiting = Vec::new();
         self.has_died = false;
-        for wish in wishes {
+        for wish in self.wishes(first) {
             if !self.connections.are_open(&wish.lock, self.round.answers(CONNECT)).await {
                 self.pause(PAUSE_OF_A_FAILURE_MS).await;
                 continue;
@@ -149,7 +149,7 @@ impl ByHand {
         let until = self.round.answers(ASKED);
         let reply = self.connections.ask(&hold.lock, &[command], until).await.map(|mut replies| replies.remove(0));
         let answer = match reply {
-            Ok(reply) if speech::waits(&reply) => {
+            Ok(Reply::Text(word)) if word == "WAITING" => {
                 self.diary.queued(number);
                 return Asked::Waits(number);
             }
