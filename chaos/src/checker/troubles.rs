@@ -22,7 +22,7 @@ pub struct Troubles<'a> {
     pub forbidden: Spans<(&'a str, &'a str)>,
     /// When the last client did something. Their processes end soon after, and do nothing in the background any more.
     pub clients_end: Moment,
-    /// What keeps a server from serving whatever lock.
+    /// What keeps a server from serving, whatever the lock.
     unrest: Spans<()>,
 }
 
@@ -51,8 +51,11 @@ impl<'a> Troubles<'a> {
 
     /// What removed or changed this lock between two moments, maybe.
     pub fn removals(&self, lock: &str, after: Moment, before: Moment) -> impl Iterator<Item = &'a Trouble> {
-        let is_of_it = move |reach: &Reach| matches!(reach, Reach::Locks { locks, .. } if locks.is_empty() || locks.iter().any(|it| it == lock));
-        self.of_locks.touching(after, before).map(|(.., trouble)| *trouble).filter(move |it| is_of_it(&it.reach))
+        let is_of_it = move |trouble: &&Trouble| match &trouble.reach {
+            Reach::Locks { locks, .. } => locks.is_empty() || locks.iter().any(|it| it == lock),
+            _ => false,
+        };
+        self.of_locks.touching(after, before).map(|(.., trouble)| *trouble).filter(is_of_it)
     }
 
     /// Whether a server may have forgotten its sessions, or counted their time otherwise.

@@ -6,6 +6,7 @@ use super::runs::runs;
 use crate::history::{Moment, Sample, Waiting};
 use std::time::Duration;
 
+/// Who waits, and when that was seen.
 type Seen<'a> = (&'a Sample, &'a Waiting);
 
 #[derive(Clone, Copy)]
