@@ -79,10 +79,8 @@ fn waited_then(wait: &Wait, step: &Operation, trouble: &Trouble) -> bool {
 fn alone<'a>(steps: &[&'a Operation]) -> Option<(&'a Operation, u64)> {
     let mut others = steps.iter().filter(|step| !matches!(step.call.request, Request::Release { .. }));
     let step = *others.next().filter(|_| others.next().is_none())?;
-    match step.call.request {
-        Request::Acquire { by_script: false, lease_ms, .. } if step.granted().is_none() => Some((step, lease_ms)),
-        _ => None,
-    }
+    let Request::Acquire { by_script: false, lease_ms, .. } = step.call.request else { return None };
+    step.granted().is_none().then_some((step, lease_ms))
 }
 
 #[cfg(test)]

@@ -36,9 +36,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
 fn taken_back<'a>(lock: &LockHistory<'a>, steps: &[&'a Operation]) -> Option<TakenBack<'a>> {
     let (cancel, session, was_found) =
         steps.iter().find_map(|step| match (&step.call.request, step.known_answer()) {
-            (Request::Cancel { session }, Some(Answer::Cancelled(Some(found)))) => {
-                Some((*step, session.as_str(), *found))
-            }
+            (Request::Cancel { session }, Some(Answer::Cancelled(Some(found)))) => Some((*step, &**session, *found)),
             _ => None,
         })?;
     let mut asked = steps.iter().filter(|step| step.asks_for().is_some()).peekable();

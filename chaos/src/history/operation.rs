@@ -87,10 +87,8 @@ pub struct Operation {
 impl Operation {
     /// When it was granted, if it certainly was.
     pub fn granted(&self) -> Option<(Moment, Option<u64>)> {
-        match &self.answer {
-            Some((at, Answer::Granted { token })) => Some((*at, *token)),
-            _ => None,
-        }
+        let Some((at, Answer::Granted { token })) = &self.answer else { return None };
+        Some((*at, *token))
     }
 
     /// When it was answered, unless the answer leaves open what has happened.
@@ -135,10 +133,8 @@ impl Operation {
 
     /// Where it asked for a ticket.
     pub fn session(&self) -> Option<&str> {
-        match &self.call.request {
-            Request::Acquire { session, .. } => session.as_deref(),
-            _ => None,
-        }
+        let Request::Acquire { session, .. } = &self.call.request else { return None };
+        session.as_deref()
     }
 
     /// Whether the server had said by then that it knows of it. What was not answered may still be under way.

@@ -10,13 +10,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What faults change, as it was.
-const SETTINGS: [&str; 5] = [
-    "CLIENT UNPAUSE",
-    "CONFIG SET maxmemory 0",
-    "CONFIG SET maxmemory-policy noeviction",
-    "CONFIG SET min-replicas-to-write 0",
-    "CONFIG SET hz 10",
-];
+const SETTINGS: [&str; 4] =
+    ["CLIENT UNPAUSE", "CONFIG SET maxmemory 0", "CONFIG SET min-replicas-to-write 0", "CONFIG SET hz 10"];
 
 /// Whoever took a lock's lease away did not mean to keep it for ever.
 const LEASE_OF_WHAT_HAS_NONE_MS: &str = "200";
