@@ -9,7 +9,7 @@ use super::verdict::{ONE_OUTCOME_EACH, SESSIONS_LAST, Verdict, Violation};
 use std::collections::HashMap;
 
 pub fn check(sessions: &Sessions, troubles: &Troubles, verdict: &mut Verdict) {
-    for session in sessions.all() {
+    for session in sessions.0.values() {
         two_outcomes(session, troubles, verdict);
         two_tickets(session, troubles, verdict);
         early_ends(session, troubles, verdict);

@@ -5,6 +5,8 @@ use super::verdict::{TOKENS_GROW, Verdict};
 use crate::history::{Moment, Operation, Reach, Request, Trouble};
 use std::collections::HashMap;
 
+const FALLEN: &str = "a token was not above all others after a failover";
+
 #[derive(Clone, Copy)]
 struct Token<'a> {
     token: u64,
@@ -26,8 +28,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             tell_those_that_do_not_grow(lock, &life, verdict);
             if let Some(before) = highest_before {
                 let repeated = life.iter().filter(|it| it.token <= before).count();
-                let what = "a token was not above all others after a failover";
-                verdict.count(what, repeated as u64, life.len() as u64);
+                verdict.count(FALLEN, repeated as u64, life.len() as u64);
             }
             highest_before = highest_before.max(life.iter().map(|it| it.token).max());
         }

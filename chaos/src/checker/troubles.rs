@@ -1,7 +1,7 @@
 //! The troubles of a history, by what they put an end to.
 
 use super::spans::Spans;
-use crate::history::{Moment, Reach, Record, Trouble};
+use crate::history::{Moment, Reach, Record, Trouble, measured};
 use std::time::Duration;
 
 /// A server needs a moment to find its way again: to notice, to look at its locks, to serve.
@@ -96,21 +96,14 @@ fn forbidden(records: &[Record]) -> Spans<(&str, &str)> {
 /// What an observer writes of a server that gave no answer for a while.
 const SILENCE: &str = "silence of server ";
 
-/// When servers were silent, whatever kept them: a disk, others who had the processor. What they do in their own time is
-/// measured by the storms.
-fn silences(records: &[Record]) -> impl Iterator<Item = (Moment, Moment, ())> {
-    records.iter().filter_map(|record| match record {
-        Record::Measured { at, what, value } if what.starts_with(SILENCE) => {
-            Some((*at, *at + Duration::from_secs_f64(value.max(0.0) / 1_000.0), ()))
-        }
-        _ => None,
-    })
-}
-
+/// Also when servers were silent, whatever kept them: a disk, others who had the processor. What they do in their own time
+/// is measured by the storms.
 fn unrest(all: &[&Trouble], records: &[Record]) -> Spans<()> {
     let is_unrest =
         |reach: &Reach| matches!(reach, Reach::Failover { .. } | Reach::ClockStep { .. } | Reach::NoWrites { .. });
     let troubles = all.iter().filter(|trouble| is_unrest(&trouble.reach));
     let troubles = troubles.map(|trouble| (trouble.began, trouble.ended, ()));
-    Spans::from(troubles.chain(silences(records)))
+    let end = |began: Moment, ms: f64| began + Duration::from_secs_f64(ms.max(0.0) / 1_000.0);
+    let silences = measured(records, SILENCE).map(|(began, _, ms)| (began, end(began, ms), ()));
+    Spans::from(troubles.chain(silences))
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 /// Who waits, and when that was seen.
 type Seen<'a> = (&'a Sample, &'a Waiting);
 
-#[derive(Clone, Copy)]
 pub struct Wait<'a> {
     pub first: &'a Sample,
     pub last: &'a Sample,

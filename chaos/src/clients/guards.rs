@@ -244,10 +244,7 @@ fn lock_of(locks: &Locks, wish: &Wish, is_fixed: bool) -> Lock {
     };
     let lease = Duration::from_millis(wish.lease_ms);
     let lock = if is_fixed { lock.fixed_lease(lease) } else { lock.lease(lease) };
-    match wish.replicas {
-        0 => lock,
-        replicas => lock.replicas(replicas as usize, CONFIRM),
-    }
+    if wish.replicas > 0 { lock.replicas(wish.replicas as usize, CONFIRM) } else { lock }
 }
 
 fn not_acquired(error: &Error) -> Answer {

@@ -103,7 +103,8 @@ impl Storm {
         client.say_all((0..self.locks).map(|number| format!("PEXPIREAT {} {end}", self.lock(number))));
         crowd.collect(self.waiters);
         server.look();
-        let no_processor = server.ms_between(here - END_IN_MS, unix_ms()) + as_ms(was_wanted_here() - before);
+        let no_processor =
+            server.ms_between(here - END_IN_MS, unix_ms()) + (was_wanted_here() - before).as_millis() as i64;
         Ok(judge(crowd.answers(), here, self.latest_ms + no_processor))
     }
 
@@ -126,10 +127,6 @@ fn judge<'a>(answers: impl Iterator<Item = Option<&'a Answer>>, end: i64, latest
         return Verdict::Broken(format!("{last} ms after the leases' end, and not {latest_ms}"));
     }
     Verdict::Served(last)
-}
-
-fn as_ms(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

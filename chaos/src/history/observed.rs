@@ -65,10 +65,8 @@ impl WaitsBy {
 
     /// The connection that is blocked, if there is one.
     pub fn client(&self) -> Option<i64> {
-        match self {
-            Self::Client(id) => Some(*id),
-            Self::Ticket { .. } => None,
-        }
+        let Self::Client(id) = self else { return None };
+        Some(*id)
     }
 }
 

@@ -237,8 +237,7 @@ impl World {
 
     /// Has the sentinels make another one the master, though nothing is wrong with this one.
     pub fn fail_over_by_sentinels(&self) -> Result<(), String> {
-        run_on(&mut self.sentinels[0].client(), &["SENTINEL", "FAILOVER", Watched::NAME])?;
-        Ok(())
+        Ok(run_on(&mut self.sentinels[0].client(), &["SENTINEL", "FAILOVER", Watched::NAME]).map(drop)?)
     }
 
     pub fn all_sentinels_name(&self, place: usize) -> bool {

@@ -72,8 +72,7 @@ impl ByHand {
             return true;
         }
         let command = ["WAIT".to_owned(), replicas.to_string(), WAIT_MS.to_string()].to_vec();
-        let until = self.round.answers(ANSWER);
-        let reply = self.connections.ask_there(&hold.lock, command, until).await;
+        let reply = self.connections.ask_there(&hold.lock, command, self.round.answers(ANSWER)).await;
         matches!(reply, Ok(Reply::Int(confirmed)) if confirmed >= i64::from(replicas))
     }
 

@@ -111,16 +111,14 @@ impl ByHand {
         let hold =
             Hold { lock: wish.lock.clone(), holder: self.diary.new_holder(), side: wish.side, lease_ms: wish.lease_ms };
         let asked = Instant::now();
-        match self.acquire(&hold, wish).await {
-            Answer::Refused { .. } => {
-                self.pause(PAUSE_MS).await;
-                true
-            }
-            answer => {
-                self.go_on(answer, hold, wish, asked).await;
-                false
-            }
+        let answer = self.acquire(&hold, wish).await;
+        let is_refused = matches!(answer, Answer::Refused { .. });
+        if is_refused {
+            self.pause(PAUSE_MS).await
+        } else {
+            self.go_on(answer, hold, wish, asked).await
         }
+        is_refused
     }
 
     /// With what came of an attempt that was made then.

@@ -146,9 +146,8 @@ impl ByHand {
         let request = self.acquire_request(hold, wish, Some(session));
         let fenced = self.is_fenced(wish);
         let number = self.diary.called(&hold.lock, &hold.holder, request);
-        let until = self.round.answers(ASKED);
-        let reply = self.connections.ask(&hold.lock, &[command], until).await.map(|mut replies| replies.remove(0));
-        let answer = match reply {
+        let replies = self.connections.ask(&hold.lock, &[command], self.round.answers(ASKED)).await;
+        let answer = match replies.map(|mut replies| replies.remove(0)) {
             Ok(Reply::Text(word)) if word == "WAITING" => {
                 self.diary.queued(number);
                 return Asked::Waits(number);
