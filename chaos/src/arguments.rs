@@ -1,6 +1,7 @@
 //! The command line: what is to be run.
 
 use crate::worlds::WorldKind;
+use std::io;
 use std::path::PathBuf;
 
 pub const USAGE: &str = "\
@@ -14,25 +15,6 @@ figures  a page with the figures of all runs that are in the files
 
 worlds: single durable replicated sentinel cluster majority";
 
-/// What is wrong with the command line.
-pub type Misuse = String;
-
-pub enum Command {
-    Run(Options),
-    /// One of the processes that a round consists of.
-    Work {
-        plan: PathBuf,
-        crew: usize,
-    },
-    Tell {
-        directory: PathBuf,
-    },
-    Figures {
-        files: Vec<PathBuf>,
-    },
-    Help,
-}
-
 pub struct Options {
     pub seed: u64,
     pub seconds: u64,
@@ -43,23 +25,7 @@ pub struct Options {
     pub until_violation: bool,
 }
 
-pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Misuse> {
-    let mut arguments = arguments.into_iter();
-    match arguments.next().as_deref() {
-        Some("run") => Ok(Command::Run(options(arguments)?)),
-        Some("work") => {
-            let plan = value("work", arguments.next())?.into();
-            Ok(Command::Work { plan, crew: number("work", arguments.next())? })
-        }
-        Some("tell") => Ok(Command::Tell { directory: value("tell", arguments.next())?.into() }),
-        Some("figures") => Ok(Command::Figures { files: arguments.map(PathBuf::from).collect() }),
-        Some("help" | "--help" | "-h") => Ok(Command::Help),
-        Some(other) => Err(format!("there is no command named {other}")),
-        None => Err("what is to be done?".to_owned()),
-    }
-}
-
-fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Misuse> {
+pub fn options(mut arguments: impl Iterator<Item = String>) -> io::Result<Options> {
     let mut options = Options {
         seed: 1,
         seconds: 60,
@@ -73,12 +39,12 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Misus
             "--seconds" => options.seconds = number(&option, arguments.next())?,
             "--world" => {
                 let name = value(&option, arguments.next())?;
-                let world = WorldKind::by_name(&name).ok_or_else(|| format!("there is no world named {name}"))?;
-                options.worlds.push(world);
+                let world = WorldKind::by_name(&name);
+                options.worlds.push(world.ok_or_else(|| misuse(format!("there is no world named {name}")))?);
             }
             "--directory" => options.directory = value(&option, arguments.next())?.into(),
             "--until-violation" => options.until_violation = true,
-            _ => return Err(format!("there is no option {option}")),
+            _ => return Err(misuse(format!("there is no option {option}"))),
         }
     }
     if options.worlds.is_empty() {
@@ -87,11 +53,16 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Misus
     Ok(options)
 }
 
-fn value(option: &str, value: Option<String>) -> Result<String, Misuse> {
-    value.ok_or_else(|| format!("{option} needs a value"))
+pub fn value(option: &str, value: Option<String>) -> io::Result<String> {
+    value.ok_or_else(|| misuse(format!("{option} needs a value")))
 }
 
-fn number<T: std::str::FromStr>(option: &str, given: Option<String>) -> Result<T, Misuse> {
+pub fn number<T: std::str::FromStr>(option: &str, given: Option<String>) -> io::Result<T> {
     let given = value(option, given)?;
-    given.parse().map_err(|_| format!("{option} needs a number, not {given}"))
+    given.parse().map_err(|_| misuse(format!("{option} needs a number, not {given}")))
+}
+
+/// What is wrong with the command line, and what would be right.
+pub fn misuse(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{why}\n\n{USAGE}"))
 }

@@ -12,9 +12,9 @@ mod run;
 mod story;
 mod worlds;
 
-use arguments::{Command, USAGE};
+use arguments::{USAGE, misuse, number, options, value};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// A promise was broken.
@@ -23,14 +23,7 @@ const BROKEN: u8 = 1;
 const NO_RESULT: u8 = 2;
 
 fn main() -> ExitCode {
-    let command = match arguments::parse(std::env::args().skip(1)) {
-        Ok(command) => command,
-        Err(misuse) => {
-            eprintln!("rlock-chaos: {misuse}\n\n{USAGE}");
-            return ExitCode::from(NO_RESULT);
-        }
-    };
-    match carry_out(command) {
+    match carry_out(std::env::args().skip(1)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(BROKEN),
         Err(error) => {
@@ -41,13 +34,19 @@ fn main() -> ExitCode {
 }
 
 /// Whether every promise was kept.
-fn carry_out(command: Command) -> io::Result<bool> {
-    match command {
-        Command::Run(options) => return run::run(&options),
-        Command::Work { plan, crew } => clients::work(&plan, crew),
-        Command::Tell { directory } => return tell(&directory),
-        Command::Figures { files } => print!("{}", run::page(&files)?),
-        Command::Help => println!("{USAGE}"),
+fn carry_out(mut arguments: impl Iterator<Item = String>) -> io::Result<bool> {
+    let command = arguments.next().unwrap_or_default();
+    match command.as_str() {
+        "run" => return run::run(&options(arguments)?),
+        // One of the processes that a round consists of.
+        "work" => {
+            let plan = value("work", arguments.next())?;
+            clients::work(Path::new(&plan), number("work", arguments.next())?);
+        }
+        "tell" => return tell(Path::new(&value("tell", arguments.next())?)),
+        "figures" => print!("{}", run::page(&arguments.map(PathBuf::from).collect::<Vec<_>>())?),
+        "help" | "--help" | "-h" => println!("{USAGE}"),
+        other => return Err(misuse(format!("there is no command named {other:?}"))),
     }
     Ok(true)
 }
@@ -57,7 +56,7 @@ fn tell(directory: &Path) -> io::Result<bool> {
     let verdict = checker::check(&records);
     print!("{verdict}");
     for violation in &verdict.violations {
-        println!("\n== {}\n{}", violation.what, story::story(&records, violation));
+        println!("\n{}", story::story(&records, violation));
     }
     Ok(verdict.violations.is_empty())
 }

@@ -9,6 +9,7 @@ mod watch;
 use crate::history::Journal;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use watch::{Seen, Watch};
@@ -29,7 +30,7 @@ impl Observer {
     pub fn start(
         journal: &Journal,
         servers: Vec<(String, PathBuf)>,
-        targets: impl Fn() -> Vec<String> + Clone + Send + 'static,
+        targets: &Arc<Mutex<Vec<String>>>,
         locks: &[String],
         every: Duration,
     ) -> Self {
@@ -37,9 +38,9 @@ impl Observer {
         for (server, socket) in servers {
             let (until, ended) = mpsc::channel();
             let watch = Watch::new(journal.clone(), server.clone(), socket, locks.to_vec());
-            let targets = targets.clone();
+            let targets = Arc::clone(targets);
             observer.until.push(until);
-            observer.threads.push((server, thread::spawn(move || watch.run(every, targets, &ended))));
+            observer.threads.push((server, thread::spawn(move || watch.run(every, &targets, &ended))));
         }
         observer
     }

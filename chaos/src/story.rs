@@ -19,7 +19,7 @@ const WAITERS: usize = 4;
 pub fn story(records: &[Record], violation: &Violation) -> String {
     let start = records.iter().map(Record::at).min().unwrap_or(violation.at);
     let lines = fit(lines(records, violation), violation.at);
-    let mut story = format!("{}\n{}: {}\n", violation.promise, violation.lock, violation.what);
+    let mut story = format!("{}\n{}: {}\n", violation.promise.0, violation.lock, violation.what);
     for line in lines {
         let mark = if line.is_evidence { '>' } else { ' ' };
         writeln!(story, "{mark} {:10.4} {}", line.at.since(start).as_secs_f64(), line.text).expect("memory");
@@ -38,7 +38,8 @@ fn lines(records: &[Record], violation: &Violation) -> Vec<Line> {
     let evidence: HashSet<(&str, u64)> =
         violation.evidence.iter().map(|(client, number)| (client.as_str(), *number)).collect();
     let (from, until) = (violation.at - BEFORE, violation.at + AFTER);
-    let mut looks = Looks::default();
+    // What was seen last on each server, so that only what has changed is told.
+    let mut looks: HashMap<&str, String> = HashMap::new();
     let mut lines = Vec::new();
     for record in records {
         let of = record.of_call();
@@ -53,8 +54,11 @@ fn lines(records: &[Record], violation: &Violation) -> Vec<Line> {
             }
         } else if let Record::Seen(sample) = record {
             // Every one is looked at, to know what has changed by the first that is told.
-            let text = (sample.lock == violation.lock).then(|| looks.changed(sample)).flatten();
-            lines.extend(text.filter(|_| is_near(sample.asked)).map(|text| line(sample.asked, text, false)));
+            if sample.lock == violation.lock {
+                let text = seen(sample);
+                let is_new = looks.insert(&sample.server, text.clone()).as_ref() != Some(&text);
+                lines.extend((is_new && is_near(sample.asked)).then(|| line(sample.asked, text, false)));
+            }
         } else if is_near(record.at()) || is_evidence {
             let call = of.and_then(|of| calls.get(&of).copied());
             lines.extend(in_words(record, call).map(|text| line(record.at(), text, is_evidence)));
@@ -93,20 +97,10 @@ fn in_words(record: &Record, call: Option<&Call>) -> Option<String> {
     Some(format!("{client} #{number} {said}"))
 }
 
-/// What was seen last on each server, so that only what has changed is told.
-#[derive(Default)]
-struct Looks<'a> {
-    last: HashMap<&'a str, String>,
-}
-
-impl<'a> Looks<'a> {
-    fn changed(&mut self, sample: &'a Sample) -> Option<String> {
-        let holders = list(sample.holders.iter().map(|it| format!("{} ({:?} x{})", it.holder, it.side, it.count)));
-        let waiters = list(sample.waiters.iter().map(|it| format!("{} ({:?}, {:?})", it.holder, it.side, it.by)));
-        let text = format!("seen on {}: held by {holders}; waiting: {waiters}", sample.server);
-        let before = self.last.insert(&sample.server, text.clone());
-        (before.as_ref() != Some(&text)).then_some(text)
-    }
+fn seen(Sample { server, holders, waiters, .. }: &Sample) -> String {
+    let holders = list(holders.iter().map(|it| format!("{} ({:?} x{})", it.holder, it.side, it.count)));
+    let waiters = list(waiters.iter().map(|it| format!("{} ({:?}, {:?})", it.holder, it.side, it.by)));
+    format!("seen on {server}: held by {holders}; waiting: {waiters}")
 }
 
 fn list(names: impl ExactSizeIterator<Item = String>) -> String {
@@ -145,7 +139,7 @@ mod tests {
     fn violation(at: u64) -> Violation {
         let evidence = vec![("a".to_owned(), 1)];
         let what = "it was lost".to_owned();
-        Violation { promise: Promise::HoldsLast, lock: "l".to_owned(), at: Moment(at), what, evidence }
+        Violation { promise: Promise::of("A hold lasts."), lock: "l".to_owned(), at: Moment(at), what, evidence }
     }
 
     const SECOND: u64 = 1_000_000_000;

@@ -5,29 +5,22 @@
 
 use super::by_lock::LockHistory;
 use super::sessions::UNDER_WAY;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{NO_GRANT_TO_THE_ABSENT, Verdict};
 use crate::history::Sample;
-use std::collections::HashMap;
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
-    let mut unattended: HashMap<(&str, &str), &Sample> = HashMap::new();
-    for &sample in &lock.samples {
-        let server = sample.server.as_str();
-        for holding in sample.holders.iter().filter(|holding| holding.is_live()) {
-            let holder = holding.holder.as_str();
-            let Some(before) = unattended.remove(&(server, holder)) else { continue };
-            let Some(step) = lock.last_of(holder).filter(|_| is_absent(lock, holder, (before, sample))) else {
+    let holds = |sample: &Sample, holder: &str| sample.holders.iter().any(|it| it.is_live() && it.holder == holder);
+    for (before, after) in lock.looks() {
+        // Whoever has the lock by another session has not got it by this one.
+        let absent = before.waiters.iter().filter(|it| !it.by.is_attended() && !holds(before, &it.holder));
+        for holder in absent.map(|it| it.holder.as_str()).filter(|holder| holds(after, holder)) {
+            let Some(step) = lock.last_of(holder).filter(|_| is_absent(lock, holder, (before, after))) else {
                 continue;
             };
-            let time = sample.answered.since(before.asked);
+            let (server, time) = (&after.server, after.answered.since(before.asked));
             let what = format!("{holder} got it from server {server}, {time:?} after nobody attended to its session");
-            verdict.violations.push(lock.violation(&Promise::NoGrantToTheAbsent, sample.asked, what, &[step]));
+            verdict.violations.push(lock.violation(NO_GRANT_TO_THE_ABSENT, after.asked, what, &[step]));
         }
-        unattended.retain(|(at, _), _| *at != server);
-        // Whoever has the lock by another session has not got it by this one.
-        let holds = |holder: &str| sample.holders.iter().any(|it| it.is_live() && it.holder == holder);
-        let waiters = sample.waiters.iter().filter(|it| !it.by.is_attended() && !holds(&it.holder));
-        unattended.extend(waiters.map(|it| ((server, it.holder.as_str()), sample)));
     }
 }
 
@@ -45,7 +38,7 @@ fn is_absent(lock: &LockHistory, holder: &str, (before, after): (&Sample, &Sampl
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::NoGrantToTheAbsent;
+    use super::NO_GRANT_TO_THE_ABSENT;
     use crate::checker::written::{Written, restart};
     use crate::history::Reach;
     use crate::history::Side::Plain;
@@ -74,15 +67,15 @@ mod tests {
 
     #[test]
     fn nobody_is_not() {
-        assert_eq!(granted(false, &[]).broken(), [NoGrantToTheAbsent]);
-        assert_eq!(granted(false, &[(600, 700), (921, 930)]).broken(), [NoGrantToTheAbsent]);
-        assert_eq!(granted(false, &[]).polled_in_vain(300).broken(), [NoGrantToTheAbsent]);
+        assert_eq!(granted(false, &[]).broken(), [NO_GRANT_TO_THE_ABSENT]);
+        assert_eq!(granted(false, &[(600, 700), (921, 930)]).broken(), [NO_GRANT_TO_THE_ABSENT]);
+        assert_eq!(granted(false, &[]).polled_in_vain(300).broken(), [NO_GRANT_TO_THE_ABSENT]);
     }
 
     #[test]
     fn what_others_do_excuses_it() {
         assert_eq!(granted(false, &[]).troubled((500, 510), Reach::Clients).broken(), []);
-        assert_eq!(granted(false, &[]).troubled((500, 510), Reach::Answers).broken(), [NoGrantToTheAbsent]);
+        assert_eq!(granted(false, &[]).troubled((500, 510), Reach::Answers).broken(), [NO_GRANT_TO_THE_ABSENT]);
         assert_eq!(granted(false, &[]).troubled((500, 510), restart()).broken(), []);
     }
 }

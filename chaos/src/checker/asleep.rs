@@ -1,11 +1,11 @@
 //! Waiters before a lock that is free.
 
 use super::by_lock::LockHistory;
+use super::runs::runs;
 use super::spans::Spans;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{NOBODY_SLEEPS_AT_A_FREE_LOCK, Verdict};
 use super::waits::is_same;
 use crate::history::{Moment, Sample, Side, Waiting};
-use std::collections::HashMap;
 use std::time::Duration;
 
 /// A script of which nobody knows what became of it may take a lock and lose it again so long after it was sent.
@@ -17,7 +17,11 @@ const ASLEEP: Duration = Duration::from_millis(500);
 
 /// For how long the same one was seen first before a lock that was free each time, what excuses it taken off.
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
-    for Run { first, last } in runs(lock, &script_grants(lock)) {
+    let scripts = script_grants(lock);
+    let looks = lock.samples.iter().map(|&sample| (&sample.server, sample));
+    let stays =
+        |earlier: &Sample, later: &Sample| is_free(earlier) && is_free(later) && goes_on(earlier, later, &scripts);
+    for (first, last) in runs(looks, stays).into_iter().filter(|(first, _)| is_free(first)) {
         let (from, until) = (first.answered, last.asked);
         let asleep = if from < until { lock.quiet(from, until) } else { Duration::ZERO };
         verdict.figures.add("longest wait at a free lock, ms", asleep.as_millis().try_into().unwrap_or(u64::MAX));
@@ -29,34 +33,8 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             until.since(from),
         );
         let evidence: Vec<_> = lock.last_of(&waiting.holder).into_iter().collect();
-        verdict.violations.push(lock.violation(&Promise::NobodySleepsAtAFreeLock, last.asked, what, &evidence));
+        verdict.violations.push(lock.violation(NOBODY_SLEEPS_AT_A_FREE_LOCK, last.asked, what, &evidence));
     }
-}
-
-struct Run<'a> {
-    first: &'a Sample,
-    last: &'a Sample,
-}
-
-fn runs<'a>(lock: &LockHistory<'a>, scripts: &Spans<()>) -> Vec<Run<'a>> {
-    let mut runs: Vec<Run> = Vec::new();
-    // Of each server the run that its last sample belongs to.
-    let mut open: HashMap<&str, usize> = HashMap::new();
-    for &sample in &lock.samples {
-        let server = sample.server.as_str();
-        if !is_free(sample) {
-            open.remove(server);
-            continue;
-        }
-        match open.get(server).map(|place| &mut runs[*place]) {
-            Some(run) if goes_on(run.last, sample, scripts) => run.last = sample,
-            _ => {
-                open.insert(server, runs.len());
-                runs.push(Run { first: sample, last: sample });
-            }
-        }
-    }
-    runs
 }
 
 /// While the same one is first, nobody else can have had the lock in between, but a script.
@@ -81,12 +59,12 @@ fn is_free(sample: &Sample) -> bool {
 fn script_grants(lock: &LockHistory) -> Spans<()> {
     let may_be_granted = lock.steps.iter().filter(|step| step.is_by_script() && !step.did_nothing());
     let span = |at: Moment, done: Moment| (at, done.min(at + UNKNOWN_LASTS), ());
-    Spans::from(may_be_granted.map(|step| span(step.call.at, step.done())).collect())
+    Spans::from(may_be_granted.map(|step| span(step.call.at, step.done())))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::NobodySleepsAtAFreeLock;
+    use super::NOBODY_SLEEPS_AT_A_FREE_LOCK;
     use crate::checker::written::{Written, clock, granted, script};
     use crate::history::Reach;
     use crate::history::Side::{Plain, Read, Write};
@@ -107,14 +85,14 @@ mod tests {
 
     #[test]
     fn a_second_is() {
-        assert_eq!(free(100, 1_000).broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(free(100, 1_000).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
     }
 
     #[test]
     fn a_reader_before_readers_is() {
         let seen = |at: u64, history: Written, side| history.seen(at, &[("x", side)], &[("w", Read, 0)]);
         let readers = [100, 500, 900].into_iter().fold(Written::default(), |history, at| seen(at, history, Read));
-        assert_eq!(readers.broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(readers.broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
         let writer = [100, 500, 900].into_iter().fold(Written::default(), |history, at| seen(at, history, Write));
         assert_eq!(writer.broken(), []);
     }
@@ -123,7 +101,7 @@ mod tests {
     fn trouble_excuses_for_as_long_as_it_lasts() {
         let paused = |until| free(100, 2_000).troubled((200, until), Reach::NoWrites { server: "a".to_owned() });
         assert_eq!(paused(1_800).broken(), []);
-        assert_eq!(paused(600).broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(paused(600).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
         assert_eq!(free(100, 1_000).troubled((500, 500), clock(10)).broken(), []);
     }
 
@@ -142,8 +120,8 @@ mod tests {
                 history.seen_by_ticket(at, &[], &waiters[..1 + usize::from(behind)])
             })
         };
-        assert_eq!(seen(true, false).broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(seen(true, false).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
         assert_eq!(seen(false, false).broken(), []);
-        assert_eq!(seen(false, true).broken(), [NobodySleepsAtAFreeLock]);
+        assert_eq!(seen(false, true).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
     }
 }

@@ -27,20 +27,17 @@ pub struct Seen<'a> {
     pub waits: Option<&'a WaitsBy>,
 }
 
+/// What is wrong with it, and the step that shows it.
+type Wrong<'a> = Option<(String, &'a Operation)>;
+
 impl<'a> LockHistory<'a> {
     /// What there is to say of each holder, of those of which there is.
     pub fn each<T>(&self, of: impl Fn(&[&'a Operation]) -> Option<T>) -> HashMap<&'a str, T> {
         self.holders.iter().filter_map(|steps| Some((steps[0].who(), of(steps)?))).collect()
     }
 
-    /// The first violation by each of those who are seen in the lock or before it; `wrong` says what it is, and what step
-    /// shows it.
-    pub fn tell_once(
-        &self,
-        promise: &Promise,
-        verdict: &mut Verdict,
-        wrong: impl Fn(&Seen<'a>) -> Option<(String, &'a Operation)>,
-    ) {
+    /// The first violation by each of those who are seen in the lock or before it.
+    pub fn tell_once(&self, promise: Promise, verdict: &mut Verdict, wrong: impl Fn(&Seen<'a>) -> Wrong<'a>) {
         let mut told = HashSet::new();
         for seen in self.samples.iter().flat_map(|sample| present(sample)) {
             if told.contains(seen.holder) {
@@ -50,14 +47,14 @@ impl<'a> LockHistory<'a> {
                 told.insert(seen.holder);
                 let does = if seen.waits.is_some() { "waits" } else { "holds the lock" };
                 let what = format!("{} {does} at server {}, {what}", seen.holder, seen.sample.server);
-                verdict.violations.push(self.violation(promise, seen.sample.asked, what, &[step]));
+                verdict.violations.push(self.violation(promise.clone(), seen.sample.asked, what, &[step]));
             }
         }
     }
 
-    pub fn violation(&self, promise: &Promise, at: Moment, what: String, evidence: &[&Operation]) -> Violation {
-        let evidence = evidence.iter().map(|step| step.named()).collect();
-        Violation { promise: promise.clone(), lock: self.name.to_owned(), at, what, evidence }
+    pub fn violation(&self, promise: Promise, at: Moment, what: String, evidence: &[&Operation]) -> Violation {
+        let evidence = evidence.iter().map(|step| (step.call.client.clone(), step.call.number)).collect();
+        Violation { promise, lock: self.name.to_owned(), at, what, evidence }
     }
 
     /// Whether somebody may have removed or changed it between two moments.
@@ -68,6 +65,12 @@ impl<'a> LockHistory<'a> {
     /// How much of a time there was no trouble that could keep a waiter from being served.
     pub fn quiet(&self, from: Moment, until: Moment) -> Duration {
         self.troubles.quiet(self.name, from, until)
+    }
+
+    /// Each look at it, but for the first at a server, behind the one before.
+    pub fn looks(&self) -> impl Iterator<Item = (&'a Sample, &'a Sample)> {
+        let mut before: HashMap<&str, &Sample> = HashMap::new();
+        self.samples.iter().filter_map(move |sample| Some((before.insert(&sample.server, sample)?, *sample)))
     }
 
     /// The last step of a holder, if it is known.
@@ -107,14 +110,9 @@ pub fn by_lock<'a>(
 }
 
 fn by_holder<'a>(steps: &[&'a Operation]) -> Vec<Vec<&'a Operation>> {
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    let mut holders: Vec<Vec<&Operation>> = Vec::new();
+    let mut holders: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for step in steps {
-        let place = *places.entry(step.who()).or_insert(holders.len());
-        if place == holders.len() {
-            holders.push(Vec::new());
-        }
-        holders[place].push(step);
+        holders.entry(step.who()).or_default().push(step);
     }
-    holders
+    holders.into_values().collect()
 }

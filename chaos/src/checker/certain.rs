@@ -31,10 +31,6 @@ impl Certain<'_> {
             *until = end.min(*until);
         }
     }
-
-    fn is_anything(&self) -> bool {
-        self.from < self.until_but_for_troubles
-    }
 }
 
 /// What there is to know of a lock beside the steps of a holder, to say what is certain of that one.
@@ -78,7 +74,7 @@ impl<'a> Surroundings<'a> {
                 nested.follow(step, &mut pieces, known);
             }
         }
-        pieces.retain(Certain::is_anything);
+        pieces.retain(|piece| piece.from < piece.until_but_for_troubles);
         pieces
     }
 }
@@ -112,37 +108,24 @@ fn renewals_by_script(lock: &LockHistory) -> Spans<u64> {
         |steps: &&Vec<&Operation>| steps.iter().any(|step| step.is_by_script() && step.asks_for() != Some(Side::Plain));
     let steps = lock.holders.iter().filter(of_readers).flatten();
     let renewals = steps.filter(|step| step.is_renewal() && !step.failed());
-    Spans::from(renewals.filter_map(|it| Some((it.call.at, it.done(), it.call.request.lease_ms()?))).collect())
+    Spans::from(renewals.filter_map(|it| Some((it.call.at, it.done(), it.call.request.lease_ms()?))))
 }
 
-/// The steps of one holder, and those among them that may end what others of them began.
+/// The steps of one holder, and what is to be known of them all.
 struct Holder<'a> {
     steps: Vec<&'a Operation>,
     sides: Vec<Side>,
     is_script: bool,
-    /// Those that may give back the last hold, of that side.
-    farewells: Vec<(&'a Operation, Side)>,
-    /// Those that may give back what a ticket was granted, unless it was renewed.
-    cancels: Vec<&'a Operation>,
-    /// Those that may begin a lease that is shorter than another one.
-    shorteners: Vec<(&'a Operation, u64)>,
+    longest_ms: u64,
 }
 
 impl<'a> Holder<'a> {
     fn of(steps: Vec<&'a Operation>) -> Self {
         let asked = |side: &Side| steps.iter().any(|step| step.asks_for() == Some(*side) && !step.failed());
-        let longest = steps.iter().filter_map(|step| step.call.request.lease_ms()).max().unwrap_or(0);
-        let each = || steps.iter().copied();
         Self {
             sides: [Side::Plain, Side::Read, Side::Write].into_iter().filter(asked).collect(),
-            is_script: each().any(Operation::is_by_script),
-            farewells: each().filter_map(|step| Some((step, may_be_the_last_of(step)?))).collect(),
-            cancels: each().filter(|step| matches!(step.call.request, Request::Cancel { .. })).collect(),
-            shorteners: each()
-                .filter(|step| !step.did_nothing())
-                .filter_map(|step| Some((step, step.call.request.lease_ms()?)))
-                .filter(|(_, lease)| *lease < longest)
-                .collect(),
+            is_script: steps.iter().any(|step| step.is_by_script()),
+            longest_ms: steps.iter().filter_map(|step| step.call.request.lease_ms()).max().unwrap_or(0),
             steps,
         }
     }
@@ -153,44 +136,38 @@ impl<'a> Holder<'a> {
         self.steps.windows(2).all(follow) && !self.steps.iter().any(|step| step.is_guard())
     }
 
-    fn pieces_of_renewal(&self, step: &'a Operation, pieces: &[Certain]) -> Vec<Certain<'a>> {
-        match (&step.call.request, step.known_answer()) {
-            (Request::Renew { lease_ms }, Some(Answer::Renewed(true))) => {
-                let span = (step.call.at, step.done(), lease_end(step.call.at, *lease_ms));
-                self.renewed_sides(step, pieces).map(|side| piece(step, side, span)).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// The sides that a renewal was good for. A holder of one side had that; else it is what it had for certain.
+    /// Of the sides that a renewal was good for. A holder of one side had that; else it is what it had for certain.
     /// Redisson's script says yes to a reader whose time was over, and nothing comes of it.
-    fn renewed_sides(&self, renewal: &Operation, pieces: &[Certain]) -> impl Iterator<Item = Side> {
-        let time = (renewal.call.at, renewal.done());
+    fn pieces_of_renewal(&self, step: &'a Operation, pieces: &[Certain]) -> Vec<Certain<'a>> {
+        let Request::Renew { lease_ms } = step.call.request else { return Vec::new() };
+        let (called, told) = (step.call.at, step.done());
         let proves_itself = |side: Side| self.sides.len() == 1 && !(self.is_script && side == Side::Read);
-        let covered = move |side| covers(pieces, side, time, |it| it.until);
-        self.sides.iter().copied().filter(move |side| proves_itself(*side) || covered(*side))
+        let is_renewed = |side: &Side| {
+            step.known_answer() == Some(&Answer::Renewed(true))
+                && (proves_itself(*side) || covers(pieces, *side, (called, told), |it| it.until))
+        };
+        let span = (called, told, lease_end(called, lease_ms));
+        self.sides.iter().copied().filter(is_renewed).map(|side| piece(step, side, span)).collect()
     }
 
     /// By whatever the holder itself did, or may have done, after the lease had begun.
     fn cut(&self, piece: &mut Certain, reads_are_counted: bool) {
-        for (step, side) in &self.farewells {
-            let concerns = *side == piece.side || (self.is_script && self.sides.len() > 1);
-            let is_counted = reads_are_counted && piece.side == Side::Read;
-            if concerns && !is_counted && step.done() > piece.basis {
+        let is_counted = reads_are_counted && piece.side == Side::Read;
+        for step in &self.steps {
+            if step.done() <= piece.basis {
+                continue;
+            }
+            let concerns = |side: Side| side == piece.side || (self.is_script && self.sides.len() > 1);
+            let gives_back = may_be_the_last_of(step).is_some_and(concerns) && !is_counted;
+            // What a ticket was granted and nobody has renewed.
+            let takes_back = matches!(step.call.request, Request::Cancel { .. }) && piece.step.queued.is_some();
+            if gives_back || takes_back {
                 piece.end_at(step.call.at);
             }
-        }
-        for (step, lease_ms) in &self.shorteners {
-            let restarts = step.asks_for().is_none_or(|side| side == Side::Plain);
-            if restarts && step.done() > piece.basis {
-                piece.end_at(lease_end(step.call.at.max(piece.basis), *lease_ms));
-            }
-        }
-        // What a ticket was granted and nobody has renewed.
-        for cancel in self.cancels.iter().filter(|_| piece.step.queued.is_some()) {
-            if cancel.done() > piece.basis {
-                piece.end_at(cancel.call.at);
+            let restarts = !step.did_nothing() && step.asks_for().is_none_or(|side| side == Side::Plain);
+            let lease_ms = step.call.request.lease_ms().filter(|lease_ms| restarts && *lease_ms < self.longest_ms);
+            if let Some(lease_ms) = lease_ms {
+                piece.end_at(lease_end(step.call.at.max(piece.basis), lease_ms));
             }
         }
     }
@@ -205,26 +182,24 @@ fn may_be_the_last_of(step: &Operation) -> Option<Side> {
 
 /// Read holds have a lease each, and the latest goes first: what is certain by the others stays so.
 #[derive(Default)]
-struct Nested {
-    holds: Vec<Vec<usize>>,
-}
+struct Nested(Vec<Vec<usize>>);
 
 impl Nested {
     fn follow(&mut self, step: &Operation, pieces: &mut [Certain], known: usize) {
         let new = (known..pieces.len()).filter(|place| pieces[*place].side == Side::Read).collect::<Vec<_>>();
         match (&step.call.request, step.known_answer()) {
-            (Request::Acquire { .. }, _) if !new.is_empty() => self.holds.push(new),
+            (Request::Acquire { .. }, _) if !new.is_empty() => self.0.push(new),
             (Request::Renew { .. }, _) if !new.is_empty() => {
                 let time = (step.call.at, step.done());
                 match self.lowest_held(pieces, time) {
                     Some(hold) => hold.extend(new),
-                    None => self.holds.push(new),
+                    None => self.0.push(new),
                 }
             }
             (Request::Release { side: Side::Read, all }, answer) if !step.failed() => {
                 let is_all = *all || !matches!(answer, Some(Answer::Released(Some(0))));
-                let kept = if is_all { 0 } else { self.holds.len().saturating_sub(1) };
-                for place in self.holds.drain(kept..).flatten() {
+                let kept = if is_all { 0 } else { self.0.len().saturating_sub(1) };
+                for place in self.0.drain(kept..).flatten() {
                     pieces[place].end_at(step.call.at);
                 }
             }
@@ -239,8 +214,8 @@ impl Nested {
             let spans = hold.iter().map(|place| &pieces[*place]);
             covers(spans, Side::Read, time, |it| it.until)
         };
-        let lowest = self.holds.iter().position(is_held).or(self.holds.len().checked_sub(1))?;
-        self.holds.get_mut(lowest)
+        let lowest = self.0.iter().position(is_held).or(self.0.len().checked_sub(1))?;
+        self.0.get_mut(lowest)
     }
 }
 
@@ -276,8 +251,7 @@ fn cut_by_scripts(piece: &mut Certain, scripts: &Spans<u64>) {
     if piece.side != Side::Read || scripts.is_empty() {
         return;
     }
-    let time = (piece.basis, piece.until_but_for_troubles);
-    for (at, _, lease_ms) in scripts.touching(time.0, time.1) {
+    for (at, _, lease_ms) in scripts.touching(piece.basis, piece.until_but_for_troubles) {
         piece.end_at(lease_end((*at).max(piece.basis), *lease_ms));
     }
 }
@@ -287,7 +261,9 @@ fn cut_by_troubles(piece: &mut Certain, lock: &LockHistory) {
     for trouble in lock.troubles.removals(lock.name, piece.basis, end) {
         end = end.min(trouble.began);
     }
-    for (began, _, trouble) in lock.troubles.clock_steps.touching(piece.basis, end) {
+    let steps: Vec<_> = lock.troubles.clock_steps.touching(piece.basis, end).collect();
+    // The last first: that errs to the shorter side.
+    for (began, _, trouble) in steps.into_iter().rev() {
         if let Reach::ClockStep { by_ms, .. } = trouble.reach {
             let sooner = Duration::from_millis(by_ms.max(0).unsigned_abs());
             end = end.min((end - sooner).max(*began));

@@ -1,7 +1,7 @@
 //! Guards that nobody has any more, and waits that nobody waits for any more: `rlock-client` gives them back by itself.
 
 use super::by_lock::LockHistory;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{Verdict, WHAT_IS_DROPPED_IS_GIVEN_BACK};
 use crate::history::{Answer, Moment, Operation};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const LATE: Duration = Duration::from_millis(2_500);
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let over = lock.each(over);
     let troubles = lock.troubles;
-    lock.tell_once(&Promise::WhatIsDroppedIsGivenBack, verdict, |seen| {
+    lock.tell_once(WHAT_IS_DROPPED_IS_GIVEN_BACK, verdict, |seen| {
         let asked = seen.sample.asked;
         let (since, step) = *over.get(seen.holder).filter(|_| asked <= troubles.clients_end)?;
         // What was given back to one master another one may still have, and what was moved away may come back.
@@ -42,7 +42,7 @@ fn over<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::WhatIsDroppedIsGivenBack;
+    use super::WHAT_IS_DROPPED_IS_GIVEN_BACK;
     use crate::checker::written::{Written, failover, granted, guard, refused, take, unknown};
     use crate::history::Reach;
     use crate::history::Side::Plain;
@@ -65,9 +65,9 @@ mod tests {
 
     #[test]
     fn it_may_not_be_kept() {
-        assert_eq!(dropped_at(100).seen(4_000, &[("g", Plain)], &[]).broken(), [WhatIsDroppedIsGivenBack]);
+        assert_eq!(dropped_at(100).seen(4_000, &[("g", Plain)], &[]).broken(), [WHAT_IS_DROPPED_IS_GIVEN_BACK]);
         let given_up = others().did("g", guard(30_000), (0, 100), unknown());
-        assert_eq!(given_up.seen(4_000, &[("h", Plain)], &[("g", Plain, 0)]).broken(), [WhatIsDroppedIsGivenBack]);
+        assert_eq!(given_up.seen(4_000, &[("h", Plain)], &[("g", Plain, 0)]).broken(), [WHAT_IS_DROPPED_IS_GIVEN_BACK]);
     }
 
     #[test]
@@ -81,9 +81,9 @@ mod tests {
         let held = || dropped_at(100).seen(4_000, &[("g", Plain)], &[]);
         assert_eq!(held().troubled((200, 2_500), failover()).broken(), []);
         assert_eq!(held().troubled((200, 2_500), Reach::Clients).broken(), []);
-        assert_eq!(held().troubled((200, 300), Reach::Clients).broken(), [WhatIsDroppedIsGivenBack]);
+        assert_eq!(held().troubled((200, 300), Reach::Clients).broken(), [WHAT_IS_DROPPED_IS_GIVEN_BACK]);
         // Its process need only connect anew.
-        assert_eq!(held().troubled((200, 2_500), Reach::Answers).broken(), [WhatIsDroppedIsGivenBack]);
+        assert_eq!(held().troubled((200, 2_500), Reach::Answers).broken(), [WHAT_IS_DROPPED_IS_GIVEN_BACK]);
         // Killed before its end was written.
         let killed = others().did("g", guard(30_000), (0, 10), granted());
         assert_eq!(killed.seen(4_000, &[("g", Plain)], &[]).broken(), []);

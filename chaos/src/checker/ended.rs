@@ -2,7 +2,7 @@
 
 use super::by_lock::LockHistory;
 use super::sessions::Gone;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{NOTHING_OF_AN_ENDED_SESSION, Verdict};
 use crate::history::{Operation, WaitsBy};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct Ended<'a> {
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let all = lock.each(|steps| ended(lock, steps));
-    lock.tell_once(&Promise::NothingOfAnEndedSession, verdict, |seen| {
+    lock.tell_once(NOTHING_OF_AN_ENDED_SESSION, verdict, |seen| {
         let (it, asked) = (all.get(seen.holder)?, seen.sample.asked);
         let is_wrong = seen.waits.map_or(it.holds_nothing, WaitsBy::is_ticket);
         let late = lock.quiet(it.gone.by, asked.max(it.gone.by));
@@ -54,7 +54,7 @@ fn ended<'a>(lock: &LockHistory<'a>, steps: &[&'a Operation]) -> Option<Ended<'a
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::NothingOfAnEndedSession;
+    use super::NOTHING_OF_AN_ENDED_SESSION;
     use crate::checker::written::{Written, by_ticket, failover, granted, removed, renew};
     use crate::history::Answer;
     use crate::history::Side::Plain;
@@ -64,15 +64,15 @@ mod tests {
         Written::default().queued("a", 6_000, (0, 1)).polled((0, 10), 1, 0, &[]).polled((11, 20), 1, 0, &[])
     }
 
-    fn held(history: Written, at: u64) -> Vec<super::Promise> {
+    fn held(history: Written, at: u64) -> Vec<crate::checker::Promise> {
         history.seen_with(at, 3_000, &[("a", Plain)], &[]).broken()
     }
 
     #[test]
     fn what_was_in_no_reply_goes_with_its_session() {
         assert_eq!(held(queued_and_left(), 2_000), []);
-        assert_eq!(held(queued_and_left(), 2_100), [NothingOfAnEndedSession]);
-        assert_eq!(held(queued_and_left().session_ended((30, 40)), 1_100), [NothingOfAnEndedSession]);
+        assert_eq!(held(queued_and_left(), 2_100), [NOTHING_OF_AN_ENDED_SESSION]);
+        assert_eq!(held(queued_and_left().session_ended((30, 40)), 1_100), [NOTHING_OF_AN_ENDED_SESSION]);
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             history.seen_by_ticket(at, &[("x", Plain)], &[("a", 1, false)])
         };
         assert_eq!(waits(2_000).broken(), []);
-        assert_eq!(waits(2_100).broken(), [NothingOfAnEndedSession]);
+        assert_eq!(waits(2_100).broken(), [NOTHING_OF_AN_ENDED_SESSION]);
         assert_eq!(waits(2_100).called("a", by_ticket(6_000), 2).broken(), [], "which may be under way");
     }
 

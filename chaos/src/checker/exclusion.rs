@@ -3,9 +3,9 @@
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings};
-use super::verdict::{Promise, Verdict};
+use super::verdict::{ONE_HOLDER, Verdict};
 use crate::history::{Moment, Request};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// By how much was asked for: one server, replicas, a majority.
 const FORGOTTEN: [&str; 3] = [
@@ -32,7 +32,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             later.side,
         );
         let evidence = [earlier.step, later.step];
-        verdict.violations.push(lock.violation(&Promise::OneHolder, later.from, what, &evidence));
+        verdict.violations.push(lock.violation(ONE_HOLDER, later.from, what, &evidence));
     }
     if !lock.troubles.failovers.is_empty() {
         count_forgotten(lock, &pieces, &broken, verdict);
@@ -65,61 +65,30 @@ fn count_forgotten(lock: &LockHistory, pieces: &[Certain], broken: &[Overlap], v
 fn overlaps(pieces: &[Certain], end: impl Fn(&Certain) -> Moment) -> Vec<Overlap> {
     let mut order: Vec<usize> = (0..pieces.len()).filter(|place| pieces[*place].from < end(&pieces[*place])).collect();
     order.sort_by_key(|place| (pieces[*place].from, *place));
-    let (mut exclusive, mut reading) = (Longest::default(), Longest::default());
+    // Of each holder that still has it, and has it alone or not, the piece that lasts longest.
+    let mut open: BTreeMap<(&str, bool), usize> = BTreeMap::new();
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for place in order {
         let piece = &pieces[place];
         let (who, is_exclusive) = (piece.step.who(), piece.side.is_exclusive());
-        let rivals = [exclusive.besides(who), reading.besides(who).filter(|_| is_exclusive)];
-        for (until, rival) in rivals.into_iter().flatten() {
-            if until > piece.from && seen.insert((pieces[rival].step.who(), who)) {
-                found.push((rival, place));
+        open.retain(|_, rival| end(&pieces[*rival]) > piece.from);
+        for ((other, has_it_alone), rival) in &open {
+            if *other != who && (is_exclusive || *has_it_alone) && seen.insert((*other, who)) {
+                found.push((*rival, place));
             }
         }
-        let kind = if is_exclusive { &mut exclusive } else { &mut reading };
-        kind.add(who, end(piece), place);
+        let longest = open.entry((who, is_exclusive)).or_insert(place);
+        if end(piece) > end(&pieces[*longest]) {
+            *longest = place;
+        }
     }
     found
 }
 
-/// What lasts longest of all that has begun, and what lasts longest of all other holders.
-#[derive(Default)]
-struct Longest<'a> {
-    first: Option<(&'a str, Moment, usize)>,
-    second: Option<(&'a str, Moment, usize)>,
-}
-
-impl<'a> Longest<'a> {
-    fn besides(&self, who: &str) -> Option<(Moment, usize)> {
-        let other = self.first.filter(|first| first.0 != who).or(self.second);
-        other.map(|(_, until, place)| (until, place))
-    }
-
-    fn add(&mut self, who: &'a str, until: Moment, place: usize) {
-        let new = Some((who, until, place));
-        match self.first {
-            Some(first) if first.0 == who => {
-                if until > first.1 {
-                    self.first = new;
-                }
-            }
-            Some(first) if until <= first.1 => {
-                if self.second.is_none_or(|second| until > second.1) {
-                    self.second = new;
-                }
-            }
-            first => {
-                self.second = first;
-                self.first = new;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::Promise::OneHolder;
+    use super::ONE_HOLDER;
     use crate::checker::written::{Written, acquire, clock, failover, give, granted, guard, removed, renew};
     use crate::checker::written::{replicated, take, wait};
     use crate::history::{Answer, Request, Side};
@@ -144,26 +113,26 @@ mod tests {
 
     #[test]
     fn two_at_once_are_wrong() {
-        assert!(take_at(first(), 50).broken().contains(&OneHolder));
+        assert!(take_at(first(), 50).breaks(ONE_HOLDER));
     }
 
     #[test]
     fn a_stranger_ends_nothing() {
         let released = first().did("c", give(Side::Plain), (10, 12), Answer::Released(None));
-        assert!(take_at(released, 50).broken().contains(&OneHolder));
+        assert!(take_at(released, 50).breaks(ONE_HOLDER));
     }
 
     #[test]
     fn what_was_renewed_goes_on() {
         let renewed = first().did("a", renew(100), (80, 81), Answer::Renewed(true));
-        assert!(take_at(renewed, 120).broken().contains(&OneHolder));
+        assert!(take_at(renewed, 120).breaks(ONE_HOLDER));
     }
 
     #[test]
     fn a_lease_that_was_made_shorter_ends_sooner() {
         let shortened = || first().did("a", renew(20), (10, 11), Answer::Renewed(true));
         assert_eq!(take_at(shortened(), 30).broken(), []);
-        assert!(take_at(shortened(), 20).broken().contains(&OneHolder));
+        assert!(take_at(shortened(), 20).breaks(ONE_HOLDER));
         // Nobody knows whether this one came true, nor when.
         assert_eq!(take_at(first().called("a", renew(20), 10), 30).broken(), []);
     }
@@ -172,7 +141,7 @@ mod tests {
     fn one_hold_given_back_of_two_leaves_one() {
         let again = first().did("a", take(100), (2, 3), granted());
         let given = again.did("a", give(Side::Plain), (10, 11), Answer::Released(Some(0)));
-        assert!(take_at(given, 20).broken().contains(&OneHolder));
+        assert!(take_at(given, 20).breaks(ONE_HOLDER));
     }
 
     #[test]
@@ -180,9 +149,9 @@ mod tests {
         let read = |who: &str| Written::default().did(who, acquire(Side::Read, 100), (0, 1), granted());
         let beside = |side| read("a").did("b", acquire(side, 100), (10, 11), granted());
         assert_eq!(beside(Side::Read).broken(), []);
-        assert_eq!(beside(Side::Write).broken(), [OneHolder]);
+        assert_eq!(beside(Side::Write).broken(), [ONE_HOLDER]);
         let written = Written::default().did("a", acquire(Side::Write, 100), (0, 1), granted());
-        assert_eq!(written.did("b", acquire(Side::Read, 100), (10, 11), granted()).broken(), [OneHolder]);
+        assert_eq!(written.did("b", acquire(Side::Read, 100), (10, 11), granted()).broken(), [ONE_HOLDER]);
         let own = Written::default().did("a", acquire(Side::Write, 100), (0, 1), granted());
         assert_eq!(own.did("a", acquire(Side::Read, 100), (2, 3), granted()).broken(), []);
     }
@@ -195,7 +164,7 @@ mod tests {
             both.did("a", give(Side::Read), (4, 5), Answer::Released(Some(0)))
         };
         let write = |at| reads().did("b", acquire(Side::Write, 10), (at, at + 1), granted());
-        assert_eq!(write(50).broken(), [OneHolder]);
+        assert_eq!(write(50).broken(), [ONE_HOLDER]);
         assert_eq!(write(100).broken(), []);
     }
 
@@ -203,13 +172,13 @@ mod tests {
     fn a_wait_is_granted_no_one_knows_when_but_not_before_it_began() {
         let waited = |lease| Written::default().did("a", wait(lease, 0), (0, 90), granted());
         assert_eq!(waited(80).did("b", take(10), (95, 96), granted()).broken(), []);
-        assert!(waited(110).did("b", take(10), (95, 96), granted()).broken().contains(&OneHolder));
+        assert!(waited(110).did("b", take(10), (95, 96), granted()).breaks(ONE_HOLDER));
     }
 
     #[test]
     fn guards_hold_what_they_vouch_for() {
         let guarded = || Written::default().did("a", guard(100), (0, 1), granted()).vouched("a", 1, 90);
-        assert!(take_at(guarded().vouched("a", 50, 140), 100).broken().contains(&OneHolder));
+        assert!(take_at(guarded().vouched("a", 50, 140), 100).breaks(ONE_HOLDER));
         assert_eq!(take_at(guarded(), 100).broken(), []);
         assert_eq!(take_at(guarded().ended("a", 40), 50).broken(), []);
     }
@@ -217,10 +186,10 @@ mod tests {
     #[test]
     fn troubles_end_what_was_certain_and_nothing_else() {
         assert_eq!(take_at(first().troubled((40, 60), removed(false)), 45).broken(), []);
-        assert!(take_at(first().troubled((40, 60), removed(false)), 30).broken().contains(&OneHolder));
+        assert!(take_at(first().troubled((40, 60), removed(false)), 30).breaks(ONE_HOLDER));
         assert_eq!(take_at(first().troubled((40, 41), clock(30)), 72).broken(), []);
-        assert!(take_at(first().troubled((40, 41), clock(30)), 60).broken().contains(&OneHolder));
-        assert!(take_at(first().troubled((40, 41), clock(-30)), 72).broken().contains(&OneHolder));
+        assert!(take_at(first().troubled((40, 41), clock(30)), 60).breaks(ONE_HOLDER));
+        assert!(take_at(first().troubled((40, 41), clock(-30)), 72).breaks(ONE_HOLDER));
     }
 
     fn two_of(first: Request) -> Written {
@@ -236,8 +205,8 @@ mod tests {
 
     #[test]
     fn what_it_does_not_explain_is_broken() {
-        assert_eq!(two_of(take(100)).troubled((60, 62), failover()).broken(), [OneHolder]);
-        assert!(two_of(take(100)).broken().contains(&OneHolder));
+        assert_eq!(two_of(take(100)).troubled((60, 62), failover()).broken(), [ONE_HOLDER]);
+        assert!(two_of(take(100)).breaks(ONE_HOLDER));
     }
 
     #[test]

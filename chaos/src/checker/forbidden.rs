@@ -4,14 +4,11 @@
 //! between.
 
 use super::by_lock::LockHistory;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{NO_GRANT_WHILE_FORBIDDEN, Verdict};
 use crate::history::{Holding, Sample};
-use std::collections::HashMap;
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
-    let mut before: HashMap<&str, &Sample> = HashMap::new();
-    for &sample in &lock.samples {
-        let Some(earlier) = before.insert(&sample.server, sample) else { continue };
+    for (earlier, sample) in lock.looks() {
         let Some(new) = sample.holders.iter().find(|holding| !has(earlier, holding)) else { continue };
         let (from, until) = (earlier.asked, sample.answered);
         // A clock that is stepped may end a pause.
@@ -25,7 +22,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         if let Some((.., (server, why))) = around.next().filter(|_| !lock.is_removed(from, until)) {
             let what = format!("{} got it from server {server} in spite of {why}", new.holder);
             let evidence: Vec<_> = lock.last_of(&new.holder).into_iter().collect();
-            verdict.violations.push(lock.violation(&Promise::NoGrantWhileForbidden, sample.asked, what, &evidence));
+            verdict.violations.push(lock.violation(NO_GRANT_WHILE_FORBIDDEN, sample.asked, what, &evidence));
         }
     }
 }
@@ -36,7 +33,7 @@ fn has(sample: &Sample, holding: &Holding) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::NoGrantWhileForbidden;
+    use super::NO_GRANT_WHILE_FORBIDDEN;
     use crate::checker::written::{Written, clock, removed};
     use crate::history::Side::Plain;
 
@@ -47,9 +44,9 @@ mod tests {
 
     #[test]
     fn a_new_holder_between_two_looks_is_one() {
-        assert_eq!(handed_over(500).forbade((100, 900)).broken(), [NoGrantWhileForbidden]);
+        assert_eq!(handed_over(500).forbade((100, 900)).broken(), [NO_GRANT_WHILE_FORBIDDEN]);
         let free = Written::default().seen(480, &[], &[("w", Plain, 0)]).seen(500, &[("w", Plain)], &[]);
-        assert_eq!(free.forbade((100, 900)).broken(), [NoGrantWhileForbidden]);
+        assert_eq!(free.forbade((100, 900)).broken(), [NO_GRANT_WHILE_FORBIDDEN]);
     }
 
     #[test]
@@ -64,7 +61,7 @@ mod tests {
         let swapped = handed_over(500).forbade((100, 900)).troubled((450, 490), removed(false));
         assert_eq!(swapped.broken(), []);
         let before = handed_over(500).forbade((100, 900)).troubled((200, 300), removed(false));
-        assert_eq!(before.broken(), [NoGrantWhileForbidden]);
+        assert_eq!(before.broken(), [NO_GRANT_WHILE_FORBIDDEN]);
     }
 
     #[test]

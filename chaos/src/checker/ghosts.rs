@@ -1,7 +1,7 @@
 //! Locks that were granted to nobody: to one who had been refused, or whose wait somebody had ended.
 
 use super::by_lock::{LockHistory, Seen};
-use super::verdict::{Promise, Verdict};
+use super::verdict::{NO_GRANT_TO_NOBODY, Verdict};
 use super::waits::{Wait, waits};
 use crate::history::{Moment, Operation, Reach, Request, Side, Trouble};
 use std::collections::{HashMap, HashSet};
@@ -12,7 +12,7 @@ const LEEWAY: Duration = Duration::from_millis(300);
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let (refused, ended) = (lock.each(refused), ended_waits(lock));
-    lock.tell_once(&Promise::NoGrantToNobody, verdict, |seen| {
+    lock.tell_once(NO_GRANT_TO_NOBODY, verdict, |seen| {
         let holds = |holder| Some(holder).filter(|_| seen.waits.is_none());
         let ghost = refused.get(holds(seen.holder)?).filter(|step| seen.sample.asked > step.done());
         let ghost = ghost.map(|step| ("although it was refused".to_owned(), *step));
@@ -56,8 +56,8 @@ fn ended_waits<'a>(lock: &LockHistory<'a>) -> HashMap<&'a str, Ended<'a>> {
     }
     let alone = lock.each(alone);
     for wait in waits(lock) {
-        let Some((step, lease_ms)) = alone.get(wait.holder) else { continue };
-        let client = wait.by.client();
+        let Some((step, lease_ms)) = alone.get(wait.waiting.holder.as_str()) else { continue };
+        let client = wait.waiting.by.client();
         let of_it =
             |trouble: &&Trouble| matches!(trouble.reach, Reach::Wait { client_id } if Some(client_id) == client);
         for &trouble in troubles.of_waits.iter().filter(|it| of_it(it)) {
@@ -79,15 +79,13 @@ fn waited_then(wait: &Wait, step: &Operation, trouble: &Trouble) -> bool {
 fn alone<'a>(steps: &[&'a Operation]) -> Option<(&'a Operation, u64)> {
     let mut others = steps.iter().filter(|step| !matches!(step.call.request, Request::Release { .. }));
     let step = *others.next().filter(|_| others.next().is_none())?;
-    match step.call.request {
-        Request::Acquire { by_script: false, lease_ms, .. } if step.granted().is_none() => Some((step, lease_ms)),
-        _ => None,
-    }
+    let Request::Acquire { by_script: false, lease_ms, .. } = step.call.request else { return None };
+    step.granted().is_none().then_some((step, lease_ms))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::NoGrantToNobody;
+    use super::NO_GRANT_TO_NOBODY;
     use crate::checker::written::{Written, granted, refused, unknown, wait};
     use crate::history::Side::Plain;
     use crate::history::{Answer, Reach};
@@ -106,7 +104,7 @@ mod tests {
 
     #[test]
     fn who_was_refused_may_not() {
-        assert_eq!(asked(refused(5)).seen(70, &[("a", Plain)], &[]).broken(), [NoGrantToNobody]);
+        assert_eq!(asked(refused(5)).seen(70, &[("a", Plain)], &[]).broken(), [NO_GRANT_TO_NOBODY]);
     }
 
     #[test]
@@ -116,7 +114,10 @@ mod tests {
 
     #[test]
     fn who_was_told_of_an_error_may_not() {
-        assert_eq!(asked(Answer::Failed("no".to_owned())).seen(70, &[("a", Plain)], &[]).broken(), [NoGrantToNobody]);
+        assert_eq!(
+            asked(Answer::Failed("no".to_owned())).seen(70, &[("a", Plain)], &[]).broken(),
+            [NO_GRANT_TO_NOBODY]
+        );
     }
 
     #[test]
@@ -126,7 +127,7 @@ mod tests {
             seen.troubled((20, 30), Reach::Wait { client_id: 7 })
         };
         // With 600 ms left of a second, it was granted at 400.
-        assert_eq!(ended().seen_with(800, 600, &[("a", Plain)], &[]).broken(), [NoGrantToNobody]);
+        assert_eq!(ended().seen_with(800, 600, &[("a", Plain)], &[]).broken(), [NO_GRANT_TO_NOBODY]);
         assert_eq!(ended().seen_with(800, 210, &[("a", Plain)], &[]).broken(), []);
         assert_eq!(asked(unknown()).seen_with(800, 600, &[("a", Plain)], &[]).broken(), []);
     }

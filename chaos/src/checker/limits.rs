@@ -1,8 +1,8 @@
 //! Times that are longer than was asked for: of a wait, and of a lease.
 
 use super::by_lock::LockHistory;
-use super::verdict::{Promise, Verdict, Violation};
-use crate::history::{Operation, Reach, Request, Sample, Side};
+use super::verdict::{LEASES_AS_ASKED_FOR, Verdict, Violation, WAITS_END};
+use crate::history::{Moment, Operation, Request, Sample, Side};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -60,18 +60,13 @@ fn waits_on(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -
         Some((waiting, limit, asked.step))
     })?;
     let what = format!("{waiting:?} at server {} asked for a wait of {limit} ms", sample.server);
-    Some(lock.violation(&Promise::WaitsEnd, sample.asked, what, &[step]))
+    Some(lock.violation(WAITS_END, sample.asked, what, &[step]))
 }
 
 /// Not where somebody else sets expiries, a clock was stepped, or writers add one lease to the other.
 fn leases_are_known(lock: &LockHistory) -> bool {
-    let is_changed = |reach: &Reach| match reach {
-        Reach::Locks { locks, .. } => locks.is_empty() || locks.iter().any(|it| it == lock.name),
-        Reach::ClockStep { .. } => true,
-        _ => false,
-    };
     let is_plain = lock.steps.iter().all(|step| step.asks_for().is_none_or(|side| side == Side::Plain));
-    is_plain && !lock.troubles.all.iter().any(|trouble| is_changed(&trouble.reach))
+    is_plain && lock.troubles.clock_steps.is_empty() && !lock.is_removed(Moment(0), Moment(u64::MAX))
 }
 
 fn lasts_longer(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -> Option<Violation> {
@@ -79,12 +74,12 @@ fn lasts_longer(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked
     let Asked { lease_ms, step, .. } = asked.get(holding.holder.as_str())?;
     let is_longer = sample.ttl_ms > i64::try_from(*lease_ms).ok()? + ROUGHNESS_MS;
     let what = || format!("{holding:?} with {} ms left has never asked for more than {lease_ms}", sample.ttl_ms);
-    is_longer.then(|| lock.violation(&Promise::LeasesAsAskedFor, sample.asked, what(), &[step]))
+    is_longer.then(|| lock.violation(LEASES_AS_ASKED_FOR, sample.asked, what(), &[step]))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::{LeasesAsAskedFor, WaitsEnd};
+    use super::{LEASES_AS_ASKED_FOR, WAITS_END};
     use crate::checker::written::{Written, acquire, clock, failover, granted, removed, renew, take, wait};
     use crate::history::Side::{Plain, Write};
 
@@ -96,7 +91,7 @@ mod tests {
     #[test]
     fn a_wait_may_be_a_little_late() {
         assert_eq!(waiting(700).broken(), []);
-        assert_eq!(waiting(900).broken(), [WaitsEnd]);
+        assert_eq!(waiting(900).broken(), [WAITS_END]);
     }
 
     #[test]
@@ -108,7 +103,7 @@ mod tests {
     #[test]
     fn a_server_that_could_do_nothing_is_excused() {
         assert_eq!(waiting(900).troubled((350, 700), failover()).broken(), []);
-        assert_eq!(waiting(2_000).troubled((350, 700), failover()).broken(), [WaitsEnd]);
+        assert_eq!(waiting(2_000).troubled((350, 700), failover()).broken(), [WAITS_END]);
         assert_eq!(waiting(2_000).troubled((350, 360), clock(1_800)).broken(), []);
     }
 
@@ -120,7 +115,7 @@ mod tests {
     #[test]
     fn a_lease_is_what_it_was_asked_for() {
         assert_eq!(held(1_000).broken(), []);
-        assert_eq!(held(1_100).broken(), [LeasesAsAskedFor]);
+        assert_eq!(held(1_100).broken(), [LEASES_AS_ASKED_FOR]);
         assert_eq!(held(1_100).called("x", renew(2_000), 5).broken(), []);
     }
 

@@ -2,7 +2,7 @@
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings, covers};
-use super::verdict::{Promise, Verdict};
+use super::verdict::{HOLDS_LAST, Verdict};
 use crate::history::{Answer, Operation, Request, Side};
 
 /// Where that is nobody's fault but the client's, the failover's, or that of whoever removed the lock.
@@ -29,7 +29,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             EXCUSES.iter().for_each(|excuse| verdict.count(excuse, u64::from(why == Some(*excuse)), 1));
             if why == Some(NO_EXCUSE) {
                 let what = format!("{NO_EXCUSE}: {} was told within its lease that it holds nothing", step.who());
-                verdict.violations.push(lock.violation(&Promise::HoldsLast, step.done(), what, &[step]));
+                verdict.violations.push(lock.violation(HOLDS_LAST, step.done(), what, &[step]));
             }
         }
     }
@@ -65,7 +65,7 @@ fn denied_sides(step: &Operation) -> Option<Vec<Side>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::HoldsLast;
+    use super::HOLDS_LAST;
     use crate::checker::written::{Written, acquire, cancel, clock, give, granted, removed, renew, take};
     use crate::history::{Answer, Side};
 
@@ -92,13 +92,13 @@ mod tests {
 
     #[test]
     fn a_renewal_within_the_lease_is_granted() {
-        assert!(denied(first(), 50).broken().contains(&HoldsLast));
+        assert!(denied(first(), 50).breaks(HOLDS_LAST));
     }
 
     #[test]
     fn a_release_within_the_lease_finds_something() {
         let released = first().did("a", give(Side::Plain), (50, 51), Answer::Released(None));
-        assert!(released.broken().contains(&HoldsLast));
+        assert!(released.breaks(HOLDS_LAST));
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
             |history: Written, at, left| history.did("a", give(Side::Read), (at, at + 1), Answer::Released(left));
         let one_left = || given(read(read(Written::default(), 0), 2), 4, Some(0));
         assert_eq!(given(one_left(), 6, Some(1)).broken(), []);
-        assert_eq!(given(one_left(), 6, None).broken(), [HoldsLast]);
+        assert_eq!(given(one_left(), 6, None).broken(), [HOLDS_LAST]);
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(removed().broken(), []);
         assert_eq!(removed().counted("removed"), Some((1, 1)));
         assert_eq!(denied(first().troubled((40, 45), clock(1_000)), 50).broken(), []);
-        assert!(denied(first().troubled((60, 65), clock(1_000)), 50).broken().contains(&HoldsLast));
+        assert!(denied(first().troubled((60, 65), clock(1_000)), 50).breaks(HOLDS_LAST));
     }
 
     /// A ticket is granted, and told at 10.
@@ -128,11 +128,11 @@ mod tests {
 
     #[test]
     fn what_a_ticket_was_granted_lasts_from_when_it_is_told() {
-        assert!(denied(by_ticket(0), 2_500).broken().contains(&HoldsLast));
+        assert!(denied(by_ticket(0), 2_500).breaks(HOLDS_LAST));
         let untold = Written::default().queued("a", 3_000, (0, 1)).polled((2, 10), 1, 0, &[]);
         assert_eq!(denied(untold, 2_500).broken(), []);
         let renewed = by_ticket(0).did("a", renew(3_000), (12, 13), Answer::Renewed(true));
-        assert!(denied(renewed, 2_500).broken().contains(&HoldsLast));
+        assert!(denied(renewed, 2_500).breaks(HOLDS_LAST));
     }
 
     #[test]
@@ -140,6 +140,6 @@ mod tests {
         let cancelled = |history: Written| history.did("a", cancel(), (15, 16), Answer::Cancelled(None));
         assert_eq!(denied(cancelled(by_ticket(1)), 2_500).broken(), []);
         let renewed = by_ticket(0).did("a", renew(3_000), (12, 13), Answer::Renewed(true));
-        assert!(denied(cancelled(renewed), 2_500).broken().contains(&HoldsLast));
+        assert!(denied(cancelled(renewed), 2_500).breaks(HOLDS_LAST));
     }
 }

@@ -19,6 +19,7 @@ mod model;
 mod order;
 mod outcomes;
 mod places;
+mod runs;
 mod sessions;
 mod spans;
 mod taken_back;
@@ -33,11 +34,10 @@ mod tests;
 #[cfg(test)]
 mod written;
 
-#[cfg(test)]
-pub use verdict::Promise;
-pub use verdict::{Verdict, Violation};
+pub use verdict::{Promise, Verdict, Violation};
 
 use crate::history::{Answer, Operation, Record, pair};
+use crate::observer::SILENCE;
 use by_lock::{LockHistory, by_lock};
 use sessions::Sessions;
 use std::time::Duration;
@@ -84,10 +84,11 @@ fn tell_and_count(records: &[Record], verdict: &mut Verdict) {
     for record in records {
         match record {
             Record::Broken { at, promise, what } => {
-                verdict.violations.push(Violation::told(promise, *at, what.clone()));
+                verdict.violations.push(Violation::told(Promise(promise.clone().into()), *at, what.clone()));
             }
             Record::Seen(_) => verdict.figures.add("samples", 1),
             Record::Troubled(_) => verdict.figures.add("faults", 1),
+            Record::Measured { what, value, .. } if what == SILENCE => verdict.figures.add(what, *value as u64),
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! Somebody who came later and was served first.
 
 use super::by_lock::LockHistory;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{FIRST_COME_FIRST_SERVED, Verdict};
 use super::waits::{Wait, waits};
 use crate::history::{Moment, Operation, Request};
 
@@ -11,7 +11,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         let (began, ended) = (wait.first.asked, wait.last.answered);
         // Tickets may be passed while nobody attends to their sessions: see `places`. Elsewhere there may be another queue;
         // and by a clock that was moved nobody knows who has waited how long.
-        !wait.by.is_ticket()
+        !wait.waiting.by.is_ticket()
             && !lock.troubles.failovers.touches(began, ended)
             && !lock.troubles.clock_steps.touches(began, ended)
     });
@@ -27,14 +27,15 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             let what = format!(
                 "overtaken: {} ({:?} at server {}) waited already when {} called, which was granted; {:?} after that it \
                  waited still",
-                wait.holder,
-                wait.by,
+                wait.waiting.holder.as_str(),
+                wait.waiting.by,
                 wait.last.server,
                 step.who(),
                 wait.last.asked.since(served),
             );
-            let evidence: Vec<&Operation> = lock.last_of(wait.holder).into_iter().chain([step]).collect();
-            verdict.violations.push(lock.violation(&Promise::FirstComeFirstServed, served, what, &evidence));
+            let evidence: Vec<&Operation> =
+                lock.last_of(wait.waiting.holder.as_str()).into_iter().chain([step]).collect();
+            verdict.violations.push(lock.violation(FIRST_COME_FIRST_SERVED, served, what, &evidence));
         }
     }
 }
@@ -56,7 +57,7 @@ pub fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::FirstComeFirstServed;
+    use super::FIRST_COME_FIRST_SERVED;
     use crate::checker::written::{Written, failover, granted, script, take, wait};
     use crate::history::Side::{Plain, Read};
 
@@ -74,8 +75,8 @@ mod tests {
 
     #[test]
     fn who_came_later_is_served_later() {
-        assert_eq!(waiting().did("b", wait(5, 0), (20, 50), granted()).broken(), [FirstComeFirstServed]);
-        assert_eq!(waiting().did("b", take(5), (20, 50), granted()).broken(), [FirstComeFirstServed]);
+        assert_eq!(waiting().did("b", wait(5, 0), (20, 50), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
+        assert_eq!(waiting().did("b", take(5), (20, 50), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
     }
 
     #[test]
@@ -85,7 +86,7 @@ mod tests {
             .seen(10, &[], &[("w", Read, 1)])
             .seen(100, &[("x", Read)], &[("w", Read, 1)])
             .did("b", crate::checker::written::acquire(Read, 5), (20, 50), granted());
-        assert_eq!(history.broken(), [FirstComeFirstServed]);
+        assert_eq!(history.broken(), [FIRST_COME_FIRST_SERVED]);
     }
 
     #[test]

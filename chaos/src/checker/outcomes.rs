@@ -5,12 +5,11 @@
 
 use super::sessions::{Session, Sessions, Telling};
 use super::troubles::Troubles;
-use super::verdict::{Promise, Verdict, Violation};
-use crate::history::Moment;
-use std::collections::{BTreeMap, HashMap};
+use super::verdict::{ONE_OUTCOME_EACH, SESSIONS_LAST, Verdict, Violation};
+use std::collections::HashMap;
 
 pub fn check(sessions: &Sessions, troubles: &Troubles, verdict: &mut Verdict) {
-    for session in sessions.all() {
+    for session in sessions.0.values() {
         two_outcomes(session, troubles, verdict);
         two_tickets(session, troubles, verdict);
         early_ends(session, troubles, verdict);
@@ -18,9 +17,8 @@ pub fn check(sessions: &Sessions, troubles: &Troubles, verdict: &mut Verdict) {
 }
 
 fn two_outcomes(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
-    let tickets: BTreeMap<&str, &[Telling]> = session.tickets().collect();
-    for (ticket, tellings) in tickets {
-        let [first, others @ ..] = tellings else { continue };
+    for (ticket, tellings) in &session.tellings {
+        let [first, others @ ..] = &tellings[..] else { continue };
         let is_another = |other: &&Telling| {
             // What is done with may be asked for anew.
             let is_new = other.event.seq > first.event.seq && session.may_be_done_with(first.event.seq, other.at);
@@ -40,7 +38,7 @@ fn is_one(session: &Session, troubles: &Troubles, first: &Telling, other: &Telli
 
 fn two_tickets(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
     let mut by_seq: HashMap<u64, Telling> = HashMap::new();
-    let mut all: Vec<Telling> = session.tickets().flat_map(|(_, tellings)| tellings.iter().copied()).collect();
+    let mut all: Vec<Telling> = session.tellings.values().flatten().copied().collect();
     all.sort_by_key(|telling| (telling.at, telling.event.seq));
     for telling in all {
         let first = *by_seq.entry(telling.event.seq).or_insert(telling);
@@ -53,11 +51,7 @@ fn two_tickets(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
 
 fn contradiction(what: &str, first: &Telling, other: &Telling) -> Violation {
     let what = format!("{what} was told as {:?}, and then as {:?}", first.event, other.event);
-    of_no_lock(Promise::OneOutcomeEach, other.at, what)
-}
-
-fn of_no_lock(promise: Promise, at: Moment, what: String) -> Violation {
-    Violation { promise, lock: String::new(), at, what, evidence: Vec::new() }
+    Violation::told(ONE_OUTCOME_EACH, other.at, what)
 }
 
 /// What certainly lived when the question was sent and when it was answered cannot have been unknown in between.
@@ -68,13 +62,13 @@ fn early_ends(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
     });
     if let Some((poll, answered)) = denied {
         let what = format!("session {} had been polled in time, and was unknown to {poll:?}", session.name);
-        verdict.violations.push(of_no_lock(Promise::SessionsLast, answered, what));
+        verdict.violations.push(Violation::told(SESSIONS_LAST, answered, what));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::{OneOutcomeEach, SessionsLast};
+    use super::{ONE_OUTCOME_EACH, SESSIONS_LAST};
     use crate::checker::written::{Written, clock, granted, refused, restart, token};
 
     fn told(first: (u64, &str, crate::history::Answer), then: (u64, &str, crate::history::Answer)) -> Written {
@@ -90,9 +84,9 @@ mod tests {
 
     #[test]
     fn a_ticket_has_one_outcome() {
-        assert_eq!(told((1, "t", granted()), (1, "t", refused(5))).broken(), [OneOutcomeEach]);
-        assert_eq!(told((1, "t", token(5)), (1, "t", token(6))).broken(), [OneOutcomeEach]);
-        assert_eq!(told((1, "t", granted()), (2, "t", granted())).broken(), [OneOutcomeEach]);
+        assert_eq!(told((1, "t", granted()), (1, "t", refused(5))).broken(), [ONE_OUTCOME_EACH]);
+        assert_eq!(told((1, "t", token(5)), (1, "t", token(6))).broken(), [ONE_OUTCOME_EACH]);
+        assert_eq!(told((1, "t", granted()), (2, "t", granted())).broken(), [ONE_OUTCOME_EACH]);
     }
 
     #[test]
@@ -103,7 +97,7 @@ mod tests {
 
     #[test]
     fn an_event_is_of_one_ticket() {
-        assert_eq!(told((1, "t", granted()), (1, "u", granted())).broken(), [OneOutcomeEach]);
+        assert_eq!(told((1, "t", granted()), (1, "u", granted())).broken(), [ONE_OUTCOME_EACH]);
     }
 
     #[test]
@@ -119,7 +113,7 @@ mod tests {
         let polled = || Written::default().polled((0, 10), 1, 0, &[]);
         assert_eq!(polled().denied((1_010, 1_020)).broken(), []);
         assert_eq!(polled().denied((990, 1_020)).broken(), []);
-        assert_eq!(polled().denied((500, 510)).broken(), [SessionsLast]);
+        assert_eq!(polled().denied((500, 510)).broken(), [SESSIONS_LAST]);
     }
 
     #[test]

@@ -6,8 +6,9 @@
 
 use super::by_lock::LockHistory;
 use super::order::arrivals;
+use super::runs::runs;
 use super::sessions::Session;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{FIRST_COME_FIRST_SERVED, Verdict};
 use crate::history::{Moment, Operation, Sample};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,7 +18,6 @@ use std::time::Duration;
 const CLOSE: Duration = Duration::from_millis(90);
 
 /// A ticket, seen waiting and attended to from one sample to the other.
-#[derive(Clone, Copy)]
 struct Stretch<'a> {
     holder: &'a str,
     first: &'a Sample,
@@ -54,7 +54,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
                 stretch.last.server,
             );
             let evidence = [place.step, step];
-            verdict.violations.push(lock.violation(&Promise::FirstComeFirstServed, served, what, &evidence));
+            verdict.violations.push(lock.violation(FIRST_COME_FIRST_SERVED, served, what, &evidence));
         }
     }
 }
@@ -88,32 +88,27 @@ fn place<'a>(lock: &LockHistory<'a>, steps: &[&'a Operation]) -> Option<Place<'a
 }
 
 fn stretches<'a>(lock: &LockHistory<'a>) -> Vec<Stretch<'a>> {
-    let mut done: Vec<Stretch> = Vec::new();
-    let mut open: HashMap<(&str, &str), Stretch> = HashMap::new();
+    // How often each server was looked at: nobody is missed in between.
+    let mut looks: HashMap<&str, u64> = HashMap::new();
+    let mut seen = Vec::new();
     for &sample in &lock.samples {
-        for waiting in sample.waiters.iter().filter(|it| it.by.is_ticket() && it.by.is_attended()) {
-            let new = Stretch { holder: &waiting.holder, first: sample, last: sample };
-            let stretch = open.entry((&sample.server, new.holder)).or_insert(new);
-            if sample.asked.since(stretch.last.answered) > CLOSE {
-                done.push(std::mem::replace(stretch, new));
-            }
-            stretch.last = sample;
-        }
-        open.retain(|(server, _), stretch| {
-            let goes_on = *server != sample.server || std::ptr::eq(stretch.last, sample);
-            done.extend((!goes_on).then_some(*stretch));
-            goes_on
-        });
+        let number = looks.entry(&sample.server).and_modify(|it| *it += 1).or_default();
+        let attended = sample.waiters.iter().filter(|it| it.by.is_ticket() && it.by.is_attended());
+        seen.extend(attended.map(|it| ((&sample.server, &it.holder), (*number, sample, &*it.holder))));
     }
-    done.extend(open.into_values());
-    done.retain(|stretch| stretch.first.answered < stretch.last.asked);
-    done.sort_by_key(|stretch| (stretch.first.asked, stretch.holder));
-    done
+    let goes_on = |earlier: (u64, &Sample, _), later: (u64, &Sample, _)| {
+        earlier.0 + 1 == later.0 && later.1.asked.since(earlier.1.answered) <= CLOSE
+    };
+    let stretches =
+        runs(seen, goes_on).into_iter().map(|((_, first, holder), (_, last, _))| Stretch { holder, first, last });
+    let mut stretches: Vec<Stretch> = stretches.filter(|it| it.first.answered < it.last.asked).collect();
+    stretches.sort_by_key(|stretch| (stretch.first.asked, stretch.holder));
+    stretches
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::FirstComeFirstServed;
+    use super::FIRST_COME_FIRST_SERVED;
     use crate::checker::written::{Written, failover, granted, script, wait};
     use crate::history::Side::Plain;
 
@@ -135,8 +130,8 @@ mod tests {
     #[test]
     fn who_came_later_is_served_later() {
         let history = || seen(waiting(), &ATTENDED);
-        assert_eq!(history().did("b", wait(50, 0), (20, 420), granted()).broken(), [FirstComeFirstServed]);
-        assert_eq!(history().did("c", wait(50, 0), (310, 420), granted()).broken(), [FirstComeFirstServed]);
+        assert_eq!(history().did("b", wait(50, 0), (20, 420), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
+        assert_eq!(history().did("c", wait(50, 0), (310, 420), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
         assert_eq!(history().did("b", wait(50, 0), (20, 500), granted()).broken(), []);
     }
 
@@ -179,7 +174,7 @@ mod tests {
             }
             history
         };
-        assert_eq!(history(400).broken(), [FirstComeFirstServed]);
+        assert_eq!(history(400).broken(), [FIRST_COME_FIRST_SERVED]);
         assert_eq!(history(1_500).broken(), [], "the session had ended");
         assert_eq!(history(400).troubled((300, 310), failover()).broken(), []);
     }

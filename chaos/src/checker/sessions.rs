@@ -6,7 +6,7 @@
 use super::ROUGHNESS;
 use super::troubles::Troubles;
 use crate::history::{Answer, Event, Moment, Poll, Record, Told};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// How much later than it was sent a poll without an answer may have reached a server that was well.
@@ -15,10 +15,8 @@ pub const UNDER_WAY: Duration = Duration::from_millis(500);
 /// From one moment to another.
 pub type Span = (Moment, Moment);
 
-#[derive(Default)]
-pub struct Sessions<'a> {
-    by_name: HashMap<&'a str, Session<'a>>,
-}
+/// By their names, so that a verdict is the same each time.
+pub struct Sessions<'a>(pub BTreeMap<&'a str, Session<'a>>);
 
 pub struct Session<'a> {
     pub name: &'a str,
@@ -29,7 +27,7 @@ pub struct Session<'a> {
     /// When one connection of it was certainly polled all the time.
     pub connections: Vec<Span>,
     /// What was told of each ticket, in the order in which it was read.
-    tellings: HashMap<&'a str, Vec<Telling<'a>>>,
+    pub tellings: BTreeMap<&'a str, Vec<Telling<'a>>>,
 }
 
 struct Exchange<'a> {
@@ -68,18 +66,11 @@ impl<'a> Sessions<'a> {
                 exchanges.entry(&poll.session).or_default().push(Exchange { poll, answer });
             }
         }
-        Self { by_name: exchanges.into_iter().map(|(name, exchanges)| (name, Session::of(name, exchanges))).collect() }
+        Self(exchanges.into_iter().map(|(name, exchanges)| (name, Session::of(name, exchanges))).collect())
     }
 
     pub fn get(&self, name: &str) -> Option<&Session<'a>> {
-        self.by_name.get(name)
-    }
-
-    /// In order of their names, so that a verdict is the same each time.
-    pub fn all(&self) -> Vec<&Session<'a>> {
-        let mut all: Vec<&Session> = self.by_name.values().collect();
-        all.sort_by_key(|session| session.name);
-        all
+        self.0.get(name)
     }
 }
 
@@ -93,10 +84,6 @@ impl<'a> Session<'a> {
     /// All that were told of a ticket.
     pub fn told(&self, ticket: &str) -> &[Telling<'a>] {
         self.tellings.get(ticket).map_or(&[], Vec::as_slice)
-    }
-
-    pub fn tickets(&self) -> impl Iterator<Item = (&'a str, &[Telling<'a>])> {
-        self.tellings.iter().map(|(ticket, tellings)| (*ticket, tellings.as_slice()))
     }
 
     /// Whether it certainly lived from one moment to the other, but for servers that forget.
@@ -164,10 +151,6 @@ impl<'a> Session<'a> {
     }
 }
 
-fn ttl(poll: &Poll) -> Duration {
-    Duration::from_millis(poll.ttl_ms)
-}
-
 /// From one poll to the next, as long as that one came in time. Whoever ends it may have done so at once, or may do so
 /// yet for as long as that is not answered.
 fn lives(exchanges: &[Exchange]) -> Vec<Span> {
@@ -187,7 +170,7 @@ fn lives(exchanges: &[Exchange]) -> Vec<Span> {
         if poll.at < may_end_until {
             continue;
         }
-        let until = poll.at + ttl(poll) - ROUGHNESS;
+        let until = poll.at + Duration::from_millis(poll.ttl_ms) - ROUGHNESS;
         match lives.last_mut() {
             Some(life) if !is_over && *answered < life.1 => life.1 = life.1.max(until),
             _ => lives.push((*answered, until)),
@@ -211,7 +194,7 @@ fn connections(exchanges: &[Exchange]) -> Vec<Span> {
     spans
 }
 
-fn tellings<'a>(exchanges: &[Exchange<'a>]) -> HashMap<&'a str, Vec<Telling<'a>>> {
+fn tellings<'a>(exchanges: &[Exchange<'a>]) -> BTreeMap<&'a str, Vec<Telling<'a>>> {
     let mut all: Vec<Telling> = Vec::new();
     for Exchange { poll, answer } in exchanges {
         if let Some((at, Told::Events(events))) = answer {
@@ -219,7 +202,7 @@ fn tellings<'a>(exchanges: &[Exchange<'a>]) -> HashMap<&'a str, Vec<Telling<'a>>
         }
     }
     all.sort_by_key(|telling| (telling.at, telling.event.seq));
-    let mut tellings: HashMap<&str, Vec<Telling>> = HashMap::new();
+    let mut tellings: BTreeMap<&str, Vec<Telling>> = BTreeMap::new();
     for telling in all {
         tellings.entry(&telling.event.ticket).or_default().push(telling);
     }

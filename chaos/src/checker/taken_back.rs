@@ -1,7 +1,7 @@
 //! Tickets that were taken back, and of which something was seen or told all the same.
 
 use super::by_lock::LockHistory;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{Verdict, WHAT_IS_TAKEN_BACK_IS_GONE};
 use crate::history::{Answer, Moment, Operation, Request};
 
 /// A holder whose ticket was taken back.
@@ -16,7 +16,7 @@ struct TakenBack<'a> {
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let all = lock.each(|steps| taken_back(lock, steps));
-    lock.tell_once(&Promise::WhatIsTakenBackIsGone, verdict, |seen| {
+    lock.tell_once(WHAT_IS_TAKEN_BACK_IS_GONE, verdict, |seen| {
         let it = all.get(seen.holder).filter(|it| seen.waits.is_some() || it.holds_nothing)?;
         let asked = seen.sample.asked;
         // What is given back to one master another one may still have, and what was moved away may come back.
@@ -27,7 +27,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     });
     for steps in &lock.holders {
         if let Some((it, (at, what))) = all.get(steps[0].who()).and_then(|it| Some((it, told_later(lock, it)?))) {
-            verdict.violations.push(lock.violation(&Promise::WhatIsTakenBackIsGone, at, what, &[it.cancel]));
+            verdict.violations.push(lock.violation(WHAT_IS_TAKEN_BACK_IS_GONE, at, what, &[it.cancel]));
         }
     }
 }
@@ -36,9 +36,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
 fn taken_back<'a>(lock: &LockHistory<'a>, steps: &[&'a Operation]) -> Option<TakenBack<'a>> {
     let (cancel, session, was_found) =
         steps.iter().find_map(|step| match (&step.call.request, step.known_answer()) {
-            (Request::Cancel { session }, Some(Answer::Cancelled(Some(found)))) => {
-                Some((*step, session.as_str(), *found))
-            }
+            (Request::Cancel { session }, Some(Answer::Cancelled(Some(found)))) => Some((*step, &**session, *found)),
             _ => None,
         })?;
     let mut asked = steps.iter().filter(|step| step.asks_for().is_some()).peekable();
@@ -66,7 +64,7 @@ fn told_later(lock: &LockHistory, it: &TakenBack) -> Option<(Moment, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::WhatIsTakenBackIsGone;
+    use super::WHAT_IS_TAKEN_BACK_IS_GONE;
     use crate::checker::written::{Written, by_ticket, cancel, failover, granted, renew, restart, unknown};
     use crate::history::Answer;
     use crate::history::Side::{Plain, Read};
@@ -85,8 +83,8 @@ mod tests {
     #[test]
     fn it_waits_no_more() {
         let waits = |found| taken_back(found).seen_by_ticket(40, &[("x", Plain)], &[("a", 1, true)]);
-        assert_eq!(waits(Some(true)).broken(), [WhatIsTakenBackIsGone]);
-        assert_eq!(waits(Some(false)).broken(), [WhatIsTakenBackIsGone]);
+        assert_eq!(waits(Some(true)).broken(), [WHAT_IS_TAKEN_BACK_IS_GONE]);
+        assert_eq!(waits(Some(false)).broken(), [WHAT_IS_TAKEN_BACK_IS_GONE]);
         assert_eq!(waits(None).broken(), []);
         assert_eq!(waits(Some(true)).called("a", by_ticket(5_000), 2).broken(), [], "which may be under way");
         assert_eq!(waits(Some(true)).troubled((10, 15), failover()).broken(), []);
@@ -95,7 +93,7 @@ mod tests {
     #[test]
     fn it_holds_nothing_if_it_was_found_and_nobody_knew_of_it() {
         let holds = |history: Written| history.seen(40, &[("a", Plain)], &[]).broken();
-        assert_eq!(holds(taken_back(Some(true))), [WhatIsTakenBackIsGone]);
+        assert_eq!(holds(taken_back(Some(true))), [WHAT_IS_TAKEN_BACK_IS_GONE]);
         assert_eq!(holds(taken_back(Some(false))), []);
         assert_eq!(holds(taken_back(Some(true)).did("a", renew(5_000), (10, 12), Answer::Renewed(true))), []);
         let told = taken_back(Some(true)).polled((2, 9), 1, 0, &[(1, "a", granted())]);
@@ -106,16 +104,16 @@ mod tests {
     fn a_read_hold_whose_lease_has_ended_is_none() {
         let listed = |left_ms| taken_back(Some(true)).seen_with(40, left_ms, &[("a", Read)], &[]).broken();
         assert_eq!(listed(-2), []);
-        assert_eq!(listed(100), [WhatIsTakenBackIsGone]);
+        assert_eq!(listed(100), [WHAT_IS_TAKEN_BACK_IS_GONE]);
     }
 
     #[test]
     fn it_is_not_told_later() {
         let told = |time| taken_back(Some(true)).polled(time, 1, 0, &[(1, "a", granted())]);
         assert_eq!(told((10, 40)).broken(), [], "it was under way");
-        assert_eq!(told((31, 40)).broken(), [WhatIsTakenBackIsGone]);
+        assert_eq!(told((31, 40)).broken(), [WHAT_IS_TAKEN_BACK_IS_GONE]);
         assert_eq!(told((10, 2_500)).broken(), [], "and was not read before");
         assert_eq!(told((500, 510)).troubled((25, 40), failover()).broken(), [], "by another master");
-        assert_eq!(told((500, 510)).troubled((25, 40), restart()).broken(), [WhatIsTakenBackIsGone]);
+        assert_eq!(told((500, 510)).troubled((25, 40), restart()).broken(), [WHAT_IS_TAKEN_BACK_IS_GONE]);
     }
 }

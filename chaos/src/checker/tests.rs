@@ -11,7 +11,7 @@ fn what_was_told_is_a_violation() {
     let (promise, what) = ("Servers do not end.".to_owned(), "a ended".to_owned());
     let records = [Record::Broken { at: Moment(5), promise: promise.clone(), what }];
     let verdict = check(&records);
-    assert_eq!(verdict.violations[0].promise, Promise::Told(promise));
+    assert_eq!(verdict.violations[0].promise, Promise(promise.into()));
     assert!(verdict.to_string().contains("Servers do not end."), "{verdict}");
 }
 

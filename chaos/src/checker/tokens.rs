@@ -1,10 +1,11 @@
 //! Fencing tokens that do not grow.
 
 use super::by_lock::LockHistory;
-use super::spans::Spans;
-use super::verdict::{Promise, Verdict};
-use crate::history::{Moment, Operation, Reach, Request};
+use super::verdict::{TOKENS_GROW, Verdict};
+use crate::history::{Moment, Operation, Reach, Request, Trouble};
 use std::collections::HashMap;
+
+const FALLEN: &str = "a token was not above all others after a failover";
 
 #[derive(Clone, Copy)]
 struct Token<'a> {
@@ -17,19 +18,17 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let mut tokens: Vec<Token> = lock.steps.iter().filter_map(|step| token(step)).collect();
     tokens.sort_by_key(|it| it.step.asked);
     let all = (Moment(0), Moment(u64::MAX));
-    let taken = lock.troubles.removals(lock.name, all.0, all.1);
-    let taken = taken.filter(|trouble| matches!(trouble.reach, Reach::Locks { takes_counters: true, .. }));
-    let taken = taken.map(|trouble| (trouble.began, trouble.ended)).collect();
-    let failovers: Vec<_> = lock.troubles.failovers.touching(all.0, all.1).map(|it| (it.0, it.1)).collect();
-    for tokens in split(&tokens, taken) {
+    let takes_counters = |trouble: &&Trouble| matches!(trouble.reach, Reach::Locks { takes_counters: true, .. });
+    let taken: Vec<_> = lock.troubles.removals(lock.name, all.0, all.1).filter(takes_counters).collect();
+    let failovers: Vec<_> = lock.troubles.failovers.touching(all.0, all.1).map(|it| it.2).collect();
+    for tokens in split(&tokens, &taken) {
         // Over failovers nothing is promised; but how often they make tokens fall is worth a number.
         let mut highest_before = None;
-        for life in split(&tokens, failovers.clone()) {
+        for life in split(&tokens, &failovers) {
             tell_those_that_do_not_grow(lock, &life, verdict);
             if let Some(before) = highest_before {
                 let repeated = life.iter().filter(|it| it.token <= before).count();
-                let what = "a token was not above all others after a failover";
-                verdict.count(what, repeated as u64, life.len() as u64);
+                verdict.count(FALLEN, repeated as u64, life.len() as u64);
             }
             highest_before = highest_before.max(life.iter().map(|it| it.token).max());
         }
@@ -44,12 +43,12 @@ fn token(step: &Operation) -> Option<Token<'_>> {
 }
 
 /// By what lies between them. What lies across a border is on neither side.
-fn split<'a>(tokens: &[Token<'a>], borders: Vec<(Moment, Moment)>) -> Vec<Vec<Token<'a>>> {
-    let mut ends: Vec<Moment> = borders.iter().map(|border| border.1).collect();
+fn split<'a>(tokens: &[Token<'a>], borders: &[&Trouble]) -> Vec<Vec<Token<'a>>> {
+    let mut ends: Vec<Moment> = borders.iter().map(|border| border.ended).collect();
     ends.sort_unstable();
-    let borders = Spans::from(borders.into_iter().map(|(began, ended)| (began, ended, ())).collect());
+    let is_across = |token: &Token, border: &Trouble| border.ended > token.step.asked && border.began < token.answered;
     let mut parts = vec![Vec::new(); ends.len() + 1];
-    for token in tokens.iter().filter(|token| !borders.touches(token.step.asked, token.answered)) {
+    for token in tokens.iter().filter(|token| !borders.iter().any(|border| is_across(token, border))) {
         parts[ends.partition_point(|end| *end <= token.step.asked)].push(*token);
     }
     parts.retain(|part| !part.is_empty());
@@ -72,7 +71,7 @@ fn tell_those_that_do_not_grow(lock: &LockHistory, tokens: &[Token], verdict: &m
             let [before, after] = [earlier.step, token.step];
             let (was, is) = (earlier.token, token.token);
             let what = format!("{} was given token {is}, after {} had been given {was}", after.who(), before.who());
-            let violation = lock.violation(&Promise::TokensGrow, token.answered, what, &[before, after]);
+            let violation = lock.violation(TOKENS_GROW, token.answered, what, &[before, after]);
             verdict.violations.push(violation);
         }
     }
@@ -80,7 +79,7 @@ fn tell_those_that_do_not_grow(lock: &LockHistory, tokens: &[Token], verdict: &m
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::TokensGrow;
+    use super::TOKENS_GROW;
     use crate::checker::written::{Written, failover, removed, take, token};
 
     /// By two, one after the other, or at the same time.
@@ -96,20 +95,20 @@ mod tests {
 
     #[test]
     fn falling_ones_are_wrong() {
-        assert_eq!(two(5, 4, 20).broken(), [TokensGrow]);
+        assert_eq!(two(5, 4, 20).broken(), [TOKENS_GROW]);
     }
 
     #[test]
     fn twins_are_wrong() {
-        assert_eq!(two(5, 5, 20).broken(), [TokensGrow]);
-        assert_eq!(two(5, 5, 5).broken(), [TokensGrow]);
+        assert_eq!(two(5, 5, 20).broken(), [TOKENS_GROW]);
+        assert_eq!(two(5, 5, 5).broken(), [TOKENS_GROW]);
     }
 
     #[test]
     fn who_takes_the_counter_begins_anew() {
         assert_eq!(two(5, 1, 20).troubled((12, 13), removed(true)).broken(), []);
-        assert_eq!(two(5, 1, 20).troubled((12, 13), removed(false)).broken(), [TokensGrow]);
-        assert_eq!(two(5, 1, 20).troubled((31, 33), removed(true)).broken(), [TokensGrow]);
+        assert_eq!(two(5, 1, 20).troubled((12, 13), removed(false)).broken(), [TOKENS_GROW]);
+        assert_eq!(two(5, 1, 20).troubled((31, 33), removed(true)).broken(), [TOKENS_GROW]);
     }
 
     #[test]

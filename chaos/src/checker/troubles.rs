@@ -1,17 +1,14 @@
 //! The troubles of a history, by what they put an end to.
 
 use super::spans::Spans;
-use crate::history::{Moment, Reach, Record, Trouble};
-use std::collections::HashMap;
+use crate::history::{Moment, Reach, Record, Trouble, measured};
 use std::time::Duration;
 
 /// A server needs a moment to find its way again: to notice, to look at its locks, to serve.
 const RECOVERY: Duration = Duration::from_millis(300);
 
 pub struct Troubles<'a> {
-    pub all: Vec<&'a Trouble>,
-    named: HashMap<&'a str, Spans<&'a Trouble>>,
-    every_lock: Spans<&'a Trouble>,
+    of_locks: Spans<&'a Trouble>,
     pub failovers: Spans<&'a Trouble>,
     /// A server forgets who waits and which sessions are open, whether it keeps its keys or not.
     pub new_starts: Spans<&'a Trouble>,
@@ -25,8 +22,8 @@ pub struct Troubles<'a> {
     pub forbidden: Spans<(&'a str, &'a str)>,
     /// When the last client did something. Their processes end soon after, and do nothing in the background any more.
     pub clients_end: Moment,
-    /// What keeps a server from serving, or changes all its locks; with what it takes to recover.
-    unrest: Vec<(Moment, Moment)>,
+    /// What keeps a server from serving, whatever the lock.
+    unrest: Spans<()>,
 }
 
 impl<'a> Troubles<'a> {
@@ -38,17 +35,8 @@ impl<'a> Troubles<'a> {
                 _ => None,
             })
             .collect();
-        let mut named: HashMap<&str, Vec<_>> = HashMap::new();
-        for trouble in &all {
-            if let Reach::Locks { locks, .. } = &trouble.reach {
-                for lock in locks {
-                    named.entry(lock).or_default().push((trouble.began, trouble.ended, *trouble));
-                }
-            }
-        }
         Self {
-            named: named.into_iter().map(|(lock, spans)| (lock, Spans::from(spans))).collect(),
-            every_lock: those(&all, |reach| matches!(reach, Reach::Locks { locks, .. } if locks.is_empty())),
+            of_locks: those(&all, |reach| matches!(reach, Reach::Locks { .. })),
             failovers: those(&all, |reach| matches!(reach, Reach::Failover { .. })),
             new_starts: those(&all, |reach| matches!(reach, Reach::Failover { .. } | Reach::Restart { .. })),
             clock_steps: those(&all, |reach| matches!(reach, Reach::ClockStep { .. })),
@@ -58,14 +46,16 @@ impl<'a> Troubles<'a> {
             forbidden: forbidden(records),
             clients_end: records.iter().filter(|it| it.of_call().is_some()).map(Record::at).max().unwrap_or(Moment(0)),
             unrest: unrest(&all, records),
-            all,
         }
     }
 
     /// What removed or changed this lock between two moments, maybe.
     pub fn removals(&self, lock: &str, after: Moment, before: Moment) -> impl Iterator<Item = &'a Trouble> {
-        let named = self.named.get(lock).into_iter().flat_map(move |spans| spans.touching(after, before));
-        named.chain(self.every_lock.touching(after, before)).map(|(_, _, trouble)| *trouble)
+        let is_of_it = move |trouble: &&Trouble| match &trouble.reach {
+            Reach::Locks { locks, .. } => locks.is_empty() || locks.iter().any(|it| it == lock),
+            _ => false,
+        };
+        self.of_locks.touching(after, before).map(|(.., trouble)| *trouble).filter(is_of_it)
     }
 
     /// Whether a server may have forgotten its sessions, or counted their time otherwise.
@@ -75,12 +65,11 @@ impl<'a> Troubles<'a> {
 
     /// How much of a time there was no trouble that could keep a waiter of this lock from being served.
     pub fn quiet(&self, lock: &str, from: Moment, until: Moment) -> Duration {
-        let mut excuses: Vec<(Moment, Moment)> = self.named.get(lock).map_or_else(Vec::new, |spans| {
-            let near = spans.touching(from - RECOVERY, until + RECOVERY);
-            near.map(|(began, ended, _)| (*began - RECOVERY, *ended + RECOVERY)).collect()
-        });
-        let first = self.unrest.partition_point(|(_, ended)| *ended <= from);
-        excuses.extend(self.unrest[first..].iter().take_while(|(began, _)| *began < until));
+        let (after, before) = (from - RECOVERY, until + RECOVERY);
+        let of_it = self.removals(lock, after, before).map(|trouble| (trouble.began, trouble.ended));
+        let of_all = self.unrest.touching(after, before).map(|(began, ended, ())| (*began, *ended));
+        let mut excuses: Vec<_> =
+            of_it.chain(of_all).map(|(began, ended)| (began - RECOVERY, ended + RECOVERY)).collect();
         excuses.sort_unstable();
         let mut quiet = Duration::ZERO;
         let mut reached = from;
@@ -94,48 +83,27 @@ impl<'a> Troubles<'a> {
 
 fn those<'a>(all: &[&'a Trouble], wanted: impl Fn(&Reach) -> bool) -> Spans<&'a Trouble> {
     let wanted = all.iter().filter(|trouble| wanted(&trouble.reach));
-    Spans::from(wanted.map(|trouble| (trouble.began, trouble.ended, *trouble)).collect())
+    Spans::from(wanted.map(|trouble| (trouble.began, trouble.ended, *trouble)))
 }
 
 fn forbidden(records: &[Record]) -> Spans<(&str, &str)> {
-    let windows = records.iter().filter_map(|record| match record {
+    Spans::from(records.iter().filter_map(|record| match record {
         Record::Forbade { from, until, server, what } if from < until => Some((*from, *until, (&**server, &**what))),
         _ => None,
-    });
-    Spans::from(windows.collect())
+    }))
 }
 
 /// What an observer writes of a server that gave no answer for a while.
 const SILENCE: &str = "silence of server ";
 
-/// When servers were silent, whatever kept them: a disk, others who had the processor. What they do in their own time is
-/// measured by the storms.
-fn silences(records: &[Record]) -> impl Iterator<Item = (Moment, Moment)> {
-    records.iter().filter_map(|record| match record {
-        Record::Measured { at, what, value } if what.starts_with(SILENCE) => {
-            Some((*at, *at + Duration::from_secs_f64(value.max(0.0) / 1_000.0)))
-        }
-        _ => None,
-    })
-}
-
-/// Joined, so that they are in order by their beginnings and by their ends.
-fn unrest(all: &[&Trouble], records: &[Record]) -> Vec<(Moment, Moment)> {
-    let is_general = |trouble: &&&Trouble| match &trouble.reach {
-        Reach::Locks { locks, .. } => locks.is_empty(),
-        Reach::Failover { .. } | Reach::ClockStep { .. } | Reach::NoWrites { .. } => true,
-        Reach::Nobody | Reach::Clients | Reach::Answers | Reach::Wait { .. } | Reach::Restart { .. } => false,
-    };
-    let troubles = all.iter().filter(is_general).map(|trouble| (trouble.began, trouble.ended));
-    let spans = troubles.chain(silences(records));
-    let mut spans: Vec<_> = spans.map(|(began, ended)| (began - RECOVERY, ended + RECOVERY)).collect();
-    spans.sort_unstable();
-    let mut joined: Vec<(Moment, Moment)> = Vec::new();
-    for (began, ended) in spans {
-        match joined.last_mut() {
-            Some(last) if began <= last.1 => last.1 = last.1.max(ended),
-            _ => joined.push((began, ended)),
-        }
-    }
-    joined
+/// Also when servers were silent, whatever kept them: a disk, others who had the processor. What they do in their own time
+/// is measured by the storms.
+fn unrest(all: &[&Trouble], records: &[Record]) -> Spans<()> {
+    let is_unrest =
+        |reach: &Reach| matches!(reach, Reach::Failover { .. } | Reach::ClockStep { .. } | Reach::NoWrites { .. });
+    let troubles = all.iter().filter(|trouble| is_unrest(&trouble.reach));
+    let troubles = troubles.map(|trouble| (trouble.began, trouble.ended, ()));
+    let end = |began: Moment, ms: f64| began + Duration::from_secs_f64(ms.max(0.0) / 1_000.0);
+    let silences = measured(records, SILENCE).map(|(began, _, ms)| (began, end(began, ms), ()));
+    Spans::from(troubles.chain(silences))
 }

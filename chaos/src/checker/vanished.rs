@@ -2,7 +2,7 @@
 
 use super::by_lock::LockHistory;
 use super::sessions::Span;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{Verdict, WAITERS_ARE_ANSWERED};
 use super::waits::{Wait, waits};
 use crate::history::{Moment, Operation};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const LATE: Duration = Duration::from_secs(1);
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let askers = lock.each(asks_once);
     for wait in waits(lock) {
-        let Some(&step) = askers.get(wait.holder) else { continue };
+        let Some(&step) = askers.get(wait.waiting.holder.as_str()) else { continue };
         let Some(missed) = missed(lock, &wait) else { continue };
         // Also of whoever gave up by itself it is known when.
         let answered = step.answer.as_ref().map_or(Moment(u64::MAX), |(at, _)| *at);
@@ -22,9 +22,9 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         // What is lost on a connection of a session is told on the next.
         let may_be_lost = || lock.troubles.answers.touches(wait.last.asked, missed + LATE * 2);
         if silent > LATE && !(step.session().is_none() && may_be_lost()) {
-            let (who, by, server) = (wait.holder, wait.by, &wait.last.server);
+            let (who, by, server) = (&wait.waiting.holder, &wait.waiting.by, &wait.last.server);
             let what = format!("{who} ({by:?} at server {server}) left the queue, and had no answer for {silent:?}");
-            verdict.violations.push(lock.violation(&Promise::WaitersAreAnswered, missed, what, &[step]));
+            verdict.violations.push(lock.violation(WAITERS_ARE_ANSWERED, missed, what, &[step]));
         }
     }
 }
@@ -49,7 +49,7 @@ fn silent(lock: &LockHistory, step: &Operation, (from, until): Span) -> Duration
 fn missed(lock: &LockHistory, wait: &Wait) -> Option<Moment> {
     let later = lock.samples.partition_point(|sample| sample.asked <= wait.last.asked);
     let next = lock.samples[later..].iter().find(|sample| sample.server == wait.last.server)?;
-    let is_there = next.waiters.iter().any(|waiting| waiting.holder == wait.holder);
+    let is_there = next.waiters.iter().any(|waiting| waiting.holder == wait.waiting.holder.as_str());
     (!is_there).then_some(next.answered)
 }
 
@@ -61,7 +61,7 @@ fn asks_once<'a>(steps: &[&'a Operation]) -> Option<&'a Operation> {
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::WaitersAreAnswered;
+    use super::WAITERS_ARE_ANSWERED;
     use crate::checker::written::{Written, clock, failover, refused, restart, unknown, wait};
     use crate::history::Reach;
     use crate::history::Side::Plain;
@@ -82,9 +82,9 @@ mod tests {
 
     #[test]
     fn whoever_is_not_told_is_forgotten() {
-        assert_eq!(gone(3_000).called("w", wait(5_000, 4_000), 0).broken(), [WaitersAreAnswered]);
+        assert_eq!(gone(3_000).called("w", wait(5_000, 4_000), 0).broken(), [WAITERS_ARE_ANSWERED]);
         let late = gone(3_000).did("w", wait(5_000, 4_000), (0, 2_000), unknown());
-        assert_eq!(late.broken(), [WaitersAreAnswered]);
+        assert_eq!(late.broken(), [WAITERS_ARE_ANSWERED]);
         // A second has not passed when nobody looks any more.
         assert_eq!(gone(1_000).called("w", wait(5_000, 4_000), 0).broken(), []);
     }
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(lost(Reach::Clients), []);
         assert_eq!(lost(Reach::Answers), []);
         assert_eq!(lost(failover()), []);
-        assert_eq!(lost(Reach::Nobody), [WaitersAreAnswered]);
+        assert_eq!(lost(Reach::Nobody), [WAITERS_ARE_ANSWERED]);
     }
 
     #[test]
@@ -116,13 +116,13 @@ mod tests {
             let seen = seen.seen_by_ticket(200, &[("x", Plain)], &[("w", 1, true)]);
             (220..3_000).step_by(20).fold(seen, |history, at| history.seen(at, &[("x", Plain)], &[]))
         };
-        assert_eq!(by_ticket((0, 3_000)).broken(), [WaitersAreAnswered]);
+        assert_eq!(by_ticket((0, 3_000)).broken(), [WAITERS_ARE_ANSWERED]);
         assert_eq!(by_ticket((0, 1_200)).broken(), []);
         assert_eq!(by_ticket((0, 3_000)).outcome("w", 1, 1_000, refused(5)).broken(), []);
         // What the network does to one connection is no reason to be silent on the next.
         let lost = || by_ticket((0, 200)).polled_all((400, 3_000), 2);
-        assert_eq!(lost().troubled((180, 400), Reach::Clients).broken(), [WaitersAreAnswered]);
-        assert_eq!(lost().troubled((180, 2_500), Reach::Answers).broken(), [WaitersAreAnswered]);
+        assert_eq!(lost().troubled((180, 400), Reach::Clients).broken(), [WAITERS_ARE_ANSWERED]);
+        assert_eq!(lost().troubled((180, 2_500), Reach::Answers).broken(), [WAITERS_ARE_ANSWERED]);
         assert_eq!(by_ticket((0, 3_000)).troubled((205, 210), restart()).broken(), []);
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::history::Moment;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// How many violations of each promise a terminal is shown: more of the same tell nothing new.
-const SHOWN_OF_EACH: usize = 5;
+/// How many violations of each promise a terminal is shown.
+const SHOWN_OF_EACH: usize = 3;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -16,29 +17,37 @@ pub struct Verdict {
     pub figures: Figures,
 }
 
-/// What is promised to whoever takes a lock.
+/// In words: one of these below, or what was seen broken by whoever wrote the history.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Promise {
-    OneHolder,
-    HoldsLast,
-    TokensGrow,
-    FirstComeFirstServed,
-    NobodySleepsAtAFreeLock,
-    NoGrantToNobody,
-    NoGrantWhileForbidden,
-    WaitsEnd,
-    WaitersAreAnswered,
-    WhatIsDroppedIsGivenBack,
-    OneOutcomeEach,
-    WhatIsTakenBackIsGone,
-    NoGrantToTheAbsent,
-    NothingOfAnEndedSession,
-    SessionsLast,
-    LeasesAsAskedFor,
-    AnswersAreExplained,
-    /// What was seen broken by whoever wrote the history, in its words.
-    Told(String),
+pub struct Promise(pub Cow<'static, str>);
+
+impl Promise {
+    pub const fn of(words: &'static str) -> Self {
+        Self(Cow::Borrowed(words))
+    }
 }
+
+// What is promised to whoever takes a lock.
+pub const ONE_HOLDER: Promise = Promise::of("A lock has one exclusive holder, and no readers beside it.");
+pub const HOLDS_LAST: Promise = Promise::of("A hold lasts until it is given back or its lease ends.");
+pub const TOKENS_GROW: Promise = Promise::of("Each fencing token of a lock is greater than all before it.");
+pub const FIRST_COME_FIRST_SERVED: Promise = Promise::of("Nobody overtakes a waiter.");
+pub const NOBODY_SLEEPS_AT_A_FREE_LOCK: Promise = Promise::of("Whoever waits is served as soon as the lock is free.");
+pub const NO_GRANT_TO_NOBODY: Promise = Promise::of("Nothing is granted to one who was refused, or waits no more.");
+pub const NO_GRANT_WHILE_FORBIDDEN: Promise = Promise::of("Nothing is granted while the server may not write.");
+pub const WAITS_END: Promise = Promise::of("A wait ends when its time is up.");
+pub const WAITERS_ARE_ANSWERED: Promise = Promise::of("Whoever leaves a queue is told.");
+pub const WHAT_IS_DROPPED_IS_GIVEN_BACK: Promise = Promise::of("What a guard drops is given back.");
+pub const ONE_OUTCOME_EACH: Promise = Promise::of("Each ticket has one outcome, however often it is told.");
+pub const WHAT_IS_TAKEN_BACK_IS_GONE: Promise =
+    Promise::of("Of a ticket that was taken back nothing is held, queued or told.");
+pub const NO_GRANT_TO_THE_ABSENT: Promise = Promise::of("Nothing is granted to a session that nobody attends to.");
+pub const NOTHING_OF_AN_ENDED_SESSION: Promise =
+    Promise::of("Of a session that has ended nothing waits, and nothing is held unknown.");
+pub const SESSIONS_LAST: Promise = Promise::of("A session lives on while it is polled in time.");
+pub const LEASES_AS_ASKED_FOR: Promise = Promise::of("A lease is no longer than was asked for.");
+pub const ANSWERS_ARE_EXPLAINED: Promise =
+    Promise::of("All answers are those of one lock that does one thing after the other.");
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Violation {
@@ -54,8 +63,7 @@ pub struct Violation {
 
 impl Violation {
     /// Of what no lock's history shows.
-    pub fn told(promise: &str, at: Moment, what: String) -> Self {
-        let promise = Promise::Told(promise.to_owned());
+    pub fn told(promise: Promise, at: Moment, what: String) -> Self {
         Self { promise, lock: String::new(), at, what, evidence: Vec::new() }
     }
 }
@@ -84,6 +92,16 @@ impl Verdict {
         }
     }
 
+    /// A few of each promise: more of the same tell nothing new.
+    pub fn shown(&self) -> impl Iterator<Item = &Violation> {
+        let mut shown: BTreeMap<&Promise, usize> = BTreeMap::new();
+        self.violations.iter().filter(move |violation| {
+            let count = shown.entry(&violation.promise).or_default();
+            *count += 1;
+            *count <= SHOWN_OF_EACH
+        })
+    }
+
     /// What two histories have come to together.
     pub fn join(&mut self, other: Self) {
         for (name, value) in other.figures.0 {
@@ -96,28 +114,10 @@ impl Verdict {
     }
 }
 
-impl Display for Promise {
+impl Display for Violation {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::OneHolder => "A lock has one exclusive holder, and no readers beside it.",
-            Self::HoldsLast => "A hold lasts until it is given back or its lease ends.",
-            Self::TokensGrow => "Each fencing token of a lock is greater than all before it.",
-            Self::FirstComeFirstServed => "Nobody overtakes a waiter.",
-            Self::NobodySleepsAtAFreeLock => "Whoever waits is served as soon as the lock is free.",
-            Self::NoGrantToNobody => "Nothing is granted to one who was refused, or waits no more.",
-            Self::NoGrantWhileForbidden => "Nothing is granted while the server may not write.",
-            Self::WaitsEnd => "A wait ends when its time is up.",
-            Self::WaitersAreAnswered => "Whoever leaves a queue is told.",
-            Self::WhatIsDroppedIsGivenBack => "What a guard drops is given back.",
-            Self::OneOutcomeEach => "Each ticket has one outcome, however often it is told.",
-            Self::WhatIsTakenBackIsGone => "Of a ticket that was taken back nothing is held, queued or told.",
-            Self::NoGrantToTheAbsent => "Nothing is granted to a session that nobody attends to.",
-            Self::NothingOfAnEndedSession => "Of a session that has ended nothing waits, and nothing is held unknown.",
-            Self::SessionsLast => "A session lives on while it is polled in time.",
-            Self::LeasesAsAskedFor => "A lease is no longer than was asked for.",
-            Self::AnswersAreExplained => "All answers are those of one lock that does one thing after the other.",
-            Self::Told(promise) => promise,
-        })
+        write!(out, "VIOLATION {}: {}", self.promise.0, self.what)?;
+        if self.lock.is_empty() { Ok(()) } else { write!(out, " (lock {})", self.lock) }
     }
 }
 
@@ -132,16 +132,7 @@ impl Display for Verdict {
         if self.violations.is_empty() {
             return writeln!(out, "No promise was broken.");
         }
-        let mut by_promise: BTreeMap<&Promise, Vec<&Violation>> = BTreeMap::new();
-        for violation in &self.violations {
-            by_promise.entry(&violation.promise).or_default().push(violation);
-        }
-        for (promise, violations) in by_promise {
-            writeln!(out, "BROKEN, {} times: {promise}", violations.len())?;
-            for Violation { lock, what, .. } in violations.iter().take(SHOWN_OF_EACH) {
-                writeln!(out, "  {lock}: {what}")?;
-            }
-        }
-        Ok(())
+        writeln!(out, "BROKEN, {} times. The first of each promise:", self.violations.len())?;
+        self.shown().try_for_each(|violation| writeln!(out, "{violation}"))
     }
 }

@@ -17,7 +17,12 @@ fn ms(time: u64) -> Moment {
 }
 
 fn asking(side: Side, lease_ms: u64, wait_ms: Option<u64>) -> Request {
-    Request::Acquire { side, lease_ms, wait_ms, fenced: false, by_script: false, replicas: 0, session: None }
+    by(false, 0, None, (side, lease_ms, wait_ms))
+}
+
+fn by(by_script: bool, replicas: u32, session: Option<&str>, asked: (Side, u64, Option<u64>)) -> Request {
+    let ((side, lease_ms, wait_ms), session) = (asked, session.map(str::to_owned));
+    Request::Acquire { side, lease_ms, wait_ms, fenced: false, by_script, replicas, session }
 }
 
 pub fn acquire(side: Side, lease_ms: u64) -> Request {
@@ -32,24 +37,17 @@ pub fn wait(lease_ms: u64, wait_ms: u64) -> Request {
     asking(Side::Plain, lease_ms, Some(wait_ms))
 }
 
-fn with(mut request: Request, change: impl FnOnce(&mut bool, &mut u32, &mut Option<String>)) -> Request {
-    if let Request::Acquire { by_script, replicas, session, .. } = &mut request {
-        change(by_script, replicas, session);
-    }
-    request
-}
-
 pub fn script(lease_ms: u64) -> Request {
-    with(take(lease_ms), |by_script, _, _| *by_script = true)
+    by(true, 0, None, (Side::Plain, lease_ms, None))
 }
 
 pub fn replicated(lease_ms: u64) -> Request {
-    with(take(lease_ms), |_, replicas, _| *replicas = 1)
+    by(false, 1, None, (Side::Plain, lease_ms, None))
 }
 
 /// By a ticket of the one session that there is.
 pub fn by_ticket(lease_ms: u64) -> Request {
-    with(wait(lease_ms, 0), |_, _, session| *session = Some(SESSION.to_owned()))
+    by(false, 0, Some(SESSION), (Side::Plain, lease_ms, Some(0)))
 }
 
 /// Of `rlock-client`.
@@ -166,8 +164,7 @@ impl Written {
     fn said(mut self, (sent, connection, ack): (u64, u64, u64), answer: Option<(u64, Told)>, ends: bool) -> Self {
         self.polls += 1;
         let (number, session) = (self.polls, SESSION.to_owned());
-        let (client, ttl_ms) = ("a".to_owned(), TTL_MS);
-        let poll = Poll { at: ms(sent), client, session: session.clone(), number, connection, ack, ttl_ms, ends };
+        let poll = Poll { at: ms(sent), session: session.clone(), number, connection, ack, ttl_ms: TTL_MS, ends };
         self.records.push(Record::Polled(poll));
         if let Some((at, told)) = answer {
             self.records.push(Record::Heard { at: ms(at), session, number, told });
@@ -250,6 +247,10 @@ impl Written {
     /// Those that the checker finds broken.
     pub fn broken(self) -> Vec<Promise> {
         check(&self.records()).violations.into_iter().map(|violation| violation.promise).collect()
+    }
+
+    pub fn breaks(self, promise: Promise) -> bool {
+        self.broken().contains(&promise)
     }
 
     pub fn counted(self, what: &str) -> Option<(u64, u64)> {

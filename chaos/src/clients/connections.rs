@@ -47,8 +47,7 @@ impl Connections {
 
     /// The replies to these commands, which are sent in one piece, or why they are not known.
     pub async fn ask(&mut self, lock: &str, commands: &[Command], until: Instant) -> Result<Vec<Reply>, String> {
-        let port = self.route.port(lock);
-        let answer = timeout_at(until, self.follow(lock, port, commands)).await;
+        let answer = timeout_at(until, self.follow(lock, commands)).await;
         let answer = answer.unwrap_or_else(|_| Err("no answer in time".to_owned()));
         if answer.is_err() {
             self.route.doubt(lock);
@@ -59,13 +58,11 @@ impl Connections {
     /// The reply on the connection that this lock was asked for on last, if that is still there.
     pub async fn ask_there(&mut self, lock: &str, command: Command, until: Instant) -> Result<Reply, String> {
         let port = self.route.port(lock);
-        let asking = async {
-            let mut wire = self.open.remove(&port).ok_or("the connection is gone")?;
-            let reply = wire.ask(&[command]).await.map_err(|error| error.to_string())?.remove(0);
-            self.open.insert(port, wire);
-            Ok(reply)
-        };
-        timeout_at(until, asking).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
+        if self.open.contains_key(&port) {
+            self.ask_at(port, command, until).await
+        } else {
+            Err("the connection is gone".to_owned())
+        }
     }
 
     /// The reply of whoever is at that port.
@@ -85,8 +82,8 @@ impl Connections {
         self.open.clear();
     }
 
-    async fn follow(&mut self, lock: &str, port: u16, commands: &[Command]) -> Result<Vec<Reply>, String> {
-        let mut to = Redirection { port, asking: false };
+    async fn follow(&mut self, lock: &str, commands: &[Command]) -> Result<Vec<Reply>, String> {
+        let mut to = Redirection { port: self.route.port(lock), asking: false };
         for _ in 1..REDIRECTIONS {
             let replies = self.exchange(to, commands).await?;
             let sent_on: Vec<_> = replies.iter().filter_map(|reply| self.route.redirection(lock, reply)).collect();

@@ -3,7 +3,7 @@
 use crate::history::{Answer, Call, Journal, Moment, Record, Request};
 
 pub struct Diary {
-    journal: Journal,
+    pub journal: Journal,
     client: String,
     /// How many calls there were.
     calls: u64,
@@ -14,11 +14,6 @@ pub struct Diary {
 impl Diary {
     pub fn new(journal: Journal, client: String) -> Self {
         Self { journal, client, calls: 0, attempts: 0 }
-    }
-
-    /// Where it writes.
-    pub fn journal(&self) -> &Journal {
-        &self.journal
     }
 
     /// A holder that nobody has had before.
@@ -51,10 +46,5 @@ impl Diary {
 
     pub fn ended(&self, number: u64) {
         self.journal.write(&Record::Ended { at: Moment::now(), client: self.client.clone(), number });
-    }
-
-    /// A reply that no command has.
-    pub fn strange(&self, reply: &str) {
-        self.journal.broken("every reply is one that the command has", format!("{}: {reply}", self.client));
     }
 }

@@ -13,7 +13,7 @@ use super::wish::{Deed, Wish};
 use crate::history::{Answer, Journal, Moment, Request, Side};
 use crate::plan::{Address, ByTls, Client, ClientKind};
 use rlock_client::redis::TlsCertificates;
-use rlock_client::{Error, ErrorKind, Guard, Lock, Locks, Options, redlock};
+use rlock_client::{Error, ErrorKind, Guard, Lock, Locks, redlock};
 use rlock_testing::Random;
 use std::pin::pin;
 use std::time::Duration;
@@ -42,73 +42,39 @@ const FIXED_LEASE: u8 = 30;
 /// from when a lease is counted.
 const TO_ITS_END: u8 = 70;
 
-/// What all guards of a process share.
-#[derive(Clone)]
-pub struct Doors {
-    /// One for each line, or for each of several servers.
-    all: Vec<Locks>,
-    are_several: bool,
-}
+/// What all guards of a process share: one for each line, or for each of several servers.
+pub type Doors = Vec<Locks>;
 
-impl Doors {
-    /// Tries until all are open; none, if the round is over before.
-    pub async fn open(address: &Address, by_tls: Option<&ByTls>, round: Round) -> Option<Self> {
-        let mut all = Vec::new();
-        match (by_tls, address) {
-            (Some(ByTls { ports, certificate }), _) => {
-                let root_cert = || Some(certificate.as_bytes().to_vec());
-                let options = || options().certificates(TlsCertificates { client_tls: None, root_cert: root_cert() });
-                for port in ports {
-                    all.push(persist(round, || options().connect_to(format!("rediss://127.0.0.1:{port}"))).await?);
-                }
-            }
-            (None, Address::Lines { ports } | Address::Several { ports }) => {
-                for port in ports {
-                    all.push(persist(round, || options().connect_to(url(port))).await?);
-                }
-            }
-            (None, Address::Sentinels { ports, name, .. }) => {
-                let connect = || options().connect_to_sentinels(ports.iter().map(url), name, "redis://locks");
-                all.push(persist(round, connect).await?);
-            }
-            (None, Address::Cluster { ports }) => {
-                all.push(persist(round, || options().connect_to_cluster(ports.iter().map(url))).await?);
-            }
-        }
-        Some(Self { all, are_several: matches!(address, Address::Several { .. }) })
-    }
-
-    /// Waits until nothing is being given back in the background, or until then.
-    pub async fn settle(&self, until: Instant) {
-        for locks in &self.all {
-            // What is not settled by then ends with its lease.
-            let _ = timeout_at(until, locks.settle()).await;
-        }
-    }
-
-    /// Those of the client's line.
-    fn of(&self, client: &Client) -> &Locks {
-        let line = if self.are_several { 0 } else { client.line as usize % self.all.len() };
-        &self.all[line]
-    }
-}
-
-fn options() -> Options {
-    Locks::options().connect_timeout(CONNECT).answer_timeout(ANSWER).patience(PATIENCE)
-}
-
-fn url(port: &u16) -> String {
-    format!("redis://127.0.0.1:{port}")
-}
-
-async fn persist<F: Future<Output = Result<Locks, Error>>>(round: Round, connect: impl Fn() -> F) -> Option<Locks> {
-    while !round.is_over() {
-        match timeout_at(round.answers(CONNECT * 4), connect()).await {
-            Ok(Ok(locks)) => return Some(locks),
+/// Tries until all are open; none, if the round is over before.
+pub async fn open(address: &Address, by_tls: Option<&ByTls>, round: Round) -> Option<Doors> {
+    let lines = match address {
+        Address::Lines { ports } | Address::Several { ports } => ports.len(),
+        Address::Sentinels { .. } | Address::Cluster { .. } => 1,
+    };
+    let mut doors = Vec::new();
+    while doors.len() < lines && !round.is_over() {
+        match timeout_at(round.answers(CONNECT * 4), connect(address, by_tls, doors.len())).await {
+            Ok(Ok(locks)) => doors.push(locks),
             _ => round.pause(Duration::from_millis(PAUSE_MS.1)).await,
         }
     }
-    None
+    (doors.len() == lines).then_some(doors)
+}
+
+async fn connect(address: &Address, by_tls: Option<&ByTls>, line: usize) -> Result<Locks, Error> {
+    let options = Locks::options().connect_timeout(CONNECT).answer_timeout(ANSWER).patience(PATIENCE);
+    let url = |port: &u16| format!("redis://127.0.0.1:{port}");
+    match (by_tls, address) {
+        (Some(ByTls { ports, certificate }), _) => {
+            let trusted = TlsCertificates { client_tls: None, root_cert: Some(certificate.as_bytes().to_vec()) };
+            options.certificates(trusted).connect_to(format!("rediss://127.0.0.1:{}", ports[line])).await
+        }
+        (None, Address::Lines { ports } | Address::Several { ports }) => options.connect_to(url(&ports[line])).await,
+        (None, Address::Sentinels { ports, name, .. }) => {
+            options.connect_to_sentinels(ports.iter().map(url), name, "redis://locks").await
+        }
+        (None, Address::Cluster { ports }) => options.connect_to_cluster(ports.iter().map(url)).await,
+    }
 }
 
 pub struct Keeper {
@@ -129,8 +95,7 @@ impl Keeper {
     pub async fn live(mut self) {
         while !self.round.is_over() {
             self.attempt().await;
-            let rest = self.random.between(self.client.habits.rest_ms);
-            self.round.pause(Duration::from_millis(rest)).await;
+            self.round.pause(Duration::from_millis(self.random.between(self.client.habits.rest_ms))).await;
         }
     }
 
@@ -138,11 +103,9 @@ impl Keeper {
         let wish = Wish::of(&self.client, &mut self.random);
         let holder = if self.is_majority() { String::new() } else { self.diary.new_holder() };
         let is_fixed = self.random.is(FIXED_LEASE);
-        let Some((number, guard)) = self.acquire(&wish, &holder, is_fixed).await else {
-            let pause = self.random.between(PAUSE_MS);
-            return self.round.pause(Duration::from_millis(pause)).await;
+        let Some(kept) = self.acquire(&wish, &holder, is_fixed).await else {
+            return self.round.pause(Duration::from_millis(self.random.between(PAUSE_MS))).await;
         };
-        let kept = Kept { number, guard };
         if !self.is_majority() && self.random.is(self.client.habits.enters_again) {
             kept.vouch(&self.diary);
             self.go_in_and_out(&wish, &holder).await;
@@ -154,63 +117,54 @@ impl Keeper {
             deed => deed,
         };
         self.keep(&kept, deed).await;
-        self.end(kept, deed, &wish, &holder).await;
+        if matches!(deed, Deed::Die(_)) {
+            // It is released in the background, and nobody learns whether it was.
+            self.diary.ended(kept.number);
+            drop(kept.guard);
+        } else {
+            self.release(kept, &wish, &holder).await;
+        }
     }
 
-    /// The number of the call, and the guard, if there is one.
-    async fn acquire(&mut self, wish: &Wish, holder: &str, is_fixed: bool) -> Option<(u64, Guard)> {
-        let request = Request::Guard {
-            side: wish.side,
-            lease_ms: wish.lease_ms,
-            fenced: wish.fenced,
-            replicas: wish.replicas,
-            majority: self.is_majority(),
-        };
+    async fn acquire(&mut self, wish: &Wish, holder: &str, is_fixed: bool) -> Option<Kept> {
+        let Wish { side, lease_ms, fenced, replicas, .. } = *wish;
+        let request = Request::Guard { side, lease_ms, fenced, replicas, majority: self.is_majority() };
         let until = self.round.waits(wish.gives_up_after.unwrap_or(WHATEVER_IT_TAKES));
-        let asking = self.asking(wish, holder, is_fixed);
         let number = self.diary.called(&wish.lock, holder, request);
-        let (answer, guard) = match timeout_at(until, asking).await {
+        let (answer, guard) = match timeout_at(until, self.ask(wish, holder, is_fixed)).await {
             Ok(Ok(Some((guard, token)))) => (Answer::Granted { token }, Some(guard)),
             Ok(Ok(None)) => (Answer::Refused { left_ms: -1 }, None),
             Ok(Err(error)) => (not_acquired(&error), None),
             Err(_) => (Answer::Unknown("given up".to_owned()), None),
         };
         self.diary.answered(number, answer);
-        guard.map(|guard| (number, guard))
+        guard.map(|guard| Kept { number, guard })
     }
 
-    /// It is not sent before this is awaited.
-    fn asking(
-        &self,
-        wish: &Wish,
-        holder: &str,
-        is_fixed: bool,
-    ) -> impl Future<Output = Result<Option<Granted>, Error>> + Send + use<> {
+    async fn ask(&self, wish: &Wish, holder: &str, is_fixed: bool) -> Result<Option<Granted>, Error> {
         let lock = |locks: &Locks| lock_of(locks, wish, is_fixed);
-        let majority = self.is_majority().then(|| redlock(self.doors.all.iter().map(lock)));
-        let one = lock(self.doors.of(&self.client)).owner(holder);
-        let (wait_ms, fenced) = (wish.wait_ms, wish.fenced);
-        async move {
-            match (majority, wait_ms.map(Duration::from_millis)) {
-                (Some(majority), None) => majority.try_acquire().await.map(without_token),
-                (Some(majority), Some(Duration::ZERO)) => majority.acquire().await.map(Some).map(without_token),
-                (Some(majority), Some(limit)) => majority.acquire_timeout(limit).await.map(Some).map(without_token),
-                (None, _) if fenced => {
-                    let granted = acquire(one.fenced(), wait_ms).await?;
-                    Ok(granted
-                        .map(|guard| (Some(guard.token()), guard))
-                        .map(|(token, guard)| (guard.unfenced(), token)))
-                }
-                (None, _) => acquire(one, wait_ms).await.map(without_token),
-            }
+        if self.is_majority() {
+            let majority = redlock(self.doors.iter().map(lock));
+            let guard = match wish.wait_ms.map(Duration::from_millis) {
+                None => majority.try_acquire().await?,
+                Some(Duration::ZERO) => Some(majority.acquire().await?),
+                Some(limit) => Some(majority.acquire_timeout(limit).await?),
+            };
+            return Ok(guard.map(|guard| (guard, None)));
         }
+        let line = self.client.line as usize % self.doors.len();
+        let lock = lock(&self.doors[line]).owner(holder);
+        if wish.fenced {
+            let granted = acquire(lock.fenced(), wish.wait_ms).await?.map(|guard| (guard.token(), guard));
+            return Ok(granted.map(|(token, guard)| (guard.unfenced(), Some(token))));
+        }
+        Ok(acquire(lock, wish.wait_ms).await?.map(|guard| (guard, None)))
     }
 
     /// Takes the lock once more, in the same name, and gives that back at once.
     async fn go_in_and_out(&mut self, wish: &Wish, holder: &str) {
         let wish = Wish { wait_ms: None, gives_up_after: None, replicas: 0, ..wish.clone() };
-        if let Some((number, guard)) = self.acquire(&wish, holder, false).await {
-            let kept = Kept { number, guard };
+        if let Some(kept) = self.acquire(&wish, holder, false).await {
             kept.vouch(&self.diary);
             self.release(kept, &wish, holder).await;
         }
@@ -233,16 +187,6 @@ impl Keeper {
                 return;
             }
             kept.vouch(&self.diary);
-        }
-    }
-
-    async fn end(&mut self, kept: Kept, deed: Deed, wish: &Wish, holder: &str) {
-        if matches!(deed, Deed::Die(_)) {
-            // It is released in the background, and nobody learns whether it was.
-            self.diary.ended(kept.number);
-            drop(kept.guard);
-        } else {
-            self.release(kept, wish, holder).await;
         }
     }
 
@@ -284,10 +228,6 @@ impl Kept {
 /// A guard, and its token if it is fenced.
 type Granted = (Guard, Option<u64>);
 
-fn without_token(guard: Option<Guard>) -> Option<Granted> {
-    guard.map(|guard| (guard, None))
-}
-
 async fn acquire<F>(lock: Lock<F>, wait_ms: Option<u64>) -> Result<Option<Guard<F>>, Error> {
     match wait_ms.map(Duration::from_millis) {
         None => lock.try_acquire().await,
@@ -304,38 +244,22 @@ fn lock_of(locks: &Locks, wish: &Wish, is_fixed: bool) -> Lock {
     };
     let lease = Duration::from_millis(wish.lease_ms);
     let lock = if is_fixed { lock.fixed_lease(lease) } else { lock.lease(lease) };
-    match wish.replicas {
-        0 => lock,
-        replicas => lock.replicas(replicas as usize, CONFIRM),
-    }
+    if wish.replicas > 0 { lock.replicas(wish.replicas as usize, CONFIRM) } else { lock }
 }
 
 fn not_acquired(error: &Error) -> Answer {
-    match error.kind() {
-        ErrorKind::Timeout => Answer::Refused { left_ms: -1 },
-        _ if is_no(error) => Answer::Failed(error.to_string()),
-        _ => Answer::Unknown(error.to_string()),
-    }
+    if error.is_timeout() { Answer::Refused { left_ms: -1 } } else { no_or_unknown(error) }
 }
 
 fn not_released(error: &Error) -> Answer {
-    match error.kind() {
-        _ if error.is_in_doubt() => Answer::Unknown(error.to_string()),
-        ErrorKind::Lost => Answer::Released(None),
-        _ if is_no(error) => Answer::Failed(error.to_string()),
-        _ => Answer::Unknown(error.to_string()),
-    }
+    if error.is_lost() && !error.is_in_doubt() { Answer::Released(None) } else { no_or_unknown(error) }
 }
 
-/// Whether the server has said so, or nothing was sent.
-fn is_no(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::WrongKind
-            | ErrorKind::Deadlock
-            | ErrorKind::QueueFull
-            | ErrorKind::ModuleMissing
-            | ErrorKind::Refused
-            | ErrorKind::Configuration
-    )
+/// It is a no if the server has said so, or nothing was sent.
+fn no_or_unknown(error: &Error) -> Answer {
+    use ErrorKind::{Configuration, Deadlock, ModuleMissing, QueueFull, Refused, WrongKind};
+    match error.kind() {
+        WrongKind | Deadlock | QueueFull | ModuleMissing | Refused | Configuration => Answer::Failed(error.to_string()),
+        _ => Answer::Unknown(error.to_string()),
+    }
 }

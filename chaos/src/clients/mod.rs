@@ -20,11 +20,10 @@ mod wire;
 mod wish;
 
 use crate::history::Journal;
-use crate::plan::{Address, ByTls, Client, ClientKind, Plan};
+use crate::plan::{Address, ByTls, Client, Plan};
 use by_hand::ByHand;
-use guards::{Doors, Keeper};
+use guards::Keeper;
 use round::Round;
-use speech::Speech;
 use std::path::Path;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -51,12 +50,9 @@ pub fn work(plan_file: &Path, crew: usize) {
 
 async fn live(clients: Vec<Client>, address: &Address, by_tls: Option<ByTls>, journal: &Journal, round: Round) {
     let mut lives = JoinSet::new();
-    let (by_guards, by_hand): (Vec<_>, Vec<_>) = clients.into_iter().partition(|client| speech(client.kind).is_none());
-    for client in by_hand {
-        let speech = speech(client.kind).expect("the others have none");
-        if let Some(client) = ByHand::new(client, speech, address, journal, round) {
-            lives.spawn(client.live());
-        }
+    let (by_guards, by_hand): (Vec<_>, Vec<_>) = clients.into_iter().partition(|client| client.kind.is_guard());
+    for client in by_hand.into_iter().filter_map(|client| ByHand::new(client, address, journal, round)) {
+        lives.spawn(client.live());
     }
     if !by_guards.is_empty() {
         lives.spawn(live_by_guards(by_guards, address.clone(), by_tls, journal.clone(), round));
@@ -66,23 +62,17 @@ async fn live(clients: Vec<Client>, address: &Address, by_tls: Option<ByTls>, jo
 
 /// They share their connections, so none begins before these are there.
 async fn live_by_guards(clients: Vec<Client>, address: Address, by_tls: Option<ByTls>, journal: Journal, round: Round) {
-    let Some(doors) = Doors::open(&address, by_tls.as_ref(), round).await else { return };
+    let Some(doors) = guards::open(&address, by_tls.as_ref(), round).await else { return };
     let keepers = clients.into_iter().map(|client| Keeper::new(client, doors.clone(), &journal, round).live());
     finish(keepers.collect()).await;
-    doors.settle(round.last_moment()).await;
+    for locks in &doors {
+        // What is still being given back in the background by then ends with its lease.
+        let _ = timeout_at(round.last_moment(), locks.settle()).await;
+    }
 }
 
 async fn finish(mut lives: JoinSet<()>) {
     while let Some(life) = lives.join_next().await {
         life.expect("no client has a defect");
-    }
-}
-
-/// None for those who leave it to `rlock-client`.
-fn speech(kind: ClientKind) -> Option<Box<dyn Speech>> {
-    match kind {
-        ClientKind::Commands | ClientKind::Sessions => Some(Box::new(commands::Commands)),
-        ClientKind::Scripts => Some(Box::new(scripts::Scripts)),
-        ClientKind::Guards | ClientKind::Majority => None,
     }
 }

@@ -2,8 +2,7 @@
 //! network that makes trouble, so whatever a node says of another can be followed as it is.
 
 use crate::plan::Address;
-use rlock_testing::Random;
-use rlock_testing::Reply;
+use rlock_testing::{Random, Reply};
 use std::collections::HashMap;
 
 pub struct Route {

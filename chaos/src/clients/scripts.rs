@@ -3,7 +3,7 @@
 //! Readers are not renewed: Redisson's script for that shortens the lease of all other readers to this one's, by which a
 //! hold would end that its holder may count on.
 
-use super::speech::{Hold, Speech};
+use super::speech::Hold;
 use super::wire::Command;
 use crate::history::Side;
 use rlock_testing::scripts;
@@ -12,47 +12,37 @@ use rlock_testing::scripts;
 const UNLOCKED: &str = "0";
 const WRITER_LEFT: &str = "1";
 
-pub struct Scripts;
-
-impl Speech for Scripts {
-    fn is_native(&self) -> bool {
-        false
+pub fn acquire(hold: &Hold) -> Command {
+    let Hold { lock, holder, side, lease_ms } = hold;
+    let lease = lease_ms.to_string();
+    match side {
+        Side::Plain => eval(scripts::ACQUIRE, &[lock], &[&lease, holder]),
+        Side::Read => eval(scripts::READ_ACQUIRE, &[lock, &reads(hold)], &[&lease, holder, &write_side(hold)]),
+        Side::Write => eval(scripts::WRITE_ACQUIRE, &[lock], &[&lease, &write_side(hold)]),
     }
+}
 
-    fn acquire(&self, hold: &Hold, _: Option<u64>, _: bool) -> Command {
-        let Hold { lock, holder, side, lease_ms } = hold;
-        let lease = lease_ms.to_string();
-        match side {
-            Side::Plain => eval(scripts::ACQUIRE, &[lock], &[&lease, holder]),
-            Side::Read => eval(scripts::READ_ACQUIRE, &[lock, &reads(hold)], &[&lease, holder, &write_side(hold)]),
-            Side::Write => eval(scripts::WRITE_ACQUIRE, &[lock], &[&lease, &write_side(hold)]),
+/// Nothing, where it would take from others.
+pub fn renew(hold: &Hold) -> Option<Command> {
+    let lease = hold.lease_ms.to_string();
+    match hold.side {
+        Side::Plain => Some(eval(scripts::RENEW, &[&hold.lock], &[&lease, &hold.holder])),
+        Side::Write => Some(eval(scripts::RENEW, &[&hold.lock], &[&lease, &write_side(hold)])),
+        Side::Read => None,
+    }
+}
+
+/// One of a writer is answered with 1 also where there was nothing to be given back.
+pub fn release(hold: &Hold) -> Command {
+    let Hold { lock, holder, side, lease_ms } = hold;
+    let (lease, channel) = (lease_ms.to_string(), channel(hold));
+    match side {
+        Side::Plain => eval(scripts::RELEASE, &[lock, &channel], &[UNLOCKED, &lease, holder]),
+        Side::Read => {
+            let keys = [lock, &channel, &reads(hold), &in_braces(lock)];
+            eval(scripts::READ_RELEASE, &keys.map(String::as_str), &[UNLOCKED, holder])
         }
-    }
-
-    fn renew(&self, hold: &Hold) -> Option<Command> {
-        let lease = hold.lease_ms.to_string();
-        match hold.side {
-            Side::Plain => Some(eval(scripts::RENEW, &[&hold.lock], &[&lease, &hold.holder])),
-            Side::Write => Some(eval(scripts::RENEW, &[&hold.lock], &[&lease, &write_side(hold)])),
-            Side::Read => None,
-        }
-    }
-
-    fn release(&self, hold: &Hold, _: bool) -> Command {
-        let Hold { lock, holder, side, lease_ms } = hold;
-        let (lease, channel) = (lease_ms.to_string(), channel(hold));
-        match side {
-            Side::Plain => eval(scripts::RELEASE, &[lock, &channel], &[UNLOCKED, &lease, holder]),
-            Side::Read => {
-                let keys = [lock, &channel, &reads(hold), &in_braces(lock)];
-                eval(scripts::READ_RELEASE, &keys.map(String::as_str), &[UNLOCKED, holder])
-            }
-            Side::Write => eval(scripts::WRITE_RELEASE, &[lock, &channel], &[WRITER_LEFT, &lease, &write_side(hold)]),
-        }
-    }
-
-    fn releases_what_is_gone(&self, side: Side) -> bool {
-        side == Side::Write
+        Side::Write => eval(scripts::WRITE_RELEASE, &[lock, &channel], &[WRITER_LEFT, &lease, &write_side(hold)]),
     }
 }
 
@@ -85,7 +75,7 @@ fn write_side(hold: &Hold) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clients::commands::Commands;
+    use crate::clients::commands;
     use rlock_testing::{Client, Reply, Server};
 
     const SIDES: [Side; 3] = [Side::Plain, Side::Read, Side::Write];
@@ -95,10 +85,10 @@ mod tests {
     }
 
     /// What is stored for somebody who has the lock.
-    fn stored(client: &mut Client, speech: &dyn Speech, hold: &Hold) -> Vec<(String, String, Reply)> {
-        assert_eq!(client.run(&speech.acquire(hold, None, false)), Reply::Nil);
+    fn stored(client: &mut Client, acquire: &Command, release: &Command) -> Vec<(String, String, Reply)> {
+        assert_eq!(client.run(acquire), Reply::Nil);
         let stored = client.everything().into_iter().map(|(name, kind, value, _)| (name, kind, value)).collect();
-        assert_eq!(client.run(&speech.release(hold, false)), Reply::Int(1));
+        assert_eq!(client.run(release), Reply::Int(1));
         assert_eq!(client.keys(), [""; 0]);
         stored
     }
@@ -108,7 +98,9 @@ mod tests {
         let server = Server::start();
         let mut client = server.client();
         for hold in SIDES.map(hold) {
-            assert_eq!(stored(&mut client, &Scripts, &hold), stored(&mut client, &Commands, &hold));
+            let by_scripts = stored(&mut client, &acquire(&hold), &release(&hold));
+            let (acquire, release) = (commands::acquire(&hold, None, false), commands::release(&hold, false));
+            assert_eq!(by_scripts, stored(&mut client, &acquire, &release));
         }
     }
 
@@ -117,11 +109,11 @@ mod tests {
         let server = Server::start();
         let mut client = server.client();
         for hold in SIDES.map(hold) {
-            client.run(&Scripts.acquire(&hold, None, false));
-            let renewed = Scripts.renew(&hold).map(|command| client.run(&command));
+            client.run(&acquire(&hold));
+            let renewed = renew(&hold).map(|command| client.run(&command));
             assert_eq!(renewed, (hold.side != Side::Read).then_some(Reply::Int(1)));
-            client.run(&Scripts.release(&hold, false));
-            let gone = Scripts.renew(&hold).map(|command| client.run(&command));
+            client.run(&release(&hold));
+            let gone = renew(&hold).map(|command| client.run(&command));
             assert_eq!(gone, (hold.side != Side::Read).then_some(Reply::Int(0)));
         }
     }
@@ -130,8 +122,8 @@ mod tests {
     fn what_is_gone_is_released_by_one_side_only() {
         let server = Server::start();
         for hold in SIDES.map(hold) {
-            let reply = server.client().run(&Scripts.release(&hold, false));
-            assert_eq!(reply == Reply::Int(1), Scripts.releases_what_is_gone(hold.side), "{reply:?}");
+            let reply = server.client().run(&release(&hold));
+            assert_eq!(reply == Reply::Int(1), hold.side == Side::Write, "{reply:?}");
         }
     }
 }

@@ -4,13 +4,13 @@
 //! Two polls are always under way, so that one waits in the server while the answer to the other is read. A connection that
 //! breaks, or on which nothing is heard for too long, is made anew. Each poll is recorded, and all that it is told.
 
-use super::speech::{self, Strange};
+use super::speech;
 use super::wire::{Command, Wire};
 use crate::history::{Event, Journal, Moment, Poll, Record, Told};
 use rlock_testing::Random;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{sleep, timeout};
@@ -32,9 +32,7 @@ const IS_TOO_SLOW: u8 = 20;
 const LOSES_EVENTS: u8 = 5;
 
 /// What all calls of a session have in common.
-#[derive(Clone)]
 pub struct Terms {
-    pub client: String,
     pub name: String,
     pub port: u16,
     pub ttl_ms: u64,
@@ -44,18 +42,17 @@ pub struct Terms {
 }
 
 pub struct Session {
-    pub terms: Terms,
-    journal: Journal,
     shared: Arc<Shared>,
     orders: UnboundedSender<Order>,
     heard: UnboundedReceiver<Heard>,
 }
 
-#[derive(Default)]
+/// What its client and the task that polls know of it.
 struct Shared {
+    terms: Terms,
+    journal: Journal,
     calls: AtomicU64,
     acked: AtomicU64,
-    is_gone: AtomicBool,
 }
 
 /// What its client hears of it.
@@ -68,7 +65,8 @@ pub enum Heard {
     Gone,
 }
 
-enum Order {
+#[derive(Clone, Copy)]
+pub enum Order {
     /// Cuts the connection, which is made anew after that time.
     Break(Duration),
     /// Neither reads nor polls for that time.
@@ -79,22 +77,20 @@ impl Session {
     /// Heard as open as soon as the server has answered.
     pub fn open(terms: Terms, journal: &Journal, random: Random) -> Self {
         let ((orders, obeyed), (tell, heard)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        let shared = Arc::new(Shared::default());
-        let poller = Poller {
-            terms: terms.clone(),
-            journal: journal.clone(),
-            shared: Arc::clone(&shared),
-            orders: obeyed,
-            tell,
-            random,
-            connection: 0,
-        };
+        let (calls, acked) = Default::default();
+        let shared = Arc::new(Shared { terms, journal: journal.clone(), calls, acked });
+        let poller = Poller { shared: Arc::clone(&shared), orders: obeyed, tell, random, connection: 0 };
         tokio::spawn(poller.poll());
-        Self { terms, journal: journal.clone(), shared, orders, heard }
+        Self { shared, orders, heard }
     }
 
+    pub fn terms(&self) -> &Terms {
+        &self.shared.terms
+    }
+
+    /// Whether the server does not know it any more, so that nobody polls it.
     pub fn is_gone(&self) -> bool {
-        self.shared.is_gone.load(Relaxed)
+        self.heard.is_closed()
     }
 
     /// What is heard next. Nothing is lost if it is dropped before.
@@ -107,45 +103,47 @@ impl Session {
         self.shared.acked.fetch_max(seq, Relaxed);
     }
 
-    pub fn break_for(&self, time: Duration) {
-        let _ = self.orders.send(Order::Break(time));
-    }
-
-    pub fn be_silent_for(&self, time: Duration) {
-        let _ = self.orders.send(Order::Silence(time));
+    pub fn order(&self, order: Order) {
+        // Nobody obeys any more if it is gone.
+        let _ = self.orders.send(order);
     }
 
     pub fn ttl(&self) -> Duration {
-        Duration::from_millis(self.terms.ttl_ms)
+        self.terms().ttl()
     }
 
     /// Records that it is about to be ended: the number of that call, and the command.
     pub fn ending(&self) -> (u64, Command) {
-        let number = call(&self.journal, &self.terms, &self.shared, (0, 0), true);
-        (number, vec!["RLOCK.CANCEL".to_owned(), self.terms.name.clone()])
+        let number = self.shared.calls((0, 0), true);
+        (number, vec!["RLOCK.CANCEL".to_owned(), self.terms().name.clone()])
     }
 
     pub fn heard(&self, number: u64, told: Told) {
-        answered(&self.journal, &self.terms, number, told);
+        self.shared.answered(number, told);
     }
 }
 
-fn call(journal: &Journal, terms: &Terms, shared: &Shared, (connection, ack): (u64, u64), ends: bool) -> u64 {
-    let number = shared.calls.fetch_add(1, Relaxed) + 1;
-    let (client, session, ttl_ms) = (terms.client.clone(), terms.name.clone(), terms.ttl_ms);
-    let at = Moment::now();
-    journal.write(&Record::Polled(Poll { at, client, session, number, connection, ack, ttl_ms, ends }));
-    number
+impl Terms {
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms)
+    }
 }
 
-fn answered(journal: &Journal, terms: &Terms, number: u64, told: Told) {
-    journal.write(&Record::Heard { at: Moment::now(), session: terms.name.clone(), number, told });
+impl Shared {
+    fn calls(&self, (connection, ack): (u64, u64), ends: bool) -> u64 {
+        let number = self.calls.fetch_add(1, Relaxed) + 1;
+        let (at, session, ttl_ms) = (Moment::now(), self.terms.name.clone(), self.terms.ttl_ms);
+        self.journal.write(&Record::Polled(Poll { at, session, number, connection, ack, ttl_ms, ends }));
+        number
+    }
+
+    fn answered(&self, number: u64, told: Told) {
+        self.journal.write(&Record::Heard { at: Moment::now(), session: self.terms.name.clone(), number, told });
+    }
 }
 
 /// The task that polls, until its session is dropped or gone.
 struct Poller {
-    terms: Terms,
-    journal: Journal,
     shared: Arc<Shared>,
     orders: UnboundedReceiver<Order>,
     tell: UnboundedSender<Heard>,
@@ -153,34 +151,20 @@ struct Poller {
     connection: u64,
 }
 
-/// Why a connection is not used any more.
-enum Over {
-    Broken,
-    /// By its client, for so long.
-    Cut(Duration),
-    /// Nobody wants the session any more, or the server does not have it.
-    Done,
-}
-
 impl Poller {
     async fn poll(mut self) {
-        loop {
-            let over = match self.connect().await {
-                Some(mut wire) => self.converse(&mut wire).await,
-                None => Over::Done,
-            };
-            match over {
-                Over::Broken => sleep(self.pause()).await,
-                Over::Cut(time) => sleep(time).await,
-                Over::Done => return,
+        while let Some(wire) = self.connect().await {
+            match self.converse(wire).await {
+                Some(time) => sleep(time).await,
+                None => return,
             }
         }
     }
 
-    /// Mostly none.
+    /// After a connection that broke. Mostly none.
     fn pause(&mut self) -> Duration {
         let (slow, too_slow) = (self.random.is(IS_SLOW), self.random.is(IS_TOO_SLOW));
-        let ttl = Duration::from_millis(self.terms.ttl_ms);
+        let ttl = self.shared.terms.ttl();
         match (slow, too_slow) {
             (false, _) => Duration::ZERO,
             (true, false) => ttl / 2,
@@ -193,8 +177,8 @@ impl Poller {
             if self.orders.is_closed() {
                 return None;
             }
-            let connected = timeout(self.patience(), Wire::connect(self.terms.port, self.terms.resp3)).await;
-            if let Ok(Ok(wire)) = connected {
+            let Terms { port, resp3, .. } = self.shared.terms;
+            if let Ok(Ok(wire)) = timeout(self.patience(), Wire::connect(port, resp3)).await {
                 self.connection += 1;
                 return Some(wire);
             }
@@ -204,36 +188,41 @@ impl Poller {
 
     /// Longer than a poll waits in the server, and so short that there is time for another connection.
     fn patience(&self) -> Duration {
-        Duration::from_millis(self.terms.ttl_ms * 2 / 3)
+        self.shared.terms.ttl() * 2 / 3
     }
 
-    async fn converse(&mut self, wire: &mut Wire) -> Over {
+    /// Until the connection is not used any more, and for how long there is to be none then. None: nobody wants the session
+    /// any more, or the server does not have it.
+    async fn converse(&mut self, mut wire: Wire) -> Option<Duration> {
         let mut under_way = VecDeque::new();
         let mut is_open = false;
         let asks_first = self.connection == 1 || self.random.is(ASKS_FIRST);
         loop {
             while under_way.len() < UNDER_WAY {
                 let waits = !under_way.is_empty() || is_open || !asks_first;
-                match self.send(wire, waits).await {
+                match self.send(&mut wire, waits).await {
                     Some(poll) => under_way.push_back(poll),
-                    None => return Over::Broken,
+                    None => return Some(self.pause()),
                 }
             }
             let patience = self.patience();
             tokio::select! {
                 biased;
                 order = self.orders.recv() => match order {
-                    None => return Over::Done,
-                    Some(Order::Break(time)) => return Over::Cut(time),
+                    None => return None,
+                    Some(Order::Break(time)) => return Some(time),
                     Some(Order::Silence(time)) => sleep(time).await,
                 },
                 reply = timeout(patience, wire.receive()) => {
-                    let (Ok(Ok(reply)), Some(number)) = (reply, under_way.pop_front()) else { return Over::Broken };
-                    let told = speech::told(&reply).unwrap_or_else(|Strange(reply)| self.strange(&reply));
+                    let (Ok(Ok(reply)), Some(number)) = (reply, under_way.pop_front()) else { return Some(self.pause()) };
+                    let told = speech::told(&reply).unwrap_or_else(|strange| {
+                        strange.tell(&self.shared.journal, &self.shared.terms.name);
+                        Told::Failed(strange.0)
+                    });
                     if matches!(&told, Told::Events(events) if !events.is_empty()) && self.random.is(LOSES_EVENTS) {
-                        return Over::Broken;
+                        return Some(self.pause());
                     }
-                    answered(&self.journal, &self.terms, number, told.clone());
+                    self.shared.answered(number, told.clone());
                     match told {
                         Told::Events(events) => {
                             if !is_open {
@@ -242,9 +231,9 @@ impl Poller {
                             }
                             self.pass_on(events);
                         }
-                        Told::NoSession => return self.gone(),
+                        Told::NoSession => return None,
                         // The server has lost it, and a poll that acknowledged nothing has opened another of that name.
-                        Told::Failed(line) if line.starts_with("ERR ACK ") => return self.gone(),
+                        Told::Failed(line) if line.starts_with("ERR ACK ") => return None,
                         _ => sleep(PAUSE).await,
                     }
                 }
@@ -254,8 +243,8 @@ impl Poller {
 
     async fn send(&mut self, wire: &mut Wire, waits: bool) -> Option<u64> {
         let ack = self.shared.acked.load(Relaxed);
-        let number = call(&self.journal, &self.terms, &self.shared, (self.connection, ack), false);
-        let mut command = vec!["RLOCK.EVENTS".to_owned(), self.terms.name.clone()];
+        let number = self.shared.calls((self.connection, ack), false);
+        let mut command = vec!["RLOCK.EVENTS".to_owned(), self.shared.terms.name.clone()];
         let mut option = |word: &str, value: u64| command.extend([word.to_owned(), value.to_string()]);
         if ack > 0 {
             option("ACK", ack);
@@ -263,30 +252,18 @@ impl Poller {
         if waits {
             option("WAIT", 0);
         }
-        option("TTL", self.terms.ttl_ms);
+        option("TTL", self.shared.terms.ttl_ms);
         let sent = timeout(self.patience(), wire.send(&[command])).await;
         matches!(sent, Ok(Ok(()))).then_some(number)
     }
 
-    fn gone(&self) -> Over {
-        self.shared.is_gone.store(true, Relaxed);
-        // Nobody listens any more if the session is dropped.
-        let _ = self.tell.send(Heard::Gone);
-        Over::Done
-    }
-
     fn pass_on(&self, events: Vec<Event>) {
         for event in events {
-            if self.terms.acks_at_once {
+            if self.shared.terms.acks_at_once {
                 self.shared.acked.fetch_max(event.seq, Relaxed);
             }
             // Nobody listens any more if the session is dropped.
             let _ = self.tell.send(Heard::Event(event));
         }
-    }
-
-    fn strange(&self, reply: &str) -> Told {
-        self.journal.broken("every reply is one that the command has", format!("{}: {reply}", self.terms.name));
-        Told::Failed(reply.to_owned())
     }
 }

@@ -1,8 +1,7 @@
-//! How a client that sends its commands itself says what it wants: in the commands, or in scripts. What it wants, and what
-//! the answers mean, is the same.
+//! What a client that sends its commands itself wants, and what the answers mean: the same for those that say it in the
+//! commands and for those that say it in scripts.
 
-use super::wire::Command;
-use crate::history::{Answer, Event, Side, Told};
+use crate::history::{Answer, Event, Journal, Side, Told};
 use rlock_testing::Reply;
 use std::time::Duration;
 
@@ -26,36 +25,23 @@ impl Hold {
     }
 }
 
-pub trait Speech: Send + Sync {
-    /// By the commands: it can wait in the server, get tokens, and give back all at once.
-    fn is_native(&self) -> bool;
-
-    fn acquire(&self, hold: &Hold, wait_ms: Option<u64>, fenced: bool) -> Command;
-
-    /// Nothing, if that cannot be said without taking from others.
-    fn renew(&self, hold: &Hold) -> Option<Command>;
-
-    fn release(&self, hold: &Hold, all: bool) -> Command;
-
-    /// Whether a release of this side is answered with 1 also where there was nothing to be given back.
-    fn releases_what_is_gone(&self, _: Side) -> bool {
-        false
-    }
-}
-
 /// A reply that the command does not have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Strange(pub String);
+
+impl Strange {
+    /// Tells of it: it was said to this one.
+    pub fn tell(&self, journal: &Journal, to: &str) {
+        journal.broken("every reply is one that the command has", format!("{to}: {}", self.0));
+    }
+}
 
 pub fn acquired(reply: &Reply, fenced: bool) -> Result<Answer, Strange> {
     match (reply, fenced) {
         (Reply::Nil, false) => Ok(Answer::Granted { token: None }),
         (Reply::Int(left_ms), false) => Ok(Answer::Refused { left_ms: *left_ms }),
         (Reply::List(pair), true) => match pair[..] {
-            [Reply::Nil, Reply::Int(token)] => match u64::try_from(token) {
-                Ok(token) => Ok(Answer::Granted { token: Some(token) }),
-                Err(_) => Err(strange(reply)),
-            },
+            [Reply::Nil, Reply::Int(token @ 0..)] => Ok(Answer::Granted { token: Some(token.unsigned_abs()) }),
             [Reply::Int(left_ms), Reply::Nil] => Ok(Answer::Refused { left_ms }),
             _ => Err(strange(reply)),
         },
@@ -93,35 +79,27 @@ pub fn told(reply: &Reply) -> Result<Told, Strange> {
 
 fn event(reply: &Reply) -> Option<Event> {
     let Reply::List(fields) = reply else { return None };
-    let [Reply::Int(seq), Reply::Text(ticket), Reply::Text(outcome), value, ends_in @ ..] = &fields[..] else {
+    let [Reply::Int(seq @ 0..), Reply::Text(ticket), Reply::Text(outcome), value, ends_in @ ..] = &fields[..] else {
         return None;
     };
     let outcome = match (outcome.as_str(), value, ends_in) {
         ("granted", Reply::Nil, [Reply::Int(0..)]) => Answer::Granted { token: None },
-        ("granted", Reply::Int(token), [Reply::Int(0..)]) => {
-            Answer::Granted { token: Some(u64::try_from(*token).ok()?) }
+        ("granted", Reply::Int(token @ 0..), [Reply::Int(0..)]) => {
+            Answer::Granted { token: Some(token.unsigned_abs()) }
         }
         ("timeout", Reply::Int(left_ms), []) => Answer::Refused { left_ms: *left_ms },
         ("error", Reply::Text(line) | Reply::Error(line), []) => Answer::Failed(line.clone()),
         _ => return None,
     };
-    Some(Event { seq: u64::try_from(*seq).ok()?, ticket: ticket.clone(), outcome })
-}
-
-/// Whether it is said that the wait goes on by ticket.
-pub fn waits(reply: &Reply) -> bool {
-    matches!(reply, Reply::Text(word) if word == "WAITING")
+    Some(Event { seq: seq.unsigned_abs(), ticket: ticket.clone(), outcome })
 }
 
 /// Of so many tickets that were to be taken back, whether each was found.
-pub fn cancelled(reply: &Reply, count: usize) -> Result<Answer, Strange> {
+pub fn cancelled(reply: &Reply, count: i64) -> Result<Answer, Strange> {
     match reply {
-        Reply::Int(found) => match usize::try_from(*found) {
-            Ok(0) => Ok(Answer::Cancelled(Some(false))),
-            Ok(found) if found == count => Ok(Answer::Cancelled(Some(true))),
-            Ok(found) if found < count => Ok(Answer::Cancelled(None)),
-            _ => Err(strange(reply)),
-        },
+        Reply::Int(0) => Ok(Answer::Cancelled(Some(false))),
+        Reply::Int(found) if *found == count => Ok(Answer::Cancelled(Some(true))),
+        Reply::Int(found) if (0..count).contains(found) => Ok(Answer::Cancelled(None)),
         _ => failed(reply),
     }
 }

@@ -151,7 +151,7 @@ fn guards_come_by_tls_also_to_a_server_that_was_restarted_and_trust_no_other() {
     assert!(granted_by_tls(by_tls.clone()) > 0);
     let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap().cert.pem();
     assert_eq!(granted_by_tls(ByTls { certificate: other, ..by_tls }), 0);
-    wait_until("all is given back", || held(world.nodes[0].server().unwrap()).is_empty());
+    wait_until("all is given back", || held(world.nodes[0].server.as_ref().unwrap()).is_empty());
 }
 
 #[test]

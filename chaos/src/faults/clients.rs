@@ -1,24 +1,17 @@
 //! What is done to connections by the server's own commands.
 
-use super::{AT_ONCE, Begun, Class, Kind, Scene, kind};
+use super::Class::{Clients, Unblock};
+use super::{AT_ONCE, Begun, Kind, Outcome, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, run_on};
-use rlock_testing::{Random, Reply};
+use rlock_testing::Reply;
 
 pub const KINDS: &[Kind] = &[
-    kind("kill clients that wait", Class::Clients, 8, AT_ONCE, |scene, random| {
-        some(scene, random, true, ("CLIENT KILL ID", ""))
-    }),
-    kind("kill clients that do not wait", Class::Clients, 6, AT_ONCE, |scene, random| {
-        some(scene, random, false, ("CLIENT KILL ID", ""))
-    }),
-    kind("kill all clients", Class::Clients, 2, AT_ONCE, kill_all),
-    kind("unblock as by time", Class::Unblock, 6, AT_ONCE, |scene, random| {
-        some(scene, random, true, ("CLIENT UNBLOCK", " TIMEOUT"))
-    }),
-    kind("unblock with an error", Class::Unblock, 6, AT_ONCE, |scene, random| {
-        some(scene, random, true, ("CLIENT UNBLOCK", " ERROR"))
-    }),
+    kind("kill clients that wait", Clients, 8, AT_ONCE, |scene| some(scene, true, "KILL ID #")),
+    kind("kill clients that do not wait", Clients, 6, AT_ONCE, |scene| some(scene, false, "KILL ID #")),
+    kind("kill all clients", Clients, 2, AT_ONCE, kill_all),
+    kind("unblock as by time", Unblock, 6, AT_ONCE, |scene| some(scene, true, "UNBLOCK # TIMEOUT")),
+    kind("unblock with an error", Unblock, 6, AT_ONCE, |scene| some(scene, true, "UNBLOCK # ERROR")),
 ];
 
 /// How many at a time.
@@ -31,19 +24,20 @@ struct Connection {
     waits: bool,
 }
 
-/// What the server answered with 1, or not at all, has had its effect.
-fn some(scene: &mut Scene, random: &mut Random, waits: bool, (command, how): (&str, &str)) -> Result<Begun, String> {
-    let node = &scene.world.nodes[scene.a_master(random)];
+/// `how`: with a # for each one's number. What the server answered with 1, or not at all, has had its effect.
+fn some(scene: &mut Scene, waits: bool, how: &str) -> Outcome {
+    let place = scene.a_master();
+    let node = &scene.world.nodes[place];
     let list = node.text("CLIENT LIST")?;
     let mut ids: Vec<_> = connections(&list).filter(|it| it.waits == waits).map(|it| it.id).collect();
-    let wanted = usize::try_from(random.between((1, FEW))).expect("a few");
+    let wanted = usize::try_from(scene.random.between((1, FEW))).expect("a few");
     while ids.len() > wanted {
-        let place = usize::try_from(random.below(ids.len() as u64)).expect("a place in the list");
+        let place = usize::try_from(scene.random.below(ids.len() as u64)).expect("a place in the list");
         ids.swap_remove(place);
     }
     let mut effects = Vec::new();
     for id in ids {
-        let command = format!("{command} {id}{how}");
+        let command = format!("CLIENT {}", how.replace('#', &id.to_string()));
         if node.count(&command).map_or(true, |count| count > 0) {
             effects.push((words(node, &command), Reach::Wait { client_id: id }));
         }
@@ -52,8 +46,9 @@ fn some(scene: &mut Scene, random: &mut Random, waits: bool, (command, how): (&s
 }
 
 /// In one step with the list, so that it is known whose waits end.
-fn kill_all(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let node = &scene.world.nodes[scene.a_master(random)];
+fn kill_all(scene: &mut Scene) -> Outcome {
+    let place = scene.a_master();
+    let node = &scene.world.nodes[place];
     let mut client = node.connect()?;
     let commands = [&["MULTI"][..], &["CLIENT", "LIST"], &["CLIENT", "KILL", "TYPE", "normal"]];
     for command in commands {

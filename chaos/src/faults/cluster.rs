@@ -2,17 +2,27 @@
 
 use super::replicated::takes_over;
 use super::servers::KILL_REPLICA;
-use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, World};
-use rlock_testing::{Random, Reply};
+use rlock_testing::Reply;
 use std::time::{Duration, Instant};
 
 pub const KINDS: &[Kind] = &[
     KILL_REPLICA,
     kind("move a slot", Class::Topology, 10, (50, 500), move_a_slot),
-    kind("hand over by CLUSTER FAILOVER", Class::Topology, 6, AT_ONCE, hand_over),
-    kind("kill a master", Class::Topology, 4, AT_ONCE, kill),
+    kind("hand over by CLUSTER FAILOVER", Class::Topology, 6, AT_ONCE, |scene| {
+        replace(scene, "CLUSTER FAILOVER", true, |world, _, new| {
+            world.nodes[new].say("CLUSTER FAILOVER")?;
+            Ok(())
+        })
+    }),
+    kind("kill a master", Class::Topology, 4, AT_ONCE, |scene| {
+        replace(scene, "kill -9 of a master", false, |world, old, _| {
+            world.nodes[old].kill();
+            Ok(())
+        })
+    }),
 ];
 
 fn id(node: &Node) -> Result<String, String> {
@@ -21,94 +31,69 @@ fn id(node: &Node) -> Result<String, String> {
 
 /// The replica of a master, once it follows.
 fn replica_of(world: &World, master: usize) -> Result<usize, String> {
-    let id = id(&world.nodes[master])?;
-    let nodes = world.nodes[master].text("CLUSTER NODES")?;
-    let replicas = nodes.lines().filter(|line| line.contains("slave") && line.contains(&format!(" {id} ")));
-    let mut ids = replicas.filter_map(|line| line.split(' ').next());
-    let found = ids.find_map(|id| {
-        (0..world.nodes.len()).find(|place| world.nodes[*place].text("CLUSTER MYID").is_ok_and(|it| it == id))
-    });
-    found
-        .filter(|place| world.nodes[*place].follows())
-        .ok_or_else(|| format!("no replica follows server {}", world.nodes[master].name))
+    let name = &world.nodes[master].name;
+    let is_its = |node: &Node| node.follows() && world.master_of(node).is_some_and(|it| it.name == *name);
+    let replica = world.replicas().into_iter().find(|place| is_its(&world.nodes[*place]));
+    replica.ok_or_else(|| format!("no replica follows server {name}"))
 }
 
-fn hand_over(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let (old, world) = (scene.a_master(random), &mut scene.world);
-    const GIVEN_UP_AFTER: Duration = Duration::from_secs(8);
+/// The servers give up sooner than that.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(8);
+
+/// `begin` is told the place of a master, and that of its replica, which takes over then. `is_well`: nothing is wrong with the
+/// master, so that it may come to nothing.
+fn replace(
+    scene: &mut Scene,
+    words: &str,
+    is_well: bool,
+    begin: fn(&mut World, usize, usize) -> Result<(), String>,
+) -> Outcome {
+    let (old, world) = (scene.a_master(), &mut scene.world);
     let new = replica_of(world, old)?;
-    world.nodes[new].say("CLUSTER FAILOVER")?;
+    begin(world, old, new)?;
     let begun = Instant::now();
-    Ok(Begun::until(takes_over(world, "CLUSTER FAILOVER", old, new), move |scene| {
+    Ok(Begun::until(takes_over(world, words, old, new), move |scene| {
         let world = &mut scene.world;
         if !world.nodes[new].is_master()? {
-            // The servers give up sooner than that.
-            return Ok(if begun.elapsed() > GIVEN_UP_AFTER { Progress::Over } else { Progress::NotYet });
+            return Ok(Progress::over_if(is_well && begun.elapsed() > GIVEN_UP_AFTER));
         }
+        // It is not a master any more before it is back, and then it may believe that it is for a moment.
+        world.start_again(old)?;
         world.look_around();
-        until_it_follows(world, old)
-    }))
-}
-
-fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let (old, world) = (scene.a_master(random), &mut scene.world);
-    let new = replica_of(world, old)?;
-    world.nodes[old].kill();
-    Ok(Begun::until(takes_over(world, "kill -9 of a master", old, new), move |scene| {
-        let world = &mut scene.world;
-        if !world.nodes[new].is_master()? {
+        if world.nodes[old].is_master()? {
             return Ok(Progress::NotYet);
         }
-        if !world.nodes[old].is_up() {
-            // It is not a master any more before it is back, and then it may believe that it is for a moment.
-            world.restart(old)?;
-        }
-        world.look_around();
-        until_it_follows(world, old)
+        Ok(if world.nodes[old].follows() { Progress::Over } else { Progress::Harmless })
     }))
-}
-
-fn until_it_follows(world: &World, old: usize) -> Result<Progress, String> {
-    if world.nodes[old].is_master()? {
-        return Ok(Progress::NotYet);
-    }
-    Ok(if world.nodes[old].follows() { Progress::Over } else { Progress::Harmless })
 }
 
 struct Move {
     slot: i64,
     from: usize,
     to: usize,
-    is_back: bool,
-    step: Step,
+    /// How many steps are done: three there, and three back.
+    done: u32,
     rests_until: Instant,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Step {
-    Open,
-    Keys,
-    Close,
 }
 
 /// How long a slot rests between the steps of its move, so that clients meet it there.
 const REST: Duration = Duration::from_millis(80);
 
 /// A hot lock's slot goes to another master, and comes back.
-fn move_a_slot(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn move_a_slot(scene: &mut Scene) -> Outcome {
     let world = &scene.world;
-    let number = random.below(world.makeup().hot.into());
+    let number = scene.random.below(world.makeup().hot.into());
     let key = format!("hot:{number}");
     let from = world.owner_of(&key).ok_or_else(|| format!("nobody has {key} now"))?;
-    let others: Vec<_> = world.masters().iter().copied().filter(|place| *place != from).collect();
+    let others: Vec<_> = world.masters.iter().copied().filter(|place| *place != from).collect();
     if others.is_empty() {
         return Err("there is one master only".to_owned());
     }
     let slot = world.nodes[from].count(&format!("CLUSTER KEYSLOT {key}"))?;
-    let to = random.one_of(&others);
+    let to = scene.random.one_of(&others);
     let names = [from, to].map(|place| world.nodes[place].name.clone());
     let words = format!("the slot of {key} goes from server {} to {}, and back", names[0], names[1]);
-    let mut moving = Move { slot, from, to, is_back: false, step: Step::Open, rests_until: Instant::now() };
+    let mut moving = Move { slot, from, to, done: 0, rests_until: Instant::now() };
     // The lock itself is at one place only at any time. But who asks at the new place while the other keys are still at
     // the old one may find it without its read holds.
     let reach = Reach::Locks { locks: vec![key], takes_counters: false };
@@ -123,18 +108,14 @@ impl Move {
             return Ok(Progress::NotYet);
         }
         let (source, target) = (&world.nodes[self.from], &world.nodes[self.to]);
-        match self.step {
-            Step::Open => {
+        match self.done % 3 {
+            0 => {
                 let [source_id, target_id] = [id(source)?, id(target)?];
                 target.say(&format!("CLUSTER SETSLOT {} IMPORTING {source_id}", self.slot))?;
                 source.say(&format!("CLUSTER SETSLOT {} MIGRATING {target_id}", self.slot))?;
-                self.step = Step::Keys;
             }
-            Step::Keys => {
-                move_keys(source, target, self.slot)?;
-                self.step = Step::Close;
-            }
-            Step::Close => {
+            1 => move_keys(source, target, self.slot)?,
+            _ => {
                 // What was created at the old place meanwhile.
                 move_keys(source, target, self.slot)?;
                 let command = format!("CLUSTER SETSLOT {} NODE {}", self.slot, id(target)?);
@@ -142,18 +123,15 @@ impl Move {
                     node.say(&command)?;
                 }
                 // The others hear of it sooner like this.
-                for place in world.masters() {
+                for place in &world.masters {
                     let _ = world.nodes[*place].say(&command);
                 }
-                if self.is_back {
-                    return Ok(Progress::Over);
-                }
                 (self.from, self.to) = (self.to, self.from);
-                (self.is_back, self.step) = (true, Step::Open);
             }
         }
+        self.done += 1;
         self.rests_until = Instant::now() + REST;
-        Ok(Progress::NotYet)
+        Ok(Progress::over_if(self.done == 6))
     }
 }
 
@@ -163,7 +141,7 @@ fn move_keys(source: &Node, target: &Node, slot: i64) -> Result<(), String> {
     if keys.is_empty() {
         return Ok(());
     }
-    let port = target.port().to_string();
+    let port = target.port.to_string();
     let mut command = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "2000", "REPLACE", "KEYS"];
     command.extend(keys);
     match source.run(&command)? {

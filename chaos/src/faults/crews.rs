@@ -1,33 +1,36 @@
 //! The processes that clients live in, as something that can be stopped and killed.
 
-use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Kind, Outcome, Scene, kind};
 use crate::history::{Journal, Reach};
-use rlock_testing::{Random, Signal, send_signal};
+use rlock_testing::{Signal, send_signal};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 pub const KINDS: &[Kind] =
     &[kind("freeze a crew", Class::Crew, 8, (100, 2_000), freeze), kind("kill a crew", Class::Crew, 1, AT_ONCE, kill)];
 
-fn one_that_runs(scene: &mut Scene, random: &mut Random) -> Result<usize, String> {
+fn one_that_runs(scene: &mut Scene) -> Result<usize, String> {
     let running = scene.crews.running();
-    if running.is_empty() { Err("there is no process of clients".to_owned()) } else { Ok(random.one_of(&running)) }
+    if running.is_empty() {
+        Err("there is no process of clients".to_owned())
+    } else {
+        Ok(scene.random.one_of(&running))
+    }
 }
 
 /// Its leases end by time, as they were promised to.
-fn freeze(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let crew = one_that_runs(scene, random)?;
+fn freeze(scene: &mut Scene) -> Outcome {
+    let crew = one_that_runs(scene)?;
     scene.crews.signal(crew, Signal::SIGSTOP)?;
     let effects = vec![(format!("the process of crew {crew} stands still"), Reach::Clients)];
-    Ok(Begun::until(effects, move |scene| {
+    Ok(Begun::undone_by(effects, move |scene| {
         // One that has ended meanwhile needs nothing.
         let _ = scene.crews.signal(crew, Signal::SIGCONT);
-        Ok(Progress::Over)
     }))
 }
 
-fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let crew = one_that_runs(scene, random)?;
+fn kill(scene: &mut Scene) -> Outcome {
+    let crew = one_that_runs(scene)?;
     // Who is to have been there at the end?
     if scene.crews.killed >= scene.crews.members.len() / 2 {
         return Err("half of the processes of clients were killed already".to_owned());
@@ -38,18 +41,13 @@ fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
 
 pub struct Crews {
     members: Vec<Child>,
-    killed: usize,
+    /// How many were killed here; others have ended by themselves.
+    pub killed: usize,
 }
 
 impl Crews {
     pub fn of(members: Vec<Child>) -> Self {
         Self { members, killed: 0 }
-    }
-
-    /// How many were killed here; others have ended by themselves.
-    #[cfg(test)]
-    pub fn killed(&self) -> usize {
-        self.killed
     }
 
     pub fn running(&mut self) -> Vec<usize> {

@@ -1,31 +1,33 @@
 //! What somebody does to locks with plain commands.
 
 use super::Class::{AllKeys, Keys};
-use super::{AT_ONCE, Begun, Kind, Progress, Scene, WHILE, kind, may_have_changed, with_effect};
+use super::{
+    AT_ONCE, Begun, Effects, Kind, Outcome, Progress, Scene, WHILE, changing, kind, may_have_changed, with_effect,
+};
 use crate::history::Reach;
 use crate::worlds::{Node, World, WorldKind, run_on};
-use rlock_testing::{Random, Reply};
+use rlock_testing::Reply;
 
 pub const KINDS: &[Kind] = &[
-    kind("delete a lock", Keys, 8, AT_ONCE, |scene, random| once(scene, random, "DEL")),
-    kind("unlink a lock", Keys, 2, AT_ONCE, |scene, random| once(scene, random, "UNLINK")),
-    kind("break a lock", Keys, 4, AT_ONCE, |scene, random| once(scene, random, "RLOCK.BREAK")),
+    kind("delete a lock", Keys, 8, AT_ONCE, |scene| once(scene, "DEL")),
+    kind("unlink a lock", Keys, 2, AT_ONCE, |scene| once(scene, "UNLINK")),
+    kind("break a lock", Keys, 4, AT_ONCE, |scene| once(scene, "RLOCK.BREAK")),
     kind("shorten a lease", Keys, 4, AT_ONCE, shorten),
     kind("take a lease away", Keys, 3, (50, 400), persist),
     kind("rename a lock", Keys, 3, AT_ONCE, rename),
     kind("overwrite a lock", Keys, 3, (100, 150), overwrite),
-    kind("flush all", AllKeys, 1, AT_ONCE, |scene, random| flush(scene, random, "FLUSHALL")),
-    kind("flush all later", AllKeys, 1, AT_ONCE, |scene, random| flush(scene, random, "FLUSHALL ASYNC")),
+    kind("flush all", AllKeys, 1, AT_ONCE, |scene| flush(scene, "FLUSHALL")),
+    kind("flush all later", AllKeys, 1, AT_ONCE, |scene| flush(scene, "FLUSHALL ASYNC")),
 ];
 
 /// Not in a cluster.
 pub const SWAP: Kind = kind("swap databases", AllKeys, 1, WHILE, swap);
 
 /// A hot lock, and the place of the server that has it.
-fn lock(scene: &Scene, random: &mut Random) -> Result<(String, usize), String> {
-    let key = format!("hot:{}", random.below(scene.world.makeup().hot.into()));
-    let place = owner(scene.world, &key, scene.a_master(random))?;
-    Ok((key, place))
+fn lock(scene: &mut Scene) -> Result<(String, usize), String> {
+    let key = format!("hot:{}", scene.random.below(scene.world.makeup().hot.into()));
+    let before = scene.a_master();
+    Ok((key.clone(), owner(scene.world, &key, before)?))
 }
 
 /// Who has the key now: others may have taken over.
@@ -40,25 +42,22 @@ fn reach_of(key: &str) -> Reach {
     Reach::Locks { locks: vec![key.to_owned()], takes_counters: false }
 }
 
-fn effects(node: &Node, key: &str, command: &str) -> Vec<(String, Reach)> {
+fn effects(node: &Node, key: &str, command: &str) -> Effects {
     vec![(format!("{command} at server {}", node.name), reach_of(key))]
 }
 
-fn once(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, String> {
-    let (key, place) = lock(scene, random)?;
+fn once(scene: &mut Scene, command: &str) -> Outcome {
+    let (key, place) = lock(scene)?;
     with_effect(scene, place, &format!("{command} {key}"), reach_of(&key))
 }
 
 /// Its effect comes when the shorter lease ends.
-fn shorten(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn shorten(scene: &mut Scene) -> Outcome {
     const LEFT_MS: i64 = 50;
-    let (key, place) = lock(scene, random)?;
+    let (key, place) = lock(scene)?;
     let node = &scene.world.nodes[place];
     let command = format!("PEXPIRE {key} {LEFT_MS}");
-    if !may_have_changed(node.say(&command))? {
-        return Ok(Begun::done(Vec::new()));
-    }
-    Ok(Begun::until(effects(node, &key, &command), has_ended(place, LEFT_MS)))
+    changing(node, &command, effects(node, &key, &command), has_ended(place, LEFT_MS))
 }
 
 /// Whether a lease that was of so many ms when this is first asked has ended, by the server's clock.
@@ -68,48 +67,45 @@ fn has_ended(place: usize, lease_ms: i64) -> impl FnMut(&mut Scene) -> Result<Pr
         let node = &scene.world.nodes[place];
         let now = node.time_ms()?;
         let end = *end.get_or_insert(now + lease_ms);
-        Ok(if now > end && node.answers() { Progress::Over } else { Progress::NotYet })
+        Ok(Progress::over_if(now > end && node.answers()))
     }
 }
 
 /// The lock gets a lease again only if it has none: else somebody has it in good order.
-fn persist(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn persist(scene: &mut Scene) -> Outcome {
     const LEFT_MS: i64 = 200;
-    let (key, place) = lock(scene, random)?;
+    let (key, place) = lock(scene)?;
     let node = &scene.world.nodes[place];
     let command = format!("PERSIST {key}");
-    if !may_have_changed(node.say(&command))? {
-        return Ok(Begun::done(Vec::new()));
-    }
     let effects = effects(node, &key, &format!("{command}, and PEXPIRE NX afterwards,"));
     let mut over = None;
-    Ok(Begun::until(effects, move |scene| {
+    changing(node, &command, effects, move |scene| {
         if over.is_none() {
             let place = owner(scene.world, &key, place)?;
             scene.world.nodes[place].say(&format!("PEXPIRE {key} {LEFT_MS} NX"))?;
             over = Some(has_ended(place, LEFT_MS));
         }
         over.as_mut().expect("it was set above")(scene)
-    }))
+    })
 }
 
 /// What it was renamed to goes with its lease.
-fn rename(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let (key, place) = lock(scene, random)?;
+fn rename(scene: &mut Scene) -> Outcome {
+    let (key, place) = lock(scene)?;
     // Its slot is that of the lock.
-    let command = format!("RENAME {key} junk:{}:{{{key}}}", random.draw());
+    let command = format!("RENAME {key} junk:{}:{{{key}}}", scene.random.draw());
     with_effect(scene, place, &command, reach_of(&key))
 }
 
-fn overwrite(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let (key, place) = lock(scene, random)?;
+fn overwrite(scene: &mut Scene) -> Outcome {
+    let (key, place) = lock(scene)?;
     let node = &scene.world.nodes[place];
     let command = format!("SET {key} junk PX 100");
     may_have_changed(node.say(&command))?;
     Ok(Begun::until(effects(node, &key, &command), move |scene| {
         let place = owner(scene.world, &key, place)?;
         let kind = scene.world.nodes[place].text(&format!("TYPE {key}"))?;
-        Ok(if kind == "string" { Progress::NotYet } else { Progress::Over })
+        Ok(Progress::over_if(kind != "string"))
     }))
 }
 
@@ -117,13 +113,14 @@ fn all_locks() -> Reach {
     Reach::Locks { locks: Vec::new(), takes_counters: true }
 }
 
-fn flush(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, String> {
-    with_effect(scene, scene.a_master(random), command, all_locks())
+fn flush(scene: &mut Scene, command: &str) -> Outcome {
+    let place = scene.a_master();
+    with_effect(scene, place, command, all_locks())
 }
 
-fn swap(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn swap(scene: &mut Scene) -> Outcome {
     const SWAP: &str = "SWAPDB 0 1";
-    let place = scene.a_master(random);
+    let place = scene.a_master();
     let node = &scene.world.nodes[place];
     may_have_changed(node.say(SWAP))?;
     let effects = vec![(format!("{SWAP} at server {}, and back,", node.name), all_locks())];

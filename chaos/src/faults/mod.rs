@@ -19,13 +19,11 @@ mod storm;
 mod tests;
 
 pub use crews::Crews;
-#[cfg(test)]
-pub use play::{Troubles, carry_out};
 pub use play::{play, tell_changes};
 pub use schedule::schedule;
 
 use crate::history::{Journal, Reach};
-use crate::worlds::{Refusal, World};
+use crate::worlds::{Node, Refusal, World};
 use rlock_testing::{Random, Reply};
 use std::time::Duration;
 
@@ -42,7 +40,9 @@ pub struct Kind {
 }
 
 /// Begins it, or says why it could not be made: nothing has happened then.
-type Begin = fn(&mut Scene, &mut Random) -> Result<Begun, String>;
+type Begin = fn(&mut Scene) -> Outcome;
+
+type Outcome = Result<Begun, String>;
 
 const fn kind(name: &'static str, class: Class, weight: u32, lasts: (u64, u64), begin: Begin) -> Kind {
     Kind { name, class, weight, lasts, begin }
@@ -110,13 +110,15 @@ impl Class {
 pub struct Scene<'a> {
     pub world: &'a mut World,
     pub crews: &'a mut Crews,
-    journal: &'a Journal,
+    pub journal: &'a Journal,
+    /// What decides what the fault that begins leaves to chance.
+    pub random: Random,
 }
 
 impl Scene<'_> {
     /// One of the masters.
-    fn a_master(&self, random: &mut Random) -> usize {
-        random.one_of(self.world.masters())
+    fn a_master(&mut self) -> usize {
+        self.random.one_of(&self.world.masters)
     }
 
     /// Why a fault has come to nothing, or to something else than was meant.
@@ -127,10 +129,13 @@ impl Scene<'_> {
 
 /// A fault that is in force.
 pub struct Begun {
-    effects: Vec<(String, Reach)>,
+    effects: Effects,
     /// Takes the fault back, as far as that can be done now; called again until it is over, and after an error.
     end: Box<Ending>,
 }
+
+/// What was done, in words, and what that takes away.
+type Effects = Vec<(String, Reach)>;
 
 type Ending = dyn FnMut(&mut Scene) -> Result<Progress, String>;
 
@@ -142,13 +147,27 @@ pub enum Progress {
     Over,
 }
 
+impl Progress {
+    fn over_if(it_is: bool) -> Self {
+        if it_is { Self::Over } else { Self::NotYet }
+    }
+}
+
 impl Begun {
     /// It is over already.
-    fn done(effects: Vec<(String, Reach)>) -> Self {
-        Self::until(effects, |_| Ok(Progress::Over))
+    fn done(effects: Effects) -> Self {
+        Self::undone_by(effects, |_| {})
     }
 
-    fn until(effects: Vec<(String, Reach)>, end: impl FnMut(&mut Scene) -> Result<Progress, String> + 'static) -> Self {
+    /// It is over with this, which cannot fail.
+    fn undone_by(effects: Effects, mut end: impl FnMut(&mut Scene) + 'static) -> Self {
+        Self::until(effects, move |scene| {
+            end(scene);
+            Ok(Progress::Over)
+        })
+    }
+
+    fn until(effects: Effects, end: impl FnMut(&mut Scene) -> Result<Progress, String> + 'static) -> Self {
         Self { effects, end: Box::new(end) }
     }
 }
@@ -164,12 +183,21 @@ fn may_have_changed(outcome: Result<Reply, Refusal>) -> Result<bool, String> {
 }
 
 /// Runs a command that has this effect.
-fn with_effect(scene: &Scene, place: usize, command: &str, reach: Reach) -> Result<Begun, String> {
+fn with_effect(scene: &Scene, place: usize, command: &str, reach: Reach) -> Outcome {
     let node = &scene.world.nodes[place];
-    if !may_have_changed(node.say(command))? {
-        return Ok(Begun::done(Vec::new()));
-    }
-    Ok(Begun::until(vec![(format!("{command} at server {}", node.name), reach)], answers_twice(place)))
+    let effects = vec![(format!("{command} at server {}", node.name), reach)];
+    changing(node, command, effects, answers_twice(place))
+}
+
+/// Runs a command, which has these effects if it changes something.
+fn changing(
+    node: &Node,
+    command: &str,
+    effects: Effects,
+    end: impl FnMut(&mut Scene) -> Result<Progress, String> + 'static,
+) -> Outcome {
+    let has_changed = may_have_changed(node.say(command))?;
+    Ok(if has_changed { Begun::until(effects, end) } else { Begun::done(Vec::new()) })
 }
 
 /// A server that has answered two questions one after the other has done all that it was sent before.
@@ -178,6 +206,6 @@ fn answers_twice(place: usize) -> impl FnMut(&mut Scene) -> Result<Progress, Str
         let node = &scene.world.nodes[place];
         // One that was killed has forgotten what it was sent.
         let is_done = !node.is_up() || (node.answers() && node.answers());
-        Ok(if is_done { Progress::Over } else { Progress::NotYet })
+        Ok(Progress::over_if(is_done))
     }
 }

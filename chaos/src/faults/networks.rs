@@ -1,34 +1,25 @@
 //! What the network between clients and servers does to their connections.
 
 use super::Class::{Network, OneWay};
-use super::{AT_ONCE, Begun, Kind, Progress, Scene, WHILE, kind};
+use super::{AT_ONCE, Begun, Kind, Outcome, Progress, Scene, WHILE, kind};
 use crate::history::Reach;
 use crate::network::{Order, Sender};
-use rlock_testing::Random;
 use std::time::{Duration, Instant};
 
 pub const KINDS: &[Kind] = &[
-    kind("cut", Network, 4, AT_ONCE, |scene, random| make(scene, random, "all connections are cut", &[Order::Cut])),
-    kind("refuse", Network, 3, WHILE, |scene, random| make(scene, random, "nobody is let in", &[Order::Refuse])),
+    kind("cut", Network, 4, AT_ONCE, |scene| make(scene, "all connections are cut", &[Order::Cut])),
+    kind("refuse", Network, 3, WHILE, |scene| make(scene, "nobody is let in", &[Order::Refuse])),
     kind("delay", Network, 18, (100, 1_200), delay),
     kind("slow, then gone", Network, 14, (300, 700), slow_then_gone),
-    kind("lose requests", Network, 4, WHILE, |scene, random| {
-        make(scene, random, "requests are lost", &[Order::Lose(Sender::Client)])
-    }),
-    kind("lose answers", Network, 12, WHILE, |scene, random| {
-        make(scene, random, "answers are lost", &[Order::Lose(Sender::Server)])
-    }),
-    kind("cut in an answer", Network, 10, WHILE, |scene, random| {
-        make(scene, random, "connections are cut in the middle of an answer", &[Order::CutMidReply])
+    kind("lose requests", Network, 4, WHILE, |scene| make(scene, "requests are lost", &[Order::Lose(Sender::Client)])),
+    kind("lose answers", Network, 12, WHILE, |scene| make(scene, "answers are lost", &[Order::Lose(Sender::Server)])),
+    kind("cut in an answer", Network, 10, WHILE, |scene| {
+        make(scene, "connections are cut in the middle of an answer", &[Order::CutMidReply])
     }),
     // Much longer than clients wait for an answer, and than a poll waits in the server.
-    kind("answers lost one way", OneWay, 6, (1_500, 6_000), |scene, random| {
-        one_way(scene, random, Sender::Server, Reach::Answers)
-    }),
+    kind("answers lost one way", OneWay, 6, (1_500, 6_000), |scene| one_way(scene, Sender::Server, Reach::Answers)),
     // The server does not hear either that somebody has gone.
-    kind("requests lost one way", OneWay, 5, (1_000, 3_500), |scene, random| {
-        one_way(scene, random, Sender::Client, Reach::Clients)
-    }),
+    kind("requests lost one way", OneWay, 5, (1_000, 3_500), |scene| one_way(scene, Sender::Client, Reach::Clients)),
 ];
 
 const DELAYS_MS: (u64, u64) = (5, 300);
@@ -43,52 +34,46 @@ const GONE: Duration = Duration::from_millis(1_800);
 /// others that are whole.
 const ONE_WAY: [u8; 3] = [30, 50, 100];
 
-fn a_proxy(scene: &Scene, random: &mut Random) -> usize {
-    usize::try_from(random.below(scene.world.proxies().len() as u64)).expect("a place among few")
+fn a_proxy(scene: &mut Scene) -> usize {
+    usize::try_from(scene.random.below(scene.world.proxies.len() as u64)).expect("a place among few")
 }
 
 /// Trouble that lasts until it is healed.
-fn make(scene: &mut Scene, random: &mut Random, words: &str, orders: &[Order]) -> Result<Begun, String> {
-    let place = a_proxy(scene, random);
-    orders.iter().for_each(|order| scene.world.proxies()[place].obey(*order));
+fn make(scene: &mut Scene, words: &str, orders: &[Order]) -> Outcome {
+    let place = a_proxy(scene);
+    orders.iter().for_each(|order| scene.world.proxies[place].obey(*order));
     let effects = vec![(format!("{words}, at proxy {place}"), Reach::Clients)];
-    Ok(Begun::until(effects, move |scene| {
-        scene.world.proxies()[place].obey(Order::Heal);
-        Ok(Progress::Over)
-    }))
+    Ok(Begun::undone_by(effects, move |scene| scene.world.proxies[place].obey(Order::Heal)))
 }
 
-fn delay(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let late = Duration::from_millis(random.between(DELAYS_MS));
+fn delay(scene: &mut Scene) -> Outcome {
+    let late = Duration::from_millis(scene.random.between(DELAYS_MS));
     let [requests, answers] = [Sender::Client, Sender::Server].map(|sender| Order::Delay(sender, late));
-    let orders = random.one_of(&[vec![requests], vec![answers], vec![requests, answers]]);
-    make(scene, random, "what is sent is late", &orders)
+    let orders = scene.random.one_of(&[vec![requests], vec![answers], vec![requests, answers]]);
+    make(scene, "what is sent is late", &orders)
 }
 
 /// Nobody is told, and whoever connects anew is well served: so a process gets on only if it notices by itself, on each
 /// of its connections, that nothing comes any more.
-fn one_way(scene: &mut Scene, random: &mut Random, sender: Sender, reach: Reach) -> Result<Begun, String> {
-    let (place, hundredths) = (a_proxy(scene, random), random.one_of(&ONE_WAY));
-    scene.world.proxies()[place].obey(Order::Silence { sender, hundredths, seed: random.draw() });
+fn one_way(scene: &mut Scene, sender: Sender, reach: Reach) -> Outcome {
+    let (place, hundredths) = (a_proxy(scene), scene.random.one_of(&ONE_WAY));
+    scene.world.proxies[place].obey(Order::Silence { sender, hundredths, seed: scene.random.draw() });
     let words = format!(
         "what the {sender:?} sends is lost on {hundredths} % of the connections that were there, at proxy {place}"
     );
-    Ok(Begun::until(vec![(words, reach)], move |scene| {
-        scene.world.proxies()[place].obey(Order::CutSilenced);
-        Ok(Progress::Over)
-    }))
+    Ok(Begun::undone_by(vec![(words, reach)], move |scene| scene.world.proxies[place].obey(Order::CutSilenced)))
 }
 
 /// As networks do that fail: answers are late first, and then nothing arrives any more. Whoever believes in a lease for longer
 /// than it lasts because it has heard of it late cannot learn better.
-fn slow_then_gone(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let place = a_proxy(scene, random);
-    let late = Duration::from_millis(random.between(LATE_MS));
-    scene.world.proxies()[place].obey(Order::Delay(Sender::Server, late));
+fn slow_then_gone(scene: &mut Scene) -> Outcome {
+    let place = a_proxy(scene);
+    let late = Duration::from_millis(scene.random.between(LATE_MS));
+    scene.world.proxies[place].obey(Order::Delay(Sender::Server, late));
     let mut gone_since = None;
     let effects = vec![(format!("answers are late, and then all is lost, at proxy {place}"), Reach::Clients)];
     Ok(Begun::until(effects, move |scene| {
-        let proxy = &scene.world.proxies()[place];
+        let proxy = &scene.world.proxies[place];
         let since = *gone_since.get_or_insert_with(|| {
             proxy.obey(Order::Lose(Sender::Client));
             proxy.obey(Order::Lose(Sender::Server));

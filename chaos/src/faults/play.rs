@@ -1,6 +1,6 @@
 //! Faults in the order of a schedule, each beside others that are still in force.
 
-use super::{Begun, Crews, Fault, Progress, Scene, servers};
+use super::{Begun, Fault, Progress, Scene, servers};
 use crate::history::{Journal, Moment, Reach, Record, Trouble};
 use crate::worlds::{Change, World};
 use rlock_testing::Random;
@@ -24,15 +24,15 @@ const BEFORE_LOOK: Duration = Duration::from_secs(3);
 const MOST_PUT_OFF: usize = 6;
 
 /// What is in force now.
+#[derive(Default)]
 pub struct Troubles {
-    journal: Journal,
-    running: Vec<Running>,
+    pub running: Vec<Running>,
     /// What has to wait until something else is over.
-    put_off: VecDeque<Fault>,
-    next_look: Instant,
+    pub put_off: VecDeque<Fault>,
+    looked: Option<Instant>,
 }
 
-struct Running {
+pub struct Running {
     fault: Fault,
     began: Moment,
     due: Instant,
@@ -77,41 +77,32 @@ impl Running {
 }
 
 impl Troubles {
-    pub fn new(journal: &Journal) -> Self {
-        Self { journal: journal.clone(), running: Vec::new(), put_off: VecDeque::new(), next_look: Instant::now() }
-    }
-
-    #[cfg(test)]
-    pub fn none_in_force(&self) -> bool {
-        self.running.is_empty() && self.put_off.is_empty()
-    }
-
     /// Begins it, or keeps it until nothing is in force any more that it cannot be beside.
-    pub fn begin(&mut self, fault: Fault, world: &mut World, crews: &mut Crews) {
+    pub fn begin(&mut self, fault: Fault, scene: &mut Scene) {
         if !self.running.iter().all(|it| it.fault.kind.class.may_be_beside(fault.kind.class)) {
             if self.put_off.len() < MOST_PUT_OFF {
                 self.put_off.push_back(fault);
             } else {
-                self.journal.measured("faults that were left out", 1.0);
+                scene.journal.measured("faults that were left out", 1.0);
             }
             return;
         }
-        let (began, mut scene) = (Moment::now(), Scene { world, crews, journal: &self.journal });
-        match (fault.kind.begin)(&mut scene, &mut Random::from(fault.seed)) {
+        let began = Moment::now();
+        scene.random = Random::from(fault.seed);
+        match (fault.kind.begin)(scene) {
             Ok(begun) => self.running.push(Running::new(fault, began, begun)),
             Err(why) => scene.not_made(fault.kind.name, &why),
         }
     }
 
     /// Ends what is to end, begins what was put off, and looks after the servers.
-    pub fn attend(&mut self, world: &mut World, crews: &mut Crews) {
-        self.end_those(world, crews, Instant::now());
+    pub fn attend(&mut self, scene: &mut Scene) {
+        self.end_those(scene, Instant::now());
         for fault in std::mem::take(&mut self.put_off) {
-            self.begin(fault, world, crews);
+            self.begin(fault, scene);
         }
-        if Instant::now() >= self.next_look {
-            self.look(world);
-            self.next_look = Instant::now() + LOOKS;
+        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOKS) {
+            self.look(scene);
         }
     }
 
@@ -119,110 +110,77 @@ impl Troubles {
     ///
     /// # Errors
     /// If the servers do not become calm.
-    pub fn end_all(&mut self, world: &mut World, crews: &mut Crews) -> Result<(), String> {
+    pub fn end_all(&mut self, scene: &mut Scene) -> Result<(), String> {
         self.put_off.clear();
         let deadline = Instant::now() + PATIENCE;
         while !self.running.is_empty() && Instant::now() < deadline {
-            self.end_those(world, crews, deadline);
+            self.end_those(scene, deadline);
             std::thread::sleep(TICK);
         }
-        let outcome = world.calm();
-        self.look(world);
+        let outcome = scene.world.calm();
+        self.look(scene);
         for mut running in self.running.drain(..) {
             let (what, why) = (running.fault.kind.name, &running.why);
-            self.journal.measured(&format!("faults that did not end by themselves: {what}: {why}"), 1.0);
-            running.write(&self.journal);
+            scene.journal.measured(&format!("faults that did not end by themselves: {what}: {why}"), 1.0);
+            running.write(scene.journal);
         }
         outcome
     }
 
-    fn end_those(&mut self, world: &mut World, crews: &mut Crews, due_by: Instant) {
-        let mut scene = Scene { world, crews, journal: &self.journal };
-        self.running.retain_mut(|it| it.due > due_by || !it.end(&mut scene));
+    fn end_those(&mut self, scene: &mut Scene, due_by: Instant) {
+        self.running.retain_mut(|it| it.due > due_by || !it.end(scene));
     }
 
-    fn look(&mut self, world: &mut World) {
+    fn look(&mut self, Scene { world, journal, .. }: &mut Scene) {
+        self.looked = Some(Instant::now());
         let began = Moment::now() - LOOKS - BEFORE_LOOK;
-        for server in world.watch_for_deaths(&self.journal) {
-            let effects = vec![("a server died".to_owned(), Reach::Failover { server: server.clone() })];
+        // What died by itself is started again: the round goes on, so that more can be learned.
+        for place in world.watch_for_deaths(journal) {
+            let server = world.nodes[place].name.clone();
+            let effects = vec![("a server died".to_owned(), Reach::Failover { server })];
             let fault = Fault { kind: servers::KILL, lasts: Duration::ZERO, seed: 0 };
-            let begun = Begun::until(effects, move |scene| bring_back(scene.world, &server));
+            let begun = Begun::until(effects, move |scene| scene.world.start_again(place).map(|()| Progress::Over));
             self.running.push(Running::new(fault, began, begun));
         }
         world.look_around();
         for change in world.take_changes() {
-            self.write_change(change);
+            self.write_change(change, journal);
         }
     }
 
-    fn write_change(&self, Change { since, what, servers }: Change) {
+    fn write_change(&self, Change { since, what, servers }: Change, journal: &Journal) {
         let (began, ended) = (since - BEFORE_LOOK, Moment::now());
         // What one of us has brought about is told of by itself, and with better moments.
         for server in servers.into_iter().filter(|it| !self.running.iter().any(|running| running.servers.contains(it)))
         {
             let reach = Reach::Failover { server };
-            self.journal.write(&Record::Troubled(Trouble { began, ended, what: what.clone(), reach }));
+            journal.write(&Record::Troubled(Trouble { began, ended, what: what.clone(), reach }));
         }
     }
 }
 
 /// Writes down who has become a master since it was looked last, when all else is over.
 pub fn tell_changes(world: &mut World, journal: &Journal) {
-    let troubles = Troubles::new(journal);
-    for change in world.take_all_changes() {
-        troubles.write_change(change);
+    for change in std::mem::take(&mut world.changes) {
+        Troubles::default().write_change(change, journal);
     }
-}
-
-/// One that died by itself: the round goes on, so that more can be learned.
-fn bring_back(world: &mut World, server: &str) -> Result<Progress, String> {
-    if let Some(place) = world.nodes.iter().position(|node| node.name == server && !node.is_up()) {
-        world.restart(place)?;
-    }
-    Ok(Progress::Over)
 }
 
 /// Plays a schedule to its end, and for as long as the round lasts.
 ///
 /// # Errors
 /// If the servers do not become calm afterwards.
-pub fn play(
-    schedule: Vec<(Duration, Fault)>,
-    length: Duration,
-    world: &mut World,
-    crews: &mut Crews,
-    journal: &Journal,
-) -> Result<(), String> {
+pub fn play(schedule: Vec<(Duration, Fault)>, length: Duration, scene: &mut Scene) -> Result<(), String> {
     let begin = Instant::now();
     let mut schedule = VecDeque::from(schedule);
-    let mut troubles = Troubles::new(journal);
+    let mut troubles = Troubles::default();
     while begin.elapsed() < length {
         while schedule.front().is_some_and(|(at, _)| *at <= begin.elapsed()) {
             let (_, fault) = schedule.pop_front().expect("it has a first one");
-            troubles.begin(fault, world, crews);
+            troubles.begin(fault, scene);
         }
-        troubles.attend(world, crews);
+        troubles.attend(scene);
         std::thread::sleep(TICK);
     }
-    troubles.end_all(world, crews)
-}
-
-/// One fault from its beginning to its end, and nothing beside it.
-///
-/// # Errors
-/// If it does not end by itself in time.
-#[cfg(test)]
-pub fn carry_out(fault: Fault, world: &mut World, crews: &mut Crews, journal: &Journal) -> Result<(), String> {
-    const PATIENCE: Duration = Duration::from_secs(60);
-    let deadline = Instant::now() + PATIENCE;
-    let mut troubles = Troubles::new(journal);
-    troubles.begin(fault, world, crews);
-    while !troubles.none_in_force() {
-        if Instant::now() > deadline {
-            return Err(format!("{} does not end", fault.kind.name));
-        }
-        troubles.attend(world, crews);
-        std::thread::sleep(TICK);
-    }
-    Ok(())
+    troubles.end_all(scene)
 }

@@ -2,10 +2,9 @@
 
 use super::keys::SWAP;
 use super::servers::KILL_REPLICA;
-use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::World;
-use rlock_testing::Random;
 
 pub const KINDS: &[Kind] = &[
     SWAP,
@@ -26,15 +25,15 @@ fn masters(world: &World) -> Result<(usize, usize), String> {
 }
 
 /// Also for clusters.
-pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Vec<(String, Reach)> {
+pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Effects {
     let [old, new] = [old, new].map(|place| world.nodes[place].name.clone());
     vec![(format!("{what}: server {new} takes over from {old}"), Reach::Failover { server: old })]
 }
 
-fn hand_over(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
+fn hand_over(scene: &mut Scene) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
-    let port = world.nodes[new].port();
+    let port = world.nodes[new].port;
     world.nodes[old].say(&format!("FAILOVER TO 127.0.0.1 {port} TIMEOUT 3000"))?;
     Ok(Begun::until(takes_over(world, "FAILOVER", old, new), move |scene| {
         let world = &mut scene.world;
@@ -53,45 +52,38 @@ fn hand_over(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
     }))
 }
 
-fn kill(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
+fn kill(scene: &mut Scene) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
     world.nodes[old].kill();
     let effects = takes_over(world, "kill -9 of the master", old, new);
-    let mut is_promoted = false;
-    Ok(Begun::until(effects, move |scene| {
-        let world = &mut scene.world;
-        if !is_promoted {
-            world.nodes[new].say("REPLICAOF NO ONE")?;
-            world.make_master(new);
-            is_promoted = true;
-            return Ok(Progress::Harmless);
-        }
-        if !world.nodes[old].is_up() {
-            world.restart(old)?;
-        }
-        Ok(if world.nodes[old].follows() { Progress::Over } else { Progress::NotYet })
-    }))
+    Ok(replaced(effects, (old, new), new, "REPLICAOF NO ONE".to_owned()))
 }
 
 /// Two masters for a while: whoever goes by the second line finds the promoted replica. When it ends, the old master
 /// forgets what its clients were told meanwhile.
-fn divide(scene: &mut Scene, _: &mut Random) -> Result<Begun, String> {
+fn divide(scene: &mut Scene) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
     world.nodes[new].say("REPLICAOF NO ONE")?;
     world.divide(new);
-    let port = world.nodes[new].port();
+    let follow = format!("REPLICAOF 127.0.0.1 {}", world.nodes[new].port);
     let effects = takes_over(world, "a partition with two masters", old, new);
-    let mut is_healed = false;
-    Ok(Begun::until(effects, move |scene| {
+    Ok(replaced(effects, (old, new), old, follow))
+}
+
+/// With that command to one of them the new one is the only master, and all is as before once the old one follows it.
+fn replaced(effects: Effects, (old, new): (usize, usize), told: usize, command: String) -> Begun {
+    let mut is_replaced = false;
+    Begun::until(effects, move |scene| {
         let world = &mut scene.world;
-        if !is_healed {
-            world.nodes[old].say(&format!("REPLICAOF 127.0.0.1 {port}"))?;
+        if !is_replaced {
+            world.nodes[told].say(&command)?;
             world.make_master(new);
-            is_healed = true;
+            is_replaced = true;
             return Ok(Progress::Harmless);
         }
-        Ok(if world.nodes[old].follows() { Progress::Over } else { Progress::NotYet })
-    }))
+        world.start_again(old)?;
+        Ok(Progress::over_if(world.nodes[old].follows()))
+    })
 }

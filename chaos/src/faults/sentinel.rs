@@ -3,7 +3,7 @@
 
 use super::keys::SWAP;
 use super::servers::KILL_REPLICA;
-use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::network::ServerClock;
 use crate::worlds::{Node, World};
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 pub const KINDS: &[Kind] = &[
     SWAP,
     KILL_REPLICA,
-    kind("have sentinels fail over", Class::Topology, 6, AT_ONCE, |scene, _| {
+    kind("have sentinels fail over", Class::Topology, 6, AT_ONCE, |scene| {
         replace(scene, "SENTINEL FAILOVER", true, |world, _| world.fail_over_by_sentinels())
     }),
-    kind("kill the master", Class::Topology, 4, AT_ONCE, |scene, _| {
+    kind("kill the master", Class::Topology, 4, AT_ONCE, |scene| {
         replace(scene, "kill -9 of the master", false, |world, old| {
             world.nodes[old].kill();
             Ok(())
         })
     }),
-    kind("freeze the master", Class::Topology, 4, AT_ONCE, |scene, _| {
+    kind("freeze the master", Class::Topology, 4, AT_ONCE, |scene| {
         replace(scene, "the master stands still", false, |world, old| {
             world.nodes[old].freeze();
             Ok(())
@@ -41,7 +41,7 @@ fn replace(
     words: &str,
     is_well: bool,
     begin: fn(&mut World, usize) -> Result<(), String>,
-) -> Result<Begun, String> {
+) -> Outcome {
     let world = &mut scene.world;
     let old = world.master();
     if !world.others(old).all(|(_, node)| node.follows()) {
@@ -52,22 +52,16 @@ fn replace(
     let words = format!("{words}, server {server}, until the sentinels have made another one the master");
     let mut effects = clocks_apart(world, old);
     effects.push((words, Reach::Failover { server: server.clone() }));
-    let (mut is_back, mut is_harmless) = (false, false);
-    let (begun, mut known_since) = (Instant::now(), None);
+    let (begun, mut known_since, mut is_harmless) = (Instant::now(), None, false);
     Ok(Begun::until(effects, move |scene| {
         let world = &mut scene.world;
         world.look_around();
         if world.master() == old {
             let is_given_up = is_well && begun.elapsed() > GIVEN_UP_AFTER;
-            return Ok(if is_given_up { Progress::Over } else { Progress::NotYet });
+            return Ok(Progress::over_if(is_given_up));
         }
-        if !is_back {
-            world.nodes[old].thaw();
-            if !world.nodes[old].is_up() {
-                world.restart(old)?;
-            }
-            is_back = true;
-        }
+        world.nodes[old].thaw();
+        world.start_again(old)?;
         if !is_harmless {
             is_harmless = if is_well {
                 // Its clients know better by then, whatever it believes and grants itself.
@@ -82,15 +76,16 @@ fn replace(
         let master = world.master();
         let all_follow = world.others(master).all(|(_, node)| node.follows());
         if all_follow {
-            world.forget_change_of(&server);
+            // It is told of with the fault.
+            world.changes.retain(|change| !change.servers.contains(&server));
         }
-        Ok(if all_follow { Progress::Over } else { Progress::NotYet })
+        Ok(Progress::over_if(all_follow))
     }))
 }
 
 /// Leases are replicated as the times at which they end, so where another one takes over they go by its clock.
-fn clocks_apart(world: &World, old: usize) -> Vec<(String, Reach)> {
-    let offset = |node: &Node| node.clock().map_or(0, ServerClock::offset_ms);
+fn clocks_apart(world: &World, old: usize) -> Effects {
+    let offset = |node: &Node| node.clock.as_ref().map_or(0, ServerClock::offset_ms);
     let (server, by) = (&world.nodes[old].name, offset(&world.nodes[old]));
     let others = world.others(old).map(|(_, node)| offset(node) - by).filter(|by_ms| *by_ms != 0);
     let effect = |by_ms| (format!("leases of server {server} may move by {by_ms} ms"), by_ms);

@@ -2,30 +2,28 @@
 //! another pace, or go by another time.
 
 use super::Class::{Clock, Pause, Save, Setting, Still};
-use super::{AT_ONCE, Begun, Kind, Progress, Scene, WHILE, answers_twice, kind};
+use super::{AT_ONCE, Begun, Kind, Outcome, Progress, Scene, WHILE, answers_twice, kind};
 use crate::history::{Moment, Reach, Record};
-use crate::worlds::{Node, Refusal, World, WorldKind};
-use rlock_testing::{Client, Random};
+use crate::worlds::{Node, Refusal, WorldKind};
+use rlock_testing::Client;
 use std::time::Duration;
 
 pub const KINDS: &[Kind] = &[
     kind("freeze a server", Still, 8, (50, 700), freeze),
-    kind("pause writes", Pause, 8, AT_ONCE, |scene, random| pause(scene, random, "WRITE", PAUSE_BEYOND_MS)),
+    kind("pause writes", Pause, 8, AT_ONCE, |scene| pause(scene, "WRITE", PAUSE_BEYOND_MS)),
     // It cannot be ended: who would end it is put off as well.
-    kind("pause all", Pause, 3, AT_ONCE, |scene, random| pause(scene, random, "ALL", 0)),
+    kind("pause all", Pause, 3, AT_ONCE, |scene| pause(scene, "ALL", 0)),
     kind("sleep", Still, 3, AT_ONCE, sleep),
     kind("be busy with a script", Still, 3, (50, 400), be_busy),
-    kind("save a snapshot", Save, 2, AT_ONCE, |scene, random| save(scene, random, "BGSAVE")),
-    kind("rewrite the AOF", Save, 2, AT_ONCE, |scene, random| save(scene, random, "BGREWRITEAOF")),
-    kind("fill the memory", Setting, 8, WHILE, |scene, random| {
-        set(scene, random, "maxmemory 1", "maxmemory 0", Some("a full memory"))
+    kind("save a snapshot", Save, 2, AT_ONCE, |scene| save(scene, "BGSAVE")),
+    kind("rewrite the AOF", Save, 2, AT_ONCE, |scene| save(scene, "BGREWRITEAOF")),
+    kind("fill the memory", Setting, 8, WHILE, |scene| set(scene, "maxmemory 1", "maxmemory 0", Some("a full memory"))),
+    kind("want more replicas", Setting, 8, WHILE, |scene| {
+        set(scene, "min-replicas-to-write 9", "min-replicas-to-write 0", Some("missing replicas"))
     }),
-    kind("want more replicas", Setting, 8, WHILE, |scene, random| {
-        set(scene, random, "min-replicas-to-write 9", "min-replicas-to-write 0", Some("missing replicas"))
-    }),
-    kind("work at another pace", Setting, 2, (200, 2_000), |scene, random| {
-        let hz = random.one_of(&[1, 5, 100, 500]);
-        set(scene, random, &format!("hz {hz}"), "hz 10", None)
+    kind("work at another pace", Setting, 2, (200, 2_000), |scene| {
+        let hz = scene.random.one_of(&[1, 5, 100, 500]);
+        set(scene, &format!("hz {hz}"), "hz 10", None)
     }),
     kind("step the clock", Clock, 3, AT_ONCE, step_clock),
 ];
@@ -42,22 +40,19 @@ const PAUSE_BEYOND_MS: u64 = 300;
 
 const STEPS_MS: (u64, u64) = (200, 2_000);
 
-fn freeze(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let place = usize::try_from(random.below(scene.world.nodes.len() as u64)).expect("a place among few");
+fn freeze(scene: &mut Scene) -> Outcome {
+    let place = usize::try_from(scene.random.below(scene.world.nodes.len() as u64)).expect("a place among few");
     let node = &mut scene.world.nodes[place];
     if !node.is_up() {
         return Err(format!("server {} is down", node.name));
     }
     node.freeze();
     let effects = vec![(format!("server {} stands still", node.name), no_writes(node))];
-    Ok(Begun::until(effects, move |scene| {
-        scene.world.nodes[place].thaw();
-        Ok(Progress::Over)
-    }))
+    Ok(Begun::undone_by(effects, move |scene| scene.world.nodes[place].thaw()))
 }
 
-fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let place = scene.a_master(random);
+fn kill(scene: &mut Scene) -> Outcome {
+    let place = scene.a_master();
     let node = &mut scene.world.nodes[place];
     let server = node.name.clone();
     let what = format!("kill -9 of server {server}, which is started again on what it left");
@@ -67,33 +62,26 @@ fn kill(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
     };
     let effects = vec![(what.clone(), reach), (what, no_writes(node))];
     node.kill();
-    Ok(Begun::until(effects, move |scene| start_again(scene.world, place)))
-}
-
-fn start_again(world: &mut World, place: usize) -> Result<Progress, String> {
-    if !world.nodes[place].is_up() {
-        world.restart(place)?;
-    }
-    Ok(Progress::Over)
+    Ok(Begun::until(effects, move |scene| scene.world.start_again(place).map(|()| Progress::Over)))
 }
 
 /// Nothing of it is gone that the master does not have, but while it is away its master is alone.
-fn kill_replica(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn kill_replica(scene: &mut Scene) -> Outcome {
     let replicas = scene.world.replicas();
     if replicas.is_empty() {
         return Err("there is no replica".to_owned());
     }
-    let place = random.one_of(&replicas);
+    let place = scene.random.one_of(&replicas);
     scene.world.nodes[place].kill();
     let what = format!("kill -9 of server {}, a replica, which is started again", scene.world.nodes[place].name);
     Ok(Begun::until(vec![(what, Reach::Nobody)], move |scene| {
-        start_again(scene.world, place)?;
-        Ok(if scene.world.nodes[place].follows() { Progress::Over } else { Progress::NotYet })
+        scene.world.start_again(place)?;
+        Ok(Progress::over_if(scene.world.nodes[place].follows()))
     }))
 }
 
-fn pause(scene: &mut Scene, random: &mut Random, what: &str, beyond_ms: u64) -> Result<Begun, String> {
-    let (place, lasts_ms) = (scene.a_master(random), random.between(PAUSES_MS));
+fn pause(scene: &mut Scene, what: &str, beyond_ms: u64) -> Outcome {
+    let (place, lasts_ms) = (scene.a_master(), scene.random.between(PAUSES_MS));
     let node = &scene.world.nodes[place];
     let [due, by_itself] = [lasts_ms, lasts_ms + beyond_ms].map(|ms| Moment::now() + Duration::from_millis(ms));
     node.say(&format!("CLIENT PAUSE {} {what}", lasts_ms + beyond_ms))?;
@@ -121,14 +109,8 @@ fn forbade(scene: &Scene, place: usize, process: Option<u32>, (from, until): (Mo
 }
 
 /// `forbids`: in words, why the server cannot write then.
-fn set(
-    scene: &mut Scene,
-    random: &mut Random,
-    change: &str,
-    back: &'static str,
-    forbids: Option<&'static str>,
-) -> Result<Begun, String> {
-    let place = scene.a_master(random);
+fn set(scene: &mut Scene, change: &str, back: &'static str, forbids: Option<&'static str>) -> Outcome {
+    let place = scene.a_master();
     let node = &scene.world.nodes[place];
     node.say(&format!("CONFIG SET {change}"))?;
     let (from, process) = (Moment::now(), node.process());
@@ -151,29 +133,31 @@ fn no_writes(node: &Node) -> Reach {
     Reach::NoWrites { server: node.name.clone() }
 }
 
-fn sleep(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let node = &scene.world.nodes[scene.a_master(random)];
+fn sleep(scene: &mut Scene) -> Outcome {
+    let place = scene.a_master();
+    let node = &scene.world.nodes[place];
     node.say("DEBUG SLEEP 0.1")?;
     Ok(Begun::done(vec![(format!("DEBUG SLEEP at server {}", node.name), no_writes(node))]))
 }
 
 /// A script that has no end, until it is killed.
-fn be_busy(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
+fn be_busy(scene: &mut Scene) -> Outcome {
     const PATIENCE: Duration = Duration::from_secs(60);
-    let place = scene.a_master(random);
+    let place = scene.a_master();
     let node = &scene.world.nodes[place];
-    let mut client = Client::connect_for(&node.socket(), PATIENCE).map_err(|error| error.to_string())?;
+    let mut client = Client::connect_for(&node.socket, PATIENCE).map_err(|error| error.to_string())?;
     let script = std::thread::spawn(move || client.try_run(&["EVAL", "while true do end", "0"]).map(drop));
     let effects = vec![(format!("server {} is busy with a script", node.name), no_writes(node))];
     Ok(Begun::until(effects, move |scene| {
         // There is none yet, or none any more.
         let _ = scene.world.nodes[place].say("SCRIPT KILL");
-        Ok(if script.is_finished() { Progress::Over } else { Progress::NotYet })
+        Ok(Progress::over_if(script.is_finished()))
     }))
 }
 
-fn save(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, String> {
-    let node = &scene.world.nodes[scene.a_master(random)];
+fn save(scene: &mut Scene, command: &str) -> Outcome {
+    let place = scene.a_master();
+    let node = &scene.world.nodes[place];
     match node.say(command) {
         // The last one is not done yet.
         Err(Refusal::Plain(why)) if why.contains("in progress") => {}
@@ -183,11 +167,11 @@ fn save(scene: &mut Scene, random: &mut Random, command: &str) -> Result<Begun, 
 }
 
 /// Rather back to the right time than ever farther away from it.
-fn step_clock(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let place = scene.a_master(random);
-    let by_ms = i64::try_from(random.between(STEPS_MS)).expect("a few seconds");
-    let so_far = scene.world.nodes[place].clock().map_or(0, |clock| clock.offset_ms());
-    let by_ms = if so_far > 0 || (so_far == 0 && random.is(50)) { -by_ms } else { by_ms };
+fn step_clock(scene: &mut Scene) -> Outcome {
+    let place = scene.a_master();
+    let by_ms = i64::try_from(scene.random.between(STEPS_MS)).expect("a few seconds");
+    let so_far = scene.world.nodes[place].clock.as_ref().map_or(0, |clock| clock.offset_ms());
+    let by_ms = if so_far > 0 || (so_far == 0 && scene.random.is(50)) { -by_ms } else { by_ms };
     scene.world.step_clock(place, by_ms)?;
     let server = scene.world.nodes[place].name.clone();
     let words = format!("the clock of server {server} is set by {by_ms} ms");

@@ -3,10 +3,10 @@
 //! It is no trouble but a test in the middle of the others' play: everybody who waits has to be served soon. Its locks
 //! are its own, so nobody's history is touched.
 
-use super::{AT_ONCE, Begun, Class, Kind, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
 use crate::worlds::{Node, WorldKind};
-use rlock_testing::{Answer, Client, Crowd, Random, Reply, Wanted, unix_ms, was_wanted_here};
+use rlock_testing::{Answer, Client, Crowd, Reply, Wanted, unix_ms, was_wanted_here};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,16 +44,16 @@ enum Verdict {
     Disturbed(String),
 }
 
-fn begin(scene: &mut Scene, random: &mut Random) -> Result<Begun, String> {
-    let place = scene.a_master(random);
+fn begin(scene: &mut Scene) -> Outcome {
+    let place = scene.a_master();
     let node = &scene.world.nodes[place];
-    let server = node.server().ok_or("the server is down")?;
+    let server = node.server.as_ref().ok_or("the server is down")?;
     let storm = Storm {
-        socket: node.socket(),
+        socket: node.socket.clone(),
         process: server.id(),
-        prefix: prefix_on(node, random.draw())?,
-        locks: usize::try_from(random.between(LOCKS)).expect("a few thousand"),
-        waiters: usize::try_from(random.between(WAITERS)).expect("a few hundred"),
+        prefix: prefix_on(node, scene.random.draw())?,
+        locks: usize::try_from(scene.random.between(LOCKS)).expect("a few thousand"),
+        waiters: usize::try_from(scene.random.between(WAITERS)).expect("a few hundred"),
         latest_ms: if scene.world.kind == WorldKind::Durable { LATEST_ON_DISK_MS } else { LATEST_MS },
     };
     let words = format!("{} leases end at a stroke at server {}", storm.locks, node.name);
@@ -103,7 +103,8 @@ impl Storm {
         client.say_all((0..self.locks).map(|number| format!("PEXPIREAT {} {end}", self.lock(number))));
         crowd.collect(self.waiters);
         server.look();
-        let no_processor = server.ms_between(here - END_IN_MS, unix_ms()) + as_ms(was_wanted_here() - before);
+        let no_processor =
+            server.ms_between(here - END_IN_MS, unix_ms()) + (was_wanted_here() - before).as_millis() as i64;
         Ok(judge(crowd.answers(), here, self.latest_ms + no_processor))
     }
 
@@ -126,10 +127,6 @@ fn judge<'a>(answers: impl Iterator<Item = Option<&'a Answer>>, end: i64, latest
         return Verdict::Broken(format!("{last} ms after the leases' end, and not {latest_ms}"));
     }
     Verdict::Served(last)
-}
-
-fn as_ms(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

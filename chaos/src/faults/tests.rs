@@ -1,5 +1,6 @@
 //! Each fault once in each world where it may happen, with somebody who waits; all at once; and what comes out of it.
 
+use super::play::Troubles;
 use super::schedule::{one, possible};
 use super::*;
 use crate::history::{Journal, Record, read_all};
@@ -8,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 fn each_fault_of(kind: WorldKind) {
     let directory = tempfile::tempdir().unwrap();
@@ -19,17 +21,37 @@ fn each_fault_of(kind: WorldKind) {
         let waiting = wait_for_locks(&world);
         let (least, most) = possible.lasts;
         let fault = one(Kind { lasts: (least, least.max(most / 4)), ..possible }, &mut random);
-        carry_out(fault, &mut world, &mut crews, &journal).unwrap();
+        carry_out(fault, &mut scene(&mut world, &mut crews, &journal)).unwrap();
         assert_eq!(what_is_amiss(&world), None, "after {}", possible.name);
         drop(waiting);
     }
-    Troubles::new(&journal).end_all(&mut world, &mut crews).unwrap();
-    for place in world.masters().to_vec() {
+    Troubles::default().end_all(&mut scene(&mut world, &mut crews, &journal)).unwrap();
+    for place in world.masters.clone() {
         assert!(world.nodes[place].answers());
     }
     world.check_drained(&journal, Duration::from_secs(20));
     end(crews);
     judge(directory.path(), 3);
+}
+
+fn scene<'a>(world: &'a mut World, crews: &'a mut Crews, journal: &'a Journal) -> Scene<'a> {
+    Scene { world, crews, journal, random: Random::from(1) }
+}
+
+/// One fault from its beginning to its end, and nothing beside it. An error, if it does not end by itself in time.
+fn carry_out(fault: Fault, scene: &mut Scene) -> Result<(), String> {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let deadline = Instant::now() + PATIENCE;
+    let mut troubles = Troubles::default();
+    troubles.begin(fault, scene);
+    while !(troubles.running.is_empty() && troubles.put_off.is_empty()) {
+        if Instant::now() > deadline {
+            return Err(format!("{} does not end", fault.kind.name));
+        }
+        troubles.attend(scene);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// What the fault has left, without anybody's help afterwards.
@@ -44,7 +66,7 @@ fn what_is_amiss(world: &World) -> Option<String> {
             return Some(format!("server {} does not write: {why:?}", world.nodes[place].name));
         }
     }
-    world.proxies().iter().find_map(|proxy| ping(proxy.port).err().map(|error| format!("by proxy: {error}")))
+    world.proxies.iter().find_map(|proxy| ping(proxy.port).err().map(|error| format!("by proxy: {error}")))
 }
 
 fn ping(port: u16) -> std::io::Result<()> {
@@ -63,12 +85,12 @@ fn sleepers() -> Crews {
 }
 
 fn end(mut crews: Crews) {
-    assert_eq!(crews.running().len() + crews.killed(), 4, "a crew has ended by itself");
+    assert_eq!(crews.running().len() + crews.killed, 4, "a crew has ended by itself");
 }
 
 /// Connections by the proxies, of which some hold locks and others wait for them.
 fn wait_for_locks(world: &World) -> Vec<TcpStream> {
-    let ports = world.proxies().iter().map(|proxy| proxy.port);
+    let ports = world.proxies.iter().map(|proxy| proxy.port);
     let mut streams = Vec::new();
     for (number, port) in ports.enumerate() {
         for lock in 0..12 {
@@ -144,7 +166,7 @@ fn a_round_in(kind: WorldKind, length: Duration) {
     let faults = schedule(kind, &mut random, length * 3);
     let faults = faults.into_iter().map(|(at, fault)| (at / 3, fault)).collect();
     let waiting = wait_for_locks(&world);
-    play(faults, length, &mut world, &mut crews, &journal).unwrap();
+    play(faults, length, &mut scene(&mut world, &mut crews, &journal)).unwrap();
     drop(waiting);
     world.check_drained(&journal, Duration::from_secs(20));
     end(crews);

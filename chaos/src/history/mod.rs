@@ -64,9 +64,17 @@ impl Record {
     }
 }
 
+/// The figures whose names begin like that: since when they are so, their names, and what they are.
+pub fn measured<'a>(records: &'a [Record], name: &'a str) -> impl Iterator<Item = (Moment, &'a String, f64)> {
+    records.iter().filter_map(move |record| match record {
+        Record::Measured { at, what, value } if what.starts_with(name) => Some((*at, what, *value)),
+        _ => None,
+    })
+}
+
 /// Nanoseconds of the clock that no one can set, and that is the same for all processes of a machine: so moments can be
 /// compared across those of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Moment(pub u64);
 
 impl Moment {

@@ -65,10 +65,8 @@ impl WaitsBy {
 
     /// The connection that is blocked, if there is one.
     pub fn client(&self) -> Option<i64> {
-        match self {
-            Self::Client(id) => Some(*id),
-            Self::Ticket { .. } => None,
-        }
+        let Self::Client(id) = self else { return None };
+        Some(*id)
     }
 }
 
@@ -76,7 +74,6 @@ impl WaitsBy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Poll {
     pub at: Moment,
-    pub client: String,
     pub session: String,
     /// Grows with each of a session.
     pub number: u64,

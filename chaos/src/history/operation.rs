@@ -20,6 +20,7 @@ pub struct Call {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
+    /// By a command, or by a script.
     Acquire {
         side: Side,
         lease_ms: u64,
@@ -34,24 +35,13 @@ pub enum Request {
         session: Option<String>,
     },
     /// Takes the ticket of this wait back.
-    Cancel {
-        session: String,
-    },
+    Cancel { session: String },
     /// By `rlock-client`: its own waits, renewals and repetitions are not seen; what it says is, as [`Record::Vouched`].
-    Guard {
-        side: Side,
-        lease_ms: u64,
-        fenced: bool,
-        replicas: u32,
-        majority: bool,
-    },
-    Renew {
-        lease_ms: u64,
-    },
-    Release {
-        side: Side,
-        all: bool,
-    },
+    Guard { side: Side, lease_ms: u64, fenced: bool, replicas: u32, majority: bool },
+    /// Of all that is held under this name.
+    Renew { lease_ms: u64 },
+    /// Of one hold, or of all holds of that side.
+    Release { side: Side, all: bool },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -63,15 +53,13 @@ pub enum Side {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    Granted {
-        token: Option<u64>,
-    },
+    /// With a token, if one was asked for.
+    Granted { token: Option<u64> },
     /// Not granted, at once or after the wait: what is left of the lock's lease, -1 without an end.
-    Refused {
-        left_ms: i64,
-    },
+    Refused { left_ms: i64 },
     /// Nil: nothing was held. 0 and 1 as in the contract.
     Released(Option<i64>),
+    /// False: there was nothing to be renewed.
     Renewed(bool),
     /// Of the tickets that were to be taken back, whether this one was found; none if that is not known.
     Cancelled(Option<bool>),
@@ -99,10 +87,8 @@ pub struct Operation {
 impl Operation {
     /// When it was granted, if it certainly was.
     pub fn granted(&self) -> Option<(Moment, Option<u64>)> {
-        match &self.answer {
-            Some((at, Answer::Granted { token })) => Some((*at, *token)),
-            _ => None,
-        }
+        let Some((at, Answer::Granted { token })) = &self.answer else { return None };
+        Some((*at, *token))
     }
 
     /// When it was answered, unless the answer leaves open what has happened.
@@ -147,10 +133,8 @@ impl Operation {
 
     /// Where it asked for a ticket.
     pub fn session(&self) -> Option<&str> {
-        match &self.call.request {
-            Request::Acquire { session, .. } => session.as_deref(),
-            _ => None,
-        }
+        let Request::Acquire { session, .. } = &self.call.request else { return None };
+        session.as_deref()
     }
 
     /// Whether the server had said by then that it knows of it. What was not answered may still be under way.
@@ -172,11 +156,6 @@ impl Operation {
 
     pub fn is_renewal(&self) -> bool {
         matches!(self.call.request, Request::Renew { .. })
-    }
-
-    /// For a violation's evidence.
-    pub fn named(&self) -> (String, u64) {
-        (self.call.client.clone(), self.call.number)
     }
 }
 

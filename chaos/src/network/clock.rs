@@ -23,12 +23,12 @@ pub struct ServerClock {
 }
 
 impl ServerClock {
-    /// A clock that goes right so far, with a file of its own in that directory. None where servers cannot have one: the
+    /// A clock that goes right so far, with this file of its own. None where servers cannot have one: the
     /// library was not built, or servers run with the address sanitizer, which wants to be loaded first itself.
     ///
     /// # Errors
     /// If the file cannot be made or mapped, or the dynamic linker could not tell where a path ends.
-    pub fn new(directory: &Path) -> io::Result<Option<Self>> {
+    pub fn new(file: &Path) -> io::Result<Option<Self>> {
         if std::env::var_os("ASAN_OPTIONS").is_some() {
             return Ok(None);
         }
@@ -36,8 +36,8 @@ impl ServerClock {
         if library.to_str().is_none_or(|path| path.contains([':', ' '])) {
             return Err(io::Error::new(ErrorKind::InvalidInput, format!("{} cannot be preloaded", library.display())));
         }
-        let (file, offset_ms) = new_file(&directory.canonicalize()?)?;
-        Ok(Some(Self { library, file, offset_ms }))
+        let offset_ms = new_file(file)?;
+        Ok(Some(Self { library, file: file.canonicalize()?, offset_ms }))
     }
 
     /// With which the server is to be started.
@@ -66,23 +66,18 @@ fn built_library() -> io::Result<Option<PathBuf>> {
     Ok(near.flat_map(|it| [it.join(LIBRARY), it.join("deps").join(LIBRARY)]).find(|it| it.is_file()))
 }
 
-fn new_file(directory: &Path) -> io::Result<(PathBuf, &'static AtomicI64)> {
-    for number in 0.. {
-        let path = directory.join(format!("clock-{number}"));
-        let file = match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-            file => file?,
-        };
-        let length = NonZeroUsize::new(size_of::<AtomicI64>()).expect("eight is not nought");
-        file.set_len(length.get() as u64)?;
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: at a new place, so that nothing of ours is changed; it is as long as the file, and never taken away.
-        let place = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &file, 0) }?;
-        // SAFETY: a page begins there, which is aligned, is mapped for good, and whose eight bytes are any number. All who
-        // have it mapped use it by atomic loads and stores only.
-        return Ok((path, unsafe { place.cast::<AtomicI64>().as_ref() }));
-    }
-    unreachable!("there are more numbers than files")
+fn new_file(path: &Path) -> io::Result<&'static AtomicI64> {
+    // That of an earlier run may lie there.
+    let _ = std::fs::remove_file(path);
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+    let length = NonZeroUsize::new(size_of::<AtomicI64>()).expect("eight is not nought");
+    file.set_len(length.get() as u64)?;
+    let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    // SAFETY: at a new place, so that nothing of ours is changed; it is as long as the file, and never taken away.
+    let place = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &file, 0) }?;
+    // SAFETY: a page begins there, which is aligned, is mapped for good, and whose eight bytes are any number. All who
+    // have it mapped use it by atomic loads and stores only.
+    Ok(unsafe { place.cast::<AtomicI64>().as_ref() })
 }
 
 #[cfg(test)]
@@ -104,7 +99,7 @@ mod tests {
 
     fn clock() -> Option<(TempDir, ServerClock)> {
         let directory = TempDir::new().unwrap();
-        let clock = ServerClock::new(directory.path()).unwrap();
+        let clock = ServerClock::new(&directory.path().join("clock")).unwrap();
         assert_eq!(clock.is_none(), std::env::var_os("ASAN_OPTIONS").is_some(), "cargo builds the library");
         Some((directory, clock?))
     }
@@ -190,7 +185,7 @@ mod tests {
     #[test]
     fn a_server_that_comes_back_goes_by_the_same_clock_and_two_clocks_are_two() {
         let Some((directory, clock)) = clock() else { return };
-        let other = ServerClock::new(directory.path()).unwrap().unwrap();
+        let other = ServerClock::new(&directory.path().join("other")).unwrap().unwrap();
         clock.step(HOUR_MS);
         assert_eq!((clock.offset_ms(), other.offset_ms()), (HOUR_MS, 0));
         assert!(is_off_by(&mut server_with(&clock).client(), HOUR_MS));

@@ -26,15 +26,6 @@ pub enum Sender {
     Server,
 }
 
-impl Sender {
-    fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
-    }
-}
-
 /// What holds for all connections of a network, for each sender: it is looked at with every piece that is carried.
 pub type Rules = [Rule; 2];
 
@@ -121,10 +112,7 @@ struct Way<'a> {
     sender: Sender,
     from: ReadHalf<'a>,
     to: WriteHalf<'a>,
-    /// If nothing more is taken, the last of these says how it ends.
     under_way: VecDeque<Piece>,
-    bytes_under_way: usize,
-    takes_more: bool,
 }
 
 struct Piece {
@@ -145,7 +133,7 @@ enum Then {
 
 impl<'a> Way<'a> {
     fn new(line: &'a Line, sender: Sender, from: ReadHalf<'a>, to: WriteHalf<'a>) -> Self {
-        Self { line, sender, from, to, under_way: VecDeque::new(), bytes_under_way: 0, takes_more: true }
+        Self { line, sender, from, to, under_way: VecDeque::new() }
     }
 
     async fn carry(mut self) -> io::Result<()> {
@@ -156,10 +144,9 @@ impl<'a> Way<'a> {
                 biased;
                 () = until(next_due) => {
                     let piece = self.under_way.pop_front().expect("one is due");
-                    self.bytes_under_way -= piece.bytes.len();
                     self.deliver(&piece.bytes, piece.then).await?
                 }
-                taken = self.from.read(&mut buffer), if self.takes_more && self.bytes_under_way < UNDER_WAY => {
+                taken = self.from.read(&mut buffer), if self.takes_more() => {
                     match taken {
                         Ok(length) => self.take(&buffer[..length]).await?,
                         Err(error) => return self.line.mourn(self.sender, error).await,
@@ -170,6 +157,12 @@ impl<'a> Way<'a> {
                 return Ok(());
             }
         }
+    }
+
+    /// Not behind the end, nor if too much is under way.
+    fn takes_more(&self) -> bool {
+        let bytes_under_way: usize = self.under_way.iter().map(|piece| piece.bytes.len()).sum();
+        self.under_way.back().is_none_or(|last| last.then == Then::GoOn) && bytes_under_way < UNDER_WAY
     }
 
     /// No bytes are the end of what is sent.
@@ -184,20 +177,19 @@ impl<'a> Way<'a> {
         } else {
             (bytes, Then::GoOn)
         };
-        self.takes_more = then == Then::GoOn;
         let last_due = self.under_way.back().map(|piece| piece.due);
         if last_due.is_none() && delay.is_zero() {
             return self.deliver(bytes, then).await;
         }
         let due = last_due.unwrap_or_else(Instant::now).max(Instant::now() + delay);
-        self.bytes_under_way += bytes.len();
         self.under_way.push_back(Piece { due, bytes: bytes.to_vec(), then });
         Ok(ControlFlow::Continue(()))
     }
 
     async fn deliver(&mut self, bytes: &[u8], then: Then) -> io::Result<ControlFlow<()>> {
         if let Err(error) = self.to.write_all(bytes).await {
-            self.line.mourn(self.sender.other(), error).await?;
+            let receiver = if self.sender == Sender::Client { Sender::Server } else { Sender::Client };
+            self.line.mourn(receiver, error).await?;
         }
         match then {
             Then::GoOn => Ok(ControlFlow::Continue(())),

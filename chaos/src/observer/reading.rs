@@ -1,18 +1,15 @@
 //! What RLOCK.INSPECT and RLOCK.QUEUES answer, read as far as an observer needs it.
 
-use crate::history::{Holding, Side, Waiting, WaitsBy};
+use crate::history::{Holding, Moment, Sample, Side, Waiting, WaitsBy};
 use rlock_testing::Reply;
 
-#[derive(Debug, PartialEq)]
-pub struct Inspection {
-    pub ttl_ms: i64,
-    pub holders: Vec<Holding>,
-    pub waiters: Vec<Waiting>,
-}
-
 /// None if it is an error: the lock is elsewhere, the server is loading, the key is no lock.
-pub fn inspection(reply: &Reply) -> Option<Inspection> {
-    Some(Inspection {
+pub fn sample(reply: &Reply, (asked, answered): (Moment, Moment), server: &str, lock: &str) -> Option<Sample> {
+    Some(Sample {
+        asked,
+        answered,
+        server: server.to_owned(),
+        lock: lock.to_owned(),
         ttl_ms: number(reply, "ttl-ms")?,
         holders: each(reply, "holders", holding)?,
         waiters: each(reply, "waiters", waiting)?,
@@ -59,24 +56,18 @@ fn side(entry: &Reply) -> Option<Side> {
 }
 
 fn each<T>(map: &Reply, name: &str, read: impl Fn(&Reply) -> Option<T>) -> Option<Vec<T>> {
-    match field(map, name)? {
-        Reply::List(entries) => entries.iter().map(read).collect(),
-        _ => None,
-    }
+    let Reply::List(entries) = field(map, name)? else { return None };
+    entries.iter().map(read).collect()
 }
 
 fn text(map: &Reply, name: &str) -> Option<String> {
-    match field(map, name)? {
-        Reply::Text(text) => Some(text.clone()),
-        _ => None,
-    }
+    let Reply::Text(text) = field(map, name)? else { return None };
+    Some(text.clone())
 }
 
 fn number(map: &Reply, name: &str) -> Option<i64> {
-    match field(map, name)? {
-        Reply::Int(number) => Some(*number),
-        _ => None,
-    }
+    let Reply::Int(number) = field(map, name)? else { return None };
+    Some(*number)
 }
 
 /// Of a map that is written as a flat list.

@@ -24,9 +24,8 @@ impl Run {
         let targets: Vec<_> = servers.iter().map(|(name, _)| (*name).to_owned()).collect();
         let servers = servers.iter().map(|(name, socket)| ((*name).to_owned(), socket.to_path_buf())).collect();
         let targets = Arc::new(Mutex::new(targets));
-        let now = Arc::clone(&targets);
         let locks: Vec<_> = locks.iter().map(|lock| (*lock).to_owned()).collect();
-        let observer = Observer::start(&journal, servers, move || now.lock().unwrap().clone(), &locks, EVERY);
+        let observer = Observer::start(&journal, servers, &targets, &locks, EVERY);
         Self { directory, targets, observer }
     }
 

@@ -1,12 +1,13 @@
 //! One server under observation, on a connection and a thread of its own: while one server is silent, the others are looked
 //! at all the same.
 
-use super::reading::{Inspection, inspection, queues};
-use crate::history::{Journal, Moment, Reach, Record, Sample, Trouble};
+use super::reading::{queues, sample};
+use crate::history::{Journal, Moment, Reach, Record, Trouble};
 use rlock_testing::{Client, Reply};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// After so long without an answer, the connection is given up.
@@ -55,24 +56,15 @@ struct Lost;
 
 impl Watch {
     pub fn new(journal: Journal, server: String, socket: PathBuf, locks: Vec<String>) -> Self {
-        Self {
-            journal,
-            server,
-            socket,
-            locks,
-            others: HashSet::new(),
-            in_use: HashSet::new(),
-            client: None,
-            silent_since: None,
-            seen: Seen::default(),
-        }
+        let (others, in_use, client, silent_since, seen) = Default::default();
+        Self { journal, server, socket, locks, others, in_use, client, silent_since, seen }
     }
 
     /// Until the sender of `until_dropped` is no more.
-    pub fn run(mut self, every: Duration, targets: impl Fn() -> Vec<String>, until_dropped: &Receiver<()>) -> Seen {
+    pub fn run(mut self, every: Duration, targets: &Mutex<Vec<String>>, until_dropped: &Receiver<()>) -> Seen {
         for number in 0.. {
             let began = Moment::now();
-            if targets().contains(&self.server) {
+            if targets.lock().unwrap_or_else(PoisonError::into_inner).contains(&self.server) {
                 self.look(number);
             } else {
                 self.client = None;
@@ -91,8 +83,7 @@ impl Watch {
     /// What a machine that stands still does to a wait is not the server's doing.
     pub fn note_standstill(&self, began: Moment, rest: Duration, ended: Moment) {
         if ended.since(began) >= rest + STANDSTILL {
-            let (what, reach) =
-                ("the machine stands still".to_owned(), Reach::NoWrites { server: self.server.clone() });
+            let (what, reach) = ("the machine stands still".into(), Reach::NoWrites { server: self.server.clone() });
             self.journal.write(&Record::Troubled(Trouble { began, ended, what, reach }));
         }
     }
@@ -173,20 +164,14 @@ impl Watch {
 
     /// A lock in use is noted each time, one that is not only when it was before.
     fn note(&mut self, lock: &str, asked: Moment, answered: Moment, reply: &Reply) {
-        let Some(Inspection { ttl_ms, holders, waiters }) = inspection(reply) else {
-            self.in_use.remove(lock);
-            return;
-        };
-        let was_in_use = self.in_use.contains(lock);
-        let is_in_use = !holders.is_empty() || !waiters.is_empty();
-        if is_in_use && !was_in_use {
+        let was_in_use = self.in_use.remove(lock);
+        let Some(sample) = sample(reply, (asked, answered), &self.server, lock) else { return };
+        let is_in_use = !sample.holders.is_empty() || !sample.waiters.is_empty();
+        if is_in_use {
             self.in_use.insert(lock.to_owned());
-        } else if was_in_use && !is_in_use {
-            self.in_use.remove(lock);
         }
         if is_in_use || was_in_use {
-            let (server, lock) = (self.server.clone(), lock.to_owned());
-            self.journal.write(&Record::Seen(Sample { asked, answered, server, lock, ttl_ms, holders, waiters }));
+            self.journal.write(&Record::Seen(sample));
             self.seen.samples += 1;
         }
     }

@@ -50,17 +50,10 @@ pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
     let mut crews = vec![Vec::new(); makeup.processes as usize];
     let all = kinds.into_iter().flat_map(|(kind, count)| (0..count).map(move |number| (kind, number)));
     for (place, (kind, number)) in all.enumerate() {
-        let name = format!("{}-{number}", kind.name());
-        let client = Client {
-            name,
-            seed: random.draw(),
-            kind,
-            line: number,
-            locks: wanted(makeup, kind, random),
-            habits: habits(makeup, kind, random),
-        };
+        let name = format!("{kind:?}-{number}").to_lowercase();
+        let (seed, locks, habits) = (random.draw(), wanted(makeup, kind, random), habits(makeup, kind, random));
         let crew = place % crews.len();
-        crews[crew].push(client);
+        crews[crew].push(Client { name, seed, kind, line: number, locks, habits });
     }
     crews
 }
@@ -68,19 +61,14 @@ pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
 /// A hot lock, and some others. Every third lock is a read-write lock. Of the hot ones, each third is left to clients whose
 /// every step is recorded, so that the whole of its history can be held against a model.
 fn wanted(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Vec<Lock> {
-    let hot = loop {
-        let number = random.below(makeup.hot.into());
-        let is_recorded_whole = number % 3 == 0;
-        let is_for_them = match kind {
-            ClientKind::Commands | ClientKind::Sessions => true,
-            // They know of no queue, and what they may have taken in between excuses it: every other lock is without them.
-            ClientKind::Scripts => number % 2 == 0,
-            ClientKind::Guards | ClientKind::Majority => !is_recorded_whole,
-        };
-        if is_for_them {
-            break lock("hot", number);
-        }
+    let is_for_them = |number: &u64| match kind {
+        ClientKind::Commands | ClientKind::Sessions => true,
+        // They know of no queue, and what they may have taken in between excuses it: every other lock is without them.
+        ClientKind::Scripts => number % 2 == 0,
+        ClientKind::Guards | ClientKind::Majority => number % 3 != 0,
     };
+    let mut hot = std::iter::repeat_with(|| random.below(makeup.hot.into())).filter(is_for_them);
+    let hot = lock("hot", hot.next().expect("it goes on until there is one"));
     let others = (0..3).map(|_| lock("cold", random.below(makeup.cold.into())));
     std::iter::once(hot).chain(others).collect()
 }
@@ -90,7 +78,7 @@ fn lock(temperature: &str, number: u64) -> Lock {
 }
 
 fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
-    let is_guard = matches!(kind, ClientKind::Guards | ClientKind::Majority);
+    let is_guard = kind.is_guard();
     // The watchdog of the client has its own ideas of leases that are too short to be kept alive.
     let lease_ms = random.one_of(if is_guard { &[1_000, 1_000, 1_500, 5_000] } else { &[150, 400, 1_000, 3_000] });
     let is_reckless = random.is(20);
@@ -114,17 +102,5 @@ fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
         dies: if is_guard { 10 } else { 5 * u8::from(is_reckless) },
         gives_up: random.one_of(if is_guard { &[10, 30] } else { &[0, 10] }),
         replicas: if random.is(50) { makeup.replicas } else { 0 },
-    }
-}
-
-impl ClientKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Commands => "commands",
-            Self::Sessions => "sessions",
-            Self::Scripts => "scripts",
-            Self::Guards => "guards",
-            Self::Majority => "majority",
-        }
     }
 }

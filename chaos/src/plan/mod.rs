@@ -32,21 +32,13 @@ pub struct Plan {
 pub enum Address {
     /// Lines to whoever is the master; a client goes by one of them. The second may lead elsewhere for a while: so there
     /// are two masters.
-    Lines {
-        ports: Vec<u16>,
-    },
-    Sentinels {
-        ports: Vec<u16>,
-        name: String,
-        master: u16,
-    },
-    Cluster {
-        ports: Vec<u16>,
-    },
+    Lines { ports: Vec<u16> },
+    /// Sentinels, and what they call the set; and a line to whoever is the master.
+    Sentinels { ports: Vec<u16>, name: String, master: u16 },
+    /// The nodes of a cluster.
+    Cluster { ports: Vec<u16> },
     /// Servers that know nothing of each other: the majority of them is a lock.
-    Several {
-        ports: Vec<u16>,
-    },
+    Several { ports: Vec<u16> },
 }
 
 /// Where a server is found that listens for TLS.
@@ -115,6 +107,13 @@ pub struct Habits {
     pub gives_up: u8,
     /// How many replicas have to confirm what it is granted.
     pub replicas: u32,
+}
+
+impl ClientKind {
+    /// Whether it leaves it to `rlock-client` what is sent.
+    pub fn is_guard(self) -> bool {
+        matches!(self, Self::Guards | Self::Majority)
+    }
 }
 
 impl Client {

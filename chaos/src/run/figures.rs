@@ -1,7 +1,6 @@
 //! What a run has come to in numbers, for a terminal and for the page of the long runs.
 
 use crate::checker::Verdict;
-use crate::history::Record;
 use crate::observer::SILENCE;
 use crate::worlds::WorldKind;
 use serde::{Deserialize, Serialize};
@@ -10,7 +9,6 @@ use std::fmt::{self, Display, Formatter};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// What is shown of each world, by the names of the figures.
 const COLUMNS: [&str; 11] = [
@@ -32,7 +30,7 @@ pub struct RunFigures {
     /// What the server says of itself.
     server: String,
     seed: u64,
-    seconds: f64,
+    pub seconds: f64,
     /// All rounds of a world in one, without what was broken in them.
     worlds: BTreeMap<String, Verdict>,
 }
@@ -42,21 +40,11 @@ impl RunFigures {
         Self { server: server.to_owned(), seed, ..Self::default() }
     }
 
-    pub fn took(&mut self, time: Duration) {
-        self.seconds = time.as_secs_f64();
-    }
-
-    pub fn add(&mut self, kind: WorldKind, records: &[Record], verdict: &Verdict) {
-        let world = self.worlds.entry(kind.name().to_owned()).or_default();
+    pub fn add(&mut self, kind: WorldKind, verdict: &Verdict) {
+        let world = self.worlds.entry(kind.name()).or_default();
         world.join(Verdict { violations: Vec::new(), ..verdict.clone() });
         world.figures.add("rounds", 1);
         world.figures.add("violations", verdict.violations.len() as u64);
-        for record in records {
-            match record {
-                Record::Measured { what, value, .. } if what == SILENCE => world.figures.add(what, *value as u64),
-                _ => {}
-            }
-        }
     }
 
     pub fn append_to(&self, path: &Path) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Whether servers keep something of each round: after one everything has been given back, so they should be as before.
 
-use crate::checker::Violation;
-use crate::history::{Moment, Record};
+use crate::checker::{Promise, Violation};
+use crate::history::{Moment, Record, measured};
 use std::collections::HashMap;
 
 /// The name under which worlds tell the memory of a server.
@@ -23,18 +23,14 @@ impl Memory {
     /// What has grown.
     pub fn after_round(&mut self, records: &[Record]) -> Option<Violation> {
         self.rounds += 1;
-        let measured = records.iter().filter_map(|record| match record {
-            Record::Measured { what, value, .. } if what.starts_with(NAME) => Some((what, *value)),
-            _ => None,
-        });
         let mut grown = None;
-        for (server, bytes) in measured {
+        for (_, server, bytes) in measured(records, NAME) {
             if self.rounds <= ROUNDS_TO_SETTLE {
                 let most = self.settled.entry(server.clone()).or_default();
                 *most = most.max(bytes);
             } else if let Some(settled) = self.settled.get(server).filter(|it| bytes > *it * 1.1 + SLACK) {
                 let what = format!("{server}: {bytes} bytes in round {}, {settled} in the first ones", self.rounds);
-                grown = Some(Violation::told("memory stays what it was", Moment::now(), what));
+                grown = Some(Violation::told(Promise::of("memory stays what it was"), Moment::now(), what));
             }
         }
         grown

@@ -10,13 +10,10 @@ pub use figures::{RunFigures, page};
 
 use crate::arguments::Options;
 use crate::checker::Verdict;
-use crate::history::Journal;
 use crate::worlds::{World, WorldKind};
 use memory::Memory;
-use rlock_testing::Random;
-use rlock_testing::ServerVersion;
+use rlock_testing::{Random, ServerVersion};
 use round::Played;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,9 +26,6 @@ const SHORTEST_ROUND: Duration = Duration::from_secs(4);
 
 /// What a round takes besides: servers start, leases end, what was recorded is judged.
 const AROUND: Duration = Duration::from_secs(5);
-
-/// Of the violations of each promise. All of them are in the story.
-const SHOWN_OF_EACH: u32 = 3;
 
 /// Whether every promise was kept.
 ///
@@ -50,7 +44,7 @@ pub fn run(options: &Options) -> io::Result<bool> {
             break;
         }
     }
-    figures.took(began.elapsed());
+    figures.seconds = began.elapsed().as_secs_f64();
     println!("{figures}");
     figures.append_to(&options.directory.join("figures.jsonl"))?;
     Ok(are_kept)
@@ -69,15 +63,15 @@ fn play(kind: WorldKind, until: Instant, options: &Options, figures: &mut RunFig
             break;
         }
         let directory = empty(&base.join(format!("round-{number}")))?;
-        let journal = Journal::open(&directory, "run")?;
         let world = world.get_or_insert_with(|| World::start(kind, &base));
         let length = left.saturating_sub(AROUND).clamp(SHORTEST_ROUND, ROUND);
-        let played = round::play(world, length, &directory, &journal, &mut random)?;
+        let played = round::play(world, length, &directory, &mut random)?;
         let Played { records, mut verdict, by_tls } = played;
         verdict.violations.extend(memory.after_round(&records));
-        figures.add(kind, &records, &verdict);
+        figures.add(kind, &verdict);
         let is_kept = verdict.violations.is_empty();
-        tell(&name(kind, number, by_tls), &verdict);
+        let how = if by_tls { ", rlock-client by TLS" } else { "" };
+        tell(&format!("{} {number}{how}", kind.name()), &verdict);
         if is_kept {
             std::fs::remove_dir_all(&directory)?;
         } else {
@@ -92,21 +86,10 @@ fn play(kind: WorldKind, until: Instant, options: &Options, figures: &mut RunFig
     Ok(are_kept)
 }
 
-fn name(kind: WorldKind, number: u32, by_tls: bool) -> String {
-    format!("{} {number}{}", kind.name(), if by_tls { ", rlock-client by TLS" } else { "" })
-}
-
 fn tell(round: &str, verdict: &Verdict) {
     let [operations, grants, faults] = ["operations", "grants", "faults"].map(|name| verdict.figures.of(name));
     println!("{round}: {operations} operations, {grants} grants, {faults} faults");
-    let mut shown = BTreeMap::new();
-    for violation in &verdict.violations {
-        let count = shown.entry(&violation.promise).or_insert(0);
-        *count += 1;
-        if *count <= SHOWN_OF_EACH {
-            println!("VIOLATION {}: {}", violation.promise, violation.what);
-        }
-    }
+    verdict.shown().for_each(|violation| println!("{violation}"));
 }
 
 fn empty(directory: &Path) -> io::Result<PathBuf> {

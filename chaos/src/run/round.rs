@@ -1,7 +1,7 @@
 //! One round: clients are started, faults happen, everything is healed, and what was recorded is judged.
 
-use crate::checker::{Verdict, Violation, check};
-use crate::faults::{self, Crews};
+use crate::checker::{Promise, Verdict, Violation, check};
+use crate::faults::{self, Crews, Scene};
 use crate::history::{Journal, Moment, Record, read_all};
 use crate::observer::Observer;
 use crate::plan::{Client, Plan, fleet};
@@ -26,6 +26,8 @@ const STORIES: usize = 5;
 /// Of a hundred rounds, those in which the clients of `rlock-client` come by TLS, where servers listen for it.
 const BY_TLS: u8 = 33;
 
+const SHOWS_SOMETHING: &str = "A round shows something.";
+
 /// What came of a round.
 pub struct Played {
     pub records: Vec<Record>,
@@ -33,13 +35,8 @@ pub struct Played {
     pub by_tls: bool,
 }
 
-pub fn play(
-    world: &mut World,
-    length: Duration,
-    directory: &Path,
-    journal: &Journal,
-    random: &mut Random,
-) -> io::Result<Played> {
+pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut Random) -> io::Result<Played> {
+    let journal = &Journal::open(directory, "run")?;
     let makeup = world.makeup();
     let seed = random.draw();
     let plan = Plan {
@@ -56,17 +53,18 @@ pub fn play(
     let longest_lease = plan.crews.iter().flatten().map(Client::longest_lease_ms).max().unwrap_or_default();
 
     let hot: Vec<_> = (0..makeup.hot).map(|number| format!("hot:{number}")).collect();
-    let observer = Observer::start(journal, world.sockets(), world.targets(), &hot, LOOKS);
+    let observer = Observer::start(journal, world.sockets(), &world.watched, &hot, LOOKS);
     let mut crews = Crews::of(start_crews(&file, plan.crews.len())?);
     let schedule = faults::schedule(world.kind, random, length);
-    if let Err(why) = faults::play(schedule, length, world, &mut crews, journal) {
+    let mut scene = Scene { world, crews: &mut crews, journal, random: Random::from(seed) };
+    if let Err(why) = faults::play(schedule, length, &mut scene) {
         journal.broken("servers are well once nobody troubles them", why);
     }
     crews.wait_for_all(TO_FINISH, journal);
     world.check_drained(journal, Duration::from_millis(longest_lease));
     faults::tell_changes(world, journal);
     if observer.stop() == 0 {
-        journal.broken("A round shows something.", "nobody has seen a lock");
+        journal.broken(SHOWS_SOMETHING, "nobody has seen a lock");
     }
     let records = read_all(directory)?;
     let mut verdict = check(&records);
@@ -78,7 +76,7 @@ pub fn play(
 fn nothing_happened(verdict: &Verdict, clients: u64) -> Option<Violation> {
     let grants = verdict.figures.of("grants");
     let what = format!("{grants} grants to {clients} clients");
-    (grants * 10 < clients).then(|| Violation::told("A round shows something.", Moment::now(), what))
+    (grants * 10 < clients).then(|| Violation::told(Promise::of(SHOWS_SOMETHING), Moment::now(), what))
 }
 
 /// This program once more for each crew, so that a crew can be stopped and killed.
@@ -92,7 +90,7 @@ fn start_crews(plan: &Path, count: usize) -> io::Result<Vec<Child>> {
 pub fn write_stories(directory: &Path, records: &[Record], verdict: &Verdict) -> io::Result<PathBuf> {
     let mut text = format!("{verdict}\n");
     for violation in verdict.violations.iter().take(STORIES) {
-        let _ = writeln!(text, "\n== {}: {}\n{}", violation.promise, violation.what, story(records, violation));
+        let _ = writeln!(text, "\n{}", story(records, violation));
     }
     let path = directory.join("story.txt");
     std::fs::write(&path, text)?;

@@ -10,13 +10,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What faults change, as it was.
-const SETTINGS: [&str; 5] = [
-    "CLIENT UNPAUSE",
-    "CONFIG SET maxmemory 0",
-    "CONFIG SET maxmemory-policy noeviction",
-    "CONFIG SET min-replicas-to-write 0",
-    "CONFIG SET hz 10",
-];
+const SETTINGS: [&str; 4] =
+    ["CLIENT UNPAUSE", "CONFIG SET maxmemory 0", "CONFIG SET min-replicas-to-write 0", "CONFIG SET hz 10"];
 
 /// Whoever took a lock's lease away did not mean to keep it for ever.
 const LEASE_OF_WHAT_HAS_NONE_MS: &str = "200";
@@ -27,7 +22,10 @@ impl World {
     /// # Errors
     /// If a server does not come back, or does not agree with the others in time.
     pub fn calm(&mut self) -> Result<(), String> {
-        self.bring_back()?;
+        for place in 0..self.nodes.len() {
+            self.nodes[place].thaw();
+            self.start_again(place)?;
+        }
         for node in &self.nodes {
             quieten(node)?;
         }
@@ -48,20 +46,13 @@ impl World {
         Ok(())
     }
 
-    fn bring_back(&mut self) -> Result<(), String> {
-        for place in 0..self.nodes.len() {
-            self.nodes[place].thaw();
-            if !self.nodes[place].is_up() {
-                self.restart(place)?;
-            }
+    /// Starts a server again that is down, as a replica where another one is the master.
+    pub fn start_again(&mut self, place: usize) -> Result<(), String> {
+        if self.nodes[place].is_up() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Starts a server again, as a replica where another one is the master.
-    pub fn restart(&mut self, place: usize) -> Result<(), String> {
         let follows = self.kind.has_one_master() && place != self.master();
-        let port = self.nodes[self.master()].port().to_string();
+        let port = self.nodes[self.master()].port.to_string();
         let options: &[&str] = if follows { &["--replicaof", "127.0.0.1", &port] } else { &[] };
         self.nodes[place].restart(options)
     }
@@ -71,7 +62,7 @@ impl World {
         if !self.nodes[master].is_master()? {
             self.nodes[master].say("REPLICAOF NO ONE")?;
         }
-        let follow = format!("REPLICAOF 127.0.0.1 {}", self.nodes[master].port());
+        let follow = format!("REPLICAOF 127.0.0.1 {}", self.nodes[master].port);
         for (_, node) in self.others(master) {
             node.say(&follow)?;
         }
@@ -96,7 +87,9 @@ impl World {
             self.look_around();
             let master = &self.nodes[self.master()];
             master.is_master().is_ok_and(|it| it)
-                && self.others(self.master()).all(|(_, node)| node.follows() && follows(node, master))
+                && self
+                    .others(self.master())
+                    .all(|(_, node)| node.follows() && self.master_of(node).is_some_and(|it| it.name == master.name))
         })
     }
 
@@ -124,10 +117,6 @@ fn quieten(node: &Node) -> Result<(), String> {
         node.say(setting)?;
     }
     Ok(())
-}
-
-fn follows(replica: &Node, master: &Node) -> bool {
-    replica.info("replication", "master_port").is_ok_and(|port| port == master.port().to_string())
 }
 
 fn agrees(node: &Node, count: usize) -> bool {

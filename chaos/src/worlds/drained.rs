@@ -57,15 +57,15 @@ impl World {
     }
 
     /// As the replica says it: by the port of the master, or of the proxy before it.
-    fn master_of(&self, replica: &Node) -> Option<&Node> {
+    pub fn master_of(&self, replica: &Node) -> Option<&Node> {
         let port: u16 = replica.info("replication", "master_port").ok()?.parse().ok()?;
         let by_proxy = self.proxies.iter().position(|proxy| proxy.port == port);
-        let place = self.nodes.iter().position(|node| node.port() == port).or(by_proxy)?;
+        let place = self.nodes.iter().position(|node| node.port == port).or(by_proxy)?;
         self.nodes.get(place)
     }
 
     fn check_durable(&mut self, journal: &Journal) {
-        let everything = |node: &Node| node.server().map(|server| server.client().everything());
+        let everything = |node: &Node| node.server.as_ref().map(|server| server.client().everything());
         let before = everything(&self.nodes[0]);
         self.nodes[0].kill();
         if let Err(why) = self.nodes[0].restart(&[]) {

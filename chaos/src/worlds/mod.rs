@@ -20,9 +20,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tls::Certificate;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorldKind {
     /// One server, which forgets everything when it is killed.
+    #[default]
     Single,
     /// One server, which forgets nothing that it has answered.
     Durable,
@@ -40,15 +41,8 @@ impl WorldKind {
     pub const ALL: [Self; 6] =
         [Self::Single, Self::Durable, Self::Replicated, Self::Sentinel, Self::Cluster, Self::Majority];
 
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Durable => "durable",
-            Self::Replicated => "replicated",
-            Self::Sentinel => "sentinel",
-            Self::Cluster => "cluster",
-            Self::Majority => "majority",
-        }
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 
     pub fn by_name(name: &str) -> Option<Self> {
@@ -66,22 +60,23 @@ impl WorldKind {
     }
 }
 
+#[derive(Default)]
 pub struct World {
     pub kind: WorldKind,
     pub nodes: Vec<Node>,
     sentinels: Vec<Server>,
     /// Of a world with one master all lead there; else each leads to the node at its place.
-    proxies: Vec<Proxy>,
+    pub proxies: Vec<Proxy>,
     /// None, where nobody listens for TLS.
     certificate: Option<Certificate>,
     /// Which nodes are masters as far as is known, by place. Where there is one master it is the first of them.
-    masters: Vec<usize>,
+    pub masters: Vec<usize>,
     /// When it was last seen that these are the masters.
     looked: Moment,
     /// The names of the masters, for who looks at their locks.
-    watched: Arc<Mutex<Vec<String>>>,
+    pub watched: Arc<Mutex<Vec<String>>>,
     /// Seen, and not yet taken note of.
-    changes: Vec<Change>,
+    pub changes: Vec<Change>,
     /// How much longer leases may last because clocks were set back.
     borrowed: Duration,
     /// Where logs are kept when something was broken.
@@ -114,7 +109,7 @@ impl World {
 
     /// The same for clients that come by TLS, where there is that.
     pub fn by_tls(&self) -> Option<ByTls> {
-        let certificate = self.certificate.as_ref()?.pem().to_owned();
+        let certificate = self.certificate.as_ref()?.pem.clone();
         Some(ByTls { ports: self.proxies.iter().map(|proxy| proxy.tls_port).collect(), certificate })
     }
 
@@ -133,21 +128,7 @@ impl World {
 
     /// All servers by name, and where to ask them without a network in between.
     pub fn sockets(&self) -> Vec<(String, PathBuf)> {
-        self.nodes.iter().map(|node| (node.name.clone(), node.socket())).collect()
-    }
-
-    /// The names of the masters, always as it is now, for whoever looks from another thread.
-    pub fn targets(&self) -> impl Fn() -> Vec<String> + Clone + Send + 'static {
-        let watched = Arc::clone(&self.watched);
-        move || watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub fn proxies(&self) -> &[Proxy] {
-        &self.proxies
-    }
-
-    pub fn masters(&self) -> &[usize] {
-        &self.masters
+        self.nodes.iter().map(|node| (node.name.clone(), node.socket.clone())).collect()
     }
 
     /// The only master, or the first.
@@ -156,9 +137,6 @@ impl World {
     }
 
     pub fn replicas(&self) -> Vec<usize> {
-        if self.kind == WorldKind::Majority {
-            return Vec::new();
-        }
         (0..self.nodes.len()).filter(|place| !self.masters.contains(place)).collect()
     }
 
@@ -181,7 +159,7 @@ impl World {
 
     fn lead(&self, proxy: usize, place: usize) {
         let node = &self.nodes[place];
-        self.proxies[proxy].obey(Order::Lead { port: node.port(), tls_port: node.tls_port() });
+        self.proxies[proxy].obey(Order::Lead { port: node.port, tls_port: node.tls_port });
     }
 
     /// There are two masters from now on: clients of the second line find the second one.
@@ -198,7 +176,7 @@ impl World {
 
     /// Sets a server's clock.
     pub fn step_clock(&mut self, place: usize, by_ms: i64) -> Result<(), String> {
-        let clock = self.nodes[place].clock().ok_or("its clock cannot be set")?;
+        let clock = self.nodes[place].clock.as_ref().ok_or("its clock cannot be set")?;
         clock.step(by_ms);
         if by_ms < 0 {
             self.borrowed += Duration::from_millis(by_ms.unsigned_abs());
@@ -206,14 +184,14 @@ impl World {
         Ok(())
     }
 
-    /// Says which servers have ended though nobody killed them, and starts them again so that the round goes on.
-    pub fn watch_for_deaths(&mut self, journal: &Journal) -> Vec<String> {
+    /// Says which servers have ended though nobody killed them.
+    pub fn watch_for_deaths(&mut self, journal: &Journal) -> Vec<usize> {
         let mut dead = Vec::new();
         for place in 0..self.nodes.len() {
             if self.nodes[place].has_died() {
                 let node = &self.nodes[place];
                 journal.broken("no server dies", format!("server {}:\n{}", node.name, last_lines(&node.log())));
-                dead.push(node.name.clone());
+                dead.push(place);
             }
         }
         if !dead.is_empty() {
@@ -252,16 +230,6 @@ impl World {
         over
     }
 
-    /// Whoever made another one take over tells of it.
-    pub fn forget_change_of(&mut self, server: &str) {
-        self.changes.retain(|change| !change.servers.iter().any(|it| it == server));
-    }
-
-    /// The same at the end, when nothing more comes of it.
-    pub fn take_all_changes(&mut self) -> Vec<Change> {
-        std::mem::take(&mut self.changes)
-    }
-
     fn is_divided(&self, change: &Change) -> bool {
         let former = self.nodes.iter().enumerate().filter(|(_, node)| change.servers.contains(&node.name));
         former.filter(|(place, _)| !self.masters.contains(place)).any(|(_, node)| node.is_master().unwrap_or(false))
@@ -269,8 +237,7 @@ impl World {
 
     /// Has the sentinels make another one the master, though nothing is wrong with this one.
     pub fn fail_over_by_sentinels(&self) -> Result<(), String> {
-        run_on(&mut self.sentinels[0].client(), &["SENTINEL", "FAILOVER", Watched::NAME])?;
-        Ok(())
+        Ok(run_on(&mut self.sentinels[0].client(), &["SENTINEL", "FAILOVER", Watched::NAME]).map(drop)?)
     }
 
     pub fn all_sentinels_name(&self, place: usize) -> bool {
@@ -287,7 +254,7 @@ impl World {
         let command = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Watched::NAME];
         let reply = run_on(&mut sentinel.client(), &command).ok()?;
         let port: u16 = reply.words().get(1)?.parse().ok()?;
-        self.nodes.iter().position(|node| node.port() == port)
+        self.nodes.iter().position(|node| node.port == port)
     }
 
     /// A node that cannot be asked is what it was.

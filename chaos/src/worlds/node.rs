@@ -19,21 +19,17 @@ const PATIENCE_TO_START: Duration = Duration::from_secs(60);
 
 pub struct Node {
     pub name: String,
-    port: u16,
+    pub port: u16,
     /// None, if it does not listen for TLS.
-    tls_port: Option<u16>,
+    pub tls_port: Option<u16>,
     options: Vec<String>,
-    socket: PathBuf,
-    clock: Option<ServerClock>,
-    state: State,
+    pub socket: PathBuf,
+    pub clock: Option<ServerClock>,
+    /// As long as it is up.
+    pub server: Option<Server>,
+    /// What the next start goes on with, when it is down.
+    start: Option<Start>,
     is_frozen: bool,
-}
-
-enum State {
-    Up(Server),
-    /// What the next start goes on with.
-    Down(Start),
-    Between,
 }
 
 /// Why a server did not do what it was asked for.
@@ -70,54 +66,32 @@ impl Node {
             options,
             socket: start.directory().join("socket"),
             clock,
-            state: State::Down(start),
+            server: None,
+            start: Some(start),
             is_frozen: false,
         };
         node.restart(&[]).unwrap_or_else(|why| panic!("{why}"));
         node
     }
 
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub fn tls_port(&self) -> Option<u16> {
-        self.tls_port
-    }
-
-    pub fn socket(&self) -> PathBuf {
-        self.socket.clone()
-    }
-
-    pub fn clock(&self) -> Option<&ServerClock> {
-        self.clock.as_ref()
-    }
-
-    pub fn server(&self) -> Option<&Server> {
-        match &self.state {
-            State::Up(server) => Some(server),
-            _ => None,
-        }
-    }
-
     /// Another one after each start.
     pub fn process(&self) -> Option<u32> {
-        self.server().map(Server::id)
+        self.server.as_ref().map(Server::id)
     }
 
     pub fn is_up(&self) -> bool {
-        self.server().is_some()
+        self.server.is_some()
     }
 
     pub fn freeze(&mut self) {
-        if let State::Up(server) = &self.state {
+        if let Some(server) = &self.server {
             server.freeze();
             self.is_frozen = true;
         }
     }
 
     pub fn thaw(&mut self) {
-        if let (State::Up(server), true) = (&self.state, self.is_frozen) {
+        if let (Some(server), true) = (&self.server, self.is_frozen) {
             server.thaw();
         }
         self.is_frozen = false;
@@ -126,16 +100,14 @@ impl Node {
     /// Kills it without a warning.
     pub fn kill(&mut self) {
         self.is_frozen = false;
-        self.state = match std::mem::replace(&mut self.state, State::Between) {
-            State::Up(server) => State::Down(server.crash()),
-            other => other,
-        };
+        if let Some(server) = self.server.take() {
+            self.start = Some(server.crash());
+        }
     }
 
     /// Whether its process has ended and nobody killed it. It counts as killed from then on.
     pub fn has_died(&mut self) -> bool {
-        let State::Up(server) = &mut self.state else { return false };
-        let has_died = !server.is_running();
+        let has_died = self.server.as_mut().is_some_and(|server| !server.is_running());
         if has_died {
             self.kill();
         }
@@ -144,20 +116,14 @@ impl Node {
 
     /// Starts it on what it left, with these options beside its own.
     pub fn restart(&mut self, more: &[&str]) -> Result<(), String> {
-        let start = match std::mem::replace(&mut self.state, State::Between) {
-            State::Down(start) => start,
-            other => {
-                self.state = other;
-                return Err(format!("server {} is not one that can be started", self.name));
-            }
-        };
+        let start = self.start.take().ok_or_else(|| format!("server {} cannot be started", self.name))?;
         let own: Vec<_> = self.options.iter().map(String::as_str).chain(more.iter().copied()).collect();
         let mut start = start.port(self.port).patience(PATIENCE_TO_START).options(&own);
         for (name, value) in self.clock.iter().flat_map(ServerClock::environment) {
             start = start.environment(name, value);
         }
         let server = start.try_start().map_err(|log| format!("server {} does not start:\n{log}", self.name))?;
-        self.state = State::Up(server);
+        self.server = Some(server);
         Ok(())
     }
 
@@ -169,12 +135,12 @@ impl Node {
     /// A connection of its own.
     pub fn connect(&self) -> Result<Client, Refusal> {
         let cannot = |why: &str| Err(Refusal::Plain(format!("server {} {why}", self.name)));
-        match (&self.state, self.is_frozen) {
-            (State::Up(_), false) => {
+        match (self.is_up(), self.is_frozen) {
+            (true, false) => {
                 Client::connect_for(&self.socket, PATIENCE).or_else(|error| cannot(&format!("is not there: {error}")))
             }
-            (State::Up(_), true) => cannot("stands still"),
-            _ => cannot("is down"),
+            (true, true) => cannot("stands still"),
+            (false, _) => cannot("is down"),
         }
     }
 

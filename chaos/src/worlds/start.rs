@@ -6,8 +6,6 @@ use crate::history::Moment;
 use crate::network::{Proxy, ServerClock};
 use rlock_testing::{Cluster, Server, Watched};
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// A script is called busy after so many ms, and the network, which comes from another loopback address than the
 /// servers', is not kept out.
@@ -27,26 +25,14 @@ impl World {
     /// # Panics
     /// If the servers cannot be had: without them there is nothing to play on.
     pub fn start(kind: WorldKind, directory: &Path) -> Self {
-        let mut world = Self {
-            kind,
-            nodes: Vec::new(),
-            sentinels: Vec::new(),
-            proxies: Vec::new(),
-            certificate: None,
-            masters: Vec::new(),
-            looked: Moment::now(),
-            watched: Arc::default(),
-            changes: Vec::new(),
-            borrowed: Duration::ZERO,
-            directory: directory.to_owned(),
-        };
+        let mut world = Self { kind, directory: directory.to_owned(), ..Self::default() };
         if kind.has_two_lines() {
             world.certificate = Certificate::issue(directory).expect("files in a directory of ours");
         }
         match kind {
-            WorldKind::Single => world.one(&[]),
-            WorldKind::Durable => world.one(&DURABLE),
-            WorldKind::Replicated => world.followed(1, 2),
+            WorldKind::Single => world.one_master(&[], 0, 2),
+            WorldKind::Durable => world.one_master(&DURABLE, 0, 2),
+            WorldKind::Replicated => world.one_master(&FOLLOWING, 1, 2),
             WorldKind::Sentinel => world.watched(),
             WorldKind::Cluster => world.cluster(),
             WorldKind::Majority => world.majority(),
@@ -55,15 +41,9 @@ impl World {
         world
     }
 
-    fn one(&mut self, options: &[&str]) {
-        self.add_node(options);
-        self.add_proxies(2);
-        self.make_master(0);
-    }
-
-    fn followed(&mut self, replicas: usize, lines: usize) {
+    fn one_master(&mut self, options: &[&str], replicas: usize, lines: usize) {
         for _ in 0..=replicas {
-            self.add_node(&FOLLOWING);
+            self.add_node(options);
         }
         self.follow(0).expect("the replicas follow");
         self.add_proxies(lines);
@@ -72,8 +52,8 @@ impl World {
 
     fn watched(&mut self) {
         const REPLICAS: usize = 2;
-        self.followed(REPLICAS, 1);
-        self.sentinels = Watched::sentinels_over(self.nodes[0].port(), REPLICAS);
+        self.one_master(&FOLLOWING, REPLICAS, 1);
+        self.sentinels = Watched::sentinels_over(self.nodes[0].port, REPLICAS);
     }
 
     /// The nodes tell clients, and each other, the ports of their proxies: so replication goes by them as well.
@@ -96,7 +76,7 @@ impl World {
             self.add_node(options.as_flattened());
             self.lead(place, place);
         }
-        let servers: Vec<&Server> = self.nodes.iter().filter_map(Node::server).collect();
+        let servers: Vec<&Server> = self.nodes.iter().filter_map(|node| node.server.as_ref()).collect();
         let (masters, replicas) = servers.split_at(NAMES.len() / 2);
         Cluster::join(masters, replicas);
         self.set_masters((0..masters.len()).collect());
@@ -115,9 +95,7 @@ impl World {
     fn add_node(&mut self, options: &[&str]) {
         let name = NAMES[self.nodes.len()];
         let options: Vec<_> = EVERYWHERE.iter().chain(options).copied().collect();
-        let files = self.directory.join(format!("clock-{name}"));
-        std::fs::create_dir_all(&files).expect("a directory in that of the run");
-        let clock = ServerClock::new(&files).expect("files in a directory of ours");
+        let clock = ServerClock::new(&self.directory.join(format!("time-{name}"))).expect("a file of ours");
         self.nodes.push(Node::start(name, &options, clock, self.certificate.as_ref()));
     }
 

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 #[test]
 fn kinds_are_found_by_their_names() {
     for kind in WorldKind::ALL {
-        assert_eq!(WorldKind::by_name(kind.name()), Some(kind));
+        assert_eq!(WorldKind::by_name(&kind.name()), Some(kind));
     }
     assert_eq!(WorldKind::by_name("paradise"), None);
 }
@@ -27,7 +27,7 @@ fn a_server_that_ends_by_itself_is_told_of_once() {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "world").unwrap();
     let mut world = World::start(WorldKind::Single, directory.path());
-    assert_eq!(world.watch_for_deaths(&journal), Vec::<String>::new());
+    assert_eq!(world.watch_for_deaths(&journal), Vec::<usize>::new());
     let _ = world.nodes[0].say("SHUTDOWN NOSAVE");
     rlock_testing::wait_until("it has ended", || !world.watch_for_deaths(&journal).is_empty());
     assert!(world.watch_for_deaths(&journal).is_empty());

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 pub struct Certificate {
-    pem: String,
+    /// For clients that are to trust it.
+    pub pem: String,
     /// Where servers read it and its key.
     files: [String; 2],
 }
@@ -29,11 +30,6 @@ impl Certificate {
             std::fs::write(file, content)?;
         }
         Ok(Some(Self { pem, files: files.map(|file| file.display().to_string()) }))
-    }
-
-    /// For clients that are to trust it.
-    pub fn pem(&self) -> &str {
-        &self.pem
     }
 
     /// A server's, besides the port.

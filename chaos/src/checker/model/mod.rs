@@ -9,7 +9,7 @@ mod state;
 
 use super::by_lock::LockHistory;
 use super::spans::Spans;
-use super::verdict::{Promise, Verdict};
+use super::verdict::{ANSWERS_ARE_EXPLAINED, Verdict};
 use crate::history::{Answer, Moment, Operation, Request, Side};
 use search::{Found, search};
 use state::{Deed, Event};
@@ -40,7 +40,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             );
             let evidence: Vec<&Operation> = stuck.before.into_iter().chain([stuck.blocked]).map(step).collect();
             let at = blocked.answer.as_ref().map_or(blocked.call.at, |(at, _)| *at);
-            verdict.violations.push(lock.violation(&Promise::AnswersAreExplained, at, what, &evidence));
+            verdict.violations.push(lock.violation(ANSWERS_ARE_EXPLAINED, at, what, &evidence));
         }
         Found::Order => {}
     }
@@ -105,12 +105,12 @@ fn leases_by_script(steps: &[&Operation]) -> Option<(u64, u64)> {
 /// When somebody may have done anything to it.
 fn changed(lock: &LockHistory) -> Spans<()> {
     let changes = lock.troubles.removals(lock.name, Moment(0), Moment(u64::MAX));
-    Spans::from(changes.map(|trouble| (trouble.began, trouble.ended, ())).collect())
+    Spans::from(changes.map(|trouble| (trouble.began, trouble.ended, ())))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Promise::AnswersAreExplained;
+    use super::ANSWERS_ARE_EXPLAINED;
     use crate::checker::check;
     use crate::checker::written::{Written, give, granted, refused, removed, renew, script, take, unknown, wait};
     use crate::history::{Answer, Request, Side};
@@ -118,7 +118,7 @@ mod tests {
     fn explained(history: Written) -> bool {
         let verdict = check(&history.records());
         assert_eq!(verdict.figures.of("undecided"), 0);
-        !verdict.violations.iter().any(|violation| violation.promise == AnswersAreExplained)
+        !verdict.violations.iter().any(|violation| violation.promise == ANSWERS_ARE_EXPLAINED)
     }
 
     fn first() -> Written {

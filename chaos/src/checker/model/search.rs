@@ -35,7 +35,6 @@ pub fn search(events: &[Event], changed: &Spans<()>, budget: u64) -> Found {
         changed,
         open: (0..events.len()).filter(|place| events[*place].is_known()).collect(),
         doubtful: (0..events.len()).filter(|place| !events[*place].is_known()).collect(),
-        is_put: vec![false; events.len()],
         put: Vec::new(),
         print: 0,
         frames: Vec::new(),
@@ -60,9 +59,8 @@ struct Search<'a> {
     changed: &'a Spans<()>,
     /// Those that certainly happened and are not put yet.
     open: BTreeSet<usize>,
-    /// Those of which nobody knows whether they happened.
-    doubtful: Vec<usize>,
-    is_put: Vec<bool>,
+    /// Those of which nobody knows whether they happened, and that are not put either.
+    doubtful: BTreeSet<usize>,
     put: Vec<usize>,
     /// What stands for the set of all that are put.
     print: u128,
@@ -74,12 +72,10 @@ struct Search<'a> {
 struct Frame {
     /// How many are put below this.
     base: usize,
-    choices: Vec<Choice>,
-    tried: usize,
+    choices: std::vec::IntoIter<Choice>,
 }
 
 /// Which event, if it is not only that somebody did something, and what comes of it.
-#[derive(Clone, Copy)]
 struct Choice {
     event: Option<usize>,
     state: State,
@@ -90,13 +86,12 @@ impl Search<'_> {
     /// Tries the next choice of the latest frame, or leaves it. False when there is none left.
     fn step(&mut self) -> bool {
         let Some(frame) = self.frames.last_mut() else { return false };
-        let Some(choice) = frame.choices.get(frame.tried).copied() else {
+        let Some(choice) = frame.choices.next() else {
             let base = frame.base;
             self.frames.pop();
             self.take_back(base);
             return !self.frames.is_empty();
         };
-        frame.tried += 1;
         let base = self.put.len();
         if let Some(event) = choice.event {
             self.put(event);
@@ -117,8 +112,8 @@ impl Search<'_> {
             let before = self.put[explained.saturating_sub(SHOWN)..].to_vec();
             self.stuck = Stuck { explained, before, blocked };
         }
-        let choices = self.choices(state, now);
-        self.frames.push(Frame { base, choices, tried: 0 });
+        let choices = self.choices(state, now).into_iter();
+        self.frames.push(Frame { base, choices });
     }
 
     fn put_what_changes_nothing(&mut self, state: State, now: Moment) {
@@ -128,7 +123,7 @@ impl Search<'_> {
                 let event = &self.events[*place];
                 state.allows(event, (event.called.max(now), deadline))
             };
-            let allowed: Vec<usize> = self.open_until(deadline).filter(is_allowed).collect();
+            let allowed: Vec<usize> = self.called_by(deadline, &self.open).filter(is_allowed).collect();
             if allowed.is_empty() {
                 return;
             }
@@ -139,12 +134,10 @@ impl Search<'_> {
     /// By when they are answered: what must come soon is tried first, then what may not have happened at all.
     fn choices(&self, state: State, now: Moment) -> Vec<Choice> {
         let deadline = self.deadline();
-        let mut places: Vec<usize> = self.open_until(deadline).collect();
+        let mut places: Vec<usize> = self.called_by(deadline, &self.open).collect();
         places.sort_by_key(|place| self.events[*place].done);
-        let doubtful = self.doubtful.iter().copied().take_while(|place| self.events[*place].called <= deadline);
-        let doubtful = doubtful.filter(|place| !self.is_put[*place]);
         let mut choices = Vec::new();
-        for place in places.into_iter().chain(doubtful) {
+        for place in places.into_iter().chain(self.called_by(deadline, &self.doubtful)) {
             let event = &self.events[place];
             let next = state.after(event, (event.called.max(now), deadline));
             choices.extend(next.into_iter().map(|(state, now)| Choice { event: Some(place), state, now }));
@@ -162,20 +155,20 @@ impl Search<'_> {
     }
 
     fn put(&mut self, event: usize) {
-        self.is_put[event] = true;
         self.put.push(event);
         self.print ^= print(event);
-        self.open.remove(&event);
+        self.of_its_kind(event).remove(&event);
     }
 
     fn take_back(&mut self, base: usize) {
         for event in self.put.split_off(base) {
-            self.is_put[event] = false;
             self.print ^= print(event);
-            if self.events[event].is_known() {
-                self.open.insert(event);
-            }
+            self.of_its_kind(event).insert(event);
         }
+    }
+
+    fn of_its_kind(&mut self, event: usize) -> &mut BTreeSet<usize> {
+        if self.events[event].is_known() { &mut self.open } else { &mut self.doubtful }
     }
 
     /// By when an open one was answered, so that it must be put before anything later.
@@ -195,9 +188,9 @@ impl Search<'_> {
         urgent
     }
 
-    /// Those that were called by then, in order of their calls.
-    fn open_until(&self, deadline: Moment) -> impl Iterator<Item = usize> {
-        self.open.iter().copied().take_while(move |place| self.events[*place].called <= deadline)
+    /// Of these, those that were called by then, in order of their calls.
+    fn called_by(&self, deadline: Moment, events: &BTreeSet<usize>) -> impl Iterator<Item = usize> {
+        events.iter().copied().take_while(move |place| self.events[*place].called <= deadline)
     }
 }
 

@@ -25,29 +25,22 @@ pub struct Event {
 
 #[derive(Clone, Copy)]
 pub enum Deed {
-    Take {
-        lease_ms: u64,
-    },
-    RefusedCommand,
-    RefusedScript {
-        left_ms: i64,
-    },
-    Renew {
-        lease_ms: u64,
-    },
-    NotRenewed,
-    /// One hold is given back and others are left; or all that there were.
+    /// It has the lock, or has it once more.
+    Take { lease_ms: u64 },
+    /// By a script: somebody else has it, for so long still.
+    RefusedScript { left_ms: i64 },
+    /// Its lease begins anew.
+    Renew { lease_ms: u64 },
+    /// One hold is given back, and others are left.
     GiveOne,
-    GiveLast {
-        all: bool,
-    },
-    NothingToGive,
+    /// All holds that there were are given back.
+    GiveLast { all: bool },
+    /// It was refused by a command, or had nothing to renew or to give back.
+    Denied,
     /// No lock answers like that.
     Impossible,
     /// Of which nobody knows how many were left.
-    GiveUnknown {
-        all: bool,
-    },
+    GiveUnknown { all: bool },
 }
 
 impl Deed {
@@ -60,10 +53,10 @@ impl Deed {
             (Request::Acquire { by_script: true, .. }, Some(Answer::Refused { left_ms })) => {
                 Self::RefusedScript { left_ms: *left_ms }
             }
-            (Request::Acquire { .. }, Some(Answer::Refused { .. })) => Self::RefusedCommand,
+            (Request::Acquire { .. }, Some(Answer::Refused { .. })) => Self::Denied,
             (Request::Renew { lease_ms }, None | Some(Answer::Renewed(true))) => Self::Renew { lease_ms: *lease_ms },
-            (Request::Renew { .. }, Some(Answer::Renewed(false))) => Self::NotRenewed,
-            (Request::Release { .. }, Some(Answer::Released(None))) => Self::NothingToGive,
+            (Request::Renew { .. }, Some(Answer::Renewed(false))) => Self::Denied,
+            (Request::Release { .. }, Some(Answer::Released(None))) => Self::Denied,
             // There is nobody else in a plain lock, for whom something could be left.
             (Request::Release { all: true, .. }, Some(Answer::Released(Some(0)))) => Self::Impossible,
             (Request::Release { .. }, Some(Answer::Released(Some(0)))) => Self::GiveOne,
@@ -107,16 +100,12 @@ impl State {
     /// Whether it may answer like that and stay as it is.
     pub fn allows(&self, event: &Event, at: Span) -> bool {
         match (event.deed, self) {
-            (
-                Deed::RefusedCommand | Deed::RefusedScript { .. } | Deed::NotRenewed | Deed::NothingToGive,
-                Self::Anything,
-            ) => true,
             // A command is refused wherever somebody waits, but never re-entry.
-            (Deed::RefusedCommand, _) => !self.is_surely_held_by(event.holder, at),
+            (Deed::Denied, _) => !self.is_surely_held_by(event.holder, at),
+            (Deed::RefusedScript { .. }, Self::Anything) => true,
             (Deed::RefusedScript { left_ms }, Self::Held(hold)) => {
                 hold.holder != event.holder && hold.may_last(at) && hold.may_have_left(left_ms, at)
             }
-            (Deed::NotRenewed | Deed::NothingToGive, _) => !self.is_surely_held_by(event.holder, at),
             _ => false,
         }
     }
@@ -126,17 +115,16 @@ impl State {
         let own = |hold: &Hold| hold.holder == event.holder && hold.may_last(at);
         match (event.deed, self) {
             (Deed::Take { lease_ms }, _) => self.taken(event.holder, lease_ms, at),
-            (Deed::Renew { lease_ms }, Self::Held(hold)) if own(hold) => vec![hold.renewed(lease_ms, at)],
-            (Deed::GiveOne, Self::Held(hold)) if own(hold) && hold.count > 1 => vec![hold.given_one(event, at)],
-            (Deed::GiveLast { all }, Self::Held(hold)) if own(hold) && (all || hold.count == 1) => {
+            (Deed::Renew { lease_ms }, Self::Held(hold)) if own(hold) => {
+                vec![(Self::Held(hold.renewed(lease_ms, at)), at.0)]
+            }
+            (Deed::GiveLast { all } | Deed::GiveUnknown { all }, Self::Held(hold))
+                if own(hold) && (all || hold.count == 1) =>
+            {
                 vec![(Self::Free, at.0)]
             }
-            (Deed::GiveUnknown { all }, Self::Held(hold)) if own(hold) => {
-                if all || hold.count == 1 {
-                    vec![(Self::Free, at.0)]
-                } else {
-                    vec![hold.given_one(event, at)]
-                }
+            (Deed::GiveOne | Deed::GiveUnknown { .. }, Self::Held(hold)) if own(hold) && hold.count > 1 => {
+                vec![(Self::Held(hold.given_one(event, at)), at.0)]
             }
             (Deed::Renew { .. } | Deed::GiveOne, Self::Anything) => vec![(Self::Anything, at.0)],
             (Deed::GiveLast { .. }, Self::Anything) => vec![(Self::Free, at.0)],
@@ -155,9 +143,8 @@ impl State {
             Self::Held(hold) => {
                 let mut next = Vec::new();
                 if hold.holder == holder && hold.may_last(at) {
-                    let (again, from) = hold.renewed(lease_ms, at);
-                    let Self::Held(again) = again else { return next };
-                    next.push((Self::Held(Hold { count: hold.count + 1, ..again }), from));
+                    let again = hold.renewed(lease_ms, at);
+                    next.push((Self::Held(Hold { count: hold.count + 1, ..again }), at.0));
                 }
                 let over = at.0.max(hold.ends.0 - EARLY);
                 if over <= at.1 {
@@ -185,18 +172,18 @@ impl Hold {
         least <= left && left <= most
     }
 
-    fn renewed(&self, lease_ms: u64, at: Span) -> Next {
+    fn renewed(self, lease_ms: u64, at: Span) -> Self {
         let latest = at.1.min(self.ends.1 + LATE);
-        (State::Held(Self { ends: ends((at.0, latest), lease_ms), ..*self }), at.0)
+        Self { ends: ends((at.0, latest), lease_ms), ..self }
     }
 
-    fn given_one(&self, event: &Event, at: Span) -> Next {
-        let mut left = Self { count: self.count - 1, ..*self };
+    fn given_one(self, event: &Event, at: Span) -> Self {
+        let mut left = Self { count: self.count - 1, ..self };
         if let Some((shortest, longest)) = event.leases {
             left.ends.0 = left.ends.0.min(at.0 + Duration::from_millis(shortest));
             left.ends.1 = left.ends.1.max(at.1 + Duration::from_millis(longest));
         }
-        (State::Held(left), at.0)
+        left
     }
 }
 

@@ -4,6 +4,7 @@
 //! It holds the lock, waits for it by ticket as somebody else, gives it back, and so is granted it, and told. Then it
 //! acknowledges that or not, renews it or not, and lets the session end: the hold must stay.
 
+use super::tickets::Asked;
 use super::{ANSWER, ByHand, CONNECT};
 use crate::clients::session::Heard;
 use crate::clients::speech::Hold;
@@ -42,7 +43,7 @@ impl ByHand {
             _ => return,
         }
         let second = Hold { holder: self.diary.new_holder(), ..first.clone() };
-        let Some(number) = self.ask_for_ticket(&second, &Wish { wait_ms: Some(0), ..wish }).await else {
+        let Asked::Waits(number) = self.ask_once(&second, &Wish { wait_ms: Some(0), ..wish }).await else {
             self.give_back_all(&first).await;
             return self.give_back_all(&second).await;
         };
@@ -58,7 +59,7 @@ impl ByHand {
 
     async fn hear_of(&mut self, hold: &Hold) -> Answer {
         let patience = self.round.answers(ANSWER);
-        while let Some(session) = self.session() {
+        while let Some(session) = &mut self.session {
             match timeout_at(patience, session.hear()).await {
                 Ok(Heard::Event(event)) if event.ticket == hold.holder => return event.outcome,
                 Ok(Heard::Event(_) | Heard::Open) => {}
@@ -72,8 +73,7 @@ impl ByHand {
         if self.random.is(RENEWS) {
             self.renew(hold).await;
         }
-        let Some(ttl) = self.session().map(|session| session.ttl()) else { return };
-        self.leave_session();
+        let Some(ttl) = self.session.take().map(|left| left.ttl()) else { return };
         // Not shortened by the end of the round, unless that comes before anything could be learned.
         self.round.pause(ttl + LATER).await;
         self.renew(hold).await;

@@ -4,7 +4,8 @@ use super::{ANSWER, ByHand};
 use crate::clients::speech::{self, Hold, Strange};
 use crate::clients::wire::Command;
 use crate::clients::wish::Wish;
-use crate::history::{Answer, Request};
+use crate::clients::{commands, scripts};
+use crate::history::{Answer, Request, Side};
 use rlock_testing::Reply;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -18,19 +19,19 @@ const WAIT_MS: u64 = 500;
 
 impl ByHand {
     pub(super) async fn acquire(&mut self, hold: &Hold, wish: &Wish) -> Answer {
-        if self.speech.is_native() && wish.wait_ms.is_none() {
-            if self.random.is(IN_A_TRANSACTION) {
-                return self.acquire_in_a_transaction(hold, wish).await;
-            }
-            if self.random.is(IN_ONE_PIECE) {
-                return self.acquire_and_renew_in_one_piece(hold, wish).await;
-            }
+        let is_at_once = self.is_native() && wish.wait_ms.is_none();
+        let in_a_transaction = is_at_once && self.random.is(IN_A_TRANSACTION);
+        if is_at_once && !in_a_transaction && self.random.is(IN_ONE_PIECE) {
+            return self.acquire_and_renew_in_one_piece(hold, wish).await;
         }
-        let command = self.speech.acquire(hold, wish.wait_ms, wish.fenced);
-        let until = self.until_granted(wish);
-        let fenced = self.is_fenced(wish);
-        self.call(hold, self.acquire_request(hold, wish, None), &[command], until, |replies| {
-            speech::acquired(&replies[0], fenced)
+        let mut commands = vec![self.to_acquire(hold, wish)];
+        if in_a_transaction {
+            commands.insert(0, vec!["MULTI".to_owned()]);
+            commands.push(vec!["EXEC".to_owned()]);
+        }
+        let (until, fenced) = (self.until_granted(wish), self.is_fenced(wish));
+        self.call(hold, self.acquire_request(hold, wish, None), &commands, until, |replies| {
+            speech::acquired(if in_a_transaction { of_a_transaction(replies) } else { &replies[0] }, fenced)
         })
         .await
     }
@@ -44,18 +45,17 @@ impl ByHand {
 
     /// Nothing, if it cannot be renewed in this client's way.
     pub(super) async fn renew(&mut self, hold: &Hold) -> Option<Answer> {
-        let command = self.speech.renew(hold)?;
-        let until = self.round.answers(ANSWER);
-        let request = Request::Renew { lease_ms: hold.lease_ms };
+        let command = if self.is_native() { commands::renew(hold) } else { scripts::renew(hold)? };
+        let (until, request) = (self.round.answers(ANSWER), Request::Renew { lease_ms: hold.lease_ms });
         Some(self.call(hold, request, &[command], until, |replies| speech::renewed(&replies[0])).await)
     }
 
     /// `certain_until`: before that it is certain that there is something to be given back.
     pub(super) async fn release(&mut self, hold: &Hold, all: bool, certain_until: Instant) -> Answer {
-        let all = all && self.speech.is_native();
-        let command = self.speech.release(hold, all);
+        let (all, is_script) = (all && self.is_native(), !self.is_native());
+        let command = if is_script { scripts::release(hold) } else { commands::release(hold, all) };
         let until = self.round.answers(ANSWER);
-        let tells_nothing = self.speech.releases_what_is_gone(hold.side);
+        let tells_nothing = is_script && hold.side == Side::Write;
         let request = Request::Release { side: hold.side, all };
         self.call(hold, request, &[command], until, |replies| match speech::released(&replies[0])? {
             Answer::Released(Some(1)) if tells_nothing && certain_until <= Instant::now() => {
@@ -72,29 +72,16 @@ impl ByHand {
             return true;
         }
         let command = ["WAIT".to_owned(), replicas.to_string(), WAIT_MS.to_string()].to_vec();
-        let until = self.round.answers(ANSWER);
-        let reply = self.connections.ask_there(&hold.lock, command, until).await;
+        let reply = self.connections.ask_there(&hold.lock, command, self.round.answers(ANSWER)).await;
         matches!(reply, Ok(Reply::Int(confirmed)) if confirmed >= i64::from(replicas))
     }
 
-    async fn acquire_in_a_transaction(&mut self, hold: &Hold, wish: &Wish) -> Answer {
-        let acquire = self.speech.acquire(hold, None, wish.fenced);
-        let commands = [vec!["MULTI".to_owned()], acquire, vec!["EXEC".to_owned()]];
-        let until = self.round.answers(ANSWER);
-        let fenced = wish.fenced;
-        self.call(hold, self.acquire_request(hold, wish, None), &commands, until, |replies| {
-            speech::acquired(of_a_transaction(replies), fenced)
-        })
-        .await
-    }
-
     async fn acquire_and_renew_in_one_piece(&mut self, hold: &Hold, wish: &Wish) -> Answer {
-        let acquire = self.speech.acquire(hold, None, wish.fenced);
-        let Some(renew) = self.speech.renew(hold) else { return Answer::Failed("not sent".to_owned()) };
+        let commands = [commands::acquire(hold, None, wish.fenced), commands::renew(hold)];
         let until = self.round.answers(ANSWER);
         let numbers = [self.acquire_request(hold, wish, None), Request::Renew { lease_ms: hold.lease_ms }]
             .map(|request| self.diary.called(&hold.lock, &hold.holder, request));
-        let replies = self.connections.ask(&hold.lock, &[acquire, renew], until).await;
+        let replies = self.connections.ask(&hold.lock, &commands, until).await;
         let answers = match &replies {
             Ok(replies) => [speech::acquired(&replies[0], wish.fenced), speech::renewed(&replies[1])]
                 .map(|answer| self.plain(answer)),
@@ -127,26 +114,25 @@ impl ByHand {
 
     /// Of a reply that makes no sense it is not known what was done.
     pub(super) fn plain(&self, answer: Result<Answer, Strange>) -> Answer {
-        answer.unwrap_or_else(|Strange(reply)| {
-            self.diary.strange(&reply);
-            Answer::Unknown(reply)
+        answer.unwrap_or_else(|strange: Strange| {
+            strange.tell(&self.diary.journal, &self.client.name);
+            Answer::Unknown(strange.0)
         })
     }
 
     pub(super) fn acquire_request(&self, hold: &Hold, wish: &Wish, session: Option<String>) -> Request {
-        Request::Acquire {
-            side: hold.side,
-            lease_ms: hold.lease_ms,
-            wait_ms: wish.wait_ms,
-            fenced: self.is_fenced(wish),
-            by_script: !self.speech.is_native(),
-            replicas: wish.replicas,
-            session,
-        }
+        let (&Hold { side, lease_ms, .. }, &Wish { wait_ms, replicas, .. }) = (hold, wish);
+        let (fenced, by_script) = (self.is_fenced(wish), !self.is_native());
+        Request::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas, session }
+    }
+
+    /// The command, or the script.
+    pub(super) fn to_acquire(&self, hold: &Hold, wish: &Wish) -> Command {
+        if self.is_native() { commands::acquire(hold, wish.wait_ms, wish.fenced) } else { scripts::acquire(hold) }
     }
 
     pub(super) fn is_fenced(&self, wish: &Wish) -> bool {
-        wish.fenced && self.speech.is_native()
+        wish.fenced && self.is_native()
     }
 
     pub(super) fn until_granted(&self, wish: &Wish) -> Instant {

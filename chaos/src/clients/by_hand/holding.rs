@@ -42,13 +42,13 @@ impl ByHand {
             return;
         }
         if !self.is_confirmed(&hold, wish.replicas).await {
-            return self.give_back(&hold, true, &certain).await;
+            return self.give_back(&hold, true, certain.until).await;
         }
         if self.random.is(self.client.habits.enters_again) {
             self.go_in_and_out(&hold, &mut certain).await;
         }
         let deed = Deed::of(&self.client.habits, &mut self.random);
-        let reads = hold.side == Side::Write && self.speech.is_native() && self.random.is(READS_AS_WELL);
+        let reads = hold.side == Side::Write && self.is_native() && self.random.is(READS_AS_WELL);
         if reads {
             self.step_down(&hold, &mut certain, deed).await;
         } else {
@@ -68,12 +68,12 @@ impl ByHand {
             Deed::Die(time) => {
                 self.round.pause(time).await;
                 self.connections.hang_up();
-                self.die_in_session();
+                (self.session, self.has_died) = (None, true);
                 return;
             }
         }
         let all = certain.is_doubtful || certain.gives_back_all || self.random.is(GIVES_BACK_ALL);
-        self.give_back(hold, all, certain).await;
+        self.give_back(hold, all, certain.until).await;
     }
 
     async fn keep_by_renewing(&mut self, hold: &Hold, certain: &mut Certain, time: Duration) {
@@ -86,7 +86,7 @@ impl ByHand {
 
     /// Takes the lock once more, and gives that back at once, or with all else at the end.
     async fn go_in_and_out(&mut self, hold: &Hold, certain: &mut Certain) {
-        let stays = self.speech.is_native() && self.random.is(STAYS_TWICE);
+        let stays = self.is_native() && self.random.is(STAYS_TWICE);
         match self.enter_again(hold).await {
             Answer::Granted { .. } if stays => certain.gives_back_all = true,
             Answer::Granted { .. } => {
@@ -101,56 +101,46 @@ impl ByHand {
     /// A writer takes the read side, and keeps only that.
     async fn step_down(&mut self, hold: &Hold, certain: &mut Certain, deed: Deed) {
         let reading = hold.on(Side::Read);
-        let reads = match self.enter_again(&reading).await {
-            Answer::Granted { .. } => true,
-            Answer::Unknown(_) => return self.give_back_all_sides(hold).await,
-            _ => false,
-        };
-        if !reads {
-            return self.do_it(hold, certain, deed).await;
+        match self.enter_again(&reading).await {
+            Answer::Granted { .. } => {
+                self.give_back(hold, certain.is_doubtful || certain.gives_back_all, certain.until).await;
+                certain.gives_back_all = false;
+                self.do_it(&reading, certain, deed).await;
+            }
+            Answer::Unknown(_) => {
+                self.give_back_all(hold).await;
+                self.give_back_all(&reading).await;
+            }
+            _ => self.do_it(hold, certain, deed).await,
         }
-        self.give_back(hold, certain.is_doubtful || certain.gives_back_all, certain).await;
-        certain.gives_back_all = false;
-        self.do_it(&reading, certain, deed).await;
     }
 
     /// Whether the server says so. If it cannot be asked for in this client's way, no.
     async fn is_renewed(&mut self, hold: &Hold, certain: &mut Certain) -> bool {
         let asked = Instant::now();
-        match self.renew(hold).await {
-            Some(Answer::Renewed(true)) => {
-                certain.until = asked + hold.lease();
-                true
-            }
-            Some(Answer::Renewed(false)) => {
-                certain.is_lost = true;
-                false
-            }
-            _ => false,
+        let answer = self.renew(hold).await;
+        let is_renewed = answer == Some(Answer::Renewed(true));
+        if is_renewed {
+            certain.until = asked + hold.lease();
         }
+        certain.is_lost |= answer == Some(Answer::Renewed(false));
+        is_renewed
     }
 
     pub(super) async fn give_back_all(&mut self, hold: &Hold) {
-        let nothing = Certain { until: Instant::now(), is_doubtful: true, is_lost: false, gives_back_all: true };
-        self.give_back(hold, true, &nothing).await;
+        self.give_back(hold, true, Instant::now()).await;
     }
 
-    async fn give_back_all_sides(&mut self, hold: &Hold) {
-        self.give_back_all(hold).await;
-        self.give_back_all(&hold.on(Side::Read)).await;
-    }
-
-    async fn give_back(&mut self, hold: &Hold, mut all: bool, certain: &Certain) {
+    async fn give_back(&mut self, hold: &Hold, mut all: bool, certain_until: Instant) {
         for _ in 0..TRIES {
             if !self.connections.are_open(&hold.lock, self.round.answers(CONNECT)).await {
                 continue;
             }
-            if let Answer::Released(_) = self.release(hold, all, certain.until).await {
+            if let Answer::Released(_) = self.release(hold, all, certain_until).await {
                 return;
             }
             all = true;
-            let pause = self.random.between(PAUSE_OF_A_FAILURE_MS);
-            sleep(Duration::from_millis(pause)).await;
+            sleep(Duration::from_millis(self.random.between(PAUSE_OF_A_FAILURE_MS))).await;
         }
     }
 }

@@ -10,13 +10,13 @@ use super::connections::Connections;
 use super::diary::Diary;
 use super::round::Round;
 use super::route::Route;
-use super::speech::{Hold, Speech};
+use super::session::Session;
+use super::speech::Hold;
 use super::wish::Wish;
 use crate::history::{Answer, Journal};
 use crate::plan::{Address, Client, ClientKind};
 use rlock_testing::Random;
 use std::time::Duration;
-use tickets::Sessions;
 use tokio::time::{Instant, sleep};
 
 /// How long an answer may take that nobody has to wait for.
@@ -37,56 +37,60 @@ const DIES_OF_A_DOUBT: u8 = 20;
 /// Of a hundred attempts of a client with sessions, those on a lock of its own.
 const TRIES_ALONE: u8 = 2;
 
+/// Of a hundred clients, those who end their session when they go.
+const ENDS_AT_LAST: u8 = 80;
+
 /// Of a hundred connections.
 const SPEAKS_RESP3: u8 = 10;
 
 pub struct ByHand {
     client: Client,
-    speech: Box<dyn Speech>,
     round: Round,
     connections: Connections,
     random: Random,
     diary: Diary,
-    /// None: it waits on its connection.
-    sessions: Option<Sessions>,
+    /// If it waits by tickets, and has one now.
+    session: Option<Session>,
+    sessions_opened: u64,
+    /// It has gone from its session without a word: it asks for nothing that it has asked for before.
+    has_died: bool,
 }
 
 impl ByHand {
     /// None, if single commands cannot get locks there.
-    pub fn new(
-        client: Client,
-        speech: Box<dyn Speech>,
-        address: &Address,
-        journal: &Journal,
-        round: Round,
-    ) -> Option<Self> {
+    pub fn new(client: Client, address: &Address, journal: &Journal, round: Round) -> Option<Self> {
         let mut random = Random::from(client.seed);
         let route = Route::to(address, client.line, Random::from(random.draw()))?;
         let resp3 = random.is(SPEAKS_RESP3);
         let connections = Connections::new(route, resp3);
         let diary = Diary::new(journal.clone(), client.name.clone());
-        let by_tickets = client.kind == ClientKind::Sessions;
-        let sessions = by_tickets.then(Sessions::default);
-        Some(Self { client, speech, round, connections, random, diary, sessions })
+        let (session, sessions_opened, has_died) = (None, 0, false);
+        Some(Self { client, round, connections, random, diary, session, sessions_opened, has_died })
     }
 
     pub async fn live(mut self) {
         while !self.round.is_over() {
             let wish = Wish::of(&self.client, &mut self.random);
-            if self.sessions.is_some() && self.random.is(TRIES_ALONE) {
+            let has_sessions = self.client.kind == ClientKind::Sessions;
+            if has_sessions && self.random.is(TRIES_ALONE) {
                 self.try_alone().await;
-            } else if self.sessions.is_some() && wish.wait_ms.is_some() {
-                let wishes = self.wishes(wish);
-                self.attempt_by_tickets(wishes).await;
-            } else if self.speech.is_native() {
+            } else if has_sessions && wish.wait_ms.is_some() {
+                self.attempt_by_tickets(wish).await;
+            } else if self.is_native() {
                 self.attempt(&wish).await;
             } else {
                 self.attempt_again_and_again(&wish).await;
             }
-            let rest = self.random.between(self.client.habits.rest_ms);
-            self.round.pause(Duration::from_millis(rest)).await;
+            self.pause(self.client.habits.rest_ms).await;
         }
-        self.end_session_at_last().await;
+        if self.random.is(ENDS_AT_LAST) {
+            self.end_session().await;
+        }
+    }
+
+    /// By the commands: it can wait in the server, get tokens, and give back all at once. Others say it in scripts.
+    fn is_native(&self) -> bool {
+        self.client.kind != ClientKind::Scripts
     }
 
     /// Asks until the wait would be over, for each time as somebody else: so that whoever is seen in a lock is known to be
@@ -107,16 +111,14 @@ impl ByHand {
         let hold =
             Hold { lock: wish.lock.clone(), holder: self.diary.new_holder(), side: wish.side, lease_ms: wish.lease_ms };
         let asked = Instant::now();
-        match self.acquire(&hold, wish).await {
-            Answer::Refused { .. } => {
-                self.pause(PAUSE_MS).await;
-                true
-            }
-            answer => {
-                self.go_on(answer, hold, wish, asked).await;
-                false
-            }
+        let answer = self.acquire(&hold, wish).await;
+        let is_refused = matches!(answer, Answer::Refused { .. });
+        if is_refused {
+            self.pause(PAUSE_MS).await
+        } else {
+            self.go_on(answer, hold, wish, asked).await
         }
+        is_refused
     }
 
     /// With what came of an attempt that was made then.
@@ -139,7 +141,6 @@ impl ByHand {
     }
 
     async fn pause(&mut self, ms: (u64, u64)) {
-        let ms = self.random.between(ms);
-        self.round.pause(Duration::from_millis(ms)).await;
+        self.round.pause(Duration::from_millis(self.random.between(ms))).await;
     }
 }

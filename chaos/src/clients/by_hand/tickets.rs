@@ -5,7 +5,7 @@
 //! to sessions: breaks the connection, does not read, ends it with tickets in it.
 
 use super::{ByHand, CONNECT, PAUSE_OF_A_FAILURE_MS};
-use crate::clients::session::{Heard, Session, Terms};
+use crate::clients::session::{Heard, Order, Session, Terms};
 use crate::clients::speech::{self, Hold};
 use crate::clients::wire::Command;
 use crate::clients::wish::Wish;
@@ -34,23 +34,14 @@ const ASKS_AFTER_A_BREAK: u8 = 30;
 
 /// Of a hundred waits, those in which somebody breaks the connection, stops reading, takes back all or ends the session. And
 /// of a hundred grants of sessions that do not acknowledge at once, those that are taken back.
-const BREAKS: u8 = 15;
-const IS_SILENT: u8 = 4;
-const TAKES_BACK: u8 = 8;
-const ENDS: u8 = 3;
+const BREAKS: u64 = 15;
+const IS_SILENT: u64 = BREAKS + 4;
+const TAKES_BACK: u64 = IS_SILENT + 8;
+const ENDS: u64 = TAKES_BACK + 3;
 const TAKES_BACK_A_GRANT: u8 = 5;
 
-/// Of a hundred clients, those who end their session when they go.
-const ENDS_AT_LAST: u8 = 80;
-
-/// The session of a client, if it has one now.
-#[derive(Default)]
-pub struct Sessions {
-    open: Option<Session>,
-    opened: u64,
-    /// Its client has gone without a word: it asks for nothing that it has asked for before.
-    has_died: bool,
-}
+/// For how long a connection is broken, in twentieths of the time for which a session lives on by itself.
+const BREAKS_TWENTIETHS: [u32; 6] = [0, 1, 2, 5, 10, 25];
 
 /// A ticket that waits.
 struct Waiting {
@@ -64,7 +55,7 @@ struct Waiting {
 }
 
 /// What came of asking.
-enum Asked {
+pub enum Asked {
     Answered(Answer),
     Waits(u64),
     NoSession,
@@ -73,15 +64,14 @@ enum Asked {
 /// What happens to a session while it is waited.
 #[derive(Clone, Copy)]
 enum Interlude {
-    Break(Duration),
-    Silence(Duration),
+    Order(Order),
     TakeBack,
     End,
 }
 
 impl ByHand {
     /// As many at once as can be in one session.
-    pub(super) fn wishes(&mut self, first: Wish) -> Vec<Wish> {
+    fn wishes(&mut self, first: Wish) -> Vec<Wish> {
         let mut wishes = vec![first];
         if self.random.is(SEVERAL) {
             let port = self.connections.port(&wishes[0].lock);
@@ -95,12 +85,10 @@ impl ByHand {
         wishes
     }
 
-    pub(super) async fn attempt_by_tickets(&mut self, wishes: Vec<Wish>) {
+    pub(super) async fn attempt_by_tickets(&mut self, first: Wish) {
         let mut waiting = Vec::new();
-        if let Some(sessions) = &mut self.sessions {
-            sessions.has_died = false;
-        }
-        for wish in wishes {
+        self.has_died = false;
+        for wish in self.wishes(first) {
             if !self.connections.are_open(&wish.lock, self.round.answers(CONNECT)).await {
                 self.pause(PAUSE_OF_A_FAILURE_MS).await;
                 continue;
@@ -129,7 +117,7 @@ impl ByHand {
                     let until = self.until_granted(&wish);
                     return Some(Waiting { hold, wish, number, asked, until });
                 }
-                Asked::NoSession => self.leave_session(),
+                Asked::NoSession => self.session = None,
                 Asked::Answered(Answer::Unknown(_)) if self.may_ask_again() && self.random.is(ASKS_AGAIN) => {}
                 Asked::Answered(Answer::Unknown(_)) => {
                     self.take_back(std::slice::from_ref(&hold)).await;
@@ -147,21 +135,20 @@ impl ByHand {
 
     /// Whether a ticket that it may have waited by is still known there. Of one whose event was acknowledged, before this client
     /// has looked at it, nobody knows any more: it would wait anew.
-    fn may_ask_again(&mut self) -> bool {
-        self.session().is_some_and(|session| !session.terms.acks_at_once)
+    fn may_ask_again(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| !session.terms().acks_at_once)
     }
 
-    async fn ask_once(&mut self, hold: &Hold, wish: &Wish) -> Asked {
+    pub(super) async fn ask_once(&mut self, hold: &Hold, wish: &Wish) -> Asked {
         let Some(session) = self.session_name() else { return Asked::NoSession };
-        let mut command = self.speech.acquire(hold, wish.wait_ms, wish.fenced);
+        let mut command = self.to_acquire(hold, wish);
         command.extend(["SESSION".to_owned(), session.clone(), hold.holder.clone()]);
         let request = self.acquire_request(hold, wish, Some(session));
         let fenced = self.is_fenced(wish);
         let number = self.diary.called(&hold.lock, &hold.holder, request);
-        let until = self.round.answers(ASKED);
-        let reply = self.connections.ask(&hold.lock, &[command], until).await.map(|mut replies| replies.remove(0));
-        let answer = match reply {
-            Ok(reply) if speech::waits(&reply) => {
+        let replies = self.connections.ask(&hold.lock, &[command], self.round.answers(ASKED)).await;
+        let answer = match replies.map(|mut replies| replies.remove(0)) {
+            Ok(Reply::Text(word)) if word == "WAITING" => {
                 self.diary.queued(number);
                 return Asked::Waits(number);
             }
@@ -175,19 +162,11 @@ impl ByHand {
         }
     }
 
-    /// The number of the call by which this holder waits, if it does.
-    pub(super) async fn ask_for_ticket(&mut self, hold: &Hold, wish: &Wish) -> Option<u64> {
-        match self.ask_once(hold, wish).await {
-            Asked::Waits(number) => Some(number),
-            Asked::Answered(_) | Asked::NoSession => None,
-        }
-    }
-
     /// Until all of them have come to an end.
     async fn wait_for_tickets(&mut self, mut waiting: Vec<Waiting>) {
         let mut interlude = (!waiting.is_empty()).then(|| self.interlude()).flatten();
         while !waiting.is_empty() {
-            let Some(session) = self.session() else {
+            let Some(session) = &mut self.session else {
                 self.lose(&mut waiting).await;
                 continue;
             };
@@ -196,7 +175,7 @@ impl ByHand {
             match timeout_at(until, session.hear()).await {
                 Ok(Heard::Event(event)) => self.told(&mut waiting, event).await,
                 Ok(Heard::Open) => self.polled_again(&mut waiting).await,
-                Ok(Heard::Gone) => self.leave_session(),
+                Ok(Heard::Gone) => self.session = None,
                 Err(_) => match interlude.take_if(|(at, _)| *at <= Instant::now()) {
                     Some((_, interlude)) => self.play(interlude, &mut waiting).await,
                     None => self.give_up(&mut waiting, |it| it.until <= Instant::now()).await,
@@ -207,36 +186,27 @@ impl ByHand {
 
     /// When, and what. Mostly nothing.
     fn interlude(&mut self) -> Option<(Instant, Interlude)> {
-        let ttl = self.session()?.ttl();
-        let what = match self.random.below(100) {
-            drawn if drawn < u64::from(BREAKS) => Interlude::Break(self.random.one_of(&[
-                Duration::ZERO,
-                ttl / 20,
-                ttl / 10,
-                ttl / 4,
-                ttl / 2,
-                ttl * 5 / 4,
-            ])),
-            drawn if drawn < u64::from(BREAKS + IS_SILENT) => Interlude::Silence(self.random.one_of(&[ttl, ttl * 2])),
-            drawn if drawn < u64::from(BREAKS + IS_SILENT + TAKES_BACK) => Interlude::TakeBack,
-            drawn if drawn < u64::from(BREAKS + IS_SILENT + TAKES_BACK + ENDS) => Interlude::End,
+        let (ttl, random) = (self.session.as_ref()?.ttl(), &mut self.random);
+        let what = match random.below(100) {
+            ..BREAKS => Interlude::Order(Order::Break(ttl * random.one_of(&BREAKS_TWENTIETHS) / 20)),
+            BREAKS..IS_SILENT => Interlude::Order(Order::Silence(ttl * random.one_of(&[1, 2]))),
+            IS_SILENT..TAKES_BACK => Interlude::TakeBack,
+            TAKES_BACK..ENDS => Interlude::End,
             _ => return None,
         };
-        let after = Duration::from_millis(self.random.between((0, 150)));
-        Some((Instant::now() + after, what))
+        Some((Instant::now() + Duration::from_millis(random.between((0, 150))), what))
     }
 
     async fn play(&mut self, interlude: Interlude, waiting: &mut Vec<Waiting>) {
-        let Some(session) = self.session() else { return };
+        let Some(session) = &self.session else { return };
         match interlude {
-            Interlude::Break(time) => session.break_for(time),
-            Interlude::Silence(time) => session.be_silent_for(time),
+            Interlude::Order(order) => session.order(order),
             Interlude::TakeBack => self.give_up(waiting, |_| true).await,
             Interlude::End => {
-                let holds = self.unknown(waiting.drain(..), "the session was ended");
+                self.unknown(waiting, "the session was ended");
                 self.end_session().await;
-                for hold in holds {
-                    self.in_doubt(&hold).await;
+                for it in waiting.drain(..) {
+                    self.in_doubt(&it.hold).await;
                 }
             }
         }
@@ -247,15 +217,13 @@ impl ByHand {
         let Some(place) = waiting.iter().position(|it| it.hold.holder == event.ticket) else { return };
         let Waiting { hold, wish, number, asked, .. } = waiting.swap_remove(place);
         self.diary.answered(number, event.outcome.clone());
-        let is_granted = event.is_grant();
-        let acks_at_once = self.session().is_some_and(|session| session.terms.acks_at_once);
         let name = self.session_name();
-        if is_granted && !acks_at_once && self.random.is(TAKES_BACK_A_GRANT) {
+        if event.is_grant() && self.may_ask_again() && self.random.is(TAKES_BACK_A_GRANT) {
             self.take_back(&[hold]).await;
         } else {
             self.go_on(event.outcome, hold, &wish, asked).await;
         }
-        if let Some(session) = self.session().filter(|session| Some(&session.terms.name) == name.as_ref()) {
+        if let Some(session) = self.session.as_ref().filter(|session| Some(&session.terms().name) == name.as_ref()) {
             session.acknowledge(event.seq);
         }
     }
@@ -276,34 +244,28 @@ impl ByHand {
 
     /// The session is gone, or this client has left it. In another one it asks as the same holder.
     async fn lose(&mut self, waiting: &mut Vec<Waiting>) {
-        let wishes: Vec<Wish> = waiting.iter().map(|it| it.wish.clone()).collect();
-        let holds = self.unknown(waiting.drain(..), "the session was lost");
-        let has_died = self.sessions.as_mut().is_some_and(|sessions| std::mem::take(&mut sessions.has_died));
-        let mut again = Vec::new();
-        for (hold, wish) in holds.into_iter().zip(wishes) {
+        self.unknown(waiting, "the session was lost");
+        let has_died = std::mem::take(&mut self.has_died);
+        for it in std::mem::take(waiting) {
             if !has_died && !self.round.is_over() && self.random.is(ASKS_AGAIN) {
-                again.extend(self.ask_by_ticket(hold, wish, 1).await);
+                waiting.extend(self.ask_by_ticket(it.hold, it.wish, 1).await);
             } else if !has_died {
-                self.in_doubt(&hold).await;
+                self.in_doubt(&it.hold).await;
             }
         }
-        *waiting = again;
     }
 
     async fn give_up(&mut self, waiting: &mut Vec<Waiting>, which: impl Fn(&Waiting) -> bool) {
         let (given_up, kept): (Vec<_>, Vec<_>) = std::mem::take(waiting).into_iter().partition(which);
         *waiting = kept;
-        let holds = self.unknown(given_up.into_iter(), "given up");
+        self.unknown(&given_up, "given up");
+        let holds: Vec<Hold> = given_up.into_iter().map(|it| it.hold).collect();
         self.take_back(&holds).await;
     }
 
     /// What becomes of them is not waited for any more.
-    fn unknown(&mut self, waiting: impl Iterator<Item = Waiting>, why: &str) -> Vec<Hold> {
-        let end = |it: Waiting| {
-            self.diary.answered(it.number, Answer::Unknown(why.to_owned()));
-            it.hold
-        };
-        waiting.map(end).collect()
+    fn unknown(&self, waiting: &[Waiting], why: &str) {
+        waiting.iter().for_each(|it| self.diary.answered(it.number, Answer::Unknown(why.to_owned())));
     }
 
     /// Their tickets; and if these were not all found, whatever they may hold.
@@ -325,14 +287,14 @@ impl ByHand {
 
     /// None if there is no session that they could be in.
     async fn cancel(&mut self, holds: &[Hold]) -> Option<Answer> {
-        let (session, port) = (self.session_name()?, self.session()?.terms.port);
+        let (session, port) = (self.session_name()?, self.session.as_ref()?.terms().port);
         let tickets = holds.iter().map(|hold| hold.holder.clone());
         let command: Command = ["RLOCK.CANCEL".to_owned(), session.clone()].into_iter().chain(tickets).collect();
         let request = Request::Cancel { session };
         let numbers: Vec<u64> =
             holds.iter().map(|hold| self.diary.called(&hold.lock, &hold.holder, request.clone())).collect();
         let answer = match self.connections.ask_at(port, command, self.round.answers(ASKED)).await {
-            Ok(reply) => self.plain(speech::cancelled(&reply, holds.len())),
+            Ok(reply) => self.plain(speech::cancelled(&reply, i64::try_from(holds.len()).expect("a few"))),
             Err(why) => Answer::Unknown(why),
         };
         for number in numbers {
@@ -341,33 +303,14 @@ impl ByHand {
         Some(answer)
     }
 
-    pub(super) fn session(&mut self) -> Option<&mut Session> {
-        self.sessions.as_mut()?.open.as_mut()
-    }
-
-    fn session_name(&mut self) -> Option<String> {
-        self.session().map(|session| session.terms.name.clone())
-    }
-
-    /// It is not polled any more, and ends by itself.
-    pub(super) fn leave_session(&mut self) {
-        if let Some(sessions) = &mut self.sessions {
-            sessions.open = None;
-        }
-    }
-
-    /// As a process does that ends.
-    pub(super) fn die_in_session(&mut self) {
-        self.leave_session();
-        if let Some(sessions) = &mut self.sessions {
-            sessions.has_died = true;
-        }
+    fn session_name(&self) -> Option<String> {
+        self.session.as_ref().map(|session| session.terms().name.clone())
     }
 
     /// Whether there is a session with the server that has this lock, as far as is known.
     async fn is_in_session(&mut self, lock: &str) -> bool {
         let port = self.connections.port(lock);
-        if self.session().is_some_and(|session| session.terms.port == port && !session.is_gone()) {
+        if self.session.as_ref().is_some_and(|session| session.terms().port == port && !session.is_gone()) {
             return true;
         }
         self.open_session(port).await
@@ -375,44 +318,28 @@ impl ByHand {
 
     /// Leaves the one that there was.
     pub(super) async fn open_session(&mut self, port: u16) -> bool {
-        let Some(sessions) = &mut self.sessions else { return false };
-        sessions.opened += 1;
+        self.sessions_opened += 1;
         let random = &mut self.random;
         let terms = Terms {
-            client: self.client.name.clone(),
-            name: format!("{:016x}/{}/{}", random.draw(), self.client.name, sessions.opened),
+            name: format!("{:016x}/{}/{}", random.draw(), self.client.name, self.sessions_opened),
             port,
             ttl_ms: random.one_of(&TTLS_MS),
             acks_at_once: random.is(ACKS_AT_ONCE),
             resp3: self.connections.resp3,
         };
-        let mut session = Session::open(terms, self.diary.journal(), Random::from(random.draw()));
+        let mut session = Session::open(terms, &self.diary.journal, Random::from(random.draw()));
         let opened = timeout_at(self.round.answers(CONNECT), session.hear()).await;
         let is_open = opened == Ok(Heard::Open);
-        sessions.open = is_open.then_some(session);
+        self.session = is_open.then_some(session);
         is_open
     }
 
-    /// By saying so.
-    async fn end_session(&mut self) -> bool {
-        let Some(session) = self.sessions.as_mut().and_then(|sessions| sessions.open.take()) else { return false };
+    /// By saying so. A try is enough: it ends by itself.
+    pub(super) async fn end_session(&mut self) {
+        let Some(session) = self.session.take() else { return };
         let (number, command) = session.ending();
-        let Ok(reply) = self.connections.ask_at(session.terms.port, command, self.round.answers(ASKED)).await else {
-            return false;
-        };
-        let told = ended(&reply);
-        session.heard(number, told.clone());
-        matches!(told, Told::Ended(_))
-    }
-
-    pub(super) async fn end_session_at_last(&mut self) {
-        if self.random.is(ENDS_AT_LAST) && !self.end_session().await {
-            // A try is enough: it ends by itself.
-            self.leave_session();
+        if let Ok(reply) = self.connections.ask_at(session.terms().port, command, self.round.answers(ASKED)).await {
+            session.heard(number, speech::told(&reply).unwrap_or_else(|strange| Told::Failed(strange.0)));
         }
     }
-}
-
-fn ended(reply: &Reply) -> Told {
-    speech::told(reply).unwrap_or_else(|strange| Told::Failed(strange.0))
 }
