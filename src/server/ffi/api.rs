@@ -37,7 +37,6 @@ pub mod flag {
     pub const IS_MASTER: c_int = raw::REDISMODULE_CTX_FLAGS_MASTER as c_int;
     pub const IS_LOADING: c_int = raw::REDISMODULE_CTX_FLAGS_LOADING as c_int;
     pub const IS_FULL: c_int = raw::REDISMODULE_CTX_FLAGS_OOM as c_int;
-    pub const EVICTS: c_int = raw::REDISMODULE_CTX_FLAGS_EVICT as c_int;
     pub const IN_CLUSTER: c_int = raw::REDISMODULE_CTX_FLAGS_CLUSTER as c_int;
     pub const REQUIRED: c_int = raw::REDISMODULE_CMD_ARG_NONE as c_int;
     pub const REPEATED: c_int = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;

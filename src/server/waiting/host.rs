@@ -227,8 +227,7 @@ fn ask(context: &Context, key: Str<'_>, trigger: Trigger) -> Permission {
 /// What is known without a command, for any lock.
 fn fitness_of(context: &Context, trigger: Trigger) -> Permission {
     let flags = context.flags();
-    // One that evicts keys makes room: whether it can, it says when it is asked by a command.
-    let is_full = flags & (flag::IS_FULL | flag::EVICTS) == flag::IS_FULL && trigger != Trigger::Revocation;
+    let is_full = flags & flag::IS_FULL != 0 && trigger != Trigger::Revocation;
     if flags & flag::IS_MASTER == 0 || flags & flag::IS_LOADING != 0 || is_full {
         return Permission::Later(UNFIT_MS);
     }
