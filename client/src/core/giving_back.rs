@@ -67,7 +67,7 @@ pub(super) fn wait(
         let is_uncertain = doubt.is_unanswered() || doubt.is_under_way() && !was_found;
         // The same owner has acquired the lock too, perhaps after this wait was granted it: then the server could not tell
         // whose hold is whose, and has left both.
-        let is_mixed_up = hold.has_others(side, began);
+        let is_mixed_up = hold.has_others(began);
         let is_to_be_given_back = hold.attempt_failed(side, is_uncertain || !was_found && hold.is_shared());
         let is_to_be_given_back = is_to_be_given_back || (!was_found || is_mixed_up) && hold.is_idle(side);
         if is_to_be_given_back || is_mixed_up && hold.mark_doubtful(side) {

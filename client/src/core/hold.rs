@@ -77,17 +77,23 @@ impl Hold {
         self.sides().iter().any(|count| count.guards > 0)
     }
 
-    /// A request for one more hold is about to be made. Returns how many were granted before.
+    /// A request for one more hold is about to be made. Returns how many were granted before, of any side.
     pub(crate) fn attempt_begins(&self, side: Side) -> u64 {
-        let count = &mut self.sides()[side as usize];
-        count.attempts += 1;
-        count.granted
+        let mut sides = self.sides();
+        sides[side as usize].attempts += 1;
+        sides.iter().map(|count| count.granted).sum()
     }
 
-    /// Whether somebody else has acquired it under the same owner since an attempt began, or is about to.
-    pub(crate) fn has_others(&self, side: Side, began: u64) -> bool {
-        let count = &self.sides()[side as usize];
-        self.named && (count.guards > 0 || count.attempts > 1 || count.granted != began)
+    /// Whether somebody else has acquired it under the same owner since an attempt began, or is about to; be it the other
+    /// side, as all have one lease.
+    pub(crate) fn has_others(&self, began: u64) -> bool {
+        let (mut guards, mut attempts, mut granted) = (0, 0, 0);
+        for count in &*self.sides() {
+            guards += count.guards;
+            attempts += count.attempts;
+            granted += count.granted;
+        }
+        self.named && (guards > 0 || attempts > 1 || granted != began)
     }
 
     /// It was not granted, as far as this client knows. Returns whether the server may have granted it all the same,
