@@ -121,10 +121,14 @@ impl Node {
         *self.kept() = Some(connection);
     }
 
-    /// In the thread where it is to live, from wherever it is wanted.
+    /// In the thread where it is to live, from wherever it is wanted. It begins when it is waited for: of many that want
+    /// one connection only one does.
     fn open(&self, opener: &Opener) -> impl Future<Output = Result<Opened, Fault>> + Send + use<> {
-        let opening = self.thread.spawn(opener.clone().open(self.thread.clone()));
-        async { opening.await.unwrap_or_else(|Ended| Err(Fault::Unreachable(Fault::broken_at_once()))) }
+        let (opener, thread) = (opener.clone(), self.thread.clone());
+        async move {
+            let opening = thread.spawn(opener.open(thread.clone()));
+            opening.await.unwrap_or_else(|Ended| Err(Fault::Unreachable(Fault::broken_at_once())))
+        }
     }
 
     /// Sends a request to this server, whatever it has.

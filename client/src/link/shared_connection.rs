@@ -49,6 +49,10 @@ impl SharedConnection {
     }
 
     async fn share(&self, open: impl Future<Output = Result<Opened, Fault>>) -> Result<(), Fault> {
+        // Somebody else may have opened one since it was looked for.
+        if self.get_present().is_some() {
+            return Ok(());
+        }
         let connection = open.await?;
         let mut present = self.present();
         present.number += 1;

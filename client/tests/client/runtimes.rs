@@ -2,8 +2,9 @@
 //! where one does nothing but block its threads.
 
 use crate::support::{exists, settled, url, waits_for};
+use futures_util::future::join_all;
 use rlock_client::{ErrorKind, Guard, Locks};
-use rlock_testing::{Server, wait_until};
+use rlock_testing::{Client, Server, wait_until};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
@@ -146,6 +147,25 @@ fn requests_share_one_connection_in_any_runtime() {
         }
     });
     assert_eq!(client.info("stats").number("total_connections_received"), before);
+}
+
+/// Whoever wants one while it is being opened waits for that one.
+#[test]
+fn requests_that_come_together_open_one_connection() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = opened_elsewhere(&server);
+    let connections = |client: &mut Client| client.info("stats").number("total_connections_received");
+    for round in 1..=5 {
+        client.say("CLIENT KILL TYPE normal SKIPME yes");
+        let before = connections(&mut client);
+        let tries = (0..50).map(|number| locks.lock(format!("{round}:{number}")));
+        let tries = join_all(tries.map(|lock| async move { lock.try_acquire().await }));
+        let guards: Result<Vec<_>, _> = runtime().block_on(tries).into_iter().collect();
+        assert!(guards.unwrap().iter().all(Option::is_some));
+        runtime().block_on(settled(&locks));
+        assert_eq!(connections(&mut client), before + 1, "round {round}");
+    }
 }
 
 /// One that lives in its caller's runtime, as it was asked to, says when that has ended, and keeps nobody waiting.
