@@ -185,8 +185,9 @@
 //! The place in the queue belongs to a *ticket* of the client's session with the server, not to a connection. If a
 //! connection breaks, the places are kept, as long as there is another one within 3 s. The client loses them when the
 //! server is out of reach for longer, restarts or fails over; it then asks again, from the end. A machine that vanishes
-//! delays the clients behind it for some seconds at most: its session ends after 3 s without a word, and the grant of a
-//! wait has a lease of 3 s at most until the client has renewed it.
+//! delays the clients behind it for some seconds at most: its session ends after 3 s without a word, and a wait is granted a
+//! lease of 3 s at most, which the client makes as long as it is to be within a moment, while you work. So
+//! [`Guard::remaining`] may be short at first.
 //!
 //! Three are not fair: a [`redlock`], whose servers know nothing of each other; a client over [a connection of
 //! yours](Options::over) that leads to several servers; and programs that run Redisson's scripts, which do not know the

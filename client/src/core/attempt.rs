@@ -2,7 +2,12 @@
 //! dropped there when its caller drops it or its time is over; then it sees to it that nothing stays behind.
 //!
 //! **A wait asks for a short lease.** A machine that is gone without a word keeps the lock from the next one for as long
-//! as that, and each of its waiters does. What is granted after a wait begins with the renewal to the whole lease.
+//! as that, and each of its waiters does. What is granted is the caller's as soon as that is told, for as long as the short
+//! lease lasts: its renewal to the whole one comes soon, beside the caller's work.
+//!
+//! It is renewed before it is the caller's where too little of it is left; where nobody renews it later; where the owner
+//! has the lock already, since the server keeps a lease for each read hold; where replicas are to confirm it; and where
+//! the server may not be the one to ask any more, which the renewal finds out.
 
 use super::crowds::InCrowd;
 use super::giving_back;
@@ -12,7 +17,7 @@ use super::outage::Outage;
 use super::shared::{Shared, Unsettled};
 use super::terms::{Lease, Replicas, Terms, Until};
 use crate::error::{Error, ErrorKind};
-use crate::link::request::{self, Verdict, Wait};
+use crate::link::request::{self, Leased, Verdict, Wait};
 use crate::link::{Answer, Doubt, Fault, Session, Ticket, Told, send_all};
 use crate::runtime::{Ended, Run};
 use redis::{FromRedisValue, Value};
@@ -25,6 +30,10 @@ use tracing::{Instrument, debug, debug_span};
 
 /// The lease that a wait asks for at most.
 const LEASE_OF_A_WAIT: Duration = Duration::from_secs(3);
+
+/// Of what was asked for this part is left where it is renewed beside the work: time for two tries of the watchdog, which
+/// take a sixth each.
+const LEFT_PARTS: u32 = 3;
 
 /// A wait is asked for again, by the same ticket, each time that this has passed: so none lasts for ever, whatever the
 /// server or something on the way to it has forgotten.
@@ -109,9 +118,10 @@ enum State {
 /// What the server has granted.
 struct Granted {
     token: Option<u64>,
-    lease: Duration,
-    /// Before that the lease cannot have begun, and not much later. Not known after a wait.
-    after: Option<Instant>,
+    /// The lease that was asked for.
+    asked: Duration,
+    /// What is known of the one that runs.
+    lease: Option<Leased>,
 }
 
 impl Attempt {
@@ -146,8 +156,8 @@ impl Attempt {
         loop {
             let Some(granted) = self.ask(until).await? else { return Ok(None) };
             self.state = State::Granted;
-            if let Some((began, lease)) = self.lease_began(&granted, until).await? {
-                return Ok(Some(self.held(granted.token, began, lease)));
+            if let Some(began) = self.lease_began(&granted, until).await? {
+                return Ok(Some(self.held(granted.token, began)));
             }
             debug!("its lease had ended before it could be renewed: from the beginning");
             self.state = State::Asking;
@@ -160,9 +170,11 @@ impl Attempt {
         let mut waits = crowd.as_ref().is_some_and(InCrowd::is_behind_others);
         loop {
             let lease = self.lease(waits);
-            let asked = if waits { self.wait(lease, until, &mut crowd).await } else { self.try_once(lease).await };
-            match asked {
-                Ok((Verdict::Granted { token }, after)) => return Ok(Some(Granted { token, lease, after })),
+            let verdict = if waits { self.wait(lease, until, &mut crowd).await } else { self.try_once(lease).await };
+            match verdict {
+                Ok(Verdict::Granted { token, lease: began }) => {
+                    return Ok(Some(Granted { token, asked: lease, lease: began }));
+                }
                 Ok(_) => {
                     (self.state, self.trouble) = (State::Waiting, None);
                     outage.is_over();
@@ -186,22 +198,17 @@ impl Attempt {
         self.hold.lease_for(if waits { whole.min(LEASE_OF_A_WAIT) } else { whole })
     }
 
-    async fn try_once(&mut self, lease: Duration) -> Result<(Verdict, Option<Instant>), Fault> {
+    async fn try_once(&mut self, lease: Duration) -> Result<Verdict, Fault> {
         let Hold { key, holder, .. } = &*self.hold;
         let Terms { side, fenced, .. } = self.terms;
         let command = request::acquire(side, key, holder, lease, fenced, None);
         let Answer { value, sent_at, .. } = self.shared.links.ask(key, &self.doubt, &command).await?;
-        Ok((request::verdict(value, fenced)?, Some(sent_at)))
+        request::verdict(value, fenced, Leased { after: sent_at, length: lease })
     }
 
     /// By the same ticket as before, wherever that is possible: what waits already is not queued twice.
-    async fn wait(
-        &mut self,
-        lease: Duration,
-        until: Until,
-        crowd: &mut Option<InCrowd>,
-    ) -> Result<(Verdict, Option<Instant>), Fault> {
-        let Self { shared, hold, terms: Terms { side, fenced, .. }, ticket, .. } = self;
+    async fn wait(&mut self, lease: Duration, until: Until, crowd: &mut Option<InCrowd>) -> Result<Verdict, Fault> {
+        let Self { shared, hold, terms: Terms { side, fenced, replicas, .. }, ticket, .. } = self;
         let Hold { key, holder, .. } = &**hold;
         let command = |session: &Arc<Session>| {
             let ticket = ticket_of(session, ticket);
@@ -209,19 +216,24 @@ impl Attempt {
             request::acquire(*side, key, holder, lease, *fenced, Some(wait))
         };
         let Answer { value, sent_at, node } = shared.links.ask_in_session(key, &self.doubt, command).await?;
-        let verdict = request::verdict(value, *fenced)?;
+        let verdict = request::verdict(value, *fenced, Leased { after: sent_at, length: lease })?;
         let Some(ticket) = self.ticket.as_mut().filter(|_| verdict == Verdict::Waits) else {
             self.ticket = None;
-            return Ok((verdict, Some(sent_at)));
+            return Ok(verdict);
         };
         (self.state, self.trouble) = (State::Waiting, None);
         crowd.iter_mut().for_each(InCrowd::waits);
         let limit = if shared.links.route.is_given() { ASKED_AGAIN_IF_GIVEN } else { ASKED_AGAIN };
         match timeout(limit, ticket.told()).await.unwrap_or(Told::Event(Ok(Verdict::Waits))) {
-            Told::Event(Ok(Verdict::Waits)) => Ok((Verdict::Waits, None)),
+            Told::Event(Ok(Verdict::Waits)) => Ok(Verdict::Waits),
+            Told::Event(Ok(Verdict::Granted { token, lease })) => {
+                let is_sure = ticket.session.is_open() && shared.links.route.trusts(key, &node) && replicas.is_none();
+                self.ticket = None;
+                Ok(Verdict::Granted { token, lease: lease.filter(|_| is_sure) })
+            }
             Told::Event(outcome) => {
                 self.ticket = None;
-                outcome.map(|verdict| (verdict, None)).inspect_err(|fault| shared.links.heed(key, &node, fault))
+                outcome.inspect_err(|fault| shared.links.heed(key, &node, fault))
             }
             Told::Broken(fault) => {
                 // What was granted meanwhile may never be told.
@@ -232,26 +244,34 @@ impl Attempt {
         }
     }
 
-    /// When the lease began that counts, and how long it is. After a wait the server may have granted it at any time; so
-    /// it is begun anew, and made as long as it is to be. So is that of an owner who has the lock already, since the
-    /// server keeps a lease for each read hold. Nothing if it was over by then.
-    async fn lease_began(&mut self, granted: &Granted, until: Until) -> Result<Option<(Began, Duration)>, Error> {
-        let &Granted { lease, after, .. } = granted;
-        let is_whole = !self.hold.is_shared() && lease >= self.lease(false);
-        if let Some(after) = after.filter(|after| is_whole && after.elapsed() <= lease / 10) {
-            return Ok(Some((Began { after, for_all: false }, lease)));
+    /// The lease that counts: the one that was granted, where that will do, or one that is begun anew and is as long as it
+    /// is to be. Nothing if it was over by then.
+    async fn lease_began(&mut self, granted: &Granted, until: Until) -> Result<Option<Began>, Error> {
+        if let Some(lease) = granted.lease.filter(|lease| self.will_do(granted.asked, lease)) {
+            return Ok(Some(Began { lease, for_all: false }));
         }
         let mut outage = self.outage();
         loop {
-            let (lease, Hold { key, holder, .. }) = (self.lease(false), &*self.hold);
-            let command = request::renew(key, holder, lease);
+            let (length, Hold { key, holder, .. }) = (self.lease(false), &*self.hold);
+            let command = request::renew(key, holder, length);
             let answer = self.shared.links.ask(key, &Doubt::default(), &command).await;
             match answer.and_then(|answer| Ok((request::renewed(&answer.value)?, answer.sent_at))) {
-                Ok((true, after)) => return Ok(Some((Began { after, for_all: true }, lease))),
+                Ok((true, after)) => return Ok(Some(Began { lease: Leased { after, length }, for_all: true })),
                 Ok((false, _)) => return Ok(None),
                 Err(fault) => self.goes_on(&mut outage, fault, until).await?,
             }
         }
+    }
+
+    /// Whether so much is left of it that whoever waits for it can have it.
+    fn will_do(&self, asked: Duration, lease: &Leased) -> bool {
+        let least = match self.terms.lease {
+            Lease::Kept(_) => asked / LEFT_PARTS,
+            // Nobody renews it, so it is to be whole.
+            Lease::Fixed(length) => length - length / 10,
+        };
+        let left = vouched_until(lease).saturating_duration_since(Instant::now());
+        !self.hold.is_shared() && left >= least
     }
 
     fn outage(&self) -> Outage {
@@ -274,13 +294,15 @@ impl Attempt {
         }
     }
 
-    fn held(&mut self, token: Option<u64>, began: Began, lease: Duration) -> HeldLock {
+    fn held(&mut self, token: Option<u64>, began: Began) -> HeldLock {
         self.state = State::Over;
-        let (side, hold) = (self.terms.side, self.hold.clone());
-        let era = hold.attempt_granted(side, self.doubt.remains(), began, lease);
+        let (side, hold, lease) = (self.terms.side, self.hold.clone(), self.lease(false));
+        let era = hold.attempt_granted(side, self.doubt.remains(), began);
         let end = match self.terms.lease {
-            Lease::Kept(_) => LeaseEnd::Kept { ticket: self.shared.watchdog.watch(&hold, lease, began.after) },
-            Lease::Fixed(length) => LeaseEnd::Fixed(vouched_until(began.after, length)),
+            Lease::Kept(_) => LeaseEnd::Kept { ticket: self.shared.watchdog.watch(&hold, lease, began.lease) },
+            // What was renewed may be longer, for what others have under this holder.
+            Lease::Fixed(length) if began.for_all => LeaseEnd::Fixed(vouched_until(&Leased { length, ..began.lease })),
+            Lease::Fixed(_) => LeaseEnd::Fixed(vouched_until(&began.lease)),
         };
         HeldLock::new(self.shared.clone(), hold, Grant { side, era, lease, end, token })
     }

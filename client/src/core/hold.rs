@@ -12,7 +12,7 @@
 //! back all of them (`ALL`); no guard does so before, as that would take the lock from the others.
 
 use crate::error::Error;
-use crate::link::request::{Extent, Side};
+use crate::link::request::{Extent, Leased, Side};
 use crate::loss::Loss;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,11 +39,10 @@ pub(crate) struct Vouched {
     pub era: u64,
 }
 
-/// When a lease began.
+/// A lease that began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Began {
-    /// Read before it was asked for.
-    pub after: Instant,
+    pub lease: Leased,
     /// Whether that began a new lease for everything that this holder has.
     pub for_all: bool,
 }
@@ -105,8 +104,8 @@ impl Hold {
         count.doubtful && count.is_idle()
     }
 
-    /// It was granted, and the lease began after that time. Returns the era of the new guard.
-    pub(crate) fn attempt_granted(&self, side: Side, doubtful: bool, began: Began, lease: Duration) -> u64 {
+    /// It was granted. Returns the era of the new guard.
+    pub(crate) fn attempt_granted(&self, side: Side, doubtful: bool, began: Began) -> u64 {
         let mut sides = self.sides();
         let others = sides.iter().any(|count| count.guards > 0);
         let count = &mut sides[side as usize];
@@ -114,7 +113,7 @@ impl Hold {
         count.granted += 1;
         count.guards += 1;
         count.doubtful |= doubtful;
-        let until = vouched_until(began.after, lease);
+        let until = vouched_until(&began.lease);
         let mut era = 0;
         self.vouched.send_modify(|vouched| {
             let others = others && vouched.until > Instant::now();
@@ -132,15 +131,15 @@ impl Hold {
         era
     }
 
-    /// The lease was restarted by a request sent at that time. Returns whether that came in time.
-    pub(crate) fn renewed(&self, sent_at: Instant, lease: Duration) -> bool {
+    /// The lease was restarted. Returns whether that came in time.
+    pub(crate) fn renewed(&self, lease: Leased) -> bool {
         let mut sides = self.sides();
         let in_time = self.remaining() > Duration::ZERO;
         if in_time {
             *self.trouble() = None;
         }
         self.vouched.send_modify(|vouched| match in_time {
-            true => vouched.until = vouched.until.max(vouched_until(sent_at, lease)),
+            true => vouched.until = vouched.until.max(vouched_until(&lease)),
             false => void(vouched, &mut sides, None),
         });
         in_time
@@ -254,9 +253,10 @@ fn margin(lease: Duration) -> Duration {
     lease / 100 + Duration::from_millis(2)
 }
 
-pub(crate) fn vouched_until(sent_at: Instant, lease: Duration) -> Instant {
+pub(crate) fn vouched_until(lease: &Leased) -> Instant {
+    let Leased { after, length } = *lease;
     // A lease so long that it cannot be added is one that the server has refused.
-    sent_at.checked_add(lease.saturating_sub(margin(lease))).unwrap_or(sent_at)
+    after.checked_add(length.saturating_sub(margin(length))).unwrap_or(after)
 }
 
 #[cfg(test)]
@@ -274,7 +274,11 @@ mod tests {
     /// One more guard, whose lease begins now.
     fn grant(hold: &Hold, doubtful: bool) -> u64 {
         hold.attempt_begins(Side::Plain);
-        hold.attempt_granted(Side::Plain, doubtful, Began { after: Instant::now(), for_all: true }, LEASE)
+        hold.attempt_granted(Side::Plain, doubtful, Began { lease: begun_at(Instant::now()), for_all: true })
+    }
+
+    fn begun_at(after: Instant) -> Leased {
+        Leased { after, length: LEASE }
     }
 
     #[tokio::test(start_paused = true)]
@@ -293,10 +297,10 @@ mod tests {
         advance(LEASE / 2).await;
         let sent_at = Instant::now();
         advance(LEASE / 4).await;
-        assert!(hold.renewed(sent_at, LEASE));
+        assert!(hold.renewed(begun_at(sent_at)));
         assert_eq!(hold.remaining(), LEASE - MARGIN - LEASE / 4, "counted from when it was sent");
         advance(LEASE).await;
-        assert!(!hold.renewed(Instant::now(), LEASE));
+        assert!(!hold.renewed(begun_at(Instant::now())));
         assert!(hold.remaining().is_zero() && hold.vouched().era != era);
     }
 
@@ -307,7 +311,7 @@ mod tests {
         grant(&hold, false);
         failed();
         assert!(matches!(hold.loss(), Loss::NotRenewed(_)));
-        assert!(hold.renewed(Instant::now(), LEASE));
+        assert!(hold.renewed(begun_at(Instant::now())));
         assert!(matches!(hold.loss(), Loss::Ended));
         failed();
         advance(LEASE).await;

@@ -5,9 +5,10 @@
 //! who wait told, since their locks may be elsewhere by then. They ask again by the same tickets, which queues nothing
 //! twice, and wait on if the connection comes back in time.
 //!
-//! **An event is acknowledged with the next poll.** From then on a grant is its lease's business. The lease that was
-//! asked for is short, and whoever was granted a lock renews it before it is told to anybody. A grant that nobody
-//! expects, as its request came after it had been given up, is cancelled before it is acknowledged.
+//! **An event is acknowledged with the next poll.** From then on a grant is its lease's business. When that ends is told
+//! from when the server began the very poll that it answers, so each poll keeps when it was sent: the lease lasts for as
+//! long after that at least. A grant that nobody expects, as its request came after it had been given up, is cancelled
+//! before it is acknowledged.
 
 use super::connection::{Connection, send};
 use super::fault::Fault;
@@ -124,7 +125,7 @@ impl Session {
         }
     }
 
-    fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(*self.state.borrow(), State::Open)
     }
 
@@ -214,8 +215,11 @@ impl Session {
         let mut polls = FuturesOrdered::new();
         let mut is_open = false;
         loop {
-            let answer = match &mut connection {
-                Connection::Given(_) => connection.send(&self.call(false), false, POLL_MAX).await,
+            let answered = match &mut connection {
+                Connection::Given(_) => {
+                    let sent_at = Instant::now();
+                    connection.send(&self.call(false), false, POLL_MAX).await.map(|answer| (answer, sent_at))
+                }
                 Connection::Opened(opened, _) => {
                     while polls.len() < POLLS {
                         // The first one is to tell at once that it is open.
@@ -225,7 +229,7 @@ impl Session {
                     next.ok().flatten().unwrap_or_else(|| Err(Fault::Silent(Fault::timed_out())))
                 }
             };
-            match answer.and_then(request::told) {
+            match answered.and_then(|(answer, sent_at)| request::told(answer, sent_at)) {
                 Ok(events) => self.tell(events).await,
                 Err(fault) => return self.told_fault(fault),
             }
@@ -312,8 +316,11 @@ impl Session {
     }
 }
 
-async fn poll(mut opened: Opened, call: Cmd) -> Result<Value, Fault> {
-    send(&mut opened.connection, &call, TTL).await
+/// The answer, and the time right before it was asked for: another poll that was sent earlier may be under way still.
+async fn poll(mut opened: Opened, call: Cmd) -> Result<(Value, Instant), Fault> {
+    let sent_at = Instant::now();
+    let answer = send(&mut opened.connection, &call, TTL).await?;
+    Ok((answer, sent_at))
 }
 
 impl Ticket {

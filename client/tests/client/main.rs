@@ -13,6 +13,7 @@ mod contention;
 mod errors;
 mod examples;
 mod half_open;
+mod handed_over;
 mod limits;
 mod locks;
 mod loss;

@@ -15,6 +15,7 @@ pub(crate) use schedule::{Due, Renewed};
 
 use crate::core::hold::Hold;
 use crate::link::Fault;
+use crate::link::request::Leased;
 use crate::loss::Loss;
 use schedule::Schedule;
 use std::collections::HashMap;
@@ -81,12 +82,12 @@ impl Watchdog {
         }
     }
 
-    /// Keeps the lease alive, which began at that time, for one more guard.
+    /// Keeps a lease alive for one more guard: the one that runs, and from then on by so much.
     /// Returns the ticket that it is given up with.
-    pub(crate) fn watch(&self, hold: &Arc<Hold>, lease: Duration, began: Instant) -> u64 {
+    pub(crate) fn watch(&self, hold: &Arc<Hold>, lease: Duration, running: Leased) -> u64 {
         let mut schedule = self.schedule();
         let next = schedule.next();
-        let ticket = schedule.add(hold, lease, began);
+        let ticket = schedule.add(hold, lease, running, Instant::now());
         if schedule.next() != next {
             self.changed.notify_one();
         }
@@ -99,7 +100,7 @@ impl Watchdog {
 
     /// Renews what is at one place, one batch after the other. When no answer came to one batch, the next is not sent.
     async fn renew<S: Servers>(self: Arc<Self>, servers: Arc<S>, place: S::Place, leases: Vec<Due>) {
-        let limit = leases.iter().map(|due| due.lease).min().unwrap_or_default() / ATTEMPTS_PER_LEASE;
+        let limit = leases.iter().map(|due| due.running).min().unwrap_or_default() / ATTEMPTS_PER_LEASE;
         let mut silence = None;
         for batch in leases.chunks(BATCH_MAX) {
             let (began, outcomes) = match silence.take() {
@@ -120,7 +121,7 @@ impl Watchdog {
             return;
         }
         let renewed = match renewed {
-            Renewed::Yes if !due.hold.renewed(began, due.lease) => Renewed::TooLate,
+            Renewed::Yes if !due.hold.renewed(Leased { after: began, length: due.lease }) => Renewed::TooLate,
             renewed => renewed,
         };
         let error = |fault: &Fault| fault.clone().into_error(&due.hold.key);
