@@ -245,9 +245,8 @@
 //!
 //! A program needs one [`Locks`]; its clones share everything. Connections, attempts and renewals live in a thread of
 //! the client's own, one for all clients of the program. So you may use a client in any tokio runtime with time
-//! enabled, keep it in a `static`, and block your own threads without losing locks. A program that takes one lock after
-//! the other pays for the way to that thread and back; [`Options::in_this_runtime`] spares it that, and gives up the
-//! rest. Use connections of your own for your data: the crate that this one uses is [`rlock_client::redis`](redis).
+//! enabled, keep it in a `static`, and block your own threads without losing locks. Use connections of your own for your
+//! data: the crate that this one uses is [`rlock_client::redis`](redis).
 //!
 //! # Topologies
 //!

@@ -4,8 +4,7 @@
 //! as tests do, takes its client along; and what goes on in the background does not end with the caller's runtime.
 //!
 //! Work goes there by a channel: to wake that thread takes a system call each time, and whoever finds it awake needs
-//! none. A program that takes its locks one after the other pays for these calls; so it can have all of it in its own
-//! runtime instead, and then has the runtime's fate.
+//! none.
 
 use crate::error::{Error, ErrorKind};
 use futures_util::future::BoxFuture;
@@ -14,21 +13,23 @@ use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
+#[cfg(feature = "blocking")]
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::sync::oneshot;
 
 /// For as long as the program runs, once a client was opened.
 static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
 
 #[derive(Clone)]
 pub(crate) struct Thread {
+    #[cfg(feature = "blocking")]
     runtime: Handle,
-    /// To a thread of its own.
-    work: Option<UnboundedSender<BoxFuture<'static, ()>>>,
+    work: UnboundedSender<BoxFuture<'static, ()>>,
 }
 
-/// The runtime has ended in which it was to go on.
+/// It will never be done: it has panicked.
 #[derive(Debug)]
 pub(crate) struct Ended;
 
@@ -46,19 +47,14 @@ impl Thread {
         Ok(present.insert(thread?).clone())
     }
 
-    /// The runtime of the caller.
-    ///
-    /// # Errors
-    /// There is none.
-    pub(crate) fn of_caller() -> Result<Self, Error> {
-        let none = |_| Error::configuration("the runtime", "it is opened outside of a tokio runtime");
-        Ok(Self { runtime: Handle::try_current().map_err(none)?, work: None })
-    }
-
     fn begin() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (work, arriving) = unbounded_channel();
-        let thread = Self { runtime: runtime.handle().clone(), work: Some(work) };
+        let thread = Self {
+            #[cfg(feature = "blocking")]
+            runtime: runtime.handle().clone(),
+            work,
+        };
         let name = "rlock-client".to_owned();
         thread::Builder::new().name(name).spawn(move || runtime.block_on(begin_all(arriving)))?;
         Ok(thread)
@@ -88,19 +84,10 @@ impl Thread {
         Task { done, cancel: Some(cancel) }
     }
 
-    /// Does the work there, if that is a thread of its own; else where what this returns is polled.
-    pub(crate) fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Run<T> {
-        if self.work.is_some() { Run::There(self.spawn(work)) } else { Run::Here(Some(Box::pin(work))) }
-    }
-
     /// Does the work there, whoever waits for it.
     pub(crate) fn detach(&self, work: impl Future<Output = ()> + Send + 'static) {
-        match &self.work {
-            // Never an error, as the thread never ends.
-            Some(thread) => _ = thread.send(Box::pin(work)),
-            // Dropped at once if the runtime has ended.
-            None => drop(self.runtime.spawn(work)),
-        }
+        // Never an error, as the thread never ends.
+        let _ = self.work.send(Box::pin(work));
     }
 
     /// Does the work here.
@@ -126,9 +113,9 @@ pub(crate) struct Task<T> {
 type Last = Box<dyn Send>;
 
 impl<T> Task<T> {
-    /// Whether it is not, and will never be, done.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        matches!(self.done.try_recv(), Err(TryRecvError::Closed))
+    /// Drops the work there, and then `last`. If it is done already, `last` is dropped at once.
+    pub(crate) fn cancel(&mut self, last: impl Send + 'static) {
+        let _ = self.cancel.take().map(|cancel| cancel.send(Box::new(last)));
     }
 }
 
@@ -137,35 +124,5 @@ impl<T> Future for Task<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.done).poll(context).map_err(|_| Ended)
-    }
-}
-
-/// Work that its caller waits for, wherever it goes on.
-pub(crate) enum Run<T> {
-    There(Task<T>),
-    /// Until it is cancelled.
-    Here(Option<BoxFuture<'static, T>>),
-}
-
-impl<T> Run<T> {
-    /// Drops it, and then `last`.
-    pub(crate) fn cancel(&mut self, last: impl Send + 'static) {
-        match self {
-            // If it is done already, `last` is dropped at once.
-            Self::There(task) => _ = task.cancel.take().map(|cancel| cancel.send(Box::new(last))),
-            Self::Here(work) => drop((work.take(), last)),
-        }
-    }
-}
-
-impl<T> Future for Run<T> {
-    type Output = Result<T, Ended>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut *self {
-            Self::There(task) => Pin::new(task).poll(context),
-            Self::Here(Some(work)) => work.as_mut().poll(context).map(Ok),
-            Self::Here(None) => Poll::Ready(Err(Ended)),
-        }
     }
 }

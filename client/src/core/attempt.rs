@@ -19,7 +19,7 @@ use super::terms::{Lease, Replicas, Terms, Until};
 use crate::error::{Error, ErrorKind};
 use crate::link::request::{self, Leased, Verdict, Wait};
 use crate::link::{Answer, Doubt, Fault, Session, Ticket, Told, send_all};
-use crate::runtime::{Ended, Run};
+use crate::runtime::{Ended, Task};
 use redis::{FromRedisValue, Value};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,23 +53,19 @@ pub(crate) async fn acquire(
     terms: Terms,
     until: Until,
 ) -> Result<Option<HeldLock>, Error> {
-    let ended =
-        |about: &[u8]| Error::configuration(about, "the tokio runtime in which the client was opened has ended");
-    if shared.has_ended() {
-        return Err(ended(&hold.key));
-    }
     let (lock, holder) = (String::from_utf8_lossy(&hold.key), String::from_utf8_lossy(&hold.holder));
     let span = debug_span!("acquire", %lock, %holder);
     let attempt = Attempt::begin(shared, hold.clone(), terms);
-    let run = shared.thread.run(attempt.run(until).instrument(span));
-    Acquiring { shared, run, is_done: false }.await.unwrap_or_else(|Ended| Err(ended(&hold.key)))
+    let task = shared.thread.spawn(attempt.run(until).instrument(span));
+    let outcome = Acquiring { shared, task, is_done: false }.await;
+    outcome.unwrap_or_else(|Ended| Err(Fault::Silent(Fault::broken_at_once()).into_error(&hold.key)))
 }
 
 /// An attempt that its caller waits for. Dropped, it ends a moment later where it goes on, and begins to take back what it
 /// has asked for; until then the client is not settled.
 struct Acquiring<'a, T> {
     shared: &'a Shared,
-    run: Run<T>,
+    task: Task<T>,
     is_done: bool,
 }
 
@@ -77,7 +73,7 @@ impl<T> Future for Acquiring<'_, T> {
     type Output = Result<T, Ended>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = Pin::new(&mut self.run).poll(context);
+        let outcome = Pin::new(&mut self.task).poll(context);
         self.is_done = outcome.is_ready();
         outcome
     }
@@ -86,7 +82,7 @@ impl<T> Future for Acquiring<'_, T> {
 impl<T> Drop for Acquiring<'_, T> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.run.cancel(Unsettled::begin(self.shared));
+            self.task.cancel(Unsettled::begin(self.shared));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::support::{exists, settled, url, waits_for};
 use futures_util::future::join_all;
-use rlock_client::{ErrorKind, Guard, Locks};
+use rlock_client::{Guard, Locks};
 use rlock_testing::{Client, Server, wait_until};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -133,22 +133,6 @@ fn workers_that_are_blocked_cost_no_guard() {
     assert!(server.client().keys().is_empty());
 }
 
-/// Whatever thread opens them, connections are opened when there is none, and not with each request.
-#[test]
-fn requests_share_one_connection_in_any_runtime() {
-    let server = Server::start();
-    let mut client = server.client();
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let locks = runtime.block_on(Locks::options().in_this_runtime().connect_to(url(&server))).unwrap();
-    let before = client.info("stats").number("total_connections_received");
-    runtime.block_on(async {
-        for _ in 0..500 {
-            locks.lock("a").acquire().await.unwrap().release().await.unwrap();
-        }
-    });
-    assert_eq!(client.info("stats").number("total_connections_received"), before);
-}
-
 /// Whoever wants one while it is being opened waits for that one.
 #[test]
 fn requests_that_come_together_open_one_connection() {
@@ -166,28 +150,4 @@ fn requests_that_come_together_open_one_connection() {
         runtime().block_on(settled(&locks));
         assert_eq!(connections(&mut client), before + 1, "round {round}");
     }
-}
-
-/// One that lives in its caller's runtime, as it was asked to, says when that has ended, and keeps nobody waiting.
-#[test]
-fn a_client_of_a_runtime_that_has_ended_says_so_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    let opened_in = runtime();
-    let connecting = Locks::options().lease(LEASE).in_this_runtime().connect_to(url(&server));
-    let locks = opened_in.block_on(connecting).unwrap();
-    let guard = opened_in.block_on(locks.lock("a").acquire()).unwrap();
-    assert!(opened_in.block_on(locks.lock("a").acquire_timeout(Duration::from_millis(50))).unwrap_err().is_timeout());
-    drop(opened_in);
-    let elsewhere = runtime();
-    for error in [
-        elsewhere.block_on(locks.lock("b").try_acquire()).map(drop).unwrap_err(),
-        elsewhere.block_on(locks.lock("b").acquire()).map(drop).unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
-        assert!(error.to_string().contains("runtime"), "{error}");
-    }
-    assert!(elsewhere.block_on(guard.release()).is_err());
-    elsewhere.block_on(settled(&locks));
-    wait_until("its lease has ended", || !exists(&mut client, "a"));
 }
