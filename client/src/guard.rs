@@ -3,6 +3,7 @@
 use crate::core::HeldLock;
 use crate::error::{Error, ErrorKind};
 use crate::fencing::{Fenced, Unfenced};
+use crate::foreign::heard;
 use crate::loss::Loss;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -136,11 +137,11 @@ impl<F> Guard<F> {
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<F> {
         let mut losses: FuturesUnordered<_> = self.locks.iter().map(HeldLock::lost).collect();
         let spare = self.spare();
-        async move {
+        heard(async move {
             for _ in 0..=spare {
                 losses.next().await;
             }
-        }
+        })
     }
 
     /// Why it is lost; nothing as long as it is not. It asks no server: it is what the last renewal came to.
@@ -171,7 +172,7 @@ impl<F> Guard<F> {
         let mut releases: FuturesUnordered<_> = self.locks.iter_mut().map(HeldLock::release).collect();
         let (mut missing, mut problems) = (self.needed, Vec::new());
         while missing > 0 {
-            match releases.next().await {
+            match heard(releases.next()).await {
                 Some(Ok(())) => missing -= 1,
                 Some(Err(error)) => problems.push(error),
                 // It is clear what became of each, and too few were given back.

@@ -324,8 +324,10 @@
 //!
 //! # Logs
 //!
-//! The client logs with `tracing`, under the target `rlock_client`, with the lock's name and the holder as fields. Each
-//! attempt to acquire is a span `acquire`, of level `DEBUG`, with the fields `lock` and `holder`.
+//! The client logs with `tracing`, under the target `rlock_client`, with the lock's name and the holder as fields. A thread
+//! of its own writes the lines, so a subscriber that blocks delays no renewal; what is behind a thousand lines that it has
+//! not read is lost. Each attempt to acquire is a span `acquire`, of level `DEBUG`, with the fields `lock` and `holder`, in
+//! the task that acquires.
 //!
 //! | level | what |
 //! |---|---|
@@ -342,6 +344,7 @@ mod blocking;
 mod core;
 mod error;
 mod fencing;
+mod foreign;
 mod guard;
 mod kind;
 mod link;

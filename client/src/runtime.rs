@@ -7,6 +7,7 @@
 //! none.
 
 use crate::error::{Error, ErrorKind};
+use crate::foreign;
 use futures_util::future::BoxFuture;
 use std::io;
 use std::pin::Pin;
@@ -55,8 +56,11 @@ impl Thread {
             runtime: runtime.handle().clone(),
             work,
         };
-        let name = "rlock-client".to_owned();
-        thread::Builder::new().name(name).spawn(move || runtime.block_on(begin_all(arriving)))?;
+        let all = move || {
+            foreign::learn(&runtime);
+            runtime.block_on(begin_all(arriving));
+        };
+        thread::Builder::new().name("rlock-client".to_owned()).spawn(all)?;
         Ok(thread)
     }
 

@@ -17,6 +17,7 @@ use super::outage::Outage;
 use super::shared::{Shared, Unsettled};
 use super::terms::{Lease, Replicas, Terms, Until};
 use crate::error::{Error, ErrorKind};
+use crate::foreign::{heard, log};
 use crate::link::request::{self, Leased, Verdict, Wait};
 use crate::link::{Answer, Doubt, Fault, Session, Ticket, Told, send_all};
 use crate::runtime::{Ended, Task};
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tracing::{Instrument, debug, debug_span};
+use tracing::{Instrument, Level, debug, debug_span};
 
 /// The lease that a wait asks for at most.
 const LEASE_OF_A_WAIT: Duration = Duration::from_secs(3);
@@ -53,11 +54,10 @@ pub(crate) async fn acquire(
     terms: Terms,
     until: Until,
 ) -> Result<Option<HeldLock>, Error> {
-    let (lock, holder) = (String::from_utf8_lossy(&hold.key), String::from_utf8_lossy(&hold.holder));
-    let span = debug_span!("acquire", %lock, %holder);
+    let span = debug_span!("acquire", lock = %hold.name(), holder = %hold.holder());
     let attempt = Attempt::begin(shared, hold.clone(), terms);
-    let task = shared.thread.spawn(attempt.run(until).instrument(span));
-    let outcome = Acquiring { shared, task, is_done: false }.await;
+    let task = shared.thread.spawn(attempt.run(until));
+    let outcome = heard(Acquiring { shared, task, is_done: false }).instrument(span).await;
     outcome.unwrap_or_else(|Ended| Err(Fault::Silent(Fault::broken_at_once()).into_error(&hold.key)))
 }
 
@@ -136,7 +136,10 @@ impl Attempt {
             None => self.hold(until).await,
         };
         let Some(held) = held? else { return Ok(None) };
-        debug!(lock = %held.name(), holder = %held.holder(), token = held.token(), "acquired");
+        log(Level::DEBUG, || {
+            let (hold, token) = (self.hold.clone(), held.token());
+            move || debug!(lock = %hold.name(), holder = %hold.holder(), token, "acquired")
+        });
         if let Some(replicas) = self.terms.replicas {
             self.confirmed_by(replicas).await?;
         }
@@ -155,7 +158,10 @@ impl Attempt {
             if let Some(began) = self.lease_began(&granted, until).await? {
                 return Ok(Some(self.held(granted.token, began)));
             }
-            debug!("its lease had ended before it could be renewed: from the beginning");
+            log(Level::DEBUG, || {
+                let hold = self.hold.clone();
+                move || debug!(lock = %hold.name(), "its lease had ended before it could be renewed: from the beginning")
+            });
             self.state = State::Asking;
         }
     }
@@ -277,6 +283,10 @@ impl Attempt {
 
     async fn goes_on(&mut self, outage: &mut Outage, fault: Fault, until: Until) -> Result<(), Error> {
         self.trouble = Some(fault.clone());
+        log(Level::DEBUG, || {
+            let (hold, fault) = (self.hold.clone(), fault.clone());
+            move || debug!(lock = %hold.name(), ?fault, "no answer")
+        });
         outage.goes_on(fault, until).await.map_err(|fault| fault.into_error(&self.hold.key))
     }
 

@@ -58,11 +58,11 @@ impl HeldLock {
     }
 
     pub(crate) fn name(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.hold.key)
+        self.hold.name()
     }
 
     pub(crate) fn holder(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.hold.holder)
+        self.hold.holder()
     }
 
     pub(crate) fn token(&self) -> Option<u64> {

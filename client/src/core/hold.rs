@@ -14,6 +14,7 @@
 use crate::error::Error;
 use crate::link::request::{Extent, Leased, Side};
 use crate::loss::Loss;
+use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -63,6 +64,16 @@ impl Hold {
         let vouched = watch::Sender::new(Vouched { until: Instant::now(), era: 0 });
         let (sides, trouble, releasing) = Default::default();
         Self { key, holder, named, vouched, sides, trouble, releasing }
+    }
+
+    /// The lock's, for people.
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.key)
+    }
+
+    /// The same of the holder.
+    pub(crate) fn holder(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.holder)
     }
 
     /// The lease to ask for: never less than what is left of what others have under this holder, which it would

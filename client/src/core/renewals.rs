@@ -1,6 +1,7 @@
 //! How the watchdog's renewals reach the servers.
 
 use super::watchdog::{Due, Renewed, Servers};
+use crate::foreign::log;
 use crate::link::request;
 use crate::link::{Connection, Doubt, Fault, Links, Node, send_all};
 use futures_util::future::join_all;
@@ -8,6 +9,7 @@ use redis::{RedisResult, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
+use tracing::{Level, debug};
 
 /// How soon a break is found of a connection on which nothing is sent.
 const LOOK: Duration = Duration::from_millis(100);
@@ -53,7 +55,10 @@ impl Servers for Links {
         let (mut answers, fault) = match answers {
             Ok(answers) => (answers.into_iter(), Fault::Silent(Fault::broken_at_once())),
             Err(fault) => {
-                tracing::debug!(server = %node, ?fault, "leases were not renewed");
+                log(Level::DEBUG, || {
+                    let (server, fault) = (node.clone(), fault.clone());
+                    move || debug!(%server, ?fault, "leases were not renewed")
+                });
                 (Vec::new().into_iter(), fault)
             }
         };

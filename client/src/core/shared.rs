@@ -5,6 +5,7 @@ use super::crowds::Crowds;
 use super::holders::Holders;
 use super::settings::Settings;
 use super::watchdog::Watchdog;
+use crate::foreign::heard;
 use crate::link::Links;
 use crate::runtime::{Task, Thread};
 use std::sync::Arc;
@@ -39,7 +40,8 @@ impl Shared {
     /// Waits until the servers have answered to all that is being given back.
     pub(crate) async fn settle(&self) {
         // Never an error while this is there.
-        let _ = self.unsettled.subscribe().wait_for(|count| *count == 0).await;
+        let mut unsettled = self.unsettled.subscribe();
+        let _ = heard(unsettled.wait_for(|count| *count == 0)).await;
     }
 }
 

@@ -14,6 +14,7 @@ mod tests;
 pub(crate) use schedule::{Due, Renewed};
 
 use crate::core::hold::Hold;
+use crate::foreign::log;
 use crate::link::Fault;
 use crate::link::request::Leased;
 use crate::loss::Loss;
@@ -24,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use tracing::{debug, trace, warn};
+use tracing::{Level, debug, trace, warn};
 
 /// How many renewals go in one piece: more would keep the server from its other clients for too long.
 const BATCH_MAX: usize = 1_000;
@@ -133,7 +134,7 @@ impl Watchdog {
         }
         schedule.report(due, &renewed, began, Instant::now());
         drop(schedule);
-        tell(&due.hold, &renewed);
+        tell(&due.hold, renewed);
     }
 
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
@@ -162,16 +163,27 @@ fn by_place<S: Servers>(servers: &S, due: Vec<Due>) -> HashMap<S::Place, Vec<Due
     places
 }
 
-fn tell(hold: &Hold, renewed: &Renewed) {
-    let (lock, holder) = (String::from_utf8_lossy(&hold.key), String::from_utf8_lossy(&hold.holder));
+fn tell(hold: &Arc<Hold>, renewed: Renewed) {
     let left = hold.remaining();
-    match renewed {
-        Renewed::Yes => trace!(%lock, %holder, ?left, "renewed"),
-        Renewed::Failed(fault) if left.is_zero() => warn!(%lock, %holder, ?fault, "lost: not renewed in time"),
-        Renewed::Failed(fault) => debug!(%lock, %holder, ?left, ?fault, "not renewed yet"),
-        Renewed::TooLate => warn!(%lock, %holder, "lost: the answer to its renewal came too late"),
-        Renewed::Gone => warn!(%lock, %holder, "lost: the server says that it is not held"),
-        Renewed::Overwritten(fault) => warn!(%lock, %holder, ?fault, "lost: something else is in its place"),
-        Renewed::Unasked => {}
-    }
+    let level = match &renewed {
+        Renewed::Unasked => return,
+        Renewed::Yes => Level::TRACE,
+        Renewed::Failed(_) if !left.is_zero() => Level::DEBUG,
+        _ => Level::WARN,
+    };
+    log(level, || {
+        let hold = hold.clone();
+        move || {
+            let (lock, holder) = (hold.name(), hold.holder());
+            match renewed {
+                Renewed::Yes => trace!(%lock, %holder, ?left, "renewed"),
+                Renewed::Failed(fault) if left.is_zero() => warn!(%lock, %holder, ?fault, "lost: not renewed in time"),
+                Renewed::Failed(fault) => debug!(%lock, %holder, ?left, ?fault, "not renewed yet"),
+                Renewed::TooLate => warn!(%lock, %holder, "lost: the answer to its renewal came too late"),
+                Renewed::Gone => warn!(%lock, %holder, "lost: the server says that it is not held"),
+                Renewed::Overwritten(fault) => warn!(%lock, %holder, ?fault, "lost: something else is in its place"),
+                Renewed::Unasked => {}
+            }
+        }
+    });
 }
