@@ -244,9 +244,12 @@
 //! them is [`QueueFull`](ErrorKind::QueueFull).
 //!
 //! A program needs one [`Locks`]; its clones share everything. Connections, attempts and renewals live in a thread of
-//! the client's own, one for all clients of the program. So you may use a client in any tokio runtime with time
-//! enabled, keep it in a `static`, and block your own threads without losing locks. Use connections of your own for your
-//! data: the crate that this one uses is [`rlock_client::redis`](redis).
+//! the client's own, one for all clients of the program; three more set off alarms, write logs, and wake what is not
+//! tokio's. So you may use a client in any executor, keep it in a `static`, and block your own threads without losing
+//! locks. Use connections of your own for your data: the crate that this one uses is [`rlock_client::redis`](redis).
+//!
+//! **A process that you fork** needs a client of its own: it holds nothing of its parent's, and what it has of the parent's
+//! client fails at once.
 //!
 //! # Topologies
 //!
@@ -339,8 +342,10 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod alarms;
 #[cfg(feature = "blocking")]
 mod blocking;
+mod clock;
 mod core;
 mod error;
 mod fencing;

@@ -5,20 +5,29 @@
 //!
 //! Work goes there by a channel: to wake that thread takes a system call each time, and whoever finds it awake needs
 //! none.
+//!
+//! **A process that is forked from this one has no such thread**, so what it has of a client is good for nothing, and it is
+//! told so. What is opened there has a thread of its own.
 
+use crate::alarms::{Alarm, Alarms};
 use crate::error::{Error, ErrorKind};
 use crate::foreign;
 use futures_util::future::BoxFuture;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::process;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
 use tokio::runtime::Builder;
 #[cfg(feature = "blocking")]
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
+
+/// So that a server that comes back is not flooded, nor the thread busy with nothing but handshakes.
+const OPENING_MAX: usize = 8;
 
 /// For as long as the program runs, once a client was opened.
 static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
@@ -28,20 +37,33 @@ pub(crate) struct Thread {
     #[cfg(feature = "blocking")]
     runtime: Handle,
     work: UnboundedSender<BoxFuture<'static, ()>>,
+    alarms: Arc<Alarms>,
+    /// For those that open a connection there.
+    pub(crate) opening: Arc<Semaphore>,
+    /// In which it runs.
+    process: u32,
 }
 
 /// It will never be done: it has panicked.
 #[derive(Debug)]
 pub(crate) struct Ended;
 
+impl Ended {
+    pub(crate) fn into_error(self, about: &[u8]) -> Error {
+        Error::because(ErrorKind::Unavailable, about, io::Error::other("the client's thread does not answer").into())
+    }
+}
+
 impl Thread {
     /// # Errors
     /// The system has no thread for it, or no file descriptors.
     pub(crate) fn start() -> Result<Self, Error> {
         let mut present = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = &*present {
+        if let Some(thread) = present.as_ref().filter(|thread| thread.is_here()) {
             return Ok(thread.clone());
         }
+        // What there is of another process's is left alone.
+        std::mem::forget(present.take());
         let thread = Self::begin();
         let thread =
             thread.map_err(|error| Error::because(ErrorKind::Unavailable, "the client's thread", error.into()));
@@ -55,6 +77,9 @@ impl Thread {
             #[cfg(feature = "blocking")]
             runtime: runtime.handle().clone(),
             work,
+            alarms: Alarms::begin()?,
+            opening: Arc::new(Semaphore::new(OPENING_MAX)),
+            process: process::id(),
         };
         let all = move || {
             foreign::learn(&runtime);
@@ -62,6 +87,23 @@ impl Thread {
         };
         thread::Builder::new().name("rlock-client".to_owned()).spawn(all)?;
         Ok(thread)
+    }
+
+    /// Whether it is there: it belongs to this process, and not to the one that this was forked from.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process == process::id()
+    }
+
+    /// # Errors
+    /// It is not there.
+    pub(crate) fn check(&self, about: &[u8]) -> Result<(), Error> {
+        let why = "this process was forked from the one that opened the client, and has to open one of its own";
+        if self.is_here() { Ok(()) } else { Err(Error::configuration(about, why)) }
+    }
+
+    /// Resolves at that time, also if this thread is late.
+    pub(crate) fn alarm(&self, time: Instant) -> Alarm {
+        self.alarms.at(time)
     }
 
     /// Does the work there, until it is done or what this returns is dropped.

@@ -16,6 +16,7 @@ use super::hold::{Began, Hold, vouched_until};
 use super::outage::Outage;
 use super::shared::{Shared, Unsettled};
 use super::terms::{Lease, Replicas, Terms, Until};
+use crate::alarms::Alarm;
 use crate::error::{Error, ErrorKind};
 use crate::foreign::{heard, log};
 use crate::link::request::{self, Leased, Verdict, Wait};
@@ -43,6 +44,9 @@ const ASKED_AGAIN: Duration = Duration::from_secs(60);
 /// The same over a caller's connection, since nobody tells when that has broken.
 const ASKED_AGAIN_IF_GIVEN: Duration = Duration::from_secs(1);
 
+/// So much after its end an attempt is given up that goes on in a thread which does not say so itself.
+const LATE_AT_LAST: Duration = Duration::from_millis(500);
+
 /// Over one that leads to many servers, there is no session with the right one, and no wait: it is tried at this
 /// distance.
 const TRIED_AGAIN: Duration = Duration::from_millis(50);
@@ -54,11 +58,17 @@ pub(crate) async fn acquire(
     terms: Terms,
     until: Until,
 ) -> Result<Option<HeldLock>, Error> {
+    shared.thread.check(&hold.key)?;
     let span = debug_span!("acquire", lock = %hold.name(), holder = %hold.holder());
     let attempt = Attempt::begin(shared, hold.clone(), terms);
+    let limits = shared.links.limits;
+    let confirming =
+        terms.replicas.map_or(Duration::ZERO, |replicas| replicas.timeout + limits.connect + limits.answer);
+    let end = until.end(limits.answer).and_then(|end| end.checked_add(confirming + LATE_AT_LAST));
+    let limit = end.map(|end| shared.thread.alarm(end));
     let task = shared.thread.spawn(attempt.run(until));
-    let outcome = heard(Acquiring { shared, task, is_done: false }).instrument(span).await;
-    outcome.unwrap_or_else(|Ended| Err(Fault::Silent(Fault::broken_at_once()).into_error(&hold.key)))
+    let outcome = heard(Acquiring { shared, task, limit, is_done: false }).instrument(span).await;
+    outcome.unwrap_or_else(|ended| Err(ended.into_error(&hold.key)))
 }
 
 /// An attempt that its caller waits for. Dropped, it ends a moment later where it goes on, and begins to take back what it
@@ -66,6 +76,8 @@ pub(crate) async fn acquire(
 struct Acquiring<'a, T> {
     shared: &'a Shared,
     task: Task<T>,
+    /// When it is waited for no longer, whatever has become of the thread where it goes on.
+    limit: Option<Alarm>,
     is_done: bool,
 }
 
@@ -75,7 +87,10 @@ impl<T> Future for Acquiring<'_, T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = Pin::new(&mut self.task).poll(context);
         self.is_done = outcome.is_ready();
-        outcome
+        match self.limit.as_mut().map(|limit| Pin::new(limit).poll(context)) {
+            Some(Poll::Ready(())) if outcome.is_pending() => Poll::Ready(Err(Ended)),
+            _ => outcome,
+        }
     }
 }
 
@@ -365,5 +380,29 @@ impl Drop for Attempt {
             None if hold.attempt_failed(side, doubtful) => giving_back::all(shared, hold, side, lease),
             None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::now;
+    use crate::core::Settings;
+    use crate::link::{Links, Manner, Node, Route};
+    use crate::runtime::Thread;
+    use redis::IntoConnectionInfo;
+    use std::future::pending;
+    use tokio::runtime::Builder;
+
+    #[test]
+    fn a_limit_holds_though_nothing_comes_of_the_attempt() {
+        let (settings, thread) = (Settings::default(), Thread::start().unwrap());
+        let nobody = "redis://127.0.0.1:1".into_connection_info().unwrap();
+        let node = Node::at(nobody, &Manner::of(settings.limits), &thread).unwrap();
+        let links = Links { route: Route::Single(node), limits: settings.limits };
+        let shared = Shared::new(links, settings, "", thread.clone());
+        let limit = Some(thread.alarm(now() + Duration::from_millis(20)));
+        let acquiring = Acquiring { shared: &shared, task: thread.spawn(pending::<()>()), limit, is_done: false };
+        assert!(Builder::new_current_thread().build().unwrap().block_on(acquiring).is_err());
     }
 }

@@ -11,6 +11,7 @@
 //! are guards. It may count more, if a request was granted and its answer was lost. Then the last guard to go gives
 //! back all of them (`ALL`); no guard does so before, as that would take the lock from the others.
 
+use crate::clock::now;
 use crate::error::Error;
 use crate::link::request::{Extent, Leased, Side};
 use crate::loss::Loss;
@@ -61,7 +62,7 @@ struct Count {
 
 impl Hold {
     pub(crate) fn new(key: Vec<u8>, holder: Vec<u8>, named: bool) -> Self {
-        let vouched = watch::Sender::new(Vouched { until: Instant::now(), era: 0 });
+        let vouched = watch::Sender::new(Vouched { until: now(), era: 0 });
         let (sides, trouble, releasing) = Default::default();
         Self { key, holder, named, vouched, sides, trouble, releasing }
     }
@@ -127,7 +128,7 @@ impl Hold {
         let until = vouched_until(&began.lease);
         let mut era = 0;
         self.vouched.send_modify(|vouched| {
-            let others = others && vouched.until > Instant::now();
+            let others = others && vouched.until > now();
             vouched.until = match others {
                 true if began.for_all => vouched.until.max(until),
                 true => vouched.until.min(until),
@@ -227,7 +228,7 @@ impl Hold {
 
     /// What is left of what can be vouched for.
     pub(crate) fn remaining(&self) -> Duration {
-        self.vouched().until.saturating_duration_since(Instant::now())
+        self.vouched().until.saturating_duration_since(now())
     }
 
     fn trouble(&self) -> MutexGuard<'_, Option<Loss>> {
@@ -249,7 +250,7 @@ impl Count {
 /// guard that has just come, and belongs to the next era.
 fn void(vouched: &mut Vouched, sides: &mut [Count; Side::ALL.len()], kept: Option<Side>) {
     vouched.era += 1;
-    vouched.until = vouched.until.min(Instant::now());
+    vouched.until = vouched.until.min(now());
     for side in Side::ALL {
         let count = &mut sides[side as usize];
         let kept = usize::from(kept == Some(side));

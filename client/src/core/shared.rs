@@ -39,9 +39,9 @@ impl Shared {
 
     /// Waits until the servers have answered to all that is being given back.
     pub(crate) async fn settle(&self) {
-        // Never an error while this is there.
+        // In another process nothing of it goes on. Never an error while this is there.
         let mut unsettled = self.unsettled.subscribe();
-        let _ = heard(unsettled.wait_for(|count| *count == 0)).await;
+        let _ = heard(unsettled.wait_for(|count| *count == 0 || !self.thread.is_here())).await;
     }
 }
 

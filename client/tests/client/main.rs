@@ -12,6 +12,7 @@ mod connecting;
 mod contention;
 mod errors;
 mod examples;
+mod forks;
 mod half_open;
 mod handed_over;
 mod limits;
