@@ -234,7 +234,9 @@ impl Options {
     }
 
     async fn open(self, route: Route, thread: Thread) -> Result<Locks, Error> {
-        route.try_out().await.map_err(|fault| fault.into_error(b"connecting"))?;
+        let tried =
+            async move { route.try_out().await.map_err(|fault| fault.into_error(b"connecting")).map(|()| route) };
+        let route = thread.ask(b"connecting", tried).await?;
         Ok(self.with(route, thread))
     }
 

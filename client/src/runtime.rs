@@ -11,7 +11,7 @@
 
 use crate::alarms::{Alarm, Alarms};
 use crate::error::{Error, ErrorKind};
-use crate::foreign;
+use crate::foreign::{self, heard};
 use futures_util::future::BoxFuture;
 use std::io;
 use std::pin::Pin;
@@ -104,6 +104,19 @@ impl Thread {
     /// Resolves at that time, also if this thread is late.
     pub(crate) fn alarm(&self, time: Instant) -> Alarm {
         self.alarms.at(time)
+    }
+
+    /// Does the work there for a caller.
+    ///
+    /// # Errors
+    /// It is not there; and the work's own.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        about: &[u8],
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.check(about)?;
+        heard(self.spawn(work)).await.unwrap_or_else(|ended| Err(ended.into_error(about)))
     }
 
     /// Does the work there, until it is done or what this returns is dropped.

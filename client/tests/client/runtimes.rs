@@ -1,12 +1,14 @@
 //! A client belongs to no runtime: it is opened in one, used from others, and keeps what it holds where there is none, or
 //! where one does nothing but block its threads.
 
-use crate::support::{exists, settled, url, waits_for};
+use crate::support::{exists, locks_on, settled, url, waits_for};
 use futures_util::future::join_all;
 use rlock_client::{Guard, Locks};
 use rlock_testing::{Client, Server, wait_until};
-use std::sync::OnceLock;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -150,4 +152,76 @@ fn requests_that_come_together_open_one_connection() {
         runtime().block_on(settled(&locks));
         assert_eq!(connections(&mut client), before + 1, "round {round}");
     }
+}
+
+/// Any executor will do, and a runtime without timers.
+#[test]
+fn what_needs_a_timer_needs_no_runtime_for_it() {
+    let server = Server::start();
+    let locks = opened_elsewhere(&server);
+    block_on_by_hand(needs_timers(&server, &locks));
+    Builder::new_current_thread().build().unwrap().block_on(needs_timers(&server, &locks));
+    wait_until("nothing is left", || server.client().keys().is_empty());
+}
+
+async fn needs_timers(server: &Server, locks: &Locks) {
+    let opened_here = Locks::connect(url(server)).await.unwrap();
+    let most = rlock_client::redlock([opened_here.lock("most")]);
+    let guard = most.acquire_timeout(LEASE).await.unwrap();
+    assert!(most.acquire_timeout(LEASE / 10).await.is_err());
+    guard.run(async {}).await.unwrap();
+    let fixed = locks.lock("a").fixed_lease(LEASE / 10).acquire().await.unwrap();
+    fixed.lost().await;
+    let guard = locks.lock("b").acquire().await.unwrap();
+    assert!(locks.lock("b").acquire_timeout(LEASE / 10).await.unwrap_err().is_timeout());
+    guard.run(async {}).await.unwrap();
+    locks.settle().await;
+}
+
+#[cfg(feature = "operators")]
+#[test]
+fn operators_need_no_runtime() {
+    let server = Server::start();
+    let locks = opened_elsewhere(&server);
+    block_on_by_hand(async {
+        let guard = locks.lock("a").acquire().await.unwrap();
+        let name = String::from("a");
+        assert_eq!(locks.inspect(&name, 1).await.unwrap().holder_count, 1);
+        assert!(locks.queues(1).await.unwrap().is_empty());
+        assert_eq!(locks.held("*", 10).await.unwrap().locks.len(), 1);
+        assert_eq!(locks.statistics().await.unwrap()[0].number("grants"), Some(1));
+        assert_eq!(locks.masters().await.unwrap().len(), 1);
+        assert!(locks.renew_of(&name, guard.holder().as_bytes(), LEASE).await.unwrap());
+        assert!(locks.break_lock(&name).await.unwrap());
+        assert!(!locks.release_of(&name, guard.holder().as_bytes()).await.unwrap());
+    });
+}
+
+/// As the simplest executor does.
+fn block_on_by_hand<T>(work: impl Future<Output = T>) -> T {
+    struct Unparks(thread::Thread);
+    impl Wake for Unparks {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unparks(thread::current())));
+    let mut work = pin!(work);
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return done;
+        }
+        thread::park();
+    }
+}
+
+/// A test whose clock stands still, or is moved: leases go by the real one, as the server's does.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_a_test_moves_ends_no_lease() {
+    let server = Server::start();
+    let locks = locks_on(&server).await;
+    let guard = locks.lock("a").acquire().await.unwrap();
+    tokio::time::advance(Duration::from_secs(3_600)).await;
+    assert!(!guard.is_lost(), "{:?}", guard.loss());
+    guard.release().await.unwrap();
 }
