@@ -175,7 +175,8 @@
 //! not arrived. If the connection breaks between the request and its answer, the answer is lost. From then on the
 //! server says that nothing is held, either because it has released the hold, or because it had forgotten the lock
 //! before. Nobody can tell which, so the release does not succeed: it fails with `Lost`, and
-//! [`Error::is_in_doubt`] is true.
+//! [`Error::is_in_doubt`] is true. [`Guard::run`] tells what the work came to all the same: it was done under a lock that
+//! could be vouched for.
 //!
 //! # Fairness
 //!

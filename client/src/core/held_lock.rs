@@ -3,6 +3,7 @@
 use super::giving_back::{self, Outcome};
 use super::hold::{Hold, Vouched};
 use super::shared::Shared;
+use crate::alarms::Alarm;
 use crate::clock::now;
 use crate::error::{Error, ErrorKind};
 use crate::link::request::Side;
@@ -78,6 +79,11 @@ impl HeldLock {
 
     pub(crate) fn remaining(&self) -> Duration {
         self.vouched_until().map_or(Duration::ZERO, |until| until.saturating_duration_since(now()))
+    }
+
+    /// When an answer should have come to what is sent now.
+    pub(crate) fn answer_limit(&self) -> Alarm {
+        self.shared.thread.alarm(now() + self.shared.links.limits.answer)
     }
 
     /// Until when it can be vouched for, unless it is lost. A process that was forked from its holder has not got it.
