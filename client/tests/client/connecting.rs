@@ -1,6 +1,6 @@
 //! The ways to a server: TCP, TLS, a unix socket, a user and a database, and a connection that is there already.
 
-use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url};
+use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url, waits_for};
 use rlock_client::redis::{self, Client};
 use rlock_client::{ErrorKind, Locks};
 use rlock_testing::Server;
@@ -66,7 +66,7 @@ async fn over_a_connection_that_is_there_already() {
     let began = client.expiry("orders:42");
     until("both are renewed", || ["orders:42", "b"].iter().all(|key| client.expiry(key) > began + 500)).await;
     assert!(locks.lock("orders:42").acquire_timeout(Duration::from_millis(20)).await.unwrap_err().is_timeout());
-    let waits = tokio::spawn(locks.lock("orders:42").into_future());
+    let waits = waits_for(locks.lock("orders:42"));
     until_waiting(&mut client, 1).await;
     // It has a place in the queue, and its other users are not held up meanwhile.
     assert!(locks_on(&server).await.lock("orders:42").try_acquire().await.unwrap().is_none());
