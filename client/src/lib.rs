@@ -190,9 +190,8 @@
 //! lease of 3 s at most, which the client makes as long as it is to be within a moment, while you work. So
 //! [`Guard::remaining`] may be short at first.
 //!
-//! Three are not fair: a [`redlock`], whose servers know nothing of each other; a client over [a connection of
-//! yours](Options::over) that leads to several servers; and programs that run Redisson's scripts, which do not know the
-//! queue and may overtake it.
+//! Two are not fair: a [`redlock`], whose servers know nothing of each other; and programs that run Redisson's scripts,
+//! which do not know the queue and may overtake it.
 //!
 //! # What a lease does not promise
 //!
@@ -260,7 +259,6 @@
 //! | a Redis Cluster | [`Options::connect_to_cluster`], with some of its nodes |
 //! | a master that sentinels watch | [`Options::connect_to_sentinels`] |
 //! | several independent servers | one `Locks` for each, and [`redlock`] |
-//! | an open connection | [`Options::over`] |
 //!
 //! | address | is |
 //! |---|---|
@@ -274,12 +272,6 @@
 //! In a cluster the client asks for each lock at the node that owns its name's slot, also while slots move; the locks
 //! of one [`multi`] may be on different nodes. After a failover the client finds the new master by itself, within
 //! [`Options::patience`].
-//!
-//! **A connection of yours** is shared with other commands, so nothing may block it. The client waits by tickets there
-//! as well, in the same queue, and asks each 50 ms what became of them. Over a connection that leads to several
-//! servers, as to a cluster, it has no tickets: it tries each 50 ms, which is not fair. It refuses
-//! [`replicas`](Lock::replicas), and notices a broken connection only with the next request. Use this only where you
-//! may not open connections.
 //!
 //! # For the people on call
 //!
@@ -320,7 +312,6 @@
 //! |---|---|
 //! | [`Options::certificates`] | [`redis::TlsCertificates`], [`redis::ClientTlsConfig`] |
 //! | addresses | [`redis::IntoConnectionInfo`], so also [`redis::ConnectionInfo`] |
-//! | [`Options::over`] | [`redis::aio::ConnectionLike`] |
 //!
 //! [`Error`] shows none of them but by its `source()`, which is a [`redis::RedisError`] if there is one. This crate
 //! turns on the feature `tokio-comp` of `redis`, and with `tls` also `tokio-rustls-comp`. A program that

@@ -8,7 +8,6 @@ use crate::link::{Cluster, Links, Manner, Node, Route, Sentinels};
 use crate::locks::Locks;
 use crate::names::Names;
 use crate::runtime::Thread;
-use redis::aio::ConnectionLike;
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +48,7 @@ impl Locks {
         Self::options().connect_to(address).await
     }
 
-    /// Settings, and the ways to clusters, sentinels and existing connections.
+    /// Settings, and the ways to clusters and sentinels.
     pub fn options() -> Options {
         Options::default()
     }
@@ -191,26 +190,6 @@ impl Options {
         let (access, manner) = (read(access)?, self.manner()?);
         let sentinels = Sentinels::new(sentinels, master.into(), access, manner, &thread).map_err(unusable)?;
         self.open(Route::Sentinels(sentinels), thread).await
-    }
-
-    /// Uses a connection that is there already, of any kind whose clones can be used at the same time:
-    /// [`redis::aio::MultiplexedConnection`], `ConnectionManager`, `ClusterConnection`.
-    ///
-    /// Nothing that waits can be sent on it, as that would hold up everything else on it. Locks are waited for fairly all
-    /// the same, but while this program waits, the server is asked each 50 ms who got them; and
-    /// [`replicas`](crate::Lock::replicas) is refused. Over a connection that leads to several servers there is no queue:
-    /// the client tries each 50 ms. It is for programs that may not open connections of their own. The connection's own
-    /// response time-out applies beside [`answer_timeout`](Self::answer_timeout).
-    ///
-    /// # Panics
-    /// If the system has no thread for the client.
-    pub fn over<C>(self, connection: C) -> Locks
-    where
-        C: ConnectionLike + Clone + Send + Sync + 'static,
-    {
-        let thread = Thread::start().expect("a thread for the client");
-        let node = Node::given(connection, self.settings.limits, &thread);
-        self.with(Route::Single(node), thread)
     }
 
     fn manner(&self) -> Result<Manner, Error> {

@@ -27,7 +27,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{Instrument, Level, debug, debug_span};
 
 /// The lease that a wait asks for at most.
@@ -41,15 +41,8 @@ const LEFT_PARTS: u32 = 3;
 /// server or something on the way to it has forgotten.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
 
-/// The same over a caller's connection, since nobody tells when that has broken.
-const ASKED_AGAIN_IF_GIVEN: Duration = Duration::from_secs(1);
-
 /// So much after its end an attempt is given up that goes on in a thread which does not say so itself.
 const LATE_AT_LAST: Duration = Duration::from_millis(500);
-
-/// Over one that leads to many servers, there is no session with the right one, and no wait: it is tried at this
-/// distance.
-const TRIED_AGAIN: Duration = Duration::from_millis(50);
 
 /// `None`: the lock was not free, for as long as the caller was willing to wait.
 pub(crate) async fn acquire(
@@ -142,10 +135,6 @@ impl Attempt {
     }
 
     async fn run(mut self, until: Until) -> Result<Option<HeldLock>, Error> {
-        if self.terms.replicas.is_some() && self.shared.links.route.is_given() {
-            let why = "replicas can only be waited for on connections that the client has opened itself";
-            return Err(Error::configuration(&self.hold.key, why));
-        }
         let held = match until.end(self.shared.links.limits.answer) {
             Some(end) => timeout_at(end, self.hold(until)).await.unwrap_or_else(|_| self.out_of_time()),
             None => self.hold(until).await,
@@ -200,10 +189,6 @@ impl Attempt {
                     }
                     waits = true;
                 }
-                Err(fault) if fault.is_no_session() && self.shared.links.route.is_given() => {
-                    sleep(TRIED_AGAIN).await;
-                    waits = false;
-                }
                 Err(fault) => self.goes_on(&mut outage, fault, until).await?,
             }
         }
@@ -240,8 +225,7 @@ impl Attempt {
         };
         (self.state, self.trouble) = (State::Waiting, None);
         crowd.iter_mut().for_each(InCrowd::waits);
-        let limit = if shared.links.route.is_given() { ASKED_AGAIN_IF_GIVEN } else { ASKED_AGAIN };
-        match timeout(limit, ticket.told()).await.unwrap_or(Told::Event(Ok(Verdict::Waits))) {
+        match timeout(ASKED_AGAIN, ticket.told()).await.unwrap_or(Told::Event(Ok(Verdict::Waits))) {
             Told::Event(Ok(Verdict::Waits)) => Ok(Verdict::Waits),
             Told::Event(Ok(Verdict::Granted { token, lease })) => {
                 let is_sure = ticket.session.is_open() && shared.links.route.trusts(key, &node) && replicas.is_none();

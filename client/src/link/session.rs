@@ -10,7 +10,7 @@
 //! long after that at least. A grant that nobody expects, as its request came after it had been given up, is cancelled
 //! before it is acknowledged.
 
-use super::connection::{Connection, send};
+use super::connection::send;
 use super::fault::Fault;
 use super::node::Node;
 use super::opening::Opened;
@@ -36,9 +36,6 @@ const TTL: Duration = Duration::from_secs(3);
 const POLL_MAX: Duration = Duration::from_millis(TTL.as_millis() as u64 / 2);
 
 const POLLS: usize = 2;
-
-/// On a caller's connection nothing may wait, so it is asked at this distance.
-const DISTANCE: Duration = Duration::from_millis(50);
 
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(320);
@@ -178,7 +175,7 @@ impl Session {
     async fn poll(self: Arc<Self>) {
         let (mut pause, mut heard) = (PAUSE_MIN, None);
         while let Some(node) = self.node.upgrade() {
-            let connected = node.connection_for_polls().await;
+            let connected = node.open().await;
             drop(node);
             let fault = match connected {
                 Ok(connection) => self.converse(connection, heard.is_some()).await,
@@ -205,30 +202,22 @@ impl Session {
     }
 
     /// On one connection, until it breaks or the session is over. It is open from the first answer on.
-    async fn converse(&self, mut connection: Connection, was_open: bool) -> Fault {
+    async fn converse(&self, mut opened: Opened, was_open: bool) -> Fault {
         // A poll that acknowledges nothing would open another one of this name, in which nobody waits.
         if was_open && self.told.load(Relaxed) == 0 {
-            if let Err(fault) = connection.send(&request::cancel(&self.name, &[0]), false, POLL_MAX).await {
+            if let Err(fault) = send(&mut opened, &request::cancel(&self.name, &[0]), POLL_MAX).await {
                 return self.told_fault(fault);
             }
         }
         let mut polls = FuturesOrdered::new();
         let mut is_open = false;
         loop {
-            let answered = match &mut connection {
-                Connection::Given(_) => {
-                    let sent_at = Instant::now();
-                    connection.send(&self.call(false), false, POLL_MAX).await.map(|answer| (answer, sent_at))
-                }
-                Connection::Opened(opened, _) => {
-                    while polls.len() < POLLS {
-                        // The first one is to tell at once that it is open.
-                        polls.push_back(poll(opened.clone(), self.call(is_open || !polls.is_empty())));
-                    }
-                    let next = timeout(POLL_MAX, polls.next()).await;
-                    next.ok().flatten().unwrap_or_else(|| Err(Fault::Silent(Fault::timed_out())))
-                }
-            };
+            while polls.len() < POLLS {
+                // The first one is to tell at once that it is open.
+                polls.push_back(poll(opened.clone(), self.call(is_open || !polls.is_empty())));
+            }
+            let next = timeout(POLL_MAX, polls.next()).await;
+            let answered = next.ok().flatten().unwrap_or_else(|| Err(Fault::Silent(Fault::timed_out())));
             match answered.and_then(|(answer, sent_at)| request::told(answer, sent_at)) {
                 Ok(events) => self.tell(events).await,
                 Err(fault) => return self.told_fault(fault),
@@ -236,9 +225,6 @@ impl Session {
             is_open = true;
             if !self.goes_on() {
                 return Fault::Unreachable(Fault::broken_at_once());
-            }
-            if let Connection::Given(_) = connection {
-                sleep(DISTANCE).await;
             }
         }
     }
@@ -287,7 +273,7 @@ impl Session {
     fn goes_on(&self) -> bool {
         let Some(node) = self.node.upgrade() else { return false };
         let tickets = self.tickets();
-        let is_unused = tickets.waiting.is_empty() && tickets.idle_since.elapsed() >= node.idle_limit();
+        let is_unused = tickets.waiting.is_empty() && tickets.idle_since.elapsed() >= node.limits().idle;
         let goes_on = !self.is_over() && !is_unused;
         self.state.send_if_modified(|state| match (goes_on, &state) {
             (true, State::Open) | (_, State::Over(_)) => false,
@@ -319,7 +305,7 @@ impl Session {
 /// The answer, and the time right before it was asked for: another poll that was sent earlier may be under way still.
 async fn poll(mut opened: Opened, call: Cmd) -> Result<(Value, Instant), Fault> {
     let sent_at = Instant::now();
-    let answer = send(&mut opened.connection, &call, TTL).await?;
+    let answer = send(&mut opened, &call, TTL).await?;
     Ok((answer, sent_at))
 }
 

@@ -19,7 +19,6 @@ mod limits;
 mod locks;
 mod loss;
 mod many_connects;
-mod many_owners;
 mod many_waits;
 mod names;
 mod no_sessions;

@@ -37,11 +37,6 @@ impl Route {
         matches!(self, Self::Cluster(_))
     }
 
-    /// Whether it is a connection of the caller's, on which nothing may wait.
-    pub(crate) fn is_given(&self) -> bool {
-        matches!(self, Self::Single(node) if node.is_given())
-    }
-
     /// What it was given as.
     pub(crate) fn name(&self) -> &str {
         match self {
