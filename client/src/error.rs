@@ -7,8 +7,12 @@ use redis::RedisError;
 use std::fmt;
 
 /// Why a lock was not taken, kept or given back. [What to do about each kind](crate#errors).
+#[derive(Clone, PartialEq)]
+pub struct Error(Box<Details>);
+
+/// Boxed, as each answer is as large as the error that it may be.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Error {
+struct Details {
     kind: ErrorKind,
     /// The lock's name, or what else it is about.
     about: String,
@@ -55,7 +59,8 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, about: impl AsRef<[u8]>) -> Self {
-        Self { kind, about: String::from_utf8_lossy(about.as_ref()).into_owned(), source: None, in_doubt: false }
+        let about = String::from_utf8_lossy(about.as_ref()).into_owned();
+        Self(Box::new(Details { kind, about, source: None, in_doubt: false }))
     }
 
     /// A mistake in how things were put together.
@@ -64,7 +69,9 @@ impl Error {
     }
 
     pub(crate) fn because(kind: ErrorKind, about: impl AsRef<[u8]>, source: RedisError) -> Self {
-        Self { source: Some(source), ..Self::new(kind, about) }
+        let mut error = Self::new(kind, about);
+        error.0.source = Some(source);
+        error
     }
 
     /// The server's no, sorted by its code.
@@ -81,69 +88,72 @@ impl Error {
 
     /// What would tell whether it was held until it was given back is lost, for this reason.
     pub(crate) fn in_doubt(about: impl AsRef<[u8]>, cause: RedisError) -> Self {
-        Self { in_doubt: true, ..Self::because(ErrorKind::Lost, about, cause) }
+        let mut error = Self::because(ErrorKind::Lost, about, cause);
+        error.0.in_doubt = true;
+        error
     }
 
     /// The same, where what counts is that the lease has ended.
-    pub(crate) fn into_loss(self) -> Self {
-        Self { kind: ErrorKind::Lost, ..self }
+    pub(crate) fn into_loss(mut self) -> Self {
+        self.0.kind = ErrorKind::Lost;
+        self
     }
 
     /// The cause.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.0.kind
     }
 
     /// The code of the server's answer, if it was the server that said no: `WRONGPASS`, `NOPERM`, `WRONGTYPE` …
     #[must_use]
     pub fn code(&self) -> Option<&str> {
-        self.source.as_ref()?.code()
+        self.0.source.as_ref()?.code()
     }
 
     /// What the server's answer says behind its [`code`](Self::code), if it was the server that said no.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
-        let source = self.source.as_ref()?;
+        let source = self.0.source.as_ref()?;
         source.code().and(source.detail())
     }
 
     /// The lock's name, or what else it is about.
     #[must_use]
     pub fn about(&self) -> &str {
-        &self.about
+        &self.0.about
     }
 
     /// Why, without what it is about: the server's own line, or what the system says if no server has answered. If
     /// nothing more is known than the [`kind`](Self::kind), the same as the whole error shows.
     #[must_use]
     pub fn reason(&self) -> String {
-        self.source.as_ref().map_or_else(|| self.to_string(), server_line::whole)
+        self.0.source.as_ref().map_or_else(|| self.to_string(), server_line::whole)
     }
 
     /// The kind that the lock is of, where it [was taken for the other](Self::is_wrong_kind).
     #[must_use]
     pub fn kind_of_lock(&self) -> Option<Kind> {
-        server_line::kind(self.source.as_ref()?)
+        server_line::kind(self.0.source.as_ref()?)
     }
 
     /// Whether the user may not use this key, though others.
     #[cfg(feature = "operators")]
     pub(crate) fn is_about_the_key(&self) -> bool {
-        self.source.as_ref().is_some_and(server_line::is_about_the_key)
+        self.0.source.as_ref().is_some_and(server_line::is_about_the_key)
     }
 
     /// The lock was not free in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        self.kind == ErrorKind::Timeout
+        self.0.kind == ErrorKind::Timeout
     }
 
     /// The lease ended, or may have ended, before the lock was given back; or somebody had taken the lock away by then,
     /// or [nobody knows](Self::is_in_doubt) whether it was still held.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.kind == ErrorKind::Lost
+        self.0.kind == ErrorKind::Lost
     }
 
     /// Of a lock that [is lost](Self::is_lost): it may have been held until it was given back after all. It could be
@@ -151,52 +161,60 @@ impl Error {
     /// nothing is held, is the same whether that release has given it back or the server had forgotten it before.
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {
-        self.in_doubt
+        self.0.in_doubt
     }
 
     /// No server could be reached, or none answered.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
-        self.kind == ErrorKind::Unavailable
+        self.0.kind == ErrorKind::Unavailable
     }
 
     /// The name is a plain lock's and was used as a read-write lock's, or the reverse.
     #[must_use]
     pub fn is_wrong_kind(&self) -> bool {
-        self.kind == ErrorKind::WrongKind
+        self.0.kind == ErrorKind::WrongKind
     }
 
     /// A reader of this lock asked to wait for its write side.
     #[must_use]
     pub fn is_deadlock(&self) -> bool {
-        self.kind == ErrorKind::Deadlock
+        self.0.kind == ErrorKind::Deadlock
     }
 
     /// As many clients wait on the server as it allows.
     #[must_use]
     pub fn is_queue_full(&self) -> bool {
-        self.kind == ErrorKind::QueueFull
+        self.0.kind == ErrorKind::QueueFull
     }
 
     /// The server has no rlock module.
     #[must_use]
     pub fn is_module_missing(&self) -> bool {
-        self.kind == ErrorKind::ModuleMissing
+        self.0.kind == ErrorKind::ModuleMissing
     }
 
     /// Fewer replicas than asked for have confirmed the lock.
     #[must_use]
     pub fn is_too_few_replicas(&self) -> bool {
-        matches!(self.kind, ErrorKind::TooFewReplicas { .. })
+        matches!(self.0.kind, ErrorKind::TooFewReplicas { .. })
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Details { kind, about, source, in_doubt } = &*self.0;
+        let mut shown = f.debug_struct("Error");
+        shown.field("kind", kind).field("about", about).field("source", source).field("in_doubt", in_doubt).finish()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let about = &self.about;
-        match self.kind {
+        let about = &self.0.about;
+        match self.0.kind {
             ErrorKind::Timeout => write!(f, "{about}: not free in time")?,
-            ErrorKind::Lost if self.in_doubt => {
+            ErrorKind::Lost if self.0.in_doubt => {
                 write!(
                     f,
                     "{about}: not known whether it was held until it was given back, as no answer to that has come"
@@ -223,7 +241,7 @@ impl fmt::Display for Error {
                 write!(f, "{about}: refused")?;
             }
         }
-        match &self.source {
+        match &self.0.source {
             Some(source) => write!(f, ": {}", server_line::whole(source)),
             None => Ok(()),
         }
@@ -232,6 +250,19 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|source| source as _)
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_small_by_value_and_tells_all() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        let error = Error::in_doubt("orders:42", redis::RedisError::from(std::io::Error::other("gone")));
+        let shown = format!("{error:?}");
+        assert!(shown.contains("Lost") && shown.contains("orders:42") && shown.contains("gone"), "{shown}");
     }
 }

@@ -3,8 +3,10 @@
 use crate::core::HeldLock;
 use crate::error::{Error, ErrorKind};
 use crate::fencing::{Fenced, Unfenced};
+use crate::foreign::heard;
 use crate::loss::Loss;
 use futures_util::StreamExt;
+use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use std::borrow::Cow;
 use std::fmt;
@@ -69,13 +71,18 @@ impl<F> Guard<F> {
     /// Does the work while the lock is held, and releases it. When the lock is lost before the work is done, the work
     /// is dropped where it awaits, and takes no further step.
     ///
+    /// What the work came to is told if the lock could be vouched for when it was done, unless the server says that it was
+    /// not held: also if nobody knows whether the release has arrived. The server's answer to that is waited for once, for
+    /// [`Options::answer_timeout`](crate::Options::answer_timeout) at most; the release goes on in the background. Who
+    /// has to know more does without `run`, and calls [`release`](Self::release).
+    ///
     /// Work that does not await cannot be stopped like this: a long computation, or calls that block. Do such work
     /// elsewhere, and [look](Self::is_lost) between its steps.
     ///
     /// ```no_run
     /// # async fn ship() {}
     /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
-    /// locks.lock("orders:42").await?.run(ship()).await
+    /// locks.lock("orders:42").acquire().await?.run(ship()).await
     /// # }
     /// ```
     ///
@@ -83,8 +90,8 @@ impl<F> Guard<F> {
     /// Dropped, the work is dropped, and the lock released in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if the work was stopped, and as [`release`](Self::release) if it was done: after `Lost` what
-    /// it did may not have been protected to the end.
+    /// [`ErrorKind::Lost`] if the work was stopped; and if it was done, but the server said that the lock was not held, or
+    /// the lease had ended by then and the server said nothing: what the work did may not have been protected to the end.
     pub async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, Error> {
         let done = {
             let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
@@ -96,9 +103,15 @@ impl<F> Guard<F> {
             })
             .await
         };
-        match done {
-            Some(done) => self.release().await.map(|()| done),
-            None => Err(Error::new(ErrorKind::Lost, self.names())),
+        let lost = Error::new(ErrorKind::Lost, self.names());
+        let Some(done) = done else { return Err(lost) };
+        let Some(limit) = self.locks.first().map(HeldLock::answer_limit) else { return Err(lost) };
+        let could_be_vouched_for = !self.is_lost();
+        match heard(select(pin!(self.release()), limit)).await {
+            Either::Left((Ok(()), _)) => Ok(done),
+            Either::Left((Err(error), _)) if error.is_lost() && !error.is_in_doubt() => Err(error),
+            _ if could_be_vouched_for => Ok(done),
+            _ => Err(lost),
         }
     }
 
@@ -136,11 +149,11 @@ impl<F> Guard<F> {
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<F> {
         let mut losses: FuturesUnordered<_> = self.locks.iter().map(HeldLock::lost).collect();
         let spare = self.spare();
-        async move {
+        heard(async move {
             for _ in 0..=spare {
                 losses.next().await;
             }
-        }
+        })
     }
 
     /// Why it is lost; nothing as long as it is not. It asks no server: it is what the last renewal came to.
@@ -171,7 +184,7 @@ impl<F> Guard<F> {
         let mut releases: FuturesUnordered<_> = self.locks.iter_mut().map(HeldLock::release).collect();
         let (mut missing, mut problems) = (self.needed, Vec::new());
         while missing > 0 {
-            match releases.next().await {
+            match heard(releases.next()).await {
                 Some(Ok(())) => missing -= 1,
                 Some(Err(error)) => problems.push(error),
                 // It is clear what became of each, and too few were given back.

@@ -175,7 +175,8 @@
 //! not arrived. If the connection breaks between the request and its answer, the answer is lost. From then on the
 //! server says that nothing is held, either because it has released the hold, or because it had forgotten the lock
 //! before. Nobody can tell which, so the release does not succeed: it fails with `Lost`, and
-//! [`Error::is_in_doubt`] is true.
+//! [`Error::is_in_doubt`] is true. [`Guard::run`] tells what the work came to all the same: it was done under a lock that
+//! could be vouched for.
 //!
 //! # Fairness
 //!
@@ -185,12 +186,12 @@
 //! The place in the queue belongs to a *ticket* of the client's session with the server, not to a connection. If a
 //! connection breaks, the places are kept, as long as there is another one within 3 s. The client loses them when the
 //! server is out of reach for longer, restarts or fails over; it then asks again, from the end. A machine that vanishes
-//! delays the clients behind it for some seconds at most: its session ends after 3 s without a word, and the grant of a
-//! wait has a lease of 3 s at most until the client has renewed it.
+//! delays the clients behind it for some seconds at most: its session ends after 3 s without a word, and a wait is granted a
+//! lease of 3 s at most, which the client makes as long as it is to be within a moment, while you work. So
+//! [`Guard::remaining`] may be short at first.
 //!
-//! Three are not fair: a [`redlock`], whose servers know nothing of each other; a client over [a connection of
-//! yours](Options::over) that leads to several servers; and programs that run Redisson's scripts, which do not know the
-//! queue and may overtake it.
+//! Two are not fair: a [`redlock`], whose servers know nothing of each other; and programs that run Redisson's scripts,
+//! which do not know the queue and may overtake it.
 //!
 //! # What a lease does not promise
 //!
@@ -243,10 +244,12 @@
 //! them is [`QueueFull`](ErrorKind::QueueFull).
 //!
 //! A program needs one [`Locks`]; its clones share everything. Connections, attempts and renewals live in a thread of
-//! the client's own, one for all clients of the program. So you may use a client in any tokio runtime with time
-//! enabled, keep it in a `static`, and block your own threads without losing locks. A program that takes one lock after
-//! the other pays for the way to that thread and back; [`Options::in_this_runtime`] spares it that, and gives up the
-//! rest. Use connections of your own for your data: the crate that this one uses is [`rlock_client::redis`](redis).
+//! the client's own, one for all clients of the program; three more set off alarms, write logs, and wake what is not
+//! tokio's. So you may use a client in any executor, keep it in a `static`, and block your own threads without losing
+//! locks. Use connections of your own for your data: the crate that this one uses is [`rlock_client::redis`](redis).
+//!
+//! **A process that you fork** needs a client of its own: it holds nothing of its parent's, and what it has of the parent's
+//! client fails at once.
 //!
 //! # Topologies
 //!
@@ -256,7 +259,6 @@
 //! | a Redis Cluster | [`Options::connect_to_cluster`], with some of its nodes |
 //! | a master that sentinels watch | [`Options::connect_to_sentinels`] |
 //! | several independent servers | one `Locks` for each, and [`redlock`] |
-//! | an open connection | [`Options::over`] |
 //!
 //! | address | is |
 //! |---|---|
@@ -270,12 +272,6 @@
 //! In a cluster the client asks for each lock at the node that owns its name's slot, also while slots move; the locks
 //! of one [`multi`] may be on different nodes. After a failover the client finds the new master by itself, within
 //! [`Options::patience`].
-//!
-//! **A connection of yours** is shared with other commands, so nothing may block it. The client waits by tickets there
-//! as well, in the same queue, and asks each 50 ms what became of them. Over a connection that leads to several
-//! servers, as to a cluster, it has no tickets: it tries each 50 ms, which is not fair. It refuses
-//! [`replicas`](Lock::replicas), and notices a broken connection only with the next request. Use this only where you
-//! may not open connections.
 //!
 //! # For the people on call
 //!
@@ -316,7 +312,6 @@
 //! |---|---|
 //! | [`Options::certificates`] | [`redis::TlsCertificates`], [`redis::ClientTlsConfig`] |
 //! | addresses | [`redis::IntoConnectionInfo`], so also [`redis::ConnectionInfo`] |
-//! | [`Options::over`] | [`redis::aio::ConnectionLike`] |
 //!
 //! [`Error`] shows none of them but by its `source()`, which is a [`redis::RedisError`] if there is one. This crate
 //! turns on the feature `tokio-comp` of `redis`, and with `tls` also `tokio-rustls-comp`. A program that
@@ -324,8 +319,10 @@
 //!
 //! # Logs
 //!
-//! The client logs with `tracing`, under the target `rlock_client`, with the lock's name and the holder as fields. Each
-//! attempt to acquire is a span `acquire`, of level `DEBUG`, with the fields `lock` and `holder`.
+//! The client logs with `tracing`, under the target `rlock_client`, with the lock's name and the holder as fields. A thread
+//! of its own writes the lines, so a subscriber that blocks delays no renewal; what is behind a thousand lines that it has
+//! not read is lost. Each attempt to acquire is a span `acquire`, of level `DEBUG`, with the fields `lock` and `holder`, in
+//! the task that acquires.
 //!
 //! | level | what |
 //! |---|---|
@@ -337,11 +334,14 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod alarms;
 #[cfg(feature = "blocking")]
 mod blocking;
+mod clock;
 mod core;
 mod error;
 mod fencing;
+mod foreign;
 mod guard;
 mod kind;
 mod link;

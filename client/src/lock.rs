@@ -5,19 +5,17 @@ use crate::error::{Error, ErrorKind};
 use crate::fencing::{Fenced, Unfenced};
 use crate::guard::Guard;
 use crate::link::request::Side;
-use futures_util::future::BoxFuture;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A lock, or one side of a read-write lock, and how it is to be acquired. Nothing is sent before one of the three
-/// methods that acquire it; the same `Lock` can be used any number of times. Awaited by itself it is
-/// [acquired](Self::acquire).
+/// methods that acquire it; the same `Lock` can be used any number of times.
 ///
 /// ```no_run
 /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
-/// let guard = locks.lock("orders:42").await?;
+/// let guard = locks.lock("orders:42").acquire().await?;
 /// # guard.release().await
 /// # }
 /// ```
@@ -188,15 +186,6 @@ impl<F> Lock<F> {
 
     pub(crate) async fn acquire_as(&self, hold: Arc<Hold>, until: Until) -> Result<Option<HeldLock>, Error> {
         acquire(&self.shared, hold, self.terms, until).await
-    }
-}
-
-impl<F: Send + Sync + 'static> IntoFuture for Lock<F> {
-    type Output = Result<Guard<F>, Error>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.acquire().await })
     }
 }
 

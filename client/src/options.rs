@@ -8,7 +8,6 @@ use crate::link::{Cluster, Links, Manner, Node, Route, Sentinels};
 use crate::locks::Locks;
 use crate::names::Names;
 use crate::runtime::Thread;
-use redis::aio::ConnectionLike;
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +33,6 @@ pub struct Options {
     name: Option<String>,
     #[cfg(feature = "tls")]
     certificates: Option<Certificates>,
-    in_callers_runtime: bool,
 }
 
 impl Locks {
@@ -50,7 +48,7 @@ impl Locks {
         Self::options().connect_to(address).await
     }
 
-    /// Settings, and the ways to clusters, sentinels and existing connections.
+    /// Settings, and the ways to clusters and sentinels.
     pub fn options() -> Options {
         Options::default()
     }
@@ -128,16 +126,6 @@ impl Options {
         self
     }
 
-    /// Has the client live in the tokio runtime in which it is opened, instead of in a thread of its own. A program that
-    /// takes one lock after the other gets each one sooner, by what it takes to wake a thread four times.
-    ///
-    /// Then a program that keeps its runtime busy keeps its locks from being renewed; and once the runtime has ended,
-    /// nothing is renewed nor given back, and whoever acquires is told so: [`ErrorKind::Configuration`].
-    pub fn in_this_runtime(mut self) -> Self {
-        self.in_callers_runtime = true;
-        self
-    }
-
     /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or a [`redis::ConnectionInfo`]. All addresses
     /// are in [Topologies](crate#topologies). Whether the server has the module shows with the first lock.
     ///
@@ -148,7 +136,7 @@ impl Options {
     /// [`ErrorKind::Configuration`] for an address that cannot be read, [`ErrorKind::Refused`] for a wrong password,
     /// [`ErrorKind::Unavailable`] if nobody answers.
     pub async fn connect_to(self, address: impl IntoConnectionInfo) -> Result<Locks, Error> {
-        let (address, thread) = (read(address)?, self.thread()?);
+        let (address, thread) = (read(address)?, Thread::start()?);
         let node = Node::at(address, &self.manner()?, &thread).map_err(unusable)?;
         self.open(Route::Single(node), thread).await
     }
@@ -166,7 +154,7 @@ impl Options {
         nodes: impl IntoIterator<Item = A>,
     ) -> Result<Locks, Error> {
         let seeds = nodes.into_iter().map(read).collect::<Result<_, _>>()?;
-        let thread = self.thread()?;
+        let thread = Thread::start()?;
         let cluster = Cluster::new(seeds, self.manner()?, &thread).map_err(unusable)?;
         self.open(Route::Cluster(cluster), thread).await
     }
@@ -198,34 +186,10 @@ impl Options {
         access: impl IntoConnectionInfo,
     ) -> Result<Locks, Error> {
         let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
-        let thread = self.thread()?;
+        let thread = Thread::start()?;
         let (access, manner) = (read(access)?, self.manner()?);
         let sentinels = Sentinels::new(sentinels, master.into(), access, manner, &thread).map_err(unusable)?;
         self.open(Route::Sentinels(sentinels), thread).await
-    }
-
-    /// Uses a connection that is there already, of any kind whose clones can be used at the same time:
-    /// [`redis::aio::MultiplexedConnection`], `ConnectionManager`, `ClusterConnection`.
-    ///
-    /// Nothing that waits can be sent on it, as that would hold up everything else on it. Locks are waited for fairly all
-    /// the same, but while this program waits, the server is asked each 50 ms who got them; and
-    /// [`replicas`](crate::Lock::replicas) is refused. Over a connection that leads to several servers there is no queue:
-    /// the client tries each 50 ms. It is for programs that may not open connections of their own. The connection's own
-    /// response time-out applies beside [`answer_timeout`](Self::answer_timeout).
-    ///
-    /// # Panics
-    /// If the system has no thread for the client, or with [`in_this_runtime`](Self::in_this_runtime) outside of one.
-    pub fn over<C>(self, connection: C) -> Locks
-    where
-        C: ConnectionLike + Clone + Send + Sync + 'static,
-    {
-        let thread = self.thread().expect("a thread for the client");
-        let node = Node::given(connection, self.settings.limits, &thread);
-        self.with(Route::Single(node), thread)
-    }
-
-    fn thread(&self) -> Result<Thread, Error> {
-        if self.in_callers_runtime { Thread::of_caller() } else { Thread::start() }
     }
 
     fn manner(&self) -> Result<Manner, Error> {
@@ -249,7 +213,9 @@ impl Options {
     }
 
     async fn open(self, route: Route, thread: Thread) -> Result<Locks, Error> {
-        route.try_out().await.map_err(|fault| fault.into_error(b"connecting"))?;
+        let tried =
+            async move { route.try_out().await.map_err(|fault| fault.into_error(b"connecting")).map(|()| route) };
+        let route = thread.ask(b"connecting", tried).await?;
         Ok(self.with(route, thread))
     }
 

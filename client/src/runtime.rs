@@ -4,64 +4,119 @@
 //! as tests do, takes its client along; and what goes on in the background does not end with the caller's runtime.
 //!
 //! Work goes there by a channel: to wake that thread takes a system call each time, and whoever finds it awake needs
-//! none. A program that takes its locks one after the other pays for these calls; so it can have all of it in its own
-//! runtime instead, and then has the runtime's fate.
+//! none.
+//!
+//! **A process that is forked from this one has no such thread**, so what it has of a client is good for nothing, and it is
+//! told so. What is opened there has a thread of its own.
 
+use crate::alarms::{Alarm, Alarms};
 use crate::error::{Error, ErrorKind};
+use crate::foreign::{self, heard};
 use futures_util::future::BoxFuture;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::process;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
+#[cfg(feature = "blocking")]
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
+
+/// So that a server that comes back is not flooded, nor the thread busy with nothing but handshakes.
+const OPENING_MAX: usize = 8;
 
 /// For as long as the program runs, once a client was opened.
 static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
 
 #[derive(Clone)]
 pub(crate) struct Thread {
+    #[cfg(feature = "blocking")]
     runtime: Handle,
-    /// To a thread of its own.
-    work: Option<UnboundedSender<BoxFuture<'static, ()>>>,
+    work: UnboundedSender<BoxFuture<'static, ()>>,
+    alarms: Arc<Alarms>,
+    /// For those that open a connection there.
+    pub(crate) opening: Arc<Semaphore>,
+    /// In which it runs.
+    process: u32,
 }
 
-/// The runtime has ended in which it was to go on.
+/// It will never be done: it has panicked.
 #[derive(Debug)]
 pub(crate) struct Ended;
+
+impl Ended {
+    pub(crate) fn into_error(self, about: &[u8]) -> Error {
+        Error::because(ErrorKind::Unavailable, about, io::Error::other("the client's thread does not answer").into())
+    }
+}
 
 impl Thread {
     /// # Errors
     /// The system has no thread for it, or no file descriptors.
     pub(crate) fn start() -> Result<Self, Error> {
         let mut present = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = &*present {
+        if let Some(thread) = present.as_ref().filter(|thread| thread.is_here()) {
             return Ok(thread.clone());
         }
+        // What there is of another process's is left alone.
+        std::mem::forget(present.take());
         let thread = Self::begin();
         let thread =
             thread.map_err(|error| Error::because(ErrorKind::Unavailable, "the client's thread", error.into()));
         Ok(present.insert(thread?).clone())
     }
 
-    /// The runtime of the caller.
-    ///
-    /// # Errors
-    /// There is none.
-    pub(crate) fn of_caller() -> Result<Self, Error> {
-        let none = |_| Error::configuration("the runtime", "it is opened outside of a tokio runtime");
-        Ok(Self { runtime: Handle::try_current().map_err(none)?, work: None })
-    }
-
     fn begin() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (work, arriving) = unbounded_channel();
-        let thread = Self { runtime: runtime.handle().clone(), work: Some(work) };
-        let name = "rlock-client".to_owned();
-        thread::Builder::new().name(name).spawn(move || runtime.block_on(begin_all(arriving)))?;
+        let thread = Self {
+            #[cfg(feature = "blocking")]
+            runtime: runtime.handle().clone(),
+            work,
+            alarms: Alarms::begin()?,
+            opening: Arc::new(Semaphore::new(OPENING_MAX)),
+            process: process::id(),
+        };
+        let all = move || {
+            foreign::learn(&runtime);
+            runtime.block_on(begin_all(arriving));
+        };
+        thread::Builder::new().name("rlock-client".to_owned()).spawn(all)?;
         Ok(thread)
+    }
+
+    /// Whether it is there: it belongs to this process, and not to the one that this was forked from.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process == process::id()
+    }
+
+    /// # Errors
+    /// It is not there.
+    pub(crate) fn check(&self, about: &[u8]) -> Result<(), Error> {
+        let why = "this process was forked from the one that opened the client, and has to open one of its own";
+        if self.is_here() { Ok(()) } else { Err(Error::configuration(about, why)) }
+    }
+
+    /// Resolves at that time, also if this thread is late.
+    pub(crate) fn alarm(&self, time: Instant) -> Alarm {
+        self.alarms.at(time)
+    }
+
+    /// Does the work there for a caller.
+    ///
+    /// # Errors
+    /// It is not there; and the work's own.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        about: &[u8],
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.check(about)?;
+        heard(self.spawn(work)).await.unwrap_or_else(|ended| Err(ended.into_error(about)))
     }
 
     /// Does the work there, until it is done or what this returns is dropped.
@@ -88,19 +143,10 @@ impl Thread {
         Task { done, cancel: Some(cancel) }
     }
 
-    /// Does the work there, if that is a thread of its own; else where what this returns is polled.
-    pub(crate) fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Run<T> {
-        if self.work.is_some() { Run::There(self.spawn(work)) } else { Run::Here(Some(Box::pin(work))) }
-    }
-
     /// Does the work there, whoever waits for it.
     pub(crate) fn detach(&self, work: impl Future<Output = ()> + Send + 'static) {
-        match &self.work {
-            // Never an error, as the thread never ends.
-            Some(thread) => _ = thread.send(Box::pin(work)),
-            // Dropped at once if the runtime has ended.
-            None => drop(self.runtime.spawn(work)),
-        }
+        // Never an error, as the thread never ends.
+        let _ = self.work.send(Box::pin(work));
     }
 
     /// Does the work here.
@@ -126,9 +172,9 @@ pub(crate) struct Task<T> {
 type Last = Box<dyn Send>;
 
 impl<T> Task<T> {
-    /// Whether it is not, and will never be, done.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        matches!(self.done.try_recv(), Err(TryRecvError::Closed))
+    /// Drops the work there, and then `last`. If it is done already, `last` is dropped at once.
+    pub(crate) fn cancel(&mut self, last: impl Send + 'static) {
+        let _ = self.cancel.take().map(|cancel| cancel.send(Box::new(last)));
     }
 }
 
@@ -137,35 +183,5 @@ impl<T> Future for Task<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.done).poll(context).map_err(|_| Ended)
-    }
-}
-
-/// Work that its caller waits for, wherever it goes on.
-pub(crate) enum Run<T> {
-    There(Task<T>),
-    /// Until it is cancelled.
-    Here(Option<BoxFuture<'static, T>>),
-}
-
-impl<T> Run<T> {
-    /// Drops it, and then `last`.
-    pub(crate) fn cancel(&mut self, last: impl Send + 'static) {
-        match self {
-            // If it is done already, `last` is dropped at once.
-            Self::There(task) => _ = task.cancel.take().map(|cancel| cancel.send(Box::new(last))),
-            Self::Here(work) => drop((work.take(), last)),
-        }
-    }
-}
-
-impl<T> Future for Run<T> {
-    type Output = Result<T, Ended>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut *self {
-            Self::There(task) => Pin::new(task).poll(context),
-            Self::Here(Some(work)) => work.as_mut().poll(context).map(Ok),
-            Self::Here(None) => Poll::Ready(Err(Ended)),
-        }
     }
 }

@@ -2,7 +2,12 @@
 //! dropped there when its caller drops it or its time is over; then it sees to it that nothing stays behind.
 //!
 //! **A wait asks for a short lease.** A machine that is gone without a word keeps the lock from the next one for as long
-//! as that, and each of its waiters does. What is granted after a wait begins with the renewal to the whole lease.
+//! as that, and each of its waiters does. What is granted is the caller's as soon as that is told, for as long as the short
+//! lease lasts: its renewal to the whole one comes soon, beside the caller's work.
+//!
+//! It is renewed before it is the caller's where too little of it is left; where nobody renews it later; where the owner
+//! has the lock already, since the server keeps a lease for each read hold; where replicas are to confirm it; and where
+//! the server may not be the one to ask any more, which the renewal finds out.
 
 use super::crowds::InCrowd;
 use super::giving_back;
@@ -11,31 +16,33 @@ use super::hold::{Began, Hold, vouched_until};
 use super::outage::Outage;
 use super::shared::{Shared, Unsettled};
 use super::terms::{Lease, Replicas, Terms, Until};
+use crate::alarms::Alarm;
 use crate::error::{Error, ErrorKind};
-use crate::link::request::{self, Verdict, Wait};
+use crate::foreign::{heard, log};
+use crate::link::request::{self, Leased, Verdict, Wait};
 use crate::link::{Answer, Doubt, Fault, Session, Ticket, Told, send_all};
-use crate::runtime::{Ended, Run};
+use crate::runtime::{Ended, Task};
 use redis::{FromRedisValue, Value};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tracing::{Instrument, debug, debug_span};
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::{Instrument, Level, debug, debug_span};
 
 /// The lease that a wait asks for at most.
 const LEASE_OF_A_WAIT: Duration = Duration::from_secs(3);
+
+/// Of what was asked for this part is left where it is renewed beside the work: time for two tries of the watchdog, which
+/// take a sixth each.
+const LEFT_PARTS: u32 = 3;
 
 /// A wait is asked for again, by the same ticket, each time that this has passed: so none lasts for ever, whatever the
 /// server or something on the way to it has forgotten.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
 
-/// The same over a caller's connection, since nobody tells when that has broken.
-const ASKED_AGAIN_IF_GIVEN: Duration = Duration::from_secs(1);
-
-/// Over one that leads to many servers, there is no session with the right one, and no wait: it is tried at this
-/// distance.
-const TRIED_AGAIN: Duration = Duration::from_millis(50);
+/// So much after its end an attempt is given up that goes on in a thread which does not say so itself.
+const LATE_AT_LAST: Duration = Duration::from_millis(500);
 
 /// `None`: the lock was not free, for as long as the caller was willing to wait.
 pub(crate) async fn acquire(
@@ -44,23 +51,26 @@ pub(crate) async fn acquire(
     terms: Terms,
     until: Until,
 ) -> Result<Option<HeldLock>, Error> {
-    let ended =
-        |about: &[u8]| Error::configuration(about, "the tokio runtime in which the client was opened has ended");
-    if shared.has_ended() {
-        return Err(ended(&hold.key));
-    }
-    let (lock, holder) = (String::from_utf8_lossy(&hold.key), String::from_utf8_lossy(&hold.holder));
-    let span = debug_span!("acquire", %lock, %holder);
+    shared.thread.check(&hold.key)?;
+    let span = debug_span!("acquire", lock = %hold.name(), holder = %hold.holder());
     let attempt = Attempt::begin(shared, hold.clone(), terms);
-    let run = shared.thread.run(attempt.run(until).instrument(span));
-    Acquiring { shared, run, is_done: false }.await.unwrap_or_else(|Ended| Err(ended(&hold.key)))
+    let limits = shared.links.limits;
+    let confirming =
+        terms.replicas.map_or(Duration::ZERO, |replicas| replicas.timeout + limits.connect + limits.answer);
+    let end = until.end(limits.answer).and_then(|end| end.checked_add(confirming + LATE_AT_LAST));
+    let limit = end.map(|end| shared.thread.alarm(end));
+    let task = shared.thread.spawn(attempt.run(until));
+    let outcome = heard(Acquiring { shared, task, limit, is_done: false }).instrument(span).await;
+    outcome.unwrap_or_else(|ended| Err(ended.into_error(&hold.key)))
 }
 
 /// An attempt that its caller waits for. Dropped, it ends a moment later where it goes on, and begins to take back what it
 /// has asked for; until then the client is not settled.
 struct Acquiring<'a, T> {
     shared: &'a Shared,
-    run: Run<T>,
+    task: Task<T>,
+    /// When it is waited for no longer, whatever has become of the thread where it goes on.
+    limit: Option<Alarm>,
     is_done: bool,
 }
 
@@ -68,16 +78,19 @@ impl<T> Future for Acquiring<'_, T> {
     type Output = Result<T, Ended>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = Pin::new(&mut self.run).poll(context);
+        let outcome = Pin::new(&mut self.task).poll(context);
         self.is_done = outcome.is_ready();
-        outcome
+        match self.limit.as_mut().map(|limit| Pin::new(limit).poll(context)) {
+            Some(Poll::Ready(())) if outcome.is_pending() => Poll::Ready(Err(Ended)),
+            _ => outcome,
+        }
     }
 }
 
 impl<T> Drop for Acquiring<'_, T> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.run.cancel(Unsettled::begin(self.shared));
+            self.task.cancel(Unsettled::begin(self.shared));
         }
     }
 }
@@ -109,9 +122,10 @@ enum State {
 /// What the server has granted.
 struct Granted {
     token: Option<u64>,
-    lease: Duration,
-    /// Before that the lease cannot have begun, and not much later. Not known after a wait.
-    after: Option<Instant>,
+    /// The lease that was asked for.
+    asked: Duration,
+    /// What is known of the one that runs.
+    lease: Option<Leased>,
 }
 
 impl Attempt {
@@ -121,16 +135,15 @@ impl Attempt {
     }
 
     async fn run(mut self, until: Until) -> Result<Option<HeldLock>, Error> {
-        if self.terms.replicas.is_some() && self.shared.links.route.is_given() {
-            let why = "replicas can only be waited for on connections that the client has opened itself";
-            return Err(Error::configuration(&self.hold.key, why));
-        }
         let held = match until.end(self.shared.links.limits.answer) {
             Some(end) => timeout_at(end, self.hold(until)).await.unwrap_or_else(|_| self.out_of_time()),
             None => self.hold(until).await,
         };
         let Some(held) = held? else { return Ok(None) };
-        debug!(lock = %held.name(), holder = %held.holder(), token = held.token(), "acquired");
+        log(Level::DEBUG, || {
+            let (hold, token) = (self.hold.clone(), held.token());
+            move || debug!(lock = %hold.name(), holder = %hold.holder(), token, "acquired")
+        });
         if let Some(replicas) = self.terms.replicas {
             self.confirmed_by(replicas).await?;
         }
@@ -146,10 +159,13 @@ impl Attempt {
         loop {
             let Some(granted) = self.ask(until).await? else { return Ok(None) };
             self.state = State::Granted;
-            if let Some((began, lease)) = self.lease_began(&granted, until).await? {
-                return Ok(Some(self.held(granted.token, began, lease)));
+            if let Some(began) = self.lease_began(&granted, until).await? {
+                return Ok(Some(self.held(granted.token, began)));
             }
-            debug!("its lease had ended before it could be renewed: from the beginning");
+            log(Level::DEBUG, || {
+                let hold = self.hold.clone();
+                move || debug!(lock = %hold.name(), "its lease had ended before it could be renewed: from the beginning")
+            });
             self.state = State::Asking;
         }
     }
@@ -160,9 +176,11 @@ impl Attempt {
         let mut waits = crowd.as_ref().is_some_and(InCrowd::is_behind_others);
         loop {
             let lease = self.lease(waits);
-            let asked = if waits { self.wait(lease, until, &mut crowd).await } else { self.try_once(lease).await };
-            match asked {
-                Ok((Verdict::Granted { token }, after)) => return Ok(Some(Granted { token, lease, after })),
+            let verdict = if waits { self.wait(lease, until, &mut crowd).await } else { self.try_once(lease).await };
+            match verdict {
+                Ok(Verdict::Granted { token, lease: began }) => {
+                    return Ok(Some(Granted { token, asked: lease, lease: began }));
+                }
                 Ok(_) => {
                     (self.state, self.trouble) = (State::Waiting, None);
                     outage.is_over();
@@ -170,10 +188,6 @@ impl Attempt {
                         return Ok(None);
                     }
                     waits = true;
-                }
-                Err(fault) if fault.is_no_session() && self.shared.links.route.is_given() => {
-                    sleep(TRIED_AGAIN).await;
-                    waits = false;
                 }
                 Err(fault) => self.goes_on(&mut outage, fault, until).await?,
             }
@@ -186,22 +200,17 @@ impl Attempt {
         self.hold.lease_for(if waits { whole.min(LEASE_OF_A_WAIT) } else { whole })
     }
 
-    async fn try_once(&mut self, lease: Duration) -> Result<(Verdict, Option<Instant>), Fault> {
+    async fn try_once(&mut self, lease: Duration) -> Result<Verdict, Fault> {
         let Hold { key, holder, .. } = &*self.hold;
         let Terms { side, fenced, .. } = self.terms;
         let command = request::acquire(side, key, holder, lease, fenced, None);
         let Answer { value, sent_at, .. } = self.shared.links.ask(key, &self.doubt, &command).await?;
-        Ok((request::verdict(value, fenced)?, Some(sent_at)))
+        request::verdict(value, fenced, Leased { after: sent_at, length: lease })
     }
 
     /// By the same ticket as before, wherever that is possible: what waits already is not queued twice.
-    async fn wait(
-        &mut self,
-        lease: Duration,
-        until: Until,
-        crowd: &mut Option<InCrowd>,
-    ) -> Result<(Verdict, Option<Instant>), Fault> {
-        let Self { shared, hold, terms: Terms { side, fenced, .. }, ticket, .. } = self;
+    async fn wait(&mut self, lease: Duration, until: Until, crowd: &mut Option<InCrowd>) -> Result<Verdict, Fault> {
+        let Self { shared, hold, terms: Terms { side, fenced, replicas, .. }, ticket, .. } = self;
         let Hold { key, holder, .. } = &**hold;
         let command = |session: &Arc<Session>| {
             let ticket = ticket_of(session, ticket);
@@ -209,19 +218,23 @@ impl Attempt {
             request::acquire(*side, key, holder, lease, *fenced, Some(wait))
         };
         let Answer { value, sent_at, node } = shared.links.ask_in_session(key, &self.doubt, command).await?;
-        let verdict = request::verdict(value, *fenced)?;
+        let verdict = request::verdict(value, *fenced, Leased { after: sent_at, length: lease })?;
         let Some(ticket) = self.ticket.as_mut().filter(|_| verdict == Verdict::Waits) else {
             self.ticket = None;
-            return Ok((verdict, Some(sent_at)));
+            return Ok(verdict);
         };
         (self.state, self.trouble) = (State::Waiting, None);
         crowd.iter_mut().for_each(InCrowd::waits);
-        let limit = if shared.links.route.is_given() { ASKED_AGAIN_IF_GIVEN } else { ASKED_AGAIN };
-        match timeout(limit, ticket.told()).await.unwrap_or(Told::Event(Ok(Verdict::Waits))) {
-            Told::Event(Ok(Verdict::Waits)) => Ok((Verdict::Waits, None)),
+        match timeout(ASKED_AGAIN, ticket.told()).await.unwrap_or(Told::Event(Ok(Verdict::Waits))) {
+            Told::Event(Ok(Verdict::Waits)) => Ok(Verdict::Waits),
+            Told::Event(Ok(Verdict::Granted { token, lease })) => {
+                let is_sure = ticket.session.is_open() && shared.links.route.trusts(key, &node) && replicas.is_none();
+                self.ticket = None;
+                Ok(Verdict::Granted { token, lease: lease.filter(|_| is_sure) })
+            }
             Told::Event(outcome) => {
                 self.ticket = None;
-                outcome.map(|verdict| (verdict, None)).inspect_err(|fault| shared.links.heed(key, &node, fault))
+                outcome.inspect_err(|fault| shared.links.heed(key, &node, fault))
             }
             Told::Broken(fault) => {
                 // What was granted meanwhile may never be told.
@@ -232,26 +245,34 @@ impl Attempt {
         }
     }
 
-    /// When the lease began that counts, and how long it is. After a wait the server may have granted it at any time; so
-    /// it is begun anew, and made as long as it is to be. So is that of an owner who has the lock already, since the
-    /// server keeps a lease for each read hold. Nothing if it was over by then.
-    async fn lease_began(&mut self, granted: &Granted, until: Until) -> Result<Option<(Began, Duration)>, Error> {
-        let &Granted { lease, after, .. } = granted;
-        let is_whole = !self.hold.is_shared() && lease >= self.lease(false);
-        if let Some(after) = after.filter(|after| is_whole && after.elapsed() <= lease / 10) {
-            return Ok(Some((Began { after, for_all: false }, lease)));
+    /// The lease that counts: the one that was granted, where that will do, or one that is begun anew and is as long as it
+    /// is to be. Nothing if it was over by then.
+    async fn lease_began(&mut self, granted: &Granted, until: Until) -> Result<Option<Began>, Error> {
+        if let Some(lease) = granted.lease.filter(|lease| self.will_do(granted.asked, lease)) {
+            return Ok(Some(Began { lease, for_all: false }));
         }
         let mut outage = self.outage();
         loop {
-            let (lease, Hold { key, holder, .. }) = (self.lease(false), &*self.hold);
-            let command = request::renew(key, holder, lease);
+            let (length, Hold { key, holder, .. }) = (self.lease(false), &*self.hold);
+            let command = request::renew(key, holder, length);
             let answer = self.shared.links.ask(key, &Doubt::default(), &command).await;
             match answer.and_then(|answer| Ok((request::renewed(&answer.value)?, answer.sent_at))) {
-                Ok((true, after)) => return Ok(Some((Began { after, for_all: true }, lease))),
+                Ok((true, after)) => return Ok(Some(Began { lease: Leased { after, length }, for_all: true })),
                 Ok((false, _)) => return Ok(None),
                 Err(fault) => self.goes_on(&mut outage, fault, until).await?,
             }
         }
+    }
+
+    /// Whether so much is left of it that whoever waits for it can have it.
+    fn will_do(&self, asked: Duration, lease: &Leased) -> bool {
+        let least = match self.terms.lease {
+            Lease::Kept(_) => asked / LEFT_PARTS,
+            // Nobody renews it, so it is to be whole.
+            Lease::Fixed(length) => length - length / 10,
+        };
+        let left = vouched_until(lease).saturating_duration_since(Instant::now());
+        !self.hold.is_shared() && left >= least
     }
 
     fn outage(&self) -> Outage {
@@ -261,6 +282,10 @@ impl Attempt {
 
     async fn goes_on(&mut self, outage: &mut Outage, fault: Fault, until: Until) -> Result<(), Error> {
         self.trouble = Some(fault.clone());
+        log(Level::DEBUG, || {
+            let (hold, fault) = (self.hold.clone(), fault.clone());
+            move || debug!(lock = %hold.name(), ?fault, "no answer")
+        });
         outage.goes_on(fault, until).await.map_err(|fault| fault.into_error(&self.hold.key))
     }
 
@@ -274,13 +299,15 @@ impl Attempt {
         }
     }
 
-    fn held(&mut self, token: Option<u64>, began: Began, lease: Duration) -> HeldLock {
+    fn held(&mut self, token: Option<u64>, began: Began) -> HeldLock {
         self.state = State::Over;
-        let (side, hold) = (self.terms.side, self.hold.clone());
-        let era = hold.attempt_granted(side, self.doubt.remains(), began, lease);
+        let (side, hold, lease) = (self.terms.side, self.hold.clone(), self.lease(false));
+        let era = hold.attempt_granted(side, self.doubt.remains(), began);
         let end = match self.terms.lease {
-            Lease::Kept(_) => LeaseEnd::Kept { ticket: self.shared.watchdog.watch(&hold, lease, began.after) },
-            Lease::Fixed(length) => LeaseEnd::Fixed(vouched_until(began.after, length)),
+            Lease::Kept(_) => LeaseEnd::Kept { ticket: self.shared.watchdog.watch(&hold, lease, began.lease) },
+            // What was renewed may be longer, for what others have under this holder.
+            Lease::Fixed(length) if began.for_all => LeaseEnd::Fixed(vouched_until(&Leased { length, ..began.lease })),
+            Lease::Fixed(_) => LeaseEnd::Fixed(vouched_until(&began.lease)),
         };
         HeldLock::new(self.shared.clone(), hold, Grant { side, era, lease, end, token })
     }
@@ -337,5 +364,29 @@ impl Drop for Attempt {
             None if hold.attempt_failed(side, doubtful) => giving_back::all(shared, hold, side, lease),
             None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::now;
+    use crate::core::Settings;
+    use crate::link::{Links, Manner, Node, Route};
+    use crate::runtime::Thread;
+    use redis::IntoConnectionInfo;
+    use std::future::pending;
+    use tokio::runtime::Builder;
+
+    #[test]
+    fn a_limit_holds_though_nothing_comes_of_the_attempt() {
+        let (settings, thread) = (Settings::default(), Thread::start().unwrap());
+        let nobody = "redis://127.0.0.1:1".into_connection_info().unwrap();
+        let node = Node::at(nobody, &Manner::of(settings.limits), &thread).unwrap();
+        let links = Links { route: Route::Single(node), limits: settings.limits };
+        let shared = Shared::new(links, settings, "", thread.clone());
+        let limit = Some(thread.alarm(now() + Duration::from_millis(20)));
+        let acquiring = Acquiring { shared: &shared, task: thread.spawn(pending::<()>()), limit, is_done: false };
+        assert!(Builder::new_current_thread().build().unwrap().block_on(acquiring).is_err());
     }
 }

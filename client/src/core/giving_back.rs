@@ -20,6 +20,7 @@ use super::hold::Hold;
 use super::pause::Pause;
 use super::shared::{Shared, Unsettled};
 use crate::error::{Error, ErrorKind};
+use crate::foreign::log;
 use crate::link::request::{self, Extent, Released, Side};
 use crate::link::{Doubt, Fault, LateAnswer, Ticket};
 use futures_util::StreamExt;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
-use tracing::debug;
+use tracing::{Level, debug};
 
 /// Whether it was held until it was given back, as soon as that is known, or that it cannot be known.
 pub(super) type Outcome = oneshot::Receiver<Result<(), Error>>;
@@ -67,7 +68,7 @@ pub(super) fn wait(
         let is_uncertain = doubt.is_unanswered() || doubt.is_under_way() && !was_found;
         // The same owner has acquired the lock too, perhaps after this wait was granted it: then the server could not tell
         // whose hold is whose, and has left both.
-        let is_mixed_up = hold.has_others(side, began);
+        let is_mixed_up = hold.has_others(began);
         let is_to_be_given_back = hold.attempt_failed(side, is_uncertain || !was_found && hold.is_shared());
         let is_to_be_given_back = is_to_be_given_back || (!was_found || is_mixed_up) && hold.is_idle(side);
         if is_to_be_given_back || is_mixed_up && hold.mark_doubtful(side) {
@@ -164,7 +165,10 @@ impl GivingBack {
                 }
                 Err(fault) if !fault.may_pass() => return self.tell_fault(fault).await,
                 Err(fault) => {
-                    debug!(?fault, lock = %String::from_utf8_lossy(&self.hold.key), "not given back yet");
+                    log(Level::DEBUG, || {
+                        let (hold, fault) = (self.hold.clone(), fault.clone());
+                        move || debug!(?fault, lock = %hold.name(), "not given back yet")
+                    });
                     if began.elapsed() >= self.shared.settings.patience {
                         self.tell_fault(fault).await;
                     }

@@ -3,18 +3,17 @@
 use super::giving_back::{self, Outcome};
 use super::hold::{Hold, Vouched};
 use super::shared::Shared;
+use crate::alarms::Alarm;
+use crate::clock::now;
 use crate::error::{Error, ErrorKind};
 use crate::link::request::Side;
 use crate::loss::Loss;
 use futures_util::future::pending;
 use std::borrow::Cow;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 pub(crate) struct HeldLock {
     shared: Arc<Shared>,
@@ -58,11 +57,11 @@ impl HeldLock {
     }
 
     pub(crate) fn name(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.hold.key)
+        self.hold.name()
     }
 
     pub(crate) fn holder(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.hold.holder)
+        self.hold.holder()
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
@@ -79,34 +78,39 @@ impl HeldLock {
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        self.vouched_until().map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+        self.vouched_until().map_or(Duration::ZERO, |until| until.saturating_duration_since(now()))
     }
 
-    /// Until when it can be vouched for, unless it is lost.
+    /// When an answer should have come to what is sent now.
+    pub(crate) fn answer_limit(&self) -> Alarm {
+        self.shared.thread.alarm(now() + self.shared.links.limits.answer)
+    }
+
+    /// Until when it can be vouched for, unless it is lost. A process that was forked from its holder has not got it.
     fn vouched_until(&self) -> Option<Instant> {
         let vouched = self.hold.vouched();
         let until = self.grant.end.time(vouched);
-        (vouched.era == self.grant.era && until > Instant::now()).then_some(until)
+        (vouched.era == self.grant.era && until > now() && self.shared.thread.is_here()).then_some(until)
     }
 
     /// Resolves when it is lost; never once it was released.
     pub(crate) fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         let mut vouched = self.hold.watch();
         let mut held = self.held.as_ref().map(watch::Sender::subscribe);
-        let Grant { era, end, .. } = self.grant;
+        let (Grant { era, end, .. }, thread) = (self.grant, self.shared.thread.clone());
         async move {
             let Some(held) = &mut held else { return pending().await };
             loop {
-                let now = *vouched.borrow_and_update();
-                let until = end.time(now);
-                if now.era != era || until <= Instant::now() {
+                let known = *vouched.borrow_and_update();
+                let until = end.time(known);
+                if known.era != era || until <= now() || !thread.is_here() {
                     return;
                 }
                 tokio::select! {
                     biased;
                     // Only ever an error: the guard has gone.
                     _ = held.changed() => return pending().await,
-                    () = passed(until) => {}
+                    () = thread.alarm(until) => {}
                     // Renewed or void, which the next round finds out. An error: the hold is gone, and is renewed no
                     // more.
                     changed = vouched.changed() => if changed.is_err() { return },
@@ -130,7 +134,7 @@ impl HeldLock {
 
     /// Begins to give it back, if there is anything to be given back.
     fn give_back(&mut self) -> Option<Outcome> {
-        self.held.take()?;
+        self.held.take().filter(|_| self.shared.thread.is_here())?;
         let Grant { side, era, lease, end, .. } = self.grant;
         if let LeaseEnd::Kept { ticket } = end {
             self.shared.watchdog.unwatch(&self.hold, ticket);
@@ -139,12 +143,6 @@ impl HeldLock {
         let extent = self.hold.guard_goes(side, era)?;
         Some(giving_back::begin(&self.shared, self.hold.clone(), side, extent, lease, vouched))
     }
-}
-
-/// Resolves when this time has passed: by the clock, as a program that was held up looks before its timers do.
-async fn passed(time: Instant) {
-    let mut timer = pin!(sleep_until(time));
-    poll_fn(|context| if time <= Instant::now() { Poll::Ready(()) } else { timer.as_mut().poll(context) }).await
 }
 
 impl Drop for HeldLock {

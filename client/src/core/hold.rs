@@ -11,9 +11,11 @@
 //! are guards. It may count more, if a request was granted and its answer was lost. Then the last guard to go gives
 //! back all of them (`ALL`); no guard does so before, as that would take the lock from the others.
 
+use crate::clock::now;
 use crate::error::Error;
-use crate::link::request::{Extent, Side};
+use crate::link::request::{Extent, Leased, Side};
 use crate::loss::Loss;
+use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -39,11 +41,10 @@ pub(crate) struct Vouched {
     pub era: u64,
 }
 
-/// When a lease began.
+/// A lease that began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Began {
-    /// Read before it was asked for.
-    pub after: Instant,
+    pub lease: Leased,
     /// Whether that began a new lease for everything that this holder has.
     pub for_all: bool,
 }
@@ -61,9 +62,19 @@ struct Count {
 
 impl Hold {
     pub(crate) fn new(key: Vec<u8>, holder: Vec<u8>, named: bool) -> Self {
-        let vouched = watch::Sender::new(Vouched { until: Instant::now(), era: 0 });
+        let vouched = watch::Sender::new(Vouched { until: now(), era: 0 });
         let (sides, trouble, releasing) = Default::default();
         Self { key, holder, named, vouched, sides, trouble, releasing }
+    }
+
+    /// The lock's, for people.
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.key)
+    }
+
+    /// The same of the holder.
+    pub(crate) fn holder(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.holder)
     }
 
     /// The lease to ask for: never less than what is left of what others have under this holder, which it would
@@ -77,17 +88,23 @@ impl Hold {
         self.sides().iter().any(|count| count.guards > 0)
     }
 
-    /// A request for one more hold is about to be made. Returns how many were granted before.
+    /// A request for one more hold is about to be made. Returns how many were granted before, of any side.
     pub(crate) fn attempt_begins(&self, side: Side) -> u64 {
-        let count = &mut self.sides()[side as usize];
-        count.attempts += 1;
-        count.granted
+        let mut sides = self.sides();
+        sides[side as usize].attempts += 1;
+        sides.iter().map(|count| count.granted).sum()
     }
 
-    /// Whether somebody else has acquired it under the same owner since an attempt began, or is about to.
-    pub(crate) fn has_others(&self, side: Side, began: u64) -> bool {
-        let count = &self.sides()[side as usize];
-        self.named && (count.guards > 0 || count.attempts > 1 || count.granted != began)
+    /// Whether somebody else has acquired it under the same owner since an attempt began, or is about to; be it the other
+    /// side, as all have one lease.
+    pub(crate) fn has_others(&self, began: u64) -> bool {
+        let (mut guards, mut attempts, mut granted) = (0, 0, 0);
+        for count in &*self.sides() {
+            guards += count.guards;
+            attempts += count.attempts;
+            granted += count.granted;
+        }
+        self.named && (guards > 0 || attempts > 1 || granted != began)
     }
 
     /// It was not granted, as far as this client knows. Returns whether the server may have granted it all the same,
@@ -99,8 +116,8 @@ impl Hold {
         count.doubtful && count.is_idle()
     }
 
-    /// It was granted, and the lease began after that time. Returns the era of the new guard.
-    pub(crate) fn attempt_granted(&self, side: Side, doubtful: bool, began: Began, lease: Duration) -> u64 {
+    /// It was granted. Returns the era of the new guard.
+    pub(crate) fn attempt_granted(&self, side: Side, doubtful: bool, began: Began) -> u64 {
         let mut sides = self.sides();
         let others = sides.iter().any(|count| count.guards > 0);
         let count = &mut sides[side as usize];
@@ -108,10 +125,10 @@ impl Hold {
         count.granted += 1;
         count.guards += 1;
         count.doubtful |= doubtful;
-        let until = vouched_until(began.after, lease);
+        let until = vouched_until(&began.lease);
         let mut era = 0;
         self.vouched.send_modify(|vouched| {
-            let others = others && vouched.until > Instant::now();
+            let others = others && vouched.until > now();
             vouched.until = match others {
                 true if began.for_all => vouched.until.max(until),
                 true => vouched.until.min(until),
@@ -126,15 +143,15 @@ impl Hold {
         era
     }
 
-    /// The lease was restarted by a request sent at that time. Returns whether that came in time.
-    pub(crate) fn renewed(&self, sent_at: Instant, lease: Duration) -> bool {
+    /// The lease was restarted. Returns whether that came in time.
+    pub(crate) fn renewed(&self, lease: Leased) -> bool {
         let mut sides = self.sides();
         let in_time = self.remaining() > Duration::ZERO;
         if in_time {
             *self.trouble() = None;
         }
         self.vouched.send_modify(|vouched| match in_time {
-            true => vouched.until = vouched.until.max(vouched_until(sent_at, lease)),
+            true => vouched.until = vouched.until.max(vouched_until(&lease)),
             false => void(vouched, &mut sides, None),
         });
         in_time
@@ -211,7 +228,7 @@ impl Hold {
 
     /// What is left of what can be vouched for.
     pub(crate) fn remaining(&self) -> Duration {
-        self.vouched().until.saturating_duration_since(Instant::now())
+        self.vouched().until.saturating_duration_since(now())
     }
 
     fn trouble(&self) -> MutexGuard<'_, Option<Loss>> {
@@ -233,7 +250,7 @@ impl Count {
 /// guard that has just come, and belongs to the next era.
 fn void(vouched: &mut Vouched, sides: &mut [Count; Side::ALL.len()], kept: Option<Side>) {
     vouched.era += 1;
-    vouched.until = vouched.until.min(Instant::now());
+    vouched.until = vouched.until.min(now());
     for side in Side::ALL {
         let count = &mut sides[side as usize];
         let kept = usize::from(kept == Some(side));
@@ -248,9 +265,10 @@ fn margin(lease: Duration) -> Duration {
     lease / 100 + Duration::from_millis(2)
 }
 
-pub(crate) fn vouched_until(sent_at: Instant, lease: Duration) -> Instant {
+pub(crate) fn vouched_until(lease: &Leased) -> Instant {
+    let Leased { after, length } = *lease;
     // A lease so long that it cannot be added is one that the server has refused.
-    sent_at.checked_add(lease.saturating_sub(margin(lease))).unwrap_or(sent_at)
+    after.checked_add(length.saturating_sub(margin(length))).unwrap_or(after)
 }
 
 #[cfg(test)]
@@ -268,7 +286,11 @@ mod tests {
     /// One more guard, whose lease begins now.
     fn grant(hold: &Hold, doubtful: bool) -> u64 {
         hold.attempt_begins(Side::Plain);
-        hold.attempt_granted(Side::Plain, doubtful, Began { after: Instant::now(), for_all: true }, LEASE)
+        hold.attempt_granted(Side::Plain, doubtful, Began { lease: begun_at(Instant::now()), for_all: true })
+    }
+
+    fn begun_at(after: Instant) -> Leased {
+        Leased { after, length: LEASE }
     }
 
     #[tokio::test(start_paused = true)]
@@ -287,10 +309,10 @@ mod tests {
         advance(LEASE / 2).await;
         let sent_at = Instant::now();
         advance(LEASE / 4).await;
-        assert!(hold.renewed(sent_at, LEASE));
+        assert!(hold.renewed(begun_at(sent_at)));
         assert_eq!(hold.remaining(), LEASE - MARGIN - LEASE / 4, "counted from when it was sent");
         advance(LEASE).await;
-        assert!(!hold.renewed(Instant::now(), LEASE));
+        assert!(!hold.renewed(begun_at(Instant::now())));
         assert!(hold.remaining().is_zero() && hold.vouched().era != era);
     }
 
@@ -301,7 +323,7 @@ mod tests {
         grant(&hold, false);
         failed();
         assert!(matches!(hold.loss(), Loss::NotRenewed(_)));
-        assert!(hold.renewed(Instant::now(), LEASE));
+        assert!(hold.renewed(begun_at(Instant::now())));
         assert!(matches!(hold.loss(), Loss::Ended));
         failed();
         advance(LEASE).await;

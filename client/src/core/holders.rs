@@ -69,3 +69,44 @@ impl Holders {
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    /// A power of two, and a number that is no such thing.
+    const MANY: usize = 32_768;
+    const FEWER: usize = 24_000;
+
+    const LOOKS: usize = 200;
+
+    /// By how much the fastest look among many may take longer than the fastest among fewer.
+    const RATIO: u32 = 3;
+
+    fn until_so_many_hold(holders: &Holders, kept: &mut Vec<Arc<Hold>>, count: usize) {
+        while kept.len() < count {
+            kept.push(holders.hold_of(b"orders:42", kept.len().to_string().as_bytes()));
+        }
+    }
+
+    /// The least time that it takes to find all of some that are there already.
+    fn fastest_look(holders: &Holders) -> Duration {
+        let look = |_| {
+            let began = Instant::now();
+            (0..LOOKS).for_each(|owner| drop(holders.hold_of(b"orders:42", owner.to_string().as_bytes())));
+            began.elapsed()
+        };
+        (0..LOOKS).map(look).min().unwrap()
+    }
+
+    #[test]
+    fn an_owner_is_found_as_fast_among_many() {
+        let (holders, mut kept) = (Holders::new(""), Vec::new());
+        until_so_many_hold(&holders, &mut kept, FEWER);
+        let among_fewer = fastest_look(&holders);
+        until_so_many_hold(&holders, &mut kept, MANY);
+        let among_many = fastest_look(&holders);
+        assert!(among_many < among_fewer * RATIO, "{among_many:?} among {MANY}, {among_fewer:?} among {FEWER}");
+    }
+}

@@ -5,7 +5,6 @@ use super::terms::Until;
 use crate::link::Fault;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use tracing::debug;
 
 pub(super) struct Outage {
     patience: Duration,
@@ -41,7 +40,6 @@ impl Outage {
         if !fault.may_pass() || !patient {
             return Err(fault);
         }
-        debug!(?fault, "asking again");
         if !at_once {
             let pause = self.pause.next();
             sleep(until.left().map_or(pause, |left| left.min(pause))).await;

@@ -1,13 +1,14 @@
 //! How the watchdog's renewals reach the servers.
 
 use super::watchdog::{Due, Renewed, Servers};
+use crate::foreign::log;
 use crate::link::request;
 use crate::link::{Connection, Doubt, Fault, Links, Node, send_all};
-use futures_util::future::join_all;
 use redis::{RedisResult, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
+use tracing::{Level, debug};
 
 /// How soon a break is found of a connection on which nothing is sent.
 const LOOK: Duration = Duration::from_millis(100);
@@ -53,7 +54,10 @@ impl Servers for Links {
         let (mut answers, fault) = match answers {
             Ok(answers) => (answers.into_iter(), Fault::Silent(Fault::broken_at_once())),
             Err(fault) => {
-                tracing::debug!(server = %node, ?fault, "leases were not renewed");
+                log(Level::DEBUG, || {
+                    let (server, fault) = (node.clone(), fault.clone());
+                    move || debug!(%server, ?fault, "leases were not renewed")
+                });
                 (Vec::new().into_iter(), fault)
             }
         };
@@ -83,31 +87,22 @@ impl Links {
         connected.map(|connection| (node, connection))
     }
 
-    /// Sends all in one piece where that can be; over a caller's connection at once, but each for itself.
+    /// Sends all in one piece.
     async fn send(
         &self,
         node: &Arc<Node>,
-        connection: Connection,
+        mut connection: Connection,
         leases: impl Iterator<Item = &Due>,
         limit: Duration,
     ) -> Result<Vec<RedisResult<Value>>, Fault> {
-        let commands = leases.map(|due| request::renew(&due.hold.key, &due.hold.holder, due.lease));
-        let Connection::Opened(mut connection, number) = connection else {
-            let each = commands.map(|command| async move {
-                let mut connection = node.connection().await?;
-                connection.send(&command, false, limit).await
-            });
-            let answers = join_all(each).await;
-            return Ok(answers.into_iter().map(|answer| answer.map_err(Fault::into_cause)).collect());
-        };
         let mut pipeline = redis::pipe();
-        for command in commands {
-            pipeline.add_command(command);
+        for due in leases {
+            pipeline.add_command(request::renew(&due.hold.key, &due.hold.holder, due.lease));
         }
-        let answers = send_all(&mut connection, &mut pipeline, limit).await;
+        let answers = send_all(&mut connection.opened, &mut pipeline, limit).await;
         if answers.as_ref().is_err_and(Fault::doubts_the_server) {
             self.route.mark_stale(node);
-            node.discard(&Connection::Opened(connection, number));
+            node.discard(&connection);
         }
         answers
     }

@@ -5,9 +5,10 @@ use super::crowds::Crowds;
 use super::holders::Holders;
 use super::settings::Settings;
 use super::watchdog::Watchdog;
+use crate::foreign::heard;
 use crate::link::Links;
 use crate::runtime::{Task, Thread};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 pub(crate) struct Shared {
@@ -18,8 +19,8 @@ pub(crate) struct Shared {
     pub(crate) thread: Thread,
     pub(super) watchdog: Arc<Watchdog>,
     pub(super) crowds: Arc<Crowds>,
-    /// Goes on until this is dropped, or the runtime ends.
-    watching: Mutex<Task<()>>,
+    /// Goes on until this is dropped.
+    _watching: Task<()>,
     /// How many locks are being given back whose outcome is not known yet.
     unsettled: watch::Sender<usize>,
 }
@@ -33,18 +34,14 @@ impl Shared {
             async move { _ = tokio::join!(watchdog.run(links.clone()), links.route.watch()) }
         });
         let (holders, crowds, unsettled) = (Holders::new(name), Arc::default(), watch::Sender::new(0));
-        Self { settings, links, holders, thread, watchdog, crowds, watching: Mutex::new(watching), unsettled }
-    }
-
-    /// Whether nothing goes on there any more.
-    pub(super) fn has_ended(&self) -> bool {
-        self.watching.lock().unwrap_or_else(PoisonError::into_inner).has_ended()
+        Self { settings, links, holders, thread, watchdog, crowds, _watching: watching, unsettled }
     }
 
     /// Waits until the servers have answered to all that is being given back.
     pub(crate) async fn settle(&self) {
-        // Never an error while this is there.
-        let _ = self.unsettled.subscribe().wait_for(|count| *count == 0).await;
+        // In another process nothing of it goes on. Never an error while this is there.
+        let mut unsettled = self.unsettled.subscribe();
+        let _ = heard(unsettled.wait_for(|count| *count == 0 || !self.thread.is_here())).await;
     }
 }
 

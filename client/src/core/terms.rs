@@ -1,5 +1,6 @@
 //! The terms on which a lock is acquired, and for how long the caller is willing to wait for it.
 
+use crate::clock::now;
 use crate::link::request::Side;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -52,13 +53,13 @@ impl Until {
         if limit.is_zero() {
             return Self::Now;
         }
-        Instant::now().checked_add(limit).map_or(Self::Granted, Self::Time)
+        now().checked_add(limit).map_or(Self::Granted, Self::Time)
     }
 
     /// When the caller wants to know, come what may. To ask once may take as long as an answer may.
     pub(super) fn end(self, answer: Duration) -> Option<Instant> {
         match self {
-            Self::Now => Instant::now().checked_add(answer),
+            Self::Now => now().checked_add(answer),
             Self::Time(time) => time.checked_add(LATE_MAX),
             Self::Granted => None,
         }
@@ -72,7 +73,7 @@ impl Until {
     pub(crate) fn left(self) -> Option<Duration> {
         match self {
             Self::Now => Some(Duration::ZERO),
-            Self::Time(time) => Some(time.saturating_duration_since(Instant::now())),
+            Self::Time(time) => Some(time.saturating_duration_since(now())),
             Self::Granted => None,
         }
     }

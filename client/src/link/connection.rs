@@ -7,46 +7,29 @@ use redis::{Cmd, Pipeline, RedisResult, Value};
 use std::time::Duration;
 use tokio::time::timeout;
 
-pub(crate) enum Connection {
-    /// By this client. Its node knows by the number which one it is.
-    Opened(Opened, u64),
-    /// The caller's own.
-    Given(GivenConnection),
+/// One of this client's. Its node knows by the number which one it is.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    pub opened: Opened,
+    pub number: u64,
 }
 
-pub(crate) type GivenConnection = Box<dyn ConnectionLike + Send + Sync>;
-
 impl Connection {
-    /// The same connection once more, if it can be had.
-    pub(super) fn again(&self) -> Option<Self> {
-        match self {
-            Self::Opened(opened, number) => Some(Self::Opened(opened.clone(), *number)),
-            Self::Given(_) => None,
-        }
-    }
-
     /// Sends a request and waits for its answer, no longer than the limit. `asking`: to a node that has the key but not
     /// yet its slot.
     pub(crate) async fn send(&mut self, request: &Cmd, asking: bool, limit: Duration) -> Result<Value, Fault> {
-        match self {
-            Self::Opened(opened, _) if asking => {
-                let mut pipeline = redis::pipe();
-                pipeline.cmd("ASKING").ignore().add_command(request.clone());
-                let mut answers = send_all(opened, &mut pipeline, limit).await?;
-                answers.pop().unwrap_or(Ok(Value::Nil)).map_err(Fault::of_request)
-            }
-            Self::Opened(opened, _) => send(&mut opened.connection, request, limit).await,
-            Self::Given(connection) => send(&mut **connection, request, limit).await,
+        if !asking {
+            return send(&mut self.opened, request, limit).await;
         }
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ASKING").ignore().add_command(request.clone());
+        let mut answers = send_all(&mut self.opened, &mut pipeline, limit).await?;
+        answers.pop().unwrap_or(Ok(Value::Nil)).map_err(Fault::of_request)
     }
 }
 
-pub(super) async fn send(
-    connection: &mut (dyn ConnectionLike + Send + Sync),
-    request: &Cmd,
-    limit: Duration,
-) -> Result<Value, Fault> {
-    let answer = within(limit, connection.req_packed_command(request)).await;
+pub(super) async fn send(opened: &mut Opened, request: &Cmd, limit: Duration) -> Result<Value, Fault> {
+    let answer = within(limit, opened.connection.req_packed_command(request)).await;
     answer.and_then(Value::extract_error).map_err(Fault::of_request)
 }
 

@@ -134,11 +134,9 @@ async fn answer(
     asking: bool,
     doubt: &Doubt,
 ) -> Result<Value, Fault> {
-    match connection.again().filter(|_| doubt.keeps_answers()) {
-        Some(mut again) => {
-            let command = command.clone();
-            doubt.keep(Box::pin(async move { again.send(&command, asking, LATE).await }), limit).await
-        }
-        None => connection.send(command, asking, limit).await,
+    if !doubt.keeps_answers() {
+        return connection.send(command, asking, limit).await;
     }
+    let (mut connection, command) = (connection.clone(), command.clone());
+    doubt.keep(Box::pin(async move { connection.send(&command, asking, LATE).await }), limit).await
 }

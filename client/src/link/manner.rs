@@ -16,6 +16,19 @@ pub(crate) struct Manner {
     pub tls: Option<Arc<rustls::ClientConfig>>,
 }
 
+#[cfg(test)]
+impl Manner {
+    pub(crate) fn of(limits: Limits) -> Self {
+        Self {
+            limits,
+            name: Arc::from(""),
+            heard: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+}
+
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {

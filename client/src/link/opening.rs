@@ -21,11 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
-
-/// So that a server that comes back is not flooded, nor this thread busy with nothing but handshakes.
-static UNDER_WAY: Semaphore = Semaphore::const_new(8);
 
 /// So many requests may be on their way into a connection at the same time.
 const REQUESTS_MAX: usize = 1_000;
@@ -68,7 +64,7 @@ impl Opener {
     /// Opens a connection, within its time once it is its turn. In the thread where it is to live.
     pub(super) async fn open(self, thread: Thread) -> Result<Opened, Fault> {
         // Never an error, as nobody closes it.
-        let _turn = UNDER_WAY.acquire().await;
+        let _turn = thread.opening.acquire().await;
         let opened = timeout(self.manner.limits.connect, self.connect(&thread)).await;
         match opened.unwrap_or_else(|_| Err(Fault::timed_out())).map_err(Fault::of_connecting) {
             Err(fault @ Fault::Unreachable(_)) if fault.is_prompt() => {

@@ -3,6 +3,7 @@
 use super::fault::Fault;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Which kind of lock, and which side of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,10 +47,19 @@ pub(crate) struct Wait<'a> {
 pub(crate) enum Verdict {
     Granted {
         token: Option<u64>,
+        /// Not known of what is over, or of what an older module tells.
+        lease: Option<Leased>,
     },
     Busy,
     /// An event of its session will tell.
     Waits,
+}
+
+/// A lease that lasts at least for so long after that time, which was read before the server was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leased {
+    pub after: Instant,
+    pub length: Duration,
 }
 
 /// What became of a ticket.
@@ -125,13 +135,14 @@ pub(crate) fn renew(key: &[u8], holder: &[u8], lease: Duration) -> Cmd {
     command
 }
 
-pub(crate) fn verdict(answer: Value, fenced: bool) -> Result<Verdict, Fault> {
+/// `lease`: what it begins, if it is granted.
+pub(crate) fn verdict(answer: Value, fenced: bool, lease: Leased) -> Result<Verdict, Fault> {
     match answer {
-        Value::Nil if !fenced => Ok(Verdict::Granted { token: None }),
+        Value::Nil if !fenced => Ok(Verdict::Granted { token: None, lease: Some(lease) }),
         Value::Int(_) => Ok(Verdict::Busy),
         Value::SimpleString(word) if word == "WAITING" => Ok(Verdict::Waits),
         Value::Array(pair) => match <[Value; 2]>::try_from(pair) {
-            Ok([Value::Nil, token]) => granted(token),
+            Ok([Value::Nil, token]) => granted(token, Some(lease)),
             Ok([Value::Int(_), _]) => Ok(Verdict::Busy),
             _ => Err(not_an_answer()),
         },
@@ -139,21 +150,22 @@ pub(crate) fn verdict(answer: Value, fenced: bool) -> Result<Verdict, Fault> {
     }
 }
 
-/// In the order in which they happened.
-pub(crate) fn told(answer: Value) -> Result<Vec<Event>, Fault> {
+/// In the order in which they happened. They answer a call before which the clock was read as `asked_at`.
+pub(crate) fn told(answer: Value, asked_at: Instant) -> Result<Vec<Event>, Fault> {
     let Value::Array(events) = answer else { return Err(not_an_answer()) };
-    events.into_iter().map(event).collect()
+    events.into_iter().map(|told| event(told, asked_at)).collect()
 }
 
-/// `[seq, ticket, outcome, value]`, and of a grant when its lease ends, which its renewal says anew.
-fn event(event: Value) -> Result<Event, Fault> {
+/// `[seq, ticket, outcome, value]`, and of a grant when its lease ends: so long after the server began this call.
+fn event(event: Value, asked_at: Instant) -> Result<Event, Fault> {
     let mut parts = if let Value::Array(parts) = event { parts } else { Vec::new() };
-    parts.truncate(4);
+    let ends_in = parts.drain(parts.len().min(4)..).next().and_then(|ends_in| u64::from_redis_value(ends_in).ok());
+    let lease = ends_in.map(|ms| Leased { after: asked_at, length: Duration::from_millis(ms) });
     let Ok([seq, ticket, outcome, value]) = <[Value; 4]>::try_from(parts) else { return Err(not_an_answer()) };
     let (seq, ticket) = (number(seq)?, number(ticket)?);
     let outcome = match text(&outcome) {
-        Some("granted") if value == Value::Nil => Ok(Verdict::Granted { token: None }),
-        Some("granted") => granted(value),
+        Some("granted") if value == Value::Nil => Ok(Verdict::Granted { token: None, lease }),
+        Some("granted") => granted(value, lease),
         Some("timeout") => Ok(Verdict::Busy),
         Some("error") => Err(error(text(&value).unwrap_or_default())),
         _ => Err(not_an_answer()),
@@ -161,8 +173,8 @@ fn event(event: Value) -> Result<Event, Fault> {
     Ok(Event { seq, ticket, outcome })
 }
 
-fn granted(token: Value) -> Result<Verdict, Fault> {
-    Ok(Verdict::Granted { token: Some(number(token)?) })
+fn granted(token: Value, lease: Option<Leased>) -> Result<Verdict, Fault> {
+    Ok(Verdict::Granted { token: Some(number(token)?), lease })
 }
 
 fn number(value: Value) -> Result<u64, Fault> {
@@ -208,4 +220,23 @@ pub(crate) fn not_an_answer() -> Fault {
 /// As the server counts. What is too long for it, it refuses with its own words.
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_lasts_for_as_long_as_is_told_from_when_its_poll_was_sent() {
+        let (asked_at, granted) = (Instant::now(), Value::BulkString(b"granted".to_vec()));
+        let parts = [Value::Int(1), Value::Int(7), granted, Value::Int(3)];
+        for (ends_in, length) in
+            [(vec![], None), (vec![Value::Int(0)], Some(0)), (vec![Value::Int(2_750)], Some(2_750))]
+        {
+            let event = Value::Array([&parts[..], &ends_in].concat());
+            let told = told(Value::Array(vec![event]), asked_at).unwrap();
+            let lease = length.map(|ms| Leased { after: asked_at, length: Duration::from_millis(ms) });
+            assert_eq!(told[0].outcome.clone().unwrap(), Verdict::Granted { token: Some(3), lease });
+        }
+    }
 }

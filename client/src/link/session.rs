@@ -5,11 +5,12 @@
 //! who wait told, since their locks may be elsewhere by then. They ask again by the same tickets, which queues nothing
 //! twice, and wait on if the connection comes back in time.
 //!
-//! **An event is acknowledged with the next poll.** From then on a grant is its lease's business. The lease that was
-//! asked for is short, and whoever was granted a lock renews it before it is told to anybody. A grant that nobody
-//! expects, as its request came after it had been given up, is cancelled before it is acknowledged.
+//! **An event is acknowledged with the next poll.** From then on a grant is its lease's business. When that ends is told
+//! from when the server began the very poll that it answers, so each poll keeps when it was sent: the lease lasts for as
+//! long after that at least. A grant that nobody expects, as its request came after it had been given up, is cancelled
+//! before it is acknowledged.
 
-use super::connection::{Connection, send};
+use super::connection::send;
 use super::fault::Fault;
 use super::node::Node;
 use super::opening::Opened;
@@ -35,9 +36,6 @@ const TTL: Duration = Duration::from_secs(3);
 const POLL_MAX: Duration = Duration::from_millis(TTL.as_millis() as u64 / 2);
 
 const POLLS: usize = 2;
-
-/// On a caller's connection nothing may wait, so it is asked at this distance.
-const DISTANCE: Duration = Duration::from_millis(50);
 
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(320);
@@ -124,7 +122,7 @@ impl Session {
         }
     }
 
-    fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(*self.state.borrow(), State::Open)
     }
 
@@ -177,7 +175,7 @@ impl Session {
     async fn poll(self: Arc<Self>) {
         let (mut pause, mut heard) = (PAUSE_MIN, None);
         while let Some(node) = self.node.upgrade() {
-            let connected = node.connection_for_polls().await;
+            let connected = node.open().await;
             drop(node);
             let fault = match connected {
                 Ok(connection) => self.converse(connection, heard.is_some()).await,
@@ -204,37 +202,29 @@ impl Session {
     }
 
     /// On one connection, until it breaks or the session is over. It is open from the first answer on.
-    async fn converse(&self, mut connection: Connection, was_open: bool) -> Fault {
+    async fn converse(&self, mut opened: Opened, was_open: bool) -> Fault {
         // A poll that acknowledges nothing would open another one of this name, in which nobody waits.
         if was_open && self.told.load(Relaxed) == 0 {
-            if let Err(fault) = connection.send(&request::cancel(&self.name, &[0]), false, POLL_MAX).await {
+            if let Err(fault) = send(&mut opened, &request::cancel(&self.name, &[0]), POLL_MAX).await {
                 return self.told_fault(fault);
             }
         }
         let mut polls = FuturesOrdered::new();
         let mut is_open = false;
         loop {
-            let answer = match &mut connection {
-                Connection::Given(_) => connection.send(&self.call(false), false, POLL_MAX).await,
-                Connection::Opened(opened, _) => {
-                    while polls.len() < POLLS {
-                        // The first one is to tell at once that it is open.
-                        polls.push_back(poll(opened.clone(), self.call(is_open || !polls.is_empty())));
-                    }
-                    let next = timeout(POLL_MAX, polls.next()).await;
-                    next.ok().flatten().unwrap_or_else(|| Err(Fault::Silent(Fault::timed_out())))
-                }
-            };
-            match answer.and_then(request::told) {
+            while polls.len() < POLLS {
+                // The first one is to tell at once that it is open.
+                polls.push_back(poll(opened.clone(), self.call(is_open || !polls.is_empty())));
+            }
+            let next = timeout(POLL_MAX, polls.next()).await;
+            let answered = next.ok().flatten().unwrap_or_else(|| Err(Fault::Silent(Fault::timed_out())));
+            match answered.and_then(|(answer, sent_at)| request::told(answer, sent_at)) {
                 Ok(events) => self.tell(events).await,
                 Err(fault) => return self.told_fault(fault),
             }
             is_open = true;
             if !self.goes_on() {
                 return Fault::Unreachable(Fault::broken_at_once());
-            }
-            if let Connection::Given(_) = connection {
-                sleep(DISTANCE).await;
             }
         }
     }
@@ -283,7 +273,7 @@ impl Session {
     fn goes_on(&self) -> bool {
         let Some(node) = self.node.upgrade() else { return false };
         let tickets = self.tickets();
-        let is_unused = tickets.waiting.is_empty() && tickets.idle_since.elapsed() >= node.idle_limit();
+        let is_unused = tickets.waiting.is_empty() && tickets.idle_since.elapsed() >= node.limits().idle;
         let goes_on = !self.is_over() && !is_unused;
         self.state.send_if_modified(|state| match (goes_on, &state) {
             (true, State::Open) | (_, State::Over(_)) => false,
@@ -312,8 +302,11 @@ impl Session {
     }
 }
 
-async fn poll(mut opened: Opened, call: Cmd) -> Result<Value, Fault> {
-    send(&mut opened.connection, &call, TTL).await
+/// The answer, and the time right before it was asked for: another poll that was sent earlier may be under way still.
+async fn poll(mut opened: Opened, call: Cmd) -> Result<(Value, Instant), Fault> {
+    let sent_at = Instant::now();
+    let answer = send(&mut opened, &call, TTL).await?;
+    Ok((answer, sent_at))
 }
 
 impl Ticket {

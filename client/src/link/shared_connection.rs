@@ -49,6 +49,10 @@ impl SharedConnection {
     }
 
     async fn share(&self, open: impl Future<Output = Result<Opened, Fault>>) -> Result<(), Fault> {
+        // Somebody else may have opened one since it was looked for.
+        if self.get_present().is_some() {
+            return Ok(());
+        }
         let connection = open.await?;
         let mut present = self.present();
         present.number += 1;
@@ -60,12 +64,8 @@ impl SharedConnection {
     pub(super) fn discard(&self, number: u64) {
         let mut present = self.present();
         if present.number == number && present.connection.take().is_some() {
-            self.mark_broken();
+            self.has_broken.store(true, Relaxed);
         }
-    }
-
-    pub(super) fn mark_broken(&self) {
-        self.has_broken.store(true, Relaxed);
     }
 
     /// Takes it out of use if it has broken, as far as that is known.

@@ -16,13 +16,13 @@ impl Locks {
     /// # Errors
     /// As [`inspect`](Self::inspect). After [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) it may have been
     /// done or not.
-    pub async fn break_lock(&self, name: impl Into<Vec<u8>>) -> Result<bool, Error> {
-        let name = name.into();
-        let answer = ask::once(&self.shared.links, &name, redis::cmd("RLOCK.BREAK").arg(&name)).await;
+    pub async fn break_lock(&self, name: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let name = name.as_ref();
+        let answer = ask::once(&self.shared, name, redis::cmd("RLOCK.BREAK").arg(name)).await;
         let broken = answer.and_then(|answer| match answer {
             Value::Int(broken) => Ok(broken != 0),
             _ => Err(not_an_answer()),
         });
-        broken.map_err(|fault| fault.into_error(&name))
+        broken.map_err(|fault| fault.into_error(name))
     }
 }

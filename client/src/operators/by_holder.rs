@@ -16,13 +16,13 @@ impl Locks {
     ///
     /// # Errors
     /// As [`break_lock`](Self::break_lock). If it may have been done it can be repeated, and may then find nothing.
-    pub async fn release_of(&self, name: impl Into<Vec<u8>>, holder: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let name = name.into();
+    pub async fn release_of(&self, name: impl AsRef<[u8]>, holder: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let name = name.as_ref();
         // A plain lock's has no word for the side, so it is for both.
-        let command = request::release(Side::Plain, &name, holder.as_ref(), Extent::All);
-        let answer = ask::once(&self.shared.links, &name, &command).await;
+        let command = request::release(Side::Plain, name, holder.as_ref(), Extent::All);
+        let answer = ask::once(&self.shared, name, &command).await;
         let released = answer.and_then(|answer| request::released(&answer));
-        released.map(|released| released == Released::Yes).map_err(|fault| fault.into_error(&name))
+        released.map(|released| released == Released::Yes).map_err(|fault| fault.into_error(name))
     }
 
     /// Restarts the lease of this [holder](crate::Guard::holder), whichever process acquired it. Returns whether it
@@ -35,12 +35,12 @@ impl Locks {
     /// As [`break_lock`](Self::break_lock).
     pub async fn renew_of(
         &self,
-        name: impl Into<Vec<u8>>,
+        name: impl AsRef<[u8]>,
         holder: impl AsRef<[u8]>,
         lease: Duration,
     ) -> Result<bool, Error> {
-        let name = name.into();
-        let answer = ask::read(&self.shared.links, &name, &request::renew(&name, holder.as_ref(), lease)).await;
-        answer.and_then(|answer| request::renewed(&answer)).map_err(|fault| fault.into_error(&name))
+        let name = name.as_ref();
+        let answer = ask::read(&self.shared, name, &request::renew(name, holder.as_ref(), lease)).await;
+        answer.and_then(|answer| request::renewed(&answer)).map_err(|fault| fault.into_error(name))
     }
 }

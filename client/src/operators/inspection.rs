@@ -92,11 +92,11 @@ impl Locks {
     /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if nobody answers,
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the key holds something that is no lock (`WRONGTYPE`), or
     /// the user may not read it (`NOPERM`).
-    pub async fn inspect(&self, name: impl Into<Vec<u8>>, count: usize) -> Result<Inspection, Error> {
-        let name = name.into();
-        let command = redis::cmd("RLOCK.INSPECT").arg(&name).arg("COUNT").arg(count).clone();
-        let answer = ask::read(&self.shared.links, &name, &command).await;
-        answer.and_then(Inspection::read).map_err(|fault| fault.into_error(&name))
+    pub async fn inspect(&self, name: impl AsRef<[u8]>, count: usize) -> Result<Inspection, Error> {
+        let name = name.as_ref();
+        let command = redis::cmd("RLOCK.INSPECT").arg(name).arg("COUNT").arg(count).clone();
+        let answer = ask::read(&self.shared, name, &command).await;
+        answer.and_then(Inspection::read).map_err(|fault| fault.into_error(name))
     }
 }
 

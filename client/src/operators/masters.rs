@@ -1,5 +1,6 @@
 //! The masters of a cluster, each by itself.
 
+use super::ask;
 use crate::core::Shared;
 use crate::error::Error;
 use crate::link::{Links, Route};
@@ -17,7 +18,7 @@ impl Locks {
     /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if nobody says where the masters are.
     pub async fn masters(&self) -> Result<Vec<(String, Self)>, Error> {
         let Shared { settings, links, holders, thread, .. } = &*self.shared;
-        let masters = links.route.masters().await.map_err(|fault| fault.into_error(b"masters"))?;
+        let masters = ask::masters(&self.shared).await.map_err(|fault| fault.into_error(b"masters"))?;
         let alone = |node: Arc<_>| Links { route: Route::Single(node), limits: links.limits };
         let shared = |links| Shared::new(links, *settings, holders.name(), thread.clone());
         let client = |node| Self { shared: Arc::new(shared(alone(node))) };

@@ -34,7 +34,7 @@ impl Locks {
     pub async fn queues(&self, count: usize) -> Result<Vec<Queue>, Error> {
         let command = redis::cmd("RLOCK.QUEUES").arg("COUNT").arg(count).clone();
         let about = |fault: Fault| fault.into_error(b"queues");
-        let answers = ask::read_from_masters(&self.shared.links, &command).await.map_err(about)?;
+        let answers = ask::read_from_masters(&self.shared, &command).await.map_err(about)?;
         let queues = answers.into_iter().map(|(_, answer)| list(answer, Queue::read)).collect::<Result<Vec<_>, _>>();
         let mut queues = queues.map_err(about)?.concat();
         queues.sort_by_key(|queue| Reverse((queue.waiters, queue.oldest_wait)));

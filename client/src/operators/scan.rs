@@ -107,7 +107,7 @@ impl Search {
         let about = |fault: Fault| fault.into_error(b"held locks");
         let masters = match &mut self.masters {
             Some(masters) => masters,
-            None => self.masters.insert(self.locks.shared.links.route.masters().await.map_err(about)?.into()),
+            None => self.masters.insert(ask::masters(&self.locks.shared).await.map_err(about)?.into()),
         };
         let Some(node) = masters.front() else { return Ok(None) };
         let (next, keys) = self.locks.scan(node, self.cursor, &self.pattern).await.map_err(about)?;
@@ -124,12 +124,12 @@ impl Locks {
     async fn scan(&self, node: &Arc<Node>, cursor: u64, pattern: &[u8]) -> Result<(u64, Vec<Vec<u8>>), Fault> {
         let mut scan = Cmd::new();
         scan.arg("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(STEP).arg("TYPE").arg("hash");
-        read(ask::read_from(&self.shared.links, node, &scan).await?)
+        read(ask::read_from(&self.shared, node, &scan).await?)
     }
 
     async fn look_at(&self, keys: Vec<Vec<u8>>) -> Result<Step, Error> {
         let mut step = Step { looked_at: keys.len(), ..Step::default() };
-        let looks = join_all(keys.iter().map(|key| self.inspect(key.clone(), SHOWN))).await;
+        let looks = join_all(keys.iter().map(|key| self.inspect(key, SHOWN))).await;
         for (key, look) in keys.into_iter().zip(looks) {
             match look {
                 Ok(lock) if lock.kind.is_some() => step.locks.push((key, lock)),

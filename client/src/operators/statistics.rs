@@ -29,7 +29,7 @@ impl Locks {
     pub async fn statistics(&self) -> Result<Vec<Statistics>, Error> {
         let about = |fault: Fault| fault.into_error(b"statistics");
         let command = redis::cmd("INFO").arg("rlock").clone();
-        let answers = ask::read_from_masters(&self.shared.links, &command).await.map_err(about)?;
+        let answers = ask::read_from_masters(&self.shared, &command).await.map_err(about)?;
         let read = answers.into_iter().map(|(node, answer)| Statistics::read(node.name(), answer));
         read.collect::<Result<_, _>>().map_err(about)
     }

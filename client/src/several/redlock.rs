@@ -1,6 +1,7 @@
 //! One lock on several servers that know nothing of each other, held by the client that has it on most of them.
 
 use super::distinct;
+use crate::clock::now;
 use crate::core::{HeldLock, Until};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
@@ -47,6 +48,8 @@ pub fn redlock(locks: impl IntoIterator<Item = Lock>) -> Redlock {
     Redlock { locks: locks.into_iter().collect() }
 }
 
+const NO_SERVER: &str = "there is no server";
+
 /// What the servers said in one round.
 #[derive(Default)]
 struct Round {
@@ -67,7 +70,8 @@ impl Redlock {
     /// # Errors
     /// [`ErrorKind::Unavailable`] if too few servers answer, and what they refuse.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
-        self.attempt(Instant::now() + self.server_timeout()).await
+        let end = now() + self.server_timeout();
+        self.in_its_thread(move |it| async move { it.attempt(end).await }).await
     }
 
     /// Acquires it, however long that takes.
@@ -101,6 +105,20 @@ impl Redlock {
     }
 
     async fn acquire_until(&self, until: Until) -> Result<Guard, Error> {
+        self.in_its_thread(move |it| async move { it.acquire_there(until).await }).await
+    }
+
+    /// Where there are timers, whatever the caller's runtime has.
+    async fn in_its_thread<T: Send + 'static, W: Future<Output = Result<T, Error>> + Send + 'static>(
+        &self,
+        work: impl FnOnce(Self) -> W,
+    ) -> Result<T, Error> {
+        self.make_sense()?;
+        let Some(lock) = self.locks.first() else { return Err(Error::configuration("redlock", NO_SERVER)) };
+        lock.shared.thread.ask(self.name(), work(self.clone())).await
+    }
+
+    async fn acquire_there(&self, until: Until) -> Result<Guard, Error> {
         let (mut reason, mut silent_since) = (None, None);
         loop {
             let left = until.left().unwrap_or(Duration::MAX);
@@ -125,7 +143,6 @@ impl Redlock {
 
     /// One round. What was granted by too few is given back.
     async fn attempt(&self, until: Instant) -> Result<Option<Guard>, Error> {
-        self.make_sense()?;
         let Round { granted, busy, errors } = self.round(until).await;
         if granted.len() >= self.majority() {
             let guard = Guard::of_at_least(self.majority(), granted);
@@ -140,7 +157,7 @@ impl Redlock {
 
     fn make_sense(&self) -> Result<(), Error> {
         let problem = if self.locks.is_empty() {
-            "there is no server"
+            NO_SERVER
         } else if distinct(self.locks.iter().cloned()).len() < self.locks.len() {
             "a server is named twice, which would count twice"
         } else if self.locks.iter().any(|lock| lock.owner.is_some()) {

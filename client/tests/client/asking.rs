@@ -1,7 +1,6 @@
-//! The shortest ways to ask for a lock: by any kind of name, by an `await` alone, and with a token that is simply there.
+//! The shortest ways to ask for a lock: by any kind of name, and with a token that is simply there.
 
 use crate::support::{exists, locks_on, until_waiting, waits_for};
-use rlock_client::{ErrorKind, Guard};
 use rlock_testing::Server;
 use std::time::Duration;
 
@@ -26,24 +25,6 @@ async fn a_name_is_anything_that_has_bytes() {
         assert!(exists(&mut client, "a"));
         guard.release().await.unwrap();
     }
-}
-
-/// To await a lock is to acquire it, however long that takes.
-#[tokio::test]
-async fn a_lock_can_be_awaited() {
-    let server = Server::start();
-    let mut client = server.client();
-    let locks = locks_on(&server).await;
-    let guard: Guard = locks.lock("a").await.unwrap();
-    let next = tokio::spawn(locks.lock("a").into_future());
-    until_waiting(&mut client, 1).await;
-    guard.release().await.unwrap();
-    next.await.unwrap().unwrap().release().await.unwrap();
-    let reader = locks.read_write("b").read().await.unwrap();
-    assert!(locks.read_write("b").write().try_acquire().await.unwrap().is_none());
-    reader.release().await.unwrap();
-    client.say("SET c text");
-    assert_eq!(locks.lock("c").await.unwrap_err().kind(), ErrorKind::Refused);
 }
 
 /// A number, not one that may be missing.

@@ -1,7 +1,7 @@
 //! Connections that break while a lock is held: it is asked after at once, and a release says no more than is known.
 
 use crate::proxy::Proxy;
-use crate::support::{exists, until, until_nothing_is_left, until_waiting, url};
+use crate::support::{exists, until, until_nothing_is_left, until_waiting, url, waits_for};
 use rlock_client::{Guard, Locks};
 use rlock_testing::{Reply, Server, Start};
 use std::time::Duration;
@@ -178,7 +178,7 @@ async fn a_grant_that_comes_while_connections_are_made_anew_is_heard_of() {
     let locks = locks_at(url(&server)).await;
     for round in 0..100 {
         client.say("RLOCK.ACQUIRE a other 600000");
-        let waits = tokio::spawn(locks.lock("a").into_future());
+        let waits = waits_for(locks.lock("a"));
         until_waiting(&mut client, 1).await;
         // Also while they are being made anew: then it asks again.
         for _ in 0..4 {

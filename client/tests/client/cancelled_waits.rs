@@ -2,7 +2,7 @@
 //! queue.
 
 use crate::proxy::Proxy;
-use crate::support::{calls, locks_on, settled, until_nothing_is_left, until_waiting};
+use crate::support::{calls, locks_on, settled, until_nothing_is_left, until_waiting, waits_for};
 use rlock_client::Locks;
 use rlock_testing::{Client, Server};
 use tokio::task::JoinSet;
@@ -54,7 +54,8 @@ async fn who_has_settled_waits_no_more() {
     client.say("RLOCK.ACQUIRE orders:42 other 600000");
     let locks = locks_on(&server).await;
     for _ in 0..20 {
-        let mut waits: Vec<_> = (0..10).map(|_| Box::pin(locks.lock("orders:42").into_future())).collect();
+        let lock = locks.lock("orders:42");
+        let mut waits: Vec<_> = (0..10).map(|_| Box::pin(lock.acquire())).collect();
         for wait in &mut waits {
             assert!(futures_util::poll!(wait).is_pending());
         }
@@ -100,8 +101,8 @@ async fn a_wait_leaves_the_queue_though_the_connection_breaks_when_it_is_dropped
     let network = Proxy::to(&server);
     let locks = Locks::connect(network.url()).await.unwrap();
     for stays in 0..10 {
-        let stays: Vec<_> = (0..stays % 2).map(|_| tokio::spawn(locks.lock("orders:42").into_future())).collect();
-        let waits = tokio::spawn(locks.lock("orders:42").into_future());
+        let stays: Vec<_> = (0..stays % 2).map(|_| waits_for(locks.lock("orders:42"))).collect();
+        let waits = waits_for(locks.lock("orders:42"));
         let kept = i64::try_from(stays.len()).unwrap();
         until_waiting(&mut client, kept + 1).await;
         network.cut_at_request();

@@ -1,10 +1,8 @@
-//! The ways to a server: TCP, TLS, a unix socket, a user and a database, and a connection that is there already.
+//! The ways to a server: TCP, TLS, a unix socket, a user and a database.
 
-use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting, url};
-use rlock_client::redis::{self, Client};
-use rlock_client::{ErrorKind, Locks};
+use crate::support::{exists, locks_on, url};
+use rlock_client::Locks;
 use rlock_testing::Server;
-use std::time::Duration;
 
 /// Takes a lock, waits for it, and gives it back.
 async fn works(locks: &Locks) {
@@ -51,34 +49,6 @@ async fn by_tls() {
     let unknown = Locks::connect(server.address.clone()).await.unwrap_err();
     assert!(unknown.is_unavailable(), "a certificate that nobody vouches for: {unknown}");
     works(&Locks::connect(server.trusted()).await.unwrap()).await;
-}
-
-/// Over a connection of the caller's all works but what would hold up its other users.
-#[tokio::test]
-async fn over_a_connection_that_is_there_already() {
-    let server = Server::start();
-    let mut client = server.client();
-    let connection = Client::open(url(&server)).unwrap().get_multiplexed_async_connection().await.unwrap();
-    let locks = Locks::options().lease(Duration::from_millis(500)).over(connection.clone());
-    let fenced = locks.lock("b").fenced().acquire().await.unwrap();
-    assert_eq!(fenced.token(), 1);
-    let guards = [locks.lock("orders:42").acquire().await.unwrap(), fenced.unfenced()];
-    let began = client.expiry("orders:42");
-    until("both are renewed", || ["orders:42", "b"].iter().all(|key| client.expiry(key) > began + 500)).await;
-    assert!(locks.lock("orders:42").acquire_timeout(Duration::from_millis(20)).await.unwrap_err().is_timeout());
-    let waits = tokio::spawn(locks.lock("orders:42").into_future());
-    until_waiting(&mut client, 1).await;
-    // It has a place in the queue, and its other users are not held up meanwhile.
-    assert!(locks_on(&server).await.lock("orders:42").try_acquire().await.unwrap().is_none());
-    let mut theirs = connection.clone();
-    let () = redis::cmd("SET").arg("theirs").arg(1).query_async(&mut theirs).await.unwrap();
-    for guard in guards {
-        guard.release().await.unwrap();
-    }
-    waits.await.unwrap().unwrap().release().await.unwrap();
-    let replicas = locks.lock("orders:42").replicas(1, Duration::from_millis(10)).acquire().await.unwrap_err();
-    assert_eq!(replicas.kind(), ErrorKind::Configuration);
-    until_nothing_is_left(&mut client, "orders:42").await;
 }
 
 /// An operator sees in CLIENT LIST whose connection it is.

@@ -99,23 +99,6 @@ async fn a_server_that_refuses_the_name_is_no_hindrance() {
     assert_eq!(listed(&mut client, "orders"), 0);
 }
 
-/// It is not ours to rename.
-#[tokio::test]
-async fn a_connection_of_the_callers_keeps_its_name() {
-    let server = Server::start();
-    let mut client = server.client();
-    let connection = redis_client(&server).get_multiplexed_async_connection().await.unwrap();
-    let locks = Locks::options().name("orders").over(connection);
-    let guard = locks.lock("orders:42").acquire().await.unwrap();
-    assert_begins(&guard, "orders");
-    guard.release().await.unwrap();
-    assert_eq!(listed(&mut client, "orders"), 0);
-}
-
-fn redis_client(server: &Server) -> rlock_client::redis::Client {
-    rlock_client::redis::Client::open(url(server)).unwrap()
-}
-
 #[tokio::test]
 async fn in_a_cluster_each_node_knows_it() {
     let cluster = Cluster::start();

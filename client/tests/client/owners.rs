@@ -135,6 +135,29 @@ async fn a_wait_that_is_given_up_leaves_nothing_under_its_owner() {
     }
 }
 
+/// The same where its owner acquired the other side meanwhile, which a writer may: all that a holder has is one lease.
+#[tokio::test]
+async fn a_wait_for_one_side_that_is_given_up_leaves_nothing_beside_the_other() {
+    let server = Server::start();
+    let mut client = server.client();
+    let network = Proxy::to(&server);
+    let locks = Locks::connect(network.url()).await.unwrap();
+    let prices = locks.read_write("prices");
+    client.say("RLOCK.WACQUIRE prices other 600000");
+    let wait = waits_for(prices.write().owner("job-7"));
+    until_waiting(&mut client, 1).await;
+    network.swallow_where_is_waited(&[Way::Answers]);
+    client.say("RLOCK.RELEASE prices other WRITE");
+    until("it is granted", || count(&mut client, "prices", "job-7:write") == counted(1)).await;
+    let reads = prices.read().owner("job-7").fixed_lease(Duration::from_secs(600));
+    let guard = reads.try_acquire().await.unwrap().expect("a writer may read");
+    wait.abort();
+    assert!(wait.await.is_err_and(|end| end.is_cancelled()));
+    settled(&locks).await;
+    guard.release().await.unwrap();
+    assert!(!exists(&mut client, "prices"));
+}
+
 /// A guard that is lost is gone for good, and does not take its successor's hold with it.
 #[tokio::test]
 async fn a_lost_guard_leaves_its_owners_next_guard_alone() {

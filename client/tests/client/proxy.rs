@@ -22,6 +22,8 @@ pub struct Proxy {
 #[derive(Clone, Copy, Default)]
 struct Trouble {
     held: usize,
+    /// Of those on which the server keeps a client waiting.
+    answers_held: usize,
     cut: usize,
     cut_at_request: usize,
     cut_at_answer: usize,
@@ -75,8 +77,14 @@ impl Proxy {
         self.trouble.send_modify(|trouble| trouble.held = *self.accepted.borrow());
     }
 
+    /// What the server tells on the connections that are there now, on which it keeps a client waiting, does not arrive
+    /// until [`Self::let_through`].
+    pub fn hold_back_what_is_told(&self) {
+        self.trouble.send_modify(|trouble| trouble.answers_held = *self.accepted.borrow());
+    }
+
     pub fn let_through(&self) {
-        self.trouble.send_modify(|trouble| trouble.held = 0);
+        self.trouble.send_modify(|trouble| (trouble.held, trouble.answers_held) = (0, 0));
     }
 
     /// Nothing that is sent arrives until [`Self::let_through`], also on new connections, which are made all the same.
@@ -209,9 +217,12 @@ async fn requests(mut from_client: OwnedReadHalf, mut to_server: OwnedWriteHalf,
     Ok(())
 }
 
-async fn answers(mut from_server: OwnedReadHalf, mut to_client: OwnedWriteHalf, link: Link) -> Result<(), Cut> {
+async fn answers(mut from_server: OwnedReadHalf, mut to_client: OwnedWriteHalf, mut link: Link) -> Result<(), Cut> {
     let mut bytes = vec![0; 65_536];
     while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+        if link.is_waited_on.load(Relaxed) {
+            let _ = link.trouble.wait_for(|trouble| trouble.answers_held < link.number).await;
+        }
         if link.trouble.borrow().cut_at_answer >= link.number {
             return Err(Cut);
         }

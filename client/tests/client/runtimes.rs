@@ -1,11 +1,14 @@
 //! A client belongs to no runtime: it is opened in one, used from others, and keeps what it holds where there is none, or
 //! where one does nothing but block its threads.
 
-use crate::support::{exists, settled, url, waits_for};
-use rlock_client::{ErrorKind, Guard, Locks};
-use rlock_testing::{Server, wait_until};
-use std::sync::OnceLock;
+use crate::support::{exists, locks_on, settled, url, waits_for};
+use futures_util::future::join_all;
+use rlock_client::{Guard, Locks};
+use rlock_testing::{Client, Server, wait_until};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -132,42 +135,93 @@ fn workers_that_are_blocked_cost_no_guard() {
     assert!(server.client().keys().is_empty());
 }
 
-/// Whatever thread opens them, connections are opened when there is none, and not with each request.
+/// Whoever wants one while it is being opened waits for that one.
 #[test]
-fn requests_share_one_connection_in_any_runtime() {
+fn requests_that_come_together_open_one_connection() {
     let server = Server::start();
     let mut client = server.client();
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let locks = runtime.block_on(Locks::options().in_this_runtime().connect_to(url(&server))).unwrap();
-    let before = client.info("stats").number("total_connections_received");
-    runtime.block_on(async {
-        for _ in 0..500 {
-            locks.lock("a").acquire().await.unwrap().release().await.unwrap();
-        }
-    });
-    assert_eq!(client.info("stats").number("total_connections_received"), before);
+    let locks = opened_elsewhere(&server);
+    let connections = |client: &mut Client| client.info("stats").number("total_connections_received");
+    for round in 1..=5 {
+        client.say("CLIENT KILL TYPE normal SKIPME yes");
+        let before = connections(&mut client);
+        let tries = (0..50).map(|number| locks.lock(format!("{round}:{number}")));
+        let tries = join_all(tries.map(|lock| async move { lock.try_acquire().await }));
+        let guards: Result<Vec<_>, _> = runtime().block_on(tries).into_iter().collect();
+        assert!(guards.unwrap().iter().all(Option::is_some));
+        runtime().block_on(settled(&locks));
+        assert_eq!(connections(&mut client), before + 1, "round {round}");
+    }
 }
 
-/// One that lives in its caller's runtime, as it was asked to, says when that has ended, and keeps nobody waiting.
+/// Any executor will do, and a runtime without timers.
 #[test]
-fn a_client_of_a_runtime_that_has_ended_says_so_at_once() {
+fn what_needs_a_timer_needs_no_runtime_for_it() {
     let server = Server::start();
-    let mut client = server.client();
-    let opened_in = runtime();
-    let connecting = Locks::options().lease(LEASE).in_this_runtime().connect_to(url(&server));
-    let locks = opened_in.block_on(connecting).unwrap();
-    let guard = opened_in.block_on(locks.lock("a").acquire()).unwrap();
-    assert!(opened_in.block_on(locks.lock("a").acquire_timeout(Duration::from_millis(50))).unwrap_err().is_timeout());
-    drop(opened_in);
-    let elsewhere = runtime();
-    for error in [
-        elsewhere.block_on(locks.lock("b").try_acquire()).map(drop).unwrap_err(),
-        elsewhere.block_on(locks.lock("b").acquire()).map(drop).unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
-        assert!(error.to_string().contains("runtime"), "{error}");
+    let locks = opened_elsewhere(&server);
+    block_on_by_hand(needs_timers(&server, &locks));
+    Builder::new_current_thread().build().unwrap().block_on(needs_timers(&server, &locks));
+    wait_until("nothing is left", || server.client().keys().is_empty());
+}
+
+async fn needs_timers(server: &Server, locks: &Locks) {
+    let opened_here = Locks::connect(url(server)).await.unwrap();
+    let most = rlock_client::redlock([opened_here.lock("most")]);
+    let guard = most.acquire_timeout(LEASE).await.unwrap();
+    assert!(most.acquire_timeout(LEASE / 10).await.is_err());
+    guard.run(async {}).await.unwrap();
+    let fixed = locks.lock("a").fixed_lease(LEASE / 10).acquire().await.unwrap();
+    fixed.lost().await;
+    let guard = locks.lock("b").acquire().await.unwrap();
+    assert!(locks.lock("b").acquire_timeout(LEASE / 10).await.unwrap_err().is_timeout());
+    guard.run(async {}).await.unwrap();
+    locks.settle().await;
+}
+
+#[cfg(feature = "operators")]
+#[test]
+fn operators_need_no_runtime() {
+    let server = Server::start();
+    let locks = opened_elsewhere(&server);
+    block_on_by_hand(async {
+        let guard = locks.lock("a").acquire().await.unwrap();
+        let name = String::from("a");
+        assert_eq!(locks.inspect(&name, 1).await.unwrap().holder_count, 1);
+        assert!(locks.queues(1).await.unwrap().is_empty());
+        assert_eq!(locks.held("*", 10).await.unwrap().locks.len(), 1);
+        assert_eq!(locks.statistics().await.unwrap()[0].number("grants"), Some(1));
+        assert_eq!(locks.masters().await.unwrap().len(), 1);
+        assert!(locks.renew_of(&name, guard.holder().as_bytes(), LEASE).await.unwrap());
+        assert!(locks.break_lock(&name).await.unwrap());
+        assert!(!locks.release_of(&name, guard.holder().as_bytes()).await.unwrap());
+    });
+}
+
+/// As the simplest executor does.
+fn block_on_by_hand<T>(work: impl Future<Output = T>) -> T {
+    struct Unparks(thread::Thread);
+    impl Wake for Unparks {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
     }
-    assert!(elsewhere.block_on(guard.release()).is_err());
-    elsewhere.block_on(settled(&locks));
-    wait_until("its lease has ended", || !exists(&mut client, "a"));
+    let waker = Waker::from(Arc::new(Unparks(thread::current())));
+    let mut work = pin!(work);
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return done;
+        }
+        thread::park();
+    }
+}
+
+/// A test whose clock stands still, or is moved: leases go by the real one, as the server's does.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_a_test_moves_ends_no_lease() {
+    let server = Server::start();
+    let locks = locks_on(&server).await;
+    let guard = locks.lock("a").acquire().await.unwrap();
+    tokio::time::advance(Duration::from_secs(3_600)).await;
+    assert!(!guard.is_lost(), "{:?}", guard.loss());
+    guard.release().await.unwrap();
 }

@@ -114,11 +114,12 @@ async fn a_grant_of_a_master_that_was_replaced_meanwhile_counts_for_nothing() {
     // So long that a grant need not be renewed before it is told.
     let locks = connect(patient().lease(LEASE * 40).answer_timeout(PATIENCE), &watched).await;
     let held = locks.lock("orders:41").replicas(1, LEASE).acquire().await.unwrap();
+    // Before the client can have renewed it there.
+    let expiry = new.client().expiry("orders:41");
     old.freeze();
     let asks = waits_for(locks.lock("orders:42"));
     until("the replica is the master", || watched.master_port() == new.port()).await;
     let mut successor = new.client();
-    let expiry = successor.expiry("orders:41");
     until("the client knows it", || successor.expiry("orders:41") > expiry).await;
     old.thaw();
     let guard = asks.await.unwrap().unwrap();

@@ -4,16 +4,17 @@
 //! A step looks at its end whether the loss is known. If it is, there must be no next step. To look at the beginning
 //! would be a race: the loss may become known between the guard's look and the step's.
 
+use crate::proxy::Proxy;
 use crate::support::{exists, locks_on, until, until_nothing_is_left, url};
 use futures_util::FutureExt;
 use rlock_client::{Error, Guard, Locks};
-use rlock_testing::{Client, Server};
+use rlock_testing::{Client, PATIENCE, Server};
 use std::cell::Cell;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
@@ -234,6 +235,46 @@ async fn work_is_over_before_its_loss_is_told() {
     });
     assert!(worked.await.unwrap_err().is_lost());
     assert_eq!(Arc::strong_count(&has_ended), 1, "the work is still there");
+}
+
+/// Whether its release has arrived nobody can know, as the connection broke before the answer came. The work was done all
+/// the same, under a lock that could be vouched for.
+#[tokio::test]
+async fn work_that_was_done_is_told_though_its_release_is_in_doubt() {
+    let server = Server::start();
+    let network = Proxy::to(&server);
+    let locks = Locks::connect(network.url()).await.unwrap();
+    let guard = locks.lock("a").acquire().await.unwrap();
+    let worked = guard.run(async {
+        network.cut_at_answer();
+        "done"
+    });
+    assert_eq!(worked.await.unwrap(), "done");
+    locks.settle().await;
+    assert!(!exists(&mut server.client(), "a"));
+}
+
+/// The server stands still as the work ends, and for longer than an answer may take: that is waited for once, and not for as
+/// long as the client is patient. The release goes on.
+#[tokio::test]
+async fn work_that_was_done_is_told_though_the_server_stands_still() {
+    let server = Server::start();
+    let mut client = server.client();
+    let patience = PATIENCE / 2;
+    let options = Locks::options().answer_timeout(SHORT).patience(patience);
+    let locks = options.connect_to(url(&server)).await.unwrap();
+    let guard = locks.lock("a").acquire().await.unwrap();
+    let ended = Cell::new(None);
+    let worked = guard.run(async {
+        server.freeze();
+        ended.set(Some(Instant::now()));
+        "done"
+    });
+    assert_eq!(worked.await.unwrap(), "done");
+    let late = ended.get().unwrap().elapsed();
+    assert!(late < patience / 2, "{late:?}");
+    server.thaw();
+    until_nothing_is_left(&mut client, "a").await;
 }
 
 #[tokio::test]

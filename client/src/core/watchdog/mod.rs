@@ -14,7 +14,9 @@ mod tests;
 pub(crate) use schedule::{Due, Renewed};
 
 use crate::core::hold::Hold;
+use crate::foreign::log;
 use crate::link::Fault;
+use crate::link::request::Leased;
 use crate::loss::Loss;
 use schedule::Schedule;
 use std::collections::HashMap;
@@ -23,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use tracing::{debug, trace, warn};
+use tracing::{Level, debug, trace, warn};
 
 /// How many renewals go in one piece: more would keep the server from its other clients for too long.
 const BATCH_MAX: usize = 1_000;
@@ -81,12 +83,12 @@ impl Watchdog {
         }
     }
 
-    /// Keeps the lease alive, which began at that time, for one more guard.
+    /// Keeps a lease alive for one more guard: the one that runs, and from then on by so much.
     /// Returns the ticket that it is given up with.
-    pub(crate) fn watch(&self, hold: &Arc<Hold>, lease: Duration, began: Instant) -> u64 {
+    pub(crate) fn watch(&self, hold: &Arc<Hold>, lease: Duration, running: Leased) -> u64 {
         let mut schedule = self.schedule();
         let next = schedule.next();
-        let ticket = schedule.add(hold, lease, began);
+        let ticket = schedule.add(hold, lease, running, Instant::now());
         if schedule.next() != next {
             self.changed.notify_one();
         }
@@ -99,7 +101,7 @@ impl Watchdog {
 
     /// Renews what is at one place, one batch after the other. When no answer came to one batch, the next is not sent.
     async fn renew<S: Servers>(self: Arc<Self>, servers: Arc<S>, place: S::Place, leases: Vec<Due>) {
-        let limit = leases.iter().map(|due| due.lease).min().unwrap_or_default() / ATTEMPTS_PER_LEASE;
+        let limit = leases.iter().map(|due| due.running).min().unwrap_or_default() / ATTEMPTS_PER_LEASE;
         let mut silence = None;
         for batch in leases.chunks(BATCH_MAX) {
             let (began, outcomes) = match silence.take() {
@@ -120,7 +122,7 @@ impl Watchdog {
             return;
         }
         let renewed = match renewed {
-            Renewed::Yes if !due.hold.renewed(began, due.lease) => Renewed::TooLate,
+            Renewed::Yes if !due.hold.renewed(Leased { after: began, length: due.lease }) => Renewed::TooLate,
             renewed => renewed,
         };
         let error = |fault: &Fault| fault.clone().into_error(&due.hold.key);
@@ -132,7 +134,7 @@ impl Watchdog {
         }
         schedule.report(due, &renewed, began, Instant::now());
         drop(schedule);
-        tell(&due.hold, &renewed);
+        tell(&due.hold, renewed);
     }
 
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
@@ -161,16 +163,27 @@ fn by_place<S: Servers>(servers: &S, due: Vec<Due>) -> HashMap<S::Place, Vec<Due
     places
 }
 
-fn tell(hold: &Hold, renewed: &Renewed) {
-    let (lock, holder) = (String::from_utf8_lossy(&hold.key), String::from_utf8_lossy(&hold.holder));
+fn tell(hold: &Arc<Hold>, renewed: Renewed) {
     let left = hold.remaining();
-    match renewed {
-        Renewed::Yes => trace!(%lock, %holder, ?left, "renewed"),
-        Renewed::Failed(fault) if left.is_zero() => warn!(%lock, %holder, ?fault, "lost: not renewed in time"),
-        Renewed::Failed(fault) => debug!(%lock, %holder, ?left, ?fault, "not renewed yet"),
-        Renewed::TooLate => warn!(%lock, %holder, "lost: the answer to its renewal came too late"),
-        Renewed::Gone => warn!(%lock, %holder, "lost: the server says that it is not held"),
-        Renewed::Overwritten(fault) => warn!(%lock, %holder, ?fault, "lost: something else is in its place"),
-        Renewed::Unasked => {}
-    }
+    let level = match &renewed {
+        Renewed::Unasked => return,
+        Renewed::Yes => Level::TRACE,
+        Renewed::Failed(_) if !left.is_zero() => Level::DEBUG,
+        _ => Level::WARN,
+    };
+    log(level, || {
+        let hold = hold.clone();
+        move || {
+            let (lock, holder) = (hold.name(), hold.holder());
+            match renewed {
+                Renewed::Yes => trace!(%lock, %holder, ?left, "renewed"),
+                Renewed::Failed(fault) if left.is_zero() => warn!(%lock, %holder, ?fault, "lost: not renewed in time"),
+                Renewed::Failed(fault) => debug!(%lock, %holder, ?left, ?fault, "not renewed yet"),
+                Renewed::TooLate => warn!(%lock, %holder, "lost: the answer to its renewal came too late"),
+                Renewed::Gone => warn!(%lock, %holder, "lost: the server says that it is not held"),
+                Renewed::Overwritten(fault) => warn!(%lock, %holder, ?fault, "lost: something else is in its place"),
+                Renewed::Unasked => {}
+            }
+        }
+    });
 }

@@ -3,6 +3,7 @@
 use crate::core::hold::Hold;
 use crate::core::pause::Pause;
 use crate::link::Fault;
+use crate::link::request::Leased;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,10 @@ use tokio::time::Instant;
 
 /// A lease is renewed when this part of it is over.
 const INTERVALS_PER_LEASE: u32 = 3;
+
+/// So soon is made whole what was granted on a short lease. Much that is done under a lock is over by then, and costs no
+/// renewal.
+const WHOLE_AFTER: Duration = Duration::from_millis(50);
 
 /// A lease that is due within this part of itself is renewed together with one that is due now: leases that began at
 /// any time come together in few requests.
@@ -34,6 +39,8 @@ type Id = usize;
 struct Watched {
     hold: Arc<Hold>,
     lease: Duration,
+    /// How long the lease is that runs.
+    running: Duration,
     guards: usize,
     /// Another one each time that a hold is watched anew, so that an old renewal's answer says nothing about it.
     ticket: u64,
@@ -49,6 +56,7 @@ struct Watched {
 pub(crate) struct Due {
     pub hold: Arc<Hold>,
     pub lease: Duration,
+    pub running: Duration,
     ticket: u64,
 }
 
@@ -69,16 +77,18 @@ pub(crate) enum Renewed {
 }
 
 impl Schedule {
-    /// One more guard whose lease, which began at that time, is to be kept alive.
+    /// One more guard whose lease is to be kept alive.
     /// Returns the ticket that it is given up with.
-    pub(super) fn add(&mut self, hold: &Arc<Hold>, lease: Duration, began: Instant) -> u64 {
+    pub(super) fn add(&mut self, hold: &Arc<Hold>, lease: Duration, running: Leased, now: Instant) -> u64 {
         let Self { watched, due, tickets } = self;
         let watched = watched.entry(id(hold)).or_insert_with(|| {
-            let first = began + lease / INTERVALS_PER_LEASE;
+            let Leased { after, length } = running;
+            let regular = after + length / INTERVALS_PER_LEASE;
+            let first = if length < lease { regular.min(now + WHOLE_AFTER) } else { regular };
             due.insert((first, id(hold)));
             *tickets += 1;
             let (hold, due) = (hold.clone(), Some(first));
-            Watched { hold, lease, guards: 0, ticket: *tickets, due, failing: None, again: false }
+            Watched { hold, lease, running: length, guards: 0, ticket: *tickets, due, failing: None, again: false }
         });
         watched.guards += 1;
         watched.lease = watched.lease.max(lease);
@@ -132,7 +142,8 @@ impl Schedule {
             let stays = *time > now + watched.lease / EARLY_PARTS;
             if !stays {
                 watched.due = None;
-                taken.push(Due { hold: watched.hold.clone(), lease: watched.lease, ticket: watched.ticket });
+                let Watched { ref hold, lease, running, ticket, .. } = *watched;
+                taken.push(Due { hold: hold.clone(), lease, running, ticket });
             }
             stays
         });
@@ -151,7 +162,7 @@ impl Schedule {
         let again = std::mem::take(&mut watched.again);
         let next = match renewed {
             Renewed::Yes => {
-                watched.failing = None;
+                (watched.failing, watched.running) = (None, due.lease);
                 if again { now } else { began + due.lease / INTERVALS_PER_LEASE }
             }
             Renewed::Failed(_) if !left.is_zero() => {

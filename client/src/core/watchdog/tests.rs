@@ -110,11 +110,16 @@ impl Scene {
 
     /// A lease that begins now, and the ticket to give it up with.
     fn hold(&self, key: &str, lease: Duration) -> (Arc<Hold>, u64) {
+        self.hold_with(key, lease, lease)
+    }
+
+    /// The same, granted on a lease that is shorter than it is to be.
+    fn hold_with(&self, key: &str, lease: Duration, length: Duration) -> (Arc<Hold>, u64) {
         let hold = Arc::new(Hold::new(key.into(), b"holder".to_vec(), false));
         hold.attempt_begins(Side::Plain);
-        let now = Instant::now();
-        hold.attempt_granted(Side::Plain, false, Began { after: now, for_all: false }, lease);
-        let ticket = self.watchdog.watch(&hold, lease, now);
+        let running = Leased { after: Instant::now(), length };
+        hold.attempt_granted(Side::Plain, false, Began { lease: running, for_all: false });
+        let ticket = self.watchdog.watch(&hold, lease, running);
         (hold, ticket)
     }
 }
@@ -196,6 +201,34 @@ async fn a_failed_renewal_is_tried_again_within_what_is_left() {
     }
 }
 
+/// What was waited for is granted on a short lease.
+#[tokio::test(start_paused = true)]
+async fn a_short_lease_is_made_whole_soon() {
+    const SOON: Duration = Duration::from_millis(50);
+    let scene = Scene::new();
+    let ((hold, _), (over, ticket)) =
+        (scene.hold_with("a", LEASE, LEASE / 10), scene.hold_with("b", LEASE, LEASE / 10));
+    sleep(SOON / 2).await;
+    scene.watchdog.unwatch(&over, ticket);
+    sleep(SOON).await;
+    assert!(hold.remaining() > LEASE * 9 / 10, "{:?}", hold.remaining());
+    assert!(scene.servers.renewals_of(&over).is_empty(), "it was over by then");
+    sleep(INTERVAL).await;
+    assert_eq!(scene.servers.renewals_of(&hold).len(), 2, "and from then on as always");
+}
+
+/// A try takes no longer than a part of the lease that runs, so there is time for another one.
+#[tokio::test(start_paused = true)]
+async fn a_short_lease_outlives_a_renewal_that_gets_lost() {
+    let scene = Scene::new();
+    scene.servers.set(b'a', Mood::Silent);
+    let (hold, _) = scene.hold_with("a", LEASE, LEASE / 10);
+    sleep(LEASE / 10 / 2).await;
+    scene.servers.set(b'a', Mood::Well);
+    sleep(LEASE).await;
+    assert!(!hold.remaining().is_zero());
+}
+
 /// Behind a connection that broke the server may have forgotten all.
 #[tokio::test(start_paused = true)]
 async fn what_is_behind_a_broken_connection_is_renewed_at_once() {
@@ -266,7 +299,7 @@ async fn what_is_lost_stays_lost() {
     sleep(LEASE).await;
     assert!(hold.remaining().is_zero());
     scene.servers.set(b'a', Mood::Well);
-    assert!(!hold.renewed(Instant::now(), LEASE));
+    assert!(!hold.renewed(Leased { after: Instant::now(), length: LEASE }));
     assert!(hold.remaining().is_zero());
     sleep(LEASE).await;
     assert!(hold.remaining().is_zero());
@@ -310,7 +343,7 @@ async fn an_answer_to_an_old_renewal_says_nothing_about_a_new_lease() {
     sleep(INTERVAL + Duration::from_millis(1)).await;
     scene.watchdog.unwatch(&hold, ticket);
     scene.servers.set(b'a', Mood::Well);
-    let again = scene.watchdog.watch(&hold, LEASE, Instant::now());
+    let again = scene.watchdog.watch(&hold, LEASE, Leased { after: Instant::now(), length: LEASE });
     assert_ne!(ticket, again);
     scene.watchdog.unwatch(&hold, ticket);
     sleep(LEASE * 2).await;

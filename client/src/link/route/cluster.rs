@@ -77,6 +77,12 @@ impl Cluster {
         self.map().owners.get(slot_of(key)).cloned().flatten()
     }
 
+    pub(super) fn trusts(&self, key: &[u8], node: &Node) -> bool {
+        let map = self.map();
+        let owner = map.owners.get(slot_of(key)).and_then(Option::as_ref);
+        owner.is_some_and(|owner| **owner == *node.name()) && !map.stale.contains(node.name())
+    }
+
     /// The addresses of nodes whose connections have broken since this was asked the last time.
     pub(crate) fn broken_nodes(&self) -> Vec<Arc<str>> {
         let map = self.map();

@@ -37,11 +37,6 @@ impl Route {
         matches!(self, Self::Cluster(_))
     }
 
-    /// Whether it is a connection of the caller's, on which nothing may wait.
-    pub(crate) fn is_given(&self) -> bool {
-        matches!(self, Self::Single(node) if node.is_given())
-    }
-
     /// What it was given as.
     pub(crate) fn name(&self) -> &str {
         match self {
@@ -105,6 +100,16 @@ impl Route {
         }
     }
 
+    /// Whether this server is the one to ask about the key, as far as is known, and nothing has cast a doubt on that. What
+    /// it says without being asked counts only then.
+    pub(crate) fn trusts(&self, key: &[u8], node: &Arc<Node>) -> bool {
+        match self {
+            Self::Single(_) => true,
+            Self::Sentinels(sentinels) => sentinels.known().is_some_and(|known| Arc::ptr_eq(&known, node)),
+            Self::Cluster(cluster) => cluster.trusts(key, node),
+        }
+    }
+
     /// Learns of servers that take another's place, for as long as it is polled.
     pub(crate) async fn watch(&self) {
         if let Self::Sentinels(sentinels) = self {
@@ -141,6 +146,42 @@ impl Route {
             Self::Single(_) => {}
             Self::Sentinels(sentinels) => sentinels.mark_stale(node),
             Self::Cluster(cluster) => cluster.mark_stale(node),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::Settings;
+    use crate::link::Manner;
+    use crate::runtime::Thread;
+    use redis::IntoConnectionInfo;
+
+    /// Nobody is asked at these addresses.
+    fn address(port: u16) -> ConnectionInfo {
+        format!("redis://127.0.0.1:{port}").into_connection_info().unwrap()
+    }
+
+    #[test]
+    fn what_a_server_tells_without_being_asked_counts_while_nothing_speaks_against_it() {
+        let (manner, thread) = (Manner::of(Settings::default().limits), Thread::start().unwrap());
+        let [old, new] = [1, 2].map(|port| Node::at(address(port), &manner, &thread).unwrap());
+        let sentinels = Sentinels::new(vec![address(3)], "m".to_owned(), address(3), manner.clone(), &thread).unwrap();
+        let cluster = Cluster::new(vec![address(1)], manner, &thread).unwrap();
+        sentinels.adopt(old.clone());
+        cluster.moved(b"key", "127.0.0.1:1");
+        let routes = [Route::Sentinels(sentinels), Route::Cluster(cluster)];
+        for route in &routes {
+            assert!(route.trusts(b"key", &old) && !route.trusts(b"key", &new));
+            route.mark_stale(&old);
+            assert!(!route.trusts(b"key", &old), "it is in doubt");
+        }
+        let [Route::Sentinels(sentinels), Route::Cluster(cluster)] = &routes else { unreachable!("as above") };
+        sentinels.adopt(new.clone());
+        cluster.moved(b"key", "127.0.0.1:2");
+        for route in &routes {
+            assert!(!route.trusts(b"key", &old) && route.trusts(b"key", &new));
         }
     }
 }

@@ -117,7 +117,7 @@ impl Sentinels {
         Ok(())
     }
 
-    fn adopt(&self, node: Arc<Node>) {
+    pub(super) fn adopt(&self, node: Arc<Node>) {
         let before = std::mem::replace(&mut *self.state(), Master { node: Some(node.clone()), stale: false });
         if let Some(old) = before.node.filter(|old| !Arc::ptr_eq(old, &node)) {
             old.supersede();
@@ -185,7 +185,8 @@ impl Sentinels {
         self.state().node.clone()
     }
 
-    fn known(&self) -> Option<Arc<Node>> {
+    /// The same, unless there is a doubt.
+    pub(super) fn known(&self) -> Option<Arc<Node>> {
         let master = self.state();
         master.node.clone().filter(|_| !master.stale)
     }

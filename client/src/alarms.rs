@@ -1,0 +1,122 @@
+//! Alarms: who waits for something until a time is woken by a thread that does nothing else. So a limit holds whatever has
+//! become of the client's own thread; and whoever calls needs no timers of his own, which not every executor has.
+//!
+//! To set one off costs a system call only if it is earlier than all that the thread knows of. Limits are mostly as long
+//! as those before them, and are done with before they are over: so the thread looks once in a while, and finds little.
+
+use crate::clock::now;
+use std::collections::BTreeMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use tokio::time::Instant;
+
+#[derive(Default)]
+pub(crate) struct Alarms {
+    set: Mutex<Set>,
+    has_earlier: Condvar,
+}
+
+#[derive(Default)]
+struct Set {
+    due: BTreeMap<(Instant, u64), Waker>,
+    last: u64,
+    /// When the thread looks again, if it does.
+    next_look: Option<Instant>,
+}
+
+/// Resolves at its time: by the clock, whoever is late.
+pub(crate) struct Alarm {
+    alarms: Arc<Alarms>,
+    place: (Instant, u64),
+}
+
+impl Alarms {
+    pub(crate) fn begin() -> io::Result<Arc<Self>> {
+        let alarms = Arc::<Self>::default();
+        let rings = alarms.clone();
+        thread::Builder::new().name("rlock-alarms".to_owned()).spawn(move || rings.ring())?;
+        Ok(alarms)
+    }
+
+    pub(crate) fn at(self: &Arc<Self>, time: Instant) -> Alarm {
+        let mut set = self.set();
+        set.last += 1;
+        Alarm { alarms: self.clone(), place: (time, set.last) }
+    }
+
+    fn ring(&self) {
+        let mut set = self.set();
+        loop {
+            let now = now();
+            if set.due.first_key_value().is_some_and(|((time, _), _)| *time <= now) {
+                let (_, waker) = set.due.pop_first().unzip();
+                drop(set);
+                let _ = catch_unwind(AssertUnwindSafe(|| waker.map(Waker::wake)));
+                set = self.set();
+                continue;
+            }
+            set.next_look = set.due.first_key_value().map(|((time, _), _)| *time);
+            set = match set.next_look {
+                Some(time) => self.has_earlier.wait_timeout(set, time - now).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.has_earlier.wait(set).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    fn set(&self) -> MutexGuard<'_, Set> {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Future for Alarm {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let (time, _) = self.place;
+        if time <= now() {
+            return Poll::Ready(());
+        }
+        let mut set = self.alarms.set();
+        let before = set.due.insert(self.place, context.waker().clone());
+        if set.next_look.is_none_or(|next| time < next) {
+            // So that it is told once.
+            set.next_look = Some(time);
+            self.alarms.has_earlier.notify_one();
+        }
+        drop(set);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let waker = self.alarms.set().due.remove(&self.place);
+        drop(waker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::runtime::Builder;
+
+    #[test]
+    fn whoever_waits_is_woken_in_time_whatever_was_set_before() {
+        let alarms = Alarms::begin().unwrap();
+        let (late, soon) = (now() + Duration::from_secs(3_600), now() + Duration::from_millis(20));
+        let mut last = alarms.at(late);
+        assert!(Pin::new(&mut last).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let without_timers = Builder::new_current_thread().build().unwrap();
+        without_timers.block_on(alarms.at(soon));
+        assert!(now() >= soon);
+        without_timers.block_on(alarms.at(soon));
+        drop(last);
+        assert!(alarms.set().due.is_empty(), "what nobody waits for is forgotten");
+    }
+}

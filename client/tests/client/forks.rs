@@ -1,0 +1,128 @@
+//! A process that was forked from one with a client: of the client's thread it has none. It has none of the locks either,
+//! and is told so at once; a client of its own works as any other.
+
+use crate::support::{exists, url};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+use rlock_client::{ErrorKind, Guard, Locks};
+use rlock_testing::{Server, wait_until};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+
+/// Longer than what is told at once takes, and shorter than any time limit.
+const SOON: Duration = Duration::from_secs(1);
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Does it in a forked process, until that says whether it went well.
+///
+/// # Panics
+/// If it did not, or has no end.
+fn in_a_child(work: impl FnOnce() -> bool) {
+    // SAFETY: the child does what a forked process may that is to have no other thread than this one, and ends without
+    // coming back.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            let went_well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
+            // SAFETY: no destructor runs that is the parent's.
+            unsafe { nix::libc::_exit(i32::from(!went_well)) }
+        }
+        ForkResult::Parent { child } => assert!(is_well(child), "the child says that it did not go well, or nothing"),
+    }
+}
+
+/// Ends it if it has no end.
+fn is_well(child: Pid) -> bool {
+    let deadline = Instant::now() + rlock_testing::PATIENCE;
+    loop {
+        match waitpid(child, Some(WaitPidFlag::WNOHANG)).unwrap() {
+            WaitStatus::StillAlive if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            WaitStatus::StillAlive => {
+                kill(child, Signal::SIGKILL).unwrap();
+                waitpid(child, None).unwrap();
+                return false;
+            }
+            end => return matches!(end, WaitStatus::Exited(_, 0)),
+        }
+    }
+}
+
+fn held(server: &Server) -> (Locks, Guard) {
+    let locks = runtime().block_on(Locks::connect(url(server))).unwrap();
+    let guard = runtime().block_on(locks.lock("a").acquire()).unwrap();
+    (locks, guard)
+}
+
+#[test]
+fn a_child_holds_nothing_of_its_parents() {
+    let server = Server::start();
+    let (_locks, guard) = held(&server);
+    in_a_child(|| {
+        let claims_it = !guard.is_lost() || !guard.remaining().is_zero();
+        let told = runtime().block_on(async { tokio::time::timeout(SOON, guard.lost()).await });
+        !claims_it && told.is_ok()
+    });
+    assert!(!guard.is_lost());
+    runtime().block_on(guard.release()).unwrap();
+}
+
+#[test]
+fn a_child_cannot_give_back_what_its_parent_has() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (_locks, guard) = held(&server);
+    let mut guard = Some(guard);
+    in_a_child(|| {
+        let release = guard.take().unwrap().release();
+        let released = runtime().block_on(async { tokio::time::timeout(SOON, release).await });
+        released.is_ok_and(|released| released.is_err_and(|error| error.is_lost()))
+    });
+    // Of the parent's memory nothing has changed.
+    let guard = guard.unwrap();
+    assert!(!guard.is_lost() && exists(&mut client, "a"));
+    runtime().block_on(guard.release()).unwrap();
+}
+
+#[test]
+fn a_child_is_told_at_once_that_it_needs_a_client_of_its_own() {
+    let server = Server::start();
+    let (locks, guard) = held(&server);
+    in_a_child(|| {
+        let began = Instant::now();
+        let errors = runtime().block_on(async {
+            [
+                locks.lock("b").acquire().await.map(drop).unwrap_err(),
+                locks.lock("b").try_acquire().await.map(drop).unwrap_err(),
+                rlock_client::multi([locks.lock("b"), locks.lock("c")]).acquire().await.map(drop).unwrap_err(),
+            ]
+        });
+        runtime().block_on(locks.settle());
+        let are_clear =
+            errors.iter().all(|it| it.kind() == ErrorKind::Configuration && it.to_string().contains("fork"));
+        are_clear && began.elapsed() < SOON
+    });
+    runtime().block_on(guard.release()).unwrap();
+}
+
+#[test]
+fn a_child_may_have_a_client_of_its_own() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (_locks, guard) = held(&server);
+    let address = url(&server);
+    in_a_child(|| {
+        let works = async {
+            let locks = Locks::options().lease(SOON).connect_to(address).await?;
+            let theirs = locks.lock("a").try_acquire().await?;
+            let guard = locks.lock("b").acquire().await?;
+            guard.release().await?;
+            Ok::<_, rlock_client::Error>(theirs.is_none())
+        };
+        runtime().block_on(async { tokio::time::timeout(SOON * 5, works).await }).is_ok_and(|it| it.unwrap_or(false))
+    });
+    wait_until("the child has given it back", || !exists(&mut client, "b"));
+    runtime().block_on(guard.release()).unwrap();
+}
