@@ -2,6 +2,7 @@
 //! it is held is not known here.
 
 mod connection;
+mod connections;
 mod doubt;
 mod fault;
 mod gathering;

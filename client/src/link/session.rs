@@ -11,8 +11,8 @@
 //! before it is acknowledged.
 
 use super::connection::send;
+use super::connections::Connections;
 use super::fault::Fault;
-use super::node::Node;
 use super::opening::Opened;
 use super::request::{self, Event, Verdict};
 use crate::server_line;
@@ -43,7 +43,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(320);
 pub(crate) struct Session {
     /// Only this program knows it.
     pub name: String,
-    node: Weak<Node>,
+    connections: Weak<Connections>,
     state: watch::Sender<State>,
     tickets: Mutex<Tickets>,
     /// The last event that has come.
@@ -92,16 +92,16 @@ pub(crate) struct Ticket {
 
 impl Session {
     /// Opened in the background.
-    pub(super) fn begin(node: &Arc<Node>) -> Arc<Self> {
+    pub(super) fn begin(connections: &Arc<Connections>) -> Arc<Self> {
         let tickets = Tickets { last: 0, waiting: HashMap::new(), idle_since: Instant::now() };
         let session = Arc::new(Self {
             name: Uuid::new_v4().to_string(),
-            node: Arc::downgrade(node),
+            connections: Arc::downgrade(connections),
             state: watch::Sender::new(State::Opening),
             tickets: Mutex::new(tickets),
             told: AtomicU64::new(0),
         });
-        node.thread.detach(session.clone().poll());
+        connections.thread.detach(session.clone().poll());
         session
     }
 
@@ -174,9 +174,9 @@ impl Session {
     /// Until it is over, or nobody waits for long enough.
     async fn poll(self: Arc<Self>) {
         let (mut pause, mut heard) = (PAUSE_MIN, None);
-        while let Some(node) = self.node.upgrade() {
-            let connected = node.open().await;
-            drop(node);
+        while let Some(connections) = self.connections.upgrade() {
+            let connected = connections.open().await;
+            drop(connections);
             let fault = match connected {
                 Ok(connection) => self.converse(connection, heard.is_some()).await,
                 Err(fault) => fault,
@@ -271,9 +271,9 @@ impl Session {
 
     /// Says that it is open, unless nobody has waited for long enough, or its client is gone.
     fn goes_on(&self) -> bool {
-        let Some(node) = self.node.upgrade() else { return false };
+        let Some(connections) = self.connections.upgrade() else { return false };
         let tickets = self.tickets();
-        let is_unused = tickets.waiting.is_empty() && tickets.idle_since.elapsed() >= node.limits().idle;
+        let is_unused = tickets.waiting.is_empty() && tickets.idle_since.elapsed() >= connections.limits().idle;
         let goes_on = !self.is_over() && !is_unused;
         self.state.send_if_modified(|state| match (goes_on, &state) {
             (true, State::Open) | (_, State::Over(_)) => false,
@@ -291,8 +291,8 @@ impl Session {
     }
 
     async fn cancel(&self, tickets: &[u64]) -> Result<Value, Fault> {
-        match self.node.upgrade() {
-            Some(node) => node.send(&request::cancel(&self.name, tickets)).await,
+        match self.connections.upgrade() {
+            Some(connections) => connections.send(&request::cancel(&self.name, tickets)).await,
             None => Err(Fault::Unreachable(Fault::broken_at_once())),
         }
     }
