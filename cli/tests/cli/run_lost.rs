@@ -11,10 +11,14 @@ use std::time::{Duration, Instant};
 
 /// A CMD that runs this when it is told to end.
 fn working(server: &Server, place: &Place, options: &[&str], at_term: &str) -> Running {
+    working_on("1s", server, place, options, at_term)
+}
+
+fn working_on(lease: &str, server: &Server, place: &Place, options: &[&str], at_term: &str) -> Running {
     let script = format!(
         "trap '{at_term}' TERM; sleep 600 & echo $! >started; echo ready >>log; while [ -e here ]; do wait; done"
     );
-    let arguments = [&["run", "--lease", "1s"], options, &["key", "--", "sh", "-c", &script]].concat();
+    let arguments = [&["run", "--lease", lease], options, &["key", "--", "sh", "-c", &script]].concat();
     let running = start(place.of(rlock(server, &arguments)));
     place.wait_for("log", "ready");
     running
@@ -154,12 +158,13 @@ fn why_the_lock_was_lost_is_said_in_the_same_line() {
         (&["SET key text"], &["something else is under its key (WRONGTYPE", "other keys"]),
         (&["ACL SETUSER default -rlock.renew"], &["may not be renewed (NOPERM", "+rlock.renew"]),
         (&["CONFIG SET requirepass new", KICK], &["refuses the password by now", "RLOCK_PASSWORD"]),
-        (&["DEBUG SLEEP 2"], &["no server answered", "timed out"]),
+        (&["DEBUG SLEEP 4"], &["no server answered", "timed out"]),
         (&["SHUTDOWN NOSAVE"], &["no server answered", "look after the server"]),
     ];
     let running = cases.map(|(trouble, words)| {
         let (server, place) = (Server::start(), Place::new());
-        (working(&server, &place, &[], "exit 0"), server, place, trouble, words)
+        // Long enough that a renewal has failed before it ends, also where this machine has little time for rlock.
+        (working_on("3s", &server, &place, &[], "exit 0"), server, place, trouble, words)
     });
     for (running, server, _place, trouble, words) in running {
         let mut client = server.client();
