@@ -156,7 +156,7 @@ impl<W: fmt::Debug, L: fmt::Debug> fmt::Debug for Queues<W, L> {
 }
 
 impl<W, L: Default> Queues<W, L> {
-    /// Whether no client waits for any lock: a server without waiters asks this before each command.
+    /// Whether no client waits for any lock.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiters.len() == 0

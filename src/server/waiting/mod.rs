@@ -1,4 +1,4 @@
-//! Waiting in the server: clients that are blocked until a lock is theirs.
+//! Waiting in the server: clients that are blocked until a lock is theirs, and sessions that wait by tickets.
 //!
 //! [`rlock_core::waiting`] decides which waiter is served when; here is the host that it acts on: the server's keys and
 //! clients, its one timer, and the events that report what others do. This file is what commands use.

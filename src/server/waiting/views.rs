@@ -1,4 +1,4 @@
-//! Queues as people on call see them.
+//! Queues and sessions as people on call see them.
 
 use super::state;
 use crate::server::edge::ErrorLine;
