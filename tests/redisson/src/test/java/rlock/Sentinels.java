@@ -63,9 +63,17 @@ final class Sentinels {
         replica = old;
     }
 
-    /** Returns once the old master has been told. */
+    /** Returns once the old master has been told, and all sentinels know: one that does not would undo it at the next one. */
     void settle() {
         Patience.until(UNTIL_AGREED, "the old master follows", () -> says(replica, "master_link_status:up"));
+        Patience.until(UNTIL_AGREED, "all sentinels know", () -> sentinels.stream().allMatch(this::knows));
+    }
+
+    private boolean knows(Node sentinel) {
+        try (Native client = sentinel.client()) {
+            return ("" + client.say("SENTINEL GET-MASTER-ADDR-BY-NAME " + MASTER)).contains("" + master.port())
+                    && ("" + client.say("SENTINEL REPLICAS " + MASTER)).contains("role-reported, slave");
+        }
     }
 
     /** By a connection of its own each time, since a sentinel closes all of a server whose role it changes. */
