@@ -1,12 +1,12 @@
 //! For programs without async code: the same calls, which block their thread. Leases are renewed in the client's own
 //! thread meanwhile.
 
+use crate::address::Address;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::locks::Locks;
 use crate::runtime::Thread;
-use redis::IntoConnectionInfo;
 use std::time::Duration;
 
 /// Blocks this thread until a call of this client has come to its end: any, also those that have no blocking form of
@@ -35,7 +35,7 @@ impl Locks {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub fn blocking_connect(address: impl IntoConnectionInfo) -> Result<Self, Error> {
+    pub fn blocking_connect(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
         block_on(Self::connect(address))?
     }
 }

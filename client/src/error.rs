@@ -4,7 +4,9 @@
 use crate::kind::Kind;
 use crate::server_line;
 use redis::RedisError;
-use std::fmt;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::{fmt, io};
 
 /// Why a lock was not taken, kept or given back. [What to do about each kind](crate#errors).
 #[derive(Clone, PartialEq)]
@@ -248,9 +250,24 @@ impl fmt::Display for Error {
     }
 }
 
+/// Its `source()` is the [`std::io::Error`] by which no server has answered: a connection that was refused or broke, time
+/// that was over, TLS that failed. If a server has answered there is none.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|source| source as _)
+        self.0.source.as_ref().and_then(of_the_system).map(|error| error as _)
+    }
+}
+
+/// The library has it in a box of its own.
+fn of_the_system(error: &RedisError) -> Option<&io::Error> {
+    type Boxed = Arc<dyn std::error::Error + Send + Sync>;
+    std::error::Error::source(error)?.downcast_ref::<Boxed>()?.downcast_ref()
+}
+
+/// An [`Address`](crate::Address) fits wherever one is read, and that cannot fail.
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -334,9 +334,12 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod address;
 mod alarms;
 #[cfg(feature = "blocking")]
 mod blocking;
+#[cfg(feature = "tls")]
+mod certificates;
 mod clock;
 mod core;
 mod error;
@@ -356,8 +359,11 @@ mod runtime;
 mod server_line;
 mod several;
 
+pub use address::{Access, Address, Place};
 #[cfg(feature = "blocking")]
 pub use blocking::block_on;
+#[cfg(feature = "tls")]
+pub use certificates::{Certificates, Identity};
 pub use error::{Error, ErrorKind};
 pub use fencing::{Fenced, Unfenced};
 pub use guard::Guard;
@@ -368,7 +374,6 @@ pub use loss::Loss;
 #[cfg(feature = "operators")]
 pub use operators::{Held, HoldSide, Holder, Inspection, Queue, Search, Statistics, Step, Waiter};
 pub use options::Options;
-pub use redis;
 pub use several::{Multi, Redlock, multi, redlock};
 
 /// Compiles the examples of the crate's page.

@@ -1,14 +1,15 @@
 //! The ways to a client: what can be set, and where its servers are.
 
+use crate::address::{Access, Address, Place};
+#[cfg(feature = "tls")]
+use crate::certificates::Certificates;
 use crate::core::{Settings, Shared};
 use crate::error::{Error, ErrorKind};
-#[cfg(feature = "tls")]
-use crate::link::Certificates;
 use crate::link::{Cluster, Links, Manner, Node, Route, Sentinels};
 use crate::locks::Locks;
 use crate::names::Names;
 use crate::runtime::Thread;
-use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, RedisError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ impl Locks {
     ///
     /// # Errors
     /// As [`Options::connect_to`].
-    pub async fn connect(address: impl IntoConnectionInfo) -> Result<Self, Error> {
+    pub async fn connect(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
         Self::options().connect_to(address).await
     }
 
@@ -109,25 +110,23 @@ impl Options {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use rlock_client::{Locks, redis::{ClientTlsConfig, TlsCertificates}};
+    /// use rlock_client::{Certificates, Identity, Locks};
     ///
-    /// let (client_cert, client_key) = (std::fs::read("client.crt")?, std::fs::read("client.key")?);
-    /// let certificates = TlsCertificates {
-    ///     client_tls: Some(ClientTlsConfig { client_cert, client_key }),
-    ///     root_cert: Some(std::fs::read("ca.crt")?),
-    /// };
+    /// let mut certificates = Certificates::default();
+    /// certificates.authorities = Some(std::fs::read("ca.crt")?);
+    /// certificates.identity = Some(Identity { certificate: std::fs::read("client.crt")?, key: std::fs::read("client.key")? });
     /// let locks = Locks::options().certificates(certificates).connect_to("rediss://redis.internal:6380").await?;
     /// # Ok(())
     /// # }
     /// ```
     #[cfg(feature = "tls")]
-    pub fn certificates(mut self, certificates: redis::TlsCertificates) -> Self {
-        self.certificates = Some(Certificates(certificates));
+    pub fn certificates(mut self, certificates: Certificates) -> Self {
+        self.certificates = Some(certificates);
         self
     }
 
-    /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or a [`redis::ConnectionInfo`]. All addresses
-    /// are in [Topologies](crate#topologies). Whether the server has the module shows with the first lock.
+    /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or an [`Address`]. All addresses are in
+    /// [Topologies](crate#topologies). Whether the server has the module shows with the first lock.
     ///
     /// # Cancel safety
     /// Dropped, the connection is closed.
@@ -135,7 +134,7 @@ impl Options {
     /// # Errors
     /// [`ErrorKind::Configuration`] for an address that cannot be read, [`ErrorKind::Refused`] for a wrong password,
     /// [`ErrorKind::Unavailable`] if nobody answers.
-    pub async fn connect_to(self, address: impl IntoConnectionInfo) -> Result<Locks, Error> {
+    pub async fn connect_to(self, address: impl TryInto<Address, Error: Into<Error>>) -> Result<Locks, Error> {
         let (address, thread) = (read(address)?, Thread::start()?);
         let node = Node::at(address, &self.manner()?, &thread).map_err(unusable)?;
         self.open(Route::Single(node), thread).await
@@ -149,7 +148,7 @@ impl Options {
     ///
     /// # Errors
     /// As [`connect_to`](Self::connect_to).
-    pub async fn connect_to_cluster<A: IntoConnectionInfo>(
+    pub async fn connect_to_cluster<A: TryInto<Address, Error: Into<Error>>>(
         self,
         nodes: impl IntoIterator<Item = A>,
     ) -> Result<Locks, Error> {
@@ -159,16 +158,17 @@ impl Options {
         self.open(Route::Cluster(cluster), thread).await
     }
 
-    /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is an
-    /// address for the master itself: TLS, the user, the password and the database count, and no host, as the sentinels
-    /// tell it.
+    /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is the
+    /// master's: TLS, the user, the password and the database; where it is, the sentinels tell.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), rlock_client::Error> {
-    /// use rlock_client::Locks;
+    /// use rlock_client::{Access, Locks};
     ///
     /// let sentinels = ["redis://sentinel-1:26379", "redis://sentinel-2:26379", "redis://sentinel-3:26379"];
-    /// let access = "redis://app:secret@mymaster";
+    /// let mut access = Access::default();
+    /// access.user = Some("app".into());
+    /// access.password = Some("secret".into());
     /// let locks = Locks::options().connect_to_sentinels(sentinels, "mymaster", access).await?;
     /// # Ok(())
     /// # }
@@ -179,15 +179,16 @@ impl Options {
     ///
     /// # Errors
     /// As [`connect_to`](Self::connect_to).
-    pub async fn connect_to_sentinels<A: IntoConnectionInfo>(
+    pub async fn connect_to_sentinels<A: TryInto<Address, Error: Into<Error>>>(
         self,
         sentinels: impl IntoIterator<Item = A>,
         master: impl Into<String>,
-        access: impl IntoConnectionInfo,
+        access: Access,
     ) -> Result<Locks, Error> {
         let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
         let thread = Thread::start()?;
-        let (access, manner) = (read(access)?, self.manner()?);
+        let nowhere = Place::Tcp { host: String::new(), port: 0 };
+        let (access, manner) = (known(Address::new(nowhere, access))?, self.manner()?);
         let sentinels = Sentinels::new(sentinels, master.into(), access, manner, &thread).map_err(unusable)?;
         self.open(Route::Sentinels(sentinels), thread).await
     }
@@ -202,7 +203,7 @@ impl Options {
             tls: self
                 .certificates
                 .as_ref()
-                .map(Certificates::configuration)
+                .map(crate::link::configuration)
                 .transpose()
                 .map_err(unusable_certificates)?,
         })
@@ -225,8 +226,29 @@ impl Options {
     }
 }
 
-fn read(address: impl IntoConnectionInfo) -> Result<ConnectionInfo, Error> {
-    address.into_connection_info().map_err(unusable)
+fn read(address: impl TryInto<Address, Error: Into<Error>>) -> Result<ConnectionInfo, Error> {
+    known(address.try_into().map_err(Into::into)?)
+}
+
+/// As the library has it.
+fn known(Address { place, access }: Address) -> Result<ConnectionInfo, Error> {
+    let place = match place {
+        Place::Unix(path) => ConnectionAddr::Unix(path),
+        Place::Tcp { host, port } if !access.tls => ConnectionAddr::Tcp(host, port),
+        Place::Tcp { host, port } if cfg!(feature = "tls") => {
+            ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
+        }
+        Place::Tcp { .. } => return Err(Error::configuration("address", "TLS needs the feature `tls`")),
+    };
+    let database = i64::try_from(access.database).unwrap_or(i64::MAX);
+    let mut settings = RedisConnectionInfo::default().set_db(database);
+    if let Some(user) = access.user {
+        settings = settings.set_username(user);
+    }
+    if let Some(password) = access.password {
+        settings = settings.set_password(password);
+    }
+    place.into_connection_info().map(|it| it.set_redis_settings(settings)).map_err(unusable)
 }
 
 fn unusable(error: RedisError) -> Error {

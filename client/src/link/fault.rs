@@ -50,7 +50,12 @@ impl Fault {
     /// For a connection that was not made.
     pub(crate) fn of_connecting(error: RedisError) -> Self {
         match (error.kind(), error.code()) {
-            (RedisKind::AuthenticationFailed | RedisKind::InvalidClientConfig, _) => Self::Refused(error),
+            (RedisKind::AuthenticationFailed, _) => {
+                // The library keeps the server's own line to itself.
+                let text = error.detail().unwrap_or("the password was refused").to_owned();
+                Self::Refused(redis::make_extension_error("WRONGPASS".to_owned(), Some(text)))
+            }
+            (RedisKind::InvalidClientConfig, _) => Self::Refused(error),
             (_, Some("LOADING" | "MASTERDOWN")) => Self::NotNow(error),
             (_, Some("ERR")) if server_line::is_full(&error) => Self::NotNow(error),
             (_, Some(_)) => Self::Refused(error),
@@ -136,5 +141,5 @@ impl Fault {
 /// Nodes that send a request from one to the other do not agree on the slots, which passes; or this is a node of a
 /// cluster that was not taken for one.
 fn sent_around(address: &str) -> RedisError {
-    RedisError::from((RedisKind::ClusterConnectionNotFound, "another node of the cluster has it", address.to_owned()))
+    redis::make_extension_error("MOVED".to_owned(), Some(address.to_owned()))
 }

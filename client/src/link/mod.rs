@@ -27,4 +27,4 @@ pub(crate) use node::Node;
 pub(crate) use route::{Cluster, Route, Sentinels};
 pub(crate) use session::{Session, Ticket, Told};
 #[cfg(feature = "tls")]
-pub(crate) use tls::Certificates;
+pub(crate) use tls::configuration;

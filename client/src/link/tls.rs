@@ -1,20 +1,16 @@
 //! TLS, with certificates that are read once and not for each connection: the system's, or those that the program gives.
 
-use redis::{ClientTlsConfig, ErrorKind, RedisError, RedisResult, TlsCertificates};
+use crate::certificates::{Certificates, Identity};
+use redis::{ErrorKind, RedisError, RedisResult};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 static WITH_THE_SYSTEMS: OnceLock<Arc<ClientConfig>> = OnceLock::new();
-
-/// Those of the program.
-#[derive(Clone)]
-pub(crate) struct Certificates(pub TlsCertificates);
 
 pub(super) async fn shake_hands(
     config: Option<Arc<ClientConfig>>,
@@ -38,29 +34,25 @@ fn of_the_system() -> RootCertStore {
     certificates
 }
 
-impl Certificates {
-    pub(crate) fn configuration(&self) -> RedisResult<Arc<ClientConfig>> {
-        let TlsCertificates { root_cert, client_tls } = &self.0;
-        let mut trusted = RootCertStore::empty();
-        match root_cert {
-            Some(pem) => {
-                for certificate in chain(pem, "no authority's certificate in PEM")? {
-                    trusted
-                        .add(certificate)
-                        .map_err(|error| unusable("an authority's certificate", error.to_string()))?;
-                }
+/// With those that the program gives.
+pub(crate) fn configuration(Certificates { authorities, identity }: &Certificates) -> RedisResult<Arc<ClientConfig>> {
+    let mut trusted = RootCertStore::empty();
+    match authorities {
+        Some(pem) => {
+            for certificate in chain(pem, "no authority's certificate in PEM")? {
+                trusted.add(certificate).map_err(|error| unusable("an authority's certificate", error.to_string()))?;
             }
-            None => trusted = of_the_system(),
         }
-        let config = ClientConfig::builder().with_root_certificates(trusted);
-        let Some(ClientTlsConfig { client_cert, client_key }) = client_tls else {
-            return Ok(Arc::new(config.with_no_client_auth()));
-        };
-        let key = PrivateKeyDer::from_pem_slice(client_key);
-        let key = key.map_err(|error| unusable("no private key in PEM", error.to_string()))?;
-        let config = config.with_client_auth_cert(chain(client_cert, "no client certificate in PEM")?, key);
-        Ok(Arc::new(config.map_err(|error| unusable("the client certificate and its key", error.to_string()))?))
+        None => trusted = of_the_system(),
     }
+    let config = ClientConfig::builder().with_root_certificates(trusted);
+    let Some(Identity { certificate, key }) = identity else {
+        return Ok(Arc::new(config.with_no_client_auth()));
+    };
+    let key = PrivateKeyDer::from_pem_slice(key);
+    let key = key.map_err(|error| unusable("no private key in PEM", error.to_string()))?;
+    let config = config.with_client_auth_cert(chain(certificate, "no client certificate in PEM")?, key);
+    Ok(Arc::new(config.map_err(|error| unusable("the client certificate and its key", error.to_string()))?))
 }
 
 fn chain(pem: &[u8], none: &'static str) -> RedisResult<Vec<CertificateDer<'static>>> {
@@ -71,11 +63,4 @@ fn chain(pem: &[u8], none: &'static str) -> RedisResult<Vec<CertificateDer<'stat
 
 fn unusable(what: &'static str, why: String) -> RedisError {
     (ErrorKind::InvalidClientConfig, what, why).into()
-}
-
-/// A key is a secret.
-impl fmt::Debug for Certificates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Certificates")
-    }
 }
