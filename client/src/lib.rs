@@ -341,6 +341,8 @@ mod blocking;
 #[cfg(feature = "tls")]
 mod certificates;
 mod clock;
+#[cfg(feature = "commands")]
+mod commands;
 mod core;
 mod error;
 mod fencing;
@@ -355,6 +357,8 @@ mod names;
 #[cfg(feature = "operators")]
 mod operators;
 mod options;
+#[cfg(feature = "commands")]
+mod reply;
 mod runtime;
 mod server_line;
 mod several;
@@ -364,6 +368,8 @@ pub use address::{Access, Address, Place};
 pub use blocking::block_on;
 #[cfg(feature = "tls")]
 pub use certificates::{Certificates, Identity};
+#[cfg(feature = "commands")]
+pub use commands::Master;
 pub use error::{Error, ErrorKind};
 pub use fencing::{Fenced, Unfenced};
 pub use guard::Guard;
@@ -374,6 +380,8 @@ pub use loss::Loss;
 #[cfg(feature = "operators")]
 pub use operators::{Held, HoldSide, Holder, Inspection, Queue, Search, Statistics, Step, Waiter};
 pub use options::Options;
+#[cfg(feature = "commands")]
+pub use reply::Reply;
 pub use several::{Multi, Redlock, multi, redlock};
 
 /// Compiles the examples of the crate's page.
