@@ -7,11 +7,20 @@
 use crate::address::{Address, Way};
 use crate::exit;
 use crate::failure::Failure;
-use rlock_client::redis::{self, RedisError};
+use crate::operators::Unanswered;
 use rlock_client::{Error, ErrorKind, Kind};
 use std::error::Error as _;
+use std::io;
 
 impl Failure {
+    /// A question that has no answer.
+    pub fn unanswered(at: &Address, why: &Unanswered) -> Self {
+        match why {
+            Unanswered::Error(error) => Self::of_the_server(at, error),
+            Unanswered::Nonsense => Self::new(exit::REFUSED, format!("{at}: {}", why.reason())),
+        }
+    }
+
     /// Something that the server at that address did not do.
     pub fn of_the_server(at: &Address, error: &Error) -> Self {
         match error.kind() {
@@ -41,23 +50,21 @@ impl Failure {
 
 fn unavailable(at: &Address, error: &Error) -> String {
     let words = error.reason();
-    if let Some(code) = error.code() {
-        return format!("the server at {at} cannot do it now ({words}): {}", not_now(code, &words));
-    }
-    match source(error).map(RedisError::kind) {
-        Some(redis::ErrorKind::ClusterConnectionNotFound) if at.way() == Way::Cluster => {
+    match (error.code(), error.source().map(<dyn std::error::Error>::downcast_ref), at.way()) {
+        (Some("MOVED"), _, Way::Cluster) | (None, None, Way::Cluster) => {
             format!("no node of the cluster at {at} has this lock now: try later; redis-cli CLUSTER INFO tells more")
         }
-        Some(redis::ErrorKind::ClusterConnectionNotFound) => {
+        (Some("MOVED"), ..) => {
             format!(
                 "{at} is one node of a cluster, and another node of the cluster has this lock: use {}",
                 at.as_cluster()
             )
         }
-        Some(redis::ErrorKind::MasterNameNotFoundBySentinel) => {
+        (Some(code), ..) => format!("the server at {at} cannot do it now ({words}): {}", not_now(code, &words)),
+        (None, None, Way::Sentinels) => {
             format!("they know no master of this name: {at}; redis-cli SENTINEL MASTERS lists those that they know")
         }
-        _ => silent(at, error, &words),
+        (None, cause, _) => silent(at, cause.flatten(), &words),
     }
 }
 
@@ -78,8 +85,10 @@ fn not_now(code: &str, words: &str) -> &'static str {
 }
 
 /// Nothing has come that makes sense.
-fn silent(at: &Address, error: &Error, words: &str) -> String {
-    let is_dropped = source(error).is_some_and(|it| it.is_connection_dropped() && !it.is_connection_refusal());
+fn silent(at: &Address, cause: Option<&io::Error>, words: &str) -> String {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof};
+    let dropped = [BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof];
+    let is_dropped = cause.is_some_and(|cause| dropped.contains(&cause.kind()));
     if words.contains("certificate") {
         let trust = "--cacert, or SSL_CERT_FILE, names the file of an authority to trust";
         return format!("{at} is not trusted: {words}; {trust}, and the name in the address must be the certificate's");
@@ -136,8 +145,7 @@ fn refused(at: &Address, error: &Error) -> Failure {
             let advice = "set RLOCK_PASSWORD or --password-file";
             Failure::new(exit::FORBIDDEN, format!("the server at {at} wants a password: {advice}"))
         }
-        Some("WRONGPASS") => password(at),
-        None if is_about_a_password(error) => password(at),
+        code if is_about_a_password(code, &words) => password(at),
         code => match mend(code, &words) {
             Some(advice) => Failure::new(exit::REFUSED, format!("{error}; {advice}")),
             None => Failure::new(exit::REFUSED, error.to_string()),
@@ -145,11 +153,11 @@ fn refused(at: &Address, error: &Error) -> Failure {
     }
 }
 
-pub fn is_about_a_password(error: &Error) -> bool {
-    source(error).is_some_and(|it| it.kind() == redis::ErrorKind::AuthenticationFailed)
+/// A wrong one, of a user that may not be known; or a server that has no password at all, which has no code for that.
+pub fn is_about_a_password(code: Option<&str>, words: &str) -> bool {
+    code == Some("WRONGPASS") || words.starts_with("ERR AUTH ")
 }
 
-/// The library keeps back why: a wrong one, an unknown user, or a server that has no password at all.
 fn password(at: &Address) -> Failure {
     let advice = "look at RLOCK_PASSWORD, --password-file and the user in the address";
     Failure::new(exit::FORBIDDEN, format!("the server at {at} refuses the password, or has none: {advice}"))
@@ -172,8 +180,4 @@ fn mend(code: Option<&str>, words: &str) -> Option<&'static str> {
         }
         _ => return None,
     })
-}
-
-fn source(error: &Error) -> Option<&RedisError> {
-    error.source()?.downcast_ref()
 }

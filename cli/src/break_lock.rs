@@ -4,8 +4,8 @@
 use crate::arguments::{Break, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
+use crate::operators::{self, Inspection};
 use crate::{address, inspect, json, output, shown};
-use rlock_client::Inspection;
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 use std::os::unix::ffi::OsStrExt;
 
@@ -20,7 +20,7 @@ pub async fn break_lock(args: &Break, server: &Server) -> Result<u8, Failure> {
     let key = args.key.as_bytes();
     let lock = inspect::look(&locks, &at, key, SHOWN).await?;
     let agreed = lock.kind.is_some() && (args.yes || ask(key, &lock)?);
-    let broken = agreed && locks.break_lock(key).await.map_err(|error| Failure::of_the_server(&at, &error))?;
+    let broken = agreed && operators::break_lock(&locks, key).await.map_err(|why| Failure::unanswered(&at, &why))?;
     tell(args, &lock, agreed, broken)?;
     Ok(if broken { 0 } else { exit::NOTHING_DONE })
 }

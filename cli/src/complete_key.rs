@@ -6,10 +6,11 @@
 
 use crate::address;
 use crate::arguments::{Arguments, Server};
+use crate::operators::{Search, Unanswered, queues};
 use crate::output;
 use crate::shown;
 use clap::{CommandFactory, FromArgMatches};
-use rlock_client::{Error, Locks};
+use rlock_client::{Locks, Master};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -74,15 +75,21 @@ fn server_if_a_key_is_next(typed: &[OsString]) -> Option<Server> {
     Some(server)
 }
 
-async fn find(server: &Server, beginning: &str, names: &mut BTreeSet<String>) -> Result<(), Error> {
+async fn find(server: &Server, beginning: &str, names: &mut BTreeSet<String>) -> Result<(), Unanswered> {
     let Ok((locks, _)) = address::connect(server).await else { return Ok(()) };
-    let queues = locks.queues(QUEUES_MAX).await?;
+    let masters = locks.masters().await?;
+    let queues = queues(&masters, QUEUES_MAX).await?;
     names.extend(queues.iter().filter_map(|queue| typable(&queue.key, beginning)));
-    look_through(&locks, beginning, names).await
+    look_through(&locks, &masters, beginning, names).await
 }
 
-async fn look_through(locks: &Locks, beginning: &str, names: &mut BTreeSet<String>) -> Result<(), Error> {
-    let (began, mut search) = (Instant::now(), locks.search(pattern(beginning)));
+async fn look_through(
+    locks: &Locks,
+    masters: &[Master],
+    beginning: &str,
+    names: &mut BTreeSet<String>,
+) -> Result<(), Unanswered> {
+    let (began, mut search) = (Instant::now(), Search::on(locks, masters, pattern(beginning).as_bytes()));
     for _ in 0..STEPS {
         let Some(step) = search.step().await? else { break };
         names.extend(step.locks.iter().filter_map(|(key, _)| typable(key, beginning)));

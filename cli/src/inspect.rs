@@ -4,9 +4,10 @@ use crate::address::Address;
 use crate::arguments::{Inspect, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
+use crate::operators::{self, Inspection, Waiter};
 use crate::table::{Form, Table};
 use crate::{address, json, output, shown};
-use rlock_client::{Inspection, Kind, Locks, Waiter};
+use rlock_client::{Kind, Locks};
 use std::os::unix::ffi::OsStrExt;
 
 pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
@@ -25,7 +26,7 @@ pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
 
 pub async fn look(locks: &Locks, at: &Address, key: &[u8], limit: u32) -> Result<Inspection, Failure> {
     let count = usize::try_from(limit).unwrap_or(usize::MAX);
-    locks.inspect(key, count).await.map_err(|error| Failure::of_the_server(at, &error))
+    operators::inspect(locks, key, count).await.map_err(|why| Failure::unanswered(at, &why))
 }
 
 /// Whether there is anything to be told of it.

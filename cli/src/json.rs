@@ -1,7 +1,8 @@
 //! The same for programs. Times are in ms; names that are not UTF-8 are there as text that lost something, and in full
 //! in a second field, in hexadecimal.
 
-use rlock_client::{HoldSide, Holder, Inspection, Kind, Queue, Waiter};
+use crate::operators::{HoldSide, Holder, Inspection, Queue, Waiter};
+use rlock_client::Kind;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::time::Duration;
@@ -74,7 +75,6 @@ pub fn side(side: HoldSide) -> &'static str {
         HoldSide::Exclusive => "exclusive",
         HoldSide::Read => "read",
         HoldSide::Write => "write",
-        _ => "unknown",
     }
 }
 

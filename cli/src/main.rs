@@ -19,6 +19,7 @@ mod ls;
 #[cfg(feature = "manual")]
 mod manual;
 mod node_of_cluster;
+mod operators;
 mod output;
 mod pattern;
 mod redis_cli;

@@ -3,26 +3,25 @@
 use super::place::Address;
 use crate::arguments::Server;
 use crate::failure::Failure;
-use rlock_client::redis::{ClientTlsConfig, TlsCertificates};
+use rlock_client::{Certificates, Identity};
 use std::path::{Path, PathBuf};
 
 /// None, if the arguments name no file.
-pub fn find(server: &Server, address: &Address) -> Result<Option<TlsCertificates>, Failure> {
-    let client_tls = match (&server.cert, &server.private_key) {
+pub fn find(server: &Server, address: &Address) -> Result<Option<Certificates>, Failure> {
+    let mut certificates = Certificates::default();
+    certificates.identity = match (&server.cert, &server.private_key) {
         (None, None) => None,
-        (Some(cert), Some(key)) => {
-            Some(ClientTlsConfig { client_cert: read("--cert", cert)?, client_key: read("--key", key)? })
-        }
+        (Some(cert), Some(key)) => Some(Identity { certificate: read("--cert", cert)?, key: read("--key", key)? }),
         _ => return Err(Failure::usage("--cert and --key belong together: a certificate, and its private key")),
     };
-    let root_cert = server.cacert.as_ref().map(|path| read("--cacert", path)).transpose()?;
-    if client_tls.is_none() && root_cert.is_none() {
+    certificates.authorities = server.cacert.as_ref().map(|path| read("--cacert", path)).transpose()?;
+    if certificates.identity.is_none() && certificates.authorities.is_none() {
         return Ok(None);
     }
     if !address.has_tls() {
         return Err(Failure::usage("--cacert, --cert and --key are for TLS, and the address is not: write rediss://"));
     }
-    Ok(Some(TlsCertificates { client_tls, root_cert }))
+    Ok(Some(certificates))
 }
 
 fn read(option: &str, path: &PathBuf) -> Result<Vec<u8>, Failure> {

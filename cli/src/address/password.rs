@@ -1,7 +1,7 @@
 //! The password, which may be in the environment or in a file, but not on the command line: there everybody on the
 //! machine can read it.
 //!
-//! If the address names a user, commands run as that user or not at all. Without a password the library would not log
+//! If the address names a user, commands run as that user or not at all. Without a password the client would not log
 //! in, and so act as the server's default user, who often may do everything.
 
 use super::environment::variable;
@@ -33,7 +33,7 @@ fn password_in(path: &Path) -> Result<String, Failure> {
 
 /// In an address that everybody can read. An empty password is no secret.
 pub fn must_not_be_in(address: &Address) -> Result<(), Failure> {
-    match address.access().iter().filter_map(|it| it.password()).all(str::is_empty) {
+    match address.access().iter().filter_map(|it| it.password.as_ref()).all(String::is_empty) {
         true => Ok(()),
         false => Err(Failure::usage(
             "a password in --url shows in `ps`: put it into RLOCK_PASSWORD or a --password-file, or the url into \
@@ -44,7 +44,7 @@ pub fn must_not_be_in(address: &Address) -> Result<(), Failure> {
 
 /// If the address names a user.
 pub fn must_be_there_for_the_user_of(address: &Address) -> Result<(), Failure> {
-    match address.access().iter().find(|it| it.password().is_none()).and_then(|it| it.username()) {
+    match address.access().iter().find(|it| it.password.is_none()).and_then(|it| it.user.as_ref()) {
         None => Ok(()),
         Some(user) => Err(Failure::usage(format!(
             "the password of the user {user} is missing: put it into RLOCK_PASSWORD, a --password-file or \
@@ -89,7 +89,7 @@ mod tests {
             for (user, password) in [("u:@", Some("")), ("u:p:@", Some("p:")), (":p@", Some("p")), ("", None)] {
                 let address = with(user);
                 assert!(is_complete(&address), "{scheme} {user}");
-                assert!(address.access().iter().all(|it| it.password() == password), "{scheme} {user}");
+                assert!(address.access().iter().all(|it| it.password.as_deref() == password), "{scheme} {user}");
             }
             assert!(must_not_be_in(&with("u:@")).is_ok(), "{scheme}");
         }

@@ -1,7 +1,6 @@
 //! An address that was read: which servers it names, in what way, and as whom they are asked.
 
-use rlock_client::redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo, TlsCertificates};
-use rlock_client::{Error, Locks};
+use rlock_client::{Access, Address as Node, Certificates, Error, Locks, Place};
 use std::fmt;
 use std::time::Duration;
 
@@ -21,9 +20,9 @@ pub enum Way {
 
 #[derive(Clone)]
 pub(super) enum Route {
-    One(ConnectionInfo),
-    Cluster(Vec<ConnectionInfo>),
-    Sentinels { sentinels: Vec<ConnectionInfo>, master: String, access: ConnectionInfo },
+    One(Node),
+    Cluster(Vec<Node>),
+    Sentinels { sentinels: Vec<Node>, master: String, access: Access },
 }
 
 impl fmt::Display for Address {
@@ -36,7 +35,7 @@ impl Address {
     pub async fn open(
         &self,
         name: Option<&str>,
-        certificates: Option<TlsCertificates>,
+        certificates: Option<Certificates>,
         limit: Duration,
     ) -> Result<Locks, Error> {
         let options = Locks::options().connect_timeout(limit).answer_timeout(limit);
@@ -51,14 +50,6 @@ impl Address {
         }
     }
 
-    /// The one server that it names, if it is not a cluster's or that of sentinels.
-    pub fn single(&self) -> Option<&ConnectionInfo> {
-        match &self.route {
-            Route::One(one) => Some(one),
-            Route::Cluster(_) | Route::Sentinels { .. } => None,
-        }
-    }
-
     pub fn way(&self) -> Way {
         match self.route {
             Route::One(_) => Way::One,
@@ -68,40 +59,33 @@ impl Address {
     }
 
     pub fn has_tls(&self) -> bool {
-        let is_secure = |node: &ConnectionInfo| matches!(node.addr(), ConnectionAddr::TcpTls { .. });
-        match &self.route {
-            Route::One(one) => is_secure(one),
-            Route::Cluster(nodes) => nodes.iter().any(is_secure),
-            Route::Sentinels { access, .. } => is_secure(access),
-        }
+        self.access().iter().any(|access| access.tls)
     }
 
     /// The address of the cluster that this server is a node of. A socket's port is not known.
     pub fn as_cluster(&self) -> String {
         let scheme = if self.has_tls() { "rediss+cluster" } else { "redis+cluster" };
         match &self.route {
-            Route::One(one) if matches!(one.addr(), ConnectionAddr::Unix(_)) => format!("{scheme}://host:port"),
+            Route::One(Node { place: Place::Unix(_), .. }) => format!("{scheme}://host:port"),
             _ => format!("{scheme}://{}", self.shown),
         }
     }
 
-    /// User and password, of each node.
-    pub(super) fn access(&self) -> Vec<&RedisConnectionInfo> {
+    /// As whom each node is asked.
+    pub(super) fn access(&self) -> Vec<&Access> {
         match &self.route {
-            Route::One(one) => vec![one.redis_settings()],
-            Route::Cluster(nodes) => nodes.iter().map(ConnectionInfo::redis_settings).collect(),
-            Route::Sentinels { access, .. } => vec![access.redis_settings()],
+            Route::One(one) => vec![&one.access],
+            Route::Cluster(nodes) => nodes.iter().map(|node| &node.access).collect(),
+            Route::Sentinels { access, .. } => vec![access],
         }
     }
 
     pub(super) fn authenticate(&mut self, password: &str) {
-        let with = |node: &ConnectionInfo| {
-            node.clone().set_redis_settings(node.redis_settings().clone().set_password(password))
-        };
+        let with = |access: &mut Access| access.password = Some(password.to_owned());
         match &mut self.route {
-            Route::One(one) => *one = with(one),
-            Route::Cluster(nodes) => nodes.iter_mut().for_each(|node| *node = with(node)),
-            Route::Sentinels { access, .. } => *access = with(access),
+            Route::One(one) => with(&mut one.access),
+            Route::Cluster(nodes) => nodes.iter_mut().for_each(|node| with(&mut node.access)),
+            Route::Sentinels { access, .. } => with(access),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::place::{Address, Route};
 use crate::failure::Failure;
-use rlock_client::redis::{ConnectionInfo, IntoConnectionInfo};
+use rlock_client::Address as Node;
 
 const SENTINEL_PORT: u16 = 26_379;
 
@@ -21,11 +21,7 @@ pub fn read(url: &str, from: &str) -> Result<Address, Failure> {
         "redis+sentinel" | "rediss+sentinel" => sentinels(address, tls),
         _ => one(url),
     };
-    let mut read = read.ok_or_else(unreadable)?;
-    if says_that_there_is_no_password(url) && read.access().iter().all(|it| it.password().is_none()) {
-        read.authenticate("");
-    }
-    Ok(read)
+    read.ok_or_else(unreadable)
 }
 
 /// `host`, `host:port`, `user@host:port/db` and `/run/redis.sock` are what most tools take.
@@ -40,8 +36,8 @@ fn with_scheme(url: &str) -> String {
 }
 
 fn one(url: &str) -> Option<Address> {
-    let one = url.into_connection_info().ok()?;
-    Some(Address { shown: one.addr().to_string(), route: Route::One(one) })
+    let one: Node = url.parse().ok()?;
+    Some(Address { shown: one.place.to_string(), route: Route::One(one) })
 }
 
 fn cluster(address: &str, tls: bool) -> Option<Address> {
@@ -57,17 +53,10 @@ fn sentinels(address: &str, tls: bool) -> Option<Address> {
     let (hosts, name) = rest.split_once('/')?;
     let (name, db) = name.split_once('/').unwrap_or((name, "0"));
     let sentinels = hosts.split(',').map(|host| node(tls, "", &with_port(host))).collect::<Option<_>>()?;
-    let access = node(tls, user, &format!("master/{db}"))?;
+    let access = node(tls, user, &format!("master/{db}"))?.access;
     let master = Some(name.to_owned()).filter(|name| !name.is_empty())?;
     let shown = format!("{master} of the sentinels {hosts}");
     Some(Address { shown, route: Route::Sentinels { sentinels, master, access } })
-}
-
-/// `user:@host`, which means another thing than `user@host`, though not to the library that reads URLs.
-fn says_that_there_is_no_password(url: &str) -> bool {
-    let after_scheme = url.split_once("://").map_or("", |(_, rest)| rest);
-    let authority = after_scheme.split(['/', '?', '#']).next().unwrap_or_default();
-    authority.rsplit_once('@').is_some_and(|(user, _)| user.len() > 1 && user.ends_with(':'))
 }
 
 /// `user:password@` as it is, and what comes after it.
@@ -75,9 +64,9 @@ fn user_and_rest(address: &str) -> (&str, &str) {
     address.rsplit_once('@').map_or(("", address), |(user, rest)| (&address[..=user.len()], rest))
 }
 
-fn node(tls: bool, user: &str, host: &str) -> Option<ConnectionInfo> {
+fn node(tls: bool, user: &str, host: &str) -> Option<Node> {
     let scheme = if tls { "rediss" } else { "redis" };
-    (!host.is_empty()).then(|| format!("{scheme}://{user}{host}").into_connection_info().ok())?
+    format!("{scheme}://{user}{host}").parse().ok()
 }
 
 /// Sentinels have a port of their own.
@@ -121,19 +110,18 @@ mod tests {
         let address = read("rediss+cluster://app:secret@a:1,b/");
         assert_eq!(address.shown, "a:1,b");
         let Route::Cluster(nodes) = &address.route else { panic!("not a cluster") };
-        let told: Vec<_> = nodes.iter().map(|node| node.addr().to_string()).collect();
+        let told: Vec<_> = nodes.iter().map(|node| node.place.to_string()).collect();
         assert_eq!(told, ["a:1", "b:6379"]);
-        assert_eq!(nodes[1].redis_settings().password(), Some("secret"));
+        assert_eq!(nodes[1].access.password.as_deref(), Some("secret"));
     }
 
     #[test]
     fn a_master_of_sentinels() {
         let address = read("valkey+sentinel://app@a,b:2/mymaster/3");
         let Route::Sentinels { sentinels, master, access } = &address.route else { panic!("no sentinels") };
-        let told: Vec<_> = sentinels.iter().map(|node| node.addr().to_string()).collect();
+        let told: Vec<_> = sentinels.iter().map(|node| node.place.to_string()).collect();
         assert_eq!((told.join(" ").as_str(), master.as_str(), address.has_tls()), ("a:26379 b:2", "mymaster", false));
-        let access = access.redis_settings();
-        assert_eq!((access.username(), access.password(), access.db()), (Some("app"), None, 3));
+        assert_eq!((access.user.as_deref(), &access.password, access.database), (Some("app"), &None, 3));
         assert_eq!(address.shown, "mymaster of the sentinels a,b:2");
     }
 

@@ -8,6 +8,7 @@ mod token;
 use crate::arguments::{Lock, Renew, Server, Unlock};
 use crate::exit;
 use crate::failure::{Failure, say};
+use crate::operators;
 use crate::signals::Signals;
 use crate::wait::{self, Lease};
 use crate::{address, shown};
@@ -41,8 +42,8 @@ pub async fn unlock(args: &Unlock, server: &Server) -> Result<u8, Failure> {
     wait::must_have_a_name(&args.key)?;
     let holder = token::holder(&args.of)?;
     let (locks, at) = address::connect(server).await?;
-    let released = locks.release_of(args.key.as_bytes(), &holder).await;
-    let released = released.map_err(|error| Failure::of_the_server(&at, &error))?;
+    let released = operators::release_of(&locks, args.key.as_bytes(), &holder).await;
+    let released = released.map_err(|why| Failure::unanswered(&at, &why))?;
     token::is_over(&args.of)?;
     Ok(if released { 0 } else { lost(&args.key, "before it was unlocked") })
 }
@@ -51,8 +52,8 @@ pub async fn renew(args: &Renew, server: &Server) -> Result<u8, Failure> {
     wait::must_have_a_name(&args.key)?;
     let holder = token::holder(&args.of)?;
     let (locks, at) = address::connect(server).await?;
-    let renewed = locks.renew_of(args.key.as_bytes(), &holder, args.lease).await;
-    let renewed = renewed.map_err(|error| Failure::of_the_server(&at, &error))?;
+    let renewed = operators::renew_of(&locks, args.key.as_bytes(), &holder, args.lease).await;
+    let renewed = renewed.map_err(|why| Failure::unanswered(&at, &why))?;
     Ok(if renewed { 0 } else { lost(&args.key, "before it was renewed") })
 }
 

@@ -1,8 +1,9 @@
 //! The locks to be listed. One node of a cluster that does not answer must not hide what the others have.
 
 use crate::arguments::Ls;
+use crate::operators::{self, Inspection, Queue, Unanswered};
 use crate::pattern;
-use rlock_client::{Error, Inspection, Locks, Queue};
+use rlock_client::{Locks, Master};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -29,23 +30,26 @@ pub struct Found {
 }
 
 /// Those of all servers at once; if that fails in a cluster, those of each master that answers.
-pub async fn find(args: &Ls, locks: &Locks, in_cluster: bool) -> Result<Found, Error> {
-    match find_on(args, locks).await {
+pub async fn find(args: &Ls, locks: &Locks, in_cluster: bool) -> Result<Found, Unanswered> {
+    match find_on_all(args, locks).await {
         Err(error) if in_cluster && error.is_unavailable() => find_on_each(args, locks).await.ok_or(error),
         found => found,
     }
 }
 
-async fn find_on(args: &Ls, locks: &Locks) -> Result<Found, Error> {
+async fn find_on_all(args: &Ls, locks: &Locks) -> Result<Found, Unanswered> {
+    find_on(&locks.masters().await?, args, locks).await
+}
+
+async fn find_on(masters: &[Master], args: &Ls, locks: &Locks) -> Result<Found, Unanswered> {
     let (pattern, limit) = (args.pattern.as_bytes(), limit(args));
-    let mut queues = locks.queues(QUEUES_MAX).await?;
+    let mut queues = operators::queues(masters, QUEUES_MAX).await?;
     queues.retain(|queue| pattern::matches(pattern, &queue.key));
     let mut limited = queues.len() > limit;
     let (mut held, mut hidden) = (HashMap::new(), 0);
     if args.held && !limited {
-        let found = locks.held(pattern, limit).await?;
-        (limited, hidden) = (found.limited, found.hidden);
-        held.extend(found.locks);
+        let found = operators::held(locks, masters, pattern, limit).await?;
+        (limited, hidden, held) = (found.limited, found.hidden, found.locks);
     }
     let mut found = Found { rows: rows(queues, held), limited, hidden, ..Found::default() }.in_order(limit);
     if args.held {
@@ -57,12 +61,15 @@ async fn find_on(args: &Ls, locks: &Locks) -> Result<Found, Error> {
 /// What those masters of a cluster have that answer; nothing if none does.
 async fn find_on_each(args: &Ls, cluster: &Locks) -> Option<Found> {
     let mut looks = JoinSet::new();
-    for (address, master) in cluster.masters().await.ok()? {
-        let args = args.clone();
-        looks.spawn(async move { (address, find_on(&args, &master).await) });
+    for master in cluster.masters().await.ok()? {
+        let (args, cluster) = (args.clone(), cluster.clone());
+        looks.spawn(async move {
+            let found = find_on(std::slice::from_ref(&master), &args, &cluster).await;
+            (master, found)
+        });
     }
     let (mut all, masters) = (Found::default(), looks.len());
-    for (address, look) in looks.join_all().await {
+    for (master, look) in looks.join_all().await {
         match look {
             Ok(found) => {
                 all.rows.extend(found.rows);
@@ -70,7 +77,7 @@ async fn find_on_each(args: &Ls, cluster: &Locks) -> Option<Found> {
                 all.hidden += found.hidden;
             }
             Err(error) => {
-                let why = error.reason();
+                let (address, why) = (master.address(), error.reason());
                 all.missing.push(format!("the node {address} does not answer ({why}): its locks are not shown"));
             }
         }
@@ -108,11 +115,11 @@ fn rows(queues: Vec<Queue>, mut held: HashMap<Vec<u8>, Inspection>) -> Vec<Row> 
 }
 
 /// Those that the look through the keys did not come to, or was not begun for.
-async fn look_at_the_others(locks: &Locks, rows: &mut [Row]) -> Result<(), Error> {
+async fn look_at_the_others(locks: &Locks, rows: &mut [Row]) -> Result<(), Unanswered> {
     let mut looks = JoinSet::new();
     for (place, row) in rows.iter().enumerate().filter(|(_, row)| row.lock.is_none()) {
         let (locks, key) = (locks.clone(), row.key.clone());
-        looks.spawn(async move { (place, locks.inspect(key, 1).await) });
+        looks.spawn(async move { (place, operators::inspect(&locks, &key, 1).await) });
     }
     for (place, look) in looks.join_all().await {
         match look {

@@ -3,7 +3,8 @@
 //! claim.
 
 use crate::inspect::may_be_data;
-use rlock_client::{Error, Locks};
+use crate::operators::{Search, Unanswered};
+use rlock_client::Locks;
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -32,8 +33,9 @@ pub async fn at_held(locks: &Locks, pattern: &[u8]) -> String {
     words(&seen)
 }
 
-async fn look(locks: &Locks, pattern: &[u8], seen: &mut Glance) -> Result<(), Error> {
-    let (began, mut search) = (Instant::now(), locks.search(pattern));
+async fn look(locks: &Locks, pattern: &[u8], seen: &mut Glance) -> Result<(), Unanswered> {
+    let began = Instant::now();
+    let mut search = Search::on(locks, &locks.masters().await?, pattern);
     let (mut names, mut doubtful) = (HashSet::new(), 0);
     for step in 0.. {
         if search.is_over() {

@@ -16,8 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 
 pub async fn ls(args: &Ls, server: &Server) -> Result<u8, Failure> {
     let (locks, at) = address::connect(server).await?;
-    let found =
-        find(args, &locks, at.way() == Way::Cluster).await.map_err(|error| Failure::of_the_server(&at, &error))?;
+    let found = find(args, &locks, at.way() == Way::Cluster).await.map_err(|why| Failure::unanswered(&at, &why))?;
     print(args, &found)?;
     if found.rows.is_empty() && found.missing.is_empty() && !args.json && output::is_watched() {
         say(&nothing(args, &locks, found.hidden).await);
@@ -25,7 +24,7 @@ pub async fn ls(args: &Ls, server: &Server) -> Result<u8, Failure> {
     if found.limited {
         say(&format!("there are more than these {}; --limit lists up to 10000", args.limit));
     }
-    if node_of_cluster::is_one(&at, server.connect_timeout).await {
+    if node_of_cluster::is_one(&at, &locks).await {
         say(&format!("{at} is one node of a cluster, and these are its locks alone: for all use {}", at.as_cluster()));
     }
     found.missing.iter().for_each(|line| say(line));

@@ -22,8 +22,8 @@ fn of_a_renewal(error: &Error) -> String {
     match (error.kind(), error.code()) {
         (ErrorKind::ModuleMissing, _) => "the server has no rlock module any more; load it again".to_owned(),
         (_, Some("NOPERM")) => format!("it may not be renewed ({cause}); the user needs +rlock.renew"),
-        (_, Some("WRONGPASS" | "NOAUTH")) => new_password(),
-        (_, None) if is_about_a_password(error) => new_password(),
+        (_, Some("NOAUTH")) => new_password(),
+        (_, code) if is_about_a_password(code, &cause) => new_password(),
         (ErrorKind::Unavailable, None) => {
             format!("no server answered when it was to be renewed ({cause}); look after the server and the network")
         }

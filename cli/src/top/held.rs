@@ -1,7 +1,8 @@
 //! Locks that are held and that nobody waits for. The server keeps no list of them, so they are found bit by bit: each
 //! look goes on where the last one ended, and costs the server as much on ten million keys as on ten thousand.
 
-use rlock_client::{Error, Inspection, Locks, Search};
+use crate::operators::{Inspection, Search, Unanswered};
+use rlock_client::{Locks, Master};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -53,8 +54,8 @@ impl Finding {
     }
 
     /// Goes on a bit, and tells all that is known then.
-    pub async fn go_on(&mut self, locks: &Locks) -> Result<Held, Error> {
-        match self.look(locks).await {
+    pub async fn go_on(&mut self, locks: &Locks, masters: &[Master]) -> Result<Held, Unanswered> {
+        match self.look(locks, masters).await {
             Err(error) if error.is_unavailable() => return Err(error),
             Err(error) => self.held.refused = Some(error.reason()),
             Ok(()) => self.held.refused = None,
@@ -73,10 +74,10 @@ impl Finding {
         });
     }
 
-    async fn look(&mut self, locks: &Locks) -> Result<(), Error> {
+    async fn look(&mut self, locks: &Locks, masters: &[Master]) -> Result<(), Unanswered> {
         let (began, mut looked_at) = (Instant::now(), 0);
         for _ in 0..self.steps {
-            let search = self.search.get_or_insert_with(|| locks.search("*"));
+            let search = self.search.get_or_insert_with(|| Search::on(locks, masters, b"*"));
             let step = search.step().await?.unwrap_or_default();
             let is_over = search.is_over();
             looked_at += step.looked_at;

@@ -5,7 +5,8 @@
 //! on the screen; what is held has its own (`held.rs`).
 
 use super::held::{Finding, Held};
-use rlock_client::{Error, Inspection, Locks, Queue, Statistics};
+use crate::operators::{self, Inspection, Queue, Statistics, Unanswered};
+use rlock_client::{Locks, Master};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -49,7 +50,7 @@ pub enum News {
     Asked(Instant),
     Seen(Box<Look>),
     /// Why there was nothing to be seen.
-    Nothing(Error),
+    Nothing(Unanswered),
 }
 
 pub struct Looks {
@@ -116,23 +117,25 @@ impl Looker {
         Self { locks, interval, finding: Finding::new(interval) }
     }
 
-    pub async fn look(&mut self, aim: &Aim) -> Result<Look, Error> {
+    pub async fn look(&mut self, aim: &Aim) -> Result<Look, Unanswered> {
         let at = Instant::now();
-        let (queues, statistics) = tokio::try_join!(self.locks.queues(QUEUES_MAX), self.locks.statistics())?;
+        let masters = self.locks.masters().await?;
+        let both = tokio::try_join!(operators::queues(&masters, QUEUES_MAX), operators::statistics(&masters));
+        let (queues, statistics) = both?;
         let seen = self.look_at(wanted(aim, &queues)).await?;
-        let held = self.held(aim, &seen).await?;
+        let held = self.held(aim, &masters, &seen).await?;
         let mut detail = None;
         if let Some(key) = &aim.detail {
-            detail = told(self.locks.inspect(key.clone(), DETAIL_MAX).await)?.map(|lock| (key.clone(), lock));
+            detail = told(operators::inspect(&self.locks, key, DETAIL_MAX).await)?.map(|lock| (key.clone(), lock));
         }
         Ok(Look { at, queues, statistics, locks: seen, detail, held })
     }
 
-    async fn look_at(&self, keys: Vec<Vec<u8>>) -> Result<HashMap<Vec<u8>, Inspection>, Error> {
+    async fn look_at(&self, keys: Vec<Vec<u8>>) -> Result<HashMap<Vec<u8>, Inspection>, Unanswered> {
         let mut asked = JoinSet::new();
         for key in keys {
             let locks = self.locks.clone();
-            asked.spawn(async move { (locks.inspect(key.clone(), 1).await, key) });
+            asked.spawn(async move { (operators::inspect(&locks, &key, 1).await, key) });
         }
         let mut seen = HashMap::new();
         for (lock, key) in asked.join_all().await {
@@ -141,13 +144,18 @@ impl Looker {
         Ok(seen)
     }
 
-    async fn held(&mut self, aim: &Aim, seen: &HashMap<Vec<u8>, Inspection>) -> Result<Option<Held>, Error> {
+    async fn held(
+        &mut self,
+        aim: &Aim,
+        masters: &[Master],
+        seen: &HashMap<Vec<u8>, Inspection>,
+    ) -> Result<Option<Held>, Unanswered> {
         if !aim.held {
             self.finding = Finding::new(self.interval);
             return Ok(None);
         }
         self.finding.learn(seen);
-        self.finding.go_on(&self.locks).await.map(Some)
+        self.finding.go_on(&self.locks, masters).await.map(Some)
     }
 }
 
@@ -160,7 +168,7 @@ fn wanted(aim: &Aim, queues: &[Queue]) -> Vec<Vec<u8>> {
 }
 
 /// One that this user may not look at, or that is no lock by now, spoils nothing.
-fn told(lock: Result<Inspection, Error>) -> Result<Option<Inspection>, Error> {
+fn told(lock: Result<Inspection, Unanswered>) -> Result<Option<Inspection>, Unanswered> {
     match lock {
         Ok(lock) => Ok(Some(lock)),
         Err(error) if error.is_unavailable() => Err(error),

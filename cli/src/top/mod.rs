@@ -17,6 +17,7 @@ use crate::address;
 use crate::arguments::{Server, Top};
 use crate::exit;
 use crate::failure::Failure;
+use crate::operators;
 use crate::output;
 use crate::shown;
 use crate::signals::{Arrival, Signals};
@@ -47,7 +48,7 @@ pub async fn top(args: &Top, server: &Server) -> Result<u8, Failure> {
     let mut state = State::new(at, args);
     // What is wrong from the beginning is said before there is a screen.
     let first = looker.look(&state.aim()).await;
-    state.saw(first.map_err(|error| Failure::of_the_server(&state.server, &error))?);
+    state.saw(first.map_err(|error| Failure::unanswered(&state.server, &error))?);
     if args.batch {
         return batch::print(args, looker, state).await;
     }
@@ -101,7 +102,7 @@ fn break_it(state: &State, locks: &Locks, tell: &UnboundedSender<String>) {
     let (locks, tell) = (locks.clone(), tell.clone());
     tokio::spawn(async move {
         let name = shown::name(&key);
-        let words = match locks.break_lock(key).await {
+        let words = match operators::break_lock(&locks, &key).await {
             Ok(true) => format!("{name}: broken; {waiters} waited for it"),
             Ok(false) => format!("{name}: nobody held it any more"),
             Err(error) if error.is_unavailable() && error.code().is_none() => {

@@ -2,8 +2,9 @@
 
 use super::looks::Look;
 use crate::inspect::first_holder;
+use crate::operators::{Inspection, Queue, Statistics};
 use crate::shown;
-use rlock_client::{Inspection, Kind, Queue, Statistics};
+use rlock_client::Kind;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;

@@ -6,8 +6,8 @@ use super::looks::{Aim, Look, News};
 use super::rows::{self, Last, Row, Totals};
 use crate::address::Address;
 use crate::arguments::{Sort, Top};
+use crate::operators::{HoldSide, Inspection, Unanswered};
 use crate::shown;
-use rlock_client::{Error, HoldSide, Inspection};
 use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -148,7 +148,7 @@ impl State {
     }
 
     /// What was seen last stays on the screen. The silence began when the question was asked, not when one gave up.
-    pub fn saw_nothing(&mut self, error: &Error) {
+    pub fn saw_nothing(&mut self, error: &Unanswered) {
         let began = self.asked.take().unwrap_or_else(Instant::now);
         let since = self.trouble.as_ref().map_or(began, |trouble| trouble.since);
         self.trouble = Some(Trouble { since, answered: error.code().is_some(), words: shown::line(&error.reason()) });

@@ -5,8 +5,9 @@
 
 use super::screen::Screen;
 use crate::arguments::Wish;
+use crate::operators::{Holder, Inspection, Unanswered, inspect};
 use crate::shown;
-use rlock_client::{ErrorKind, Holder, Inspection, Locks};
+use rlock_client::{ErrorKind, Locks};
 use std::future::pending;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -31,9 +32,9 @@ pub async fn tell(locks: &Locks, wish: &Wish) {
     loop {
         ticks.tick().await;
         if asked.is_none_or(|asked| asked.elapsed() >= pause) {
-            place = match locks.inspect(wish.key.as_bytes(), SEEN).await {
+            place = match inspect(locks, wish.key.as_bytes(), SEEN).await {
                 Ok(seen) => in_words(&seen, locks.identity().as_bytes()),
-                Err(error) if is_for_good(error.kind()) => return nothing_more(screen).await,
+                Err(why) if is_for_good(&why) => return nothing_more(screen).await,
                 Err(_) => None,
             };
             if asked.replace(Instant::now()).is_some() {
@@ -52,8 +53,9 @@ async fn nothing_more(screen: Screen) {
     pending().await
 }
 
-fn is_for_good(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Refused | ErrorKind::ModuleMissing | ErrorKind::ModuleTooOld)
+fn is_for_good(why: &Unanswered) -> bool {
+    let Unanswered::Error(error) = why else { return true };
+    matches!(error.kind(), ErrorKind::Refused | ErrorKind::ModuleMissing | ErrorKind::ModuleTooOld)
 }
 
 /// Nothing, if it is ours by now, or nobody's. `our`: what our holder begins with.

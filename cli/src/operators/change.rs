@@ -1,0 +1,35 @@
+//! What changes something. It is sent once, since nobody knows what became of it if no answer comes.
+
+use super::ask;
+use super::unanswered::Unanswered;
+use rlock_client::{Locks, Reply};
+use std::time::Duration;
+
+/// Frees a lock of either kind, whoever holds it: its holders find out with their next renewal, and the next waiters
+/// get it at once. Returns whether there was a lock.
+pub async fn break_lock(locks: &Locks, key: &[u8]) -> Result<bool, Unanswered> {
+    match locks.command(key, &[b"RLOCK.BREAK", key]).await? {
+        Reply::Int(broken) => Ok(broken != 0),
+        _ => Err(Unanswered::Nonsense),
+    }
+}
+
+/// Releases all that this holder has of a lock, whichever process acquired it. Returns whether it had anything. A plain
+/// lock's has no word for the side, so it is for both.
+pub async fn release_of(locks: &Locks, key: &[u8], holder: &[u8]) -> Result<bool, Unanswered> {
+    match locks.command(key, &[b"RLOCK.RELEASE", key, holder, b"ALL"]).await? {
+        Reply::Int(_) => Ok(true),
+        Reply::Nil => Ok(false),
+        _ => Err(Unanswered::Nonsense),
+    }
+}
+
+/// Restarts the lease of this holder, whichever process acquired it; to do that twice does no harm. Returns whether it
+/// holds the lock.
+pub async fn renew_of(locks: &Locks, key: &[u8], holder: &[u8], lease: Duration) -> Result<bool, Unanswered> {
+    let lease = lease.as_millis().to_string();
+    match ask::of_lock(locks, key, &[b"RLOCK.RENEW", key, holder, lease.as_bytes()]).await? {
+        Reply::Int(held) => Ok(held != 0),
+        _ => Err(Unanswered::Nonsense),
+    }
+}

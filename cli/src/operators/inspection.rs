@@ -1,0 +1,179 @@
+//! What is known of one lock at one moment.
+
+use super::ask;
+use super::fields::Fields;
+use super::unanswered::Unanswered;
+use rlock_client::{Kind, Locks, Reply};
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// Which kind of lock, if somebody holds it.
+    pub kind: Option<Kind>,
+    /// What is left of the lease; `None` without one, or if nobody holds it.
+    pub time_left: Option<Duration>,
+    /// How many hold it. A holder with both sides of a read-write lock counts for two.
+    pub holder_count: usize,
+    /// The first of them.
+    pub holders: Vec<Holder>,
+    /// The last fencing token that was given, if any was.
+    pub fencing_token: Option<u64>,
+    /// How many wait.
+    pub waiter_count: usize,
+    /// The first of them, in the order in which they will get it.
+    pub waiters: Vec<Waiter>,
+}
+
+/// What one side of a lock is held or waited for as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldSide {
+    /// A plain lock.
+    Exclusive,
+    /// The side that any number of readers have at the same time.
+    Read,
+    /// The side that one writer has alone.
+    Write,
+}
+
+/// One holder of a lock, or of one side of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Any bytes.
+    pub holder: Vec<u8>,
+    pub side: HoldSide,
+    /// How often it has taken it.
+    pub count: u64,
+    /// What is left of its own lease; `None` if there is none, or if the server did not look.
+    pub time_left: Option<Duration>,
+}
+
+/// One wait: a client that the server has blocked, or a ticket of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// Any bytes.
+    pub holder: Vec<u8>,
+    pub side: HoldSide,
+    /// Its connection's id, as in `CLIENT LIST`; of a session that of its last connection. `None` if that is closed.
+    pub client_id: Option<u64>,
+    /// Where it is connected from, if the server can tell.
+    pub address: Option<String>,
+    /// The first bytes of the name of the session that waits by a ticket. `None`: a client that is blocked.
+    pub session: Option<Vec<u8>>,
+    /// The ticket, as that session has named it; any bytes.
+    pub ticket: Option<Vec<u8>>,
+    /// Whether it would be granted the lock if its turn came now. A session that reads no events is passed over, and
+    /// keeps its place until it ends.
+    pub attended: bool,
+    /// For how long it has been waiting.
+    pub waited: Duration,
+    /// When it gives up; `None`: never.
+    pub gives_up_in: Option<Duration>,
+}
+
+/// Who holds this lock, since when each waiter waits for it, and how long all of it lasts. Of the holders and of the
+/// waiters at most `count` are told (1 to 10,000); how many there are is told whole.
+pub async fn inspect(locks: &Locks, key: &[u8], count: usize) -> Result<Inspection, Unanswered> {
+    let count = count.to_string();
+    let answer = ask::of_lock(locks, key, &[b"RLOCK.INSPECT", key, b"COUNT", count.as_bytes()]).await?;
+    Inspection::read(answer).ok_or(Unanswered::Nonsense)
+}
+
+impl Inspection {
+    fn read(reply: Reply) -> Option<Self> {
+        let mut fields = Fields::of(reply)?;
+        Some(Self {
+            kind: kind(&fields.text("kind")?)?,
+            time_left: fields.time("ttl-ms"),
+            holder_count: fields.count("holder-count")?,
+            holders: fields.list("holders", Holder::read)?,
+            fencing_token: fields.number("fencing-token"),
+            waiter_count: fields.count("waiter-count")?,
+            waiters: fields.list("waiters", Waiter::read)?,
+        })
+    }
+}
+
+impl Holder {
+    fn read(mut fields: Fields) -> Option<Self> {
+        Some(Self {
+            holder: fields.bytes("holder")?,
+            side: side(&fields.text("side")?)?,
+            count: fields.number("count")?,
+            time_left: fields.time("ttl-ms"),
+        })
+    }
+}
+
+impl Waiter {
+    fn read(mut fields: Fields) -> Option<Self> {
+        Some(Self {
+            holder: fields.bytes("holder")?,
+            side: side(&fields.text("side")?)?,
+            client_id: fields.number("client-id"),
+            address: fields.text("address"),
+            session: fields.bytes("session"),
+            ticket: fields.bytes("ticket"),
+            // An older module knows none but clients that it has blocked.
+            attended: fields.number("attended") != Some(0),
+            waited: fields.time("waited-ms").unwrap_or_default(),
+            gives_up_in: fields.time("deadline-in-ms"),
+        })
+    }
+}
+
+fn kind(word: &str) -> Option<Option<Kind>> {
+    match word {
+        "none" => Some(None),
+        "plain" => Some(Some(Kind::Plain)),
+        "read-write" => Some(Some(Kind::ReadWrite)),
+        _ => None,
+    }
+}
+
+fn side(word: &str) -> Option<HoldSide> {
+    match word {
+        "exclusive" => Some(HoldSide::Exclusive),
+        "read" => Some(HoldSide::Read),
+        "write" => Some(HoldSide::Write),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Reply {
+        Reply::Text(text.into())
+    }
+
+    fn waiter(more: &[(&str, Reply)]) -> Waiter {
+        let known = [("holder", text("ann")), ("side", text("write")), ("waited-ms", Reply::Int(5))];
+        let pairs = known.iter().chain(more).flat_map(|(name, value)| [text(name), value.clone()]);
+        Waiter::read(Fields::of(Reply::List(pairs.collect())).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_session_without_a_connection_waits_by_its_tickets() {
+        let gone = [("client-id", Reply::Nil), ("address", Reply::Nil), ("attended", Reply::Int(0))];
+        let named = [("session", text("5d0f3f0e")), ("ticket", Reply::Text(b"\xff7".to_vec()))];
+        let seen = waiter(&[&gone[..], &named[..]].concat());
+        assert_eq!((seen.client_id, seen.address, seen.attended), (None, None, false));
+        assert_eq!((seen.session, seen.ticket), (Some(b"5d0f3f0e".to_vec()), Some(b"\xff7".to_vec())));
+    }
+
+    #[test]
+    fn a_module_that_knows_no_sessions_is_understood() {
+        let seen = waiter(&[("client-id", Reply::Int(7)), ("address", text("10.0.0.7:50112"))]);
+        assert_eq!((seen.client_id, seen.address.as_deref()), (Some(7), Some("10.0.0.7:50112")));
+        assert_eq!((seen.session, seen.ticket, seen.attended), (None, None, true));
+    }
+
+    #[test]
+    fn nonsense_is_no_lock() {
+        let odd = Reply::List(vec![text("kind")]);
+        for reply in [Reply::Nil, Reply::Int(1), odd, Reply::List(vec![text("kind"), text("none")])] {
+            assert_eq!(Inspection::read(reply.clone()), None, "{reply:?}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Locks that are held, whether or not anybody waits for them. The server keeps no list of them, so the keys are looked
+//! through, in steps that hold nobody up.
+
+use super::ask;
+use super::fields::bytes;
+use super::inspection::{Inspection, inspect};
+use super::unanswered::Unanswered;
+use rlock_client::{Locks, Master, Reply};
+use std::collections::{HashMap, VecDeque};
+use tokio::task::JoinSet;
+
+/// How many keys the server looks at in one step.
+const STEP: &[u8] = b"1000";
+
+/// Of each lock only the first ones are asked for.
+const SHOWN: usize = 1;
+
+/// The cursor at which a look through all keys begins and ends.
+const ENDS: &[u8] = b"0";
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// Each lock, with its first holder and its first waiter.
+    pub locks: HashMap<Vec<u8>, Inspection>,
+    /// Whether there may be more: it was stopped at the limit.
+    pub limited: bool,
+    /// How many hashes this user may not look at. They may be locks.
+    pub hidden: usize,
+}
+
+/// A look through all keys, as slowly as it is asked to go on.
+pub struct Search {
+    locks: Locks,
+    pattern: Vec<u8>,
+    /// Those that are left, the present one first.
+    masters: VecDeque<Master>,
+    cursor: Vec<u8>,
+}
+
+/// What one step found.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// Each lock, with its first holder and its first waiter. One may be found more than once, while the server's table
+    /// of keys grows.
+    pub locks: Vec<(Vec<u8>, Inspection)>,
+    /// How many hashes were looked at, locks or not.
+    pub looked_at: usize,
+    /// How many of them this user may not look at. They may be locks.
+    pub hidden: usize,
+}
+
+/// The locks that are held on these servers and whose names match the pattern, as `SCAN` takes it; at most `limit` of
+/// them. Hashes that are no locks are passed over.
+pub async fn held(locks: &Locks, masters: &[Master], pattern: &[u8], limit: usize) -> Result<Held, Unanswered> {
+    let mut search = Search::on(locks, masters, pattern);
+    let mut held = Held::default();
+    while let Some(step) = search.step().await? {
+        held.hidden += step.hidden;
+        for (key, lock) in step.locks {
+            if held.locks.len() == limit && !held.locks.contains_key(&key) {
+                held.limited = true;
+                return Ok(held);
+            }
+            held.locks.entry(key).or_insert(lock);
+        }
+    }
+    Ok(held)
+}
+
+impl Search {
+    /// On these servers. Nothing is asked before the first step.
+    pub fn on(locks: &Locks, masters: &[Master], pattern: &[u8]) -> Self {
+        let (locks, masters, cursor) = (locks.clone(), masters.iter().cloned().collect(), ENDS.to_vec());
+        Self { locks, pattern: pattern.to_vec(), masters, cursor }
+    }
+
+    /// Whether all keys of all servers have been looked at.
+    pub fn is_over(&self) -> bool {
+        self.masters.is_empty()
+    }
+
+    /// The locks among some thousand keys more; `None` once all keys have been looked at. What was not told, since it
+    /// failed or was dropped, is looked at again.
+    pub async fn step(&mut self) -> Result<Option<Step>, Unanswered> {
+        let Some(master) = self.masters.front() else { return Ok(None) };
+        let scan = [b"SCAN", &self.cursor[..], b"MATCH", &self.pattern, b"COUNT", STEP, b"TYPE", b"hash"];
+        let answer = ask::of_master(master, &scan).await?;
+        let (next, keys) = next_and_keys(answer).ok_or(Unanswered::Nonsense)?;
+        let step = look_at(&self.locks, keys).await?;
+        self.cursor = next;
+        if self.cursor == ENDS {
+            self.masters.pop_front();
+        }
+        Ok(Some(step))
+    }
+}
+
+fn next_and_keys(answer: Reply) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
+    let Reply::List(parts) = answer else { return None };
+    let Ok([next, Reply::List(keys)]) = <[Reply; 2]>::try_from(parts) else { return None };
+    Some((bytes(next)?, keys.into_iter().map(bytes).collect::<Option<_>>()?))
+}
+
+async fn look_at(locks: &Locks, keys: Vec<Vec<u8>>) -> Result<Step, Unanswered> {
+    let (mut step, mut looks) = (Step { looked_at: keys.len(), ..Step::default() }, JoinSet::new());
+    for key in keys {
+        let locks = locks.clone();
+        looks.spawn(async move { (inspect(&locks, &key, SHOWN).await, key) });
+    }
+    for (look, key) in looks.join_all().await {
+        match look {
+            Ok(lock) if lock.kind.is_some() => step.locks.push((key, lock)),
+            // Free again by now.
+            Ok(_) => {}
+            Err(Unanswered::Error(error)) => match error.code() {
+                // Somebody else's data.
+                Some("WRONGTYPE") => {}
+                // The key is what this user may not look at; one who may look at none at all has to know.
+                Some("NOPERM") if error.text().is_some_and(|text| text.contains("key")) => step.hidden += 1,
+                _ => return Err(error.into()),
+            },
+            Err(nonsense) => return Err(nonsense),
+        }
+    }
+    Ok(step)
+}

@@ -1,0 +1,36 @@
+//! The module's section of INFO.
+
+use super::ask;
+use super::fields::bytes;
+use super::unanswered::Unanswered;
+use rlock_client::Master;
+use std::collections::BTreeMap;
+
+/// What one server counts, as `INFO rlock` tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// Its address.
+    pub server: String,
+    /// Each line by its name, without `rlock_` before it: `grants`, `waiters` …
+    figures: BTreeMap<String, String>,
+}
+
+pub async fn statistics(masters: &[Master]) -> Result<Vec<Statistics>, Unanswered> {
+    let answers = ask::of_each(masters, &["INFO", "rlock"]).await?;
+    let read = |(master, answer): (Master, _)| Some(Statistics::read(master.address(), &bytes(answer)?));
+    answers.into_iter().map(read).collect::<Option<_>>().ok_or(Unanswered::Nonsense)
+}
+
+impl Statistics {
+    fn read(server: &str, lines: &[u8]) -> Self {
+        let lines = String::from_utf8_lossy(lines);
+        let pairs = lines.lines().filter_map(|line| line.trim_end().strip_prefix("rlock_")?.split_once(':'));
+        let figures = pairs.map(|(name, figure)| (name.to_owned(), figure.to_owned())).collect();
+        Self { server: server.to_owned(), figures }
+    }
+
+    /// One figure, if it is told and is a number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.figures.get(name)?.parse().ok()
+    }
+}
