@@ -13,7 +13,7 @@ run      plays rounds of clients and faults on servers of ours (RLOCK_SERVER, RL
 tell     judges the history that a round left in a directory, and tells how what broke a promise came about
 figures  a page with the figures of all runs that are in the files
 
-worlds: single durable replicated sentinel cluster majority";
+worlds: single durable replicated sentinel cluster";
 
 pub struct Options {
     pub seed: u64,

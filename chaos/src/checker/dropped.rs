@@ -37,7 +37,7 @@ fn over<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
             last = Some((end, step));
         }
     }
-    last.filter(|(_, step)| steps.iter().any(|step| step.is_guard()) && !step.call.holder.is_empty())
+    last.filter(|_| steps.iter().any(|step| step.is_guard()))
 }
 
 #[cfg(test)]

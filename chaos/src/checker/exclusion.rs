@@ -7,12 +7,9 @@ use super::verdict::{ONE_HOLDER, Verdict};
 use crate::history::{Moment, Request};
 use std::collections::{BTreeMap, HashSet};
 
-/// By how much was asked for: one server, replicas, a majority.
-const FORGOTTEN: [&str; 3] = [
-    "a failover forgot a lock that one server had granted",
-    "a failover forgot a lock that replicas had confirmed",
-    "a failover forgot a lock of a majority",
-];
+/// By how much was asked for: one server, replicas.
+const FORGOTTEN: [&str; 2] =
+    ["a failover forgot a lock that one server had granted", "a failover forgot a lock that replicas had confirmed"];
 
 /// Two pieces of evidence that contradict each other, the one that began earlier first.
 type Overlap = (usize, usize);
@@ -42,7 +39,6 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
 fn count_forgotten(lock: &LockHistory, pieces: &[Certain], broken: &[Overlap], verdict: &mut Verdict) {
     let kind = lock.each(|steps| {
         steps.iter().find_map(|step| match step.call.request {
-            Request::Guard { majority: true, .. } => Some(2),
             Request::Guard { replicas, .. } | Request::Acquire { replicas, .. } => Some(usize::from(replicas > 0)),
             _ => None,
         })

@@ -40,18 +40,17 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     }
 }
 
-/// Each holder that was let in and had nothing before: when it knew, and by which step. Scripts know of no queue, and several
-/// servers have no common one.
+/// Each holder that was let in and had nothing before: when it knew, and by which step. Scripts know of no queue.
 pub fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a Operation)> {
     lock.holders.iter().filter_map(|steps| {
         let step = *steps.iter().find(|step| step.asks_for().is_some() && !step.did_nothing())?;
         let knows_the_queue = match step.call.request {
             Request::Acquire { by_script, .. } => !by_script,
-            Request::Guard { majority, .. } => !majority,
+            Request::Guard { .. } => true,
             _ => false,
         };
         let (served, _) = step.granted()?;
-        (knows_the_queue && !step.call.holder.is_empty()).then_some((served, step))
+        knows_the_queue.then_some((served, step))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::by_lock::LockHistory;
 use super::verdict::{TOKENS_GROW, Verdict};
-use crate::history::{Moment, Operation, Reach, Request, Trouble};
+use crate::history::{Moment, Operation, Reach, Trouble};
 use std::collections::HashMap;
 
 const FALLEN: &str = "a token was not above all others after a failover";
@@ -35,11 +35,9 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     }
 }
 
-/// What several servers give out is no counter of the lock's.
 fn token(step: &Operation) -> Option<Token<'_>> {
     let (answered, token) = step.granted()?;
-    let is_majority = matches!(step.call.request, Request::Guard { majority: true, .. });
-    Some(Token { token: token.filter(|_| !is_majority)?, answered, step })
+    Some(Token { token: token?, answered, step })
 }
 
 /// By what lies between them. What lies across a border is on neither side.

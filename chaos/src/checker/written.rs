@@ -52,7 +52,7 @@ pub fn by_ticket(lease_ms: u64) -> Request {
 
 /// Of `rlock-client`.
 pub fn guard(lease_ms: u64) -> Request {
-    Request::Guard { side: Side::Plain, lease_ms, fenced: false, replicas: 0, majority: false }
+    Request::Guard { side: Side::Plain, lease_ms, fenced: false, replicas: 0 }
 }
 
 pub fn cancel() -> Request {

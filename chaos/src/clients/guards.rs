@@ -2,7 +2,7 @@
 //! vouches for it, and that it no longer does.
 //!
 //! Each attempt is an owner of its own, so that the server's holders can be told apart: to the server such an owner is like
-//! any other holder. Of a majority no owner can be chosen; its holder is recorded as an empty name.
+//! any other holder.
 //!
 //! An error is a failure only if the server has said no. All others leave open whether something was done, or is still to
 //! be done in the background.
@@ -11,9 +11,8 @@ use super::diary::Diary;
 use super::round::Round;
 use super::wish::{Deed, Wish};
 use crate::history::{Answer, Journal, Moment, Request, Side};
-use crate::plan::{Address, ByTls, Client, ClientKind};
-use rlock_client::redis::TlsCertificates;
-use rlock_client::{Error, ErrorKind, Guard, Lock, Locks, redlock};
+use crate::plan::{Address, ByTls, Client};
+use rlock_client::{Access, Certificates, Error, ErrorKind, Guard, Lock, Locks};
 use rlock_testing::Random;
 use std::pin::pin;
 use std::time::Duration;
@@ -42,13 +41,13 @@ const FIXED_LEASE: u8 = 30;
 /// from when a lease is counted.
 const TO_ITS_END: u8 = 70;
 
-/// What all guards of a process share: one for each line, or for each of several servers.
+/// What all guards of a process share: one for each line.
 pub type Doors = Vec<Locks>;
 
 /// Tries until all are open; none, if the round is over before.
 pub async fn open(address: &Address, by_tls: Option<&ByTls>, round: Round) -> Option<Doors> {
     let lines = match address {
-        Address::Lines { ports } | Address::Several { ports } => ports.len(),
+        Address::Lines { ports } => ports.len(),
         Address::Sentinels { .. } | Address::Cluster { .. } => 1,
     };
     let mut doors = Vec::new();
@@ -66,12 +65,13 @@ async fn connect(address: &Address, by_tls: Option<&ByTls>, line: usize) -> Resu
     let url = |port: &u16| format!("redis://127.0.0.1:{port}");
     match (by_tls, address) {
         (Some(ByTls { ports, certificate }), _) => {
-            let trusted = TlsCertificates { client_tls: None, root_cert: Some(certificate.as_bytes().to_vec()) };
+            let mut trusted = Certificates::default();
+            trusted.authorities = Some(certificate.as_bytes().to_vec());
             options.certificates(trusted).connect_to(format!("rediss://127.0.0.1:{}", ports[line])).await
         }
-        (None, Address::Lines { ports } | Address::Several { ports }) => options.connect_to(url(&ports[line])).await,
+        (None, Address::Lines { ports }) => options.connect_to(url(&ports[line])).await,
         (None, Address::Sentinels { ports, name, .. }) => {
-            options.connect_to_sentinels(ports.iter().map(url), name, "redis://locks").await
+            options.connect_to_sentinels(ports.iter().map(url), name, Access::default()).await
         }
         (None, Address::Cluster { ports }) => options.connect_to_cluster(ports.iter().map(url)).await,
     }
@@ -101,12 +101,12 @@ impl Keeper {
 
     async fn attempt(&mut self) {
         let wish = Wish::of(&self.client, &mut self.random);
-        let holder = if self.is_majority() { String::new() } else { self.diary.new_holder() };
+        let holder = self.diary.new_holder();
         let is_fixed = self.random.is(FIXED_LEASE);
         let Some(kept) = self.acquire(&wish, &holder, is_fixed).await else {
             return self.round.pause(Duration::from_millis(self.random.between(PAUSE_MS))).await;
         };
-        if !self.is_majority() && self.random.is(self.client.habits.enters_again) {
+        if self.random.is(self.client.habits.enters_again) {
             kept.vouch(&self.diary);
             self.go_in_and_out(&wish, &holder).await;
         }
@@ -128,7 +128,7 @@ impl Keeper {
 
     async fn acquire(&mut self, wish: &Wish, holder: &str, is_fixed: bool) -> Option<Kept> {
         let Wish { side, lease_ms, fenced, replicas, .. } = *wish;
-        let request = Request::Guard { side, lease_ms, fenced, replicas, majority: self.is_majority() };
+        let request = Request::Guard { side, lease_ms, fenced, replicas };
         let until = self.round.waits(wish.gives_up_after.unwrap_or(WHATEVER_IT_TAKES));
         let number = self.diary.called(&wish.lock, holder, request);
         let (answer, guard) = match timeout_at(until, self.ask(wish, holder, is_fixed)).await {
@@ -142,18 +142,8 @@ impl Keeper {
     }
 
     async fn ask(&self, wish: &Wish, holder: &str, is_fixed: bool) -> Result<Option<Granted>, Error> {
-        let lock = |locks: &Locks| lock_of(locks, wish, is_fixed);
-        if self.is_majority() {
-            let majority = redlock(self.doors.iter().map(lock));
-            let guard = match wish.wait_ms.map(Duration::from_millis) {
-                None => majority.try_acquire().await?,
-                Some(Duration::ZERO) => Some(majority.acquire().await?),
-                Some(limit) => Some(majority.acquire_timeout(limit).await?),
-            };
-            return Ok(guard.map(|guard| (guard, None)));
-        }
         let line = self.client.line as usize % self.doors.len();
-        let lock = lock(&self.doors[line]).owner(holder);
+        let lock = lock_of(&self.doors[line], wish, is_fixed).owner(holder);
         if wish.fenced {
             let granted = acquire(lock.fenced(), wish.wait_ms).await?.map(|guard| (guard.token(), guard));
             return Ok(granted.map(|(token, guard)| (guard.unfenced(), Some(token))));
@@ -192,7 +182,7 @@ impl Keeper {
 
     async fn release(&mut self, kept: Kept, wish: &Wish, holder: &str) {
         self.diary.ended(kept.number);
-        let request = Request::Release { side: wish.side, all: self.is_majority() };
+        let request = Request::Release { side: wish.side, all: false };
         let number = self.diary.called(&wish.lock, holder, request);
         let answer = match timeout_at(self.round.answers(WHATEVER_IT_TAKES), kept.guard.release()).await {
             Ok(Ok(())) => Answer::Released(Some(1)),
@@ -200,10 +190,6 @@ impl Keeper {
             Err(_) => Answer::Unknown("given up".to_owned()),
         };
         self.diary.answered(number, answer);
-    }
-
-    fn is_majority(&self) -> bool {
-        self.client.kind == ClientKind::Majority
     }
 }
 

@@ -20,7 +20,7 @@ mod wire;
 mod wish;
 
 use crate::history::Journal;
-use crate::plan::{Address, ByTls, Client, Plan};
+use crate::plan::{Address, ByTls, Client, ClientKind, Plan};
 use by_hand::ByHand;
 use guards::Keeper;
 use round::Round;
@@ -50,8 +50,9 @@ pub fn work(plan_file: &Path, crew: usize) {
 
 async fn live(clients: Vec<Client>, address: &Address, by_tls: Option<ByTls>, journal: &Journal, round: Round) {
     let mut lives = JoinSet::new();
-    let (by_guards, by_hand): (Vec<_>, Vec<_>) = clients.into_iter().partition(|client| client.kind.is_guard());
-    for client in by_hand.into_iter().filter_map(|client| ByHand::new(client, address, journal, round)) {
+    let (by_guards, by_hand): (Vec<_>, Vec<_>) =
+        clients.into_iter().partition(|client| client.kind == ClientKind::Guards);
+    for client in by_hand.into_iter().map(|client| ByHand::new(client, address, journal, round)) {
         lives.spawn(client.live());
     }
     if !by_guards.is_empty() {

@@ -22,15 +22,13 @@ pub struct Redirection {
 }
 
 impl Route {
-    /// None, if a single command cannot get such a lock: it is a majority of servers.
-    pub fn to(address: &Address, line: u32, random: Random) -> Option<Self> {
+    pub fn to(address: &Address, line: u32, random: Random) -> Self {
         let ports = match address {
             Address::Lines { ports } => vec![ports[line as usize % ports.len()]],
             Address::Sentinels { master, .. } => vec![*master],
             Address::Cluster { ports } => ports.clone(),
-            Address::Several { .. } => return None,
         };
-        Some(Self { ports, places: HashMap::new(), random })
+        Self { ports, places: HashMap::new(), random }
     }
 
     /// Stays the same until something is learned.
@@ -70,18 +68,13 @@ mod tests {
     use super::*;
 
     fn to(address: &Address, line: u32) -> Route {
-        Route::to(address, line, Random::from(1)).expect("a way")
+        Route::to(address, line, Random::from(1))
     }
 
     #[test]
     fn lines_go_different_ways() {
         let address = Address::Lines { ports: vec![1, 2] };
         assert_eq!([0, 1, 2, 3].map(|line| to(&address, line).port("lock")), [1, 2, 1, 2]);
-    }
-
-    #[test]
-    fn a_majority_is_none_of_its_servers() {
-        assert!(Route::to(&Address::Several { ports: vec![1, 2, 3] }, 0, Random::from(1)).is_none());
     }
 
     #[test]

@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const KINDS: [ClientKind; 5] =
-    [ClientKind::Commands, ClientKind::Sessions, ClientKind::Scripts, ClientKind::Guards, ClientKind::Majority];
+const KINDS: [ClientKind; 4] = [ClientKind::Commands, ClientKind::Sessions, ClientKind::Scripts, ClientKind::Guards];
 
 /// Within this after its time a crew is at an end, whatever happens; and what a busy machine adds.
 const TIDYING: Duration = Duration::from_millis(2_000 + 1_000);
@@ -36,10 +35,9 @@ fn habits() -> Habits {
     }
 }
 
-/// A plain lock and a read-write lock, for each kind its own, since a majority and a single command do not mix.
+/// Wants a plain lock and a read-write lock.
 fn client(kind: ClientKind, number: u32, habits: &Habits) -> Client {
-    let domain = if kind == ClientKind::Majority { "majority" } else { "lock" };
-    let locks = [false, true].map(|is_read_write| Lock { name: format!("{domain}:{is_read_write}"), is_read_write });
+    let locks = [false, true].map(|is_read_write| Lock { name: format!("lock:{is_read_write}"), is_read_write });
     Client {
         name: format!("{kind:?}-{number}"),
         seed: u64::from(number),
@@ -51,7 +49,7 @@ fn client(kind: ClientKind, number: u32, habits: &Habits) -> Client {
 }
 
 fn crew(habits: &Habits) -> Vec<Client> {
-    (0..).zip(KINDS.iter().cycle()).map(|(number, kind)| client(*kind, number, habits)).take(20).collect()
+    (0..).zip(KINDS.iter().cycle()).map(|(number, kind)| client(*kind, number, habits)).take(16).collect()
 }
 
 /// A plan of one crew, and what came of it.
@@ -161,8 +159,7 @@ fn whoever_comes_from_outside_is_somebody_new() {
     let operations = pair(&Trial::of(here(&server), 500, clients).run());
     let mut known = HashSet::new();
     for Operation { call, .. } in &operations {
-        let named = !call.client.starts_with("Majority");
-        assert_eq!(named, call.holder.starts_with(&format!("{}:", call.client)), "{call:?}");
+        assert!(call.holder.starts_with(&format!("{}:", call.client)), "{call:?}");
         let enters = match call.request {
             // Of what it does not know it asks again, by the same ticket.
             Request::Acquire { session: Some(_), .. } if known.contains(&call.holder) => false,
@@ -171,9 +168,7 @@ fn whoever_comes_from_outside_is_somebody_new() {
             Request::Guard { .. } => true,
             Request::Renew { .. } | Request::Release { .. } | Request::Cancel { .. } => false,
         };
-        if named {
-            assert_eq!(enters, known.insert(call.holder.clone()), "{call:?}");
-        }
+        assert_eq!(enters, known.insert(call.holder.clone()), "{call:?}");
     }
     assert!(known.len() > 20);
 }
@@ -258,7 +253,6 @@ fn who_waits_for_ever_waits_no_longer_than_the_round() {
     somebody.say("RLOCK.ACQUIRE lock:false somebody 30000");
     somebody.say("RLOCK.WACQUIRE lock:true somebody 30000");
     let clients = crew(&Habits { waits_ms: vec![Some(0)], ..habits() });
-    let clients = clients.into_iter().filter(|it| it.kind != ClientKind::Majority).collect();
     let began = Instant::now();
     let operations = pair(&Trial::of(here(&server), 300, clients).run());
     assert!(began.elapsed() < Duration::from_millis(1_300), "{:?}", began.elapsed());
@@ -365,7 +359,6 @@ fn in_a_cluster_locks_are_asked_for_where_they_are() {
     // Without transactions, which are not sent on.
     let clients: Vec<_> = crew(&Habits { waits_ms: vec![Some(100)], ..habits() })
         .into_iter()
-        .filter(|it| it.kind != ClientKind::Majority)
         .map(|client| Client {
             locks: (0..3).map(|master| Lock { name: cluster.key_on(master), is_read_write: false }).collect(),
             ..client

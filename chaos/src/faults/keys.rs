@@ -26,16 +26,13 @@ pub const SWAP: Kind = kind("swap databases", AllKeys, 1, WHILE, swap);
 /// A hot lock, and the place of the server that has it.
 fn lock(scene: &mut Scene) -> Result<(String, usize), String> {
     let key = format!("hot:{}", scene.random.below(scene.world.makeup().hot.into()));
-    let before = scene.a_master();
-    Ok((key.clone(), owner(scene.world, &key, before)?))
+    let place = owner(scene.world, &key)?;
+    Ok((key, place))
 }
 
 /// Who has the key now: others may have taken over.
-fn owner(world: &World, key: &str, before: usize) -> Result<usize, String> {
-    match world.kind {
-        WorldKind::Majority => Ok(before),
-        _ => world.owner_of(key).ok_or_else(|| format!("nobody has {key} now")),
-    }
+fn owner(world: &World, key: &str) -> Result<usize, String> {
+    world.owner_of(key).ok_or_else(|| format!("nobody has {key} now"))
 }
 
 fn reach_of(key: &str) -> Reach {
@@ -81,7 +78,7 @@ fn persist(scene: &mut Scene) -> Outcome {
     let mut over = None;
     changing(node, &command, effects, move |scene| {
         if over.is_none() {
-            let place = owner(scene.world, &key, place)?;
+            let place = owner(scene.world, &key)?;
             scene.world.nodes[place].say(&format!("PEXPIRE {key} {LEFT_MS} NX"))?;
             over = Some(has_ended(place, LEFT_MS));
         }
@@ -103,7 +100,7 @@ fn overwrite(scene: &mut Scene) -> Outcome {
     let command = format!("SET {key} junk PX 100");
     may_have_changed(node.say(&command))?;
     Ok(Begun::until(effects(node, &key, &command), move |scene| {
-        let place = owner(scene.world, &key, place)?;
+        let place = owner(scene.world, &key)?;
         let kind = scene.world.nodes[place].text(&format!("TYPE {key}"))?;
         Ok(Progress::over_if(kind != "string"))
     }))
@@ -132,7 +129,7 @@ fn swap(scene: &mut Scene) -> Outcome {
 fn swap_back(world: &World, place: usize) -> Result<Progress, String> {
     let place = if world.kind.has_one_master() { world.master() } else { place };
     let node = &world.nodes[place];
-    if matches!(world.kind, WorldKind::Single | WorldKind::Majority) && !node.is_up() {
+    if world.kind == WorldKind::Single && !node.is_up() {
         return Ok(Progress::Over);
     }
     let mut client = node.connect()?;

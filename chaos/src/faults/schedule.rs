@@ -19,7 +19,7 @@ const EVERYWHERE: [&[Kind]; 6] =
 
 fn of_its_own(kind: WorldKind) -> &'static [Kind] {
     match kind {
-        WorldKind::Single | WorldKind::Durable | WorldKind::Majority => &[keys::SWAP, servers::KILL],
+        WorldKind::Single | WorldKind::Durable => &[keys::SWAP, servers::KILL],
         WorldKind::Replicated => replicated::KINDS,
         WorldKind::Sentinel => sentinel::KINDS,
         WorldKind::Cluster => cluster::KINDS,

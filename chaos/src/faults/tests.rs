@@ -151,11 +151,6 @@ fn each_fault_of_a_cluster() {
     each_fault_of(WorldKind::Cluster);
 }
 
-#[test]
-fn each_fault_of_a_majority() {
-    each_fault_of(WorldKind::Majority);
-}
-
 /// Many in force at a time, some of which have to wait for others.
 fn a_round_in(kind: WorldKind, length: Duration) {
     let directory = tempfile::tempdir().unwrap();

@@ -37,7 +37,7 @@ pub enum Request {
     /// Takes the ticket of this wait back.
     Cancel { session: String },
     /// By `rlock-client`: its own waits, renewals and repetitions are not seen; what it says is, as [`Record::Vouched`].
-    Guard { side: Side, lease_ms: u64, fenced: bool, replicas: u32, majority: bool },
+    Guard { side: Side, lease_ms: u64, fenced: bool, replicas: u32 },
     /// Of all that is held under this name.
     Renew { lease_ms: u64 },
     /// Of one hold, or of all holds of that side.

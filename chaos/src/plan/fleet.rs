@@ -12,7 +12,6 @@ pub struct Makeup {
     pub sessions: u32,
     pub scripts: u32,
     pub guards: u32,
-    pub majorities: u32,
     /// The few locks that everybody wants.
     pub hot: u32,
     /// The many that are rarely wanted by two.
@@ -21,17 +20,8 @@ pub struct Makeup {
 }
 
 impl Makeup {
-    pub const ORDINARY: Self = Self {
-        processes: 8,
-        commands: 55,
-        sessions: 55,
-        scripts: 30,
-        guards: 60,
-        majorities: 0,
-        hot: 12,
-        cold: 10_000,
-        replicas: 0,
-    };
+    pub const ORDINARY: Self =
+        Self { processes: 8, commands: 55, sessions: 55, scripts: 30, guards: 60, hot: 12, cold: 10_000, replicas: 0 };
 
     /// Without what needs a server's full speed: the servers are many.
     pub const SMALL: Self =
@@ -45,7 +35,6 @@ pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
         (ClientKind::Sessions, makeup.sessions),
         (ClientKind::Scripts, makeup.scripts),
         (ClientKind::Guards, makeup.guards),
-        (ClientKind::Majority, makeup.majorities),
     ];
     let mut crews = vec![Vec::new(); makeup.processes as usize];
     let all = kinds.into_iter().flat_map(|(kind, count)| (0..count).map(move |number| (kind, number)));
@@ -65,7 +54,7 @@ fn wanted(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Vec<Lock> {
         ClientKind::Commands | ClientKind::Sessions => true,
         // They know of no queue, and what they may have taken in between excuses it: every other lock is without them.
         ClientKind::Scripts => number % 2 == 0,
-        ClientKind::Guards | ClientKind::Majority => number % 3 != 0,
+        ClientKind::Guards => number % 3 != 0,
     };
     let mut hot = std::iter::repeat_with(|| random.below(makeup.hot.into())).filter(is_for_them);
     let hot = lock("hot", hot.next().expect("it goes on until there is one"));
@@ -78,7 +67,7 @@ fn lock(temperature: &str, number: u64) -> Lock {
 }
 
 fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
-    let is_guard = kind.is_guard();
+    let is_guard = kind == ClientKind::Guards;
     // The watchdog of the client has its own ideas of leases that are too short to be kept alive.
     let lease_ms = random.one_of(if is_guard { &[1_000, 1_000, 1_500, 5_000] } else { &[150, 400, 1_000, 3_000] });
     let is_reckless = random.is(20);

@@ -37,8 +37,6 @@ pub enum Address {
     Sentinels { ports: Vec<u16>, name: String, master: u16 },
     /// The nodes of a cluster.
     Cluster { ports: Vec<u16> },
-    /// Servers that know nothing of each other: the majority of them is a lock.
-    Several { ports: Vec<u16> },
 }
 
 /// Where a server is found that listens for TLS.
@@ -73,8 +71,6 @@ pub enum ClientKind {
     Scripts,
     /// `rlock-client`; all those of a process share its connections.
     Guards,
-    /// `rlock-client`'s majority of several servers.
-    Majority,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,13 +103,6 @@ pub struct Habits {
     pub gives_up: u8,
     /// How many replicas have to confirm what it is granted.
     pub replicas: u32,
-}
-
-impl ClientKind {
-    /// Whether it leaves it to `rlock-client` what is sent.
-    pub fn is_guard(self) -> bool {
-        matches!(self, Self::Guards | Self::Majority)
-    }
 }
 
 impl Client {

@@ -33,13 +33,10 @@ pub enum WorldKind {
     Sentinel,
     /// Three masters with a replica each.
     Cluster,
-    /// Three servers that know nothing of each other.
-    Majority,
 }
 
 impl WorldKind {
-    pub const ALL: [Self; 6] =
-        [Self::Single, Self::Durable, Self::Replicated, Self::Sentinel, Self::Cluster, Self::Majority];
+    pub const ALL: [Self; 5] = [Self::Single, Self::Durable, Self::Replicated, Self::Sentinel, Self::Cluster];
 
     pub fn name(self) -> String {
         format!("{self:?}").to_lowercase()
@@ -103,7 +100,6 @@ impl World {
                 master: ports()[0],
             },
             WorldKind::Cluster => Address::Cluster { ports: ports() },
-            WorldKind::Majority => Address::Several { ports: ports() },
         }
     }
 
@@ -120,9 +116,6 @@ impl World {
             WorldKind::Durable => Makeup { cold: 1_000, ..Makeup::ORDINARY },
             WorldKind::Replicated => Makeup { replicas: 1, cold: 1_000, ..Makeup::ORDINARY },
             WorldKind::Sentinel | WorldKind::Cluster => Makeup { replicas: 1, ..Makeup::SMALL },
-            WorldKind::Majority => {
-                Makeup { commands: 0, sessions: 0, scripts: 0, guards: 0, majorities: 40, ..Makeup::SMALL }
-            }
         }
     }
 

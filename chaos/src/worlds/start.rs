@@ -35,7 +35,6 @@ impl World {
             WorldKind::Replicated => world.one_master(&FOLLOWING, 1, 2),
             WorldKind::Sentinel => world.watched(),
             WorldKind::Cluster => world.cluster(),
-            WorldKind::Majority => world.majority(),
         }
         world.looked = Moment::now();
         world
@@ -80,16 +79,6 @@ impl World {
         let (masters, replicas) = servers.split_at(NAMES.len() / 2);
         Cluster::join(masters, replicas);
         self.set_masters((0..masters.len()).collect());
-    }
-
-    fn majority(&mut self) {
-        const SERVERS: usize = 3;
-        self.add_proxies(SERVERS);
-        for place in 0..SERVERS {
-            self.add_node(&[]);
-            self.lead(place, place);
-        }
-        self.set_masters((0..SERVERS).collect());
     }
 
     fn add_node(&mut self, options: &[&str]) {

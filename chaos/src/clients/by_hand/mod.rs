@@ -57,15 +57,14 @@ pub struct ByHand {
 }
 
 impl ByHand {
-    /// None, if single commands cannot get locks there.
-    pub fn new(client: Client, address: &Address, journal: &Journal, round: Round) -> Option<Self> {
+    pub fn new(client: Client, address: &Address, journal: &Journal, round: Round) -> Self {
         let mut random = Random::from(client.seed);
-        let route = Route::to(address, client.line, Random::from(random.draw()))?;
+        let route = Route::to(address, client.line, Random::from(random.draw()));
         let resp3 = random.is(SPEAKS_RESP3);
         let connections = Connections::new(route, resp3);
         let diary = Diary::new(journal.clone(), client.name.clone());
         let (session, sessions_opened, has_died) = (None, 0, false);
-        Some(Self { client, round, connections, random, diary, session, sessions_opened, has_died })
+        Self { client, round, connections, random, diary, session, sessions_opened, has_died }
     }
 
     pub async fn live(mut self) {
