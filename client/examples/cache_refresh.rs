@@ -11,8 +11,8 @@
 //! RLOCK_URL=redis://127.0.0.1:6379 cargo run -p rlock-client --example cache_refresh
 //! ```
 
-use rlock_client::redis::aio::MultiplexedConnection;
-use rlock_client::redis::{self, AsyncConnectionConfig, AsyncTypedCommands};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, AsyncTypedCommands};
 use rlock_client::{Locks, ReadWriteLock};
 use std::error::Error;
 use std::sync::Arc;

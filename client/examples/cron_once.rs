@@ -10,9 +10,9 @@
 //! RLOCK_URL=redis://127.0.0.1:6379 cargo run -p rlock-client --example cron_once -- 2030-01-31
 //! ```
 
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, AsyncTypedCommands};
 use rlock_client::Locks;
-use rlock_client::redis::aio::MultiplexedConnection;
-use rlock_client::redis::{self, AsyncConnectionConfig, AsyncTypedCommands};
 use std::error::Error;
 use std::time::Duration;
 

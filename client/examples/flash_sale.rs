@@ -12,9 +12,9 @@
 //! RLOCK_URL=redis://127.0.0.1:6379 cargo run -p rlock-client --example flash_sale
 //! ```
 
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, AsyncTypedCommands};
 use rlock_client::Locks;
-use rlock_client::redis::aio::MultiplexedConnection;
-use rlock_client::redis::{self, AsyncConnectionConfig, AsyncTypedCommands};
 use std::error::Error;
 use std::time::Duration;
 use tokio::task::JoinSet;

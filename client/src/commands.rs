@@ -115,7 +115,9 @@ impl From<Value> for Reply {
             Value::Okay => Self::Text(b"OK".to_vec()),
             Value::Array(list) => Self::List(list.into_iter().map(Self::from).collect()),
             Value::Map(pairs) => Self::List(pairs.into_iter().flat_map(<[Value; 2]>::from).map(Self::from).collect()),
-            Value::ServerError(error) => Self::Error(error.to_string()),
+            Value::ServerError(error) => {
+                Self::Error(format!("{} {}", error.code(), error.details().unwrap_or_default()))
+            }
             other => Self::Error(format!("ERR an answer that RESP2 has not: {other:?}")),
         }
     }

@@ -139,12 +139,6 @@ impl Error {
         server_line::kind(self.0.source.as_ref()?)
     }
 
-    /// Whether the user may not use this key, though others.
-    #[cfg(feature = "operators")]
-    pub(crate) fn is_about_the_key(&self) -> bool {
-        self.0.source.as_ref().is_some_and(server_line::is_about_the_key)
-    }
-
     /// The lock was not free in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {

@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// A lock that is held: one, [several](crate::multi), or [a majority](crate::redlock).
+/// A lock that is held: one, or [several](crate::multi).
 ///
 /// **Dropped**, it is released in the background, as best that can be done: nobody learns whether it was, and where the
 /// program ends at the same time, the lock stays taken until its lease ends. Prefer [`run`](Self::run) and
@@ -30,8 +30,6 @@ use std::time::Duration;
 #[must_use = "dropped at once, it is released at once"]
 pub struct Guard<F = Unfenced> {
     locks: Vec<HeldLock>,
-    /// How many of them make it a guard.
-    needed: usize,
     fencing: PhantomData<F>,
 }
 
@@ -51,7 +49,7 @@ impl Guard<Fenced> {
 
     /// The same as a guard like any other. Ask for the token before.
     pub fn unfenced(self) -> Guard {
-        Guard { locks: self.locks, needed: self.needed, fencing: PhantomData }
+        Guard { locks: self.locks, fencing: PhantomData }
     }
 }
 
@@ -61,11 +59,7 @@ impl<F> Guard<F> {
     }
 
     pub(crate) fn of_all(locks: Vec<HeldLock>) -> Self {
-        Self::of_at_least(locks.len(), locks)
-    }
-
-    pub(crate) fn of_at_least(needed: usize, locks: Vec<HeldLock>) -> Self {
-        Self { locks, needed, fencing: PhantomData }
+        Self { locks, fencing: PhantomData }
     }
 
     /// Does the work while the lock is held, and releases it. When the lock is lost before the work is done, the work
@@ -125,10 +119,7 @@ impl<F> Guard<F> {
     /// For how long it can still be vouched for, if nothing is renewed. Zero if it is lost. It asks no server.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let mut left: Vec<_> = self.locks.iter().map(HeldLock::remaining).collect();
-        left.sort_unstable();
-        // It lasts as long as the last one without which there are too few.
-        left.get(self.spare()).copied().unwrap_or_default()
+        self.locks.iter().map(HeldLock::remaining).min().unwrap_or_default()
     }
 
     /// Whether it can no longer be vouched for. Once lost, always lost. It asks no server, so work that does not await
@@ -148,12 +139,7 @@ impl<F> Guard<F> {
     /// number of times.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<F> {
         let mut losses: FuturesUnordered<_> = self.locks.iter().map(HeldLock::lost).collect();
-        let spare = self.spare();
-        heard(async move {
-            for _ in 0..=spare {
-                losses.next().await;
-            }
-        })
+        heard(async move { _ = losses.next().await })
     }
 
     /// Why it is lost; nothing as long as it is not. It asks no server: it is what the last renewal came to.
@@ -166,8 +152,7 @@ impl<F> Guard<F> {
         lost.map(HeldLock::loss)
     }
 
-    /// Releases the lock, and waits for the server's word that it is. Of a [majority](crate::redlock) it waits for that
-    /// many; the others are released in the background.
+    /// Releases the lock, and waits for the server's word that it is.
     ///
     /// # Cancel safety
     /// Dropped, the release goes on in the background. It begins when this is first polled; a call that is never
@@ -182,32 +167,18 @@ impl<F> Guard<F> {
     /// ended.
     pub async fn release(mut self) -> Result<(), Error> {
         let mut releases: FuturesUnordered<_> = self.locks.iter_mut().map(HeldLock::release).collect();
-        let (mut missing, mut problems) = (self.needed, Vec::new());
-        while missing > 0 {
-            match heard(releases.next()).await {
-                Some(Ok(())) => missing -= 1,
-                Some(Err(error)) => problems.push(error),
-                // It is clear what became of each, and too few were given back.
-                None => return what_counts(problems, self.spare()),
-            }
+        let mut problems = Vec::new();
+        while let Some(released) = heard(releases.next()).await {
+            problems.extend(released.err());
         }
-        Ok(())
+        // That one was lost counts, whatever became of the others.
+        let is_lost = problems.iter().any(Error::is_lost);
+        problems.into_iter().find(|problem| problem.is_lost() == is_lost).map_or(Ok(()), Err)
     }
 
     fn names(&self) -> String {
         self.locks.iter().map(HeldLock::name).collect::<Vec<_>>().join(", ")
     }
-
-    /// How many of the locks may be lost.
-    fn spare(&self) -> usize {
-        self.locks.len().saturating_sub(self.needed)
-    }
-}
-
-/// That it was lost, if too many of its locks were; else why the others were not given back.
-fn what_counts(problems: Vec<Error>, spare: usize) -> Result<(), Error> {
-    let is_lost = problems.iter().filter(|problem| problem.is_lost()).count() > spare;
-    problems.into_iter().find(|problem| problem.is_lost() == is_lost).map_or(Ok(()), Err)
 }
 
 impl<F> fmt::Debug for Guard<F> {

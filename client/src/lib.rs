@@ -353,15 +353,13 @@ mod link;
 mod lock;
 mod locks;
 mod loss;
+mod multi;
 mod names;
-#[cfg(feature = "operators")]
-mod operators;
 mod options;
 #[cfg(feature = "commands")]
 mod reply;
 mod runtime;
 mod server_line;
-mod several;
 
 pub use address::{Access, Address, Place};
 #[cfg(feature = "blocking")]
@@ -377,12 +375,10 @@ pub use kind::Kind;
 pub use lock::{Lock, ReadWriteLock};
 pub use locks::Locks;
 pub use loss::Loss;
-#[cfg(feature = "operators")]
-pub use operators::{Held, HoldSide, Holder, Inspection, Queue, Search, Statistics, Step, Waiter};
+pub use multi::{Multi, multi};
 pub use options::Options;
 #[cfg(feature = "commands")]
 pub use reply::Reply;
-pub use several::{Multi, Redlock, multi, redlock};
 
 /// Compiles the examples of the crate's page.
 #[cfg(doctest)]

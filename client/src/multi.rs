@@ -4,7 +4,6 @@
 //! whose sets overlap, one always has the lock that comes last among those taken, and goes on: no two wait for each
 //! other.
 
-use super::distinct;
 use crate::core::Until;
 use crate::error::{Error, ErrorKind};
 use crate::fencing::{Fenced, Unfenced};
@@ -34,7 +33,13 @@ pub struct Multi<F = Unfenced> {
 /// # }
 /// ```
 pub fn multi<F>(locks: impl IntoIterator<Item = Lock<F>>) -> Multi<F> {
-    Multi { locks: distinct(locks) }
+    let mut distinct: Vec<Lock<F>> = Vec::new();
+    for lock in locks {
+        if !distinct.iter().any(|other| other.place() == lock.place()) {
+            distinct.push(lock);
+        }
+    }
+    Multi { locks: distinct }
 }
 
 impl Multi {

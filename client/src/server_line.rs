@@ -28,12 +28,6 @@ pub(crate) fn is_a_role_change(error: &RedisError) -> bool {
     has(error, "state changed")
 }
 
-/// NOPERM, of a user who may run the command, but not with this key.
-#[cfg(feature = "operators")]
-pub(crate) fn is_about_the_key(error: &RedisError) -> bool {
-    has(error, "key")
-}
-
 /// WRONGKIND: the kind that the lock is of.
 pub(crate) fn kind(error: &RedisError) -> Option<Kind> {
     match error.code() {

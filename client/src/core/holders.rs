@@ -36,12 +36,6 @@ impl Holders {
         &self.identity
     }
 
-    /// What the process is called.
-    #[cfg(feature = "operators")]
-    pub(crate) fn name(&self) -> &str {
-        self.identity.rsplit_once(':').map_or("", |(name, _)| name)
-    }
-
     /// A holder that nobody has had before. It ends with `<uuid>:<n>`, as Redisson's `<uuid>:<thread>`.
     pub(crate) fn fresh(&self) -> Vec<u8> {
         format!("{}:{}", self.identity, self.next.fetch_add(1, Relaxed)).into_bytes()

@@ -30,7 +30,10 @@ impl Connection {
 
 pub(super) async fn send(opened: &mut Opened, request: &Cmd, limit: Duration) -> Result<Value, Fault> {
     let answer = within(limit, opened.connection.req_packed_command(request)).await;
-    answer.and_then(Value::extract_error).map_err(Fault::of_request)
+    match answer {
+        Ok(Value::ServerError(error)) => Err(Fault::of_request(error.into())),
+        answer => answer.map_err(Fault::of_request),
+    }
 }
 
 /// Sends several requests in one piece; each has an answer of its own.

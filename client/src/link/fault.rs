@@ -101,12 +101,6 @@ impl Fault {
         }
     }
 
-    /// Whether a connection was broken, perhaps unnoticed for long: that says nothing about the server.
-    #[cfg(feature = "operators")]
-    pub(crate) fn is_a_broken_connection(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Silent(_)) && self.is_prompt()
-    }
-
     /// Whether it says that another server may be the one to ask by now.
     pub(crate) fn doubts_the_server(&self) -> bool {
         match self {

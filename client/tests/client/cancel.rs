@@ -1,7 +1,7 @@
 //! Futures that are dropped at every point at which they can be: neither a waiter nor a hold stays behind.
 
 use crate::support::{locks_on, until_nothing_is_left};
-use rlock_client::{Guard, Lock, Locks, multi, redlock};
+use rlock_client::{Guard, Lock, multi};
 use rlock_testing::{Client, Server};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -123,22 +123,6 @@ async fn several_locks() {
         Box::pin(async move { set.acquire().await.ok() }) as Acquiring
     };
     assert!(dropped_everywhere(&mut client, &["a", "b", "c"], all).await > 0);
-}
-
-#[tokio::test]
-async fn a_majority() {
-    let servers = [Server::start(), Server::start(), Server::start()];
-    let mut all = Vec::new();
-    for server in &servers {
-        all.push(locks_on(server).await);
-    }
-    for steps in 0..STEPS {
-        let most = redlock(all.iter().map(|locks: &Locks| locks.lock("key")));
-        dropped_after(steps, Box::pin(async move { most.acquire().await.ok() })).await;
-        for server in &servers {
-            until_nothing_is_left(&mut server.client(), "key").await;
-        }
-    }
 }
 
 #[tokio::test]

@@ -51,6 +51,17 @@ async fn from_one_seed_locks_are_spread_over_all_masters() {
     }
 }
 
+/// Who takes one node for the whole is told which one it would be.
+#[tokio::test]
+async fn a_lone_node_sends_away() {
+    let cluster = Cluster::start();
+    let locks = Locks::connect(url(&cluster.masters[0])).await.unwrap();
+    locks.lock(cluster.key_on(0)).acquire().await.unwrap().release().await.unwrap();
+    let sent_away = locks.lock(cluster.key_on(1)).try_acquire().await.unwrap_err();
+    assert_eq!((sent_away.is_unavailable(), sent_away.code()), (true, Some("MOVED")), "{sent_away}");
+    assert!(sent_away.text().unwrap().ends_with(&format!(":{}", cluster.masters[1].port())), "{sent_away}");
+}
+
 #[tokio::test]
 async fn a_lock_is_renewed_and_released_where_its_slot_has_moved() {
     let cluster = Cluster::start();

@@ -1,7 +1,7 @@
 //! The ways to a server: TCP, TLS, a unix socket, a user and a database.
 
 use crate::support::{exists, locks_on, url};
-use rlock_client::Locks;
+use rlock_client::{Access, Address, Locks, Place};
 use rlock_testing::Server;
 
 /// Takes a lock, waits for it, and gives it back.
@@ -20,9 +20,11 @@ async fn works(locks: &Locks) {
 async fn by_tcp_and_by_a_unix_socket() {
     let server = Server::start();
     let tcp = format!("redis://127.0.0.1:{}", server.port());
-    for address in [tcp.clone(), format!("{tcp}/?protocol=resp3"), url(&server)] {
+    for address in [&tcp, &format!("{tcp}/?protocol=resp3"), &url(&server)] {
         works(&Locks::connect(address).await.unwrap()).await;
     }
+    let place = Place::Tcp { host: "localhost".to_owned(), port: server.port() };
+    works(&Locks::connect(Address::new(place, Access::default())).await.unwrap()).await;
 }
 
 #[tokio::test]
@@ -48,7 +50,7 @@ async fn by_tls() {
     let server = crate::tls::TlsServer::start();
     let unknown = Locks::connect(server.address.clone()).await.unwrap_err();
     assert!(unknown.is_unavailable(), "a certificate that nobody vouches for: {unknown}");
-    works(&Locks::connect(server.trusted()).await.unwrap()).await;
+    works(&server.trusted().connect_to(&server.address).await.unwrap()).await;
 }
 
 /// An operator sees in CLIENT LIST whose connection it is.

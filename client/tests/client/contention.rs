@@ -1,7 +1,7 @@
 //! Many who want one lock: never two at a time.
 
 use crate::support::{locks_on, until_nothing_is_left};
-use rlock_client::redis::{self, AsyncCommands};
+use redis::AsyncCommands;
 use rlock_testing::Server;
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
 //! What bad input and bad servers get: an error that says what, and nothing left behind.
 
 use crate::support::{exists, locks_on, until, until_waiting, url};
-use rlock_client::{Error, ErrorKind, Guard, Kind, Lock, Locks};
+use rlock_client::{Access, Error, ErrorKind, Guard, Kind, Lock, Locks};
 use rlock_testing::{Client, Server};
 use std::error::Error as _;
+use std::io;
 use std::time::Duration;
 
 /// By each of the three ways.
@@ -41,7 +42,7 @@ async fn the_servers_own_words_are_kept() {
             assert!(refusal.reason().starts_with(words), "{} should begin with {words}", refusal.reason());
             assert_eq!(refusal.reason(), format!("{} {}", refusal.code().unwrap(), refusal.text().unwrap()));
             assert_eq!(refusal.kind_of_lock(), None);
-            assert!(refusal.source().is_some());
+            assert!(refusal.source().is_none(), "a server has answered");
         }
     }
     assert!(!exists(&mut client, "a"));
@@ -137,7 +138,8 @@ async fn nobody_answers() {
     let locks = options.clone().connect_to(address.clone()).await.unwrap();
     drop(server);
     for refusal in refusals(&locks.lock("a")).await {
-        assert!(refusal.is_unavailable(), "{refusal}");
+        assert!(refusal.is_unavailable() && refusal.code().is_none(), "{refusal}");
+        assert!(refusal.source().is_some_and(|cause| cause.is::<io::Error>()), "{refusal:?}");
     }
     assert!(options.connect_to(address).await.unwrap_err().is_unavailable());
     assert!(Locks::connect("redis://127.0.0.1:1").await.unwrap_err().is_unavailable());
@@ -152,7 +154,7 @@ async fn addresses_that_cannot_be_read() {
     let none: [&str; 0] = [];
     let refused = Locks::options().connect_to_cluster(none).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Configuration);
-    let refused = Locks::options().connect_to_sentinels(none, "main", "redis://main").await.unwrap_err();
+    let refused = Locks::options().connect_to_sentinels(none, "main", Access::default()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Configuration);
 }
 
@@ -165,7 +167,8 @@ async fn missing_rights() {
     client.say("ACL SETUSER app on >secret ~app:* +rlock.acquire +rlock.release +rlock.renew +@connection");
     let address = |user: &str, password: &str| format!("{}?user={user}&pass={password}", url(&server));
     let refused = Locks::connect(address("app", "wrong")).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Refused, "{refused}");
+    assert_eq!((refused.kind(), refused.code()), (ErrorKind::Refused, Some("WRONGPASS")), "{refused}");
+    assert!(refused.source().is_none(), "{refused:?}");
     let reader = Locks::connect(address("reader", "secret")).await.unwrap();
     let app = Locks::connect(address("app", "secret")).await.unwrap();
     for lock in [reader.lock("app:1"), app.lock("other:1"), app.read_write("app:1").read()] {

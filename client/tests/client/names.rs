@@ -1,7 +1,7 @@
 //! What a process is called where people look for who holds a lock: in its holders, and in the server's list of clients.
 
 use crate::support::{until, until_waiting, url, waits_for};
-use rlock_client::{Guard, Locks};
+use rlock_client::{Access, Guard, Locks};
 use rlock_testing::{Client, Cluster, Server, Watched};
 
 /// `host:process`, as the system tells them.
@@ -116,7 +116,7 @@ async fn a_master_that_sentinels_name_knows_it() {
     let watched = Watched::start(0);
     let sentinels = watched.sentinels.iter().map(|it| format!("redis://127.0.0.1:{}", it.port()));
     let options = Locks::options().name("orders");
-    let locks = options.connect_to_sentinels(sentinels, Watched::NAME, "redis://locks").await.unwrap();
+    let locks = options.connect_to_sentinels(sentinels, Watched::NAME, Access::default()).await.unwrap();
     let guard = locks.lock("orders:42").acquire().await.unwrap();
     until_listed(&mut watched.servers[0].client(), "orders", 1).await;
     until_listed(&mut watched.sentinels[0].client(), "orders", 1).await;

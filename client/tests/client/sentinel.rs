@@ -4,8 +4,9 @@
 //! not: they are renewed and released at the new master, and nobody else gets them.
 
 use crate::support::{all_fail_within, exists, locks_on, rival_of, until, until_waiting};
-use rlock_client::{Locks, Options};
+use rlock_client::{Access, Locks, Options};
 use rlock_testing::{Client, Server, Watched};
+use std::error::Error;
 use std::time::Duration;
 
 /// Longer than any failover.
@@ -17,7 +18,7 @@ pub fn patient() -> Options {
 
 pub async fn connect(options: Options, watched: &Watched) -> Locks {
     let sentinels = watched.sentinels.iter().map(|it| format!("redis://127.0.0.1:{}", it.port()));
-    options.connect_to_sentinels(sentinels, Watched::NAME, "redis://locks").await.unwrap()
+    options.connect_to_sentinels(sentinels, Watched::NAME, Access::default()).await.unwrap()
 }
 
 #[tokio::test]
@@ -39,6 +40,15 @@ async fn a_sentinel_that_knows_of_no_master_is_not_the_last_to_be_asked() {
     watched.sentinels[0].client().say(&format!("SENTINEL REMOVE {}", Watched::NAME));
     let locks = connect(Locks::options(), &watched).await;
     locks.lock("orders:42").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_master_that_no_sentinel_knows_is_told_of() {
+    let watched = Watched::start(0);
+    let sentinels = watched.sentinels.iter().map(|it| format!("redis://127.0.0.1:{}", it.port()));
+    let unknown = Locks::options().connect_to_sentinels(sentinels, "other", Access::default()).await.unwrap_err();
+    assert!(unknown.is_unavailable() && unknown.code().is_none() && unknown.source().is_none(), "{unknown:?}");
+    assert!(unknown.reason().contains("no master of this name that is up"), "{unknown}");
 }
 
 #[tokio::test]

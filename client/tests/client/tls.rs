@@ -4,8 +4,7 @@
 //! renew what it holds.
 
 use crate::support::{until, until_waiting};
-use rlock_client::redis::{Client, ConnectionInfo, TlsCertificates};
-use rlock_client::{ErrorKind, Locks};
+use rlock_client::{Certificates, ErrorKind, Locks, Options};
 use rlock_testing::Server;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -37,13 +36,16 @@ impl TlsServer {
         Self { server, address, certificate: issued.cert.pem(), _files: files }
     }
 
-    /// The same address, and trust in its certificate.
-    pub fn trusted(&self) -> ConnectionInfo {
-        let root_cert = Some(self.certificate.clone().into_bytes());
-        let certificates = TlsCertificates { client_tls: None, root_cert };
-        let client = Client::build_with_tls(self.address.clone(), certificates).unwrap();
-        client.get_connection_info().clone()
+    /// Trust in its certificate.
+    pub fn trusted(&self) -> Options {
+        trusting(&self.certificate)
     }
+}
+
+fn trusting(pem: &str) -> Options {
+    let mut certificates = Certificates::default();
+    certificates.authorities = Some(pem.as_bytes().to_vec());
+    Locks::options().certificates(certificates)
 }
 
 /// Whether the servers that the tests run on speak it. One that was built without it has no such setting.
@@ -64,13 +66,9 @@ async fn certificates_of_the_programs_own() {
     }
     let tls = TlsServer::start();
     assert!(Locks::connect(tls.address.clone()).await.unwrap_err().is_unavailable());
-    let with = |pem: &str| {
-        let root_cert = Some(pem.as_bytes().to_vec());
-        Locks::options().certificates(TlsCertificates { client_tls: None, root_cert }).connect_to(tls.address.clone())
-    };
-    let locks = with(&tls.certificate).await.unwrap();
+    let locks = tls.trusted().connect_to(&tls.address).await.unwrap();
     locks.lock("orders:42").acquire().await.unwrap().release().await.unwrap();
-    let unusable = with("no PEM").await.unwrap_err();
+    let unusable = trusting("no PEM").connect_to(&tls.address).await.unwrap_err();
     assert_eq!(unusable.kind(), ErrorKind::Configuration);
     assert!(unusable.to_string().starts_with("certificates: cannot be used"), "{unusable}");
 }
@@ -85,7 +83,7 @@ async fn a_thousand_wait_at_once_and_their_holder_keeps_the_lock() {
     }
     let tls = TlsServer::start();
     let mut client = tls.server.client();
-    let locks = Locks::options().lease(LEASE).connect_to(tls.trusted()).await.unwrap();
+    let locks = tls.trusted().lease(LEASE).connect_to(&tls.address).await.unwrap();
     let guard = locks.lock("orders:42").acquire().await.unwrap();
     let mut waits = JoinSet::new();
     for _ in 0..WAITERS {

@@ -66,7 +66,7 @@ impl Cluster {
     }
 
     /// All owners of slots, as they are now.
-    #[cfg(any(feature = "commands", feature = "operators"))]
+    #[cfg(feature = "commands")]
     pub(crate) async fn owners(&self) -> Result<Vec<Arc<Node>>, Fault> {
         self.learn().await?;
         let owners: std::collections::BTreeSet<_> = self.map().owners.iter().flatten().cloned().collect();

@@ -65,7 +65,7 @@ impl Route {
     }
 
     /// All servers that locks are on.
-    #[cfg(any(feature = "commands", feature = "operators"))]
+    #[cfg(feature = "commands")]
     pub(crate) async fn masters(&self) -> Result<Vec<Arc<Node>>, Fault> {
         match self {
             Self::Cluster(cluster) => cluster.owners().await,
