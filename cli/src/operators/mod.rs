@@ -9,6 +9,8 @@ mod inspection;
 mod queue;
 mod scan;
 mod statistics;
+#[cfg(test)]
+mod tests;
 mod unanswered;
 
 pub use change::{break_lock, release_of, renew_of};
