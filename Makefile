@@ -70,7 +70,7 @@ test-clients: setup module ## test the commands from clients of other languages;
 	@scripts/test-clients.sh $(CLIENTS)
 
 # Without any and with each one alone the client must have no code that is left without use. All at once come first.
-client_features := blocking operators tls
+client_features := blocking commands tls
 
 lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, mutants, and what a release rests on
 	@scripts/setup.sh lint

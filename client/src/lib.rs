@@ -35,7 +35,6 @@
 //! | one at a time | [`locks.lock(name)`](Locks::lock) |
 //! | many readers, or one writer | [`locks.read_write(name)`](Locks::read_write), then [`read()`](ReadWriteLock::read) or [`write()`](ReadWriteLock::write) |
 //! | several locks, all or none | [`multi([a, b])`](multi) |
-//! | a lock that survives the loss of one of several independent servers | [`redlock([a, b, c])`](redlock) |
 //!
 //! The first two have options, which you set before you acquire:
 //!
@@ -101,7 +100,8 @@
 //! ```
 //!
 //! Whole programs are in `examples`: `flash_sale` (a lock for each user), `cron_once` (a job that one of many
-//! hosts does, and a record that checks the token), `cache_refresh` (many readers, one of which refreshes).
+//! hosts does, and a record that checks the token), `cache_refresh` (many readers, one of which refreshes), `redlock` (a
+//! lock that survives the loss of one of several independent servers).
 //!
 //! **To do something at the loss**, or to use the guard while you work, write the `select!` yourself. It needs
 //! `biased;` with the loss first. Otherwise `select!` polls its branches in random order, and the work may take one
@@ -190,8 +190,7 @@
 //! lease of 3 s at most, which the client makes as long as it is to be within a moment, while you work. So
 //! [`Guard::remaining`] may be short at first.
 //!
-//! Two are not fair: a [`redlock`], whose servers know nothing of each other; and programs that run Redisson's scripts,
-//! which do not know the queue and may overtake it.
+//! Programs that run Redisson's scripts are not fair: they do not know the queue and may overtake it.
 //!
 //! # What a lease does not promise
 //!
@@ -246,7 +245,7 @@
 //! A program needs one [`Locks`]; its clones share everything. Connections, attempts and renewals live in a thread of
 //! the client's own, one for all clients of the program; three more set off alarms, write logs, and wake what is not
 //! tokio's. So you may use a client in any executor, keep it in a `static`, and block your own threads without losing
-//! locks. Use connections of your own for your data: the crate that this one uses is [`rlock_client::redis`](redis).
+//! locks. For your data use connections of your own, by any library.
 //!
 //! **A process that you fork** needs a client of its own: it holds nothing of its parent's, and what it has of the parent's
 //! client fails at once.
@@ -258,7 +257,7 @@
 //! | one server | [`Locks::connect`], or [`Options::connect_to`] with settings |
 //! | a Redis Cluster | [`Options::connect_to_cluster`], with some of its nodes |
 //! | a master that sentinels watch | [`Options::connect_to_sentinels`] |
-//! | several independent servers | one `Locks` for each, and [`redlock`] |
+//! | several independent servers | one `Locks` for each, as the example `redlock` does |
 //!
 //! | address | is |
 //! |---|---|
@@ -266,8 +265,9 @@
 //! | `rediss://user:password@host:6379/0` | TLS |
 //! | `redis+unix:///run/redis.sock?db=0&user=…&pass=…` | a unix socket |
 //!
-//! `valkey://`, `valkeys://` and `valkey+unix://` are the same. For certificates of your own
-//! there is [`Options::certificates`].
+//! `valkey://`, `valkeys://`, `unix://` and `valkey+unix://` are the same. A byte of the user or the password that would
+//! mean something else is written as `%` and two digits. An [`Address`] that you put together fits as well. For
+//! certificates of your own there is [`Options::certificates`].
 //!
 //! In a cluster the client asks for each lock at the node that owns its name's slot, also while slots move; the locks
 //! of one [`multi`] may be on different nodes. After a failover the client finds the new master by itself, within
@@ -279,43 +279,23 @@
 //! the names by which `CLIENT LIST` has the client's connections, if its user may `CLIENT SETNAME`.
 //! [`Locks::identity`] is what all holders of a client begin with, but those of owners.
 //!
-//! With the feature `operators` there are these calls, which take no lock. The command line `rlock` is built on them.
-//!
-//! | you want to know | call |
-//! |---|---|
-//! | the holders and the waiters of a lock | [`inspect(name, count)`](Locks::inspect) |
-//! | the locks that have waiters | [`queues(count)`](Locks::queues) |
-//! | which locks are held | [`held(pattern, limit)`](Locks::held) |
-//! | the same, slowly or in part | [`search(pattern)`](Locks::search) |
-//! | a server's counters | [`statistics()`](Locks::statistics) |
-//! | any of these of each master by itself, where one does not answer | [`masters()`](Locks::masters) |
-//!
-//! And [`break_lock(name)`](Locks::break_lock) frees a lock by force: its holder has lost it. Whoever has a holder's name
-//! may [release](Locks::release_of) or [renew](Locks::renew_of) what it holds.
+//! The command line `rlock` shows who holds a lock and who waits for it, lists queues and what is held, and frees a lock by
+//! force. A program that wants the same sends the module's commands itself, with the feature `commands`:
+//! [`Locks::command`] to the server that has a lock, [`Locks::masters`] to each that locks are on. It gets the answer as
+//! a [`Reply`].
 //!
 //! # Features
 //!
-//! - `tls` (on by default): `rediss://` by rustls, with the system's certificates or [yours](Options::certificates). rustls uses the cryptography
-//!   provider that the program has installed for the process; without one it uses ring.
+//! - `tls` (on by default): `rediss://` by rustls, with the system's certificates or [yours](Options::certificates).
+//!   rustls uses the cryptography provider that the program has installed for the process; without one it uses ring.
 //! - `blocking`: calls for programs without async code, such as [`Lock::blocking_acquire`], and [`block_on`] for the
 //!   others. They block their thread.
-//! - `operators`: what is [for the people on call](#for-the-people-on-call).
+//! - `commands`: any command to a server that has locks, [for the people on call](#for-the-people-on-call).
 //!
 //! # Versions
 //!
-//! Versions are semantic: what compiles with one compiles with the next that is compatible with it.
-//!
-//! **The crate `redis` is part of this API**, in version 1, and [`rlock_client::redis`](redis) is that crate. A new
-//! major version of `redis` is therefore a new incompatible version of this crate. These of its types appear:
-//!
-//! | where | what |
-//! |---|---|
-//! | [`Options::certificates`] | [`redis::TlsCertificates`], [`redis::ClientTlsConfig`] |
-//! | addresses | [`redis::IntoConnectionInfo`], so also [`redis::ConnectionInfo`] |
-//!
-//! [`Error`] shows none of them but by its `source()`, which is a [`redis::RedisError`] if there is one. This crate
-//! turns on the feature `tokio-comp` of `redis`, and with `tls` also `tokio-rustls-comp`. A program that
-//! needs others names `redis` in its own `Cargo.toml`.
+//! Versions are semantic: what compiles with one compiles with the next that is compatible with it. No type of another
+//! crate is part of this API.
 //!
 //! # Logs
 //!
