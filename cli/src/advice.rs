@@ -50,8 +50,9 @@ impl Failure {
 
 fn unavailable(at: &Address, error: &Error) -> String {
     let words = error.reason();
-    match (error.code(), error.source().map(<dyn std::error::Error>::downcast_ref), at.way()) {
-        (Some("MOVED"), _, Way::Cluster) | (None, None, Way::Cluster) => {
+    let cause = error.source().and_then(|cause| cause.downcast_ref());
+    match (error.code(), cause, at.way()) {
+        (Some("MOVED") | None, None, Way::Cluster) => {
             format!("no node of the cluster at {at} has this lock now: try later; redis-cli CLUSTER INFO tells more")
         }
         (Some("MOVED"), ..) => {
@@ -64,7 +65,7 @@ fn unavailable(at: &Address, error: &Error) -> String {
         (None, None, Way::Sentinels) => {
             format!("they know no master of this name: {at}; redis-cli SENTINEL MASTERS lists those that they know")
         }
-        (None, cause, _) => silent(at, cause.flatten(), &words),
+        (None, cause, _) => silent(at, cause, &words),
     }
 }
 

@@ -107,7 +107,8 @@ impl Error {
         self.0.kind
     }
 
-    /// The code of the server's answer, if it was the server that said no: `WRONGPASS`, `NOPERM`, `WRONGTYPE` …
+    /// The code of the server's answer, if it was the server that said no: `WRONGPASS`, `NOPERM`, `WRONGTYPE`, `MOVED` if it
+    /// is one node of a cluster that was taken for a server of its own …
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         self.0.source.as_ref()?.code()
