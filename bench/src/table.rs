@@ -159,6 +159,10 @@ impl Record for Held {
         Ok(1)
     }
 
+    fn token_clock_us(&self) -> Option<i64> {
+        None
+    }
+
     fn readers(&self) -> usize {
         0
     }

@@ -193,7 +193,7 @@ impl Start {
         Self {
             options: Vec::new(),
             configuration: None,
-            module: Some((module(), Vec::new())),
+            module: Some((module(), tokens_by_count())),
             directory: new_directory(),
             environment: Vec::new(),
             launcher: Vec::new(),
@@ -256,7 +256,15 @@ impl Start {
     }
 
     pub fn module(mut self, path: PathBuf) -> Self {
-        self.module = Some((path, Vec::new()));
+        self.module = Some((path, tokens_by_count()));
+        self
+    }
+
+    /// With all settings as they are by default: see [`tokens_by_count`].
+    pub fn default_settings(mut self) -> Self {
+        if let Some((_, arguments)) = &mut self.module {
+            arguments.clear();
+        }
         self
     }
 
@@ -318,6 +326,11 @@ impl Start {
         command.envs(self.environment.iter().cloned()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("the server's binary is there: set RLOCK_SERVER, or install redis-server")
     }
+}
+
+/// Tests know the tokens beforehand if they go by the counter alone.
+fn tokens_by_count() -> Vec<String> {
+    ["tokens", "count"].map(str::to_owned).to_vec()
 }
 
 fn new_directory() -> TempDir {

@@ -1,6 +1,7 @@
-//! Fencing tokens: one counter a lock, which grows at each fenced grant of any kind and never goes back.
+//! Fencing tokens: one counter a lock, which grows at each fenced grant of any kind and never goes back. By default none is
+//! below the time, so that tokens grow on though the counter is gone; most tests have them by the counter alone.
 
-use rlock_testing::{Event, Reply, Server, Session, Tap, list, start_waiting};
+use rlock_testing::{Client, Event, Reply, Server, Session, Tap, list, start_waiting, text, wait_until};
 
 fn granted(token: i64) -> Reply {
     list([Reply::Nil, Reply::Int(token)])
@@ -95,4 +96,127 @@ fn a_counter_from_below_zero_counts_upwards() {
     let (_server, mut client) = Server::with_client();
     client.say("SET redisson_lock_token:{k} -3");
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(-2));
+}
+
+/// The largest number that is exact where numbers are floating point.
+const EXACT_MAX: i64 = (1 << 53) - 1;
+
+fn by_clock() -> (Server, Client) {
+    let server = Server::prepare().default_settings().start();
+    let client = server.client();
+    (server, client)
+}
+
+fn token(client: &mut Client) -> i64 {
+    client.say("RLOCK.ACQUIRE k ann 600000 FENCED").as_list()[1].as_int()
+}
+
+fn time_us(client: &mut Client) -> i64 {
+    let time = client.say("TIME");
+    let part = |index: usize| time.as_list()[index].as_text().parse::<i64>().expect("a number");
+    part(0) * 1_000_000 + part(1)
+}
+
+#[test]
+fn by_default_a_token_is_the_time() {
+    let (_server, mut client) = by_clock();
+    for acquire in ["RLOCK.ACQUIRE plain ann", "RLOCK.RACQUIRE read ann", "RLOCK.WACQUIRE write ann"] {
+        let before = time_us(&mut client);
+        let token = client.say(&format!("{acquire} 600000 FENCED")).as_list()[1].as_int();
+        assert!((before..=time_us(&mut client)).contains(&token) && token < EXACT_MAX, "{acquire}: {token}");
+        let again = client.say(&format!("{acquire} 600000 FENCED")).as_list()[1].as_int();
+        assert!(token < again, "{acquire}: {again} after {token}");
+    }
+}
+
+#[test]
+fn tokens_grow_on_though_the_counter_is_gone() {
+    let (_server, mut client) = by_clock();
+    let mut last = 0;
+    for loss in
+        ["DEL redisson_lock_token:{k}", "FLUSHALL", "SET redisson_lock_token:{k} 7", "RENAME redisson_lock_token:{k} x"]
+    {
+        for _ in 0..20 {
+            // Sent together: what is left of one grant cannot come into the same µs.
+            let acquire = ["RLOCK.ACQUIRE", "k", "ann", "600000", "FENCED"];
+            client.send(&acquire);
+            client.send(&loss.split(' ').collect::<Vec<_>>());
+            client.send(&acquire);
+            let [first, _, second] = [(); 3].map(|()| client.receive());
+            let [first, second] = [first, second].map(|reply| reply.as_list()[1].as_int());
+            assert!(last < first && first < second, "{loss}: {last}, {first}, {second}");
+            last = second;
+        }
+    }
+}
+
+#[test]
+fn tokens_grow_on_over_a_restart_without_a_data_set_and_a_failover() {
+    let (server, mut client) = by_clock();
+    let before = token(&mut client);
+    let server = server.crash().default_settings().start();
+    let mut client = server.client();
+    let after = token(&mut client);
+    assert!(before < after, "{after} after {before}");
+    let replica = Server::prepare().default_settings().start();
+    let mut theirs = replica.client();
+    // It has received nothing.
+    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
+    theirs.say("REPLICAOF NO ONE");
+    theirs.say("FLUSHALL");
+    let promoted = token(&mut theirs);
+    assert!(after < promoted, "{promoted} after {after}");
+}
+
+/// As on a server whose clock was put back.
+#[test]
+fn a_counter_ahead_of_the_time_goes_on_by_one() {
+    let (_server, mut client) = by_clock();
+    for ahead in [EXACT_MAX - 1, i64::MAX - 2] {
+        client.say(&format!("SET redisson_lock_token:{{k}} {ahead}"));
+        assert_eq!((token(&mut client), token(&mut client)), (ahead + 1, ahead + 2));
+    }
+    assert!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED").as_error().starts_with("ERR fencing counter"));
+}
+
+#[test]
+fn redisson_goes_on_from_the_time() {
+    let (_server, mut client) = by_clock();
+    let first = token(&mut client);
+    assert_eq!(client.say("INCR redisson_lock_token:{k}"), Reply::Int(first + 1));
+    assert!(token(&mut client) > first + 1);
+}
+
+#[test]
+fn followers_are_told_the_token_itself() {
+    let (server, mut client) = by_clock();
+    let mut tap = Tap::on(&server);
+    client.say("SET redisson_lock_token:{k} 7 PXAT 9999999999999");
+    tap.drain();
+    let first = token(&mut client);
+    assert_eq!(tap.drain()[2], format!("SET redisson_lock_token:{{k}} {first} KEEPTTL"));
+    assert_eq!(client.expiry("redisson_lock_token:{k}"), 9_999_999_999_999);
+    let mut waiter = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0 FENCED");
+    client.say("RLOCK.RELEASE k ann");
+    let second = waiter.receive().as_list()[1].as_int();
+    assert!(first < second);
+    assert_eq!(tap.drain()[2], format!("SET redisson_lock_token:{{k}} {second} KEEPTTL"));
+    let replica = Server::start();
+    let mut theirs = replica.client();
+    theirs.say(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
+    let third = client.say("RLOCK.ACQUIRE k bob 600000 FENCED").as_list()[1].as_int();
+    wait_until("the replica has the token", || {
+        theirs.say("GET redisson_lock_token:{k}") == Reply::Text(third.to_string())
+    });
+}
+
+#[test]
+fn a_setting_has_them_counted_as_redisson_does() {
+    let (_server, mut client) = by_clock();
+    assert_eq!(client.say("CONFIG GET rlock.tokens"), list([text("rlock.tokens"), text("clock")]));
+    client.say("CONFIG SET rlock.tokens count");
+    assert_eq!((token(&mut client), token(&mut client)), (1, 2));
+    client.say("CONFIG SET rlock.tokens clock");
+    assert!(token(&mut client) > 1_000_000_000_000_000);
+    assert!(client.say("CONFIG SET rlock.tokens time").as_error().starts_with("ERR"));
 }

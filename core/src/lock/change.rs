@@ -149,6 +149,8 @@ pub enum Change {
     DropHolds { first: i64, count: Holds },
     /// `INCR redisson_lock_token:{key}`, which makes the counter `makes`.
     CountToken { makes: i64 },
+    /// `SET redisson_lock_token:{key} <to> KEEPTTL`
+    SetToken { to: i64 },
     /// `PUBLISH <channel> <message>`
     Publish(Unlock),
 }
@@ -162,12 +164,23 @@ impl Change {
                 | Self::RenewHolds { .. }
                 | Self::DropHolds { .. }
                 | Self::CountToken { .. }
+                | Self::SetToken { .. }
                 | Self::Publish(_)
         )
     }
 
     fn may_create_key(self) -> bool {
-        matches!(self, Self::Begin { .. } | Self::SetHold { .. } | Self::RenewHolds { .. } | Self::CountToken { .. })
+        let of_tokens = matches!(self, Self::CountToken { .. } | Self::SetToken { .. });
+        of_tokens || matches!(self, Self::Begin { .. } | Self::SetHold { .. } | Self::RenewHolds { .. })
+    }
+
+    /// The fencing token that it gives.
+    pub(super) fn token(self) -> Option<i64> {
+        match self {
+            Self::CountToken { makes } => Some(makes),
+            Self::SetToken { to } => Some(to),
+            _ => None,
+        }
     }
 }
 

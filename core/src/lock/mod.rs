@@ -19,6 +19,7 @@ mod read_write;
 mod record;
 mod request;
 mod snapshot;
+mod token;
 
 pub use change::{Change, Changes, Decision, Field, Plan, Unlock};
 pub use decide::{HandOver, acquire, hand_over, release, renew};

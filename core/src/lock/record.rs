@@ -31,11 +31,14 @@ pub trait Record {
     /// slot.
     fn derived_keys_are_reachable(&self) -> bool;
 
-    /// The fencing token that the next grant would get.
+    /// The fencing token that the next grant would get by the counter alone.
     ///
     /// # Errors
     /// [`Refusal::BadToken`] where the counter cannot count, [`Refusal::TokenOnItsWay`] where it may be elsewhere.
     fn next_token(&self) -> Result<i64, Refusal>;
+
+    /// The Unix time in µs, below which no token may be; None if tokens go by the counter alone.
+    fn token_clock_us(&self) -> Option<i64>;
 
     /// How many readers this lock has, dead ones included, or a few more.
     fn readers(&self) -> usize;

@@ -1,6 +1,6 @@
 //! What clients ask of a lock, and the answers that they get: on which side of it, for how long, and with what outcome.
 
-use super::{Change, Changes, Field, Mode, Observed, Record};
+use super::{Change, Changes, Field, Mode, Observed, Record, token};
 
 /// What an acquire asks for. `H` is the holder's name: borrowed while the command runs, owned while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,9 +125,9 @@ impl Asked {
         [count, expire, hold]: [Option<Change>; 3],
         leaves_room: bool,
     ) -> Result<Option<Effect>, Refusal> {
-        let token = self.fenced.then(|| record.next_token()).transpose()?;
-        let count_token = token.map(|makes| Change::CountToken { makes });
-        Ok(Some(Effect { changes: Changes::of([count, expire, hold, count_token]), token, leaves_room }))
+        let change = self.fenced.then(|| token::next(record)).transpose()?;
+        let token = change.and_then(Change::token);
+        Ok(Some(Effect { changes: Changes::of([count, expire, hold, change]), token, leaves_room }))
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Keyspace {
     pub published: Vec<(String, String)>,
     /// Whether any number of readers counts as many.
     pub any_are_many: bool,
+    /// The time by which tokens go, if they do.
+    pub token_clock_us: Option<i64>,
 }
 
 impl Keyspace {
@@ -88,8 +90,8 @@ impl Keyspace {
             Change::DropHolds { first, count } => (first..first + i64::from(count)).for_each(|index| {
                 self.entries.remove(&hold_key(holder, index));
             }),
-            Change::CountToken { makes } => {
-                let counter = (Value::Text(makes.to_string()), Expiry::Never);
+            Change::CountToken { makes: to } | Change::SetToken { to } => {
+                let counter = (Value::Text(to.to_string()), Expiry::Never);
                 self.entries.insert(names::fencing_counter(LOCK, text), counter);
             }
             Change::Publish(unlock) => {
@@ -157,6 +159,10 @@ impl<K: Deref<Target = Keyspace>> Record for HolderView<'_, K> {
             Some((Value::Text(counter), _)) => Ok(counter.parse::<i64>().unwrap() + 1),
             _ => Ok(1),
         }
+    }
+
+    fn token_clock_us(&self) -> Option<i64> {
+        self.keyspace.token_clock_us
     }
 
     fn readers(&self) -> usize {

@@ -31,10 +31,19 @@ enum Command {
 /// What happens to a lock beside our commands.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    Advance { ms: i64 },
+    Advance {
+        ms: i64,
+    },
     ForeignDelete,
     ForeignPersist,
-    HoldKeyGoes { holder: usize, index: i64 },
+    HoldKeyGoes {
+        holder: usize,
+        index: i64,
+    },
+    /// Tokens go by a clock that says this from now on; or by the counter alone.
+    TokenClock {
+        us: Option<i64>,
+    },
 }
 
 const HOLDERS: [&str; 3] = ["ann:1", "bob:1", "cid:7"];
@@ -53,6 +62,7 @@ fn step(kinds: &'static [Side]) -> impl Strategy<Value = Step> {
         1 => Just(Event::ForeignDelete),
         1 => Just(Event::ForeignPersist),
         2 => (holder.clone(), 1..4_i64).prop_map(|(holder, index)| Event::HoldKeyGoes { holder, index }),
+        2 => prop::option::of(prop_oneof![0..30_i64, 900..1_000_i64, Just(i64::MAX)]).prop_map(|us| Event::TokenClock { us }),
     ];
     let command = prop_oneof![
         4 => (holder.clone(), prop::sample::select(kinds), lease.clone(), any::<bool>())
@@ -105,6 +115,10 @@ fn happen(event: Event, keyspace: &mut Keyspace, reference: &mut Reference) {
         Event::HoldKeyGoes { holder, index } => {
             keyspace.delete(&keyspace::hold_key(HOLDERS[holder], index));
             reference.delete_hold_key(HOLDERS[holder], index);
+        }
+        Event::TokenClock { us } => {
+            keyspace.token_clock_us = us;
+            reference.token_clock_us = us;
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Reference {
     /// Read hold keys: they may outlive the lock, and die before it.
     hold_keys: BTreeMap<(String, usize), i64>,
     tokens: i64,
+    /// The time by which tokens go, if they do.
+    pub token_clock_us: Option<i64>,
     pub published: Vec<(String, String)>,
     /// Whether any number of readers counts as many.
     pub any_are_many: bool,
@@ -117,6 +119,9 @@ impl Reference {
             return Reply::Nil;
         }
         self.tokens += 1;
+        if let Some(clock) = self.token_clock_us {
+            self.tokens = self.tokens.max(clock.min(9_007_199_254_740_991));
+        }
         Reply::Token(self.tokens)
     }
 

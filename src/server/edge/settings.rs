@@ -24,7 +24,10 @@ const NOTIFY: [(&CStr, Option<[bool; 2]>); 5] = [
     (c"off", Some([false, false])),
 ];
 
-/// How many there may be of something.
+/// The values of `tokens`. With `clock` a fencing token is the time in µs, if the counter is not there already.
+const TOKENS: [&CStr; 2] = [c"clock", c"count"];
+
+/// How many there may be of something; or how long it may take.
 pub struct Limit {
     name: &'static str,
     default: i64,
@@ -42,9 +45,64 @@ impl Limit {
     }
 }
 
+/// One of several words.
+pub struct Choice {
+    name: &'static CStr,
+    /// A place among its words.
+    chosen: AtomicI32,
+}
+
+impl Choice {
+    const fn new(name: &'static CStr) -> Self {
+        Self { name, chosen: AtomicI32::new(0) }
+    }
+
+    fn place(&self) -> usize {
+        usize::try_from(self.chosen.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Takes a load argument.
+    fn take(&self, words: &[&CStr], value: Option<&[u8]>) -> Result<(), String> {
+        let is_it = |word: &CStr| value.is_some_and(|value| value.eq_ignore_ascii_case(word.to_bytes()));
+        let usage = || {
+            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            let (last, others) =
+                words.split_last().map_or(("".into(), &[][..]), |(last, others)| (last.clone(), others));
+            format!("load argument {} must be followed by {} or {last}", self.name.to_string_lossy(), others.join(", "))
+        };
+        let (place, _) = (0..).zip(words).find(|(_, word)| is_it(word)).ok_or_else(usage)?;
+        self.chosen.store(place, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn register(&'static self, context: &Context, words: &[&CStr]) {
+        let names: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+        let places: Vec<c_int> = (0..).take(words.len()).collect();
+        // SAFETY: the context is alive; names and values are as many as said, and are copied with everything else. What the
+        // callbacks get is this, which lives for ever.
+        unsafe {
+            api!(RedisModule_RegisterEnumConfig(
+                context.as_ptr(),
+                self.name.as_ptr(),
+                self.chosen.load(Ordering::Relaxed),
+                raw::REDISMODULE_CONFIG_DEFAULT,
+                names.as_ptr().cast_mut(),
+                places.as_ptr(),
+                c_int::try_from(words.len()).unwrap_or(0),
+                Some(get_choice),
+                Some(set_choice),
+                None,
+                ptr::from_ref(self).cast_mut().cast(),
+            ));
+        }
+    }
+}
+
 pub struct Settings {
     /// A place in [`NOTIFY`].
-    notify: AtomicI32,
+    notify: Choice,
+    /// A place in [`TOKENS`].
+    tokens: Choice,
     /// Clients that are blocked until a lock is theirs.
     pub max_waiters: Limit,
     /// Tickets that are in use, over all sessions.
@@ -60,7 +118,8 @@ pub static SETTINGS: Settings = Settings::new();
 impl Settings {
     const fn new() -> Self {
         Self {
-            notify: AtomicI32::new(0),
+            notify: Choice::new(c"notify"),
+            tokens: Choice::new(c"tokens"),
             max_waiters: Limit::new("max-waiters", 10_000, 1_000_000),
             max_tickets: Limit::new("max-tickets", 1_000_000, 100_000_000),
             max_sessions: Limit::new("max-sessions", 10_000, 1_000_000),
@@ -72,27 +131,32 @@ impl Settings {
         [&self.max_waiters, &self.max_tickets, &self.max_sessions, &self.max_sessions_per_user]
     }
 
+    /// Whether a fencing token is never below the time.
+    pub fn tokens_go_by_clock(&self) -> bool {
+        self.tokens.place() == 0
+    }
+
     /// Whether an unlock is published by PUBLISH, and whether by SPUBLISH.
     pub fn notify(&self) -> [bool; 2] {
-        let place = usize::try_from(self.notify.load(Ordering::Relaxed)).unwrap_or(0);
-        let chosen = NOTIFY.get(place).and_then(|(_, chosen)| *chosen);
+        let chosen = NOTIFY.get(self.notify.place()).and_then(|(_, chosen)| *chosen);
         chosen.unwrap_or([!this_server::is_in_cluster(), this_server::is_in_cluster()])
     }
 
     /// Takes the load arguments: pairs of a setting, with or without `rlock.` before it, and a value. What is not among them
     /// has its default again, whatever an earlier attempt to load the module has left.
     fn take<'a>(&self, mut arguments: impl Iterator<Item = &'a [u8]>) -> Result<(), String> {
-        self.notify.store(0, Ordering::Relaxed);
+        for choice in [&self.notify, &self.tokens] {
+            choice.chosen.store(0, Ordering::Relaxed);
+        }
         self.limits().into_iter().for_each(|limit| limit.value.store(limit.default, Ordering::Relaxed));
         while let Some(argument) = arguments.next() {
             let lower = argument.to_ascii_lowercase();
             let name = lower.strip_prefix(b"rlock.").unwrap_or(&lower);
             let value = arguments.next();
             if name == b"notify" {
-                let place = (0..)
-                    .zip(NOTIFY)
-                    .find(|(_, (word, _))| value.is_some_and(|value| value.eq_ignore_ascii_case(word.to_bytes())));
-                self.notify.store(place.ok_or(NOTIFY_USAGE)?.0, Ordering::Relaxed);
+                self.notify.take(&NOTIFY.map(|(word, _)| word), value)?;
+            } else if name == b"tokens" {
+                self.tokens.take(&TOKENS, value)?;
             } else if let Some(Limit { name, most, value: limit, .. }) =
                 self.limits().into_iter().find(|limit| limit.name.as_bytes() == name)
             {
@@ -101,7 +165,7 @@ impl Settings {
                 limit.store(number.ok_or_else(usage)?, Ordering::Relaxed);
             } else {
                 return Err(format!(
-                    "load argument {:?} is not a setting: there are notify, max-waiters, max-tickets, max-sessions and max-sessions-per-user",
+                    "load argument {:?} is not a setting: there are notify, max-waiters, max-tickets, max-sessions, max-sessions-per-user and tokens",
                     String::from_utf8_lossy(argument)
                 ));
             }
@@ -109,8 +173,6 @@ impl Settings {
         Ok(())
     }
 }
-
-const NOTIFY_USAGE: &str = "load argument notify must be followed by auto, publish, spublish, both or off";
 
 /// Registers the settings, with the load arguments as their defaults, and reads what the configuration says of them.
 pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
@@ -120,40 +182,29 @@ pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
         let default = value.load(Ordering::Relaxed);
         register_i64_configuration(&server, name, value, default, 0, *most, ConfigurationFlags::DEFAULT, None);
     }
-    let names = NOTIFY.map(|(name, _)| name.as_ptr());
-    let places = [0, 1, 2, 3, 4];
-    // SAFETY: the context is alive; names and values are as many as said, and are copied with everything else.
-    let loaded = unsafe {
-        api!(RedisModule_RegisterEnumConfig(
-            context.as_ptr(),
-            c"notify".as_ptr(),
-            SETTINGS.notify.load(Ordering::Relaxed),
-            raw::REDISMODULE_CONFIG_DEFAULT,
-            names.as_ptr().cast_mut(),
-            places.as_ptr(),
-            c_int::try_from(NOTIFY.len()).unwrap_or(0),
-            Some(get_notify),
-            Some(set_notify),
-            None,
-            ptr::null_mut(),
-        ));
-        api!(RedisModule_LoadConfigs(context.as_ptr()))
-    };
+    SETTINGS.notify.register(context, &NOTIFY.map(|(name, _)| name));
+    SETTINGS.tokens.register(context, &TOKENS);
+    // SAFETY: the context is alive.
+    let loaded = unsafe { api!(RedisModule_LoadConfigs(context.as_ptr())) };
     at_load(loaded, "a setting named rlock.* has a value that it cannot take")
 }
 
-extern "C" fn get_notify(_name: *const c_char, _private: *mut c_void) -> c_int {
-    SETTINGS.notify.load(Ordering::Relaxed)
+extern "C" fn get_choice(_name: *const c_char, choice: *mut c_void) -> c_int {
+    // SAFETY: what it was registered with.
+    unsafe { choice.cast::<Choice>().as_ref() }.map_or(0, |choice| choice.chosen.load(Ordering::Relaxed))
 }
 
 /// The server passes only values that were registered.
-extern "C" fn set_notify(
+extern "C" fn set_choice(
     _name: *const c_char,
     place: c_int,
-    _private: *mut c_void,
+    choice: *mut c_void,
     _error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    SETTINGS.notify.store(place, Ordering::Relaxed);
+    // SAFETY: what it was registered with.
+    if let Some(choice) = unsafe { choice.cast::<Choice>().as_ref() } {
+        choice.chosen.store(place, Ordering::Relaxed);
+    }
     flag::OK
 }
 
@@ -161,19 +212,20 @@ extern "C" fn set_notify(
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<(i32, [usize; 4]), String> {
+    fn parse(arguments: &[&str]) -> Result<([usize; 2], [usize; 4]), String> {
         let settings = Settings::new();
         settings.take(arguments.iter().map(|argument| argument.as_bytes()))?;
-        Ok((settings.notify.load(Ordering::Relaxed), settings.limits().map(Limit::get)))
+        Ok(([settings.notify.place(), settings.tokens.place()], settings.limits().map(Limit::get)))
     }
 
     #[test]
     fn load_arguments_are_pairs_in_any_case_and_with_either_name() {
-        assert_eq!(parse(&[]), Ok((0, [10_000, 1_000_000, 10_000, 0])));
+        assert_eq!(parse(&[]), Ok(([0, 0], [10_000, 1_000_000, 10_000, 0])));
         assert_eq!(
             parse(&["NOTIFY", "Both", "rlock.max-waiters", "0", "Max-Sessions", "7", "max-sessions-per-user", "3"]),
-            Ok((3, [0, 1_000_000, 7, 3]))
+            Ok(([3, 0], [0, 1_000_000, 7, 3]))
         );
+        assert_eq!(parse(&["Tokens", "COUNT"]).unwrap().0, [0, 1]);
     }
 
     #[test]
@@ -186,6 +238,8 @@ mod tests {
             (&["max-waiters", "1000001"], "from 0 to 1000000"),
             (&["max-tickets", "100000001"], "max-tickets must be followed by an integer from 0 to 100000000"),
             (&["max-sessions", "many"], "max-sessions must be followed by an integer from 0 to 1000000"),
+            (&["tokens"], "tokens must be followed by clock or count"),
+            (&["tokens", "time"], "tokens must be followed by clock or count"),
             (&["colour", "red"], "\"colour\""),
         ] {
             let error = parse(arguments).unwrap_err();

@@ -17,6 +17,7 @@ pub(super) struct Kept {
     pub absttl: OwnedStr,
     pub replace: OwnedStr,
     pub pxat: OwnedStr,
+    pub keepttl: OwnedStr,
     /// The name of the event that is being announced, if it is about a lock; else null.
     pub announced: Cell<*const c_char>,
     /// Whether the server knows RESTORE by its name. Without, new locks are replicated in more commands.
@@ -40,6 +41,7 @@ impl Default for Kept {
             absttl: OwnedStr::new(b"ABSTTL"),
             replace: OwnedStr::new(b"REPLACE"),
             pxat: OwnedStr::new(b"PXAT"),
+            keepttl: OwnedStr::new(b"KEEPTTL"),
             announced: Cell::new(ptr::null()),
             restores: Cell::default(),
             nobody_follows: Cell::default(),

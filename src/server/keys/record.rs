@@ -3,7 +3,8 @@
 
 use super::kept::kept;
 use super::write::{self, write_field};
-use crate::server::ffi::context::Context;
+use crate::server::edge::settings::SETTINGS;
+use crate::server::ffi::context::{Context, clock_us};
 use crate::server::ffi::key::{Hash, Key, Value, WritableKey};
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
@@ -77,6 +78,10 @@ impl Record for LockRecord<'_> {
                 token.ok_or(Refusal::BadToken)
             }
         }
+    }
+
+    fn token_clock_us(&self) -> Option<i64> {
+        SETTINGS.tokens_go_by_clock().then(clock_us)
     }
 
     fn readers(&self) -> usize {

@@ -210,7 +210,16 @@ impl Beside<'_> {
                 let drop = || (first..first.saturating_add(count)).for_each(|index| self.drop_hold(index));
                 latency::of_many(self.context, count, drop);
             }
-            Change::CountToken { makes } => self.count_token(makes),
+            Change::CountToken { makes } => {
+                let name = self.set_token(makes);
+                tell(self.context, c"INCR", &[name.lend()], None);
+                self.announce(&name, &[INCRBY]);
+            }
+            Change::SetToken { to } => {
+                let name = self.set_token(to);
+                tell(self.context, c"SET", &[name.lend(), OwnedStr::number(to).lend(), kept().keepttl.lend()], None);
+                self.announce(&name, &[SET]);
+            }
             Change::Publish(unlock) => self.publish(unlock),
             // The other changes are in the lock's key, and true by now.
             _ => {}
@@ -263,19 +272,18 @@ impl Beside<'_> {
         self.announce(&name, &[DEL]);
     }
 
-    /// The counter keeps an expiry that somebody gave it, as INCR would.
-    fn count_token(&self, makes: i64) {
+    /// The counter keeps an expiry that somebody gave it, as INCR would. Returns its name.
+    fn set_token(&self, to: i64) -> OwnedStr {
         let name = names::fencing_counter(self.name.bytes(), OwnedStr::new);
         {
             let mut key = self.open(&name);
             let expiry = key.value().map(Value::expiry);
-            key.set_text(&OwnedStr::number(makes));
+            key.set_text(&OwnedStr::number(to));
             if let Some(Expiry::At(at)) = expiry {
                 key.expire_at(at);
             }
         }
-        tell(self.context, c"INCR", &[name.lend()], None);
-        self.announce(&name, &[INCRBY]);
+        name
     }
 
     fn announce(&self, name: &OwnedStr, events: &[KeyEvent]) {

@@ -448,7 +448,7 @@ impl Fake {
     ) {
         let held = self.held(lock, holder, side).expect("who is granted a lock has it");
         let token = changes.on_side_keys().iter().find_map(|change| match change {
-            Change::CountToken { makes } => Some(*makes),
+            Change::CountToken { makes: token } | Change::SetToken { to: token } => Some(*token),
             _ => None,
         });
         self.happens(Happening::Granted(Granting { lock, holder, was_inside, before, held, token }));
