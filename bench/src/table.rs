@@ -7,7 +7,9 @@
 use crate::interrupt;
 use rlock_core::lock::{Expiry, Lease, Observed, Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs, Wish};
 use rlock_core::waiting::commands::{Acquiring, Waiting};
-use rlock_core::waiting::{Engine, Host, LockName, Note, Paused, Permission, Room, Ticket, Trigger, WaitsFor};
+use rlock_core::waiting::{
+    Engine, GraceNews, Host, LockName, Note, Paused, Permission, Room, Ticket, Trigger, WaitsFor,
+};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -190,6 +192,16 @@ impl Host for Clock {
     fn now(&self) -> UnixMs {
         self.0.get()
     }
+
+    fn steady_ms(&self) -> i64 {
+        self.0.get()
+    }
+
+    fn grace_ms(&self) -> i64 {
+        0
+    }
+
+    fn tell_grace(&self, _: GraceNews) {}
 
     fn turn_is_over(&self) -> bool {
         false

@@ -35,7 +35,7 @@ impl Command for Inspect {
         let token = fencing_token(context, key);
         let queue = waiting::queue(context, key, limit)?;
         let holdings = snapshot.iter().flat_map(|snapshot| &snapshot.holdings).zip(&left_ms);
-        let writer = Writer::new(context).map(7);
+        let writer = Writer::new(context).map(8);
         writer.word(c"kind").word(match &snapshot {
             None => c"none",
             Some(Snapshot { mode: None, .. }) => c"plain",
@@ -49,6 +49,7 @@ impl Command for Inspect {
         writer.word(c"waiter-count").number(queue.length);
         writer.word(c"waiters").array(queue.waiters.len());
         queue.waiters.iter().for_each(|waiter| write_waiter(writer, waiter, now));
+        writer.word(c"grace-left-ms").number(queue.grace_left_ms);
         latency::since(context, c"rlock-inspect", now);
         Ok(Reply::Written)
     }

@@ -2,11 +2,12 @@
 //!
 //! Monitoring asks for it every few seconds, so all numbers are kept ready, and none is counted for it.
 
+use crate::server::edge::settings::SETTINGS;
 use crate::server::ffi::api::api;
 use crate::server::ffi::api::guarded;
 use crate::server::ffi::context::{Context, clock_ms};
 use crate::server::keys::followers;
-use crate::server::waiting::state;
+use crate::server::waiting::{state, steady_ms};
 use redis_module::raw;
 use std::ffi::c_int;
 
@@ -29,6 +30,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
         let waited = counted.waited;
         let [le_1, le_10, le_100, le_1000, le_10000, le_inf] = waited.up_to();
         let oldest_wait_ms = engine.oldest_since().map_or(0, |since| now.saturating_sub(since));
+        let grace_left_ms = engine.grace_left_ms(SETTINGS.grace.get_ms(), steady_ms());
         let fields = [
             // Counted since the module was loaded.
             (c"grants", counted.granted_at_once.wrapping_add(waited.count())),
@@ -57,6 +59,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
             (c"tickets", engine.waiting_tickets() as u64),
             (c"events_unacknowledged", engine.unacknowledged() as u64),
             (c"revocations_due", engine.revocations_due() as u64),
+            (c"grace_left_ms", u64::try_from(grace_left_ms).unwrap_or(0)),
             (c"followed", u64::from(followers::there_may_be())),
             (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),
             (c"keyspace_subscriptions", state::subscriptions() as u64),

@@ -68,7 +68,7 @@ fn set_up(context: &Context, arguments: &[Str<'_>], commands: &[Registration]) -
     followers::subscribe(context)?;
     waiting::subscribe(context)?;
     info::register(context);
-    Ok(())
+    waiting::begin_grace(context)
 }
 
 fn set_options(context: &Context) {

@@ -7,6 +7,7 @@ mod cluster;
 mod deploying;
 mod differential;
 mod followers;
+mod grace;
 mod grammar;
 mod hostile;
 mod improvements;

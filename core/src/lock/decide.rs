@@ -1,19 +1,30 @@
 //! ACQUIRE, RELEASE and RENEW: each looks at what the key holds, and applies the rules of that kind of lock. And the
 //! hand-over: a release and the next holder's grant as one step.
 //!
+//! While a grace runs nobody is let in, whoever asks and for whatever reason. All else is decided as ever, so that a
+//! request which is wrong is refused at once.
+//!
 //! No newcomer overtakes a waiter: a lock that is free to the newcomer is free to the waiter. Only a client that
 //! already holds the lock is granted at once, since the waiters in front wait for it, and it would wait for them.
 
-use super::request::{Ahead, Asked, Busy, Effect, Release, Released, Renewed, Verdict, Wish};
-use super::{Changes, Decision, Expiry, Lease, Mode, Observed, Record, Refusal, Side, UnixMs, plain, read_write};
+use super::request::{Ahead, Asked, Busy, Effect, Obstacle, Release, Released, Renewed, Verdict, Wish};
+use super::{
+    Changes, Decision, Expiry, Grace, Lease, Mode, Observed, Record, Refusal, Side, UnixMs, plain, read_write,
+};
 
 /// Grants a hold, if the lock allows it and no waiter is passed over.
 ///
 /// # Errors
 /// Refused on a lock of another kind, and where a limit is met.
 #[inline]
-pub fn acquire<H>(record: &impl Record, wish: &Wish<H>, ahead: Ahead, now: UnixMs) -> Result<Verdict, Refusal> {
-    let end = end_of_lease(record, wish, now)?;
+pub fn acquire<H>(
+    record: &impl Record,
+    wish: &Wish<H>,
+    ahead: Ahead,
+    grace: Grace,
+    now: UnixMs,
+) -> Result<Verdict, Refusal> {
+    let end = end_of_lease(record, wish, grace, now)?;
     let observed = if wish.side == Side::Plain { record.observe_plain()? } else { record.observe()? };
     let passes_by = match observed {
         Observed::Free => true,
@@ -21,30 +32,52 @@ pub fn acquire<H>(record: &impl Record, wish: &Wish<H>, ahead: Ahead, now: UnixM
         Observed::Mine { .. } | Observed::Others => false,
     };
     let may_ask = ahead == Ahead::Nobody || !passes_by;
-    let effect = if may_ask { grant(record, wish, observed, end, now)? } else { None };
-    effect.map_or_else(|| busy(record, wish.side, observed, now), |effect| Ok(Verdict::Granted(effect)))
+    let effect = if may_ask { grant(record, wish, observed, end, grace, now)? } else { None };
+    let obstacle = match effect {
+        Some(effect) if !grace.is_running() => return Ok(Verdict::Granted(effect)),
+        Some(_) => Obstacle::Grace { reenters: !passes_by },
+        None => Obstacle::Others,
+    };
+    busy(record, wish.side, observed, obstacle, grace, now)
 }
 
-fn busy(record: &impl Record, side: Side, observed: Observed, now: UnixMs) -> Result<Verdict, Refusal> {
+fn busy(
+    record: &impl Record,
+    side: Side,
+    observed: Observed,
+    obstacle: Obstacle,
+    grace: Grace,
+    now: UnixMs,
+) -> Result<Verdict, Refusal> {
     let expiry = record.expiry();
     // The look for a plain lock takes a lone `mode` for one. No client leaves that without an expiry.
     if side == Side::Plain && expiry == Expiry::Never && matches!(record.observe()?, Observed::ReadWrite(_)) {
         return Err(Refusal::HoldsReadWrite);
     }
     let reads = matches!(observed, Observed::ReadWrite(lock) if lock.mode == Mode::Read && lock.reads > 0);
-    Ok(Verdict::Busy(Busy { left_ms: expiry.left_ms(now), waits_for_itself: side == Side::Write && reads }))
+    let left_ms = grace.left_of(expiry.left_ms(now));
+    Ok(Verdict::Busy(Busy { left_ms, waits_for_itself: side == Side::Write && reads, obstacle }))
 }
 
 /// The same, decided for the lock as it will be once every holder has released it.
-fn acquire_freed<H>(record: &impl Record, wish: &Wish<H>, now: UnixMs) -> Result<Option<Effect>, Refusal> {
-    let end = end_of_lease(record, wish, now)?;
-    grant(record, wish, Observed::Free, end, now)
+fn acquire_freed<H>(
+    record: &impl Record,
+    wish: &Wish<H>,
+    grace: Grace,
+    now: UnixMs,
+) -> Result<Option<Effect>, Refusal> {
+    let end = end_of_lease(record, wish, grace, now)?;
+    if grace.is_running() {
+        return Ok(None);
+    }
+    grant(record, wish, Observed::Free, end, grace, now)
 }
 
 /// # Errors
 /// The refusals that do not depend on what the lock holds.
-fn end_of_lease<H>(record: &impl Record, wish: &Wish<H>, now: UnixMs) -> Result<UnixMs, Refusal> {
+fn end_of_lease<H>(record: &impl Record, wish: &Wish<H>, grace: Grace, now: UnixMs) -> Result<UnixMs, Refusal> {
     let end = wish.lease.end(now)?;
+    grace.check(wish.lease)?;
     if wish.side == Side::Read {
         read_write::reach_derived_keys(record)?;
     }
@@ -57,9 +90,10 @@ fn grant<H>(
     &Wish { side, lease, fenced, .. }: &Wish<H>,
     observed: Observed,
     end: UnixMs,
+    grace: Grace,
     now: UnixMs,
 ) -> Result<Option<Effect>, Refusal> {
-    let asked = Asked { observed, lease, fenced, end, now };
+    let asked = Asked { observed, lease, fenced, end, grace, now };
     match side {
         Side::Plain => plain::acquire(record, asked),
         Side::Read => read_write::acquire_read(record, asked),
@@ -71,10 +105,11 @@ fn grant<H>(
 ///
 /// # Errors
 /// Refused on a lock of another kind than the command names, and where a limit is met.
-pub fn release(record: &impl Record, want: Release, now: UnixMs) -> Result<Decision<Released>, Refusal> {
+pub fn release(record: &impl Record, want: Release, grace: Grace, now: UnixMs) -> Result<Decision<Released>, Refusal> {
     // A lease that cannot be stored is an error whatever the lock holds, so that a client's bug shows at once.
     if let Some(lease) = want.lease {
         lease.end(now)?;
+        grace.check(lease)?;
     }
     if want.side == Some(Side::Read) && want.lease.is_some() {
         return Err(Refusal::LeaseOnRead);
@@ -92,8 +127,9 @@ pub fn release(record: &impl Record, want: Release, now: UnixMs) -> Result<Decis
 ///
 /// # Errors
 /// Refused where a limit is met.
-pub fn renew(record: &impl Record, lease: Lease, now: UnixMs) -> Result<Decision<Renewed>, Refusal> {
+pub fn renew(record: &impl Record, lease: Lease, grace: Grace, now: UnixMs) -> Result<Decision<Renewed>, Refusal> {
     let end = lease.end(now)?;
+    grace.check(lease)?;
     match record.observe()? {
         Observed::Free | Observed::Others => Ok(Decision::unchanged(Renewed::NotHeld)),
         Observed::Mine { .. } => Ok(plain::renew(end)),
@@ -111,8 +147,14 @@ pub struct HandOver {
 }
 
 /// Hands over a lock that `released` would free. None if the next holder may not have it even then.
-pub fn hand_over<H>(record: &impl Record, released: Changes, next: &Wish<H>, now: UnixMs) -> Option<HandOver> {
-    let granted = acquire_freed(record, next, now).ok()??;
+pub fn hand_over<H>(
+    record: &impl Record,
+    released: Changes,
+    next: &Wish<H>,
+    grace: Grace,
+    now: UnixMs,
+) -> Option<HandOver> {
+    let granted = acquire_freed(record, next, grace, now).ok()??;
     // The lock is not free, so a waiter of Redisson's can act only in two cases: readers may join a new reader, and a
     // client that sleeps until the old lease ends must know of one that ends before it.
     let can_act = next.side == Side::Read || granted.changes.ends_before(record.expiry());

@@ -6,6 +6,7 @@
 //!
 //! - [`acquire`], [`release`], [`renew`]: the commands, by what the key holds
 //! - [`plain`]: plain locks; [`read_write`]: the two sides of a read-write lock
+//! - [`Grace`]: for how long nobody is let in after a failover
 //! - [`hand_over()`]: a release and the next holder's grant as one step
 //! - [`Plan`]: what becomes true in one step
 //! - [`Snapshot`]: a lock with all its holders, for people; and what breaking it changes
@@ -13,6 +14,7 @@
 
 mod change;
 mod decide;
+mod grace;
 pub mod names;
 mod plain;
 mod read_write;
@@ -23,9 +25,11 @@ mod token;
 
 pub use change::{Change, Changes, Decision, Field, Plan, Unlock};
 pub use decide::{HandOver, acquire, hand_over, release, renew};
+pub use grace::Grace;
 pub use record::{Mode, Observed, ReadWrite, Record, decimal};
 pub use request::{
-    Ahead, Busy, Effect, Expiry, Held, Lease, Outcome, Refusal, Release, Released, Renewed, Side, UnixMs, Verdict, Wish,
+    Ahead, Busy, Effect, Expiry, Held, Lease, Obstacle, Outcome, Refusal, Release, Released, Renewed, Side, UnixMs,
+    Verdict, Wish,
 };
 pub use snapshot::{BROKEN_MAX, Breaking, Holding, READ_HOLDS_SHOWN_MAX, Snapshot};
 

@@ -43,7 +43,7 @@ pub(super) fn acquire_read(record: &impl Record, asked: Asked) -> Result<Option<
 /// # Errors
 /// Refused on a plain lock, and where a limit is met.
 pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Option<Effect>, Refusal> {
-    let Asked { observed, lease, end, now, .. } = asked;
+    let Asked { observed, lease, end, grace, now, .. } = asked;
     let [count, expire] = match observed {
         Observed::Free => [Some(Change::Begin { side: Side::Write, end }), None],
         Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
@@ -53,7 +53,11 @@ pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Option
         Observed::ReadWrite(lock) => {
             let count = Change::Count { field: Field::HolderWrite, by: 1, makes: one_more(lock.writes)? };
             let grown = match record.expiry() {
-                Expiry::At(current) => Some(Change::ExpireAt(lease.end(current.max(now))?)),
+                Expiry::At(current) => {
+                    let end = lease.end(current.max(now))?;
+                    grace.check_end(end, now)?;
+                    Some(Change::ExpireAt(end))
+                }
                 Expiry::Never => None,
             };
             [Some(count), grown]

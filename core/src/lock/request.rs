@@ -1,6 +1,6 @@
 //! What clients ask of a lock, and the answers that they get: on which side of it, for how long, and with what outcome.
 
-use super::{Change, Changes, Field, Mode, Observed, Record, token};
+use super::{Change, Changes, Field, Grace, Mode, Observed, Record, token};
 
 /// What an acquire asks for. `H` is the holder's name: borrowed while the command runs, owned while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,19 @@ pub struct Busy {
     pub left_ms: i64,
     /// Whether a reader asks to write: as a waiter it would wait for itself.
     pub waits_for_itself: bool,
+    pub obstacle: Obstacle,
+}
+
+/// What is in the way of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Those who have the lock, or who wait for it.
+    Others,
+    /// Nothing but the grace.
+    Grace {
+        /// Whether the lock is this holder's already, so that it comes past those who wait.
+        reenters: bool,
+    },
 }
 
 /// What an acquire came to. How the client gets it depends on how it waited; the words are the same for all.
@@ -113,6 +126,7 @@ pub(super) struct Asked {
     pub fenced: bool,
     /// When the lease would end.
     pub end: UnixMs,
+    pub grace: Grace,
     pub now: UnixMs,
 }
 
@@ -147,6 +161,8 @@ pub enum Refusal {
     HoldsPlain,
     /// Now plus the lease is more than the server can store.
     LeaseTooLong,
+    /// The lease, or a writer's leases together, are longer than the grace.
+    LeaseAboveGrace,
     /// LEASE on a read release.
     LeaseOnRead,
     /// This holder has both sides, and the release names neither.
@@ -176,6 +192,10 @@ impl Lease {
     #[must_use]
     pub fn from_ms(ms: i64) -> Option<Self> {
         (ms >= 1).then_some(Self { ms })
+    }
+
+    pub(super) fn is_longer_than(self, ms: i64) -> bool {
+        self.ms > ms
     }
 
     /// The moment a lease that starts at `start` ends.

@@ -11,7 +11,8 @@ use super::tickets::Call;
 use super::tickets::Use;
 use super::waiter::{Names, Recipient, SessionId, Waiter};
 use crate::lock::{
-    self, Ahead, BROKEN_MAX, Lease, Outcome, Plan, Record, Refusal, Release, Released, Renewed, UnixMs, Verdict, Wish,
+    self, Ahead, BROKEN_MAX, Lease, Obstacle, Outcome, Plan, Record, Refusal, Release, Released, Renewed, UnixMs,
+    Verdict, Wish,
 };
 
 /// How a client waits for a lock that is not granted at once.
@@ -92,8 +93,8 @@ impl<C> Engine<C> {
             }
         }
         let (record, ahead) = self.open(host, key, wish);
-        let now = host.now();
-        let verdict = lock::acquire(&record, wish, ahead, now)?;
+        let (grace, now) = (self.grace(host), host.now());
+        let verdict = lock::acquire(&record, wish, ahead, grace, now)?;
         let (busy, limit_ms) = match (verdict, waiting) {
             (Verdict::Granted(effect), _) => {
                 host.commit(record, &Plan::of(wish.holder, &effect.changes))?;
@@ -134,6 +135,9 @@ impl<C> Engine<C> {
         let (ticket, lock) = self.join(name_of(host, &key), wait, now, deadline).map_err(|QueueFull| full)?;
         if let Some(end) = lease_end(now, busy.left_ms) {
             self.recheck_by(lock, end);
+        }
+        if busy.obstacle == (Obstacle::Grace { reenters: true }) {
+            self.reenters_after_grace(lock, Names::from(holder));
         }
         let Some(client) = self.client(ticket) else { return Ok(Acquiring::Waiting) };
         host.blocked(client, WaitsFor::Lock(ticket));
@@ -184,7 +188,7 @@ impl<C> Engine<C> {
         want: Release,
     ) -> Result<Released, Rejected> {
         let record = host.open(key, holder);
-        let decision = lock::release(&record, want, host.now())?;
+        let decision = lock::release(&record, want, self.grace(host), host.now())?;
         self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Command)?;
         Ok(decision.answer)
     }
@@ -201,7 +205,7 @@ impl<C> Engine<C> {
         lease: Lease,
     ) -> Result<Renewed, Rejected> {
         let record = host.open(key, holder);
-        let decision = lock::renew(&record, lease, host.now())?;
+        let decision = lock::renew(&record, lease, self.grace(host), host.now())?;
         host.commit(record, &Plan::of(holder, &decision.changes))?;
         if self.length() > 0 {
             self.settle(host, name_of(host, &key), Trigger::Command);

@@ -6,6 +6,7 @@
 use super::Map;
 use super::agenda::{Agenda, AsGranted, Cancelling, Hold, Notes};
 use super::databases::Databases;
+use super::grace::GraceClock;
 use super::index::Index;
 use super::outbox::{self, Delivery, Event};
 use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
@@ -44,6 +45,7 @@ pub struct Engine<C> {
     pub(super) databases: Databases,
     /// The number of times that this server's role has changed.
     pub(super) era: u64,
+    pub(super) grace: GraceClock,
 }
 
 /// A grant to a waiter.
@@ -133,6 +135,7 @@ impl<C> Default for Engine<C> {
             tickets,
             databases: Databases::default(),
             era: 0,
+            grace: GraceClock::default(),
         }
     }
 }
@@ -144,7 +147,8 @@ impl<C: fmt::Debug> fmt::Debug for Engine<C> {
         let mut table = formatter.debug_struct("Engine");
         table.field("queues", &self.queues).field("agenda", &self.agenda).field("sessions", &self.sessions);
         table.field("cancelling", &self.cancelling).field("undelivered", &undelivered);
-        table.field("databases", &self.databases).field("era", &self.era).finish_non_exhaustive()
+        table.field("databases", &self.databases).field("era", &self.era).field("grace", &self.grace);
+        table.finish_non_exhaustive()
     }
 }
 

@@ -34,6 +34,15 @@ pub trait Host {
 
     fn now(&self) -> UnixMs;
 
+    /// A clock that nobody sets, in ms from any moment on.
+    fn steady_ms(&self) -> i64;
+
+    /// How long a grace lasts: see [`crate::lock::Grace::length_ms`].
+    fn grace_ms(&self) -> i64;
+
+    /// A grace begins, or is over.
+    fn tell_grace(&self, news: GraceNews);
+
     /// Whether other clients have waited for long enough while this went on.
     fn turn_is_over(&self) -> bool;
 
@@ -139,6 +148,13 @@ pub enum Note {
     Gone(Ticket),
     /// A blocked client has got the answer with its grant.
     Delivered(Ticket),
+}
+
+/// What becomes of a grace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraceNews {
+    Begins { left_ms: i64 },
+    IsOver,
 }
 
 /// What a blocked client waits for.

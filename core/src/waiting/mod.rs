@@ -5,6 +5,7 @@
 //! - [`SessionId`]: a process that waits by tickets, whose outcomes are [`Event`]s
 //! - [`SessionSummary`]: the same as people on call see it
 //! - [`Engine`]: all that is kept in memory of waiters, and what is to be done for them
+//! - `grace`: for how long nobody is served after a failover or a restart
 //! - [`WaitHistogram`]: how long they waited
 //! - [`commands`]: what the commands do, and `serve`: who is served next; both over a [`Host`] that is the server or a test
 
@@ -12,6 +13,7 @@ mod agenda;
 pub mod commands;
 mod databases;
 mod engine;
+mod grace;
 mod host;
 mod index;
 mod outbox;
@@ -33,7 +35,7 @@ use std::collections::HashMap;
 type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub use engine::{Engine, Queued, SeenRecipient};
-pub use host::{Cause, Host, Note, Paused, Permission, Trigger, WaitsFor};
+pub use host::{Cause, GraceNews, Host, Note, Paused, Permission, Trigger, WaitsFor};
 pub use outbox::Event;
 pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};

@@ -19,7 +19,9 @@ use super::queue::{Due, LockId, LockName, Ticket};
 use super::sessions::Change;
 use super::tickets::Cancelled;
 use super::waiter::{Names, SessionId};
-use crate::lock::{self, Ahead, Expiry, HandOver, Outcome, Plan, Record, Refusal, Release, UnixMs, Verdict};
+use crate::lock::{
+    self, Ahead, Busy, Expiry, Grace, HandOver, Obstacle, Outcome, Plan, Record, Refusal, Release, UnixMs, Verdict,
+};
 use std::rc::Rc;
 
 /// What became of a waiter's acquire.
@@ -27,6 +29,8 @@ enum Tried {
     Granted(Grant),
     Busy {
         left_ms: i64,
+        /// Whether only the grace keeps the holder from its own lock.
+        reenters: bool,
     },
     Refused(Refusal),
     /// The lock would be granted, but not now: see [`Permission::Later`].
@@ -139,7 +143,7 @@ impl<C> Engine<C> {
         next: &Next,
         trigger: Trigger,
     ) -> Result<Option<Settled>, Outcome> {
-        let tried = acquire_for(host, lock, next, Ahead::Nobody, trigger);
+        let tried = acquire_for(host, lock, next, Ahead::Nobody, self.grace(host), trigger);
         // What the look has caused, such as the end of an expired key, while this waiter waits for the lock.
         self.read_notes(host);
         match tried {
@@ -147,7 +151,7 @@ impl<C> Engine<C> {
                 self.granted_first(host, id, lock, next, grant, trigger);
                 return Ok(None);
             }
-            Tried::Busy { left_ms } => {
+            Tried::Busy { left_ms, .. } => {
                 let end = lease_end(host.now(), left_ms);
                 self.set_recheck_at(id, end);
             }
@@ -208,7 +212,9 @@ impl<C> Engine<C> {
         next: &Next,
     ) -> Result<Option<Settled>, Paused> {
         let at = host.now();
-        let Some(HandOver { released, granted }) = lock::hand_over(&record, *plan.changes, &next.wish, at) else {
+        let grace = self.grace(host);
+        let Some(HandOver { released, granted }) = lock::hand_over(&record, *plan.changes, &next.wish, grace, at)
+        else {
             return host.commit(record, plan).map(|()| None);
         };
         let to = host.own(&next.wish.holder);
@@ -233,6 +239,7 @@ impl<C> Engine<C> {
         // One time for the whole turn: what falls due while it lasts is for the next.
         let now = host.now();
         self.read_notes(host);
+        self.grace(host);
         self.sessions.next_turn();
         self.patrol(now);
         loop {
@@ -378,7 +385,8 @@ impl<C> Engine<C> {
             return self.queues.set_deadline(ticket, now);
         }
         self.counters.timeouts = self.counters.timeouts.wrapping_add(1);
-        self.let_go(host, ticket, Outcome::Busy { left_ms: host.left_ms(lock) });
+        let left_ms = self.grace(host).left_of(host.left_ms(lock));
+        self.let_go(host, ticket, Outcome::Busy { left_ms });
     }
 
     /// Dismisses the next waiter of a server that grants nothing any more. Returns whether there was one.
@@ -423,7 +431,7 @@ impl<C> Engine<C> {
                     hold.as_granted.one_is_revoked();
                     let record = host.open(key, holder);
                     let want = Release { side: Some(hold.wish.side), lease: None, all: false };
-                    if let Ok(decision) = lock::release(&record, want, host.now()) {
+                    if let Ok(decision) = lock::release(&record, want, Grace::default(), host.now()) {
                         // Refused only while writes are paused; the hold then ends with its lease.
                         let _ =
                             self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Event);
@@ -480,13 +488,16 @@ impl<C> Engine<C> {
         while let Some((next, is_attended)) = self.namesake(reentry.lock, &reentry.holder, reentry.after, now) {
             // The holder may have left meanwhile, and then the turn is another waiter's.
             let tried = if is_attended {
-                acquire_for(host, lock, &next, Ahead::Someone, trigger)
+                acquire_for(host, lock, &next, Ahead::Someone, self.grace(host), trigger)
             } else {
                 self.defer_reentry(next.ticket, &reentry, now);
-                Tried::Busy { left_ms: 0 }
+                Tried::Busy { left_ms: 0, reenters: false }
             };
             match tried {
                 Tried::Granted(grant) => _ = self.granted(host, reentry.lock, lock, &next, grant),
+                Tried::Busy { reenters: true, .. } => {
+                    self.reenters_after_grace(reentry.lock, next.wish.holder);
+                }
                 // A reader that also waits to write keeps its place.
                 Tried::Busy { .. } => {}
                 Tried::Later(ms) => {
@@ -541,7 +552,14 @@ impl<C> Engine<C> {
 }
 
 /// Acquires the lock for a waiter. Most looks find a lock busy, so the server is asked only where it would be granted.
-fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, next: &Next, ahead: Ahead, trigger: Trigger) -> Tried {
+fn acquire_for<H: Host>(
+    host: &H,
+    lock: LockName<'_>,
+    next: &Next,
+    ahead: Ahead,
+    grace: Grace,
+    trigger: Trigger,
+) -> Tried {
     // This costs nothing, and no key is touched if the answer is no.
     if let Permission::Later(ms) = host.fitness(trigger) {
         return Tried::Later(ms);
@@ -553,7 +571,7 @@ fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, next: &Next, ahead: Ahead,
     loop {
         let record = host.open(key, holder);
         let at = host.now();
-        match lock::acquire(&record, &next.wish, ahead, at) {
+        match lock::acquire(&record, &next.wish, ahead, grace, at) {
             Ok(Verdict::Granted(effect)) if may_grant => {
                 let ended = if effect.changes.holds() > 1 { record.expiry() } else { Expiry::Never };
                 return match host.commit(record, &Plan::of(holder, &effect.changes)) {
@@ -563,7 +581,15 @@ fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, next: &Next, ahead: Ahead,
             }
             // Closed before the server checks a command on this very key, and looked at anew after that.
             Ok(Verdict::Granted(_)) => drop(record),
-            Ok(Verdict::Busy(busy)) => return Tried::Busy { left_ms: busy.left_ms },
+            Ok(Verdict::Busy(Busy { left_ms, obstacle, .. })) => {
+                drop(record);
+                // It would be granted after the grace, unless its slot has moved meanwhile.
+                let waits_for_grace = obstacle != Obstacle::Others;
+                if waits_for_grace && !may_grant && host.permission(key, trigger) == Permission::Elsewhere {
+                    return Tried::Elsewhere;
+                }
+                return Tried::Busy { left_ms, reenters: obstacle == Obstacle::Grace { reenters: true } };
+            }
             Err(refusal) => return Tried::Refused(refusal),
         }
         match host.permission(key, trigger) {

@@ -36,7 +36,11 @@ impl<C> Engine<C> {
             Note::RoleChanged { is_replica } => {
                 self.forget_grants();
                 if is_replica {
+                    self.agenda.reentries.clear();
                     self.dismiss_all();
+                    self.end_grace();
+                } else {
+                    self.begin_grace();
                 }
             }
             Note::Disconnected(connection) => self.disconnected(connection),
@@ -62,7 +66,7 @@ impl<C> Engine<C> {
     }
 
     /// Notes that something has happened to all locks of a database, or of all databases.
-    fn database_changed(&mut self, database: Option<i32>) {
+    pub(super) fn database_changed(&mut self, database: Option<i32>) {
         if self.queues.is_empty() {
             return;
         }
@@ -94,7 +98,6 @@ impl<C> Engine<C> {
 
     /// No hold that was granted is revoked any more: from now on another server decides what becomes of them.
     fn forget_grants(&mut self) {
-        self.agenda.reentries.clear();
         self.era = self.era.wrapping_add(1);
     }
 

@@ -24,7 +24,8 @@ fn check(history: Vec<Step>) {
 fn hands_over(keyspace: &Keyspace, reference: &Reference, holder: &str) {
     let view = HolderView { keyspace, holder };
     let want = Release { side: None, lease: None, all: true };
-    let Ok(decision) = lock::release(&view, want, keyspace.now) else { return };
+    let grace = keyspace.grace();
+    let Ok(decision) = lock::release(&view, want, grace, keyspace.now) else { return };
     if !decision.changes.frees() {
         return;
     }
@@ -33,7 +34,12 @@ fn hands_over(keyspace: &Keyspace, reference: &Reference, holder: &str) {
         let side = [Side::Plain, Side::Read, Side::Write][number % 3];
         let (lease, fenced) = (LEASES[number % 2], number % 5 < 2);
         let wish = Wish { holder: next, side, lease: Lease::from_ms(lease).unwrap(), fenced };
-        let hand_over = lock::hand_over(&view, decision.changes, &wish, keyspace.now).expect("a free lock is granted");
+        let hand_over = lock::hand_over(&view, decision.changes, &wish, grace, keyspace.now);
+        if reference.keeps_out(lease) {
+            assert_eq!(hand_over, None, "to {next}, {side:?} for {lease} ms");
+            continue;
+        }
+        let hand_over = hand_over.expect("a free lock is granted");
         let (mut after, mut expected) = (keyspace.clone(), reference.clone());
         apply(&mut after, holder, next, &hand_over);
         expected.release(holder, None, None, true);

@@ -4,7 +4,7 @@
 //! alone make the right keys.
 
 use rlock_core::lock::{
-    Change, Changes, Expiry, Field, Mode, Observed, ReadWrite, Record, Refusal, UnixMs, Unlock, names,
+    Change, Changes, Expiry, Field, Grace, Mode, Observed, ReadWrite, Record, Refusal, UnixMs, Unlock, names,
 };
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -27,12 +27,18 @@ pub struct Keyspace {
     pub any_are_many: bool,
     /// The time by which tokens go, if they do.
     pub token_clock_us: Option<i64>,
+    /// How long a grace lasts, and until when one runs.
+    pub grace: (i64, UnixMs),
 }
 
 impl Keyspace {
     pub fn advance(&mut self, ms: i64) {
         self.now += ms;
         self.entries.retain(|_, (_, expiry)| *expiry > Expiry::At(self.now));
+    }
+
+    pub fn grace(&self) -> Grace {
+        Grace { length_ms: self.grace.0, left_ms: (self.grace.1 - self.now).max(0) }
     }
 
     pub fn delete(&mut self, key: &str) {

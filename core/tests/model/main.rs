@@ -13,7 +13,7 @@ use keyspace::{HolderView, Keyspace};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use reference::{Reference, Reply};
-use rlock_core::lock::{self, Decision, Lease, Refusal, Release, Released, Renewed, Side, Verdict, Wish};
+use rlock_core::lock::{self, Decision, Grace, Lease, Refusal, Release, Released, Renewed, Side, Verdict, Wish};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -44,6 +44,11 @@ enum Event {
     TokenClock {
         us: Option<i64>,
     },
+    /// The grace is set to last so long, and so much is left of it.
+    Grace {
+        length: i64,
+        left: i64,
+    },
 }
 
 const HOLDERS: [&str; 3] = ["ann:1", "bob:1", "cid:7"];
@@ -62,6 +67,8 @@ fn step(kinds: &'static [Side]) -> impl Strategy<Value = Step> {
         1 => Just(Event::ForeignDelete),
         1 => Just(Event::ForeignPersist),
         2 => (holder.clone(), 1..4_i64).prop_map(|(holder, index)| Event::HoldKeyGoes { holder, index }),
+        2 => (prop_oneof![1 => Just(0), 2 => 10..600_i64], 0..60_i64)
+            .prop_map(|(length, left)| Event::Grace { length, left: left.min(length) }),
         2 => prop::option::of(prop_oneof![0..30_i64, 900..1_000_i64, Just(i64::MAX)]).prop_map(|us| Event::TokenClock { us }),
     ];
     let command = prop_oneof![
@@ -116,6 +123,10 @@ fn happen(event: Event, keyspace: &mut Keyspace, reference: &mut Reference) {
             keyspace.delete(&keyspace::hold_key(HOLDERS[holder], index));
             reference.delete_hold_key(HOLDERS[holder], index);
         }
+        Event::Grace { length, left } => {
+            keyspace.grace = (length, keyspace.now + left);
+            (reference.grace_length, reference.grace_until) = (length, reference.now + left);
+        }
         Event::TokenClock { us } => {
             keyspace.token_clock_us = us;
             reference.token_clock_us = us;
@@ -125,12 +136,12 @@ fn happen(event: Event, keyspace: &mut Keyspace, reference: &mut Reference) {
 
 /// The command as the decisions under test take it.
 fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
-    let now = keyspace.now;
+    let (now, grace) = (keyspace.now, keyspace.grace());
     let (holder, reply, changes) = match *command {
         Command::Acquire { holder, side, lease, fenced } => {
             let view = HolderView { keyspace: &*keyspace, holder: HOLDERS[holder] };
             let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced };
-            let verdict = lock::acquire(&view, &wish, lock::Ahead::Nobody, now);
+            let verdict = lock::acquire(&view, &wish, lock::Ahead::Nobody, grace, now);
             if let Ok(Verdict::Granted(effect)) = verdict {
                 check_room(keyspace.clone(), holder, &effect, lease);
             }
@@ -150,12 +161,12 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
                 Released::StillHeld => Reply::Number(0),
                 Released::Free => Reply::Number(1),
             };
-            taken(holder, lock::release(&view, Release { side, lease, all }, now), reply)
+            taken(holder, lock::release(&view, Release { side, lease, all }, grace, now), reply)
         }
         Command::Renew { holder, lease } => {
             let view = HolderView { keyspace: &*keyspace, holder: HOLDERS[holder] };
             let reply = |renewed| Reply::Number(i64::from(renewed == Renewed::Restarted));
-            taken(holder, lock::renew(&view, Lease::from_ms(lease).unwrap(), now), reply)
+            taken(holder, lock::renew(&view, Lease::from_ms(lease).unwrap(), grace, now), reply)
         }
     };
     if let Some(changes) = changes {
@@ -172,7 +183,10 @@ fn check_room(mut keyspace: Keyspace, holder: usize, effect: &lock::Effect, leas
     let is_granted = wishes.any(|(holder, side)| {
         let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced: false };
         let view = HolderView { keyspace: &keyspace, holder };
-        matches!(lock::acquire(&view, &wish, lock::Ahead::Nobody, keyspace.now), Ok(Verdict::Granted(_)))
+        matches!(
+            lock::acquire(&view, &wish, lock::Ahead::Nobody, Grace::default(), keyspace.now),
+            Ok(Verdict::Granted(_))
+        )
     });
     assert!(effect.leaves_room || !is_granted, "{effect:?}");
 }

@@ -23,6 +23,10 @@ pub struct Reference {
     tokens: i64,
     /// The time by which tokens go, if they do.
     pub token_clock_us: Option<i64>,
+    /// No lease is longer, if this is not 0.
+    pub grace_length: i64,
+    /// Until then nobody is let in.
+    pub grace_until: i64,
     pub published: Vec<(String, String)>,
     /// Whether any number of readers counts as many.
     pub any_are_many: bool,
@@ -82,7 +86,22 @@ impl Reference {
     pub fn acquire(&mut self, holder: &str, side: Side, lease: i64, fenced: bool) -> Reply {
         let end = Expiry::At(self.now + lease);
         let now = self.now;
+        if self.is_too_long(lease) {
+            return Reply::Error("ERR");
+        }
         match &mut self.lock {
+            Some(lock) if lock.read_write != (side != Side::Plain) => return Reply::Error("WRONGKIND"),
+            Some(lock) if self.grace_until > now => {
+                let adds = side == Side::Write && lock.writing && lock.count(holder, Side::Write) > 0;
+                return match lock.end {
+                    Expiry::At(old) if adds && self.grace_length > 0 && old + lease - now > self.grace_length => {
+                        Reply::Error("ERR")
+                    }
+                    Expiry::At(old) => Reply::Number((old - now).max(self.grace_until - now)),
+                    Expiry::Never => Reply::Number(-1),
+                };
+            }
+            None if self.grace_until > now => return Reply::Number(self.grace_until - now),
             None => {
                 self.lock = Some(Lock {
                     read_write: side != Side::Plain,
@@ -91,7 +110,6 @@ impl Reference {
                     holds: vec![(holder.to_owned(), side)],
                 });
             }
-            Some(lock) if lock.read_write != (side != Side::Plain) => return Reply::Error("WRONGKIND"),
             Some(lock) => {
                 let writer = lock.writing && lock.count(holder, Side::Write) > 0;
                 let allowed = match side {
@@ -101,6 +119,11 @@ impl Reference {
                 };
                 if !allowed {
                     return lock.left(now);
+                }
+                if let (Side::Write, Expiry::At(old)) = (side, lock.end) {
+                    if self.grace_length > 0 && old + lease - now > self.grace_length {
+                        return Reply::Error("ERR");
+                    }
                 }
                 lock.holds.push((holder.to_owned(), side));
                 lock.end = match (side, lock.end) {
@@ -126,7 +149,7 @@ impl Reference {
     }
 
     pub fn release(&mut self, holder: &str, side: Option<Side>, lease: Option<i64>, all: bool) -> Reply {
-        if side == Some(Side::Read) && lease.is_some() {
+        if side == Some(Side::Read) && lease.is_some() || lease.is_some_and(|lease| self.is_too_long(lease)) {
             return Reply::Error("ERR");
         }
         let Some(lock) = &self.lock else { return Reply::Nil };
@@ -227,7 +250,19 @@ impl Reference {
         Reply::Number(1)
     }
 
+    fn is_too_long(&self, lease: i64) -> bool {
+        self.grace_length > 0 && lease > self.grace_length
+    }
+
+    /// Whether a free lock is not handed to a waiter with such a lease.
+    pub fn keeps_out(&self, lease: i64) -> bool {
+        self.grace_until > self.now || self.is_too_long(lease)
+    }
+
     pub fn renew(&mut self, holder: &str, lease: i64) -> Reply {
+        if self.is_too_long(lease) {
+            return Reply::Error("ERR");
+        }
         let end = self.now + lease;
         let Some(lock) = &mut self.lock else { return Reply::Number(0) };
         if !lock.holds.iter().any(|hold| hold.0 == holder) {

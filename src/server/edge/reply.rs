@@ -44,6 +44,9 @@ impl From<Refusal> for ErrorLine {
             Refusal::LeaseTooLong => {
                 c"ERR lease must be short enough that the moment it ends, in Unix ms, is at most 9223372036854775807"
             }
+            Refusal::LeaseAboveGrace => {
+                c"ERR lease must be at most as long as rlock.grace, and so must a writer's leases together: after a failover nobody waits for longer"
+            }
             Refusal::LeaseOnRead => c"ERR LEASE has no meaning for a read release: each read hold has a lease of its own",
             Refusal::WhichSide => c"ERR holder has both sides of this lock: say READ, WRITE or ALL",
             Refusal::TooManyHolds => {

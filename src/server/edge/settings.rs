@@ -43,6 +43,11 @@ impl Limit {
     pub fn get(&self) -> usize {
         usize::try_from(self.value.load(Ordering::Relaxed)).unwrap_or(0)
     }
+
+    #[inline]
+    pub fn get_ms(&self) -> i64 {
+        self.value.load(Ordering::Relaxed)
+    }
 }
 
 /// One of several words.
@@ -103,6 +108,9 @@ pub struct Settings {
     notify: Choice,
     /// A place in [`TOKENS`].
     tokens: Choice,
+    /// How long no lock gets a new holder after this server became a master or was started, in ms; and how long a lease may
+    /// be. 0: neither.
+    pub grace: Limit,
     /// Clients that are blocked until a lock is theirs.
     pub max_waiters: Limit,
     /// Tickets that are in use, over all sessions.
@@ -113,6 +121,9 @@ pub struct Settings {
     pub max_sessions_per_user: Limit,
 }
 
+/// A day. Nobody lets all locks lie idle for longer, and a digit too many is refused.
+const GRACE_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
+
 pub static SETTINGS: Settings = Settings::new();
 
 impl Settings {
@@ -120,6 +131,7 @@ impl Settings {
         Self {
             notify: Choice::new(c"notify"),
             tokens: Choice::new(c"tokens"),
+            grace: Limit::new("grace", 0, GRACE_MS_MAX),
             max_waiters: Limit::new("max-waiters", 10_000, 1_000_000),
             max_tickets: Limit::new("max-tickets", 1_000_000, 100_000_000),
             max_sessions: Limit::new("max-sessions", 10_000, 1_000_000),
@@ -127,8 +139,8 @@ impl Settings {
         }
     }
 
-    fn limits(&self) -> [&Limit; 4] {
-        [&self.max_waiters, &self.max_tickets, &self.max_sessions, &self.max_sessions_per_user]
+    fn limits(&self) -> [&Limit; 5] {
+        [&self.max_waiters, &self.max_tickets, &self.max_sessions, &self.max_sessions_per_user, &self.grace]
     }
 
     /// Whether a fencing token is never below the time.
@@ -165,7 +177,7 @@ impl Settings {
                 limit.store(number.ok_or_else(usage)?, Ordering::Relaxed);
             } else {
                 return Err(format!(
-                    "load argument {:?} is not a setting: there are notify, max-waiters, max-tickets, max-sessions, max-sessions-per-user and tokens",
+                    "load argument {:?} is not a setting: there are notify, max-waiters, max-tickets, max-sessions, max-sessions-per-user, grace and tokens",
                     String::from_utf8_lossy(argument)
                 ));
             }
@@ -212,7 +224,7 @@ extern "C" fn set_choice(
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<([usize; 2], [usize; 4]), String> {
+    fn parse(arguments: &[&str]) -> Result<([usize; 2], [usize; 5]), String> {
         let settings = Settings::new();
         settings.take(arguments.iter().map(|argument| argument.as_bytes()))?;
         Ok(([settings.notify.place(), settings.tokens.place()], settings.limits().map(Limit::get)))
@@ -220,12 +232,15 @@ mod tests {
 
     #[test]
     fn load_arguments_are_pairs_in_any_case_and_with_either_name() {
-        assert_eq!(parse(&[]), Ok(([0, 0], [10_000, 1_000_000, 10_000, 0])));
+        assert_eq!(parse(&[]), Ok(([0, 0], [10_000, 1_000_000, 10_000, 0, 0])));
         assert_eq!(
             parse(&["NOTIFY", "Both", "rlock.max-waiters", "0", "Max-Sessions", "7", "max-sessions-per-user", "3"]),
-            Ok(([3, 0], [0, 1_000_000, 7, 3]))
+            Ok(([3, 0], [0, 1_000_000, 7, 3, 0]))
         );
-        assert_eq!(parse(&["Tokens", "COUNT"]).unwrap().0, [0, 1]);
+        assert_eq!(
+            parse(&["Tokens", "COUNT", "rlock.grace", "30000"]),
+            Ok(([0, 1], [10_000, 1_000_000, 10_000, 0, 30_000]))
+        );
     }
 
     #[test]
@@ -240,6 +255,7 @@ mod tests {
             (&["max-sessions", "many"], "max-sessions must be followed by an integer from 0 to 1000000"),
             (&["tokens"], "tokens must be followed by clock or count"),
             (&["tokens", "time"], "tokens must be followed by clock or count"),
+            (&["grace", "86400001"], "grace must be followed by an integer from 0 to 86400000"),
             (&["colour", "red"], "\"colour\""),
         ] {
             let error = parse(arguments).unwrap_err();

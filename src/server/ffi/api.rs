@@ -2,7 +2,7 @@
 //! holds wherever the server calls us. No panic gets out, and all calls come on one thread.
 
 use std::cell::OnceCell;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::panic::{self, PanicHookInfo};
 use std::ptr;
 
@@ -95,10 +95,19 @@ pub fn guarded<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
 
 /// Writes a line to the server's log, as a warning.
 pub fn log(line: &str) {
+    log_at(c"warning", line);
+}
+
+/// Writes a line to the server's log that says what happens, and that nobody need act upon.
+pub fn notice(line: &str) {
+    log_at(c"notice", line);
+}
+
+fn log_at(level: &CStr, line: &str) {
     // A C string ends at a NUL, so the line may contain none.
     let line = CString::new(line.replace('\0', "\\0")).unwrap_or_default();
     // SAFETY: the line is an argument of the format, never the format itself, so nothing in it is interpreted.
-    unsafe { api!(RedisModule_Log(ptr::null_mut(), c"warning".as_ptr(), c"%s".as_ptr(), line.as_ptr())) };
+    unsafe { api!(RedisModule_Log(ptr::null_mut(), level.as_ptr(), c"%s".as_ptr(), line.as_ptr())) };
 }
 
 /// A value for the server's main thread, the only thread on which the server calls the module. It is made when it is first

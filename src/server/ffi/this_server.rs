@@ -47,6 +47,20 @@ pub fn events_move_clients() -> bool {
     is_valkey() && (0x0008_0100..0x0009_0100).contains(&number())
 }
 
+/// Whether the server is not yet there for anybody: a module that is loaded later is loaded by a client.
+pub fn is_starting(context: &Context) -> bool {
+    let (section, field) = (c"clients".as_ptr(), c"connected_clients".as_ptr());
+    let mut problem: c_int = 0;
+    // SAFETY: the context is alive; what the server tells is freed at once.
+    let clients = unsafe {
+        let info = api!(RedisModule_GetServerInfo(context.as_ptr(), section));
+        let clients = api!(RedisModule_ServerInfoGetFieldUnsigned(info, field, &raw mut problem));
+        api!(RedisModule_FreeServerInfo(context.as_ptr(), info));
+        clients
+    };
+    problem != flag::OK || clients == 0
+}
+
 /// Two digits each for major, minor and patch.
 fn number() -> c_int {
     // SAFETY: takes nothing and returns a number.

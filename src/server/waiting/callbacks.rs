@@ -14,6 +14,7 @@
 //! sweep of the server's, the job is not behind a command, whatever it was set for, and leaves everything to the timer.
 
 use super::blocked_client::{self, BlockedClient, Callbacks, ClientKey};
+use super::grace;
 use super::host::{self, Server};
 use super::state::{self, Armed, Blocked, Hooks};
 use super::telling;
@@ -71,8 +72,13 @@ pub(super) fn arm_timer(context: &Context) {
     engine.read_notes(&Server::new(context));
     let is_small = engine.length().saturating_add(engine.sessions()) <= CHECKED_MAX;
     debug_assert!(!is_small || engine.fault().is_none(), "{:?}", engine.fault());
-    let at_once = (!state::get().clients.borrow().unanswered.is_empty()).then_some(UnixMs::MIN);
-    let due = [at_once, engine.wakes_at(now), state::get().listening.borrow_mut().plan_end(engine.length() == 0, now)];
+    let has_unanswered = !state::get().clients.borrow().unanswered.is_empty();
+    let at_once = (has_unanswered || state::get().grace_is_unchecked.get()).then_some(UnixMs::MIN);
+    let due = [
+        at_once,
+        engine.wakes_next_at(&Server::new(context)),
+        state::get().listening.borrow_mut().plan_end(engine.length() == 0, now),
+    ];
     let (time, serving_ms) = (due.into_iter().flatten().min(), engine.take_serving_ms());
     drop(engine);
     if let Some(ms) = serving_ms {
@@ -298,6 +304,7 @@ unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *m
             engine.catch_up(&Server::new(&context));
         }
         stop_listening_if_due(&context);
+        grace::check_if_due(&context);
         arm_timer(&context);
     });
 }

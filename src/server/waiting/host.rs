@@ -3,6 +3,7 @@
 //! the waiter's causes.
 
 use super::blocked_client::BlockedClient;
+use super::grace;
 use super::state::{self, Blocked};
 use crate::server::edge::settings::SETTINGS;
 use crate::server::edge::users::{self, Reader};
@@ -15,7 +16,7 @@ use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
 use crate::server::keys::{LockRecord, PAUSED, take_snapshot};
 use rlock_core::lock::{Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
-use rlock_core::waiting::{Host, LockName, Note, Paused, Permission, Room, Trigger, WaitsFor};
+use rlock_core::waiting::{GraceNews, Host, LockName, Note, Paused, Permission, Room, Trigger, WaitsFor};
 use std::cell::Cell;
 use std::ffi::CStr;
 
@@ -54,6 +55,19 @@ impl Host for Server<'_> {
 
     fn now(&self) -> UnixMs {
         self.context.now()
+    }
+
+    fn steady_ms(&self) -> i64 {
+        steady_ms()
+    }
+
+    #[inline]
+    fn grace_ms(&self) -> i64 {
+        SETTINGS.grace.get_ms()
+    }
+
+    fn tell_grace(&self, news: GraceNews) {
+        grace::tell(news);
     }
 
     fn turn_is_over(&self) -> bool {
@@ -208,6 +222,10 @@ impl Turn {
 pub(super) fn monotonic_us() -> u64 {
     // SAFETY: takes nothing and returns a number.
     unsafe { api!(RedisModule_MonotonicMicroseconds()) }
+}
+
+pub fn steady_ms() -> i64 {
+    i64::try_from(monotonic_us() / 1_000).unwrap_or(i64::MAX)
 }
 
 /// How long a server that may not write is left alone.

@@ -5,6 +5,7 @@
 
 mod blocked_client;
 mod callbacks;
+mod grace;
 mod host;
 mod sessions;
 pub(super) mod state;
@@ -21,6 +22,8 @@ use rlock_core::waiting::Engine;
 use rlock_core::waiting::commands::Rejected;
 
 pub(super) use callbacks::subscribe;
+pub(super) use grace::begin as begin_grace;
+pub(super) use host::steady_ms;
 pub use rlock_core::waiting::commands::{Acquiring, Waiting};
 pub use sessions::{EventsCall, cancel, end, events};
 pub use views::{SessionView, WaiterView, beginning, queue, queues, sessions as list_sessions};

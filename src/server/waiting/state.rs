@@ -27,6 +27,8 @@ pub(super) struct State {
     pub timer: Cell<Option<Armed>>,
     pub events: Events,
     pub listening: RefCell<Listening>,
+    /// Whether the settings that a grace rests on are to be looked at.
+    pub grace_is_unchecked: Cell<bool>,
     /// Set when the module is loaded.
     pub hooks: Cell<Option<Hooks>>,
 }
@@ -122,7 +124,7 @@ pub(super) fn note(note: Note) -> bool {
         return false;
     };
     engine.note(note);
-    engine.length() > 0 || engine.has_sessions()
+    engine.length() > 0 || engine.has_sessions() || engine.has_news_of_grace()
 }
 
 const WITHIN_ANOTHER: ErrorLine = ErrorLine(

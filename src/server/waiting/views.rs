@@ -1,7 +1,9 @@
 //! Queues and sessions as people on call see them.
 
+use super::host::steady_ms;
 use super::state;
 use crate::server::edge::ErrorLine;
+use crate::server::edge::settings::SETTINGS;
 use crate::server::edge::users::{Addresses, Reader, check_sees_all};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
@@ -17,6 +19,8 @@ pub struct QueueView {
     pub length: usize,
     /// The first of the waiters, in their order.
     pub waiters: Vec<WaiterView>,
+    /// What is left of the grace, until which nobody gets the lock; 0 if none runs.
+    pub grace_left_ms: i64,
 }
 
 pub struct WaiterView {
@@ -54,7 +58,8 @@ pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> Result<QueueView,
                 let (names, side) = (wish.holder, wish.side);
                 WaiterView { names, side, session, is_attended, client, address: None, since, deadline }
             });
-        QueueView { length: engine.length_of(lock), waiters: waiters.collect() }
+        let grace_left_ms = engine.grace_left_ms(SETTINGS.grace.get_ms(), steady_ms());
+        QueueView { length: engine.length_of(lock), waiters: waiters.collect(), grace_left_ms }
     };
     let addresses = Addresses::new(context);
     for waiter in &mut queue.waiters {

@@ -2,6 +2,7 @@
 //! promise is one function, and each of the three a test of it.
 
 mod followers;
+mod grace;
 mod handing_over;
 mod killed;
 mod leaving;

@@ -52,6 +52,7 @@ impl Play {
     }
 
     fn came(&mut self, came: &Came) {
+        assert!(!self.world.grace().is_running(), "{} comes within the grace", came.holder);
         let overtaken = came.waiting.iter().find(|waiting| self.is_attended(waiting));
         assert!(came.was_inside || overtaken.is_none(), "{} comes and overtakes {overtaken:?}", came.holder);
         self.grants.touched(came.lock, came.holder);
@@ -77,6 +78,8 @@ impl Play {
 
     fn granted(&mut self, waiter: &Waiting, ahead: &[Waiting], granting: Granting) {
         let Granting { lock, holder, was_inside, before, held, token } = granting;
+        assert!(!self.world.grace().is_running(), "{waiter:?} is let in within the grace");
+        assert!(!self.world.is_too_long(waiter.lease), "{waiter:?} is let in for longer than the grace");
         assert_eq!((waiter.lock, waiter.holder), (lock, holder), "who is granted the lock leaves");
         assert!(!waiter.is_cancelled, "{waiter:?} was cancelled and is granted the lock");
         let end = waiter.lease.end(self.now()).unwrap();

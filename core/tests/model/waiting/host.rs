@@ -7,11 +7,12 @@ use super::grants::{Grant, HeldAs};
 use super::sessions::ROOM;
 use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
 use rlock_core::lock::{
-    self, Ahead, Change, Changes, Expiry, Field, Holding, Lease, Mode, Outcome, Plan, Record, Refusal, Side, Snapshot,
-    UnixMs, Verdict, Wish,
+    self, Ahead, Change, Changes, Expiry, Field, Grace, Holding, Lease, Mode, Outcome, Plan, Record, Refusal, Side,
+    Snapshot, UnixMs, Verdict, Wish,
 };
 use rlock_core::waiting::{
-    Engine, Host, LockName, Note, Paused, Permission, Queued, Room, SeenRecipient, SessionId, Trigger, Use, WaitsFor,
+    Engine, GraceNews, Host, LockName, Note, Paused, Permission, Queued, Room, SeenRecipient, SessionId, Trigger, Use,
+    WaitsFor,
 };
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -163,6 +164,10 @@ pub struct Fake {
     /// What is left of the turn.
     pub turn_left: Cell<u32>,
     pub most_tickets: Cell<usize>,
+    /// How long a grace lasts; and since when one runs, by the test itself.
+    pub grace_ms: Cell<i64>,
+    pub grace_since: Cell<Option<UnixMs>>,
+    grace_is_told: Cell<bool>,
 }
 
 impl Host for Fake {
@@ -218,6 +223,20 @@ impl Host for Fake {
     /// A pause of writes: calls for events are not among them.
     fn clients_are_paused(&self) -> bool {
         false
+    }
+
+    fn steady_ms(&self) -> i64 {
+        self.now()
+    }
+
+    fn grace_ms(&self) -> i64 {
+        self.grace_ms.get()
+    }
+
+    fn tell_grace(&self, news: GraceNews) {
+        let runs = matches!(news, GraceNews::Begins { .. });
+        assert!(runs || self.grace_is_told.get(), "no grace was told of that is over");
+        self.grace_is_told.set(runs);
     }
 
     fn turn_is_over(&self) -> bool {
@@ -334,6 +353,7 @@ impl Fake {
     pub fn new() -> Self {
         let (keyspaces, selected, is_elsewhere, last_id) = Default::default();
         let (inbox, seen, waiting, named, paused, rests_until, happenings, turn_left) = Default::default();
+        let (grace_ms, grace_since, grace_is_told) = Default::default();
         let (turn, most_tickets) = (Cell::new(100), Cell::new(MOST_TICKETS));
         Self {
             keyspaces,
@@ -350,7 +370,23 @@ impl Fake {
             turn,
             turn_left,
             most_tickets,
+            grace_ms,
+            grace_since,
+            grace_is_told,
         }
+    }
+
+    /// The grace as it is now: over only when all of it has passed, not in the ms in which it ends.
+    pub fn grace(&self) -> Grace {
+        let length_ms = self.grace_ms.get();
+        let left_ms =
+            self.grace_since.get().map_or(0, |since| (since + length_ms + 1 - self.now()).clamp(0, length_ms));
+        Grace { length_ms, left_ms }
+    }
+
+    /// Whether no lease may be so long.
+    pub fn is_too_long(&self, lease: Lease) -> bool {
+        self.grace_ms.get() > 0 && lease.end(0).unwrap() > self.grace_ms.get()
     }
 
     /// The next command is about this lock.
@@ -515,7 +551,12 @@ impl Fake {
             for (waiter, ahead) in left {
                 let wish = Wish { holder: (), side: waiter.side, lease: waiter.lease, fenced: false };
                 let refusal = self.decide(number, waiter.holder, wish, Ahead::Nobody).err();
-                self.happens(Happening::Left(Left { waiter, ahead, left_ms: self.left_ms(lock), refusal }));
+                self.happens(Happening::Left(Left {
+                    waiter,
+                    ahead,
+                    left_ms: self.grace().left_of(self.left_ms(lock)),
+                    refusal,
+                }));
             }
         }
     }
@@ -545,7 +586,7 @@ impl Fake {
 
     fn decide(&self, lock: usize, holder: &str, wish: Wish<()>, ahead: Ahead) -> Result<Verdict, Refusal> {
         let keyspace = self.keyspaces[lock].borrow();
-        lock::acquire(&HolderView { keyspace, holder }, &wish, ahead, self.now())
+        lock::acquire(&HolderView { keyspace, holder }, &wish, ahead, self.grace(), self.now())
     }
 
     /// Whether the lock would be granted if nobody were before.

@@ -107,6 +107,9 @@ enum Step {
     Pause(bool),
     PauseEnds,
     BecomeReplica,
+    /// Another server has failed, and this one takes its place.
+    BecomeMaster,
+    SetGrace(i64),
     /// From now on a turn of the server lasts for so many things.
     Turn(u32),
     /// Whether the server comes to its agenda from now on, or has commands to run first.
@@ -153,6 +156,8 @@ fn step(sides: &'static [Side]) -> impl Strategy<Value = Step> {
         2 => Just(Step::Break { lock }),
         2 => any::<bool>().prop_map(Step::Pause),
         1 => Just(Step::BecomeReplica),
+        1 => Just(Step::BecomeMaster),
+        1 => prop_oneof![Just(0), 5..60_i64, 200..3_000_i64].prop_map(Step::SetGrace),
         2 => prop_oneof![Just(1), Just(2), Just(100)].prop_map(Step::Turn),
         3 => any::<bool>().prop_map(Step::Busy),
     ]
@@ -207,6 +212,8 @@ fn session_step(sides: &'static [Side]) -> impl Strategy<Value = Step> {
         2 => any::<bool>().prop_map(Step::Pause),
         1 => Just(Step::PauseEnds),
         1 => Just(Step::BecomeReplica),
+        1 => Just(Step::BecomeMaster),
+        1 => prop_oneof![Just(0), 5..60_i64, 200..3_000_i64].prop_map(Step::SetGrace),
         2 => prop_oneof![Just(1), Just(2), Just(100)].prop_map(Step::Turn),
         3 => any::<bool>().prop_map(Step::Busy),
         2 => Just(Step::OneTurn),

@@ -7,7 +7,7 @@ use super::host::{Client, Fake, HOLDERS, Happening, LOCKS, MOST, PAUSED_MS, Wait
 use super::sessions::{Session, Sessions};
 use super::{SESSIONS, Step};
 use crate::keyspace::{Keyspace, hold_key};
-use rlock_core::lock::{self, Lease, Outcome, Released, Renewed, Side, UnixMs, Wish};
+use rlock_core::lock::{self, Lease, Outcome, Refusal, Released, Renewed, Side, UnixMs, Wish};
 use rlock_core::waiting::commands::{self, Acquiring, Rejected};
 use rlock_core::waiting::{Cause, Engine, Host, LockName, Note, SessionId, Ticket, Use};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -177,6 +177,8 @@ impl Play {
             }
             Step::PauseEnds => self.world.paused.set(false),
             Step::BecomeReplica => self.become_replica(),
+            Step::BecomeMaster => self.become_master(),
+            Step::SetGrace(ms) => self.set_grace(ms),
             Step::Events(asked) => self.events(asked),
             Step::Cancel { session, tickets } => self.cancel(SESSIONS[session], &tickets),
             Step::GiveUpCancel { cancel } => self.give_up_cancel(cancel),
@@ -193,7 +195,30 @@ impl Play {
     fn become_replica(&mut self) {
         self.grants.role_changed();
         self.world.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_dismissed = true);
+        self.world.grace_since.set(None);
         self.engine.note(Note::RoleChanged { is_replica: true });
+    }
+
+    fn become_master(&mut self) {
+        self.grants.role_changed();
+        self.engine.note(Note::RoleChanged { is_replica: false });
+        self.world.grace_since.set(Some(self.now()));
+        self.look_at_grace();
+    }
+
+    fn set_grace(&mut self, ms: i64) {
+        self.look_at_grace();
+        self.world.grace_ms.set(ms);
+        self.look_at_grace();
+    }
+
+    /// One that is over does not come back.
+    fn look_at_grace(&mut self) {
+        let left_ms = self.world.grace().left_ms;
+        if left_ms == 0 {
+            self.world.grace_since.set(None);
+        }
+        assert_eq!(self.engine.look_at_grace(&self.world), left_ms, "what is left of the grace");
     }
 
     fn hang_up(&mut self, waiter: usize) {
@@ -237,7 +262,8 @@ impl Play {
     fn break_up(&mut self, lock: usize) {
         let waiting: Vec<_> = self.waiting().into_iter().filter(|waiting| waiting.lock == lock).collect();
         // To pass others over may take longer than this turn.
-        let first = waiting.first().filter(|first| self.is_attended(first));
+        let first = waiting.first().filter(|first| self.is_attended(first) && !self.world.is_too_long(first.lease));
+        let first = first.filter(|_| !self.world.grace().is_running());
         let had_lock = !self.world.fields(lock).is_empty();
         let before = self.read_holds(lock);
         let granted = |play: &Self| play.engine.counters.waited.count();
@@ -291,6 +317,7 @@ impl Play {
             let expected = if used == Use::Same { Ok(Acquiring::Waiting) } else { Err(Rejected::TicketInUse) };
             return assert_eq!(acquiring, expected, "what {by:?} is used for");
         }
+        assert!(acquiring.is_err() || !self.world.is_too_long(lease), "{asking:?} is longer than the grace");
         if matches!(acquiring, Ok(Acquiring::Blocked(_) | Acquiring::Waiting | Acquiring::Done(Outcome::Busy { .. }))) {
             self.check_refusal(lock, holder, side);
         }
@@ -313,7 +340,9 @@ impl Play {
             Err(Rejected::TicketInUse) => panic!("{by:?} is free"),
         };
         assert!(as_many <= most, "no more wait than may");
-        assert!(!(side == Side::Write && self.is_reading(lock, holder)), "{holder} waits for itself");
+        // In a grace a writer that reads as well may wait to write once more.
+        let writes = self.world.held(lock, holder, Side::Write).is_some();
+        assert!(!(side == Side::Write && self.is_reading(lock, holder) && !writes), "{holder} waits for itself");
         let deadline = wait.filter(|wait| *wait > 0).map(|wait| came + wait);
         let (session, is_dismissed, is_cancelled) = (session.map(|(_, number)| number), false, false);
         let waiting = Waiting { who, session, lease, lock, holder, side, deadline, is_dismissed, is_cancelled };
@@ -354,6 +383,9 @@ impl Play {
         }
         let (lease, was_inside) = (Lease::from_ms(lease_ms).unwrap(), self.world.is_inside(lock, holder));
         let renewed = self.engine.renew(&self.world, self.world.is_about(lock), holder.as_bytes(), lease);
+        if self.world.is_too_long(lease) {
+            return assert_eq!(renewed, Err(Refusal::LeaseAboveGrace.into()));
+        }
         if renewed.unwrap() == Renewed::Restarted {
             self.grants.touched(lock, holder);
             assert!(was_inside, "{holder} renews what it does not have");
@@ -369,7 +401,7 @@ impl Play {
         let end = self.now() + ms;
         loop {
             let now = self.now();
-            let next = self.engine.wakes_at(now).filter(|next| *next <= end);
+            let next = self.engine.wakes_next_at(&self.world).filter(|next| *next <= end);
             let time = next.unwrap_or(end).max(now);
             self.pass(time - now);
             self.catch_up();
@@ -416,7 +448,7 @@ impl Play {
     /// Whether anything is due now.
     fn is_something_due(&self) -> bool {
         let now = self.now();
-        !self.world.inbox.borrow().is_empty() || self.engine.wakes_at(now).is_some_and(|time| time <= now)
+        !self.world.inbox.borrow().is_empty() || self.engine.wakes_next_at(&self.world).is_some_and(|time| time <= now)
     }
 
     /// Whether everything is done that can be done now.
@@ -430,6 +462,7 @@ impl Play {
         self.busy = false;
         self.next_answer_is_lost = false;
         self.begin_turn();
+        self.set_grace(0);
         self.advance(PAUSED_MS + 1);
         for waiting in self.waiting() {
             if let Who::Client(id) = waiting.who {

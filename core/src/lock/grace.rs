@@ -1,0 +1,68 @@
+//! The grace after a failover or a restart, as it is at one moment.
+//!
+//! Replication is asynchronous, so a new master may not know a lock that the old one has granted, and a server that was
+//! started may have lost what it wrote last. But whoever has such a lock believes in it no longer than its lease, and no
+//! lease is longer than the grace. So for that long no lock gets a new holder: also not one that is recorded as its
+//! holder's own, as the release may be what was lost. Renewals and releases give nobody anything, and go on.
+
+use super::{Lease, Refusal, UnixMs};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grace {
+    /// How long it lasts when it begins, and how long a lease may be; 0: there is none, and no bound.
+    pub length_ms: i64,
+    /// What is left of it; 0: none runs.
+    pub left_ms: i64,
+}
+
+impl Grace {
+    #[must_use]
+    pub fn is_running(self) -> bool {
+        self.left_ms > 0
+    }
+
+    /// # Errors
+    /// [`Refusal::LeaseAboveGrace`] if a holder with such a lease could believe in it for longer than the grace lasts.
+    pub(super) fn check(self, lease: Lease) -> Result<(), Refusal> {
+        if self.length_ms > 0 && lease.is_longer_than(self.length_ms) { Err(Refusal::LeaseAboveGrace) } else { Ok(()) }
+    }
+
+    /// The same of a lease that ends then: a writer's leases are added up.
+    ///
+    /// # Errors
+    /// As above.
+    pub(super) fn check_end(self, end: UnixMs, now: UnixMs) -> Result<(), Refusal> {
+        let is_within = self.length_ms == 0 || end.saturating_sub(now) <= self.length_ms;
+        if is_within { Ok(()) } else { Err(Refusal::LeaseAboveGrace) }
+    }
+
+    /// When a lock may be asked for again of whose lease so much is left: -1 if it has no expiry.
+    #[must_use]
+    pub fn left_of(self, lease_left_ms: i64) -> i64 {
+        if lease_left_ms < 0 { lease_left_ms } else { lease_left_ms.max(self.left_ms) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_lease_is_longer_than_the_grace() {
+        let lease = |ms| Lease::from_ms(ms).unwrap();
+        let grace = Grace { length_ms: 10, left_ms: 0 };
+        assert_eq!((grace.check(lease(10)), grace.check(lease(11))), (Ok(()), Err(Refusal::LeaseAboveGrace)));
+        assert_eq!((grace.check_end(15, 5), grace.check_end(16, 5)), (Ok(()), Err(Refusal::LeaseAboveGrace)));
+        assert_eq!(
+            (Grace::default().check(lease(i64::MAX)), Grace::default().check_end(i64::MAX, 0)),
+            (Ok(()), Ok(()))
+        );
+    }
+
+    #[test]
+    fn an_answer_tells_what_lasts_longer() {
+        let grace = Grace { length_ms: 10, left_ms: 7 };
+        assert_eq!([-1, 0, 6, 8].map(|left| grace.left_of(left)), [-1, 7, 7, 8]);
+        assert_eq!([-1, 0, 6].map(|left| Grace::default().left_of(left)), [-1, 0, 6]);
+    }
+}

@@ -1,0 +1,105 @@
+//! The grace after a failover or a restart, as the server takes part in it: when it begins, what the log says of it, and
+//! which settings it rests on. [`rlock_core::waiting`] decides for how long nobody is let in.
+
+use super::callbacks;
+use super::host::Server;
+use super::state;
+use crate::server::edge::settings::SETTINGS;
+use crate::server::ffi::api::{self, flag, guarded};
+use crate::server::ffi::call::server_setting;
+use crate::server::ffi::context::Context;
+use crate::server::ffi::this_server;
+use redis_module::raw;
+use rlock_core::waiting::GraceNews;
+use std::ffi::{CStr, c_void};
+use std::slice;
+
+/// A master must have stopped granting before another one begins. The server itself sees to that by these two settings, if
+/// neither is 0.
+const FENCES: [&CStr; 2] = [c"min-replicas-to-write", c"min-replicas-max-lag"];
+
+/// What those are called as well, and the setting of the grace.
+const WATCHED: [&[u8]; 3] = [b"rlock.grace", b"min-replicas", b"min-slaves"];
+
+/// To be called when the module is loaded, as the last of all: a timer stays set. A module that is loaded into a server that
+/// runs does not start it: what the server knows of its locks is all that there is.
+///
+/// # Errors
+/// If the server refuses to tell of its settings.
+pub fn begin(context: &Context) -> Result<(), String> {
+    // SAFETY: the callback is for this event.
+    unsafe { context.on(raw::REDISMODULE_EVENT_CONFIG, settings_changed)? };
+    if SETTINGS.grace.get_ms() > 0 {
+        let is_master = context.flags() & flag::IS_MASTER != 0;
+        if let Some(mut engine) = state::engine().ok().filter(|_| is_master && this_server::is_starting(context)) {
+            engine.begin_grace();
+        }
+        check_later(context);
+    }
+    Ok(())
+}
+
+pub(super) fn tell(news: GraceNews) {
+    match news {
+        GraceNews::Begins { left_ms } => {
+            state::get().grace_is_unchecked.set(true);
+            api::notice(&format!(
+                "rlock: no lock gets a new holder for {left_ms} ms: this server was started, or has become a master (rlock.grace)"
+            ));
+        }
+        GraceNews::IsOver => api::notice("rlock: the grace is over"),
+    }
+}
+
+/// Has the settings looked at as soon as nothing of the server's is under way.
+fn check_later(context: &Context) {
+    state::get().grace_is_unchecked.set(true);
+    callbacks::arm_timer(context);
+}
+
+/// Says so if the settings that the grace rests on are not there.
+pub(super) fn check_if_due(context: &Context) {
+    if !state::get().grace_is_unchecked.replace(false) || SETTINGS.grace.get_ms() == 0 {
+        return;
+    }
+    let missing = FENCES.into_iter().find(|name| server_setting(context, name).is_some_and(|value| value == b"0"));
+    if let Some(name) = missing {
+        api::log(&format!(
+            "rlock.grace is set, but {} is 0: a master that its replicas cannot reach goes on granting locks, and after a failover one may have two holders",
+            name.to_string_lossy()
+        ));
+    }
+}
+
+/// # Safety
+/// To be called by the server, when settings have changed.
+unsafe extern "C" fn settings_changed(
+    context: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _what: u64,
+    info: *mut c_void,
+) {
+    guarded((), || {
+        // SAFETY: the server passes, for this event, this structure, with as many names as it says, each ending with a NUL.
+        let is_about_grace = unsafe {
+            let info = info.cast::<raw::RedisModuleConfigChangeV1>().as_ref();
+            let count = info.map_or(0, |info| usize::try_from(info.num_changes).unwrap_or(0));
+            let names = info.map(|info| info.config_names).filter(|names| !names.is_null() && count > 0);
+            let names = names.map_or(&[][..], |names| slice::from_raw_parts(names, count));
+            names.iter().any(|name| {
+                let name = CStr::from_ptr(*name).to_bytes().to_ascii_lowercase();
+                WATCHED.iter().any(|watched| name.starts_with(watched))
+            })
+        };
+        if !is_about_grace {
+            return;
+        }
+        // SAFETY: the context is the server's.
+        let context = unsafe { Context::new(context) };
+        // At once: one that was set to nothing is over, though the next command sets it again.
+        if let Ok(mut engine) = state::engine() {
+            engine.look_at_grace(&Server::new(&context));
+        }
+        check_later(&context);
+    });
+}

@@ -1,0 +1,248 @@
+//! After a failover or a restart nobody is let in for as long as a lease may last, if the server is told so: which locks
+//! were granted before, it may not know. What that means for those who wait is in `waiting/grace.rs`.
+
+use rlock_testing::{Client, Reply, Server, list, text, unix_ms, wait_until};
+
+/// No test lasts so long.
+pub const LONG_MS: i64 = 7_000_000;
+
+/// Another server has failed, as far as this one can know, and this one takes its place. It has its locks still.
+pub fn begin(client: &mut Client, grace_ms: i64) {
+    assert_eq!(client.say(&format!("CONFIG SET rlock.grace {grace_ms}")), text("OK"));
+    assert_eq!(client.say("REPLICAOF 127.0.0.1 1"), text("OK"));
+    assert_eq!(client.say("REPLICAOF NO ONE"), text("OK"));
+    assert!(client.figure("grace_left_ms") > 0);
+}
+
+pub fn end(client: &mut Client) {
+    assert_eq!(client.say("CONFIG SET rlock.grace 0"), text("OK"));
+    assert_eq!(client.figure("grace_left_ms"), 0);
+}
+
+fn runs(client: &mut Client) -> bool {
+    client.figure("grace_left_ms") > 0
+}
+
+fn started_with(grace: &str) -> (Server, Client) {
+    let server = Server::prepare().load_arguments(&["grace", grace]).start();
+    let client = server.client();
+    (server, client)
+}
+
+#[test]
+fn without_the_setting_there_is_none_and_leases_have_no_bound() {
+    let (_server, mut client) = Server::with_client();
+    assert_eq!(client.say("CONFIG GET rlock.grace"), list([text("rlock.grace"), text("0")]));
+    begin_without_one(&mut client);
+    assert!(!runs(&mut client));
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 9000000000"), Reply::Nil);
+}
+
+fn begin_without_one(client: &mut Client) {
+    client.say("REPLICAOF 127.0.0.1 1");
+    client.say("REPLICAOF NO ONE");
+}
+
+#[test]
+fn who_holds_goes_on_and_nobody_else_is_let_in() {
+    let (server, mut client) = Server::with_client();
+    for (key, acquire) in [("plain", "RLOCK.ACQUIRE"), ("read", "RLOCK.RACQUIRE"), ("write", "RLOCK.WACQUIRE")] {
+        assert_eq!(client.say(&format!("{acquire} {key} ann 600000")), Reply::Nil);
+        assert_eq!(client.say(&format!("{acquire} {key} ann 600000")), Reply::Nil);
+    }
+    client.say("SAVE");
+    let server = server.crash().load_arguments(&["grace", "7000000"]).start();
+    let mut client = server.client();
+    for (key, acquire) in [("plain", "RLOCK.ACQUIRE"), ("read", "RLOCK.RACQUIRE"), ("write", "RLOCK.WACQUIRE")] {
+        for asks in
+            [format!("{acquire} {key} ann 1000"), format!("{acquire} {key} bob 1000"), format!("{acquire} free x 1")]
+        {
+            let left = client.say(&asks).as_int();
+            assert!((600_001..=LONG_MS).contains(&left), "{asks}: {left}");
+        }
+        assert_eq!(client.say(&format!("RLOCK.RENEW {key} ann 700000")), Reply::Int(1));
+        assert_eq!(client.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Int(0));
+        assert_eq!(client.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Int(1));
+        assert_eq!(client.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Nil);
+    }
+    assert_eq!((client.keys(), client.figure("grants")), (vec![], 0));
+    end(&mut client);
+    assert_eq!(client.say("RLOCK.ACQUIRE plain bob 600000"), Reply::Nil);
+}
+
+/// Of what is left of the lease and of the grace, the longer.
+#[test]
+fn a_try_is_told_what_lasts_longer() {
+    let (_server, mut client) = Server::with_client();
+    client.say("RLOCK.ACQUIRE long ann 6000000");
+    client.say("RLOCK.ACQUIRE short ann 1000");
+    begin(&mut client, 9_000_000);
+    client.say("CONFIG SET rlock.grace 100000");
+    let left = ["long", "short", "free"].map(|key| client.say(&format!("RLOCK.ACQUIRE {key} bob 1000")).as_int());
+    assert!(
+        left[0] > 5_000_000 && (1_001..=100_000).contains(&left[1]) && (1_001..=100_000).contains(&left[2]),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn no_lease_is_longer_than_the_grace() {
+    let (_server, mut client) = Server::with_client();
+    client.say("CONFIG SET rlock.grace 10000");
+    for acquire in ["RLOCK.ACQUIRE plain ann", "RLOCK.RACQUIRE read ann", "RLOCK.WACQUIRE write ann"] {
+        for options in ["", " FENCED", " WAIT 0"] {
+            is_too_long(&client.say(&format!("{acquire} 10001{options}")));
+        }
+        assert_eq!(client.say(&format!("{acquire} 10000")), Reply::Nil);
+    }
+    assert_eq!(client.say("RLOCK.ACQUIRE plain ann 10000"), Reply::Nil);
+    for command in
+        ["RLOCK.RENEW plain ann 10001", "RLOCK.RELEASE plain ann LEASE 10001", "RLOCK.RENEW absent ann 10001"]
+    {
+        is_too_long(&client.say(command));
+    }
+    assert_eq!(client.say("RLOCK.RELEASE plain ann LEASE 10000"), Reply::Int(0));
+    // A writer's leases are added up.
+    is_too_long(&client.say("RLOCK.WACQUIRE write ann 9000"));
+    client.say("RLOCK.RENEW write ann 1000");
+    assert_eq!(client.say("RLOCK.WACQUIRE write ann 5000"), Reply::Nil);
+    is_too_long(&client.say("RLOCK.WACQUIRE write ann 5000"));
+    end(&mut client);
+    assert_eq!(client.say("RLOCK.WACQUIRE write ann 9000000"), Reply::Nil);
+}
+
+fn is_too_long(reply: &Reply) {
+    assert!(reply.as_error().starts_with("ERR lease must be at most as long as rlock.grace"), "{reply:?}");
+}
+
+#[test]
+fn each_promotion_and_each_start_begins_one_anew() {
+    let (server, mut client) = started_with("600000");
+    let mut last = 0;
+    let mut begins_anew = |client: &mut Client| {
+        wait_until("some of it has passed", || client.figure("grace_left_ms") < 599_950);
+        last = client.figure("grace_left_ms");
+        client.say("REPLICAOF 127.0.0.1 1");
+        assert!(!runs(client), "a replica has none");
+        client.say("REPLICAOF NO ONE");
+        assert!(client.figure("grace_left_ms") > last);
+    };
+    begins_anew(&mut client);
+    begins_anew(&mut client);
+    wait_until("some of it has passed", || client.figure("grace_left_ms") < 599_950);
+    let last = client.figure("grace_left_ms");
+    let server = server.crash().load_arguments(&["grace", "600000"]).start();
+    assert!(server.client().figure("grace_left_ms") > last);
+}
+
+#[test]
+fn a_replica_that_starts_has_none_until_it_is_promoted() {
+    let (_master, replica) = (Server::start(), Server::prepare().load_arguments(&["grace", "600000"]));
+    let replica = replica.options(&["--replicaof", "127.0.0.1 1"]).start();
+    let mut client = replica.client();
+    assert!(!runs(&mut client));
+    client.say("REPLICAOF NO ONE");
+    assert!(runs(&mut client));
+}
+
+#[test]
+fn setting_it_to_nothing_ends_it_for_good() {
+    let (_server, mut client) = started_with("600000");
+    assert!(runs(&mut client));
+    end(&mut client);
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
+    client.say("CONFIG SET rlock.grace 600000");
+    assert!(!runs(&mut client), "a setting is no failover");
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
+}
+
+#[test]
+fn its_length_may_be_changed_while_it_runs() {
+    let (_server, mut client) = started_with("600000");
+    client.say("CONFIG SET rlock.grace 900000");
+    assert!(client.figure("grace_left_ms") > 600_000);
+    client.say("CONFIG SET rlock.grace 1");
+    wait_until("it is over", || !runs(&mut client));
+    client.say("CONFIG SET rlock.grace 900000");
+    assert!(!runs(&mut client), "it was over");
+}
+
+#[test]
+fn no_start_is_a_module_that_is_loaded_later_or_a_reload() {
+    let server = Server::prepare().without_module().start();
+    let mut client = server.client();
+    let module = rlock_testing::module();
+    client.run(&["MODULE", "LOAD", module.to_str().unwrap(), "grace", "600000"]);
+    assert_eq!(client.say("CONFIG GET rlock.grace").as_list()[1], text("600000"));
+    assert!(!runs(&mut client));
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
+    assert_eq!(client.say("DEBUG RELOAD"), text("OK"));
+    assert!(!runs(&mut client));
+    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
+}
+
+/// It counts from when the server can serve.
+#[test]
+fn a_long_load_takes_nothing_off_it() {
+    const KEYS: i64 = 1_000;
+    const LOADING_MS: i64 = 2 * KEYS;
+    let (server, mut client) = Server::with_client();
+    client.run(&["EVAL", "for i = 1, ARGV[1] do redis.call('SET', i, i) end", "0", &KEYS.to_string()]);
+    client.say("SAVE");
+    let start = server.crash().load_arguments(&["grace", "600000"]).options(&["--key-load-delay", "2000"]);
+    let began = unix_ms();
+    let server = start.start();
+    let left = server.client().figure("grace_left_ms");
+    let passed = unix_ms() - began;
+    assert!(passed >= LOADING_MS, "it loads for too short a time: {passed}");
+    assert!(left > 600_000 - (passed - LOADING_MS), "{left} ms are left, {passed} ms after the start");
+}
+
+#[test]
+fn inspect_tells_why_a_free_lock_is_waited_for() {
+    let (server, mut client) = started_with("600000");
+    let _bob = rlock_testing::start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    let seen = client.say("RLOCK.INSPECT k");
+    let field = |name: &str| {
+        let at = seen.as_list().iter().position(|word| *word == text(name)).expect("the field is there");
+        seen.as_list()[at + 1].clone()
+    };
+    assert_eq!((field("kind"), field("waiter-count")), (text("none"), Reply::Int(1)));
+    assert!((1..=600_000).contains(&field("grace-left-ms").as_int()));
+}
+
+#[test]
+fn the_log_says_when_it_begins_and_when_it_is_over() {
+    let (server, mut client) = started_with("600000");
+    let count = |line: &str| server.log().matches(line).count();
+    let begins = "no lock gets a new holder for 600000 ms";
+    wait_until("its begin is logged", || count(begins) == 1);
+    assert_eq!(count("the grace is over"), 0);
+    begin_without_one(&mut client);
+    wait_until("its new begin is logged", || count(begins) == 2);
+    client.say("CONFIG SET rlock.grace 1");
+    wait_until("its end is logged", || count("the grace is over") == 1);
+}
+
+#[test]
+fn the_log_warns_if_a_master_goes_on_that_no_replica_hears_of() {
+    let server = Server::prepare().load_arguments(&["grace", "600000"]);
+    let server = server.options(&["--min-replicas-to-write", "1"]).start();
+    let mut client = server.client();
+    let warns = |setting: &str| server.log().matches(&format!("rlock.grace is set, but {setting} is 0")).count();
+    for (change, writes, lags) in [
+        ("min-replicas-max-lag 0", 0, 1),
+        ("min-replicas-max-lag 10", 0, 1),
+        ("min-replicas-to-write 0", 1, 1),
+        ("rlock.grace 0", 1, 1),
+        ("min-slaves-to-write 0", 1, 1),
+        ("rlock.grace 1000", 2, 1),
+    ] {
+        client.say(&format!("CONFIG SET {change}"));
+        wait_until("the change is known", || {
+            (warns("min-replicas-to-write"), warns("min-replicas-max-lag")) == (writes, lags)
+        });
+    }
+    begin_without_one(&mut client);
+    wait_until("each begin warns", || warns("min-replicas-to-write") == 3);
+}

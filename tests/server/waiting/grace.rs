@@ -1,0 +1,142 @@
+//! While a grace runs nobody is let in, whatever frees the lock; and those who wait keep their order.
+
+use super::for_all_waiters;
+use super::scene::{Outcome, Scene};
+use crate::grace::{LONG_MS, begin, end};
+use rlock_testing::{Cluster, Reply, Server, text, wait_until};
+
+for_all_waiters!(
+    whatever_frees_the_lock_lets_nobody_in_before_the_grace_is_over,
+    all_who_wait_are_let_in_in_their_order_when_the_grace_is_over,
+    who_waits_for_its_own_lock_is_let_in_past_those_who_wait_for_it,
+    a_wait_that_ends_in_the_grace_is_told_when_to_ask_again,
+    a_grace_that_ends_in_a_pause_lets_in_behind_the_pause,
+    a_server_that_is_demoted_in_the_grace_lets_its_waiters_go,
+    a_free_lock_whose_slot_moves_away_in_the_grace_sends_its_waiters_away,
+    what_is_granted_may_not_outlast_a_grace_that_was_made_shorter,
+);
+
+fn whatever_frees_the_lock_lets_nobody_in_before_the_grace_is_over(scene: &mut Scene) {
+    for free in
+        ["RLOCK.RELEASE k ann", "RLOCK.BREAK k", "DEL k", "PEXPIRE k 5", "RENAME k other", "FLUSHALL", "SET k 1"]
+    {
+        for (take, ask) in [("ACQUIRE", "ACQUIRE"), ("RACQUIRE", "WACQUIRE"), ("WACQUIRE", "RACQUIRE")] {
+            scene.say(&format!("RLOCK.{take} k ann {LONG_MS}"));
+            begin(scene, LONG_MS);
+            let mut bob = scene.wait(&format!("RLOCK.{ask} k bob 1000000 WAIT 0"));
+            scene.say(free);
+            scene.say("DEL k");
+            wait_until("the lock is free", || scene.say("EXISTS k") == Reply::Int(0));
+            let left = scene.say(&format!("RLOCK.{ask} k cid 1000000")).as_int();
+            assert!(left > LONG_MS / 2, "{free}: {left}");
+            assert_eq!((scene.figure("waiters"), scene.say("EXISTS k")), (1, Reply::Int(0)), "{free}");
+            end(scene);
+            bob.is_granted();
+            scene.say("FLUSHALL");
+        }
+    }
+}
+
+fn all_who_wait_are_let_in_in_their_order_when_the_grace_is_over(scene: &mut Scene) {
+    const LEASE_MS: i64 = 1_000;
+    begin(scene, LONG_MS);
+    let ask = |key: i32, name: &str| format!("RLOCK.ACQUIRE k{key} {name} {LEASE_MS} WAIT 0 FENCED");
+    let mut first: Vec<_> = (0..100).map(|key| scene.wait(&ask(key, "first"))).collect();
+    let mut second: Vec<_> = (0..100).map(|key| scene.wait(&ask(key, "second"))).collect();
+    // Its length is what is set now, so it is over soon, by itself.
+    let passed = LONG_MS - scene.figure("grace_left_ms");
+    scene.say(&format!("CONFIG SET rlock.grace {}", LEASE_MS.max(passed + 200)));
+    for waiter in &mut first {
+        assert_eq!(waiter.outcome(), Outcome::Granted(Some(1)));
+    }
+    for key in 0..100 {
+        scene.say(&format!("RLOCK.RELEASE k{key} first"));
+    }
+    for waiter in &mut second {
+        assert_eq!(waiter.outcome(), Outcome::Granted(Some(2)));
+    }
+}
+
+fn who_waits_for_its_own_lock_is_let_in_past_those_who_wait_for_it(scene: &mut Scene) {
+    for acquire in ["RLOCK.ACQUIRE", "RLOCK.WACQUIRE"] {
+        scene.say(&format!("{acquire} k ann {LONG_MS}"));
+        begin(scene, 4 * LONG_MS);
+        let left = scene.say(&format!("{acquire} k ann 1000")).as_int();
+        assert!(left > LONG_MS, "also its holder is told to wait: {left}");
+        let mut bob = scene.wait(&format!("{acquire} k bob 600000 WAIT 0"));
+        let mut ann = scene.wait(&format!("{acquire} k ann 600000 WAIT 0"));
+        assert_eq!(scene.say("RLOCK.RENEW k ann 600000"), Reply::Int(1));
+        end(scene);
+        ann.is_granted();
+        assert_eq!(scene.say("RLOCK.RELEASE k ann ALL"), Reply::Int(1));
+        bob.is_granted();
+        scene.say("RLOCK.BREAK k");
+    }
+}
+
+fn a_wait_that_ends_in_the_grace_is_told_when_to_ask_again(scene: &mut Scene) {
+    begin(scene, LONG_MS);
+    let mut free = scene.wait("RLOCK.ACQUIRE free bob 600000 WAIT 30");
+    let Outcome::TimeIsUp(left) = free.outcome() else { panic!("it is let in") };
+    assert!((1..=LONG_MS).contains(&left), "{left}");
+    let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', 600000, 'WAIT', 0)";
+    for left in [
+        scene.transaction(["RLOCK.ACQUIRE free bob 600000 WAIT 0"])[0].clone(),
+        scene.run(&["EVAL", script, "1", "free"]),
+        scene.say("RLOCK.ACQUIRE free bob 600000 FENCED").as_list()[0].clone(),
+    ] {
+        assert!((1..=LONG_MS).contains(&left.as_int()), "{left:?}");
+    }
+    assert_eq!(scene.keys(), [""; 0]);
+    scene.say("HSET held ann 1");
+    assert_eq!(scene.say("RLOCK.ACQUIRE held bob 600000"), Reply::Int(-1), "without an expiry nothing ends it");
+}
+
+fn a_grace_that_ends_in_a_pause_lets_in_behind_the_pause(scene: &mut Scene) {
+    begin(scene, 300);
+    let mut bob = scene.wait("RLOCK.ACQUIRE k bob 300 WAIT 0");
+    scene.say("CLIENT PAUSE 600000 WRITE");
+    wait_until("the grace is over", || scene.figure("grace_left_ms") == 0);
+    assert_eq!((scene.figure("waiters"), scene.figure("grants")), (1, 0));
+    scene.say("CLIENT UNPAUSE");
+    bob.is_granted();
+}
+
+fn a_server_that_is_demoted_in_the_grace_lets_its_waiters_go(scene: &mut Scene) {
+    begin(scene, LONG_MS);
+    let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    scene.say("REPLICAOF 127.0.0.1 1");
+    let outcome = bob.outcome();
+    assert!(outcome == Outcome::CutOff || outcome.is_error("UNBLOCKED"), "{outcome:?}");
+    assert_eq!(scene.figure("grace_left_ms"), 0, "a replica has none");
+}
+
+fn a_free_lock_whose_slot_moves_away_in_the_grace_sends_its_waiters_away(scene: &mut Scene) {
+    let start = |_| {
+        let node = Server::prepare().in_cluster().load_arguments(&["grace", "7000000"]);
+        node.options(&["--cluster-node-timeout", "1500", "--cluster-require-full-coverage", "no"]).start()
+    };
+    let cluster = Cluster { masters: (0..3).map(start).collect(), replicas: Vec::new() };
+    Cluster::join(&cluster.masters.iter().collect::<Vec<_>>(), &[]);
+    let key = cluster.key_on(0);
+    let mut here = scene.moved_to(&cluster.masters[0]);
+    let mut waiters = ["bob", "cid"].map(|name| here.wait(&format!("RLOCK.ACQUIRE {key} {name} 600000 WAIT 0")));
+    let mut slot = cluster.begin_to_move(&key, 0, 1);
+    slot.finish();
+    for waiter in &mut waiters {
+        let outcome = waiter.outcome();
+        assert!(outcome.is_error("TRYAGAIN"), "{outcome:?}");
+    }
+    assert_eq!(here.figure("waiters"), 0);
+}
+
+fn what_is_granted_may_not_outlast_a_grace_that_was_made_shorter(scene: &mut Scene) {
+    scene.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    let mut cid = scene.wait("RLOCK.ACQUIRE k cid 5000 WAIT 0");
+    assert_eq!(scene.say("CONFIG SET rlock.grace 5000"), text("OK"));
+    scene.say("RLOCK.RELEASE k ann");
+    let Outcome::Error(line) = bob.outcome() else { panic!("it is let in") };
+    assert!(line.starts_with("ERR lease must be at most as long as rlock.grace"), "{line}");
+    cid.is_granted();
+}
