@@ -416,3 +416,31 @@ fn who_is_back_with_many_tickets_is_before_all_others_at_once() {
     assert_eq!(play.inside(), ["bob:1"]);
     play.end();
 }
+
+/// Ann has the lock, and waits for it once more in a grace, behind bob. When it is over nothing but ann can free the lock.
+#[test]
+fn who_waits_for_its_own_lock_in_a_grace_is_let_in_when_it_is_over() {
+    for side in [Side::Plain, Side::Write, Side::Read] {
+        let other = if side == Side::Read { Side::Write } else { side };
+        let begins = [Step::SetGrace(2 * LONG), ask(ANN, side, None), Step::BecomeMaster];
+        let wait = [ask(BOB, other, Some(0)), ask(ANN, side, Some(0))];
+        let play = Play::new().on(&begins).on(&wait);
+        assert_eq!(play.waiting().len(), 2);
+        let play = play.on(&[Step::SetGrace(0)]);
+        assert_eq!(play.waiting().len(), 1, "bob waits on");
+        play.on(&[release(ANN)]).end();
+    }
+}
+
+/// Nobody was there to be told of ann's ticket when ann got the lock. Somebody is back in a grace.
+#[test]
+fn a_namesake_whose_session_is_back_in_a_grace_is_let_in_when_it_is_over() {
+    let side = Side::Plain;
+    let begins = [Step::SetGrace(5 * LONG), calls(0), ask(DAN, side, None), ask(ANN, side, Some(0))];
+    let waits = [ask(CID, side, Some(0)), ask_by_ticket(0, ANN, side), Step::Disconnect { connection: 0 }];
+    let play = Play::new().on(&begins).on(&waits).on(&[release(DAN), Step::BecomeMaster, calls(0)]);
+    assert_eq!(play.waiting().len(), 2, "cid, and a ticket of ann");
+    let play = play.on(&[Step::SetGrace(0)]);
+    assert_eq!(play.waiting().len(), 1, "cid waits on");
+    play.end();
+}
