@@ -21,7 +21,7 @@ const COUNTED: [&str; 16] = [
     "wait_ms_sum",
 ];
 
-const NOW: [&str; 9] = [
+const NOW: [&str; 10] = [
     "waiters",
     "locks_with_waiters",
     "longest_queue",
@@ -31,6 +31,7 @@ const NOW: [&str; 9] = [
     "tickets",
     "events_unacknowledged",
     "revocations_due",
+    "grace_left_ms",
 ];
 
 #[test]

@@ -63,6 +63,8 @@ fn a_lock_that_nobody_holds() {
             Reply::Int(0),
             text("waiters"),
             list([]),
+            text("grace-left-ms"),
+            Reply::Int(0),
         ])
     };
     assert_eq!(client.say("RLOCK.INSPECT k"), nothing(Reply::Nil));
@@ -306,7 +308,7 @@ fn maps_in_one_protocol_and_flat_arrays_in_the_other() {
     let flat = |map: &str| map.replace('{', "[").replace('}', "]").replace("\": ", "\", ");
     let inspect: &[&[u8]] = &[b"RLOCK.INSPECT", b"k\0\xff"];
     let map = r#"{"kind": "plain", "ttl-ms": -1, "holder-count": 1, "holders": [{"holder": "ann\x00\xfe", "#.to_owned()
-        + r#""side": "exclusive", "count": 1, "ttl-ms": -1}], "fencing-token": nil, "waiter-count": 0, "waiters": []}"#;
+        + r#""side": "exclusive", "count": 1, "ttl-ms": -1}], "fencing-token": nil, "waiter-count": 0, "waiters": [], "grace-left-ms": 0}"#;
     assert_eq!(seen(Protocol::Resp3, inspect), map);
     assert_eq!(seen(Protocol::Resp2, inspect), flat(&map));
     // The same with who waits, and of all queues.

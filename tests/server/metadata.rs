@@ -169,6 +169,7 @@ fn settings_are_read_and_changed_at_run_time() {
     let (_server, mut client) = Server::with_client();
     for (setting, default, right, wrong) in [
         ("rlock.notify", "auto", ["publish", "spublish", "both", "off", "auto"], ["loud", "0", "-"]),
+        ("rlock.grace", "0", ["0", "1", "2", "86400000", "5"], ["-1", "86400001", "many"]),
         ("rlock.max-waiters", "10000", ["0", "1", "2", "1000000", "5"], ["-1", "1000001", "many"]),
         ("rlock.max-tickets", "1000000", ["0", "1", "2", "100000000", "5"], ["-1", "100000001", "many"]),
         ("rlock.max-sessions", "10000", ["0", "1", "2", "1000000", "5"], ["-1", "1000001", "many"]),

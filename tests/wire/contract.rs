@@ -261,7 +261,8 @@ fn is_event(event: &Frame) -> bool {
     }
 }
 
-const INSPECTED: [&str; 7] = ["kind", "ttl-ms", "holder-count", "holders", "fencing-token", "waiter-count", "waiters"];
+const INSPECTED: [&str; 8] =
+    ["kind", "ttl-ms", "holder-count", "holders", "fencing-token", "waiter-count", "waiters", "grace-left-ms"];
 
 const QUEUE: [&str; 4] = ["key", "waiters", "oldest-wait-ms", "served"];
 

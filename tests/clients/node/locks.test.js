@@ -39,7 +39,7 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
   test('tokens grow', async () => {
     // snippet: fenced
     const [refused, token] = await redis.sendCommand(['RLOCK.ACQUIRE', 'orders:42', 'worker-7', '30000', 'FENCED']);
-    assert(refused === null && token === 1);
+    assert(refused === null && token > 0);
     // end
     const [left, none] = await run('RLOCK.ACQUIRE orders:42 worker-8 30000 FENCED');
     assert(0 < left && left <= 30000 && none === null);

@@ -121,8 +121,9 @@ fn idle_connections_are_closed_and_waiters_never() {
 }
 
 #[test]
-fn a_counter_that_was_deleted_begins_again() {
+fn a_counter_that_was_deleted_begins_again_only_if_tokens_are_counted() {
     let (_server, mut client) = Server::with_client();
+    client.say("CONFIG SET rlock.tokens count");
     let mut token = || client.say("RLOCK.ACQUIRE k ann 600000 FENCED").as_list()[1].as_int();
     assert_eq!((token(), token()), (1, 2));
     client.say("RLOCK.RELEASE k ann ALL");
@@ -145,7 +146,8 @@ fn locks_take_no_more_memory_than_is_said() {
     // The server's table of keys, which is part of the measure, is as full as with 100,000.
     const LOCKS: i64 = 25_000;
     let of_each = |command: &str, more: &str| {
-        let (_server, mut client) = Server::with_client();
+        let server = Server::prepare().default_settings().start();
+        let mut client = server.client();
         let before = used_memory(&mut client);
         let holder = "b983c153-7421-469a-addb-44fb92259a1b:1";
         let script =

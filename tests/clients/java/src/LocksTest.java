@@ -46,7 +46,7 @@ class LocksTest extends OnEachProtocol {
         // snippet: fenced
         List<?> reply = (List<?>) redis.sendCommand(Rlock.ACQUIRE, "orders:42", "worker-7", "30000", "FENCED");
         assertNull(reply.get(0)); // granted,
-        assertEquals(1L, reply.get(1)); // with a token
+        assertTrue((Long) reply.get(1) > 0); // with a token
         // end
         List<?> refusal = (List<?>) run(Rlock.ACQUIRE, "orders:42", "worker-8", "30000", "FENCED");
         assertLeft(refusal.get(0), 30_000);
