@@ -1,7 +1,7 @@
 //! After a failover or a restart nobody is let in for as long as a lease may last, if the server is told so: which locks
 //! were granted before, it may not know. What that means for those who wait is in `waiting/grace.rs`.
 
-use rlock_testing::{Client, Reply, Server, list, text, unix_ms, wait_until};
+use rlock_testing::{Client, Cluster, Reply, Server, list, text, unix_ms, wait_until};
 
 /// No test lasts so long.
 pub const LONG_MS: i64 = 7_000_000;
@@ -245,4 +245,26 @@ fn the_log_warns_if_a_master_goes_on_that_no_replica_hears_of() {
     }
     begin_without_one(&mut client);
     wait_until("each begin warns", || warns("min-replicas-to-write") == 3);
+}
+
+#[test]
+fn a_failover_of_a_cluster_begins_one_where_the_new_master_is() {
+    let cluster = Cluster::start_with_replicas();
+    let key = cluster.key_on(0);
+    let (mut old, mut new) = (cluster.masters[0].client(), cluster.replicas[0].client());
+    for client in [&mut old, &mut new] {
+        client.say("CONFIG SET rlock.grace 600000");
+        assert!(!runs(client));
+    }
+    assert_eq!(old.say(&format!("RLOCK.ACQUIRE {key} ann 600000")), Reply::Nil);
+    assert_eq!(new.say("READONLY"), text("OK"));
+    wait_until("the replica has the lock", || new.expiry(&key) > 0);
+    assert_eq!(new.say("CLUSTER FAILOVER"), text("OK"));
+    wait_until("the replica is the master", || new.say("ROLE").words().first() == Some(&"master"));
+    wait_until("the master is a replica", || old.say("ROLE").words().first() == Some(&"slave"));
+    assert!(runs(&mut new) && !runs(&mut old));
+    let left = new.say(&format!("RLOCK.ACQUIRE {key} ann 1000")).as_int();
+    assert!((1_001..=600_000).contains(&left), "{left}");
+    assert_eq!(new.say(&format!("RLOCK.RENEW {key} ann 600000")), Reply::Int(1));
+    assert_eq!(new.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Int(1));
 }

@@ -96,8 +96,10 @@ unsafe extern "C" fn settings_changed(
         }
         // SAFETY: the context is the server's.
         let context = unsafe { Context::new(context) };
-        // At once: one that was set to nothing is over, though the next command sets it again.
-        if let Ok(mut engine) = state::engine() {
+        // At once: one that was set to nothing is over, though the next command sets it again. But while the server loads its
+        // data none begins.
+        let is_loading = context.flags() & flag::IS_LOADING != 0;
+        if let Some(mut engine) = state::engine().ok().filter(|_| !is_loading) {
             engine.look_at_grace(&Server::new(&context));
         }
         check_later(&context);
