@@ -71,7 +71,7 @@ const KEYS: [&str; 53] = [
 ];
 
 /// To the server and to clients. Not in transactions.
-const SERVER: [&str; 54] = [
+const SERVER: [&str; 59] = [
     "PING",
     "ECHO $k",
     "SELECT 0",
@@ -101,6 +101,11 @@ const SERVER: [&str; 54] = [
     "CONFIG SET rlock.max-waiters 10000",
     "CONFIG SET rlock.max-waiters $n",
     "CONFIG SET rlock.max-sessions 1",
+    "CONFIG SET rlock.grace 1",
+    "CONFIG SET rlock.grace 100000",
+    "CONFIG SET rlock.grace $n",
+    "CONFIG SET rlock.tokens clock",
+    "CONFIG SET rlock.tokens $v",
     "CONFIG SET rlock.max-sessions-per-user $n",
     "CONFIG GET rlock.*",
     "CONFIG SET notify-keyspace-events KEA",
