@@ -107,7 +107,7 @@ impl Holding {
                 Shape::OneLockInTime => ("orders:42".to_owned(), LEASE_MS + number as i64),
                 Shape::LockEach => (format!("orders:{number:06}"), 0),
             };
-            let waiting = Some(Waiting { limit_ms, ticket: None });
+            let waiting = Some(Waiting { limit_ms, max: None, ticket: None });
             let Ok(Acquiring::Blocked(ticket)) = holding.engine.acquire(&holding.host, key.as_bytes(), &wish, waiting)
             else {
                 panic!("there is room for all");

@@ -1,14 +1,14 @@
 //! ```text
-//! RLOCK.ACQUIRE  key holder lease-ms [WAIT ms [SESSION session ticket]] [FENCED]
-//! RLOCK.RACQUIRE key holder lease-ms [WAIT ms [SESSION session ticket]] [FENCED]
-//! RLOCK.WACQUIRE key holder lease-ms [WAIT ms [SESSION session ticket]] [FENCED]
+//! RLOCK.ACQUIRE  key holder lease-ms [WAIT ms [MAX n] [SESSION session ticket]] [FENCED]
+//! RLOCK.RACQUIRE key holder lease-ms [WAIT ms [MAX n] [SESSION session ticket]] [FENCED]
+//! RLOCK.WACQUIRE key holder lease-ms [WAIT ms [MAX n] [SESSION session ticket]] [FENCED]
 //! ```
 //! One grammar, three kinds of hold: a plain lock, the read side and the write side of a read-write lock.
 //!
 //! With WAIT, a client that is not granted the lock at once is blocked until it is, or until its time is up. With
-//! SESSION, a ticket waits in its place, and the session is told.
+//! SESSION, a ticket waits in its place, and the session is told. With MAX, neither waits behind as many others.
 
-use super::arguments::{WAIT_TWICE, WRONG_ARITY, holder, lease, once, session, ticket, wait_ms};
+use super::arguments::{WAIT_TWICE, WRONG_ARITY, holder, lease, max_waiters, once, session, ticket, wait_ms};
 use crate::server::waiting::{self, Acquiring, Waiting};
 use crate::server::{Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, reply};
 use rlock_core::lock::{Side, Wish};
@@ -49,7 +49,15 @@ const SPEC: Spec = Spec {
     flags: c"write deny-oom",
     audience: Audience::Services,
     key: KeyUse::Updates,
-    arguments: &["key", "holder", "lease-ms", "[WAIT wait-ms]", "[FENCED]", "[SESSION session ticket]"],
+    arguments: &[
+        "key",
+        "holder",
+        "lease-ms",
+        "[WAIT wait-ms]",
+        "[MAX max-waiters]",
+        "[FENCED]",
+        "[SESSION session ticket]",
+    ],
 };
 
 fn acquire(context: &Context, arguments: &[Str<'_>], side: Side) -> Result<Reply, ErrorLine> {
@@ -58,6 +66,7 @@ fn acquire(context: &Context, arguments: &[Str<'_>], side: Side) -> Result<Reply
         Acquiring::Done(outcome) => reply::of_acquire(outcome, wish.fenced),
         Acquiring::Blocked(_) => Ok(Reply::Later),
         Acquiring::Waiting => Ok(Reply::Word(c"WAITING")),
+        Acquiring::TurnedAway { waiting } => Ok(Reply::TurnedAway(waiting)),
     }
 }
 
@@ -68,13 +77,15 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A], side: Side) -> Result<Request<A
     let [_, key, name, lease_ms, options @ ..] = arguments else { return Err(WRONG_ARITY) };
     let (holder, lease) = (holder(*name)?, lease(lease_ms.as_ref())?);
     let mut options = options.iter().copied();
-    let (mut limit_ms, mut fenced, mut by_ticket) = (None, None, None);
+    let (mut limit_ms, mut max, mut fenced, mut by_ticket) = (None, None, None, None);
     while let Some(option) = options.next() {
         let word = option.as_ref();
         if word.eq_ignore_ascii_case(b"FENCED") {
             once(&mut fenced, (), FENCED_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"WAIT") {
             once(&mut limit_ms, wait_ms(options.next())?, WAIT_TWICE)?;
+        } else if word.eq_ignore_ascii_case(b"MAX") {
+            once(&mut max, max_waiters(options.next())?, MAX_TWICE)?;
         } else if word.eq_ignore_ascii_case(b"SESSION") {
             let names = (session(options.next())?, ticket(options.next())?);
             once(&mut by_ticket, names, SESSION_TWICE)?;
@@ -85,11 +96,19 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A], side: Side) -> Result<Request<A
     if by_ticket.is_some() && limit_ms.is_none() {
         return Err(SESSION_WITHOUT_WAIT);
     }
-    let waiting = limit_ms.map(|limit_ms| Waiting { limit_ms, ticket: by_ticket });
+    if max.is_some() && limit_ms.is_none() {
+        return Err(MAX_WITHOUT_WAIT);
+    }
+    let waiting = limit_ms.map(|limit_ms| Waiting { limit_ms, max, ticket: by_ticket });
     Ok((*key, Wish { holder, side, lease, fenced: fenced.is_some() }, waiting))
 }
 
 const FENCED_TWICE: ErrorLine = ErrorLine(c"ERR option FENCED given twice: each is allowed once");
+
+const MAX_TWICE: ErrorLine = ErrorLine(c"ERR option MAX given twice: each is allowed once");
+
+const MAX_WITHOUT_WAIT: ErrorLine =
+    ErrorLine(c"ERR MAX needs WAIT ms: it is a bound on the queue, and without WAIT nothing waits");
 
 const SESSION_TWICE: ErrorLine = ErrorLine(c"ERR option SESSION given twice: each is allowed once");
 
@@ -97,12 +116,12 @@ const SESSION_WITHOUT_WAIT: ErrorLine =
     ErrorLine(c"ERR SESSION needs WAIT ms: a ticket is for a wait, and without WAIT nothing waits");
 
 const OPTION: ErrorLine =
-    ErrorLine(c"ERR option unknown: after lease-ms come WAIT ms, FENCED and SESSION session ticket");
+    ErrorLine(c"ERR option unknown: after lease-ms come WAIT ms, MAX n, FENCED and SESSION session ticket");
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::arguments::{HOLDER, LEASE, SESSION, TICKET, WAIT};
+    use crate::command::arguments::{HOLDER, LEASE, MAX, SESSION, TICKET, WAIT};
     use rlock_core::lock::Lease;
 
     fn plain<'a>(arguments: &[&'a [u8]]) -> Result<Request<&'a [u8]>, ErrorLine> {
@@ -122,7 +141,7 @@ mod tests {
             assert_eq!(key, b"k");
             let lease = Lease::from_ms(7).unwrap();
             assert_eq!(wish, Wish { holder: &b"h"[..], side: Side::Plain, lease, fenced: true });
-            assert_eq!(waiting, Some(Waiting { limit_ms: 0, ticket: None }));
+            assert_eq!(waiting, Some(Waiting { limit_ms: 0, max: None, ticket: None }));
         }
         let (_, wish, waiting) = plain(&[&b"_"[..], b"k", b"h", b"7"]).unwrap();
         assert_eq!((wish.fenced, waiting), (false, None));
@@ -136,7 +155,7 @@ mod tests {
             &[b"_", b"k", b"h", b"7", b"session", session, b"t", b"FENCED", b"wait", b"5"],
         ];
         for arguments in orders {
-            let waiting = Waiting { limit_ms: 5, ticket: Some((session, &b"t"[..])) };
+            let waiting = Waiting { limit_ms: 5, max: None, ticket: Some((session, &b"t"[..])) };
             assert_eq!(plain(arguments).unwrap().2, Some(waiting));
         }
         let options = |options: &[&[u8]]| error(&[&[&b"_"[..], b"k", b"h", b"7"], options].concat());
@@ -153,6 +172,23 @@ mod tests {
         }
         assert_eq!(options(&[b"WAIT", b"5", b"SESSION"]), SESSION);
         assert_eq!(options(&[b"WAIT", b"5", b"SESSION", session]), TICKET);
+    }
+
+    #[test]
+    fn a_bound_on_the_queue_has_a_wait() {
+        let options = |options: &[&'static [u8]]| plain(&[&[&b"_"[..], b"k", b"h", b"7"], options].concat());
+        let session = &b"0123456789abcdef"[..];
+        assert_eq!(options(&[b"WAIT", b"5", b"MAX", b"1"]).unwrap().2.unwrap().max, Some(1));
+        let by_ticket = options(&[b"max", b"9223372036854775807", b"SESSION", session, b"t", b"WAIT", b"5"]);
+        let waiting = by_ticket.unwrap().2.unwrap();
+        assert_eq!((waiting.max, waiting.ticket), (usize::try_from(i64::MAX).ok(), Some((session, &b"t"[..]))));
+        let error = |words: &[&'static [u8]]| options(words).map(|_| ()).unwrap_err();
+        assert_eq!(error(&[b"MAX", b"1"]), MAX_WITHOUT_WAIT);
+        assert_eq!(error(&[b"WAIT", b"5", b"MAX", b"1", b"MAX", b"1"]), MAX_TWICE);
+        assert_eq!(error(&[b"WAIT", b"5", b"MAX"]), MAX);
+        for max in [&b"0"[..], b"-1", b"", b"1.5", b"+1", b"01", b"many", b"9223372036854775808"] {
+            assert_eq!(error(&[b"WAIT", b"5", b"MAX", max]), MAX, "{max:?}");
+        }
     }
 
     #[test]

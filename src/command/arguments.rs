@@ -32,6 +32,13 @@ pub(super) fn wait_ms<A: AsRef<[u8]>>(argument: Option<A>) -> Result<i64, ErrorL
     argument.and_then(|ms| decimal(ms.as_ref())).filter(|ms| *ms >= 0).ok_or(WAIT)
 }
 
+/// The number behind MAX.
+pub(super) fn max_waiters<A: AsRef<[u8]>>(argument: Option<A>) -> Result<usize, ErrorLine> {
+    let max = argument.and_then(|max| decimal(max.as_ref())).filter(|max| *max >= 1).ok_or(MAX)?;
+    // What a server of 32 bits cannot count to, nobody can exceed there.
+    Ok(usize::try_from(max).unwrap_or(usize::MAX))
+}
+
 /// The number of entries that are shown, if the command does not say it.
 const COUNT_DEFAULT: usize = 100;
 
@@ -76,6 +83,8 @@ pub(super) const WAIT: ErrorLine =
     ErrorLine(c"ERR WAIT must be an integer number of ms from 0 (for ever) to 9223372036854775807");
 
 pub(super) const WAIT_TWICE: ErrorLine = ErrorLine(c"ERR option WAIT given twice: each is allowed once");
+
+pub(super) const MAX: ErrorLine = ErrorLine(c"ERR MAX must be an integer from 1 to 9223372036854775807");
 
 pub(super) const COUNT: ErrorLine = ErrorLine(c"ERR COUNT must be an integer from 1 to 10000");
 

@@ -35,6 +35,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
             // Counted since the module was loaded.
             (c"grants", counted.granted_at_once.wrapping_add(waited.count())),
             (c"refusals", counted.refusals),
+            (c"turned_away", counted.turned_away),
             (c"waits", counted.waits),
             (c"grants_after_wait", waited.count()),
             (c"hand_offs", counted.hand_offs),

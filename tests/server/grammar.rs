@@ -171,6 +171,11 @@ fn options_are_known_and_given_once() {
             (&[name, "k", "h", "1000", "WAIT", "soon"], "ERR", "WAIT must be"),
             (&[name, "k", "h", "1000", "WAIT", "9223372036854775808"], "ERR", "WAIT must be"),
             (&[name, "k", "h", "1000", "WAIT", "1", "WAIT", "1"], "ERR", "WAIT given twice"),
+            (&[name, "k", "h", "1000", "WAIT", "1", "MAX", "1", "max", "1"], "ERR", "MAX given twice"),
+            (&[name, "k", "h", "1000", "MAX", "1"], "ERR", "MAX needs WAIT ms"),
+            (&[name, "k", "h", "1000", "FENCED", "max", "1"], "ERR", "MAX needs WAIT ms"),
+            (&[name, "k", "h", "1000", "WAIT", "1", "MAX"], "ERR", "MAX must be"),
+            (&[name, "k", "h", "1000", "MAX", "WAIT", "1"], "ERR", "MAX must be"),
         ]);
     }
     refused.all(&[
@@ -190,6 +195,30 @@ fn options_are_known_and_given_once() {
         (&["RLOCK.SESSIONS", "END", "-1"], "ERR", "END must be"),
         (&["RLOCK.QUEUES", "COUNT", "1", "count", "1"], "ERR", "COUNT given twice"),
     ]);
+}
+
+#[test]
+fn a_bound_on_the_queue_is_from_1_up() {
+    let mut refused = Refusals::prepare();
+    for max in ["", "0", "-1", "1.5", "+1", "01", "many", "9223372036854775808"] {
+        for name in ACQUIRES {
+            refused.all(&[(&[name, "queued", "h", "1000", "WAIT", "0", "MAX", max], "ERR", "MAX must be")]);
+        }
+    }
+}
+
+/// One waits there.
+#[test]
+fn who_is_turned_away_has_changed_nothing() {
+    let mut refused = Refusals::prepare();
+    for options in ["WAIT 0 MAX 1", "max 1 FENCED wait 5", "WAIT 0 MAX 1 SESSION the-session-of-ann t"] {
+        for name in ["RLOCK.RACQUIRE", "RLOCK.WACQUIRE"] {
+            refused.one(&format!("{name} queued h 1000 {options}"), "QUEUEFULL", "as MAX allows, or more: 1");
+        }
+        // What is wrong with the request itself comes first.
+        refused.one(&format!("RLOCK.ACQUIRE queued h 1000 {options}"), "WRONGKIND", "key");
+        refused.one(&format!("RLOCK.WACQUIRE read h 1000 {options}"), "DEADLOCK", "holder");
+    }
 }
 
 #[test]

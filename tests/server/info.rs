@@ -2,9 +2,10 @@
 
 use rlock_testing::{Client, Reply, Server, start_waiting, wait_until};
 
-const COUNTED: [&str; 16] = [
+const COUNTED: [&str; 17] = [
     "grants",
     "refusals",
+    "turned_away",
     "waits",
     "grants_after_wait",
     "hand_offs",

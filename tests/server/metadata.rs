@@ -50,9 +50,9 @@ fn every_command_documents_itself_and_its_bounds() {
     let (_server, mut client) = Server::with_client();
     let count = "1 to 10000, 100 by default";
     let documented: [(&str, &str, &[&str]); 11] = [
-        ("rlock.acquire", "key holder WAIT FENCED SESSION", &[]),
-        ("rlock.racquire", "key holder WAIT FENCED SESSION", &[]),
-        ("rlock.wacquire", "key holder WAIT FENCED SESSION", &[]),
+        ("rlock.acquire", "key holder WAIT MAX FENCED SESSION", &[]),
+        ("rlock.racquire", "key holder WAIT MAX FENCED SESSION", &[]),
+        ("rlock.wacquire", "key holder WAIT MAX FENCED SESSION", &[]),
         ("rlock.release", "key holder READ WRITE LEASE ALL", &[]),
         ("rlock.renew", "key holder", &[]),
         ("rlock.inspect", "COUNT", &["at most at 10000", count]),
@@ -75,11 +75,14 @@ fn every_command_documents_itself_and_its_bounds() {
 }
 
 #[test]
-fn what_acquires_documents_the_session_with_its_two_names() {
+fn what_acquires_documents_the_bound_and_the_session_with_its_two_names() {
     let (_server, mut client) = Server::with_client();
     for command in ["rlock.acquire", "rlock.racquire", "rlock.wacquire"] {
         let docs = client.run(&["COMMAND", "DOCS", command]);
         let arguments = of(&docs.as_list()[1], "arguments").as_list();
+        let max = arguments.iter().find(|argument| argument.words().contains(&"MAX")).unwrap();
+        assert_eq!((of(max, "name"), of(max, "type")), (&text("max-waiters"), &text("integer")), "{command}");
+        assert_eq!(of(max, "flags"), &list([text("optional")]), "{command}");
         let block = arguments.iter().find(|argument| argument.words().contains(&"SESSION")).unwrap();
         assert_eq!(of(block, "type"), &text("block"), "{command}");
         assert_eq!(of(block, "flags"), &list([text("optional")]), "{command}");

@@ -53,10 +53,12 @@ const STATE: [&str; 8] = [
 ];
 
 /// What follows it where the form is wrong. The server counts words itself, and scripts have words of their own for it.
-const FORM: [&str; 13] = [
+const FORM: [&str; 15] = [
     "lease must be ",
     "holder must be ",
     "WAIT must be ",
+    "MAX must be ",
+    "MAX needs WAIT ",
     "COUNT must be ",
     "END must be ",
     "SESSION needs WAIT ",
@@ -196,7 +198,7 @@ fn form(grammar: Grammar, command: &[Vec<u8>]) -> Option<Form> {
         }
     }
     let by_ticket = given.contains(&"SESSION");
-    let is_whole = given.contains(&"WAIT") || !by_ticket;
+    let is_whole = given.contains(&"WAIT") || !(by_ticket || given.contains(&"MAX"));
     is_whole.then_some(Form { fenced: given.contains(&"FENCED"), by_ticket, ends: given.contains(&"END") })
 }
 
@@ -204,6 +206,7 @@ fn form(grammar: Grammar, command: &[Vec<u8>]) -> Option<Form> {
 fn option(grammar: Grammar, word: &[u8]) -> Option<(&'static str, Option<RangeInclusive<i64>>)> {
     Some(match (grammar, word) {
         (Grammar::Acquire | Grammar::Events, b"WAIT") => ("WAIT", Some(0..=i64::MAX)),
+        (Grammar::Acquire, b"MAX") => ("MAX", Some(1..=i64::MAX)),
         (Grammar::Acquire, b"FENCED") => ("FENCED", None),
         (Grammar::Acquire, b"SESSION") => ("SESSION", None),
         (Grammar::Release, b"READ" | b"WRITE") => ("side", None),
@@ -294,6 +297,9 @@ mod tests {
             ("RLOCK.ACQUIRE k h 1", Frame::Nil),
             ("rlock.acquire k h 1 wait 0", Frame::Int(-1)),
             ("RLOCK.WACQUIRE k h 1 WAIT 5 FENCED", Frame::List(vec![Frame::Int(7), Frame::Nil])),
+            ("RLOCK.ACQUIRE k h 1 WAIT 0 max 1", error("QUEUEFULL 1")),
+            ("RLOCK.ACQUIRE k h 1 MAX 1", error("ERR MAX needs WAIT ms")),
+            ("RLOCK.ACQUIRE k h 1 WAIT 0 MAX 0", error("ERR MAX must be more")),
             ("RLOCK.ACQUIRE k h 0", error("ERR lease must be more")),
             ("RLOCK.ACQUIRE k h 1", error("ERR lease must be less")),
             ("RLOCK.ACQUIRE k mode 1", error("ERR holder must be another")),
@@ -322,6 +328,8 @@ mod tests {
             ("RLOCK.ACQUIRE k h 1 FENCED", Frame::Nil),
             ("RLOCK.ACQUIRE k h 1 FENCED", Frame::List(vec![Frame::Int(1), Frame::Int(1)])),
             ("RLOCK.ACQUIRE k h 1 WAIT -1", Frame::Nil),
+            ("RLOCK.ACQUIRE k h 1 MAX 1", Frame::Nil),
+            ("RLOCK.ACQUIRE k h 1 WAIT 1 MAX 0", Frame::Nil),
             ("RLOCK.ACQUIRE k h +1", Frame::Nil),
             ("RLOCK.ACQUIRE k h 1", error("ERR option unknown")),
             ("RLOCK.ACQUIRE k h 1", error("ERR internal error in rlock")),

@@ -45,6 +45,8 @@ const LEASES: [&[u8]; 6] = [b"600000", b"900000", b"300", b"20", b"5", b"1"];
 
 const WAITS: [&[u8]; 6] = [b"0", b"0", b"1", b"5", b"20", b"200"];
 
+const MAXIMA: [&[u8]; 3] = [b"1", b"2", b"3"];
+
 pub const SESSIONS: [&[u8]; 2] = [b"the-first-session", b"the-second-session"];
 
 const TICKETS: [&[u8]; 4] = [b"1", b"2", b"3", b"\xff\0"];
@@ -75,9 +77,9 @@ const NUMBERS: [&[u8]; 19] = [
     b"4611686018427387904",
 ];
 
-const OPTIONS: [&[u8]; 16] = [
+const OPTIONS: [&[u8]; 17] = [
     b"WAIT", b"wait", b"FENCED", b"fEnCeD", b"READ", b"write", b"LEASE", b"lease", b"ALL", b"COUNT", b"END", b"NOW",
-    b"SESSION", b"ack", b"TTL", b"",
+    b"SESSION", b"ack", b"TTL", b"MAX", b"",
 ];
 
 const NAMES: [&str; 16] = [
@@ -175,6 +177,9 @@ pub fn command(random: &mut Random) -> Command {
             command.extend([holder(random), lease(random)]);
             if random.is(60) {
                 command.extend([b"WAIT".to_vec(), one_or_a_number(random, &WAITS)]);
+                if random.is(30) {
+                    command.extend([b"MAX".to_vec(), one_or_a_number(random, &MAXIMA)]);
+                }
                 if random.is(40) {
                     command.extend([b"SESSION".to_vec(), session(random), ticket(random)]);
                 }

@@ -20,6 +20,8 @@ use crate::lock::{
 pub struct Waiting<T> {
     /// 0 means for ever.
     pub limit_ms: i64,
+    /// The client waits only if fewer than so many wait for the lock already.
+    pub max: Option<usize>,
     /// Without, the client is blocked.
     pub ticket: Option<T>,
 }
@@ -32,6 +34,10 @@ pub enum Acquiring {
     Blocked(Ticket),
     /// The ticket waits, and the session is told later.
     Waiting,
+    /// So many wait for the lock already, and the client did not want to wait behind as many. Nothing is changed.
+    TurnedAway {
+        waiting: usize,
+    },
 }
 
 /// What became of a call for events.
@@ -95,7 +101,7 @@ impl<C> Engine<C> {
         let (record, ahead) = self.open(host, key, wish);
         let (grace, now) = (self.grace(host), host.now());
         let verdict = lock::acquire(&record, wish, ahead, grace, now)?;
-        let (busy, limit_ms) = match (verdict, waiting) {
+        let (busy, Waiting { limit_ms, max, .. }) = match (verdict, waiting) {
             (Verdict::Granted(effect), _) => {
                 host.commit(record, &Plan::of(wish.holder, &effect.changes))?;
                 if self.length() > 0 {
@@ -104,14 +110,20 @@ impl<C> Engine<C> {
                 self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);
                 return Ok(Acquiring::Done(Outcome::Granted { token: effect.token }));
             }
-            (Verdict::Busy(busy), Some(Waiting { limit_ms, .. })) if by_ticket.is_some() || host.may_block() => {
-                (busy, limit_ms)
-            }
+            (Verdict::Busy(busy), Some(waiting)) if by_ticket.is_some() || host.may_block() => (busy, waiting),
             (Verdict::Busy(busy), _) => return Ok(self.refused(busy.left_ms)),
         };
         drop(record);
         if busy.waits_for_itself {
             return Err(Refusal::Deadlock.into());
+        }
+        // Whoever could be told at once was, so this is only for those who would have to wait.
+        if let Some(max) = max {
+            let waiting = self.length_of(name_of(host, &key));
+            if waiting >= max {
+                self.counters.turned_away = self.counters.turned_away.wrapping_add(1);
+                return Ok(Acquiring::TurnedAway { waiting });
+            }
         }
         let (as_many, most, full) = if by_ticket.is_some() {
             (self.tickets(), host.most_tickets(), Rejected::TicketsFull)

@@ -8,6 +8,8 @@ pub struct Counters {
     pub granted_at_once: u64,
     /// Requests that did not get the lock and did not wait.
     pub refusals: u64,
+    /// Requests that would have waited, but not behind as many as they found.
+    pub turned_away: u64,
     pub waits: u64,
     /// How long waiters waited for their grants.
     pub waited: WaitHistogram,

@@ -238,7 +238,7 @@ impl Documents {
 fn kind_of(name: &str) -> raw::RedisModuleCommandArgType {
     match name {
         "key" => KEY,
-        "lease-ms" | "wait-ms" | "ttl-ms" | "seq" | "count" | "id" => INTEGER,
+        "lease-ms" | "wait-ms" | "max-waiters" | "ttl-ms" | "seq" | "count" | "id" => INTEGER,
         _ => TEXT,
     }
 }

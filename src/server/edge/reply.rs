@@ -3,9 +3,9 @@
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
 use rlock_core::lock::{Outcome, Refusal};
-use std::ffi::{CStr, c_long};
+use std::ffi::{CStr, CString, c_long};
 
-/// What a command replies, if it is not an error.
+/// What a command replies, if it is not an error that is always the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// No reply now: the client waits, and gets its reply later.
@@ -18,6 +18,8 @@ pub enum Reply {
     Written,
     /// An array of two.
     Pair(Option<i64>, Option<i64>),
+    /// The one error with a number in it: so many wait already.
+    TurnedAway(usize),
 }
 
 impl Reply {
@@ -108,11 +110,19 @@ pub fn send(context: &Context, reply: Result<Reply, ErrorLine>) {
         Ok(Reply::Pair(first, second)) => {
             writer.array(2).or_nil(first, Writer::number).or_nil(second, Writer::number);
         }
-        // SAFETY: the context is alive; the line is copied.
-        Err(line) => unsafe {
-            api!(RedisModule_ReplyWithError(context.as_ptr(), line.0.as_ptr()));
-        },
+        Ok(Reply::TurnedAway(waiting)) => send_error(context, &turned_away(waiting)),
+        Err(line) => send_error(context, line.0),
     }
+}
+
+fn send_error(context: &Context, line: &CStr) {
+    // SAFETY: the context is alive; the line is copied.
+    unsafe { api!(RedisModule_ReplyWithError(context.as_ptr(), line.as_ptr())) };
+}
+
+fn turned_away(waiting: usize) -> CString {
+    let line = format!("QUEUEFULL as many wait for this lock as MAX allows, or more: {waiting}");
+    CString::new(line).unwrap_or_default()
 }
 
 const SLOT_MOVED: ErrorLine = ErrorLine(c"TRYAGAIN the slot of this lock is served by another node now");

@@ -40,10 +40,10 @@ pub fn acquire(
     waiting: Option<Waiting<(Str<'_>, Str<'_>)>>,
 ) -> Result<Acquiring, ErrorLine> {
     let waiting = match waiting {
-        Some(Waiting { limit_ms, ticket: Some((session, ticket)) }) => {
-            Some(Waiting { limit_ms, ticket: Some((sessions::find(context, session)?, ticket)) })
+        Some(Waiting { limit_ms, max, ticket: Some((session, ticket)) }) => {
+            Some(Waiting { limit_ms, max, ticket: Some((sessions::find(context, session)?, ticket)) })
         }
-        Some(Waiting { limit_ms, ticket: None }) => Some(Waiting { limit_ms, ticket: None }),
+        Some(Waiting { limit_ms, max, ticket: None }) => Some(Waiting { limit_ms, max, ticket: None }),
         None => None,
     };
     run(context, |engine, server| engine.acquire(server, key, wish, waiting))

@@ -51,6 +51,8 @@ fn what_is_missing_or_doubled_is_named() {
     for (options, named) in [
         ("SESSION the-session-of-ann t", "SESSION needs WAIT ms"),
         ("FENCED session the-session-of-ann t", "SESSION needs WAIT ms"),
+        ("MAX 1 SESSION the-session-of-ann t", "SESSION needs WAIT ms"),
+        ("WAIT 0 MAX SESSION the-session-of-ann t", "MAX must be"),
         ("WAIT 0 SESSION", "session must be"),
         ("WAIT 0 SESSION the-session-of-ann", "ticket must be"),
         ("SESSION the-session-of-ann t WAIT", "WAIT must be"),
@@ -171,8 +173,8 @@ fn a_ticket_that_is_in_use_is_for_nothing_else() {
         let reply = refused.session.ask(&format!("{kind} queued ann 600000 WAIT 0"), ticket);
         assert!(reply.as_error().starts_with("ERR ticket is in use for another wait"), "{reply:?}");
         refused.session.other.say("SELECT 0");
-        // The same wait, with another lease or another time limit, is the same one: nothing is queued twice.
-        for options in ["600000 WAIT 0", "1000 WAIT 0", "600000 WAIT 5"] {
+        // The same wait, with another lease, time limit or bound, is the same one: nothing is queued twice.
+        for options in ["600000 WAIT 0", "1000 WAIT 0", "600000 WAIT 5", "600000 WAIT 0 MAX 1"] {
             assert_eq!(refused.session.ask(&format!("{kind} queued ann {options}"), ticket), text("WAITING"));
             refused.is_as_before();
         }

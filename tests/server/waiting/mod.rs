@@ -1,6 +1,7 @@
 //! Waiting for a lock. What is promised holds for blocked clients, for tickets, and where both stand in one queue: so each
 //! promise is one function, and each of the three a test of it.
 
+mod bounded;
 mod followers;
 mod grace;
 mod handing_over;

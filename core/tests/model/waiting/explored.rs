@@ -31,14 +31,16 @@ const WAITED_FOR: usize = 12;
 
 fn alphabet(one: Side, other: Side) -> Vec<Step> {
     let events = |ack, wait| Step::Events(EventsAsked { session: 0, connection: 0, ack, wait, ttl: Some(1_000) });
-    let ask = |holder, side, wait| Step::Ask { lock: 0, holder, side, lease: LEASE, wait };
-    let by_ticket = |lock, holder, side| Step::AskByTicket { session: 0, lock, holder, side, lease: LEASE, wait: 0 };
+    let ask = |holder, side, wait| Step::Ask { lock: 0, holder, side, lease: LEASE, wait, max: None };
+    let by_ticket =
+        |lock, holder, side| Step::AskByTicket { session: 0, lock, holder, side, lease: LEASE, wait: 0, max: None };
     let release = |holder, all| Step::Release { lock: 0, holder, side: None, all };
     vec![
         ask(0, one, None),
         ask(1, other, Some(0)),
         ask(1, one, Some(2)),
-        Step::Ask { lock: 1, holder: 0, side: other, lease: 1_000, wait: None },
+        Step::Ask { lock: 0, holder: 2, side: other, lease: LEASE, wait: Some(0), max: Some(1) },
+        Step::Ask { lock: 1, holder: 0, side: other, lease: 1_000, wait: None, max: None },
         by_ticket(0, 2, one),
         by_ticket(0, 1, other),
         by_ticket(1, 2, other),
@@ -85,7 +87,7 @@ fn alphabet_of_grace(one: Side, other: Side) -> Vec<Step> {
 
 /// The first holder asks once more, and waits.
 fn ask_again(side: Side) -> Step {
-    Step::Ask { lock: 0, holder: 0, side, lease: LEASE, wait: Some(0) }
+    Step::Ask { lock: 0, holder: 0, side, lease: LEASE, wait: Some(0), max: None }
 }
 
 fn explore(one: Side, other: Side, alphabet: &[Step]) {

@@ -35,6 +35,7 @@ enum Step {
         side: Side,
         lease: i64,
         wait: Option<i64>,
+        max: Option<usize>,
     },
     AskByTicket {
         session: usize,
@@ -43,6 +44,7 @@ enum Step {
         side: Side,
         lease: i64,
         wait: i64,
+        max: Option<usize>,
     },
     /// A ticket's request is sent once more; or its name is, for another lock.
     AskAgain {
@@ -137,6 +139,11 @@ enum Ack {
     TooMany,
 }
 
+/// Behind how many at most a client wants to wait, and one more.
+fn max() -> impl Strategy<Value = Option<usize>> {
+    prop::option::weighted(0.3, 1..5_usize)
+}
+
 /// Without sessions.
 fn step(sides: &'static [Side]) -> impl Strategy<Value = Step> {
     let holder = 0..HOLDERS.len();
@@ -144,8 +151,8 @@ fn step(sides: &'static [Side]) -> impl Strategy<Value = Step> {
     let lease = prop_oneof![1..40_i64, 100..2_000_i64];
     let lock = 0;
     prop_oneof![
-        20 => (holder.clone(), prop::sample::select(sides), lease.clone(), wait)
-            .prop_map(move |(holder, side, lease, wait)| Step::Ask { lock, holder, side, lease, wait }),
+        20 => (holder.clone(), prop::sample::select(sides), lease.clone(), wait, max())
+            .prop_map(move |(holder, side, lease, wait, max)| Step::Ask { lock, holder, side, lease, wait, max }),
         3 => (holder.clone(), lease).prop_map(move |(holder, lease)| Step::Renew { lock, holder, lease }),
         14 => (holder, prop::option::of(prop_oneof![Just(Side::Read), Just(Side::Write)]), any::<bool>())
             .prop_map(move |(holder, side, all)| Step::Release { lock, holder, side, all }),
@@ -172,12 +179,19 @@ fn session_step(sides: &'static [Side]) -> impl Strategy<Value = Step> {
     let connection = || 0..4_usize;
     let lease = || prop_oneof![1..40_i64, 100..2_000_i64];
     let limit = prop_oneof![3 => Just(0), 2 => 1..400_i64];
-    let asks = (lock(), holder(), side.clone(), lease(), prop::option::weighted(0.5, limit.clone()))
-        .prop_map(|(lock, holder, side, lease, wait)| Step::Ask { lock, holder, side, lease, wait });
-    let asks_by_ticket =
-        (session(), lock(), holder(), side, lease(), limit).prop_map(|(session, lock, holder, side, lease, wait)| {
-            Step::AskByTicket { session, lock, holder, side, lease, wait }
-        });
+    let asks = (lock(), holder(), side.clone(), lease(), prop::option::weighted(0.5, limit.clone()), max())
+        .prop_map(|(lock, holder, side, lease, wait, max)| Step::Ask { lock, holder, side, lease, wait, max });
+    let asks_by_ticket = (session(), lock(), holder(), side, lease(), limit, max()).prop_map(
+        |(session, lock, holder, side, lease, wait, max)| Step::AskByTicket {
+            session,
+            lock,
+            holder,
+            side,
+            lease,
+            wait,
+            max,
+        },
+    );
     let asks_again = (session(), 0..20_usize, prop::bool::weighted(0.2))
         .prop_map(|(session, ticket, other)| Step::AskAgain { session, ticket, other });
     let cancels = (session(), prop::collection::vec(0..20_usize, 1..6))

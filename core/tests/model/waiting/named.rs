@@ -2,7 +2,7 @@
 
 use super::host::PAUSED_MS;
 use super::play::{Asking, Play};
-use super::{Step, play};
+use super::{Ack, EventsAsked, Step, play};
 use rlock_core::lock::Side;
 
 /// Ann has the lock, bob and cid wait; ann gives it to bob, whose client is gone before it can be told.
@@ -10,7 +10,7 @@ fn bob_dies_before_being_told(paused: bool) {
     let mut play = Play::new();
     for (holder, wait) in [("ann:1", None), ("bob:1", Some(0)), ("cid:1", Some(0))] {
         play.begin_turn();
-        play.ask(&Asking { lock: 0, holder, side: Side::Plain, lease: 100_000, wait }, None);
+        play.ask(&Asking { lock: 0, holder, side: Side::Plain, lease: 100_000, wait, max: None }, None);
     }
     play.begin_turn();
     play.release(0, "ann:1", None, false);
@@ -45,7 +45,42 @@ fn a_grant_to_a_client_that_is_gone_is_taken_back_after_a_pause() {
 }
 
 fn ask(holder: usize, side: Side, wait: Option<i64>) -> Step {
-    Step::Ask { lock: 0, holder, side, lease: 1, wait }
+    Step::Ask { lock: 0, holder, side, lease: 1, wait, max: None }
+}
+
+/// With a bound, and one who waits by a ticket: what is turned away leaves nothing behind, and what waits already stays.
+#[test]
+fn nobody_waits_behind_as_many_as_it_does_not_want_to() {
+    let mut play = Play::new();
+    let ask = |holder, wait, max| Step::Ask { lock: 0, holder, side: Side::Plain, lease: 100_000, wait, max };
+    let events = EventsAsked { session: 0, connection: 0, ack: Ack::None, wait: None, ttl: None };
+    let by_ticket = |holder, max| Step::AskByTicket {
+        session: 0,
+        lock: 0,
+        holder,
+        side: Side::Plain,
+        lease: 25_000,
+        wait: 0,
+        max: Some(max),
+    };
+    for (step, waiting, turned_away) in [
+        (Step::Events(events), 0, 0),
+        (ask(0, None, None), 0, 0),
+        (ask(1, Some(0), Some(1)), 1, 0),
+        (ask(2, Some(0), Some(1)), 1, 1),
+        (by_ticket(2, 1), 1, 2),
+        (by_ticket(2, 2), 2, 2),
+        (Step::AskAgain { session: 0, ticket: 1, other: false }, 2, 2),
+        (by_ticket(3, 2), 2, 3),
+        (ask(0, Some(0), Some(1)), 2, 3),
+        (Step::Release { lock: 0, holder: 0, side: None, all: true }, 1, 3),
+        (ask(3, Some(0), Some(2)), 2, 3),
+    ] {
+        play.take(&step);
+        play.check();
+        assert_eq!((play.waiting().len(), play.engine.counters.turned_away), (waiting, turned_away), "{step:?}");
+    }
+    play.end();
 }
 
 /// The last who waited is let go by the very command that comes to wait, and this is all that its turn allows.

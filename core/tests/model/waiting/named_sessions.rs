@@ -12,11 +12,11 @@ const DAN: usize = 3;
 const LONG: i64 = 100_000;
 
 fn ask(holder: usize, side: Side, wait: Option<i64>) -> Step {
-    Step::Ask { lock: 0, holder, side, lease: LONG, wait }
+    Step::Ask { lock: 0, holder, side, lease: LONG, wait, max: None }
 }
 
 fn ask_by_ticket(session: usize, holder: usize, side: Side) -> Step {
-    Step::AskByTicket { session, lock: 0, holder, side, lease: LONG, wait: 0 }
+    Step::AskByTicket { session, lock: 0, holder, side, lease: LONG, wait: 0, max: None }
 }
 
 fn release(holder: usize) -> Step {
@@ -128,7 +128,8 @@ fn what_was_in_no_reply_and_is_not_as_it_was_granted_outlives_the_session() {
 /// The event goes on saying what is left of the lease, and tells of a re-entry by another ticket, whose lease is shorter.
 #[test]
 fn what_is_left_of_a_lease_is_told_as_it_is_then() {
-    let by_ticket = |lease| Step::AskByTicket { session: 0, lock: 0, holder: BOB, side: Side::Plain, lease, wait: 0 };
+    let by_ticket =
+        |lease| Step::AskByTicket { session: 0, lock: 0, holder: BOB, side: Side::Plain, lease, wait: 0, max: None };
     let play = Play::new().on(&[calls(0), ask(ANN, Side::Plain, None), by_ticket(LONG), by_ticket(10), release(ANN)]);
     assert_eq!(play.left_ms, [41, 41]);
     let later = [Step::Disconnect { connection: 0 }, Step::Advance { ms: 40 }, events(0, Ack::None, None)];
@@ -247,7 +248,15 @@ fn a_session_that_does_not_read_is_passed_over_until_it_does() {
     play.world.most_tickets.set(most + 10);
     let mut play = play.on(&[events(0, Ack::None, None), ask(ANN, Side::Plain, None)]);
     for _ in 0..=most {
-        play.take(&Step::AskByTicket { session: 0, lock: 0, holder: BOB, side: Side::Plain, lease: LONG, wait: 1 });
+        play.take(&Step::AskByTicket {
+            session: 0,
+            lock: 0,
+            holder: BOB,
+            side: Side::Plain,
+            lease: LONG,
+            wait: 1,
+            max: None,
+        });
     }
     let play = play.on(&[
         ask_by_ticket(0, BOB, Side::Plain),
@@ -306,7 +315,8 @@ fn a_hold_that_went_with_its_lock_is_not_taken_for_a_later_one() {
     let lost = [Step::Advance { ms: 500 }, Step::ForeignDelete { lock: 0 }, Step::Break { lock: 0 }];
     let gone = [Step::End { session: 0 }, Step::Cancel { session: 0, tickets: vec![0] }];
     for (lost, gone) in lost.iter().flat_map(|lost| gone.iter().map(move |gone| (lost, gone))) {
-        let by_ticket = Step::AskByTicket { session: 0, lock: 0, holder: BOB, side: Side::Plain, lease: 100, wait: 0 };
+        let by_ticket =
+            Step::AskByTicket { session: 0, lock: 0, holder: BOB, side: Side::Plain, lease: 100, wait: 0, max: None };
         let play = Play::new().on(&[calls(0), ask(ANN, Side::Plain, None), by_ticket, release(ANN), lost.clone()]);
         assert!(play.inside().is_empty(), "{lost:?}");
         let again = [
@@ -330,9 +340,16 @@ fn a_hold_that_went_with_its_lock_is_not_taken_for_a_later_one() {
 /// Bob's session is left twice, and the second time the server has not come to all of what the first time asked for.
 #[test]
 fn who_is_left_once_more_is_looked_at_from_the_beginning() {
-    let on = |lock, holder, side, wait| Step::Ask { lock, holder, side, lease: LONG, wait };
-    let by_ticket =
-        |lock, holder| Step::AskByTicket { session: 0, lock, holder, side: Side::Write, lease: LONG, wait: 0 };
+    let on = |lock, holder, side, wait| Step::Ask { lock, holder, side, lease: LONG, wait, max: None };
+    let by_ticket = |lock, holder| Step::AskByTicket {
+        session: 0,
+        lock,
+        holder,
+        side: Side::Write,
+        lease: LONG,
+        wait: 0,
+        max: None,
+    };
     let waits = [
         calls(0),
         on(0, ANN, Side::Read, None),
@@ -359,7 +376,7 @@ fn who_is_left_once_more_is_looked_at_from_the_beginning() {
 /// Nobody attends the only ticket that waits when cid comes, and the lease is shorter than it was when that came.
 #[test]
 fn who_waits_behind_the_unattended_alone_is_woken_by_the_end_of_the_lease() {
-    let lease = |lease| Step::Ask { lock: 0, holder: ANN, side: Side::Plain, lease, wait: None };
+    let lease = |lease| Step::Ask { lock: 0, holder: ANN, side: Side::Plain, lease, wait: None, max: None };
     let play = Play::new().on(&[
         lease(100),
         calls(0),
@@ -397,10 +414,18 @@ fn what_is_released_meanwhile_is_not_revoked_in_its_place() {
 fn who_is_back_with_many_tickets_is_before_all_others_at_once() {
     let play = Play::new();
     play.world.most_tickets.set(100);
-    let elsewhere = |holder, wait| Step::Ask { lock: 1, holder, side: Side::Plain, lease: LONG, wait };
+    let elsewhere = |holder, wait| Step::Ask { lock: 1, holder, side: Side::Plain, lease: LONG, wait, max: None };
     let mut play = play.on(&[calls(0), elsewhere(ANN, None), ask(ANN, Side::Plain, None)]);
     for _ in 0..40 {
-        play.take(&Step::AskByTicket { session: 0, lock: 1, holder: BOB, side: Side::Plain, lease: LONG, wait: 0 });
+        play.take(&Step::AskByTicket {
+            session: 0,
+            lock: 1,
+            holder: BOB,
+            side: Side::Plain,
+            lease: LONG,
+            wait: 0,
+            max: None,
+        });
     }
     let play = play.on(&[
         ask_by_ticket(0, BOB, Side::Plain),

@@ -58,6 +58,7 @@ pub struct Asking {
     pub side: Side,
     pub lease: i64,
     pub wait: Option<i64>,
+    pub max: Option<usize>,
 }
 
 impl Asking {
@@ -148,11 +149,11 @@ impl Play {
             Step::Turn(things) => self.world.turn.set(things),
             Step::Busy(busy) => self.busy = busy,
             Step::OneTurn => self.one_turn(),
-            Step::Ask { lock, holder, side, lease, wait } => {
-                self.ask(&Asking { lock, holder: HOLDERS[holder], side, lease, wait }, None);
+            Step::Ask { lock, holder, side, lease, wait, max } => {
+                self.ask(&Asking { lock, holder: HOLDERS[holder], side, lease, wait, max }, None);
             }
-            Step::AskByTicket { session, lock, holder, side, lease, wait } => {
-                let asking = Asking { lock, holder: HOLDERS[holder], side, lease, wait: Some(wait) };
+            Step::AskByTicket { session, lock, holder, side, lease, wait, max } => {
+                let asking = Asking { lock, holder: HOLDERS[holder], side, lease, wait: Some(wait), max };
                 self.ask_by_new_ticket(SESSIONS[session], asking);
             }
             Step::AskAgain { session, ticket, other } => self.ask_again(SESSIONS[session], ticket, other),
@@ -295,7 +296,7 @@ impl Play {
     }
 
     pub fn ask(&mut self, asking: &Asking, by: Option<(&str, &str)>) {
-        let Asking { lock, holder, side, lease, wait } = *asking;
+        let Asking { lock, holder, side, lease, wait, max } = *asking;
         let lease = Lease::from_ms(lease).unwrap();
         let wish = Wish { holder: holder.as_bytes(), side, lease, fenced: asking.is_fenced() };
         let (mut used, mut session) = (Use::Free, None);
@@ -310,7 +311,7 @@ impl Play {
             session = Some((found, number));
         }
         let ticket = session.zip(by).map(|((found, _), (_, ticket))| (found, ticket.as_bytes()));
-        let waiting = wait.map(|limit_ms| commands::Waiting { limit_ms, ticket });
+        let waiting = wait.map(|limit_ms| commands::Waiting { limit_ms, max, ticket });
         let came = self.now();
         let acquiring = self.engine.acquire(&self.world, self.world.is_about(lock), &wish, waiting);
         if used != Use::Free {
@@ -320,6 +321,15 @@ impl Play {
         assert!(acquiring.is_err() || !self.world.is_too_long(lease), "{asking:?} is longer than the grace");
         if matches!(acquiring, Ok(Acquiring::Blocked(_) | Acquiring::Waiting | Acquiring::Done(Outcome::Busy { .. }))) {
             self.check_refusal(lock, holder, side);
+        }
+        let ahead = self.waiting().iter().filter(|waiting| waiting.lock == lock).count();
+        if let Ok(Acquiring::TurnedAway { waiting }) = acquiring {
+            self.check_refusal(lock, holder, side);
+            assert_eq!(waiting, ahead, "{asking:?} is told how many wait");
+            assert!(wait.is_some() && max.is_some_and(|max| ahead >= max), "{asking:?} is turned away by {ahead}");
+            let reenters = self.is_reading(lock, holder) || self.world.held(lock, holder, side).is_some();
+            let is_granted = reenters && self.world.is_free_to(lock, holder, side);
+            return assert!(!is_granted, "{asking:?} comes back to what it has, and is turned away");
         }
         let (as_many, most) = match by {
             Some(_) => (self.engine.tickets(), self.world.most_tickets()),
@@ -336,10 +346,13 @@ impl Play {
                 Who::Ticket { session: of.to_owned(), ticket: ticket.to_owned() }
             }
             Err(Rejected::QueueFull | Rejected::TicketsFull) => return assert_eq!(as_many, most, "there is room"),
-            Ok(Acquiring::Done(_)) | Err(Rejected::Refused(_) | Rejected::Paused) => return,
+            Ok(Acquiring::Done(_) | Acquiring::TurnedAway { .. }) | Err(Rejected::Refused(_) | Rejected::Paused) => {
+                return;
+            }
             Err(Rejected::TicketInUse) => panic!("{by:?} is free"),
         };
         assert!(as_many <= most, "no more wait than may");
+        assert!(max.is_none_or(|max| ahead < max), "{asking:?} waits behind {ahead}");
         // In a grace a writer that reads as well may wait to write once more.
         let writes = self.world.held(lock, holder, Side::Write).is_some();
         assert!(!(side == Side::Write && self.is_reading(lock, holder) && !writes), "{holder} waits for itself");
