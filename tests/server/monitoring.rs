@@ -5,7 +5,7 @@ use crate::operations::numbers::{names, told};
 use crate::operations::{self, stuck};
 use crate::page::{self, Page, ROOT};
 use crate::shell::Shell;
-use rlock_testing::{Client, Reply, Server};
+use rlock_testing::{Client, Reply, Server, start_waiting};
 use serde_json::Value;
 
 const PAGE: Page = Page(include_str!("../../docs/monitoring.md"));
@@ -122,6 +122,18 @@ fn errors_that_alerts_count_have_the_names_that_the_server_counts_them_by() {
         assert_eq!(errors.find(&format!("errorstat_{name}")), Some("count=1"), "{errors:?}");
         assert!(PAGE.0.contains(name));
     }
+}
+
+/// The alert about limits that are reached takes the one from the other.
+#[test]
+fn who_is_turned_away_by_its_own_bound_is_counted_as_an_error_and_by_itself() {
+    let (server, mut client) = Server::with_client();
+    client.say("RLOCK.ACQUIRE k ann 600000");
+    let _bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    client.say("RLOCK.ACQUIRE k cid 600000 WAIT 0 MAX 1");
+    assert_eq!(client.info("errorstats").find("errorstat_QUEUEFULL"), Some("count=1"));
+    assert_eq!(client.figure("turned_away"), 1);
+    assert!(ALERTS.contains("- on (instance) rlock_turned_away"));
 }
 
 /// As redis_exporter runs it: without keys, with one argument; what comes back are names, each with a number behind it.
