@@ -4,7 +4,6 @@
 //! To set one off costs a system call only if it is earlier than all that the thread knows of. Limits are mostly as long
 //! as those before them, and are done with before they are over: so the thread looks once in a while, and finds little.
 
-use crate::clock::now;
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use tokio::time::Instant;
+use std::time::Instant;
 
 #[derive(Default)]
 pub(crate) struct Alarms {
@@ -48,10 +47,18 @@ impl Alarms {
         Alarm { alarms: self.clone(), place: (time, set.last) }
     }
 
+    /// Wakes it at that time, whoever is late.
+    pub(crate) fn wake_at(&self, time: Instant, waker: Waker) {
+        let mut set = self.set();
+        set.last += 1;
+        let place = (time, set.last);
+        set.insert(self, place, waker);
+    }
+
     fn ring(&self) {
         let mut set = self.set();
         loop {
-            let now = now();
+            let now = Instant::now();
             if set.due.first_key_value().is_some_and(|((time, _), _)| *time <= now) {
                 let (_, waker) = set.due.pop_first().unzip();
                 drop(set);
@@ -72,22 +79,28 @@ impl Alarms {
     }
 }
 
+impl Set {
+    /// Returns what was there before.
+    fn insert(&mut self, alarms: &Alarms, place: (Instant, u64), waker: Waker) -> Option<Waker> {
+        let before = self.due.insert(place, waker);
+        if self.next_look.is_none_or(|next| place.0 < next) {
+            // So that it is told once.
+            self.next_look = Some(place.0);
+            alarms.has_earlier.notify_one();
+        }
+        before
+    }
+}
+
 impl Future for Alarm {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let (time, _) = self.place;
-        if time <= now() {
+        if time <= Instant::now() {
             return Poll::Ready(());
         }
-        let mut set = self.alarms.set();
-        let before = set.due.insert(self.place, context.waker().clone());
-        if set.next_look.is_none_or(|next| time < next) {
-            // So that it is told once.
-            set.next_look = Some(time);
-            self.alarms.has_earlier.notify_one();
-        }
-        drop(set);
+        let before = self.alarms.set().insert(&self.alarms, self.place, context.waker().clone());
         drop(before);
         Poll::Pending
     }
@@ -109,12 +122,12 @@ mod tests {
     #[test]
     fn whoever_waits_is_woken_in_time_whatever_was_set_before() {
         let alarms = Alarms::begin().unwrap();
-        let (late, soon) = (now() + Duration::from_secs(3_600), now() + Duration::from_millis(20));
+        let (late, soon) = (Instant::now() + Duration::from_secs(3_600), Instant::now() + Duration::from_millis(20));
         let mut last = alarms.at(late);
         assert!(Pin::new(&mut last).poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let without_timers = Builder::new_current_thread().build().unwrap();
         without_timers.block_on(alarms.at(soon));
-        assert!(now() >= soon);
+        assert!(Instant::now() >= soon);
         without_timers.block_on(alarms.at(soon));
         drop(last);
         assert!(alarms.set().due.is_empty(), "what nobody waits for is forgotten");

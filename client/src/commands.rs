@@ -1,12 +1,10 @@
 //! Any command to a server that has locks, for programs that are about locks: the command line `rlock` is built on this. It
 //! is sent once, in the client's thread, whoever asks.
 
-use crate::core::Shared;
+use crate::engine::{NodeId, Reply, resp};
 use crate::error::Error;
-use crate::link::{Doubt, Fault, Node};
 use crate::locks::Locks;
-use crate::reply::Reply;
-use redis::{Cmd, Value};
+use crate::shell::Shared;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,10 +12,9 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Master {
     shared: Arc<Shared>,
-    node: Arc<Node>,
+    node: NodeId,
+    address: String,
 }
-
-const ABOUT: &[u8] = b"masters";
 
 /// With the feature `commands`.
 impl Locks {
@@ -42,13 +39,7 @@ impl Locks {
     /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if no server answers, and what it answers if that is
     /// an error.
     pub async fn command<A: AsRef<[u8]>>(&self, name: impl AsRef<[u8]>, command: &[A]) -> Result<Reply, Error> {
-        let (name, links, command) = (name.as_ref().to_vec(), self.shared.links.clone(), packed(command));
-        let about = name.clone();
-        let asked = async move {
-            let answer = links.ask(&name, &Doubt::default(), &command).await;
-            answer.map(|answer| answer.value.into()).map_err(|fault| fault.into_error(&name))
-        };
-        self.shared.thread.ask(&about, asked).await
+        self.shared.ask(name.as_ref(), name.as_ref(), None, written(command)).await
     }
 
     /// The servers that locks are on: each master of a cluster that has slots; else it is one.
@@ -59,10 +50,13 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if nobody says where they are.
     pub async fn masters(&self) -> Result<Vec<Master>, Error> {
-        let links = self.shared.links.clone();
-        let asked = async move { links.route.masters().await.map_err(|fault| fault.into_error(ABOUT)) };
-        let nodes = self.shared.thread.ask(ABOUT, asked).await?;
-        Ok(nodes.into_iter().map(|node| Master { shared: self.shared.clone(), node }).collect())
+        self.shared.learn(b"masters").await?;
+        let master = |(node, address): (NodeId, Arc<crate::Address>)| Master {
+            shared: self.shared.clone(),
+            node,
+            address: address.place.to_string(),
+        };
+        Ok(self.shared.masters().into_iter().map(master).collect())
     }
 }
 
@@ -70,7 +64,7 @@ impl Master {
     /// Its address: `host:port`, or a path.
     #[must_use]
     pub fn address(&self) -> &str {
-        self.node.name()
+        &self.address
     }
 
     /// As [`Locks::command`], to this server, whatever it has.
@@ -81,15 +75,7 @@ impl Master {
     /// # Errors
     /// As [`Locks::command`].
     pub async fn command<A: AsRef<[u8]>>(&self, command: &[A]) -> Result<Reply, Error> {
-        let (links, node, command) = (self.shared.links.clone(), self.node.clone(), packed(command));
-        let asked = async move {
-            let answer = node.send(&command).await;
-            if answer.as_ref().is_err_and(Fault::doubts_the_server) {
-                links.route.mark_stale(&node);
-            }
-            answer.map(Reply::from).map_err(|fault| fault.into_error(node.name().as_bytes()))
-        };
-        self.shared.thread.ask(self.address().as_bytes(), asked).await
+        self.shared.ask(self.address.as_bytes(), b"", Some(self.node), written(command)).await
     }
 }
 
@@ -99,26 +85,8 @@ impl fmt::Debug for Master {
     }
 }
 
-fn packed<A: AsRef<[u8]>>(words: &[A]) -> Cmd {
-    let mut command = Cmd::new();
-    words.iter().for_each(|word| _ = command.arg(word.as_ref()));
-    command
-}
-
-impl From<Value> for Reply {
-    fn from(value: Value) -> Self {
-        match value {
-            Value::Nil => Self::Nil,
-            Value::Int(number) => Self::Int(number),
-            Value::BulkString(bytes) => Self::Text(bytes),
-            Value::SimpleString(text) => Self::Text(text.into_bytes()),
-            Value::Okay => Self::Text(b"OK".to_vec()),
-            Value::Array(list) => Self::List(list.into_iter().map(Self::from).collect()),
-            Value::Map(pairs) => Self::List(pairs.into_iter().flat_map(<[Value; 2]>::from).map(Self::from).collect()),
-            Value::ServerError(error) => {
-                Self::Error(format!("{} {}", error.code(), error.details().unwrap_or_default()))
-            }
-            other => Self::Error(format!("ERR an answer that RESP2 has not: {other:?}")),
-        }
-    }
+fn written<A: AsRef<[u8]>>(command: &[A]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    resp::write(&mut bytes, command);
+    bytes
 }

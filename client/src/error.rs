@@ -2,11 +2,48 @@
 //! words are kept, since they are what an operator will look for.
 
 use crate::kind::Kind;
-use crate::server_line;
-use redis::RedisError;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::{fmt, io};
+
+/// What is behind an error or a fault.
+#[derive(Clone, Debug)]
+pub(crate) enum Cause {
+    /// A server's line: a code, and a text behind it.
+    Server(String),
+    /// Why no server has answered.
+    System(Arc<io::Error>),
+    /// What this client knows.
+    Client(&'static str),
+}
+
+impl Cause {
+    pub(crate) fn code(&self) -> Option<&str> {
+        if let Self::Server(line) = self { line.split(' ').next() } else { None }
+    }
+}
+
+impl From<io::Error> for Cause {
+    fn from(error: io::Error) -> Self {
+        Self::System(Arc::new(error))
+    }
+}
+
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(line) => f.write_str(line),
+            Self::System(error) => error.fmt(f),
+            Self::Client(text) => f.write_str(text),
+        }
+    }
+}
 
 /// Why a lock was not taken, kept or given back. [What to do about each kind](crate#errors).
 #[derive(Clone, PartialEq)]
@@ -18,7 +55,7 @@ struct Details {
     kind: ErrorKind,
     /// The lock's name, or what else it is about.
     about: String,
-    source: Option<RedisError>,
+    source: Option<Cause>,
     /// Nobody knows whether it was lost.
     in_doubt: bool,
 }
@@ -67,29 +104,17 @@ impl Error {
 
     /// A mistake in how things were put together.
     pub(crate) fn configuration(about: impl AsRef<[u8]>, why: &'static str) -> Self {
-        Self::because(ErrorKind::Configuration, about, (redis::ErrorKind::InvalidClientConfig, why).into())
+        Self::because(ErrorKind::Configuration, about, Cause::Client(why))
     }
 
-    pub(crate) fn because(kind: ErrorKind, about: impl AsRef<[u8]>, source: RedisError) -> Self {
+    pub(crate) fn because(kind: ErrorKind, about: impl AsRef<[u8]>, source: Cause) -> Self {
         let mut error = Self::new(kind, about);
         error.0.source = Some(source);
         error
     }
 
-    /// The server's no, sorted by its code.
-    pub(crate) fn refused(about: impl AsRef<[u8]>, answer: RedisError) -> Self {
-        let kind = match answer.code() {
-            Some("WRONGKIND") => ErrorKind::WrongKind,
-            Some("DEADLOCK") => ErrorKind::Deadlock,
-            Some("QUEUEFULL") => ErrorKind::QueueFull,
-            Some("ERR") if server_line::is_unknown_command(&answer) => ErrorKind::ModuleMissing,
-            _ => ErrorKind::Refused,
-        };
-        Self::because(kind, about, answer)
-    }
-
     /// What would tell whether it was held until it was given back is lost, for this reason.
-    pub(crate) fn in_doubt(about: impl AsRef<[u8]>, cause: RedisError) -> Self {
+    pub(crate) fn in_doubt(about: impl AsRef<[u8]>, cause: Cause) -> Self {
         let mut error = Self::because(ErrorKind::Lost, about, cause);
         error.0.in_doubt = true;
         error
@@ -117,8 +142,8 @@ impl Error {
     /// What the server's answer says behind its [`code`](Self::code), if it was the server that said no.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
-        let source = self.0.source.as_ref()?;
-        source.code().and(source.detail())
+        let Some(Cause::Server(line)) = &self.0.source else { return None };
+        line.split_once(' ').map(|(_, text)| text)
     }
 
     /// The lock's name, or what else it is about.
@@ -131,13 +156,18 @@ impl Error {
     /// nothing more is known than the [`kind`](Self::kind), the same as the whole error shows.
     #[must_use]
     pub fn reason(&self) -> String {
-        self.0.source.as_ref().map_or_else(|| self.to_string(), server_line::whole)
+        self.0.source.as_ref().map_or_else(|| self.to_string(), Cause::to_string)
     }
 
     /// The kind that the lock is of, where it [was taken for the other](Self::is_wrong_kind).
     #[must_use]
     pub fn kind_of_lock(&self) -> Option<Kind> {
-        server_line::kind(self.0.source.as_ref()?)
+        match self.text()? {
+            text if self.code() != Some("WRONGKIND") || text.is_empty() => None,
+            text if text.contains("is a plain lock") => Some(Kind::Plain),
+            text if text.contains("is a read-write lock") => Some(Kind::ReadWrite),
+            _ => None,
+        }
     }
 
     /// The lock was not free in time.
@@ -239,7 +269,7 @@ impl fmt::Display for Error {
             }
         }
         match &self.0.source {
-            Some(source) => write!(f, ": {}", server_line::whole(source)),
+            Some(source) => write!(f, ": {source}"),
             None => Ok(()),
         }
     }
@@ -249,14 +279,8 @@ impl fmt::Display for Error {
 /// that was over, TLS that failed. If a server has answered there is none.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().and_then(of_the_system).map(|error| error as _)
+        if let Some(Cause::System(error)) = &self.0.source { Some(&**error) } else { None }
     }
-}
-
-/// The library has it in a box of its own.
-fn of_the_system(error: &RedisError) -> Option<&io::Error> {
-    type Boxed = Arc<dyn std::error::Error + Send + Sync>;
-    std::error::Error::source(error)?.downcast_ref::<Boxed>()?.downcast_ref()
 }
 
 /// An [`Address`](crate::Address) fits wherever one is read, and that cannot fail.
@@ -273,7 +297,7 @@ mod tests {
     #[test]
     fn an_error_is_small_by_value_and_tells_all() {
         assert_eq!(size_of::<Error>(), size_of::<usize>());
-        let error = Error::in_doubt("orders:42", redis::RedisError::from(std::io::Error::other("gone")));
+        let error = Error::in_doubt("orders:42", io::Error::other("gone").into());
         let shown = format!("{error:?}");
         assert!(shown.contains("Lost") && shown.contains("orders:42") && shown.contains("gone"), "{shown}");
     }

@@ -4,6 +4,7 @@
 //! Tokio's own wakers only put a task into a queue. They are called where they are, as another thread would cost a task
 //! that takes a lock as much as all the rest.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,7 +33,7 @@ pub(crate) async fn heard<T>(work: impl Future<Output = T>) -> T {
     let mut known: Option<(Waker, Waker)> = None;
     poll_fn(move |context| {
         let theirs = context.waker();
-        if is_tokios(theirs) {
+        if is_tokios(theirs) || is_blocking() {
             return work.as_mut().poll(context);
         }
         let known = match &mut known {
@@ -42,6 +43,38 @@ pub(crate) async fn heard<T>(work: impl Future<Output = T>) -> T {
         work.as_mut().poll(&mut Context::from_waker(&known.1))
     })
     .await
+}
+
+thread_local! {
+    static IS_BLOCKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is held up until a call has come to its end, whatever runtime it is in.
+pub(crate) fn is_blocking() -> bool {
+    IS_BLOCKING.get()
+}
+
+/// Holds this thread up until the work is done.
+#[cfg(feature = "blocking")]
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
+    struct Parked(thread::Thread);
+
+    impl Wake for Parked {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let (waker, mut work) = (Waker::from(Arc::new(Parked(thread::current()))), pin!(work));
+    loop {
+        let was_blocking = IS_BLOCKING.replace(true);
+        let done = work.as_mut().poll(&mut Context::from_waker(&waker));
+        IS_BLOCKING.set(was_blocking);
+        match done {
+            Poll::Ready(done) => return done,
+            Poll::Pending => thread::park(),
+        }
+    }
 }
 
 /// A waker of anybody's.

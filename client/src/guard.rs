@@ -1,20 +1,20 @@
 //! What is held, for as long as it is.
 
-use crate::core::HeldLock;
 use crate::error::{Error, ErrorKind};
 use crate::fencing::{Fenced, Unfenced};
 use crate::foreign::heard;
+use crate::held_lock::HeldLock;
 use crate::loss::Loss;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use std::borrow::Cow;
-use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
+use std::{fmt, iter};
 
 /// A lock that is held: one, or [several](crate::multi).
 ///
@@ -29,7 +29,9 @@ use std::time::Duration;
 /// it](crate#what-a-lease-does-not-promise).
 #[must_use = "dropped at once, it is released at once"]
 pub struct Guard<F = Unfenced> {
-    locks: Vec<HeldLock>,
+    lock: HeldLock,
+    /// The others, of several.
+    more: Vec<HeldLock>,
     fencing: PhantomData<F>,
 }
 
@@ -38,28 +40,28 @@ impl Guard<Fenced> {
     /// [several](crate::multi) locks, the first one's.
     #[must_use]
     pub fn token(&self) -> u64 {
-        self.tokens().next().unwrap_or_default()
+        self.lock.token().unwrap_or_default()
     }
 
     /// The fencing tokens of several locks, in the order in which the locks were given to [`multi`](crate::multi).
     pub fn tokens(&self) -> impl Iterator<Item = u64> + '_ {
         // Each has one: without it, the server's answer was none.
-        self.locks.iter().map(|lock| lock.token().unwrap_or_default())
+        self.locks().map(|lock| lock.token().unwrap_or_default())
     }
 
     /// The same as a guard like any other. Ask for the token before.
     pub fn unfenced(self) -> Guard {
-        Guard { locks: self.locks, fencing: PhantomData }
+        Guard { lock: self.lock, more: self.more, fencing: PhantomData }
     }
 }
 
 impl<F> Guard<F> {
-    pub(crate) fn of_one(lock: HeldLock) -> Self {
-        Self::of_all(vec![lock])
+    pub(crate) fn of(lock: HeldLock, more: Vec<HeldLock>) -> Self {
+        Self { lock, more, fencing: PhantomData }
     }
 
-    pub(crate) fn of_all(locks: Vec<HeldLock>) -> Self {
-        Self { locks, fencing: PhantomData }
+    fn locks(&self) -> impl Iterator<Item = &HeldLock> {
+        iter::once(&self.lock).chain(&self.more)
     }
 
     /// Does the work while the lock is held, and releases it. When the lock is lost before the work is done, the work
@@ -99,8 +101,7 @@ impl<F> Guard<F> {
         };
         let lost = Error::new(ErrorKind::Lost, self.names());
         let Some(done) = done else { return Err(lost) };
-        let Some(limit) = self.locks.first().map(HeldLock::answer_limit) else { return Err(lost) };
-        let could_be_vouched_for = !self.is_lost();
+        let (limit, could_be_vouched_for) = (self.lock.answer_limit(), !self.is_lost());
         match heard(select(pin!(self.release()), limit)).await {
             Either::Left((Ok(()), _)) => Ok(done),
             Either::Left((Err(error), _)) if error.is_lost() && !error.is_in_doubt() => Err(error),
@@ -113,13 +114,13 @@ impl<F> Guard<F> {
     /// [name](crate::Options::name) in place of the first two, or the [`owner`](crate::Lock::owner).
     #[must_use]
     pub fn holder(&self) -> Cow<'_, str> {
-        self.locks.first().map_or(Cow::Borrowed(""), HeldLock::holder)
+        self.lock.holder()
     }
 
     /// For how long it can still be vouched for, if nothing is renewed. Zero if it is lost. It asks no server.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.locks.iter().map(HeldLock::remaining).min().unwrap_or_default()
+        self.locks().map(HeldLock::remaining).min().unwrap_or_default()
     }
 
     /// Whether it can no longer be vouched for. Once lost, always lost. It asks no server, so work that does not await
@@ -138,8 +139,14 @@ impl<F> Guard<F> {
     /// Cancel safe. It borrows nothing, so the guard can be released while it is there, and it can be asked for any
     /// number of times.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<F> {
-        let mut losses: FuturesUnordered<_> = self.locks.iter().map(HeldLock::lost).collect();
-        heard(async move { _ = losses.next().await })
+        let (first, mut more) =
+            (self.lock.lost(), self.more.iter().map(HeldLock::lost).collect::<FuturesUnordered<_>>());
+        heard(async move {
+            match more.is_empty() {
+                true => first.await,
+                false => _ = select(pin!(first), more.next()).await,
+            }
+        })
     }
 
     /// Why it is lost; nothing as long as it is not. It asks no server: it is what the last renewal came to.
@@ -148,8 +155,7 @@ impl<F> Guard<F> {
     /// then it is [`Loss::Ended`]. Of [several](crate::multi) locks it is one's that is lost.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
-        let lost = if self.is_lost() { self.locks.iter().find(|lock| lock.is_lost()) } else { None };
-        lost.map(HeldLock::loss)
+        self.locks().find(|lock| lock.is_lost()).map(HeldLock::loss)
     }
 
     /// Releases the lock, and waits for the server's word that it is.
@@ -166,24 +172,24 @@ impl<F> Guard<F> {
     /// for when this was called: that is no loss. The server is asked on in the background until the lease must have
     /// ended.
     pub async fn release(mut self) -> Result<(), Error> {
-        let mut releases: FuturesUnordered<_> = self.locks.iter_mut().map(HeldLock::release).collect();
-        let mut problems = Vec::new();
+        let mut releases: FuturesUnordered<_> = self.more.iter_mut().map(HeldLock::release).collect();
+        let mut problem = heard(self.lock.release()).await.err();
         while let Some(released) = heard(releases.next()).await {
-            problems.extend(released.err());
+            // That one was lost counts before that another was not given back.
+            let error = released.err().filter(|error| error.is_lost() || problem.is_none());
+            problem = problem.filter(|problem| problem.is_lost() || error.is_none()).or(error);
         }
-        // That one was lost counts, whatever became of the others.
-        let is_lost = problems.iter().any(Error::is_lost);
-        problems.into_iter().find(|problem| problem.is_lost() == is_lost).map_or(Ok(()), Err)
+        problem.map_or(Ok(()), Err)
     }
 
     fn names(&self) -> String {
-        self.locks.iter().map(HeldLock::name).collect::<Vec<_>>().join(", ")
+        self.locks().map(HeldLock::name).collect::<Vec<_>>().join(", ")
     }
 }
 
 impl<F> fmt::Debug for Guard<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.locks.iter().map(HeldLock::name).collect();
+        let names: Vec<_> = self.locks().map(HeldLock::name).collect();
         f.debug_struct("Guard").field("locks", &names).field("remaining", &self.remaining()).finish_non_exhaustive()
     }
 }

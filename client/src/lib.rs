@@ -143,7 +143,7 @@
 //! You can drop every future here at any time, as `select!` and [`tokio::time::timeout`] do. A dropped acquire leaves
 //! neither a waiter nor a hold behind. The client cancels the wait, so it leaves the queue; and if the server still
 //! grants a request that is under way, the client releases it, for as long as a lease lasts. A dropped release goes on.
-//! All of this happens *in the background*: in the client's own thread, for as long as the program runs. The
+//! All of this happens *in the background*: in threads of the client's own, for as long as the program runs. The
 //! description of each method says what else goes on there.
 //!
 //! # Errors
@@ -229,12 +229,14 @@
 //!
 //! # Connections
 //!
-//! A client has two connections to a server, however many locks it holds or waits for:
+//! A client has two or three connections to a server, however many locks it holds or waits for:
 //!
-//! - **One for all requests**: tries, waits, renewals, releases. While the client renews leases, it checks ten times a
-//!   second whether that connection has broken, which sends nothing.
+//! - **One for the background**: renewals, what is taken back, and first requests.
 //! - **One on which the server says what became of the waits.** The client opens it when the first try finds a lock
 //!   taken, and closes it when nobody has waited for [`Options::idle_timeout`].
+//! - **One for what your tasks wait for**, from the 64th request of a tokio runtime on. It is read in that runtime, so that
+//!   no other thread has to be woken to take a lock or to give it back. It is closed with its runtime. If your runtime does
+//!   not read an answer within 20 ms, the client does.
 //!
 //! [`Lock::replicas`] needs one more, for the server's WAIT. At most eight connections are being opened at a time.
 //!
@@ -242,8 +244,8 @@
 //! program that holds A may wait for B. The server has limits, `rlock.max-tickets` and `rlock.max-sessions`; beyond
 //! them is [`QueueFull`](ErrorKind::QueueFull).
 //!
-//! A program needs one [`Locks`]; its clones share everything. Connections, attempts and renewals live in a thread of
-//! the client's own, one for all clients of the program; three more set off alarms, write logs, and wake what is not
+//! A program needs one [`Locks`]; its clones share everything. Connections are made, and leases renewed, in a thread of
+//! the client's own, one for all clients of the program; three more watch the clock, write logs, and wake what is not
 //! tokio's. So you may use a client in any executor, keep it in a `static`, and block your own threads without losing
 //! locks. For your data use connections of your own, by any library.
 //!
@@ -320,26 +322,22 @@ mod alarms;
 mod blocking;
 #[cfg(feature = "tls")]
 mod certificates;
-mod clock;
 #[cfg(feature = "commands")]
 mod commands;
-mod core;
+mod engine;
 mod error;
 mod fencing;
 mod foreign;
 mod guard;
+mod held_lock;
 mod kind;
-mod link;
 mod lock;
 mod locks;
 mod loss;
 mod multi;
 mod names;
 mod options;
-#[cfg(feature = "commands")]
-mod reply;
-mod runtime;
-mod server_line;
+mod shell;
 
 pub use address::{Access, Address, Place};
 #[cfg(feature = "blocking")]
@@ -348,6 +346,8 @@ pub use blocking::block_on;
 pub use certificates::{Certificates, Identity};
 #[cfg(feature = "commands")]
 pub use commands::Master;
+#[cfg(feature = "commands")]
+pub use engine::resp::Reply;
 pub use error::{Error, ErrorKind};
 pub use fencing::{Fenced, Unfenced};
 pub use guard::Guard;
@@ -357,8 +357,6 @@ pub use locks::Locks;
 pub use loss::Loss;
 pub use multi::{Multi, multi};
 pub use options::Options;
-#[cfg(feature = "commands")]
-pub use reply::Reply;
 
 /// Compiles the examples of the crate's page.
 #[cfg(doctest)]

@@ -1,14 +1,18 @@
 //! A lock by its name, and how it is to be acquired.
 
-use crate::core::{HeldLock, Hold, Lease, Replicas, Shared, Terms, Until, acquire};
+use crate::engine::{Lasting, Replicas, Side, Terms, Until, Wish};
 use crate::error::{Error, ErrorKind};
 use crate::fencing::{Fenced, Unfenced};
+use crate::foreign::heard;
 use crate::guard::Guard;
-use crate::link::request::Side;
+use crate::held_lock::{HeldLock, acquire};
+use crate::shell::Shared;
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::{Instrument, debug_span};
 
 /// A lock, or one side of a read-write lock, and how it is to be acquired. Nothing is sent before one of the three
 /// methods that acquire it; the same `Lock` can be used any number of times.
@@ -23,9 +27,9 @@ use std::time::Duration;
 #[must_use]
 pub struct Lock<F = Unfenced> {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) name: Vec<u8>,
-    pub(crate) terms: Terms,
-    pub(crate) owner: Option<Vec<u8>>,
+    pub(crate) name: Arc<[u8]>,
+    terms: Terms,
+    owner: Option<Arc<[u8]>>,
     fencing: PhantomData<F>,
 }
 
@@ -48,12 +52,12 @@ pub struct Lock<F = Unfenced> {
 #[derive(Clone)]
 pub struct ReadWriteLock {
     shared: Arc<Shared>,
-    name: Vec<u8>,
+    name: Arc<[u8]>,
 }
 
 impl Lock {
-    pub(crate) fn new(shared: Arc<Shared>, name: Vec<u8>, side: Side) -> Self {
-        let terms = Terms { side, lease: Lease::Kept(shared.settings.lease), fenced: false, replicas: None };
+    pub(crate) fn new(shared: Arc<Shared>, name: Arc<[u8]>, side: Side) -> Self {
+        let terms = Terms { side, lease: Lasting::Kept(shared.settings.lease), fenced: false, replicas: None };
         Self { shared, name, terms, owner: None, fencing: PhantomData }
     }
 
@@ -68,14 +72,14 @@ impl Lock {
 impl<F> Lock<F> {
     /// A lease of another length than the client's, kept alive by the watchdog as well.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.terms.lease = Lease::Kept(lease);
+        self.terms.lease = Lasting::Kept(lease);
         self
     }
 
     /// A lease that nobody renews: the lock is lost when it ends, also if the program goes on. A machine that was
     /// suspended [notices that too late](crate#what-a-lease-does-not-promise).
     pub fn fixed_lease(mut self, lease: Duration) -> Self {
-        self.terms.lease = Lease::Fixed(lease);
+        self.terms.lease = Lasting::Fixed(lease);
         self
     }
 
@@ -87,7 +91,7 @@ impl<F> Lock<F> {
     /// programs with one owner have the lock at the same time. The server allows 1 to 512 bytes, but not `mode`, nor
     /// what ends in `:write`.
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
-        self.owner = Some(owner.as_ref().to_vec());
+        self.owner = Some(Arc::from(owner.as_ref()));
         self
     }
 
@@ -117,7 +121,7 @@ impl<F> Lock<F> {
     /// [`ErrorKind::Unavailable`] if the server cannot be asked (once more over a new connection, if the old one was
     /// broken), [`ErrorKind::Lost`] if the answer took longer than the lease, and what the server refuses.
     pub async fn try_acquire(&self) -> Result<Option<Guard<F>>, Error> {
-        Ok(self.acquire_one(Until::Now).await?.map(Guard::of_one))
+        Ok(self.acquire_one(Until::Now).await?.map(|lock| Guard::of(lock, Vec::new())))
     }
 
     /// Acquires the lock, however long that takes.
@@ -160,37 +164,36 @@ impl<F> Lock<F> {
     /// Where it is and which side of it, in an order that all clients agree on. Writing comes before reading: a writer
     /// may read, but no reader may write.
     pub(crate) fn place(&self) -> (&[u8], &str, Side) {
-        (&self.name, self.shared.links.route.name(), self.terms.side)
+        (&self.name, &self.shared.place, self.terms.side)
     }
 
     async fn acquire_until(&self, until: Until) -> Result<Guard<F>, Error> {
         match self.acquire_one(until).await? {
-            Some(held) => Ok(Guard::of_one(held)),
+            Some(held) => Ok(Guard::of(held, Vec::new())),
             None => Err(Error::new(ErrorKind::Timeout, &self.name)),
         }
     }
 
     async fn acquire_one(&self, until: Until) -> Result<Option<HeldLock>, Error> {
-        let hold = self.hold_of_its_owner().unwrap_or_else(|| self.hold_of(self.shared.holders.fresh()));
-        self.acquire_as(hold, until).await
+        self.acquire_as(None, until).await
     }
 
-    pub(crate) fn hold_of_its_owner(&self) -> Option<Arc<Hold>> {
-        self.owner.as_ref().map(|owner| self.shared.holders.hold_of(&self.name, owner))
+    /// For its owner, if it has one; else for this holder, or one that nobody has had before.
+    pub(crate) async fn acquire_as(&self, holder: Option<Arc<[u8]>>, until: Until) -> Result<Option<HeldLock>, Error> {
+        let (key, named) = (self.name.clone(), self.owner.is_some());
+        let holder = self.owner.clone().or(holder).unwrap_or_else(|| self.shared.fresh_holder());
+        let span = debug_span!("acquire", lock = %self.shown(), holder = %String::from_utf8_lossy(&holder));
+        let wish = Wish { key, holder, named, terms: self.terms, until };
+        heard(acquire(&self.shared, wish)).instrument(span).await
     }
 
-    /// The hold of a fresh holder.
-    pub(crate) fn hold_of(&self, holder: Vec<u8>) -> Arc<Hold> {
-        Arc::new(Hold::new(self.name.clone(), holder, false))
-    }
-
-    pub(crate) async fn acquire_as(&self, hold: Arc<Hold>, until: Until) -> Result<Option<HeldLock>, Error> {
-        acquire(&self.shared, hold, self.terms, until).await
+    pub(crate) fn shown(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.name)
     }
 }
 
 impl ReadWriteLock {
-    pub(crate) fn new(shared: Arc<Shared>, name: Vec<u8>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, name: Arc<[u8]>) -> Self {
         Self { shared, name }
     }
 
@@ -207,8 +210,7 @@ impl ReadWriteLock {
 
 impl<F> fmt::Debug for Lock<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = String::from_utf8_lossy(&self.name);
-        f.debug_struct("Lock").field("name", &name).field("side", &self.terms.side).finish_non_exhaustive()
+        f.debug_struct("Lock").field("name", &self.shown()).field("side", &self.terms.side).finish_non_exhaustive()
     }
 }
 

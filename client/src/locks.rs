@@ -1,15 +1,15 @@
 //! A client, which makes locks.
 
-use crate::core::Shared;
-use crate::link::request::Side;
+use crate::engine::Side;
 use crate::lock::{Lock, ReadWriteLock};
+use crate::shell::Shared;
 use std::fmt;
 use std::sync::Arc;
 
 /// A client for the locks of one server, one cluster or one master with its replicas. Clones share everything; a
 /// program needs one. [How it uses connections](crate#connections).
 ///
-/// Its connections and its watchdog live in a small thread of their own, so it can be used from any tokio runtime, and
+/// What goes on in the background has small threads of its own, so it can be used from any executor, and
 /// keeps its locks also when the program keeps its own threads busy. Guards keep it alive; when the last clone and the
 /// last guard are gone, so are its connections.
 #[derive(Clone)]
@@ -21,21 +21,21 @@ impl Locks {
     /// A lock of that name: exclusive, one holder at a time. In Redisson it is `getLock(name)`, with
     /// [`fenced`](Lock::fenced) also `getFencedLock(name)`. The name is the lock's key: no data can be there.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
-        Lock::new(self.shared.clone(), name.as_ref().to_vec(), Side::Plain)
+        Lock::new(self.shared.clone(), Arc::from(name.as_ref()), Side::Plain)
     }
 
     /// A read-write lock of that name: readers share it, a writer has it alone. In Redisson it is
     /// `getReadWriteLock(name)`.
     #[must_use]
     pub fn read_write(&self, name: impl AsRef<[u8]>) -> ReadWriteLock {
-        ReadWriteLock::new(self.shared.clone(), name.as_ref().to_vec())
+        ReadWriteLock::new(self.shared.clone(), Arc::from(name.as_ref()))
     }
 
     /// What the holders of this client begin with, but those of [owners](Lock::owner): `host:process:uuid`, or
     /// `name:uuid` with a [name](crate::Options::name). A service that logs it when it starts can be found by it.
     #[must_use]
     pub fn identity(&self) -> &str {
-        self.shared.holders.identity()
+        &self.shared.identity
     }
 
     /// Waits until the server has answered to all that is being given back in the background: guards that were dropped,

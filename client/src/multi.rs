@@ -4,7 +4,7 @@
 //! whose sets overlap, one always has the lock that comes last among those taken, and goes on: no two wait for each
 //! other.
 
-use crate::core::Until;
+use crate::engine::Until;
 use crate::error::{Error, ErrorKind};
 use crate::fencing::{Fenced, Unfenced};
 use crate::guard::Guard;
@@ -106,26 +106,26 @@ impl<F> Multi<F> {
         let mut order: Vec<_> = self.locks.iter().enumerate().collect();
         order.sort_by_key(|(_, lock)| lock.place());
         // One holder for all: a caller that asks for both sides of a read-write lock shall not wait for itself.
-        let holder = first.shared.holders.fresh();
+        let holder = first.shared.fresh_holder();
         let mut held = Vec::with_capacity(order.len());
         for (index, lock) in order {
-            let hold = lock.hold_of_its_owner().unwrap_or_else(|| lock.hold_of(holder.clone()));
             // Dropped on the way, those that are held so far are given back.
-            match lock.acquire_as(hold, until).await? {
+            match lock.acquire_as(Some(holder.clone()), until).await? {
                 Some(lock) => held.push((index, lock)),
                 None => return Ok(None),
             }
         }
         held.sort_by_key(|(index, _)| *index);
-        let guard = Guard::<F>::of_all(held.into_iter().map(|(_, lock)| lock).collect());
-        if guard.is_lost() {
-            return Err(Error::new(ErrorKind::Lost, self.names()));
+        let mut held = held.into_iter().map(|(_, lock)| lock);
+        let guard = held.next().map(|first| Guard::of(first, held.collect()));
+        match guard.filter(|guard: &Guard<F>| !guard.is_lost()) {
+            Some(guard) => Ok(Some(guard)),
+            None => Err(Error::new(ErrorKind::Lost, self.names())),
         }
-        Ok(Some(guard))
     }
 
     fn names(&self) -> String {
-        let names: Vec<_> = self.locks.iter().map(|lock| String::from_utf8_lossy(&lock.name)).collect();
+        let names: Vec<_> = self.locks.iter().map(Lock::shown).collect();
         names.join(", ")
     }
 }

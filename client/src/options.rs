@@ -1,17 +1,14 @@
 //! The ways to a client: what can be set, and where its servers are.
 
-use crate::address::{Access, Address, Place};
+use crate::address::{Access, Address};
 #[cfg(feature = "tls")]
 use crate::certificates::Certificates;
-use crate::core::{Settings, Shared};
-use crate::error::{Error, ErrorKind};
-use crate::link::{Cluster, Links, Manner, Node, Route, Sentinels};
+use crate::engine::{Engine, Route, Settings};
+use crate::error::Error;
 use crate::locks::Locks;
 use crate::names::Names;
-use crate::runtime::Thread;
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, RedisError};
-use std::sync::Arc;
-use std::time::Duration;
+use crate::shell::{Dialer, Sentinels, Servers, Shared, Thread};
+use std::time::{Duration, Instant};
 
 /// Settings of a client, and the ways to open it. Starts from [`Locks::options`].
 ///
@@ -64,8 +61,8 @@ impl Options {
         self
     }
 
-    /// For how long servers that do not answer are asked again before a call gives up with [`ErrorKind::Unavailable`]:
-    /// as long as a failover may take. 10 s by default.
+    /// For how long servers that do not answer are asked again before a call gives up with
+    /// [`Unavailable`](crate::ErrorKind::Unavailable): as long as a failover may take. 10 s by default.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.settings.patience = patience;
         self
@@ -73,21 +70,21 @@ impl Options {
 
     /// How long making a connection may take. 2 s by default.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.settings.limits.connect = limit;
+        self.settings.connect = limit;
         self
     }
 
     /// How long the answer to a request may take, and [`try_acquire`](crate::Lock::try_acquire) as a whole. 3 s by
     /// default.
     pub fn answer_timeout(mut self, limit: Duration) -> Self {
-        self.settings.limits.answer = limit;
+        self.settings.answer = limit;
         self
     }
 
     /// After how long the connection is closed over which waits are told how they end, when nobody waits. 30 s by
     /// default.
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
-        self.settings.limits.idle = limit;
+        self.settings.idle = limit;
         self
     }
 
@@ -132,12 +129,13 @@ impl Options {
     /// Dropped, the connection is closed.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] for an address that cannot be read, [`ErrorKind::Refused`] for a wrong password,
-    /// [`ErrorKind::Unavailable`] if nobody answers.
+    /// [`Configuration`](crate::ErrorKind::Configuration) for an address that cannot be read,
+    /// [`Refused`](crate::ErrorKind::Refused) for a wrong password, [`Unavailable`](crate::ErrorKind::Unavailable) if
+    /// nobody answers.
     pub async fn connect_to(self, address: impl TryInto<Address, Error: Into<Error>>) -> Result<Locks, Error> {
-        let (address, thread) = (read(address)?, Thread::start()?);
-        let node = Node::at(address, &self.manner()?, &thread).map_err(unusable)?;
-        self.open(Route::Single(node), thread).await
+        let address = read(address)?;
+        let (place, engine) = (address.place.to_string(), Engine::at(address, self.settings, Instant::now()));
+        self.open(engine, place, Servers::One).await
     }
 
     /// Connects to a Redis Cluster, of which some nodes are given. Each lock is asked for at the owner of its slot,
@@ -152,10 +150,12 @@ impl Options {
         self,
         nodes: impl IntoIterator<Item = A>,
     ) -> Result<Locks, Error> {
-        let seeds = nodes.into_iter().map(read).collect::<Result<_, _>>()?;
-        let thread = Thread::start()?;
-        let cluster = Cluster::new(seeds, self.manner()?, &thread).map_err(unusable)?;
-        self.open(Route::Cluster(cluster), thread).await
+        let seeds = nodes.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let Some(first) = seeds.first() else {
+            return Err(Error::configuration("address", "a cluster has at least one"));
+        };
+        let (place, engine) = (first.place.to_string(), Engine::new(Route::cluster(), self.settings, Instant::now()));
+        self.open(engine, place, Servers::Cluster(seeds)).await
     }
 
     /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is the
@@ -185,86 +185,40 @@ impl Options {
         master: impl Into<String>,
         access: Access,
     ) -> Result<Locks, Error> {
-        let sentinels = sentinels.into_iter().map(read).collect::<Result<_, _>>()?;
-        let thread = Thread::start()?;
-        let nowhere = Place::Tcp { host: String::new(), port: 0 };
-        let (access, manner) = (known(Address::new(nowhere, access))?, self.manner()?);
-        let sentinels = Sentinels::new(sentinels, master.into(), access, manner, &thread).map_err(unusable)?;
-        self.open(Route::Sentinels(sentinels), thread).await
-    }
-
-    fn manner(&self) -> Result<Manner, Error> {
-        choose_cryptography();
-        Ok(Manner {
-            limits: self.settings.limits,
-            name: self.names().connection.into(),
-            heard: None,
-            #[cfg(feature = "tls")]
-            tls: self
-                .certificates
-                .as_ref()
-                .map(crate::link::configuration)
-                .transpose()
-                .map_err(unusable_certificates)?,
-        })
-    }
-
-    fn names(&self) -> Names {
-        Names::new(self.name.as_deref())
-    }
-
-    async fn open(self, route: Route, thread: Thread) -> Result<Locks, Error> {
-        let tried =
-            async move { route.try_out().await.map_err(|fault| fault.into_error(b"connecting")).map(|()| route) };
-        let route = thread.ask(b"connecting", tried).await?;
-        Ok(self.with(route, thread))
-    }
-
-    fn with(self, route: Route, thread: Thread) -> Locks {
-        let links = Links { route, limits: self.settings.limits };
-        Locks { shared: Arc::new(Shared::new(links, self.settings, &self.names().holder, thread)) }
-    }
-}
-
-fn read(address: impl TryInto<Address, Error: Into<Error>>) -> Result<ConnectionInfo, Error> {
-    known(address.try_into().map_err(Into::into)?)
-}
-
-/// As the library has it.
-fn known(Address { place, access }: Address) -> Result<ConnectionInfo, Error> {
-    let place = match place {
-        Place::Unix(path) => ConnectionAddr::Unix(path),
-        Place::Tcp { host, port } if !access.tls => ConnectionAddr::Tcp(host, port),
-        Place::Tcp { host, port } if cfg!(feature = "tls") => {
-            ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
+        let (sentinels, master) = (sentinels.into_iter().map(read).collect::<Result<Vec<_>, _>>()?, master.into());
+        if sentinels.is_empty() {
+            return Err(Error::configuration("address", "at least one sentinel is needed"));
         }
-        Place::Tcp { .. } => return Err(Error::configuration("address", "TLS needs the feature `tls`")),
-    };
-    let database = i64::try_from(access.database).unwrap_or(i64::MAX);
-    let mut settings = RedisConnectionInfo::default().set_db(database);
-    if let Some(user) = access.user {
-        settings = settings.set_username(user);
+        let engine = Engine::new(Route::sentinels(), self.settings, Instant::now());
+        let sentinels = Sentinels::new(sentinels, master.clone(), access);
+        self.open(engine, master, Servers::Sentinels(Box::new(sentinels))).await
     }
-    if let Some(password) = access.password {
-        settings = settings.set_password(password);
+
+    /// Connects, so that a wrong address or password shows at once. `place`: what tells these servers from others.
+    async fn open(self, engine: Engine, place: String, servers: Servers) -> Result<Locks, Error> {
+        let names = Names::new(self.name.as_deref());
+        let dialer = Dialer {
+            limit: self.settings.connect,
+            name: names.connection.into(),
+            #[cfg(feature = "tls")]
+            tls: crate::shell::configuration(self.certificates.as_ref())?,
+        };
+        let thread = Thread::start()?;
+        let is_cluster = matches!(servers, Servers::Cluster(_));
+        let shared = Shared::new(engine, self.settings, (&names.holder, place), dialer, thread, servers);
+        match is_cluster {
+            // A node that answers has accepted the password. That each slot's owner is there is not needed yet.
+            true => shared.learn(b"connecting").await?,
+            false => _ = shared.ask(b"connecting", b"", None, Vec::new()).await?,
+        }
+        Ok(Locks { shared })
     }
-    place.into_connection_info().map(|it| it.set_redis_settings(settings)).map_err(unusable)
 }
 
-fn unusable(error: RedisError) -> Error {
-    Error::because(ErrorKind::Configuration, "address", error)
-}
-
-#[cfg(feature = "tls")]
-fn unusable_certificates(error: RedisError) -> Error {
-    Error::because(ErrorKind::Configuration, "certificates", error)
-}
-
-/// rustls wants one choice for the whole process. One that the program has made already stays.
-fn choose_cryptography() {
-    #[cfg(feature = "tls")]
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Fails if another thread has been faster, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+fn read(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Address, Error> {
+    let address = address.try_into().map_err(Into::into)?;
+    match address.access.tls && !cfg!(feature = "tls") {
+        true => Err(Error::configuration("address", "TLS needs the feature `tls`")),
+        false => Ok(address),
     }
 }

@@ -1,0 +1,151 @@
+//! Why a request has no answer, sorted by what to do next.
+
+use crate::error::{Cause, Error, ErrorKind};
+use std::io;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub what: What,
+    pub cause: Cause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// Another node owns the key's slot, from now on.
+    Moved,
+    /// Another node has this key already, while the slot is being moved.
+    Ask,
+    /// The server did nothing, and may later on.
+    NotNow,
+    /// The server did nothing, since it is no master any more.
+    NotHere,
+    /// There is no connection: nothing was sent.
+    Unreachable,
+    /// It was sent, and nobody knows what became of it.
+    Silent,
+    /// The server's no.
+    Refused,
+    /// The same, of a server whose module has locks, but no sessions.
+    TooOld,
+}
+
+impl Fault {
+    /// The server's line.
+    pub(crate) fn of_answer(line: String) -> Self {
+        let (code, text) = line.split_once(' ').unwrap_or((&line, ""));
+        let what = match code {
+            "MOVED" => What::Moved,
+            "ASK" => What::Ask,
+            "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "BUSY" | "OOM" | "NOSESSION"
+            | "TAKENOVER" => What::NotNow,
+            "READONLY" => What::NotHere,
+            // Sent to all that wait when the server becomes a replica. An operator's CLIENT UNBLOCK has other words.
+            "UNBLOCKED" if text.contains("state changed") => What::NotHere,
+            _ => What::Refused,
+        };
+        Self { what, cause: Cause::Server(line) }
+    }
+
+    /// The line of a server to which no connection was made.
+    pub(crate) fn of_connecting(line: String) -> Self {
+        let is_full = line.contains("max number of clients");
+        let passes = is_full || ["LOADING", "MASTERDOWN", "BUSY"].iter().any(|code| line.starts_with(code));
+        Self { what: if passes { What::NotNow } else { What::Refused }, cause: Cause::Server(line) }
+    }
+
+    pub(crate) fn unreachable(error: io::Error) -> Self {
+        Self { what: What::Unreachable, cause: error.into() }
+    }
+
+    pub(crate) fn silent(error: io::Error) -> Self {
+        Self { what: What::Silent, cause: error.into() }
+    }
+
+    pub(crate) fn timed_out() -> Self {
+        Self::silent(io::ErrorKind::TimedOut.into())
+    }
+
+    /// For a connection that was gone again before it could be used.
+    pub(crate) fn broken() -> Self {
+        Self::unreachable(io::ErrorKind::ConnectionReset.into())
+    }
+
+    /// Something between here and the server answers in its own way.
+    pub(crate) fn not_an_answer() -> Self {
+        Self { what: What::Refused, cause: Cause::Client("the answer is not one of an RLOCK command") }
+    }
+
+    /// Nobody knows where the lock is: it passes.
+    pub(crate) fn nowhere(why: &'static str) -> Self {
+        Self { what: What::NotNow, cause: Cause::Client(why) }
+    }
+
+    /// Another server has taken the place of the one that was asked.
+    pub(crate) fn superseded() -> Self {
+        Self { what: What::NotHere, cause: Cause::Client("another server is the master by now") }
+    }
+
+    /// The same cause, of something that was sent or was not.
+    pub(super) fn when(&self, was_sent: bool) -> Self {
+        let what = if was_sent { What::Silent } else { What::Unreachable };
+        Self { what, cause: self.cause.clone() }
+    }
+
+    /// Whether asking again, later or elsewhere, may help.
+    pub(super) fn may_pass(&self) -> bool {
+        !matches!(self.what, What::Refused | What::TooOld)
+    }
+
+    fn code(&self) -> &str {
+        self.cause.code().unwrap_or("")
+    }
+
+    /// Whether the server does not know the session, or another process has it: one that was forked from this one.
+    pub(super) fn is_no_session(&self) -> bool {
+        matches!(self.code(), "NOSESSION" | "TAKENOVER")
+    }
+
+    /// Whether something else is in the lock's place.
+    pub(super) fn is_overwritten(&self) -> bool {
+        matches!(self.code(), "WRONGTYPE" | "WRONGKIND")
+    }
+
+    /// Whether the fault showed at once, and did not take a whole time limit.
+    pub(super) fn is_prompt(&self) -> bool {
+        !matches!(&self.cause, Cause::System(error) if error.kind() == io::ErrorKind::TimedOut)
+    }
+
+    /// Whether it says that another server may be the one to ask by now.
+    pub(super) fn doubts_the_server(&self) -> bool {
+        match self.what {
+            What::NotHere | What::Unreachable | What::Silent => true,
+            // It is cut off from the other nodes, which may have chosen another master by now.
+            What::NotNow => matches!(self.code(), "CLUSTERDOWN" | "MASTERDOWN" | "LOADING"),
+            What::Moved | What::Ask | What::Refused | What::TooOld => false,
+        }
+    }
+
+    /// Where it sends us: `host:port`.
+    pub(super) fn redirection(&self) -> Option<&str> {
+        let Cause::Server(line) = &self.cause else { return None };
+        if matches!(self.what, What::Moved | What::Ask) { line.split(' ').nth(2) } else { None }
+    }
+
+    pub(crate) fn into_error(self, about: &[u8]) -> Error {
+        let kind = match (self.what, self.code()) {
+            (What::Refused, "WRONGKIND") => ErrorKind::WrongKind,
+            (What::Refused, "DEADLOCK") => ErrorKind::Deadlock,
+            (What::Refused, "QUEUEFULL") => ErrorKind::QueueFull,
+            (What::Refused, "ERR") if self.is_unknown_command() => ErrorKind::ModuleMissing,
+            (What::Refused, _) => ErrorKind::Refused,
+            (What::TooOld, _) => ErrorKind::ModuleTooOld,
+            _ => ErrorKind::Unavailable,
+        };
+        Error::because(kind, about, self.cause)
+    }
+
+    /// ERR, of a server without the module, or with an older one.
+    pub(super) fn is_unknown_command(&self) -> bool {
+        matches!(&self.cause, Cause::Server(line) if line.contains("unknown command"))
+    }
+}

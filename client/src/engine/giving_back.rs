@@ -1,0 +1,385 @@
+//! Giving back: what a guard had, and what may have been granted to a request whose caller has gone.
+//!
+//! It goes on in the background, whether or not a caller waits for the result, until the server has answered. Where a
+//! request may still be on its way to the server, an answer that nothing is held is not the end: the request may come
+//! after it, so it is asked again, at growing distances, for as long as a lease lasts. A server that does not answer is
+//! asked for as long as a lease lasts too, and longer if it has been silent all the time: it may stand still with our
+//! request in its hands.
+//!
+//! **Only an answer that something was given back is success.** It says that the lock was held until then, and there is
+//! no other word of that. That nothing is held is a loss, unless it may have come about since: by a request of ours
+//! that was sent and not answered, or by the end of the lease. Neither is success, as the server may have forgotten the
+//! lock before.
+//!
+//! - The answer to a request that was given up is waited for on, since it is the one that tells: a server that stands
+//!   still for a while answers when it goes on. When it cannot come any more, as its connection broke, the lock is *in
+//!   doubt*.
+//! - A lease that ended before the only answer came is a server that did not answer in time, and no loss.
+
+use super::attempt::Grant;
+use super::fault::{Fault, What};
+use super::line::Lane;
+use super::pause::Pause;
+use super::request::{self, Extent, Side};
+use super::resp::Reply;
+use super::{Asker, Body, Engine, HoldId, Tell, Timer};
+use crate::error::{Cause, Error, ErrorKind};
+use crate::foreign::log;
+use std::io;
+use std::time::{Duration, Instant};
+use tracing::{Level, debug};
+
+/// For how many leases a server is asked that does not answer.
+const LEASES_MAX: u32 = 10;
+
+/// Whether it was held until it was given back, as soon as that is known, or that it cannot be known.
+pub(super) type Released = Result<(), Error>;
+
+pub(super) struct Giving {
+    hold: HoldId,
+    side: Side,
+    extent: Extent,
+    lease: Duration,
+    lane: Lane,
+    /// Until when it could be vouched for, unless it was lost already.
+    vouched: Option<Instant>,
+    tell: Option<Tell<Released>>,
+    /// Whether it is known what has become of it.
+    pub is_told: bool,
+    errand: u64,
+    /// How many answers may still come to releases that were given up.
+    late: u32,
+    /// Why the answer to a request that was sent will never come.
+    unanswered: Option<Cause>,
+    /// What came between this client and the server: the server that answers now may have forgotten its locks.
+    interrupted: Option<Cause>,
+    began: Instant,
+    until: Instant,
+    growing: Pause,
+    short: Pause,
+    /// Until when late answers are waited for, when the server says that nothing is held, or nobody may be asked.
+    listens: Option<(Instant, Absence)>,
+    wakes_at: Option<Instant>,
+}
+
+/// What is told unless a late answer says that it was held.
+enum Absence {
+    /// The server has said so at that time, in these words; then to go on, or not.
+    Told { at: Instant, lost: Error, then: Next },
+    /// It is not asked, as others of the same owner are there again.
+    Doubtful,
+}
+
+#[derive(Clone, Copy)]
+enum Next {
+    Done,
+    Again,
+}
+
+impl Giving {
+    /// Whether it is under way, and may come to the server when what it gives back is over, and another guard's begun.
+    pub(super) fn could_take(&self, hold: HoldId, now: Instant) -> bool {
+        let is_one = self.hold == hold && self.extent == Extent::One && self.errand != 0;
+        is_one && self.vouched.is_none_or(|until| until <= now)
+    }
+}
+
+impl Engine {
+    /// Gives back what a guard has.
+    pub(super) fn release(&mut self, grant: &Grant, lane: Lane, tell: Option<Tell<Released>>) {
+        let vouched = grant.lease.release(self.now);
+        let is_vouched = vouched.is_some();
+        let extent = self.holds.get_mut(&grant.hold).and_then(|it| it.guard_goes(grant.side, &grant.lease, is_vouched));
+        if !self.holds.get(&grant.hold).is_some_and(|hold| hold.is_kept()) {
+            self.keep_no_more(grant.hold);
+        }
+        match (extent, tell) {
+            (Some(extent), tell) => self.give(grant.hold, grant.side, extent, grant.length, vouched, lane, tell),
+            // There was nothing to be given back: it was lost before.
+            (None, Some(tell)) => _ = tell.send(Err(Error::new(ErrorKind::Lost, &grant.key))),
+            (None, None) => {}
+        }
+        self.drop_if_unused(grant.hold);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is one thing, and nobody keeps them together")]
+    pub(super) fn give(
+        &mut self,
+        hold: HoldId,
+        side: Side,
+        extent: Extent,
+        lease: Duration,
+        vouched: Option<Instant>,
+        lane: Lane,
+        tell: Option<Tell<Released>>,
+    ) {
+        let (id, now) = (self.next_id(), self.now);
+        let Some(held) = self.holds.get_mut(&hold) else { return };
+        held.users += 1;
+        let (growing, short) = (Pause::growing(), Pause::short());
+        let (errand, late, unanswered, interrupted, listens, wakes_at) = Default::default();
+        let (is_told, began, until) = (false, now, now + lease);
+        let giving = Giving {
+            hold,
+            side,
+            extent,
+            lease,
+            lane,
+            vouched,
+            tell,
+            is_told,
+            errand,
+            late,
+            unanswered,
+            interrupted,
+            began,
+            until,
+            growing,
+            short,
+            listens,
+            wakes_at,
+        };
+        self.givings.insert(id, giving);
+        self.gives(id);
+    }
+
+    fn gives(&mut self, id: u64) {
+        let (errand, now) = (self.next_id(), self.now);
+        let Some(giving) = self.givings.get_mut(&id) else { return };
+        let Some(hold) = self.holds.get_mut(&giving.hold) else { return };
+        if giving.extent == Extent::All {
+            if now >= giving.until {
+                hold.all_given_back(giving.side);
+                // Its lease must have ended by now.
+                let error = Error::new(ErrorKind::Unavailable, &hold.key);
+                self.tells(id, Err(error));
+                return self.giving_is_over(id);
+            }
+            if !hold.is_idle(giving.side) {
+                // There is a new attempt or guard under this owner, and the last guard to go will give back all.
+                return self.listens(id, Absence::Doubtful);
+            }
+            hold.releasing += 1;
+        }
+        giving.errand = errand;
+        let (key, lane) = (hold.key.clone(), giving.lane);
+        let bytes = request::release(giving.side, hold.names(), giving.extent);
+        self.ask(errand, Asker::Giving(id), key, Body::Bytes(bytes), lane);
+    }
+
+    pub(super) fn giving_answered(&mut self, id: u64, errand: u64, answer: Result<Reply, Fault>) {
+        let Some(giving) = self.givings.get_mut(&id) else { return };
+        if giving.errand != errand {
+            return self.giving_answered_late(id, answer);
+        }
+        (giving.errand, giving.lane) = (0, Lane::Own);
+        let (hold, extent) = (giving.hold, giving.extent);
+        match &answer {
+            Err(fault) if fault.what == What::Silent && !fault.is_prompt() => giving.late += 1,
+            Err(fault) if fault.doubts_the_server() => {
+                if fault.what == What::Silent {
+                    giving.unanswered = Some(fault.cause.clone());
+                }
+                giving.interrupted = Some(fault.cause.clone());
+            }
+            _ => {}
+        }
+        if extent == Extent::All {
+            let is_last = self.holds.get_mut(&hold).is_some_and(|hold| {
+                hold.releasing -= 1;
+                hold.releasing == 0
+            });
+            if is_last {
+                self.release_is_over(hold);
+            }
+        }
+        match (answer.and_then(|answer| request::released(&answer)), extent) {
+            (Ok(true), _) => {
+                self.tells(id, Ok(()));
+                self.giving_is_done(id);
+            }
+            (Ok(false), _) => self.is_absent(id, None),
+            (Err(fault), Extent::One) => self.one_failed(id, fault),
+            (Err(fault), Extent::All) => self.all_failed(id, fault),
+        }
+    }
+
+    /// The server must receive this once only. Where it may have, sending it again could take what another guard has.
+    fn one_failed(&mut self, id: u64, fault: Fault) {
+        let (now, patience) = (self.now, self.settings.patience);
+        let Some(giving) = self.givings.get_mut(&id) else { return };
+        let Some(hold) = self.holds.get_mut(&giving.hold) else { return };
+        let is_unknown = fault.what == What::Silent;
+        let next = now + giving.short.next();
+        // Behind the end of its lease it could take what another one was granted since.
+        let lasts = !hold.named || giving.vouched.is_some_and(|until| next < until);
+        if !is_unknown && lasts && fault.may_pass() && now < giving.began + patience {
+            return self.gives_again(id, next);
+        }
+        if fault.may_pass() && hold.mark_doubtful(giving.side) {
+            (giving.extent, giving.began, giving.until) = (Extent::All, now, now + giving.lease);
+            return self.gives(id);
+        }
+        self.tells_fault(id, fault, Next::Done);
+    }
+
+    fn all_failed(&mut self, id: u64, fault: Fault) {
+        let (now, patience) = (self.now, self.settings.patience);
+        let Some(giving) = self.givings.get_mut(&id) else { return };
+        if !fault.may_pass() {
+            return self.tells_fault(id, fault, Next::Done);
+        }
+        giving.until = (giving.began + giving.lease * LEASES_MAX).min(now + giving.lease);
+        let next = (now + giving.short.next()).min(giving.until);
+        let (is_long, key) = (now >= giving.began + patience, self.holds.get(&giving.hold).map(|it| it.key.clone()));
+        log(Level::DEBUG, || {
+            let (key, fault) = (key.clone(), fault.clone());
+            move || debug!(?fault, lock = ?key.map(|key| String::from_utf8_lossy(&key).into_owned()), "not given back yet")
+        });
+        if let Some(key) = key.filter(|_| is_long) {
+            self.tells(id, Err(fault.into_error(&key)));
+        }
+        self.gives_again(id, next);
+    }
+
+    fn tells_fault(&mut self, id: u64, fault: Fault, next: Next) {
+        let Some(hold) = self.givings.get(&id).and_then(|giving| self.holds.get(&giving.hold)) else { return };
+        // With something else in its place, it is not held.
+        if fault.is_overwritten() {
+            let lost = fault.into_error(&hold.key).into_loss();
+            return self.is_absent(id, Some(lost));
+        }
+        let error = fault.into_error(&hold.key);
+        self.tells(id, Err(error));
+        self.goes_on(id, next);
+    }
+
+    /// The server says that it is not held, in these words.
+    fn is_absent(&mut self, id: u64, overwritten: Option<Error>) {
+        let Some(giving) = self.givings.get(&id) else { return };
+        let Some(hold) = self.holds.get(&giving.hold) else { return };
+        let goes_on = overwritten.is_none() && giving.extent == Extent::All && hold.is_doubtful(giving.side);
+        let then = if goes_on { Next::Again } else { Next::Done };
+        let lost = overwritten.unwrap_or_else(|| Error::new(ErrorKind::Lost, &hold.key));
+        self.listens(id, Absence::Told { at: self.now, lost, then });
+    }
+
+    /// For answers that are late, if any may come. A server that answers now has sent them by now, or never will.
+    fn listens(&mut self, id: u64, absence: Absence) {
+        let until = self.now + self.settings.answer;
+        let Some(giving) = self.givings.get_mut(&id) else { return };
+        giving.listens = Some((until, absence));
+        if giving.late == 0 || giving.is_told {
+            self.heard_enough(id, false);
+        } else {
+            giving.wakes_at = Some(until);
+            self.timers.insert((until, Timer::Giving(id)));
+        }
+    }
+
+    pub(super) fn giving_answered_late(&mut self, id: u64, answer: Result<Reply, Fault>) {
+        let Some(giving) = self.givings.get_mut(&id) else { return };
+        giving.late = giving.late.saturating_sub(1);
+        match answer.and_then(|answer| request::released(&answer)) {
+            Ok(true) => {
+                self.tells(id, Ok(()));
+                return self.heard_enough(id, true);
+            }
+            Err(fault) if fault.what == What::Silent => giving.unanswered = Some(fault.cause),
+            // That request has given nothing back.
+            _ => {}
+        }
+        if giving.late == 0 {
+            self.heard_enough(id, false);
+        }
+    }
+
+    fn heard_enough(&mut self, id: u64, was_held: bool) {
+        let Some(giving) = self.givings.get_mut(&id) else { return };
+        let Some((_, absence)) = giving.listens.take() else { return };
+        giving.late = 0;
+        let Some(hold) = self.holds.get(&giving.hold) else { return };
+        let doubtful = |giving: &Giving| {
+            let cause = giving.unanswered.clone().or_else(|| giving.interrupted.clone());
+            Error::in_doubt(&hold.key, cause.unwrap_or_else(|| Fault::timed_out().cause))
+        };
+        let (error, next) = match absence {
+            Absence::Doubtful => (doubtful(giving), Next::Done),
+            Absence::Told { at, lost, then } => {
+                let has_ended = giving.vouched.is_some_and(|until| until <= at);
+                let error = match (&giving.unanswered, &giving.interrupted) {
+                    (Some(_), _) => doubtful(giving),
+                    (None, Some(_)) if has_ended => doubtful(giving),
+                    (None, None) if has_ended => {
+                        let why = io::Error::new(io::ErrorKind::TimedOut, "not before the lease had ended");
+                        Error::because(ErrorKind::Unavailable, &hold.key, why.into())
+                    }
+                    (None, _) => lost,
+                };
+                (error, then)
+            }
+        };
+        self.tells(id, if was_held { Ok(()) } else { Err(error) });
+        self.goes_on(id, next);
+    }
+
+    fn goes_on(&mut self, id: u64, next: Next) {
+        let now = self.now;
+        match (next, self.givings.get_mut(&id)) {
+            (Next::Again, Some(giving)) => {
+                let at = (now + giving.growing.next()).min(giving.until);
+                self.gives_again(id, at);
+            }
+            (Next::Done, _) | (_, None) => self.giving_is_over(id),
+        }
+    }
+
+    fn gives_again(&mut self, id: u64, at: Instant) {
+        if let Some(giving) = self.givings.get_mut(&id) {
+            giving.wakes_at = Some(at);
+            self.timers.insert((at, Timer::Giving(id)));
+        }
+    }
+
+    pub(super) fn giving_wakes(&mut self, id: u64) {
+        let now = self.now;
+        let Some(giving) = self.givings.get_mut(&id).filter(|it| it.wakes_at.is_some_and(|at| at <= now)) else {
+            return;
+        };
+        giving.wakes_at = None;
+        match giving.listens {
+            Some(_) => {
+                giving.unanswered = Some(Fault::timed_out().cause);
+                self.heard_enough(id, false);
+            }
+            None => self.gives(id),
+        }
+    }
+
+    /// Only the first result is told. A lock that was lost before its release stays lost, whatever the server says of
+    /// it.
+    fn tells(&mut self, id: u64, result: Released) {
+        let Some(giving) = self.givings.get_mut(&id) else { return };
+        giving.is_told = true;
+        if let Some(tell) = giving.tell.take() {
+            let result = if giving.vouched.is_some() { result } else { result.map_err(Error::into_loss) };
+            // The caller may have gone.
+            let _ = tell.send(result);
+        }
+    }
+
+    fn giving_is_done(&mut self, id: u64) {
+        if let Some(giving) = self.givings.get(&id).filter(|giving| giving.extent == Extent::All) {
+            if let Some(hold) = self.holds.get_mut(&giving.hold) {
+                hold.all_given_back(giving.side);
+            }
+        }
+        self.giving_is_over(id);
+    }
+
+    fn giving_is_over(&mut self, id: u64) {
+        if let Some(giving) = self.givings.remove(&id) {
+            self.leaves_hold(giving.hold);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Keeps leases alive: each is renewed when a third of it is over.
+//!
+//! What is due is sent in one piece to each server, so that one that is slow or dead delays no other's. A renewal that
+//! fails is tried again for as long as the lease can still be vouched for. Nothing here decides about loss: a guard whose
+//! deadline passes is lost whether or not anything is renewed.
+//!
+//! A server whose connection breaks may come back without its locks, and give them to others. So what is there is
+//! renewed at once, whenever it would have been due: the answer says whether it is held.
+
+use super::fault::Fault;
+use super::hold::Keep;
+use super::line::Lane;
+use super::pause::Pause;
+use super::request::{self, Leased};
+use super::route::NodeId;
+use super::{Asker, Body, Engine, HoldId, Timer};
+use crate::foreign::log;
+use crate::loss::Loss;
+use std::time::{Duration, Instant};
+use tracing::{Level, debug, trace, warn};
+
+/// A lease is renewed when this part of it is over.
+const INTERVALS_PER_LEASE: u32 = 3;
+
+/// So soon is made whole what was granted on a short lease. Much that is done under a lock is over by then, and costs no
+/// renewal.
+const WHOLE_AFTER: Duration = Duration::from_millis(50);
+
+/// A lease that is due within this part of itself is renewed together with one that is due now: leases that began at
+/// any time come together in few requests.
+const EARLY_PARTS: u32 = 6;
+
+/// A renewal may take this part of the lease. Two thirds are left when it begins, so there is time for more.
+const ATTEMPTS_PER_LEASE: u32 = 6;
+
+/// After a failure the next try comes when this part of what is left is over, but neither in a hurry nor at leisure;
+/// the first ones come sooner, as a connection that broke is most often made anew at once.
+const RETRY_PARTS: u32 = 8;
+const RETRY_MIN: Duration = Duration::from_millis(20);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// What came of a renewal.
+enum Renewed {
+    Yes(Leased),
+    /// The server says that nothing is held.
+    Gone,
+    /// The server says that something else is there.
+    Overwritten(Fault),
+    /// There was no answer, or an error.
+    Failed(Fault),
+}
+
+impl Engine {
+    /// One more guard whose lease is to be kept alive.
+    pub(super) fn keep(&mut self, id: HoldId, lease: Duration, running: Leased) {
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        if let Some(keep) = &mut hold.keep {
+            keep.lease = keep.lease.max(lease);
+            return;
+        }
+        let Leased { after, length } = running;
+        let regular = after + length / INTERVALS_PER_LEASE;
+        let first = if length < lease { regular.min(self.now + WHOLE_AFTER) } else { regular };
+        hold.keep = Some(Keep { lease, running: length, due: None, errand: 0, failing: None, again: false });
+        self.is_due(id, first);
+    }
+
+    /// The guards that were kept have gone.
+    pub(super) fn keep_no_more(&mut self, id: HoldId) {
+        if let Some(Keep { due: Some(due), .. }) = self.holds.get_mut(&id).and_then(|hold| hold.keep.take()) {
+            self.due.remove(&(due, id));
+        }
+    }
+
+    fn is_due(&mut self, id: HoldId, at: Instant) {
+        let Some(keep) = self.holds.get_mut(&id).and_then(|hold| hold.keep.as_mut()) else { return };
+        keep.due = Some(at);
+        self.due.insert((at, id));
+    }
+
+    /// Sends what is due, and what will be soon.
+    pub(super) fn renew_what_is_due(&mut self) {
+        if self.due.first().is_none_or(|(at, _)| *at > self.now) {
+            return;
+        }
+        let (now, holds) = (self.now, &self.holds);
+        let lease =
+            |id: &HoldId| holds.get(id).and_then(|hold| hold.keep.as_ref()).map_or(Duration::ZERO, |it| it.lease);
+        let due: Vec<_> = self.due.iter().filter(|(at, id)| *at <= now + lease(id) / EARLY_PARTS).copied().collect();
+        for (at, id) in due {
+            self.due.remove(&(at, id));
+            self.renew(id);
+        }
+    }
+
+    fn renew(&mut self, id: HoldId) {
+        let errand = self.next_id();
+        let limit_of_an_answer = self.settings.answer;
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        let Some(keep) = &mut hold.keep else { return };
+        let limit = (keep.running / ATTEMPTS_PER_LEASE).min(limit_of_an_answer);
+        (keep.due, keep.errand) = (None, errand);
+        let lease = keep.lease;
+        // Of an owner who has a fixed lease as well, that may be longer.
+        let lease = hold.lease_for(lease, self.now);
+        let (key, bytes) = (hold.key.clone(), request::renew(hold.names(), lease));
+        self.timers.insert((self.now + limit, Timer::Renewal(id, errand)));
+        self.ask(errand, Asker::Renewal(id), key, Body::Bytes(bytes), Lane::Own);
+    }
+
+    /// Whether the answer to this renewal is still wanted.
+    pub(super) fn is_renewing(&self, id: HoldId, errand: u64) -> bool {
+        let keep = self.holds.get(&id).and_then(|hold| hold.keep.as_ref());
+        keep.is_some_and(|keep| keep.due.is_none() && keep.errand == errand)
+    }
+
+    /// No answer has come in time. The next try goes over a new connection.
+    pub(super) fn renewal_is_late(&mut self, id: HoldId, errand: u64) {
+        if self.is_renewing(id, errand) {
+            self.give_up(errand);
+            self.report(id, Renewed::Failed(Fault::timed_out()), self.now);
+        }
+    }
+
+    pub(super) fn renewal_answered(
+        &mut self,
+        id: HoldId,
+        errand: u64,
+        sent_at: Instant,
+        answer: Result<super::resp::Reply, Fault>,
+    ) {
+        if !self.is_renewing(id, errand) {
+            return;
+        }
+        let length = self.holds.get(&id).and_then(|hold| hold.keep.as_ref()).map_or(Duration::ZERO, |keep| keep.lease);
+        let renewed = match answer.and_then(|answer| request::yes_or_no(&answer)) {
+            Ok(true) => Renewed::Yes(Leased { after: sent_at, length }),
+            Ok(false) => Renewed::Gone,
+            Err(fault) if fault.is_overwritten() => Renewed::Overwritten(fault),
+            Err(fault) => Renewed::Failed(fault),
+        };
+        self.report(id, renewed, sent_at);
+    }
+
+    /// What it means for the guards, and when to renew again after a renewal that began at that time.
+    fn report(&mut self, id: HoldId, renewed: Renewed, began: Instant) {
+        let now = self.now;
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        let names = Names(hold.key.clone(), hold.holder.clone());
+        let next = match renewed {
+            Renewed::Yes(lease) if hold.renewed(lease, now) => {
+                log(Level::TRACE, || move || trace!(lock = %names.lock(), holder = %names.holder(), "renewed"));
+                hold.keep.as_mut().map(|keep| {
+                    (keep.failing, keep.running) = (None, lease.length);
+                    let regular = began + keep.lease / INTERVALS_PER_LEASE;
+                    if std::mem::take(&mut keep.again) { now } else { regular }
+                })
+            }
+            Renewed::Yes(_) => {
+                names.lost(Loss::Ended);
+                None
+            }
+            Renewed::Gone => {
+                hold.void(Some(Loss::NotHeld), now);
+                names.lost(Loss::NotHeld);
+                None
+            }
+            Renewed::Overwritten(fault) => {
+                let loss = Loss::Overwritten(fault.into_error(&names.0));
+                hold.void(Some(loss.clone()), now);
+                names.lost(loss);
+                None
+            }
+            Renewed::Failed(fault) => {
+                let (left, loss) = (hold.remaining(now), Loss::NotRenewed(fault.into_error(&names.0)));
+                hold.not_renewed(&loss);
+                if left.is_zero() {
+                    names.lost(loss);
+                    None
+                } else {
+                    let log_names = names.clone();
+                    log(Level::DEBUG, || move || debug!(lock = %log_names.lock(), why = %loss, "not renewed"));
+                    hold.keep.as_mut().map(|keep| {
+                        keep.again = false;
+                        let soon = keep.failing.get_or_insert_with(Pause::short).next();
+                        now + (left / RETRY_PARTS).clamp(RETRY_MIN, RETRY_MAX).min(soon)
+                    })
+                }
+            }
+        };
+        match next {
+            Some(next) => self.is_due(id, next),
+            None => self.keep_no_more(id),
+        }
+    }
+
+    /// Connections to this node have broken, or another one has taken its place: what is there is due now. What fails
+    /// already is tried again in its own time.
+    pub(super) fn hasten_renewals(&mut self, node: NodeId) {
+        let (now, mut hastened) = (self.now, Vec::new());
+        for (id, hold) in &mut self.holds {
+            let is_there = self.route.node(&hold.key).is_none_or(|at| at == node);
+            match &mut hold.keep {
+                Some(keep) if is_there && keep.failing.is_none() => match keep.due {
+                    None => keep.again = true,
+                    Some(at) if at > now => hastened.push((at, *id)),
+                    Some(_) => {}
+                },
+                _ => {}
+            }
+        }
+        for (at, id) in hastened {
+            self.due.remove(&(at, id));
+            self.is_due(id, now);
+        }
+    }
+}
+
+/// For the logs.
+#[derive(Clone)]
+struct Names(std::sync::Arc<[u8]>, std::sync::Arc<[u8]>);
+
+impl Names {
+    fn lock(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+
+    fn holder(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.1)
+    }
+
+    fn lost(&self, why: Loss) {
+        let names = self.clone();
+        log(Level::WARN, || move || warn!(lock = %names.lock(), holder = %names.holder(), %why, "lost"));
+    }
+}

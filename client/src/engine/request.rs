@@ -1,0 +1,190 @@
+//! The RLOCK commands as they are sent, and their answers as types.
+
+use super::fault::Fault;
+use super::resp::{Reply, write};
+use std::time::{Duration, Instant};
+
+/// Which kind of lock, and which side of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Side {
+    Plain,
+    Write,
+    Read,
+}
+
+impl Side {
+    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Write, Self::Read];
+}
+
+/// The answer to a request for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Granted {
+        token: Option<u64>,
+        /// Not known of what is over, or of what an older module tells.
+        lease: Option<Leased>,
+    },
+    Busy,
+    /// An event of its session will tell.
+    Waits,
+}
+
+/// A lease that lasts at least for so long after that time, which was read before the server was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leased {
+    pub after: Instant,
+    pub length: Duration,
+}
+
+/// What became of a ticket.
+pub(crate) struct Event {
+    pub seq: u64,
+    pub ticket: u64,
+    pub outcome: Result<Verdict, Fault>,
+}
+
+/// How much is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    One,
+    All,
+}
+
+/// A wait in the server, for a request that cannot be granted at once: by which session and ticket, and how long.
+pub(crate) struct Wait<'a>(pub &'a str, pub u64, pub Option<Duration>);
+
+pub(crate) fn acquire(
+    side: Side,
+    (key, holder): (&[u8], &[u8]),
+    lease: Duration,
+    fenced: bool,
+    wait: Option<Wait>,
+) -> Vec<u8> {
+    let name: &[u8] = match side {
+        Side::Plain => b"RLOCK.ACQUIRE",
+        Side::Write => b"RLOCK.WACQUIRE",
+        Side::Read => b"RLOCK.RACQUIRE",
+    };
+    let lease = milliseconds(lease);
+    let fence: &[&[u8]] = if fenced { &[b"FENCED"] } else { &[] };
+    let asked: [&[u8]; 4] = [name, key, holder, lease.as_bytes()];
+    let Some(Wait(session, ticket, time)) = wait else { return encoded(&[&asked[..], fence].concat()) };
+    // 0 is for ever.
+    let time = time.map_or_else(|| "0".to_owned(), |time| milliseconds(time.max(Duration::from_millis(1))));
+    let ticket = ticket.to_string();
+    let wait: [&[u8]; 5] = [b"WAIT", time.as_bytes(), b"SESSION", session.as_bytes(), ticket.as_bytes()];
+    encoded(&[&asked[..], &wait, fence].concat())
+}
+
+/// A call for events. One that waits does so for as long as the server lets it.
+pub(crate) fn events(session: &str, acknowledged: u64, waits: bool, ttl: Duration) -> Vec<u8> {
+    let (acknowledged, ttl) = (acknowledged.to_string(), milliseconds(ttl));
+    let mut command: Vec<&[u8]> = vec![b"RLOCK.EVENTS", session.as_bytes()];
+    if acknowledged != "0" {
+        command.extend([&b"ACK"[..], acknowledged.as_bytes()]);
+    }
+    if waits {
+        command.extend([&b"WAIT"[..], b"0"]);
+    }
+    command.extend([&b"TTL"[..], ttl.as_bytes()]);
+    encoded(&command)
+}
+
+/// Takes a ticket back; the answer is whether it was found.
+pub(crate) fn cancel(session: &str, ticket: u64) -> Vec<u8> {
+    encoded(&[b"RLOCK.CANCEL", session.as_bytes(), ticket.to_string().as_bytes()])
+}
+
+pub(crate) fn release(side: Side, (key, holder): (&[u8], &[u8]), extent: Extent) -> Vec<u8> {
+    let mut command: Vec<&[u8]> = vec![b"RLOCK.RELEASE", key, holder];
+    match side {
+        Side::Plain => {}
+        Side::Write => command.push(b"WRITE"),
+        Side::Read => command.push(b"READ"),
+    }
+    if extent == Extent::All {
+        command.push(b"ALL");
+    }
+    encoded(&command)
+}
+
+pub(crate) fn renew((key, holder): (&[u8], &[u8]), lease: Duration) -> Vec<u8> {
+    encoded(&[b"RLOCK.RENEW", key, holder, milliseconds(lease).as_bytes()])
+}
+
+/// How many replicas have all that came before on this connection. 0 would be to wait for ever.
+pub(crate) fn wait_for_replicas(wanted: usize, limit: Duration) -> Vec<u8> {
+    let limit = limit.clamp(Duration::from_millis(1), Duration::from_millis(i64::MAX.unsigned_abs()));
+    encoded(&[b"WAIT", wanted.to_string().as_bytes(), milliseconds(limit).as_bytes()])
+}
+
+pub(crate) fn encoded(command: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(command.iter().map(|argument| argument.len() + 10).sum());
+    write(&mut bytes, command);
+    bytes
+}
+
+/// `lease`: what it begins, if it is granted.
+pub(crate) fn verdict(answer: Reply, fenced: bool, lease: Leased) -> Result<Verdict, Fault> {
+    match answer {
+        Reply::Nil if !fenced => Ok(Verdict::Granted { token: None, lease: Some(lease) }),
+        Reply::Int(_) => Ok(Verdict::Busy),
+        Reply::Text(word) if word == b"WAITING" => Ok(Verdict::Waits),
+        Reply::List(pair) => match &pair[..] {
+            [Reply::Nil, token] => granted(token, Some(lease)),
+            [Reply::Int(_), _] => Ok(Verdict::Busy),
+            _ => Err(Fault::not_an_answer()),
+        },
+        _ => Err(Fault::not_an_answer()),
+    }
+}
+
+/// In the order in which they happened. They answer a call before which the clock was read as `asked_at`.
+pub(crate) fn told(answer: Reply, asked_at: Instant) -> Result<Vec<Event>, Fault> {
+    let Reply::List(events) = answer else { return Err(Fault::not_an_answer()) };
+    events.iter().map(|told| event(told, asked_at).ok_or_else(Fault::not_an_answer)).collect()
+}
+
+/// `[seq, ticket, outcome, value]`, and of a grant when its lease ends: so long after the server began this call.
+fn event(event: &Reply, asked_at: Instant) -> Option<Event> {
+    let Reply::List(parts) = event else { return None };
+    let [seq, ticket, outcome, value, more @ ..] = &parts[..] else { return None };
+    let ends_in = more.first().and_then(Reply::number);
+    let lease = ends_in.map(|ms| Leased { after: asked_at, length: Duration::from_millis(ms) });
+    let outcome = match (outcome.text()?, value) {
+        ("granted", Reply::Nil) => Ok(Verdict::Granted { token: None, lease }),
+        ("granted", token) => granted(token, lease),
+        ("timeout", _) => Ok(Verdict::Busy),
+        ("error", line) => Err(Fault::of_answer(line.text()?.to_owned())),
+        _ => return None,
+    };
+    Some(Event { seq: seq.number()?, ticket: ticket.number()?, outcome })
+}
+
+fn granted(token: &Reply, lease: Option<Leased>) -> Result<Verdict, Fault> {
+    let token = token.number().ok_or_else(Fault::not_an_answer)?;
+    Ok(Verdict::Granted { token: Some(token), lease })
+}
+
+/// Whether a hold was given back.
+pub(crate) fn released(answer: &Reply) -> Result<bool, Fault> {
+    match answer {
+        Reply::Nil => Ok(false),
+        Reply::Int(_) => Ok(true),
+        _ => Err(Fault::not_an_answer()),
+    }
+}
+
+/// Whether the lock is held, or the ticket was found.
+pub(crate) fn yes_or_no(answer: &Reply) -> Result<bool, Fault> {
+    match answer {
+        Reply::Int(1) => Ok(true),
+        Reply::Int(0) => Ok(false),
+        _ => Err(Fault::not_an_answer()),
+    }
+}
+
+/// As the server counts. What is too long for it, it refuses with its own words.
+fn milliseconds(time: Duration) -> String {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).to_string()
+}

@@ -1,0 +1,165 @@
+//! How connections are made: a few at a time, over TLS with one configuration for all, and with the server's own words
+//! where it refuses one. A connection is ready when the server has answered to what logs in.
+
+use super::socket::{Socket, Stream, Watched};
+use super::thread::Thread;
+use crate::address::{Access, Address, Place};
+use crate::engine::fault::{Fault, What};
+use crate::engine::resp::{self, Reply};
+use futures_util::future::select_ok;
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::time::timeout;
+
+/// What all connections of a client have in common.
+#[derive(Clone)]
+pub(crate) struct Dialer {
+    pub limit: Duration,
+    /// What servers list its connections as; empty: as none.
+    pub name: Arc<str>,
+    #[cfg(feature = "tls")]
+    pub tls: Option<Arc<rustls::ClientConfig>>,
+}
+
+impl Dialer {
+    /// Within its time, once it is its turn. In the client's own thread.
+    pub(crate) async fn open(&self, address: &Address, thread: &Thread) -> Result<Conversation, Fault> {
+        // Never an error, as nobody closes it.
+        let _turn = thread.opening.acquire().await;
+        let unreachable = |error: io::Error| Fault::unreachable(error);
+        let opened = timeout(self.limit, self.greet(address)).await;
+        opened.unwrap_or_else(|_| Err(unreachable(io::ErrorKind::TimedOut.into())))
+    }
+
+    async fn greet(&self, address: &Address) -> Result<Conversation, Fault> {
+        let socket = self.connect(address).await.map_err(Fault::unreachable)?;
+        let socket = Arc::new(socket).watched().map_err(Fault::unreachable)?;
+        let mut conversation = Conversation { socket, heard: Vec::new(), has_news: false };
+        let login = self.login(&address.access);
+        login.iter().for_each(|command| conversation.say(command));
+        conversation.socket.socket.write();
+        for _ in login {
+            // Nobody was served, whatever was sent.
+            let served = conversation.hear().await.map_err(|fault| Fault { what: What::Unreachable, ..fault })?;
+            match served {
+                Reply::Error(line) if !may_be_ignored(&line) => return Err(Fault::of_connecting(line)),
+                _ => {}
+            }
+        }
+        Ok(conversation)
+    }
+
+    /// What is about the client itself a server may refuse, and goes without.
+    fn login(&self, Access { user, password, database, .. }: &Access) -> Vec<Vec<String>> {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let mut login = Vec::new();
+        match (user, password) {
+            (Some(user), Some(password)) => login.push(words(&["AUTH", user, password])),
+            (None, Some(password)) => login.push(words(&["AUTH", password])),
+            (_, None) => {}
+        }
+        if *database > 0 {
+            login.push(words(&["SELECT", &database.to_string()]));
+        }
+        if !self.name.is_empty() {
+            login.push(words(&["CLIENT", "SETNAME", &self.name]));
+        }
+        login.push(words(&["CLIENT", "SETINFO", "LIB-NAME", env!("CARGO_PKG_NAME")]));
+        login.push(words(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")]));
+        login
+    }
+
+    async fn connect(&self, address: &Address) -> io::Result<Socket> {
+        let stream = match &address.place {
+            Place::Tcp { host, port } => Stream::Tcp(tcp(host, *port).await?.into_std()?),
+            Place::Unix(path) => Stream::Unix(UnixStream::connect(path).await?.into_std()?),
+        };
+        #[cfg(feature = "tls")]
+        return match &address.place {
+            Place::Tcp { host, .. } if address.access.tls => {
+                Ok(Socket::new(stream, Some(super::tls::begin(self.tls.clone(), host)?)))
+            }
+            _ => Ok(Socket::new(stream, None)),
+        };
+        #[cfg(not(feature = "tls"))]
+        match address.access.tls {
+            true => Err(io::Error::new(io::ErrorKind::Unsupported, "TLS needs the feature `tls`")),
+            false => Ok(Socket::new(stream)),
+        }
+    }
+}
+
+fn may_be_ignored(line: &str) -> bool {
+    line.starts_with("NOPERM")
+        || line.starts_with("ERR") && line.contains("CLIENT")
+        || line.to_ascii_lowercase().contains("unknown")
+}
+
+async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut addresses = lookup_host((host, port)).await?.peekable();
+    if addresses.peek().is_none() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+    }
+    // All at once, as some may be cut off.
+    let (stream, _) = select_ok(addresses.map(|address| Box::pin(TcpStream::connect(address)))).await?;
+    stream.set_nodelay(true)?;
+    // Notices a server that is gone without a word, also while nothing is sent.
+    let probes = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
+    SockRef::from(&stream).set_tcp_keepalive(&probes)?;
+    #[cfg(target_os = "linux")]
+    SockRef::from(&stream).set_tcp_user_timeout(Some(Duration::from_secs(30)))?;
+    Ok(stream)
+}
+
+/// A connection on which one thing is asked after the other, in the thread where it was made.
+pub(crate) struct Conversation {
+    socket: Watched,
+    heard: Vec<u8>,
+    /// Something came between answers that nobody has asked for.
+    pub(super) has_news: bool,
+}
+
+impl Conversation {
+    /// # Errors
+    /// It has broken. An error that the server answers is its answer.
+    pub(crate) async fn ask(&mut self, command: &[&[u8]]) -> Result<Reply, Fault> {
+        self.say(command);
+        self.socket.socket.write();
+        self.hear().await
+    }
+
+    /// Adds what is sent with the next question.
+    pub(super) fn say<A: AsRef<[u8]>>(&self, command: &[A]) {
+        let mut bytes = Vec::new();
+        resp::write(&mut bytes, command);
+        self.socket.socket.add(&bytes);
+    }
+
+    /// The next thing that the server says.
+    pub(crate) async fn hear(&mut self) -> Result<Reply, Fault> {
+        loop {
+            match resp::read(&self.heard) {
+                Ok(Some((reply, rest))) => {
+                    self.heard = rest.to_vec();
+                    return Ok(reply);
+                }
+                Ok(None) => {}
+                Err(resp::Garbled) => return Err(Fault::silent(io::ErrorKind::InvalidData.into())),
+            }
+            let (before, heard) = (self.heard.len(), &mut self.heard);
+            let ended = self.socket.goes_on(|bytes| heard.extend_from_slice(bytes)).await;
+            // A server may say why it closes the connection.
+            if self.heard.len() == before {
+                ended.map_err(Fault::silent)?;
+            }
+        }
+    }
+
+    /// For others to talk on.
+    pub(crate) fn into_socket(self) -> Arc<Socket> {
+        self.socket.socket
+    }
+}

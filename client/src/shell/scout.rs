@@ -1,0 +1,245 @@
+//! Finds out where locks are, for a client of a cluster or of sentinels: when somebody has to know, and when a sentinel says
+//! that there is news. It goes on in the client's own thread for as long as the client is there.
+//!
+//! **A master that was replaced may not know it for seconds** (`SENTINEL FAILOVER`, or one that was cut off), and grants and
+//! renews as ever. The sentinels know better, and say so at once to those who listen.
+
+use super::dial::{Conversation, Dialer};
+use super::thread::Thread;
+use crate::address::{Access, Address, Place};
+use crate::engine::fault::{Fault, What};
+use crate::engine::{Learnt, Reply, elsewhere};
+use futures_util::StreamExt;
+use futures_util::future::select_ok;
+use futures_util::stream::FuturesUnordered;
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// How many seeds, and how many other nodes, are asked at once where the slots are. The first answer does.
+pub(crate) const ASKED_AT_ONCE: usize = 8;
+
+/// What a sentinel publishes when it has promoted a replica itself, and when it knows of another master.
+/// In RESP3 it does so between its answers.
+const NEWS: [&[u8]; 3] = [b"SUBSCRIBE", b"+promoted-slave", b"+switch-master"];
+
+/// How often they are asked all the same: one may have been started anew, or let nobody listen.
+pub(crate) const LOOK: Duration = Duration::from_secs(5);
+
+/// How long the others may take when one has answered: they do not all learn of a new master at the same time.
+const OTHERS_MAX: Duration = Duration::from_millis(100);
+
+#[derive(Clone)]
+pub(crate) struct Scout {
+    pub dialer: Dialer,
+    pub thread: Thread,
+    /// For the answer to a question.
+    pub limit: Duration,
+}
+
+/// A master that sentinels watch.
+pub(crate) struct Sentinels {
+    pub addresses: Vec<Address>,
+    pub name: String,
+    pub access: Access,
+    /// The connections on which they are asked, while those last.
+    talks: Vec<Mutex<Option<Conversation>>>,
+    /// The last master that they named.
+    known: std::sync::Mutex<Option<Address>>,
+}
+
+impl Scout {
+    async fn ask(&self, talk: &mut Conversation, command: &[&[u8]]) -> Result<Reply, Fault> {
+        let asked = async {
+            let mut answer = talk.ask(command).await?;
+            while is_news(&answer) {
+                talk.has_news |= !is_confirmation(&answer);
+                answer = talk.hear().await?;
+            }
+            Ok(answer)
+        };
+        let answer = timeout(self.limit, asked).await.unwrap_or_else(|_| Err(Fault::timed_out()))?;
+        if let Reply::Error(line) = answer { Err(Fault::of_answer(line)) } else { Ok(answer) }
+    }
+
+    /// The slots, as the first of these nodes tells them that answers.
+    pub(crate) async fn slots(&self, nodes: Vec<Arc<Address>>) -> Result<Learnt, Fault> {
+        let asked = nodes.into_iter().map(|node| Box::pin(self.slots_by(node)));
+        select_ok(asked).await.map(|(slots, _)| Learnt::Slots(slots))
+    }
+
+    async fn slots_by(&self, node: Arc<Address>) -> Result<Vec<(u16, u16, Address)>, Fault> {
+        let mut talk = self.dialer.open(&node, &self.thread).await?;
+        let answer = self.ask(&mut talk, &[b"CLUSTER", b"SLOTS"]).await?;
+        let Reply::List(ranges) = answer else { return Err(no_owner()) };
+        let slots: Vec<_> = ranges.iter().filter_map(|range| slot_range(range, &node)).collect();
+        // A node that was just forgotten, or not met yet, owns no slots and knows of no other node.
+        if slots.is_empty() { Err(no_owner()) } else { Ok(slots) }
+    }
+}
+
+/// `[first, last, [host, port, …], replicas …]`. A node that does not know its own name leaves the host empty.
+fn slot_range(range: &Reply, seen_by: &Address) -> Option<(u16, u16, Address)> {
+    let Reply::List(parts) = range else { return None };
+    let [first, last, Reply::List(master), ..] = &parts[..] else { return None };
+    let [host, port, ..] = &master[..] else { return None };
+    let place = format!("{}:{}", host.text().unwrap_or_default(), port.number::<u16>()?);
+    Some((first.number()?, last.number()?, elsewhere(seen_by, &place)?))
+}
+
+fn no_owner() -> Fault {
+    Fault::nowhere("no node is known to own the slot")
+}
+
+fn no_master() -> Fault {
+    Fault::nowhere("no master of this name that is up")
+}
+
+impl Sentinels {
+    pub(crate) fn new(addresses: Vec<Address>, name: String, access: Access) -> Self {
+        let talks = addresses.iter().map(|_| Mutex::default()).collect();
+        Self { addresses, name, access, talks, known: std::sync::Mutex::default() }
+    }
+
+    /// Asks all at once, since any one of them may have been cut off from the others. Of the masters that they name, and
+    /// that say themselves that they are one, the newest counts.
+    pub(crate) async fn master(&self, scout: &Scout) -> Result<Learnt, Fault> {
+        // The sentinel may be slow, and so may the master.
+        let limit = (scout.dialer.limit + scout.limit).saturating_mul(2);
+        let mut until = Instant::now() + limit;
+        let sentinels = self.addresses.iter().zip(&self.talks);
+        let mut asked: FuturesUnordered<_> = sentinels.map(|(at, talk)| self.master_by(scout, at, talk)).collect();
+        let (mut newest, mut fault) = (None, Fault::timed_out());
+        while let Ok(Some(answer)) = timeout_at(until, asked.next()).await {
+            match answer {
+                Ok(named) => {
+                    until = until.min(Instant::now() + OTHERS_MAX);
+                    newest = newest.into_iter().chain([named]).max_by_key(|(epoch, _)| *epoch);
+                }
+                Err(why) => fault = why,
+            }
+        }
+        let (_, master) = newest.ok_or(Fault { what: What::Unreachable, ..fault })?;
+        *self.known() = Some(master.clone());
+        Ok(Learnt::Master(master))
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Option<Address>> {
+        self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The one that this sentinel names, and how often there was a new one before it.
+    async fn master_by(
+        &self,
+        scout: &Scout,
+        sentinel: &Address,
+        talk: &Mutex<Option<Conversation>>,
+    ) -> Result<(u64, Address), Fault> {
+        let mut talk = talk.lock().await;
+        let mut present = match talk.take() {
+            Some(present) => present,
+            None => begin(scout, sentinel).await?,
+        };
+        let named = match self.named_by(scout, sentinel, &mut present).await {
+            // It had broken since it was used the last time.
+            Err(fault) if fault.what == What::Silent => {
+                present = begin(scout, sentinel).await?;
+                self.named_by(scout, sentinel, &mut present).await?
+            }
+            named => named?,
+        };
+        *talk = Some(present);
+        let is_known = self.known().as_ref() == Some(&named.1);
+        if is_known { Ok(named) } else { self.confirmed(scout, named).await }
+    }
+
+    async fn named_by(&self, scout: &Scout, at: &Address, talk: &mut Conversation) -> Result<(u64, Address), Fault> {
+        let Reply::List(masters) = scout.ask(talk, &[b"SENTINEL", b"MASTERS"]).await? else { return Err(no_master()) };
+        let masters = masters.iter().map(fields);
+        let master = masters.into_iter().find(|master| self.is_up(master)).ok_or_else(no_master)?;
+        let epoch = master.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default();
+        // One that it has promoted itself it names here first.
+        let address = scout.ask(talk, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", self.name.as_bytes()]).await?;
+        let Reply::List(address) = address else { return Err(no_master()) };
+        let [host, port] = &address[..] else { return Err(no_master()) };
+        let place = format!("{}:{}", host.text().unwrap_or_default(), port.text().unwrap_or_default());
+        let Place::Tcp { host, port } = elsewhere(at, &place).ok_or_else(no_master)?.place else {
+            return Err(no_master());
+        };
+        Ok((epoch, Address::new(Place::Tcp { host, port }, self.access.clone())))
+    }
+
+    /// By the server itself.
+    async fn confirmed(&self, scout: &Scout, named: (u64, Address)) -> Result<(u64, Address), Fault> {
+        let mut talk = scout.dialer.open(&named.1, &scout.thread).await?;
+        match scout.ask(&mut talk, &[b"ROLE"]).await {
+            Ok(Reply::List(role)) if role.first().and_then(Reply::text) == Some("master") => Ok(named),
+            // The user may not ask: the sentinel's word has to do.
+            Err(fault) if fault.cause.code() == Some("NOPERM") => Ok(named),
+            answer => answer.and(Err(no_master())),
+        }
+    }
+
+    fn is_up(&self, master: &HashMap<&str, &str>) -> bool {
+        let flags = master.get("flags").copied().unwrap_or_default();
+        let has = |flag: &str| flags.split(',').any(|it| it == flag);
+        master.get("name") == Some(&self.name.as_str()) && has("master") && !has("s_down") && !has("o_down")
+    }
+
+    /// Resolves when one of them has news, or is not there any more. Cancel safe.
+    pub(crate) async fn news(&self) {
+        let mut listened: FuturesUnordered<_> = self.talks.iter().map(listen).collect();
+        listened.next().await;
+    }
+}
+
+async fn begin(scout: &Scout, sentinel: &Address) -> Result<Conversation, Fault> {
+    let mut talk = scout.dialer.open(sentinel, &scout.thread).await?;
+    // One that does not speak RESP3, or lets nobody listen, is asked only.
+    if scout.ask(&mut talk, &[b"HELLO", b"3"]).await.is_ok() {
+        talk.say(&NEWS);
+    }
+    Ok(talk)
+}
+
+async fn listen(talk: &Mutex<Option<Conversation>>) {
+    let mut talk = talk.lock().await;
+    loop {
+        match &mut *talk {
+            None => pending().await,
+            Some(present) if present.has_news => {
+                present.has_news = false;
+                return;
+            }
+            Some(present) => match present.hear().await {
+                Ok(heard) if is_news(&heard) && !is_confirmation(&heard) => return,
+                Ok(_) => {}
+                Err(_) => {
+                    *talk = None;
+                    return;
+                }
+            },
+        }
+    }
+}
+
+fn first_word(reply: &Reply) -> Option<&str> {
+    if let Reply::List(parts) = reply { parts.first()?.text() } else { None }
+}
+
+/// What is not an answer.
+fn is_news(reply: &Reply) -> bool {
+    first_word(reply) == Some("message") || is_confirmation(reply)
+}
+
+fn is_confirmation(reply: &Reply) -> bool {
+    first_word(reply) == Some("subscribe")
+}
+
+fn fields(list: &Reply) -> HashMap<&str, &str> {
+    let Reply::List(list) = list else { return HashMap::new() };
+    list.chunks_exact(2).filter_map(|pair| Some((pair[0].text()?, pair[1].text()?))).collect()
+}

@@ -1,0 +1,406 @@
+//! What all clones of a client and all of its guards share: the engine, and the sockets and the clock that it has not.
+//!
+//! **The engine is stepped where something happens**: by a caller in his own thread, by the driver of a socket that has
+//! read something, by the thread that watches the clock. What is to be sent is written there and then. So a free lock is
+//! taken and given back without another thread being woken: the request is written by the task that wants it, and its
+//! answer is read by the runtime in which that task waits.
+//!
+//! That runtime may be busy, or rest with nobody in it. So an answer that is not read in a moment is read by the thread that
+//! watches the clock.
+
+use super::dial::Dialer;
+use super::scout::{self, Scout, Sentinels};
+use super::socket::Socket;
+use super::thread::Thread;
+use crate::address::Address;
+use crate::engine::{Action, Engine, Event, Fault, Lane, LineId, NodeId, Reply, Settings};
+use crate::error::Error;
+use crate::foreign::{self, heard};
+use std::collections::HashMap;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+use tokio::runtime::{self, Handle};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::sleep;
+use uuid::Uuid;
+
+/// From so many requests on, a runtime has a connection of its own. Most programs that ask less often are done soon.
+const ASKS_OFTEN: u32 = 64;
+
+/// Of so many runtimes it is counted how often they ask.
+const RUNTIMES_MAX: usize = 64;
+
+/// An answer that a caller's runtime has not read for so long is read for it.
+const UNREAD_MAX: Duration = Duration::from_millis(20);
+
+pub(crate) struct Shared {
+    pub settings: Settings,
+    pub thread: Thread,
+    /// What all holders but those of owners begin with: the process's name, if it has one, and a uuid.
+    pub identity: String,
+    /// What it was told where its servers are.
+    pub place: String,
+    dialer: Dialer,
+    inner: Mutex<Inner>,
+    /// Somebody has to know where locks are.
+    looks: Arc<Notify>,
+    last: AtomicU64,
+    me: Weak<Self>,
+}
+
+struct Inner {
+    engine: Engine,
+    /// And whether it is read in a caller's runtime.
+    sockets: HashMap<LineId, (Arc<Socket>, bool)>,
+    /// When the engine is stepped next, whatever happens.
+    alarm: Option<Instant>,
+    callers: HashMap<runtime::Id, Caller>,
+    /// For as long as something is given back that nobody waits for.
+    stays: Option<Arc<Shared>>,
+}
+
+/// A runtime from which it is asked.
+struct Caller {
+    asked: u32,
+    last: Instant,
+    /// Nothing can be read there.
+    is_unfit: bool,
+}
+
+/// Where locks are looked for.
+pub(crate) enum Servers {
+    One,
+    Cluster(Vec<Address>),
+    Sentinels(Box<Sentinels>),
+}
+
+impl Shared {
+    /// `name`: what the process is called in its holders.
+    pub(crate) fn new(
+        engine: Engine,
+        settings: Settings,
+        (name, place): (&str, String),
+        dialer: Dialer,
+        thread: Thread,
+        servers: Servers,
+    ) -> Arc<Self> {
+        let uuid = Uuid::new_v4();
+        let identity = if name.is_empty() { uuid.to_string() } else { format!("{name}:{uuid}") };
+        let (sockets, callers) = Default::default();
+        let inner = Mutex::new(Inner { engine, sockets, alarm: None, callers, stays: None });
+        let (looks, last) = (Arc::<Notify>::default(), AtomicU64::new(1));
+        let shared = Arc::new_cyclic(|me| Self {
+            settings,
+            thread,
+            identity,
+            place,
+            dialer,
+            inner,
+            looks,
+            last,
+            me: me.clone(),
+        });
+        shared.watch(servers);
+        shared
+    }
+
+    /// A number that nobody else has.
+    pub(crate) fn number(&self) -> u64 {
+        self.last.fetch_add(1, Relaxed)
+    }
+
+    /// A holder that nobody has had before. It ends with `<uuid>:<n>`, as Redisson's `<uuid>:<thread>`.
+    pub(crate) fn fresh_holder(&self) -> Arc<[u8]> {
+        Arc::from(format!("{}:{}", self.identity, self.number()).into_bytes())
+    }
+
+    /// By which lane it is asked what this task waits for.
+    pub(crate) fn lane(&self, key: &[u8]) -> Lane {
+        let Some(here) = Handle::try_current().ok().filter(|_| !foreign::is_blocking()) else { return Lane::Own };
+        let (now, lane) = (Instant::now(), Lane::Caller(here.id()));
+        let mut inner = self.inner();
+        if inner.callers.len() >= RUNTIMES_MAX {
+            // Most have ended. Those that have a line keep it, once they ask again.
+            inner.callers.clear();
+        }
+        let caller = inner.callers.entry(here.id()).or_insert(Caller { asked: 0, last: now, is_unfit: false });
+        caller.asked = caller.asked.saturating_add(1);
+        let rested = now - mem::replace(&mut caller.last, now);
+        if caller.asked < ASKS_OFTEN || caller.is_unfit {
+            return Lane::Own;
+        }
+        if rested > UNREAD_MAX {
+            // It may have broken meanwhile, and nobody was there to see it.
+            let line = inner.engine.line_of(key, lane);
+            let socket = line.and_then(|line| Some((line, inner.sockets.get(&line)?.0.clone())));
+            drop(inner);
+            socket.into_iter().for_each(|(line, socket)| self.read(line, &socket));
+        }
+        lane
+    }
+
+    /// Hands on what has come.
+    fn read(&self, line: LineId, socket: &Socket) {
+        if let Err(why) = socket.read(true, |bytes| self.step(Event::Received(line, bytes.to_vec()))) {
+            self.inner().sockets.remove(&line);
+            self.step(Event::Broken(line, Fault::silent(why)));
+        }
+    }
+
+    /// The engine's next step. Only in the process that opened the client: in another one, its lock may never open.
+    pub(crate) fn step(&self, event: Event) {
+        let (mut to_write, mut later) = (Vec::new(), Vec::new());
+        let let_go = {
+            let mut inner = self.inner();
+            let Inner { engine, sockets, alarm, stays, .. } = &mut *inner;
+            for action in engine.step(event, Instant::now()) {
+                match action {
+                    Action::Send { line, bytes, at_once } => {
+                        if let Some((socket, is_a_callers)) = sockets.get(&line) {
+                            socket.add(&bytes);
+                            to_write.push((line, socket.clone(), *is_a_callers, at_once));
+                        }
+                    }
+                    Action::Close(line) => sockets.remove(&line).into_iter().for_each(|(socket, _)| socket.close()),
+                    action => later.push(action),
+                }
+            }
+            if let Some(next) = engine.next().filter(|next| alarm.is_none_or(|set| *next < set)) {
+                *alarm = Some(next);
+                self.thread.alarms.wake_at(next, Waker::from(Arc::new(Alarm(self.me.clone()))));
+            }
+            let is_needed = engine.has_unfinished();
+            mem::replace(stays, if is_needed { self.me.upgrade() } else { None })
+        };
+        for (line, socket, is_a_callers, at_once) in to_write {
+            if at_once {
+                socket.write();
+            } else {
+                socket.write_soon();
+            }
+            if is_a_callers {
+                self.sees_to(line, socket);
+            }
+        }
+        for action in later {
+            match action {
+                Action::Connect { line, lane, address } => self.connect(line, lane, address),
+                Action::LookUp => self.looks.notify_one(),
+                Action::Send { .. } | Action::Close(_) => {}
+            }
+        }
+        // Outside of the lock, as this may be the last of it.
+        drop(let_go);
+    }
+
+    fn connect(&self, line: LineId, lane: Lane, address: Arc<Address>) {
+        let (me, dialer, thread) = (self.me.clone(), self.dialer.clone(), self.thread.clone());
+        // Where it is to live. What asks by a caller's lane does so from the caller's runtime.
+        let there = match lane {
+            Lane::Caller(id) => Handle::try_current().ok().filter(|here| here.id() == id),
+            _ => None,
+        };
+        let there = there.unwrap_or_else(|| self.thread.runtime.clone());
+        self.thread.runtime.spawn(async move {
+            let opened = dialer.open(&address, &thread).await;
+            let Some(shared) = me.upgrade() else { return };
+            match opened {
+                Ok(conversation) => {
+                    let socket = conversation.into_socket();
+                    let is_a_callers = matches!(lane, Lane::Caller(_));
+                    shared.inner().sockets.insert(line, (socket.clone(), is_a_callers));
+                    there.spawn(drive(Driven { line, lane, socket, me, is_watched: false, is_over: false }));
+                    shared.step(Event::Connected(line));
+                }
+                Err(fault) => shared.step(Event::Broken(line, fault)),
+            }
+        });
+    }
+
+    /// An answer that is not read in a moment by its own driver is read all the same.
+    fn sees_to(&self, line: LineId, socket: Arc<Socket>) {
+        if socket.is_to_be_seen_to() {
+            let helper = Helper { line, socket, me: self.me.clone() };
+            self.thread.alarms.wake_at(Instant::now() + UNREAD_MAX, Waker::from(Arc::new(helper)));
+        }
+    }
+
+    fn watch(self: &Arc<Self>, servers: Servers) {
+        let scout = Scout { dialer: self.dialer.clone(), thread: self.thread.clone(), limit: self.settings.answer };
+        let (me, looks) = (Arc::downgrade(self), self.looks.clone());
+        match servers {
+            Servers::One => {}
+            Servers::Cluster(seeds) => _ = self.thread.runtime.spawn(look_at_cluster(scout, me, looks, seeds)),
+            Servers::Sentinels(sentinels) => {
+                _ = self.thread.runtime.spawn(look_at_sentinels(scout, me, looks, sentinels));
+            }
+        }
+    }
+
+    /// Asks a server for a caller: that of the key, or this one. Without a command it only connects.
+    pub(crate) async fn ask(
+        &self,
+        about: &[u8],
+        key: &[u8],
+        node: Option<NodeId>,
+        bytes: Vec<u8>,
+    ) -> Result<Reply, Error> {
+        self.thread.check(about)?;
+        let (tell, told) = oneshot::channel();
+        self.step(Event::Ask { key: Arc::from(key), node, bytes, tell });
+        let answer = heard(told).await.unwrap_or_else(|_| Err(Fault::broken()));
+        answer.map_err(|fault| fault.into_error(about))
+    }
+
+    /// Waits until it is known where locks are: in a cluster, where they are now.
+    pub(crate) async fn learn(&self, about: &[u8]) -> Result<(), Error> {
+        self.thread.check(about)?;
+        let (tell, told) = oneshot::channel();
+        self.step(Event::Learn(tell));
+        let answer = heard(told).await.unwrap_or_else(|_| Err(Fault::broken()));
+        answer.map_err(|fault| fault.into_error(about))
+    }
+
+    /// Waits until the servers have answered to all that is being given back.
+    pub(crate) async fn settle(&self) {
+        // In another process nothing of it goes on.
+        if self.thread.is_here() {
+            let (tell, told) = oneshot::channel();
+            self.step(Event::Settle(tell));
+            let _ = heard(told).await;
+        }
+    }
+
+    #[cfg(feature = "commands")]
+    pub(crate) fn masters(&self) -> Vec<(NodeId, Arc<Address>)> {
+        self.inner().engine.masters()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.thread.is_here() {
+            self.inner().sockets.drain().for_each(|(_, (socket, _))| socket.close());
+            self.looks.notify_one();
+        }
+    }
+}
+
+/// Steps the engine when it is time.
+struct Alarm(Weak<Shared>);
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.inner().alarm = None;
+            shared.step(Event::Passed);
+        }
+    }
+}
+
+/// Reads an answer for a runtime that does not.
+struct Helper {
+    line: LineId,
+    socket: Arc<Socket>,
+    me: Weak<Shared>,
+}
+
+impl Wake for Helper {
+    fn wake(self: Arc<Self>) {
+        self.socket.was_seen_to();
+        let Some(shared) = self.me.upgrade() else { return };
+        shared.read(self.line, &self.socket);
+        if shared.inner().engine.awaits(self.line) {
+            self.socket.write();
+            shared.sees_to(self.line, self.socket.clone());
+        }
+    }
+}
+
+/// A socket that is driven, until it breaks or its runtime ends.
+struct Driven {
+    line: LineId,
+    lane: Lane,
+    socket: Arc<Socket>,
+    me: Weak<Shared>,
+    is_watched: bool,
+    is_over: bool,
+}
+
+impl Driven {
+    fn ends(&mut self, why: std::io::Error) {
+        if let Some(shared) = self.me.upgrade().filter(|_| !mem::replace(&mut self.is_over, true)) {
+            let mut inner = shared.inner();
+            inner.sockets.remove(&self.line);
+            if let (Lane::Caller(id), false) = (self.lane, self.is_watched) {
+                inner.callers.entry(id).and_modify(|caller| caller.is_unfit = true);
+            }
+            drop(inner);
+            shared.step(Event::Broken(self.line, Fault::silent(why)));
+        }
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        if !self.socket.is_here() {
+            return;
+        }
+        self.socket.close();
+        self.ends(std::io::ErrorKind::ConnectionAborted.into());
+    }
+}
+
+async fn drive(mut driven: Driven) {
+    let (line, me) = (driven.line, driven.me.clone());
+    let why = match driven.socket.clone().watched() {
+        Ok(watched) => loop {
+            driven.is_watched = true;
+            let hand_on = |bytes: &[u8]| {
+                if let Some(shared) = me.upgrade() {
+                    shared.step(Event::Received(line, bytes.to_vec()));
+                }
+            };
+            if let Err(error) = watched.goes_on(hand_on).await {
+                break error;
+            }
+        },
+        Err(error) => error,
+    };
+    driven.ends(why);
+}
+
+async fn look_at_cluster(scout: Scout, me: Weak<Shared>, looks: Arc<Notify>, seeds: Vec<Address>) {
+    let seeds: Vec<_> = seeds.into_iter().map(Arc::new).collect();
+    loop {
+        looks.notified().await;
+        let Some(known) = me.upgrade().map(|shared| shared.inner().engine.known()) else { return };
+        let asked = |nodes: Vec<_>| nodes.into_iter().take(scout::ASKED_AT_ONCE);
+        let slots = scout.slots(asked(seeds.clone()).chain(asked(known)).collect()).await;
+        let Some(shared) = me.upgrade() else { return };
+        shared.step(Event::Learnt(slots));
+    }
+}
+
+async fn look_at_sentinels(scout: Scout, me: Weak<Shared>, looks: Arc<Notify>, sentinels: Box<Sentinels>) {
+    loop {
+        tokio::select! {
+            () = looks.notified() => {}
+            () = sentinels.news() => {}
+            () = sleep(scout::LOOK) => {}
+        }
+        if me.strong_count() == 0 {
+            return;
+        }
+        let master = sentinels.master(&scout).await;
+        let Some(shared) = me.upgrade() else { return };
+        shared.step(Event::Learnt(master));
+    }
+}

@@ -1,0 +1,286 @@
+//! One connection to a server, which anybody may write to and read from without being held up: whoever sends writes at
+//! once where he is, and what has come is read by whoever is there first. The order of what is sent is that in which it is
+//! added, and what has come is handed on in the order in which it came.
+//!
+//! A *driver* is the task that reads it as soon as something comes, where its lane is: in the client's own thread, or in
+//! the runtime of the caller.
+
+use std::future::pending;
+use std::io::{self, Read, Write};
+use std::mem;
+use std::net;
+use std::os::unix::net as unix;
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::io::{Interest, Ready};
+use tokio::sync::Notify;
+
+/// So much is read at once.
+const READ: usize = 64 * 1_024;
+
+pub(crate) enum Stream {
+    Tcp(net::TcpStream),
+    Unix(unix::UnixStream),
+}
+
+pub(crate) struct Socket {
+    stream: Stream,
+    /// What is to be sent, and has not been taken by whoever writes.
+    added: Mutex<Vec<u8>>,
+    /// What is being sent. Locked by whoever writes.
+    writing: Mutex<Vec<u8>>,
+    /// Locked by whoever reads, until what he has read is handed on.
+    reading: Mutex<Vec<u8>>,
+    #[cfg(feature = "tls")]
+    tls: Option<Mutex<rustls::ClientConnection>>,
+    /// For the driver: something is to be written.
+    has_more: Notify,
+    /// Whose it is: one that was forked from it has the same connection, and is to leave it alone.
+    process: u32,
+    /// Somebody looks in a moment whether the driver has read what comes.
+    is_seen_to: AtomicBool,
+}
+
+impl Socket {
+    pub(crate) fn new(stream: Stream, #[cfg(feature = "tls")] tls: Option<rustls::ClientConnection>) -> Self {
+        let (added, writing, has_more, is_seen_to) = Default::default();
+        let (reading, process) = (Mutex::new(vec![0; READ]), process::id());
+        #[cfg(feature = "tls")]
+        return Self { stream, added, writing, reading, tls: tls.map(Mutex::new), has_more, is_seen_to, process };
+        #[cfg(not(feature = "tls"))]
+        Self { stream, added, writing, reading, has_more, is_seen_to, process }
+    }
+
+    /// Adds what is to be sent, and sends nothing.
+    pub(crate) fn add(&self, bytes: &[u8]) {
+        lock(&self.added).extend_from_slice(bytes);
+    }
+
+    /// Has the driver write, together with what else is added until its turn.
+    pub(crate) fn write_soon(&self) {
+        self.has_more.notify_one();
+    }
+
+    /// Writes what can be written now; the driver goes on with the rest. A break is found by whoever reads.
+    pub(crate) fn write(&self) {
+        if !self.has_written() {
+            self.has_more.notify_one();
+        }
+    }
+
+    /// Whether nothing is left.
+    fn has_written(&self) -> bool {
+        let mut writing = lock(&self.writing);
+        let added = mem::take(&mut *lock(&self.added));
+        #[cfg(feature = "tls")]
+        let added = match &self.tls {
+            Some(tls) => {
+                let mut tls = lock(tls);
+                // It keeps all that it is given.
+                let _ = tls.writer().write_all(&added);
+                return loop {
+                    match tls.wants_write().then(|| tls.write_tls(&mut &self.stream)) {
+                        Some(Ok(1..)) => {}
+                        Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => break false,
+                        _ => break true,
+                    }
+                };
+            }
+            None => added,
+        };
+        let all = if writing.is_empty() { added } else { [mem::take(&mut *writing), added].concat() };
+        let mut rest = &all[..];
+        while !rest.is_empty() {
+            match (&self.stream).write(rest) {
+                Ok(count @ 1..) => rest = &rest[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    *writing = rest.to_vec();
+                    return false;
+                }
+                // Nobody will read it.
+                _ => break,
+            }
+        }
+        true
+    }
+
+    /// Hands on what has come, until nothing more comes for now. `is_ended`: the end may be behind it; if it is not, less
+    /// than might have been read is all that there was, and nobody has to look again.
+    ///
+    /// # Errors
+    /// It has broken.
+    pub(crate) fn read(&self, is_ended: bool, mut hand_on: impl FnMut(&[u8])) -> io::Result<()> {
+        let mut buffer = lock(&self.reading);
+        loop {
+            let count = match self.read_some(&mut buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            hand_on(buffer.get(..count).unwrap_or_default());
+            if count < READ && !is_ended {
+                return Ok(());
+            }
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    fn read_some(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(tls) = &self.tls else { return (&self.stream).read(buffer) };
+        let mut tls = lock(tls);
+        loop {
+            match tls.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+            if tls.read_tls(&mut &self.stream)? == 0 {
+                return Ok(0);
+            }
+            if let Err(error) = tls.process_new_packets() {
+                // The alert tells the server why.
+                let _ = tls.write_tls(&mut &self.stream);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+            if tls.wants_write() {
+                self.has_more.notify_one();
+            }
+        }
+    }
+
+    /// Of what is secret, what is left to be read is not what is there.
+    fn is_secret(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn read_some(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&self.stream).read(buffer)
+    }
+
+    /// Whether nobody sees to it yet that what comes is read; from now on somebody does.
+    pub(crate) fn is_to_be_seen_to(&self) -> bool {
+        !self.is_seen_to.swap(true, Relaxed)
+    }
+
+    pub(crate) fn was_seen_to(&self) {
+        self.is_seen_to.store(false, Relaxed);
+    }
+
+    pub(crate) fn is_here(&self) -> bool {
+        self.process == process::id()
+    }
+
+    /// Its driver finds that it has ended.
+    pub(crate) fn close(&self) {
+        // Fails where it has broken already.
+        let _ = match &self.stream {
+            Stream::Tcp(stream) => stream.shutdown(net::Shutdown::Both),
+            Stream::Unix(stream) => stream.shutdown(net::Shutdown::Both),
+        };
+    }
+
+    /// For a driver in the runtime where this is called.
+    ///
+    /// # Panics
+    /// If that runtime is for nothing that is read and written.
+    pub(crate) fn watched(self: Arc<Self>) -> io::Result<Watched> {
+        let readiness = match &self.stream {
+            Stream::Tcp(stream) => Readiness::Tcp(tokio::net::TcpStream::from_std(stream.try_clone()?)?),
+            Stream::Unix(stream) => Readiness::Unix(tokio::net::UnixStream::from_std(stream.try_clone()?)?),
+        };
+        Ok(Watched { socket: self, readiness })
+    }
+}
+
+/// A socket that one runtime watches.
+pub(crate) struct Watched {
+    pub socket: Arc<Socket>,
+    readiness: Readiness,
+}
+
+/// Of the same connection, by another descriptor.
+enum Readiness {
+    Tcp(tokio::net::TcpStream),
+    Unix(tokio::net::UnixStream),
+}
+
+impl Watched {
+    /// Hands on what comes next, and writes meanwhile what is to be written.
+    ///
+    /// # Errors
+    /// It has broken.
+    pub(crate) async fn goes_on(&self, mut hand_on: impl FnMut(&[u8])) -> io::Result<()> {
+        let socket = &self.socket;
+        loop {
+            tokio::select! {
+                ready = self.ready(Interest::READABLE) => {
+                    let is_ended = socket.is_secret() || ready?.is_read_closed();
+                    if !socket.is_here() {
+                        return pending().await;
+                    }
+                    // What is read by somebody else meanwhile is not there, and that is no error.
+                    let read = self.until_blocked(Interest::READABLE, || socket.read(is_ended, &mut hand_on));
+                    return read;
+                }
+                () = socket.has_more.notified() => {
+                    // What many tasks send at the same time goes in one piece: a write costs more than all the rest.
+                    tokio::task::yield_now().await;
+                    while !socket.has_written() {
+                        self.ready(Interest::WRITABLE).await?;
+                        self.until_blocked(Interest::WRITABLE, || Ok(_ = socket.has_written()))?;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        match &self.readiness {
+            Readiness::Tcp(stream) => stream.ready(interest).await,
+            Readiness::Unix(stream) => stream.ready(interest).await,
+        }
+    }
+
+    /// Does what ends when the system would block: from then on it is not ready until there is more.
+    fn until_blocked(&self, interest: Interest, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let work = || work().and_then(|()| Err(io::ErrorKind::WouldBlock.into()));
+        let worked: io::Result<()> = match &self.readiness {
+            Readiness::Tcp(stream) => stream.try_io(interest, work),
+            Readiness::Unix(stream) => stream.try_io(interest, work),
+        };
+        worked.or_else(|error| if error.kind() == io::ErrorKind::WouldBlock { Ok(()) } else { Err(error) })
+    }
+}
+
+impl Read for &Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).read(buffer),
+            Stream::Unix(stream) => (&mut &*stream).read(buffer),
+        }
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
+            Stream::Unix(stream) => (&mut &*stream).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,76 @@
+//! TLS, with certificates that are read once and not for each connection: the system's, or those that the program gives.
+
+use crate::certificates::{Certificates, Identity};
+use crate::error::{Cause, Error, ErrorKind};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+static WITH_THE_SYSTEMS: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+
+pub(super) fn begin(config: Option<Arc<ClientConfig>>, host: &str) -> io::Result<ClientConnection> {
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|error| io::Error::other(format!("no certificate can be for this host: {error}")))?;
+    let config = config.unwrap_or_else(|| WITH_THE_SYSTEMS.get_or_init(with_the_systems).clone());
+    let mut connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+    // What it is given it keeps until it is sent.
+    connection.set_buffer_limit(None);
+    Ok(connection)
+}
+
+fn with_the_systems() -> Arc<ClientConfig> {
+    Arc::new(ClientConfig::builder().with_root_certificates(of_the_system()).with_no_client_auth())
+}
+
+fn of_the_system() -> RootCertStore {
+    let mut certificates = RootCertStore::empty();
+    // Those that cannot be read are missed by a server that needs them, and then the error says so.
+    certificates.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    certificates
+}
+
+/// With those that the program gives.
+pub(crate) fn configuration(certificates: Option<&Certificates>) -> Result<Option<Arc<ClientConfig>>, Error> {
+    choose_cryptography();
+    certificates.map(with_those).transpose()
+}
+
+fn with_those(Certificates { authorities, identity }: &Certificates) -> Result<Arc<ClientConfig>, Error> {
+    let mut trusted = RootCertStore::empty();
+    match authorities {
+        Some(pem) => {
+            for certificate in chain(pem, "no authority's certificate in PEM")? {
+                trusted.add(certificate).map_err(|error| unusable("an authority's certificate", &error))?;
+            }
+        }
+        None => trusted = of_the_system(),
+    }
+    let config = ClientConfig::builder().with_root_certificates(trusted);
+    let Some(Identity { certificate, key }) = identity else {
+        return Ok(Arc::new(config.with_no_client_auth()));
+    };
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| unusable("no private key in PEM", &error))?;
+    let config = config.with_client_auth_cert(chain(certificate, "no client certificate in PEM")?, key);
+    config.map(Arc::new).map_err(|error| unusable("the client certificate and its key", &error))
+}
+
+fn chain(pem: &[u8], none: &'static str) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let read = read.map_err(|error| unusable(none, &error))?;
+    if read.is_empty() { Err(Error::configuration("certificates", none)) } else { Ok(read) }
+}
+
+fn unusable(what: &str, why: &dyn std::fmt::Display) -> Error {
+    let why = Cause::from(io::Error::new(io::ErrorKind::InvalidInput, format!("{what}: {why}")));
+    Error::because(ErrorKind::Configuration, "certificates", why)
+}
+
+/// rustls wants one choice for the whole process. One that the program has made already stays.
+fn choose_cryptography() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails if another thread has been faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
