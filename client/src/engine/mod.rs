@@ -19,6 +19,8 @@ pub(crate) mod resp;
 mod route;
 mod session;
 pub(crate) mod terms;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use attempt::{Grant, Outcome, Wish};
 pub(crate) use fault::Fault;

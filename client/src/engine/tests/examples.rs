@@ -1,0 +1,133 @@
+//! Single stories: what random histories have found once, and what is worth a name.
+
+use super::world::{Move, Wanted, World};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn story(name: &str) -> World {
+    World::new(name, false)
+}
+
+fn owned(lease: Duration) -> Wanted {
+    Wanted { owner: Some(1), lease, ..Wanted::of(0) }
+}
+
+/// Whatever is sent comes to the server, and nothing comes back.
+fn everything_arrives(world: &mut World) {
+    let arrives = |it: &Move| matches!(it, Move::Opens(_) | Move::Arrives(_));
+    while let Some(next) = world.possible().into_iter().find(arrives) {
+        world.take(next);
+    }
+}
+
+/// The next answer, on any line but this one.
+fn answer(world: &mut World, but: Option<u64>) -> bool {
+    let answers = |it: &Move| matches!(it, Move::Answers(line) if Some(*line) != but);
+    let next = world.possible().into_iter().find(answers);
+    next.map(|next| world.take(next)).is_some()
+}
+
+#[test]
+fn a_guard_whose_lease_has_ended_takes_nothing_from_the_next_one_of_its_owner() {
+    let mut world = story("a guard whose lease has ended");
+    world.take(Move::Acquire(Wanted { is_kept: false, ..owned(SECOND) }));
+    world.is_quiet();
+    world.take(Move::Waits(SECOND * 2));
+    world.take(Move::Acquire(owned(SECOND * 6)));
+    everything_arrives(&mut world);
+    world.take(Move::Release { guard: 1, is_told: true });
+    world.is_quiet();
+    assert!(world.released[0].as_ref().is_err_and(|error| error.is_lost() && !error.is_in_doubt()));
+    assert!(world.servers[0].is_held_by("a", "owner-1"));
+    world.comes_to_rest();
+}
+
+#[test]
+fn a_release_that_is_tried_again_takes_nothing_from_the_next_guard_of_its_owner() {
+    let mut world = story("a release that is tried again");
+    world.take(Move::Acquire(owned(SECOND)));
+    world.is_quiet();
+    world.take(Move::Refuses(Some("OOM no memory")));
+    world.take(Move::Release { guard: 1, is_told: true });
+    everything_arrives(&mut world);
+    world.take(Move::Waits(SECOND * 2));
+    world.take(Move::Refuses(None));
+    world.take(Move::Acquire(owned(SECOND * 6)));
+    world.is_quiet();
+    world.take(Move::Waits(SECOND));
+    world.is_quiet();
+    assert!(world.servers[0].is_held_by("a", "owner-1"));
+    world.comes_to_rest();
+}
+
+#[test]
+fn a_short_lease_that_is_asked_for_does_not_shorten_the_longer_one_of_its_owner() {
+    let mut world = story("a short lease behind a longer one");
+    world.take(Move::Acquire(owned(SECOND * 6)));
+    world.take(Move::Acquire(owned(SECOND)));
+    everything_arrives(&mut world);
+    answer(&mut world, None);
+    world.take(Move::Waits(SECOND * 3 / 2));
+    assert_eq!(world.granted.len(), 1);
+    world.comes_to_rest();
+}
+
+#[test]
+fn a_renewal_does_not_shorten_the_fixed_lease_of_its_owner() {
+    let mut world = story("a renewal beside a fixed lease");
+    world.take(Move::Acquire(owned(SECOND)));
+    world.is_quiet();
+    world.take(Move::Acquire(Wanted { is_kept: false, ..owned(SECOND * 6) }));
+    world.is_quiet();
+    world.take(Move::Passes);
+    world.is_quiet();
+    world.take(Move::Release { guard: 1, is_told: true });
+    world.is_quiet();
+    world.take(Move::Waits(SECOND * 4));
+    world.comes_to_rest();
+}
+
+#[test]
+fn who_is_told_that_he_waits_by_a_session_that_has_ended_asks_again() {
+    let mut world = story("a session that has ended");
+    world.take(Move::Acquire(Wanted::of(0)));
+    world.is_quiet();
+    let own = world.lines()[0];
+    world.take(Move::Acquire(Wanted::of(0)));
+    world.take(Move::Arrives(own));
+    world.take(Move::Answers(own));
+    // The session is opened, and who waits asks by it; but his answer stays on its way.
+    everything_arrives(&mut world);
+    assert!(answer(&mut world, Some(own)));
+    world.take(Move::Arrives(own));
+    world.take(Move::Refuses(Some("ERR not any more")));
+    everything_arrives(&mut world);
+    assert!(answer(&mut world, Some(own)));
+    world.take(Move::Refuses(None));
+    world.is_quiet();
+    world.take(Move::Release { guard: 1, is_told: true });
+    world.is_quiet();
+    world.take(Move::Waits(SECOND));
+    world.is_quiet();
+    assert_eq!(world.granted.len(), 2, "nobody has the lock, and one waits");
+    world.comes_to_rest();
+}
+
+#[test]
+fn a_release_without_an_answer_is_in_doubt() {
+    let mut world = story("a release without an answer");
+    world.take(Move::Acquire(Wanted::of(0)));
+    world.is_quiet();
+    let line = world.lines()[0];
+    world.take(Move::Release { guard: 1, is_told: true });
+    everything_arrives(&mut world);
+    world.take(Move::Breaks { line, arrives: false });
+    world.is_quiet();
+    while world.released.is_empty() {
+        world.take(Move::Passes);
+        world.is_quiet();
+    }
+    assert!(world.released[0].as_ref().is_err_and(|error| error.is_lost() && error.is_in_doubt()));
+    world.comes_to_rest();
+}
