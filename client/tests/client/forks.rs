@@ -126,3 +126,23 @@ fn a_child_may_have_a_client_of_its_own() {
     wait_until("the child has given it back", || !exists(&mut client, "b"));
     runtime().block_on(guard.release()).unwrap();
 }
+
+/// What is read in a runtime of the parent's is the child's too, as the system sees it.
+#[test]
+fn a_child_that_drops_a_runtime_of_its_parents_breaks_no_connection() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut here = Some(runtime());
+    let in_it = here.as_ref().unwrap();
+    let locks = in_it.block_on(Locks::connect(url(&server))).unwrap();
+    let cycle = || in_it.block_on(async { locks.lock("a").acquire().await.unwrap().release().await });
+    (0..40).for_each(|_| cycle().unwrap());
+    let connections = client.say("CLIENT LIST").as_text().lines().count();
+    in_a_child(|| {
+        drop(here.take());
+        true
+    });
+    let in_it = here.as_ref().unwrap();
+    in_it.block_on(async { locks.lock("a").acquire().await.unwrap().release().await }).unwrap();
+    assert_eq!(client.say("CLIENT LIST").as_text().lines().count(), connections);
+}

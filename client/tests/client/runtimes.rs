@@ -1,14 +1,12 @@
 //! A client belongs to no runtime: it is opened in one, used from others, and keeps what it holds where there is none, or
 //! where one does nothing but block its threads.
 
-use crate::support::{exists, locks_on, settled, url, waits_for};
+use crate::support::{block_on_by_hand, exists, locks_on, settled, url, waits_for};
 use futures_util::future::join_all;
 use rlock_client::{Guard, Locks};
 use rlock_testing::{Client, Server, wait_until};
-use std::pin::pin;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -188,24 +186,6 @@ fn commands_need_no_runtime() {
         let masters = locks.masters().await.unwrap();
         assert!(masters[0].command(&["RLOCK.QUEUES"]).await.is_ok());
     });
-}
-
-/// As the simplest executor does.
-fn block_on_by_hand<T>(work: impl Future<Output = T>) -> T {
-    struct Unparks(thread::Thread);
-    impl Wake for Unparks {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unparks(thread::current())));
-    let mut work = pin!(work);
-    loop {
-        if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return done;
-        }
-        thread::park();
-    }
 }
 
 /// A test whose clock stands still, or is moved: leases go by the real one, as the server's does.

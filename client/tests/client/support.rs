@@ -4,6 +4,10 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use rlock_client::{Error, Guard, Lock, Locks};
 use rlock_testing::{Client, PATIENCE, Server};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
 use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinHandle};
 
@@ -113,5 +117,23 @@ pub async fn all_fail_within(limit: Duration, locks: &Locks) {
         let answers = tokio::time::timeout(limit, all).await;
         let answers = answers.unwrap_or_else(|_| panic!("round {round} takes too long"));
         assert!(answers.iter().all(|answer| answer.as_ref().is_err_and(Error::is_unavailable)), "{answers:?}");
+    }
+}
+
+/// As the simplest executor does.
+pub fn block_on_by_hand<T>(work: impl Future<Output = T>) -> T {
+    struct Unparks(thread::Thread);
+    impl Wake for Unparks {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unparks(thread::current())));
+    let mut work = pin!(work);
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return done;
+        }
+        thread::park();
     }
 }

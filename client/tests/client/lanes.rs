@@ -1,0 +1,96 @@
+//! A runtime that asks often has a connection of its own, which is read there. Whatever becomes of that runtime, nothing is
+//! left unread.
+
+use crate::support::{block_on_by_hand, until_nothing_is_left, url};
+use futures_util::FutureExt;
+use rlock_client::Locks;
+use rlock_testing::{Client, Server, wait_until};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// More than a runtime asks by the connection that all have.
+const OFTEN: usize = 40;
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn connections(client: &mut Client) -> usize {
+    client.say("CLIENT LIST").as_text().lines().count()
+}
+
+async fn ask_often(locks: &Locks) {
+    for number in 0..OFTEN {
+        locks.lock(format!("often:{number}")).acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// A client that was opened elsewhere, and a runtime from which it is asked often.
+fn asked_often(server: &Server) -> (Locks, Runtime) {
+    let locks = runtime().block_on(Locks::connect(url(server))).unwrap();
+    let here = runtime();
+    here.block_on(ask_often(&locks));
+    (locks, here)
+}
+
+#[test]
+fn a_runtime_that_asks_often_has_a_connection_until_it_ends() {
+    let server = Server::start();
+    let mut client = server.client();
+    let with_none = connections(&mut client);
+    let (locks, here) = asked_often(&server);
+    assert_eq!(connections(&mut client), with_none + 2, "one for the background, and one of its own");
+    here.block_on(ask_often(&locks));
+    assert_eq!(connections(&mut client), with_none + 2);
+    drop(here);
+    wait_until("its own is closed", || connections(&mut client) == with_none + 1);
+    drop(runtime().block_on(locks.lock("orders:42").acquire()).unwrap());
+}
+
+/// It is gone in the middle of its request, and nobody polls it any more.
+#[test]
+fn what_a_runtime_leaves_unread_is_given_back() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (locks, here) = asked_often(&server);
+    let lock = locks.lock("orders:42");
+    for _ in 0..20 {
+        here.block_on(async { assert!(lock.acquire().now_or_never().is_none()) });
+        runtime().block_on(until_nothing_is_left(&mut client, "orders:42"));
+    }
+}
+
+/// Its answers are not read there, as it is held up by another way to wait for them.
+#[test]
+fn a_runtime_that_is_held_up_gets_its_answers_all_the_same() {
+    let server = Server::start();
+    let (locks, here) = asked_often(&server);
+    here.block_on(async {
+        let guard = block_on_by_hand(locks.lock("orders:42").acquire_timeout(Duration::from_secs(2))).unwrap();
+        block_on_by_hand(guard.release()).unwrap();
+    });
+}
+
+#[test]
+fn a_break_while_a_runtime_rests_says_nothing_about_the_server() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (locks, here) = asked_often(&server);
+    for _ in 0..5 {
+        client.say("CLIENT KILL TYPE normal SKIPME yes");
+        let guard = here.block_on(locks.lock("orders:42").try_acquire()).unwrap().unwrap();
+        here.block_on(guard.release()).unwrap();
+        here.block_on(ask_often(&locks));
+    }
+}
+
+/// It has no way to be told that something can be read.
+#[test]
+fn a_runtime_for_nothing_that_is_read_has_none() {
+    let server = Server::start();
+    let locks = runtime().block_on(Locks::connect(url(&server))).unwrap();
+    let bare = Builder::new_current_thread().build().unwrap();
+    for _ in 0..4 {
+        bare.block_on(ask_often(&locks));
+    }
+}
