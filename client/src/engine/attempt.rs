@@ -87,6 +87,8 @@ pub(super) struct Attempt {
     /// The lease that was asked for the last time.
     pub asked: Duration,
     token: Option<u64>,
+    /// Until when what was granted is there, as far as that is known.
+    granted_until: Option<Instant>,
     outage: Outage,
     /// Why the last request was not answered, if it was not.
     trouble: Option<Fault>,
@@ -175,6 +177,7 @@ impl Engine {
             crowd,
             asked: Duration::ZERO,
             token: None,
+            granted_until: None,
             outage: Outage::none(now),
             trouble: None,
             is_behind: false,
@@ -210,6 +213,7 @@ impl Engine {
     }
 
     pub(super) fn attempt_answered(&mut self, id: u64, errand: u64, sent_at: Instant, answer: Result<Reply, Fault>) {
+        let now = self.now;
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         if attempt.errand != errand {
             return self.attempt_answered_late(id, answer);
@@ -225,13 +229,21 @@ impl Engine {
             State::Asking => {
                 let lease = Leased { after: sent_at, length: attempt.asked };
                 match answer.and_then(|answer| request::verdict(answer, attempt.terms.fenced, lease)) {
-                    Ok(Verdict::Granted { token, lease }) => self.granted(id, token, lease),
+                    Ok(Verdict::Granted { token, lease }) => self.granted(id, token, lease, true),
                     Ok(Verdict::Busy) => self.busy(id),
                     Ok(Verdict::Waits) => self.waits(id),
                     Err(fault) => self.troubled(id, fault, false),
                 }
             }
             State::Renewing => match answer.and_then(|answer| request::yes_or_no(&answer)) {
+                // It may be another one's of the same owner, if what was granted to this one had ended by then.
+                Ok(true)
+                    if attempt.granted_until.is_none_or(|until| until <= now)
+                        && self.holds.get(&attempt.hold).is_some_and(|hold| hold.has_others(attempt.began)) =>
+                {
+                    attempt.lost = true;
+                    self.asks(id);
+                }
                 Ok(true) => {
                     let lease = Leased { after: sent_at, length: attempt.asked };
                     self.held(id, Began { lease, for_all: true });
@@ -316,7 +328,7 @@ impl Engine {
             Ok(Verdict::Granted { token, lease }) => {
                 let is_trusted = self.holds.get(&hold).is_some_and(|hold| self.trusts(&hold.key, node));
                 let is_sure = is_trusted && !needs_renewal && self.is_session_open(node);
-                self.granted(id, token, lease.filter(|_| is_sure));
+                self.granted(id, token, lease, is_sure);
             }
             Ok(_) => self.busy(id),
             Err(fault) => {
@@ -340,15 +352,16 @@ impl Engine {
         }
     }
 
-    fn granted(&mut self, id: u64, token: Option<u64>, lease: Option<Leased>) {
+    /// `is_sure`: the word of this server will do.
+    fn granted(&mut self, id: u64, token: Option<u64>, lease: Option<Leased>, is_sure: bool) {
         let now = self.now;
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
-        attempt.token = token;
+        (attempt.token, attempt.granted_until) = (token, lease.map(vouched_until));
         let ticket = attempt.ticket.take();
         // A release of the same owner that is under way, and came after its own lease had ended, takes this.
         let is_taken = hold.named && self.givings.values().any(|giving| giving.could_take(attempt.hold, now));
-        let lease = lease.filter(|lease| !is_taken && attempt.will_do(*lease, hold, now));
+        let lease = lease.filter(|lease| is_sure && !is_taken && attempt.will_do(*lease, hold, now));
         if let Some(ticket) = ticket {
             self.waits_no_more(&ticket);
         }

@@ -131,3 +131,54 @@ fn a_release_without_an_answer_is_in_doubt() {
     assert!(world.released[0].as_ref().is_err_and(|error| error.is_lost() && error.is_in_doubt()));
     world.comes_to_rest();
 }
+
+#[test]
+fn what_a_late_answer_has_granted_is_given_back_with_the_rest() {
+    let mut world = story("a late answer");
+    world.take(Move::Acquire(owned(SECOND * 20)));
+    everything_arrives(&mut world);
+    world.take(Move::Waits(world.settings.answer));
+    let late = world.lines()[0];
+    while world.lines().len() == 1 {
+        world.take(Move::Passes);
+    }
+    everything_arrives(&mut world);
+    world.take(Move::Answers(late));
+    world.is_quiet();
+    world.take(Move::Release { guard: 1, is_told: true });
+    world.is_quiet();
+    assert!(world.servers[0].locks.is_empty(), "{:?}", world.servers[0].locks);
+    world.comes_to_rest();
+}
+
+#[test]
+fn what_is_granted_to_a_ticket_that_nobody_has_any_more_is_given_back_at_once() {
+    let mut world = story("a grant that nobody expects");
+    let by_lane = Wanted { callers_lane: true, lease: SECOND * 20, ..Wanted::of(0) };
+    world.take(Move::Acquire(by_lane.clone()));
+    world.is_quiet();
+    // Another one waits, so that there is a session.
+    world.take(Move::Acquire(Wanted { within: Some(SECOND * 30), ..Wanted::of(0) }));
+    world.is_quiet();
+    world.take(Move::Acquire(by_lane));
+    let asked = |it: &Move| matches!(it, Move::Arrives(_));
+    let lane = world.possible().into_iter().find(asked).expect("what the third one asks");
+    // It is given up before its request has come, and taken back on another line.
+    world.take(Move::Abandon(3));
+    world.take(Move::Abandon(2));
+    while let Some(next) = world.possible().into_iter().find(|it| *it != lane) {
+        world.take(next);
+    }
+    for _ in 0..5 {
+        world.take(Move::Passes);
+        while let Some(next) = world.possible().into_iter().find(|it| *it != lane) {
+            world.take(next);
+        }
+    }
+    world.take(lane);
+    world.is_quiet();
+    world.take(Move::Release { guard: 1, is_told: true });
+    world.is_quiet();
+    assert!(world.servers[0].locks.is_empty(), "{:?}", world.servers[0].locks);
+    world.comes_to_rest();
+}
