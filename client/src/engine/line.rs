@@ -124,38 +124,28 @@ impl Engine {
 
     /// The one that is in use, or another one that is being opened.
     pub(super) fn line_to(&mut self, node: NodeId, lane: Lane) -> Option<LineId> {
+        if let Some(in_use) = self.nodes.get(&node)?.line(lane) {
+            return Some(in_use);
+        }
         let id = self.next_id();
         let known = self.nodes.get_mut(&node)?;
-        let in_use = *known.lines.entry(lane).or_insert(id);
-        if in_use == id {
-            let (queued, pending, incoming) = Default::default();
-            let line = Line {
-                node,
-                lane,
-                is_open: false,
-                queued,
-                pending,
-                renewals: 0,
-                incoming,
-                looked_at: None,
-                retired: None,
-            };
-            self.lines.insert(id, line);
-            self.actions.push(Action::Connect { line: id, lane, address: known.address.clone() });
-        }
-        Some(in_use)
+        known.uses(lane, id);
+        self.actions.push(Action::Connect { line: id, lane, address: known.address.clone() });
+        let (is_open, queued, pending, renewals, incoming, looked_at, retired) = Default::default();
+        self.lines.insert(id, Line { node, lane, is_open, queued, pending, renewals, incoming, looked_at, retired });
+        Some(id)
     }
 
     /// Whether a caller's own line is there and open.
     pub(super) fn is_open_for(&self, node: NodeId, lane: Lane) -> bool {
-        let line = self.nodes.get(&node).and_then(|node| node.lines.get(&lane));
-        line.and_then(|line| self.lines.get(line)).is_some_and(|line| line.is_open)
+        let line = self.nodes.get(&node).and_then(|node| node.line(lane));
+        line.and_then(|line| self.lines.get(&line)).is_some_and(|line| line.is_open)
     }
 
     /// Whether nothing is under way on a line, if there is one.
     pub(super) fn is_quiet(&self, node: NodeId, lane: Lane) -> bool {
-        let line = self.nodes.get(&node).and_then(|node| node.lines.get(&lane));
-        line.and_then(|line| self.lines.get(line)).is_none_or(|line| line.queued.is_empty() && line.pending.is_empty())
+        let line = self.nodes.get(&node).and_then(|node| node.line(lane));
+        line.and_then(|line| self.lines.get(&line)).is_none_or(|line| line.queued.is_empty() && line.pending.is_empty())
     }
 
     /// Writes a request, unless nobody wants its answer any more.
@@ -342,9 +332,7 @@ impl Engine {
     pub(super) fn line_ends(&mut self, id: LineId, why: &Fault) {
         let Some(line) = self.lines.remove(&id) else { return };
         if let Some(node) = self.nodes.get_mut(&line.node) {
-            if node.lines.get(&line.lane) == Some(&id) {
-                node.lines.remove(&line.lane);
-            }
+            node.uses_no_more(id);
         }
         for Pending { errand, sent_at, is_late, .. } in line.pending {
             match is_late {
@@ -366,7 +354,7 @@ impl Engine {
 
     /// Closes the line of a lane, on which nothing is under way.
     pub(super) fn close_lane(&mut self, node: NodeId, lane: Lane) {
-        if let Some(line) = self.nodes.get(&node).and_then(|node| node.lines.get(&lane)).copied() {
+        if let Some(line) = self.nodes.get(&node).and_then(|node| node.line(lane)) {
             self.close(line);
         }
     }
@@ -404,11 +392,9 @@ impl Engine {
         let now = self.now;
         let Some(line) = self.lines.get_mut(&id) else { return };
         line.retired.get_or_insert(now);
-        let (queued, node, lane) = (std::mem::take(&mut line.queued), line.node, line.lane);
+        let (queued, node) = (std::mem::take(&mut line.queued), line.node);
         if let Some(node) = self.nodes.get_mut(&node) {
-            if node.lines.get(&lane) == Some(&id) {
-                node.lines.remove(&lane);
-            }
+            node.uses_no_more(id);
         }
         for errand in queued {
             self.send(errand);

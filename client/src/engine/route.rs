@@ -9,7 +9,7 @@ use super::line::{Lane, LineId};
 use super::session::Session;
 use super::{Action, Engine, Tell};
 use crate::address::{Address, Place};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 const SLOTS: u16 = 16_384;
@@ -20,7 +20,7 @@ pub(crate) struct NodeId(pub(super) u64);
 
 pub(super) struct Node {
     pub address: Arc<Address>,
-    pub lines: HashMap<Lane, LineId>,
+    lines: Vec<(Lane, LineId)>,
     pub session: Option<Session>,
 }
 
@@ -43,6 +43,21 @@ pub(crate) enum Learnt {
     /// Of a cluster: first and last slot, and their owner.
     Slots(Vec<(u16, u16, Address)>),
     Master(Address),
+}
+
+impl Node {
+    /// The line that is in use for this lane.
+    pub fn line(&self, lane: Lane) -> Option<LineId> {
+        self.lines.iter().find(|(of, _)| *of == lane).map(|(_, line)| *line)
+    }
+
+    pub fn uses(&mut self, lane: Lane, line: LineId) {
+        self.lines.push((lane, line));
+    }
+
+    pub fn uses_no_more(&mut self, line: LineId) {
+        self.lines.retain(|(_, of)| *of != line);
+    }
 }
 
 impl Route {

@@ -16,7 +16,7 @@ use super::request::{self, Verdict, Wait};
 use super::resp::Reply;
 use super::route::NodeId;
 use super::{Asker, Body, Engine, Errand, Timer};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -41,7 +41,7 @@ pub(super) struct Session {
     state: State,
     last_ticket: u64,
     /// Which attempt waits by which ticket.
-    waiting: HashMap<u64, u64>,
+    waiting: BTreeMap<u64, u64>,
     /// Requests that wait until it is open.
     pub parked: Vec<Errand>,
     /// The last event that has come; and those that are not acknowledged yet, as what they tell is being taken back.
@@ -107,7 +107,7 @@ impl Engine {
             serial,
             state: State::Opening,
             last_ticket: 0,
-            waiting: HashMap::new(),
+            waiting: BTreeMap::new(),
             parked: Vec::new(),
             told: 0,
             unexpected: BTreeSet::new(),
@@ -239,7 +239,7 @@ impl Engine {
 
     fn line_fails(&mut self, node: NodeId, why: &Fault) {
         // First, so that it is not told of its own line's end.
-        if let Some(line) = self.nodes.get(&node).and_then(|node| node.lines.get(&Lane::Poll)).copied() {
+        if let Some(line) = self.nodes.get(&node).and_then(|node| node.line(Lane::Poll)) {
             self.actions.push(super::Action::Close(line));
             self.line_ends(line, &Fault::broken());
         }

@@ -16,7 +16,7 @@ use crate::address::Address;
 use crate::engine::{Action, Engine, Event, Fault, Lane, LineId, NodeId, Reply, Settings};
 use crate::error::Error;
 use crate::foreign::{self, heard};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -54,10 +54,10 @@ pub(crate) struct Shared {
 struct Inner {
     engine: Engine,
     /// And whether it is read in a caller's runtime.
-    sockets: HashMap<LineId, (Arc<Socket>, bool)>,
+    sockets: BTreeMap<LineId, (Arc<Socket>, bool)>,
     /// When the engine is stepped next, whatever happens.
     alarm: Option<Instant>,
-    callers: HashMap<runtime::Id, Caller>,
+    callers: Vec<(runtime::Id, Caller)>,
     /// For as long as something is given back that nobody waits for.
     stays: Option<Arc<Shared>>,
 }
@@ -122,11 +122,7 @@ impl Shared {
         let Some(here) = Handle::try_current().ok().filter(|_| !foreign::is_blocking()) else { return Lane::Own };
         let (now, lane) = (Instant::now(), Lane::Caller(here.id()));
         let mut inner = self.inner();
-        if inner.callers.len() >= RUNTIMES_MAX {
-            // Most have ended. Those that have a line keep it, once they ask again.
-            inner.callers.clear();
-        }
-        let caller = inner.callers.entry(here.id()).or_insert(Caller { asked: 0, last: now, is_unfit: false });
+        let caller = inner.caller(here.id(), now);
         caller.asked = caller.asked.saturating_add(1);
         let rested = now - mem::replace(&mut caller.last, now);
         if caller.asked < ASKS_OFTEN || caller.is_unfit {
@@ -287,9 +283,27 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if self.thread.is_here() {
-            self.inner().sockets.drain().for_each(|(_, (socket, _))| socket.close());
+            mem::take(&mut self.inner().sockets).into_values().for_each(|(socket, _)| socket.close());
             self.looks.notify_one();
         }
+    }
+}
+
+impl Inner {
+    /// Of so many runtimes the one that has asked last takes the place of the one that has not for longest: most that there
+    /// ever were have ended.
+    fn caller(&mut self, id: runtime::Id, now: Instant) -> &mut Caller {
+        let callers = &mut self.callers;
+        let known = callers.iter().position(|(of, _)| *of == id);
+        let place = known.unwrap_or_else(|| {
+            let new = (id, Caller { asked: 0, last: now, is_unfit: false });
+            match (0..callers.len()).min_by_key(|place| callers[*place].1.last) {
+                Some(oldest) if callers.len() >= RUNTIMES_MAX => callers[oldest] = new,
+                _ => callers.push(new),
+            }
+            callers.iter().position(|(of, _)| *of == id).unwrap_or_default()
+        });
+        &mut callers[place].1
     }
 }
 
@@ -340,7 +354,7 @@ impl Driven {
             let mut inner = shared.inner();
             inner.sockets.remove(&self.line);
             if let (Lane::Caller(id), false) = (self.lane, self.is_watched) {
-                inner.callers.entry(id).and_modify(|caller| caller.is_unfit = true);
+                inner.caller(id, Instant::now()).is_unfit = true;
             }
             drop(inner);
             shared.step(Event::Broken(self.line, Fault::silent(why)));

@@ -57,20 +57,18 @@ async fn a_server_that_comes_back_without_its_locks_is_noticed_at_once() {
     }
 }
 
-/// The release is what finds the connection broken, before anything else could. What it finds then is not its own
-/// doing.
+/// The release may be what finds the connection broken, or come after that was seen, and the server asked. What it finds
+/// then is not its own doing.
 #[tokio::test]
-async fn a_release_over_a_connection_that_broke_unnoticed_is_no_success() {
+async fn a_release_right_after_a_break_is_no_success() {
     for address in 0..2 {
         let server = Server::start();
         let locks = locks_at(&addresses(&server)[address]).await;
         let guards = guards(&locks).await;
-        // Nothing of the client runs from here on to the release.
         let server = shut_down(server).start();
         for (key, _) in &guards {
             another_one_has_it(&server, key);
         }
-        assert!(guards.iter().all(|(_, guard)| !guard.is_lost()));
         for (key, guard) in guards {
             let error = guard.release().await.unwrap_err();
             assert!(error.is_lost(), "{key}: {error}");
