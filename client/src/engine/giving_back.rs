@@ -57,8 +57,8 @@ pub(super) struct Giving {
     until: Instant,
     growing: Pause,
     short: Pause,
-    /// Until when late answers are waited for, when the server says that nothing is held, or nobody may be asked.
-    listens: Option<(Instant, Absence)>,
+    /// While late answers are waited for, as the server says that nothing is held, or nobody may be asked.
+    listens: Option<Absence>,
     wakes_at: Option<Instant>,
 }
 
@@ -268,7 +268,7 @@ impl Engine {
     fn listens(&mut self, id: u64, absence: Absence) {
         let until = self.now + self.settings.answer;
         let Some(giving) = self.givings.get_mut(&id) else { return };
-        giving.listens = Some((until, absence));
+        giving.listens = Some(absence);
         if giving.late == 0 || giving.is_told {
             self.heard_enough(id, false);
         } else {
@@ -296,7 +296,7 @@ impl Engine {
 
     fn heard_enough(&mut self, id: u64, was_held: bool) {
         let Some(giving) = self.givings.get_mut(&id) else { return };
-        let Some((_, absence)) = giving.listens.take() else { return };
+        let Some(absence) = giving.listens.take() else { return };
         giving.late = 0;
         let Some(hold) = self.holds.get(&giving.hold) else { return };
         let doubtful = |giving: &Giving| {
