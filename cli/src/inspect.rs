@@ -50,6 +50,12 @@ pub fn fields(lock: &Inspection) -> String {
 
 pub fn text(key: &[u8], lock: &Inspection, form: Form) -> String {
     let mut text = headline(key, lock) + "\n";
+    if let Some(left) = lock.grace_left {
+        text += &format!(
+            "nobody is let in for {} more: the server was started, or has become a master (rlock.grace)\n",
+            shown::time(left)
+        );
+    }
     let (holders, waiters) = (holders(lock), waiters(lock));
     if !holders.is_empty() {
         text += &format!("\n{}", holders.text(form));

@@ -24,6 +24,7 @@ pub fn inspection(key: &[u8], lock: &Inspection) -> Map<String, Value> {
     object.insert("fencing_token".into(), lock.fencing_token.into());
     object.insert("waiter_count".into(), lock.waiter_count.into());
     object.insert("waiters".into(), lock.waiters.iter().map(waiter).collect());
+    object.insert("grace_left_ms".into(), optional_ms(lock.grace_left));
     object
 }
 

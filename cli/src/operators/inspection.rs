@@ -22,6 +22,9 @@ pub struct Inspection {
     pub waiter_count: usize,
     /// The first of them, in the order in which they will get it.
     pub waiters: Vec<Waiter>,
+    /// For how long nobody is let in, whoever holds it or not: the server was started, or has become a master. `None`: it
+    /// lets in.
+    pub grace_left: Option<Duration>,
 }
 
 /// What one side of a lock is held or waited for as.
@@ -89,6 +92,7 @@ impl Inspection {
             fencing_token: fields.number("fencing-token"),
             waiter_count: fields.count("waiter-count")?,
             waiters: fields.list("waiters", Waiter::read)?,
+            grace_left: fields.time("grace-left-ms").filter(|left| !left.is_zero()),
         })
     }
 }

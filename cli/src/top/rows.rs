@@ -39,6 +39,8 @@ pub struct Totals {
     pub tickets: u64,
     pub sessions: u64,
     pub sessions_unattended: u64,
+    /// For how long some server lets nobody in; 0: all do.
+    pub grace_left_ms: u64,
     pub grants: Option<f64>,
     pub hand_offs: Option<f64>,
     pub timeouts: Option<f64>,
@@ -155,6 +157,7 @@ fn totals(statistics: &[Statistics], last: Option<&Last>, elapsed: Option<Durati
         tickets: sum("tickets"),
         sessions: sum("sessions"),
         sessions_unattended: sum("sessions_unattended"),
+        grace_left_ms: statistics.iter().filter_map(|it| it.number("grace_left_ms")).max().unwrap_or(0),
         grants,
         hand_offs,
         timeouts,

@@ -6,6 +6,7 @@ use super::state::{State, Trouble};
 use crate::arguments::Sort;
 use crate::json;
 use crate::shown;
+use std::time::Duration;
 
 pub fn headline(state: &State) -> String {
     let State { server, interval, totals, .. } = state;
@@ -51,7 +52,7 @@ pub fn trouble(state: &State) -> Option<String> {
 
 /// What one has to know to understand what is shown.
 pub fn remarks(state: &State) -> Vec<String> {
-    held(state).into_iter().chain(unattended(&state.totals)).collect()
+    held(state).into_iter().chain(unattended(&state.totals)).chain(grace(&state.totals)).collect()
 }
 
 /// How many are held that nobody waits for, as far as that is known.
@@ -74,6 +75,11 @@ fn unattended(totals: &Totals) -> Option<String> {
     let Totals { sessions_unattended, sessions, .. } = totals;
     (*sessions_unattended > 0)
         .then(|| format!("{sessions_unattended} of {sessions} sessions unattended: their tickets are passed over"))
+}
+
+fn grace(totals: &Totals) -> Option<String> {
+    let left = Duration::from_millis(totals.grace_left_ms);
+    (!left.is_zero()).then(|| format!("nobody is let in for {} more: a grace (rlock.grace)", shown::time(left)))
 }
 
 /// Why no lock is shown. That none is held is said only if it is known.

@@ -304,6 +304,31 @@ fn inspect_shows_who_holds_and_who_waits() {
     );
 }
 
+#[test]
+fn a_grace_is_what_everybody_waits_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    let waits = waiting_in_a_grace(&server, &mut client);
+    let text = run(rlock(&server, &["inspect", "key"])).succeeded().to_owned();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with("key: held by nobody, 1 waiting"), "{text}");
+    assert!(lines[1].starts_with("nobody is let in for ") && lines[1].ends_with("(rlock.grace)"), "{text}");
+    assert!(json_of(&server, &["inspect", "--json", "key"], 0)["grace_left_ms"].as_u64().unwrap() > 500_000);
+    let top = run(rlock(&server, &["top", "--batch", "--count", "1"])).succeeded().to_owned();
+    assert!(top.contains("nobody is let in for "), "{top}");
+    client.say("CONFIG SET rlock.grace 0");
+    waits.end().succeeded();
+    assert_eq!(json_of(&server, &["inspect", "--json", "key"], 1)["grace_left_ms"], Value::Null);
+}
+
+/// A server that has become a master, which nobody knows better than that it may have forgotten this lock.
+fn waiting_in_a_grace(server: &Server, client: &mut Client) -> Running {
+    for line in ["CONFIG SET rlock.grace 600000", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"] {
+        client.say(line);
+    }
+    waiting(server, "key", 1, 0).remove(0)
+}
+
 const SESSION: &str = "5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1";
 
 /// A session over TCP, as services have them, and how many are open then. Closed, it is unattended.
