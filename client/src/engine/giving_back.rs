@@ -187,7 +187,8 @@ impl Engine {
         if extent == Extent::All {
             let is_last = self.holds.get_mut(&hold).is_some_and(|hold| {
                 hold.releasing -= 1;
-                hold.releasing == 0
+                // Nobody else asks under a holder that was made for one guard.
+                hold.releasing == 0 && hold.named
             });
             if is_last {
                 self.release_is_over(hold);
