@@ -221,7 +221,7 @@ impl Watched {
         loop {
             tokio::select! {
                 ready = self.ready(Interest::READABLE) => {
-                    let is_ended = socket.is_secret() || ready?.is_read_closed();
+                    let is_ended = ready?.is_read_closed() || socket.is_secret();
                     if !socket.is_here() {
                         return pending().await;
                     }
