@@ -29,6 +29,8 @@ const COMMANDS: &[Registration] = &[
     Registration::of::<command::Acquire>(),
     Registration::of::<command::ReadAcquire>(),
     Registration::of::<command::WriteAcquire>(),
+    Registration::of::<command::PermitAcquire>(),
+    Registration::of::<command::AcquireAll>(),
     Registration::of::<command::Release>(),
     Registration::of::<command::Renew>(),
     Registration::of::<command::Inspect>(),

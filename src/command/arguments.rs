@@ -3,7 +3,7 @@
 //! Generic over what an argument is, so that tests can parse byte strings where the server has strings of its own.
 
 use crate::server::ErrorLine;
-use rlock_core::lock::{HOLDER_LEN_MAX, Lease, decimal, names};
+use rlock_core::lock::{HOLDER_LEN_MAX, Lease, Limit, decimal, names};
 
 pub(super) fn holder<A: AsRef<[u8]>>(holder: A) -> Result<A, ErrorLine> {
     let bytes = holder.as_ref();
@@ -37,6 +37,11 @@ pub(super) fn max_waiters<A: AsRef<[u8]>>(argument: Option<A>) -> Result<usize, 
     let max = argument.and_then(|max| decimal(max.as_ref())).filter(|max| *max >= 1).ok_or(MAX)?;
     // What a server of 32 bits cannot count to, nobody can exceed there.
     Ok(usize::try_from(max).unwrap_or(usize::MAX))
+}
+
+/// The number behind LIMIT.
+pub(super) fn limit<A: AsRef<[u8]>>(argument: Option<A>) -> Result<Limit, ErrorLine> {
+    argument.and_then(|limit| decimal(limit.as_ref())).and_then(Limit::new).ok_or(LIMIT)
 }
 
 /// The number of entries that are shown, if the command does not say it.
@@ -85,6 +90,8 @@ pub(super) const WAIT: ErrorLine =
 pub(super) const WAIT_TWICE: ErrorLine = ErrorLine(c"ERR option WAIT given twice: each is allowed once");
 
 pub(super) const MAX: ErrorLine = ErrorLine(c"ERR MAX must be an integer from 1 to 9223372036854775807");
+
+pub(super) const LIMIT: ErrorLine = ErrorLine(c"ERR LIMIT must be an integer from 1 to 100000, the number of permits");
 
 pub(super) const COUNT: ErrorLine = ErrorLine(c"ERR COUNT must be an integer from 1 to 10000");
 

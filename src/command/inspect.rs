@@ -9,7 +9,7 @@ use crate::server::{
     Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, fencing_token, latency, left_ms,
     take_snapshot,
 };
-use rlock_core::lock::{Holding, Side, Snapshot, UnixMs};
+use rlock_core::lock::{Holding, Kind, Part, Side, Snapshot, UnixMs};
 use std::ffi::CStr;
 
 /// RLOCK.INSPECT
@@ -38,8 +38,9 @@ impl Command for Inspect {
         let writer = Writer::new(context).map(8);
         writer.word(c"kind").word(match &snapshot {
             None => c"none",
-            Some(Snapshot { mode: None, .. }) => c"plain",
-            Some(_) => c"read-write",
+            Some(Snapshot { kind: Kind::Plain, .. }) => c"plain",
+            Some(Snapshot { kind: Kind::ReadWrite, .. }) => c"read-write",
+            Some(Snapshot { kind: Kind::Permits, .. }) => c"permits",
         });
         writer.word(c"ttl-ms").number(snapshot.as_ref().map_or(NO_KEY, |snapshot| snapshot.expiry.left_ms(now)));
         writer.word(c"holder-count").number(snapshot.as_ref().map_or(0, |snapshot| snapshot.holder_count));
@@ -68,15 +69,16 @@ const NO_KEY: i64 = -2;
 fn write_holding(writer: Writer<'_>, holding: &Holding, left_ms: Option<i64>) {
     writer.map(4);
     writer.word(c"holder").bytes(&holding.holder);
-    writer.word(c"side").word(side(holding.side));
+    writer.word(c"side").word(part(holding.part));
     writer.word(c"count").number(holding.count);
     writer.word(c"ttl-ms").or_nil(left_ms, Writer::number);
 }
 
 fn write_waiter(writer: Writer<'_>, waiter: &WaiterView, now: UnixMs) {
-    writer.map(9);
+    writer.map(11);
     writer.word(c"holder").bytes(waiter.names.holder());
     writer.word(c"side").word(side(waiter.side));
+    writer.word(c"limit").or_nil(waiter.side.limit(), |writer, limit| writer.number(limit.get()));
     writer.word(c"client-id").or_nil(waiter.client, Writer::number);
     writer.word(c"address").or_nil(waiter.address.as_deref(), Writer::bytes);
     writer.word(c"session").or_nil(waiter.session.as_deref(), Writer::bytes);
@@ -85,6 +87,7 @@ fn write_waiter(writer: Writer<'_>, waiter: &WaiterView, now: UnixMs) {
     writer.word(c"waited-ms").number(now.saturating_sub(waiter.since).max(0));
     let left_ms = waiter.deadline.map(|deadline| deadline.saturating_sub(now).max(0));
     writer.word(c"deadline-in-ms").or_nil(left_ms, Writer::number);
+    writer.word(c"keys").number(waiter.locks);
 }
 
 fn side(kind: Side) -> &'static CStr {
@@ -92,6 +95,18 @@ fn side(kind: Side) -> &'static CStr {
         Side::Plain => c"exclusive",
         Side::Read => c"read",
         Side::Write => c"write",
+        Side::Permit(_) => PERMIT,
+    }
+}
+
+const PERMIT: &CStr = c"permit";
+
+fn part(part: Part) -> &'static CStr {
+    match part {
+        Part::Plain => side(Side::Plain),
+        Part::Read => side(Side::Read),
+        Part::Write => side(Side::Write),
+        Part::Permit(_) => PERMIT,
     }
 }
 

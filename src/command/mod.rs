@@ -2,6 +2,7 @@
 //! command does, and `parse`. No rule of locking is in here.
 
 mod acquire;
+mod acquire_all;
 mod arguments;
 mod break_lock;
 mod cancel;
@@ -12,7 +13,8 @@ mod release;
 mod renew;
 mod sessions;
 
-pub use acquire::{Acquire, ReadAcquire, WriteAcquire};
+pub use acquire::{Acquire, PermitAcquire, ReadAcquire, WriteAcquire};
+pub use acquire_all::AcquireAll;
 pub use break_lock::Break;
 pub use cancel::Cancel;
 pub use events::Events;

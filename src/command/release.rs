@@ -24,7 +24,7 @@ impl Command for Release {
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
         let (key, holder, want) = parse(arguments)?;
-        let released = waiting::run(context, |engine, server| engine.release(server, key, holder, want))?;
+        let released = waiting::release(context, key, holder, want)?;
         Ok(match released {
             Released::NotHeld => Reply::Nil,
             Released::StillHeld => Reply::Number(0),

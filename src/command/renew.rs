@@ -23,7 +23,7 @@ impl Command for Renew {
 
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
         let (key, holder, lease) = parse(arguments)?;
-        let renewed = waiting::run(context, |engine, server| engine.renew(server, key, holder, lease))?;
+        let renewed = waiting::renew(context, key, holder, lease)?;
         Ok(Reply::Number(i64::from(renewed == Renewed::Restarted)))
     }
 }

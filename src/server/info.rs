@@ -5,9 +5,9 @@
 use crate::server::edge::settings::SETTINGS;
 use crate::server::ffi::api::api;
 use crate::server::ffi::api::guarded;
-use crate::server::ffi::context::{Context, clock_ms};
+use crate::server::ffi::context::{Context, clock_ms, steady_ms};
 use crate::server::keys::followers;
-use crate::server::waiting::{state, steady_ms};
+use crate::server::waiting::state;
 use redis_module::raw;
 use std::ffi::c_int;
 
@@ -51,7 +51,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
             (c"wait_ms_le_inf", le_inf),
             (c"wait_ms_sum", waited.sum_ms()),
             // As it is now.
-            (c"waiters", engine.length() as u64),
+            (c"waiters", engine.waits() as u64),
             (c"locks_with_waiters", engine.locks() as u64),
             (c"longest_queue", engine.longest() as u64),
             (c"oldest_wait_ms", u64::try_from(oldest_wait_ms).unwrap_or(0)),

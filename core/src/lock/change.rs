@@ -78,12 +78,20 @@ impl Changes {
         self.on_lock_key().contains(&Change::Delete)
     }
 
-    /// How many holds of its side the holder has after these changes, which grant it one.
+    /// Whether the changes begin a lock that was free.
+    #[must_use]
+    pub fn begins(&self) -> bool {
+        matches!(self.on_lock_key(), [Change::Begin { .. }, ..])
+    }
+
+    /// How many holds of its side the holder has after these changes, which grant it one. A permit that it had already
+    /// counts as two: taking the grant back must leave it one.
     #[must_use]
     pub fn holds(&self) -> i64 {
-        let holds = self.on_lock_key().iter().find_map(|change| match change {
-            Change::Begin { .. } => Some(1),
+        let holds = self.all().iter().find_map(|change| match change {
+            Change::Begin { .. } | Change::SetPermit { again: false, .. } => Some(1),
             Change::Count { makes, .. } => Some(*makes),
+            Change::SetPermit { again: true, .. } | Change::PermitStays => Some(2),
             _ => None,
         });
         holds.unwrap_or(0)
@@ -117,6 +125,9 @@ impl Changes {
 /// A number of read holds of one holder: never more than [`READ_HOLDS_MAX`]. Small, so that a change is two words.
 pub type Holds = u16;
 
+/// A number of ended permits that are dropped in one step.
+pub type Ended = u16;
+
 /// This many read holds, or as many of them as one command touches.
 pub(super) fn bounded(holds: i64) -> Holds {
     Holds::try_from(holds.clamp(0, READ_HOLDS_MAX)).unwrap_or(Holds::MAX)
@@ -127,8 +138,8 @@ const _: () = assert!(size_of::<Option<Change>>() <= 16, "changes are copied a l
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The lock begins on a free key, with one hold and its lease: `HINCRBY key <holder> 1` of a plain lock, `HSET key
-    /// mode <mode> <field> 1` of a read-write lock; and `PEXPIREAT key <end>`. One change, since a lock without its
-    /// lease would never end: followers get both as one command.
+    /// mode <mode> <field> 1` of a read-write lock, `ZADD key <end> <holder>` of permits; and `PEXPIREAT key <end>`. One
+    /// change, since a lock without its lease would never end: followers get both in one step.
     Begin { side: Side, end: UnixMs },
     /// `HINCRBY key <field> <by>`, which makes the count `makes`.
     Count { field: Field, by: i8, makes: i64 },
@@ -140,6 +151,12 @@ pub enum Change {
     ExpireAt(UnixMs),
     /// `DEL key`
     Delete,
+    /// `ZADD key <end> <holder>`, beside the permits of others or in place of this holder's own: `again`.
+    SetPermit { end: UnixMs, again: bool },
+    /// `ZREM key <holder>`
+    DropPermit,
+    /// `ZREMRANGEBYRANK key 0 <count - 1>`: those whose permits have ended.
+    DropEnded { count: Ended },
 
     /// `SET {key}:holder:rwlock_timeout:<index> 1 PXAT <end>`
     SetHold { index: Holds, end: UnixMs },
@@ -153,6 +170,8 @@ pub enum Change {
     SetToken { to: i64 },
     /// `PUBLISH <channel> <message>`
     Publish(Unlock),
+    /// No command: this holder has its permit just as it would get it.
+    PermitStays,
 }
 
 impl Change {
@@ -166,6 +185,7 @@ impl Change {
                 | Self::CountToken { .. }
                 | Self::SetToken { .. }
                 | Self::Publish(_)
+                | Self::PermitStays
         )
     }
 

@@ -9,14 +9,15 @@
 
 use super::request::{Ahead, Asked, Busy, Effect, Obstacle, Release, Released, Renewed, Verdict, Wish};
 use super::{
-    Changes, Decision, Expiry, Grace, Lease, Mode, Observed, Record, Refusal, Side, UnixMs, plain, read_write,
+    Changes, Decision, Expiry, Grace, Lease, Mode, Observed, Record, Refusal, Side, UnixMs, permits, plain, read_write,
 };
 
 /// Grants a hold, if the lock allows it and no waiter is passed over.
 ///
 /// # Errors
 /// Refused on a lock of another kind, and where a limit is met.
-#[inline]
+#[allow(clippy::inline_always, reason = "a verdict is large, and its way out of here costs more than what is decided")]
+#[inline(always)]
 pub fn acquire<H>(
     record: &impl Record,
     wish: &Wish<H>,
@@ -26,10 +27,14 @@ pub fn acquire<H>(
 ) -> Result<Verdict, Refusal> {
     let end = end_of_lease(record, wish, grace, now)?;
     let observed = if wish.side == Side::Plain { record.observe_plain()? } else { record.observe()? };
+    if let Side::Permit(limit) = wish.side {
+        let asked = Asked { observed, lease: wish.lease, fenced: wish.fenced, end, grace, now };
+        return permits::acquire(record, limit, ahead, asked);
+    }
     let passes_by = match observed {
         Observed::Free => true,
         Observed::ReadWrite(lock) => wish.side == Side::Read && lock.reads == 0 && lock.writes == 0,
-        Observed::Mine { .. } | Observed::Others => false,
+        Observed::Mine { .. } | Observed::Others | Observed::Permits => false,
     };
     let may_ask = ahead == Ahead::Nobody || !passes_by;
     let effect = if may_ask { grant(record, wish, observed, end, grace, now)? } else { None };
@@ -84,7 +89,8 @@ fn end_of_lease<H>(record: &impl Record, wish: &Wish<H>, grace: Grace, now: Unix
     Ok(end)
 }
 
-#[inline]
+#[allow(clippy::inline_always, reason = "as for acquire")]
+#[inline(always)]
 fn grant<H>(
     record: &impl Record,
     &Wish { side, lease, fenced, .. }: &Wish<H>,
@@ -98,6 +104,7 @@ fn grant<H>(
         Side::Plain => plain::acquire(record, asked),
         Side::Read => read_write::acquire_read(record, asked),
         Side::Write => read_write::acquire_write(record, asked),
+        Side::Permit(limit) => permits::begin(record, limit, asked).map(Some),
     }
 }
 
@@ -114,12 +121,15 @@ pub fn release(record: &impl Record, want: Release, grace: Grace, now: UnixMs) -
     if want.side == Some(Side::Read) && want.lease.is_some() {
         return Err(Refusal::LeaseOnRead);
     }
-    let is_read_write = matches!(want.side, Some(Side::Read | Side::Write));
-    match record.observe()? {
-        Observed::Mine { .. } | Observed::Others if is_read_write => Err(Refusal::HoldsPlain),
-        Observed::Mine { holds } => plain::release(holds, want, now),
-        Observed::Free | Observed::Others => Ok(Decision::unchanged(Released::NotHeld)),
-        Observed::ReadWrite(lock) => read_write::release(record, lock, want, now),
+    match (record.observe()?, want.side) {
+        (Observed::Mine { .. } | Observed::Others, Some(Side::Read | Side::Write | Side::Permit(_))) => {
+            Err(Refusal::HoldsPlain)
+        }
+        (Observed::Permits, Some(Side::Plain | Side::Read | Side::Write)) => Err(Refusal::HoldsPermits),
+        (Observed::Mine { holds }, _) => plain::release(holds, want, now),
+        (Observed::Free | Observed::Others, _) => Ok(Decision::unchanged(Released::NotHeld)),
+        (Observed::ReadWrite(lock), _) => read_write::release(record, lock, want, now),
+        (Observed::Permits, _) => Ok(permits::release(record, now)),
     }
 }
 
@@ -134,6 +144,7 @@ pub fn renew(record: &impl Record, lease: Lease, grace: Grace, now: UnixMs) -> R
         Observed::Free | Observed::Others => Ok(Decision::unchanged(Renewed::NotHeld)),
         Observed::Mine { .. } => Ok(plain::renew(end)),
         Observed::ReadWrite(lock) => read_write::renew(record, lock, end, now),
+        Observed::Permits => permits::renew(record, end, now),
     }
 }
 

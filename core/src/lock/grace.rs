@@ -43,6 +43,12 @@ impl Grace {
     }
 }
 
+/// The longer of two times left, as PTTL gives them: -1, of a lock without an expiry, is the longest.
+#[must_use]
+pub fn longer_left(one: i64, other: i64) -> i64 {
+    if one < 0 || other < 0 { -1 } else { one.max(other) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

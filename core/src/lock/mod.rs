@@ -5,7 +5,7 @@
 //! touches a key or knows how an answer is spelled on the wire, so a map and a number for the time can test every rule.
 //!
 //! - [`acquire`], [`release`], [`renew`]: the commands, by what the key holds
-//! - [`plain`]: plain locks; [`read_write`]: the two sides of a read-write lock
+//! - [`plain`]: plain locks; [`read_write`]: the two sides of a read-write lock; [`permits`]: several holders at once
 //! - [`Grace`]: for how long nobody is let in after a failover
 //! - [`hand_over()`]: a release and the next holder's grant as one step
 //! - [`Plan`]: what becomes true in one step
@@ -16,6 +16,7 @@ mod change;
 mod decide;
 mod grace;
 pub mod names;
+mod permits;
 mod plain;
 mod read_write;
 mod record;
@@ -25,13 +26,14 @@ mod token;
 
 pub use change::{Change, Changes, Decision, Field, Plan, Unlock};
 pub use decide::{HandOver, acquire, hand_over, release, renew};
-pub use grace::Grace;
+pub use grace::{Grace, longer_left};
+pub use permits::{PERMIT_END_MAX, Permits, are_permits, end_of_score};
 pub use record::{Mode, Observed, ReadWrite, Record, decimal};
 pub use request::{
-    Ahead, Busy, Effect, Expiry, Held, Lease, Obstacle, Outcome, Refusal, Release, Released, Renewed, Side, UnixMs,
-    Verdict, Wish,
+    Ahead, Busy, Effect, Expiry, Held, Lease, Limit, Obstacle, Outcome, Refusal, Release, Released, Renewed, Side,
+    UnixMs, Verdict, Wish,
 };
-pub use snapshot::{BROKEN_MAX, Breaking, Holding, READ_HOLDS_SHOWN_MAX, Snapshot};
+pub use snapshot::{BROKEN_MAX, Breaking, Holding, Kind, Part, READ_HOLDS_SHOWN_MAX, Snapshot};
 
 /// The longest holder, in bytes.
 pub const HOLDER_LEN_MAX: usize = 512;

@@ -18,8 +18,9 @@ pub(super) fn acquire(record: &impl Record, asked: Asked) -> Result<Option<Effec
         }
         Observed::Others => return Ok(None),
         Observed::ReadWrite(_) => return Err(Refusal::HoldsReadWrite),
+        Observed::Permits => return Err(Refusal::HoldsPermits),
     };
-    asked.granted(record, [Some(count), expire, None], false)
+    asked.granted(record, [Some(count), expire, None], false).map(Some)
 }
 
 /// Gives back one of `holds`, or all of them; the last one frees the lock.

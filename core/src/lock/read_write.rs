@@ -21,6 +21,7 @@ pub(super) fn acquire_read(record: &impl Record, asked: Asked) -> Result<Option<
     let (reads, [count, expire]) = match asked.observed {
         Observed::Free => (0, [Some(Change::Begin { side: Side::Read, end }), None]),
         Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
+        Observed::Permits => return Err(Refusal::HoldsPermits),
         Observed::ReadWrite(lock) if lock.mode == Mode::Write && lock.writes == 0 => {
             return Ok(None);
         }
@@ -34,7 +35,7 @@ pub(super) fn acquire_read(record: &impl Record, asked: Asked) -> Result<Option<
     if index > READ_HOLDS_MAX {
         return Err(Refusal::TooManyHolds);
     }
-    asked.granted(record, [count, expire, Some(Change::SetHold { index: bounded(index), end })], true)
+    asked.granted(record, [count, expire, Some(Change::SetHold { index: bounded(index), end })], true).map(Some)
 }
 
 /// Grants a write hold when the lock is free, or written by this very holder: its lease then grows by the new one.
@@ -47,6 +48,7 @@ pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Option
     let [count, expire] = match observed {
         Observed::Free => [Some(Change::Begin { side: Side::Write, end }), None],
         Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
+        Observed::Permits => return Err(Refusal::HoldsPermits),
         Observed::ReadWrite(lock) if lock.mode == Mode::Read || lock.writes == 0 => {
             return Ok(None);
         }
@@ -63,7 +65,7 @@ pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Option
             [Some(count), grown]
         }
     };
-    asked.granted(record, [count, expire, None], false)
+    asked.granted(record, [count, expire, None], false).map(Some)
 }
 
 /// Gives back one hold or all holds, of one side or both.
@@ -75,7 +77,7 @@ pub(super) fn release(
 ) -> Result<Decision<Released>, Refusal> {
     let (reads, writes) = (lock.reads > 0, lock.writes > 0);
     match want.side {
-        Some(Side::Plain) => Err(Refusal::HoldsReadWrite),
+        Some(Side::Plain | Side::Permit(_)) => Err(Refusal::HoldsReadWrite),
         Some(Side::Read) if reads => release_read(record, lock, want, now),
         Some(Side::Write) if writes => release_write(lock, want, now),
         Some(_) => Ok(Decision::unchanged(Released::NotHeld)),

@@ -3,7 +3,7 @@
 //! A record speaks for one key *and one holder*, and only answers questions: a decision's changes are written later.
 //! There are two records: one over an open key of the server, one over a map with a clock that a test moves.
 
-use super::{Expiry, Refusal, UnixMs};
+use super::{Expiry, Permits, Refusal, UnixMs};
 
 pub trait Record {
     /// Whether the lock's key is there.
@@ -50,6 +50,9 @@ pub trait Record {
     /// first `own`. None if all are dead. `Never` also if there are more than it may look at: the caller then keeps the
     /// lock's lease, which no read hold outlives.
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry>;
+
+    /// The permits of a key that has some, as they are at `now`: one has ended when its end is past.
+    fn permits(&self, now: UnixMs) -> Permits;
 }
 
 /// What a read-write lock is held for; the hash's `mode`.
@@ -70,6 +73,8 @@ pub enum Observed {
     /// A plain lock, held by someone else.
     Others,
     ReadWrite(ReadWrite),
+    /// Permits: see [`Record::permits`].
+    Permits,
 }
 
 /// A read-write lock as one holder sees it. Counts are this holder's; 0 is none.

@@ -1,6 +1,7 @@
 //! What clients ask of a lock, and the answers that they get: on which side of it, for how long, and with what outcome.
 
 use super::{Change, Changes, Field, Grace, Mode, Observed, Record, token};
+use std::fmt;
 
 /// What an acquire asks for. `H` is the holder's name: borrowed while the command runs, owned while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +108,7 @@ pub enum Released {
     NotHeld,
     /// The lock is still held: by this holder, or by other readers.
     StillHeld,
-    /// The lock is free; or a writer left, and its reads stay.
+    /// The lock is free; or a writer left, and its reads stay; or a permit was given back.
     Free,
 }
 
@@ -138,10 +139,10 @@ impl Asked {
         record: &impl Record,
         [count, expire, hold]: [Option<Change>; 3],
         leaves_room: bool,
-    ) -> Result<Option<Effect>, Refusal> {
+    ) -> Result<Effect, Refusal> {
         let change = self.fenced.then(|| token::next(record)).transpose()?;
         let token = change.and_then(Change::token);
-        Ok(Some(Effect { changes: Changes::of([count, expire, hold, change]), token, leaves_room }))
+        Ok(Effect { changes: Changes::of([count, expire, hold, change]), token, leaves_room })
     }
 }
 
@@ -153,12 +154,14 @@ pub(super) fn one_more(count: i64) -> Result<i64, Refusal> {
 /// Why a command that was well-formed is not carried out. A refusal changes nothing and replicates nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The key is not a hash, or a hash that no lock command wrote.
+    /// The key is neither a hash nor a sorted set, or one that no lock command wrote.
     WrongType,
-    /// A plain command on a read-write lock.
+    /// A command for another kind on a read-write lock.
     HoldsReadWrite,
-    /// A read-write command on a plain lock.
+    /// The same on a plain lock.
     HoldsPlain,
+    /// The same on a key with permits.
+    HoldsPermits,
     /// Now plus the lease is more than the server can store.
     LeaseTooLong,
     /// The lease, or a writer's leases together, are longer than the grace.
@@ -232,6 +235,38 @@ pub enum Side {
     Plain,
     Read,
     Write,
+    /// One of so many permits.
+    Permit(Limit),
+}
+
+const _: () = assert!(size_of::<Side>() == 4, "each waiter has a side");
+
+/// How many permits may be taken, the one that is asked for included. Kept in as few bytes as it needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Limit([u8; 3]);
+
+impl Limit {
+    pub const MAX: i64 = 100_000;
+
+    #[must_use]
+    pub const fn new(limit: i64) -> Option<Self> {
+        match limit.to_le_bytes() {
+            [low, middle, high, ..] if limit >= 1 && limit <= Self::MAX => Some(Self([low, middle, high])),
+            _ => None,
+        }
+    }
+
+    #[must_use]
+    pub fn get(self) -> usize {
+        let Self([low, middle, high]) = self;
+        u32::from_le_bytes([low, middle, high, 0]).try_into().unwrap_or(usize::MAX)
+    }
+}
+
+impl fmt::Debug for Limit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.get())
+    }
 }
 
 /// How a holder has a lock.
@@ -248,16 +283,16 @@ impl Side {
     #[must_use]
     pub fn field(self) -> Field {
         match self {
-            Self::Plain | Self::Read => Field::Holder,
+            Self::Plain | Self::Read | Self::Permit(_) => Field::Holder,
             Self::Write => Field::HolderWrite,
         }
     }
 
-    /// The `mode` of a lock that begins with a hold of this side; None for a plain lock.
+    /// The `mode` of a lock that begins with a hold of this side; None if it is no read-write lock.
     #[must_use]
     pub fn mode(self) -> Option<Mode> {
         match self {
-            Self::Plain => None,
+            Self::Plain | Self::Permit(_) => None,
             Self::Read => Some(Mode::Read),
             Self::Write => Some(Mode::Write),
         }
@@ -266,13 +301,35 @@ impl Side {
     /// Whether others may have a hold of this side, too, each with a lease of its own.
     #[must_use]
     pub fn is_shared(self) -> bool {
+        matches!(self, Self::Read | Self::Permit(_))
+    }
+
+    /// Whether a waiter for this side keeps those behind it from sharing the lock with those who have it. One that asks
+    /// for a permit may allow fewer than they do.
+    #[must_use]
+    pub fn ends_sharing(self) -> bool {
+        matches!(self, Self::Write | Self::Permit(_))
+    }
+
+    /// Of a permit, how many there may be.
+    #[must_use]
+    pub fn limit(self) -> Option<Limit> {
+        match self {
+            Self::Permit(limit) => Some(limit),
+            Self::Plain | Self::Read | Self::Write => None,
+        }
+    }
+
+    /// Whether each hold of a holder is told from its others, by its number.
+    #[must_use]
+    pub fn numbers_holds(self) -> bool {
         self == Self::Read
     }
 
-    /// Whether a waiter for this side keeps those behind it from sharing the lock with those who have it.
+    /// Whether a holder has one hold at most, however often it is granted.
     #[must_use]
-    pub fn ends_sharing(self) -> bool {
-        self == Self::Write
+    pub fn is_held_once(self) -> bool {
+        matches!(self, Self::Permit(_))
     }
 
     /// How this holder has this side of the lock, with its last hold's lease.
@@ -286,9 +343,13 @@ impl Side {
             (Observed::Mine { holds }, Self::Plain) => holds,
             (Observed::ReadWrite(lock), Self::Write) => lock.writes,
             (Observed::ReadWrite(lock), Self::Read) => lock.reads.min(most),
+            // Also one that has ended: whoever asks looks at the time.
+            (Observed::Permits, Self::Permit(_)) => {
+                return record.permits(UnixMs::MIN).mine.map(|end| Held { holds: 1, end });
+            }
             _ => return None,
         };
-        let expiry = if self.is_shared() { record.read_hold_end(holds)? } else { record.expiry() };
+        let expiry = if self.numbers_holds() { record.read_hold_end(holds)? } else { record.expiry() };
         match expiry {
             Expiry::At(end) if holds > 0 => Some(Held { holds, end }),
             _ => None,
@@ -307,6 +368,16 @@ mod tests {
         let longest = Lease::from_ms(i64::MAX).unwrap();
         assert_eq!(longest.end(0), Ok(i64::MAX));
         assert_eq!(longest.end(1), Err(Refusal::LeaseTooLong));
+    }
+
+    #[test]
+    fn a_limit_is_between_one_and_its_most() {
+        for limit in [1, 2, 255, 256, 65_536, 99_999, 100_000] {
+            assert_eq!(Limit::new(limit).map(Limit::get), usize::try_from(limit).ok());
+        }
+        for limit in [i64::MIN, -1, 0, 100_001, 1 << 32, i64::MAX] {
+            assert_eq!(Limit::new(limit), None, "{limit}");
+        }
     }
 
     #[test]

@@ -2,10 +2,11 @@
 //!
 //! Elsewhere a decision asks what one holder may do. Here no holder asks, so each field is looked at: a hash with a
 //! field that is no count is no lock, and is neither shown nor broken. Whether its holders may share a lock is not
-//! checked: a lock that somebody's scripts have corrupted is the very one to see and break.
+//! checked: a lock that somebody's scripts have corrupted is the very one to see and break. Of permits those that have ended
+//! are not shown.
 
 use super::change::bounded;
-use super::{Change, Changes, Expiry, Mode, READ_HOLDS_MAX, Refusal, Side, UnixMs, Unlock, decimal, names};
+use super::{Change, Changes, Expiry, Mode, READ_HOLDS_MAX, Refusal, UnixMs, Unlock, decimal, names};
 
 /// The most holders that breaking a lock looks at, and the most read holds whose keys it deletes. The keys of all
 /// others end with their own leases.
@@ -17,8 +18,7 @@ pub const READ_HOLDS_SHOWN_MAX: i64 = 10_000;
 /// A lock that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// None for a plain lock.
-    pub mode: Option<Mode>,
+    pub kind: Kind,
     pub expiry: Expiry,
     /// The number of holdings, each side of a holder counted by itself.
     pub holder_count: usize,
@@ -26,12 +26,29 @@ pub struct Snapshot {
     pub holdings: Vec<Holding>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Plain,
+    ReadWrite,
+    Permits,
+}
+
 /// One side of one holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holding {
     pub holder: Vec<u8>,
-    pub side: Side,
+    pub part: Part,
     pub count: i64,
+}
+
+/// What of a lock a holder has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Plain,
+    Read,
+    Write,
+    /// A permit, which ends then.
+    Permit(UnixMs),
 }
 
 impl Holding {
@@ -44,12 +61,12 @@ impl Holding {
             return Ok(None);
         }
         let count = decimal(value).filter(|count| *count > 0).ok_or(Refusal::WrongType)?;
-        let (holder, side) = match (mode, field.strip_suffix(names::WRITE_SUFFIX)) {
-            (None, _) => (field, Side::Plain),
-            (Some(_), Some(holder)) => (holder, Side::Write),
-            (Some(_), None) => (field, Side::Read),
+        let (holder, part) = match (mode, field.strip_suffix(names::WRITE_SUFFIX)) {
+            (None, _) => (field, Part::Plain),
+            (Some(_), Some(holder)) => (holder, Part::Write),
+            (Some(_), None) => (field, Part::Read),
         };
-        Ok(Some(Self { holder: holder.to_vec(), side, count }))
+        Ok(Some(Self { holder: holder.to_vec(), part, count }))
     }
 }
 
@@ -57,13 +74,15 @@ impl Holding {
 const GONE: i64 = -2;
 
 impl Snapshot {
-    /// The time left of each holding, as PTTL gives it: for a read, the longest of its own leases; for anything else
-    /// the lock's. None for the reads behind the first `most` keys, which are not looked at.
+    /// The time left of each holding, as PTTL gives it: for a read, the longest of its own leases; for a permit its own;
+    /// for anything else the lock's. None for the reads behind the first `most` keys, which are not looked at.
     pub fn left_ms(&self, now: UnixMs, most: i64, read_lease: impl Fn(&Holding) -> Option<Expiry>) -> Vec<Option<i64>> {
         let mut budget = most;
         let left_ms = |holding: &Holding| {
-            if holding.side != Side::Read {
-                return Some(self.expiry.left_ms(now));
+            match holding.part {
+                Part::Plain | Part::Write => return Some(self.expiry.left_ms(now)),
+                Part::Permit(end) => return Some(Expiry::At(end).left_ms(now)),
+                Part::Read => {}
             }
             budget = budget.checked_sub(holding.count).filter(|left| *left >= 0)?;
             Some(read_lease(holding).map_or(GONE, |lease| lease.left_ms(now)))
@@ -75,17 +94,21 @@ impl Snapshot {
     /// whether the keys of read holds may be touched; if not, none of them are ours.
     #[must_use]
     pub fn break_up(&self, reads_are_reachable: bool) -> Breaking {
-        // The message that wakes every waiter of Redisson's that can go on now.
-        let unlock = if self.mode.is_some() { Unlock::Write } else { Unlock::Plain };
+        // The message that wakes every waiter of Redisson's that can go on now. Of permits it knows nothing.
+        let unlock = match self.kind {
+            Kind::Plain => Some(Unlock::Plain),
+            Kind::ReadWrite => Some(Unlock::Write),
+            Kind::Permits => None,
+        };
         let mut budget = i64::try_from(BROKEN_MAX).unwrap_or(i64::MAX);
         let mut drop_holds = |holding: &Holding| {
             let last = holding.count.min(READ_HOLDS_MAX).min(budget);
             budget = budget.saturating_sub(last);
             (holding.holder.clone(), Change::DropHolds { first: 1, count: bounded(last) })
         };
-        let reads = self.holdings.iter().filter(|holding| reads_are_reachable && holding.side == Side::Read);
+        let reads = self.holdings.iter().filter(|holding| reads_are_reachable && holding.part == Part::Read);
         Breaking {
-            lock: Changes::of([Some(Change::Delete), Some(Change::Publish(unlock))]),
+            lock: Changes::of([Some(Change::Delete), unlock.map(Change::Publish)]),
             read_holds: reads.map(&mut drop_holds).collect(),
         }
     }
@@ -103,24 +126,24 @@ pub struct Breaking {
 mod tests {
     use super::*;
 
-    fn holding(holder: &str, side: Side, count: i64) -> Holding {
-        Holding { holder: holder.into(), side, count }
+    fn holding(holder: &str, part: Part, count: i64) -> Holding {
+        Holding { holder: holder.into(), part, count }
     }
 
-    fn snapshot(mode: Option<Mode>, holdings: &[Holding]) -> Snapshot {
-        Snapshot { mode, expiry: Expiry::At(1_500), holder_count: holdings.len(), holdings: holdings.to_vec() }
+    fn snapshot(kind: Kind, holdings: &[Holding]) -> Snapshot {
+        Snapshot { kind, expiry: Expiry::At(1_500), holder_count: holdings.len(), holdings: holdings.to_vec() }
     }
 
     #[test]
     fn a_field_is_a_side_of_a_holder() {
         let of = |mode, field: &str, value: &str| Holding::of_field(mode, field.as_bytes(), value.as_bytes());
-        assert_eq!(of(None, "ann", "2"), Ok(Some(holding("ann", Side::Plain, 2))));
-        assert_eq!(of(None, "ann:write", "1"), Ok(Some(holding("ann:write", Side::Plain, 1))));
+        assert_eq!(of(None, "ann", "2"), Ok(Some(holding("ann", Part::Plain, 2))));
+        assert_eq!(of(None, "ann:write", "1"), Ok(Some(holding("ann:write", Part::Plain, 1))));
         for mode in [Some(Mode::Read), Some(Mode::Write)] {
             assert_eq!(of(mode, "mode", "read"), Ok(None));
-            assert_eq!(of(mode, "ann", "9223372036854775807"), Ok(Some(holding("ann", Side::Read, i64::MAX))));
-            assert_eq!(of(mode, "ann:write", "1"), Ok(Some(holding("ann", Side::Write, 1))));
-            assert_eq!(of(mode, ":write", "1"), Ok(Some(holding("", Side::Write, 1))));
+            assert_eq!(of(mode, "ann", "9223372036854775807"), Ok(Some(holding("ann", Part::Read, i64::MAX))));
+            assert_eq!(of(mode, "ann:write", "1"), Ok(Some(holding("ann", Part::Write, 1))));
+            assert_eq!(of(mode, ":write", "1"), Ok(Some(holding("", Part::Write, 1))));
         }
     }
 
@@ -137,19 +160,19 @@ mod tests {
     #[test]
     fn reads_have_leases_of_their_own_as_far_as_they_are_looked_at() {
         let holdings = [
-            holding("ann", Side::Write, 9),
-            holding("ann", Side::Read, 3),
-            holding("bob", Side::Read, 3),
-            holding("cid", Side::Read, 2),
-            holding("dan", Side::Read, 1),
-            holding("eve", Side::Read, i64::MAX),
+            holding("ann", Part::Write, 9),
+            holding("ann", Part::Read, 3),
+            holding("bob", Part::Read, 3),
+            holding("cid", Part::Read, 2),
+            holding("dan", Part::Read, 1),
+            holding("eve", Part::Read, i64::MAX),
         ];
         let lease = |holding: &Holding| match &holding.holder[..] {
             b"ann" => Some(Expiry::At(1_200)),
             b"cid" => Some(Expiry::Never),
             _ => None,
         };
-        let left = |most| snapshot(Some(Mode::Write), &holdings).left_ms(1_000, most, lease);
+        let left = |most| snapshot(Kind::ReadWrite, &holdings).left_ms(1_000, most, lease);
         assert_eq!(left(9), [Some(500), Some(200), Some(-2), Some(-1), Some(-2), None]);
         assert_eq!(left(5), [Some(500), Some(200), None, Some(-1), None, None], "one that fits is still looked at");
         assert_eq!(left(0), [Some(500), None, None, None, None, None]);
@@ -157,24 +180,36 @@ mod tests {
 
     #[test]
     fn a_lock_without_an_end_is_shown_so() {
-        let plain = Snapshot { expiry: Expiry::Never, ..snapshot(None, &[holding("ann", Side::Plain, 1)]) };
+        let plain = Snapshot { expiry: Expiry::Never, ..snapshot(Kind::Plain, &[holding("ann", Part::Plain, 1)]) };
         assert_eq!(plain.left_ms(1_000, 10, |_| None), [Some(-1)]);
     }
 
     #[test]
     fn breaking_ends_every_read_hold_up_to_a_bound() {
         let read = |holder: &str, count| (holder.as_bytes().to_vec(), Change::DropHolds { first: 1, count });
-        let few = [holding("ann", Side::Write, 2), holding("ann", Side::Read, 3), holding("bob", Side::Read, 1)];
-        let broken = snapshot(Some(Mode::Write), &few).break_up(true);
+        let few = [holding("ann", Part::Write, 2), holding("ann", Part::Read, 3), holding("bob", Part::Read, 1)];
+        let broken = snapshot(Kind::ReadWrite, &few).break_up(true);
         assert_eq!(broken.read_holds, [read("ann", 3), read("bob", 1)]);
         assert_eq!(broken.lock.on_side_keys(), [Change::Publish(Unlock::Write)]);
-        let many: Vec<_> = (0..12).map(|number| holding(&number.to_string(), Side::Read, i64::MAX)).collect();
+        let many: Vec<_> = (0..12).map(|number| holding(&number.to_string(), Part::Read, i64::MAX)).collect();
         let lasts: Vec<_> =
-            snapshot(Some(Mode::Read), &many).break_up(true).read_holds.into_iter().map(|hold| hold.1).collect();
+            snapshot(Kind::ReadWrite, &many).break_up(true).read_holds.into_iter().map(|hold| hold.1).collect();
         let last = |count| Change::DropHolds { first: 1, count };
         assert_eq!(lasts, [[last(10_000); 10].as_slice(), &[last(0); 2]].concat());
-        let plain = snapshot(None, &[holding("ann", Side::Plain, 2)]).break_up(true);
+        let plain = snapshot(Kind::Plain, &[holding("ann", Part::Plain, 2)]).break_up(true);
         assert_eq!(plain.read_holds, []);
         assert_eq!(plain.lock.on_side_keys(), [Change::Publish(Unlock::Plain)]);
+    }
+
+    #[test]
+    fn each_permit_has_its_own_end_and_breaking_them_wakes_nobody_of_redissons() {
+        let permits = [holding("ann", Part::Permit(1_200), 1), holding("bob", Part::Permit(900), 1)];
+        let snapshot = snapshot(Kind::Permits, &permits);
+        assert_eq!(snapshot.left_ms(1_000, 0, |_| None), [Some(200), Some(0)]);
+        let Breaking { lock, read_holds } = snapshot.break_up(true);
+        assert_eq!(
+            (lock.on_lock_key(), lock.on_side_keys(), &read_holds[..]),
+            (&[Change::Delete][..], &[][..], &[][..])
+        );
     }
 }

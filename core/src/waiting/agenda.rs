@@ -6,7 +6,7 @@
 use super::databases::Database;
 use super::queue::{LockId, Ticket};
 use super::waiter::{Names, SessionId};
-use crate::lock::{Held, UnixMs, Wish};
+use crate::lock::{Held, Record, Side, UnixMs, Wish};
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -41,6 +41,8 @@ pub(super) struct Agenda {
     pub to_revoke: VecDeque<Hold>,
     /// Sessions that are attended again, and were passed over meanwhile.
     pub returning: VecDeque<SessionId>,
+    /// Waiters for several locks that were put aside while nobody was there to be told.
+    pub sets_back: VecDeque<Ticket>,
     /// Connections that are closed, with those of their sessions for which that is not noted yet.
     pub disconnected: VecDeque<(u64, BTreeSet<SessionId>)>,
     /// Sessions that nobody attends any more, of which some tickets were not yet looked at.
@@ -97,6 +99,18 @@ impl AsGranted {
         goes_on
     }
 
+    /// Whether the holder has the lock just as it was granted. What a holder has but once is the same after each grant.
+    pub fn is_still(&self, side: Side, record: &impl Record) -> bool {
+        let granted = self.get();
+        let has = side.held(record);
+        if side.is_held_once() { has.is_some_and(|has| has.end == granted.end) } else { has == Some(granted) }
+    }
+
+    /// Whether a hold goes with the next grant that is revoked: what a holder has but once goes with the last.
+    pub fn goes_with_next(&self, side: Side) -> bool {
+        !side.is_held_once() || self.get().holds <= 1
+    }
+
     /// One hold was revoked. That leaves the lease as it is.
     pub fn one_is_revoked(&self) {
         let Held { holds, end } = self.held.get();
@@ -114,7 +128,7 @@ pub(super) struct Cancelling<C> {
     pub found: usize,
     /// The holds of those that were found, which are revoked when all are taken back: the last of a holder's read holds
     /// first, as only that one is told apart from the others.
-    pub holds: BTreeMap<(i64, usize), Hold>,
+    pub holds: BTreeMap<(i64, usize, usize), Hold>,
 }
 
 impl<C> Cancelling<C> {
@@ -171,7 +185,7 @@ pub(super) struct Sweep {
 impl Agenda {
     pub fn is_empty(&self) -> bool {
         let lists = self.changed.is_empty() && self.reentries.is_empty() && self.to_revoke.is_empty();
-        let present = self.returning.is_empty() && self.disconnected.is_empty();
+        let present = self.returning.is_empty() && self.sets_back.is_empty() && self.disconnected.is_empty();
         let sessions = present && self.abandoned.is_empty() && self.ended.is_empty();
         lists && sessions && self.sweep.is_none()
     }

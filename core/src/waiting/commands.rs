@@ -4,16 +4,18 @@
 use super::agenda::Cancelling;
 use super::engine::Engine;
 use super::host::{Host, Paused, Trigger, WaitsFor};
-use super::queue::{LockName, QueueFull, Ticket};
+use super::queue::{LockId, LockName, QueueFull, Ticket};
 use super::serve::lease_end;
 use super::sessions::NoSession;
+use super::sets::{Tried, acquire_all};
 use super::tickets::Call;
 use super::tickets::Use;
 use super::waiter::{Names, Recipient, SessionId, Waiter};
 use crate::lock::{
-    self, Ahead, BROKEN_MAX, Lease, Obstacle, Outcome, Plan, Record, Refusal, Release, Released, Renewed, UnixMs,
-    Verdict, Wish,
+    self, Ahead, BROKEN_MAX, Busy, Lease, Obstacle, Outcome, Plan, Record, Refusal, Release, Released, Renewed, Side,
+    UnixMs, Verdict, Wish, names,
 };
+use std::collections::BTreeSet;
 
 /// How a client waits for a lock that is not granted at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +29,13 @@ pub struct Waiting<T> {
 }
 
 /// What became of an acquire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acquiring {
     Done(Outcome),
+    /// Several locks, with their fencing tokens, if they were asked for.
+    GrantedAll {
+        tokens: Vec<i64>,
+    },
     /// The client is blocked as this waiter, and gets its answer later.
     Blocked(Ticket),
     /// The ticket waits, and the session is told later.
@@ -38,6 +44,21 @@ pub enum Acquiring {
     TurnedAway {
         waiting: usize,
     },
+}
+
+/// What a client waits for.
+enum Wanted<'a, K> {
+    One(K),
+    AllOf(&'a [K]),
+}
+
+/// A lock that a client asks for.
+struct Opened<L> {
+    record: L,
+    /// Whether another client waits for it whom this one may not pass.
+    ahead: Ahead,
+    /// Whether this one would pass others.
+    is_passing: bool,
 }
 
 /// What became of a call for events.
@@ -89,37 +110,127 @@ impl<C> Engine<C> {
         wish: &Wish<H::Text<'a>>,
         waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
     ) -> Result<Acquiring, Rejected> {
-        let by_ticket = waiting.and_then(|waiting| waiting.ticket);
-        if let Some((session, ticket)) = by_ticket {
-            let (lock, wish) = (name_of(host, &key), wish.with_holder(wish.holder.as_ref()));
-            match self.use_of(session, ticket.as_ref(), lock, &wish) {
-                Use::Free => {}
-                Use::Same => return Ok(Acquiring::Waiting),
-                Use::Other => return Err(Rejected::TicketInUse),
-            }
+        let is_by_ticket = waiting.is_some_and(|waiting| waiting.ticket.is_some());
+        if is_by_ticket && self.waits_already(host, &[key], wish, waiting)? {
+            return Ok(Acquiring::Waiting);
         }
-        let (record, ahead) = self.open(host, key, wish);
+        let Opened { record, ahead, is_passing } = self.open(host, key, wish);
         let (grace, now) = (self.grace(host), host.now());
-        let verdict = lock::acquire(&record, wish, ahead, grace, now)?;
-        let (busy, Waiting { limit_ms, max, .. }) = match (verdict, waiting) {
-            (Verdict::Granted(effect), _) => {
+        let busy = match lock::acquire(&record, wish, ahead, grace, now)? {
+            Verdict::Granted(effect) => {
                 host.commit(record, &Plan::of(wish.holder, &effect.changes))?;
+                if is_passing {
+                    self.all_are_passed(&[name_of(host, &key)]);
+                }
                 if self.length() > 0 {
                     self.settle_behind(host, name_of(host, &key), wish.holder.as_ref(), Trigger::Command);
                 }
                 self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);
                 return Ok(Acquiring::Done(Outcome::Granted { token: effect.token }));
             }
-            (Verdict::Busy(busy), Some(waiting)) if by_ticket.is_some() || host.may_block() => (busy, waiting),
-            (Verdict::Busy(busy), _) => return Ok(self.refused(busy.left_ms)),
+            // Most who find a lock busy do not wait for it.
+            Verdict::Busy(busy) if waiting.is_none() => return Ok(self.refused(busy.left_ms)),
+            Verdict::Busy(busy) => busy,
         };
         drop(record);
-        if busy.waits_for_itself {
+        self.wait(host, &Wanted::One(key), wish, waiting, &[(0, busy)])
+    }
+
+    /// The same for several plain locks, each another one: all or none.
+    ///
+    /// # Errors
+    /// With nothing changed.
+    pub fn acquire_all<'a, H: Host<Client = C>>(
+        &mut self,
+        host: &'a H,
+        keys: &[H::Text<'a>],
+        wish: &Wish<H::Text<'a>>,
+        waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
+    ) -> Result<Acquiring, Rejected> {
+        if wish.fenced && one_counts_for_another(keys) {
+            return Err(Refusal::BadToken.into());
+        }
+        if self.waits_already(host, keys, wish, waiting)? {
+            return Ok(Acquiring::Waiting);
+        }
+        let mut busy = Vec::new();
+        let mut passing = Vec::new();
+        for (number, key) in keys.iter().enumerate() {
+            let Opened { record, ahead, is_passing } = self.open(host, *key, wish);
+            match lock::acquire(&record, wish, ahead, self.grace(host), host.now())? {
+                Verdict::Granted(_) if is_passing => passing.push(*key),
+                Verdict::Granted(_) => {}
+                Verdict::Busy(one) => busy.push((number, one)),
+            }
+        }
+        if !busy.is_empty() {
+            return self.wait(host, &Wanted::AllOf(keys), wish, waiting, &busy);
+        }
+        let grants = match acquire_all(host, keys, &wish.with_holder(wish.holder.as_ref()), self.grace(host)) {
+            Ok(grants) => grants,
+            Err(Tried::Told(Outcome::Refused(refusal))) => return Err(refusal.into()),
+            Err(_) => return Err(Rejected::Paused),
+        };
+        self.all_are_passed(&names_of(host, &passing));
+        for key in keys.iter().filter(|_| self.length() > 0).collect::<Vec<_>>() {
+            self.settle_behind(host, name_of(host, key), wish.holder.as_ref(), Trigger::Command);
+        }
+        self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);
+        let tokens = grants.iter().filter_map(|grant| grant.token).collect();
+        Ok(Acquiring::GrantedAll { tokens })
+    }
+
+    /// Whether this very ticket waits, or was granted what it waited for.
+    ///
+    /// # Errors
+    /// If it is in use for something else.
+    fn waits_already<'a, H: Host<Client = C>>(
+        &self,
+        host: &'a H,
+        keys: &[H::Text<'a>],
+        wish: &Wish<H::Text<'a>>,
+        waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
+    ) -> Result<bool, Rejected> {
+        let Some((session, ticket)) = waiting.and_then(|waiting| waiting.ticket) else { return Ok(false) };
+        let (locks, wish) = (names_of(host, keys), wish.with_holder(wish.holder.as_ref()));
+        match self.use_of(session, ticket.as_ref(), &locks, &wish) {
+            Use::Free => Ok(false),
+            Use::Same => Ok(true),
+            Use::Other => Err(Rejected::TicketInUse),
+        }
+    }
+
+    /// Has the client of this command wait for these locks, some of which are busy, if it wants to and can.
+    fn wait<'a, H: Host<Client = C>>(
+        &mut self,
+        host: &'a H,
+        wanted: &Wanted<'_, H::Text<'a>>,
+        wish: &Wish<H::Text<'a>>,
+        waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
+        busy: &[(usize, Busy)],
+    ) -> Result<Acquiring, Rejected> {
+        let left_ms = busy.iter().map(|(_, busy)| busy.left_ms).reduce(lock::longer_left).unwrap_or(0);
+        let by_ticket = waiting.and_then(|waiting| waiting.ticket);
+        let waiting = waiting.filter(|_| by_ticket.is_some() || host.may_block());
+        let Some(Waiting { limit_ms, max, .. }) = waiting else { return Ok(self.refused(left_ms)) };
+        if busy.iter().any(|(_, busy)| busy.waits_for_itself) {
             return Err(Refusal::Deadlock.into());
         }
+        // Most wait for one lock, for which nothing is allotted.
+        let (one, several);
+        let locks: &[LockName<'_>] = match wanted {
+            Wanted::One(key) => {
+                one = [name_of(host, key)];
+                &one
+            }
+            Wanted::AllOf(keys) => {
+                several = names_of(host, keys);
+                &several
+            }
+        };
         // Whoever could be told at once was, so this is only for those who would have to wait.
         if let Some(max) = max {
-            let waiting = self.length_of(name_of(host, &key));
+            let waiting = locks.iter().map(|lock| self.length_of(*lock)).max().unwrap_or(0);
             if waiting >= max {
                 self.counters.turned_away = self.counters.turned_away.wrapping_add(1);
                 return Ok(Acquiring::TurnedAway { waiting });
@@ -139,21 +250,44 @@ impl<C> Engine<C> {
         let (recipient, names) = if let Some((session, ticket)) = by_ticket {
             (Recipient::Session(session), Names::of_ticket(holder, ticket.as_ref()))
         } else {
-            let Some(client) = host.block() else { return Ok(self.refused(busy.left_ms)) };
+            let Some(client) = host.block() else { return Ok(self.refused(left_ms)) };
             (Recipient::Client(client), Names::from(holder))
         };
+        let now = host.now();
         let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
         let wait = Waiter::new(recipient, wish.with_holder(names));
-        let (ticket, lock) = self.join(name_of(host, &key), wait, now, deadline).map_err(|QueueFull| full)?;
+        // Who asks for several is told so, though it be one.
+        let ticket = if let (Wanted::One(_), [lock]) = (wanted, locks) {
+            let (ticket, lock) = self.join(*lock, wait, now, deadline).map_err(|QueueFull| full)?;
+            for (_, busy) in busy {
+                self.waits_for(lock, *busy, holder, now);
+            }
+            ticket
+        } else {
+            let joined = self.join_all(locks, wait, now, deadline).map_err(|QueueFull| full)?;
+            for (number, busy) in busy {
+                let Some((_, lock)) = joined.get(*number) else { continue };
+                self.waits_for(*lock, *busy, holder, now);
+                // Whoever was before it on a free lock may have gone while it looked at the next one.
+                if busy.left_ms == 0 {
+                    self.changed(*lock);
+                }
+            }
+            joined.first().map(|(ticket, _)| *ticket).ok_or(full)?
+        };
+        let Some(client) = self.client(ticket) else { return Ok(Acquiring::Waiting) };
+        host.blocked(client, WaitsFor::Lock(ticket));
+        Ok(Acquiring::Blocked(ticket))
+    }
+
+    /// Notes what keeps a new waiter from its lock.
+    fn waits_for(&mut self, lock: LockId, busy: Busy, holder: &[u8], now: UnixMs) {
         if let Some(end) = lease_end(now, busy.left_ms) {
             self.recheck_by(lock, end);
         }
         if busy.obstacle == (Obstacle::Grace { reenters: true }) {
             self.reenters_after_grace(lock, Names::from(holder));
         }
-        let Some(client) = self.client(ticket) else { return Ok(Acquiring::Waiting) };
-        host.blocked(client, WaitsFor::Lock(ticket));
-        Ok(Acquiring::Blocked(ticket))
     }
 
     /// For a client that does not wait, or that cannot be blocked.
@@ -162,30 +296,46 @@ impl<C> Engine<C> {
         Acquiring::Done(Outcome::Busy { left_ms })
     }
 
-    /// Opens a lock, and returns whether another client waits for it. A lock whose key is gone is the waiters' first, even
+    /// Opens a lock, and finds out whether another client waits for it. A lock whose key is gone is the waiters' first, even
     /// if the server has not yet reported that.
+    #[allow(clippy::inline_always, reason = "where nobody waits it only opens the lock")]
+    #[inline(always)]
     fn open<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
         key: H::Text<'a>,
         wish: &Wish<H::Text<'a>>,
-    ) -> (H::Lock<'a>, Ahead) {
+    ) -> Opened<H::Lock<'a>> {
         let record = host.open(key, wish.holder);
         if self.length() == 0 {
-            return (record, Ahead::Nobody);
+            return Opened { record, ahead: Ahead::Nobody, is_passing: false };
         }
+        self.opened_among_waiters(host, key, wish, record)
+    }
+
+    fn opened_among_waiters<'a, H: Host<Client = C>>(
+        &mut self,
+        host: &'a H,
+        key: H::Text<'a>,
+        wish: &Wish<H::Text<'a>>,
+        record: H::Lock<'a>,
+    ) -> Opened<H::Lock<'a>> {
+        let opened = |record, ahead| Opened { record, ahead, is_passing: false };
         let lock = name_of(host, &key);
         if !self.is_waited_for(lock) {
-            return (record, Ahead::Nobody);
+            return opened(record, Ahead::Nobody);
         }
         if record.is_there() {
             // Only who shares it may join others in the lock, past waiters whom nobody attends.
             let may_pass = wish.side.is_shared() && self.has_sessions();
-            return (record, if may_pass { self.seek_ahead(host, lock) } else { Ahead::Someone });
+            return opened(record, if may_pass { self.seek_ahead(host, lock) } else { Ahead::Someone });
         }
         drop(record);
         let ahead = self.settle(host, lock, Trigger::Command);
-        (host.open(key, wish.holder), ahead)
+        // Those who want other locks, too, may be passed by such as want the same kind.
+        let is_passing = ahead == Ahead::Nobody && self.has_sets(lock);
+        let may_pass = !is_passing || wish.side == Side::Plain;
+        Opened { record: host.open(key, wish.holder), ahead: if may_pass { ahead } else { Ahead::Someone }, is_passing }
     }
 
     /// Gives holds back. If that frees a lock with waiters, the first of them gets it in the same step.
@@ -313,7 +463,11 @@ impl<C> Engine<C> {
     /// Closes a session for its process, and returns the number of its tickets. Of most sessions nothing is left then; what
     /// is left of a large one goes in the next turns of the server.
     pub fn close_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) -> usize {
-        let tickets = self.end_session(host, session);
+        let (tickets, call) = self.close(session);
+        host.watch(self);
+        if let Some(call) = call {
+            host.wake(call);
+        }
         let now = host.now();
         while !host.turn_is_over() {
             let dropped = self.drop_next(host);
@@ -334,6 +488,17 @@ impl<C> Engine<C> {
             WaitsFor::Cancel => self.stop_waiting_for_cancel(is_it),
         }
     }
+}
+
+/// Whether one of these keys is the fencing counter of another: a lock cannot count. It would be found out only when the
+/// lock is held.
+fn one_counts_for_another<K: AsRef<[u8]>>(keys: &[K]) -> bool {
+    let all: BTreeSet<_> = keys.iter().map(AsRef::as_ref).collect();
+    all.iter().any(|key| names::fencing_counter(key, |counter| all.contains(counter)))
+}
+
+fn names_of<'a, H: Host>(host: &H, keys: &'a [H::Text<'_>]) -> Vec<LockName<'a>> {
+    keys.iter().map(|key| name_of(host, key)).collect()
 }
 
 fn name_of<'a, H: Host>(host: &H, key: &'a H::Text<'_>) -> LockName<'a> {

@@ -11,6 +11,7 @@ use super::index::Index;
 use super::outbox::{self, Delivery, Event};
 use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
 use super::sessions::{Session, Sessions};
+use super::sets::Sets;
 use super::statistics::Counters;
 use super::waiter::{Names, Recipient, Waiter};
 use crate::lock::{Effect, Expiry, Held, Outcome, UnixMs, Wish};
@@ -23,20 +24,22 @@ use std::rc::Rc;
 /// What always holds between two calls, and [`Engine::fault`] checks:
 /// - each waiter is in one queue, and found there by its holder's name, and by its ticket's if it has one;
 /// - a waiter is not among those that were granted their lock and have not been answered;
-/// - a session knows how many of its tickets wait, and how many of them end sharing;
+/// - a session knows how many of its tickets wait, and how many of them keep others out;
+/// - a waiter for several locks has a member in the queue of each, or in none;
 /// - what is counted over all sessions is the sum of what each has;
 /// - a session is open, or on the agenda until nothing is left of it.
 pub struct Engine<C> {
     pub(super) queues: Queues<Waiter<C>, Notes>,
     pub(super) agenda: Agenda,
     pub(super) sessions: Sessions<C>,
+    pub(super) sets: Sets,
     /// The commands that take back more tickets than one turn has time for.
     pub(super) cancelling: VecDeque<Cancelling<C>>,
     pub counters: Counters,
     /// The times of the first and the last of the grants under way.
-    serving: Option<(UnixMs, UnixMs)>,
+    pub(super) serving: Option<(UnixMs, UnixMs)>,
     /// Blocked clients that were granted their lock and have not yet been answered.
-    undelivered: Map<Ticket, Hold>,
+    pub(super) undelivered: Map<Ticket, Hold>,
     /// The waiters of each lock by their holder. A holder is granted its own lock at once, so when one of its waiters
     /// is, the others must be found: without a search, since thousands may be in the queue between them.
     namesakes: Index,
@@ -108,6 +111,8 @@ pub struct Queued<'a, C> {
     /// When the waiter came.
     pub since: UnixMs,
     pub deadline: Option<UnixMs>,
+    /// For how many locks it waits.
+    pub locks: usize,
 }
 
 pub enum SeenRecipient<'a, C> {
@@ -127,6 +132,7 @@ impl<C> Default for Engine<C> {
             queues: Queues::default(),
             agenda: Agenda::default(),
             sessions: Sessions::default(),
+            sets: Sets::default(),
             cancelling: VecDeque::new(),
             counters: Counters::default(),
             serving: None,
@@ -146,7 +152,7 @@ impl<C: fmt::Debug> fmt::Debug for Engine<C> {
         let undelivered: BTreeMap<_, _> = self.undelivered.iter().collect();
         let mut table = formatter.debug_struct("Engine");
         table.field("queues", &self.queues).field("agenda", &self.agenda).field("sessions", &self.sessions);
-        table.field("cancelling", &self.cancelling).field("undelivered", &undelivered);
+        table.field("cancelling", &self.cancelling).field("undelivered", &undelivered).field("sets", &self.sets);
         table.field("databases", &self.databases).field("era", &self.era).field("grace", &self.grace);
         table.finish_non_exhaustive()
     }
@@ -164,9 +170,26 @@ impl<C> Engine<C> {
         now: UnixMs,
         deadline: Option<UnixMs>,
     ) -> Result<(Ticket, LockId), QueueFull> {
-        let (session, side) = (wait.session(), wait.side);
+        let (ticket, lock) = self.enter(lock, wait, now, false)?;
+        if let Some(deadline) = deadline {
+            self.queues.set_deadline(ticket, deadline);
+        }
+        self.counters.waits = self.counters.waits.wrapping_add(1);
+        Ok((ticket, lock))
+    }
+
+    /// Puts a new waiter behind the others, be it as the member of a set.
+    pub(super) fn enter(
+        &mut self,
+        lock: LockName<'_>,
+        wait: Waiter<C>,
+        now: UnixMs,
+        is_member: bool,
+    ) -> Result<(Ticket, LockId), QueueFull> {
+        let (session, keeps_out) = (wait.session(), is_member || wait.side.ends_sharing());
         let by_ticket = session.map(|session| (session, self.tickets.hash((session, wait.ticket()))));
-        let (ticket, lock) = self.queues.join(lock, wait, now)?;
+        let (ticket, lock) =
+            if is_member { self.queues.join_as_member(lock, wait, now)? } else { self.queues.join(lock, wait, now)? };
         let queues = &self.queues;
         let number_of = |place| queues.ticket_at(place).map(|ticket| ticket.numbered().0);
         if let Some(wait) = queues.waiter(ticket) {
@@ -177,15 +200,11 @@ impl<C> Engine<C> {
             self.tickets.insert(hash, ticket.numbered(), number_of);
             if let Some(session) = self.sessions.get_mut(session) {
                 self.queues.enlist(ticket, &mut session.tickets);
-                session.writers = session.writers.saturating_add(usize::from(side.ends_sharing()));
+                session.writers = session.writers.saturating_add(usize::from(keeps_out));
             }
             self.sessions.waiting = self.sessions.waiting.saturating_add(1);
         }
-        if let Some(deadline) = deadline {
-            self.queues.set_deadline(ticket, deadline);
-        }
         self.begin_patrol(now);
-        self.counters.waits = self.counters.waits.wrapping_add(1);
         Ok((ticket, lock))
     }
 
@@ -195,10 +214,16 @@ impl<C> Engine<C> {
         self.queues.length()
     }
 
+    /// The same, with each that waits for several locks counted once.
+    #[must_use]
+    pub fn waits(&self) -> usize {
+        self.queues.length().saturating_sub(self.sets.beside)
+    }
+
     /// The number of clients that are blocked until a lock is theirs.
     #[must_use]
     pub fn blocked_clients(&self) -> usize {
-        self.queues.length().saturating_sub(self.sessions.waiting)
+        self.waits().saturating_sub(self.sessions.waiting)
     }
 
     /// The number of tickets that wait, or whose event is not acknowledged.
@@ -250,12 +275,14 @@ impl<C> Engine<C> {
     /// The waiters of a lock, from the first to the last.
     pub fn queue(&self, lock: LockName<'_>, now: UnixMs) -> impl Iterator<Item = Queued<'_, C>> {
         self.queues.waiters(lock).filter_map(move |(ticket, wait)| {
-            let recipient = match &wait.recipient {
+            let told = self.who_is_told(ticket);
+            let recipient = match &self.queues.waiter(told)?.recipient {
                 Recipient::Client(client) => SeenRecipient::Client(client),
                 Recipient::Session(session) => self.sessions.get(*session)?.seen(now),
+                Recipient::Of(_) => return None,
             };
-            let since = self.queues.since(ticket).unwrap_or_default();
-            Some(Queued { wish: wait.wish(), recipient, since, deadline: self.queues.deadline(ticket) })
+            let (since, deadline) = (self.queues.since(ticket).unwrap_or_default(), self.queues.deadline(told));
+            Some(Queued { wish: wait.wish(), recipient, since, deadline, locks: self.locks_of(told) })
         })
     }
 
@@ -277,7 +304,10 @@ impl<C> Engine<C> {
         })
     }
 
-    fn is_attended(&self, wait: &Waiter<C>, now: UnixMs) -> bool {
+    pub(super) fn is_attended(&self, wait: &Waiter<C>, now: UnixMs) -> bool {
+        if let Recipient::Of(told) = wait.recipient {
+            return self.queues.waiter(told).is_some_and(|told| self.is_attended(told, now));
+        }
         let session = wait.session().map(|session| self.sessions.get(session));
         session.is_none_or(|session| session.is_some_and(|session| session.is_attended(now)))
     }
@@ -328,24 +358,30 @@ impl<C> Engine<C> {
             }
             Recipient::Session(session) => {
                 let granted = Some(outbox::Granted { lease, home, held: as_granted, era });
-                let event = Event { seq: 0, names: wish.holder, outcome, database, key, side, fenced, granted };
+                let names = wish.holder;
+                let event = Event { seq: 0, names, outcome, database, key, side, fenced, granted, beside: None };
                 self.happened(session, event, now)
             }
+            Recipient::Of(_) => Delivery::Later,
         };
         Some(Served { delivery, has_namesakes })
     }
 
     /// How the waiter has the lock now, in common with the grants before of which only the holder's last one tells.
-    fn as_granted(&mut self, ticket: Ticket, lock: LockId, grant: Grant) -> Option<Rc<AsGranted>> {
+    pub(super) fn as_granted(&mut self, ticket: Ticket, lock: LockId, grant: Grant) -> Option<Rc<AsGranted>> {
         let wish = self.queues.waiter(ticket)?.wish();
-        let (Grant { holds, ended, .. }, held) = (grant, grant.held(&wish));
+        let (Grant { holds, ended, .. }, mut held) = (grant, grant.held(&wish));
         let holder = wish.holder;
-        if wish.side.is_shared() {
+        if wish.side.numbers_holds() {
             return Some(AsGranted::new(&holder, held));
         }
         let last = &mut self.queues.kept(lock)?.granted;
+        if let Some(last) = last.as_ref().filter(|_| wish.side.is_held_once() && holds > 1) {
+            // Counted here, as it is nowhere else.
+            held.holds = last.get().holds.saturating_add(1);
+        }
         if let (Some(last), Expiry::At(ended)) = (&last, ended) {
-            if last.goes_on(&holder, Held { holds: holds.saturating_sub(1), end: ended }, held) {
+            if last.goes_on(&holder, Held { holds: held.holds.saturating_sub(1), end: ended }, held) {
                 return Some(Rc::clone(last));
             }
         }
@@ -367,24 +403,33 @@ impl<C> Engine<C> {
     /// Notes that the blocked client has got the answer with its grant.
     pub(super) fn delivered(&mut self, ticket: Ticket) {
         self.undelivered.remove(&ticket);
+        self.sets.undelivered.remove(&ticket);
     }
 
     /// Takes a waiter out, which is told this outcome.
     pub(super) fn leave_with(&mut self, ticket: Ticket, outcome: Outcome, now: UnixMs) -> Option<Delivery<C>> {
+        let beside = self.beside(ticket);
         let Left { waiter: wait, database, key, .. } = self.leave(ticket)?;
         let Wish { holder: names, side, fenced, .. } = wait.wish();
         Some(match wait.recipient {
             Recipient::Client(client) => Delivery::Answer { client, fenced },
             Recipient::Session(session) => {
-                let event = Event { seq: 0, names, outcome, database, key, side, fenced, granted: None };
+                let event = Event { seq: 0, names, outcome, database, key, side, fenced, granted: None, beside };
                 self.happened(session, event, now)
             }
+            Recipient::Of(_) => Delivery::Later,
         })
     }
 
-    /// Takes a waiter out. The waiters behind it may have waited for it only.
+    /// Takes a waiter out, with all of its set. The waiters behind it may have waited for it only.
     pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Left<Waiter<C>, Notes>> {
-        let (left, _) = self.take(ticket, false)?;
+        let told = self.who_is_told(ticket);
+        for member in self.members_beside(told) {
+            if let Some((left, _)) = self.take(member, false) {
+                self.changed(left.lock);
+            }
+        }
+        let (left, _) = self.take(told, false)?;
         if left.was_first {
             self.changed(left.lock);
         }
@@ -392,14 +437,16 @@ impl<C> Engine<C> {
     }
 
     /// Returns also whether others wait for the lock under the same name.
-    fn take(&mut self, ticket: Ticket, serves: bool) -> Option<(Left<Waiter<C>, Notes>, bool)> {
+    pub(super) fn take(&mut self, ticket: Ticket, serves: bool) -> Option<(Left<Waiter<C>, Notes>, bool)> {
+        let is_of_set = self.forget_member(ticket);
         let session = self.queues.waiter(ticket)?.session();
         let group = session.and_then(|session| self.sessions.get_mut(session)).map(|session| &mut session.tickets);
         let left = if serves { self.queues.serve(ticket, group)? } else { self.queues.leave(ticket, group)? };
         if let Some(session) = session {
             self.sessions.waiting = self.sessions.waiting.saturating_sub(1);
             self.tickets.remove(self.tickets.hash((session, left.waiter.ticket())), ticket.numbered());
-            if let Some(session) = self.sessions.get_mut(session).filter(|_| left.waiter.side.ends_sharing()) {
+            let keeps_out = is_of_set || left.waiter.side.ends_sharing();
+            if let Some(session) = self.sessions.get_mut(session).filter(|_| keeps_out) {
                 session.writers = session.writers.saturating_sub(1);
             }
         }
@@ -412,12 +459,13 @@ impl<C> Engine<C> {
     pub(super) fn gone(&mut self, ticket: Ticket) -> Option<C> {
         if let Some(hold) = self.undelivered.remove(&ticket) {
             self.revoke_later(hold);
+            self.sets.undelivered.remove(&ticket).into_iter().flatten().for_each(|hold| self.revoke_later(hold));
         }
         let wait = self.leave(ticket)?.waiter;
         self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
         match wait.recipient {
             Recipient::Client(client) => Some(client),
-            Recipient::Session(_) => None,
+            Recipient::Session(_) | Recipient::Of(_) => None,
         }
     }
 
@@ -432,7 +480,7 @@ impl<C> Engine<C> {
     pub fn client(&self, ticket: Ticket) -> Option<&C> {
         match &self.queues.waiter(ticket)?.recipient {
             Recipient::Client(client) => Some(client),
-            Recipient::Session(_) => None,
+            Recipient::Session(_) | Recipient::Of(_) => None,
         }
     }
 
@@ -457,7 +505,11 @@ impl<C> Engine<C> {
             }
             let Some((tickets, writers)) = of_sessions.get_mut(&id) else { return Some("a ticket has no session") };
             *tickets = tickets.saturating_add(1);
-            *writers = writers.saturating_add(usize::from(wait.side.ends_sharing()));
+            let keeps_out = self.is_of_set(ticket) || wait.side.ends_sharing();
+            *writers = writers.saturating_add(usize::from(keeps_out));
+        }
+        if let Some(fault) = self.fault_of_sets() {
+            return Some(fault);
         }
         let counts = |session: &Session<C>| (session.tickets.length(), session.writers);
         if sessions.iter().any(|session| of_sessions.get(&session.id) != Some(&counts(session))) {
@@ -470,7 +522,8 @@ impl<C> Engine<C> {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let nobody = self.queues.is_empty() && self.namesakes.is_empty() && self.tickets.is_empty();
-        let nothing = self.undelivered.is_empty() && self.sessions.is_empty() && self.cancelling.is_empty();
+        let untold = self.undelivered.is_empty() && self.sets.is_empty();
+        let nothing = untold && self.sessions.is_empty() && self.cancelling.is_empty();
         nobody && nothing && self.wakes_at(UnixMs::MIN).is_none()
     }
 }

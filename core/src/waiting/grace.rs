@@ -64,7 +64,7 @@ impl GraceClock {
 impl<C> Engine<C> {
     /// This server was started, or has become a master: a grace begins, from its beginning if one runs already.
     pub fn begin_grace(&mut self) {
-        self.end_grace();
+        // Those who wait for a lock that is theirs already are let in when this one is over.
         self.grace.begun = Begun::AtOnce;
         self.grace.is_told = false;
     }

@@ -118,11 +118,19 @@ pub trait Host {
     /// Answers a client with the outcome of its wait, and unblocks it.
     fn answer(&self, client: Self::Client, outcome: Outcome, fenced: bool);
 
+    /// The same for a client that is granted several locks, with their fencing tokens, if it has asked for them.
+    fn answer_all(&self, client: Self::Client, tokens: Vec<i64>);
+
     /// Tells a client how many of the tickets were found that it has taken back, and unblocks it.
     fn answer_cancel(&self, client: Self::Client, found: usize);
 
     /// Has a session's call answered with all events that there are when the answer is written.
     fn wake(&self, call: Self::Client);
+
+    /// Has a session's call answered with the error that there is no such session any more: somebody else has ended it.
+    fn session_is_over(&self, call: Self::Client) {
+        self.wake(call);
+    }
 
     /// How many sessions there may be.
     fn room(&self) -> Room;

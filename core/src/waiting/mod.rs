@@ -5,6 +5,7 @@
 //! - [`SessionId`]: a process that waits by tickets, whose outcomes are [`Event`]s
 //! - [`SessionSummary`]: the same as people on call see it
 //! - [`Engine`]: all that is kept in memory of waiters, and what is to be done for them
+//! - `sets`: waiters for several locks
 //! - `grace`: for how long nobody is served after a failover or a restart
 //! - [`WaitHistogram`]: how long they waited
 //! - [`commands`]: what the commands do, and `serve`: who is served next; both over a [`Host`] that is the server or a test
@@ -21,6 +22,7 @@ mod overview;
 mod queue;
 mod serve;
 mod sessions;
+mod sets;
 mod statistics;
 mod store;
 mod tickets;
@@ -40,6 +42,7 @@ pub use outbox::Event;
 pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
 pub use sessions::{EVENTS_UNREAD_MAX, NoSession, Room};
+pub use sets::PASSED_MAX;
 pub use statistics::{CLASSES, Counters, WaitHistogram};
 pub use tickets::{Call, Use};
 pub use waiter::{Names, SessionId};

@@ -26,6 +26,19 @@ pub struct Event {
     pub(super) side: Side,
     pub(super) fenced: bool,
     pub(super) granted: Option<Granted>,
+    /// Of a ticket for several locks, what is told of those beside the first one.
+    pub(super) beside: Option<Box<Beside>>,
+}
+
+/// A key, and how it is held, if it was granted.
+pub(super) type OtherLock = (Rc<[u8]>, Option<Rc<AsGranted>>);
+
+/// What is kept of a wait for several locks, but for the first of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Beside {
+    pub locks: Vec<OtherLock>,
+    /// Of all locks, if any were asked for.
+    pub tokens: Vec<i64>,
 }
 
 /// What is kept of a grant beside its token.
@@ -45,15 +58,33 @@ impl Event {
             Outcome::Granted { .. } | Outcome::Busy { .. } => 64,
             Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica => 256,
         };
-        self.names.ticket().len().saturating_add(rest)
+        let tokens = self.tokens().map_or(0, |tokens| tokens.len().saturating_mul(TOKEN_BYTES));
+        self.names.ticket().len().saturating_add(rest).saturating_add(tokens)
     }
 
-    /// The hold that was granted.
-    pub(super) fn hold(self) -> Option<Hold> {
-        let Self { names, database, key, side, granted, .. } = self;
-        let Granted { lease, home, held: as_granted, era } = granted?;
-        let wish = Wish { holder: names, side, lease, fenced: false };
-        Some(Hold { database, home, key, wish, as_granted, era })
+    /// The fencing tokens of a ticket for several locks, in their order.
+    #[must_use]
+    pub fn tokens(&self) -> Option<&[i64]> {
+        self.beside.as_ref().map(|beside| &*beside.tokens).filter(|tokens| !tokens.is_empty())
+    }
+
+    /// The locks that were granted beside the first one.
+    pub(super) fn held_beside(&self) -> impl Iterator<Item = (&[u8], &AsGranted)> {
+        let locks = self.beside.iter().flat_map(|beside| &beside.locks);
+        locks.filter_map(|(key, held)| Some((&**key, held.as_deref()?)))
+    }
+
+    /// The holds that were granted.
+    pub(super) fn holds(self) -> impl Iterator<Item = Hold> {
+        let Self { names, database, key, side, granted, beside, .. } = self;
+        granted.into_iter().flat_map(move |Granted { lease, home, held, era }| {
+            let wish = Wish { holder: names.clone(), side, lease, fenced: false };
+            let others = beside.clone().map(|beside| beside.locks).unwrap_or_default();
+            let first = (Rc::clone(&key), Some(held));
+            std::iter::once(first).chain(others).filter_map(move |(key, held)| {
+                Some(Hold { database, home, key, wish: wish.clone(), as_granted: held?, era })
+            })
+        })
     }
 }
 
@@ -61,6 +92,8 @@ impl Event {
 pub enum Delivery<C> {
     /// The blocked client is answered.
     Answer { client: C, fenced: bool },
+    /// The same, with the fencing tokens of its locks, if it has asked for them.
+    AnswerAll { client: C, tokens: Vec<i64> },
     /// The session's call is answered with all events.
     Wake(C),
     /// The session is told with its next call.
@@ -121,6 +154,9 @@ impl fmt::Debug for Outbox {
         outbox.finish_non_exhaustive()
     }
 }
+
+/// What a token takes in a reply.
+const TOKEN_BYTES: usize = 24;
 
 /// With fewer events, the room for them is kept.
 const FEW: usize = 2_048;
@@ -243,7 +279,7 @@ mod tests {
         let names = Names::of_ticket(b"ann", ticket.as_bytes());
         let (key, outcome) = (b"k"[..].into(), Outcome::NowReplica);
         let (side, fenced) = (Side::Plain, false);
-        outbox.push(Event { seq: 0, names, outcome, database: 0, key, side, fenced, granted: None });
+        outbox.push(Event { seq: 0, names, outcome, database: 0, key, side, fenced, granted: None, beside: None });
     }
 
     fn news(outbox: &mut Outbox) -> Vec<u64> {

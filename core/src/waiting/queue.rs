@@ -8,6 +8,9 @@
 //! A waiter that cannot be told of a grant now is passed over: it stands beside the queue until it is put back. Only the
 //! first of a queue is ever passed over, so all that were come before all that were not; those that are back are first.
 //!
+//! A waiter for several locks has a ticket in the queue of each: its members. They stand beside the queues from the
+//! beginning, in the order of coming, since others may pass them: see `sets.rs`.
+//!
 //! Which queue is the longest, and which waiter came first, is kept in order all the time: operators ask for it every
 //! few seconds, and a look at a million queues would hold the server up each time.
 
@@ -66,6 +69,9 @@ pub struct Queues<W, L> {
     back: BTreeSet<(Place, Ticket)>,
     /// Those that are passed over once more, by lock and group.
     passed_over_by_group: BTreeSet<(Place, Place, Ticket)>,
+    /// The members of sets, by the place of their lock; and those of them whom nobody attends.
+    members: BTreeSet<(Place, Ticket)>,
+    members_aside: BTreeSet<(Place, Ticket)>,
     /// All waiters, in the order of coming.
     by_age: List,
     /// All locks; the next in turn is the first.
@@ -109,6 +115,8 @@ enum Stands {
     InQueue,
     PassedOver,
     Back,
+    Member,
+    MemberAside,
 }
 
 /// A waiter that was taken out of its queue.
@@ -136,6 +144,8 @@ impl<W, L> Default for Queues<W, L> {
             passed_over: BTreeSet::default(),
             back: BTreeSet::default(),
             passed_over_by_group: BTreeSet::default(),
+            members: BTreeSet::default(),
+            members_aside: BTreeSet::default(),
             by_age: List::default(),
             turns: List::default(),
             deadlines: Alarms::default(),
@@ -151,6 +161,7 @@ impl<W: fmt::Debug, L: fmt::Debug> fmt::Debug for Queues<W, L> {
         let mut queues = formatter.debug_struct("Queues");
         queues.field("locks", &self.locks).field("waiters", &self.waiters).field("passed_over", &self.passed_over);
         queues.field("back", &self.back).field("turns", &self.turns).field("by_age", &self.by_age);
+        queues.field("members", &self.members).field("members_aside", &self.members_aside);
         queues.field("deadlines", &self.deadlines).field("lease_ends", &self.lease_ends).finish_non_exhaustive()
     }
 }
@@ -239,19 +250,45 @@ impl<W, L: Default> Queues<W, L> {
     /// # Errors
     /// If there is no room for another waiter.
     pub fn join(&mut self, lock: LockName<'_>, waiter: W, now: UnixMs) -> Result<(Ticket, LockId), QueueFull> {
+        let (ticket, lock) = self.enter(lock, waiter, now, Stands::InQueue)?;
+        if let Some(queue) = self.locks.get_mut(lock.place) {
+            queue.waiters.push(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_queue);
+        }
+        Ok((ticket, lock))
+    }
+
+    /// The same, for a member of a set.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn join_as_member(
+        &mut self,
+        lock: LockName<'_>,
+        waiter: W,
+        now: UnixMs,
+    ) -> Result<(Ticket, LockId), QueueFull> {
+        let (ticket, lock) = self.enter(lock, waiter, now, Stands::Member)?;
+        self.members.insert((lock.place, ticket));
+        Ok((ticket, lock))
+    }
+
+    fn enter(
+        &mut self,
+        lock: LockName<'_>,
+        waiter: W,
+        now: UnixMs,
+        stands: Stands,
+    ) -> Result<(Ticket, LockId), QueueFull> {
         let lock = match self.find(lock) {
             Some(lock) => lock,
             None => self.open(lock)?,
         };
         let number = self.take_number();
         let (deadline, in_queue, by_age, in_group) = Default::default();
-        let (since, stands, lock_place) = (now, Stands::InQueue, lock.place);
+        let (since, lock_place) = (now, lock.place);
         let waiting = Waiting { number, since, deadline, lock: lock_place, in_queue, by_age, in_group, stands, waiter };
         let place = self.waiters.insert(waiting).map_err(|_| QueueFull)?;
         self.by_age.push(&mut self.waiters, place, |waiting| &mut waiting.by_age);
-        if let Some(queue) = self.locks.get_mut(lock.place) {
-            queue.waiters.push(&mut self.waiters, place, |waiting| &mut waiting.in_queue);
-        }
         self.change_length(lock.place, 1);
         Ok((Ticket { number, place }, lock))
     }
@@ -273,10 +310,10 @@ impl<W, L: Default> Queues<W, L> {
         self.next_number
     }
 
-    /// The first waiter in a lock's queue, past those that are passed over.
+    /// The first waiter in a lock's queue, past those that are passed over, and past the members of sets.
     #[must_use]
     pub fn first(&self, lock: LockId) -> Option<(Ticket, &W)> {
-        let back = if self.back.is_empty() { None } else { of_lock(&self.back, lock.place).next() };
+        let back = if self.back.is_empty() { None } else { of_lock(&self.back, lock.place).next() }.map(Ticket::place);
         let place = match back {
             Some(first) => self.queue(lock).map(|_| first)?,
             None => self.queue(lock)?.waiters.first()?,
@@ -297,7 +334,9 @@ impl<W, L: Default> Queues<W, L> {
     fn take(&mut self, ticket: Ticket, group: Option<&mut Group>, served: u64) -> Option<Left<W, L>> {
         let Waiting { lock: place, stands, .. } = *self.waiting(ticket)?;
         let number = self.locks.get(place)?.number;
-        let was_first = self.first(LockId { number, place }).map(|(first, _)| first) == Some(ticket);
+        // Those behind a member may have waited for it only, wherever it stands.
+        let is_member = matches!(stands, Stands::Member | Stands::MemberAside);
+        let was_first = is_member || self.first(LockId { number, place }).map(|(first, _)| first) == Some(ticket);
         self.deadlines.cancel(&mut self.waiters, ticket.place, |waiting| &mut waiting.deadline);
         self.by_age.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.by_age);
         if let Some(group) = group {
@@ -312,6 +351,8 @@ impl<W, L: Default> Queues<W, L> {
             Stands::InQueue => self.remove_from_queue(place, ticket.place),
             Stands::PassedOver => _ = self.passed_over.remove(&(place, ticket)),
             Stands::Back => _ = self.back.remove(&(place, ticket)),
+            Stands::Member => _ = self.members.remove(&(place, ticket)),
+            Stands::MemberAside => _ = self.members_aside.remove(&(place, ticket)),
         }
         self.change_length(place, -1);
         let Waiting { since, waiter, .. } = self.waiters.remove(ticket.place)?;
@@ -432,18 +473,28 @@ impl<W, L: Default> Queues<W, L> {
     }
 
     fn waiters_of(&self, lock: Place) -> impl Iterator<Item = Place> {
-        let mut passed_over = of_lock(&self.passed_over, lock).peekable();
-        let mut back = of_lock(&self.back, lock).peekable();
-        let number =
-            |place: Option<&Place>| place.and_then(|place| self.waiters.get(*place)).map(|waiting| waiting.number);
-        let aside = std::iter::from_fn(move || match (number(passed_over.peek()), number(back.peek())) {
-            (Some(one), Some(other)) if other < one => back.next(),
-            (Some(_), _) => passed_over.next(),
-            (None, _) => back.next(),
-        });
+        let of_lock = |aside| of_lock(aside, lock).map(|ticket| ticket.place);
+        let aside = self.in_order(of_lock(&self.passed_over), of_lock(&self.back));
         let first = self.locks.get(lock).and_then(|queue| queue.waiters.first());
         let behind = |place: &Place| self.waiters.get(*place)?.in_queue.behind();
-        aside.chain(std::iter::successors(first, behind))
+        let singles = aside.chain(std::iter::successors(first, behind));
+        self.in_order(singles, self.in_order(of_lock(&self.members), of_lock(&self.members_aside)))
+    }
+
+    /// Two lists of waiters that are each in the order of coming, as one.
+    fn in_order(
+        &self,
+        some: impl Iterator<Item = Place>,
+        others: impl Iterator<Item = Place>,
+    ) -> impl Iterator<Item = Place> {
+        let (mut some, mut others) = (some.peekable(), others.peekable());
+        let number =
+            |place: Option<&Place>| place.and_then(|place| self.waiters.get(*place)).map(|waiting| waiting.number);
+        std::iter::from_fn(move || match (number(some.peek()), number(others.peek())) {
+            (Some(one), Some(other)) if other < one => others.next(),
+            (Some(_), _) => some.next(),
+            (None, _) => others.next(),
+        })
     }
 
     fn queue(&self, lock: LockId) -> Option<&Queue<L>> {
@@ -460,17 +511,21 @@ impl<W, L: Default> Queues<W, L> {
 }
 
 /// The waiters for one lock among those that stand beside their queues.
-fn of_lock(aside: &BTreeSet<(Place, Ticket)>, lock: Place) -> impl Iterator<Item = Place> {
+fn of_lock(aside: &BTreeSet<(Place, Ticket)>, lock: Place) -> impl Iterator<Item = Ticket> {
     let first = (lock, Ticket { number: 0, place: 0 });
     let last = (lock, Ticket { number: u64::MAX, place: Place::MAX });
     let of_lock = if aside.is_empty() { None } else { Some(aside.range(first..=last)) };
-    of_lock.into_iter().flatten().map(|(_, ticket)| ticket.place)
+    of_lock.into_iter().flatten().map(|(_, ticket)| *ticket)
 }
 
 impl Ticket {
     /// The number by which waiters are in the order of coming, and the place.
     pub(super) fn numbered(self) -> (u64, Place) {
         (self.number, self.place)
+    }
+
+    fn place(self) -> Place {
+        self.place
     }
 }
 
@@ -529,7 +584,11 @@ impl<W, L: Default> Queues<W, L> {
         match std::mem::replace(&mut waiting.stands, Stands::PassedOver) {
             Stands::InQueue => self.remove_from_queue(lock, ticket.place),
             Stands::Back => _ = self.back.remove(&(lock, ticket)),
-            Stands::PassedOver => return,
+            // A set is put aside as a whole.
+            stands @ (Stands::PassedOver | Stands::Member | Stands::MemberAside) => {
+                waiting.stands = stands;
+                return;
+            }
         }
         self.passed_over.insert((lock, ticket));
         self.passed_over_by_group.insert((lock, group.id, ticket));
@@ -561,6 +620,48 @@ impl<W, L: Default> Queues<W, L> {
         self.passed_over.remove(&(lock, ticket));
         self.passed_over_by_group.remove(&(lock, group.id, ticket));
         self.back.insert((lock, ticket));
+    }
+}
+
+impl<W, L: Default> Queues<W, L> {
+    /// The members of sets in a lock's queue, in the order of coming, but those that are put aside.
+    pub fn members(&self, lock: LockId) -> impl Iterator<Item = Ticket> {
+        of_lock(&self.members, lock.place)
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub fn has_members(&self, lock: LockId) -> bool {
+        self.members(lock).next().is_some()
+    }
+
+    /// Whether a waiter for one lock came before all members of sets.
+    #[must_use]
+    pub fn is_before_members(&self, ticket: Ticket, lock: LockId) -> bool {
+        self.members(lock).next().is_none_or(|member| ticket < member)
+    }
+
+    /// Whether a member is put aside.
+    #[must_use]
+    pub fn is_aside(&self, member: Ticket) -> bool {
+        self.waiting(member).is_some_and(|waiting| matches!(waiting.stands, Stands::MemberAside))
+    }
+
+    /// Puts a member aside, or back into its place.
+    pub fn set_aside(&mut self, member: Ticket, is_aside: bool) {
+        let Some(waiting) = self.waiters.get_mut(member.place).filter(|waiting| waiting.number == member.number) else {
+            return;
+        };
+        let entry = (waiting.lock, member);
+        waiting.stands = if is_aside { Stands::MemberAside } else { Stands::Member };
+        let (from, to) = if is_aside {
+            (&mut self.members, &mut self.members_aside)
+        } else {
+            (&mut self.members_aside, &mut self.members)
+        };
+        if from.remove(&entry) {
+            to.insert(entry);
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use super::sessions::Change;
 use super::tickets::Cancelled;
 use super::waiter::{Names, SessionId};
 use crate::lock::{
-    self, Ahead, Busy, Expiry, Grace, HandOver, Obstacle, Outcome, Plan, Record, Refusal, Release, UnixMs, Verdict,
+    self, Ahead, Busy, Expiry, Grace, HandOver, Obstacle, Outcome, Plan, Refusal, Release, UnixMs, Verdict,
 };
 use std::rc::Rc;
 
@@ -41,20 +41,22 @@ enum Tried {
 
 /// How far serving a lock has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Settled {
+pub(super) enum Settled {
     NobodyWaits,
     /// The first waiter cannot have the lock now.
     SomeoneWaits,
+    /// The lock is free, and waited for only by such as want others, too, and may be passed.
+    MayBePassed,
     /// The agenda has the rest.
     TurnIsOver,
 }
 
 impl<C> Engine<C> {
-    /// Serves the waiters of a lock, and returns whether any are left.
+    /// Serves the waiters of a lock, and returns whether any are left whom nobody may pass.
     pub(super) fn settle<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>, trigger: Trigger) -> Ahead {
         let Some(id) = self.queues.find(lock) else { return Ahead::Nobody };
         match self.settle_queue(host, id, lock, trigger) {
-            Settled::NobodyWaits => Ahead::Nobody,
+            Settled::NobodyWaits | Settled::MayBePassed => Ahead::Nobody,
             Settled::SomeoneWaits | Settled::TurnIsOver => Ahead::Someone,
         }
     }
@@ -90,6 +92,9 @@ impl<C> Engine<C> {
         trigger: Trigger,
     ) -> Settled {
         let now = host.now();
+        if self.queues.has_members(id) {
+            return self.settle_with_sets(host, id, lock, trigger);
+        }
         loop {
             // Before each look, so that what the look itself causes, such as the end of an expired key, is no news.
             self.seen(id);
@@ -114,8 +119,8 @@ impl<C> Engine<C> {
     pub(super) fn seek_ahead<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>) -> Ahead {
         let Some(id) = self.queues.find(lock) else { return Ahead::Nobody };
         match self.seek_first_to_tell(host, id) {
-            Ok(None) => Ahead::Nobody,
-            Ok(Some(_)) | Err(TurnIsOver) => Ahead::Someone,
+            Ok(None) if !self.queues.has_members(id) => Ahead::Nobody,
+            Ok(_) | Err(TurnIsOver) => Ahead::Someone,
         }
     }
 
@@ -135,7 +140,7 @@ impl<C> Engine<C> {
     }
 
     /// What becomes of the first waiter. None: it was granted. An error is the answer for a client that cannot be granted.
-    fn tried<H: Host<Client = C>>(
+    pub(super) fn tried<H: Host<Client = C>>(
         &mut self,
         host: &H,
         id: LockId,
@@ -186,7 +191,13 @@ impl<C> Engine<C> {
         let Some(id) = self.queues.find(lock) else { return host.commit(record, plan) };
         self.set_released(id, true);
         let next = match self.seek_first_to_tell(host, id) {
-            Ok(Some(First::Attended(next))) if plan.changes.frees() && trigger == Trigger::Command => Some(next),
+            Ok(Some(First::Attended(next)))
+                if self.queues.is_before_members(next.ticket, id)
+                    && plan.changes.frees()
+                    && trigger == Trigger::Command =>
+            {
+                Some(next)
+            }
             _ => None,
         };
         let settled = match next.filter(|_| host.fitness(trigger) == Permission::Granted) {
@@ -255,6 +266,7 @@ impl<C> Engine<C> {
             if !self.is_resting(host.now()) {
                 is_done &= !self.revoke_next(host);
                 is_done &= !self.put_next_back(now);
+                is_done &= !self.put_next_set_back();
                 is_done &= !self.reenter_next(host);
                 is_done &= !self.look_at_next(host);
             }
@@ -267,12 +279,14 @@ impl<C> Engine<C> {
     /// Serves the waiters of the locks that the current command has changed, for as long as the turn lasts, and touches no
     /// other lock: the server calls this right behind the command, and may be in the middle of something with other keys.
     pub fn follow_command<H: Host<Client = C>>(&mut self, host: &H) {
+        self.sets.is_confined = true;
         while let Some(lock) = self.take_changed_by_command() {
             self.settle_known(host, lock);
             if host.turn_is_over() {
                 break;
             }
         }
+        self.sets.is_confined = false;
         self.forget_command();
     }
 
@@ -319,14 +333,13 @@ impl<C> Engine<C> {
         dropped
     }
 
-    /// Ends a session, and returns the number of its tickets. They leave in the next turns of the server.
-    pub fn end_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) -> usize {
-        let (tickets, call) = self.close(session);
+    /// Ends a session that its process has not ended. Its tickets leave in the next turns of the server.
+    pub fn end_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) {
+        let (_, call) = self.close(session);
         host.watch(self);
         if let Some(call) = call {
-            host.wake(call);
+            host.session_is_over(call);
         }
-        tickets
     }
 
     /// Goes on with the next command that takes tickets back. Returns whether anything could be done.
@@ -364,8 +377,10 @@ impl<C> Engine<C> {
         let cancelled = self.take_back(taken.session, ticket, host.now());
         host.watch(self);
         taken.found = taken.found.saturating_add(usize::from(cancelled != Cancelled::Nothing));
-        if let Cancelled::Granted(hold) = cancelled {
-            taken.holds.insert((hold.as_granted.get().holds, taken.found), hold);
+        if let Cancelled::Granted(holds) = cancelled {
+            for (number, hold) in holds.into_iter().enumerate() {
+                taken.holds.insert((hold.as_granted.get().holds, taken.found, number), hold);
+            }
         }
     }
 
@@ -375,17 +390,24 @@ impl<C> Engine<C> {
         let Some((database, key)) = self.queues.name(id) else { return };
         let lock = LockName { database, key: &key };
         // The lock may have become free at this very moment, and is then this waiter's.
-        let settled = self.settle_queue(host, id, lock, Trigger::Event);
+        let mut is_settled = self.settle_queue(host, id, lock, Trigger::Event) != Settled::TurnIsOver;
+        for (other, key) in self.other_locks(ticket) {
+            let lock = LockName { database, key: &key };
+            is_settled &= self.settle_queue(host, other, lock, Trigger::Event) != Settled::TurnIsOver;
+        }
         if self.queues.lock_of(ticket).is_none() {
             return;
         }
-        if settled == Settled::TurnIsOver {
+        if !is_settled {
             // Other waiters are being let in, and this one may be among them.
             let now = host.now();
             return self.queues.set_deadline(ticket, now);
         }
         self.counters.timeouts = self.counters.timeouts.wrapping_add(1);
-        let left_ms = self.grace(host).left_of(host.left_ms(lock));
+        let others =
+            self.other_locks(ticket).into_iter().map(|(_, key)| host.left_ms(LockName { database, key: &key }));
+        let left_ms = others.fold(host.left_ms(lock), lock::longer_left);
+        let left_ms = self.grace(host).left_of(left_ms);
         self.let_go(host, ticket, Outcome::Busy { left_ms });
     }
 
@@ -419,7 +441,7 @@ impl<C> Engine<C> {
         let _selected = host.select(lock.database);
         let (key, holder) = (host.own(lock.key), host.own(&hold.wish.holder));
         let (key, holder) = (host.lend(&key), host.lend(&holder));
-        let is_as_granted = |record: &H::Lock<'_>| hold.wish.side.held(record) == Some(hold.as_granted.get());
+        let is_as_granted = |record: &H::Lock<'_>| hold.as_granted.is_still(hold.wish.side, record);
         if self.is_of_this_era(&hold) && is_as_granted(&host.open(key, holder)) {
             let permission = match host.fitness(Trigger::Revocation) {
                 Permission::Granted => host.permission(key, Trigger::Revocation),
@@ -427,11 +449,13 @@ impl<C> Engine<C> {
             };
             match permission {
                 Permission::Granted => {
+                    let goes = hold.as_granted.goes_with_next(hold.wish.side);
                     // Before others are let in, which may be of the same name.
                     hold.as_granted.one_is_revoked();
                     let record = host.open(key, holder);
                     let want = Release { side: Some(hold.wish.side), lease: None, all: false };
-                    if let Ok(decision) = lock::release(&record, want, Grace::default(), host.now()) {
+                    let decision = goes.then(|| lock::release(&record, want, Grace::default(), host.now()));
+                    if let Some(Ok(decision)) = decision {
                         // Refused only while writes are paused; the hold then ends with its lease.
                         let _ =
                             self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Event);
@@ -483,9 +507,27 @@ impl<C> Engine<C> {
     }
 
     /// Lets in every waiter under the name of a holder that has the lock.
-    fn reenter<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>, mut reentry: Reentry, trigger: Trigger) {
+    pub(super) fn reenter<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        lock: LockName<'_>,
+        mut reentry: Reentry,
+        trigger: Trigger,
+    ) {
         let now = host.now();
         while let Some((next, is_attended)) = self.namesake(reentry.lock, &reentry.holder, reentry.after, now) {
+            let before = reentry.after.replace(next.ticket);
+            if self.is_of_set(next.ticket) {
+                match self.reenter_set(host, &next, is_attended, now) {
+                    Some(ms) => {
+                        reentry.after = before;
+                        self.agenda.reentries.push_back(reentry);
+                        return self.rest(host, ms);
+                    }
+                    None if host.turn_is_over() => return self.agenda.reentries.push_back(reentry),
+                    None => continue,
+                }
+            }
             // The holder may have left meanwhile, and then the turn is another waiter's.
             let tried = if is_attended {
                 acquire_for(host, lock, &next, Ahead::Someone, self.grace(host), trigger)
@@ -501,13 +543,13 @@ impl<C> Engine<C> {
                 // A reader that also waits to write keeps its place.
                 Tried::Busy { .. } => {}
                 Tried::Later(ms) => {
+                    reentry.after = before;
                     self.agenda.reentries.push_back(reentry);
                     return self.rest(host, ms);
                 }
                 Tried::Elsewhere => self.let_go(host, next.ticket, Outcome::SlotMoved),
                 Tried::Refused(refusal) => self.let_go(host, next.ticket, Outcome::Refused(refusal)),
             }
-            reentry.after = Some(next.ticket);
             if host.turn_is_over() {
                 return self.agenda.reentries.push_back(reentry);
             }
@@ -537,7 +579,7 @@ impl<C> Engine<C> {
         has_namesakes
     }
 
-    fn let_go<H: Host<Client = C>>(&mut self, host: &H, ticket: Ticket, outcome: Outcome) {
+    pub(super) fn let_go<H: Host<Client = C>>(&mut self, host: &H, ticket: Ticket, outcome: Outcome) {
         let now = host.now();
         if let Some(delivery) = self.leave_with(ticket, outcome, now) {
             host.watch(self);
@@ -545,7 +587,7 @@ impl<C> Engine<C> {
         }
     }
 
-    fn rest<H: Host<Client = C>>(&mut self, host: &H, ms: i64) {
+    pub(super) fn rest<H: Host<Client = C>>(&mut self, host: &H, ms: i64) {
         let now = host.now();
         self.rest_until(now, now.saturating_add(ms));
     }
@@ -573,7 +615,8 @@ fn acquire_for<H: Host>(
         let at = host.now();
         match lock::acquire(&record, &next.wish, ahead, grace, at) {
             Ok(Verdict::Granted(effect)) if may_grant => {
-                let ended = if effect.changes.holds() > 1 { record.expiry() } else { Expiry::Never };
+                let had = (effect.changes.holds() > 1).then(|| next.wish.side.held(&record)).flatten();
+                let ended = had.map_or(Expiry::Never, |had| Expiry::At(had.end));
                 return match host.commit(record, &Plan::of(holder, &effect.changes)) {
                     Ok(()) => Tried::Granted(Grant::of(&effect, ended, at)),
                     Err(Paused { for_ms }) => Tried::Later(for_ms),
@@ -600,9 +643,10 @@ fn acquire_for<H: Host>(
     }
 }
 
-fn deliver<H: Host>(host: &H, delivery: Delivery<H::Client>, outcome: Outcome) {
+pub(super) fn deliver<H: Host>(host: &H, delivery: Delivery<H::Client>, outcome: Outcome) {
     match delivery {
         Delivery::Answer { client, fenced } => host.answer(client, outcome, fenced),
+        Delivery::AnswerAll { client, tokens } => host.answer_all(client, tokens),
         Delivery::Wake(call) => host.wake(call),
         Delivery::Later => {}
     }

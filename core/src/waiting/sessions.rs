@@ -8,7 +8,7 @@
 use super::Map;
 use super::agenda::Deferral;
 use super::outbox::Outbox;
-use super::queue::Group;
+use super::queue::{Group, Ticket};
 use super::store::{Alarm, Alarms, Store};
 use super::waiter::SessionId;
 use crate::lock::UnixMs;
@@ -66,6 +66,8 @@ pub(super) struct Session<C> {
     pub writers: usize,
     /// Its tickets under the names of holders that have got the lock meanwhile; and which of these was last asked for.
     pub deferred: BTreeSet<Deferral>,
+    /// Its tickets for several locks that were put aside.
+    pub sets_aside: Vec<Ticket>,
     pub deferral_asked: Option<Deferral>,
     /// Whether it is on the agenda, to be served what it was passed over for.
     pub is_returning: bool,
@@ -304,6 +306,7 @@ impl<C> Sessions<C> {
             tickets: Group::default(),
             writers: 0,
             deferred: BTreeSet::new(),
+            sets_aside: Vec::new(),
             deferral_asked: None,
             is_returning: false,
             is_abandoned: false,

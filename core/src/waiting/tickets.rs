@@ -8,7 +8,7 @@
 //! the rest, and the client is answered when nothing of any of them is left: so a hold that cannot be given back yet has
 //! its command wait. The tickets that were named but not come to are as they were, and may be granted meanwhile.
 
-use super::agenda::{Cancelling, Deferral, Hold, Reentry};
+use super::agenda::{AsGranted, Cancelling, Deferral, Hold, Reentry};
 use super::engine::{Engine, SeenRecipient};
 use super::host::Host;
 use super::outbox::{Delivery, Event, Granted, Outbox};
@@ -87,16 +87,21 @@ impl<C> Engine<C> {
         told
     }
 
-    /// What is left of a grant's lease: 0 also where nobody can know.
+    /// What is left of a grant's lease, of several locks of the one that ends first: 0 also where nobody can know.
     fn left_ms<H: Host<Client = C>>(&self, host: &H, event: &Event, granted: &Granted) -> i64 {
         if granted.era != self.era || !host.may_touch_any_key() {
             return 0;
         }
         let _selected = host.select(self.databases.number_of(granted.home));
-        let (key, holder) = (host.own(&event.key), host.own(&event.names));
-        let record = host.open(host.lend(&key), host.lend(&holder));
-        let held = event.side.held_up_to(&record, granted.held.get().holds);
-        held.map_or(0, |held| held.end.saturating_sub(host.now()).max(0))
+        let holder = host.own(&event.names);
+        let left_of = |(key, held): (&[u8], &AsGranted)| {
+            let key = host.own(key);
+            let record = host.open(host.lend(&key), host.lend(&holder));
+            let held = event.side.held_up_to(&record, held.get().holds);
+            held.map_or(0, |held| held.end.saturating_sub(host.now()).max(0))
+        };
+        let first = (&*event.key, &*granted.held);
+        std::iter::once(first).chain(event.held_beside()).map(left_of).min().unwrap_or(0)
     }
 
     #[must_use]
@@ -106,17 +111,23 @@ impl<C> Engine<C> {
 
     /// What a ticket is used for, and whether it is for this wish.
     #[must_use]
-    pub fn use_of(&self, id: SessionId, ticket: &[u8], lock: LockName<'_>, wish: &Wish<&[u8]>) -> Use {
+    pub fn use_of(&self, id: SessionId, ticket: &[u8], locks: &[LockName<'_>], wish: &Wish<&[u8]>) -> Use {
         let is_wish = |holder: &[u8], side, fenced| (holder, side, fenced) == (wish.holder, wish.side, wish.fenced);
         if let Some(waiting) = self.waiting_ticket(id, ticket) {
-            let same_lock = self.queues.lock_of(waiting) == self.queues.find(lock);
+            let waited_for = std::iter::once(waiting).chain(self.members_beside(waiting));
+            let same_lock = waited_for
+                .map(|ticket| self.queues.lock_of(ticket))
+                .eq(locks.iter().map(|lock| self.queues.find(*lock)));
             let is_same = |wait: &Waiter<C>| same_lock && is_wish(wait.holder(), wait.side, wait.fenced);
             return if self.queues.waiter(waiting).is_some_and(is_same) { Use::Same } else { Use::Other };
         }
         match self.sessions.get(id).and_then(|session| session.outbox.of_ticket(ticket)) {
             None => Use::Free,
             Some(event) => {
-                let same_lock = event.database == lock.database && *event.key == *lock.key;
+                let beside = event.beside.iter().flat_map(|beside| &beside.locks).map(|(key, _)| key);
+                let keys = std::iter::once(&event.key).chain(beside);
+                let names = keys.map(|key| LockName { database: event.database, key });
+                let same_lock = names.eq(locks.iter().copied());
                 let is_same = same_lock && is_wish(event.names.holder(), event.side, event.fenced);
                 if is_same { Use::Same } else { Use::Other }
             }
@@ -157,8 +168,8 @@ impl<C> Engine<C> {
         let Some(id) = self.agenda.ended.front().copied() else { return false };
         if let Some((event, was_told)) = self.sessions.of_outbox(id, Outbox::take_last) {
             // The last first, as read holds are counted: the last of them has the highest number.
-            if let Some(hold) = event.hold().filter(|_| !was_told) {
-                self.revoke_later(hold);
+            if !was_told {
+                event.holds().for_each(|hold| self.revoke_later(hold));
             }
         } else if let Some(ticket) =
             self.sessions.get_mut(id).and_then(|session| self.queues.next_of(&mut session.tickets))
@@ -179,7 +190,7 @@ pub(super) enum Cancelled {
     Nothing,
     Ticket,
     /// A ticket with a grant that is not acknowledged.
-    Granted(Hold),
+    Granted(Vec<Hold>),
 }
 
 impl<C> Engine<C> {
@@ -200,7 +211,8 @@ impl<C> Engine<C> {
         if was_unread && !self.sessions.is_unread(id) {
             self.returns(id, now);
         }
-        event.hold().map_or(Cancelled::Ticket, Cancelled::Granted)
+        let holds: Vec<_> = event.holds().collect();
+        if holds.is_empty() { Cancelled::Ticket } else { Cancelled::Granted(holds) }
     }
 
     /// Takes back a client whose tickets are being taken back, since it waits no longer.
@@ -274,9 +286,11 @@ impl<C> Engine<C> {
     fn returns(&mut self, id: SessionId, now: UnixMs) {
         let Some(session) = self.sessions.get_mut(id).filter(|session| session.is_attended(now)) else { return };
         let deferred = std::mem::take(&mut session.deferred);
+        let aside = std::mem::take(&mut session.sets_aside);
         let reentries = deferred.into_iter().map(|Deferral { lock, holder }| Reentry { lock, holder, after: None });
         self.agenda.reentries.extend(reentries);
         self.sessions.resume(id);
+        self.agenda.sets_back.extend(aside);
         for _ in 0..PUT_BACK_AT_ONCE {
             let lock = self.sessions.get_mut(id).and_then(|session| self.queues.put_back(&mut session.tickets));
             let Some(lock) = lock else { return };
@@ -413,6 +427,9 @@ impl<C> Engine<C> {
             session.unseen.filter(|unseen| *unseen > 1 && ticket.is_some()).map(|unseen| unseen.saturating_sub(1));
         if session.unseen.is_none() {
             self.agenda.abandoned.pop_front();
+        }
+        for lock in ticket.map(|ticket| self.locks_of_set(ticket)).unwrap_or_default() {
+            self.changed(lock);
         }
         let writer = ticket.filter(|ticket| self.queues.waiter(*ticket).is_some_and(|wait| wait.side.ends_sharing()));
         let lock = writer.and_then(|ticket| self.queues.lock_of(ticket).map(|lock| (lock, ticket)));

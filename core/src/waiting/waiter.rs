@@ -3,6 +3,7 @@
 //! Either a blocked client, which is told by the answer to its command; or a ticket of a session, which is told by an
 //! event. There may be a million tickets, so both names are kept in one piece, and a waiter in few bytes.
 
+use super::queue::Ticket;
 use super::store::Place;
 use crate::lock::{Lease, Side, Wish};
 use std::ops::Deref;
@@ -81,6 +82,8 @@ pub enum Recipient<C> {
     /// A blocked client. Dropping it unblocks the client without an answer.
     Client(C),
     Session(SessionId),
+    /// Who is told for this waiter, beside which it waits for another lock.
+    Of(Ticket),
 }
 
 /// A waiter, in few bytes.
@@ -115,7 +118,7 @@ impl<C> Waiter<C> {
 
     pub fn session(&self) -> Option<SessionId> {
         match self.recipient {
-            Recipient::Client(_) => None,
+            Recipient::Client(_) | Recipient::Of(_) => None,
             Recipient::Session(session) => Some(session),
         }
     }

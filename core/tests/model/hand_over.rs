@@ -6,7 +6,7 @@
 
 use crate::keyspace::{HolderView, Keyspace, Value};
 use crate::reference::{Reference, Reply};
-use crate::{HOLDERS, Step, config, history, play};
+use crate::{HOLDERS, Step, config, history, permit, play};
 use proptest::prelude::*;
 use rlock_core::lock::{self, Expiry, HandOver, Lease, Record, Release, Side, Wish};
 
@@ -30,8 +30,8 @@ fn hands_over(keyspace: &Keyspace, reference: &Reference, holder: &str) {
         return;
     }
     let ends = view.expiry();
-    for (number, next) in HOLDERS.into_iter().cycle().take(6 * HOLDERS.len()).enumerate() {
-        let side = [Side::Plain, Side::Read, Side::Write][number % 3];
+    for (number, next) in HOLDERS.into_iter().cycle().take(8 * HOLDERS.len()).enumerate() {
+        let side = [Side::Plain, Side::Read, Side::Write, permit(2)][number % 4];
         let (lease, fenced) = (LEASES[number % 2], number % 5 < 2);
         let wish = Wish { holder: next, side, lease: Lease::from_ms(lease).unwrap(), fenced };
         let hand_over = lock::hand_over(&view, decision.changes, &wish, grace, keyspace.now);
@@ -65,6 +65,7 @@ fn apply(keyspace: &mut Keyspace, holder: &str, next: &str, HandOver { released,
 
 fn is_whole(keyspace: &Keyspace) -> bool {
     match keyspace.entries().get("lock") {
+        Some((Value::SortedSet(permits), Expiry::At(_))) => permits.len() == 1,
         Some((Value::Hash(fields), Expiry::At(_))) => fields.keys().filter(|field| *field != "mode").count() == 1,
         _ => false,
     }
@@ -74,12 +75,17 @@ proptest! {
     #![proptest_config(config(200))]
 
     #[test]
-    fn a_plain_lock_is_handed_over(history in history(&[Side::Plain])) {
+    fn a_plain_lock_is_handed_over(history in history([Side::Plain])) {
         check(history);
     }
 
     #[test]
-    fn a_read_write_lock_is_handed_over(history in history(&[Side::Read, Side::Read, Side::Write])) {
+    fn a_read_write_lock_is_handed_over(history in history([Side::Read, Side::Read, Side::Write])) {
+        check(history);
+    }
+
+    #[test]
+    fn the_last_permit_is_handed_over(history in history([permit(1), permit(2), permit(3)])) {
         check(history);
     }
 }

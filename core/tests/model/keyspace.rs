@@ -4,7 +4,8 @@
 //! alone make the right keys.
 
 use rlock_core::lock::{
-    Change, Changes, Expiry, Field, Grace, Mode, Observed, ReadWrite, Record, Refusal, UnixMs, Unlock, names,
+    Change, Changes, Expiry, Field, Grace, Mode, Observed, Permits, ReadWrite, Record, Refusal, Side, UnixMs, Unlock,
+    are_permits, names,
 };
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -14,6 +15,8 @@ pub const LOCK: &[u8] = b"lock";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Hash(BTreeMap<String, String>),
+    /// Permits, each with its end.
+    SortedSet(BTreeMap<String, UnixMs>),
     Text(String),
 }
 
@@ -67,6 +70,33 @@ impl Keyspace {
             Field::HolderWrite => write_field.clone(),
         };
         match change {
+            Change::Begin { side: Side::Permit(_), end } => {
+                assert!(!self.entries.contains_key("lock"), "permits begin on a free key");
+                assert!(end > self.now, "a lease ends in the future");
+                let permits = Value::SortedSet(BTreeMap::from([(holder.to_owned(), end)]));
+                self.entries.insert("lock".to_owned(), (permits, Expiry::At(end)));
+            }
+            Change::SetPermit { end, again } => {
+                let now = self.now;
+                let had = self.permits().insert(holder.to_owned(), end);
+                // In the ms of its end a permit has ended by some clocks, and not by others.
+                let is_so = had.map_or(!again, |had| had == now || (had > now) == again);
+                assert!(is_so, "whether the holder has a permit: {had:?} at {now}");
+                assert_ne!(had, Some(end), "a permit that stays as it is");
+            }
+            Change::PermitStays => assert!(self.permits().contains_key(holder), "a permit stays"),
+            Change::DropPermit => {
+                assert!(self.permits().remove(holder).is_some(), "a permit that is given back was there");
+                assert!(!self.permits().is_empty(), "with the last of them the key goes");
+            }
+            Change::DropEnded { count } => {
+                let mut by_end: Vec<_> = self.permits().iter().map(|(holder, end)| (*end, holder.clone())).collect();
+                by_end.sort();
+                for (end, holder) in by_end.into_iter().take(count.into()) {
+                    assert!(end <= self.now, "the permit of {holder} has not ended");
+                    self.permits().remove(&holder);
+                }
+            }
             Change::Begin { side, end } => {
                 assert!(self.hash().is_empty(), "a lock begins on a free key");
                 assert!(end > self.now, "a lease ends in the future");
@@ -85,8 +115,11 @@ impl Keyspace {
             Change::Drop(of) => assert!(self.hash().remove(&field(of)).is_some(), "a dropped field was there"),
             Change::Downgrade => drop(self.hash().insert("mode".to_owned(), "read".to_owned())),
             Change::ExpireAt(at) => {
-                assert!(at > self.now, "a lease ends in the future");
-                self.entries.get_mut("lock").unwrap().1 = Expiry::At(at);
+                let (value, expiry) = self.entries.get_mut("lock").unwrap();
+                // Of permits others' may be the last, which end in this very ms.
+                let earliest = if matches!(value, Value::SortedSet(_)) { self.now } else { self.now + 1 };
+                assert!(at >= earliest, "a lease ends in the future");
+                *expiry = Expiry::At(at);
             }
             Change::Delete => assert!(self.entries.remove("lock").is_some(), "a deleted lock was there"),
             Change::SetHold { index, end } => self.set_hold(holder, index.into(), end),
@@ -115,7 +148,14 @@ impl Keyspace {
         let entry = self.entries.entry("lock".to_owned());
         match &mut entry.or_insert((Value::Hash(BTreeMap::new()), Expiry::Never)).0 {
             Value::Hash(fields) => fields,
-            Value::Text(_) => panic!("the lock is a hash"),
+            _ => panic!("the lock is a hash"),
+        }
+    }
+
+    fn permits(&mut self) -> &mut BTreeMap<String, UnixMs> {
+        match self.entries.get_mut("lock") {
+            Some((Value::SortedSet(permits), _)) => permits,
+            _ => panic!("the key holds permits"),
         }
     }
 }
@@ -132,8 +172,14 @@ impl<K: Deref<Target = Keyspace>> Record for HolderView<'_, K> {
     }
 
     fn observe(&self) -> Result<Observed, Refusal> {
-        let Some((Value::Hash(fields), _)) = self.keyspace.entries.get("lock") else {
-            return Ok(Observed::Free);
+        let fields = match self.keyspace.entries.get("lock") {
+            Some((Value::Hash(fields), _)) => fields,
+            Some((Value::SortedSet(permits), expiry)) => {
+                let ends = || permits.values().map(|end| *end as f64);
+                let ours = are_permits(ends().fold(f64::MAX, f64::min), ends().fold(0.0, f64::max), *expiry);
+                return if ours { Ok(Observed::Permits) } else { Err(Refusal::WrongType) };
+            }
+            _ => return Ok(Observed::Free),
         };
         let count = |field: &str| fields.get(field).map_or(0, |count| count.parse().unwrap());
         let Some(mode) = fields.get("mode") else {
@@ -177,6 +223,19 @@ impl<K: Deref<Target = Keyspace>> Record for HolderView<'_, K> {
 
     fn read_hold_end(&self, index: i64) -> Option<Expiry> {
         self.keyspace.entries.get(&hold_key(self.holder, index)).map(|(_, expiry)| *expiry)
+    }
+
+    fn permits(&self, now: UnixMs) -> Permits {
+        let Some((Value::SortedSet(permits), _)) = self.keyspace.entries.get("lock") else { return Permits::default() };
+        let alive = || permits.iter().filter(|(_, end)| **end >= now);
+        let others = || permits.iter().filter(|(holder, _)| *holder != self.holder);
+        Permits {
+            mine: permits.get(self.holder).copied().filter(|end| *end >= now),
+            taken: alive().count(),
+            ended: others().filter(|(_, end)| **end < now).count(),
+            first_end: alive().map(|(_, end)| *end).min(),
+            others_end: others().map(|(_, end)| *end).filter(|end| *end >= now).max(),
+        }
     }
 
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {

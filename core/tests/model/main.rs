@@ -7,13 +7,14 @@
 mod hand_over;
 mod keyspace;
 mod reference;
+mod sets;
 mod waiting;
 
 use keyspace::{HolderView, Keyspace};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use reference::{Reference, Reply};
-use rlock_core::lock::{self, Decision, Grace, Lease, Refusal, Release, Released, Renewed, Side, Verdict, Wish};
+use rlock_core::lock::{self, Decision, Grace, Lease, Limit, Refusal, Release, Released, Renewed, Side, Verdict, Wish};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -54,11 +55,11 @@ enum Event {
 const HOLDERS: [&str; 3] = ["ann:1", "bob:1", "cid:7"];
 
 /// Histories that favour one kind, since mixing kinds is refused and would soon be all that happens.
-fn history(kinds: &'static [Side]) -> impl Strategy<Value = Vec<Step>> {
+fn history<const N: usize>(kinds: [Side; N]) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(kinds), 1..120)
 }
 
-fn step(kinds: &'static [Side]) -> impl Strategy<Value = Step> {
+fn step<const N: usize>(kinds: [Side; N]) -> impl Strategy<Value = Step> {
     let holder = 0..HOLDERS.len();
     let lease = prop_oneof![1..20_i64, 50..500_i64];
     let side = prop::option::weighted(0.6, prop_oneof![Just(Side::Read), Just(Side::Write)]);
@@ -72,7 +73,7 @@ fn step(kinds: &'static [Side]) -> impl Strategy<Value = Step> {
         2 => prop::option::of(prop_oneof![0..30_i64, 900..1_000_i64, Just(i64::MAX)]).prop_map(|us| Event::TokenClock { us }),
     ];
     let command = prop_oneof![
-        4 => (holder.clone(), prop::sample::select(kinds), lease.clone(), any::<bool>())
+        4 => (holder.clone(), prop::sample::select(kinds.to_vec()), lease.clone(), any::<bool>())
             .prop_map(|(holder, side, lease, fenced)| Command::Acquire { holder, side, lease, fenced }),
         3 => (holder.clone(), side, prop::option::weighted(0.3, lease.clone()), prop::bool::weighted(0.2))
             .prop_map(|(holder, side, lease, all)| Command::Release { holder, side, lease, all }),
@@ -179,7 +180,8 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
 fn check_room(mut keyspace: Keyspace, holder: usize, effect: &lock::Effect, lease: i64) {
     keyspace.apply(HOLDERS[holder], &effect.changes);
     let others = HOLDERS.into_iter().filter(|other| *other != HOLDERS[holder]);
-    let mut wishes = others.flat_map(|other| [Side::Plain, Side::Read, Side::Write].map(|side| (other, side)));
+    let sides = [Side::Plain, Side::Read, Side::Write, permit(1), permit(2), permit(3)];
+    let mut wishes = others.flat_map(|other| sides.map(|side| (other, side)));
     let is_granted = wishes.any(|(holder, side)| {
         let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced: false };
         let view = HolderView { keyspace: &keyspace, holder };
@@ -206,7 +208,7 @@ fn taken<A>(
 fn code(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::WrongType => "WRONGTYPE",
-        Refusal::HoldsReadWrite | Refusal::HoldsPlain => "WRONGKIND",
+        Refusal::HoldsReadWrite | Refusal::HoldsPlain | Refusal::HoldsPermits => "WRONGKIND",
         Refusal::Deadlock => "DEADLOCK",
         Refusal::TokenOnItsWay => "TRYAGAIN",
         _ => "ERR",
@@ -219,6 +221,14 @@ fn refer(reference: &mut Reference, command: &Command) -> Reply {
         Command::Acquire { holder, side, lease, fenced } => reference.acquire(HOLDERS[holder], side, lease, fenced),
         Command::Release { holder, side, lease, all } => reference.release(HOLDERS[holder], side, lease, all),
         Command::Renew { holder, lease } => reference.renew(HOLDERS[holder], lease),
+    }
+}
+
+/// One of so many permits.
+const fn permit(limit: i64) -> Side {
+    match Limit::new(limit) {
+        Some(limit) => Side::Permit(limit),
+        None => panic!("no limit"),
     }
 }
 
@@ -236,22 +246,27 @@ proptest! {
     #![proptest_config(config(3_000))]
 
     #[test]
-    fn plain_locks_agree_with_the_reference(history in history(&[Side::Plain])) {
+    fn plain_locks_agree_with_the_reference(history in history([Side::Plain])) {
         check(history, false);
     }
 
     #[test]
-    fn read_write_locks_agree_with_the_reference(history in history(&[Side::Read, Side::Read, Side::Write])) {
+    fn read_write_locks_agree_with_the_reference(history in history([Side::Read, Side::Read, Side::Write])) {
         check(history, false);
     }
 
     #[test]
-    fn locks_of_many_readers_agree_with_the_reference(history in history(&[Side::Read, Side::Read, Side::Read, Side::Write])) {
+    fn locks_of_many_readers_agree_with_the_reference(history in history([Side::Read, Side::Read, Side::Read, Side::Write])) {
         check(history, true);
     }
 
     #[test]
-    fn mixed_kinds_agree_with_the_reference(history in history(&[Side::Plain, Side::Read, Side::Write])) {
+    fn permits_agree_with_the_reference(history in history([permit(1), permit(2), permit(3)])) {
+        check(history, false);
+    }
+
+    #[test]
+    fn mixed_kinds_agree_with_the_reference(history in history([Side::Plain, Side::Read, Side::Write, permit(2)])) {
         check(history, false);
     }
 }

@@ -18,6 +18,10 @@ pub enum Reply {
 pub struct Reference {
     pub now: i64,
     lock: Option<Lock>,
+    /// Each with its end. There are none where there is a lock.
+    permits: Vec<(String, i64)>,
+    /// Somebody has removed the end of the key with the permits, so nobody can know them for ours.
+    permits_are_foreign: bool,
     /// Read hold keys: they may outlive the lock, and die before it.
     hold_keys: BTreeMap<(String, usize), i64>,
     tokens: i64,
@@ -67,16 +71,23 @@ impl Reference {
         if self.lock.as_ref().is_some_and(|lock| lock.end <= Expiry::At(now)) {
             self.lock = None;
         }
+        // The key goes with the last of them.
+        if !self.permits_are_foreign && self.permits.iter().all(|(_, end)| *end <= now) {
+            self.permits.clear();
+        }
     }
 
     pub fn delete_lock(&mut self) {
         self.lock = None;
+        self.permits.clear();
+        self.permits_are_foreign = false;
     }
 
     pub fn persist_lock(&mut self) {
         if let Some(lock) = &mut self.lock {
             lock.end = Expiry::Never;
         }
+        self.permits_are_foreign = !self.permits.is_empty();
     }
 
     pub fn delete_hold_key(&mut self, holder: &str, index: i64) {
@@ -88,6 +99,15 @@ impl Reference {
         let now = self.now;
         if self.is_too_long(lease) {
             return Reply::Error("ERR");
+        }
+        if self.permits_are_foreign {
+            return Reply::Error("WRONGTYPE");
+        }
+        if let Side::Permit(limit) = side {
+            return self.acquire_permit(holder, limit.get(), now + lease, fenced);
+        }
+        if !self.permits.is_empty() {
+            return Reply::Error("WRONGKIND");
         }
         match &mut self.lock {
             Some(lock) if lock.read_write != (side != Side::Plain) => return Reply::Error("WRONGKIND"),
@@ -116,6 +136,7 @@ impl Reference {
                     Side::Plain => lock.count(holder, Side::Plain) > 0,
                     Side::Read => !lock.writing || writer,
                     Side::Write => writer,
+                    Side::Permit(_) => unreachable!("not of a lock"),
                 };
                 if !allowed {
                     return lock.left(now);
@@ -131,6 +152,7 @@ impl Reference {
                     (Side::Read, old) => old.max(end),
                     (Side::Write, Expiry::At(old)) => Expiry::At(old + lease),
                     (Side::Write, Expiry::Never) => Expiry::Never,
+                    (Side::Permit(_), _) => unreachable!("not of a lock"),
                 };
             }
         }
@@ -138,6 +160,44 @@ impl Reference {
             let index = self.lock.as_ref().unwrap().count(holder, Side::Read);
             self.hold_keys.insert((holder.to_owned(), index), self.now + lease);
         }
+        self.grants(fenced)
+    }
+
+    fn acquire_permit(&mut self, holder: &str, limit: usize, end: i64, fenced: bool) -> Reply {
+        if self.lock.is_some() {
+            return Reply::Error("WRONGKIND");
+        }
+        let alive = self.alive();
+        let is_granted = alive.len() < limit || self.has_permit(holder);
+        let first_end = alive.iter().map(|(_, end)| *end).min().filter(|_| !is_granted).unwrap_or(self.now);
+        let left = (first_end - self.now).max(self.grace_until - self.now);
+        if !is_granted || self.grace_until > self.now {
+            return Reply::Number(left);
+        }
+        self.set_permit(holder, end);
+        self.grants(fenced)
+    }
+
+    fn alive(&self) -> Vec<(String, i64)> {
+        self.permits.iter().filter(|(_, end)| *end >= self.now).cloned().collect()
+    }
+
+    fn has_permit(&self, holder: &str) -> bool {
+        self.alive().iter().any(|(other, _)| other == holder)
+    }
+
+    fn set_permit(&mut self, holder: &str, end: i64) {
+        self.drop_permit(holder);
+        self.permits.push((holder.to_owned(), end));
+    }
+
+    /// And all that have ended.
+    fn drop_permit(&mut self, holder: &str) {
+        self.permits = self.alive();
+        self.permits.retain(|(other, _)| other != holder);
+    }
+
+    fn grants(&mut self, fenced: bool) -> Reply {
         if !fenced {
             return Reply::Nil;
         }
@@ -151,6 +211,19 @@ impl Reference {
     pub fn release(&mut self, holder: &str, side: Option<Side>, lease: Option<i64>, all: bool) -> Reply {
         if side == Some(Side::Read) && lease.is_some() || lease.is_some_and(|lease| self.is_too_long(lease)) {
             return Reply::Error("ERR");
+        }
+        if self.permits_are_foreign {
+            return Reply::Error("WRONGTYPE");
+        }
+        if !self.permits.is_empty() {
+            return match (side, self.has_permit(holder)) {
+                (Some(_), _) => Reply::Error("WRONGKIND"),
+                (None, false) => Reply::Nil,
+                (None, true) => {
+                    self.drop_permit(holder);
+                    Reply::Number(1)
+                }
+            };
         }
         let Some(lock) = &self.lock else { return Reply::Nil };
         if !lock.read_write {
@@ -264,6 +337,13 @@ impl Reference {
             return Reply::Error("ERR");
         }
         let end = self.now + lease;
+        if self.permits_are_foreign {
+            return Reply::Error("WRONGTYPE");
+        }
+        if self.has_permit(holder) {
+            self.set_permit(holder, end);
+            return Reply::Number(1);
+        }
         let Some(lock) = &mut self.lock else { return Reply::Number(0) };
         if !lock.holds.iter().any(|hold| hold.0 == holder) {
             return Reply::Number(0);
@@ -303,6 +383,10 @@ impl Reference {
                 fields.insert(format!("{holder}{suffix}"), lock.count(holder, *side).to_string());
             }
             entries.insert("lock".to_owned(), (Value::Hash(fields), lock.end));
+        }
+        if let Some(last) = self.permits.iter().map(|(_, end)| *end).max() {
+            let end = if self.permits_are_foreign { Expiry::Never } else { Expiry::At(last) };
+            entries.insert("lock".to_owned(), (Value::SortedSet(self.permits.iter().cloned().collect()), end));
         }
         for ((holder, index), end) in &self.hold_keys {
             let key = format!("{{lock}}:{holder}:rwlock_timeout:{index}");

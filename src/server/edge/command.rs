@@ -28,7 +28,7 @@ pub trait Command {
 }
 
 /// What the server needs to know of a command; the source of COMMAND DOCS and COMMAND INFO. The lock's key, if the
-/// command has one, is the first argument.
+/// command has one, is the first argument; or the number of its keys is, if it has several.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     pub name: &'static CStr,
@@ -38,8 +38,8 @@ pub struct Spec {
     pub flags: &'static CStr,
     pub audience: Audience,
     pub key: KeyUse,
-    /// In the order of the grammar, an argument each: `name`; `[WORD]`, `[WORD name …]`, `[ONE|OTHER]`, which may be left
-    /// out; `[name ...]`, of which there may be any number.
+    /// In the order of the grammar, an argument each: `name`, `WORD name`; `[WORD]`, `[WORD name …]`, `[ONE|OTHER]`, which may be left
+    /// out; `name ...`, of which there is any number but none; `[name ...]`, of which there may be none.
     pub arguments: &'static [&'static str],
 }
 
@@ -61,6 +61,8 @@ pub enum KeyUse {
     NoKey,
     Reads,
     Updates,
+    /// The first argument says how many keys follow.
+    UpdatesSeveral,
     Deletes,
 }
 
@@ -89,10 +91,30 @@ unsafe extern "C" fn enter<C: Command>(
 ) -> c_int {
     // SAFETY: the server passes a context and arguments that live until this function returns.
     let (mut context, arguments) = unsafe { (Context::new(context), Str::arguments(strings, count)) };
+    if C::SPEC.key == KeyUse::UpdatesSeveral && tells_keys(&context, arguments) {
+        return flag::OK;
+    }
     context.is_command = true;
     let answer = catch_unwind(AssertUnwindSafe(|| C::run(&context, arguments)));
     reply::send(&context, answer.unwrap_or(Err(PANICKED)));
     flag::OK
+}
+
+/// Where the server only wants to know where the keys are, tells it. Most servers find those of a module's command that says
+/// how many they are in no other way, and a node of a cluster would run it whoever has their slots.
+fn tells_keys(context: &Context, arguments: &[Str<'_>]) -> bool {
+    // SAFETY: the context is alive.
+    if unsafe { api!(RedisModule_IsKeysPositionRequest(context.as_ptr())) } == 0 {
+        return false;
+    }
+    let count = arguments.get(1).and_then(|count| std::str::from_utf8(count.bytes()).ok()?.parse().ok());
+    for place in (2..arguments.len()).take(count.unwrap_or(0)) {
+        if let Ok(place) = c_int::try_from(place) {
+            // SAFETY: the context is alive, and that of a request for places.
+            unsafe { api!(RedisModule_KeyAtPos(context.as_ptr(), place)) };
+        }
+    }
+    true
 }
 
 const PANICKED: ErrorLine =
@@ -113,7 +135,7 @@ pub fn register(context: &Context, commands: &[Registration]) -> Result<(), Stri
     };
     for Registration { spec, enter } in commands {
         let refused = format!("the server refuses the command {}", spec.name.to_string_lossy());
-        let key = c_int::from(spec.key != KeyUse::NoKey);
+        let key = c_int::from(!matches!(spec.key, KeyUse::NoKey | KeyUse::UpdatesSeveral));
         let (context, name, flags) = (context.as_ptr(), spec.name.as_ptr(), spec.flags.as_ptr());
         // SAFETY: the context is alive, and the server copies both strings; the entry is a command function.
         let created = unsafe { api!(RedisModule_CreateCommand(context, name, Some(*enter), flags, key, key, key)) };
@@ -142,8 +164,10 @@ fn categories(audience: Audience, own_category: bool) -> &'static CStr {
 }
 
 fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> c_int {
-    let required = spec.arguments.iter().filter(|argument| !argument.starts_with('[')).count();
-    let arity = c_int::try_from(required).unwrap_or(0).saturating_add(1);
+    let required = spec.arguments.iter().take_while(|argument| !argument.starts_with('['));
+    let has_options = required.clone().count() < spec.arguments.len();
+    let words = required.flat_map(|argument| argument.split(' ')).filter(|word| *word != "...").count();
+    let arity = c_int::try_from(words).unwrap_or(0).saturating_add(1);
     let mut documents = Documents::default();
     let mut key_specs = key_specs(spec.key);
     let info = raw::RedisModuleCommandInfo {
@@ -153,7 +177,7 @@ fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> c_int {
         since: SINCE.as_ptr(),
         history: ptr::null_mut(),
         tips: ptr::null(),
-        arity: if required == spec.arguments.len() { arity } else { arity.saturating_neg() },
+        arity: if has_options { arity.saturating_neg() } else { arity },
         key_specs: key_specs.as_mut_ptr(),
         args: documents.list(spec.arguments),
     };
@@ -174,11 +198,12 @@ fn key_specs(key: KeyUse) -> Vec<raw::RedisModuleCommandKeySpec> {
     let flags = match key {
         KeyUse::NoKey => return get_redis_key_spec(Vec::new()),
         KeyUse::Reads => KeySpecFlags::READ_ONLY,
-        KeyUse::Updates => KeySpecFlags::READ_WRITE | KeySpecFlags::UPDATE,
+        KeyUse::Updates | KeyUse::UpdatesSeveral => KeySpecFlags::READ_WRITE | KeySpecFlags::UPDATE,
         KeyUse::Deletes => KeySpecFlags::READ_WRITE | KeySpecFlags::DELETE,
     };
-    let (first, one) = (BeginSearch::new_index(1), FindKeys::new_range(0, 1, 0));
-    get_redis_key_spec(vec![KeySpec::new(None, flags | KeySpecFlags::ACCESS, first, one)])
+    let several = key == KeyUse::UpdatesSeveral;
+    let keys = if several { FindKeys::new_keys_num(0, 1, 1) } else { FindKeys::new_range(0, 1, 0) };
+    get_redis_key_spec(vec![KeySpec::new(None, flags | KeySpecFlags::ACCESS, BeginSearch::new_index(1), keys)])
 }
 
 /// A command's arguments in the form in which the server takes them, and what they point to.
@@ -238,7 +263,7 @@ impl Documents {
 fn kind_of(name: &str) -> raw::RedisModuleCommandArgType {
     match name {
         "key" => KEY,
-        "lease-ms" | "wait-ms" | "max-waiters" | "ttl-ms" | "seq" | "count" | "id" => INTEGER,
+        "lease-ms" | "limit" | "wait-ms" | "max-waiters" | "ttl-ms" | "seq" | "count" | "id" | "numkeys" => INTEGER,
         _ => TEXT,
     }
 }

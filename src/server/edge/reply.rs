@@ -6,7 +6,7 @@ use rlock_core::lock::{Outcome, Refusal};
 use std::ffi::{CStr, CString, c_long};
 
 /// What a command replies, if it is not an error that is always the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// No reply now: the client waits, and gets its reply later.
     Later,
@@ -18,6 +18,8 @@ pub enum Reply {
     Written,
     /// An array of two.
     Pair(Option<i64>, Option<i64>),
+    /// An array of nil and of these.
+    Tokens(Vec<i64>),
     /// The one error with a number in it: so many wait already.
     TurnedAway(usize),
 }
@@ -36,15 +38,20 @@ pub struct ErrorLine(pub &'static CStr);
 impl From<Refusal> for ErrorLine {
     fn from(refusal: Refusal) -> Self {
         Self(match refusal {
-            Refusal::WrongType => c"WRONGTYPE key is not a lock: not a hash, or a hash whose fields are not hold counts",
+            Refusal::WrongType => {
+                c"WRONGTYPE key is not a lock: not a hash, or a hash whose fields are not hold counts; nor does it hold permits"
+            }
             Refusal::HoldsReadWrite => {
                 c"WRONGKIND key is a read-write lock: use RLOCK.RACQUIRE or RLOCK.WACQUIRE, and RLOCK.RELEASE"
             }
             Refusal::HoldsPlain => {
                 c"WRONGKIND key is a plain lock: use RLOCK.ACQUIRE, and RLOCK.RELEASE without READ or WRITE"
             }
+            Refusal::HoldsPermits => {
+                c"WRONGKIND key holds permits: use RLOCK.PACQUIRE, and RLOCK.RELEASE without READ or WRITE"
+            }
             Refusal::LeaseTooLong => {
-                c"ERR lease must be short enough that the moment it ends, in Unix ms, is at most 9223372036854775807"
+                c"ERR lease must be short enough that the moment it ends, in Unix ms, is at most 9223372036854775807, or 9007199254740992 for a permit"
             }
             Refusal::LeaseAboveGrace => {
                 c"ERR lease must be at most as long as rlock.grace, and so must a writer's leases together: after a failover nobody waits for longer"
@@ -84,9 +91,15 @@ pub fn of_acquire(outcome: Outcome, fenced: bool) -> Result<Reply, ErrorLine> {
     }
 }
 
-/// Writes what became of a session's ticket: a word, and a value.
-pub fn write_event(writer: Writer<'_>, outcome: Outcome) {
+/// The reply to a client that is granted several locks, with their fencing tokens, if it has asked for them.
+pub fn of_several(tokens: Vec<i64>) -> Reply {
+    if tokens.is_empty() { Reply::Nil } else { Reply::Tokens(tokens) }
+}
+
+/// Writes what became of a session's ticket: a word, and a value. A ticket for several locks may have tokens.
+pub fn write_event(writer: Writer<'_>, outcome: Outcome, tokens: Option<&[i64]>) {
     match outcome {
+        Outcome::Granted { .. } if tokens.is_some() => writer.bytes(b"granted").numbers(tokens.unwrap_or_default()),
         Outcome::Granted { token } => _ = writer.bytes(b"granted").or_nil(token, Writer::number),
         Outcome::Busy { left_ms } => _ = writer.bytes(b"timeout").number(left_ms),
         Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica => {
@@ -110,6 +123,7 @@ pub fn send(context: &Context, reply: Result<Reply, ErrorLine>) {
         Ok(Reply::Pair(first, second)) => {
             writer.array(2).or_nil(first, Writer::number).or_nil(second, Writer::number);
         }
+        Ok(Reply::Tokens(tokens)) => writer.array(2).nil().numbers(&tokens),
         Ok(Reply::TurnedAway(waiting)) => send_error(context, &turned_away(waiting)),
         Err(line) => send_error(context, line.0),
     }
@@ -173,6 +187,11 @@ impl<'a> Writer<'a> {
         // SAFETY: the context is alive.
         unsafe { api!(RedisModule_ReplyWithLongLong(self.0.as_ptr(), number.try_into().unwrap_or(i64::MAX))) };
         self
+    }
+
+    /// An array of these.
+    pub fn numbers(self, numbers: &[i64]) {
+        numbers.iter().fold(self.array(numbers.len()), |writer, number| writer.number(*number));
     }
 
     pub fn nil(self) -> Self {

@@ -25,6 +25,7 @@ pub mod flag {
     pub const FIELDS_ARE_STRINGS: c_int = raw::REDISMODULE_HASH_NONE as c_int;
     pub const EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
     pub const HASH: c_int = raw::REDISMODULE_KEYTYPE_HASH as c_int;
+    pub const SORTED_SET: c_int = raw::REDISMODULE_KEYTYPE_ZSET as c_int;
     pub const STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;
     pub const ON_UNIX_SOCKET: u64 = raw::REDISMODULE_CLIENTINFO_FLAG_UNIXSOCKET as u64;
     pub const MAY_READ: c_int = raw::REDISMODULE_CMD_KEY_ACCESS as c_int;

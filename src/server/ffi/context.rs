@@ -175,3 +175,13 @@ pub fn clock_us() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
+
+/// By a clock that nobody sets.
+pub fn monotonic_us() -> u64 {
+    // SAFETY: takes nothing and returns a number.
+    unsafe { api!(RedisModule_MonotonicMicroseconds()) }
+}
+
+pub fn steady_ms() -> i64 {
+    i64::try_from(monotonic_us() / 1_000).unwrap_or(i64::MAX)
+}

@@ -41,6 +41,10 @@ pub struct Value<'a> {
 #[derive(Clone, Copy)]
 pub struct Hash<'a>(&'a Key<'a>);
 
+/// The members of a sorted set, by their scores.
+#[derive(Clone, Copy)]
+pub struct SortedSet<'a>(&'a Key<'a>);
+
 /// The value that deletes a field: the header's `REDISMODULE_HASH_DELETE`.
 const DELETE_FIELD: *mut raw::RedisModuleString = ptr::without_provenance_mut(1);
 
@@ -84,6 +88,10 @@ impl<'a> Value<'a> {
 
     pub fn hash(self) -> Option<Hash<'a>> {
         (self.kind == flag::HASH).then_some(Hash(self.key))
+    }
+
+    pub fn sorted_set(self) -> Option<SortedSet<'a>> {
+        (self.kind == flag::SORTED_SET).then_some(SortedSet(self.key))
     }
 
     pub fn is_text(self) -> bool {
@@ -146,6 +154,77 @@ impl Hash<'_> {
     }
 }
 
+impl<'a> SortedSet<'a> {
+    /// The number of members.
+    pub fn length(self) -> usize {
+        // SAFETY: the handle is open.
+        unsafe { api!(RedisModule_ValueLength(self.0.key)) }
+    }
+
+    pub fn score(self, member: Str<'_>) -> Option<f64> {
+        let mut score = 0.0;
+        // SAFETY: the handle is open, and holds a sorted set.
+        let found = unsafe { api!(RedisModule_ZsetScore(self.0.key, member.as_ptr(), &raw mut score)) };
+        (found == flag::OK).then_some(score)
+    }
+
+    /// How many members have a lower score. It looks at each of them.
+    pub fn count_below(self, score: f64) -> usize {
+        // SAFETY: the handle is open, and holds a sorted set; the last number says that the score itself is not in the range.
+        unsafe {
+            api!(RedisModule_ZsetFirstInScoreRange(self.0.key, f64::NEG_INFINITY, score, 0, 1));
+            let is_empty = api!(RedisModule_ZsetRangeEndReached(self.0.key)) != 0;
+            let mut count = usize::from(!is_empty);
+            while api!(RedisModule_ZsetRangeNext(self.0.key)) != 0 {
+                count = count.saturating_add(1);
+            }
+            count
+        }
+    }
+
+    /// The members with this score or a higher one, from the lowest.
+    pub fn ascending_from(self, lowest: f64) -> impl Iterator<Item = (OwnedStr, f64)> + use<'a> {
+        // SAFETY: the handle is open, and holds a sorted set; the two numbers say that both ends are in the range.
+        unsafe { api!(RedisModule_ZsetFirstInScoreRange(self.0.key, lowest, f64::INFINITY, 0, 0)) };
+        // SAFETY: a pointer that the server has set at load.
+        Ranks { key: self.0, next: unsafe { raw::RedisModule_ZsetRangeNext }, is_over: false }
+    }
+
+    /// The members from the highest score down.
+    pub fn descending(self) -> impl Iterator<Item = (OwnedStr, f64)> + use<'a> {
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_ZsetLastInScoreRange(self.0.key, f64::NEG_INFINITY, f64::INFINITY, 0, 0)) };
+        // SAFETY: a pointer that the server has set at load.
+        Ranks { key: self.0, next: unsafe { raw::RedisModule_ZsetRangePrev }, is_over: false }
+    }
+}
+
+/// A walk through a sorted set. A key has one at a time: whoever begins another ends the one before.
+struct Ranks<'a> {
+    key: &'a Key<'a>,
+    next: Option<unsafe extern "C" fn(*mut raw::RedisModuleKey) -> c_int>,
+    is_over: bool,
+}
+
+impl Iterator for Ranks<'_> {
+    type Item = (OwnedStr, f64);
+
+    fn next(&mut self) -> Option<(OwnedStr, f64)> {
+        if self.is_over {
+            return None;
+        }
+        let mut score = 0.0;
+        // SAFETY: the handle is open, holds a sorted set, and is not written to while it is borrowed. The server gives a string
+        // that is ours, or null where the walk finds nothing.
+        unsafe {
+            let member = api!(RedisModule_ZsetRangeCurrentElement(self.key.key, &raw mut score));
+            // Behind the last member the server stays with it.
+            self.is_over = self.next.is_none_or(|next| next(self.key.key) == 0);
+            OwnedStr::from_server(member).map(|member| (member, score))
+        }
+    }
+}
+
 impl<'a> WritableKey<'a> {
     /// Opens a key for writing, whether it is there or not. Opening alone changes nothing: see
     /// [`Context::signal_modified`].
@@ -191,6 +270,30 @@ impl<'a> WritableKey<'a> {
                 its_value,
                 ptr::null_mut::<c_void>(),
             ));
+        }
+    }
+
+    /// Sets the score of a member; on an absent key, makes the sorted set. Of any other value the server would change
+    /// nothing.
+    pub fn set_score(&mut self, member: Str<'_>, score: f64) {
+        debug_assert!(self.value().is_none_or(|value| value.sorted_set().is_some()), "members are a sorted set's");
+        // SAFETY: the handle is open; the member is copied; without flags it is added or updated.
+        unsafe { api!(RedisModule_ZsetAdd(self.0.key, score, member.as_ptr(), ptr::null_mut())) };
+    }
+
+    /// Of the last member the key goes with it.
+    pub fn remove_member(&mut self, member: Str<'_>) {
+        // SAFETY: the handle is open, and no walk of it goes on.
+        unsafe { api!(RedisModule_ZsetRem(self.0.key, member.as_ptr(), ptr::null_mut())) };
+    }
+
+    /// Removes so many members of a sorted set, those with the lowest scores.
+    pub fn remove_lowest(&mut self, count: usize) {
+        let lowest =
+            self.value().and_then(Value::sorted_set).map(|set| set.ascending_from(f64::NEG_INFINITY).take(count));
+        let members: Vec<_> = lowest.into_iter().flatten().collect();
+        for (member, _) in &members {
+            self.remove_member(member.lend());
         }
     }
 

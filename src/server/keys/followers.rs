@@ -13,7 +13,7 @@
 //! server whose configuration has renamed one must not load the module: [`missing_command`] finds it.
 
 use super::kept::{self, kept};
-use crate::server::ffi::api::{api, flag, guarded, missing};
+use crate::server::ffi::api::{api, flag, missing};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
@@ -79,7 +79,7 @@ pub(super) fn publish(context: &Context, command: &CStr, channel: Str<'_>, messa
     }
 }
 
-const COMMANDS: [&CStr; 11] = [
+const COMMANDS: [&CStr; 14] = [
     c"HSET",
     c"HINCRBY",
     c"HDEL",
@@ -89,6 +89,9 @@ const COMMANDS: [&CStr; 11] = [
     c"INCR",
     c"PUBLISH",
     c"SPUBLISH",
+    c"ZADD",
+    c"ZREM",
+    c"ZREMRANGEBYRANK",
     // The module does not replicate this one, but the server begins its transactions with it.
     c"MULTI",
     // Nor this one: by it the module asks the server whether a grant may be written.
@@ -126,11 +129,8 @@ pub fn subscribe(context: &Context) -> Result<(), String> {
     if this_server::is_in_cluster() {
         return Ok(());
     }
-    // SAFETY: the callbacks are for these events.
-    unsafe {
-        context.on(raw::REDISMODULE_EVENT_FORK_CHILD, forked)?;
-        context.on(raw::REDISMODULE_EVENT_CRON_LOOP, cron)
-    }
+    // SAFETY: the callback is for this event.
+    unsafe { context.on(raw::REDISMODULE_EVENT_FORK_CHILD, forked) }
 }
 
 /// # Safety
@@ -139,24 +139,19 @@ unsafe extern "C" fn forked(_: *mut raw::RedisModuleCtx, _: raw::RedisModuleEven
     begin_to_tell();
 }
 
-/// # Safety
-/// To be called by the server, at each turn of its cron.
-unsafe extern "C" fn cron(context: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, info: *mut c_void) {
-    // SAFETY: the server passes this structure with this event.
-    let turns_per_second = unsafe { info.cast::<raw::RedisModuleCronLoopInfo>().as_ref() }.map_or(10, |info| info.hz);
+/// At each turn of the server's cron.
+pub fn has_a_turn(context: &Context, turns_per_second: i32) {
+    if this_server::is_in_cluster() {
+        return;
+    }
     let turns = kept().turns.get().saturating_add(1);
     let ask = turns >= turns_per_second && there_may_be();
     kept().turns.set(if ask { 0 } else { turns });
-    if !ask {
-        return;
-    }
-    guarded((), || {
-        // SAFETY: the context is the server's.
-        let context = unsafe { Context::new(context) };
-        let alone = has_no_replica(&context);
+    if ask {
+        let alone = has_no_replica(context);
         kept().no_replica_follows.set(alone);
-        kept().nobody_follows.set(alone && writes_no_file(&context));
-    });
+        kept().nobody_follows.set(alone && writes_no_file(context));
+    }
 }
 
 /// Whether the server says that it has neither a replica nor a backlog. A save may be a replica's snapshot.

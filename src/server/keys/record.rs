@@ -1,16 +1,16 @@
-//! A lock in Redisson's layout, read: as one holder sees it, which is the record that decisions ask, with its key opened
+//! A lock in Redisson's layout, or permits in a sorted set, read: as one holder sees it, which is the record that decisions ask, with its key opened
 //! once; and as a whole, for people on call, without counting as a use of its keys, and with a bound on how many.
 
 use super::kept::kept;
 use super::write::{self, write_field};
 use crate::server::edge::settings::SETTINGS;
 use crate::server::ffi::context::{Context, clock_us};
-use crate::server::ffi::key::{Hash, Key, Value, WritableKey};
+use crate::server::ffi::key::{Hash, Key, SortedSet, Value, WritableKey};
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
 use rlock_core::lock::{
-    Expiry, Holding, Mode, Observed, Plan, READ_HOLDS_SCANNED_MAX, READ_HOLDS_SHOWN_MAX, ReadWrite, Record, Refusal,
-    Snapshot, UnixMs, decimal, names,
+    Expiry, Holding, Kind, Mode, Observed, Part, Permits, Plan, READ_HOLDS_SCANNED_MAX, READ_HOLDS_SHOWN_MAX,
+    ReadWrite, Record, Refusal, Snapshot, UnixMs, are_permits, decimal, end_of_score, names,
 };
 use rlock_core::waiting::Paused;
 
@@ -41,11 +41,15 @@ impl Record for LockRecord<'_> {
     }
 
     fn observe(&self) -> Result<Observed, Refusal> {
-        self.hash()?.map_or(Ok(Observed::Free), |hash| self.observe_in(hash))
+        match self.key.value() {
+            None => Ok(Observed::Free),
+            Some(value) => value.hash().map_or_else(|| observe_permits(value), |hash| self.observe_in(hash)),
+        }
     }
 
     fn observe_plain(&self) -> Result<Observed, Refusal> {
-        let Some(hash) = self.hash()? else { return Ok(Observed::Free) };
+        let Some(value) = self.key.value() else { return Ok(Observed::Free) };
+        let Some(hash) = value.hash() else { return observe_permits(value) };
         if hash.length() != 1 {
             return self.observe_in(hash);
         }
@@ -85,7 +89,7 @@ impl Record for LockRecord<'_> {
     }
 
     fn readers(&self) -> usize {
-        self.hash().ok().flatten().map_or(0, Hash::length)
+        self.hash().map_or(0, Hash::length)
     }
 
     fn read_hold_end(&self, index: i64) -> Option<Expiry> {
@@ -94,7 +98,7 @@ impl Record for LockRecord<'_> {
 
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry> {
         let mut budget = READ_HOLDS_SCANNED_MAX;
-        let hash = self.hash().ok().flatten()?;
+        let hash = self.hash()?;
         // One field more, for the mode.
         let most = usize::try_from(budget).unwrap_or(0).saturating_add(1);
         if hash.length() > most {
@@ -113,12 +117,60 @@ impl Record for LockRecord<'_> {
         }
         longest
     }
+
+    fn permits(&self, now: UnixMs) -> Permits {
+        let Some(set) = self.key.value().and_then(Value::sorted_set) else { return Permits::default() };
+        let own_end = set.score(self.holder).and_then(end_of_score);
+        let mine = own_end.filter(|end| *end >= now);
+        let entries_ended = set.count_below(score(now));
+        let others_end = set.descending().find(|(holder, _)| holder.lend().bytes() != self.holder.bytes());
+        Permits {
+            mine,
+            taken: set.length().saturating_sub(entries_ended),
+            ended: entries_ended.saturating_sub(usize::from(own_end.is_some() && mine.is_none())),
+            first_end: first_end(set, now),
+            others_end: others_end.and_then(|(_, score)| end_of_score(score)).filter(|end| *end >= now),
+        }
+    }
+}
+
+/// The score of a permit that ends then.
+#[allow(clippy::cast_precision_loss, reason = "no permit ends as late as that")]
+pub(super) fn score(end: UnixMs) -> f64 {
+    end as f64
+}
+
+/// When the first of those permits ends that have not ended.
+fn first_end(set: SortedSet<'_>, now: UnixMs) -> Option<UnixMs> {
+    set.ascending_from(score(now)).next().and_then(|(_, score)| end_of_score(score))
+}
+
+/// The permits in a key that holds some.
+fn permits_in(value: Value<'_>) -> Result<SortedSet<'_>, Refusal> {
+    let set = value.sorted_set().ok_or(Refusal::WrongType)?;
+    let lowest = set.ascending_from(f64::NEG_INFINITY).next().ok_or(Refusal::WrongType)?;
+    let highest = set.descending().next().ok_or(Refusal::WrongType)?;
+    if are_permits(lowest.1, highest.1, value.expiry()) { Ok(set) } else { Err(Refusal::WrongType) }
+}
+
+fn observe_permits(value: Value<'_>) -> Result<Observed, Refusal> {
+    permits_in(value).map(|_| Observed::Permits)
+}
+
+/// What is left until a key ends, or the first of its permits: when the lock in it may be asked for again.
+#[must_use]
+pub fn left_until_next(context: &Context, name: Str<'_>, now: UnixMs) -> i64 {
+    let Some(key) = Key::peek(context, name) else { return 0 };
+    let Some(value) = key.value() else { return 0 };
+    match permits_in(value) {
+        Ok(permits) => first_end(permits, now).map_or(0, |end| Expiry::At(end).left_ms(now)),
+        Err(_) => value.expiry().left_ms(now),
+    }
 }
 
 impl LockRecord<'_> {
-    /// None if nothing is there.
-    fn hash(&self) -> Result<Option<Hash<'_>>, Refusal> {
-        self.key.value().map(|value| value.hash().ok_or(Refusal::WrongType)).transpose()
+    fn hash(&self) -> Option<Hash<'_>> {
+        self.key.value().and_then(Value::hash)
     }
 
     fn observe_in(&self, hash: Hash<'_>) -> Result<Observed, Refusal> {
@@ -206,17 +258,32 @@ fn mode_of(value: &OwnedStr) -> Result<Mode, Refusal> {
 pub fn take_snapshot(context: &Context, name: Str<'_>, most: usize) -> Result<Option<Snapshot>, Refusal> {
     let Some(key) = Key::peek(context, name) else { return Ok(None) };
     let Some(value) = key.value() else { return Ok(None) };
-    let hash = value.hash().ok_or(Refusal::WrongType)?;
+    let Some(hash) = value.hash() else { return permits_snapshot(value, most, context.now()) };
     let mode = hash.field(kept().mode.lend()).as_ref().map(mode_of).transpose()?;
     let beside = usize::from(mode.is_some());
     let fields = hash.first_fields(most.saturating_add(beside));
     let holdings = fields.iter().filter_map(|(field, value)| Holding::of_field(mode, field, value).transpose());
     Ok(Some(Snapshot {
-        mode,
+        kind: if mode.is_some() { Kind::ReadWrite } else { Kind::Plain },
         expiry: value.expiry(),
         holder_count: hash.length().saturating_sub(beside),
         holdings: holdings.take(most).collect::<Result<_, _>>()?,
     }))
+}
+
+/// The permits that have not ended, those that end first in front.
+fn permits_snapshot(value: Value<'_>, most: usize, now: UnixMs) -> Result<Option<Snapshot>, Refusal> {
+    let set = permits_in(value)?;
+    let holder_count = set.length().saturating_sub(set.count_below(score(now)));
+    if holder_count == 0 {
+        return Ok(None);
+    }
+    let holding = |(holder, score): (OwnedStr, f64)| {
+        let end = end_of_score(score).ok_or(Refusal::WrongType)?;
+        Ok(Holding { holder: holder.lend().bytes().to_vec(), part: Part::Permit(end), count: 1 })
+    };
+    let holdings = set.ascending_from(score(now)).take(most).map(holding).collect::<Result<_, _>>()?;
+    Ok(Some(Snapshot { kind: Kind::Permits, expiry: value.expiry(), holder_count, holdings }))
 }
 
 /// The time left of each of its holdings: see [`Snapshot::left_ms`].

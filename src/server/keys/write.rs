@@ -10,6 +10,7 @@
 
 use super::followers::{self, dump};
 use super::kept::{self, kept};
+use super::record::score;
 use crate::server::edge::settings::SETTINGS;
 use crate::server::ffi::context::{Context, KeyEvent};
 use crate::server::ffi::key::{Value, WritableKey};
@@ -17,8 +18,10 @@ use crate::server::ffi::latency;
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
 use followers::tell;
-use redis_module::raw::{REDISMODULE_NOTIFY_GENERIC, REDISMODULE_NOTIFY_HASH, REDISMODULE_NOTIFY_STRING};
-use rlock_core::lock::{Change, Expiry, Field, Mode, Plan, UnixMs, Unlock, names};
+use redis_module::raw::{
+    REDISMODULE_NOTIFY_GENERIC, REDISMODULE_NOTIFY_HASH, REDISMODULE_NOTIFY_STRING, REDISMODULE_NOTIFY_ZSET,
+};
+use rlock_core::lock::{Change, Expiry, Field, Mode, Plan, Side, UnixMs, Unlock, names};
 use rlock_core::waiting::Paused;
 use std::cell::OnceCell;
 use std::ffi::c_char;
@@ -78,17 +81,24 @@ const HINCRBY: KeyEvent = (REDISMODULE_NOTIFY_HASH, c"hincrby");
 const HSET: KeyEvent = (REDISMODULE_NOTIFY_HASH, c"hset");
 const INCRBY: KeyEvent = (REDISMODULE_NOTIFY_STRING, c"incrby");
 const SET: KeyEvent = (REDISMODULE_NOTIFY_STRING, c"set");
+const ZADD: KeyEvent = (REDISMODULE_NOTIFY_ZSET, c"zadd");
+const ZREM: KeyEvent = (REDISMODULE_NOTIFY_ZSET, c"zrem");
+const ZREMRANGEBYRANK: KeyEvent = (REDISMODULE_NOTIFY_ZSET, c"zremrangebyrank");
 
 /// The events of a change in the lock's own key.
 fn events(change: Change) -> &'static [KeyEvent] {
     match change {
-        Change::Begin { side, .. } if side.mode().is_none() => &[HINCRBY, EXPIRE],
-        Change::Begin { .. } => &[HSET, EXPIRE],
+        Change::Begin { side: Side::Plain, .. } => &[HINCRBY, EXPIRE],
+        Change::Begin { side: Side::Read | Side::Write, .. } => &[HSET, EXPIRE],
+        Change::Begin { side: Side::Permit(_), .. } => &[ZADD, EXPIRE],
         Change::Count { .. } => &[HINCRBY],
         Change::Drop(_) => &[HDEL],
         Change::Downgrade => &[HSET],
         Change::ExpireAt(_) => &[EXPIRE],
         Change::Delete => &[DEL],
+        Change::SetPermit { .. } => &[ZADD],
+        Change::DropPermit => &[ZREM],
+        Change::DropEnded { .. } => &[ZREMRANGEBYRANK],
         // The other changes are not in the lock's key.
         _ => &[],
     }
@@ -118,6 +128,7 @@ impl LockKey<'_> {
         let Self { context, key, .. } = self;
         let name = key.name();
         match change {
+            Change::Begin { side: Side::Permit(_), end } => self.begin_permits(holder, end),
             Change::Begin { side, end } => self.begin(field_of(side.field()), side.mode(), end),
             Change::Count { field, by, makes } => {
                 let field = field_of(field);
@@ -145,6 +156,16 @@ impl LockKey<'_> {
             Change::Delete => {
                 key.delete();
                 self.is_deleted = true;
+            }
+            Change::SetPermit { end, .. } => self.set_permit(holder, end),
+            Change::DropPermit => {
+                key.remove_member(holder);
+                tell(context, c"ZREM", &[name, holder], None);
+            }
+            Change::DropEnded { count } => {
+                key.remove_lowest(count.into());
+                let (first, last) = (kept().zero.lend(), i64::from(count).saturating_sub(1));
+                tell(context, c"ZREMRANGEBYRANK", &[name, first], Some(last));
             }
             // The other changes are not in the lock's key.
             _ => {}
@@ -176,6 +197,22 @@ impl LockKey<'_> {
             tell(context, c"PEXPIREAT", &[name], Some(end));
         }
         *is_deleted = false;
+    }
+
+    /// In two commands, which the server replicates as one transaction.
+    fn begin_permits(&mut self, holder: Str<'_>, end: UnixMs) {
+        let Self { context, key, is_deleted } = self;
+        if std::mem::take(is_deleted) {
+            tell(context, c"DEL", &[key.name()], None);
+        }
+        self.set_permit(holder, end);
+        self.key.expire_at(end);
+        tell(self.context, c"PEXPIREAT", &[self.key.name()], Some(end));
+    }
+
+    fn set_permit(&mut self, holder: Str<'_>, end: UnixMs) {
+        self.key.set_score(holder, score(end));
+        tell(self.context, c"ZADD", &[self.key.name(), OwnedStr::number(end).lend(), holder], None);
     }
 
     fn close(self) {

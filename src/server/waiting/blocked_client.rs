@@ -113,7 +113,7 @@ pub(super) unsafe fn answer_of(context: &Context) -> Option<Answer> {
     // SAFETY: by the caller's promise; what the server has for us is null or what `answer` gave it.
     unsafe {
         let answer: *mut Answer = api!(RedisModule_GetBlockedClientPrivateData(context.as_ptr())).cast();
-        if answer == STANDS_FOR_GRANTED { Some(GRANTED) } else { answer.as_ref().copied() }
+        if answer == STANDS_FOR_GRANTED { Some(GRANTED) } else { answer.as_ref().cloned() }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
 use crate::server::keys::{followers, is_ours};
 use redis_module::raw;
-use rlock_core::lock::{Outcome, UnixMs};
+use rlock_core::lock::{Outcome, UnixMs, longer_left};
 use rlock_core::waiting::{Cause, LockName, Note, WaitsFor};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -132,7 +132,7 @@ pub fn subscribe(context: &Context) -> Result<(), String> {
 /// To be called by the server, for a keyspace event.
 unsafe extern "C" fn key_event(
     context: *mut raw::RedisModuleCtx,
-    _class: c_int,
+    class: c_int,
     event: *const c_char,
     key: *mut raw::RedisModuleString,
 ) -> c_int {
@@ -148,6 +148,8 @@ unsafe extern "C" fn key_event(
         // SAFETY: the server passes a name that ends with a NUL, for the time of this call.
         let event = unsafe { CStr::from_ptr(event) };
         let cause = match event {
+            // Whatever becomes of a sorted set: permits may be fewer, or end at another time.
+            _ if class == raw::REDISMODULE_NOTIFY_ZSET => Some(Cause::Command),
             _ if BY_COMMANDS.contains(&event) => Some(Cause::Command),
             _ if event == EXPIRED => Some(Cause::LeaseEnd),
             _ if event == EVICTED => Some(Cause::Server),
@@ -355,7 +357,10 @@ unsafe extern "C" fn answer(
         match blocked {
             _ if is_cast_out => arm_timer(&context),
             Some(Blocked { waits_for: WaitsFor::Events(session), since_us, .. }) => {
-                telling::send_news(&context, session, since_us);
+                match answer {
+                    Some(Err(line)) => reply::send(&context, Err(line)),
+                    _ => telling::send_news(&context, session, since_us),
+                }
                 arm_timer(&context);
             }
             _ => reply::send(&context, answer.unwrap_or(Err(NO_ANSWER))),
@@ -399,10 +404,17 @@ unsafe extern "C" fn unblocked(
         let Some(Blocked { waits_for, since_us, .. }) = no_longer_blocked(client) else { return flag::OK };
         let fenced =
             state::engine().is_ok_and(|engine| matches!(waits_for, WaitsFor::Lock(ticket) if engine.is_fenced(ticket)));
+        let of_several = match (state::engine(), waits_for) {
+            (Ok(engine), WaitsFor::Lock(ticket)) => engine.keys_of_set(ticket),
+            _ => Vec::new(),
+        };
         let taken = stop_waiting(&context, client, waits_for);
         match waits_for {
             WaitsFor::Lock(_) => {
-                let left_ms = arguments.get(1).map_or(0, |key| host::left_ms(&context, &OwnedStr::new(key.bytes())));
+                let left_of = |key: &[u8]| host::left_ms(&context, &OwnedStr::new(key));
+                let of_one = || arguments.get(1).map(|key| left_of(key.bytes()));
+                let longest = of_several.iter().map(|key| left_of(key)).reduce(longer_left);
+                let left_ms = longest.or_else(of_one).unwrap_or(0);
                 reply::send(&context, reply::of_acquire(Outcome::Busy { left_ms }, fenced));
             }
             WaitsFor::Events(session) => telling::send_news(&context, session, since_us),

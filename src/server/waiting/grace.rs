@@ -3,13 +3,14 @@
 
 use super::callbacks;
 use super::host::Server;
-use super::state;
+use super::{standstill, state};
 use crate::server::edge::settings::SETTINGS;
 use crate::server::ffi::api::{self, flag, guarded};
 use crate::server::ffi::call::server_setting;
 use crate::server::ffi::context::Context;
 use crate::server::ffi::this_server;
 use redis_module::raw;
+use rlock_core::lock::decimal;
 use rlock_core::waiting::GraceNews;
 use std::ffi::{CStr, c_void};
 use std::slice;
@@ -17,6 +18,9 @@ use std::slice;
 /// A master must have stopped granting before another one begins. The server itself sees to that by these two settings, if
 /// neither is 0.
 const FENCES: [&CStr; 2] = [c"min-replicas-to-write", c"min-replicas-max-lag"];
+
+/// That of the server, where it does not show its settings.
+const LAG_S_BY_DEFAULT: i64 = 10;
 
 /// What those are called as well, and the setting of the grace.
 const WATCHED: [&[u8]; 3] = [b"rlock.grace", b"min-replicas", b"min-slaves"];
@@ -29,6 +33,7 @@ const WATCHED: [&[u8]; 3] = [b"rlock.grace", b"min-replicas", b"min-slaves"];
 pub fn begin(context: &Context) -> Result<(), String> {
     // SAFETY: the callback is for this event.
     unsafe { context.on(raw::REDISMODULE_EVENT_CONFIG, settings_changed)? };
+    standstill::begin(context)?;
     if SETTINGS.grace.get_ms() > 0 {
         let is_master = context.flags() & flag::IS_MASTER != 0;
         if let Some(mut engine) = state::engine().ok().filter(|_| is_master && this_server::is_starting(context)) {
@@ -62,7 +67,10 @@ pub(super) fn check_if_due(context: &Context) {
     if !state::get().grace_is_unchecked.replace(false) || SETTINGS.grace.get_ms() == 0 {
         return;
     }
-    let missing = FENCES.into_iter().find(|name| server_setting(context, name).is_some_and(|value| value == b"0"));
+    let settings = FENCES.map(|name| server_setting(context, name).and_then(|value| decimal(&value)));
+    let missing = FENCES.into_iter().zip(settings).find(|(_, value)| *value == Some(0)).map(|(name, _)| name);
+    let lag_s = settings.last().copied().flatten().unwrap_or(LAG_S_BY_DEFAULT);
+    standstill::rest_on(missing.is_none().then(|| lag_s.saturating_mul(1_000)));
     if let Some(name) = missing {
         api::log(&format!(
             "rlock.grace is set, but {} is 0: a master that its replicas cannot reach goes on granting locks, and after a failover one may have two holders",

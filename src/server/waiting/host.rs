@@ -3,18 +3,17 @@
 //! the waiter's causes.
 
 use super::blocked_client::BlockedClient;
-use super::grace;
 use super::state::{self, Blocked};
+use super::{grace, standstill};
 use crate::server::edge::settings::SETTINGS;
 use crate::server::edge::users::{self, Reader};
-use crate::server::edge::{Reply, reply};
-use crate::server::ffi::api::{api, flag};
+use crate::server::edge::{ErrorLine, Reply, reply};
+use crate::server::ffi::api::flag;
 use crate::server::ffi::call::call;
-use crate::server::ffi::context::{Context, Selected};
-use crate::server::ffi::key::Key;
+use crate::server::ffi::context::{Context, Selected, monotonic_us, steady_ms};
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
-use crate::server::keys::{LockRecord, PAUSED, take_snapshot};
+use crate::server::keys::{LockRecord, PAUSED, left_until_next, take_snapshot};
 use rlock_core::lock::{Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
 use rlock_core::waiting::{GraceNews, Host, LockName, Note, Paused, Permission, Room, Trigger, WaitsFor};
 use std::cell::Cell;
@@ -187,6 +186,10 @@ impl Host for Server<'_> {
         client.answer(reply::of_acquire(outcome, fenced));
     }
 
+    fn answer_all(&self, client: BlockedClient, tokens: Vec<i64>) {
+        client.answer(Ok(reply::of_several(tokens)));
+    }
+
     fn answer_cancel(&self, client: BlockedClient, found: usize) {
         client.answer(Ok(Reply::count(found)));
     }
@@ -194,10 +197,17 @@ impl Host for Server<'_> {
     fn wake(&self, call: BlockedClient) {
         call.wake();
     }
+
+    fn session_is_over(&self, call: BlockedClient) {
+        call.answer(Err(NO_SESSION));
+    }
 }
 
+pub(super) const NO_SESSION: ErrorLine =
+    ErrorLine(c"NOSESSION no session of this name is open for this user: open one by RLOCK.EVENTS without ACK");
+
 pub(super) fn left_ms(context: &Context, key: &OwnedStr) -> i64 {
-    Key::peek_expiry(context, key.lend()).map_or(0, |expiry| expiry.left_ms(context.now()))
+    left_until_next(context, key.lend(), context.now())
 }
 
 /// How long the module may go on before the server's other clients get their turn: a few ms, since the answers to the waiters granted meanwhile come on top of it, and take about as long again.
@@ -216,16 +226,6 @@ impl Turn {
         self.ends_at.set(Some(ends_at));
         now >= ends_at
     }
-}
-
-/// By a clock that nobody sets.
-pub(super) fn monotonic_us() -> u64 {
-    // SAFETY: takes nothing and returns a number.
-    unsafe { api!(RedisModule_MonotonicMicroseconds()) }
-}
-
-pub fn steady_ms() -> i64 {
-    i64::try_from(monotonic_us() / 1_000).unwrap_or(i64::MAX)
 }
 
 /// How long a server that may not write is left alone.
@@ -248,6 +248,10 @@ fn fitness_of(context: &Context, trigger: Trigger) -> Permission {
     let is_full = flags & flag::IS_FULL != 0 && trigger != Trigger::Revocation;
     if flags & flag::IS_MASTER == 0 || flags & flag::IS_LOADING != 0 || is_full {
         return Permission::Later(UNFIT_MS);
+    }
+    let held_back_ms = standstill::left_ms();
+    if held_back_ms > 0 && trigger != Trigger::Revocation {
+        return Permission::Later(held_back_ms);
     }
     // Writing while writes are paused would abort the server.
     if context.writes_are_paused() {

@@ -8,6 +8,7 @@ mod callbacks;
 mod grace;
 mod host;
 mod sessions;
+mod standstill;
 pub(super) mod state;
 mod telling;
 mod views;
@@ -17,13 +18,12 @@ use super::ffi::context::Context;
 use super::ffi::string::Str;
 use blocked_client::BlockedClient;
 use host::Server;
-use rlock_core::lock::Wish;
-use rlock_core::waiting::Engine;
+use rlock_core::lock::{Lease, Release, Released, Renewed, Wish};
 use rlock_core::waiting::commands::Rejected;
+use rlock_core::waiting::{Engine, SessionId};
 
 pub(super) use callbacks::subscribe;
 pub(super) use grace::begin as begin_grace;
-pub(super) use host::steady_ms;
 pub use rlock_core::waiting::commands::{Acquiring, Waiting};
 pub use sessions::{EventsCall, cancel, end, events};
 pub use views::{SessionView, WaiterView, beginning, queue, queues, sessions as list_sessions};
@@ -39,14 +39,57 @@ pub fn acquire(
     wish: &Wish<Str<'_>>,
     waiting: Option<Waiting<(Str<'_>, Str<'_>)>>,
 ) -> Result<Acquiring, ErrorLine> {
-    let waiting = match waiting {
-        Some(Waiting { limit_ms, max, ticket: Some((session, ticket)) }) => {
-            Some(Waiting { limit_ms, max, ticket: Some((sessions::find(context, session)?, ticket)) })
-        }
-        Some(Waiting { limit_ms, max, ticket: None }) => Some(Waiting { limit_ms, max, ticket: None }),
+    let waiting = begin(context, waiting)?;
+    run(context, |engine, server| engine.acquire(server, key, wish, waiting))
+}
+
+/// The same for several plain locks: all or none.
+///
+/// # Errors
+/// The error reply.
+pub fn acquire_all(
+    context: &Context,
+    keys: &[Str<'_>],
+    wish: &Wish<Str<'_>>,
+    waiting: Option<Waiting<(Str<'_>, Str<'_>)>>,
+) -> Result<Acquiring, ErrorLine> {
+    let waiting = begin(context, waiting)?;
+    run(context, |engine, server| engine.acquire_all(server, keys, wish, waiting))
+}
+
+/// Finds the session of a wait by ticket.
+///
+/// # Errors
+/// The error reply; also if this server may grant nothing now.
+fn begin<'a>(
+    context: &Context,
+    waiting: Option<Waiting<(Str<'a>, Str<'a>)>>,
+) -> Result<Option<Waiting<(SessionId, Str<'a>)>>, ErrorLine> {
+    standstill::refuse()?;
+    let Some(Waiting { limit_ms, max, ticket }) = waiting else { return Ok(None) };
+    let ticket = match ticket {
+        Some((session, ticket)) => Some((sessions::find(context, session)?, ticket)),
         None => None,
     };
-    run(context, |engine, server| engine.acquire(server, key, wish, waiting))
+    Ok(Some(Waiting { limit_ms, max, ticket }))
+}
+
+/// Of what stays a lease may be begun anew.
+///
+/// # Errors
+/// The error reply.
+pub fn release(context: &Context, key: Str<'_>, holder: Str<'_>, want: Release) -> Result<Released, ErrorLine> {
+    if want.lease.is_some() {
+        standstill::refuse()?;
+    }
+    run(context, |engine, server| engine.release(server, key, holder, want))
+}
+
+/// # Errors
+/// The error reply.
+pub fn renew(context: &Context, key: Str<'_>, holder: Str<'_>, lease: Lease) -> Result<Renewed, ErrorLine> {
+    standstill::refuse()?;
+    run(context, |engine, server| engine.renew(server, key, holder, lease))
 }
 
 /// Runs a command by the engine; if anyone waits, the timer then goes off in time.

@@ -3,12 +3,11 @@
 //! A session's call is a blocked client like one that waits for a lock, but its answer is looked up when it is written:
 //! so one answer tells of everything that has happened until then, be it one grant or a thousand.
 
-use super::host::Server;
-use super::host::monotonic_us;
+use super::host::{NO_SESSION, Server};
 use super::{callbacks, state, telling};
 use crate::server::edge::{ErrorLine, Reply, Writer, users};
 use crate::server::ffi::api::flag;
-use crate::server::ffi::context::Context;
+use crate::server::ffi::context::{Context, monotonic_us};
 use crate::server::ffi::string::Str;
 use rlock_core::waiting::commands::Polled;
 use rlock_core::waiting::{Call, NoSession, SessionId};
@@ -96,9 +95,6 @@ fn no_session(why: NoSession) -> ErrorLine {
         NoSession::NeverTold => NEVER_TOLD,
     }
 }
-
-const NO_SESSION: ErrorLine =
-    ErrorLine(c"NOSESSION no session of this name is open for this user: open one by RLOCK.EVENTS without ACK");
 
 const ANOTHER_WAITS: ErrorLine = ErrorLine(
     c"TAKENOVER a newer connection has taken this session over, and waits for its events: one session is for one process",

@@ -54,7 +54,7 @@ pub(super) struct Clients {
 #[derive(Clone, Copy)]
 pub(super) struct Blocked {
     pub waits_for: WaitsFor,
-    /// Since when: see [`super::host::monotonic_us`].
+    /// Since when: see [`crate::server::ffi::context::monotonic_us`].
     pub since_us: u64,
     /// Whether its user is another than the default one, which a client gets as soon as its own is deleted.
     pub has_own_user: bool,
@@ -135,11 +135,12 @@ const WITHIN_ANOTHER: ErrorLine = ErrorLine(
 const KEPT_MS: i64 = 1_000;
 
 /// Each class of events has a subscription of its own, and is given back as what it was subscribed as.
-const CLASSES: [c_int; 2] = [KEYS, raw::REDISMODULE_NOTIFY_HASH];
+const CLASSES: [c_int; 3] = [KEYS, raw::REDISMODULE_NOTIFY_HASH, raw::REDISMODULE_NOTIFY_ZSET];
 const KEYS: c_int = raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
 
-/// Which keyspace events the module hears: those by which a lock may go, from the first waiter on; and changes of hashes,
-/// which matter only to waiters for a read-write lock, from the first of those on.
+/// Which keyspace events the module hears: those by which a lock may go, from the first waiter on; changes of hashes, which
+/// matter only to waiters for a read-write lock, from the first of those on; and of sorted sets, from the first waiter for a
+/// permit on.
 ///
 /// For each of these events of any client's the server calls us, so the module listens only while somebody waits and a
 /// little longer, on servers that take a subscription back (Redis from 8.2 on). Only the timer gives it back: within an
@@ -155,7 +156,9 @@ pub(super) struct Listening {
 impl Listening {
     /// Listens for a waiter on this side.
     pub fn begin(&mut self, context: &Context, side: Side, on_event: raw::RedisModuleNotificationFunc) {
-        let wanted = if side.mode().is_none() { KEYS } else { KEYS | raw::REDISMODULE_NOTIFY_HASH };
+        let of_hashes = side.mode().map_or(0, |_| raw::REDISMODULE_NOTIFY_HASH);
+        let of_permits = side.limit().map_or(0, |_| raw::REDISMODULE_NOTIFY_ZSET);
+        let wanted = KEYS | of_hashes | of_permits;
         let missing = wanted & !self.heard;
         self.heard |= wanted;
         for classes in CLASSES.into_iter().filter(|classes| missing & classes != 0) {

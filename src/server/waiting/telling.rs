@@ -1,9 +1,9 @@
 //! How a session is told what became of its tickets: what there is when the answer is written, be it one grant or a thousand.
 
-use super::host::{Server, monotonic_us};
+use super::host::Server;
 use super::state;
 use crate::server::edge::{Writer, reply};
-use crate::server::ffi::context::Context;
+use crate::server::ffi::context::{Context, monotonic_us};
 use rlock_core::waiting::SessionId;
 
 /// The most bytes of events in one answer, which are a thousand grants with the longest of tickets; the next call gets the
@@ -39,7 +39,7 @@ pub(super) fn write_news(context: &Context, session: SessionId, since_us: u64) {
         let ends_in = left_ms.map(|left| if left > 0 { waited_ms.saturating_add(left) } else { 0 });
         writer.array(if ends_in.is_some() { 5 } else { 4 });
         writer.number(i64::try_from(event.seq).unwrap_or(i64::MAX)).bytes(event.names.ticket());
-        reply::write_event(writer, event.outcome);
+        reply::write_event(writer, event.outcome, event.tokens());
         if let Some(ends_in) = ends_in {
             writer.number(ends_in);
         }

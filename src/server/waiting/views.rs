@@ -1,11 +1,10 @@
 //! Queues and sessions as people on call see them.
 
-use super::host::steady_ms;
 use super::state;
 use crate::server::edge::ErrorLine;
 use crate::server::edge::settings::SETTINGS;
 use crate::server::edge::users::{Addresses, Reader, check_sees_all};
-use crate::server::ffi::context::Context;
+use crate::server::ffi::context::{Context, steady_ms};
 use crate::server::ffi::string::Str;
 use rlock_core::lock::{Side, UnixMs};
 use rlock_core::waiting::{LockName, Names, QueueSummary, Queued, SeenRecipient, SessionSummary};
@@ -37,6 +36,8 @@ pub struct WaiterView {
     pub address: Option<Vec<u8>>,
     pub since: UnixMs,
     pub deadline: Option<UnixMs>,
+    /// For how many locks it waits.
+    pub locks: usize,
 }
 
 /// The waiters of this lock, at most `limit` of them.
@@ -48,7 +49,7 @@ pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> Result<QueueView,
     let mut queue = {
         let engine = state::engine()?;
         let waiters =
-            engine.queue(lock, context.now()).take(limit).map(|Queued { wish, recipient, since, deadline }| {
+            engine.queue(lock, context.now()).take(limit).map(|Queued { wish, recipient, since, deadline, locks }| {
                 let (session, is_attended, client) = match recipient {
                     SeenRecipient::Client(client) => (None, true, Some(client.number())),
                     SeenRecipient::Session { name, connection, is_attended } => {
@@ -56,7 +57,7 @@ pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> Result<QueueView,
                     }
                 };
                 let (names, side) = (wish.holder, wish.side);
-                WaiterView { names, side, session, is_attended, client, address: None, since, deadline }
+                WaiterView { names, side, session, is_attended, client, address: None, since, deadline, locks }
             });
         let grace_left_ms = engine.grace_left_ms(SETTINGS.grace.get_ms(), steady_ms());
         QueueView { length: engine.length_of(lock), waiters: waiters.collect(), grace_left_ms }

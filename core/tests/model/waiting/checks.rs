@@ -1,7 +1,7 @@
 //! What is checked, at each moment and after each step: what waiting is for.
 
 use super::grants::Grant;
-use super::host::{Came, Granting, Happening, LOCKS, Left, Revoked, Waiting, Who};
+use super::host::{Came, Granting, Happening, LOCKS, Left, Revoked, Waiting, Who, kind_of};
 use super::play::Play;
 use rlock_core::lock::{Outcome, Side};
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ impl Play {
     }
 
     fn granted(&mut self, waiter: &Waiting, ahead: &[Waiting], granting: Granting) {
-        let Granting { lock, holder, was_inside, before, held, token } = granting;
+        let Granting { lock, holder, was_inside, before, held, taken, token } = granting;
         assert!(!self.world.grace().is_running(), "{waiter:?} is let in within the grace");
         assert!(!self.world.is_too_long(waiter.lease), "{waiter:?} is let in for longer than the grace");
         assert_eq!((waiter.lock, waiter.holder), (lock, holder), "who is granted the lock leaves");
@@ -86,10 +86,13 @@ impl Play {
         assert!(waiter.side == Side::Write || held.end == end, "{waiter:?} has another lease: {held:?}, not {end}");
         let overtaken = ahead.iter().find(|ahead| self.is_attended(ahead));
         assert!(overtaken.is_none() || was_inside, "{waiter:?} overtakes {overtaken:?}");
-        self.grants.granted(waiter.lock, holder, waiter.side, before, held);
+        let side = kind_of(waiter.side);
+        let held = self.grants.granted(waiter.lock, holder, side, before, held);
+        let is_in_bounds = waiter.side.limit().is_none_or(|limit| was_inside || taken <= limit.get());
+        assert!(is_in_bounds, "{waiter:?} is let in as the {taken}th");
         let Some(number) = waiter.session else {
             if let Who::Client(id) = waiter.who {
-                self.granted_to_clients.insert(id, (lock, holder, waiter.side));
+                self.granted_to_clients.insert(id, (lock, holder, side));
             }
             if waiter.side == Side::Read {
                 self.grants.touched(waiter.lock, holder);
@@ -102,7 +105,7 @@ impl Play {
         self.grants.add(Grant {
             lock: waiter.lock,
             holder,
-            side: waiter.side,
+            side,
             session: number,
             ticket,
             held,
@@ -174,6 +177,9 @@ impl Play {
     }
 
     fn check_exclusion(&self, lock: usize) {
+        if self.world.permits(lock).is_some() {
+            return;
+        }
         let fields = self.world.fields(lock);
         let mode = fields.get("mode").map(String::as_str);
         let inside: BTreeSet<_> =

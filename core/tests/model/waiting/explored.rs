@@ -14,6 +14,7 @@
 use super::host::PAUSED_MS;
 use super::play::Play;
 use super::{Ack, EventsAsked, Step};
+use crate::permit;
 use rlock_core::lock::Side;
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -229,4 +230,10 @@ fn every_short_history_of_read_write_locks_is_sound() {
 fn every_short_history_with_a_grace_is_sound() {
     explore(Side::Plain, Side::Plain, &alphabet_of_grace(Side::Plain, Side::Plain));
     explore(Side::Read, Side::Write, &alphabet_of_grace(Side::Read, Side::Write));
+    explore(permit(1), permit(2), &alphabet_of_grace(permit(1), permit(2)));
+}
+
+#[test]
+fn every_short_history_of_permits_is_sound() {
+    explore(permit(1), permit(2), &alphabet(permit(1), permit(2)));
 }

@@ -1,5 +1,6 @@
 //! What became of the locks that tickets were granted: how each is held as it was granted, and which must be given back.
 
+use super::host::A_PERMIT;
 use rlock_core::lock::{Side, UnixMs};
 
 /// How a holder has one side of a lock.
@@ -66,19 +67,42 @@ impl Grants {
         self.all.push(grant);
     }
 
-    /// A waiter was granted a lock. What its holder has had of it so far ends with it; but each read hold by itself.
-    pub fn granted(&mut self, lock: usize, holder: &str, side: Side, before: Option<HeldAs>, held: HeldAs) {
+    /// A waiter was granted a lock. What its holder has had of it so far ends with it; but each read hold by itself. A
+    /// permit that is granted anew is shared by all that were granted it, which are counted. Returns how it is held.
+    pub fn granted(
+        &mut self,
+        lock: usize,
+        holder: &str,
+        side: Side,
+        before: Option<HeldAs>,
+        mut held: HeldAs,
+    ) -> HeldAs {
+        if let Some(before) = before.filter(|_| side == A_PERMIT) {
+            let is_it = |other: &&Grant| (other.lock, other.holder, other.side) == (lock, holder, side);
+            let last = self.all.iter().rev().filter(is_it).find(|other| !other.is_revoked && !other.is_touched);
+            let shared = last.filter(|last| last.held.end == before.end).map_or(1, |last| last.held.holds);
+            held.holds = shared + 1;
+        }
         for other in self.all.iter_mut().filter(|other| other.lock == lock && other.holder == holder) {
             if other.is_revoked || other.side == Side::Read {
+                // One that is to be given back is hidden by this one, which is told apart from it no more; and one whose
+                // number is given again was gone.
+                let is_hidden = other.is_due || held.holds <= other.held.holds;
+                other.is_touched |= side == Side::Read && other.side == Side::Read && is_hidden;
                 continue;
             }
-            if side == other.side && before == Some(other.held) {
+            let is_as_granted = match side {
+                A_PERMIT => before.is_some_and(|before| before.end == other.held.end),
+                _ => before == Some(other.held),
+            };
+            if side == other.side && is_as_granted {
                 other.held = held;
             } else {
                 // A read hold may make the lock's lease longer, which is the write hold's.
                 other.is_touched = true;
             }
         }
+        held
     }
 
     /// Others have done something to what this holder has.
@@ -134,8 +158,16 @@ impl Grants {
     pub fn revoked(&mut self, lock: usize, holder: &str, side: Side, held: HeldAs) -> bool {
         let is_it = |grant: &&mut Grant| {
             let is_its = (grant.lock, grant.holder, grant.side) == (lock, holder, side);
-            grant.is_open() && grant.is_due && grant.held == held && is_its
+            let is_as_granted = grant.held == held || side == A_PERMIT && grant.held.end == held.end;
+            grant.is_open() && grant.is_due && is_as_granted && is_its
         };
+        if side == A_PERMIT {
+            // It has gone with the last of those that were granted it.
+            let all: Vec<_> = self.all.iter_mut().filter(|grant| is_it(grant)).collect();
+            let is_one = !all.is_empty();
+            all.into_iter().for_each(|grant| grant.is_revoked = true);
+            return is_one;
+        }
         let Some(grant) = self.all.iter_mut().find(is_it) else { return false };
         grant.is_revoked = true;
         true
@@ -143,17 +175,28 @@ impl Grants {
 
     /// A waiter's hold was given back.
     pub fn one_is_revoked(&mut self, lock: usize, holder: &str, side: Side, held: HeldAs) {
-        for other in self.of(lock, holder).filter(|other| other.side == side && side != Side::Read) {
+        for other in self.of(lock, holder).filter(|other| other.side == side && side != Side::Read && side != A_PERMIT)
+        {
             if other.held == held {
                 other.held.holds -= 1;
             }
         }
     }
 
+    /// Whether nobody else was granted the same permit.
+    fn all_are_due(&self, grant: &Grant) -> bool {
+        let shares = |other: &&Grant| {
+            let is_its = (other.lock, other.holder, other.side) == (grant.lock, grant.holder, grant.side);
+            is_its && other.is_open() && other.is_due && !other.is_touched && other.held == grant.held
+        };
+        let due = self.all.iter().filter(shares).count();
+        grant.side != A_PERMIT || i64::try_from(due) == Ok(grant.held.holds)
+    }
+
     /// Those that must have been given back by now.
     pub fn overdue(&self, now: UnixMs) -> impl Iterator<Item = &Grant> {
         let due = move |grant: &Grant| grant.is_open() && grant.is_due && !grant.is_touched && now <= grant.held.end;
-        let due = self.all.iter().enumerate().filter(move |(_, grant)| due(grant));
+        let due = self.all.iter().enumerate().filter(move |(_, grant)| due(grant) && self.all_are_due(grant));
         due.filter(|(number, grant)| !self.all[number + 1..].iter().any(|later| later.hides(grant))).map(|(_, due)| due)
     }
 }

@@ -6,9 +6,10 @@
 use super::grants::{Grant, HeldAs};
 use super::sessions::ROOM;
 use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
+use crate::permit;
 use rlock_core::lock::{
-    self, Ahead, Change, Changes, Expiry, Field, Grace, Holding, Lease, Mode, Outcome, Plan, Record, Refusal, Side,
-    Snapshot, UnixMs, Verdict, Wish,
+    self, Ahead, Change, Changes, Expiry, Field, Grace, Holding, Kind, Lease, Mode, Observed, Outcome, Part, Plan,
+    Record, Refusal, Side, Snapshot, UnixMs, Verdict, Wish,
 };
 use rlock_core::waiting::{
     Engine, GraceNews, Host, LockName, Note, Paused, Permission, Queued, Room, SeenRecipient, SessionId, Trigger, Use,
@@ -89,6 +90,8 @@ pub struct Granting {
     /// How the holder had this side of the lock before, and has it now.
     pub before: Option<HeldAs>,
     pub held: HeldAs,
+    /// How many permits are taken now.
+    pub taken: usize,
     pub token: Option<i64>,
 }
 
@@ -157,6 +160,8 @@ pub struct Fake {
     /// Tickets that commands under way take back.
     pub named: RefCell<Vec<Named>>,
     pub paused: Cell<bool>,
+    /// Whether the command is a RENEW: a permit is renewed by the same change by which it is granted.
+    pub renews: Cell<bool>,
     /// Until then nothing is tried, since this server was told that it may not write.
     pub rests_until: Cell<UnixMs>,
     pub happenings: Happenings,
@@ -296,7 +301,13 @@ impl Host for Fake {
 
     fn left_ms(&self, lock: LockName<'_>) -> i64 {
         let keyspace = self.keyspaces[number_of(lock.database)].borrow();
-        HolderView { keyspace, holder: "" }.expiry().left_ms(self.now())
+        let record = HolderView { keyspace, holder: "" };
+        match record.observe() {
+            Ok(Observed::Permits) => {
+                record.permits(self.now()).first_end.map_or(0, |end| Expiry::At(end).left_ms(self.now()))
+            }
+            _ => record.expiry().left_ms(self.now()),
+        }
     }
 
     fn most_blocked(&self) -> usize {
@@ -323,6 +334,10 @@ impl Host for Fake {
     fn answer(&self, client: Client, outcome: Outcome, _fenced: bool) {
         self.happens(Happening::LetGo(client.id, Some(outcome)));
         std::mem::forget(client);
+    }
+
+    fn answer_all(&self, _client: Client, _tokens: Vec<i64>) {
+        unreachable!("nobody here asks for several locks: see `sets.rs`");
     }
 
     fn answer_cancel(&self, client: Client, found: usize) {
@@ -353,7 +368,7 @@ impl Fake {
     pub fn new() -> Self {
         let (keyspaces, selected, is_elsewhere, last_id) = Default::default();
         let (inbox, seen, waiting, named, paused, rests_until, happenings, turn_left) = Default::default();
-        let (grace_ms, grace_since, grace_is_told) = Default::default();
+        let (grace_ms, grace_since, grace_is_told, renews) = Default::default();
         let (turn, most_tickets) = (Cell::new(100), Cell::new(MOST_TICKETS));
         Self {
             keyspaces,
@@ -365,6 +380,7 @@ impl Fake {
             waiting,
             named,
             paused,
+            renews,
             rests_until,
             happenings,
             turn,
@@ -431,6 +447,7 @@ impl Fake {
             let holder = name(plan.holder);
             match (is_grant(plan.changes), self.is_elsewhere.get()) {
                 (true, true) => self.granted(lock, holder, side, was_inside, before, plan.changes),
+                (true, false) if self.renews.get() => {}
                 (true, false) => {
                     let waiting =
                         self.waiting.borrow().iter().filter(|waiting| waiting.lock == lock).cloned().collect();
@@ -457,8 +474,14 @@ impl Fake {
             Field::Holder if fields.contains_key("mode") => Side::Read,
             Field::Holder => Side::Plain,
         };
+        if changes.on_side_keys().contains(&Change::PermitStays) {
+            return Some(A_PERMIT);
+        }
         changes.on_lock_key().iter().find_map(|change| match *change {
-            Change::Begin { side, .. } => Some(side),
+            Change::Delete if self.permits(lock).is_some() => Some(A_PERMIT),
+            Change::SetPermit { .. } | Change::DropPermit => Some(A_PERMIT),
+            Change::DropEnded { .. } => None,
+            Change::Begin { side, .. } => Some(kind_of(side)),
             Change::Count { field, .. } | Change::Drop(field) => Some(of(field)),
             Change::Downgrade => Some(Side::Write),
             Change::Delete => {
@@ -483,16 +506,17 @@ impl Fake {
         changes: &Changes,
     ) {
         let held = self.held(lock, holder, side).expect("who is granted a lock has it");
+        let taken = self.permits(lock).map_or(0, |permits| permits.len());
         let token = changes.on_side_keys().iter().find_map(|change| match change {
             Change::CountToken { makes: token } | Change::SetToken { to: token } => Some(*token),
             _ => None,
         });
-        self.happens(Happening::Granted(Granting { lock, holder, was_inside, before, held, token }));
+        self.happens(Happening::Granted(Granting { lock, holder, was_inside, before, held, taken, token }));
     }
 
     /// How this holder has this side of the lock: with its last hold's lease.
     pub fn held(&self, lock: usize, holder: &str, side: Side) -> Option<HeldAs> {
-        self.held_up_to(lock, holder, side, i64::MAX)
+        self.held_up_to(lock, holder, kind_of(side), i64::MAX)
     }
 
     /// When a hold ends that was granted.
@@ -501,6 +525,13 @@ impl Fake {
     }
 
     fn held_up_to(&self, lock: usize, holder: &str, side: Side, most: i64) -> Option<HeldAs> {
+        if let Some(permits) = self.permits(lock) {
+            let end = *permits.get(holder).filter(|_| side == A_PERMIT)?;
+            return Some(HeldAs { holds: 1, end });
+        }
+        if side == A_PERMIT {
+            return None;
+        }
         let fields = self.fields(lock);
         let field = if side == Side::Write { format!("{holder}:write") } else { holder.to_owned() };
         let is_plain = !fields.contains_key("mode");
@@ -516,7 +547,8 @@ impl Fake {
     /// The tickets to be taken back that wait, or whose event is kept.
     fn used(&self, engine: &Engine<Client>) -> Vec<Named> {
         let wish = Wish { holder: &b""[..], side: Side::Plain, lease: Lease::from_ms(1).unwrap(), fenced: false };
-        let is_used = |named: &&Named| engine.use_of(named.id, named.ticket.as_bytes(), LOCKS[0], &wish) != Use::Free;
+        let is_used =
+            |named: &&Named| engine.use_of(named.id, named.ticket.as_bytes(), &LOCKS[..1], &wish) != Use::Free;
         self.named.borrow().iter().filter(is_used).cloned().collect()
     }
 
@@ -563,19 +595,54 @@ impl Fake {
 
     pub fn snapshot_of(&self, lock: usize) -> Option<Snapshot> {
         let keyspace = self.keyspaces[lock].borrow();
+        if let Some(permits) = self.permits(lock) {
+            let holding = |(holder, end): (&String, &UnixMs)| Holding {
+                holder: holder.clone().into_bytes(),
+                part: Part::Permit(*end),
+                count: 1,
+            };
+            let (holdings, expiry): (Vec<_>, _) = (permits.iter().map(holding).collect(), keyspace.entries()["lock"].1);
+            return Some(Snapshot { kind: Kind::Permits, expiry, holder_count: holdings.len(), holdings });
+        }
         let Some((Value::Hash(fields), expiry)) = keyspace.entries().get("lock") else { return None };
         let mode = fields.get("mode").map(|mode| if mode == "read" { Mode::Read } else { Mode::Write });
         let holding = |(field, value): (&String, &String)| {
             Holding::of_field(mode, field.as_bytes(), value.as_bytes()).expect("a lock of ours")
         };
         let holdings: Vec<_> = fields.iter().filter_map(holding).collect();
-        Some(Snapshot { mode, expiry: *expiry, holder_count: holdings.len(), holdings })
+        let kind = if mode.is_some() { Kind::ReadWrite } else { Kind::Plain };
+        Some(Snapshot { kind, expiry: *expiry, holder_count: holdings.len(), holdings })
     }
 
     pub fn fields(&self, lock: usize) -> BTreeMap<String, String> {
         match self.keyspaces[lock].borrow().entries().get("lock") {
             Some((Value::Hash(fields), _)) => fields.clone(),
+            Some((Value::SortedSet(_), _)) => {
+                let holders = self.permits(lock).into_iter().flatten();
+                holders.map(|(holder, _)| (holder, "1".to_owned())).collect()
+            }
             _ => BTreeMap::new(),
+        }
+    }
+
+    /// Those that have not ended, each with its end; None if the key holds something else.
+    pub fn permits(&self, lock: usize) -> Option<BTreeMap<String, UnixMs>> {
+        match self.keyspaces[lock].borrow().entries().get("lock") {
+            Some((Value::SortedSet(permits), expiry)) => {
+                assert_eq!(
+                    Some(*expiry),
+                    permits.values().max().map(|end| Expiry::At(*end)),
+                    "the key ends with the last"
+                );
+                Some(
+                    permits
+                        .iter()
+                        .filter(|(_, end)| **end >= self.now())
+                        .map(|(who, end)| (who.clone(), *end))
+                        .collect(),
+                )
+            }
+            _ => None,
         }
     }
 
@@ -605,8 +672,18 @@ fn who(queued: &Queued<'_, Client>) -> Who {
     }
 }
 
+/// A permit, whatever its limit: what a holder has does not say it.
+pub const A_PERMIT: Side = permit(1);
+
+pub fn kind_of(side: Side) -> Side {
+    if side.limit().is_some() { A_PERMIT } else { side }
+}
+
 fn is_grant(changes: &Changes) -> bool {
-    changes.on_lock_key().iter().any(|change| matches!(change, Change::Begin { .. } | Change::Count { by: 1, .. }))
+    let begins = |change: &Change| {
+        matches!(change, Change::Begin { .. } | Change::SetPermit { .. } | Change::Count { by: 1, .. })
+    };
+    changes.on_lock_key().iter().any(begins) || changes.on_side_keys().contains(&Change::PermitStays)
 }
 
 pub fn text(bytes: &[u8]) -> String {

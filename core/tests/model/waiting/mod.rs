@@ -19,6 +19,7 @@ mod named_sessions;
 mod play;
 mod sessions;
 
+use crate::permit;
 use host::HOLDERS;
 use play::Play;
 use proptest::prelude::*;
@@ -145,13 +146,13 @@ fn max() -> impl Strategy<Value = Option<usize>> {
 }
 
 /// Without sessions.
-fn step(sides: &'static [Side]) -> impl Strategy<Value = Step> {
+fn step<const N: usize>(sides: [Side; N]) -> impl Strategy<Value = Step> {
     let holder = 0..HOLDERS.len();
     let wait = prop::option::weighted(0.7, prop_oneof![Just(0), 1..60_i64]);
     let lease = prop_oneof![1..40_i64, 100..2_000_i64];
     let lock = 0;
     prop_oneof![
-        20 => (holder.clone(), prop::sample::select(sides), lease.clone(), wait, max())
+        20 => (holder.clone(), prop::sample::select(sides.to_vec()), lease.clone(), wait, max())
             .prop_map(move |(holder, side, lease, wait, max)| Step::Ask { lock, holder, side, lease, wait, max }),
         3 => (holder.clone(), lease).prop_map(move |(holder, lease)| Step::Renew { lock, holder, lease }),
         14 => (holder, prop::option::of(prop_oneof![Just(Side::Read), Just(Side::Write)]), any::<bool>())
@@ -171,10 +172,10 @@ fn step(sides: &'static [Side]) -> impl Strategy<Value = Step> {
 }
 
 /// With sessions, and two locks, the first of which is asked for more.
-fn session_step(sides: &'static [Side]) -> impl Strategy<Value = Step> {
+fn session_step<const N: usize>(sides: [Side; N]) -> impl Strategy<Value = Step> {
     let lock = || prop_oneof![3 => Just(0_usize), 1 => Just(1_usize)];
     let holder = || 0..HOLDERS.len();
-    let side = prop::sample::select(sides);
+    let side = prop::sample::select(sides.to_vec());
     let session = || prop_oneof![6 => Just(0_usize), 4 => Just(1_usize), 1 => Just(2_usize)];
     let connection = || 0..4_usize;
     let lease = || prop_oneof![1..40_i64, 100..2_000_i64];
@@ -269,20 +270,25 @@ proptest! {
     #![proptest_config(crate::config(3_000))]
 
     #[test]
-    fn plain_locks_are_waited_for(history in prop::collection::vec(step(&[Side::Plain]), 1..150)) {
+    fn plain_locks_are_waited_for(history in prop::collection::vec(step([Side::Plain]), 1..150)) {
         play(&history);
     }
 
     #[test]
     fn read_write_locks_are_waited_for(
-        history in prop::collection::vec(step(&[Side::Read, Side::Read, Side::Write]), 1..150)
+        history in prop::collection::vec(step([Side::Read, Side::Read, Side::Write]), 1..150)
     ) {
         play(&history);
     }
 
     #[test]
+    fn permits_are_waited_for(history in prop::collection::vec(step([permit(1), permit(2), permit(3)]), 1..150)) {
+        play(&history);
+    }
+
+    #[test]
     fn locks_of_changing_kinds_are_waited_for(
-        history in prop::collection::vec(step(&[Side::Plain, Side::Read, Side::Write]), 1..150)
+        history in prop::collection::vec(step([Side::Plain, Side::Read, Side::Write, permit(2)]), 1..150)
     ) {
         play(&history);
     }
@@ -293,20 +299,27 @@ proptest! {
     #![proptest_config(crate::config(1_500))]
 
     #[test]
-    fn plain_locks_are_waited_for_in_sessions(history in prop::collection::vec(session_step(&[Side::Plain]), 1..150)) {
+    fn plain_locks_are_waited_for_in_sessions(history in prop::collection::vec(session_step([Side::Plain]), 1..150)) {
         play(&history);
     }
 
     #[test]
     fn read_write_locks_are_waited_for_in_sessions(
-        history in prop::collection::vec(session_step(&[Side::Read, Side::Read, Side::Write]), 1..150)
+        history in prop::collection::vec(session_step([Side::Read, Side::Read, Side::Write]), 1..150)
+    ) {
+        play(&history);
+    }
+
+    #[test]
+    fn permits_are_waited_for_in_sessions(
+        history in prop::collection::vec(session_step([permit(1), permit(2), permit(3)]), 1..150)
     ) {
         play(&history);
     }
 
     #[test]
     fn locks_of_changing_kinds_are_waited_for_in_sessions(
-        history in prop::collection::vec(session_step(&[Side::Plain, Side::Read, Side::Write]), 1..150)
+        history in prop::collection::vec(session_step([Side::Plain, Side::Read, Side::Write, permit(2)]), 1..150)
     ) {
         play(&history);
     }

@@ -114,3 +114,23 @@ fn a_namesake_of_one_who_has_left_overtakes_nobody() {
         Step::Busy(false),
     ]);
 }
+
+/// Another failover within a grace: who waits for what is its own already is let in when the grace is over, and not only
+/// behind those who wait for it.
+#[test]
+fn a_grace_that_begins_anew_forgets_nobody() {
+    let events = EventsAsked { session: 0, connection: 0, ack: Ack::None, wait: None, ttl: None };
+    let by_ticket =
+        Step::AskByTicket { session: 0, lock: 0, holder: 2, side: Side::Read, lease: 1, wait: 0, max: None };
+    play(&[
+        Step::Events(events),
+        ask(2, Side::Read, None),
+        ask(0, Side::Read, None),
+        Step::SetGrace(200),
+        ask(1, Side::Write, Some(0)),
+        Step::BecomeMaster,
+        by_ticket,
+        Step::BecomeMaster,
+        Step::SetGrace(0),
+    ]);
+}

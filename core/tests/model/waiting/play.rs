@@ -3,11 +3,11 @@
 
 use super::calls::{Connection, TakenBack};
 use super::grants::Grants;
-use super::host::{Client, Fake, HOLDERS, Happening, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
+use super::host::{A_PERMIT, Client, Fake, HOLDERS, Happening, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
 use super::sessions::{Session, Sessions};
 use super::{SESSIONS, Step};
 use crate::keyspace::{Keyspace, hold_key};
-use rlock_core::lock::{self, Lease, Outcome, Refusal, Released, Renewed, Side, UnixMs, Wish};
+use rlock_core::lock::{self, Lease, Outcome, Part, Refusal, Released, Renewed, Side, UnixMs, Wish};
 use rlock_core::waiting::commands::{self, Acquiring, Rejected};
 use rlock_core::waiting::{Cause, Engine, Host, LockName, Note, SessionId, Ticket, Use};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -291,7 +291,7 @@ impl Play {
     /// The keys of all read holds that the lock has.
     fn read_holds(&self, lock: usize) -> BTreeSet<String> {
         let holdings = self.world.snapshot_of(lock).map_or_else(Vec::new, |snapshot| snapshot.holdings);
-        let reads = holdings.iter().filter(|holding| holding.side == Side::Read);
+        let reads = holdings.iter().filter(|holding| holding.part == Part::Read);
         reads.flat_map(|reads| (1..=reads.count).map(|index| hold_key(name(&reads.holder), index))).collect()
     }
 
@@ -350,6 +350,7 @@ impl Play {
                 return;
             }
             Err(Rejected::TicketInUse) => panic!("{by:?} is free"),
+            Ok(Acquiring::GrantedAll { .. }) => panic!("{by:?} asks for one lock"),
         };
         assert!(as_many <= most, "no more wait than may");
         assert!(max.is_none_or(|max| ahead < max), "{asking:?} waits behind {ahead}");
@@ -395,14 +396,17 @@ impl Play {
             return;
         }
         let (lease, was_inside) = (Lease::from_ms(lease_ms).unwrap(), self.world.is_inside(lock, holder));
+        self.world.renews.set(true);
         let renewed = self.engine.renew(&self.world, self.world.is_about(lock), holder.as_bytes(), lease);
+        self.world.renews.set(false);
         if self.world.is_too_long(lease) {
             return assert_eq!(renewed, Err(Refusal::LeaseAboveGrace.into()));
         }
         if renewed.unwrap() == Renewed::Restarted {
             self.grants.touched(lock, holder);
             assert!(was_inside, "{holder} renews what it does not have");
-            let held = [Side::Plain, Side::Read].into_iter().filter_map(|side| self.world.held(lock, holder, side));
+            let held =
+                [Side::Plain, Side::Read, A_PERMIT].into_iter().filter_map(|side| self.world.held(lock, holder, side));
             let end = self.now() + lease_ms;
             let begins_anew = held.into_iter().all(|held| held.end == end);
             assert!(begins_anew || self.has_granted(), "{holder} renews, and its lease does not begin anew");

@@ -1,0 +1,440 @@
+//! Waiters for several locks among waiters for one: random histories over a few locks, with a clock that the test moves,
+//! against a naive list of who waits for what.
+//!
+//! What must be true: a lock has one holder; a set gets all of its locks or none, and holds none while it waits; single
+//! waiters of a lock are served in the order of coming; no set is passed more than four times; and when everything is
+//! done that can be done, nobody sleeps who may have all that it waits for.
+
+mod world;
+
+use proptest::prelude::*;
+use rlock_core::lock::{Lease, Outcome, Release, Side, Wish};
+use rlock_core::waiting::commands::{Acquiring, Rejected, Waiting};
+use rlock_core::waiting::{Call, Engine, Note, Queued, SeenRecipient, SessionId, Ticket};
+use world::{Client, KEYS, MOST, World, lock_name};
+
+/// So often a set may be passed.
+const PASSED_MAX: usize = 4;
+
+const SESSION: &[u8] = b"0123456789abcdef";
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Asks for the locks of which the bits are set.
+    Ask {
+        keys: u8,
+        lease: i64,
+        wait: Option<i64>,
+        by_ticket: bool,
+    },
+    /// The same in the name of whoever has this lock.
+    AskAgain {
+        of: usize,
+        keys: u8,
+        wait: Option<i64>,
+    },
+    Release {
+        key: usize,
+    },
+    HangUp {
+        waiter: usize,
+    },
+    Cancel {
+        waiter: usize,
+    },
+    Delete {
+        key: usize,
+    },
+    Advance {
+        ms: i64,
+    },
+    Poll,
+    Disconnect,
+    Turn(u32),
+    Busy(bool),
+    Pause(bool),
+    Role,
+}
+
+/// A request that waits.
+#[derive(Clone, Debug)]
+struct Waiter {
+    number: u64,
+    holder: String,
+    keys: Vec<usize>,
+    ticket: Option<Ticket>,
+    client: Option<u64>,
+    passed: usize,
+    is_dismissed: bool,
+}
+
+impl Waiter {
+    fn is_set(&self) -> bool {
+        self.keys.len() > 1
+    }
+}
+
+struct Play {
+    world: World,
+    engine: Engine<Client>,
+    waiters: Vec<Waiter>,
+    number: u64,
+    session: Option<SessionId>,
+    connection: u64,
+    told_up_to: u64,
+    busy: bool,
+    uses_sessions: bool,
+    now_begun: usize,
+}
+
+fn step(uses_sessions: bool) -> impl Strategy<Value = Step> {
+    let keys = || prop_oneof![3 => (0..KEYS.len()).prop_map(|key| 1_u8 << key), 4 => 1..(1_u8 << KEYS.len())];
+    let lease = prop_oneof![1..40_i64, 100..2_000_i64];
+    let wait = || prop::option::weighted(0.8, prop_oneof![3 => Just(0), 1 => 1..60_i64]);
+    let by_ticket = prop::bool::weighted(if uses_sessions { 0.6 } else { 0.0 });
+    let of_sessions = if uses_sessions { 2 } else { 1 };
+    prop_oneof![
+        20 => (keys(), lease, wait(), by_ticket)
+            .prop_map(|(keys, lease, wait, by_ticket)| Step::Ask { keys, lease, wait, by_ticket }),
+        2 => (0..KEYS.len(), keys(), wait()).prop_map(|(of, keys, wait)| Step::AskAgain { of, keys, wait }),
+        22 => (0..KEYS.len()).prop_map(|key| Step::Release { key }),
+        3 => (0..20_usize).prop_map(|waiter| Step::HangUp { waiter }),
+        of_sessions => (0..20_usize).prop_map(|waiter| Step::Cancel { waiter }),
+        2 => (0..KEYS.len()).prop_map(|key| Step::Delete { key }),
+        4 => prop_oneof![1..5_i64, 10..100_i64, 500..3_000_i64].prop_map(|ms| Step::Advance { ms }),
+        5 * of_sessions => Just(Step::Poll),
+        of_sessions => Just(Step::Disconnect),
+        2 => prop_oneof![Just(1), Just(3), Just(1_000)].prop_map(Step::Turn),
+        3 => any::<bool>().prop_map(Step::Busy),
+        2 => any::<bool>().prop_map(Step::Pause),
+        1 => Just(Step::Role),
+    ]
+}
+
+impl Play {
+    fn new(uses_sessions: bool) -> Self {
+        Self {
+            world: World::default(),
+            engine: Engine::default(),
+            waiters: Vec::new(),
+            number: 0,
+            session: None,
+            connection: 1,
+            told_up_to: 0,
+            busy: false,
+            uses_sessions,
+            now_begun: 0,
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        self.world.begin_turn();
+        match *step {
+            Step::Ask { keys, lease, wait, by_ticket } => {
+                let holder = format!("h{}", self.number + 1);
+                self.ask(holder, keys, lease, wait, by_ticket);
+            }
+            Step::AskAgain { of, keys, wait } => {
+                if let Some(holder) = self.world.holder(of) {
+                    self.ask(holder, keys | 1 << of, 500, wait, false);
+                }
+            }
+            Step::Release { key } => {
+                if let Some(holder) = self.world.holder(key) {
+                    let want = Release { side: None, lease: None, all: false };
+                    let released = self.engine.release(&self.world, KEYS[key], holder.as_bytes(), want);
+                    assert!(released.is_ok() || self.world.paused.get(), "{released:?}");
+                }
+            }
+            Step::HangUp { waiter } => {
+                let clients: Vec<_> =
+                    self.waiters.iter().filter(|waiter| waiter.client.is_some()).filter_map(|one| one.ticket).collect();
+                if let Some(ticket) = clients.get(waiter % clients.len().max(1)) {
+                    self.engine.note(Note::Gone(*ticket));
+                    self.waiters.retain(|waiter| waiter.ticket != Some(*ticket));
+                }
+            }
+            Step::Cancel { waiter } => {
+                let tickets: Vec<_> =
+                    self.waiters.iter().filter(|one| one.client.is_none()).map(|one| one.number).collect();
+                if let (Some(session), Some(number)) = (self.session, tickets.get(waiter % tickets.len().max(1))) {
+                    let name = number.to_string();
+                    let found = self.engine.cancel(&self.world, session, [name.as_bytes()].into_iter());
+                    assert!(found.is_none_or(|found| found == 1), "ticket {name} waits, or its event is kept");
+                    self.waiters.retain(|waiter| waiter.number != *number);
+                }
+            }
+            Step::Delete { key } => {
+                if !self.world.paused.get() {
+                    self.world.locks.borrow_mut().remove(KEYS[key]);
+                    let cause = rlock_core::waiting::Cause::Command;
+                    self.engine.note(Note::Key { database: 0, key: KEYS[key].into(), cause });
+                    self.engine.follow_command(&self.world);
+                }
+            }
+            Step::Advance { ms } => self.advance(ms),
+            Step::Poll if self.uses_sessions => self.poll(),
+            Step::Poll => {}
+            Step::Disconnect => {
+                self.engine.note(Note::Disconnected(self.connection));
+                self.connection += 1;
+            }
+            Step::Turn(things) => self.world.turn.set(things),
+            Step::Busy(busy) => self.busy = busy,
+            Step::Pause(paused) => {
+                self.world.paused.set(paused);
+                self.advance(30);
+            }
+            Step::Role => {
+                self.waiters.iter_mut().for_each(|waiter| waiter.is_dismissed = true);
+                self.engine.note(Note::RoleChanged { is_replica: true });
+                self.engine.note(Note::RoleChanged { is_replica: false });
+            }
+        }
+        self.catch_up();
+    }
+
+    fn ask(&mut self, holder: String, bits: u8, lease: i64, wait: Option<i64>, by_ticket: bool) {
+        self.number += 1;
+        let number = self.number;
+        let keys: Vec<_> = (0..KEYS.len()).filter(|key| bits & (1 << key) != 0).collect();
+        let (name, session) = (number.to_string(), self.session.filter(|_| by_ticket));
+        if by_ticket && session.is_none() {
+            return;
+        }
+        let ticket = session.map(|session| (session, name.as_bytes()));
+        let wait = if by_ticket { Some(wait.unwrap_or(0)) } else { wait };
+        let waiting = wait.map(|limit_ms| Waiting { limit_ms, max: None, ticket });
+        let wish = Wish {
+            holder: holder.as_bytes(),
+            side: Side::Plain,
+            lease: Lease::from_ms(lease).unwrap(),
+            fenced: number % 2 == 0,
+        };
+        let names: Vec<_> = keys.iter().map(|key| KEYS[*key]).collect();
+        let acquired = match *names {
+            [key] => self.engine.acquire(&self.world, key, &wish, waiting),
+            _ => self.engine.acquire_all(&self.world, &names, &wish, waiting),
+        };
+        let client = Some(self.world.last_client.get());
+        self.hear();
+        let waiter =
+            Waiter { number, holder: holder.clone(), keys, ticket: None, client: None, passed: 0, is_dismissed: false };
+        match acquired {
+            Ok(Acquiring::Done(Outcome::Granted { .. })) => self.granted(&waiter),
+            Ok(Acquiring::GrantedAll { tokens }) => {
+                assert_eq!(tokens.len(), if wish.fenced { waiter.keys.len() } else { 0 }, "a token for each");
+                self.granted(&waiter);
+            }
+            Ok(Acquiring::Blocked(ticket)) => {
+                self.waiters.push(Waiter { ticket: Some(ticket), client, ..waiter });
+            }
+            Ok(Acquiring::Waiting) => self.waiters.push(waiter),
+            Ok(Acquiring::Done(Outcome::Busy { .. })) => {
+                let is_quiet = self.is_quiet() && !self.uses_sessions;
+                assert!(!is_quiet || !self.may_have(&waiter), "{waiter:?} is refused what it may have");
+            }
+            Err(Rejected::QueueFull | Rejected::TicketsFull) => {
+                let there = if by_ticket { self.engine.tickets() } else { self.engine.blocked_clients() };
+                assert!(there >= MOST, "there is room for one more than {there}");
+            }
+            other => assert_eq!(other, Err(Rejected::Paused)),
+        }
+    }
+
+    /// A request has got all that it asked for, just now.
+    fn granted(&mut self, granted: &Waiter) {
+        let begun: Vec<_> = self.world.begun.borrow_mut().drain(..).collect();
+        for key in &granted.keys {
+            let holder = self.world.holder(*key);
+            let is_held = holder.as_deref() == Some(&*granted.holder);
+            // Shorter leases may have ended since.
+            assert!(is_held || holder.is_none() || self.uses_sessions, "{granted:?} has no lock {key}: {holder:?}");
+        }
+        let began: Vec<_> =
+            granted.keys.iter().filter(|key| begun.contains(&(**key, granted.holder.clone()))).copied().collect();
+        self.now_begun += began.len();
+        // Another request of its holder may have begun others in the same turn, and not been heard of yet.
+        let is_others = |(key, holder): &(usize, String)| *holder != granted.holder || !granted.keys.contains(key);
+        self.world.begun.borrow_mut().extend(begun.into_iter().filter(is_others));
+        for other in self.waiters.iter_mut().filter(|other| other.number < granted.number && !other.is_dismissed) {
+            if !other.keys.iter().any(|key| began.contains(key)) || self.uses_sessions {
+                continue;
+            }
+            assert!(other.is_set(), "{granted:?} overtakes {other:?}");
+            other.passed += 1;
+            assert!(other.passed <= PASSED_MAX, "{other:?} is passed once more by {granted:?}");
+        }
+    }
+
+    fn advance(&mut self, ms: i64) {
+        let end = self.world.now.get() + ms;
+        loop {
+            let next = self.engine.wakes_next_at(&self.world).filter(|next| *next <= end);
+            let time = next.unwrap_or(end).max(self.world.now.get());
+            self.world.pass_to(time);
+            self.catch_up();
+            if next.is_none() || self.busy {
+                return self.world.pass_to(end);
+            }
+        }
+    }
+
+    fn poll(&mut self) {
+        let call = Call { connection: Some(self.connection), acknowledged: None, ttl_ms: Some(1_000) };
+        match self.engine.poll(&self.world, SESSION, b"eve", call, Some(0)) {
+            Ok(_) => {}
+            Err(error) => assert!(self.session.is_some(), "{error:?}"),
+        }
+        self.hear();
+    }
+
+    fn is_due(&self) -> bool {
+        self.engine.wakes_next_at(&self.world).is_some_and(|time| time <= self.world.now.get())
+    }
+
+    fn is_quiet(&self) -> bool {
+        !self.busy && !self.world.paused.get() && !self.is_due() && self.world.now.get() >= self.world.rests_until.get()
+    }
+
+    fn catch_up(&mut self) {
+        self.hear();
+        let mut turns = 0;
+        while !self.busy && self.is_due() {
+            self.world.begin_turn();
+            self.engine.catch_up(&self.world);
+            self.hear();
+            turns += 1;
+            assert!(turns < 10_000, "the agenda does not empty");
+        }
+        self.check();
+    }
+
+    /// Hears who was told what.
+    fn hear(&mut self) {
+        for (client, outcome) in self.world.answers.take() {
+            let Some(place) = self.waiters.iter().position(|waiter| waiter.client == Some(client)) else { continue };
+            let waiter = self.waiters.remove(place);
+            if let Some(ticket) = waiter.ticket {
+                self.engine.note(Note::Delivered(ticket));
+            }
+            if matches!(outcome, Outcome::Granted { .. }) {
+                self.granted(&waiter);
+            }
+        }
+        self.session = self.engine.session(SESSION, b"eve").ok();
+        let Some(session) = self.session else {
+            self.waiters.retain(|waiter| waiter.client.is_some());
+            self.told_up_to = 0;
+            return;
+        };
+        for (event, _) in self.engine.take_news(&self.world, session, 1 << 20) {
+            let number: u64 = std::str::from_utf8(event.names.ticket()).unwrap().parse().unwrap();
+            if event.seq <= self.told_up_to {
+                continue;
+            }
+            self.told_up_to = event.seq;
+            let Some(place) = self.waiters.iter().position(|waiter| waiter.number == number) else { continue };
+            let waiter = self.waiters.remove(place);
+            if matches!(event.outcome, Outcome::Granted { .. }) {
+                let tokens = event.tokens().map_or(0, <[i64]>::len);
+                let expected = if number % 2 == 0 && waiter.is_set() { waiter.keys.len() } else { 0 };
+                assert_eq!(tokens, expected, "a token for each lock");
+                self.granted(&waiter);
+            }
+        }
+        let call = Call { connection: Some(self.connection), acknowledged: Some(self.told_up_to), ttl_ms: None };
+        if self.told_up_to > 0 && self.number % 3 == 0 {
+            _ = self.engine.poll(&self.world, SESSION, b"eve", call, Some(0));
+        }
+    }
+
+    /// Whether this request may have all of its locks, by the naive rule.
+    fn may_have(&self, waiter: &Waiter) -> bool {
+        waiter.keys.iter().all(|key| {
+            let mut before =
+                self.waiters.iter().filter(|other| other.number < waiter.number && other.keys.contains(key));
+            match self.world.holder(*key) {
+                Some(holder) => holder == waiter.holder,
+                None => before.all(|other| other.is_set() && other.passed < PASSED_MAX),
+            }
+        })
+    }
+
+    /// Whether somebody is there to be told, and nobody else waits for any of its locks.
+    fn is_alone(&self, waiter: &Waiter) -> bool {
+        let is_its = |queued: Queued<'_, Client>| match queued.recipient {
+            SeenRecipient::Client(client) => Some(client.0) == waiter.client,
+            SeenRecipient::Session { is_attended, .. } => {
+                is_attended && queued.wish.holder.ticket() == waiter.number.to_string().as_bytes()
+            }
+        };
+        let now = self.world.now.get();
+        !waiter.is_dismissed && waiter.keys.iter().all(|key| self.engine.queue(lock_name(*key), now).all(is_its))
+    }
+
+    fn check(&mut self) {
+        assert_eq!(self.engine.fault(), None);
+        if !self.is_quiet() {
+            return;
+        }
+        if !self.uses_sessions {
+            let sleeper = self.waiters.iter().find(|waiter| self.may_have(waiter));
+            assert!(sleeper.is_none(), "{sleeper:?} sleeps: {:?} among {:?}", self.world.locks, self.waiters);
+        }
+        let sleeper = self.waiters.iter().find(|waiter| self.is_alone(waiter) && self.may_have(waiter));
+        assert!(sleeper.is_none(), "{sleeper:?} sleeps, though nobody else wants what it waits for");
+        for key in 0..KEYS.len() {
+            let waits = self.waiters.iter().filter(|waiter| waiter.keys.contains(&key)).count();
+            assert_eq!(
+                self.engine.length_of(lock_name(key)),
+                waits,
+                "those who wait for lock {key}: {:?}",
+                self.waiters
+            );
+        }
+        let nobody = self.engine.length() == 0;
+        assert_eq!(nobody, self.waiters.is_empty(), "{:?}", self.waiters);
+    }
+
+    fn end(mut self) -> usize {
+        self.world.paused.set(false);
+        self.busy = false;
+        self.world.turn.set(1_000);
+        self.advance(100);
+        for waiter in std::mem::take(&mut self.waiters) {
+            if let (Some(_), Some(ticket)) = (waiter.client, waiter.ticket) {
+                self.engine.note(Note::Gone(ticket));
+            } else {
+                self.waiters.push(waiter);
+            }
+        }
+        self.catch_up();
+        self.engine.note(Note::Disconnected(self.connection));
+        self.advance(600_000);
+        assert!(self.engine.is_clean(), "something is left over: {:?}", self.engine);
+        self.now_begun
+    }
+}
+
+fn play(history: &[Step], uses_sessions: bool) {
+    let mut play = Play::new(uses_sessions);
+    for step in history {
+        play.take(step);
+    }
+    play.end();
+}
+
+proptest! {
+    #![proptest_config(crate::config(3_000))]
+
+    #[test]
+    fn several_locks_are_waited_for(history in prop::collection::vec(step(false), 1..150)) {
+        play(&history, false);
+    }
+
+    #[test]
+    fn several_locks_are_waited_for_in_sessions(history in prop::collection::vec(step(true), 1..150)) {
+        play(&history, true);
+    }
+}

@@ -1,0 +1,299 @@
+//! The host on which sets are served: a few plain locks in a map, and a clock that the test moves.
+
+use rlock_core::lock::{
+    Change, Expiry, Field, Observed, Outcome, Permits, Plan, Record, Refusal, Side, Snapshot, UnixMs,
+};
+use rlock_core::waiting::{GraceNews, Host, LockName, Note, Paused, Permission, Room, Trigger, WaitsFor};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+pub const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+
+/// The most blocked clients, and the most tickets.
+pub const MOST: usize = 30;
+
+#[must_use]
+pub fn lock_name(key: usize) -> LockName<'static> {
+    LockName { database: 0, key: KEYS[key] }
+}
+
+/// A blocked client, which notes if it is dropped without an answer.
+#[derive(Debug)]
+pub struct Client(pub u64);
+
+#[derive(Clone, Debug)]
+pub struct Lock {
+    pub holder: String,
+    pub holds: i64,
+    pub end: UnixMs,
+}
+
+type Locks = Rc<RefCell<BTreeMap<&'static [u8], Lock>>>;
+
+#[derive(Default)]
+pub struct World {
+    pub locks: Locks,
+    tokens: RefCell<BTreeMap<&'static [u8], i64>>,
+    pub now: Cell<UnixMs>,
+    pub paused: Cell<bool>,
+    pub rests_until: Cell<UnixMs>,
+    pub turn: Cell<u32>,
+    turn_left: Cell<u32>,
+    pub last_client: Cell<u64>,
+    /// Who was answered what.
+    pub answers: RefCell<Vec<(u64, Outcome)>>,
+    /// Which locks have begun, and for whom.
+    pub begun: RefCell<Vec<(usize, String)>>,
+}
+
+impl World {
+    pub fn begin_turn(&self) {
+        self.turn_left.set(if self.turn.get() == 0 { 1_000 } else { self.turn.get() });
+    }
+
+    pub fn holder(&self, key: usize) -> Option<String> {
+        self.locks.borrow().get(KEYS[key]).map(|lock| lock.holder.clone())
+    }
+
+    pub fn pass_to(&self, time: UnixMs) {
+        self.now.set(time.max(self.now.get()));
+        self.locks.borrow_mut().retain(|_, lock| lock.end >= time);
+    }
+}
+
+pub struct View {
+    locks: Locks,
+    key: &'static [u8],
+    holder: String,
+    next_token: i64,
+}
+
+fn key_of(key: &[u8]) -> &'static [u8] {
+    KEYS.into_iter().find(|known| *known == key).expect("a lock of the test")
+}
+
+impl Record for View {
+    fn is_there(&self) -> bool {
+        self.locks.borrow().contains_key(self.key)
+    }
+
+    fn observe(&self) -> Result<Observed, Refusal> {
+        Ok(match self.locks.borrow().get(self.key) {
+            None => Observed::Free,
+            Some(lock) if lock.holder == self.holder => Observed::Mine { holds: lock.holds },
+            Some(_) => Observed::Others,
+        })
+    }
+
+    fn expiry(&self) -> Expiry {
+        Expiry::At(self.locks.borrow().get(self.key).map_or(0, |lock| lock.end))
+    }
+
+    fn derived_keys_are_reachable(&self) -> bool {
+        true
+    }
+
+    fn next_token(&self) -> Result<i64, Refusal> {
+        Ok(self.next_token)
+    }
+
+    fn token_clock_us(&self) -> Option<i64> {
+        None
+    }
+
+    fn readers(&self) -> usize {
+        0
+    }
+
+    fn read_hold_end(&self, _index: i64) -> Option<Expiry> {
+        None
+    }
+
+    fn permits(&self, _now: UnixMs) -> Permits {
+        unreachable!("these are plain locks")
+    }
+
+    fn longest_read_lease(&self, _own: i64, _now: UnixMs) -> Option<Expiry> {
+        None
+    }
+}
+
+impl Host for World {
+    type Client = Client;
+    type Text<'a> = &'a [u8];
+    type OwnText = Vec<u8>;
+    type Lock<'a> = View;
+    type Selected<'a> = ();
+
+    fn next_note(&self) -> Option<Note> {
+        None
+    }
+
+    fn now(&self) -> UnixMs {
+        self.now.get()
+    }
+
+    fn steady_ms(&self) -> i64 {
+        self.now.get()
+    }
+
+    fn grace_ms(&self) -> i64 {
+        0
+    }
+
+    fn tell_grace(&self, _news: GraceNews) {}
+
+    fn turn_is_over(&self) -> bool {
+        self.turn_left.set(self.turn_left.get().saturating_sub(1));
+        self.turn_left.get() == 0
+    }
+
+    fn has_user(&self, _name: &[u8]) -> bool {
+        true
+    }
+
+    fn clients_are_paused(&self) -> bool {
+        false
+    }
+
+    fn own(&self, bytes: &[u8]) -> Vec<u8> {
+        bytes.to_vec()
+    }
+
+    fn lend<'a>(&'a self, text: &'a Vec<u8>) -> &'a [u8] {
+        text
+    }
+
+    fn shorter<'b, 'a: 'b>(text: &'a [u8]) -> &'b [u8] {
+        text
+    }
+
+    fn database(&self) -> i32 {
+        0
+    }
+
+    fn select(&self, _database: i32) {}
+
+    fn open<'a>(&'a self, key: &'a [u8], holder: &'a [u8]) -> View {
+        let key = key_of(key);
+        let next_token = self.tokens.borrow().get(key).copied().unwrap_or(0) + 1;
+        let holder = String::from_utf8(holder.to_vec()).unwrap();
+        View { locks: Rc::clone(&self.locks), key, holder, next_token }
+    }
+
+    fn commit<'a, 'b>(&'a self, lock: View, plan: &Plan<'_, &'b [u8]>) -> Result<(), Paused>
+    where
+        Self: 'b,
+    {
+        if plan.may_create_keys() && self.paused.get() {
+            self.rests_until.set(self.now.get() + 20);
+            return Err(Paused { for_ms: 20 });
+        }
+        // Now and then, as if the server had been paused by what another module does within the writes before.
+        if plan.may_create_keys() && self.now.get() % 7 == 3 && lock.key == KEYS[2] {
+            self.rests_until.set(self.now.get() + 1);
+            return Err(Paused { for_ms: 1 });
+        }
+        let of_next =
+            plan.next.into_iter().flat_map(|(to, changes)| changes.on_lock_key().iter().map(move |one| (to, one)));
+        let of_own = plan.changes.on_lock_key().iter().map(|change| (plan.holder, change));
+        for (holder, change) in of_own.chain(of_next) {
+            let holder = String::from_utf8(holder.to_vec()).unwrap();
+            let mut locks = self.locks.borrow_mut();
+            match *change {
+                Change::Begin { side: Side::Plain, end } => {
+                    let key = KEYS.iter().position(|key| *key == lock.key).unwrap();
+                    self.begun.borrow_mut().push((key, holder.clone()));
+                    let before = locks.insert(lock.key, Lock { holder, holds: 1, end });
+                    assert!(before.is_none(), "a lock begins that {before:?} has");
+                }
+                Change::Count { field: Field::Holder, makes, .. } => {
+                    let held = locks.get_mut(lock.key).unwrap();
+                    assert_eq!(held.holder, holder, "a hold of another");
+                    held.holds = makes;
+                }
+                Change::ExpireAt(end) => locks.get_mut(lock.key).unwrap().end = end,
+                Change::Delete => {
+                    locks.remove(lock.key);
+                    // What began is given back where not all could be had.
+                    self.begun.borrow_mut().retain(|(key, of)| KEYS[*key] != lock.key || *of != holder);
+                }
+                other => panic!("{other:?} of a plain lock"),
+            }
+        }
+        let next = plan.next.into_iter().flat_map(|(_, changes)| changes.on_side_keys());
+        for change in plan.changes.on_side_keys().iter().chain(next) {
+            if let Change::CountToken { makes } = *change {
+                self.tokens.borrow_mut().insert(lock.key, makes);
+            }
+        }
+        Ok(())
+    }
+
+    fn snapshot(&self, _key: &[u8], _most: usize) -> Result<Option<Snapshot>, Refusal> {
+        Ok(None)
+    }
+
+    fn fitness(&self, _trigger: Trigger) -> Permission {
+        if self.paused.get() {
+            self.rests_until.set(self.now.get() + 20);
+            Permission::Later(20)
+        } else {
+            Permission::Granted
+        }
+    }
+
+    fn is_known_to_be_fit(&self, trigger: Trigger) -> bool {
+        trigger == Trigger::Command
+    }
+
+    fn permission(&self, _key: &[u8], trigger: Trigger) -> Permission {
+        self.fitness(trigger)
+    }
+
+    fn may_touch_any_key(&self) -> bool {
+        true
+    }
+
+    fn left_ms(&self, lock: LockName<'_>) -> i64 {
+        self.locks.borrow().get(lock.key).map_or(0, |lock| (lock.end - self.now.get()).max(0))
+    }
+
+    fn most_blocked(&self) -> usize {
+        MOST
+    }
+
+    fn most_tickets(&self) -> usize {
+        MOST
+    }
+
+    fn listen(&self, _side: Side) {}
+
+    fn may_block(&self) -> bool {
+        true
+    }
+
+    fn block(&self) -> Option<Client> {
+        self.last_client.set(self.last_client.get() + 1);
+        Some(Client(self.last_client.get()))
+    }
+
+    fn blocked(&self, _client: &Client, _waits_for: WaitsFor) {}
+
+    fn answer(&self, client: Client, outcome: Outcome, _fenced: bool) {
+        self.answers.borrow_mut().push((client.0, outcome));
+    }
+
+    fn answer_all(&self, client: Client, tokens: Vec<i64>) {
+        self.answers.borrow_mut().push((client.0, Outcome::Granted { token: tokens.first().copied() }));
+    }
+
+    fn answer_cancel(&self, _client: Client, _found: usize) {}
+
+    fn wake(&self, _call: Client) {}
+
+    fn room(&self) -> Room {
+        Room { all: 3, of_user: 3, has_memory: true }
+    }
+}

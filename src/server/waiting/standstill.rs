@@ -1,0 +1,107 @@
+//! A server that stood still, with its machine or by itself, goes on with what it believed before: that replicas follow it
+//! which have another master by now. It looks at what they said last only once a second, and finds what they had sent
+//! before that in its sockets. So `min-replicas-to-write` stops a master that is cut off, but not one that
+//! wakes up: that would grant and renew locks which others may have by then, past their grace.
+//!
+//! So where a grace is set, a server that has not had a turn for longer than [`STANDSTILL_MS`] grants and renews nothing until
+//! whatever its replicas said before is too old to count. It has no effect on what is given back.
+
+use crate::server::edge::ErrorLine;
+use crate::server::edge::settings::SETTINGS;
+use crate::server::ffi::api::{self, MainThread};
+use crate::server::ffi::context::{Context, clock_us, steady_ms};
+use crate::server::keys::followers;
+use redis_module::raw;
+use std::cell::Cell;
+use std::ffi::c_void;
+
+/// Shorter ones are within the time that a failover takes longer than `min-replicas-max-lag`. The server has a turn at least
+/// each second, if nothing keeps it.
+const STANDSTILL_MS: i64 = 2_000;
+
+/// The server compares whole seconds, and does so once a second.
+const ROUNDING_MS: i64 = 2_000;
+
+static STANDSTILL: MainThread<Standstill> = MainThread::new();
+
+#[derive(Default)]
+struct Standstill {
+    /// For how long the server counts on what a replica has said; None if it does not stop for them.
+    lag_ms: Cell<Option<i64>>,
+    /// By each clock: one stands still with the machine, and the other may be set.
+    last_turn: Cell<Option<[i64; 2]>>,
+    until: Cell<i64>,
+}
+
+/// Listens to the server's turns, for all who want to know: a module has one callback for each event.
+///
+/// # Errors
+/// If the server refuses.
+pub fn begin(context: &Context) -> Result<(), String> {
+    // SAFETY: the callback is for this event.
+    unsafe { context.on(raw::REDISMODULE_EVENT_CRON_LOOP, has_a_turn) }
+}
+
+/// The settings have changed.
+pub(super) fn rest_on(lag_ms: Option<i64>) {
+    STANDSTILL.get().lag_ms.set(lag_ms);
+}
+
+/// For how long nothing may be granted or renewed yet.
+#[inline]
+pub(super) fn left_ms() -> i64 {
+    let standstill = STANDSTILL.get();
+    match standstill.lag_ms.get() {
+        Some(lag_ms) if SETTINGS.grace.get_ms() > 0 => standstill.look(lag_ms),
+        _ => {
+            // What is not watched is no standstill later on.
+            standstill.last_turn.set(None);
+            0
+        }
+    }
+}
+
+/// # Errors
+/// If nothing may be granted or renewed yet.
+#[inline]
+pub fn refuse() -> Result<(), ErrorLine> {
+    if left_ms() > 0 { Err(STOOD_STILL) } else { Ok(()) }
+}
+
+const STOOD_STILL: ErrorLine = ErrorLine(
+    c"NOREPLICAS this server stood still, and does not know yet whether its replicas follow it: ask again in some seconds",
+);
+
+impl Standstill {
+    fn look(&self, lag_ms: i64) -> i64 {
+        let now = [steady_ms(), clock_us() / 1_000];
+        let last = self.last_turn.replace(Some(now)).unwrap_or(now);
+        let stood_ms = now.iter().zip(last).map(|(now, last)| now.saturating_sub(last)).max().unwrap_or(0);
+        let [now, _] = now;
+        if stood_ms > STANDSTILL_MS {
+            let held_back_ms = lag_ms.saturating_add(ROUNDING_MS);
+            self.until.set(now.saturating_add(held_back_ms));
+            api::notice(&format!(
+                "rlock: this server stood still for {stood_ms} ms: no lock is granted or renewed for {held_back_ms} ms \
+                 (rlock.grace)"
+            ));
+        }
+        self.until.get().saturating_sub(now).max(0)
+    }
+}
+
+/// # Safety
+/// To be called by the server, at each turn of its cron.
+unsafe extern "C" fn has_a_turn(
+    context: *mut raw::RedisModuleCtx,
+    _: raw::RedisModuleEvent,
+    _: u64,
+    info: *mut c_void,
+) {
+    api::guarded((), || {
+        left_ms();
+        // SAFETY: the context is the server's, which passes this structure with this event.
+        let (context, info) = unsafe { (Context::new(context), info.cast::<raw::RedisModuleCronLoopInfo>().as_ref()) };
+        followers::has_a_turn(&context, info.map_or(10, |info| info.hz));
+    });
+}
