@@ -1,5 +1,6 @@
 //! What the tests stand on: real servers, replicas, clusters and sentinels; connections that read any reply, those that
-//! wait, crowds of them, sessions, and who stands by; INFO by its names, and a tap on the replication stream.
+//! wait, crowds of them, sessions, and who stands by; INFO by its names, a tap on the replication stream, and a network
+//! that makes trouble.
 //!
 //! - `RLOCK_SERVER`: the server's binary, Redis or Valkey; `redis-server` if it is not set
 //! - `RLOCK_MODULE`: the module; if it is not set, the one that cargo built beside the test
@@ -12,6 +13,8 @@ mod crowd;
 mod dump;
 mod info;
 mod leaks;
+#[cfg(feature = "network")]
+pub mod network;
 mod processor;
 mod random;
 #[cfg(doctest)]

@@ -138,13 +138,37 @@ else
 end
 return 1";
 
+/// A permit of a semaphore whose permits have ends. KEYS: semaphore, ends, channel. ARGV: end, time, permit.
+pub const PERMIT_ACQUIRE: &str = "
+local ended = redis.call('zrangebyscore', KEYS[2], 0, ARGV[2], 'limit', 0, 1)
+if #ended > 0 then
+  redis.call('zrem', KEYS[2], unpack(ended))
+  redis.call('publish', KEYS[3], redis.call('incrby', KEYS[1], #ended))
+end
+if tonumber(redis.call('get', KEYS[1]) or 0) > 0 then
+  redis.call('decr', KEYS[1])
+  redis.call('zadd', KEYS[2], ARGV[1], ARGV[3])
+  local left = redis.call('pttl', KEYS[1])
+  if left > 0 then redis.call('pexpire', KEYS[2], left) end
+  return 'OK'
+end
+local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
+return first[2] and ':' .. first[2]";
+
+/// KEYS: semaphore, channel, ends. ARGV: permit, time.
+pub const PERMIT_RELEASE: &str = "
+local ended = redis.call('zscore', KEYS[3], ARGV[1])
+if redis.call('zrem', KEYS[3], ARGV[1]) == 0 then return 0 end
+redis.call('publish', KEYS[2], redis.call('incr', KEYS[1]))
+return tonumber(ended) > tonumber(ARGV[2]) and 1 or 0";
+
 /// What most write who write their own lock. KEYS: lock. ARGV: holder.
 pub const COMPARE_AND_DELETE: &str = "
 if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end
 return 0";
 
 /// All of them, to be loaded before EVALSHA.
-pub const ALL: [&str; 10] = [
+pub const ALL: [&str; 12] = [
     ACQUIRE,
     RELEASE,
     RELEASE_WITH_LATCH,
@@ -154,5 +178,7 @@ pub const ALL: [&str; 10] = [
     READ_RENEW,
     WRITE_ACQUIRE,
     WRITE_RELEASE,
+    PERMIT_ACQUIRE,
+    PERMIT_RELEASE,
     COMPARE_AND_DELETE,
 ];

@@ -20,7 +20,8 @@ pub struct Server {
 pub struct Start {
     options: Vec<String>,
     configuration: Option<PathBuf>,
-    module: Option<(PathBuf, Vec<String>)>,
+    /// Its file, if it is not [`module`], and with what it is loaded.
+    module: Option<(Option<PathBuf>, Vec<String>)>,
     directory: TempDir,
     environment: Vec<(&'static str, String)>,
     launcher: Vec<String>,
@@ -193,7 +194,7 @@ impl Start {
         Self {
             options: Vec::new(),
             configuration: None,
-            module: Some((module(), tokens_by_count())),
+            module: Some((None, tokens_by_count())),
             directory: new_directory(),
             environment: Vec::new(),
             launcher: Vec::new(),
@@ -231,6 +232,12 @@ impl Start {
         self
     }
 
+    /// With an append-only file that has whatever was answered. Else, while a slow disk is busy, the server keeps what it
+    /// has to write for up to 2 s, and who kills it then finds less in the file than was answered.
+    pub fn append_only_file(self) -> Self {
+        self.options(&["--appendonly", "yes", "--appendfsync", "always"])
+    }
+
     /// A configuration file, which options come after.
     pub fn configuration(mut self, path: &Path) -> Self {
         self.configuration = Some(path.to_owned());
@@ -256,7 +263,7 @@ impl Start {
     }
 
     pub fn module(mut self, path: PathBuf) -> Self {
-        self.module = Some((path, tokens_by_count()));
+        self.module = Some((Some(path), tokens_by_count()));
         self
     }
 
@@ -318,6 +325,7 @@ impl Start {
             .args(["--logfile", "log"])
             .args(&self.options);
         if let Some((path, arguments)) = &self.module {
+            let path = path.clone().unwrap_or_else(module);
             command.arg("--loadmodule").arg(path).args(arguments);
         }
         if leaks::are_looked_for() {

@@ -212,7 +212,7 @@ fn an_append_only_file_that_is_begun_while_locks_change_has_them_all() {
     traffic.goes_on();
     traffic.end();
     let all = client.everything();
-    let again = server.crash().options(&["--appendonly", "yes"]).start();
+    let again = server.crash().append_only_file().start();
     assert_eq!(again.client().everything(), all);
 }
 
@@ -225,7 +225,7 @@ fn an_append_only_file_that_is_begun_in_a_transaction() {
     client.transaction(["RLOCK.ACQUIRE a me 600000", "CONFIG SET appendonly yes", "RLOCK.ACQUIRE b me 600000"]);
     until_the_file_is_begun(&mut client);
     let all = client.everything();
-    let again = server.crash().options(&["--appendonly", "yes"]).start();
+    let again = server.crash().append_only_file().start();
     let mut client = again.client();
     assert_eq!(client.everything(), all);
     assert_eq!(client.keys(), ["a", "b"]);
@@ -234,20 +234,20 @@ fn an_append_only_file_that_is_begun_in_a_transaction() {
 /// A file that was there from the beginning is followed from the first lock on, and always.
 #[test]
 fn an_append_only_file_that_was_there_already() {
-    let server = Server::prepare().options(&["--appendonly", "yes", "--appendfsync", "always"]).start();
+    let server = Server::prepare().append_only_file().start();
     let mut client = server.client();
     wait_until("the server has asked itself", || info(&mut client, "server", "uptime_in_seconds") >= 3);
     assert!(is_followed(&mut client));
     Traffic::on(&server).end();
     let all = client.everything();
-    let again = server.crash().options(&["--appendonly", "yes"]).start();
+    let again = server.crash().append_only_file().start();
     assert_eq!(again.client().everything(), all);
 }
 
 /// A file has no subscribers, so it is not told of unlocks; a replica that comes later is.
 #[test]
 fn subscribers_of_a_replica_that_comes_to_a_file() {
-    let server = Server::prepare().options(&["--appendonly", "yes"]).start();
+    let server = Server::prepare().append_only_file().start();
     let mut client = server.client();
     wait_until("the server knows that there is no replica", || client.figure("followed_by_replicas") == 0);
     assert!(is_followed(&mut client), "the file is there all the same");

@@ -52,7 +52,7 @@ fn a_wrong_load_argument_stops_the_load_and_says_why() {
 #[test]
 fn a_renamed_command_that_replicas_need_stops_the_load_and_says_why() {
     for name in
-        ["HINCRBY", "HSET", "HDEL", "PEXPIREAT", "DEL", "SET", "INCR", "PUBLISH", "SPUBLISH", "MULTI", "SETRANGE"]
+        "HINCRBY HSET HDEL PEXPIREAT DEL SET INCR PUBLISH SPUBLISH MULTI SETRANGE ZADD ZREM ZREMRANGEBYRANK".split(' ')
     {
         let start = Server::prepare().options(&["--rename-command", name, "hidden"]);
         let log = start.try_start().err().expect("the server does not start");

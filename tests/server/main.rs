@@ -25,6 +25,7 @@ mod other_modules;
 mod page;
 #[cfg(feature = "panic-probe")]
 mod panics;
+mod permits;
 mod plain_locks;
 mod publishing;
 mod queues;
@@ -33,6 +34,7 @@ mod readme;
 mod replication;
 mod selected_database;
 mod sessions;
+mod several_locks;
 mod shell;
 mod tokens;
 mod waiting;

@@ -5,10 +5,12 @@ use rlock_testing::{Client, Reply, Server, ServerVersion, list, text};
 
 /// Each command with its arity, its flags but for the one that all modules' have, and what it does to its key if it has one.
 /// Taking back may release locks. Events are told by a server that is a replica by now, and knows no better.
-const COMMANDS: [(&str, i64, &str, &str); 11] = [
+const COMMANDS: [(&str, i64, &str, &str); 13] = [
     ("rlock.acquire", -4, "write denyoom", "RW access update"),
     ("rlock.racquire", -4, "write denyoom", "RW access update"),
     ("rlock.wacquire", -4, "write denyoom", "RW access update"),
+    ("rlock.pacquire", -6, "write denyoom", "RW access update"),
+    ("rlock.macquire", -5, "write denyoom movablekeys", "RW access update"),
     ("rlock.release", -3, "write", "RW access delete"),
     ("rlock.renew", 4, "write", "RW access update"),
     ("rlock.inspect", -2, "readonly", "RO access"),
@@ -31,14 +33,16 @@ fn flags_arity_and_keys() {
         assert_eq!(info[1], Reply::Int(arity), "{command}");
         let flags: Vec<_> = info[2].words().into_iter().filter(|flag| *flag != "module").collect();
         assert_eq!(flags.join(" "), expected, "{command}");
-        let has_key = !to_key.is_empty();
-        assert_eq!(info[3..6], [i64::from(has_key); 3].map(Reply::Int), "{command}");
+        let (has_key, has_several) = (!to_key.is_empty(), command == "rlock.macquire");
+        let place = i64::from(has_key && !has_several);
+        assert_eq!(info[3..6], [place; 3].map(Reply::Int), "{command}");
         if has_key {
             let told: Vec<_> = info[8].words().into_iter().skip(1).take(to_key.split(' ').count()).collect();
             assert_eq!(told.join(" "), to_key, "{command}");
-            let words = ["COMMAND", "GETKEYS", command, "the-key", "h", "1000"];
-            let count = 2 + usize::try_from(arity.abs()).unwrap();
-            assert_eq!(client.run(&words[..count]), list([text("the-key")]), "{command}");
+            let words = ["COMMAND", "GETKEYS", command, "1", "the-key", "h", "1000", "LIMIT", "9"];
+            let mut words: Vec<_> = words.into_iter().filter(|word| has_several || *word != "1").collect();
+            words.truncate(2 + usize::try_from(arity.abs()).unwrap());
+            assert_eq!(client.run(&words), list([text("the-key")]), "{command}");
         } else {
             assert_eq!(info[8], list([]), "{command} has no key");
         }
@@ -49,10 +53,12 @@ fn flags_arity_and_keys() {
 fn every_command_documents_itself_and_its_bounds() {
     let (_server, mut client) = Server::with_client();
     let count = "1 to 10000, 100 by default";
-    let documented: [(&str, &str, &[&str]); 11] = [
+    let documented: [(&str, &str, &[&str]); 13] = [
         ("rlock.acquire", "key holder WAIT MAX FENCED SESSION", &[]),
         ("rlock.racquire", "key holder WAIT MAX FENCED SESSION", &[]),
         ("rlock.wacquire", "key holder WAIT MAX FENCED SESSION", &[]),
+        ("rlock.pacquire", "key holder LIMIT limit WAIT MAX FENCED SESSION", &["at most 1000"]),
+        ("rlock.macquire", "numkeys key multiple holder WAIT MAX FENCED SESSION", &[]),
         ("rlock.release", "key holder READ WRITE LEASE ALL", &[]),
         ("rlock.renew", "key holder", &[]),
         ("rlock.inspect", "COUNT", &["at most at 10000", count]),
@@ -77,7 +83,7 @@ fn every_command_documents_itself_and_its_bounds() {
 #[test]
 fn what_acquires_documents_the_bound_and_the_session_with_its_two_names() {
     let (_server, mut client) = Server::with_client();
-    for command in ["rlock.acquire", "rlock.racquire", "rlock.wacquire"] {
+    for command in ["rlock.acquire", "rlock.racquire", "rlock.wacquire", "rlock.pacquire", "rlock.macquire"] {
         let docs = client.run(&["COMMAND", "DOCS", command]);
         let arguments = of(&docs.as_list()[1], "arguments").as_list();
         let max = arguments.iter().find(|argument| argument.words().contains(&"MAX")).unwrap();
@@ -114,6 +120,8 @@ fn commands_are_in_acl_categories_where_servers_let_modules_choose() {
         "rlock.racquire k h 600000",
         "rlock.release k h ALL",
         "rlock.wacquire k h 600000",
+        "rlock.pacquire p h 600000 LIMIT 1",
+        "rlock.macquire 2 l m h 600000",
         "rlock.events the-session-of-ann",
         "rlock.cancel the-session-of-ann",
     ];

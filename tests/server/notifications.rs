@@ -65,6 +65,23 @@ const HISTORY: &[&str] = &[
     "RLOCK.RACQUIRE k bob 600000",
     "RLOCK.INSPECT k",
     "RLOCK.BREAK k",
+    "RLOCK.PACQUIRE k ann 600000 LIMIT 3 FENCED",
+    "RLOCK.PACQUIRE k bob 500000 LIMIT 3",
+    "RLOCK.PACQUIRE k cid 700000 LIMIT 3",
+    "RLOCK.PACQUIRE k dan 700000 LIMIT 3",
+    "RLOCK.PACQUIRE k bob 400000 LIMIT 3",
+    "RLOCK.RENEW k bob 800000",
+    "RLOCK.RELEASE k ann",
+    "RLOCK.RELEASE k ann",
+    "RLOCK.RELEASE k bob",
+    "RLOCK.RELEASE k cid",
+    "RLOCK.PACQUIRE k ann 600000 LIMIT 1",
+    "RLOCK.BREAK k",
+    "RLOCK.MACQUIRE 2 k l ann 600000",
+    "RLOCK.MACQUIRE 3 m l k ann 700000 FENCED",
+    "RLOCK.MACQUIRE 2 n k bob 600000",
+    "RLOCK.RELEASE k ann ALL",
+    "RLOCK.RELEASE l ann",
 ];
 
 #[test]
@@ -109,6 +126,14 @@ fn events_are_those_that_redissons_listeners_wait_for() {
         ("RLOCK.BREAK k", &[]),
         ("RLOCK.WACQUIRE k ann 600000 FENCED", &["hset k", "expire k", "incrby redisson_lock_token:{k}"]),
         ("RLOCK.RELEASE k ann", &["del k"]),
+        ("RLOCK.PACQUIRE k ann 600000 LIMIT 2", &["zadd k", "expire k"]),
+        ("RLOCK.PACQUIRE k bob 500000 LIMIT 2", &["zadd k"]),
+        ("RLOCK.PACQUIRE k cid 500000 LIMIT 2", &[]),
+        ("RLOCK.RENEW k bob 600001", &["zadd k", "expire k"]),
+        ("RLOCK.RELEASE k ann", &["zrem k"]),
+        ("RLOCK.RELEASE k bob", &["del k"]),
+        ("RLOCK.MACQUIRE 2 k l ann 600000", &["hincrby k", "expire k", "hincrby l", "expire l"]),
+        ("RLOCK.MACQUIRE 2 m l bob 600000", &[]),
     ] {
         client.say(command);
         assert_eq!(events.drain(&server), expected, "{command}");
@@ -167,6 +192,12 @@ fn watch_sees_changes() {
         ("rw", "RLOCK.RELEASE rw bob"),
         ("{rw}:ann:rwlock_timeout:1", "RLOCK.BREAK rw"),
         ("plain", "RLOCK.BREAK plain"),
+        ("permits", "RLOCK.PACQUIRE permits ann 600000 LIMIT 2"),
+        ("permits", "RLOCK.PACQUIRE permits bob 600000 LIMIT 2"),
+        ("permits", "RLOCK.RENEW permits ann 700000"),
+        ("permits", "RLOCK.RELEASE permits ann"),
+        ("second", "RLOCK.MACQUIRE 2 first second ann 600000"),
+        ("first", "RLOCK.MACQUIRE 2 second first ann 600000"),
     ] {
         assert_eq!(watched_transaction(watched, command), Reply::Nil, "{command} changed {watched}");
     }

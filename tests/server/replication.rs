@@ -5,7 +5,7 @@ use rlock_testing::{Client, Reply, Server, Tap, start_waiting, text, wait_until}
 
 /// What is done, and what the last command of it replicates; if it is several commands, as one transaction. `<N>` stands for N
 /// ms after the command ran.
-const CASES: [&str; 26] = [
+const CASES: [&str; 38] = [
     "RLOCK.ACQUIRE k ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE",
     "RLOCK.ACQUIRE k ann 1000000; RLOCK.ACQUIRE k ann 2000000 FENCED \
      => HINCRBY k ann 1; PEXPIREAT k <2000000>; INCR redisson_lock_token:{k}",
@@ -52,6 +52,24 @@ const CASES: [&str; 26] = [
      => DEL k; PUBLISH redisson_lock__channel:{k} 0",
     "RLOCK.WACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 1000000; RLOCK.BREAK k \
      => DEL k; PUBLISH redisson_rwlock:{k} 1; DEL {k}:ann:rwlock_timeout:1; DEL {k}:ann:rwlock_timeout:2",
+    "RLOCK.PACQUIRE k ann 1000000 LIMIT 2 => ZADD k <1000000> ann; PEXPIREAT k <1000000>",
+    "RLOCK.PACQUIRE k ann 1000000 LIMIT 2; RLOCK.PACQUIRE k bob 2000000 LIMIT 2 \
+     => ZADD k <2000000> bob; PEXPIREAT k <2000000>",
+    "RLOCK.PACQUIRE k ann 2000000 LIMIT 2; RLOCK.PACQUIRE k bob 1000000 LIMIT 2 => ZADD k <1000000> bob",
+    "RLOCK.PACQUIRE k ann 2000000 LIMIT 2; RLOCK.PACQUIRE k ann 1000000 LIMIT 1 FENCED \
+     => ZADD k <1000000> ann; PEXPIREAT k <1000000>; INCR redisson_lock_token:{k}",
+    "RLOCK.PACQUIRE k ann 2000000 LIMIT 2; RLOCK.PACQUIRE k bob 1000000 LIMIT 2; RLOCK.RELEASE k bob => ZREM k bob",
+    "RLOCK.PACQUIRE k ann 2000000 LIMIT 2; RLOCK.PACQUIRE k bob 1000000 LIMIT 2; RLOCK.RELEASE k ann \
+     => ZREM k ann; PEXPIREAT k <1000000>",
+    "RLOCK.PACQUIRE k ann 2000000 LIMIT 2; RLOCK.RELEASE k ann => DEL k",
+    "RLOCK.PACQUIRE k ann 2000000 LIMIT 2; RLOCK.PACQUIRE k bob 1000000 LIMIT 2; RLOCK.RENEW k bob 3000000 \
+     => ZADD k <3000000> bob; PEXPIREAT k <3000000>",
+    "RLOCK.PACQUIRE k ann 1000000 LIMIT 2; RLOCK.PACQUIRE k bob 1000000 LIMIT 2; RLOCK.BREAK k => DEL k",
+    "RLOCK.MACQUIRE 2 k l ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE; RESTORE l <1000000> {ann:1} ABSTTL REPLACE",
+    "RLOCK.MACQUIRE 1 k ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE",
+    "RLOCK.ACQUIRE k ann 1000000; RLOCK.MACQUIRE 2 l k ann 2000000 FENCED \
+     => RESTORE l <2000000> {ann:1} ABSTTL REPLACE; INCR redisson_lock_token:{l}; \
+     HINCRBY k ann 1; PEXPIREAT k <2000000>; INCR redisson_lock_token:{k}",
     // What is dead already is not there to be deleted.
     "RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k bob 1000000; DEL {k}:ann:rwlock_timeout:1; RLOCK.BREAK k \
      => DEL k; PUBLISH redisson_rwlock:{k} 1; DEL {k}:bob:rwlock_timeout:1",
@@ -142,6 +160,7 @@ fn what_changes_nothing_replicates_nothing() {
     client.say("RLOCK.RACQUIRE read ann 600000");
     client.say("RLOCK.WACQUIRE write ann 600000");
     client.say("RLOCK.RACQUIRE write ann 600000");
+    client.say("RLOCK.PACQUIRE permits ann 600000 LIMIT 1");
     let (mut watcher, mut tap) = (server.client(), Tap::on(&server));
     for command in [
         "RLOCK.ACQUIRE plain bob 1000",
@@ -164,6 +183,19 @@ fn what_changes_nothing_replicates_nothing() {
         "RLOCK.RACQUIRE plain ann 1000",
         "RLOCK.ACQUIRE plain ann 0",
         "RLOCK.ACQUIRE absent ann 0",
+        "RLOCK.PACQUIRE permits bob 1000 LIMIT 1",
+        "RLOCK.PACQUIRE permits bob 1000 LIMIT 1 FENCED",
+        "RLOCK.PACQUIRE plain ann 1000 LIMIT 1",
+        "RLOCK.PACQUIRE absent ann 1000 LIMIT 0",
+        "RLOCK.MACQUIRE 2 absent plain bob 1000",
+        "RLOCK.MACQUIRE 2 absent plain bob 1000 FENCED",
+        "RLOCK.MACQUIRE 2 absent write ann 1000",
+        "RLOCK.MACQUIRE 2 absent plain ann 0",
+        "RLOCK.MACQUIRE 2 absent absent ann 1000",
+        "RLOCK.RELEASE permits bob",
+        "RLOCK.RENEW permits bob 1000",
+        "RLOCK.ACQUIRE permits ann 1000",
+        "RLOCK.INSPECT permits",
         "RLOCK.BREAK absent",
         "RLOCK.INSPECT plain",
         "RLOCK.INSPECT write",
@@ -173,7 +205,7 @@ fn what_changes_nothing_replicates_nothing() {
     ] {
         let changes = |client: &mut Client| client.info("persistence").number("rdb_changes_since_last_save");
         let before = changes(&mut client);
-        watcher.say("WATCH plain read write absent redisson_lock_token:{plain} redisson_lock_token:{write}");
+        watcher.say("WATCH plain read write permits absent redisson_lock_token:{plain} redisson_lock_token:{write}");
         client.say(command);
         assert_eq!(tap.drain(), [""; 0], "{command}");
         assert_eq!(watcher.transaction(["PING"]), [text("PONG")], "{command}");
@@ -265,14 +297,13 @@ fn a_replica_with_the_module_refuses_to_lock() {
 
 #[test]
 fn an_aof_restart_without_the_module_ends_in_the_same_state() {
-    let aof = ["--appendonly", "yes", "--appendfsync", "always"];
-    let server = Server::prepare().options(&aof).start();
+    let server = Server::prepare().append_only_file().start();
     let mut client = server.client();
     live(&mut client);
     let (expected, digest) = (client.everything(), client.digest());
     assert!(expected.len() > 10, "{expected:?}");
     drop(client);
-    let restarted = server.crash().options(&aof).without_module().start();
+    let restarted = server.crash().append_only_file().without_module().start();
     let mut client = restarted.client();
     assert_eq!(client.everything(), expected);
     assert_eq!(client.digest(), digest);
@@ -280,7 +311,7 @@ fn an_aof_restart_without_the_module_ends_in_the_same_state() {
 
 #[test]
 fn published_messages_stay_out_of_the_aof() {
-    let server = Server::prepare().options(&["--appendonly", "yes", "--appendfsync", "always"]).start();
+    let server = Server::prepare().append_only_file().start();
     let mut client = server.client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     client.say("RLOCK.RELEASE k ann");

@@ -2,6 +2,7 @@
 //! knowing nothing of how the module reads a command.
 
 use rlock_testing::resp::Frame;
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 pub type Command = Vec<Vec<u8>>;
@@ -53,11 +54,14 @@ const STATE: [&str; 8] = [
 ];
 
 /// What follows it where the form is wrong. The server counts words itself, and scripts have words of their own for it.
-const FORM: [&str; 15] = [
+const FORM: [&str; 18] = [
     "lease must be ",
     "holder must be ",
     "WAIT must be ",
     "MAX must be ",
+    "LIMIT must be ",
+    "numkeys must be ",
+    "key given twice",
     "MAX needs WAIT ",
     "COUNT must be ",
     "END must be ",
@@ -141,7 +145,9 @@ pub fn is_refusal(command: &[Vec<u8>], reply: &Frame) -> bool {
 
 fn grammar(name: &[u8]) -> Option<Grammar> {
     Some(match name.to_ascii_uppercase().as_slice() {
-        b"RLOCK.ACQUIRE" | b"RLOCK.RACQUIRE" | b"RLOCK.WACQUIRE" => Grammar::Acquire,
+        b"RLOCK.ACQUIRE" | b"RLOCK.RACQUIRE" | b"RLOCK.WACQUIRE" | b"RLOCK.PACQUIRE" | b"RLOCK.MACQUIRE" => {
+            Grammar::Acquire
+        }
         b"RLOCK.RELEASE" => Grammar::Release,
         b"RLOCK.RENEW" => Grammar::Renew,
         b"RLOCK.INSPECT" => Grammar::Inspect,
@@ -160,12 +166,21 @@ struct Form {
     fenced: bool,
     by_ticket: bool,
     ends: bool,
+    /// How many keys it names, if it tells their number.
+    several: Option<usize>,
 }
 
 /// None if the words break the grammar.
 fn form(grammar: Grammar, command: &[Vec<u8>]) -> Option<Form> {
     let mut words = command[1..].iter().map(Vec::as_slice);
+    let mut several = None;
     match grammar {
+        _ if command[0].eq_ignore_ascii_case(b"RLOCK.MACQUIRE") => {
+            let count = usize::try_from(number(1..=64, words.next()?)?).ok()?;
+            let keys: HashSet<_> = words.by_ref().take(count).collect();
+            (keys.len() == count).then_some(())?;
+            several = Some(count);
+        }
         Grammar::Queues | Grammar::Sessions => {}
         Grammar::Events | Grammar::Cancel => _ = of_length(16..=64, words.next()?)?,
         _ => _ = words.next()?,
@@ -177,6 +192,7 @@ fn form(grammar: Grammar, command: &[Vec<u8>]) -> Option<Form> {
     if matches!(grammar, Grammar::Acquire | Grammar::Renew) {
         number(1..=i64::MAX, words.next()?)?;
     }
+    let is_permit = command[0].eq_ignore_ascii_case(b"RLOCK.PACQUIRE");
     let mut given: Vec<&str> = Vec::new();
     while let Some(word) = words.next() {
         if grammar == Grammar::Cancel {
@@ -199,7 +215,8 @@ fn form(grammar: Grammar, command: &[Vec<u8>]) -> Option<Form> {
     }
     let by_ticket = given.contains(&"SESSION");
     let is_whole = given.contains(&"WAIT") || !(by_ticket || given.contains(&"MAX"));
-    is_whole.then_some(Form { fenced: given.contains(&"FENCED"), by_ticket, ends: given.contains(&"END") })
+    let is_whole = is_whole && given.contains(&"LIMIT") == is_permit;
+    is_whole.then_some(Form { fenced: given.contains(&"FENCED"), by_ticket, ends: given.contains(&"END"), several })
 }
 
 /// An option, and which numbers may be behind it if there is one. READ and WRITE are one: a side is given once.
@@ -207,6 +224,7 @@ fn option(grammar: Grammar, word: &[u8]) -> Option<(&'static str, Option<RangeIn
     Some(match (grammar, word) {
         (Grammar::Acquire | Grammar::Events, b"WAIT") => ("WAIT", Some(0..=i64::MAX)),
         (Grammar::Acquire, b"MAX") => ("MAX", Some(1..=i64::MAX)),
+        (Grammar::Acquire, b"LIMIT") => ("LIMIT", Some(1..=100_000)),
         (Grammar::Acquire, b"FENCED") => ("FENCED", None),
         (Grammar::Acquire, b"SESSION") => ("SESSION", None),
         (Grammar::Release, b"READ" | b"WRITE") => ("side", None),
@@ -233,7 +251,8 @@ fn has_shape(grammar: Grammar, form: Form, reply: &Frame) -> bool {
     match (grammar, reply) {
         (Grammar::Acquire, Frame::Simple(word)) => form.by_ticket && word == b"WAITING",
         (Grammar::Acquire, Frame::List(pair)) if form.fenced => match pair[..] {
-            [Frame::Nil, Frame::Int(_)] => true,
+            [Frame::Nil, Frame::Int(_)] => form.several.is_none(),
+            [Frame::Nil, Frame::List(ref tokens)] => form.several == Some(tokens.len()) && are_tokens(tokens),
             [Frame::Int(-1..), Frame::Nil] => !form.by_ticket,
             _ => false,
         },
@@ -257,11 +276,18 @@ fn is_event(event: &Frame) -> bool {
     let Frame::List(parts) = event else { return false };
     let [Frame::Int(1..), Frame::Bulk(_), Frame::Bulk(outcome), value @ ..] = &parts[..] else { return false };
     match outcome.as_slice() {
-        b"granted" => matches!(value, [Frame::Nil | Frame::Int(_), Frame::Int(0..)]),
+        b"granted" => match value {
+            [Frame::List(tokens), Frame::Int(0..)] => !tokens.is_empty() && are_tokens(tokens),
+            value => matches!(value, [Frame::Nil | Frame::Int(_), Frame::Int(0..)]),
+        },
         b"timeout" => matches!(value, [Frame::Int(-1..)]),
         b"error" => matches!(value, [Frame::Bulk(line)] if !line.is_empty()),
         _ => false,
     }
+}
+
+fn are_tokens(tokens: &[Frame]) -> bool {
+    tokens.iter().all(|token| matches!(token, Frame::Int(_)))
 }
 
 const INSPECTED: [&str; 8] =
@@ -295,6 +321,13 @@ mod tests {
         let error = |line: &str| Frame::Error(line.to_owned());
         for (command, reply) in [
             ("RLOCK.ACQUIRE k h 1", Frame::Nil),
+            ("RLOCK.PACQUIRE k h 1 limit 100000", Frame::Nil),
+            ("RLOCK.PACQUIRE k h 1 WAIT 0", error("ERR LIMIT must be more")),
+            ("RLOCK.ACQUIRE k h 1 LIMIT 1", error("ERR option unknown")),
+            ("RLOCK.MACQUIRE 2 a b h 1", Frame::Nil),
+            ("RLOCK.MACQUIRE 1 a h 1 FENCED", Frame::List(vec![Frame::Nil, Frame::List(vec![Frame::Int(7)])])),
+            ("RLOCK.MACQUIRE 0 a h 1", error("ERR numkeys must be more")),
+            ("RLOCK.MACQUIRE 2 a a h 1", error("ERR key given twice: more")),
             ("rlock.acquire k h 1 wait 0", Frame::Int(-1)),
             ("RLOCK.WACQUIRE k h 1 WAIT 5 FENCED", Frame::List(vec![Frame::Int(7), Frame::Nil])),
             ("RLOCK.ACQUIRE k h 1 WAIT 0 max 1", error("QUEUEFULL 1")),
@@ -329,6 +362,14 @@ mod tests {
             ("RLOCK.ACQUIRE k h 1 FENCED", Frame::List(vec![Frame::Int(1), Frame::Int(1)])),
             ("RLOCK.ACQUIRE k h 1 WAIT -1", Frame::Nil),
             ("RLOCK.ACQUIRE k h 1 MAX 1", Frame::Nil),
+            ("RLOCK.PACQUIRE k h 1 WAIT 0", Frame::Nil),
+            ("RLOCK.PACQUIRE k h 1 LIMIT 100001", Frame::Nil),
+            ("RLOCK.ACQUIRE k h 1 LIMIT 1", Frame::Nil),
+            ("RLOCK.MACQUIRE 65 a b h 1", Frame::Nil),
+            ("RLOCK.MACQUIRE 2 a a h 1", Frame::Nil),
+            ("RLOCK.MACQUIRE 2 a b h 1 FENCED", Frame::List(vec![Frame::Nil, Frame::Int(7)])),
+            ("RLOCK.MACQUIRE 2 a b h 1 FENCED", Frame::List(vec![Frame::Nil, Frame::List(vec![Frame::Int(7)])])),
+            ("RLOCK.ACQUIRE k h 1 FENCED", Frame::List(vec![Frame::Nil, Frame::List(vec![Frame::Int(7)])])),
             ("RLOCK.ACQUIRE k h 1 WAIT 1 MAX 0", Frame::Nil),
             ("RLOCK.ACQUIRE k h +1", Frame::Nil),
             ("RLOCK.ACQUIRE k h 1", error("ERR option unknown")),

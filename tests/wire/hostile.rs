@@ -77,18 +77,22 @@ const NUMBERS: [&[u8]; 19] = [
     b"4611686018427387904",
 ];
 
-const OPTIONS: [&[u8]; 17] = [
+const OPTIONS: [&[u8]; 18] = [
     b"WAIT", b"wait", b"FENCED", b"fEnCeD", b"READ", b"write", b"LEASE", b"lease", b"ALL", b"COUNT", b"END", b"NOW",
-    b"SESSION", b"ack", b"TTL", b"MAX", b"",
+    b"SESSION", b"ack", b"TTL", b"MAX", b"LIMIT", b"",
 ];
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 20] = [
     "RLOCK.ACQUIRE",
     "RLOCK.ACQUIRE",
     "RLOCK.RACQUIRE",
     "RLOCK.RACQUIRE",
     "RLOCK.WACQUIRE",
     "RLOCK.WACQUIRE",
+    "RLOCK.PACQUIRE",
+    "RLOCK.PACQUIRE",
+    "RLOCK.MACQUIRE",
+    "RLOCK.MACQUIRE",
     "RLOCK.RELEASE",
     "RLOCK.RELEASE",
     "RLOCK.RENEW",
@@ -150,6 +154,11 @@ pub fn command(random: &mut Random) -> Command {
     match name {
         "RLOCK.QUEUES" | "RLOCK.SESSIONS" => {}
         "RLOCK.EVENTS" | "RLOCK.CANCEL" => command.push(session(random)),
+        "RLOCK.MACQUIRE" => {
+            let keys = (0..random.between(1, 4)).map(|_| key(random)).collect::<Vec<_>>();
+            command.push(if random.is(90) { keys.len().to_string().into_bytes() } else { number(random) });
+            command.extend(keys);
+        }
         _ => command.push(key(random)),
     }
     match name {
@@ -175,6 +184,9 @@ pub fn command(random: &mut Random) -> Command {
         }
         _ => {
             command.extend([holder(random), lease(random)]);
+            if name == "RLOCK.PACQUIRE" {
+                command.extend([b"LIMIT".to_vec(), one_or_a_number(random, &MAXIMA)]);
+            }
             if random.is(60) {
                 command.extend([b"WAIT".to_vec(), one_or_a_number(random, &WAITS)]);
                 if random.is(30) {
@@ -197,10 +209,19 @@ pub fn command(random: &mut Random) -> Command {
 
 /// One that will most likely wait, for somebody to free one of the few locks.
 pub fn wait(random: &mut Random) -> Command {
-    let name = random.one_of(&NAMES[..6]);
-    let words: [&[u8]; 4] = [name.as_bytes(), random.one_of(&LOCKS), random.one_of(&HOLDERS), b"600000"];
-    let mut command: Command = words.iter().map(|word| word.to_vec()).collect();
+    let name = random.one_of(&NAMES[..10]);
+    let mut command = vec![name.as_bytes().to_vec()];
+    if name == "RLOCK.MACQUIRE" {
+        let first = random.between(0, LOCKS.len() - 2);
+        command.extend([&b"2"[..], LOCKS[first], LOCKS[first + 1]].map(<[u8]>::to_vec));
+    } else {
+        command.push(random.one_of(&LOCKS).to_vec());
+    }
+    command.extend([random.one_of(&HOLDERS), &b"600000"[..]].map(<[u8]>::to_vec));
     command.extend([b"WAIT".to_vec(), random.one_of(&WAITS).to_vec()]);
+    if name == "RLOCK.PACQUIRE" {
+        command.extend([b"LIMIT".to_vec(), random.one_of(&MAXIMA).to_vec()]);
+    }
     command
 }
 

@@ -1,7 +1,9 @@
 //! The page about deploying, `docs/deploy.md`, and the files beside it. What needs no other system is run; the rest is
 //! parsed, as is said in `page.rs`.
 
+mod cluster;
 mod kubernetes;
+mod machines;
 mod sentinel;
 
 use crate::page::{Page, ROOT};

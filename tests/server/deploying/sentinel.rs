@@ -1,116 +1,28 @@
-//! The page's servers and sentinels, from its own configuration, through a failover with a lock.
+//! The page's servers and sentinels, from its own configuration, through the loss of the master: who holds a lock that
+//! had reached a replica goes on, who waits for it gets it when it is given back, and a lock that had reached nobody
+//! has a second holder only when the first one has stopped believing in it.
 //!
-//! Only what differs between machines is replaced: addresses, ports, directories, the module's path. And the times, as
-//! a test would rather not wait: they are a fifth and less.
+//! The times are shorter than the page's, as a test would rather not wait; how they stand to each other is the page's.
 
-use super::{INSTALLED, PAGE};
-use rlock_testing::{free_port, module, wait_for_as_long_as, wait_until};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
-use tempfile::TempDir;
+use super::PAGE;
+use super::machines::{Machines, Process, block, fit_together, number, wait_long_until};
+use rlock_testing::unix_ms;
 
 /// Sentinels do nothing for half a minute after a busy machine has kept them waiting, which is not what this is about.
 const PACE: &str = "SENTINEL DEBUG info-period 500 publish-period 500 tilt-trigger 20000 tilt-period 100";
 
-/// A master waits for further replicas for five seconds before it sends what it has.
-const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
+/// The times of the page that are others here.
+const TIMES: [(&str, &str); 2] =
+    [("failover-timeout locks 60000", "failover-timeout locks 3000"), ("rlock.grace 30000", "rlock.grace 20000")];
 
-/// Sentinels look every now and then, agree, wait for each other's news; and a replica stores what it gets on a disk that
-/// other tests keep busy. So this takes seconds, and on a busy machine many.
-const PATIENCE_WITH_SENTINELS: Duration = Duration::from_secs(90);
+/// As long as the grace.
+const LEASE_MS: i64 = 20_000;
 
-/// Each look starts a process, which must not keep sentinels and servers from the processor.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// More than the sockets between a master and a replica take in.
+const FLOOD: &str = "EVAL return(redis.call('set',KEYS[1],string.rep('x',16777216))) 1 flood";
 
-fn wait_long_until(what: &str, mut condition: impl FnMut() -> bool) {
-    wait_for_as_long_as(PATIENCE_WITH_SENTINELS, what, || {
-        let holds = condition();
-        if !holds {
-            sleep(BETWEEN_LOOKS);
-        }
-        holds
-    });
-}
-
-struct Process {
-    process: Child,
-    port: u16,
-    password: &'static str,
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Process {
-    /// A server, from this text as its configuration.
-    fn start(configuration: &str, port: u16, directory: &Path, more: &[&str], password: &'static str) -> Self {
-        let path = directory.join(format!("{port}.conf"));
-        std::fs::write(&path, configuration).unwrap();
-        let binary = std::env::var("RLOCK_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        let mut command = Command::new(binary);
-        command.arg(&path).args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = Self { process: command.spawn().unwrap(), port, password };
-        wait_until("it answers", || server.says("PING") == "PONG");
-        server
-    }
-
-    fn says(&self, line: &str) -> String {
-        let mut command = Command::new("redis-cli");
-        command.args(["-p", &self.port.to_string()]).args(line.split(' ')).env("REDISCLI_AUTH", self.password);
-        String::from_utf8_lossy(&command.output().unwrap().stdout).trim().to_owned()
-    }
-}
-
-/// The page's machines.
-struct Machines {
-    directory: TempDir,
-    ports: [u16; 2],
-}
-
-impl Machines {
-    fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), ports: [free_port(), free_port()] }
-    }
-
-    /// This block of the page, as it is on a machine that has this port and directory.
-    fn here(&self, block: &str, port: u16) -> String {
-        let [text] = PAGE.blocks(&format!("conf {block}"))[..] else { panic!("one {block}") };
-        let data = self.directory.path().join(port.to_string());
-        std::fs::create_dir_all(&data).unwrap();
-        let first = format!("127.0.0.1 {}", self.ports[0]);
-        text.replace("bind * -::*", "bind 127.0.0.1")
-            .replace("port 6379\n", &format!("port {port}\n"))
-            .replace("port 26379\n", &format!("port {port}\n"))
-            .replace("10.0.0.1 6379", &first)
-            .replace("/var/lib/redis", data.to_str().unwrap())
-            .replace(INSTALLED, module().to_str().unwrap())
-            .replace("down-after-milliseconds locks 5000", "down-after-milliseconds locks 1000")
-            .replace("failover-timeout locks 60000", "failover-timeout locks 5000")
-    }
-
-    fn server(&self, which: usize) -> Process {
-        let port = self.ports[which];
-        let mut configuration = self.here("redis.conf", port);
-        if which == 1 {
-            configuration += &self.here("replica", port);
-        }
-        Process::start(&configuration, port, self.directory.path(), &AT_ONCE, "change-me")
-    }
-
-    fn sentinel(&self) -> Process {
-        let port = free_port();
-        let mut configuration = self.here("sentinel.conf", port);
-        configuration += &format!("dir {}\n", self.directory.path().display());
-        let sentinel = Process::start(&configuration, port, self.directory.path(), &["--sentinel"], "");
-        assert_eq!(sentinel.says(PACE), "OK");
-        sentinel
-    }
+fn shorter(text: &str) -> String {
+    TIMES.iter().fold(text.to_owned(), |text, (page, here)| text.replace(page, here))
 }
 
 /// What a command of the page prints, asked of this sentinel.
@@ -124,42 +36,101 @@ fn master(sentinel: &Process) -> String {
     asked(sentinel, "GET-MASTER-ADDR-BY-NAME")
 }
 
-/// The value behind this name in what the sentinel says.
-fn asked_of(sentinel: &Process, command: &str, name: &str) -> Option<String> {
-    let said = sentinel.says(command);
-    let mut lines = said.lines().skip_while(|line| *line != name);
-    lines.nth(1).map(str::to_owned)
+fn server(machines: &Machines, which: usize) -> Process {
+    let configuration = shorter(block("redis.conf")) + if which > 0 { block("replica") } else { "" };
+    machines.server(machines.ports[which], &configuration, &[])
+}
+
+fn sentinels(machines: &Machines) -> Vec<Process> {
+    let configuration = shorter(block("sentinel.conf"));
+    let sentinels: Vec<_> = (0..3).map(|_| machines.sentinel(&configuration)).collect();
+    for sentinel in &sentinels {
+        assert_eq!(sentinel.says(PACE), "OK");
+    }
+    for sentinel in &sentinels {
+        wait_long_until("the sentinels agree", || asked(sentinel, "CKQUORUM").starts_with("OK 3 usable"));
+        let knows = || sentinel.says("SENTINEL REPLICAS locks").matches("master-link-status\nok").count() == 2;
+        wait_long_until("they know the replicas", knows);
+        assert_eq!(master(sentinel), format!("127.0.0.1\n{}", machines.ports[0]));
+    }
+    sentinels
+}
+
+/// The time in ms at which the lock was granted: a fencing token is never below the server's clock in µs.
+fn granted_at(answer: &str) -> i64 {
+    let token = answer.lines().last().and_then(|token| token.parse::<i64>().ok());
+    token.unwrap_or_else(|| panic!("no token: {answer}")) / 1_000
 }
 
 #[test]
-fn the_configuration_fails_over_and_keeps_the_lock() {
-    let machines = Machines::new();
-    let (old, new) = (machines.server(0), machines.server(1));
-    wait_long_until("the replica follows", || new.says("INFO replication").contains("master_link_status:up"));
-    let sentinels = [(); 3].map(|()| machines.sentinel());
-    for sentinel in &sentinels {
-        wait_long_until("the sentinels agree", || asked(sentinel, "CKQUORUM").starts_with("OK 3 usable"));
-        wait_long_until("they know the replica", || sentinel.says("SENTINEL REPLICAS locks").contains("127.0.0.1"));
-        assert_eq!(master(sentinel), format!("127.0.0.1\n{}", machines.ports[0]));
-    }
+fn the_times_of_the_page_fit_together() {
+    fit_together(block("redis.conf"), number(block("sentinel.conf"), "sentinel down-after-milliseconds locks"));
+    let here = shorter(block("redis.conf"));
+    assert_eq!(i64::try_from(number(&here, "rlock.grace")), Ok(LEASE_MS), "of a test");
+}
 
-    assert_eq!(old.says("RLOCK.ACQUIRE orders:42 ann 600000"), "");
-    wait_long_until("the replica has the lock", || new.says("EXISTS orders:42") == "1");
-    drop(old);
-    for sentinel in &sentinels {
-        wait_long_until("the replica is promoted", || master(sentinel) == format!("127.0.0.1\n{}", machines.ports[1]));
+#[test]
+fn a_failover_keeps_the_locks_that_it_knows_and_waits_for_those_that_it_does_not() {
+    let machines = Machines::new(3);
+    let old = server(&machines, 0);
+    let replicas = [server(&machines, 1), server(&machines, 2)];
+    for replica in &replicas {
+        wait_long_until("the replica follows", || replica.follows());
     }
-    wait_long_until("it knows that itself", || new.says("ROLE").starts_with("master"));
-    assert!(new.says("RLOCK.ACQUIRE orders:42 bob 600000").parse::<i64>().unwrap() > 0, "it is still ann's");
-    assert_eq!(new.says("RLOCK.RENEW orders:42 ann 600000"), "1");
+    let sentinels = sentinels(&machines);
 
-    let back = machines.server(0);
-    wait_long_until("a sentinel sees that it is there", || {
-        let flags = |sentinel| asked_of(sentinel, "SENTINEL REPLICAS locks", "flags");
-        sentinels.iter().any(|sentinel| flags(sentinel).is_some_and(|flags| !flags.contains("down")))
+    // The servers have been started: the page says how to end that grace.
+    for grace in [0, LEASE_MS] {
+        assert_eq!(old.says(&format!("CONFIG SET rlock.grace {grace}")), "OK");
+    }
+    let acquire = |key, holder, more: &str| format!("RLOCK.ACQUIRE {key} {holder} {LEASE_MS} FENCED{more}");
+    let anns = granted_at(&old.says(&acquire("known", "ann", "")));
+    for replica in &replicas {
+        wait_long_until("the replica has the lock", || replica.says("EXISTS known") == "1");
+    }
+    // What comes behind the flood stays where it is, and is lost with the master.
+    replicas.iter().for_each(Process::freeze);
+    assert_eq!(old.says(FLOOD), "OK");
+    let cyds_until = unix_ms() + LEASE_MS;
+    granted_at(&old.says(&acquire("unheard-of", "cyd", "")));
+    assert_eq!(old.says(&format!("RLOCK.RENEW known ann {LEASE_MS}")), "1");
+    wait_long_until("a master that nobody hears of grants nothing", || {
+        old.says(&acquire("late", "dan", "")).starts_with("NOREPLICAS")
     });
-    wait_long_until("the old master is told to follow", || back.says("ROLE").starts_with("slave"));
-    wait_long_until("the old master follows", || back.says("INFO replication").contains("master_link_status:up"));
-    assert_eq!(new.says("RLOCK.RELEASE orders:42 ann"), "1");
-    wait_long_until("the old master has heard of it", || back.says("EXISTS orders:42") == "0");
+    drop(old);
+    replicas.iter().for_each(Process::thaw);
+
+    let is_master = |replica: &&Process| replica.says("ROLE").starts_with("master");
+    wait_long_until("a replica is promoted", || replicas.iter().any(|replica| is_master(&replica)));
+    let (new, other) =
+        if is_master(&&replicas[0]) { (&replicas[0], &replicas[1]) } else { (&replicas[1], &replicas[0]) };
+    assert_eq!((new.says("EXISTS known").as_str(), new.says("EXISTS unheard-of").as_str()), ("1", "0"));
+    wait_long_until("the other one follows it", || other.says("ROLE").contains(&new.port.to_string()));
+    for sentinel in &sentinels {
+        wait_long_until("the sentinels know it", || master(sentinel) == format!("127.0.0.1\n{}", new.port));
+    }
+    let renewed = || new.says(&format!("RLOCK.RENEW known ann {LEASE_MS}"));
+    wait_long_until("it can write, and ann renews", || renewed() == "1");
+    assert!(!new.says("INFO rlock").contains("rlock_grace_left_ms:0"));
+    let mut bob = new.asked(&acquire("known", "bob", " WAIT 0"));
+    let mut dora = new.asked(&acquire("unheard-of", "dora", " WAIT 0"));
+    wait_long_until("both wait", || new.says("INFO rlock").contains("rlock_waiters:2"));
+    wait_long_until("the grace is over", || {
+        assert_eq!(renewed(), "1", "ann goes on");
+        !dora.is_waiting()
+    });
+    let doras = granted_at(&dora.answer());
+    assert!(doras >= cyds_until, "{} ms before cyd had stopped", cyds_until - doras);
+    assert!(bob.is_waiting(), "it is still ann's");
+
+    let back = server(&machines, 0);
+    wait_long_until("the old master follows", || {
+        assert_eq!(renewed(), "1", "ann goes on");
+        back.follows()
+    });
+    let released = unix_ms();
+    assert_eq!(new.says("RLOCK.RELEASE known ann"), "1");
+    let bobs = granted_at(&bob.answer());
+    assert!(anns < released && released <= bobs, "{anns} {released} {bobs}");
+    assert_eq!(new.says("HKEYS known"), "bob");
 }

@@ -3,8 +3,6 @@
 use super::PAGE;
 use rlock_testing::{Client, Reply, Server, Start, start_waiting, text, unix_ms, wait_until};
 
-const AOF: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
-
 fn has_kept_the_locks(start: Start, ends: [i64; 2]) {
     let server = start.start();
     let mut client = server.client();
@@ -16,8 +14,8 @@ fn has_kept_the_locks(start: Start, ends: [i64; 2]) {
     assert_eq!(client.say("RLOCK.ACQUIRE short bob 600000"), Reply::Nil);
 }
 
-fn restart_keeps(options: &[&str], before: &str) {
-    let server = Server::prepare().options(options).start();
+fn restart_keeps(with: fn(Start) -> Start, before: &str) {
+    let server = with(Server::prepare()).start();
     let mut client = server.client();
     client.say("RLOCK.ACQUIRE k ann 600000 FENCED");
     client.say("RLOCK.ACQUIRE renewed ann 600000");
@@ -30,17 +28,17 @@ fn restart_keeps(options: &[&str], before: &str) {
     let start = server.crash();
     assert_eq!(waiter.try_receive(), None, "who waits is cut off");
     wait_until("the short lease is over", || unix_ms() > short);
-    has_kept_the_locks(start.options(options), ends);
+    has_kept_the_locks(with(start), ends);
 }
 
 #[test]
 fn an_aof_file_keeps_locks_and_their_ends_and_not_who_waits() {
-    restart_keeps(&AOF, "PING");
+    restart_keeps(Start::append_only_file, "PING");
 }
 
 #[test]
 fn a_snapshot_keeps_locks_and_their_ends_and_not_who_waits() {
-    restart_keeps(&[], "SAVE");
+    restart_keeps(|start| start, "SAVE");
 }
 
 #[test]

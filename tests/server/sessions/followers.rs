@@ -36,13 +36,12 @@ fn a_replica_agrees_after_every_way_back() {
 
 #[test]
 fn an_aof_file_has_the_locks_and_no_session() {
-    let aof = ["--appendonly", "yes", "--appendfsync", "always"];
-    let server = Server::prepare().options(&aof).start();
+    let server = Server::prepare().append_only_file().start();
     let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     live(&mut client, &mut ann);
     let expected = client.everything();
     let name = ann.name.clone();
-    let restarted = server.crash().options(&aof).start();
+    let restarted = server.crash().append_only_file().start();
     let mut client = restarted.client();
     assert_eq!(client.everything(), expected);
     assert!(!restarted.aof().contains(&name), "its name is a secret");

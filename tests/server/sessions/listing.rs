@@ -78,7 +78,7 @@ fn the_largest_first_and_of_two_alike_the_older() {
     assert_eq!(listed(&mut client, "").len(), 100);
 }
 
-/// It is over as if its time were: a call that waits is answered, tickets leave, grants that nobody knows of go on.
+/// It is over as if its time were: tickets leave, grants that nobody knows of go on.
 #[test]
 fn a_session_is_ended_by_its_number() {
     let (server, mut client, mut ann) = Server::with_session();
@@ -101,6 +101,20 @@ fn a_session_is_ended_by_its_number() {
     assert_eq!(client.say(&format!("RLOCK.SESSIONS END {id}")), Reply::Int(0), "none is ever named so again");
     assert_eq!(ann.told(""), [], "its process may open one again");
     assert_ne!(of(&listed(&mut client, "")[1], "id").as_int(), id);
+}
+
+/// It was told nothing so far, so it has nothing to acknowledge, and its next call would open another session of this name, in
+/// which nobody waits.
+#[test]
+fn a_call_that_waits_is_told_that_its_session_is_ended() {
+    let (_server, mut client, mut ann) = Server::with_session();
+    client.say("RLOCK.ACQUIRE k holder 600000");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
+    ann.arm("WAIT 0");
+    let id = of(&listed(&mut client, "COUNT 1")[0], "id").as_int();
+    assert_eq!(client.say(&format!("RLOCK.SESSIONS END {id}")), Reply::Int(1));
+    assert!(ann.connection.receive().as_error().starts_with("NOSESSION "));
+    wait_until("its ticket has left", || client.figure("tickets") == 0);
 }
 
 /// Sessions are of no key, so a right to some keys says nothing of them.

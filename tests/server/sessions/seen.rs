@@ -19,8 +19,8 @@ fn a_ticket_is_seen_with_its_session_and_whether_anybody_is_there() {
     assert_eq!(of(&seen, "waiter-count"), &Reply::Int(3));
     let names: Vec<_> = of(&seen, "waiters").as_list()[0].as_list().iter().step_by(2).map(Reply::as_text).collect();
     let expected =
-        ["holder", "side", "client-id", "address", "session", "ticket", "attended", "waited-ms", "deadline-in-ms"];
-    assert_eq!(names, expected);
+        "holder side limit client-id address session ticket attended waited-ms deadline-in-ms keys".split(' ');
+    assert_eq!(names, expected.collect::<Vec<_>>());
     let line = waiters(&mut client, "k");
     let each = |name: &str| line.iter().map(|waiter| of(waiter, name).clone()).collect::<Vec<_>>();
     assert_eq!(each("holder"), ["ann", "bob", "cid"].map(text));

@@ -5,7 +5,7 @@ use rlock_testing::{Cluster, Event, Reply, Server, Session, free_port, text, wai
 /// Neither does it give back meanwhile: the server would abort.
 #[test]
 fn a_session_that_ends_while_writes_are_paused_gives_back_when_they_go_on() {
-    let server = Server::prepare().options(&["--appendonly", "yes"]).start();
+    let server = Server::prepare().append_only_file().start();
     let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");

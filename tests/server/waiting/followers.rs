@@ -7,8 +7,7 @@ use rlock_testing::{Server, wait_until};
 for_all_waiters!(followers_agree_after_every_kind_of_grant);
 
 fn followers_agree_after_every_kind_of_grant(scene: &mut Scene) {
-    let aof = ["--appendonly", "yes", "--appendfsync", "always"];
-    let (master, replica) = (Server::prepare().options(&aof).start(), Server::prepare().without_module().start());
+    let (master, replica) = (Server::prepare().append_only_file().start(), Server::prepare().without_module().start());
     replica.follow(&master);
     let (mut scene, mut theirs) = (scene.moved_to(&master), replica.client());
     for (number, (take, ask, free)) in [
@@ -39,6 +38,6 @@ fn followers_agree_after_every_kind_of_grant(scene: &mut Scene) {
     wait_until("they are the same to the last byte", || scene.digest() == theirs.digest());
     let expected = scene.everything();
     drop(scene);
-    let restarted = master.crash().options(&aof).without_module().start();
+    let restarted = master.crash().append_only_file().without_module().start();
     assert_eq!(restarted.client().everything(), expected);
 }

@@ -85,7 +85,7 @@ fn a_grant_that_has_ended_is_not_taken_back() {
 }
 
 /// The id of the client that has waited longest.
-fn client_waiting_first(client: &mut Client) -> i64 {
+pub fn client_waiting_first(client: &mut Client) -> i64 {
     let clients = client.say("CLIENT LIST");
     let waiting = clients.as_text().lines().filter(|line| line.contains("cmd=rlock.") && line.contains("flags=b"));
     let ids = waiting.map(|line| line.split(['=', ' ']).nth(1).unwrap().parse().unwrap());

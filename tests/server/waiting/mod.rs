@@ -5,7 +5,7 @@ mod bounded;
 mod followers;
 mod grace;
 mod handing_over;
-mod killed;
+pub mod killed;
 mod leaving;
 mod moving_on;
 pub mod scene;

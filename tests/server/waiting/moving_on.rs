@@ -160,7 +160,7 @@ fn events_are_heard_only_while_somebody_waits(scene: &mut Scene) {
             }
         }
     }
-    scene.say("RLOCK.ACQUIRE k ann 20");
+    scene.say("RLOCK.ACQUIRE k ann 200");
     scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0").is_granted();
     assert_eq!(scene.figure("lease_expiries"), 1, "it is heard once, however often listening has begun");
 }

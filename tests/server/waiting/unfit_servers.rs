@@ -15,15 +15,16 @@ for_all_waiters!(
 );
 
 fn no_grant_while_writes_are_paused(scene: &mut Scene) {
-    let server = Server::prepare().options(&["--appendonly", "yes"]).start();
+    let server = Server::prepare().append_only_file().start();
     let mut scene = scene.moved_to(&server);
     for (kind, ms) in [("WRITE", 100_000), ("ALL", 1_000)] {
-        scene.say("RLOCK.ACQUIRE k ann 100");
-        let end = scene.expiry("k");
+        scene.say("RLOCK.ACQUIRE k ann 600000");
         let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
         let paused = scene.time_ms();
-        scene.say(&format!("CLIENT PAUSE {ms} {kind}"));
+        // Together, so that the lease cannot end before.
+        scene.say_all(["RLOCK.RENEW k ann 100".to_owned(), format!("CLIENT PAUSE {ms} {kind}")]);
         if kind == "WRITE" {
+            let end = scene.expiry("k");
             wait_until("the lease has ended for a while", || scene.time_ms() > end + 100);
             assert_eq!(scene.figure("waiters"), 1);
             scene.say("CLIENT UNPAUSE");

@@ -1,0 +1,207 @@
+//! The network between clients and a server: a port that leads to the server's, and another one to where it listens for
+//! TLS, between which all sorts of trouble can be made.
+//!
+//! Each has a thread, in which all connections are tasks: nobody needs a lock, and what is told to it has happened to every
+//! connection when the call returns.
+
+use super::line::{Line, Rule, Rules, Sender};
+use crate::Random;
+use std::cell::Cell;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::mpsc as answers;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime;
+use tokio::sync::mpsc;
+use tokio::task::{self, LocalSet};
+
+/// How long nothing is accepted when there are no descriptors left.
+const REST: Duration = Duration::from_millis(10);
+
+/// Ends its connections when it is dropped. What is told to it may be told from any thread.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Where clients connect, as long as this lives.
+    pub port: u16,
+    /// Where clients connect by TLS. It is not looked into what is carried.
+    pub tls_port: u16,
+    orders: Option<mpsc::UnboundedSender<(Order, answers::Sender<()>)>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Order {
+    /// New connections lead to these ports of this machine; those that are there are cut if that is elsewhere.
+    Lead { port: u16, tls_port: Option<u16> },
+    /// Cuts what connections there are, with a reset to both sides.
+    Cut,
+    /// Whatever this one sends from now on arrives later by that, in order. Nought ends it.
+    Delay(Sender, Duration),
+    /// What this one sends from now on is lost, ends of connections included. Connections of which something was lost are
+    /// cut when it is over.
+    Lose(Sender),
+    /// Whatever a replica and its master send each other is lost, until it is healed.
+    LoseOfReplicas,
+    /// Each connection that is there is cut in the middle of the next that the server sends on it.
+    CutMidReply,
+    /// New connections are closed at once.
+    Refuse,
+    /// What this one sends is lost on so many in a hundred of the connections that are there, and nobody is told. New
+    /// ones are whole. This alone does not end when others are healed, so that it can be beside them.
+    Silence { sender: Sender, hundredths: u8, seed: u64 },
+    /// Cuts the connections on which somebody was silenced.
+    CutSilenced,
+    /// All trouble is over, but for who is silenced. Connections that are no longer whole are cut, the others stay.
+    Heal,
+}
+
+impl Order {
+    /// Whoever is at the other side is gone, and nobody is told.
+    pub const LOSE_ALL: [Self; 2] = [Self::Lose(Sender::Client), Self::Lose(Sender::Server)];
+}
+
+impl Proxy {
+    /// It leads nowhere so far: connections are closed at once.
+    ///
+    /// # Errors
+    /// If there is no port or no thread to be had.
+    pub fn start() -> io::Result<Self> {
+        let (orders, taken) = mpsc::unbounded_channel();
+        let (tell_ports, ports) = answers::channel();
+        let thread = std::thread::Builder::new().name("network".to_owned()).spawn(move || {
+            if let Err(error) = run(&tell_ports, taken) {
+                // Nobody listens if it is told already, and then nothing fails any more.
+                let _ = tell_ports.send(Err(error));
+            }
+        })?;
+        let [port, tls_port] = ports.recv().map_err(|_| io::Error::other("the network's thread has ended"))??;
+        Ok(Self { port, tls_port, orders: Some(orders), thread: Some(thread) })
+    }
+
+    /// Returns when it is done.
+    pub fn obey(&self, order: Order) {
+        let (done, wait) = answers::channel();
+        let orders = self.orders.as_ref().expect("it is there until the end");
+        orders.send((order, done)).expect("the network's thread lives as long");
+        wait.recv().expect("the network's thread does what it is told");
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // The thread ends when nobody can tell it anything any more, and its connections with it.
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+type Orders = mpsc::UnboundedReceiver<(Order, answers::Sender<()>)>;
+
+fn run(tell_ports: &answers::Sender<io::Result<[u16; 2]>>, orders: Orders) -> io::Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    LocalSet::new().block_on(&runtime, async {
+        let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let tls = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let _ = tell_ports.send(Ok([plain.local_addr()?.port(), tls.local_addr()?.port()]));
+        Network::default().serve(&plain, &tls, orders).await;
+        Ok(())
+    })
+}
+
+/// What the thread knows.
+#[derive(Default)]
+struct Network {
+    /// The port that new connections lead to, and the one by TLS.
+    targets: (Option<u16>, Option<u16>),
+    refuses: bool,
+    rules: Rc<Cell<Rules>>,
+    lines: Vec<(Rc<Line>, task::JoinHandle<()>)>,
+}
+
+impl Network {
+    async fn serve(mut self, plain: &TcpListener, tls: &TcpListener, mut orders: Orders) {
+        loop {
+            tokio::select! {
+                // What is told comes first: who connects afterwards is treated accordingly.
+                biased;
+                order = orders.recv() => match order {
+                    Some((order, done)) => {
+                        self.obey(order).await;
+                        let _ = done.send(());
+                    }
+                    None => return,
+                },
+                accepted = plain.accept() => self.admit(accepted, self.targets.0).await,
+                accepted = tls.accept() => self.admit(accepted, self.targets.1).await,
+            }
+        }
+    }
+
+    async fn admit(&mut self, accepted: io::Result<(TcpStream, SocketAddr)>, target: Option<u16>) {
+        let Ok((client, _)) = accepted else { return tokio::time::sleep(REST).await };
+        let Some(target) = target.filter(|_| !self.refuses) else {
+            let _ = client.set_zero_linger();
+            return;
+        };
+        self.lines.retain(|(_, task)| !task.is_finished());
+        let line = Rc::new(Line { rules: Rc::clone(&self.rules), ..Line::default() });
+        let task = task::spawn_local(Rc::clone(&line).carry(client, target));
+        self.lines.push((line, task));
+    }
+
+    async fn obey(&mut self, order: Order) {
+        match order {
+            Order::Lead { port, tls_port } => {
+                let targets = (Some(port), tls_port);
+                if std::mem::replace(&mut self.targets, targets) != targets {
+                    self.cut_where(|_| true).await;
+                }
+            }
+            Order::Cut => self.cut_where(|_| true).await,
+            Order::Delay(sender, time) => self.change_rule(sender, |rule| rule.delay = time),
+            Order::Lose(sender) => self.change_rule(sender, |rule| rule.loses = true),
+            Order::LoseOfReplicas => {
+                [Sender::Client, Sender::Server]
+                    .into_iter()
+                    .for_each(|it| self.change_rule(it, |rule| rule.loses_of_replicas = true));
+            }
+            Order::CutMidReply => self.lines.iter().for_each(|(line, _)| line.is_cut_mid_reply.set(true)),
+            Order::Refuse => self.refuses = true,
+            Order::Silence { sender, hundredths, seed } => {
+                let mut random = Random::from(seed);
+                let chosen = self.lines.iter().filter(|_| random.is(hundredths));
+                chosen.for_each(|(line, _)| line.silenced.set(Some(sender)));
+            }
+            Order::CutSilenced => self.cut_where(|line| line.silenced.get().is_some()).await,
+            Order::Heal => {
+                self.refuses = false;
+                self.rules.set(Rules::default());
+                self.lines.iter().for_each(|(line, _)| line.is_cut_mid_reply.set(false));
+                self.cut_where(|line| line.has_holes.get()).await;
+            }
+        }
+    }
+
+    fn change_rule(&self, sender: Sender, change: impl FnOnce(&mut Rule)) {
+        let mut rules = self.rules.get();
+        change(&mut rules[sender as usize]);
+        self.rules.set(rules);
+    }
+
+    /// A task that is aborted drops its sockets, which resets them.
+    async fn cut_where(&mut self, condition: impl Fn(&Line) -> bool) {
+        let (cut, kept): (Vec<_>, _) =
+            std::mem::take(&mut self.lines).into_iter().partition(|(line, _)| condition(line));
+        self.lines = kept;
+        cut.iter().for_each(|(_, task)| task.abort());
+        for (_, task) in cut {
+            // It was aborted, or has ended before.
+            let _ = task.await;
+        }
+    }
+}

@@ -1,0 +1,530 @@
+//! Permits: as many holders at once as each request allows, who waits for one, and what of it others see.
+
+use crate::grace::{LONG_MS, begin, end};
+use crate::inspect::of;
+use crate::waiting::scene::{Outcome, Scene};
+use crate::waiting::{for_all_waiters, median};
+use rlock_testing::{
+    Client, Cluster, Event, Reply, Server, ServerVersion, Session, Tap, Wanted, list, text, wait_until,
+};
+
+for_all_waiters!(
+    who_waits_is_let_in_as_permits_are_given_back,
+    nobody_overtakes_whoever_allows_more,
+    a_permit_that_ends_lets_the_next_in_within_5_ms,
+    a_wait_that_ends_tells_when_the_first_permit_ends,
+    whatever_takes_permits_away_lets_others_in,
+    all_who_wait_under_one_name_share_its_permit,
+    nobody_is_let_in_within_a_grace,
+    a_lock_and_permits_follow_each_other,
+    a_slot_that_moves_away_takes_its_permits_along,
+);
+
+/// By name: the server has them by their ends, which may be the same.
+fn holders(client: &mut Client) -> Vec<String> {
+    let mut holders: Vec<_> = client.say("ZRANGE k 0 -1").words().into_iter().map(str::to_owned).collect();
+    holders.sort();
+    holders
+}
+
+/// When this holder's permit ends.
+fn end_of(client: &mut Client, holder: &str) -> i64 {
+    client.say(&format!("ZSCORE k {holder}")).as_text().parse().unwrap()
+}
+
+#[test]
+fn as_many_have_one_as_the_request_allows() {
+    let (_server, mut client) = Server::with_client();
+    assert_eq!(client.say("RLOCK.PACQUIRE k ann 600000 LIMIT 2"), Reply::Nil);
+    assert_eq!(client.say("RLOCK.PACQUIRE k bob 300000 LIMIT 2"), Reply::Nil);
+    let left = client.say("RLOCK.PACQUIRE k cid 900000 LIMIT 2").as_int();
+    assert!((299_000..=300_000).contains(&left), "until the first of them ends: {left}");
+    assert_eq!(holders(&mut client), ["ann", "bob"]);
+    assert_eq!(client.expiry("k"), end_of(&mut client, "ann"), "the key ends with the last");
+    assert_eq!(client.say("RLOCK.PACQUIRE k cid 900000 LIMIT 3"), Reply::Nil, "each is judged by its own limit");
+    assert_eq!(client.expiry("k"), end_of(&mut client, "cid"));
+    assert!(client.say("RLOCK.PACQUIRE k dan 1000 LIMIT 1").as_int() > 0, "and nobody is thrown out by a lower one");
+
+    assert_eq!(client.say("RLOCK.RELEASE k cid"), Reply::Int(1));
+    assert_eq!(client.say("RLOCK.RELEASE k cid"), Reply::Nil);
+    assert_eq!(client.expiry("k"), end_of(&mut client, "ann"));
+    assert_eq!(client.say("RLOCK.RENEW k cid 600000"), Reply::Int(0));
+    assert_eq!(client.say("RLOCK.RENEW k bob 800000"), Reply::Int(1));
+    assert_eq!(client.expiry("k"), end_of(&mut client, "bob"), "a renewal may make it the last");
+    assert_eq!(client.say("RLOCK.RENEW k bob 1000"), Reply::Int(1));
+    assert_eq!(client.expiry("k"), end_of(&mut client, "ann"), "and no longer the last");
+    assert_eq!(client.say("RLOCK.RELEASE k bob LEASE 5 ALL"), Reply::Int(1), "LEASE and ALL mean nothing");
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0]);
+}
+
+#[test]
+fn who_has_one_is_granted_it_again_with_a_new_lease() {
+    let (_server, mut client) = Server::with_client();
+    client.say_all(["ann", "bob", "cid"].map(|holder| format!("RLOCK.PACQUIRE k {holder} 600000 LIMIT 3")));
+    let before = end_of(&mut client, "bob");
+    assert_eq!(client.say("RLOCK.PACQUIRE k bob 700000 LIMIT 1 FENCED"), list([Reply::Nil, Reply::Int(1)]));
+    assert!(end_of(&mut client, "bob") >= before + 100_000);
+    assert_eq!(client.say("RLOCK.PACQUIRE k bob 500000 LIMIT 1 WAIT 0 FENCED"), list([Reply::Nil, Reply::Int(2)]));
+    assert!(end_of(&mut client, "bob") <= before);
+    assert_eq!(client.say("ZCARD k"), Reply::Int(3), "it is one permit");
+    let refused = client.say("RLOCK.PACQUIRE k dan 600000 LIMIT 3 FENCED");
+    assert!(matches!(refused.as_list(), [Reply::Int(_), Reply::Nil]), "{refused:?}");
+}
+
+#[test]
+fn a_permit_that_has_ended_is_none() {
+    let (_server, mut client) = Server::with_client();
+    client.say("RLOCK.PACQUIRE k long 600000 LIMIT 2");
+    client.say("RLOCK.PACQUIRE k ann 1 LIMIT 2");
+    let end = end_of(&mut client, "ann");
+    wait_until("it has ended", || client.time_ms() > end);
+    assert_eq!(client.say("RLOCK.RENEW k ann 600000"), Reply::Int(0));
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Nil);
+    assert_eq!(of(&client.say("RLOCK.INSPECT k"), "holder-count"), &Reply::Int(1));
+    assert_eq!(client.say("ZCARD k"), Reply::Int(2), "and stays as an entry");
+    assert_eq!(client.say("RLOCK.PACQUIRE k bob 600000 LIMIT 2"), Reply::Nil);
+    assert_eq!(holders(&mut client), ["bob", "long"], "until the next change takes it along");
+}
+
+#[test]
+fn what_is_wrong_is_refused_and_changes_nothing() {
+    let (server, mut client) = Server::with_client();
+    client.say_all(["RLOCK.ACQUIRE plain ann 600000", "RLOCK.RACQUIRE rw ann 600000", "SET text 1"]);
+    client.say_all(["RLOCK.PACQUIRE k ann 600000 LIMIT 1", "HSET hash f x", "SADD set 1"]);
+    let mut tap = Tap::on(&server);
+    for (command, error) in [
+        ("RLOCK.PACQUIRE k ann 1000", "ERR wrong number of arguments"),
+        ("RLOCK.PACQUIRE k ann 1000 WAIT 5", "ERR LIMIT must be"),
+        ("RLOCK.PACQUIRE k ann 1000 LIMIT", "ERR wrong number of arguments"),
+        ("RLOCK.PACQUIRE k ann 1000 WAIT 5 LIMIT", "ERR LIMIT must be"),
+        ("RLOCK.PACQUIRE k ann 1000 LIMIT 0", "ERR LIMIT must be"),
+        ("RLOCK.PACQUIRE k ann 1000 LIMIT 100001", "ERR LIMIT must be"),
+        ("RLOCK.PACQUIRE k ann 1000 LIMIT -1", "ERR LIMIT must be"),
+        ("RLOCK.PACQUIRE k ann 1000 LIMIT 1 limit 1", "ERR option LIMIT given twice"),
+        ("RLOCK.PACQUIRE k ann 1000 LIMIT 1 ALL", "ERR option unknown"),
+        ("RLOCK.ACQUIRE k ann 1000 LIMIT 1", "ERR option unknown"),
+        ("RLOCK.PACQUIRE k ann 0 LIMIT 1", "ERR lease must be"),
+        ("RLOCK.PACQUIRE k ann 9007199254740992 LIMIT 1", "ERR lease must be"),
+        ("RLOCK.RENEW k ann 9007199254740992", "ERR lease must be"),
+        ("RLOCK.PACQUIRE k mode 1000 LIMIT 1", "ERR holder must be"),
+        ("RLOCK.PACQUIRE plain ann 1000 LIMIT 1", "WRONGKIND key is a plain lock"),
+        ("RLOCK.PACQUIRE plain bob 1000 LIMIT 1 WAIT 0", "WRONGKIND key is a plain lock"),
+        ("RLOCK.PACQUIRE rw ann 1000 LIMIT 1", "WRONGKIND key is a read-write lock"),
+        ("RLOCK.PACQUIRE text ann 1000 LIMIT 1", "WRONGTYPE"),
+        ("RLOCK.PACQUIRE set ann 1000 LIMIT 1", "WRONGTYPE"),
+        ("RLOCK.ACQUIRE k ann 1000", "WRONGKIND key holds permits"),
+        ("RLOCK.ACQUIRE k bob 1000 WAIT 0", "WRONGKIND key holds permits"),
+        ("RLOCK.RACQUIRE k ann 1000", "WRONGKIND key holds permits"),
+        ("RLOCK.WACQUIRE k ann 1000", "WRONGKIND key holds permits"),
+        ("RLOCK.RELEASE k ann READ", "WRONGKIND key holds permits"),
+        ("RLOCK.RELEASE k ann WRITE", "WRONGKIND key holds permits"),
+    ] {
+        let reply = client.say(command);
+        assert!(reply.as_error().starts_with(error), "{command}: {reply:?}");
+    }
+    assert_eq!(tap.drain(), [""; 0]);
+    for orders in ["FENCED WAIT 5 limit 2", "wait 0 Limit 2 fenced MAX 1", "LIMIT 100000 FENCED"] {
+        assert_eq!(client.say(&format!("RLOCK.PACQUIRE k ann 1000 {orders}")).as_list()[0], Reply::Nil, "{orders}");
+    }
+}
+
+/// Somebody's scores, or dates of another kind.
+#[test]
+fn a_sorted_set_of_somebody_elses_is_left_alone() {
+    let (server, mut client) = Server::with_client();
+    let now = client.time_ms();
+    let far = now + 600_000;
+    for (make, expiry) in [
+        (format!("ZADD k {far} ann"), 0),
+        (format!("ZADD k {far} ann"), far - 61_000),
+        (format!("ZADD k {far} ann"), far + 61_000),
+        (format!("ZADD k {far}.5 ann"), far),
+        (format!("ZADD k {far} ann 0 bob"), far),
+        (format!("ZADD k {far} ann -inf bob"), far),
+        (format!("ZADD k {far} ann 0.5 bob"), far),
+        ("ZADD k inf ann".to_owned(), far),
+        ("ZADD k 100 ann 7 bob".to_owned(), far),
+    ] {
+        client.say_all(["DEL k", &make]);
+        if expiry > 0 {
+            client.say(&format!("PEXPIREAT k {expiry}"));
+        }
+        let mut tap = Tap::on(&server);
+        for command in [
+            "RLOCK.PACQUIRE k ann 1000 LIMIT 9",
+            "RLOCK.PACQUIRE k cid 1000 LIMIT 9 WAIT 0",
+            "RLOCK.ACQUIRE k ann 1000",
+            "RLOCK.RACQUIRE k ann 1000",
+            "RLOCK.RELEASE k ann",
+            "RLOCK.RENEW k ann 1000",
+            "RLOCK.INSPECT k",
+            "RLOCK.BREAK k",
+        ] {
+            let reply = client.say(command);
+            assert!(reply.as_error().starts_with("WRONGTYPE"), "{command} on {make}, {expiry}: {reply:?}");
+        }
+        assert_eq!(tap.drain(), [""; 0]);
+    }
+    client.say_all(["DEL k", &format!("ZADD k {far} ann {now} bob"), &format!("PEXPIREAT k {}", far - 59_000)]);
+    assert_eq!(
+        client.say("RLOCK.PACQUIRE k cid 1000 LIMIT 2"),
+        Reply::Nil,
+        "as a server leaves it to which it was moved"
+    );
+}
+
+#[test]
+fn what_is_granted_past_many_that_have_ended_stays_short() {
+    let (server, mut client) = Server::with_client();
+    client.say("RLOCK.PACQUIRE k long 600000 LIMIT 5000");
+    client.say_all((0..2_500).map(|number| format!("RLOCK.PACQUIRE k h{number} 1000 LIMIT 5000")));
+    let last = end_of(&mut client, "h2499");
+    wait_until("they have ended", || client.time_ms() > last);
+    let mut tap = Tap::on(&server);
+    assert_eq!(client.say("RLOCK.PACQUIRE k ann 600000 LIMIT 2"), Reply::Nil);
+    assert_eq!(tap.drain()[2], "ZREMRANGEBYRANK k 0 999");
+    assert_eq!(client.say("ZCARD k"), Reply::Int(1_502));
+    assert!(client.say("RLOCK.PACQUIRE k bob 600000 LIMIT 2").as_int() > 0, "two have not ended");
+    assert_eq!(tap.drain(), [""; 0]);
+    for left in [502, 2] {
+        client.say("RLOCK.RENEW k ann 700000");
+        assert_eq!(client.say("ZCARD k"), Reply::Int(left));
+    }
+    assert_eq!(holders(&mut client), ["ann", "long"]);
+}
+
+#[test]
+fn people_on_call_see_each_permit_and_break_all() {
+    let (server, mut client) = Server::with_client();
+    client.say_all(
+        ["ann 600000", "bob 300000", "cid 900000"].map(|who| format!("RLOCK.PACQUIRE k {who} LIMIT 3 FENCED")),
+    );
+    let mut dan = rlock_testing::start_waiting(&server, "RLOCK.PACQUIRE k dan 600000 LIMIT 2 WAIT 0");
+    let seen = client.say("RLOCK.INSPECT k COUNT 2");
+    assert_eq!((of(&seen, "kind"), of(&seen, "holder-count")), (&text("permits"), &Reply::Int(3)));
+    assert_eq!(of(&seen, "fencing-token"), &Reply::Int(3));
+    let shown = of(&seen, "holders").as_list();
+    let names: Vec<_> = shown.iter().map(|shown| of(shown, "holder").as_text()).collect();
+    assert_eq!(names, ["bob", "ann"], "those that end first");
+    for (shown, lease) in shown.iter().zip([300_000, 600_000]) {
+        assert_eq!((of(shown, "side"), of(shown, "count")), (&text("permit"), &Reply::Int(1)));
+        let left = of(shown, "ttl-ms").as_int();
+        assert!((lease - 9_000..=lease).contains(&left), "{left} of {lease}");
+    }
+    let waiter = &of(&seen, "waiters").as_list()[0];
+    assert_eq!((of(waiter, "side"), of(waiter, "limit")), (&text("permit"), &Reply::Int(2)));
+    let queues = client.say("RLOCK.QUEUES");
+    assert!(queues.as_list()[0].as_list().contains(&text("k")), "{queues:?}");
+    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
+    assert_eq!(dan.receive(), Reply::Nil);
+    assert_eq!(holders(&mut client), ["dan"]);
+    assert_eq!(client.say_all(["RLOCK.BREAK k", "RLOCK.BREAK k"]), [Reply::Int(1), Reply::Int(0)]);
+}
+
+#[test]
+fn in_a_transaction_and_a_script_nobody_waits() {
+    let (_server, mut client) = Server::with_client();
+    let replies =
+        client.transaction(["RLOCK.PACQUIRE k ann 600000 LIMIT 1", "RLOCK.PACQUIRE k bob 600000 LIMIT 1 WAIT 0"]);
+    assert!(matches!(replies[..], [Reply::Nil, Reply::Int(590_000..=600_000)]), "{replies:?}");
+    let script = "return redis.call('RLOCK.PACQUIRE', KEYS[1], 'bob', '1000', 'LIMIT', '2', 'WAIT', '0')";
+    assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Nil);
+}
+
+#[test]
+fn a_replica_and_an_aof_have_the_same_permits() {
+    let master = Server::prepare().append_only_file().start();
+    let replica = Server::prepare().without_module().start();
+    let (mut client, mut follower) = (master.client(), replica.client());
+    replica.follow(&master);
+    client.say_all((0..300).map(|number| format!("RLOCK.PACQUIRE k h{number} {} LIMIT 300", 600_000 + number)));
+    client.say_all((0..300).step_by(2).map(|number| format!("RLOCK.RELEASE k h{number}")));
+    client.say_all((0..300).step_by(3).map(|number| format!("RLOCK.RENEW k h{number} {}", 500_000 + number)));
+    let (digest, expiry) = (client.digest(), client.expiry("k"));
+    wait_until("the replica has them all", || follower.digest() == digest);
+    assert_eq!(follower.expiry("k"), expiry);
+    let restarted = master.crash().append_only_file().without_module().start();
+    assert_eq!((restarted.client().digest(), restarted.client().expiry("k")), (digest, expiry));
+}
+
+#[test]
+fn a_user_needs_the_command_and_the_key() {
+    let (server, mut client) = Server::with_client();
+    let mut eve = server.user("eve", "~k* +rlock.pacquire");
+    assert_eq!(eve.say("RLOCK.PACQUIRE k eve 600000 LIMIT 1"), Reply::Nil);
+    assert!(eve.say("RLOCK.PACQUIRE other eve 600000 LIMIT 1").as_error().starts_with("NOPERM"));
+    assert!(eve.say("RLOCK.ACQUIRE k1 eve 600000").as_error().starts_with("NOPERM"));
+    assert_eq!(client.keys(), ["k"]);
+}
+
+#[test]
+fn a_full_server_takes_permits_back_and_gives_none() {
+    let (_server, mut client) = Server::with_client();
+    client.say("RLOCK.PACQUIRE k ann 600000 LIMIT 2");
+    client.say("CONFIG SET maxmemory 1");
+    assert!(client.say("RLOCK.PACQUIRE k bob 600000 LIMIT 2").as_error().starts_with("OOM"));
+    assert_eq!(client.say("RLOCK.RENEW k ann 600000"), Reply::Int(1));
+    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+}
+
+/// One tick of the clock ends them all, and as many wait.
+#[test]
+fn three_thousand_that_end_in_one_ms_let_three_thousand_in() {
+    const MANY: usize = 3_000;
+    let (server, mut client) = Server::with_client();
+    let mut ann = Session::open(&server, "many");
+    let ends = client.time_ms() + 100_000;
+    client.say_all((0..MANY).map(|number| format!("ZADD k {ends} h{number}")));
+    client.say(&format!("PEXPIREAT k {ends}"));
+    // And one that does not end, so that they do not go with the key.
+    client.say("RLOCK.PACQUIRE k long 6000000 LIMIT 100000");
+    let ask = |number: usize| format!("RLOCK.PACQUIRE k w{number} 600000 LIMIT {} WAIT 0", MANY + 1);
+    (0..MANY).for_each(|number| ann.wait_for(&ask(number), &format!("t{number}")));
+    let soon = client.time_ms() + 700;
+    let sets = (0..MANY).map(|number| format!("ZADD k {soon} h{number}"));
+    client.say_all(sets);
+    assert_eq!(client.figure("waiters"), 3_000);
+    let mut told: Vec<Event> = Vec::new();
+    wait_until("all are let in", || {
+        told.extend(ann.told(&format!("WAIT 100 ACK {}", told.last().map_or(0, |last| last.seq))));
+        told.len() == MANY
+    });
+    assert!(told.iter().enumerate().all(|(number, event)| event.ticket == format!("t{number}")), "in their order");
+    assert_eq!(client.say("ZCARD k"), Reply::Int(3_001), "and the others are gone");
+}
+
+#[test]
+fn events_of_sorted_sets_are_heard_only_for_permits() {
+    let (server, mut client) = Server::with_client();
+    if !ServerVersion::under_test().ends_subscriptions() {
+        return;
+    }
+    let subscriptions = |client: &mut Client| client.figure("keyspace_subscriptions");
+    client.say_all(["RLOCK.ACQUIRE plain ann 600000", "RLOCK.PACQUIRE k ann 600000 LIMIT 1"]);
+    assert_eq!(subscriptions(&mut client), 0);
+    let plain = rlock_testing::start_waiting(&server, "RLOCK.ACQUIRE plain bob 600000 WAIT 0");
+    assert_eq!(subscriptions(&mut client), 1);
+    let permit = rlock_testing::start_waiting(&server, "RLOCK.PACQUIRE k bob 600000 LIMIT 1 WAIT 0");
+    assert_eq!(subscriptions(&mut client), 2);
+    drop((plain, permit));
+    wait_until("nobody listens", || subscriptions(&mut client) == 0);
+}
+
+/// Its own, and not the key's.
+#[test]
+fn a_session_is_told_when_the_permit_ends() {
+    let (_server, mut client, mut ann) = Server::with_session();
+    client.say_all(["holder 600000", "long 6000000"].map(|who| format!("RLOCK.PACQUIRE k {who} LIMIT 2")));
+    ann.wait_for("RLOCK.PACQUIRE k ann 300000 LIMIT 2 WAIT 0", "1");
+    client.say("RLOCK.RELEASE k holder");
+    let told = ann.call("WAIT 0");
+    assert_eq!(told.events(), [Event::granted(1, "1", None)]);
+    let [ends_in] = told.grants_end_in()[..] else { panic!("{told:?}") };
+    assert!((290_000..=300_000).contains(&ends_in), "{ends_in}");
+    let again = client.say("RLOCK.PACQUIRE k ann 300000 LIMIT 3 WAIT 0 SESSION the-session-of-ann 1");
+    assert!(again.as_error().starts_with("ERR ticket is in use"), "another limit: {again:?}");
+}
+
+#[test]
+fn a_copy_has_permits_of_its_own() {
+    let (_server, mut client) = Server::with_client();
+    client.say_all(["RLOCK.PACQUIRE k ann 600000 LIMIT 1", "COPY k other", "RENAME k k2"]);
+    for key in ["other", "k2"] {
+        assert!(client.say(&format!("RLOCK.PACQUIRE {key} bob 600000 LIMIT 1")).as_int() > 0);
+        assert_eq!(client.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Int(1));
+        assert_eq!(client.say(&format!("RLOCK.PACQUIRE {key} bob 600000 LIMIT 1")), Reply::Nil);
+    }
+    assert_eq!(client.say("RLOCK.PACQUIRE k bob 600000 LIMIT 1"), Reply::Nil);
+}
+
+/// Either takes the permit with it only if the other was not granted it as well.
+#[test]
+fn a_grant_that_is_taken_back_leaves_the_permit_to_whoever_shares_it() {
+    let (server, mut client, mut ann) = Server::with_session();
+    for former in [false, true] {
+        client.say("RLOCK.PACQUIRE k holder 600000 LIMIT 1");
+        ann.wait_for("RLOCK.PACQUIRE k ann 600000 LIMIT 1 WAIT 0", "1");
+        ann.wait_for("RLOCK.PACQUIRE k ann 500000 LIMIT 1 WAIT 0", "2");
+        ann.wait_for("RLOCK.PACQUIRE k ann 550000 LIMIT 1 WAIT 0", "3");
+        client.say("RLOCK.RELEASE k holder");
+        assert_eq!(holders(&mut client), ["ann"]);
+        let order = if former { ["1", "2", "3"] } else { ["3", "1", "2"] };
+        for (ticket, is_left) in order.into_iter().zip([1, 1, 0]) {
+            assert_eq!(ann.cancel(ticket), Reply::Int(1));
+            assert_eq!(client.say("ZCARD k"), Reply::Int(is_left), "after {ticket} of {order:?}");
+        }
+    }
+    // What it had before it waited is its own: within a grace it waits for what it has.
+    client.say("RLOCK.PACQUIRE k ann 600000 LIMIT 1");
+    begin(&mut client, LONG_MS);
+    let mut ann = Session::open(&server, "ann-again");
+    ann.wait_for("RLOCK.PACQUIRE k ann 700000 LIMIT 1 WAIT 0", "again");
+    end(&mut client);
+    wait_until("it is granted", || client.figure("waiters") == 0);
+    assert_eq!(ann.cancel("again"), Reply::Int(1));
+    assert_eq!(holders(&mut client), ["ann"]);
+}
+
+fn who_waits_is_let_in_as_permits_are_given_back(scene: &mut Scene) {
+    scene.say_all(["h1", "h2", "h3"].map(|holder| format!("RLOCK.PACQUIRE k {holder} 600000 LIMIT 3")));
+    let mut line: Vec<_> =
+        (0..6).map(|number| scene.wait(&format!("RLOCK.PACQUIRE k w{number} 600000 LIMIT 3 WAIT 0 FENCED"))).collect();
+    let order = ["h2", "h1", "h3", "w0", "w1", "w2"];
+    for ((token, leaves), waiter) in (1..).zip(order).zip(&mut line) {
+        assert_eq!(scene.say(&format!("RLOCK.RELEASE k {leaves}")), Reply::Int(1));
+        assert_eq!(waiter.outcome(), Outcome::Granted(Some(token)));
+        assert_eq!(scene.say("ZCARD k"), Reply::Int(3));
+    }
+    scene.say_all(["w3", "w4", "w5"].map(|holder| format!("RLOCK.RELEASE k {holder}")));
+    assert_eq!(scene.keys(), ["redisson_lock_token:{k}"]);
+}
+
+fn nobody_overtakes_whoever_allows_more(scene: &mut Scene) {
+    scene.say_all(["h1", "h2", "h3"].map(|holder| format!("RLOCK.PACQUIRE k {holder} 600000 LIMIT 3")));
+    let mut few = scene.wait("RLOCK.PACQUIRE k few 600000 LIMIT 2 WAIT 0");
+    let mut many = scene.wait("RLOCK.PACQUIRE k many 600000 LIMIT 100 WAIT 0");
+    assert!(scene.say("RLOCK.PACQUIRE k more 600000 LIMIT 1000").as_int() > 0);
+    assert_eq!(scene.say("RLOCK.PACQUIRE k h1 600000 LIMIT 1"), Reply::Nil, "but for who has one");
+    scene.say("RLOCK.RELEASE k h1");
+    assert!(scene.say("RLOCK.PACQUIRE k more 600000 LIMIT 1000").as_int() > 0);
+    assert_eq!((scene.figure("waiters"), scene.say("ZCARD k")), (2, Reply::Int(2)));
+    scene.say("RLOCK.RELEASE k h2");
+    few.is_granted();
+    many.is_granted();
+    assert_eq!(holders(scene), ["few", "h3", "many"]);
+    let first = scene.wait("RLOCK.PACQUIRE k first 600000 LIMIT 1 WAIT 0");
+    let mut second = scene.wait("RLOCK.PACQUIRE k second 600000 LIMIT 4 WAIT 0");
+    let server = scene.server;
+    first.leave(&mut server.client());
+    second.is_granted();
+}
+
+fn a_permit_that_ends_lets_the_next_in_within_5_ms(scene: &mut Scene) {
+    const ROUNDS: i64 = 10;
+    scene.say("RLOCK.PACQUIRE k long 600000 LIMIT 3");
+    scene.say("RLOCK.PACQUIRE k other 500000 LIMIT 3");
+    scene.say("RLOCK.PACQUIRE k h0 100 LIMIT 3");
+    let mut ends = vec![end_of(scene, "h0")];
+    let mut wanted = Wanted::by(scene.server.id());
+    let mut late = Vec::new();
+    for round in 1..=ROUNDS {
+        let mut next = scene.wait(&format!("RLOCK.PACQUIRE k h{round} 100 LIMIT 3 WAIT 0"));
+        next.is_granted();
+        let end = end_of(scene, &format!("h{round}"));
+        let granted = end - 100;
+        wanted.look();
+        let last = ends.last().copied().unwrap();
+        assert!(granted > last, "a permit is let go before its end");
+        late.push(granted - last - wanted.ms_between(last, granted));
+        ends.push(end);
+    }
+    assert!(median(late.clone()) <= 5, "{late:?}");
+}
+
+fn a_wait_that_ends_tells_when_the_first_permit_ends(scene: &mut Scene) {
+    scene.say("RLOCK.PACQUIRE k long 600000 LIMIT 2");
+    scene.say("RLOCK.PACQUIRE k ann 300000 LIMIT 2");
+    let mut waiter = scene.wait("RLOCK.PACQUIRE k bob 600000 LIMIT 2 WAIT 20");
+    let outcome = waiter.outcome();
+    assert!(matches!(outcome, Outcome::TimeIsUp(290_000..=300_000)), "{outcome:?}");
+}
+
+fn whatever_takes_permits_away_lets_others_in(scene: &mut Scene) {
+    for removal in [
+        "ZREM k ann",
+        "ZPOPMIN k",
+        "ZREMRANGEBYRANK k 0 0",
+        "ZREMRANGEBYSCORE k 0 (inf",
+        "ZINCRBY k -90000000 ann",
+        "ZRANGESTORE k none 0 -1",
+        "DEL k",
+        "UNLINK k",
+        "RENAME k other",
+        "MOVE k 5",
+        "FLUSHALL",
+        "RLOCK.BREAK k",
+        "RLOCK.RENEW k ann 1",
+        "RLOCK.PACQUIRE k ann 1 LIMIT 9",
+    ] {
+        scene.say_all(["RLOCK.PACQUIRE k ann 50000000 LIMIT 2", "RLOCK.PACQUIRE k bob 60000000 LIMIT 2"]);
+        let mut waiter = scene.wait("RLOCK.PACQUIRE k cid 70000000 LIMIT 2 WAIT 0");
+        let reply = scene.say(removal);
+        assert!(!matches!(reply, Reply::Error(_)), "{removal}: {reply:?}");
+        if ServerVersion::under_test().moves_clients() {
+            scene.say("SELECT 0");
+        }
+        assert_eq!(waiter.outcome(), Outcome::Granted(None), "{removal}");
+        assert!(holders(scene).contains(&"cid".to_owned()), "{removal}");
+        scene.say("FLUSHALL");
+    }
+}
+
+fn all_who_wait_under_one_name_share_its_permit(scene: &mut Scene) {
+    scene.say("RLOCK.PACQUIRE k holder 600000 LIMIT 1");
+    let mut line: Vec<_> = ["ann 100000", "bob 100000", "ann 200000", "cid 100000", "ann 300000"]
+        .map(|who| scene.wait(&format!("RLOCK.PACQUIRE k {who} LIMIT 1 WAIT 0")))
+        .into();
+    scene.say("RLOCK.RELEASE k holder");
+    for number in [0, 2, 4] {
+        line[number].is_granted();
+    }
+    assert_eq!((holders(scene), scene.figure("waiters")), (vec!["ann".to_owned()], 2));
+    assert!(scene.expiry("k") > scene.time_ms() + 200_000, "the last of them says when it ends");
+    scene.say("RLOCK.RELEASE k ann");
+    line[1].is_granted();
+    scene.say("RLOCK.RELEASE k bob");
+    line[3].is_granted();
+}
+
+fn nobody_is_let_in_within_a_grace(scene: &mut Scene) {
+    scene.say_all(["RLOCK.PACQUIRE k ann 600000 LIMIT 2", "RLOCK.PACQUIRE k bob 600000 LIMIT 2"]);
+    begin(scene, LONG_MS);
+    let mut cid = scene.wait("RLOCK.PACQUIRE k cid 600000 LIMIT 2 WAIT 0");
+    assert_eq!(scene.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    assert_eq!(scene.say("RLOCK.RENEW k bob 600000"), Reply::Int(1));
+    for holder in ["ann", "bob"] {
+        let left = scene.say(&format!("RLOCK.PACQUIRE k {holder} 600000 LIMIT 9")).as_int();
+        assert!(left > LONG_MS / 2, "{holder}: {left}");
+    }
+    let too_long = scene.say(&format!("RLOCK.PACQUIRE k bob {} LIMIT 9", LONG_MS + 1));
+    assert!(too_long.as_error().starts_with("ERR lease must be"), "{too_long:?}");
+    let mut again = scene.wait("RLOCK.PACQUIRE k bob 700000 LIMIT 1 WAIT 0");
+    assert_eq!((scene.figure("waiters"), scene.say("ZCARD k")), (2, Reply::Int(1)));
+    end(scene);
+    cid.is_granted();
+    again.is_granted();
+    assert_eq!(holders(scene), ["bob", "cid"]);
+}
+
+fn a_lock_and_permits_follow_each_other(scene: &mut Scene) {
+    scene.say("RLOCK.ACQUIRE k ann 600000");
+    scene.say("DEL k");
+    scene.say("RLOCK.PACQUIRE k ann 600000 LIMIT 1");
+    let mut bob = scene.wait("RLOCK.PACQUIRE k bob 600000 LIMIT 1 WAIT 0");
+    let mut cid = scene.wait("RLOCK.PACQUIRE k cid 600000 LIMIT 2 WAIT 0");
+    // Somebody puts a lock there.
+    scene.transaction(["DEL k", "HSET k dan 1", "PEXPIRE k 600000"]);
+    assert!(bob.outcome().is_error("WRONGKIND"));
+    assert!(cid.outcome().is_error("WRONGKIND"));
+    let mut eve = scene.wait("RLOCK.ACQUIRE k eve 600000 WAIT 0");
+    scene.say("DEL k");
+    eve.is_granted();
+}
+
+fn a_slot_that_moves_away_takes_its_permits_along(scene: &mut Scene) {
+    let cluster = Cluster::start();
+    let key = cluster.key_on(0);
+    let mut scene = scene.moved_to(&cluster.masters[0]);
+    let acquire = |holder: &str, more: &str| format!("RLOCK.PACQUIRE {key} {holder} 600000 LIMIT 1 {more}");
+    scene.say(&acquire("ann", ""));
+    let mut bob = scene.wait(&acquire("bob", "WAIT 0"));
+    let mut slot = cluster.begin_to_move(&key, 0, 1);
+    slot.move_keys();
+    slot.finish();
+    assert!(bob.outcome().is_error("TRYAGAIN"));
+    assert!(slot.target.say(&acquire("bob", "")).as_int() > 0);
+    assert_eq!(slot.target.say(&format!("RLOCK.RENEW {key} ann 600000")), Reply::Int(1));
+    assert_eq!(slot.target.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Int(1));
+    assert_eq!(slot.target.say(&acquire("bob", "")), Reply::Nil);
+}

@@ -1,0 +1,789 @@
+//! Several locks at once, all or none: what is granted, who waits and is passed meanwhile, and what of it others see.
+
+use crate::cluster::node;
+use crate::grace::{LONG_MS, begin, end};
+use crate::inspect::of;
+use crate::waiting::killed::client_waiting_first;
+use crate::waiting::scene::{Outcome, Scene, Waiter};
+use crate::waiting::{for_all_waiters, median};
+use rlock_testing::{
+    Client, Cluster, Event, Random, Reply, Server, Session, Tap, Wanted, list, start_waiting, text, wait_until,
+};
+
+for_all_waiters!(
+    whoever_waits_is_let_in_when_the_last_lock_is_free,
+    the_end_of_the_last_lease_lets_in_within_5_ms,
+    leases_that_end_together_let_all_in,
+    whoever_waits_is_passed_four_times_at_most,
+    other_sets_pass_as_well,
+    single_waiters_keep_their_order,
+    sets_with_the_same_locks_come_in_order,
+    a_set_of_the_holder_comes_with_its_lock,
+    a_wait_that_ends_tells_what_is_left_longest,
+    whoever_leaves_leaves_all_queues,
+    a_replica_lets_all_go,
+    a_grace_keeps_all_out,
+    a_full_server_lets_nobody_in,
+    a_lock_that_becomes_another_kind_ends_the_wait,
+    a_slot_that_moves_away_ends_the_wait,
+    a_lock_that_has_moved_ahead_ends_the_wait,
+);
+
+fn counts<const COUNT: usize>(client: &mut Client, keys: [&str; COUNT]) -> [String; COUNT] {
+    keys.map(|key| client.fields(key))
+}
+
+fn is_busy(reply: &Reply) -> bool {
+    matches!(reply, Reply::Int(_))
+}
+
+#[test]
+fn all_are_granted_or_none() {
+    let (_server, mut client) = Server::with_client();
+    assert_eq!(client.say("RLOCK.MACQUIRE 3 a b c ann 600000"), Reply::Nil);
+    assert_eq!(counts(&mut client, ["a", "b", "c"]), ["{ann:1}"; 3]);
+    client.say_all(["RLOCK.RENEW b ann 900000", "RLOCK.RELEASE a ann"]);
+    let left = client.say("RLOCK.MACQUIRE 3 a b c bob 600000").as_int();
+    assert!((890_000..=900_000).contains(&left), "the longest of those that are taken: {left}");
+    let refused = client.say("RLOCK.MACQUIRE 2 c a bob 600000 FENCED");
+    assert!(matches!(refused.as_list(), [Reply::Int(590_000..=600_000), Reply::Nil]), "{refused:?}");
+    assert_eq!(client.keys(), ["b", "c"], "and nothing is held of what was free");
+    client.say("PERSIST c");
+    assert_eq!(client.say("RLOCK.MACQUIRE 2 b c bob 600000"), Reply::Int(-1));
+    assert_eq!(client.say("RLOCK.MACQUIRE 1 a bob 600000"), Reply::Nil);
+}
+
+#[test]
+fn what_is_granted_are_plain_locks() {
+    let (_server, mut client) = Server::with_client();
+    client.say("RLOCK.ACQUIRE b ann 100000");
+    assert_eq!(client.say("RLOCK.MACQUIRE 2 a b ann 600000"), Reply::Nil);
+    assert_eq!(counts(&mut client, ["a", "b"]), ["{ann:1}", "{ann:2}"]);
+    let [of_a, of_b] = ["a", "b"].map(|key| client.expiry(key));
+    assert!((of_a - of_b).abs() < 5_000, "leases are alike");
+    assert!(client.say("RLOCK.ACQUIRE a bob 1000").as_int() > 0);
+    assert_eq!(client.say("RLOCK.RENEW a ann 700000"), Reply::Int(1));
+    assert_eq!(client.say("RLOCK.RELEASE b ann"), Reply::Int(0));
+    assert_eq!(client.say("RLOCK.RELEASE b ann"), Reply::Int(1));
+    assert_eq!(client.say("RLOCK.ACQUIRE a ann 600000"), Reply::Nil, "and re-entered one by one");
+    assert_eq!(client.say("RLOCK.MACQUIRE 2 b a ann 600000"), Reply::Nil);
+    assert_eq!(counts(&mut client, ["a", "b"]), ["{ann:3}", "{ann:1}"]);
+    assert_eq!(client.say("RLOCK.BREAK a"), Reply::Int(1));
+    assert_eq!(client.say("RLOCK.RELEASE b ann ALL"), Reply::Int(1));
+    assert_eq!(client.keys(), [""; 0]);
+}
+
+#[test]
+fn tokens_come_in_the_order_of_the_keys() {
+    let (server, mut client) = Server::with_client();
+    client.say_all(["SET redisson_lock_token:{a} 10", "SET redisson_lock_token:{b} 20"]);
+    let tokens = |numbers: [i64; 2]| list([Reply::Nil, list(numbers.map(Reply::Int))]);
+    assert_eq!(client.say("RLOCK.MACQUIRE 2 b a ann 600000 FENCED"), tokens([21, 11]));
+    assert_eq!(client.say("RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0 FENCED"), tokens([12, 22]));
+    client.say("RLOCK.RELEASE a ann ALL");
+    let mut waiting = start_waiting(&server, "RLOCK.MACQUIRE 2 a b bob 600000 WAIT 0 FENCED");
+    client.say("RLOCK.RELEASE b ann ALL");
+    assert_eq!(waiting.receive(), tokens([13, 23]));
+    let mut short = start_waiting(&server, "RLOCK.MACQUIRE 2 a b cid 600000 WAIT 20 FENCED");
+    let told = short.receive();
+    assert!(matches!(told.as_list(), [Reply::Int(500_000..), Reply::Nil]), "{told:?}");
+    let one = client.say("RLOCK.MACQUIRE 1 a bob 600000 FENCED");
+    assert_eq!(one, list([Reply::Nil, list([Reply::Int(14)])]), "of one lock as well");
+    let mut waits_for_one = start_waiting(&server, "RLOCK.MACQUIRE 1 a dan 600000 WAIT 0 FENCED");
+    client.say("RLOCK.RELEASE a bob ALL");
+    assert_eq!(waits_for_one.receive(), list([Reply::Nil, list([Reply::Int(15)])]), "and if it waits");
+}
+
+#[test]
+fn what_is_wrong_is_refused_and_changes_nothing() {
+    let (server, mut client) = Server::with_client();
+    client.say_all(["RLOCK.RACQUIRE rw ann 600000", "RLOCK.PACQUIRE p ann 600000 LIMIT 1", "SET text 1"]);
+    client.say_all(["SET redisson_lock_token:{broken} x", "RLOCK.ACQUIRE held ann 600000"]);
+    let many = (0..65).map(|number| format!("k{number}")).collect::<Vec<_>>().join(" ");
+    let too_many = format!("RLOCK.MACQUIRE 65 {many} ann 1000");
+    let mut tap = Tap::on(&server);
+    for (command, error) in [
+        ("RLOCK.MACQUIRE 1 a ann", "ERR wrong number of arguments"),
+        ("RLOCK.MACQUIRE 0 a ann 1000", "ERR numkeys must be"),
+        ("RLOCK.MACQUIRE -1 a ann 1000", "ERR numkeys must be"),
+        ("RLOCK.MACQUIRE two a b ann 1000", "ERR numkeys must be"),
+        (&too_many, "ERR numkeys must be"),
+        ("RLOCK.MACQUIRE 2 a ann 1000", "ERR wrong number of arguments"),
+        ("RLOCK.MACQUIRE 64 a b ann 1000", "ERR wrong number of arguments"),
+        ("RLOCK.MACQUIRE 2 a a ann 1000", "ERR key given twice"),
+        ("RLOCK.MACQUIRE 1 a b ann 1000", "ERR lease must be"),
+        ("RLOCK.MACQUIRE 2 a b ann 0", "ERR lease must be"),
+        ("RLOCK.MACQUIRE 2 a b mode 1000", "ERR holder must be"),
+        ("RLOCK.MACQUIRE 2 a b ann 1000 LIMIT 1", "ERR option unknown"),
+        ("RLOCK.MACQUIRE 2 a b ann 1000 MAX 1", "ERR MAX needs WAIT"),
+        ("RLOCK.MACQUIRE 2 a b ann 1000 WAIT -1", "ERR WAIT must be"),
+        ("RLOCK.MACQUIRE 2 a b ann 1000 FENCED FENCED", "ERR option FENCED given twice"),
+        ("RLOCK.MACQUIRE 2 a b ann 1000 WAIT 0 SESSION the-session-of-nobody 1", "NOSESSION"),
+        ("RLOCK.MACQUIRE 2 a rw ann 1000", "WRONGKIND key is a read-write lock"),
+        ("RLOCK.MACQUIRE 3 a held rw ann 1000 WAIT 0", "WRONGKIND key is a read-write lock"),
+        ("RLOCK.MACQUIRE 2 a p ann 1000", "WRONGKIND key holds permits"),
+        ("RLOCK.MACQUIRE 2 a text ann 1000", "WRONGTYPE"),
+        ("RLOCK.MACQUIRE 2 a broken ann 1000 FENCED", "ERR fencing counter"),
+        ("RLOCK.MACQUIRE 3 a c redisson_lock_token:{a} ann 1000 FENCED", "ERR fencing counter"),
+        ("RLOCK.MACQUIRE 2 redisson_lock_token:{a} a ann 1000 WAIT 0 FENCED", "ERR fencing counter"),
+    ] {
+        let reply = client.say(command);
+        assert!(reply.as_error().starts_with(error), "{command}: {reply:?}");
+    }
+    assert_eq!(tap.drain(), [""; 0]);
+    assert_eq!(client.figure("waiters"), 0);
+    for options in ["FENCED WAIT 5", "wait 0 fenced MAX 1", "FENCED max 9 Wait 1"] {
+        assert_eq!(client.say(&format!("RLOCK.MACQUIRE 2 a b ann 1000 {options}")).as_list()[0], Reply::Nil);
+    }
+}
+
+/// Found out only when the other locks are free.
+#[test]
+fn a_counter_that_breaks_meanwhile_ends_the_wait_with_none_held() {
+    let (server, mut client) = Server::with_client();
+    client.say("RLOCK.ACQUIRE a ann 600000");
+    let mut waiting = start_waiting(&server, "RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 0 FENCED");
+    client.say_all(["SET redisson_lock_token:{c} x", "RLOCK.RELEASE a ann"]);
+    let told = waiting.receive();
+    assert!(told.as_error().starts_with("ERR fencing counter"), "{told:?}");
+    assert_eq!((client.keys(), client.figure("waiters")), (vec!["redisson_lock_token:{c}".to_owned()], 0));
+}
+
+/// The server finds the keys by their number, and the module reads it no other way.
+#[test]
+fn a_user_needs_each_key() {
+    let (server, mut client) = Server::with_client();
+    let mut eve = server.user("eve", "~k* +rlock.macquire");
+    assert_eq!(eve.say("RLOCK.MACQUIRE 2 k1 k2 eve 600000"), Reply::Nil);
+    assert_eq!(eve.say("RLOCK.MACQUIRE 1 k3 other 600000"), Reply::Nil, "a holder is no key");
+    for keys in ["2 other k4", "2 k4 other", "3 k4 k5 other"] {
+        let reply = eve.say(&format!("RLOCK.MACQUIRE {keys} eve 600000"));
+        assert!(reply.as_error().starts_with("NOPERM"), "{keys}: {reply:?}");
+    }
+    for number in ["02", "+2", " 2", "2.0", "0x2", "", "-2", "9", "64", "18446744073709551618"] {
+        let reply = eve.run(&["RLOCK.MACQUIRE", number, "k4", "other", "eve", "600000"]);
+        assert!(matches!(reply, Reply::Error(_)), "{number}: {reply:?}");
+    }
+    assert_eq!(client.keys(), ["k1", "k2", "k3"]);
+    assert!(client.say("COMMAND GETKEYS RLOCK.MACQUIRE 2 k1 k2 eve 1000").words() == ["k1", "k2"]);
+}
+
+#[test]
+fn in_a_transaction_and_a_script_nobody_waits() {
+    let (_server, mut client) = Server::with_client();
+    let replies = client.transaction(["RLOCK.MACQUIRE 2 a b ann 600000", "RLOCK.MACQUIRE 2 b c bob 600000 WAIT 0"]);
+    assert!(matches!(replies[..], [Reply::Nil, Reply::Int(590_000..=600_000)]), "{replies:?}");
+    let script = "return redis.call('RLOCK.MACQUIRE', 2, KEYS[1], KEYS[2], 'bob', '1000', 'WAIT', '0')";
+    assert!(is_busy(&client.run(&["EVAL", script, "2", "b", "c"])));
+    assert_eq!(client.run(&["EVAL", script, "2", "c", "d"]), Reply::Nil);
+}
+
+#[test]
+fn sixty_four_locks_come_as_one() {
+    let (server, mut client) = Server::with_client();
+    let keys: Vec<_> = (0..64).map(|number| format!("k{number}")).collect();
+    let ask = |holder: &str| format!("RLOCK.MACQUIRE 64 {} {holder} 600000 WAIT 0", keys.join(" "));
+    assert_eq!(client.say(&ask("ann")), Reply::Nil);
+    let mut bob = start_waiting(&server, &ask("bob"));
+    for (number, key) in keys.iter().enumerate() {
+        assert_eq!(client.say("EXISTS k63"), Reply::Int(1), "after {number}");
+        client.say(&format!("RLOCK.RELEASE {key} ann"));
+    }
+    assert_eq!(bob.receive(), Reply::Nil);
+    assert!(keys.iter().all(|key| client.fields(key) == "{bob:1}"));
+    assert_eq!(client.figure("waiters"), 0);
+}
+
+#[test]
+fn people_on_call_see_how_many_locks_a_waiter_waits_for() {
+    let (server, mut client) = Server::with_client();
+    client.say_all(["RLOCK.ACQUIRE b ann 600000", "RLOCK.ACQUIRE c ann 600000"]);
+    let _set = start_waiting(&server, "RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 500000");
+    let _single = start_waiting(&server, "RLOCK.ACQUIRE b cid 600000 WAIT 0");
+    let waiters = |client: &mut Client, key: &str| {
+        let seen = client.say(&format!("RLOCK.INSPECT {key}"));
+        let waiters = of(&seen, "waiters").as_list().to_vec();
+        assert_eq!(of(&seen, "waiter-count"), &Reply::Int(i64::try_from(waiters.len()).unwrap()));
+        waiters
+    };
+    for key in ["a", "b", "c"] {
+        let seen = waiters(&mut client, key);
+        assert_eq!((of(&seen[0], "holder"), of(&seen[0], "keys")), (&text("bob"), &Reply::Int(3)), "{key}");
+        assert!((400_000..=500_000).contains(&of(&seen[0], "deadline-in-ms").as_int()), "{key}");
+        assert_eq!(seen.len(), if key == "b" { 2 } else { 1 }, "{key}");
+    }
+    assert_eq!(of(&waiters(&mut client, "b")[1], "keys"), &Reply::Int(1));
+    let queues = client.say("RLOCK.QUEUES");
+    let lengths: Vec<_> =
+        queues.as_list().iter().map(|queue| (of(queue, "key").as_text(), of(queue, "waiters").as_int())).collect();
+    assert_eq!(lengths, [("b", 2), ("a", 1), ("c", 1)]);
+    assert_eq!(client.figures(["waits", "waiters", "locks_with_waiters"]), [2, 2, 3], "it counts once");
+}
+
+#[test]
+fn followers_get_one_transaction() {
+    let (server, mut client) = Server::with_client();
+    let mut tap = Tap::on(&server);
+    let lock = |command: &str| command.split(' ').filter(|word| !word.starts_with('1')).collect::<Vec<_>>().join(" ");
+    let drained = |tap: &mut Tap| tap.drain().iter().map(|command| lock(command)).collect::<Vec<_>>();
+    client.say("RLOCK.MACQUIRE 2 a b ann 600000");
+    let both = |who: &str| ["a", "b"].map(|key| format!("RESTORE {key} {{{who}:1}} ABSTTL REPLACE"));
+    let [of_a, of_b] = both("ann");
+    assert_eq!(drained(&mut tap), ["MULTI", &of_a, &of_b, "EXEC"]);
+    let mut waiting = start_waiting(&server, "RLOCK.MACQUIRE 2 a b bob 600000 WAIT 0");
+    client.say("RLOCK.RELEASE a ann");
+    drained(&mut tap);
+    client.say("RLOCK.RELEASE b ann");
+    assert_eq!(waiting.receive(), Reply::Nil);
+    let [of_a, of_b] = both("bob");
+    let unlock = "PUBLISH redisson_lock__channel:{b} 0";
+    assert_eq!(drained(&mut tap), ["MULTI", "DEL b", unlock, &of_a, &of_b, "EXEC"]);
+}
+
+#[test]
+fn a_replica_and_an_aof_have_the_same_locks() {
+    let master = Server::prepare().append_only_file().start();
+    let replica = Server::prepare().without_module().start();
+    let (mut client, mut follower) = (master.client(), replica.client());
+    replica.follow(&master);
+    client.say("RLOCK.MACQUIRE 3 a b c ann 600000 FENCED");
+    let mut waiting = start_waiting(&master, "RLOCK.MACQUIRE 3 d c b bob 700000 WAIT 0 FENCED");
+    client.say_all(["RLOCK.MACQUIRE 2 a e ann 800000", "RLOCK.RELEASE b ann", "RLOCK.RELEASE c ann"]);
+    assert!(matches!(waiting.receive().as_list(), [Reply::Nil, Reply::List(_)]));
+    let (digest, everything) = (client.digest(), client.everything());
+    wait_until("the replica has them all", || follower.digest() == digest);
+    assert_eq!(follower.everything(), everything);
+    let restarted = master.crash().append_only_file().without_module().start();
+    assert_eq!(restarted.client().everything(), everything);
+}
+
+#[test]
+fn a_session_is_told_once_and_of_the_shortest_lease() {
+    let (_server, mut client, mut ann) = Server::with_session();
+    client.say_all(["SET redisson_lock_token:{a} 1", "SET redisson_lock_token:{b} 6"]);
+    let (ask, more) = ("RLOCK.MACQUIRE 2 a b ann 600000", "WAIT 0 FENCED");
+    client.say_all(["RLOCK.ACQUIRE a holder 600000", "RLOCK.ACQUIRE b holder 600000"]);
+    for _ in 0..2 {
+        ann.wait_for(&format!("{ask} {more}"), "1");
+    }
+    for other in [
+        "RLOCK.MACQUIRE 2 b a ann 600000 WAIT 0 FENCED",
+        "RLOCK.MACQUIRE 3 a b c ann 600000 WAIT 0 FENCED",
+        "RLOCK.MACQUIRE 1 a ann 600000 WAIT 0 FENCED",
+        "RLOCK.ACQUIRE a ann 600000 WAIT 0 FENCED",
+        "RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0",
+        "RLOCK.MACQUIRE 2 a b eve 600000 WAIT 0 FENCED",
+    ] {
+        let reply = ann.ask(other, "1");
+        assert!(reply.as_error().starts_with("ERR ticket is in use"), "{other}: {reply:?}");
+    }
+    assert_eq!(client.figures(["tickets", "waits"]), [1, 1]);
+    client.say_all(["RLOCK.RELEASE a holder", "RLOCK.RELEASE b holder"]);
+    // A lease that is changed before the event is told.
+    client.say("RLOCK.RENEW b ann 100000");
+    let told = ann.call("WAIT 0");
+    let tokens = list([Reply::Int(2), Reply::Int(7)]);
+    let event = Event { seq: 1, ticket: "1".to_owned(), outcome: "granted".to_owned(), value: tokens };
+    assert_eq!(told.events(), [event]);
+    let [ends_in] = told.grants_end_in()[..] else { panic!("{told:?}") };
+    assert!((90_000..=100_000).contains(&ends_in), "{ends_in}");
+    assert_eq!(ann.ask(&format!("{ask} {more}"), "1"), text("WAITING"), "until it is acknowledged");
+    assert_eq!(ann.told("ACK 1"), []);
+    assert_eq!(ann.ask("RLOCK.MACQUIRE 2 c d ann 600000 WAIT 0", "2"), Reply::Nil, "at once, and no event");
+    client.say("RLOCK.ACQUIRE e holder 600000");
+    ann.wait_for("RLOCK.MACQUIRE 2 f e ann 600000 WAIT 0", "3");
+    client.say("RLOCK.RELEASE e holder");
+    assert_eq!(ann.told("WAIT 0"), [Event::granted(2, "3", None)]);
+}
+
+#[test]
+fn a_lock_that_is_gone_when_it_is_told_ends_in_nothing() {
+    let (_server, mut client, mut ann) = Server::with_session();
+    client.say("RLOCK.ACQUIRE a holder 600000");
+    ann.wait_for("RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0", "1");
+    client.say_all(["RLOCK.RELEASE a holder", "RLOCK.BREAK b"]);
+    assert_eq!(ann.call("WAIT 0").grants_end_in(), [0]);
+}
+
+#[test]
+fn what_a_ticket_was_granted_is_given_back_on_all_locks() {
+    let (server, mut client, mut ann) = Server::with_session();
+    let ask = |who: &str| format!("RLOCK.MACQUIRE 3 a b c {who} 600000 WAIT 0");
+    client.say("RLOCK.ACQUIRE b holder 600000");
+    ann.wait_for(&ask("ann"), "1");
+    client.say("RLOCK.RELEASE b holder");
+    let mut bob = start_waiting(&server, &ask("bob"));
+    assert_eq!(ann.cancel("1"), Reply::Int(1));
+    assert_eq!(bob.receive(), Reply::Nil);
+    client.say("RLOCK.BREAK c");
+    ann.wait_for(&ask("ann"), "2");
+    assert_eq!(ann.cancel("2"), Reply::Int(1), "and one that waits leaves all");
+    client.say_all(["RLOCK.RELEASE a bob", "RLOCK.RELEASE b bob"]);
+    assert_eq!((client.keys(), client.figure("waiters")), (vec![], 0));
+    // A hold that is not as it was granted stays.
+    client.say("RLOCK.ACQUIRE b holder 600000");
+    ann.wait_for(&ask("ann"), "3");
+    client.say_all(["RLOCK.RELEASE b holder", "RLOCK.RENEW b ann 700000"]);
+    assert_eq!(ann.cancel("3"), Reply::Int(1));
+    assert_eq!(client.keys(), ["b"]);
+}
+
+#[test]
+fn a_sessions_end_gives_back_what_it_was_not_told_of() {
+    let (server, mut client) = Server::with_client();
+    let mut ann = Session::open_for(&server, "short", 600_000);
+    client.say("RLOCK.ACQUIRE b holder 600000");
+    ann.wait_for("RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0", "1");
+    ann.granted_untold(1_000, &["RLOCK.RELEASE b holder"]);
+    assert_eq!(counts(&mut client, ["a", "b"]), ["{ann:1}"; 2]);
+    let mut bob = start_waiting(&server, "RLOCK.MACQUIRE 2 b a bob 600000 WAIT 0");
+    assert_eq!(bob.receive(), Reply::Nil);
+    assert_eq!(client.figures(["sessions", "waiters", "revocations_due"]), [0; 3]);
+}
+
+#[test]
+fn whoever_dies_untold_gives_back_all_locks() {
+    let (server, mut client) = Server::with_client();
+    client.say("RLOCK.ACQUIRE b holder 600000");
+    let dead = start_waiting(&server, "RLOCK.MACQUIRE 3 a b c dead 600000 WAIT 0");
+    let mut bob = start_waiting(&server, "RLOCK.MACQUIRE 2 c b bob 600000 WAIT 0");
+    // It closes its connection while the server does nothing but run these.
+    client.send(&["MULTI"]);
+    client.receive();
+    client.say_all(["RLOCK.RELEASE b holder", "PING"]);
+    drop(dead);
+    client.say("EXEC");
+    assert_eq!(bob.receive(), Reply::Nil);
+    wait_until("the other lock is free", || client.keys() == ["b", "c"]);
+}
+
+#[test]
+fn client_unblock_ends_the_wait_for_all() {
+    let (server, mut client) = Server::with_client();
+    client.say_all(["RLOCK.ACQUIRE a ann 300000", "RLOCK.ACQUIRE b ann 600000"]);
+    for how in ["TIMEOUT", "ERROR"] {
+        let mut bob = start_waiting(&server, "RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 0");
+        let id = client_waiting_first(&mut client);
+        assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} {how}")), Reply::Int(1));
+        match bob.receive() {
+            Reply::Int(left) => assert!((590_000..=600_000).contains(&left), "the longest: {left}"),
+            error => assert!(how == "ERROR" && error.as_error().starts_with("UNBLOCKED"), "{error:?}"),
+        }
+        assert_eq!(client.figure("waiters"), 0);
+    }
+    client.say_all(["RLOCK.RELEASE a ann", "RLOCK.RELEASE b ann"]);
+    assert_eq!(client.keys(), [""; 0]);
+}
+
+/// Nobody is there to be told, so others get the locks; and then it is served as the first.
+#[test]
+fn an_unattended_set_is_passed_over_and_comes_back() {
+    let (server, mut client, mut ann) = Server::with_session();
+    client.say("RLOCK.ACQUIRE b holder 600000");
+    ann.wait_for("RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0", "1");
+    for _ in 0..4 {
+        client.say_all(["RLOCK.ACQUIRE a passing 600000", "RLOCK.RELEASE a passing"]);
+    }
+    let mut kept_out = start_waiting(&server, "RLOCK.ACQUIRE a bob 600000 WAIT 0");
+    assert!(is_busy(&client.say("RLOCK.ACQUIRE a cid 600000")));
+    ann.hang_up(&server);
+    assert_eq!(kept_out.receive(), Reply::Nil, "it keeps nothing for itself while nobody is there");
+    client.say("RLOCK.RELEASE b holder");
+    assert_eq!(client.say("RLOCK.ACQUIRE b bob 600000"), Reply::Nil);
+    let mut behind = start_waiting(&server, "RLOCK.MACQUIRE 2 b a cid 600000 WAIT 0");
+    assert_eq!(ann.told(""), []);
+    client.say("RLOCK.RELEASE a bob");
+    client.say("RLOCK.RELEASE b bob");
+    assert_eq!(ann.told("WAIT 0"), [Event::granted(1, "1", None)]);
+    assert_eq!(counts(&mut client, ["a", "b"]), ["{ann:1}"; 2]);
+    client.say_all(["RLOCK.RELEASE a ann", "RLOCK.RELEASE b ann"]);
+    assert_eq!(behind.receive(), Reply::Nil);
+}
+
+#[test]
+fn what_bounds_a_queue_counts_a_set_once() {
+    let (server, mut client) = Server::with_client();
+    client.say_all(["RLOCK.ACQUIRE a ann 600000", "CONFIG SET rlock.max-waiters 2"]);
+    let _first = start_waiting(&server, "RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 0");
+    let full = client.say("RLOCK.MACQUIRE 2 d a cid 600000 WAIT 0 MAX 1");
+    assert!(full.as_error().starts_with("QUEUEFULL") && full.as_error().ends_with(": 1"), "{full:?}");
+    assert_eq!(client.say("RLOCK.MACQUIRE 2 d e cid 600000 WAIT 0 MAX 1"), Reply::Nil, "who can be let in is");
+    let _second = start_waiting(&server, "RLOCK.MACQUIRE 2 a b dan 600000 WAIT 0 MAX 2");
+    let full = client.say("RLOCK.MACQUIRE 2 a b eve 600000 WAIT 0");
+    assert!(full.as_error().starts_with("QUEUEFULL"), "{full:?}");
+    assert_eq!(client.figures(["waiters", "turned_away"]), [2, 1]);
+}
+
+#[test]
+fn keys_of_several_slots_are_the_servers_own_error() {
+    let (_server, mut client) = node();
+    let apart = client.say("RLOCK.MACQUIRE 2 {one}a {two}a ann 600000");
+    assert!(apart.as_error().starts_with("CROSSSLOT"), "{apart:?}");
+    assert_eq!(client.say("RLOCK.MACQUIRE 2 {one}a {one}b ann 600000 FENCED").as_list()[0], Reply::Nil);
+    let odd = client.say("RLOCK.MACQUIRE 1 a}b ann 600000 FENCED");
+    assert!(odd.as_error().starts_with("ERR lock name and its derived keys"), "{odd:?}");
+}
+
+/// What a script or a transaction frees is handed over behind it, to locks that it has not named.
+#[test]
+fn on_a_node_of_a_cluster_a_transaction_touches_only_its_own_keys() {
+    let (server, mut client) = node();
+    for free in [["RLOCK.RELEASE {k}b ann", "PING"], ["DEL {k}b", "PING"]] {
+        client.say("RLOCK.ACQUIRE {k}b ann 600000");
+        let mut bob = start_waiting(&server, "RLOCK.MACQUIRE 2 {k}a {k}b bob 600000 WAIT 0");
+        client.transaction(free);
+        assert_eq!(bob.receive(), Reply::Nil, "{free:?}");
+        client.say_all(["RLOCK.RELEASE {k}a bob", "RLOCK.RELEASE {k}b bob"]);
+    }
+}
+
+/// Each grant of one name lets the next of the same name in: one after the other, and not one within the other.
+#[test]
+fn thousands_under_one_name_are_let_in_together() {
+    const SESSIONS: usize = 20;
+    const EACH: usize = 1_000;
+    let (server, mut client) = Server::with_client();
+    client.say("RLOCK.ACQUIRE a holder 600000");
+    let mut sessions: Vec<_> = (0..SESSIONS).map(|number| Session::open(&server, &number.to_string())).collect();
+    for session in &mut sessions {
+        let name = session.name.clone();
+        let asked = client
+            .say_all((0..EACH).map(|ticket| format!("RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0 SESSION {name} {ticket}")));
+        assert!(asked.iter().all(|reply| *reply == text("WAITING")));
+    }
+    client.say_all(["CONFIG SET slowlog-log-slower-than 200000", "SLOWLOG RESET"]);
+    client.say("RLOCK.RELEASE a holder");
+    for session in &mut sessions {
+        session.until_told(EACH);
+    }
+    assert_eq!(counts(&mut client, ["a", "b"]), ["{ann:20000}"; 2]);
+    assert_eq!(client.say("SLOWLOG GET"), list([]), "and nobody waits for them");
+}
+
+/// Whatever they share, in whatever order: each gets its turn, and no step of it takes long.
+#[test]
+fn two_thousand_over_eight_locks_all_get_their_turn() {
+    const MANY: usize = 2_000;
+    let (server, mut client) = Server::with_client();
+    let (mut ann, mut random) = (Session::open(&server, "many"), Random::from(8));
+    let mut wanted = Vec::new();
+    client.say("RLOCK.MACQUIRE 8 k0 k1 k2 k3 k4 k5 k6 k7 holder 600000");
+    for number in 0..MANY {
+        let mut keys: Vec<_> = (0..8).filter(|_| random.is(30)).map(|key| format!("k{key}")).collect();
+        if keys.is_empty() {
+            keys.push("k0".to_owned());
+        }
+        if random.is(50) {
+            keys.reverse();
+        }
+        ann.wait_for(
+            &format!("RLOCK.MACQUIRE {} {} h{number} 600000 WAIT 0", keys.len(), keys.join(" ")),
+            &number.to_string(),
+        );
+        wanted.push(keys);
+    }
+    client.say_all(["CONFIG SET slowlog-log-slower-than 50000", "SLOWLOG RESET"]);
+    client.say_all((0..8).map(|key| format!("RLOCK.RELEASE k{key} holder")));
+    let mut told = 0;
+    wait_until("all have had their turn", || {
+        for event in ann.told(&format!("WAIT 100 ACK {told}")) {
+            let keys = &wanted[event.ticket.parse::<usize>().unwrap()];
+            let freed = client.say_all(keys.iter().map(|key| format!("RLOCK.RELEASE {key} h{}", event.ticket)));
+            assert!(freed.iter().all(|reply| *reply == Reply::Int(1)), "{event:?}: {freed:?}");
+            told = event.seq;
+        }
+        told == i64::try_from(MANY).unwrap()
+    });
+    assert_eq!((client.keys(), client.figure("waiters")), (vec![], 0));
+    assert!(client.say("SLOWLOG LEN").as_int() <= 5, "{:?}", client.say("SLOWLOG GET"));
+}
+
+/// A scene in which a set of bob's waits for both locks, of which ann has the second.
+fn waits_for_both(scene: &mut Scene) -> Waiter {
+    scene.say("RLOCK.ACQUIRE b ann 600000");
+    scene.wait("RLOCK.MACQUIRE 2 a b bob 600000 WAIT 0")
+}
+
+fn whoever_waits_is_let_in_when_the_last_lock_is_free(scene: &mut Scene) {
+    for free in [
+        "RLOCK.RELEASE b ann",
+        "RLOCK.BREAK b",
+        "RLOCK.RENEW b ann 1",
+        "DEL b",
+        "UNLINK b",
+        "RENAME b other",
+        "MOVE b 5",
+        "PEXPIRE b 1",
+        "HDEL b ann",
+        "SET b x PX 1",
+        "FLUSHALL",
+        "in a transaction",
+        "in a script",
+    ] {
+        scene.say("RLOCK.ACQUIRE c ann 600000");
+        let mut bob = waits_for_both(scene);
+        let mut three = scene.wait("RLOCK.MACQUIRE 3 c b a cid 600000 WAIT 0");
+        assert_eq!(scene.keys(), ["b", "c"], "and holds none meanwhile");
+        match free {
+            "in a transaction" => _ = scene.transaction(["DEL b", "SET x 1"]),
+            "in a script" => _ = scene.run(&["EVAL", "return redis.call('DEL', KEYS[1])", "1", "b"]),
+            free => assert!(!matches!(scene.say(free), Reply::Error(_)), "{free}"),
+        }
+        if free == "SET b x PX 1" {
+            // What is no lock ends the wait, unless it is gone before it is looked at.
+            let outcome = bob.outcome();
+            assert!(outcome == Outcome::Granted(None) || outcome.is_error("WRONGTYPE"), "{outcome:?}");
+            scene.say("FLUSHALL");
+            three.outcome();
+            scene.say("FLUSHALL");
+            continue;
+        }
+        bob.is_granted();
+        assert_eq!(counts(scene, ["a", "b"]), ["{bob:1}"; 2], "{free}");
+        scene.say_all(["RLOCK.RELEASE c ann", "RLOCK.RELEASE b bob", "RLOCK.RELEASE a bob"]);
+        three.is_granted();
+        assert_eq!(scene.figure("waiters"), 0, "{free}");
+        scene.say("FLUSHALL");
+    }
+}
+
+fn the_end_of_the_last_lease_lets_in_within_5_ms(scene: &mut Scene) {
+    const ROUNDS: i64 = 10;
+    scene.say_all(["RLOCK.ACQUIRE a h0 50", "RLOCK.ACQUIRE b h0 100"]);
+    let mut last = scene.expiry("b");
+    let mut wanted = Wanted::by(scene.server.id());
+    let mut late = Vec::new();
+    for round in 1..=ROUNDS {
+        let mut next = scene.wait(&format!("RLOCK.MACQUIRE 2 a b h{round} 100 WAIT 0"));
+        next.is_granted();
+        let end = scene.expiry("b");
+        let granted = end - 100;
+        wanted.look();
+        assert!(granted > last, "a lock is let go before its end");
+        late.push(granted - last - wanted.ms_between(last, granted));
+        last = end;
+    }
+    assert!(median(late.clone()) <= 5, "{late:?}");
+}
+
+fn leases_that_end_together_let_all_in(scene: &mut Scene) {
+    const MANY: i64 = 50;
+    let soon = scene.time_ms() + 300;
+    scene.say_all((0..=MANY).map(|number| format!("RLOCK.ACQUIRE k{number} ann 600000")));
+    let mut line: Vec<_> = (0..MANY)
+        .map(|number| scene.wait(&format!("RLOCK.MACQUIRE 2 k{number} k{} h{number} 5 WAIT 0", number + 1)))
+        .collect();
+    scene.say_all((0..=MANY).map(|number| format!("PEXPIREAT k{number} {soon}")));
+    for waiter in &mut line {
+        waiter.is_granted();
+    }
+    assert_eq!(scene.figure("waiters"), 0);
+}
+
+fn whoever_waits_is_passed_four_times_at_most(scene: &mut Scene) {
+    let mut bob = waits_for_both(scene);
+    for number in 0..3 {
+        assert_eq!(scene.say(&format!("RLOCK.ACQUIRE a p{number} 600000")), Reply::Nil);
+        assert_eq!(scene.say(&format!("RLOCK.ACQUIRE a p{number} 600000")), Reply::Nil, "who re-enters passes nobody");
+        assert_eq!(scene.say(&format!("RLOCK.RELEASE a p{number} ALL")), Reply::Int(1));
+    }
+    scene.say("RLOCK.ACQUIRE a last 600000");
+    let mut cid = scene.wait("RLOCK.ACQUIRE a cid 600000 WAIT 0");
+    scene.say("RLOCK.RELEASE a last");
+    assert_eq!((scene.keys(), scene.figure("waiters")), (vec!["b".to_owned()], 2), "now it is kept");
+    for other in ["ACQUIRE a", "MACQUIRE 1 a", "MACQUIRE 2 c a"] {
+        assert!(is_busy(&scene.say(&format!("RLOCK.{other} dan 600000"))), "{other}");
+    }
+    assert_eq!(scene.say("RLOCK.RELEASE b ann"), Reply::Int(1));
+    bob.is_granted();
+    scene.say("RLOCK.RELEASE a bob");
+    cid.is_granted();
+    assert_eq!(scene.say("RLOCK.RELEASE b bob"), Reply::Int(1));
+}
+
+fn other_sets_pass_as_well(scene: &mut Scene) {
+    let mut bob = waits_for_both(scene);
+    scene.say("RLOCK.ACQUIRE c ann 600000");
+    let mut others: Vec<_> =
+        (0..5).map(|number| scene.wait(&format!("RLOCK.MACQUIRE 2 c a s{number} 600000 WAIT 0"))).collect();
+    scene.say("RLOCK.RELEASE c ann");
+    for (number, other) in others.iter_mut().take(4).enumerate() {
+        other.is_granted();
+        scene.say_all(["a", "c"].map(|key| format!("RLOCK.RELEASE {key} s{number}")));
+    }
+    assert_eq!((scene.keys(), scene.figure("waiters")), (vec!["b".to_owned()], 2), "now it is kept");
+    assert_eq!(scene.say("RLOCK.ACQUIRE c dan 600000"), Reply::Nil, "what only the others want is not");
+    scene.say("RLOCK.RELEASE c dan");
+    scene.say("RLOCK.RELEASE b ann");
+    bob.is_granted();
+    scene.say("RLOCK.RELEASE a bob");
+    others[4].is_granted();
+}
+
+fn single_waiters_keep_their_order(scene: &mut Scene) {
+    scene.say("RLOCK.ACQUIRE a ann 600000");
+    let mut bob = waits_for_both(scene);
+    let mut line: Vec<_> =
+        (0..6).map(|number| scene.wait(&format!("RLOCK.ACQUIRE a w{number} 600000 WAIT 0"))).collect();
+    let mut holder = "ann".to_owned();
+    for (number, waiter) in line.iter_mut().enumerate() {
+        if number == 4 {
+            scene.say(&format!("RLOCK.RELEASE a {holder}"));
+            assert_eq!(scene.keys(), ["b"], "four have passed");
+            scene.say("RLOCK.RELEASE b ann");
+            bob.is_granted();
+            holder = "bob".to_owned();
+        }
+        scene.say(&format!("RLOCK.RELEASE a {holder}"));
+        waiter.is_granted();
+        holder = format!("w{number}");
+    }
+}
+
+fn sets_with_the_same_locks_come_in_order(scene: &mut Scene) {
+    scene.say("RLOCK.MACQUIRE 2 a b ann 600000");
+    let mut line: Vec<_> = (0..6)
+        .map(|number| {
+            let keys = if number % 2 == 0 { "a b" } else { "b a" };
+            scene.wait(&format!("RLOCK.MACQUIRE 2 {keys} h{number} 600000 WAIT 0"))
+        })
+        .collect();
+    let mut holder = "ann".to_owned();
+    for (number, waiter) in line.iter_mut().enumerate() {
+        scene.say(&format!("RLOCK.RELEASE a {holder}"));
+        scene.say(&format!("RLOCK.RELEASE b {holder}"));
+        waiter.is_granted();
+        holder = format!("h{number}");
+    }
+}
+
+/// A holder is let in to its own lock whoever waits, and with it all that it waits for under its name.
+fn a_set_of_the_holder_comes_with_its_lock(scene: &mut Scene) {
+    scene.say("RLOCK.ACQUIRE a other 600000");
+    let mut first = scene.wait("RLOCK.ACQUIRE a first 600000 WAIT 0");
+    let mut single = scene.wait("RLOCK.ACQUIRE a bob 600000 WAIT 0");
+    let mut sets =
+        ["2 a b", "2 b a", "3 c a b"].map(|keys| scene.wait(&format!("RLOCK.MACQUIRE {keys} bob 600000 WAIT 0")));
+    scene.say("RLOCK.RELEASE a other");
+    first.is_granted();
+    scene.say("RLOCK.RELEASE a first");
+    single.is_granted();
+    for set in &mut sets {
+        set.is_granted();
+    }
+    assert_eq!(counts(scene, ["a", "b", "c"]), ["{bob:4}", "{bob:3}", "{bob:1}"]);
+}
+
+fn a_wait_that_ends_tells_what_is_left_longest(scene: &mut Scene) {
+    scene.say_all(["RLOCK.ACQUIRE a ann 300000", "RLOCK.ACQUIRE b ann 600000"]);
+    let mut bob = scene.wait("RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 20");
+    let outcome = bob.outcome();
+    assert!(matches!(outcome, Outcome::TimeIsUp(590_000..=600_000)), "{outcome:?}");
+    assert_eq!(scene.figures(["waiters", "timeouts", "waits"]), [0, 1, 1]);
+    let mut behind = scene.wait("RLOCK.MACQUIRE 2 c a first 600000 WAIT 100");
+    scene.say_all((0..4).flat_map(|_| ["RLOCK.ACQUIRE c p 600000", "RLOCK.RELEASE c p"]));
+    let mut cid = scene.wait("RLOCK.MACQUIRE 1 c cid 600000 WAIT 0");
+    assert!(matches!(behind.outcome(), Outcome::TimeIsUp(_)));
+    cid.is_granted();
+}
+
+fn whoever_leaves_leaves_all_queues(scene: &mut Scene) {
+    let mut kept_out = Vec::new();
+    for number in 0..2 {
+        let bob = waits_for_both(scene);
+        scene.say_all((0..4).flat_map(|_| ["RLOCK.ACQUIRE a p 600000", "RLOCK.RELEASE a p"]));
+        kept_out.push(scene.wait(&format!("RLOCK.ACQUIRE a cid{number} 600000 WAIT 0")));
+        let mut watch = scene.server.client();
+        bob.leave(&mut watch);
+        kept_out[number].is_granted();
+        assert_eq!(scene.say("RLOCK.RELEASE b ann"), Reply::Int(1));
+        assert_eq!(scene.keys(), ["a"]);
+        scene.say(&format!("RLOCK.RELEASE a cid{number}"));
+        assert_eq!(scene.figure("waiters"), 0);
+    }
+}
+
+fn a_replica_lets_all_go(scene: &mut Scene) {
+    let mut bob = waits_for_both(scene);
+    scene.say("REPLICAOF 127.0.0.1 1");
+    let outcome = bob.outcome();
+    assert!(outcome.is_error("UNBLOCKED") || outcome == Outcome::CutOff, "{outcome:?}");
+    assert_eq!((scene.figure("waiters"), scene.keys()), (0, vec!["b".to_owned()]));
+}
+
+fn a_grace_keeps_all_out(scene: &mut Scene) {
+    scene.say_all(["RLOCK.MACQUIRE 2 a b ann 600000"]);
+    begin(scene, LONG_MS);
+    let mut again = scene.wait("RLOCK.MACQUIRE 2 b a ann 700000 WAIT 0");
+    let mut bob = scene.wait("RLOCK.MACQUIRE 2 c d bob 600000 WAIT 0");
+    assert!(scene.say("RLOCK.MACQUIRE 2 e f cid 600000").as_int() > LONG_MS / 2);
+    let too_long = scene.say(&format!("RLOCK.MACQUIRE 2 e f cid {}", LONG_MS + 1));
+    assert!(too_long.as_error().starts_with("ERR lease must be"), "{too_long:?}");
+    assert_eq!(scene.say("RLOCK.RELEASE a ann"), Reply::Int(1));
+    assert_eq!((scene.keys(), scene.figure("waiters")), (vec!["b".to_owned()], 2));
+    end(scene);
+    again.is_granted();
+    bob.is_granted();
+    assert_eq!(counts(scene, ["a", "b", "c"]), ["{ann:1}", "{ann:2}", "{bob:1}"]);
+}
+
+fn a_full_server_lets_nobody_in(scene: &mut Scene) {
+    let mut bob = waits_for_both(scene);
+    scene.say("CONFIG SET maxmemory 1");
+    assert!(scene.say("RLOCK.MACQUIRE 2 c d ann 600000").as_error().starts_with("OOM"));
+    assert_eq!(scene.say("RLOCK.RELEASE b ann"), Reply::Int(1));
+    assert_eq!((scene.keys(), scene.figure("waiters")), (vec![], 1));
+    scene.say("CONFIG SET maxmemory 0");
+    bob.is_granted();
+}
+
+fn a_lock_that_becomes_another_kind_ends_the_wait(scene: &mut Scene) {
+    for (make, error) in [("HSET b mode read cid 1", "WRONGKIND"), ("SET b text", "WRONGTYPE")] {
+        let mut bob = waits_for_both(scene);
+        scene.transaction(["DEL b", make]);
+        let outcome = bob.outcome();
+        assert!(outcome.is_error(error), "{make}: {outcome:?}");
+        assert_eq!(scene.keys(), ["b"], "{make}");
+        scene.say("DEL b");
+    }
+}
+
+fn a_slot_that_moves_away_ends_the_wait(scene: &mut Scene) {
+    let cluster = Cluster::start();
+    let tag = cluster.key_on(0);
+    let mut scene = scene.moved_to(&cluster.masters[0]);
+    let ask = |holder: &str, more: &str| format!("RLOCK.MACQUIRE 2 {{{tag}}}a {{{tag}}}b {holder} 600000 {more}");
+    scene.say(&format!("RLOCK.ACQUIRE {{{tag}}}b ann 600000"));
+    let mut line: Vec<_> = ["bob", "cid"].map(|holder| scene.wait(&ask(holder, "WAIT 0"))).into();
+    let mut slot = cluster.begin_to_move(&tag, 0, 1);
+    slot.move_keys();
+    slot.finish();
+    for waiter in &mut line {
+        let outcome = waiter.outcome();
+        assert!(outcome.is_error("TRYAGAIN"), "{outcome:?}");
+    }
+    assert_eq!(scene.figure("waiters"), 0);
+    assert!(slot.target.say(&ask("bob", "")).as_int() > 0);
+    assert_eq!(slot.target.say(&format!("RLOCK.RELEASE {{{tag}}}b ann")), Reply::Int(1));
+    assert_eq!(slot.target.say(&ask("bob", "")), Reply::Nil);
+}
+
+/// One of its locks is at the next node already, when the other becomes free here.
+fn a_lock_that_has_moved_ahead_ends_the_wait(scene: &mut Scene) {
+    let cluster = Cluster::start();
+    let tag = cluster.key_on(0);
+    let mut scene = scene.moved_to(&cluster.masters[0]);
+    let [a, b] = ["a", "b"].map(|key| format!("{{{tag}}}{key}"));
+    scene.say_all([&a, &b].map(|key| format!("RLOCK.ACQUIRE {key} ann 600000")));
+    let mut bob = scene.wait(&format!("RLOCK.MACQUIRE 2 {a} {b} bob 600000 WAIT 0"));
+    let slot = cluster.begin_to_move(&tag, 0, 1);
+    let port = cluster.masters[1].port().to_string();
+    assert_eq!(scene.run(&["MIGRATE", "127.0.0.1", &port, &a, "0", "10000"]).words(), ["OK"]);
+    let split = scene.say(&format!("RLOCK.MACQUIRE 2 {a} {b} cid 600000"));
+    assert!(split.as_error().starts_with("TRYAGAIN"), "{split:?}");
+    assert_eq!(scene.say(&format!("RLOCK.RELEASE {b} ann")), Reply::Int(1));
+    let outcome = bob.outcome();
+    assert!(outcome.is_error("TRYAGAIN"), "{outcome:?}");
+    assert_eq!((scene.keys(), scene.figure("waiters")), (vec![], 0));
+    drop(slot);
+}
