@@ -7,22 +7,33 @@ use crate::foreign;
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::locks::Locks;
-use std::time::Duration;
+use std::pin::{Pin, pin};
+use std::time::{Duration, Instant};
 
 /// Blocks this thread until a call of this client has come to its end: any, also those that have no blocking form of
 /// their own.
 ///
 /// ```no_run
 /// # fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
-/// let accounts = rlock_client::multi([locks.lock("account:1"), locks.lock("account:2")]);
-/// let guard = rlock_client::block_on(accounts.acquire())?;
-/// # guard.blocking_release()
+/// rlock_client::block_on(locks.settle());
+/// # Ok(())
 /// # }
 /// ```
 ///
 /// Within async code it holds up all that goes on in that thread.
 pub fn block_on<T>(call: impl Future<Output = T>) -> T {
-    foreign::block_on(call)
+    let mut call = pin!(call);
+    loop {
+        if let Some(done) = foreign::block_until(call.as_mut(), None) {
+            return done;
+        }
+    }
+}
+
+/// The same for so long at most: for a caller that has to look for something else now and then, such as a signal, and then
+/// goes on with the same call. `None`: it has not come to its end.
+pub fn block_on_for<T>(call: Pin<&mut impl Future<Output = T>>, limit: Duration) -> Option<T> {
+    foreign::block_until(call, Instant::now().checked_add(limit))
 }
 
 /// With the feature `blocking`. Within async code they hold up all that goes on in that thread.
@@ -37,7 +48,7 @@ impl Locks {
 }
 
 /// With the feature `blocking`. Within async code they hold up all that goes on in that thread.
-impl<F> Lock<F> {
+impl<F, K> Lock<F, K> {
     /// As [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors

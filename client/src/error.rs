@@ -72,18 +72,19 @@ pub enum ErrorKind {
     /// No server could be reached, none answered, or it said that it cannot do it now: no memory, no replicas, no
     /// master yet; [`Error::code`] has its word. Whatever was sent is taken back in the background.
     Unavailable,
-    /// Fewer replicas than asked for have confirmed the lock in time. It was released.
+    /// Fewer replicas than asked for have confirmed the lock in time: the grant, which was released; or, as the cause of a
+    /// [loss](crate::Loss::NotRenewed), its renewal.
     TooFewReplicas {
         /// How many were asked for.
         wanted: usize,
         /// How many have confirmed.
         confirmed: usize,
     },
-    /// The name is a plain lock's and was used as a read-write lock's, or the reverse.
+    /// The name is a plain lock's and was used as a read-write lock's or for permits, or the reverse.
     WrongKind,
     /// A reader of this lock asked to wait for its write side: it would wait for itself.
     Deadlock,
-    /// As many clients wait on the server as it allows.
+    /// As many clients wait on the server as it allows, or for this lock as [the caller](crate::Lock::max_waiters) does.
     QueueFull,
     /// The server has no rlock module.
     ModuleMissing,
@@ -111,6 +112,12 @@ impl Error {
         let mut error = Self::new(kind, about);
         error.0.source = Some(source);
         error
+    }
+
+    /// The same, of all the locks that were wanted together.
+    pub(crate) fn about_all(mut self, names: String) -> Self {
+        self.0.about = names;
+        self
     }
 
     /// What would tell whether it was held until it was given back is lost, for this reason.
@@ -166,6 +173,7 @@ impl Error {
             text if self.code() != Some("WRONGKIND") || text.is_empty() => None,
             text if text.contains("is a plain lock") => Some(Kind::Plain),
             text if text.contains("is a read-write lock") => Some(Kind::ReadWrite),
+            text if text.contains("holds permits") => Some(Kind::Permits),
             _ => None,
         }
     }
@@ -197,7 +205,7 @@ impl Error {
         self.0.kind == ErrorKind::Unavailable
     }
 
-    /// The name is a plain lock's and was used as a read-write lock's, or the reverse.
+    /// The name is a plain lock's and was used as a read-write lock's or for permits, or the reverse.
     #[must_use]
     pub fn is_wrong_kind(&self) -> bool {
         self.0.kind == ErrorKind::WrongKind
@@ -209,7 +217,7 @@ impl Error {
         self.0.kind == ErrorKind::Deadlock
     }
 
-    /// As many clients wait on the server as it allows.
+    /// As many clients wait on the server as it allows, or for this lock as [the caller](crate::Lock::max_waiters) does.
     #[must_use]
     pub fn is_queue_full(&self) -> bool {
         self.0.kind == ErrorKind::QueueFull
@@ -251,10 +259,7 @@ impl fmt::Display for Error {
             ErrorKind::Unavailable if self.code().is_some() => write!(f, "{about}: not now")?,
             ErrorKind::Unavailable => write!(f, "{about}: no server answers")?,
             ErrorKind::TooFewReplicas { wanted, confirmed } => {
-                write!(
-                    f,
-                    "{about}: {confirmed} of {wanted} replicas have confirmed the lock in time; it was released"
-                )?;
+                write!(f, "{about}: {confirmed} of {wanted} replicas have confirmed the lock in time")?;
             }
             ErrorKind::ModuleMissing => write!(
                 f,

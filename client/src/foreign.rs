@@ -8,11 +8,15 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "blocking")]
+use std::pin::Pin;
 use std::pin::pin;
 use std::process;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 use std::thread;
+#[cfg(feature = "blocking")]
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
@@ -54,9 +58,9 @@ pub(crate) fn is_blocking() -> bool {
     IS_BLOCKING.get()
 }
 
-/// Holds this thread up until the work is done.
+/// Holds this thread up until the work is done, or that time has come.
 #[cfg(feature = "blocking")]
-pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn block_until<T>(mut work: Pin<&mut impl Future<Output = T>>, time: Option<Instant>) -> Option<T> {
     struct Parked(thread::Thread);
 
     impl Wake for Parked {
@@ -65,14 +69,18 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
         }
     }
 
-    let (waker, mut work) = (Waker::from(Arc::new(Parked(thread::current()))), pin!(work));
+    let waker = Waker::from(Arc::new(Parked(thread::current())));
     loop {
         let was_blocking = IS_BLOCKING.replace(true);
         let done = work.as_mut().poll(&mut Context::from_waker(&waker));
         IS_BLOCKING.set(was_blocking);
-        match done {
-            Poll::Ready(done) => return done,
-            Poll::Pending => thread::park(),
+        if let Poll::Ready(done) = done {
+            return Some(done);
+        }
+        match time.map(|time| time.saturating_duration_since(Instant::now())) {
+            None => thread::park(),
+            Some(Duration::ZERO) => return None,
+            Some(left) => thread::park_timeout(left),
         }
     }
 }

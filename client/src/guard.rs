@@ -9,14 +9,14 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use std::borrow::Cow;
+use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
-use std::{fmt, iter};
 
-/// A lock that is held: one, or [several](crate::multi).
+/// What is held: a lock, a permit, or [several locks](crate::Locks::all).
 ///
 /// **Dropped**, it is released in the background, as best that can be done: nobody learns whether it was, and where the
 /// program ends at the same time, the lock stays taken until its lease ends. Prefer [`run`](Self::run) and
@@ -29,39 +29,34 @@ use std::{fmt, iter};
 /// it](crate#what-a-lease-does-not-promise).
 #[must_use = "dropped at once, it is released at once"]
 pub struct Guard<F = Unfenced> {
-    lock: HeldLock,
-    /// The others, of several.
-    more: Vec<HeldLock>,
+    /// In the order in which they were wanted. At least one.
+    locks: Vec<HeldLock>,
     fencing: PhantomData<F>,
 }
 
 impl Guard<Fenced> {
     /// The fencing token of the grant: larger than that of each fenced grant of this lock before. Of
-    /// [several](crate::multi) locks, the first one's.
+    /// [several](crate::Locks::all) locks, the first one's.
     #[must_use]
     pub fn token(&self) -> u64 {
-        self.lock.token().unwrap_or_default()
+        self.tokens().next().unwrap_or_default()
     }
 
-    /// The fencing tokens of several locks, in the order in which the locks were given to [`multi`](crate::multi).
+    /// The fencing tokens of several locks, in the order in which the locks were given to [`all`](crate::Locks::all).
     pub fn tokens(&self) -> impl Iterator<Item = u64> + '_ {
         // Each has one: without it, the server's answer was none.
-        self.locks().map(|lock| lock.token().unwrap_or_default())
+        self.locks.iter().map(|lock| lock.token().unwrap_or_default())
     }
 
     /// The same as a guard like any other. Ask for the token before.
     pub fn unfenced(self) -> Guard {
-        Guard { lock: self.lock, more: self.more, fencing: PhantomData }
+        Guard { locks: self.locks, fencing: PhantomData }
     }
 }
 
 impl<F> Guard<F> {
-    pub(crate) fn of(lock: HeldLock, more: Vec<HeldLock>) -> Self {
-        Self { lock, more, fencing: PhantomData }
-    }
-
-    fn locks(&self) -> impl Iterator<Item = &HeldLock> {
-        iter::once(&self.lock).chain(&self.more)
+    pub(crate) fn of(locks: Vec<HeldLock>) -> Self {
+        Self { locks, fencing: PhantomData }
     }
 
     /// Does the work while the lock is held, and releases it. When the lock is lost before the work is done, the work
@@ -101,8 +96,13 @@ impl<F> Guard<F> {
         };
         let lost = Error::new(ErrorKind::Lost, self.names());
         let Some(done) = done else { return Err(lost) };
-        let (limit, could_be_vouched_for) = (self.lock.answer_limit(), !self.is_lost());
-        match heard(select(pin!(self.release()), limit)).await {
+        let (limit, could_be_vouched_for) = (self.locks.first().map(HeldLock::answer_limit), !self.is_lost());
+        let limit = async {
+            if let Some(limit) = limit {
+                limit.await
+            }
+        };
+        match heard(select(pin!(self.release()), pin!(limit))).await {
             Either::Left((Ok(()), _)) => Ok(done),
             Either::Left((Err(error), _)) if error.is_lost() && !error.is_in_doubt() => Err(error),
             _ if could_be_vouched_for => Ok(done),
@@ -114,13 +114,13 @@ impl<F> Guard<F> {
     /// [name](crate::Options::name) in place of the first two, or the [`owner`](crate::Lock::owner).
     #[must_use]
     pub fn holder(&self) -> Cow<'_, str> {
-        self.lock.holder()
+        self.locks.first().map(HeldLock::holder).unwrap_or_default()
     }
 
     /// For how long it can still be vouched for, if nothing is renewed. Zero if it is lost. It asks no server.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.locks().map(HeldLock::remaining).min().unwrap_or_default()
+        self.locks.iter().map(HeldLock::remaining).min().unwrap_or_default()
     }
 
     /// Whether it can no longer be vouched for. Once lost, always lost. It asks no server, so work that does not await
@@ -139,23 +139,17 @@ impl<F> Guard<F> {
     /// Cancel safe. It borrows nothing, so the guard can be released while it is there, and it can be asked for any
     /// number of times.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<F> {
-        let (first, mut more) =
-            (self.lock.lost(), self.more.iter().map(HeldLock::lost).collect::<FuturesUnordered<_>>());
-        heard(async move {
-            match more.is_empty() {
-                true => first.await,
-                false => _ = select(pin!(first), more.next()).await,
-            }
-        })
+        let mut losses: FuturesUnordered<_> = self.locks.iter().map(HeldLock::lost).collect();
+        heard(async move { _ = losses.next().await })
     }
 
     /// Why it is lost; nothing as long as it is not. It asks no server: it is what the last renewal came to.
     ///
     /// Of a guard that was followed by another one of the same [`owner`](crate::Lock::owner) it is no longer known;
-    /// then it is [`Loss::Ended`]. Of [several](crate::multi) locks it is one's that is lost.
+    /// then it is [`Loss::Ended`]. Of [several](crate::Locks::all) locks it is one's that is lost.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
-        self.locks().find(|lock| lock.is_lost()).map(HeldLock::loss)
+        self.locks.iter().find(|lock| lock.is_lost()).map(HeldLock::loss)
     }
 
     /// Releases the lock, and waits for the server's word that it is.
@@ -172,8 +166,8 @@ impl<F> Guard<F> {
     /// for when this was called: that is no loss. The server is asked on in the background until the lease must have
     /// ended.
     pub async fn release(mut self) -> Result<(), Error> {
-        let mut releases: FuturesUnordered<_> = self.more.iter_mut().map(HeldLock::release).collect();
-        let mut problem = heard(self.lock.release()).await.err();
+        let mut releases: FuturesUnordered<_> = self.locks.iter_mut().map(HeldLock::release).collect();
+        let mut problem = None::<Error>;
         while let Some(released) = heard(releases.next()).await {
             // That one was lost counts before that another was not given back.
             let error = released.err().filter(|error| error.is_lost() || problem.is_none());
@@ -183,13 +177,13 @@ impl<F> Guard<F> {
     }
 
     fn names(&self) -> String {
-        self.locks().map(HeldLock::name).collect::<Vec<_>>().join(", ")
+        self.locks.iter().map(HeldLock::name).collect::<Vec<_>>().join(", ")
     }
 }
 
 impl<F> fmt::Debug for Guard<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.locks().map(HeldLock::name).collect();
+        let names: Vec<_> = self.locks.iter().map(HeldLock::name).collect();
         f.debug_struct("Guard").field("locks", &names).field("remaining", &self.remaining()).finish_non_exhaustive()
     }
 }

@@ -7,6 +7,7 @@ use crate::loss::Loss;
 use crate::shell::Shared;
 use std::borrow::Cow;
 use std::future::poll_fn;
+use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,15 +20,21 @@ pub(crate) struct HeldLock {
     is_released: bool,
 }
 
-/// `None`: the lock was not free, for as long as the caller was willing to wait.
-pub(crate) async fn acquire(shared: &Arc<Shared>, wish: Wish) -> Result<Option<HeldLock>, Error> {
+/// All that was wanted, in this order. `None`: it was not free, for as long as the caller was willing to wait.
+pub(crate) async fn acquire(shared: &Arc<Shared>, wish: Wish) -> Result<Option<Vec<HeldLock>>, Error> {
     shared.thread.check(&wish.key)?;
     let (id, about, lane) = (shared.number(), wish.key.clone(), shared.lane(&wish.key));
     let (tell, told) = oneshot::channel();
     shared.step(Event::Acquire { id, wish, lane, tell });
     let outcome = Acquiring { shared, id, told }.await;
     let outcome = outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Unavailable, &about)));
-    Ok(outcome?.map(|grant| HeldLock { shared: shared.clone(), grant, is_released: false }))
+    Ok(outcome?.map(|grant| held(shared, grant)))
+}
+
+fn held(shared: &Arc<Shared>, mut grant: Grant) -> Vec<HeldLock> {
+    let more = std::mem::take(&mut grant.more);
+    let each = |grant| HeldLock { shared: shared.clone(), grant, is_released: false };
+    iter::once(grant).chain(more).map(each).collect()
 }
 
 /// Dropped, nothing stays behind: neither a wait, nor what was granted and not heard.
@@ -52,7 +59,7 @@ impl Drop for Acquiring<'_> {
         }
         self.told.close();
         match self.told.try_recv() {
-            Ok(Ok(Some(grant))) => drop(HeldLock { shared: self.shared.clone(), grant, is_released: false }),
+            Ok(Ok(Some(grant))) => drop(held(self.shared, grant)),
             Ok(_) => {}
             Err(_) => self.shared.step(Event::Abandon(self.id)),
         }

@@ -34,14 +34,16 @@
 //! |---|---|
 //! | one at a time | [`locks.lock(name)`](Locks::lock) |
 //! | many readers, or one writer | [`locks.read_write(name)`](Locks::read_write), then [`read()`](ReadWriteLock::read) or [`write()`](ReadWriteLock::write) |
-//! | several locks, all or none | [`multi([a, b])`](multi) |
+//! | at most n at a time | [`locks.permits(name, n)`](Locks::permits) |
+//! | several locks, all or none | [`locks.all([a, b])`](Locks::all) |
 //!
-//! The first two have options, which you set before you acquire:
+//! All of them have options, which you set before you acquire:
 //!
 //! | you want | add |
 //! |---|---|
 //! | storage that can refuse an old holder | [`fenced()`](Lock::fenced), and check [`Guard::token`] where you write |
-//! | to take the lock again while you hold it | [`owner(id)`](Lock::owner) |
+//! | to take a single lock again while you hold it | [`owner(id)`](Lock::owner) |
+//! | to wait only if the queue is short | [`max_waiters(n)`](Lock::max_waiters) |
 //! | a lock that a failover forgets less often | [`replicas(n, timeout)`](Lock::replicas) |
 //! | another lease for this lock | [`lease(time)`](Lock::lease) |
 //! | a lease that ends by itself, whatever happens | [`fixed_lease(time)`](Lock::fixed_lease) |
@@ -157,7 +159,7 @@
 //! | [`Lost`](ErrorKind::Lost) | the lease has ended, or may have; or the lock was taken away, or [may have been](Error::is_in_doubt) | treat the work as not protected |
 //! | [`Unavailable`](ErrorKind::Unavailable) | no server answers, or it cannot do it now (no memory …), for as long as [`Options::patience`] says | try later; there is nothing to clean up |
 //! | [`TooFewReplicas`](ErrorKind::TooFewReplicas) | too few replicas have confirmed the lock; it was released | try later, or ask for fewer |
-//! | [`QueueFull`](ErrorKind::QueueFull) | the server accepts no more waiters | try later; the message names the limit |
+//! | [`QueueFull`](ErrorKind::QueueFull) | the server accepts no more waiters, or you do not, by [`max_waiters`](Lock::max_waiters) | try later; the message names the limit |
 //! | [`WrongKind`](ErrorKind::WrongKind), [`Deadlock`](ErrorKind::Deadlock) | a mistake in the program | correct it |
 //! | [`ModuleTooOld`](ErrorKind::ModuleTooOld) | the server's module has no sessions, by which this client waits | install 0.1.0 or newer |
 //! | [`ModuleMissing`](ErrorKind::ModuleMissing), [`Refused`](ErrorKind::Refused), [`Configuration`](ErrorKind::Configuration) | a mistake in the set-up | read the message |
@@ -221,8 +223,8 @@
 //!   The next client has the lock while your guard still claims it, up to a third of the lease, until the next renewal
 //!   says so.
 //! - **A write that is on its way arrives.** A write that was sent in time may take effect when the lease is over.
-//! - **A failover may forget a lock**, since replication is asynchronous. [`Lock::replicas`] makes that rarer. The
-//!   fencing counter is replicated the same way, so a token may repeat.
+//! - **A failover may forget a lock**, since replication is asynchronous. [`Lock::replicas`] makes that rarer; the
+//!   server's `rlock.grace` keeps others out for as long as a guard of the old master may be vouched for.
 //!
 //! For work that must never happen twice, let the storage decide: send the fencing token with each write, and refuse
 //! one that is lower than the last it saw. The example `cron_once` shows it.
@@ -271,8 +273,8 @@
 //! mean something else is written as `%` and two digits. An [`Address`] that you put together fits as well. For
 //! certificates of your own there is [`Options::certificates`].
 //!
-//! In a cluster the client asks for each lock at the node that owns its name's slot, also while slots move; the locks
-//! of one [`multi`] may be on different nodes. After a failover the client finds the new master by itself, within
+//! In a cluster the client asks for each lock at the node that owns its name's slot, also while slots move.
+//! [Several locks](Locks::all) have to be of one slot: `{orders}:1` and `{orders}:2` are. After a failover the client finds the new master by itself, within
 //! [`Options::patience`].
 //!
 //! # For the people on call
@@ -290,8 +292,8 @@
 //!
 //! - `tls` (on by default): `rediss://` by rustls, with the system's certificates or [yours](Options::certificates).
 //!   rustls uses the cryptography provider that the program has installed for the process; without one it uses ring.
-//! - `blocking`: calls for programs without async code, such as [`Lock::blocking_acquire`], and [`block_on`] for the
-//!   others. They block their thread.
+//! - `blocking`: calls for programs without async code, such as [`Lock::blocking_acquire`], and [`block_on`] and
+//!   [`block_on_for`] for the others. They block their thread.
 //! - `commands`: any command to a server that has locks, [for the people on call](#for-the-people-on-call).
 //!
 //! # Versions
@@ -334,14 +336,13 @@ mod kind;
 mod lock;
 mod locks;
 mod loss;
-mod multi;
 mod names;
 mod options;
 mod shell;
 
 pub use address::{Access, Address, Place};
 #[cfg(feature = "blocking")]
-pub use blocking::block_on;
+pub use blocking::{block_on, block_on_for};
 #[cfg(feature = "tls")]
 pub use certificates::{Certificates, Identity};
 #[cfg(feature = "commands")]
@@ -351,14 +352,18 @@ pub use engine::resp::Reply;
 pub use error::{Error, ErrorKind};
 pub use fencing::{Fenced, Unfenced};
 pub use guard::Guard;
-pub use kind::Kind;
+pub use kind::{Kind, Permit, Several, Single};
 pub use lock::{Lock, ReadWriteLock};
 pub use locks::Locks;
 pub use loss::Loss;
-pub use multi::{Multi, multi};
 pub use options::Options;
 
 /// Compiles the examples of the crate's page.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct OfTheCrate;
+
+/// And those of the recipes, which are for all languages.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/recipes.md")]
+struct OfTheRecipes;

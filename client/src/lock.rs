@@ -1,21 +1,21 @@
-//! A lock by its name, and how it is to be acquired.
+//! A lock by its name, a permit, or several locks, and how they are to be acquired.
 
 use crate::engine::{Lasting, Replicas, Side, Terms, Until, Wish};
 use crate::error::{Error, ErrorKind};
 use crate::fencing::{Fenced, Unfenced};
 use crate::foreign::heard;
 use crate::guard::Guard;
-use crate::held_lock::{HeldLock, acquire};
+use crate::held_lock::acquire;
+use crate::kind::{Permit, Several, Single};
 use crate::shell::Shared;
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{Instrument, debug_span};
 
-/// A lock, or one side of a read-write lock, and how it is to be acquired. Nothing is sent before one of the three
-/// methods that acquire it; the same `Lock` can be used any number of times.
+/// A lock, or one side of a read-write lock, one of several permits, or several locks; and how they are to be acquired.
+/// Nothing is sent before one of the three methods that acquire it; the same `Lock` can be used any number of times.
 ///
 /// ```no_run
 /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
@@ -25,12 +25,13 @@ use tracing::{Instrument, debug_span};
 /// ```
 #[derive(Clone)]
 #[must_use]
-pub struct Lock<F = Unfenced> {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) name: Arc<[u8]>,
+pub struct Lock<F = Unfenced, K = Single> {
+    shared: Arc<Shared>,
+    /// One, but of several locks.
+    names: Vec<Arc<[u8]>>,
     terms: Terms,
     owner: Option<Arc<[u8]>>,
-    fencing: PhantomData<F>,
+    types: PhantomData<(F, K)>,
 }
 
 /// A read-write lock by its name. It is held by one of its sides.
@@ -56,20 +57,59 @@ pub struct ReadWriteLock {
 }
 
 impl Lock {
-    pub(crate) fn new(shared: Arc<Shared>, name: Arc<[u8]>, side: Side) -> Self {
-        let terms = Terms { side, lease: Lasting::Kept(shared.settings.lease), fenced: false, replicas: None };
-        Self { shared, name, terms, owner: None, fencing: PhantomData }
+    pub(crate) fn one(shared: Arc<Shared>, name: Arc<[u8]>, side: Side) -> Self {
+        Self::new(shared, vec![name], side, None)
+    }
+}
+
+impl Lock<Unfenced, Permit> {
+    pub(crate) fn permit(shared: Arc<Shared>, name: Arc<[u8]>, limit: u32) -> Self {
+        Self::new(shared, vec![name], Side::Plain, Some(limit))
+    }
+}
+
+impl Lock<Unfenced, Several> {
+    pub(crate) fn several(shared: Arc<Shared>, names: impl Iterator<Item = Arc<[u8]>>) -> Self {
+        let mut distinct = Vec::new();
+        for name in names {
+            if !distinct.contains(&name) {
+                distinct.push(name);
+            }
+        }
+        Self::new(shared, distinct, Side::Plain, None)
+    }
+}
+
+impl<K> Lock<Unfenced, K> {
+    fn new(shared: Arc<Shared>, names: Vec<Arc<[u8]>>, side: Side, permits: Option<u32>) -> Self {
+        let lease = Lasting::Kept(shared.settings.lease);
+        let terms = Terms { side, permits, max: None, lease, fenced: false, replicas: None };
+        Self { shared, names, terms, owner: None, types: PhantomData }
     }
 
-    /// Asks for a fencing token with each grant, which [`Guard::token`] tells. It costs no further request. It protects
-    /// only what is written to a place that refuses lower tokens than the last it saw.
-    pub fn fenced(self) -> Lock<Fenced> {
-        let Self { shared, name, terms, owner, .. } = self;
-        Lock { shared, name, terms: Terms { fenced: true, ..terms }, owner, fencing: PhantomData }
+    /// Asks for a fencing token with each grant, which [`Guard::token`] tells; of several locks for one of each. It costs no
+    /// further request. It protects only what is written to a place that refuses lower tokens than the last it saw.
+    pub fn fenced(self) -> Lock<Fenced, K> {
+        let Self { shared, names, terms, owner, .. } = self;
+        Lock { shared, names, terms: Terms { fenced: true, ..terms }, owner, types: PhantomData }
     }
 }
 
 impl<F> Lock<F> {
+    /// Acquires in the name of this owner, who may acquire the lock again while holding it: the lock is free when all
+    /// of its guards are gone. Without an owner each guard is a holder of its own, and a task that holds the lock and
+    /// acquires it again waits for itself.
+    ///
+    /// An owner is for one client at a time. To the server all clients that use one owner are one holder, so two
+    /// programs with one owner have the lock at the same time. The server allows 1 to 512 bytes, but not `mode`, nor
+    /// what ends in `:write`.
+    pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
+        self.owner = Some(Arc::from(owner.as_ref()));
+        self
+    }
+}
+
+impl<F, K> Lock<F, K> {
     /// A lease of another length than the client's, kept alive by the watchdog as well.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.terms.lease = Lasting::Kept(lease);
@@ -83,15 +123,10 @@ impl<F> Lock<F> {
         self
     }
 
-    /// Acquires in the name of this owner, who may acquire the lock again while holding it: the lock is free when all
-    /// of its guards are gone. Without an owner each guard is a holder of its own, and a task that holds the lock and
-    /// acquires it again waits for itself.
-    ///
-    /// An owner is for one client at a time. To the server all clients that use one owner are one holder, so two
-    /// programs with one owner have the lock at the same time. The server allows 1 to 512 bytes, but not `mode`, nor
-    /// what ends in `:write`.
-    pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
-        self.owner = Some(Arc::from(owner.as_ref()));
+    /// Waits only if fewer than that many wait for this lock already; otherwise the server refuses at once, with
+    /// [`ErrorKind::QueueFull`]. For a caller that has no use for a lock that comes late. At least 1.
+    pub fn max_waiters(mut self, count: u32) -> Self {
+        self.terms.max = Some(count);
         self
     }
 
@@ -99,8 +134,15 @@ impl<F> Lock<F> {
     /// released, and the error, [`ErrorKind::TooFewReplicas`], tells how many have. The time is beside that of
     /// [`acquire_timeout`](Self::acquire_timeout), and should be much shorter than the lease, which runs meanwhile.
     ///
-    /// It makes a lock survive a failover more often, not always: a replica that has not confirmed may be the one that
-    /// becomes master.
+    /// Each renewal is to be confirmed as well, within that time or a sixth of the lease, if that is shorter: the guard is
+    /// vouched for only until what replicas have confirmed. If they do not for too long, it is
+    /// [lost](crate::Loss::NotRenewed), though the server may have the lock still. Renewals that are due together have one
+    /// WAIT.
+    ///
+    /// A failover to a replica that has confirmed forgets nothing; but by how much its clock is ahead of the old master's,
+    /// the lease ends sooner there. And one that has not confirmed may become master all the same: all replicas have to
+    /// confirm for that to be ruled out. A grace (`rlock.grace`) keeps others out in either case, for as long as this guard
+    /// may be vouched for.
     pub fn replicas(mut self, wanted: usize, timeout: Duration) -> Self {
         self.terms.replicas = Some(Replicas { wanted, timeout });
         self
@@ -121,7 +163,7 @@ impl<F> Lock<F> {
     /// [`ErrorKind::Unavailable`] if the server cannot be asked (once more over a new connection, if the old one was
     /// broken), [`ErrorKind::Lost`] if the answer took longer than the lease, and what the server refuses.
     pub async fn try_acquire(&self) -> Result<Option<Guard<F>>, Error> {
-        Ok(self.acquire_one(Until::Now).await?.map(|lock| Guard::of(lock, Vec::new())))
+        self.acquire_if(Until::Now).await
     }
 
     /// Acquires the lock, however long that takes.
@@ -161,34 +203,31 @@ impl<F> Lock<F> {
         self.acquire_until(Until::within(limit)).await
     }
 
-    /// Where it is and which side of it, in an order that all clients agree on. Writing comes before reading: a writer
-    /// may read, but no reader may write.
-    pub(crate) fn place(&self) -> (&[u8], &str, Side) {
-        (&self.name, &self.shared.place, self.terms.side)
-    }
-
     async fn acquire_until(&self, until: Until) -> Result<Guard<F>, Error> {
-        match self.acquire_one(until).await? {
-            Some(held) => Ok(Guard::of(held, Vec::new())),
-            None => Err(Error::new(ErrorKind::Timeout, &self.name)),
+        match self.acquire_if(until).await? {
+            Some(guard) => Ok(guard),
+            None => Err(Error::new(ErrorKind::Timeout, self.shown())),
         }
     }
 
-    async fn acquire_one(&self, until: Until) -> Result<Option<HeldLock>, Error> {
-        self.acquire_as(None, until).await
-    }
-
-    /// For its owner, if it has one; else for this holder, or one that nobody has had before.
-    pub(crate) async fn acquire_as(&self, holder: Option<Arc<[u8]>>, until: Until) -> Result<Option<HeldLock>, Error> {
-        let (key, named) = (self.name.clone(), self.owner.is_some());
-        let holder = self.owner.clone().or(holder).unwrap_or_else(|| self.shared.fresh_holder());
+    /// For its owner, if it has one; else for a holder that nobody has had before.
+    async fn acquire_if(&self, until: Until) -> Result<Option<Guard<F>>, Error> {
+        let Some((key, more)) = self.names.split_first() else {
+            return Err(Error::configuration("all", "there is no lock in the set"));
+        };
+        let holder = self.owner.clone().unwrap_or_else(|| self.shared.fresh_holder());
         let span = debug_span!("acquire", lock = %self.shown(), holder = %String::from_utf8_lossy(&holder));
-        let wish = Wish { key, holder, named, terms: self.terms, until };
-        heard(acquire(&self.shared, wish)).instrument(span).await
+        let (key, more, named) = (key.clone(), more.to_vec(), self.owner.is_some());
+        let wish = Wish { key, more, holder, named, terms: self.terms, until };
+        match heard(acquire(&self.shared, wish)).instrument(span).await {
+            Ok(held) => Ok(held.map(Guard::of)),
+            Err(error) if self.names.len() > 1 => Err(error.about_all(self.shown())),
+            Err(error) => Err(error),
+        }
     }
 
-    pub(crate) fn shown(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.name)
+    fn shown(&self) -> String {
+        self.names.iter().map(|name| String::from_utf8_lossy(name)).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -199,16 +238,16 @@ impl ReadWriteLock {
 
     /// The side that any number of readers have at the same time.
     pub fn read(&self) -> Lock {
-        Lock::new(self.shared.clone(), self.name.clone(), Side::Read)
+        Lock::one(self.shared.clone(), self.name.clone(), Side::Read)
     }
 
     /// The side that one writer has alone.
     pub fn write(&self) -> Lock {
-        Lock::new(self.shared.clone(), self.name.clone(), Side::Write)
+        Lock::one(self.shared.clone(), self.name.clone(), Side::Write)
     }
 }
 
-impl<F> fmt::Debug for Lock<F> {
+impl<F, K> fmt::Debug for Lock<F, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lock").field("name", &self.shown()).field("side", &self.terms.side).finish_non_exhaustive()
     }

@@ -1,6 +1,8 @@
 //! A client, which makes locks.
 
 use crate::engine::Side;
+use crate::fencing::Unfenced;
+use crate::kind::{Permit, Several};
 use crate::lock::{Lock, ReadWriteLock};
 use crate::shell::Shared;
 use std::fmt;
@@ -21,7 +23,7 @@ impl Locks {
     /// A lock of that name: exclusive, one holder at a time. In Redisson it is `getLock(name)`, with
     /// [`fenced`](Lock::fenced) also `getFencedLock(name)`. The name is the lock's key: no data can be there.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
-        Lock::new(self.shared.clone(), Arc::from(name.as_ref()), Side::Plain)
+        Lock::one(self.shared.clone(), Arc::from(name.as_ref()), Side::Plain)
     }
 
     /// A read-write lock of that name: readers share it, a writer has it alone. In Redisson it is
@@ -29,6 +31,33 @@ impl Locks {
     #[must_use]
     pub fn read_write(&self, name: impl AsRef<[u8]>) -> ReadWriteLock {
         ReadWriteLock::new(self.shared.clone(), Arc::from(name.as_ref()))
+    }
+
+    /// Permits of that name, of which one is acquired if fewer than `limit` are taken: so at most that many guards are there
+    /// at a time. The limit is this request's own; who asks with another one is judged by that. It is 1 to 100,000.
+    ///
+    /// ```no_run
+    /// # async fn train() {}
+    /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
+    /// locks.permits("gpu", 4).acquire().await?.run(train()).await
+    /// # }
+    /// ```
+    pub fn permits(&self, name: impl AsRef<[u8]>, limit: u32) -> Lock<Unfenced, Permit> {
+        Lock::permit(self.shared.clone(), Arc::from(name.as_ref()), limit)
+    }
+
+    /// The locks of all these names, which are acquired in one step: all or none. They are locks like any other, up to 64; in
+    /// a cluster of one slot. A name that is given twice counts once. While they are waited for none of them is taken, so
+    /// two sets cannot wait for each other. The guard is lost as soon as one of them is.
+    ///
+    /// ```no_run
+    /// # async fn move_the_money() {}
+    /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
+    /// locks.all(["account:1", "account:2"]).acquire().await?.run(move_the_money()).await
+    /// # }
+    /// ```
+    pub fn all(&self, names: impl IntoIterator<Item: AsRef<[u8]>>) -> Lock<Unfenced, Several> {
+        Lock::several(self.shared.clone(), names.into_iter().map(|name| Arc::from(name.as_ref())))
     }
 
     /// What the holders of this client begin with, but those of [owners](Lock::owner): `host:process:uuid`, or

@@ -134,8 +134,8 @@ impl Options {
     /// nobody answers.
     pub async fn connect_to(self, address: impl TryInto<Address, Error: Into<Error>>) -> Result<Locks, Error> {
         let address = read(address)?;
-        let (place, engine) = (address.place.to_string(), Engine::at(address, self.settings, Instant::now()));
-        self.open(engine, place, Servers::One).await
+        let engine = Engine::at(address, self.settings, Instant::now());
+        self.open(engine, Servers::One).await
     }
 
     /// Connects to a Redis Cluster, of which some nodes are given. Each lock is asked for at the owner of its slot,
@@ -151,11 +151,11 @@ impl Options {
         nodes: impl IntoIterator<Item = A>,
     ) -> Result<Locks, Error> {
         let seeds = nodes.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let Some(first) = seeds.first() else {
+        if seeds.is_empty() {
             return Err(Error::configuration("address", "a cluster has at least one"));
-        };
-        let (place, engine) = (first.place.to_string(), Engine::new(Route::cluster(), self.settings, Instant::now()));
-        self.open(engine, place, Servers::Cluster(seeds)).await
+        }
+        let engine = Engine::new(Route::cluster(), self.settings, Instant::now());
+        self.open(engine, Servers::Cluster(seeds)).await
     }
 
     /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is the
@@ -185,17 +185,17 @@ impl Options {
         master: impl Into<String>,
         access: Access,
     ) -> Result<Locks, Error> {
-        let (sentinels, master) = (sentinels.into_iter().map(read).collect::<Result<Vec<_>, _>>()?, master.into());
+        let sentinels = sentinels.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
         if sentinels.is_empty() {
             return Err(Error::configuration("address", "at least one sentinel is needed"));
         }
         let engine = Engine::new(Route::sentinels(), self.settings, Instant::now());
-        let sentinels = Sentinels::new(sentinels, master.clone(), access);
-        self.open(engine, master, Servers::Sentinels(Box::new(sentinels))).await
+        let sentinels = Sentinels::new(sentinels, master.into(), access);
+        self.open(engine, Servers::Sentinels(Box::new(sentinels))).await
     }
 
-    /// Connects, so that a wrong address or password shows at once. `place`: what tells these servers from others.
-    async fn open(self, engine: Engine, place: String, servers: Servers) -> Result<Locks, Error> {
+    /// Connects, so that a wrong address or password shows at once.
+    async fn open(self, engine: Engine, servers: Servers) -> Result<Locks, Error> {
         let names = Names::new(self.name.as_deref());
         let dialer = Dialer {
             limit: self.settings.connect,
@@ -205,7 +205,7 @@ impl Options {
         };
         let thread = Thread::start()?;
         let is_cluster = matches!(servers, Servers::Cluster(_));
-        let shared = Shared::new(engine, self.settings, (&names.holder, place), dialer, thread, servers);
+        let shared = Shared::new(engine, self.settings, &names.holder, dialer, thread, servers);
         match is_cluster {
             // A node that answers has accepted the password. That each slot's owner is there is not needed yet.
             true => shared.learn(b"connecting").await?,

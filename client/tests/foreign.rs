@@ -131,8 +131,10 @@ fn a_waker_that_blocks_costs_no_guard() {
     let guard = runtime().block_on(locks.lock("a").acquire()).unwrap();
     let waker = Arc::<Blocking>::default();
     let lock = locks.lock("b");
+    client.say("RLOCK.ACQUIRE b somebody-else 60000");
     let mut acquiring = pin!(lock.acquire());
     assert!(acquiring.as_mut().poll(&mut Context::from_waker(&Waker::from(waker.clone()))).is_pending());
+    client.say("RLOCK.RELEASE b somebody-else");
     wait_until("it is woken", || waker.was_woken.load(SeqCst));
     let is_kept = is_kept(&mut client, "a", &guard);
     *waker.may_go_on.lock().unwrap() = true;

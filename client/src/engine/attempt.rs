@@ -1,5 +1,5 @@
-//! One attempt to acquire a lock: tried once, then waited for by a ticket. When its caller has gone or its time is over,
-//! it sees to it that nothing stays behind.
+//! One attempt to acquire a lock: tried once, then waited for by a ticket. What becomes of it when its caller has gone or
+//! its time is over is in `leaving`.
 //!
 //! **A wait asks for a short lease.** A machine that is gone without a word keeps the lock from the next one for as long
 //! as that, and each of its waiters does. What is granted is the caller's as soon as that is told, for as long as the short
@@ -8,20 +8,29 @@
 //! It is renewed before it is the caller's where too little of it is left; where nobody renews it later; where the owner
 //! has the lock already, since the server keeps a lease for each read hold; where replicas are to confirm it; and where
 //! the server may not be the one to ask any more, which the renewal finds out.
+//!
+//! **Of several locks** there is one request and one answer for all. Each is held for itself, and so are they renewed and
+//! given back; only a grant that is renewed because little of it may be left is asked for once more as a whole: then the server begins
+//! all or none of it anew.
 
+mod leaving;
+
+use super::confirmed::Who;
 use super::fault::{Fault, What};
 use super::hold::{Began, End, Hold};
 use super::lease::{Lease, vouched_until};
 use super::line::Lane;
 use super::pause::{Outage, Pause};
-use super::request::{self, Extent, Leased, Side, Verdict};
+use super::request::{self, Leased, Verdict, Wait};
 use super::resp::Reply;
 use super::route::NodeId;
 use super::session::Ticket;
-use super::terms::{Lasting, Replicas, Terms, Until};
+use super::terms::{Lasting, Replicas, Side, Terms, Until};
 use super::{Asker, Body, Engine, HoldId, Tell, Timer};
 use crate::error::{Error, ErrorKind};
 use crate::foreign::log;
+use std::collections::BTreeMap;
+use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{Level, debug};
@@ -40,6 +49,8 @@ const ASKED_AGAIN: Duration = Duration::from_secs(60);
 /// What is asked for.
 pub(crate) struct Wish {
     pub key: Arc<[u8]>,
+    /// Those of other locks that are wanted with it, in the name of a holder whom nobody else has.
+    pub more: Vec<Arc<[u8]>>,
     pub holder: Arc<[u8]>,
     /// The caller chose the holder.
     pub named: bool,
@@ -58,6 +69,8 @@ pub(crate) struct Grant {
     /// How long it was asked for.
     pub length: Duration,
     pub token: Option<u64>,
+    /// What was granted with it.
+    pub more: Vec<Grant>,
 }
 
 /// `None`: the lock was not free, for as long as the caller was willing to wait.
@@ -65,6 +78,8 @@ pub(crate) type Outcome = Result<Option<Grant>, Error>;
 
 pub(super) struct Attempt {
     pub hold: HoldId,
+    /// Those of other locks that it is for.
+    more: Vec<HoldId>,
     pub terms: Terms,
     pub until: Until,
     lane: Lane,
@@ -86,7 +101,7 @@ pub(super) struct Attempt {
     crowd: Option<bool>,
     /// The lease that was asked for the last time.
     pub asked: Duration,
-    token: Option<u64>,
+    tokens: Vec<u64>,
     /// Until when what was granted is there, as far as that is known.
     granted_until: Option<Instant>,
     outage: Outage,
@@ -111,12 +126,10 @@ enum State {
     Pausing {
         granted: bool,
     },
-    /// There is a guard, once replicas have confirmed it: how many is told behind the renewal.
+    /// There is a guard, once each lock of it is renewed and replicas have confirmed that.
     Confirming {
         grant: Grant,
-        at: (NodeId, Lane),
-        count: u64,
-        replicas: Replicas,
+        renewed: Vec<Leased>,
     },
     /// Its caller has gone; the answer to a request will say whether something is to be given back.
     Leaving,
@@ -124,7 +137,47 @@ enum State {
     Withdrawing(Pause),
 }
 
+impl Grant {
+    fn all(&self) -> impl Iterator<Item = &Self> {
+        iter::once(self).chain(&self.more)
+    }
+}
+
 impl Attempt {
+    fn holds(&self) -> impl Iterator<Item = HoldId> + use<> {
+        iter::once(self.hold).chain(self.more.clone())
+    }
+
+    /// The request for all of it.
+    pub(super) fn request(&self, holds: &BTreeMap<HoldId, Hold>, wait: Option<Wait>) -> Vec<u8> {
+        let holds: Vec<_> = self.holds().filter_map(|id| holds.get(&id)).collect();
+        let keys: Vec<_> = holds.iter().map(|hold| &*hold.key).collect();
+        let holder = holds.first().map_or(&[][..], |hold| &*hold.holder);
+        request::acquire(&self.terms, &keys, holder, self.asked, wait)
+    }
+
+    /// The request that begins anew the lease of what was granted.
+    fn renewal(&self, holds: &BTreeMap<HoldId, Hold>) -> Vec<u8> {
+        match (self.more.is_empty(), holds.get(&self.hold)) {
+            (true, Some(hold)) => request::renew(hold.names(), self.asked),
+            _ => self.request(holds, None),
+        }
+    }
+
+    /// Whether that is there still, by the answer. Of several locks some may have gone and come again, so the last tokens
+    /// count.
+    fn is_renewed(&mut self, answer: Reply, sent_at: Instant) -> Result<bool, Fault> {
+        if self.more.is_empty() {
+            return request::yes_or_no(&answer);
+        }
+        let lease = Leased { after: sent_at, length: self.asked };
+        let Verdict::Granted { tokens, .. } = request::verdict(answer, self.terms.fenced, lease)? else {
+            return Ok(false);
+        };
+        self.tokens = tokens;
+        Ok(true)
+    }
+
     /// The lease to ask for.
     pub(super) fn lease(&self, hold: &Hold, waits: bool, now: Instant) -> Duration {
         let whole = self.terms.lease.length();
@@ -148,12 +201,19 @@ impl Attempt {
 
 impl Engine {
     pub(super) fn acquire(&mut self, id: u64, wish: Wish, lane: Lane, tell: Tell<Outcome>) {
-        let Wish { key, holder, named, terms, until } = wish;
-        let hold_id = self.hold_of(key, holder, named);
+        let Wish { key, more, holder, named, terms, until } = wish;
+        let hold_id = self.hold_of(key, holder.clone(), named);
+        let more: Vec<_> = more.into_iter().map(|key| self.hold_of(key, holder.clone(), named)).collect();
         let now = self.now;
         let end = until.end(now, self.settings.answer);
         if let Some(end) = end {
             self.timers.insert((end, Timer::End(id)));
+        }
+        for hold in &more {
+            self.holds.entry(*hold).and_modify(|hold| {
+                hold.users += 1;
+                hold.attempt_begins(terms.side, terms.lease.length());
+            });
         }
         let Some(hold) = self.holds.get_mut(&hold_id) else { return };
         hold.users += 1;
@@ -163,9 +223,11 @@ impl Engine {
         let state = if is_behind_release { State::BehindRelease } else { State::Asking };
         let attempt = Attempt {
             hold: hold_id,
+            more,
             terms,
             until,
-            lane,
+            // Of an owner, whose requests set one lease, none may overtake another.
+            lane: if named { Lane::Own } else { lane },
             tell: Some(tell),
             began,
             state,
@@ -176,7 +238,7 @@ impl Engine {
             waits: crowd.unwrap_or(false),
             crowd,
             asked: Duration::ZERO,
-            token: None,
+            tokens: Vec::new(),
             granted_until: None,
             outage: Outage::none(now),
             trouble: None,
@@ -192,8 +254,7 @@ impl Engine {
 
     /// Whether somebody waits for the answer to this.
     pub(super) fn attempt_wants(&self, id: u64, errand: u64) -> bool {
-        let Some(attempt) = self.attempts.get(&id) else { return false };
-        attempt.errand == errand || matches!(attempt.state, State::Confirming { count, .. } if count == errand)
+        self.attempts.get(&id).is_some_and(|attempt| attempt.errand == errand)
     }
 
     fn asks(&mut self, id: u64) {
@@ -205,8 +266,7 @@ impl Engine {
             Body::Wait
         } else {
             attempt.asked = attempt.lease(hold, false, now);
-            let Terms { side, fenced, .. } = attempt.terms;
-            Body::Bytes(request::acquire(side, hold.names(), attempt.asked, fenced, None))
+            Body::Bytes(attempt.request(&self.holds, None))
         };
         let (key, lane) = (hold.key.clone(), attempt.lane);
         self.ask(errand, Asker::Attempt(id), key, body, lane);
@@ -229,13 +289,20 @@ impl Engine {
             State::Asking => {
                 let lease = Leased { after: sent_at, length: attempt.asked };
                 match answer.and_then(|answer| request::verdict(answer, attempt.terms.fenced, lease)) {
-                    Ok(Verdict::Granted { token, lease }) => self.granted(id, token, lease, true),
+                    Ok(Verdict::Granted { tokens, lease }) => self.granted(id, tokens, lease, true),
                     Ok(Verdict::Busy) => self.busy(id),
                     Ok(Verdict::Waits) => self.waits(id),
-                    Err(fault) => self.troubled(id, fault, false),
+                    Err(fault) => {
+                        // So the server answers only to what it has not queued.
+                        let is_out = fault.is_full() && !attempt.is_doubtful();
+                        if let Some(ticket) = is_out.then(|| attempt.ticket.take()).flatten() {
+                            self.waits_no_more(&ticket);
+                        }
+                        self.troubled(id, fault, false);
+                    }
                 }
             }
-            State::Renewing => match answer.and_then(|answer| request::yes_or_no(&answer)) {
+            State::Renewing => match answer.and_then(|answer| attempt.is_renewed(answer, sent_at)) {
                 // It may be another one's of the same owner, if what was granted to this one had ended by then.
                 Ok(true)
                     if attempt.granted_until.is_none_or(|until| until <= now)
@@ -246,13 +313,24 @@ impl Engine {
                 }
                 Ok(true) => {
                     let lease = Leased { after: sent_at, length: attempt.asked };
-                    self.held(id, Began { lease, for_all: true });
+                    self.held(id, lease, true);
                 }
                 // Its lease had ended before it could be renewed: from the beginning.
                 Ok(false) => self.asks(id),
                 Err(fault) => self.troubled(id, fault, true),
             },
-            State::Confirming { .. } => self.confirmation(id, answer),
+            State::Confirming { grant, renewed, .. } => match answer.and_then(|answer| request::yes_or_no(&answer)) {
+                Ok(true) => {
+                    renewed.push(Leased { after: sent_at, length: attempt.asked });
+                    // Those of its other locks are still to come.
+                    attempt.errand = errand;
+                }
+                Ok(false) => {
+                    let lost = Error::new(ErrorKind::Lost, &grant.key);
+                    self.is_unconfirmed(id, lost);
+                }
+                Err(fault) => self.grant_confirmed(id, Err(fault)),
+            },
             State::Leaving => {
                 let lost = is_granted(&answer) || attempt.is_doubtful();
                 self.left(id, lost);
@@ -325,10 +403,10 @@ impl Engine {
             self.attempts.entry(id).and_modify(|attempt| attempt.open += 1);
         }
         match outcome {
-            Ok(Verdict::Granted { token, lease }) => {
+            Ok(Verdict::Granted { tokens, lease }) => {
                 let is_trusted = self.holds.get(&hold).is_some_and(|hold| self.trusts(&hold.key, node));
                 let is_sure = is_trusted && !needs_renewal && self.is_session_open(node);
-                self.granted(id, token, lease, is_sure);
+                self.granted(id, tokens, lease, is_sure);
             }
             Ok(_) => self.busy(id),
             Err(fault) => {
@@ -353,11 +431,11 @@ impl Engine {
     }
 
     /// `is_sure`: the word of this server will do.
-    fn granted(&mut self, id: u64, token: Option<u64>, lease: Option<Leased>, is_sure: bool) {
+    fn granted(&mut self, id: u64, tokens: Vec<u64>, lease: Option<Leased>, is_sure: bool) {
         let now = self.now;
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
-        (attempt.token, attempt.granted_until) = (token, lease.map(vouched_until));
+        (attempt.tokens, attempt.granted_until) = (tokens, lease.map(vouched_until));
         let ticket = attempt.ticket.take();
         // A release of the same owner that is under way, and came after its own lease had ended, takes this.
         let is_taken = hold.named && self.givings.values().any(|giving| giving.could_take(attempt.hold, now));
@@ -366,7 +444,7 @@ impl Engine {
             self.waits_no_more(&ticket);
         }
         match lease {
-            Some(lease) => self.held(id, Began { lease, for_all: false }),
+            Some(lease) => self.held(id, lease, false),
             None => self.renews(id),
         }
     }
@@ -378,7 +456,7 @@ impl Engine {
         attempt.asked = attempt.lease(hold, false, now);
         (attempt.state, attempt.errand) = (State::Renewing, errand);
         let (key, lane) = (hold.key.clone(), attempt.lane);
-        let bytes = request::renew(hold.names(), attempt.asked);
+        let bytes = attempt.renewal(&self.holds);
         self.ask(errand, Asker::Attempt(id), key, Body::Bytes(bytes), lane);
     }
 
@@ -441,12 +519,24 @@ impl Engine {
         self.ends(id, outcome);
     }
 
-    fn held(&mut self, id: u64, began: Began) {
-        let now = self.now;
+    /// `for_all`: the lease of everything that this holder has.
+    fn held(&mut self, id: u64, lease: Leased, for_all: bool) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        let Some(hold) = self.holds.get_mut(&attempt.hold) else { return };
-        let (side, token) = (attempt.terms.side, attempt.token);
-        let (key, holder) = (hold.key.clone(), hold.holder.clone());
+        let replicas = attempt.terms.replicas;
+        let (began, mut tokens) = (Began { lease, for_all, replicas }, std::mem::take(&mut attempt.tokens).into_iter());
+        let (hold, more) = (attempt.hold, attempt.more.clone());
+        let Some(mut grant) = self.guarded(id, hold, began, tokens.next()) else { return };
+        grant.more = more.into_iter().filter_map(|hold| self.guarded(id, hold, began, tokens.next())).collect();
+        match replicas {
+            Some(replicas) => self.confirms(id, grant, replicas),
+            None => self.is_held(id, Ok(grant)),
+        }
+    }
+
+    fn guarded(&mut self, id: u64, hold_id: HoldId, began: Began, token: Option<u64>) -> Option<Grant> {
+        let now = self.now;
+        let (attempt, hold) = (self.attempts.get(&id)?, self.holds.get_mut(&hold_id)?);
+        let (side, key, holder) = (attempt.terms.side, hold.key.clone(), hold.holder.clone());
         let length = attempt.lease(hold, false, now);
         let end = |until| match attempt.terms.lease {
             Lasting::Kept(_) => End::Kept,
@@ -456,8 +546,7 @@ impl Engine {
         };
         let is_first = !hold.is_vouched_for(now);
         let lease = hold.attempt_granted(side, attempt.is_doubtful(), began, end, now);
-        let (hold, replicas) = (attempt.hold, attempt.terms.replicas);
-        let grant = Grant { hold, key, holder, side, lease, length, token };
+        let grant = Grant { hold: hold_id, key, holder, side, lease, length, token, more: Vec::new() };
         log(Level::DEBUG, || {
             let Grant { key, holder, token, .. } = grant.clone();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -466,71 +555,48 @@ impl Engine {
         let is_kept = matches!(attempt.terms.lease, Lasting::Kept(_));
         if is_first {
             // An answer to an old renewal says nothing about this one.
-            self.keep_no_more(hold);
+            self.keep_no_more(hold_id);
         }
         if is_kept {
-            self.keep(hold, length, began.lease);
+            self.keep(hold_id, length, began.lease);
         }
-        match replicas {
-            Some(replicas) => self.asks_replicas(id, grant, replicas),
-            None => self.is_held(id, Ok(grant)),
-        }
+        Some(grant)
     }
 
-    /// WAIT, behind a renewal on the same connection: what is confirmed then is all that came before.
-    fn asks_replicas(&mut self, id: u64, grant: Grant, replicas: Replicas) {
-        let Some(node) = self.route.node(&grant.key) else {
-            let fault = Fault::nowhere("the server of the lock is in doubt");
-            let error = fault.into_error(&grant.key);
-            self.gives_back(&grant);
-            return self.is_held(id, Err(error));
-        };
-        let lane = if self.is_quiet(node, Lane::Spare(0)) { Lane::Spare(0) } else { Lane::Spare(id) };
-        let limit = replicas.timeout.saturating_add(self.settings.answer);
-        let renew = request::renew((&grant.key, &grant.holder), grant.length);
-        let wait = request::wait_for_replicas(replicas.wanted, replicas.timeout);
-        // Both are known before either may be answered.
+    fn confirms(&mut self, id: u64, grant: Grant, replicas: Replicas) {
+        let (errand, now) = (self.next_id(), self.now);
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        attempt.state = State::Confirming { grant, at: (node, lane), count: 0, replicas };
-        let (first, second) = (self.next_id(), self.next_id());
-        if let Some(Attempt { errand, state: State::Confirming { count, .. }, .. }) = self.attempts.get_mut(&id) {
-            (*errand, *count) = (first, second);
-        }
-        for (errand, bytes) in [(first, renew), (second, wait)] {
-            self.ask_node_as(errand, node, Asker::Attempt(id), bytes, lane, limit);
-        }
+        let Some(hold) = self.holds.get(&grant.hold) else { return };
+        // What was granted may be longer, for others of the same owner, who are gone by now.
+        (attempt.errand, attempt.asked) = (errand, hold.lease_for(grant.length, now));
+        let asked = attempt.asked;
+        attempt.state = State::Confirming { grant: grant.clone(), renewed: Vec::new() };
+        let renewal = |one: &Grant| (one.key.clone(), request::renew((&one.key, &one.holder), asked));
+        self.joins_round(Who::Attempt(id), errand, grant.all().map(renewal).collect(), replicas);
     }
 
-    fn confirmation(&mut self, id: u64, answer: Result<Reply, Fault>) {
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        let State::Confirming { grant, at, count, replicas } = &mut attempt.state else { return };
-        let about = grant.key.clone();
-        let (grant, (node, lane), second) = (grant.clone(), *at, std::mem::take(count));
-        let Replicas { wanted, .. } = *replicas;
-        let outcome = match answer {
-            Err(fault) => Err(fault.into_error(&about)),
-            Ok(answer) if second != 0 => match request::yes_or_no(&answer) {
-                Ok(true) => {
-                    attempt.errand = second;
-                    return;
+    pub(super) fn grant_confirmed(&mut self, id: u64, confirmed: Result<(), Fault>) {
+        let now = self.now;
+        let Some(Attempt { state: State::Confirming { grant, renewed }, .. }) = self.attempts.get(&id) else { return };
+        // Each of its locks was renewed, the first one at that time.
+        let lease = renewed.iter().min_by_key(|lease| lease.after).filter(|_| renewed.len() > grant.more.len());
+        let (grant, lease) = (grant.clone(), lease.copied().ok_or_else(Fault::timed_out));
+        match confirmed.and(lease) {
+            Ok(lease) => {
+                for one in grant.all() {
+                    self.holds.get_mut(&one.hold).map(|hold| hold.renewed(lease, now));
                 }
-                Ok(false) => Err(Error::new(ErrorKind::Lost, &about)),
-                Err(fault) => Err(fault.into_error(&about)),
-            },
-            Ok(answer) => match answer.number().unwrap_or(0) {
-                confirmed if confirmed >= wanted => Ok(()),
-                confirmed => Err(Error::new(ErrorKind::TooFewReplicas { wanted, confirmed }, &about)),
-            },
-        };
-        if lane != Lane::Spare(0) {
-            self.close_lane(node, lane);
-        }
-        match outcome {
-            Ok(()) => self.is_held(id, Ok(grant)),
-            Err(error) => {
-                self.gives_back(&grant);
-                self.is_held(id, Err(error));
+                self.is_held(id, Ok(grant));
             }
+            Err(fault) => self.is_unconfirmed(id, fault.into_error(&grant.key)),
+        }
+    }
+
+    fn is_unconfirmed(&mut self, id: u64, why: Error) {
+        if let Some(Attempt { state: State::Confirming { grant, .. }, .. }) = self.attempts.get(&id) {
+            let grant = grant.clone();
+            self.gives_back(&grant);
+            self.is_held(id, Err(why));
         }
     }
 
@@ -539,7 +605,7 @@ impl Engine {
         let now = self.now;
         let Some(attempt) = self.forget_attempt(id) else { return };
         let outcome = match outcome {
-            Ok(grant) if grant.lease.remaining(now).is_zero() => {
+            Ok(grant) if grant.all().any(|one| one.lease.remaining(now).is_zero()) => {
                 self.gives_back(&grant);
                 Err(Error::new(ErrorKind::Lost, &grant.key))
             }
@@ -555,118 +621,7 @@ impl Engine {
     }
 
     fn gives_back(&mut self, grant: &Grant) {
-        self.release(grant, Lane::Own, None);
-    }
-
-    /// Its caller waits no longer.
-    pub(super) fn abandon(&mut self, id: u64) {
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        self.leaving += usize::from(attempt.tell.take().is_some());
-        if let State::Confirming { grant, .. } = &attempt.state {
-            let grant = grant.clone();
-            self.gives_back(&grant);
-            self.forget_attempt(id);
-        } else {
-            self.leaves(id);
-        }
-    }
-
-    fn ends(&mut self, id: u64, outcome: Outcome) {
-        if let Some(tell) = self.attempts.get_mut(&id).and_then(|attempt| attempt.tell.take()) {
-            // Its caller may have gone.
-            let _ = tell.send(outcome);
-            self.leaving += 1;
-        }
-        self.leaves(id);
-    }
-
-    /// Nothing is to stay behind.
-    fn leaves(&mut self, id: u64) {
-        self.leave_crowd(id);
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        let is_granted = matches!(attempt.state, State::Renewing | State::Pausing { granted: true });
-        if matches!(attempt.state, State::Leaving | State::Withdrawing(_)) {
-            return;
-        }
-        let errand = std::mem::take(&mut attempt.errand);
-        let is_sent = errand != 0 && !self.take_back(errand);
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        if is_granted {
-            self.left(id, true);
-        } else if attempt.ticket.is_some() {
-            attempt.open += u32::from(is_sent);
-            attempt.state = State::Withdrawing(Pause::short());
-            self.cancels(id);
-        } else if is_sent {
-            (attempt.state, attempt.errand) = (State::Leaving, errand);
-        } else {
-            let doubtful = attempt.is_doubtful();
-            self.left(id, doubtful);
-        }
-    }
-
-    fn cancels(&mut self, id: u64) {
-        let Some(ticket) = self.attempts.get(&id).and_then(|attempt| attempt.ticket.clone()) else { return };
-        let bytes = ticket.cancel();
-        let (errand, limit) = (self.next_id(), self.settings.answer);
-        self.attempts.entry(id).and_modify(|attempt| attempt.errand = errand);
-        self.ask_node_as(errand, ticket.node, Asker::Attempt(id), bytes, Lane::Own, limit);
-    }
-
-    /// The server has nothing queued of it any more.
-    fn withdrawn(&mut self, id: u64, was_found: bool) {
-        if let Some(ticket) = self.attempts.get_mut(&id).and_then(|attempt| attempt.ticket.take()) {
-            self.waits_no_more(&ticket);
-        }
-        let Some(attempt) = self.attempts.get(&id) else { return };
-        let (side, began) = (attempt.terms.side, attempt.began);
-        let Some(hold) = self.holds.get_mut(&attempt.hold) else { return };
-        // If it was found, its request has arrived, whose answer nobody has waited for.
-        let is_uncertain = attempt.lost || attempt.open > 0 && !was_found;
-        // The same owner has acquired the lock too, perhaps after this wait was granted it: then the server could not tell
-        // whose hold is whose, and has left both.
-        let is_mixed_up = hold.has_others(began);
-        let is_to_be_given_back = hold.attempt_failed(side, is_uncertain || !was_found && hold.is_shared());
-        let is_to_be_given_back = is_to_be_given_back || (!was_found || is_mixed_up) && hold.is_idle(side);
-        let gives_back = is_to_be_given_back || is_mixed_up && hold.mark_doubtful(side);
-        self.is_gone(id, gives_back);
-    }
-
-    fn left(&mut self, id: u64, doubtful: bool) {
-        let Some(attempt) = self.attempts.get(&id) else { return };
-        let Some(hold) = self.holds.get_mut(&attempt.hold) else { return };
-        let gives_back = hold.attempt_failed(attempt.terms.side, doubtful);
-        self.is_gone(id, gives_back);
-    }
-
-    fn is_gone(&mut self, id: u64, gives_back: bool) {
-        let now = self.now;
-        let Some(attempt) = self.attempts.get(&id) else { return };
-        let (hold, side) = (attempt.hold, attempt.terms.side);
-        let lease = self.holds.get(&hold).map_or(Duration::ZERO, |hold| attempt.lease(hold, false, now));
-        if gives_back {
-            self.give(hold, side, Extent::All, lease, None, Lane::Own, None);
-        }
-        self.forget_attempt(id);
-    }
-
-    fn forget_attempt(&mut self, id: u64) -> Option<Attempt> {
-        self.leave_crowd(id);
-        let attempt = self.attempts.remove(&id)?;
-        self.leaving -= usize::from(attempt.tell.is_none());
-        for (at, timer) in [(attempt.end, Timer::End(id)), (attempt.wakes_at, Timer::Attempt(id))] {
-            at.map(|at| self.timers.remove(&(at, timer)));
-        }
-        self.leaves_hold(attempt.hold);
-        Some(attempt)
-    }
-
-    fn leave_crowd(&mut self, id: u64) {
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        let (Some(waits), Some(hold)) = (attempt.crowd.take(), self.holds.get(&attempt.hold)) else { return };
-        if self.crowds.get_mut(&hold.key).is_some_and(|crowd| crowd.leave(waits)) {
-            self.crowds.remove(&hold.key);
-        }
+        grant.all().for_each(|one| self.release(one, Lane::Own, None));
     }
 
     /// A release has ended, behind which others of its owner wait.
@@ -684,37 +639,5 @@ fn is_granted(answer: &Result<Reply, Fault>) -> bool {
         Ok(Reply::Nil) => true,
         Ok(Reply::List(pair)) => pair.first() == Some(&Reply::Nil),
         _ => false,
-    }
-}
-
-/// Those of this program that want one lock. A newcomer behind others need not try first: that would only tell what is
-/// known. But it must not come before one of them that tries still, and is to wait next.
-#[derive(Default)]
-pub(super) struct Crowd {
-    trying: usize,
-    waiting: usize,
-}
-
-impl Crowd {
-    /// Returns whether it is behind others, so that it need not try.
-    fn join(&mut self) -> bool {
-        let waits = self.trying == 0 && self.waiting > 0;
-        *self.count(waits) += 1;
-        waits
-    }
-
-    fn waits(&mut self) {
-        self.trying -= 1;
-        self.waiting += 1;
-    }
-
-    /// Returns whether nobody is left.
-    fn leave(&mut self, waits: bool) -> bool {
-        *self.count(waits) -= 1;
-        self.trying + self.waiting == 0
-    }
-
-    fn count(&mut self, waits: bool) -> &mut usize {
-        if waits { &mut self.waiting } else { &mut self.trying }
     }
 }

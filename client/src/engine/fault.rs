@@ -27,6 +27,8 @@ pub(crate) enum What {
     Refused,
     /// The same, of a server whose module has locks, but no sessions.
     TooOld,
+    /// It was done, and fewer replicas have confirmed it than are wanted.
+    TooFewReplicas { wanted: usize, confirmed: usize },
 }
 
 impl Fault {
@@ -80,6 +82,10 @@ impl Fault {
         Self { what: What::NotNow, cause: Cause::Client(why) }
     }
 
+    pub(super) fn too_few_replicas(wanted: usize, confirmed: usize) -> Self {
+        Self { what: What::TooFewReplicas { wanted, confirmed }, cause: Cause::Client("too few replicas") }
+    }
+
     /// Another server has taken the place of the one that was asked.
     pub(crate) fn superseded() -> Self {
         Self { what: What::NotHere, cause: Cause::Client("another server is the master by now") }
@@ -105,6 +111,11 @@ impl Fault {
         matches!(self.code(), "NOSESSION" | "TAKENOVER")
     }
 
+    /// Whether as many wait as may.
+    pub(super) fn is_full(&self) -> bool {
+        self.code() == "QUEUEFULL"
+    }
+
     /// Whether something else is in the lock's place.
     pub(super) fn is_overwritten(&self) -> bool {
         matches!(self.code(), "WRONGTYPE" | "WRONGKIND")
@@ -121,7 +132,7 @@ impl Fault {
             What::NotHere | What::Unreachable | What::Silent => true,
             // It is cut off from the other nodes, which may have chosen another master by now.
             What::NotNow => matches!(self.code(), "CLUSTERDOWN" | "MASTERDOWN" | "LOADING"),
-            What::Moved | What::Ask | What::Refused | What::TooOld => false,
+            What::Moved | What::Ask | What::Refused | What::TooOld | What::TooFewReplicas { .. } => false,
         }
     }
 
@@ -132,6 +143,9 @@ impl Fault {
     }
 
     pub(crate) fn into_error(self, about: &[u8]) -> Error {
+        if let What::TooFewReplicas { wanted, confirmed } = self.what {
+            return Error::new(ErrorKind::TooFewReplicas { wanted, confirmed }, about);
+        }
         let kind = match (self.what, self.code()) {
             (What::Refused, "WRONGKIND") => ErrorKind::WrongKind,
             (What::Refused, "DEADLOCK") => ErrorKind::Deadlock,

@@ -20,8 +20,9 @@ use super::attempt::Grant;
 use super::fault::{Fault, What};
 use super::line::Lane;
 use super::pause::Pause;
-use super::request::{self, Extent, Side};
+use super::request::{self, Extent};
 use super::resp::Reply;
+use super::terms::Side;
 use super::{Asker, Body, Engine, HoldId, Tell, Timer};
 use crate::error::{Cause, Error, ErrorKind};
 use crate::foreign::log;
@@ -116,6 +117,7 @@ impl Engine {
         let (id, now) = (self.next_id(), self.now);
         let Some(held) = self.holds.get_mut(&hold) else { return };
         held.users += 1;
+        let lane = if held.named { Lane::Own } else { lane };
         let (growing, short) = (Pause::growing(), Pause::short());
         let (errand, late, unanswered, interrupted, listens, wakes_at) = Default::default();
         let (is_told, began, until) = (false, now, now + lease);

@@ -7,7 +7,8 @@
 
 use super::lease::{Lease, vouched_until};
 use super::pause::Pause;
-use super::request::{Extent, Leased, Side};
+use super::request::{Extent, Leased};
+use super::terms::{Replicas, Side};
 use crate::loss::Loss;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +36,7 @@ struct Guarded {
     lease: Arc<Lease>,
     side: Side,
     end: End,
+    replicas: Option<Replicas>,
 }
 
 /// How a lease ends.
@@ -59,6 +61,8 @@ pub(super) struct Keep {
     pub lease: Duration,
     /// How long the lease is that runs.
     pub running: Duration,
+    /// How long the one is to be that is asked for.
+    pub asked: Duration,
     /// Not while a renewal is under way.
     pub due: Option<Instant>,
     /// The request that is under way.
@@ -67,6 +71,9 @@ pub(super) struct Keep {
     pub failing: Option<Pause>,
     /// The connection broke while a renewal was under way, which may have been answered before that.
     pub again: bool,
+    /// The request that is under way is one of a round; and what it has renewed, which is to be confirmed.
+    pub in_round: bool,
+    pub renewed: Option<Leased>,
 }
 
 /// A lease that began, and whether for everything that this holder has.
@@ -74,6 +81,8 @@ pub(super) struct Keep {
 pub(super) struct Began {
     pub lease: Leased,
     pub for_all: bool,
+    /// What confirms its renewals.
+    pub replicas: Option<Replicas>,
 }
 
 impl Hold {
@@ -157,12 +166,13 @@ impl Hold {
             self.void(None, now);
         }
         self.until = match others {
-            true if began.for_all => self.until.max(until),
+            // Nobody has confirmed this one to those who want that.
+            true if began.for_all && self.replicas().is_none() => self.until.max(until),
             true => self.until.min(until),
             false => until,
         };
         let lease = Arc::new(Lease::new(self.until));
-        self.guards.push(Guarded { lease: lease.clone(), side, end: end(until) });
+        self.guards.push(Guarded { lease: lease.clone(), side, end: end(until), replicas: began.replicas });
         self.tell_until();
         lease
     }
@@ -216,6 +226,11 @@ impl Hold {
             }
             (_, false) => None,
         }
+    }
+
+    /// Those who confirm each renewal: all of this holder's have one lease.
+    pub(super) fn replicas(&self) -> Option<Replicas> {
+        self.guards.iter().filter_map(|guard| guard.replicas).max_by_key(|replicas| replicas.wanted)
     }
 
     pub(super) fn is_kept(&self) -> bool {

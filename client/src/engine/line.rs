@@ -33,7 +33,7 @@ pub(crate) enum Lane {
 }
 
 /// How many renewals are under way to one server: more would keep it from its other clients for too long.
-const RENEWALS_MAX: usize = 1_000;
+pub(super) const RENEWALS_MAX: usize = 1_000;
 
 /// How often one request is sent elsewhere before it is a fault. Slots move one node on at a time.
 const REDIRECTS_MAX: u8 = 5;
@@ -283,6 +283,7 @@ impl Engine {
             Asker::Caller(Some(tell)) => _ = tell.send(answer),
             Asker::Caller(None) => {}
             Asker::Session(node, session) => self.session_is_known(node, session, answer),
+            Asker::Round(round) => self.round_answered(round, &answer),
         }
     }
 

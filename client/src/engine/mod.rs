@@ -8,6 +8,8 @@
 //! of numbers that were given one after the other are found in without being hashed, which cost a quarter of a cycle.
 
 mod attempt;
+mod confirmed;
+mod crowd;
 pub(crate) mod fault;
 mod giving_back;
 mod hold;
@@ -26,14 +28,15 @@ mod tests;
 pub(crate) use attempt::{Grant, Outcome, Wish};
 pub(crate) use fault::Fault;
 pub(crate) use line::{Lane, LineId};
-pub(crate) use request::Side;
 pub(crate) use resp::Reply;
 pub(crate) use route::{Learnt, NodeId, Route, elsewhere};
-pub(crate) use terms::{Lasting, Replicas, Settings, Terms, Until};
+pub(crate) use terms::{Lasting, Replicas, Settings, Side, Terms, Until};
 
 use crate::address::Address;
 use crate::error::Error;
-use attempt::{Attempt, Crowd};
+use attempt::Attempt;
+use confirmed::{Round, Unconfirmed};
+use crowd::Crowd;
 use giving_back::Giving;
 use hold::Hold;
 use line::Line;
@@ -139,6 +142,8 @@ pub(super) enum Asker {
     /// Of a session there, by its serial number.
     Poll(NodeId, u64),
     Session(NodeId, u64),
+    /// WAIT, behind the renewals of a round.
+    Round(u64),
     /// Something that was granted to nobody, by the event's number.
     Unexpected(NodeId, u64, u64),
     Caller(Option<Tell<Result<Reply, Fault>>>),
@@ -176,6 +181,9 @@ pub(crate) struct Engine {
     givings: BTreeMap<u64, Giving>,
     /// Which lease is renewed when.
     due: BTreeSet<(Instant, HoldId)>,
+    /// What is to be renewed in the next round, and the rounds that are under way.
+    unconfirmed: Vec<Unconfirmed>,
+    rounds: BTreeMap<u64, Round>,
     timers: BTreeSet<(Instant, Timer)>,
     settling: Vec<Tell<()>>,
     actions: Vec<Action>,
@@ -192,7 +200,7 @@ impl Engine {
 
     pub(crate) fn new(route: Route, settings: Settings, now: Instant) -> Self {
         let (nodes, lines, parked, learning, holds, named, attempts, crowds, givings) = Default::default();
-        let (due, timers, settling, actions) = Default::default();
+        let (due, unconfirmed, rounds, timers, settling, actions) = Default::default();
         Self {
             settings,
             now,
@@ -210,6 +218,8 @@ impl Engine {
             crowds,
             givings,
             due,
+            unconfirmed,
+            rounds,
             timers,
             settling,
             actions,
@@ -244,6 +254,7 @@ impl Engine {
             Event::Passed => {}
         }
         self.pass();
+        self.begin_rounds();
         if !self.settling.is_empty() && self.is_settled() {
             self.settling.drain(..).for_each(|tell| _ = tell.send(()));
         }
@@ -350,6 +361,7 @@ impl Errand {
             Asker::Renewal(id) => Asker::Renewal(*id),
             Asker::Poll(node, serial) => Asker::Poll(*node, *serial),
             Asker::Session(node, serial) => Asker::Session(*node, *serial),
+            Asker::Round(id) => Asker::Round(*id),
             Asker::Unexpected(node, serial, seq) => Asker::Unexpected(*node, *serial, *seq),
             Asker::Caller(tell) => Asker::Caller(tell.take()),
         };

@@ -7,12 +7,14 @@
 //! A server whose connection breaks may come back without its locks, and give them to others. So what is there is
 //! renewed at once, whenever it would have been due: the answer says whether it is held.
 
+use super::confirmed::Who;
 use super::fault::Fault;
 use super::hold::Keep;
 use super::line::Lane;
 use super::pause::Pause;
 use super::request::{self, Leased};
 use super::route::NodeId;
+use super::terms::Replicas;
 use super::{Asker, Body, Engine, HoldId, Timer};
 use crate::foreign::log;
 use crate::loss::Loss;
@@ -61,7 +63,17 @@ impl Engine {
         let Leased { after, length } = running;
         let regular = after + length / INTERVALS_PER_LEASE;
         let first = if length < lease { regular.min(self.now + WHOLE_AFTER) } else { regular };
-        hold.keep = Some(Keep { lease, running: length, due: None, errand: 0, failing: None, again: false });
+        hold.keep = Some(Keep {
+            lease,
+            running: length,
+            asked: lease,
+            due: None,
+            errand: 0,
+            failing: None,
+            again: false,
+            in_round: false,
+            renewed: None,
+        });
         self.is_due(id, first);
     }
 
@@ -97,14 +109,23 @@ impl Engine {
         let errand = self.next_id();
         let limit_of_an_answer = self.settings.answer;
         let Some(hold) = self.holds.get_mut(&id) else { return };
-        let Some(keep) = &mut hold.keep else { return };
-        let limit = (keep.running / ATTEMPTS_PER_LEASE).min(limit_of_an_answer);
-        (keep.due, keep.errand) = (None, errand);
-        let lease = keep.lease;
+        let Some(lease) = hold.keep.as_ref().map(|keep| keep.lease) else { return };
         // Of an owner who has a fixed lease as well, that may be longer.
-        let lease = hold.lease_for(lease, self.now);
-        let (key, bytes) = (hold.key.clone(), request::renew(hold.names(), lease));
+        let (lease, replicas) = (hold.lease_for(lease, self.now), hold.replicas());
+        let Some(keep) = &mut hold.keep else { return };
+        let part = keep.running / ATTEMPTS_PER_LEASE;
+        let limit = part.min(limit_of_an_answer);
+        (keep.due, keep.errand, keep.asked) = (None, errand, lease);
+        (keep.in_round, keep.renewed) = (replicas.is_some(), None);
+        let renewal = (hold.key.clone(), request::renew(hold.names(), lease));
+        if let Some(Replicas { wanted, timeout }) = replicas {
+            // To be answered has its time, and to be confirmed has as much: together a third of the lease.
+            let timeout = timeout.min(part);
+            self.timers.insert((self.now + limit + timeout, Timer::Renewal(id, errand)));
+            return self.joins_round(Who::Renewal(id), errand, vec![renewal], Replicas { wanted, timeout });
+        }
         self.timers.insert((self.now + limit, Timer::Renewal(id, errand)));
+        let (key, bytes) = renewal;
         self.ask(errand, Asker::Renewal(id), key, Body::Bytes(bytes), Lane::Own);
     }
 
@@ -132,14 +153,24 @@ impl Engine {
         if !self.is_renewing(id, errand) {
             return;
         }
-        let length = self.holds.get(&id).and_then(|hold| hold.keep.as_ref()).map_or(Duration::ZERO, |keep| keep.lease);
+        let Some(keep) = self.holds.get_mut(&id).and_then(|hold| hold.keep.as_mut()) else { return };
+        let lease = Leased { after: sent_at, length: keep.asked };
         let renewed = match answer.and_then(|answer| request::yes_or_no(&answer)) {
-            Ok(true) => Renewed::Yes(Leased { after: sent_at, length }),
+            Ok(true) if keep.in_round => return keep.renewed = Some(lease),
+            Ok(true) => Renewed::Yes(lease),
             Ok(false) => Renewed::Gone,
             Err(fault) if fault.is_overwritten() => Renewed::Overwritten(fault),
             Err(fault) => Renewed::Failed(fault),
         };
         self.report(id, renewed, sent_at);
+    }
+
+    pub(super) fn renewal_confirmed(&mut self, id: HoldId, errand: u64, confirmed: Result<(), Fault>) {
+        if let Some(keep) = self.is_renewing(id, errand).then(|| self.holds.get(&id)?.keep.as_ref()).flatten() {
+            let renewed = confirmed.and(keep.renewed.ok_or_else(Fault::timed_out));
+            let began = keep.renewed.map_or(self.now, |lease| lease.after);
+            self.report(id, renewed.map_or_else(Renewed::Failed, Renewed::Yes), began);
+        }
     }
 
     /// What it means for the guards, and when to renew again after a renewal that began at that time.
@@ -152,7 +183,7 @@ impl Engine {
                 log(Level::TRACE, || move || trace!(lock = %names.lock(), holder = %names.holder(), "renewed"));
                 hold.keep.as_mut().map(|keep| {
                     (keep.failing, keep.running) = (None, lease.length);
-                    let regular = began + keep.lease / INTERVALS_PER_LEASE;
+                    let regular = began + keep.running.min(keep.lease) / INTERVALS_PER_LEASE;
                     if std::mem::take(&mut keep.again) { now } else { regular }
                 })
             }

@@ -2,25 +2,15 @@
 
 use super::fault::Fault;
 use super::resp::{Reply, write};
+use super::terms::{Side, Terms};
 use std::time::{Duration, Instant};
 
-/// Which kind of lock, and which side of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Side {
-    Plain,
-    Write,
-    Read,
-}
-
-impl Side {
-    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Write, Self::Read];
-}
-
 /// The answer to a request for a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Granted {
-        token: Option<u64>,
+        /// One for each lock that was asked for, if they are fenced.
+        tokens: Vec<u64>,
         /// Not known of what is over, or of what an older module tells.
         lease: Option<Leased>,
     },
@@ -53,27 +43,40 @@ pub(crate) enum Extent {
 /// A wait in the server, for a request that cannot be granted at once: by which session and ticket, and how long.
 pub(crate) struct Wait<'a>(pub &'a str, pub u64, pub Option<Duration>);
 
-pub(crate) fn acquire(
-    side: Side,
-    (key, holder): (&[u8], &[u8]),
-    lease: Duration,
-    fenced: bool,
-    wait: Option<Wait>,
-) -> Vec<u8> {
-    let name: &[u8] = match side {
-        Side::Plain => b"RLOCK.ACQUIRE",
-        Side::Write => b"RLOCK.WACQUIRE",
-        Side::Read => b"RLOCK.RACQUIRE",
-    };
-    let lease = milliseconds(lease);
-    let fence: &[&[u8]] = if fenced { &[b"FENCED"] } else { &[] };
-    let asked: [&[u8]; 4] = [name, key, holder, lease.as_bytes()];
-    let Some(Wait(session, ticket, time)) = wait else { return encoded(&[&asked[..], fence].concat()) };
+/// For one lock or permit, or for several locks at once.
+pub(crate) fn acquire(terms: &Terms, keys: &[&[u8]], holder: &[u8], lease: Duration, wait: Option<Wait>) -> Vec<u8> {
+    let text = |number: Option<u32>| number.unwrap_or_default().to_string();
+    let (count, permits, max) = (keys.len().to_string(), text(terms.permits), text(terms.max));
+    let (mut command, lease): (Vec<&[u8]>, _) = (Vec::with_capacity(keys.len() + 13), milliseconds(lease));
+    match (terms.side, keys.len()) {
+        (Side::Plain, 2..) => command.extend([&b"RLOCK.MACQUIRE"[..], count.as_bytes()]),
+        (Side::Plain, _) if terms.permits.is_some() => command.push(b"RLOCK.PACQUIRE"),
+        (Side::Plain, _) => command.push(b"RLOCK.ACQUIRE"),
+        (Side::Write, _) => command.push(b"RLOCK.WACQUIRE"),
+        (Side::Read, _) => command.push(b"RLOCK.RACQUIRE"),
+    }
+    command.extend(keys);
+    command.extend([holder, lease.as_bytes()]);
+    if terms.permits.is_some() {
+        command.extend([&b"LIMIT"[..], permits.as_bytes()]);
+    }
+    let Some(Wait(session, ticket, time)) = wait else { return encoded_if(terms.fenced, command) };
     // 0 is for ever.
     let time = time.map_or_else(|| "0".to_owned(), |time| milliseconds(time.max(Duration::from_millis(1))));
     let ticket = ticket.to_string();
-    let wait: [&[u8]; 5] = [b"WAIT", time.as_bytes(), b"SESSION", session.as_bytes(), ticket.as_bytes()];
-    encoded(&[&asked[..], &wait, fence].concat())
+    command.extend([&b"WAIT"[..], time.as_bytes()]);
+    if terms.max.is_some() {
+        command.extend([&b"MAX"[..], max.as_bytes()]);
+    }
+    command.extend([&b"SESSION"[..], session.as_bytes(), ticket.as_bytes()]);
+    encoded_if(terms.fenced, command)
+}
+
+fn encoded_if(fenced: bool, mut command: Vec<&[u8]>) -> Vec<u8> {
+    if fenced {
+        command.push(b"FENCED");
+    }
+    encoded(&command)
 }
 
 /// A call for events. One that waits does so for as long as the server lets it.
@@ -127,11 +130,11 @@ pub(crate) fn encoded(command: &[&[u8]]) -> Vec<u8> {
 /// `lease`: what it begins, if it is granted.
 pub(crate) fn verdict(answer: Reply, fenced: bool, lease: Leased) -> Result<Verdict, Fault> {
     match answer {
-        Reply::Nil if !fenced => Ok(Verdict::Granted { token: None, lease: Some(lease) }),
+        Reply::Nil if !fenced => Ok(Verdict::Granted { tokens: Vec::new(), lease: Some(lease) }),
         Reply::Int(_) => Ok(Verdict::Busy),
         Reply::Text(word) if word == b"WAITING" => Ok(Verdict::Waits),
         Reply::List(pair) => match &pair[..] {
-            [Reply::Nil, token] => granted(token, Some(lease)),
+            [Reply::Nil, tokens] => granted(tokens, Some(lease)),
             [Reply::Int(_), _] => Ok(Verdict::Busy),
             _ => Err(Fault::not_an_answer()),
         },
@@ -152,8 +155,8 @@ fn event(event: &Reply, asked_at: Instant) -> Option<Event> {
     let ends_in = more.first().and_then(Reply::number);
     let lease = ends_in.map(|ms| Leased { after: asked_at, length: Duration::from_millis(ms) });
     let outcome = match (outcome.text()?, value) {
-        ("granted", Reply::Nil) => Ok(Verdict::Granted { token: None, lease }),
-        ("granted", token) => granted(token, lease),
+        ("granted", Reply::Nil) => Ok(Verdict::Granted { tokens: Vec::new(), lease }),
+        ("granted", tokens) => granted(tokens, lease),
         ("timeout", _) => Ok(Verdict::Busy),
         ("error", line) => Err(Fault::of_answer(line.text()?.to_owned())),
         _ => return None,
@@ -161,9 +164,13 @@ fn event(event: &Reply, asked_at: Instant) -> Option<Event> {
     Some(Event { seq: seq.number()?, ticket: ticket.number()?, outcome })
 }
 
-fn granted(token: &Reply, lease: Option<Leased>) -> Result<Verdict, Fault> {
-    let token = token.number().ok_or_else(Fault::not_an_answer)?;
-    Ok(Verdict::Granted { token: Some(token), lease })
+/// With the token of a lock, or those of several.
+fn granted(tokens: &Reply, lease: Option<Leased>) -> Result<Verdict, Fault> {
+    let tokens = match tokens {
+        Reply::List(tokens) => tokens.iter().map(Reply::number).collect(),
+        token => token.number().map(|token| vec![token]),
+    };
+    Ok(Verdict::Granted { tokens: tokens.ok_or_else(Fault::not_an_answer)?, lease })
 }
 
 /// Whether a hold was given back.

@@ -131,9 +131,8 @@ impl Engine {
     pub(super) fn wait_request(&mut self, node: NodeId, attempt: u64) -> Option<Vec<u8>> {
         let now = self.now;
         let asks = self.attempts.get_mut(&attempt)?;
-        let hold = self.holds.get(&asks.hold)?;
-        asks.asked = asks.lease(hold, true, now);
-        let (side, fenced, asked, left) = (asks.terms.side, asks.terms.fenced, asks.asked, asks.until.left(now));
+        asks.asked = asks.lease(self.holds.get(&asks.hold)?, true, now);
+        let left = asks.until.left(now);
         let old = asks.ticket.take();
         let session = self.nodes.get_mut(&node)?.session.as_mut()?;
         let ticket = old.clone().filter(|old| old.node == node && old.session == session.serial).unwrap_or_else(|| {
@@ -142,8 +141,7 @@ impl Engine {
             Ticket { node, session: session.serial, session_name, number: session.last_ticket }
         });
         session.waiting.insert(ticket.number, attempt);
-        let wait = Wait(&session.name, ticket.number, left);
-        let bytes = request::acquire(side, hold.names(), asked, fenced, Some(wait));
+        let bytes = asks.request(&self.holds, Some(Wait(&session.name, ticket.number, left)));
         let is_another = old.as_ref() != Some(&ticket);
         asks.ticket = Some(ticket);
         if let Some(old) = old.filter(|_| is_another) {
@@ -181,13 +179,10 @@ impl Engine {
     }
 
     pub(super) fn session_connected(&mut self, node: NodeId) {
-        let limit = self.settings.answer;
         let Some(session) = self.session(node) else { return self.close_lane(node, Lane::Poll) };
-        // A poll that acknowledges nothing would open another one of this name, in which nobody waits.
-        let knows_it = (session.heard.is_some() && session.told == 0).then(|| request::cancel(&session.name, 0));
-        let serial = session.serial;
-        if let Some(bytes) = knows_it {
-            self.ask_node(node, Asker::Session(node, serial), bytes, Lane::Poll, limit);
+        let was_open = session.heard.is_some();
+        if was_open {
+            self.asks_whether_it_is_known(node);
         }
         // The first one is to tell at once that it is open.
         for number in 0..POLLS {
@@ -196,12 +191,20 @@ impl Engine {
         self.awaits_poll(node);
     }
 
+    /// A poll that acknowledges nothing would open another one of this name, in which nobody waits. So where it may have
+    /// ended, the server is asked before the next one.
+    fn asks_whether_it_is_known(&mut self, node: NodeId) {
+        let limit = self.settings.answer;
+        let Some(session) = self.session(node).filter(|session| session.told == 0) else { return };
+        let (serial, bytes) = (session.serial, request::cancel(&session.name, 0));
+        self.ask_node(node, Asker::Session(node, serial), bytes, Lane::Poll, limit);
+    }
+
     /// Whether the server knows it still, over another line.
     pub(super) fn session_is_known(&mut self, node: NodeId, serial: u64, answer: Result<Reply, Fault>) {
+        // Whatever the server says instead: another poll could open another session of this name.
         if let (Some(_), Err(fault)) = (self.session_of(node, serial), answer) {
-            if fault.is_no_session() || !fault.may_pass() {
-                self.session_ends(node, &fault);
-            }
+            self.session_ends(node, &fault);
         }
     }
 
@@ -292,6 +295,10 @@ impl Engine {
         if is_unused {
             // The server ends it a while after its line.
             return self.session_ends(node, &Fault::broken());
+        }
+        if sent_at + TTL <= now {
+            // This process stood still.
+            self.asks_whether_it_is_known(node);
         }
         self.poll(node, true);
         self.awaits_poll(node);

@@ -1,6 +1,5 @@
 //! What can be set: for a client as a whole, and for one lock; and for how long its caller is willing to wait.
 
-use super::request::Side;
 use std::time::{Duration, Instant};
 
 /// The server says at that time that it is over; its word needs as long to come.
@@ -28,9 +27,25 @@ impl Default for Settings {
     }
 }
 
+/// Which kind of lock, and which side of it. A permit is given back like a plain lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Side {
+    Plain,
+    Write,
+    Read,
+}
+
+impl Side {
+    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Write, Self::Read];
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub side: Side,
+    /// Of how many permits one is wanted, and not a lock.
+    pub permits: Option<u32>,
+    /// Not to wait if so many do already.
+    pub max: Option<u32>,
     pub lease: Lasting,
     pub fenced: bool,
     pub replicas: Option<Replicas>,
@@ -45,7 +60,7 @@ pub(crate) enum Lasting {
 }
 
 /// How many replicas have to confirm the lock, within which time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Replicas {
     pub wanted: usize,
     pub timeout: Duration,

@@ -41,8 +41,6 @@ pub(crate) struct Shared {
     pub thread: Thread,
     /// What all holders but those of owners begin with: the process's name, if it has one, and a uuid.
     pub identity: String,
-    /// What it was told where its servers are.
-    pub place: String,
     dialer: Dialer,
     inner: Mutex<Inner>,
     /// Somebody has to know where locks are.
@@ -82,7 +80,7 @@ impl Shared {
     pub(crate) fn new(
         engine: Engine,
         settings: Settings,
-        (name, place): (&str, String),
+        name: &str,
         dialer: Dialer,
         thread: Thread,
         servers: Servers,
@@ -92,17 +90,8 @@ impl Shared {
         let (sockets, callers) = Default::default();
         let inner = Mutex::new(Inner { engine, sockets, alarm: None, callers, stays: None });
         let (looks, last) = (Arc::<Notify>::default(), AtomicU64::new(1));
-        let shared = Arc::new_cyclic(|me| Self {
-            settings,
-            thread,
-            identity,
-            place,
-            dialer,
-            inner,
-            looks,
-            last,
-            me: me.clone(),
-        });
+        let shared =
+            Arc::new_cyclic(|me| Self { settings, thread, identity, dialer, inner, looks, last, me: me.clone() });
         shared.watch(servers);
         shared
     }

@@ -1,7 +1,7 @@
 //! Futures that are dropped at every point at which they can be: neither a waiter nor a hold stays behind.
 
 use crate::support::{locks_on, until_nothing_is_left};
-use rlock_client::{Guard, Lock, multi};
+use rlock_client::{Guard, Lock};
 use rlock_testing::{Client, Server};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -119,10 +119,22 @@ async fn several_locks() {
     let mut client = server.client();
     let locks = locks_on(&server).await;
     let all = || {
-        let set = multi([locks.lock("a"), locks.read_write("b").write(), locks.lock("c")]);
+        let set = locks.all(["a", "b", "c"]);
         Box::pin(async move { set.acquire().await.ok() }) as Acquiring
     };
     assert!(dropped_everywhere(&mut client, &["a", "b", "c"], all).await > 0);
+}
+
+#[tokio::test]
+async fn a_permit() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    let one = || {
+        let permits = locks.permits("key", 1);
+        Box::pin(async move { permits.acquire().await.ok() }) as Acquiring
+    };
+    assert!(dropped_everywhere(&mut client, &["key"], one).await > 0);
 }
 
 #[tokio::test]

@@ -241,6 +241,28 @@ async fn a_master_fails_over(fall: fn(&mut Server), rise: fn(&mut Server)) {
     second.release().await.unwrap();
 }
 
+/// Replicas of the node that a lock has left could confirm whatever they are asked.
+#[tokio::test]
+async fn a_renewal_is_confirmed_where_its_slot_has_moved() {
+    let cluster = Cluster::start_with_replicas();
+    let key = cluster.key_on(0);
+    let locks = connect(Locks::options().lease(LEASE), &cluster).await;
+    let lock = locks.lock(key.as_str()).replicas(1, LONG_LEASE);
+    let guard = lock.acquire().await.unwrap();
+    cluster.replicas[1].freeze();
+    let left = guard.remaining();
+    let vouched_until = Instant::now() + left;
+    let mut moving = cluster.begin_to_move(&key, 0, 1);
+    moving.move_keys();
+    moving.finish();
+    let expiry = moving.target.expiry(&key);
+    until("it is renewed there", || moving.target.expiry(&key) > expiry).await;
+    let now = Instant::now();
+    assert!(now + guard.remaining() <= vouched_until, "nobody has confirmed that");
+    until("it is lost", || guard.is_lost()).await;
+    cluster.replicas[1].thaw();
+}
+
 #[tokio::test]
 async fn many_who_find_nobody_learn_it_together() {
     let cluster = Cluster::start();

@@ -96,7 +96,7 @@ fn a_child_is_told_at_once_that_it_needs_a_client_of_its_own() {
             [
                 locks.lock("b").acquire().await.map(drop).unwrap_err(),
                 locks.lock("b").try_acquire().await.map(drop).unwrap_err(),
-                rlock_client::multi([locks.lock("b"), locks.lock("c")]).acquire().await.map(drop).unwrap_err(),
+                locks.all(["b", "c"]).acquire().await.map(drop).unwrap_err(),
             ]
         });
         runtime().block_on(locks.settle());

@@ -292,7 +292,8 @@ async fn guards_of_all_kinds(locks: &Locks) -> Vec<Guard> {
     for lock in all {
         guards.push(lock.acquire().await.unwrap());
     }
-    guards.push(rlock_client::multi([locks.lock("from"), locks.lock("to")]).acquire().await.unwrap());
+    guards.push(locks.all(["from", "to"]).acquire().await.unwrap());
+    guards.push(locks.permits("gpu", 2).acquire().await.unwrap());
     guards
 }
 
@@ -463,9 +464,7 @@ async fn a_lease_that_nobody_renews_has_just_ended() {
     let guard = locks.lock("a").fixed_lease(SHORT).acquire().await.unwrap();
     guard.lost().await;
     assert!(matches!(guard.loss(), Some(Loss::Ended)));
-    let ten_minutes = Duration::from_secs(600);
-    let [kept, short] = [ten_minutes, SHORT].map(|lease| locks.lock(format!("{lease:?}")).fixed_lease(lease));
-    let both = rlock_client::multi([kept, short]).acquire().await.unwrap();
+    let both = locks.all(["b", "c"]).fixed_lease(SHORT).acquire().await.unwrap();
     assert!(both.loss().is_none());
     both.lost().await;
     assert!(matches!(both.loss(), Some(Loss::Ended)));

@@ -27,6 +27,7 @@ mod many_waits;
 mod names;
 mod no_sessions;
 mod owners;
+mod permits;
 mod proxy;
 mod refused_connections;
 mod replicas;

@@ -1,7 +1,8 @@
 //! Grants that replicas have to confirm.
 
-use crate::support::{exists, locks_on, until, until_nothing_is_left, until_waiting};
-use rlock_client::ErrorKind;
+use crate::support::{calls, exists, locks_on, until, until_nothing_is_left, until_waiting};
+use futures_util::future::join_all;
+use rlock_client::{ErrorKind, Loss};
 use rlock_testing::Server;
 use std::time::Duration;
 
@@ -48,4 +49,80 @@ async fn too_few_replicas() {
     assert_eq!(refused.kind(), ErrorKind::TooFewReplicas { wanted: 1, confirmed: 0 });
     until("it is released", || !exists(&mut client, "orders:42")).await;
     replica.thaw();
+}
+
+/// The replica does not know that the lease was begun anew, and could be the master tomorrow.
+#[tokio::test]
+async fn a_guard_is_vouched_for_only_until_what_replicas_have_confirmed() {
+    let (master, replica) = pair();
+    let locks = locks_on(&master).await;
+    let lock = locks.lock("orders:42").lease(Duration::from_secs(1)).replicas(1, Duration::from_secs(10));
+    let guard = lock.acquire().await.unwrap();
+    replica.freeze();
+    until("it is lost", || guard.is_lost()).await;
+    let Some(Loss::NotRenewed(why)) = guard.loss() else { panic!("{:?}", guard.loss()) };
+    assert_eq!(why.kind(), ErrorKind::TooFewReplicas { wanted: 1, confirmed: 0 });
+    assert!(exists(&mut master.client(), "orders:42"), "the master has renewed it all the same");
+    replica.thaw();
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_confirmed_at_last() {
+    let (master, replica) = pair();
+    let mut client = master.client();
+    let locks = locks_on(&master).await;
+    let lock = locks.lock("orders:42").lease(Duration::from_secs(6)).replicas(1, Duration::from_millis(50));
+    let guard = lock.acquire().await.unwrap();
+    let asked = calls(&mut client, "wait");
+    replica.freeze();
+    until("a renewal was not confirmed", || calls(&mut client, "wait") > asked + 1).await;
+    replica.thaw();
+    let left = guard.remaining();
+    until("it is vouched for anew", || guard.remaining() > left).await;
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_wants_more_replicas_than_there_are_holds_up_nobody_else() {
+    let (master, first) = pair();
+    let second = Server::start();
+    second.follow(&master);
+    let locks = locks_on(&master).await;
+    let lock = |name, wanted| locks.lock(name).lease(Duration::from_secs(1)).replicas(wanted, Duration::from_secs(10));
+    let [one, both] = [lock("one", 1).acquire().await.unwrap(), lock("both", 2).acquire().await.unwrap()];
+    second.freeze();
+    until("it is lost", || both.is_lost()).await;
+    let left = one.remaining();
+    until("the other is renewed", || one.remaining() > left).await;
+    second.thaw();
+    one.release().await.unwrap();
+    drop(first);
+}
+
+/// Behind a WAIT a server answers nothing else on the same connection.
+#[tokio::test]
+async fn many_renewals_have_one_wait_and_nobody_stands_behind_it() {
+    const LOCKS: i64 = 200;
+    let (master, replica) = pair();
+    let mut client = master.client();
+    let locks = locks_on(&master).await;
+    let lock = |number| locks.lock(format!("confirmed:{number}")).replicas(1, Duration::from_secs(10));
+    let acquired = join_all((0..LOCKS).map(|number| async move { lock(number).acquire().await.unwrap() }));
+    let guards = acquired.await;
+    let (renewed, waited) = (calls(&mut client, "rlock.renew"), calls(&mut client, "wait"));
+    // Then all are renewed at once.
+    client.say("CLIENT KILL TYPE normal SKIPME yes");
+    until("all are renewed", || calls(&mut client, "rlock.renew") >= renewed + LOCKS).await;
+    let waits = calls(&mut client, "wait") - waited;
+    assert!(waits <= LOCKS / 10, "{waits} times");
+    replica.freeze();
+    client.say("CLIENT KILL TYPE normal SKIPME yes");
+    let mut waiting = || client.info("clients").number("blocked_clients");
+    until("some are to be confirmed", || waiting() > 0).await;
+    locks.lock("another").try_acquire().await.unwrap().unwrap().release().await.unwrap();
+    assert!(waiting() > 0, "they wait still");
+    replica.thaw();
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
 }

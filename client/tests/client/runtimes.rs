@@ -164,7 +164,7 @@ fn what_needs_a_timer_needs_no_runtime_for_it() {
 
 async fn needs_timers(server: &Server, locks: &Locks) {
     let opened_here = Locks::connect(url(server)).await.unwrap();
-    let all = rlock_client::multi([opened_here.lock("one"), opened_here.lock("other")]);
+    let all = opened_here.all(["one", "other"]);
     let guard = all.acquire_timeout(LEASE).await.unwrap();
     assert!(all.acquire_timeout(LEASE / 10).await.is_err());
     guard.run(async {}).await.unwrap();

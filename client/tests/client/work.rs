@@ -176,7 +176,7 @@ async fn guards_of_several_locks_run_work_too() {
     let server = Server::start();
     let mut client = server.client();
     let locks = locks_on(&server).await;
-    let both = rlock_client::multi([locks.lock("a"), locks.lock("b")]);
+    let both = locks.all(["a", "b"]);
     let seen = both.acquire().await.unwrap().run(async { ["a", "b"].map(|key| exists(&mut server.client(), key)) });
     assert_eq!(seen.await.unwrap(), [true, true]);
     let lost = both.acquire().await.unwrap().run(async { server.client().say("DEL b") }).await;

@@ -182,3 +182,20 @@ fn what_is_granted_to_a_ticket_that_nobody_has_any_more_is_given_back_at_once() 
     assert!(world.servers[0].locks.is_empty(), "{:?}", world.servers[0].locks);
     world.comes_to_rest();
 }
+
+fn confirmed(lease: Duration) -> Wanted {
+    Wanted { confirmed: true, ..owned(lease) }
+}
+
+#[test]
+fn what_an_owner_is_granted_without_a_replica_is_not_confirmed_by_it() {
+    let mut world = story("a grant without a replica, of an owner who has one");
+    world.take(Move::Acquire(confirmed(SECOND)));
+    world.is_quiet();
+    world.take(Move::ReplicaStandsStill);
+    world.take(Move::Acquire(owned(SECOND * 6)));
+    world.is_quiet();
+    assert_eq!(world.granted.len(), 2);
+    world.take(Move::Waits(SECOND * 3 / 2));
+    world.comes_to_rest();
+}

@@ -7,7 +7,7 @@
 //!
 //! Each history, however long, then comes to rest, and must leave nothing.
 
-use super::world::{Move, Wanted, World};
+use super::world::{BOTH, Move, PERMITS, Wanted, World};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -124,4 +124,26 @@ fn guards_of_one_owner() {
     let longer = Wanted { lease: Duration::from_secs(2), ..owned.clone() };
     let script = vec![Move::Acquire(owned), Move::Acquire(longer), release(1), release(2)];
     explore(&Small { name: "guards of one owner", script, faults: 0, moves: 9 });
+}
+
+/// Both locks at once, of which another one has one.
+#[test]
+fn both_locks_at_once() {
+    let script = vec![Move::Acquire(wants(1)), Move::Acquire(wants(BOTH)), release(1), Move::Abandon(2)];
+    explore(&Small { name: "both locks at once", script, faults: 0, moves: 10 });
+    let script = vec![Move::Acquire(Wanted { fenced: true, ..wants(BOTH) }), Move::Acquire(wants(0)), release(1)];
+    explore(&Small { name: "both locks before one", script, faults: 1, moves: 6 });
+}
+
+/// Three want one of two permits.
+#[test]
+fn two_permits() {
+    let script = vec![
+        Move::Acquire(wants(PERMITS)),
+        Move::Acquire(wants(PERMITS)),
+        Move::Acquire(wants(PERMITS)),
+        Move::Abandon(3),
+        release(1),
+    ];
+    explore(&Small { name: "two permits", script, faults: 0, moves: 9 });
 }

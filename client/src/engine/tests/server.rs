@@ -1,5 +1,7 @@
-//! A server with the module, as naive as it can be: what the contract of the commands says of plain locks, waits by
-//! tickets, sessions and their events. It is asked with the bytes that the engine sends, and has a clock that a test moves.
+//! A server with the module, as naive as it can be: what the contract of the commands says of plain locks, permits,
+//! several locks at once, waits by tickets, sessions and their events; and a replica, which has everything at once, or stands
+//! still. It is asked with the bytes that the engine sends, and has a clock that a test moves. Who waits and can be granted
+//! what he wants is passed over by nobody else for long: that is not what is tried here.
 
 use super::super::resp::{self, Reply};
 use std::collections::{BTreeMap, VecDeque};
@@ -21,13 +23,19 @@ pub struct Lock {
     stamp: u64,
 }
 
+/// Who holds what: of a lock it is one, and of permits many.
+pub type Locks = BTreeMap<Name, Vec<Lock>>;
+
 #[derive(Clone, Debug)]
 pub struct Ticket {
     session: Name,
     number: u64,
-    key: Name,
-    pub holder: Name,
+    /// Of all that it wants at once.
+    keys: Vec<Name>,
+    holder: Name,
     lease: Duration,
+    /// Of how many permits it wants one.
+    permits: Option<usize>,
     fenced: bool,
     until: Option<Duration>,
 }
@@ -44,10 +52,10 @@ struct Told {
 
 #[derive(Clone, Debug)]
 struct Grant {
-    key: Name,
     holder: Name,
-    token: Option<u64>,
-    stamp: u64,
+    fenced: bool,
+    /// Each with its token, and the stamp of what was granted.
+    keys: Vec<(Name, u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -76,8 +84,13 @@ pub struct Deeds {
 #[derive(Debug, Default)]
 pub struct Server {
     pub now: Duration,
-    pub locks: BTreeMap<Name, Lock>,
-    pub queues: BTreeMap<Name, Vec<Ticket>>,
+    pub locks: Locks,
+    /// Who waits, for whatever.
+    pub queue: Vec<Ticket>,
+    /// What its replica has that stands still.
+    stale: Option<Locks>,
+    /// Who waits for its word, and until when.
+    waits: Vec<(Connection, Duration)>,
     sessions: BTreeMap<Name, Session>,
     /// Answers instead of what is asked for, as a server does that is loading or full.
     pub refuses: Option<&'static str>,
@@ -103,33 +116,65 @@ impl Server {
     }
 
     pub fn is_held_by(&self, key: &str, holder: &str) -> bool {
-        self.locks.get(key).is_some_and(|lock| lock.holder == holder)
+        self.locks.get(key).is_some_and(|locks| locks.iter().any(|lock| lock.holder == holder))
+    }
+
+    fn held(&mut self, key: &str, holder: &str) -> Option<&mut Lock> {
+        self.locks.get_mut(key)?.iter_mut().find(|lock| lock.holder == holder)
+    }
+
+    fn frees(&mut self, key: &str, is_over: impl Fn(&Lock) -> bool) {
+        if let Some(locks) = self.locks.get_mut(key) {
+            locks.retain(|lock| !is_over(lock));
+        }
+        self.locks.retain(|_, locks| !locks.is_empty());
+    }
+
+    /// Whether its replica, as the next master, would know it.
+    pub fn is_known_to_replica(&self, key: &str, holder: &str) -> bool {
+        let known = self.stale.as_ref().unwrap_or(&self.locks).get(key);
+        known.is_some_and(|locks| locks.iter().any(|lock| lock.holder == holder && lock.ends > self.now))
+    }
+
+    pub fn locks_of_replica(&self) -> Locks {
+        self.stale.as_ref().unwrap_or(&self.locks).clone()
+    }
+
+    pub fn replica_stands_still(&mut self) {
+        self.stale.get_or_insert_with(|| self.locks.clone());
+    }
+
+    pub fn replica_goes_on(&mut self) {
+        self.stale = None;
+        for (connection, _) in std::mem::take(&mut self.waits) {
+            self.says(connection, ":1\r\n");
+        }
     }
 
     /// What it has, but for the names of sessions.
     pub fn seen(&self) -> String {
         let left = |at: Duration| at.saturating_sub(self.now);
-        let locks: Vec<_> =
-            self.locks.iter().map(|(key, lock)| (key, &lock.holder, lock.count, left(lock.ends))).collect();
-        let queues: Vec<_> =
-            self.queues.values().flatten().map(|it| (&it.key, &it.holder, it.until.map(left))).collect();
+        let all = self.locks.iter().flat_map(|(key, locks)| locks.iter().map(move |lock| (key, lock)));
+        let locks: Vec<_> = all.map(|(key, lock)| (key, &lock.holder, lock.count, left(lock.ends))).collect();
+        let queue: Vec<_> = self.queue.iter().map(|it| (&it.keys, &it.holder, it.until.map(left))).collect();
         let sessions: Vec<_> = self
             .sessions
             .values()
             .map(|it| (left(it.alive_at + it.ttl), it.connection, &it.calls, &it.events))
             .collect();
-        format!("{locks:?} {queues:?} {sessions:?}")
+        format!("{locks:?} {queue:?} {sessions:?}")
     }
 
     /// When something happens by itself.
     pub fn next(&self) -> Option<Duration> {
-        let locks = self.locks.values().map(|lock| lock.ends);
-        let tickets = self.queues.values().flatten().filter_map(|ticket| ticket.until);
+        let locks = self.locks.values().flatten().map(|lock| lock.ends);
+        let tickets = self.queue.iter().filter_map(|ticket| ticket.until);
         let sessions = self.sessions.values().map(|session| match session.calls.front() {
             Some((began, _)) => *began + session.ttl / 3,
             None => session.alive_at + session.ttl,
         });
-        locks.chain(tickets).chain(sessions).min()
+        let waits = self.waits.iter().map(|(_, until)| *until);
+        locks.chain(tickets).chain(sessions).chain(waits).min()
     }
 
     pub fn advance(&mut self, to: Duration) {
@@ -142,16 +187,21 @@ impl Server {
 
     fn is_due(&mut self) {
         let now = self.now;
+        let has_ended = |lock: &Lock| lock.ends <= now;
         let ended: Vec<_> =
-            self.locks.iter().filter(|(_, lock)| lock.ends <= now).map(|(key, _)| key.clone()).collect();
+            self.locks.iter().filter(|(_, locks)| locks.iter().any(has_ended)).map(|it| it.0.clone()).collect();
         for key in ended {
-            self.locks.remove(&key);
+            self.frees(&key, has_ended);
             self.serve(&key);
         }
+        let (over, waits) = std::mem::take(&mut self.waits).into_iter().partition(|(_, until)| *until <= now);
+        self.waits = waits;
+        for (connection, _) in over {
+            self.says(connection, ":0\r\n");
+        }
         let is_over = |ticket: &Ticket| ticket.until.is_some_and(|until| until <= now);
-        let late: Vec<_> = self.queues.values().flatten().filter(|it| is_over(it)).cloned().collect();
-        self.queues.values_mut().for_each(|queue| queue.retain(|it| !is_over(it)));
-        self.queues.retain(|_, queue| !queue.is_empty());
+        let late: Vec<_> = self.queue.iter().filter(|it| is_over(it)).cloned().collect();
+        self.queue.retain(|it| !is_over(it));
         for ticket in late {
             self.tells(&ticket.session, ticket.number, None);
         }
@@ -168,28 +218,31 @@ impl Server {
 
     /// Somebody takes the lock away.
     pub fn delete(&mut self, key: &str) {
-        if let Some(lock) = self.locks.remove(key) {
-            self.deeds.forced.push((key.to_owned(), lock.holder));
-        }
+        let locks = self.locks.remove(key).unwrap_or_default();
+        self.deeds.forced.extend(locks.into_iter().map(|lock| (key.to_owned(), lock.holder)));
         self.serve(key);
     }
 
     /// It starts again, and knows nothing.
     pub fn restarts(&mut self) {
         let locks = std::mem::take(&mut self.locks);
-        self.deeds.forced.extend(locks.into_iter().map(|(key, lock)| (key, lock.holder)));
-        self.queues.clear();
+        let all = locks.into_iter().flat_map(|(key, locks)| locks.into_iter().map(move |it| (key.clone(), it.holder)));
+        self.deeds.forced.extend(all);
+        self.queue.clear();
         self.sessions.clear();
+        self.waits.clear();
+        self.stale = None;
         self.answers.clear();
     }
 
     /// What a replica knows of it that has everything.
-    pub fn takes_over(&mut self, locks: BTreeMap<Name, Lock>) {
+    pub fn takes_over(&mut self, locks: Locks) {
         self.restarts();
         self.locks = locks;
     }
 
     pub fn hangs_up(&mut self, connection: Connection) {
+        self.waits.retain(|(waits, _)| *waits != connection);
         for session in self.sessions.values_mut().filter(|it| it.connection == Some(connection)) {
             session.connection = None;
             session.calls.clear();
@@ -201,21 +254,32 @@ impl Server {
         if let Some(line) = self.refuses {
             return self.says(connection, format!("-{line}\r\n"));
         }
+        assert!(self.waits.iter().all(|it| it.0 != connection), "it stands behind a WAIT: {command:?}");
         let option = |name: &str| {
             let place = command.iter().position(|word| *word == name)?;
             command.get(place + 1).map(|word| word.parse::<u64>().expect("a number"))
         };
+        let (keys, more): (Vec<_>, _) = match command[..] {
+            ["RLOCK.MACQUIRE", count, ref more @ ..] => {
+                let (keys, more) = more.split_at(count.parse().expect("a number"));
+                (keys.iter().map(|key| (*key).to_owned()).collect(), more)
+            }
+            [_, key, ref more @ ..] => (vec![key.to_owned()], more),
+            _ => (Vec::new(), &[][..]),
+        };
         match command[..] {
-            ["RLOCK.ACQUIRE", key, holder, lease, ..] => {
+            ["RLOCK.ACQUIRE" | "RLOCK.PACQUIRE" | "RLOCK.MACQUIRE", ..] => {
+                let &[holder, lease, ..] = more else { panic!("it lacks a holder or a lease: {command:?}") };
                 let lease = MS * lease.parse().expect("a lease");
                 let session = command.iter().position(|word| *word == "SESSION");
                 let until = option("WAIT").filter(|ms| *ms > 0).map(|ms| self.now + Duration::from_millis(ms));
                 let ticket = Ticket {
                     session: session.map_or_else(String::new, |place| command[place + 1].to_owned()),
                     number: session.map_or(0, |place| command[place + 2].parse().expect("a ticket")),
-                    key: key.to_owned(),
+                    keys,
                     holder: holder.to_owned(),
                     lease,
+                    permits: option("LIMIT").map(|limit| usize::try_from(limit).expect("few")),
                     fenced: command.contains(&"FENCED"),
                     until,
                 };
@@ -223,19 +287,19 @@ impl Server {
             }
             ["RLOCK.RELEASE", key, holder, ref more @ ..] => {
                 let (key, holder) = (key.to_owned(), holder.to_owned());
-                let answer = match self.locks.get_mut(&key).filter(|lock| lock.holder == holder) {
+                self.stamps += 1;
+                let stamp = self.stamps;
+                let answer = match self.held(&key, &holder) {
                     None => "$-1\r\n",
                     Some(lock) => {
-                        *self.deeds.given_back.entry((key.clone(), holder)).or_default() += 1;
                         lock.count -= 1;
-                        self.stamps += 1;
-                        lock.stamp = self.stamps;
-                        if lock.count == 0 || more.contains(&"ALL") {
-                            self.locks.remove(&key);
-                            ":1\r\n"
-                        } else {
-                            ":0\r\n"
+                        lock.stamp = stamp;
+                        let is_last = lock.count == 0 || more.contains(&"ALL");
+                        if is_last {
+                            self.frees(&key, |lock| lock.holder == holder);
                         }
+                        *self.deeds.given_back.entry((key.clone(), holder)).or_default() += 1;
+                        if is_last { ":1\r\n" } else { ":0\r\n" }
                     }
                 };
                 self.says(connection, answer);
@@ -244,10 +308,11 @@ impl Server {
             ["RLOCK.RENEW", key, holder, lease] => {
                 let ends = self.now + MS * lease.parse().expect("a lease");
                 self.stamps += 1;
-                let lock = self.locks.get_mut(key).filter(|lock| lock.holder == holder);
+                let stamp = self.stamps;
+                let lock = self.held(key, holder);
                 let answer = if lock.is_some() { ":1\r\n" } else { ":0\r\n" };
                 if let Some(lock) = lock {
-                    (lock.ends, lock.stamp) = (ends, self.stamps);
+                    (lock.ends, lock.stamp) = (ends, stamp);
                 }
                 self.says(connection, answer);
             }
@@ -265,6 +330,13 @@ impl Server {
                 let found = tickets.into_iter().filter(|ticket| self.cancels(session, *ticket)).count();
                 self.says(connection, format!(":{found}\r\n"));
             }
+            ["WAIT", wanted, ms] => {
+                assert_eq!(wanted, "1", "there is one replica");
+                match self.stale {
+                    None => self.says(connection, ":1\r\n"),
+                    Some(_) => self.waits.push((connection, self.now + MS * ms.parse().expect("a time"))),
+                }
+            }
             _ => panic!("not a command that the engine has: {command:?}"),
         }
     }
@@ -276,47 +348,58 @@ impl Server {
             return self.says(connection, "-NOSESSION no such session\r\n");
         }
         let is_told = known.is_some_and(|session| session.events.iter().any(|it| it.ticket == ticket.number));
-        let is_queued = self.queues.values().flatten().any(|it| it.is(&ticket.session, ticket.number));
+        let is_queued = self.queue.iter().any(|it| it.is(&ticket.session, ticket.number));
         if waits && (is_told || is_queued) {
             return self.says(connection, "+WAITING\r\n");
         }
-        let left = self.locks.get(&ticket.key).map(|lock| lock.ends - self.now);
-        match self.locks.get(&ticket.key) {
-            Some(lock) if lock.holder != ticket.holder && waits => {
-                self.deeds.queued.push((ticket.key.clone(), ticket.holder.clone()));
-                self.queues.entry(ticket.key.clone()).or_default().push(ticket);
-                self.says(connection, "+WAITING\r\n");
-            }
-            Some(lock) if lock.holder != ticket.holder => {
-                let left = left.unwrap_or_default().as_millis();
-                let answer = if ticket.fenced { format!("*2\r\n:{left}\r\n$-1\r\n") } else { format!(":{left}\r\n") };
-                self.says(connection, answer);
-            }
-            _ => {
-                let token = self.grants(&ticket).token;
-                let answer = token.map_or_else(|| "$-1\r\n".into(), |token| format!("*2\r\n$-1\r\n:{token}\r\n"));
-                self.says(connection, answer);
-            }
+        if self.is_free_for(&ticket) {
+            let tokens = self.grants(&ticket).tokens();
+            let answer = if ticket.fenced { format!("*2\r\n$-1\r\n{tokens}") } else { tokens };
+            self.says(connection, answer);
+        } else if waits {
+            self.deeds.queued.push((ticket.keys.join("+"), ticket.holder.clone()));
+            self.queue.push(ticket);
+            self.says(connection, "+WAITING\r\n");
+        } else {
+            self.says(connection, if ticket.fenced { "*2\r\n:1\r\n$-1\r\n" } else { ":1\r\n" });
         }
     }
 
+    fn is_free_for(&self, ticket: &Ticket) -> bool {
+        ticket.keys.iter().all(|key| {
+            let holders = self.locks.get(key).map_or(0, Vec::len);
+            holders < ticket.permits.unwrap_or(1) || self.is_held_by(key, &ticket.holder)
+        })
+    }
+
     fn grants(&mut self, ticket: &Ticket) -> Grant {
-        self.stamps += 1;
-        let (stamp, ends, holder) = (self.stamps, self.now + ticket.lease, ticket.holder.clone());
-        let count = self.locks.get(&ticket.key).map_or(0, |lock| lock.count) + 1;
-        self.locks.insert(ticket.key.clone(), Lock { holder: holder.clone(), count, ends, stamp });
-        Grant { key: ticket.key.clone(), holder, token: ticket.fenced.then_some(stamp), stamp }
+        let (ends, holder, mut keys) = (self.now + ticket.lease, &ticket.holder, Vec::new());
+        for key in &ticket.keys {
+            self.stamps += 1;
+            let stamp = self.stamps;
+            keys.push((key.clone(), token_of(key, stamp), stamp));
+            match self.held(key, holder) {
+                Some(lock) => {
+                    lock.count += u64::from(ticket.permits.is_none());
+                    (lock.ends, lock.stamp) = (ends, stamp);
+                }
+                None => {
+                    let lock = Lock { holder: holder.clone(), count: 1, ends, stamp };
+                    self.locks.entry(key.clone()).or_default().push(lock);
+                }
+            }
+        }
+        Grant { holder: holder.clone(), fenced: ticket.fenced, keys }
     }
 
     /// Whoever is first and there gets it, if it is free; and who has it already need not wait.
     fn serve(&mut self, key: &str) {
         loop {
-            let Some(queue) = self.queues.get(key) else { return };
             let can = |it: &&Ticket| {
-                let has = self.locks.get(key).is_none_or(|lock| lock.holder == it.holder);
-                has && self.sessions.get(&it.session).is_some_and(|session| session.is_attended(self.now))
+                let is_there = self.sessions.get(&it.session).is_some_and(|session| session.is_attended(self.now));
+                it.keys.iter().any(|it| it == key) && is_there && self.is_free_for(it)
             };
-            let Some(ticket) = queue.iter().find(can).cloned() else { return };
+            let Some(ticket) = self.queue.iter().find(can).cloned() else { return };
             self.leaves(&ticket.session, ticket.number);
             let grant = self.grants(&ticket);
             self.tells(&ticket.session, ticket.number, Some(grant));
@@ -324,10 +407,9 @@ impl Server {
     }
 
     fn leaves(&mut self, session: &str, number: u64) -> bool {
-        let before: usize = self.queues.values().map(Vec::len).sum();
-        self.queues.values_mut().for_each(|queue| queue.retain(|it| !it.is(session, number)));
-        self.queues.retain(|_, queue| !queue.is_empty());
-        self.queues.values().map(Vec::len).sum::<usize>() < before
+        let before = self.queue.len();
+        self.queue.retain(|it| !it.is(session, number));
+        self.queue.len() < before
     }
 
     fn tells(&mut self, name: &str, ticket: u64, grant: Option<Grant>) {
@@ -362,10 +444,12 @@ impl Server {
             let head = format!(":{seq}\r\n${}\r\n{ticket}\r\n", ticket.len());
             answer += &match grant {
                 Some(grant) => {
-                    let lock = self.locks.get(&grant.key).filter(|lock| lock.holder == grant.holder);
-                    let ends_in = lock.map_or(0, |lock| (lock.ends - began).as_millis());
-                    let token = grant.token.map_or_else(|| "$-1\r\n".into(), |token| format!(":{token}\r\n"));
-                    format!("*5\r\n{head}$7\r\ngranted\r\n{token}:{ends_in}\r\n")
+                    let ends_in = |key: &Name| {
+                        let lock = self.held(key, &grant.holder).map(|lock| lock.ends);
+                        lock.map_or(0, |ends| (ends - began).as_millis())
+                    };
+                    let ends_in = grant.keys.iter().map(|it| &it.0).map(ends_in).min().unwrap_or(0);
+                    format!("*5\r\n{head}$7\r\ngranted\r\n{}:{ends_in}\r\n", grant.tokens())
                 }
                 None => format!("*4\r\n{head}$7\r\ntimeout\r\n:1\r\n"),
             };
@@ -401,12 +485,9 @@ impl Server {
         while self.sessions.get(name).is_some_and(|session| session.calls.iter().any(|(_, waits)| !waits)) {
             self.answers_call(name, Vec::new());
         }
-        let keys: Vec<_> = self
-            .queues
-            .iter()
-            .filter(|(_, it)| it.iter().any(|it| it.session == name))
-            .map(|it| it.0.clone())
-            .collect();
+        let mut keys: Vec<_> =
+            self.queue.iter().filter(|it| it.session == name).flat_map(|it| it.keys.clone()).collect();
+        keys.sort();
         keys.iter().for_each(|key| self.serve(key));
     }
 
@@ -423,20 +504,18 @@ impl Server {
 
     /// If it is still as it was granted.
     fn takes_back(&mut self, grant: &Grant) {
-        let Some(lock) = self.locks.get_mut(&grant.key) else { return };
-        if lock.holder == grant.holder && lock.stamp == grant.stamp {
-            lock.count -= 1;
-            if lock.count == 0 {
-                self.locks.remove(&grant.key);
-                self.serve(&grant.key);
+        for (key, _, stamp) in &grant.keys {
+            if let Some(lock) = self.held(key, &grant.holder).filter(|lock| lock.stamp == *stamp) {
+                lock.count -= 1;
+                self.frees(key, |lock| lock.count == 0);
+                self.serve(key);
             }
         }
     }
 
     fn ends(&mut self, name: &str) {
         let Some(session) = self.sessions.remove(name) else { return };
-        self.queues.values_mut().for_each(|queue| queue.retain(|it| it.session != name));
-        self.queues.retain(|_, queue| !queue.is_empty());
+        self.queue.retain(|it| it.session != name);
         for event in session.events.into_iter().filter(|it| it.sent.is_none()) {
             event.grant.into_iter().for_each(|grant| self.takes_back(&grant));
         }
@@ -445,6 +524,25 @@ impl Server {
     fn says(&mut self, to: Connection, answer: impl Into<String>) {
         self.answers.push((to, answer.into().into_bytes()));
     }
+}
+
+impl Grant {
+    /// As they are told.
+    fn tokens(&self) -> String {
+        match &self.keys[..] {
+            _ if !self.fenced => "$-1\r\n".to_owned(),
+            [(_, token, _)] => format!(":{token}\r\n"),
+            several => {
+                let tokens: String = several.iter().map(|(_, token, _)| format!(":{token}\r\n")).collect();
+                format!("*{}\r\n{tokens}", several.len())
+            }
+        }
+    }
+}
+
+/// The fencing token of a key. Which key's it is can be seen.
+pub fn token_of(key: &str, stamp: u64) -> u64 {
+    stamp * 1_000 + u64::from(key.as_bytes()[0])
 }
 
 impl Ticket {

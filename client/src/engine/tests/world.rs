@@ -3,13 +3,13 @@
 //! After each move is checked what must be true at any time.
 
 use super::super::*;
-use super::server::{Connection, Name, Server, commands};
+use super::server::{Connection, Name, Server, commands, token_of};
 use crate::address::Place;
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
+use std::{io, iter};
 use tokio::runtime;
 
 /// What can happen next. Lines and the like are told by their numbers, so that a history can be led once more.
@@ -51,9 +51,12 @@ pub enum Move {
     Restarts,
     /// It answers with an error, or as ever again.
     Refuses(Option<&'static str>),
+    /// To a replica that has what was replicated, or nothing.
     FailsOver {
         has_all: bool,
     },
+    ReplicaStandsStill,
+    ReplicaGoesOn,
     Learns,
     LearnsNothing,
 }
@@ -68,12 +71,23 @@ pub struct Wanted {
     pub within: Option<Duration>,
     pub fenced: bool,
     pub callers_lane: bool,
+    /// By a replica.
+    pub confirmed: bool,
 }
 
 impl Wanted {
     pub fn of(key: usize) -> Self {
         let lease = Duration::from_secs(6);
-        Self { key, owner: None, lease, is_kept: true, within: None, fenced: false, callers_lane: false }
+        Self {
+            key,
+            owner: None,
+            lease,
+            is_kept: true,
+            within: None,
+            fenced: false,
+            callers_lane: false,
+            confirmed: false,
+        }
     }
 }
 
@@ -98,11 +112,13 @@ struct Late {
 
 pub struct Caller {
     told: oneshot::Receiver<Outcome>,
-    key: Name,
+    keys: Vec<Name>,
+    fenced: bool,
     holder: Name,
     named: bool,
     is_kept: bool,
     until_granted: bool,
+    confirmed: bool,
     by: Option<Instant>,
 }
 
@@ -112,6 +128,7 @@ pub struct Guard {
     pub holder: Name,
     named: bool,
     is_kept: bool,
+    confirmed: bool,
     /// Until when it was vouched for, when that was looked at the last time.
     until: Option<Instant>,
     /// By which server's word.
@@ -177,7 +194,22 @@ pub struct World {
     pub title: String,
 }
 
-pub const KEYS: [&str; 2] = ["a", "b"];
+/// Of two locks, and of permits.
+pub const KEYS: [&str; 3] = ["a", "b", "p"];
+pub const PERMITS: usize = 2;
+/// Both locks at once.
+pub const BOTH: usize = 3;
+
+/// So many there are.
+const LIMIT: u32 = 2;
+
+/// What is wanted: all of these.
+pub fn names(key: usize) -> &'static [&'static str] {
+    if key == BOTH { &KEYS[..PERMITS] } else { &KEYS[key..=key] }
+}
+
+/// Under which number a guard of several locks is had, for each of them its own.
+const NEXT_OF_SEVERAL: u64 = 1_000_000;
 
 fn address(server: usize) -> Address {
     let host = ["one", "two"][server].to_owned();
@@ -387,10 +419,18 @@ impl World {
             }
             Move::FailsOver { has_all } => {
                 self.is_calm = false;
-                let locks = if has_all { self.servers[self.master].locks.clone() } else { BTreeMap::new() };
+                let locks = if has_all { self.servers[self.master].locks_of_replica() } else { BTreeMap::new() };
                 self.master = 1 - self.master;
                 self.servers[self.master].takes_over(locks);
                 self.forgets_connections(self.master);
+            }
+            Move::ReplicaStandsStill => {
+                self.is_calm = false;
+                self.servers[self.master].replica_stands_still();
+            }
+            Move::ReplicaGoesOn => {
+                self.servers[self.master].replica_goes_on();
+                self.collect();
             }
             Move::Learns => {
                 self.looks_by = None;
@@ -407,7 +447,8 @@ impl World {
     fn acquire(&mut self, wanted: Wanted) {
         self.last += 1;
         let (id, now) = (self.last, self.now());
-        let key: Arc<[u8]> = Arc::from(KEYS[wanted.key].as_bytes());
+        let mut keys = names(wanted.key).iter().map(|name| Arc::from(name.as_bytes()));
+        let key: Arc<[u8]> = keys.next().expect("one at least");
         let holder = wanted.owner.map_or_else(|| format!("holder-{id}"), |owner| format!("owner-{owner}"));
         let until = match wanted.within {
             None => Until::Granted,
@@ -416,20 +457,24 @@ impl World {
         };
         let lease = if wanted.is_kept { Lasting::Kept(wanted.lease) } else { Lasting::Fixed(wanted.lease) };
         self.longest_lease = self.longest_lease.max(wanted.lease);
-        let terms = Terms { side: Side::Plain, lease, fenced: wanted.fenced, replicas: None };
+        let replicas = wanted.confirmed.then_some(Replicas { wanted: 1, timeout: Duration::from_millis(300) });
+        let permits = (wanted.key == PERMITS).then_some(LIMIT);
+        let terms = Terms { side: Side::Plain, permits, max: None, lease, fenced: wanted.fenced, replicas };
         let (tell, told) = oneshot::channel();
         let caller = Caller {
             told,
-            key: text(&key),
+            keys: names(wanted.key).iter().map(|name| (*name).to_owned()).collect(),
+            fenced: wanted.fenced,
             holder: holder.clone(),
             named: wanted.owner.is_some(),
             is_kept: wanted.is_kept,
             until_granted: wanted.within.is_none(),
+            confirmed: wanted.confirmed,
             by: until.end(now, self.settings.answer),
         };
         self.attempts.insert(id, caller);
         let (holder, named) = (Arc::from(holder.into_bytes()), wanted.owner.is_some());
-        let wish = Wish { key, holder, named, terms, until };
+        let wish = Wish { key, more: keys.collect(), holder, named, terms, until };
         let lane = if wanted.callers_lane { callers_lane() } else { Lane::Own };
         self.step(Event::Acquire { id, wish, lane, tell });
     }
@@ -464,10 +509,16 @@ impl World {
         if is_retired && !self.late_arrives {
             wire.up.clear();
         }
-        if let Some(request) = wire.up.pop_front() {
-            let server = wire.server;
+        let server = wire.server;
+        // Whether a session is known is asked in one write with the call behind it, and nothing comes in between.
+        let asks_first = |request: &Vec<String>| request[0] == "RLOCK.CANCEL" && request[2] == "0";
+        while let Some(request) = wire.up.pop_front() {
             self.servers[server].ask(line, &request);
+            let goes_on = asks_first(&request);
             self.story.push(Told::Asked(request));
+            if !goes_on {
+                break;
+            }
         }
         self.collect();
     }
@@ -515,9 +566,9 @@ impl World {
             self.step(Event::Received(line, answer[..cut].to_vec()));
         }
         self.step(Event::Received(line, answer[cut..].to_vec()));
-        if let Some(holder) = lost {
+        if let Some((key, holder)) = lost {
             let now = self.now();
-            for guard in self.guards.values().filter(|it| it.holder == holder) {
+            for guard in self.guards.values().filter(|it| it.key == key && it.holder == holder) {
                 let left = guard.grant.lease.remaining(now);
                 assert!(left.is_zero() || guard.named, "{holder} is not held, and is vouched for");
             }
@@ -525,9 +576,10 @@ impl World {
     }
 
     /// Whose renewal it is that is answered next on this line, if anybody waits for that.
-    fn renewed_by_next_answer(&self, line: LineId) -> Option<Name> {
+    fn renewed_by_next_answer(&self, line: LineId) -> Option<(Name, Name)> {
         let (errand, hold) = self.engine.renewal_pending_on(line)?;
-        self.engine.is_renewing(hold, errand).then(|| self.engine.holds.get(&hold).map(|it| text(&it.holder)))?
+        let names = |hold: &Hold| (text(&hold.key), text(&hold.holder));
+        self.engine.is_renewing(hold, errand).then(|| self.engine.holds.get(&hold).map(names))?
     }
 
     fn opens(&mut self, line: LineId) {
@@ -624,15 +676,27 @@ impl World {
         let told: Vec<_> =
             self.attempts.iter_mut().filter_map(|(id, it)| Some((*id, it.told.try_recv().ok()?))).collect();
         for (id, outcome) in told {
-            let Some(Caller { key, holder, named, is_kept, until_granted, by, .. }) = self.attempts.remove(&id) else {
+            let Some(Caller { keys, fenced, holder, named, is_kept, confirmed, until_granted, by, .. }) =
+                self.attempts.remove(&id)
+            else {
                 continue;
             };
             match outcome {
-                Ok(Some(grant)) => {
-                    assert!(!grant.lease.remaining(self.now()).is_zero(), "who is granted a lock has it");
-                    self.granted.push((key.clone(), holder.clone()));
-                    let (until, backed, woken, is_lost) = (None, self.believed, Arc::default(), false);
-                    self.guards.insert(id, Guard { grant, key, holder, named, is_kept, until, backed, woken, is_lost });
+                Ok(Some(mut grant)) => {
+                    self.granted.push((keys.join("+"), holder.clone()));
+                    let more = std::mem::take(&mut grant.more);
+                    assert_eq!(more.len() + 1, keys.len(), "all are granted");
+                    for (number, (key, grant)) in (0..).zip(keys.into_iter().zip(iter::once(grant).chain(more))) {
+                        assert!(!grant.lease.remaining(self.now()).is_zero(), "who is granted a lock has it");
+                        let is_of_its_key = grant.token.is_some_and(|it| it % 1_000 == token_of(&key, 0));
+                        assert!(is_of_its_key == fenced, "{key} has {:?}", grant.token);
+                        let (until, backed, woken, is_lost, holder) =
+                            (None, self.believed, Arc::default(), false, holder.clone());
+                        self.guards.insert(
+                            id + number * NEXT_OF_SEVERAL,
+                            Guard { grant, key, holder, named, is_kept, confirmed, until, backed, woken, is_lost },
+                        );
+                    }
                 }
                 Ok(None) => {
                     assert!(!until_granted, "it was to wait for as long as it takes");
@@ -693,6 +757,11 @@ impl World {
                 "guard {id}: {holder} is vouched for {left:?} more, and the server says {:?}",
                 server.locks.get(key)
             );
+            assert!(
+                is_forced || !guard.confirmed || server.is_known_to_replica(key, holder),
+                "guard {id}: {holder} is vouched for {left:?} more, and the replica has {:?}",
+                server.locks_of_replica().get(key)
+            );
             let waker = Waker::from(guard.woken.clone());
             match guard.grant.lease.poll_lost(now, &mut Context::from_waker(&waker)) {
                 Poll::Ready(at) => assert_eq!(at, now + left, "to look again when it could be lost"),
@@ -700,7 +769,9 @@ impl World {
             }
         }
         for (id, caller) in &self.attempts {
-            assert!(caller.by.is_none_or(|by| now < by), "attempt {id} was to be told by {:?}", caller.by);
+            // To be confirmed has a time of its own.
+            let by = caller.by.filter(|_| !caller.confirmed);
+            assert!(by.is_none_or(|by| now < by), "attempt {id} was to be told by {:?}", caller.by);
         }
     }
 
@@ -728,7 +799,9 @@ impl World {
     pub fn comes_to_rest(&mut self) {
         for server in &mut self.servers {
             server.refuses = None;
+            server.replica_goes_on();
         }
+        self.collect();
         self.take(Move::Settle);
         let patience = self.settings.patience + self.settings.connect + self.settings.answer;
         let end = self.at + self.longest_lease * 2 + patience * 3;
@@ -751,7 +824,7 @@ impl World {
         let is_in_order = !self.taken().any(|taken| matches!(taken, Move::Acquire(Wanted { callers_lane: true, .. })));
         if self.is_calm && is_in_order {
             assert!(self.servers[0].locks.is_empty(), "held by nobody: {:?}", self.servers[0].locks);
-            assert!(self.servers[0].queues.is_empty(), "nobody waits: {:?}", self.servers[0].queues);
+            assert!(self.servers[0].queue.is_empty(), "nobody waits: {:?}", self.servers[0].queue);
         }
         // A lease, the time for which a session lasts, and that for an answer.
         let gone_by = self.at + self.longest_lease + Duration::from_secs(3) + self.settings.answer;
@@ -760,7 +833,7 @@ impl World {
             if next > gone_by && self.at <= gone_by {
                 for server in &self.servers {
                     assert!(server.locks.is_empty(), "held by nobody: {:?}", server.locks);
-                    assert!(server.queues.is_empty(), "nobody waits: {:?}", server.queues);
+                    assert!(server.queue.is_empty(), "nobody waits: {:?}", server.queue);
                 }
             }
             assert!(self.at < over_by, "it does not come to rest: {next:?}");
@@ -768,13 +841,14 @@ impl World {
             self.is_quiet();
         }
         for server in &self.servers {
-            assert_eq!((server.locks.len(), server.queues.len(), server.sessions()), (0, 0, 0));
+            assert_eq!((server.locks.len(), server.queue.len(), server.sessions()), (0, 0, 0));
         }
         assert!(self.settles.is_empty(), "each who asked was told that nothing is left");
         let engine = &self.engine;
         let tables = (engine.attempts.len(), engine.givings.len(), engine.holds.len(), engine.named.len());
         assert_eq!(tables, (0, 0, 0, 0), "attempts, releases, holds, names");
         assert_eq!((engine.leaving, engine.crowds.len(), engine.parked.len()), (0, 0, 0));
+        assert_eq!((engine.unconfirmed.len(), engine.rounds.len()), (0, 0), "all is confirmed, or is not");
         assert!(engine.timers.is_empty() && engine.due.is_empty() && engine.settling.is_empty());
         assert!(engine.lines.values().all(|line| line.is_idle()), "nothing is under way");
         assert!(engine.nodes.values().all(|node| node.session.is_none()), "no session lasts");
