@@ -132,8 +132,11 @@ fn at_the_handshake(at: &Address, alert: &str) -> String {
 fn other_kind(error: &Error) -> String {
     let key = error.about();
     match error.kind_of_lock() {
-        Some(Kind::Plain) => format!("{key}: is held as a plain lock (WRONGKIND): leave out --read and --write"),
+        Some(Kind::Plain) => {
+            format!("{key}: is held as a plain lock (WRONGKIND): leave out --read, --write and --slots")
+        }
         Some(Kind::ReadWrite) => format!("{key}: is held as a read-write lock (WRONGKIND): give --read or --write"),
+        Some(Kind::Permits) => format!("{key}: its slots are taken one by one (WRONGKIND): give --slots"),
         _ => error.to_string(),
     }
 }
@@ -173,6 +176,9 @@ fn mend(code: Option<&str>, words: &str) -> Option<&'static str> {
         _ if says("DB index") => {
             "the server has no database of this number at the end of the address; a cluster has 0 alone, unless its \
              cluster-databases says more"
+        }
+        Some("CROSSSLOT") => {
+            "in a cluster the locks of --all need one tag in their names, as {orders}:1 and {orders}:2"
         }
         _ if says("SELECT is not allowed") => "in a cluster there is no number at the end of the address",
         _ if says("cluster support disabled") => "the server is in no cluster: use redis://, not redis+cluster://",

@@ -68,6 +68,8 @@ pub enum Command {
     Break(Break),
     #[command(after_help = TOP_HELP)]
     Top(Top),
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(Doctor),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -105,7 +107,7 @@ pub struct Run {
 // Which lock is wanted, and what is done until it is there. No doc comment, which would become the command's.
 #[derive(Args, Debug)]
 pub struct Wish {
-    /// The lock's name
+    /// The lock's name; with --all: the names, divided by commas
     pub key: OsString,
     /// How long to wait for the lock: 10s, 500ms, 5m; 0: do not wait [default: for ever]
     #[arg(short, long, value_name = "TIME", value_parser = time)]
@@ -119,13 +121,23 @@ pub struct Wish {
     /// Take the write side of a read-write lock, which excludes all others
     #[arg(long)]
     pub write: bool,
+    /// Take one of N slots, so that at most N holders are there at a time
+    #[arg(long, value_name = "N", conflicts_with_all = ["all", "read", "write"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub slots: Option<u32>,
+    /// Take all locks that KEY names at once, and none while one of them is taken
+    #[arg(long, conflicts_with_all = ["read", "write"])]
+    pub all: bool,
+    /// Give up at once if N or more wait for the lock already
+    #[arg(long, value_name = "N", conflicts_with = "no_wait", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_waiters: Option<u32>,
     /// Accept the lock only if N replicas confirm it within a third of the lease
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub replicas: Option<u16>,
     /// What INSPECT and CLIENT LIST call this holder, in place of host and process
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
-    /// The exit code if the lock was not free in time; with 0 rlock prints nothing either
+    /// The exit code if the lock was not free in time, or too many wait; with 0 rlock prints nothing either
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::BUSY)]
     pub busy_code: u8,
     /// While waiting, say the place in line also without a terminal, each 10s at most
@@ -180,6 +192,9 @@ pub struct Renew {
 // Whose lock it is. No doc comment, which would become the command's.
 #[derive(Args, Debug)]
 pub struct Of {
+    /// KEY names several locks, divided by commas, as for `rlock lock --all`
+    #[arg(long)]
+    pub all: bool,
     /// The holder, or all that `rlock lock` has printed [otherwise RLOCK_HOLDER]
     #[arg(conflicts_with_all = ["token_file", "token_fd"])]
     pub holder: Option<OsString>,
@@ -263,6 +278,18 @@ pub struct Top {
     pub count: Option<u32>,
 }
 
+/// Find out which failure would lose a lock or stop all
+///
+/// Looks at each server of the address, at its replicas and at its sentinels: their settings, whether those fit
+/// together, and whether each hears of the others. Says what is wrong in plain words, and the line that mends it.
+/// Changes nothing. What this user may not read is told as not known, and does not count as fine.
+#[derive(Args, Debug)]
+pub struct Doctor {
+    /// Print JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
     Waiters,
@@ -282,6 +309,7 @@ Examples:
   rlock ls                                   which locks have waiters?
   rlock inspect nightly-report               who holds it, and who waits?
   rlock break nightly-report                 free it by force
+  rlock doctor                               which failure would lose a lock?
   rlock -u rediss://redis.internal:6380 top  watch the queues
 
 Addresses:
@@ -296,7 +324,8 @@ Addresses:
 Exit codes:
     0  done; of run: CMD's own code       75  the lock was not free in time
     1  nobody holds the lock; of break:       (-E changes this code)
-       or the answer was no               76  the lock was lost
+       or the answer was no; of doctor:   76  the lock was lost
+       something is wrong
    64  wrong arguments                    77  wrong password, or no right
    69  no server answers, or the          78  the server has no rlock module,
        server cannot do it now                or refuses for good
@@ -311,11 +340,13 @@ Examples:
   rlock run --wait 10m --lease 20s -c 'fetch | load' import
   rlock run --no-wait -E 0 cleanup -- find /tmp/cache -mtime +7 -delete
   rlock run --read prices -- ./show-prices
+  rlock run --slots 4 gpu -- ./train         at most four at a time
+  rlock run --all ann,bob -- ./transfer      both locks, or none yet
   rlock run --name deploy-7 --verbose deploy -- ./deploy
 
 Exit codes:
   CMD's own, or 128+n if signal n ended it
-   75  the lock was not free in time; CMD was not run
+   75  the lock was not free in time, or too many wait; CMD was not run
    76  the lock was lost while CMD ran, or that is not known
   126  CMD cannot be executed
   127  CMD was not found
@@ -329,7 +360,7 @@ Examples:
 
 Exit codes:
     0  the lock is held
-   75  the lock was not free in time
+   75  the lock was not free in time, or too many wait
    74  the two lines could not be written; the lock is free again
   `rlock --help` lists the others
 ";
@@ -382,6 +413,19 @@ Examples:
   rlock top --batch --count 60 >locks.txt    the next minute, for later
 ";
 
+const DOCTOR_HELP: &str = "\
+Examples:
+  rlock doctor
+  rlock -u redis+sentinel://10.0.0.11,10.0.0.12,10.0.0.13/locks doctor --json
+
+Exit codes:
+    0  nothing is wrong, and all was looked at
+    1  something is wrong
+   69  nothing seen is wrong, but a server does not answer
+   77  nothing seen is wrong, but this user may not see all
+  `rlock --help` lists the others
+";
+
 const COMPLETIONS_HELP: &str = "\
 Examples:
   rlock completions bash >~/.local/share/bash-completion/completions/rlock
@@ -402,7 +446,8 @@ pub fn read() -> Result<Arguments, Failure> {
             std::process::exit(0);
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Err(Failure::usage(
-            "what to do? One of run, lock, unlock, renew, ls, inspect, break, top, completions; see rlock --help",
+            "what to do? One of run, lock, unlock, renew, ls, inspect, break, top, doctor, completions; see \
+             rlock --help",
         )),
         _ => Err(mistyped(&error.render().to_string())),
     })

@@ -29,7 +29,7 @@ pub async fn break_lock(args: &Break, server: &Server) -> Result<u8, Failure> {
 fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
     let shown = inspect::text(key, lock, output::form_of_questions());
     let question = match inspect::may_be_data(lock) {
-        true => format!("This may be no lock. Breaking deletes the hash with {}.", inspect::fields(lock)),
+        true => format!("This may be no lock. Breaking deletes {}.", inspect::data(lock)),
         false => "Whoever holds it may still be at work, and learns of it only later.".to_owned(),
     };
     let asked = write!(stderr(), "{shown}\n{question}\nBreak it? [y/N] ").and_then(|()| stderr().flush());

@@ -35,17 +35,22 @@ pub fn is_known(lock: &Inspection) -> bool {
 }
 
 /// A hash of numbers that somebody else keeps there looks like a plain lock, but for the lease, which locks have, or
-/// for a second holder, which plain locks have not.
+/// for a second holder, which plain locks have not. So does a sorted set of times that are to come, like permits.
 pub fn may_be_data(lock: &Inspection) -> bool {
-    lock.kind == Some(Kind::Plain) && (lock.time_left.is_none() || lock.holder_count > 1)
+    match lock.kind {
+        Some(Kind::Plain) => lock.time_left.is_none() || lock.holder_count > 1,
+        Some(Kind::Permits) => lock.time_left.is_none(),
+        _ => false,
+    }
 }
 
 /// What would be deleted, if it is data.
-pub fn fields(lock: &Inspection) -> String {
+pub fn data(lock: &Inspection) -> String {
     let known = lock.holders.iter().map(|holder| format!("{}={}", shown::name(&holder.holder), holder.count));
     let left = lock.holder_count.saturating_sub(lock.holders.len());
     let more = (left > 0).then(|| format!("{left} more"));
-    known.chain(more).collect::<Vec<_>>().join(", ")
+    let of = if lock.kind == Some(Kind::Permits) { "sorted set" } else { "hash" };
+    format!("the {of} with {}", known.chain(more).collect::<Vec<_>>().join(", "))
 }
 
 pub fn text(key: &[u8], lock: &Inspection, form: Form) -> String {
@@ -68,9 +73,14 @@ pub fn text(key: &[u8], lock: &Inspection, form: Form) -> String {
 }
 
 fn headline(key: &[u8], lock: &Inspection) -> String {
-    let kind = lock.kind.map_or("held by nobody", json::kind);
+    let kind = match lock.kind {
+        Some(Kind::Permits) => format!("{} taken", permits(lock.holder_count)),
+        kind => kind.map_or("held by nobody", json::kind).to_owned(),
+    };
     let mut parts = vec![format!("{}: {kind}", shown::name(key))];
-    if lock.kind.is_some() {
+    if lock.kind == Some(Kind::Permits) {
+        parts.extend(lock.time_left.map(|left| format!("the last one ends in {}", shown::time(left))));
+    } else if lock.kind.is_some() {
         parts.push(match lock.time_left {
             Some(left) => format!("lease ends in {}", shown::time(left)),
             None => "no lease: it stays until somebody gives it back".to_owned(),
@@ -79,6 +89,10 @@ fn headline(key: &[u8], lock: &Inspection) -> String {
     parts.push(format!("{} waiting", lock.waiter_count));
     parts.extend(lock.fencing_token.map(|token| format!("last token {token}")));
     parts.join(", ")
+}
+
+fn permits(count: usize) -> String {
+    if count == 1 { "1 permit".to_owned() } else { format!("{count} permits") }
 }
 
 fn holders(lock: &Inspection) -> Table<4> {
@@ -95,13 +109,19 @@ fn waiters(lock: &Inspection) -> Table<4> {
     for waiter in &lock.waiters {
         let cells = [
             shown::name(&waiter.holder),
-            json::side(waiter.side).to_owned(),
+            side(waiter),
             shown::time(waiter.waited),
             shown::time_or(waiter.gives_up_in, "never"),
         ];
         table.push_with(cells, place(waiter));
     }
     table
+}
+
+/// As what it waits. Each has a limit of its own.
+fn side(waiter: &Waiter) -> String {
+    let side = json::side(waiter.side);
+    waiter.limit.map_or_else(|| side.to_owned(), |limit| format!("{side} of {limit}"))
 }
 
 /// Longer tickets than this are cut: a line has 80 columns, and all of a ticket is in the JSON.
@@ -118,7 +138,8 @@ fn place(waiter: &Waiter) -> Vec<String> {
         (Some(client), None) => format!("client {client}"),
         (None, _) => "no connection".to_owned(),
     };
-    let mut place: Vec<_> = session.into_iter().chain(ticket).chain([client]).collect();
+    let keys = waiter.keys.map(|keys| format!("waits for {keys} keys"));
+    let mut place: Vec<_> = keys.into_iter().chain(session).chain(ticket).chain([client]).collect();
     place[0].insert_str(0, unattended);
     place
 }

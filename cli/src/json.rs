@@ -39,6 +39,8 @@ fn holder(holder: &Holder) -> Value {
 fn waiter(waiter: &Waiter) -> Value {
     let mut object = named("holder", &waiter.holder);
     object.insert("side".into(), side(waiter.side).into());
+    object.insert("limit".into(), json!(waiter.limit));
+    object.insert("keys".into(), json!(waiter.keys));
     object.insert("client_id".into(), json!(waiter.client_id));
     object.insert("address".into(), json!(waiter.address));
     object.extend(named_or_null("session", waiter.session.as_deref()));
@@ -67,6 +69,7 @@ pub fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Plain => "plain",
         Kind::ReadWrite => "read-write",
+        Kind::Permits => "permits",
         _ => "unknown",
     }
 }
@@ -76,6 +79,7 @@ pub fn side(side: HoldSide) -> &'static str {
         HoldSide::Exclusive => "exclusive",
         HoldSide::Read => "read",
         HoldSide::Write => "write",
+        HoldSide::Permit => "permit",
     }
 }
 

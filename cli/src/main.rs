@@ -1,4 +1,4 @@
-//! `rlock`: runs a command under a lock, and shows who holds and who waits. For cron on ten hosts, and for the people
+//! `rlock`: runs a command under a lock, shows who holds and who waits, and what would lose a lock. For cron on ten hosts, and for the people
 //! on call. The manual is docs/command-line.md.
 //!
 //! All that talks to the server is on the main thread: CMD must be started by the thread that lives as long as the
@@ -10,6 +10,7 @@ mod arguments;
 mod break_lock;
 mod complete_key;
 mod completions;
+mod doctor;
 mod exit;
 mod failure;
 mod inspect;
@@ -72,6 +73,7 @@ async fn carry_out(Arguments { server, command }: Arguments) -> Result<u8, Failu
         Command::Inspect(args) => inspect::inspect(args, &server).await,
         Command::Break(args) => break_lock::break_lock(args, &server).await,
         Command::Top(args) => top::top(args, &server).await,
+        Command::Doctor(args) => doctor::doctor(args, &server).await,
         Command::Completions { shell } => completions::print(*shell),
     }
 }

@@ -7,6 +7,7 @@ mod place;
 mod url;
 
 pub use place::{Address, Way};
+pub use rlock_client::Certificates;
 
 use crate::arguments::Server;
 use crate::failure::Failure;
@@ -21,12 +22,18 @@ pub async fn connect(server: &Server) -> Result<(Locks, Address), Failure> {
 
 /// The same under a name, by which others see who holds and who waits.
 pub async fn connect_as(name: Option<&str>, server: &Server) -> Result<(Locks, Address), Failure> {
-    let address = find(server)?;
-    let certificates = certificates::find(server, &address)?;
+    let (address, certificates) = read(server)?;
     match address.open(name, certificates, server.connect_timeout).await {
         Ok(locks) => Ok((locks, address)),
         Err(error) => Err(Failure::of_the_server(&address, &error)),
     }
+}
+
+/// The same without connecting.
+pub fn read(server: &Server) -> Result<(Address, Option<Certificates>), Failure> {
+    let address = find(server)?;
+    let certificates = certificates::find(server, &address)?;
+    Ok((address, certificates))
 }
 
 fn find(server: &Server) -> Result<Address, Failure> {

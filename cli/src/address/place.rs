@@ -58,6 +58,28 @@ impl Address {
         }
     }
 
+    /// A server that those of this address have named, as `host:port` or as a path, asked as they are.
+    pub fn of_node(&self, named: &str) -> Self {
+        let access = self.access().first().map(|access| (*access).clone()).unwrap_or_default();
+        let place = match named.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
+            Some((host, Ok(port))) if !named.starts_with('/') => Place::Tcp { host: host.to_owned(), port },
+            _ => Place::Unix(named.into()),
+        };
+        Self { shown: place.to_string(), route: Route::One(Node::new(place, access)) }
+    }
+
+    /// The name of the master, and each of the sentinels that watch it as a server of its own. None of other ways.
+    pub fn sentinels(&self) -> Option<(&str, Vec<Self>)> {
+        let Route::Sentinels { sentinels, master, .. } = &self.route else { return None };
+        let one = |node: &Node| Self { shown: node.place.to_string(), route: Route::One(node.clone()) };
+        Some((master, sentinels.iter().map(one).collect()))
+    }
+
+    /// The user that its servers are asked as, if the address names one.
+    pub fn user(&self) -> Option<&str> {
+        self.access().first()?.user.as_deref()
+    }
+
     pub fn has_tls(&self) -> bool {
         self.access().iter().any(|access| access.tls)
     }

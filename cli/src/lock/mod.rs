@@ -21,14 +21,14 @@ use token::Place;
 const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
 pub async fn lock(args: &Lock, server: &Server) -> Result<u8, Failure> {
-    wait::must_have_a_name(&args.wish.key)?;
+    wait::names(&args.wish.key, args.wish.all)?;
     let place = Place::of(args)?;
     let mut signals = Signals::take(&ENDING)?;
     let guard = match wait::acquire(&args.wish, Lease::Fixed(args.lease), server, &mut signals).await? {
         Ok(guard) => guard,
         Err(code) => return Ok(code),
     };
-    if let Err(failure) = place.write(&guard.holder(), guard.token()) {
+    if let Err(failure) = place.write(&guard.holder(), &wait::tokens(&guard)) {
         // Nobody could unlock it.
         let _ = guard.release().await;
         return Err(failure);
@@ -39,21 +39,27 @@ pub async fn lock(args: &Lock, server: &Server) -> Result<u8, Failure> {
 }
 
 pub async fn unlock(args: &Unlock, server: &Server) -> Result<u8, Failure> {
-    wait::must_have_a_name(&args.key)?;
+    let names = wait::names(&args.key, args.of.all)?;
     let holder = token::holder(&args.of)?;
     let (locks, at) = address::connect(server).await?;
-    let released = operators::release_of(&locks, args.key.as_bytes(), &holder).await;
-    let released = released.map_err(|why| Failure::unanswered(&at, &why))?;
+    let mut released = true;
+    for name in names {
+        let answer = operators::release_of(&locks, name, &holder).await;
+        released &= answer.map_err(|why| Failure::unanswered(&at, &why))?;
+    }
     token::is_over(&args.of)?;
     Ok(if released { 0 } else { lost(&args.key, "before it was unlocked") })
 }
 
 pub async fn renew(args: &Renew, server: &Server) -> Result<u8, Failure> {
-    wait::must_have_a_name(&args.key)?;
+    let names = wait::names(&args.key, args.of.all)?;
     let holder = token::holder(&args.of)?;
     let (locks, at) = address::connect(server).await?;
-    let renewed = operators::renew_of(&locks, args.key.as_bytes(), &holder, args.lease).await;
-    let renewed = renewed.map_err(|why| Failure::unanswered(&at, &why))?;
+    let mut renewed = true;
+    for name in names {
+        let answer = operators::renew_of(&locks, name, &holder, args.lease).await;
+        renewed &= answer.map_err(|why| Failure::unanswered(&at, &why))?;
+    }
     Ok(if renewed { 0 } else { lost(&args.key, "before it was renewed") })
 }
 

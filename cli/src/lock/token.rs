@@ -37,7 +37,7 @@ impl Place {
         Ok(Self::File(path.clone()))
     }
 
-    pub fn write(&self, holder: &str, token: u64) -> Result<(), Failure> {
+    pub fn write(&self, holder: &str, token: &str) -> Result<(), Failure> {
         let text = format!("{HOLDER}{holder}\nRLOCK_TOKEN={token}\n");
         match self {
             Self::Descriptor(descriptor) => {

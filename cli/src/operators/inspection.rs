@@ -27,7 +27,7 @@ pub struct Inspection {
     pub grace_left: Option<Duration>,
 }
 
-/// What one side of a lock is held or waited for as.
+/// What a lock or one side of it is held or waited for as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldSide {
     /// A plain lock.
@@ -36,6 +36,8 @@ pub enum HoldSide {
     Read,
     /// The side that one writer has alone.
     Write,
+    /// One of several permits.
+    Permit,
 }
 
 /// One holder of a lock, or of one side of it.
@@ -56,6 +58,10 @@ pub struct Waiter {
     /// Any bytes.
     pub holder: Vec<u8>,
     pub side: HoldSide,
+    /// How many permits there are, as far as it is concerned, if it wants one.
+    pub limit: Option<u64>,
+    /// How many locks it waits for at once, if it is more than this one.
+    pub keys: Option<u64>,
     /// Its connection's id, as in `CLIENT LIST`; of a session that of its last connection. `None` if that is closed.
     pub client_id: Option<u64>,
     /// Where it is connected from, if the server can tell.
@@ -113,6 +119,8 @@ impl Waiter {
         Some(Self {
             holder: fields.bytes("holder")?,
             side: side(&fields.text("side")?)?,
+            limit: fields.number("limit"),
+            keys: fields.number("keys").filter(|keys| *keys > 1),
             client_id: fields.number("client-id"),
             address: fields.text("address"),
             session: fields.bytes("session"),
@@ -130,6 +138,7 @@ fn kind(word: &str) -> Option<Option<Kind>> {
         "none" => Some(None),
         "plain" => Some(Some(Kind::Plain)),
         "read-write" => Some(Some(Kind::ReadWrite)),
+        "permits" => Some(Some(Kind::Permits)),
         _ => None,
     }
 }
@@ -139,6 +148,7 @@ fn side(word: &str) -> Option<HoldSide> {
         "exclusive" => Some(HoldSide::Exclusive),
         "read" => Some(HoldSide::Read),
         "write" => Some(HoldSide::Write),
+        "permit" => Some(HoldSide::Permit),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@
 
 mod ask;
 mod change;
-mod fields;
+pub mod fields;
 mod inspection;
 mod queue;
 mod scan;

@@ -1,5 +1,5 @@
 //! Locks that are held, whether or not anybody waits for them. The server keeps no list of them, so the keys are looked
-//! through, in steps that hold nobody up.
+//! through, in steps that hold nobody up: once for locks, and once for permits, which are of another type.
 
 use super::ask;
 use super::fields::bytes;
@@ -15,6 +15,9 @@ const STEP: &[u8] = b"1000";
 /// Of each lock only the first ones are asked for.
 const SHOWN: usize = 1;
 
+/// Of what types keys are that may be locks.
+const TYPES: [&[u8]; 2] = [b"hash", b"zset"];
+
 /// The cursor at which a look through all keys begins and ends.
 const ENDS: &[u8] = b"0";
 
@@ -25,7 +28,7 @@ pub struct Held {
     pub locks: HashMap<Vec<u8>, Inspection>,
     /// Whether there may be more: it was stopped at the limit.
     pub limited: bool,
-    /// How many hashes this user may not look at. They may be locks.
+    /// How many keys this user may not look at that may be locks.
     pub hidden: usize,
 }
 
@@ -33,8 +36,8 @@ pub struct Held {
 pub struct Search {
     locks: Locks,
     pattern: Vec<u8>,
-    /// Those that are left, the present one first.
-    masters: VecDeque<Master>,
+    /// Those that are left, the present one first, and what is looked for there.
+    left: VecDeque<(Master, &'static [u8])>,
     cursor: Vec<u8>,
 }
 
@@ -44,14 +47,14 @@ pub struct Step {
     /// Each lock, with its first holder and its first waiter. One may be found more than once, while the server's table
     /// of keys grows.
     pub locks: Vec<(Vec<u8>, Inspection)>,
-    /// How many hashes were looked at, locks or not.
+    /// How many keys were looked at, locks or not.
     pub looked_at: usize,
     /// How many of them this user may not look at. They may be locks.
     pub hidden: usize,
 }
 
 /// The locks that are held on these servers and whose names match the pattern, as `SCAN` takes it; at most `limit` of
-/// them. Hashes that are no locks are passed over.
+/// them. What is no lock is passed over.
 pub async fn held(locks: &Locks, masters: &[Master], pattern: &[u8], limit: usize) -> Result<Held, Unanswered> {
     let mut search = Search::on(locks, masters, pattern);
     let mut held = Held::default();
@@ -71,26 +74,26 @@ pub async fn held(locks: &Locks, masters: &[Master], pattern: &[u8], limit: usiz
 impl Search {
     /// On these servers. Nothing is asked before the first step.
     pub fn on(locks: &Locks, masters: &[Master], pattern: &[u8]) -> Self {
-        let (locks, masters, cursor) = (locks.clone(), masters.iter().cloned().collect(), ENDS.to_vec());
-        Self { locks, pattern: pattern.to_vec(), masters, cursor }
+        let left = masters.iter().flat_map(|master| TYPES.map(|of| (master.clone(), of))).collect();
+        Self { locks: locks.clone(), pattern: pattern.to_vec(), left, cursor: ENDS.to_vec() }
     }
 
     /// Whether all keys of all servers have been looked at.
     pub fn is_over(&self) -> bool {
-        self.masters.is_empty()
+        self.left.is_empty()
     }
 
     /// The locks among some thousand keys more; `None` once all keys have been looked at. What was not told, since it
     /// failed or was dropped, is looked at again.
     pub async fn step(&mut self) -> Result<Option<Step>, Unanswered> {
-        let Some(master) = self.masters.front() else { return Ok(None) };
-        let scan = [b"SCAN", &self.cursor[..], b"MATCH", &self.pattern, b"COUNT", STEP, b"TYPE", b"hash"];
+        let Some((master, of)) = self.left.front() else { return Ok(None) };
+        let scan = [b"SCAN", &self.cursor[..], b"MATCH", &self.pattern, b"COUNT", STEP, b"TYPE", of];
         let answer = ask::of_master(master, &scan).await?;
         let (next, keys) = next_and_keys(answer).ok_or(Unanswered::Nonsense)?;
         let step = look_at(&self.locks, keys).await?;
         self.cursor = next;
         if self.cursor == ENDS {
-            self.masters.pop_front();
+            self.left.pop_front();
         }
         Ok(Some(step))
     }

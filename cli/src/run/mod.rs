@@ -35,7 +35,7 @@ const PASSED_ON: [Signal; 9] = [
 ];
 
 pub async fn run(args: &Run, server: &Server) -> Result<u8, Failure> {
-    wait::must_have_a_name(&args.wish.key)?;
+    wait::names(&args.wish.key, args.wish.all)?;
     let words = program::words(args);
     let program = program::find(&words[0])?;
     let mut signals = Signals::take(&PASSED_ON)?;

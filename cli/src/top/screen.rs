@@ -104,7 +104,7 @@ fn question(state: &State) -> Option<String> {
     Some(match lock {
         None => "…".to_owned(),
         Some(lock) if inspect::may_be_data(lock) => {
-            format!("Break it? y/n  This may be no lock. Breaking deletes the hash with {}.", inspect::fields(lock))
+            format!("Break it? y/n  This may be no lock. Breaking deletes {}.", inspect::data(lock))
         }
         Some(_) => "Break it? y/n  Whoever holds it may still be at work, and learns of it later.".to_owned(),
     })

@@ -3,13 +3,13 @@
 //! Only what the server says is said. It does not know since when a lock is held, so that is left out; how long we have
 //! waited, we know ourselves. A user who may not ask waits as well, and is told nothing.
 
+use super::divided;
 use super::screen::Screen;
 use crate::arguments::Wish;
 use crate::operators::{Holder, Inspection, Unanswered, inspect};
 use crate::shown;
 use rlock_client::{ErrorKind, Locks};
 use std::future::pending;
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tokio::time::{Instant, interval_at};
 
@@ -25,27 +25,35 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Shows it until this is dropped.
 pub async fn tell(locks: &Locks, wish: &Wish) {
     let Some(mut screen) = Screen::for_this(wish) else { return pending().await };
-    let key = shown::name(wish.key.as_bytes());
     let began = Instant::now();
     let mut ticks = interval_at(began + FIRST, FIRST);
     let (mut place, mut pause, mut asked) = (None, FIRST, None::<Instant>);
     loop {
         ticks.tick().await;
         if asked.is_none_or(|asked| asked.elapsed() >= pause) {
-            place = match inspect(locks, wish.key.as_bytes(), SEEN).await {
-                Ok(seen) => in_words(&seen, locks.identity().as_bytes()),
+            place = match place_of(locks, wish).await {
                 Err(why) if is_for_good(&why) => return nothing_more(screen).await,
-                Err(_) => None,
+                known => known.unwrap_or_default(),
             };
             if asked.replace(Instant::now()).is_some() {
                 pause = (pause * 2).min(PAUSE_MAX);
             }
         }
         match &place {
-            Some(place) => screen.show(&format!("{key}: {place}"), began.elapsed()),
+            Some(place) => screen.show(place, began.elapsed()),
             None => screen.clear(),
         }
     }
+}
+
+/// Of several locks that of the first that somebody else holds.
+async fn place_of(locks: &Locks, wish: &Wish) -> Result<Option<String>, Unanswered> {
+    for key in divided(&wish.key, wish.all) {
+        if let Some(place) = in_words(&inspect(locks, key, SEEN).await?, locks.identity().as_bytes()) {
+            return Ok(Some(format!("{}: {place}", shown::name(key))));
+        }
+    }
+    Ok(None)
 }
 
 async fn nothing_more(screen: Screen) {

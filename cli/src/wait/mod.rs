@@ -9,9 +9,10 @@ use crate::address;
 use crate::arguments::{Server, Wish};
 use crate::exit;
 use crate::failure::Failure;
+use crate::shown;
 use crate::signals::Signals;
 use nix::sys::signal::Signal;
-use rlock_client::{Error, Fenced, Guard, Lock, Locks};
+use rlock_client::{Error, Fenced, Guard, Lock, Locks, Unfenced};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -39,12 +40,21 @@ impl Lease {
     }
 }
 
-/// Under an empty name all would be one lock, whose variable is not set.
-pub fn must_have_a_name(key: &OsStr) -> Result<(), Failure> {
-    match key.is_empty() {
-        true => Err(Failure::usage("KEY is empty; is a variable not set?")),
-        false => Ok(()),
+/// The locks that KEY names. Under an empty name all would be one lock, whose variable is not set.
+pub fn names(key: &OsStr, all: bool) -> Result<Vec<&[u8]>, Failure> {
+    let names = divided(key, all);
+    match names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)) {
+        _ if key.is_empty() => Err(Failure::usage("KEY is empty; is a variable not set?")),
+        _ if names.contains(&&b""[..]) => {
+            Err(Failure::usage(format!("a name in {} is empty; is a variable not set?", shown::name(key.as_bytes()))))
+        }
+        Some((_, name)) => Err(Failure::usage(format!("{} is named twice", shown::name(name)))),
+        None => Ok(names),
     }
+}
+
+fn divided(key: &OsStr, all: bool) -> Vec<&[u8]> {
+    if all { key.as_bytes().split(|byte| *byte == b',').collect() } else { vec![key.as_bytes()] }
 }
 
 /// The lock, or the exit code if it was not got.
@@ -62,7 +72,7 @@ pub async fn acquire(
     let not_got = tokio::select! {
         biased;
         code = ended_by(signals) => Ok(code),
-        acquired = in_time(wish, lock(wish, lease, &locks)) => match acquired {
+        acquired = granted(wish, lease, &locks) => match acquired {
             Ok(Some(guard)) => return Ok(Ok(guard)),
             Ok(None) => Ok(not_got::in_time(wish, lease.so())),
             Err(error) => not_got::for_a_reason(wish, lease.so(), &at, &error),
@@ -75,7 +85,19 @@ pub async fn acquire(
     not_got.map(Err)
 }
 
-async fn in_time(wish: &Wish, lock: Lock<Fenced>) -> Result<Option<Guard<Fenced>>, Error> {
+async fn granted(wish: &Wish, lease: Lease, locks: &Locks) -> Result<Option<Guard<Fenced>>, Error> {
+    let key = wish.key.as_bytes();
+    match (wish.slots, wish.all, wish.read, wish.write) {
+        (Some(slots), ..) => in_time(wish, lease, locks.permits(key, slots)).await,
+        (_, true, ..) => in_time(wish, lease, locks.all(divided(&wish.key, true))).await,
+        (_, _, true, _) => in_time(wish, lease, locks.read_write(key).read()).await,
+        (_, _, _, true) => in_time(wish, lease, locks.read_write(key).write()).await,
+        _ => in_time(wish, lease, locks.lock(key)).await,
+    }
+}
+
+async fn in_time<K>(wish: &Wish, lease: Lease, lock: Lock<Unfenced, K>) -> Result<Option<Guard<Fenced>>, Error> {
+    let lock = to_be_acquired(wish, lease, lock);
     match limit(wish) {
         None => lock.acquire().await.map(Some),
         Some(limit) => match lock.acquire_timeout(limit).await {
@@ -90,21 +112,24 @@ fn limit(wish: &Wish) -> Option<Duration> {
     if wish.no_wait { Some(Duration::ZERO) } else { wish.wait }
 }
 
-fn lock(wish: &Wish, lease: Lease, locks: &Locks) -> Lock<Fenced> {
-    let key = wish.key.as_bytes();
-    let lock = match (wish.read, wish.write) {
-        (true, _) => locks.read_write(key).read(),
-        (_, true) => locks.read_write(key).write(),
-        _ => locks.lock(key),
-    };
+fn to_be_acquired<K>(wish: &Wish, lease: Lease, lock: Lock<Unfenced, K>) -> Lock<Fenced, K> {
     let (lock, length) = match lease {
         Lease::Kept(length) => (lock.lease(length), length),
         Lease::Fixed(length) => (lock.fixed_lease(length), length),
+    };
+    let lock = match wish.max_waiters {
+        Some(most) => lock.max_waiters(most),
+        None => lock,
     };
     match wish.replicas {
         Some(wanted) => lock.fenced().replicas(wanted.into(), length / 3),
         None => lock.fenced(),
     }
+}
+
+/// The fencing token; of several locks one of each, in the order of their names.
+pub fn tokens(guard: &Guard<Fenced>) -> String {
+    guard.tokens().map(|token| token.to_string()).collect::<Vec<_>>().join(",")
 }
 
 /// The exit code, if a signal comes that ends a program. Cancel safe.

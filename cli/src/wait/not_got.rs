@@ -22,6 +22,9 @@ pub fn for_a_reason(wish: &Wish, so: &str, at: &Address, error: &Error) -> Resul
     match error.code() {
         // An operator has ended this wait on purpose: that is no failure of the server.
         Some("UNBLOCKED") => Ok(busy(wish, &format!("an operator has ended the wait (CLIENT UNBLOCK){so}"))),
+        Some("QUEUEFULL") if error.text().is_some_and(|text| text.contains("MAX")) => {
+            Ok(busy(wish, &format!("as many wait for it as --max-waiters allows, or more{so}")))
+        }
         _ => Err(Failure::of_the_server(at, error)),
     }
 }

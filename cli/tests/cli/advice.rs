@@ -178,12 +178,15 @@ fn a_lock_of_the_other_kind() {
     client.say("RLOCK.RACQUIRE both somebody 600000");
     for side in ["--read", "--write"] {
         let ended = run(rlock(&server, &["run", side, "plain", "true"]));
-        ended.failed(78, &["plain: is held as a plain lock", "leave out --read and --write"]);
+        ended.failed(78, &["plain: is held as a plain lock", "leave out --read, --write and --slots"]);
         assert!(!ended.errors.contains("RLOCK."), "{ended:?}");
     }
     let ended = run(rlock(&server, &["run", "both", "true"]));
     ended.failed(78, &["both: is held as a read-write lock", "--read or --write"]);
     assert!(!ended.errors.contains("RLOCK."), "{ended:?}");
+    client.say("RLOCK.PACQUIRE slots somebody 600000 LIMIT 2");
+    let ended = run(rlock(&server, &["run", "slots", "true"]));
+    ended.failed(78, &["slots: ", "one by one", "give --slots"]);
 }
 
 #[test]

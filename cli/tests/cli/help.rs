@@ -3,7 +3,8 @@
 use crate::support::{bare, run};
 use std::process::Command;
 
-const COMMANDS: [&str; 9] = ["run", "lock", "unlock", "renew", "ls", "inspect", "break", "top", "completions"];
+const COMMANDS: [&str; 10] =
+    ["run", "lock", "unlock", "renew", "ls", "inspect", "break", "top", "doctor", "completions"];
 
 fn manual() -> &'static str {
     include_str!("../../../docs/command-line.md")

@@ -4,16 +4,20 @@
 
 mod advice;
 mod bad_input;
+mod doctor;
 mod help;
 mod key_completion;
 mod lock;
 mod many;
 mod names;
 mod operators;
+mod recipes;
 mod rights;
 mod run;
 mod run_lost;
 mod run_signals;
+mod several;
+mod slots;
 mod support;
 mod terminal;
 mod terminal_settings;

@@ -1,0 +1,41 @@
+//! Whether the address is that of the whole: one node's settings would look like all there is.
+
+use crate::address::Way;
+use crate::doctor::finding::Finding;
+use crate::doctor::reading::Reading;
+
+pub fn look(reading: &Reading) -> Vec<Finding> {
+    let Some(node) = reading.nodes.first() else { return Vec::new() };
+    let wrong = |what: &str, scheme: String, address: &str| {
+        vec![Finding::wrong("address", &node.address, what).mended_by(format!("RLOCK_URL={scheme}://{address}"))]
+    };
+    let is_node = node.greeting().is_some_and(|greeting| greeting.is_of_a_cluster);
+    match (&node.follows, reading.way) {
+        (_, Way::One) if is_node => wrong(
+            "it is one node of a cluster, and others have the other locks",
+            format!("{}+cluster", reading.scheme),
+            &node.address,
+        ),
+        (Some(master), Way::One) => {
+            wrong("it is a replica, which grants no locks", reading.scheme.to_owned(), &master.clone())
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::checks::example::{alone, found, seen};
+
+    #[test]
+    fn a_part_is_not_the_whole() {
+        assert_eq!(look(&alone()), []);
+        let mut replica = alone();
+        replica.nodes[0].follows = Some("10.0.0.9:6379".to_owned());
+        assert_eq!(found(&look(&replica)), [("address", Some("RLOCK_URL=redis://10.0.0.9:6379"))]);
+        let mut node = alone();
+        seen(&mut node, 0).greeting.as_mut().unwrap().is_of_a_cluster = true;
+        assert_eq!(found(&look(&node)), [("address", Some("RLOCK_URL=redis+cluster://10.0.0.1:6379"))]);
+    }
+}

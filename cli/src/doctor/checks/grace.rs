@@ -1,0 +1,82 @@
+//! Whether a new master waits until all have stopped who believe in a lock that it has never heard of.
+
+use crate::doctor::finding::Finding;
+use crate::doctor::reading::Reading;
+use crate::shown;
+use std::time::Duration;
+
+/// What clients of Redisson and `rlock run` take if nothing else is said.
+const LEASE_MS: u64 = 30_000;
+
+pub fn look(reading: &Reading) -> Vec<Finding> {
+    let set: Vec<_> = reading.nodes.iter().filter_map(|node| Some((node, node.setting("rlock.grace")?))).collect();
+    let longest = set.iter().map(|(_, grace)| *grace).max().unwrap_or_default();
+    let lengths = set.iter().filter_map(|(node, grace)| {
+        let wrong = |what: String| Finding::wrong("rlock.grace", &node.address, what);
+        match *grace {
+            0 if reading.has_replicas() => {
+                let what = "rlock.grace is 0: after a failover others get the locks that had not reached it, while \
+                            their holders go on";
+                Some(wrong(what.to_owned()).set(if longest > 0 { longest } else { LEASE_MS }))
+            }
+            grace if grace < longest => {
+                let what = format!("rlock.grace is {grace}, and elsewhere {longest}: it must be the same everywhere");
+                Some(wrong(what).set(longest))
+            }
+            grace if (1..LEASE_MS).contains(&grace) => {
+                let what = format!("rlock.grace is {grace}: longer leases are refused, and most clients ask for 30000");
+                Some(Finding::note("rlock.grace", &node.address, what))
+            }
+            _ => None,
+        }
+    });
+    let running = reading.nodes.iter().filter_map(|node| {
+        let left = node.info()?.number("rlock_grace_left_ms").filter(|left| *left > 0)?;
+        let left = shown::time(Duration::from_millis(left));
+        let what = format!("it was started, or has become a master: nobody gets a lock for {left} more");
+        Some(Finding::note("grace", &node.address, what))
+    });
+    let tokens = reading.nodes.iter().filter_map(|node| {
+        node.settings()?.text("rlock.tokens").filter(|rule| *rule == "count" && reading.has_replicas())?;
+        let what = "rlock.tokens is count: a fencing token may come twice after a failover";
+        Some(Finding::note("rlock.tokens", &node.address, what).set("clock"))
+    });
+    lengths.chain(running).chain(tokens).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::checks::example::{alone, found, seen, set, watched};
+
+    #[test]
+    fn it_is_the_same_everywhere() {
+        let mut reading = watched();
+        assert_eq!(look(&reading), []);
+        set(&mut reading, 1, &[("rlock.grace", "45000")]);
+        let findings = look(&reading);
+        let mend = Some("CONFIG SET rlock.grace 45000");
+        assert_eq!(found(&findings), [("rlock.grace", mend), ("rlock.grace", mend)]);
+        assert_eq!(findings[1].at, [reading.nodes[2].address.clone()]);
+    }
+
+    #[test]
+    fn whoever_may_be_followed_has_one() {
+        let mut reading = watched();
+        (0..3).for_each(|node| set(&mut reading, node, &[("rlock.grace", "0")]));
+        assert_eq!(found(&look(&reading)), [("rlock.grace", Some("CONFIG SET rlock.grace 30000")); 3]);
+        let mut one = alone();
+        set(&mut one, 0, &[("rlock.grace", "0")]);
+        assert_eq!(look(&one), []);
+        set(&mut one, 0, &[("rlock.grace", "5000")]);
+        assert_eq!(found(&look(&one)), [("rlock.grace", None)]);
+    }
+
+    #[test]
+    fn one_that_runs_is_told() {
+        let mut reading = alone();
+        let info = seen(&mut reading, 0).info.as_mut().unwrap();
+        info.0.insert("rlock_grace_left_ms".to_owned(), "12300".to_owned());
+        assert!(look(&reading)[0].what.contains("12.3s"));
+    }
+}

@@ -1,0 +1,44 @@
+//! The checks: each is a function of what was read, and asks nobody. What was not told is no finding of theirs, but for
+//! `unknown`, which says so.
+
+mod address;
+mod clocks;
+mod cluster;
+#[cfg(test)]
+mod example;
+mod failover;
+mod grace;
+mod memory;
+mod module;
+mod persistence;
+mod replicas;
+mod rights;
+mod sentinels;
+mod unknown;
+
+pub use unknown::SILENT;
+
+use super::finding::{Finding, gathered};
+use super::reading::Reading;
+
+pub fn all(reading: &Reading) -> Vec<Finding> {
+    let misdirected = address::look(reading);
+    // What else would be found is not about what the locks are on.
+    if !misdirected.is_empty() {
+        return misdirected;
+    }
+    let checks = [
+        module::look,
+        sentinels::look,
+        cluster::look,
+        replicas::look,
+        failover::look,
+        grace::look,
+        persistence::look,
+        memory::look,
+        clocks::look,
+        rights::look,
+        unknown::look,
+    ];
+    gathered(checks.iter().flat_map(|look| look(reading)).collect())
+}

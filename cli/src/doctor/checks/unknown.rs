@@ -1,0 +1,51 @@
+//! What was not told, and is not taken for fine.
+
+use crate::doctor::finding::Finding;
+use crate::doctor::reading::{Node, Reading, Seen};
+
+/// What a server that gave no answer is told as.
+pub const SILENT: &str = "silence";
+
+pub fn look(reading: &Reading) -> Vec<Finding> {
+    let nodes = reading.nodes.iter().flat_map(|node| match &node.seen {
+        Ok(seen) => parts(node, seen),
+        Err(why) => vec![Finding::unknown(SILENT, &node.address, format!("it does not answer, and all of it: {why}"))],
+    });
+    let views = reading.cluster.iter().filter_map(|(address, view)| {
+        let why = view.as_ref().err()?;
+        Some(Finding::unknown("cluster", address, format!("how it sees the cluster: {why}")))
+    });
+    nodes.chain(views).collect()
+}
+
+fn parts(node: &Node, Seen { greeting, info, settings, clock, .. }: &Seen) -> Vec<Finding> {
+    let parts = [
+        ("module", "its version and its module", greeting.as_ref().err()),
+        ("info", "its role, its replicas and whether a grace runs", info.as_ref().err()),
+        ("settings", "all of its settings", settings.as_ref().err()),
+        ("clock", "its clock", clock.as_ref().err()),
+    ];
+    let told = parts
+        .into_iter()
+        .filter_map(|(about, what, why)| Some(Finding::unknown(about, &node.address, format!("{what}: {}", why?))));
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::checks::example::{alone, found, seen};
+    use crate::doctor::finding::Level;
+
+    #[test]
+    fn each_part_that_was_not_told_is_named_with_the_reason() {
+        let mut reading = alone();
+        assert_eq!(look(&reading), []);
+        seen(&mut reading, 0).settings = Err("NOPERM no".to_owned());
+        let findings = look(&reading);
+        assert_eq!((found(&findings), findings[0].level), (vec![("settings", None)], Level::Unknown));
+        assert!(findings[0].what.ends_with("NOPERM no"));
+        reading.nodes[0].seen = Err("refused".to_owned());
+        assert_eq!(found(&look(&reading)), [(SILENT, None)]);
+    }
+}

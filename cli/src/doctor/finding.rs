@@ -1,0 +1,93 @@
+//! What a check has found: which failure it is about, in plain words, at which servers, and the line that mends it.
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// A failure would lose a lock, let two hold it, or stop all.
+    Wrong,
+    /// It could not be looked at, so it may be wrong.
+    Unknown,
+    /// It is as it was chosen to be, and that has its price.
+    Note,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub level: Level,
+    /// The setting or the part that it is about, for programs.
+    pub about: &'static str,
+    /// The servers, by their addresses.
+    pub at: Vec<String>,
+    pub what: String,
+    /// A command for those servers, or a line of their configuration.
+    pub mend: Option<String>,
+}
+
+impl Level {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Wrong => "wrong",
+            Self::Unknown => "not known",
+            Self::Note => "note",
+        }
+    }
+}
+
+impl Finding {
+    pub fn wrong(about: &'static str, at: &str, what: impl Into<String>) -> Self {
+        Self::new(Level::Wrong, about, at, what)
+    }
+
+    pub fn unknown(about: &'static str, at: &str, what: impl Into<String>) -> Self {
+        Self::new(Level::Unknown, about, at, what)
+    }
+
+    pub fn note(about: &'static str, at: &str, what: impl Into<String>) -> Self {
+        Self::new(Level::Note, about, at, what)
+    }
+
+    fn new(level: Level, about: &'static str, at: &str, what: impl Into<String>) -> Self {
+        Self { level, about, at: vec![at.to_owned()], what: what.into(), mend: None }
+    }
+
+    pub fn mended_by(self, line: impl Into<String>) -> Self {
+        Self { mend: Some(line.into()), ..self }
+    }
+
+    /// The same setting as it must be.
+    pub fn set(self, value: impl std::fmt::Display) -> Self {
+        let line = format!("CONFIG SET {} {value}", self.about);
+        self.mended_by(line)
+    }
+}
+
+/// What is the same at several servers becomes one finding; the worst come first.
+pub fn gathered(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut gathered: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let is_same = |known: &&mut Finding| {
+            let Finding { level, about, what, mend, .. } = known;
+            (*level, *about, what, mend) == (finding.level, finding.about, &finding.what, &finding.mend)
+        };
+        match gathered.iter_mut().find(is_same) {
+            Some(known) => known.at.extend(finding.at),
+            None => gathered.push(finding),
+        }
+    }
+    gathered.sort_by_key(|finding| finding.level);
+    gathered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_at_several_servers_is_told_once_and_the_worst_first() {
+        let wrong = |at| Finding::wrong("appendonly", at, "no").set("yes");
+        let found = gathered(vec![Finding::note("alone", "a", "so"), wrong("a"), wrong("b")]);
+        let told: Vec<_> = found.iter().map(|it| (it.about, it.at.join(" "))).collect();
+        assert_eq!(told, [("appendonly", "a b".to_owned()), ("alone", "a".to_owned())]);
+        assert_eq!(found[0].mend.as_deref(), Some("CONFIG SET appendonly yes"));
+    }
+}

@@ -1,0 +1,39 @@
+//! `rlock doctor`: which failure would lose a lock, let two hold it, or stop all; and the line that mends each.
+//!
+//! Three parts: `tour` and `visit` read, `checks` judge what was read, `report` says it. So each check is tried without
+//! a server, and whoever wants to know less in short can ask for the same findings.
+
+mod checks;
+mod finding;
+mod reading;
+mod report;
+mod tour;
+mod visit;
+
+use crate::arguments::{Doctor, Server};
+use crate::failure::Failure;
+use crate::{exit, output};
+use finding::{Finding, Level};
+
+pub async fn doctor(args: &Doctor, server: &Server) -> Result<u8, Failure> {
+    let (at, reading) = tour::read(server).await?;
+    let findings = checks::all(&reading);
+    let code = code(&findings);
+    match args.json {
+        true => output::print_json(&report::object(&reading, &findings, code == 0))?,
+        false => output::print(&report::text(&at, &reading, &findings))?,
+    }
+    Ok(code)
+}
+
+/// That nothing is wrong is said only if all was looked at.
+fn code(findings: &[Finding]) -> u8 {
+    let has = |level| findings.iter().any(|finding| finding.level == level);
+    let is_silent = findings.iter().any(|finding| finding.about == checks::SILENT);
+    match (has(Level::Wrong), is_silent, has(Level::Unknown)) {
+        (true, ..) => exit::NOTHING_DONE,
+        (_, true, _) => exit::UNAVAILABLE,
+        (_, _, true) => exit::FORBIDDEN,
+        _ => 0,
+    }
+}

@@ -1,0 +1,135 @@
+//! What the doctor has read of a set-up. What could not be read is there as the reason why: the checks say nothing
+//! about it, but for the one that names it as not known.
+
+use crate::address::Way;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What a server has told, or why it has not.
+pub type Told<T> = Result<T, String>;
+
+pub struct Reading {
+    pub way: Way,
+    /// The scheme of an address of one of its servers, and whom they are asked as.
+    pub scheme: &'static str,
+    pub user: String,
+    /// Those with data: masters and what follows them.
+    pub nodes: Vec<Node>,
+    /// Those that the address names, if it names any.
+    pub sentinels: Vec<Sentinel>,
+    /// What the nodes of a cluster say of it, each by its address.
+    pub cluster: Vec<(String, Told<Lines>)>,
+}
+
+/// A server with data, by its address.
+pub struct Node {
+    pub address: String,
+    /// The address of the one that it follows. `None`: it is a master.
+    pub follows: Option<String>,
+    /// Others say that it is down.
+    pub is_down: bool,
+    /// An error: it does not answer.
+    pub seen: Told<Seen>,
+}
+
+/// What a server with data says of itself.
+pub struct Seen {
+    pub greeting: Told<Greeting>,
+    /// The lines of INFO.
+    pub info: Told<Lines>,
+    /// What CONFIG GET says.
+    pub settings: Told<Lines>,
+    pub clock: Told<Clock>,
+    /// The commands of rlock that the user may not send, without `rlock.` before them.
+    pub forbidden: Vec<&'static str>,
+}
+
+/// What it says to everybody, rights or not.
+pub struct Greeting {
+    /// `redis 7.0.15`.
+    pub server: String,
+    pub is_of_a_cluster: bool,
+    /// The version of its rlock module, if it has one.
+    pub module: Option<u64>,
+}
+
+/// Its clock, compared with the one here.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// How far it is from the time here, in µs: only differences between servers mean something.
+    pub offset_us: i64,
+    /// By so much the offset may be wrong: half of what the question took.
+    pub uncertain_us: i64,
+}
+
+/// One of the sentinels.
+pub struct Sentinel {
+    pub address: String,
+    /// What it says of the master: an error if it does not answer, or knows none of this name.
+    pub master: Told<Lines>,
+    /// What it says of a failover: whether enough of them agree.
+    pub quorum: Told<()>,
+}
+
+/// Names and values.
+#[derive(Clone, Debug, Default)]
+pub struct Lines(pub BTreeMap<String, String>);
+
+impl Lines {
+    /// `name:value`, as in INFO.
+    pub fn of_info(text: &str) -> Self {
+        let pairs = text.lines().filter_map(|line| line.trim_end().split_once(':'));
+        Self(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+}
+
+impl Node {
+    pub fn settings(&self) -> Option<&Lines> {
+        self.seen.as_ref().ok()?.settings.as_ref().ok()
+    }
+
+    pub fn info(&self) -> Option<&Lines> {
+        self.seen.as_ref().ok()?.info.as_ref().ok()
+    }
+
+    pub fn greeting(&self) -> Option<&Greeting> {
+        self.seen.as_ref().ok()?.greeting.as_ref().ok()
+    }
+
+    /// A setting that is a number, if it is known.
+    pub fn setting(&self, name: &str) -> Option<u64> {
+        self.settings()?.number(name)
+    }
+}
+
+impl Reading {
+    pub fn masters(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.follows.is_none())
+    }
+
+    pub fn replicas_of<'a>(&'a self, master: &'a Node) -> impl Iterator<Item = &'a Node> {
+        self.nodes.iter().filter(|node| node.follows.as_ref() == Some(&master.address))
+    }
+
+    /// Whether a failover is possible at all.
+    pub fn has_replicas(&self) -> bool {
+        self.nodes.iter().any(|node| node.follows.is_some())
+    }
+}
+
+impl Clock {
+    /// From the server's time, and what the clock here said before the question and behind the answer.
+    pub fn read(server_us: i64, begun: Instant, sent: Instant, answered: Instant) -> Self {
+        let us = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        let half = us(answered - sent) / 2;
+        Self { offset_us: server_us - us(sent - begun) - half, uncertain_us: half }
+    }
+}

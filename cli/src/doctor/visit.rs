@@ -1,0 +1,216 @@
+//! What one server is asked. Nothing of it changes anything: where the question is whether the user may send a command,
+//! it is sent in a form that does nothing, and only the refusal counts.
+
+use super::reading::{Clock, Greeting, Lines, Seen, Sentinel, Told};
+use crate::address::{Address, Certificates};
+use crate::operators::fields::Fields;
+use rlock_client::{Error, Locks, Reply};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The settings that a check is about.
+const SETTINGS: [&str; 10] = [
+    "appendfsync",
+    "appendonly",
+    "cluster-node-timeout",
+    "maxmemory",
+    "maxmemory-policy",
+    "min-replicas-max-lag",
+    "min-replicas-to-write",
+    "rlock.grace",
+    "rlock.tokens",
+    "save",
+];
+
+/// The shortest of so many answers tells the time best.
+const CLOCK_READINGS: usize = 3;
+
+/// How servers are reached, and since when.
+pub struct Visitor {
+    certificates: Option<Certificates>,
+    limit: Duration,
+    begun: Instant,
+}
+
+impl Visitor {
+    pub fn new(certificates: Option<Certificates>, limit: Duration) -> Self {
+        Self { certificates, limit, begun: Instant::now() }
+    }
+
+    pub async fn open(&self, at: &Address) -> Result<Locks, Error> {
+        at.open(None, self.certificates.clone(), self.limit).await
+    }
+
+    /// A server with data.
+    pub async fn node(&self, at: &Address) -> Told<Seen> {
+        let server = self.open(at).await.map_err(|error| error.reason())?;
+        let greeting = match server.command("HELLO", &["HELLO"]).await {
+            Ok(reply) => greeting(reply).ok_or_else(|| "HELLO has an answer that is none".to_owned()),
+            // Nor will it answer the next question.
+            Err(error) if error.code().is_none() => return Err(error.reason()),
+            Err(error) => Err(error.reason()),
+        };
+        let has_module = greeting.as_ref().is_ok_and(|greeting| greeting.module.is_some());
+        Ok(Seen {
+            greeting,
+            info: info(&server).await,
+            settings: settings(&server).await,
+            clock: self.clock(&server).await,
+            forbidden: if has_module { forbidden(&server).await } else { Vec::new() },
+        })
+    }
+
+    async fn clock(&self, server: &Locks) -> Told<Clock> {
+        let mut best: Option<Clock> = None;
+        for _ in 0..CLOCK_READINGS {
+            let sent = Instant::now();
+            let told = time(&ask(server, &["TIME"]).await?).ok_or("TIME has an answer that is none")?;
+            let clock = Clock::read(told, self.begun, sent, Instant::now());
+            best = Some(best.filter(|best| best.uncertain_us <= clock.uncertain_us).unwrap_or(clock));
+        }
+        best.ok_or_else(|| "TIME was not asked for".to_owned())
+    }
+
+    /// A sentinel, and the replicas that it knows: the address of each, and whether it is down.
+    pub async fn sentinel(&self, at: &Address, master: &str) -> (Sentinel, Vec<(String, bool)>) {
+        let unknown = |why: String| Sentinel { address: at.to_string(), quorum: Err(why.clone()), master: Err(why) };
+        let sentinel = match self.open(at).await {
+            Ok(sentinel) => sentinel,
+            Err(error) => return (unknown(error.reason()), Vec::new()),
+        };
+        let of_master = match ask(&sentinel, &["SENTINEL", "MASTER", master]).await {
+            Ok(reply) => lines(&reply).ok_or("SENTINEL MASTER has an answer that is none"),
+            Err(why) => return (unknown(why), Vec::new()),
+        };
+        let quorum = ask(&sentinel, &["SENTINEL", "CKQUORUM", master]).await.map(drop);
+        let replicas = ask(&sentinel, &["SENTINEL", "REPLICAS", master]).await.unwrap_or(Reply::Nil);
+        let Reply::List(replicas) = replicas else { return (unknown("it knows no replicas".to_owned()), Vec::new()) };
+        let replicas = replicas.iter().filter_map(lines).filter_map(|replica| {
+            let address = format!("{}:{}", replica.text("ip")?, replica.text("port")?);
+            Some((address, replica.text("flags")?.contains("down")))
+        });
+        let address = at.to_string();
+        (Sentinel { address, master: of_master.map_err(str::to_owned), quorum }, replicas.collect())
+    }
+}
+
+pub async fn ask(server: &Locks, command: &[&str]) -> Told<Reply> {
+    server.command(command[0], command).await.map_err(|error| error.reason())
+}
+
+async fn info(server: &Locks) -> Told<Lines> {
+    text(&ask(server, &["INFO", "server", "replication", "persistence", "rlock"]).await?)
+        .map(|text| Lines::of_info(&text))
+        .ok_or_else(|| "INFO has an answer that is none".to_owned())
+}
+
+async fn settings(server: &Locks) -> Told<Lines> {
+    let command: Vec<_> = ["CONFIG", "GET"].into_iter().chain(SETTINGS).collect();
+    lines(&ask(server, &command).await?).ok_or_else(|| "CONFIG GET has an answer that is none".to_owned())
+}
+
+/// Which commands of rlock this user may not send.
+async fn forbidden(server: &Locks) -> Vec<&'static str> {
+    let nobody = nobody();
+    let nobody = nobody.as_str();
+    // A lease, a session and a count that are refused as such; and a lock that nobody has.
+    let harmless: [(&'static str, &[&str]); 11] = [
+        ("acquire", &[nobody, nobody, "0"]),
+        ("racquire", &[nobody, nobody, "0"]),
+        ("wacquire", &[nobody, nobody, "0"]),
+        ("release", &[nobody, nobody]),
+        ("renew", &[nobody, nobody, "1"]),
+        ("events", &["none"]),
+        ("cancel", &["none"]),
+        ("inspect", &[nobody]),
+        ("queues", &["COUNT", "0"]),
+        ("break", &[nobody]),
+        ("sessions", &["COUNT", "0"]),
+    ];
+    let mut forbidden = Vec::new();
+    for (name, arguments) in harmless {
+        let command = format!("RLOCK.{name}");
+        let command = [&[command.as_str()], arguments].concat();
+        if ask(server, &command).await.is_err_and(|why| is_about_the_command(&why)) {
+            forbidden.push(name);
+        }
+    }
+    forbidden
+}
+
+/// A lock that nobody has, nor will have, and a holder of that name.
+fn nobody() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("rlock-doctor:{}:{now}", std::process::id())
+}
+
+/// Not about the key, which is nobody's: a user's locks may have other names.
+fn is_about_the_command(why: &str) -> bool {
+    why.starts_with("NOPERM") && why.contains("permissions to run the")
+}
+
+fn greeting(reply: Reply) -> Option<Greeting> {
+    let mut fields = Fields::of(reply)?;
+    let server = format!("{} {}", fields.text("server")?, fields.text("version")?);
+    let is_of_a_cluster = fields.text("mode").as_deref() == Some("cluster");
+    let module = |mut module: Fields| Some((module.text("name")?, module.number("ver")?));
+    let modules = fields.list("modules", module).unwrap_or_default();
+    let module = modules.into_iter().find(|(name, _)| name == "rlock").map(|(_, version)| version);
+    Some(Greeting { server, is_of_a_cluster, module })
+}
+
+fn time(reply: &Reply) -> Option<i64> {
+    let Reply::List(parts) = reply else { return None };
+    let [seconds, micros] = &parts[..] else { return None };
+    let number = |part| text(part)?.parse::<i64>().ok();
+    number(seconds)?.checked_mul(1_000_000)?.checked_add(number(micros)?)
+}
+
+/// Names and values in turn.
+fn lines(reply: &Reply) -> Option<Lines> {
+    let Reply::List(flat) = reply else { return None };
+    let pairs = flat.chunks(2).map(|pair| Some((text(pair.first()?)?, text(pair.get(1)?)?)));
+    pairs.collect::<Option<_>>().map(Lines)
+}
+
+pub fn text(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(word: &str) -> Reply {
+        Reply::Text(word.into())
+    }
+
+    #[test]
+    fn a_greeting_names_the_module_among_others() {
+        let module = |name, version| Reply::List(vec![word("name"), word(name), word("ver"), Reply::Int(version)]);
+        let told = |modules| {
+            let head = ["server", "redis", "version", "7.0.15", "mode", "cluster", "modules"].map(word);
+            greeting(Reply::List([&head[..], &[Reply::List(modules)]].concat())).unwrap()
+        };
+        let with = told(vec![module("bf", 7), module("rlock", 100)]);
+        assert_eq!((with.server.as_str(), with.is_of_a_cluster, with.module), ("redis 7.0.15", true, Some(100)));
+        assert_eq!(told(vec![]).module, None);
+        assert!(greeting(word("OK")).is_none());
+    }
+
+    #[test]
+    fn a_refusal_of_a_key_says_nothing_about_the_command() {
+        assert!(is_about_the_command("NOPERM this user has no permissions to run the 'rlock.renew' command"));
+        assert!(!is_about_the_command("NOPERM No permissions to access a key"));
+        assert!(!is_about_the_command("ERR lease must be at least 1"));
+    }
+
+    #[test]
+    fn times_are_read_in_microseconds() {
+        assert_eq!(time(&Reply::List(vec![word("17"), word("5")])), Some(17_000_005));
+        assert_eq!(time(&Reply::List(vec![word("9223372036854775807"), word("0")])), None);
+        assert_eq!(time(&word("17")), None);
+    }
+}
