@@ -1,0 +1,175 @@
+//! What the clients for Python and Node.js have in common: a client's settings, a lock and its terms as plain values, since
+//! such languages have no types for them; and one word for each way in which it can fail.
+//!
+//! Everything else is [`rlock_client`]'s. Nothing here knows of an interpreter.
+
+use rlock_client::{Access, Certificates, Error, ErrorKind, Guard, Identity, Lock, Locks, Unfenced};
+use std::time::Duration;
+
+/// Where the locks are, and how they are reached.
+#[derive(Clone, Debug)]
+pub enum Place {
+    Server(String),
+    Cluster(Vec<String>),
+    Sentinels {
+        addresses: Vec<String>,
+        master: String,
+        user: Option<String>,
+        password: Option<String>,
+        database: u64,
+        tls: bool,
+    },
+}
+
+/// The settings of a client. What is not given is as [`rlock_client::Options`] has it.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    pub name: Option<String>,
+    pub lease: Option<Duration>,
+    pub patience: Option<Duration>,
+    pub connect_timeout: Option<Duration>,
+    pub answer_timeout: Option<Duration>,
+    /// As PEM, like the two below.
+    pub authorities: Option<Vec<u8>>,
+    pub certificate: Option<Vec<u8>>,
+    pub key: Option<Vec<u8>>,
+}
+
+impl Settings {
+    /// # Errors
+    /// As the client's own ways to connect.
+    pub async fn connect(self, place: Place) -> Result<Locks, Error> {
+        let mut options = Locks::options();
+        if let Some(name) = self.name {
+            options = options.name(name);
+        }
+        if let Some(lease) = self.lease {
+            options = options.lease(lease);
+        }
+        if let Some(patience) = self.patience {
+            options = options.patience(patience);
+        }
+        if let Some(limit) = self.connect_timeout {
+            options = options.connect_timeout(limit);
+        }
+        if let Some(limit) = self.answer_timeout {
+            options = options.answer_timeout(limit);
+        }
+        let identity = self.certificate.zip(self.key);
+        if self.authorities.is_some() || identity.is_some() {
+            let mut certificates = Certificates::default();
+            certificates.authorities = self.authorities;
+            certificates.identity = identity.map(|(certificate, key)| Identity { certificate, key });
+            options = options.certificates(certificates);
+        }
+        match place {
+            Place::Server(address) => options.connect_to(address.as_str()).await,
+            Place::Cluster(nodes) => options.connect_to_cluster(nodes.iter().map(String::as_str)).await,
+            Place::Sentinels { addresses, master, user, password, database, tls } => {
+                let mut access = Access::default();
+                (access.user, access.password, access.database, access.tls) = (user, password, database, tls);
+                options.connect_to_sentinels(addresses.iter().map(String::as_str), master, access).await
+            }
+        }
+    }
+}
+
+/// What is to be held.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    Lock(Vec<u8>),
+    Read(Vec<u8>),
+    Write(Vec<u8>),
+    Permit { name: Vec<u8>, limit: u32 },
+    All(Vec<Vec<u8>>),
+}
+
+/// How it is to be held.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// How long it may take. Zero: it is tried once. None: for ever.
+    pub wait: Option<Duration>,
+    /// None: the client's.
+    pub lease: Option<Duration>,
+    /// Nobody renews the lease; of one that is given.
+    pub fixed: bool,
+    pub fenced: bool,
+    /// Of a single lock.
+    pub owner: Option<Vec<u8>>,
+    pub max_waiters: Option<u32>,
+    /// How many replicas have to confirm it, and within which time.
+    pub replicas: Option<(usize, Duration)>,
+}
+
+/// What is held, and its fencing tokens, if it was to have some: one, or one for each of several locks.
+#[derive(Debug)]
+pub struct Held {
+    pub guard: Guard,
+    pub tokens: Vec<u64>,
+}
+
+/// Acquires what is wanted. That it was not free in time is an error, too.
+///
+/// # Cancel safety
+/// Dropped, it leaves neither a waiter nor a hold behind.
+///
+/// # Errors
+/// As [`Lock::acquire_timeout`].
+pub async fn acquire(locks: Locks, wanted: Wanted, terms: Terms) -> Result<Held, Error> {
+    let of_owner = |lock: Lock| match &terms.owner {
+        Some(owner) => lock.owner(owner),
+        None => lock,
+    };
+    match wanted {
+        Wanted::Lock(name) => held(of_owner(locks.lock(name)), &terms).await,
+        Wanted::Read(name) => held(of_owner(locks.read_write(name).read()), &terms).await,
+        Wanted::Write(name) => held(of_owner(locks.read_write(name).write()), &terms).await,
+        Wanted::Permit { name, limit } => held(locks.permits(name, limit), &terms).await,
+        Wanted::All(names) => held(locks.all(names), &terms).await,
+    }
+}
+
+async fn held<K>(mut lock: Lock<Unfenced, K>, terms: &Terms) -> Result<Held, Error> {
+    if let Some(lease) = terms.lease {
+        lock = if terms.fixed { lock.fixed_lease(lease) } else { lock.lease(lease) };
+    }
+    if let Some(count) = terms.max_waiters {
+        lock = lock.max_waiters(count);
+    }
+    if let Some((wanted, within)) = terms.replicas {
+        lock = lock.replicas(wanted, within);
+    }
+    if terms.fenced {
+        let guard = waited(lock.fenced(), terms.wait).await?;
+        let tokens = guard.tokens().collect();
+        return Ok(Held { guard: guard.unfenced(), tokens });
+    }
+    Ok(Held { guard: waited(lock, terms.wait).await?, tokens: Vec::new() })
+}
+
+async fn waited<F, K>(lock: Lock<F, K>, wait: Option<Duration>) -> Result<Guard<F>, Error> {
+    match wait {
+        None => lock.acquire().await,
+        Some(limit) => lock.acquire_timeout(limit).await,
+    }
+}
+
+/// The word for what has failed: the same in all languages.
+#[must_use]
+pub fn word(error: &Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::Timeout => "busy",
+        ErrorKind::Lost if error.is_in_doubt() => "in-doubt",
+        ErrorKind::Lost => "lost",
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::TooFewReplicas { .. } => "too-few-replicas",
+        ErrorKind::WrongKind => "wrong-kind",
+        ErrorKind::Deadlock => "deadlock",
+        ErrorKind::QueueFull => "queue-full",
+        ErrorKind::ModuleMissing => "no-module",
+        ErrorKind::ModuleTooOld => "old-module",
+        ErrorKind::Configuration => "configuration",
+        _ if matches!(error.code(), Some("NOPERM" | "WRONGPASS" | "NOAUTH")) => "no-right",
+        _ => "refused",
+    }
+}

@@ -1,0 +1,275 @@
+//! The adapter of Rust's client.
+//!
+//! All of it is one thread, which is what a program's own code would be: `block` holds up all of it. What reads the
+//! input is no code of the program's, and has a thread of its own.
+
+use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, word};
+use rlock_client::{Error, Guard, Locks};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::pending;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
+
+/// A word of the protocol, and what the client says of it.
+type Failure = (&'static str, String);
+type Outcome = Result<Value, Failure>;
+
+#[derive(Default)]
+struct Adapter {
+    locks: RefCell<Option<Locks>>,
+    held: RefCell<HashMap<String, Guard>>,
+    /// By the number of the request.
+    going_on: RefCell<HashMap<u64, GoingOn>>,
+    work: RefCell<HashMap<u64, oneshot::Sender<()>>>,
+}
+
+struct GoingOn {
+    /// By the word with which it is to end.
+    end: Option<oneshot::Sender<&'static str>>,
+    task: JoinHandle<()>,
+}
+
+fn main() {
+    let (tell, mut requests) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            let _ = tell.send(line);
+        }
+        // Whatever is still held or waited for.
+        std::process::exit(0);
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    LocalSet::new().block_on(&runtime, async {
+        let adapter = Rc::<Adapter>::default();
+        while let Some(line) = requests.recv().await {
+            let request: Value = serde_json::from_str(&line).expect("requests are JSON");
+            adapter.begin(request);
+        }
+    });
+}
+
+fn say(line: &Value) {
+    println!("{line}");
+}
+
+fn answer(id: u64, outcome: Outcome) {
+    say(&match outcome {
+        Ok(ok) => json!({"id": id, "ok": ok}),
+        Err((word, text)) => json!({"id": id, "error": word, "text": text}),
+    });
+}
+
+impl Adapter {
+    fn begin(self: &Rc<Self>, request: Value) {
+        let id = request["id"].as_u64().expect("requests have numbers");
+        let (adapter, (end, ended)) = (Rc::clone(self), oneshot::channel());
+        let can_end = matches!(request["do"].as_str(), Some("acquire" | "run"));
+        let task = spawn_local(async move {
+            let outcome = adapter.until_ended(id, &request, ended).await;
+            if can_end {
+                adapter.going_on.borrow_mut().remove(&id);
+            }
+            answer(id, outcome);
+        });
+        if can_end {
+            self.going_on.borrow_mut().insert(id, GoingOn { end: Some(end), task });
+        }
+    }
+
+    /// What was done in the moment in which its end was wished is done.
+    async fn until_ended(self: &Rc<Self>, id: u64, request: &Value, ended: oneshot::Receiver<&'static str>) -> Outcome {
+        let ended = async {
+            match ended.await {
+                Ok(word) => word,
+                Err(_) => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            outcome = self.does(id, request) => outcome,
+            word = ended => Err((word, "as it was asked for".to_owned())),
+        }
+    }
+
+    async fn does(self: &Rc<Self>, id: u64, request: &Value) -> Outcome {
+        match text(request, "do")?.as_str() {
+            "open" => self.open(request).await,
+            "acquire" => self.acquire(request).await,
+            "cancel" => self.end(&number(request, "of")?, "cancelled"),
+            "release" => self.guard(request)?.release().await.map(|()| json!({})).map_err(failure),
+            "look" => self.look(request),
+            "run" => self.run(id, request).await,
+            "finish" => self.finish(&number(request, "of")?),
+            "block" => {
+                std::thread::sleep(Duration::from_millis(number(request, "for")?));
+                Ok(json!({}))
+            }
+            "close" => self.close().await,
+            _ => Err(mistake(request, "do")),
+        }
+    }
+
+    async fn open(&self, request: &Value) -> Outcome {
+        let place = if let Some(nodes) = texts(request, "cluster") {
+            Place::Cluster(nodes)
+        } else if let Some(addresses) = texts(request, "sentinels") {
+            let master = text(request, "master")?;
+            Place::Sentinels { addresses, master, user: None, password: None, database: 0, tls: false }
+        } else {
+            Place::Server(text(request, "url")?)
+        };
+        let settings = Settings {
+            name: text(request, "name").ok(),
+            lease: time(request, "lease"),
+            patience: time(request, "patience"),
+            answer_timeout: time(request, "answer"),
+            ..Settings::default()
+        };
+        *self.locks.borrow_mut() = Some(settings.connect(place).await.map_err(failure)?);
+        Ok(json!({"without": []}))
+    }
+
+    async fn acquired(&self, request: &Value) -> Result<Held, Failure> {
+        let locks = self.locks.borrow().clone().ok_or_else(|| ("closed", "there is no client".to_owned()))?;
+        acquire(locks, wanted(request)?, terms(request)?).await.map_err(failure)
+    }
+
+    async fn acquire(self: &Rc<Self>, request: &Value) -> Outcome {
+        let name = text(request, "held")?;
+        let Held { guard, tokens } = self.acquired(request).await?;
+        let mut told = json!({"holder": guard.holder()});
+        if request.get("all").is_some() {
+            told["tokens"] = json!(tokens);
+        } else if let Some(token) = tokens.first() {
+            told["token"] = json!(token);
+        }
+        let (adapter, lost, held) = (Rc::clone(self), guard.lost(), name.clone());
+        spawn_local(async move {
+            lost.await;
+            let why = adapter.held.borrow().get(&held).and_then(Guard::loss).map(|loss| loss.to_string());
+            if let Some(why) = why {
+                say(&json!({"lost": held, "why": why}));
+            }
+        });
+        self.held.borrow_mut().insert(name, guard);
+        Ok(told)
+    }
+
+    fn guard(&self, request: &Value) -> Result<Guard, Failure> {
+        self.held.borrow_mut().remove(&text(request, "held")?).ok_or_else(|| mistake(request, "held"))
+    }
+
+    fn look(&self, request: &Value) -> Outcome {
+        let held = self.held.borrow();
+        let guard = held.get(&text(request, "held")?).ok_or_else(|| mistake(request, "held"))?;
+        let remaining = guard.remaining();
+        Ok(json!({"lost": remaining.is_zero(), "remaining": millis(remaining)}))
+    }
+
+    async fn run(&self, id: u64, request: &Value) -> Outcome {
+        let Held { guard, tokens } = self.acquired(request).await?;
+        let (finish, finished) = oneshot::channel();
+        self.work.borrow_mut().insert(id, finish);
+        let work = async {
+            say(&json!({"began": id, "token": tokens.first()}));
+            let _ = finished.await;
+        };
+        let ran = guard.run(work).await;
+        self.work.borrow_mut().remove(&id);
+        ran.map(|()| json!({})).map_err(failure)
+    }
+
+    fn finish(&self, of: &u64) -> Outcome {
+        if let Some(finish) = self.work.borrow_mut().remove(of) {
+            let _ = finish.send(());
+        }
+        Ok(json!({}))
+    }
+
+    fn end(&self, of: &u64, word: &'static str) -> Outcome {
+        if let Some(it) = self.going_on.borrow_mut().get_mut(of) {
+            let _ = it.end.take().map(|end| end.send(word));
+        }
+        Ok(json!({}))
+    }
+
+    async fn close(&self) -> Outcome {
+        let Some(locks) = self.locks.borrow_mut().take() else { return Ok(json!({})) };
+        let going_on = std::mem::take(&mut *self.going_on.borrow_mut());
+        for GoingOn { end, task } in going_on.into_values() {
+            let _ = end.map(|end| end.send("closed"));
+            let _ = task.await;
+        }
+        // What is dropped is given back, and by then it is.
+        self.held.borrow_mut().clear();
+        locks.settle().await;
+        Ok(json!({}))
+    }
+}
+
+fn failure(error: Error) -> Failure {
+    (word(&error), error.to_string())
+}
+
+fn mistake(request: &Value, field: &str) -> Failure {
+    ("configuration", format!("{field} makes no sense: {request}"))
+}
+
+fn text(request: &Value, field: &str) -> Result<String, Failure> {
+    request[field].as_str().map(str::to_owned).ok_or_else(|| mistake(request, field))
+}
+
+fn texts(request: &Value, field: &str) -> Option<Vec<String>> {
+    request[field].as_array().map(|all| all.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
+fn number(request: &Value, field: &str) -> Result<u64, Failure> {
+    request[field].as_u64().ok_or_else(|| mistake(request, field))
+}
+
+fn small<N: TryFrom<u64>>(request: &Value, field: &str) -> Result<Option<N>, Failure> {
+    let number = request[field].as_u64().map(N::try_from);
+    number.transpose().map_err(|_| mistake(request, field))
+}
+
+fn time(request: &Value, field: &str) -> Option<Duration> {
+    request[field].as_u64().map(Duration::from_millis)
+}
+
+fn millis(time: Duration) -> u64 {
+    time.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+fn wanted(request: &Value) -> Result<Wanted, Failure> {
+    let name = |field| text(request, field).map(String::into_bytes);
+    if let Some(names) = texts(request, "all") {
+        return Ok(Wanted::All(names.into_iter().map(String::into_bytes).collect()));
+    }
+    if let Ok(name) = name("permit") {
+        let limit = small(request, "limit")?.ok_or_else(|| mistake(request, "limit"))?;
+        return Ok(Wanted::Permit { name, limit });
+    }
+    name("lock")
+        .map(Wanted::Lock)
+        .or_else(|_| name("read").map(Wanted::Read))
+        .or_else(|_| name("write").map(Wanted::Write))
+        .map_err(|_| mistake(request, "the lock"))
+}
+
+fn terms(request: &Value) -> Result<Terms, Failure> {
+    let fixed = time(request, "fixed");
+    let within = time(request, "within").unwrap_or_default();
+    Ok(Terms {
+        wait: time(request, "wait"),
+        lease: fixed.or_else(|| time(request, "lease")),
+        fixed: fixed.is_some(),
+        fenced: request["fenced"].as_bool().unwrap_or_default(),
+        owner: text(request, "owner").ok().map(String::into_bytes),
+        max_waiters: small(request, "max_waiters")?,
+        replicas: small(request, "replicas")?.map(|count| (count, within)),
+    })
+}

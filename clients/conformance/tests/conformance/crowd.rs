@@ -1,0 +1,45 @@
+//! Many waits of one process cost it no more connections than few, and the server hears what it has told.
+
+use crate::world::*;
+use rlock_conformance::Saying;
+use rlock_testing::{PATIENCE, wait_until};
+use std::collections::HashMap;
+
+const WAITS: usize = 1_000;
+const LOCKS: usize = 50;
+
+/// A thousand waits on fifty locks: all are served, by as few connections as ever. The connections are those of all
+/// clients by TCP, of which this process is the only one. Told of so much, the client acknowledges all of it, though it
+/// still waits for more: the server keeps what is not acknowledged.
+pub fn a_thousand_wait(world: &World) {
+    let (_server, mut eye, client) = world.with_taken("for ever");
+    let keys: Vec<_> = (0..LOCKS).map(|number| format!("lock:{number}")).collect();
+    keys.iter().for_each(|key| take(&mut eye, key));
+    client.wants("more", plain("for ever"));
+    let held: HashMap<u64, String> = (0..WAITS)
+        .map(|number| (client.wants(&number.to_string(), plain(&keys[number % LOCKS])), number.to_string()))
+        .collect();
+    eye.until_waiting(WAITS as i64 + 1);
+    let used = connections(&mut eye).len();
+    assert!(used <= world.tried.connections_max, "{used} connections");
+    keys.iter().for_each(|key| give_back(&mut eye, key));
+    let (mut read, mut released) = (0, 0);
+    while released < WAITS {
+        let more = client
+            .until_heard("more is said", PATIENCE, |said| Some(said.get(read..)?.to_vec()).filter(|it| !it.is_empty()));
+        read += more.len();
+        for said in more {
+            let Saying::Answer { id, answer } = said.what else { panic!("{said:?}") };
+            ok(answer);
+            match held.get(&id) {
+                Some(held) => drop(client.ask(serde_json::json!({"do": "release", "held": held}))),
+                None => released += 1,
+            }
+        }
+    }
+    assert!(keys.iter().all(|key| !exists(&mut eye, key)));
+    wait_until("all that was told is acknowledged", || eye.figure("events_unacknowledged") == 0);
+    assert_eq!(eye.figure("waiters"), 1);
+    let used = connections(&mut eye).len();
+    assert!(used <= world.tried.connections_max, "{used} connections");
+}

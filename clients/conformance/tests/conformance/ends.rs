@@ -1,0 +1,79 @@
+//! How clients and processes end: what they had, others get.
+
+use crate::load::{assert_within, wait_within};
+use crate::world::*;
+use rlock_testing::wait_until;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// After so long a session that nobody attends is gone.
+const SESSION: Duration = Duration::from_secs(3);
+
+/// A client that is closed leaves nothing, and the server has heard of that when it is said.
+pub fn a_client_that_is_closed(world: &World) {
+    let (_server, mut eye, client) = world.with_taken("a");
+    for key in ["x", "y", "z"] {
+        ok(client.acquire(key, plain(key)));
+    }
+    let waits: Vec<_> = (0..20).map(|number| client.wants(&number.to_string(), plain("a"))).collect();
+    eye.until_waiting(20);
+    ok(client.asks(json!({"do": "close"})));
+    for id in waits {
+        fails_as("closed", &client.answer(id));
+    }
+    assert_eq!((eye.figure("waiters"), eye.keys()), (0, vec!["a".to_owned()]));
+    wait_within(SESSION + SOON, "its session ends", || eye.figure("sessions") == 0);
+    wait_until("its connections end", || connections(&mut eye).is_empty());
+}
+
+/// A process ends by itself when there is nothing more for it to do.
+pub fn a_process_that_ends(world: &World) {
+    let (_server, mut eye, client) = world.with_taken("a");
+    ok(client.acquire("b", plain("b")));
+    client.wants("a", plain("a"));
+    eye.until_waiting(1);
+    let began = Instant::now();
+    let status = client.end(rlock_testing::PATIENCE).expect("it ends");
+    assert_eq!(status.code(), Some(0));
+    assert_within("it ends", began, Duration::from_secs(2), Instant::now());
+    wait_within(SESSION + SOON, "it waits no more", || eye.figure("waiters") == 0);
+}
+
+/// A process dies while it holds: the next one has the lock when the lease ends, and not before.
+pub fn a_holder_that_dies(world: &World) {
+    let (server, mut eye, holder) = world.with_client();
+    let next = world.client_of(&server);
+    let held = ok(holder.acquire("a", with(plain("a"), json!({"lease": 2_000}))));
+    let waits = next.wants("a", plain("a"));
+    eye.until_waiting(1);
+    until_renewed(&mut eye, "a");
+    holder.kill();
+    // What it has sent last may still make it longer.
+    let mut end = 0;
+    wait_until("it is the next one's", || {
+        let now = eye.expiry("a");
+        let is_its_own = eye.run(&["HEXISTS", "a", held["holder"].as_str().expect("a holder")]).as_int() == 1;
+        end = if is_its_own { now } else { end };
+        !is_its_own
+    });
+    let (answer, granted) = next.answer_within(SOON, waits);
+    ok(answer);
+    assert!(granted.at_unix_ms >= end, "{} before {end}", granted.at_unix_ms);
+    ok(next.release("a"));
+}
+
+/// A process dies while it waits: those behind it are not held up.
+pub fn a_waiter_that_dies(world: &World) {
+    let (server, mut eye, dies) = world.with_taken("a");
+    let next = world.client_of(&server);
+    dies.wants("a", plain("a"));
+    eye.until_waiting(1);
+    let waits = next.wants("a", plain("a"));
+    eye.until_waiting(2);
+    dies.kill();
+    give_back(&mut eye, "a");
+    ok(next.answer_within(SESSION + SOON, waits).0);
+    ok(next.release("a"));
+    wait_within(SESSION + SOON, "its session ends", || eye.figure("waiters") == 0);
+    assert!(!exists(&mut eye, "a"));
+}

@@ -1,0 +1,120 @@
+//! What bad servers and bad settings come to: one word, soon, and no noise.
+
+use crate::load::assert_within;
+use crate::world::*;
+use rlock_conformance::{Adapter, Failure};
+use rlock_testing::{Server, free_port};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// As many lines as a client may write about an error that stays. One that asks again without a pause has thousands.
+const COMPLAINTS_MAX: usize = 20;
+
+const PATIENCE_MS: u64 = 1_000;
+
+/// A client may say it when it is opened, or when it is first used.
+fn refusal(world: &World, place: Value) -> (Adapter, Failure) {
+    let client = world.tried.start();
+    let opened = client.asks(with(place, json!({"do": "open", "patience": PATIENCE_MS})));
+    let failed = opened.and_then(|_| client.acquire("a", plain("app:1"))).expect_err("there is no lock to be had");
+    (client, failed)
+}
+
+fn is_refused_as(word: &str, world: &World, place: Value) {
+    let (_client, failed) = refusal(world, place);
+    assert_eq!(failed.word, word, "{}", failed.text);
+    assert!(!failed.text.is_empty());
+}
+
+pub fn no_module(world: &World) {
+    let server = Server::prepare().without_module().start();
+    is_refused_as("no-module", world, at(server.port()));
+}
+
+pub fn no_right(world: &World) {
+    let server = Server::start();
+    let mut eye = server.client();
+    eye.say("ACL SETUSER default resetpass >secret");
+    eye.say("ACL SETUSER reader on >secret ~* +@read +@connection");
+    let url = |access: &str| json!({"url": format!("redis://{access}127.0.0.1:{}", server.port())});
+    for access in ["", ":wrong@", "nobody:secret@", "reader:secret@"] {
+        is_refused_as("no-right", world, url(access));
+    }
+}
+
+/// A right is taken away from somebody who waits: the wait ends by it, and that without noise.
+pub fn a_right_that_is_taken_away(world: &World) {
+    let server = Server::start();
+    let mut eye = server.client();
+    eye.say("ACL SETUSER app on >secret ~* +@all");
+    let client = world.open(json!({"url": format!("redis://app:secret@127.0.0.1:{}", server.port())}));
+    take(&mut eye, "a");
+    let waits = client.wants("a", plain("a"));
+    eye.until_waiting(1);
+    eye.say("ACL SETUSER app -@all +@connection");
+    kill_connections(&mut eye);
+    fails_as("no-right", &client.answer(waits));
+    is_quiet(&client);
+}
+
+/// It stays as it is for some seconds, and little is said about that.
+fn is_quiet(client: &Adapter) {
+    thread::sleep(Duration::from_secs(3));
+    assert!(client.complaints() <= COMPLAINTS_MAX, "{} lines", client.complaints());
+}
+
+/// The server is gone, while the client holds and waits: it goes on trying, and writes no novel.
+pub fn a_server_that_is_gone_makes_no_noise(world: &World) {
+    let (server, mut eye, client) = world.with_taken("a");
+    ok(client.acquire("b", plain("b")));
+    client.wants("a", plain("a"));
+    eye.until_waiting(1);
+    drop(server);
+    is_quiet(&client);
+}
+
+pub fn another_kind(world: &World) {
+    let (_server, _eye, client) = world.with_client();
+    ok(client.acquire("a", plain("a")));
+    fails_as("wrong-kind", &client.acquire("r", json!({"read": "a"})));
+    ok(client.acquire("r", json!({"read": "r"})));
+    fails_as("wrong-kind", &client.acquire("b", plain("r")));
+}
+
+pub fn nobody_listens(world: &World) {
+    let began = Instant::now();
+    is_refused_as("unavailable", world, at(free_port()));
+    assert_within("it is told", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());
+}
+
+/// Something else is at the address: it speaks another language, nonsense, or nothing. There is no word for which of
+/// these it is, but it is an error, and soon.
+pub fn no_server_at_all(world: &World) {
+    let words: [&[u8]; 3] =
+        [b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", &[0xff; 100], b"$99999999999\r\n"];
+    for says in words {
+        let began = Instant::now();
+        let (_client, failed) = refusal(world, at(somebody_who_says(says)));
+        let fits = ["unavailable", "refused", "configuration"].contains(&failed.word.as_str());
+        assert!(fits, "{failed:?}");
+        assert_within("it is told", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());
+    }
+}
+
+/// To whatever they hear. Returns the port.
+fn somebody_who_says(words: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut buffer = [0; 1_024];
+                while matches!(stream.read(&mut buffer), Ok(1..)) && stream.write_all(words).is_ok() {}
+            });
+        }
+    });
+    port
+}

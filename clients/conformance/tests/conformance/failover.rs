@@ -1,0 +1,111 @@
+//! Several servers: a cluster, and a master that fails and is replaced. With a grace nobody gets a lock while somebody
+//! else still believes in it.
+
+use crate::world::*;
+use rlock_conformance::{Adapter, Saying};
+use rlock_testing::{Client, Cluster, Watched, wait_for_as_long_as, wait_until};
+use serde_json::json;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// As long as the grace, and longer than a failover takes.
+const LEASE_MS: u64 = 8_000;
+
+/// A failover, then a grace, then whatever is left of a wait.
+const FAILOVER: Duration = Duration::from_secs(60);
+
+/// Each lock is at the node that has its slot, and is waited for there.
+pub fn a_cluster(world: &World) {
+    let cluster = Cluster::start();
+    let client = world.open(json!({"cluster": [at(cluster.masters[0].port())["url"]]}));
+    for (place, master) in cluster.masters.iter().enumerate() {
+        let (mut eye, key) = (master.client(), cluster.key_on(place));
+        take(&mut eye, &key);
+        let waits = client.wants(&key, plain(&key));
+        eye.until_waiting(1);
+        give_back(&mut eye, &key);
+        ok(client.answer(waits));
+        assert!(exists(&mut eye, &key));
+        ok(client.release(&key));
+        until_nothing_is_left(&mut eye, &key);
+    }
+}
+
+/// The new master has the lock: its holder may keep it.
+pub fn a_lock_that_is_known_to_the_new_master(world: &World) {
+    fails_over(world, true);
+}
+
+/// It has not, since the replica was behind, and its holder, which stands still, does not learn of it. Who waits gets
+/// it when nobody can believe in it any more.
+pub fn a_lock_that_is_forgotten(world: &World) {
+    fails_over(world, false);
+}
+
+fn fails_over(world: &World, is_known: bool) {
+    let mut watched = Watched::start(1);
+    for server in &watched.servers {
+        assert_eq!(server.client().say(&format!("CONFIG SET rlock.grace {LEASE_MS}")), rlock_testing::text("OK"));
+    }
+    let sentinels: Vec<_> = watched.sentinels.iter().map(|it| at(it.port())["url"].clone()).collect();
+    let open = || {
+        let place = json!({"sentinels": sentinels, "master": Watched::NAME});
+        world.open(with(place, json!({"lease": LEASE_MS, "patience": 60_000})))
+    };
+    let (first, second) = (open(), open());
+    let mut eye = watched.servers[0].client();
+    if !is_known {
+        watched.servers[1].freeze();
+        eye.say("CLIENT KILL TYPE replica");
+    }
+    ok(first.acquire("a", plain("a")));
+    let waits = second.wants("a", plain("a"));
+    eye.until_waiting(1);
+    if is_known {
+        assert_eq!(eye.say("WAIT 1 20000").as_int(), 1, "the replica has it");
+    }
+    if !is_known {
+        first.freeze();
+    }
+    watched.servers[0].kill();
+    if !is_known {
+        watched.servers[1].thaw();
+    }
+    wait_for_as_long_as(FAILOVER, "the replica is the master", || watched.master_port() == watched.servers[1].port());
+    // The sentinels cut off who was connected before.
+    let mut eye = watched.servers[1].client();
+    if is_known {
+        believes_until_another_does(&first, &second, waits, &mut eye);
+    } else {
+        ok(second.answer_within(FAILOVER, waits).0);
+        first.thaw();
+        let look = first.look("a");
+        assert!(look.is_lost && !second.look("a").is_lost, "both believe in it: {look:?}");
+        first.until_lost("a");
+    }
+    ok(second.release("a"));
+    until_nothing_is_left(&mut eye, "a");
+}
+
+/// Looks at both until the second one has it. The first one gives it back, if it still has it when nothing keeps
+/// another from getting it.
+fn believes_until_another_does(first: &Adapter, second: &Adapter, waits: u64, eye: &mut Client) {
+    let is_granted = || second.said().iter().any(|it| matches!(&it.what, Saying::Answer { id, .. } if *id == waits));
+    let deadline = Instant::now() + FAILOVER;
+    while !is_granted() {
+        assert!(Instant::now() < deadline, "the second one waits for ever");
+        let no_grace = eye.info("rlock").number("rlock_grace_left_ms") == 0;
+        if no_grace && eye.figure("waiters") == 1 && !first.look("a").is_lost {
+            let released = first.release("a");
+            assert!(released.is_ok() || !is_granted(), "{released:?}");
+            ok(second.answer(waits));
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let look = first.look("a");
+    assert!(look.is_lost, "both believe in it: {look:?}");
+    ok(second.answer(waits));
+    wait_until("the second one's belief is the server's", || exists(eye, "a"));
+    assert!(!second.look("a").is_lost);
+}

@@ -1,0 +1,65 @@
+//! How late this machine lets its sleepers wake.
+//!
+//! What is to be done by a time needs some processes in turn, each of which may have to wait for a processor. So each
+//! bound is allowed a few times what a sleeper was late meanwhile; on a quiet machine that is next to nothing.
+
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const NAP: Duration = Duration::from_millis(5);
+
+/// The client's own threads, its program's, and the one that reads what the program says.
+const PROCESSES: u32 = 3;
+
+/// How late, on a machine that is not, anything may be: for languages that start, collect garbage, compile.
+const LATENESS: Duration = Duration::from_millis(250);
+
+/// When a nap ended, and how late that was.
+type Naps = Mutex<Vec<(Instant, Duration)>>;
+
+static NAPS: LazyLock<&'static Naps> = LazyLock::new(|| {
+    let naps: &'static Naps = Box::leak(Box::default());
+    thread::spawn(move || {
+        loop {
+            let due = Instant::now() + NAP;
+            thread::sleep(NAP);
+            let late = due.elapsed();
+            if late > NAP {
+                naps.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), late));
+            }
+        }
+    });
+    naps
+});
+
+/// Begins to take naps.
+pub fn watch() {
+    LazyLock::force(&NAPS);
+}
+
+/// By how much later than its time something may be that began then.
+pub fn lateness_since(begin: Instant) -> Duration {
+    let naps = NAPS.lock().unwrap_or_else(PoisonError::into_inner);
+    let worst = naps.iter().filter(|(end, _)| *end >= begin).map(|(_, late)| *late).max();
+    LATENESS + worst.unwrap_or_default() * PROCESSES
+}
+
+/// # Panics
+/// If what began then was not done within the limit, but for this machine's lateness.
+pub fn assert_within(what: &str, begin: Instant, limit: Duration, end: Instant) {
+    let (took, late) = (end.saturating_duration_since(begin), lateness_since(begin));
+    assert!(took <= limit + late, "{what}: it took {took:?}, and not {limit:?}, where {late:?} may be added");
+}
+
+/// Polls until the condition holds.
+///
+/// # Panics
+/// If it does not within the limit, but for this machine's lateness.
+pub fn wait_within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert_within(what, begin, limit, Instant::now());
+        thread::sleep(Duration::from_millis(1));
+    }
+}

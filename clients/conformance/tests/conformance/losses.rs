@@ -1,0 +1,197 @@
+//! What is held is kept for as long as it can be. When it no longer can be vouched for, the program is told, and that
+//! before the server could give it to somebody else.
+
+use crate::load::assert_within;
+use crate::world::*;
+use rlock_conformance::{Adapter, Saying};
+use rlock_testing::network::{Order, Proxy, Sender};
+use rlock_testing::{Client, Server, unix_ms, wait_until};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// A network before a server, and a client that gets there by it alone.
+pub fn behind_a_network(world: &World, settings: Value) -> (Server, Client, Proxy, Adapter) {
+    let (server, eye) = Server::with_client();
+    let network = Proxy::start().expect("a port and a thread");
+    network.obey(Order::Lead { port: server.port(), tls_port: None });
+    let client = world.open(with(at(network.port), settings));
+    (server, eye, network, client)
+}
+
+/// A short lease is kept while all code of the program's own is held up for three times as long. It is as short as a
+/// busy machine lets it be.
+pub fn a_program_that_is_held_up_keeps_its_lock(world: &World) {
+    let (_server, mut eye, client) = world.with_client();
+    let held = ok(client.acquire("a", with(plain("a"), json!({"lease": 2_000}))));
+    let blocks = client.ask(json!({"do": "block", "for": 6_000}));
+    let is_over = || client.said().iter().any(|it| matches!(it.what, Saying::Answer { id, .. } if id == blocks));
+    wait_until("the program goes on", || {
+        let hash = eye.hash("a");
+        assert!(hash.len() == 1 && Some(hash[0].0.as_str()) == held["holder"].as_str(), "it is lost: {hash:?}");
+        is_over()
+    });
+    ok(client.answer(blocks));
+    assert!(!client.look("a").is_lost);
+    ok(client.release("a"));
+    assert!(!client.said().iter().any(|it| matches!(it.what, Saying::Lost { .. })));
+}
+
+/// An operator breaks a lock: its holder is told within a third of the lease, and takes nothing from whoever has it
+/// then.
+pub fn a_lock_that_is_broken(world: &World) {
+    let (_server, mut eye, client) = world.with_client();
+    ok(client.acquire("a", with(plain("a"), json!({"lease": 3_000}))));
+    let broken = Instant::now();
+    eye.say("RLOCK.BREAK a");
+    take(&mut eye, "a");
+    let told = client.until_lost("a");
+    assert_within("the loss is told", broken, Duration::from_secs(1), told.at);
+    assert!(client.look("a").is_lost);
+    fails_as("lost", &client.release("a"));
+    give_back(&mut eye, "a");
+}
+
+/// The server stands still. Nobody vouches for the lock when its lease has ended there.
+pub fn a_frozen_server(world: &World) {
+    let (server, mut eye, client) = world.with_client();
+    ok(client.acquire("a", with(plain("a"), json!({"lease": 3_000}))));
+    let end = until_renewed(&mut eye, "a");
+    server.freeze();
+    until_lost_by(end, &client);
+    until_past(end);
+    server.thaw();
+    fails_as("lost", &client.release("a"));
+    until_nothing_is_left(&mut eye, "a");
+}
+
+/// The server does not hear the client any more.
+pub fn a_network_that_loses_requests(world: &World) {
+    let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
+    ok(client.acquire("a", with(plain("a"), json!({"lease": 3_000}))));
+    let end = until_renewed(&mut eye, "a");
+    network.obey(Order::Lose(Sender::Client));
+    until_lost_by(end, &client);
+}
+
+/// Renewals arrive, and their answers do not: so nobody knows, and the lease is over by the last answer that came.
+pub fn a_network_that_loses_answers(world: &World) {
+    let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
+    ok(client.acquire("a", with(plain("a"), json!({"lease": 3_000}))));
+    until_renewed(&mut eye, "a");
+    let silent = Instant::now();
+    network.obey(Order::Lose(Sender::Server));
+    vouches_for_no_more_than(&client, "a", || eye.expiry("a"));
+    assert_within("the loss is told", silent, Duration::from_secs(3), client.until_lost("a").at);
+}
+
+/// Answers come a second late. A lease counts from before its request, with each renewal as well: whoever counts from
+/// the answer vouches for a lock that others can have.
+pub fn a_slow_network(world: &World) {
+    late_answers(world, json!({"lease": 5_000}));
+}
+
+pub fn a_slow_network_and_a_fixed_lease(world: &World) {
+    late_answers(world, json!({"fixed": 5_000}));
+}
+
+fn late_answers(world: &World, lease: Value) {
+    let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
+    // So that the connection is there.
+    ok(client.acquire("before", plain("a")));
+    ok(client.release("before"));
+    network.obey(Order::Delay(Sender::Server, Duration::from_secs(1)));
+    ok(client.acquire("a", with(plain("a"), lease)));
+    // Through two renewals, if there are any, and then until it is lost, as nothing is heard of the client any more.
+    let (renewed, mut is_cut_off) = (Instant::now() + Duration::from_secs(4), false);
+    vouches_for_no_more_than(&client, "a", || {
+        if !is_cut_off && Instant::now() > renewed {
+            is_cut_off = true;
+            network.obey(Order::Lose(Sender::Client));
+        }
+        eye.expiry("a")
+    });
+    client.until_lost("a");
+}
+
+/// The same for a grant that was waited for, of which nobody knows when it was made. Nothing is heard of the client
+/// from then on, so that no renewal makes it good.
+pub fn a_grant_that_is_told_late(world: &World) {
+    let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
+    take(&mut eye, "a");
+    network.obey(Order::Delay(Sender::Server, Duration::from_millis(400)));
+    let waits = client.wants("a", with(plain("a"), json!({"lease": 5_000})));
+    eye.until_waiting(1);
+    until_attended(&mut eye);
+    network.obey(Order::Lose(Sender::Client));
+    give_back(&mut eye, "a");
+    ok(client.answer(waits));
+    vouches_for_no_more_than(&client, "a", || eye.expiry("a"));
+    client.until_lost("a");
+}
+
+/// The process stands still for longer than its lease, and somebody else gets the lock. When it goes on it knows, and
+/// the work that ran under another lock is stopped.
+pub fn a_process_that_stands_still(world: &World) {
+    let (server, mut eye, client) = world.with_client();
+    let other = world.client_of(&server);
+    ok(client.acquire("a", with(plain("a"), json!({"lease": 1_500}))));
+    let work = client.ask(json!({"do": "run", "held": "b", "lock": "b", "lease": 1_500}));
+    client
+        .until_said("it works", SOON, |said| matches!(said.what, Saying::Began { id, .. } if id == work).then_some(()));
+    let waits = other.wants("a", plain("a"));
+    eye.until_waiting(1);
+    client.freeze();
+    ok(other.answer(waits));
+    wait_until("that one is over as well", || !exists(&mut eye, "b"));
+    let before = client.said().len();
+    let look = client.ask(json!({"do": "look", "held": "a"}));
+    let goes_on = Instant::now();
+    client.thaw();
+    let look = ok(client.answer(look));
+    assert!(look["lost"] == true && look["remaining"] == 0, "{look}");
+    assert_within("the loss is told", goes_on, Duration::ZERO, client.until_lost("a").at);
+    let (answer, stopped) = client.answer_within(rlock_testing::PATIENCE, work);
+    fails_as("lost", &answer);
+    assert_within("the work is stopped", goes_on, Duration::ZERO, stopped.at);
+    let since = &client.said()[before..];
+    assert!(since.len() <= 4, "it knows of nothing but these losses: {since:?}");
+    fails_as("lost", &client.release("a"));
+    ok(other.release("a"));
+}
+
+/// Work runs under a lock, with its token, and gives it back when it is done.
+pub fn work_that_is_done(world: &World) {
+    let (_server, mut eye, client) = world.with_client();
+    let work = client.ask(json!({"do": "run", "held": "a", "lock": "a", "fenced": true}));
+    let token = client.until_said("it works", SOON, |said| match said.what {
+        Saying::Began { id, token } if id == work => token,
+        _ => None,
+    });
+    assert_eq!(eye.run(&["GET", "redisson_lock_token:{a}"]).as_text(), token.to_string());
+    assert!(exists(&mut eye, "a"));
+    ok(client.asks(json!({"do": "finish", "of": work})));
+    ok(client.answer(work));
+    assert!(!exists(&mut eye, "a"));
+}
+
+/// Work is stopped when its lock is lost.
+pub fn work_that_is_stopped(world: &World) {
+    let (_server, mut eye, client) = world.with_client();
+    let work = client.ask(json!({"do": "run", "held": "a", "lock": "a", "lease": 3_000}));
+    client
+        .until_said("it works", SOON, |said| matches!(said.what, Saying::Began { id, .. } if id == work).then_some(()));
+    let broken = Instant::now();
+    eye.say("RLOCK.BREAK a");
+    let (answer, stopped) = client.answer_within(rlock_testing::PATIENCE, work);
+    fails_as("lost", &answer);
+    assert_within("it is stopped", broken, Duration::from_secs(1), stopped.at);
+}
+
+/// Nothing renews it from now on, so its end on the server is known.
+fn until_lost_by(end: i64, client: &Adapter) {
+    let left = Duration::from_millis(u64::try_from(end - unix_ms()).expect("it was renewed right now"));
+    let now = Instant::now();
+    assert!(!client.look("a").is_lost, "given up with no need");
+    vouches_for_no_more_than(client, "a", || end);
+    assert_within("the loss is told", now, left, client.until_lost("a").at);
+}

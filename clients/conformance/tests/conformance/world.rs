@@ -1,0 +1,170 @@
+//! What scenarios have in common: the client that is tried, and how servers are looked at behind its back.
+
+use crate::load::wait_within;
+use rlock_conformance::{Adapter, Answer};
+use rlock_testing::{Client, Server, unix_ms, wait_until};
+use serde_json::{Value, json};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// More than anything takes for which there is nothing to wait.
+pub const SOON: Duration = Duration::from_secs(2);
+
+/// Times are told in whole ms, which are rounded here and there.
+const ROUNDED_MS: i64 = 3;
+
+/// A client: what it is called, how its adapter is started, and what it has not.
+pub struct Tried {
+    pub name: String,
+    pub command: String,
+    pub without: &'static [&'static str],
+    pub connections_max: usize,
+}
+
+pub struct World<'a> {
+    pub tried: &'a Tried,
+    /// That one among them.
+    pub all: &'a [Tried],
+}
+
+impl Tried {
+    pub fn start(&self) -> Adapter {
+        Adapter::start(&self.name, &self.command)
+    }
+
+    /// # Panics
+    /// If it is not opened, or has more or less than is known of it.
+    pub fn open(&self, mut place: Value) -> Adapter {
+        place["do"] = json!("open");
+        let adapter = self.start();
+        let opened = ok(adapter.asks(place));
+        let mut without: Vec<_> = opened["without"].as_array().expect("a list").iter().map(|it| it.as_str()).collect();
+        without.sort();
+        let known: Vec<_> = self.without.iter().copied().map(Some).collect();
+        assert_eq!(without, known, "what {} has not is not what the suite knows", self.name);
+        adapter
+    }
+}
+
+impl World<'_> {
+    pub fn open(&self, place: Value) -> Adapter {
+        self.tried.open(place)
+    }
+
+    pub fn client_of(&self, server: &Server) -> Adapter {
+        self.open(at(server.port()))
+    }
+
+    /// A server, a connection to it that is not the client's, and a client.
+    pub fn with_client(&self) -> (Server, Client, Adapter) {
+        let (server, eye) = Server::with_client();
+        let client = self.client_of(&server);
+        (server, eye, client)
+    }
+
+    /// The same, and somebody else has the lock for as long as the scenario lasts.
+    pub fn with_taken(&self, key: &str) -> (Server, Client, Adapter) {
+        let (server, mut eye, client) = self.with_client();
+        take(&mut eye, key);
+        (server, eye, client)
+    }
+}
+
+pub fn at(port: u16) -> Value {
+    json!({"url": format!("redis://127.0.0.1:{port}")})
+}
+
+pub fn plain(name: &str) -> Value {
+    json!({"lock": name})
+}
+
+/// With more fields.
+pub fn with(mut lock: Value, fields: Value) -> Value {
+    let Value::Object(fields) = fields else { panic!("fields are an object") };
+    lock.as_object_mut().expect("a lock is an object").extend(fields);
+    lock
+}
+
+pub fn ok(answer: Answer) -> Value {
+    answer.unwrap_or_else(|failure| panic!("it has failed: {failure:?}"))
+}
+
+pub fn fails_as(word: &str, answer: &Answer) {
+    assert!(answer.as_ref().is_err_and(|failure| failure.word == word), "not {word}: {answer:?}");
+}
+
+pub fn take(eye: &mut Client, key: &str) {
+    assert_eq!(eye.run(&["RLOCK.ACQUIRE", key, "other", "600000"]), rlock_testing::Reply::Nil);
+}
+
+pub fn give_back(eye: &mut Client, key: &str) {
+    assert_eq!(eye.run(&["RLOCK.RELEASE", key, "other"]).as_int(), 1);
+}
+
+pub fn exists(eye: &mut Client, key: &str) -> bool {
+    eye.run(&["EXISTS", key]).as_int() == 1
+}
+
+/// Nobody holds it and nobody waits, soon.
+pub fn until_nothing_is_left(eye: &mut Client, key: &str) {
+    let nothing_is_left = || eye.figure("waiters") == 0 && !exists(eye, key);
+    wait_within(SOON, &format!("nobody holds {key} or waits"), nothing_is_left);
+}
+
+/// Right after a renewal. Returns when the lease ends.
+pub fn until_renewed(eye: &mut Client, key: &str) -> i64 {
+    let before = eye.expiry(key);
+    wait_until("it is renewed", || {
+        let end = eye.expiry(key);
+        assert!(end > 0, "{key} is lost");
+        end > before
+    });
+    eye.expiry(key)
+}
+
+/// The numbers of the connections that come by TCP: those of clients. The suite comes by unix sockets.
+pub fn connections(eye: &mut Client) -> Vec<String> {
+    let list = eye.say("CLIENT LIST");
+    let by_tcp = list.as_text().lines().filter(|line| line.contains(" addr=127.0.0.1:"));
+    by_tcp.filter_map(|line| line.split([' ', '=']).nth(1)).map(str::to_owned).collect()
+}
+
+/// Kills all of them.
+pub fn kill_connections(eye: &mut Client) {
+    let killed = connections(eye);
+    for id in &killed {
+        eye.say(&format!("CLIENT KILL ID {id}"));
+    }
+    wait_until("they are gone", || connections(eye).iter().all(|id| !killed.contains(id)));
+}
+
+/// Whoever has a place is there to be served: nobody is passed over.
+pub fn until_attended(eye: &mut Client) {
+    wait_until("nobody is passed over", || eye.figure("sessions_unattended") == 0);
+}
+
+/// It was told before that. Until then a release may find it held, and that is a proof.
+pub fn until_past(end: i64) {
+    wait_until("the lease has ended on the server", || unix_ms() > end);
+}
+
+/// Looks again and again until it is lost. All the while it must not be vouched for after its end on the server, which
+/// is looked up in between, and in the past where the key is gone. An end only gets later while somebody holds, so each
+/// look is judged by the end of after it.
+pub fn vouches_for_no_more_than(adapter: &Adapter, held: &str, mut end: impl FnMut() -> i64) {
+    let deadline = Instant::now() + rlock_testing::PATIENCE;
+    loop {
+        let (mut look, mut end) = (adapter.look(held), end());
+        if end < 0 {
+            // It may have gone since.
+            (end, look) = (look.asked_at_unix_ms, adapter.look(held));
+        }
+        if look.is_lost {
+            return;
+        }
+        let claimed = look.asked_at_unix_ms + look.remaining_ms;
+        assert!(claimed <= end + ROUNDED_MS, "it is vouched for until {claimed}, but ends at {end}");
+        assert!(Instant::now() < deadline, "it is never lost");
+        thread::sleep(Duration::from_millis(1));
+    }
+}

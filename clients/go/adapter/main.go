@@ -1,0 +1,272 @@
+// The adapter by which the suite of clients/conformance drives this client: it reads requests from its standard input,
+// a JSON object a line, and writes answers and news to its standard output. Each request is seen to by a goroutine of
+// its own.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlock/rlock/clients/go"
+)
+
+type request struct {
+	ID   int64  `json:"id"`
+	Do   string `json:"do"`
+	Held string `json:"held"`
+	Of   int64  `json:"of"`
+	For  int64  `json:"for"`
+
+	URL       string   `json:"url"`
+	Cluster   []string `json:"cluster"`
+	Sentinels []string `json:"sentinels"`
+	Master    string   `json:"master"`
+	Patience  int64    `json:"patience"`
+	Answer    int64    `json:"answer"`
+	Name      string   `json:"name"`
+
+	Lock       string   `json:"lock"`
+	Read       string   `json:"read"`
+	Write      string   `json:"write"`
+	Permit     string   `json:"permit"`
+	Limit      int      `json:"limit"`
+	All        []string `json:"all"`
+	Wait       *int64   `json:"wait"`
+	Lease      int64    `json:"lease"`
+	Fixed      int64    `json:"fixed"`
+	Fenced     bool     `json:"fenced"`
+	Owner      string   `json:"owner"`
+	MaxWaiters int      `json:"max_waiters"`
+	Replicas   int      `json:"replicas"`
+	Within     int64    `json:"within"`
+}
+
+type adapter struct {
+	mutex   sync.Mutex
+	locks   *rlock.Locks
+	held    map[string]*rlock.Held
+	cancels map[int64]context.CancelFunc
+	finish  map[int64]chan struct{}
+}
+
+type object = map[string]any
+
+var output sync.Mutex
+
+func say(line object) {
+	output.Lock()
+	defer output.Unlock()
+	_ = json.NewEncoder(os.Stdout).Encode(line)
+}
+
+func main() {
+	a := &adapter{held: map[string]*rlock.Held{}, cancels: map[int64]context.CancelFunc{},
+		finish: map[int64]chan struct{}{}}
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r request
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			say(object{"error": "configuration", "text": err.Error()})
+			continue
+		}
+		work := a.prepare(&r)
+		go func() {
+			ok, err := work()
+			if err != nil {
+				say(object{"id": r.ID, "error": word(err), "text": err.Error()})
+			} else {
+				say(object{"id": r.ID, "ok": ok})
+			}
+		}()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
+	defer cancel()
+	if a.locks != nil {
+		_ = a.locks.Close(ctx)
+	}
+}
+
+// prepare does at once what later requests rest on.
+func (a *adapter) prepare(r *request) func() (object, error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	ctx := context.Background()
+	if a.locks == nil && r.Do != "open" && r.Do != "block" && r.Do != "close" {
+		return func() (object, error) { return nil, rlock.ErrConfiguration }
+	}
+	switch r.Do {
+	case "open":
+		locks, err := open(ctx, r) // nothing else can be asked before
+		a.locks = locks
+		return func() (object, error) { return object{"without": []string{}}, err }
+	case "acquire":
+		ctx, a.cancels[r.ID] = context.WithCancel(ctx)
+		return func() (object, error) { return a.acquire(ctx, r) }
+	case "cancel":
+		if cancel := a.cancels[r.Of]; cancel != nil {
+			cancel()
+		}
+	case "release", "look":
+		held := a.held[r.Held]
+		if held == nil {
+			return func() (object, error) { return nil, rlock.ErrConfiguration }
+		}
+		if r.Do == "look" {
+			return func() (object, error) {
+				return object{"lost": held.Lost(), "remaining": held.Remaining().Milliseconds()}, nil
+			}
+		}
+		return func() (object, error) { return object{}, held.Release(ctx) }
+	case "run":
+		finish := make(chan struct{})
+		a.finish[r.ID] = finish
+		return func() (object, error) { return a.run(ctx, r, finish) }
+	case "finish":
+		if finish := a.finish[r.Of]; finish != nil {
+			close(finish)
+			delete(a.finish, r.Of)
+		}
+	case "block":
+		return func() (object, error) {
+			time.Sleep(milliseconds(r.For))
+			return object{}, nil
+		}
+	case "close":
+		if a.locks != nil {
+			return func() (object, error) { return object{}, a.locks.Close(ctx) }
+		}
+	default:
+		return func() (object, error) { return nil, rlock.ErrConfiguration }
+	}
+	return func() (object, error) { return object{}, nil }
+}
+
+func open(ctx context.Context, r *request) (*rlock.Locks, error) {
+	options := rlock.Options{URL: r.URL, Lease: milliseconds(r.Lease), Patience: milliseconds(r.Patience),
+		AnswerTimeout: milliseconds(r.Answer), Name: r.Name}
+	if len(r.Cluster)+len(r.Sentinels) > 0 {
+		options.Redis = &redis.UniversalOptions{MasterName: r.Master, IsClusterMode: len(r.Cluster) > 0}
+		for _, url := range append(r.Cluster, r.Sentinels...) {
+			one, err := redis.ParseURL(url)
+			if err != nil {
+				return nil, &rlock.Error{Kind: rlock.ErrConfiguration, Lock: "open", Cause: err}
+			}
+			options.Redis.Addrs = append(options.Redis.Addrs, one.Addr)
+			options.Redis.Username, options.Redis.Password, options.Redis.DB = one.Username, one.Password, one.DB
+		}
+	}
+	return rlock.Connect(ctx, options)
+}
+
+func (a *adapter) lock(r *request) *rlock.Lock {
+	switch {
+	case r.Read != "":
+		return a.locks.Read(r.Read)
+	case r.Write != "":
+		return a.locks.Write(r.Write)
+	case r.Permit != "":
+		return a.locks.Permit(r.Permit, r.Limit)
+	case r.All != nil:
+		return a.locks.All(r.All...)
+	}
+	return a.locks.Lock(r.Lock)
+}
+
+func terms(r *request) (options []rlock.Option) {
+	if r.Wait != nil {
+		options = append(options, rlock.Wait(milliseconds(*r.Wait)))
+	}
+	if r.Lease != 0 {
+		options = append(options, rlock.Lease(milliseconds(r.Lease)))
+	}
+	if r.Fixed != 0 {
+		options = append(options, rlock.FixedLease(milliseconds(r.Fixed)))
+	}
+	if r.Fenced {
+		options = append(options, rlock.Fenced())
+	}
+	if r.Owner != "" {
+		options = append(options, rlock.Owner(r.Owner))
+	}
+	if r.MaxWaiters != 0 {
+		options = append(options, rlock.MaxWaiters(r.MaxWaiters))
+	}
+	if r.Replicas != 0 {
+		options = append(options, rlock.Replicas(r.Replicas, milliseconds(r.Within)))
+	}
+	return options
+}
+
+func (a *adapter) acquire(ctx context.Context, r *request) (object, error) {
+	held, err := a.lock(r).Acquire(ctx, terms(r)...)
+	if err != nil {
+		return nil, err
+	}
+	a.mutex.Lock()
+	a.held[r.Held] = held
+	a.mutex.Unlock()
+	context.AfterFunc(held.Context(), func() {
+		if why := held.Err(); why != nil {
+			say(object{"lost": r.Held, "why": why.Error()})
+		}
+	})
+	answer := object{"holder": held.Holder()}
+	if tokens := held.Tokens(); len(tokens) > 0 && r.All != nil {
+		answer["tokens"] = tokens
+	} else if len(tokens) > 0 {
+		answer["token"] = held.Token()
+	}
+	return answer, nil
+}
+
+func (a *adapter) run(ctx context.Context, r *request, finish chan struct{}) (object, error) {
+	err := a.lock(r).Do(ctx, func(ctx context.Context, held *rlock.Held) error {
+		a.mutex.Lock()
+		a.held[r.Held] = held
+		a.mutex.Unlock()
+		began := object{"began": r.ID}
+		if held.Token() != 0 {
+			began["token"] = held.Token()
+		}
+		say(began)
+		select {
+		case <-ctx.Done():
+			if held.Lost() {
+				say(object{"lost": r.Held, "why": context.Cause(ctx).Error()})
+			}
+			return context.Cause(ctx)
+		case <-finish:
+			return nil
+		}
+	}, terms(r)...)
+	return object{}, err
+}
+
+func milliseconds(count int64) time.Duration { return time.Duration(count) * time.Millisecond }
+
+// word is the suite's for an error. What is more than one thing is the first of these.
+func word(err error) string {
+	for _, it := range []struct {
+		kind error
+		word string
+	}{
+		{rlock.ErrInDoubt, "in-doubt"}, {rlock.ErrLost, "lost"}, {rlock.ErrBusy, "busy"}, {rlock.ErrClosed, "closed"},
+		{context.Canceled, "cancelled"}, {rlock.ErrUnavailable, "unavailable"},
+		{rlock.ErrTooFewReplicas, "too-few-replicas"}, {rlock.ErrQueueFull, "queue-full"},
+		{rlock.ErrWrongKind, "wrong-kind"}, {rlock.ErrDeadlock, "deadlock"}, {rlock.ErrNoModule, "no-module"},
+		{rlock.ErrOldModule, "old-module"}, {rlock.ErrNoRight, "no-right"}, {rlock.ErrRefused, "refused"},
+	} {
+		if errors.Is(err, it.kind) {
+			return it.word
+		}
+	}
+	return "configuration"
+}

@@ -1,0 +1,552 @@
+// One attempt to acquire: tried once, then waited for by a ticket, in the goroutine that wants the lock.
+//
+// A wait asks for a short lease, as a machine that is gone without a word keeps the lock from the next one for so long.
+// What is granted is made whole soon, beside the work. It is renewed before the work begins where too little of it is
+// left, where the owner has the lock already, and where the server that has told it may not be the one to ask any more.
+//
+// A lost answer is not a no and not a yes: the same holder asks again. An attempt that ends without the lock leaves in
+// the background: its ticket is taken back, and what it may have been granted is given back.
+
+package rlock
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+)
+
+var errGone = errors.New("nobody waits for it any longer")
+
+type attempt struct {
+	locks *Locks
+	lock  *Lock
+	hold  *hold
+	ctx   context.Context
+	until time.Time // until when its caller is willing to wait; zero: for ever
+	once  bool
+
+	waiting context.Context // ends with ctx, or when the time is over
+	stop    context.CancelFunc
+
+	crowd    *crowd
+	place    *int // where it counts in its crowd
+	waits    bool
+	isBehind bool // the server's last word was that somebody else is before us
+	lost     bool // an answer, or a grant that was told
+	ticket   *ticket
+	inFlight *request
+	asked    time.Duration
+	tokens   []int64
+	to       *node // where a redirection leads
+	asking   bool
+	hops     int
+
+	trouble *fault // why the last request was not answered
+	since   time.Time
+	tries   int
+}
+
+// verdict is what came of a request or of its ticket.
+type verdict struct {
+	granted bool
+	busy    bool
+	again   bool
+	tokens  []int64
+	lease   leased
+	node    *node
+	isTold  bool // by an event
+}
+
+// crowd is those of this client that want one lock. Who comes behind others that wait need not try first; but must not
+// come before one that tries still.
+type crowd struct{ trying, waiting int }
+
+func (l *Locks) acquire(ctx, parent context.Context, lock *Lock) (*Held, error) {
+	if lock.mistake != "" {
+		return nil, &Error{ErrConfiguration, lock.about(), serverError(lock.mistake)}
+	}
+	l.begin()
+	defer l.end()
+	a := &attempt{locks: l, lock: lock, ctx: ctx, hold: l.holdOf(lock.names, lock.terms.owner)}
+	began := time.Now()
+	a.limit(began)
+	defer a.stop()
+	held, err := a.enter(parent)
+	l.observe(ctx, lock, began, err)
+	return held, err
+}
+
+// limit is the earlier of what the caller has said and when its context ends. To try once may take as long as an
+// answer.
+func (a *attempt) limit(now time.Time) {
+	var end time.Time
+	if limit := a.lock.terms.wait; limit != nil {
+		a.once = *limit <= 0
+		a.until = now.Add(max(0, *limit))
+		if end = a.until.Add(untilLate); a.once {
+			end = now.Add(a.locks.options.AnswerTimeout)
+		}
+	}
+	if deadline, isLimited := a.ctx.Deadline(); isLimited && (a.until.IsZero() || deadline.Before(a.until)) {
+		a.until = deadline
+	}
+	if a.waiting, a.stop = a.ctx, func() {}; !end.IsZero() {
+		a.waiting, a.stop = context.WithDeadline(a.ctx, end)
+	}
+}
+
+func (a *attempt) enter(parent context.Context) (*Held, error) {
+	l := a.locks
+	if a.hold.named && !a.passesGate() {
+		a.isBehind = true
+		l.leaves(a.hold)
+		return nil, a.over()
+	}
+	a.joins()
+	lease, by, err := a.run()
+	a.leavesCrowd()
+	if err != nil {
+		a.leave()
+		return nil, err
+	}
+	held := l.granted(parent, a, lease, by)
+	a.hold.exit()
+	l.leaves(a.hold)
+	if err = held.Err(); err == nil && l.closing.Err() != nil {
+		err = a.over()
+	}
+	if err != nil {
+		_ = held.Release(context.WithoutCancel(parent))
+		return nil, err
+	}
+	return held, nil
+}
+
+// passesGate waits for what else goes on in the owner's name.
+func (a *attempt) passesGate() bool {
+	select {
+	case a.hold.gate <- struct{}{}:
+		return true
+	case <-a.waiting.Done():
+	case <-a.locks.closing.Done():
+	}
+	return false
+}
+
+func (a *attempt) joins() {
+	l := a.locks
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if a.once {
+		return
+	}
+	if a.crowd = l.crowds[a.lock.names[0]]; a.crowd == nil {
+		a.crowd = &crowd{}
+		l.crowds[a.lock.names[0]] = a.crowd
+	}
+	a.place = &a.crowd.trying
+	if a.waits = a.crowd.trying == 0 && a.crowd.waiting > 0; a.waits {
+		a.place = &a.crowd.waiting
+	}
+	*a.place++
+}
+
+// isQueued: who comes next may go behind it.
+func (a *attempt) isQueued() {
+	a.locks.mutex.Lock()
+	defer a.locks.mutex.Unlock()
+	*a.place--
+	a.place = &a.crowd.waiting
+	*a.place++
+}
+
+func (a *attempt) leavesCrowd() {
+	a.locks.mutex.Lock()
+	defer a.locks.mutex.Unlock()
+	if a.crowd == nil {
+		return
+	}
+	if *a.place--; *a.crowd == (crowd{}) {
+		delete(a.locks.crowds, a.lock.names[0])
+	}
+}
+
+// run asks until the lock is granted, and there is enough of its lease.
+func (a *attempt) run() (leased, *node, error) {
+	for isGranted := false; ; {
+		v, f := a.ask(isGranted)
+		if f == nil {
+			a.trouble, a.tries, a.since = nil, 0, time.Time{}
+		}
+		switch {
+		case f != nil:
+			if err := a.troubled(f); err != nil {
+				if isGranted {
+					a.lost = true
+				}
+				return leased{}, nil, err
+			}
+		case v.granted:
+			if len(v.tokens) > 0 {
+				a.tokens = v.tokens
+			}
+			wasGranted, wasLost := isGranted, a.lost
+			isGranted, a.to, a.asking = true, nil, false
+			if a.forget(); !wasGranted && !a.isSure(v) {
+				break // to renew it
+			}
+			if a.lock.terms.replicas == nil {
+				return v.lease, v.node, nil
+			}
+			a.lost = true // unless it is confirmed, it is to be given back
+			lease, why := a.confirmed(v.node)
+			if why == nil {
+				a.lost = wasLost
+			}
+			return lease, v.node, why
+		case v.busy && isGranted: // its lease had ended before it could be renewed
+			isGranted = false
+		case v.busy:
+			a.isBehind, a.waits = true, true
+			if a.forget(); a.once || !a.until.IsZero() && !time.Now().Before(a.until) {
+				return leased{}, nil, &Error{ErrBusy, a.hold.about(), nil}
+			}
+		}
+	}
+}
+
+// isSure says whether a grant can be worked under as it is.
+func (a *attempt) isSure(v verdict) bool {
+	l, left := a.locks, time.Until(v.lease.until())
+	if l.isShared(a.hold) || !isEnough(left, a.asked, a.lock.lease(), a.lock.terms.fixed) {
+		return false
+	}
+	if !v.isTold {
+		return true
+	}
+	master, f := l.nodeOf(a.ctx, a.hold.names[0])
+	return f == nil && master == v.node && v.node.hasSession()
+}
+
+func (n *node) hasSession() bool {
+	n.mutex.Lock()
+	s := n.session
+	n.mutex.Unlock()
+	return s != nil && s.isOpen()
+}
+
+// ask sends one request, and waits for what comes of it: an answer, or of a ticket an event.
+func (a *attempt) ask(renews bool) (v verdict, f *fault) {
+	l, now := a.locks, time.Now()
+	if a.waiting.Err() != nil || l.closing.Err() != nil {
+		return v, &fault{refused, errGone}
+	}
+	n := a.to
+	if n == nil {
+		if n, f = l.nodeOf(a.ctx, a.hold.names[0]); f != nil {
+			return v, f
+		}
+	}
+	whole := l.wanted(a.hold, a.lock.lease(), now)
+	a.asked = whole
+	var r *request
+	var news chan notice
+	var before []*request
+	if a.asking {
+		before = append(before, newRequest("", "ASKING"))
+	}
+	isByTicket := a.waits && !renews && !a.once
+	switch {
+	case isByTicket:
+		if !l.isShared(a.hold) { // it would shorten what the owner has
+			a.asked = min(whole, leaseOfAWait)
+		}
+		if a.ticket == nil || a.ticket.session.node != n || a.ticket.isOver() {
+			a.forget()
+			a.ticket = n.ticket()
+		}
+		r, news = newRequest("", a.lock.words(a.hold.holder, a.asked, a.ticket, a.until)...), a.ticket.news
+		a.ticket.send(append(before, r)...)
+	case renews && len(a.hold.names) == 1:
+		r = newRequest("", "RLOCK.RENEW", a.hold.names[0], a.hold.holder, milliseconds(a.asked))
+		n.send(requests, append(before, r)...)
+	default:
+		r = newRequest("", a.lock.words(a.hold.holder, a.asked, nil, time.Time{})...)
+		n.send(requests, append(before, r)...)
+	}
+	a.inFlight = r
+	overdue := time.NewTimer(l.options.AnswerTimeout)
+	defer overdue.Stop()
+	for answered := r.done; ; {
+		select {
+		case <-answered:
+			a.inFlight = nil
+			v, f = a.verdict(r, renews)
+			v.node = n
+			if f != nil && f.isNoSession() && isByTicket {
+				a.ticket.session.end(f)
+			}
+			if f != nil || !v.again {
+				return v, a.redirected(f, n)
+			}
+			if a.ticket.isOver() {
+				return v, &fault{unreachable, errUnused} // no event of that session is going to come
+			}
+			a.isQueued()
+			a.isBehind, a.trouble, a.tries, a.since, answered = true, nil, 0, time.Time{}, nil
+			overdue.Reset(askedAgain)
+		case it := <-news:
+			if it.doubt != nil {
+				a.lost = true
+				return v, it.doubt
+			}
+			a.lost = a.lost || a.inFlight != nil && !a.inFlight.withdraw()
+			a.inFlight, a.ticket = nil, nil
+			if v, f = told(it); f != nil {
+				n.doubt(f) // an answer's fault was seen to by its line
+			}
+			v.node = n
+			return v, a.redirected(f, n)
+		case <-overdue.C:
+			if answered == nil {
+				return v, nil
+			}
+			a.inFlight = nil
+			if r.withdraw() {
+				return v, &fault{unreachable, errOverdue}
+			}
+			a.lost = true
+			r.line.Load().retire()
+			return v, &fault{silent, errOverdue}
+		case <-a.waiting.Done():
+			return v, &fault{refused, errGone}
+		case <-l.closing.Done():
+			return v, &fault{refused, errGone}
+		}
+	}
+}
+
+// verdict reads the answer to a request.
+func (a *attempt) verdict(r *request, renews bool) (v verdict, f *fault) {
+	if r.fault != nil {
+		a.lost = a.lost || r.fault.what == silent
+		return v, r.fault
+	}
+	reply := r.reply
+	if renews && len(a.hold.names) == 1 {
+		number, f := r.number()
+		return verdict{granted: number == 1, busy: number != 1, lease: leased{r.sentAt, a.asked}}, f
+	}
+	if reply == "WAITING" {
+		return verdict{again: true}, nil
+	}
+	if pair, isPair := reply.([]any); isPair && len(pair) == 2 {
+		reply, v.tokens = pair[0], tokensOf(pair[1])
+	}
+	_, isNumber := reply.(int64)
+	if reply != nil && !isNumber {
+		return v, &fault{refused, errGarbled}
+	}
+	v.granted, v.busy, v.lease = reply == nil, isNumber, leased{r.sentAt, a.asked}
+	return v, nil
+}
+
+// told reads an event: [seq, ticket, outcome, value], and of a grant when its lease ends.
+func told(it notice) (v verdict, f *fault) {
+	switch value := it.event[3]; it.event[2] {
+	case "granted":
+		v = verdict{granted: true, isTold: true, tokens: tokensOf(value), lease: leased{it.sentAt, 0}}
+		if len(it.event) > 4 {
+			endsIn, _ := it.event[4].(int64)
+			v.lease.length = time.Duration(endsIn) * time.Millisecond
+		}
+		return v, nil
+	case "timeout":
+		return verdict{busy: true}, nil
+	case "error":
+		line, _ := value.(string)
+		return v, faultOf(serverError(line))
+	}
+	return v, &fault{refused, errGarbled}
+}
+
+func tokensOf(value any) (tokens []int64) {
+	switch value := value.(type) {
+	case int64:
+		return []int64{value}
+	case []any:
+		for _, it := range value {
+			token, _ := it.(int64)
+			tokens = append(tokens, token)
+		}
+	}
+	return tokens
+}
+
+// redirected remembers where a fault leads: there it is asked at once.
+func (a *attempt) redirected(f *fault, n *node) *fault {
+	a.to, a.asking = nil, false
+	if f != nil && (f.what == moved || f.what == ask) {
+		if a.to = n.elsewhere(f); a.to != nil {
+			a.asking = f.what == ask
+		}
+	}
+	return f
+}
+
+func (a *attempt) forget() {
+	if a.ticket != nil {
+		a.ticket.forget()
+		a.ticket = nil
+	}
+}
+
+// troubled waits before the next try, or says why there is none.
+func (a *attempt) troubled(f *fault) error {
+	now := time.Now()
+	isFirst := a.since.IsZero()
+	if f.cause == errGone {
+		return a.over()
+	}
+	if a.trouble = f; isFirst {
+		a.since, a.hops = now, 0
+	}
+	if f.isFull() && !a.lost {
+		a.forget() // so the server answers only to what it has not queued
+	}
+	isLast := now.Sub(a.since) >= a.locks.options.Patience || !a.until.IsZero() && !now.Before(a.until)
+	if a.once {
+		isLast = !isFirst || !f.isPrompt()
+	}
+	if isLast || !f.mayPass() {
+		return f.about(a.hold.about())
+	}
+	if a.to != nil {
+		if a.hops++; a.hops <= hopsMax {
+			return nil
+		}
+		a.to = nil
+	}
+	if isFirst && f.isPrompt() {
+		return nil // a connection that had broken unnoticed says nothing about the server
+	}
+	timer := time.NewTimer(pause(a.tries))
+	defer timer.Stop()
+	a.tries++
+	select {
+	case <-timer.C:
+	case <-a.waiting.Done():
+		return a.over()
+	case <-a.locks.closing.Done():
+		return a.over()
+	}
+	return nil
+}
+
+func (f *fault) isFull() bool { return f.code() == "QUEUEFULL" }
+
+// over says what is known when the time is over: that somebody else was before us, or only that nobody has answered.
+func (a *attempt) over() error {
+	name, cause := a.hold.about(), context.Cause(a.ctx)
+	if cause != nil && a.trouble != nil {
+		cause = errors.Join(cause, a.trouble.cause)
+	}
+	switch {
+	case a.locks.closing.Err() != nil:
+		return &Error{ErrClosed, name, nil}
+	case a.ctx.Err() == context.Canceled:
+		return &Error{context.Canceled, name, cause}
+	case a.trouble != nil && cause == nil:
+		return a.trouble.about(name)
+	case a.isBehind && a.trouble == nil:
+		return &Error{ErrBusy, name, cause}
+	case cause == nil:
+		cause = errOverdue
+	}
+	return &Error{ErrUnavailable, name, cause}
+}
+
+// leave sees to it that nothing stays behind.
+func (a *attempt) leave() {
+	l := a.locks
+	isUnsent := a.inFlight == nil || a.inFlight.withdraw()
+	if isUnsent && a.ticket == nil && !a.lost {
+		a.hold.exit()
+		l.leaves(a.hold)
+		return
+	}
+	l.inBackground(func() {
+		lease := a.asked
+		if a.ticket != nil {
+			a.lost = !a.isCancelled(time.Now().Add(lease)) || a.lost
+			a.forget()
+		}
+		if !isUnsent {
+			a.lost = a.lost || !a.inFlight.isDone(l.options.AnswerTimeout) || a.isGranted(a.inFlight)
+		}
+		l.mutex.Lock()
+		a.hold.doubtful = a.hold.doubtful || a.lost
+		isIdle := len(a.hold.held) == 0
+		l.mutex.Unlock()
+		if a.lost && isIdle {
+			l.newGiving(a.lock, a.hold, true, lease).run(nil)
+		}
+		a.hold.exit()
+		l.leaves(a.hold)
+	})
+}
+
+// isGranted says whether an answer that came behind may have been a grant. A ticket that was found was none.
+func (a *attempt) isGranted(r *request) bool {
+	if r.fault != nil {
+		return r.fault.what == silent
+	}
+	pair, isPair := r.reply.([]any)
+	return r.reply == nil || isPair && len(pair) == 2 && pair[0] == nil
+}
+
+// isCancelled takes the ticket back. False: it was not found, so that the lock may have been granted at once.
+func (a *attempt) isCancelled(until time.Time) bool {
+	t := a.ticket
+	for tries := 0; ; tries++ {
+		r := newRequest("", "RLOCK.CANCEL", t.session.name, t.name)
+		t.session.node.send(requests, r)
+		if !r.isDone(a.locks.options.AnswerTimeout) {
+			r.line.Load().retire()
+		} else if found, f := r.number(); f == nil {
+			// With the same owner's other holds the server could not tell whose the grant was.
+			return found == 1 && !a.hold.named
+		} else if f.isNoSession() || !f.mayPass() {
+			return false
+		}
+		if !time.Now().Before(until) || a.locks.life.Err() != nil {
+			return false
+		}
+		time.Sleep(pause(tries))
+	}
+}
+
+// words are the request for all of it.
+func (lock *Lock) words(holder string, lease time.Duration, t *ticket, until time.Time) []string {
+	words := append([]string{}, lock.command()...)
+	words = append(append(words, lock.names...), holder, milliseconds(lease))
+	if lock.kind == permit {
+		words = append(words, "LIMIT", strconv.Itoa(lock.limit))
+	}
+	if t != nil {
+		left := "0" // for ever
+		if !until.IsZero() {
+			left = milliseconds(max(time.Millisecond, time.Until(until)))
+		}
+		words = append(words, "WAIT", left)
+		if lock.terms.maxWaiters > 0 {
+			words = append(words, "MAX", strconv.Itoa(lock.terms.maxWaiters))
+		}
+		words = append(words, "SESSION", t.session.name, t.name)
+	}
+	if lock.terms.fenced {
+		words = append(words, "FENCED")
+	}
+	return words
+}

@@ -1,0 +1,172 @@
+// Why something failed: for callers an error that errors.Is sorts, and within the client a fault, sorted by what to do
+// next. A fault that passes is asked again; the caller is told of it only when its patience is over.
+
+package rlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// What errors.Is finds in the errors of this package. ErrInDoubt is also ErrLost.
+var (
+	ErrBusy           = errors.New("not free in time")
+	ErrLost           = errors.New("lost: the lease has ended, or the server says that it is not held")
+	ErrInDoubt        = errors.New("not known whether it was held until it was given back, as no answer to that has come")
+	ErrUnavailable    = errors.New("no server answers, or not now")
+	ErrTooFewReplicas = errors.New("too few replicas have confirmed it in time")
+	ErrQueueFull      = errors.New("no more may wait")
+	ErrWrongKind      = errors.New("the lock is of another kind")
+	ErrDeadlock       = errors.New("it would wait for itself")
+	ErrNoModule       = errors.New("the server has no rlock module: add a loadmodule line for librlock.so to its configuration")
+	ErrOldModule      = errors.New("the server's rlock module is too old; 0.1.0 or newer is needed")
+	ErrNoRight        = errors.New("a wrong password, none where one is needed, or a missing access right")
+	ErrRefused        = errors.New("refused")
+	ErrConfiguration  = errors.New("cannot be used so")
+	ErrClosed         = errors.New("the client is closed")
+)
+
+// Error is what all calls fail with: which of the errors above, of which lock, and in whose words.
+type Error struct {
+	Kind  error
+	Lock  string
+	Cause error // the server's words, or the network's; or nil
+}
+
+func (e *Error) Error() string {
+	if e.Cause == nil {
+		return fmt.Sprintf("rlock: %s: %v", e.Lock, e.Kind)
+	}
+	return fmt.Sprintf("rlock: %s: %v: %v", e.Lock, e.Kind, e.Cause)
+}
+
+// Is makes the kind visible to errors.Is.
+func (e *Error) Is(target error) bool {
+	return target == e.Kind || e.Kind == ErrInDoubt && target == ErrLost
+}
+
+// Unwrap gives the cause, such as a network's error or that of the context.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// serverError is a line with which a server refuses.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+func (e serverError) code() string {
+	code, _, _ := strings.Cut(string(e), " ")
+	return code
+}
+
+// what says what to do about a fault.
+type what int
+
+const (
+	refused     what = iota // the server's no
+	notNow                  // nothing was done; later it may be
+	notHere                 // nothing was done, as the server is no master any more
+	moved                   // nothing was done; another node has the slot
+	ask                     // the same, for this request alone
+	unreachable             // nothing was sent
+	silent                  // it was sent, and nobody knows what became of it
+	fewReplicas             // it was done, and not confirmed
+)
+
+type fault struct {
+	what  what
+	cause error
+}
+
+var errOverdue = errors.New("no answer in time")
+
+func faultOf(line serverError) *fault {
+	is := refused
+	switch line.code() {
+	case "MOVED":
+		is = moved
+	case "ASK":
+		is = ask
+	case "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOREPLICAS", "BUSY", "OOM", "NOSESSION", "TAKENOVER":
+		is = notNow
+	case "READONLY":
+		is = notHere
+	case "UNBLOCKED": // CLIENT UNBLOCK has other words than a server that becomes a replica
+		if strings.Contains(string(line), "state changed") {
+			is = notHere
+		}
+	}
+	return &fault{is, line}
+}
+
+// faultOfDialing sorts what go-redis says when it makes no connection: the server's line, or whatever stands between.
+func faultOfDialing(err error) *fault {
+	text := err.Error()
+	var network net.Error
+	switch {
+	case strings.Contains(text, "max number of clients"), strings.HasPrefix(text, "LOADING"),
+		strings.HasPrefix(text, "MASTERDOWN"), strings.HasPrefix(text, "BUSY"):
+		return &fault{notNow, serverError(text)}
+	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
+	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"), strings.Contains(text, "NOPERM"):
+		return &fault{refused, serverError(text[max(0, strings.Index(text, "WRONGPASS"), strings.Index(text, "NOAUTH"),
+			strings.Index(text, "NOPERM")):])}
+	case strings.HasPrefix(text, "ERR "):
+		return &fault{refused, serverError(text)}
+	}
+	return &fault{unreachable, err}
+}
+
+func (f *fault) code() string {
+	line, _ := f.cause.(serverError)
+	return line.code()
+}
+
+func (f *fault) mayPass() bool { return f.what != refused }
+
+func (f *fault) isNoSession() bool { return f.code() == "NOSESSION" || f.code() == "TAKENOVER" }
+
+// isOverwritten: something else is in the lock's place, so it is not held.
+func (f *fault) isOverwritten() bool { return f.code() == "WRONGTYPE" || f.code() == "WRONGKIND" }
+
+// isPrompt: it showed at once, and did not take a whole time limit.
+func (f *fault) isPrompt() bool { return !errors.Is(f.cause, errOverdue) }
+
+// doubtsTheServer: another one may be the one to ask by now.
+func (f *fault) doubtsTheServer() bool {
+	switch f.code() {
+	case "CLUSTERDOWN", "MASTERDOWN", "LOADING":
+		return true
+	}
+	return f.what == notHere || f.what == unreachable || f.what == silent
+}
+
+func (f *fault) about(lock string) *Error {
+	kind := ErrUnavailable
+	switch {
+	case f.what == fewReplicas:
+		kind = ErrTooFewReplicas
+	case f.what == refused:
+		kind = ErrRefused
+		switch f.code() {
+		case "WRONGKIND":
+			kind = ErrWrongKind
+		case "DEADLOCK":
+			kind = ErrDeadlock
+		case "QUEUEFULL":
+			kind = ErrQueueFull
+		case "NOPERM", "NOAUTH", "WRONGPASS":
+			kind = ErrNoRight
+		case "ERR":
+			if text := strings.ToUpper(f.cause.Error()); strings.Contains(text, "UNKNOWN COMMAND") {
+				kind = ErrNoModule
+				if strings.Contains(text, "RLOCK.EVENTS") {
+					kind = ErrOldModule // those that lock were there
+				}
+			}
+		}
+	}
+	return &Error{kind, lock, f.cause}
+}

@@ -1,0 +1,307 @@
+// Giving back: what was held, and what may have been granted to somebody who has gone.
+//
+// It goes on in the background until the server has answered. Only an answer that something was given back is success:
+// there is no other word that it was held until then. That nothing is held is a loss; or in doubt, if an answer that is
+// lost may have been the one that told. Where a request may still be on its way to the server, such an answer is not
+// the end: it is asked again, at growing distances, for as long as a lease lasts.
+
+package rlock
+
+import (
+	"context"
+	"time"
+)
+
+// longestGiving is for how many leases a server is asked that does not answer: it may stand still with a request.
+const longestGiving = 10
+
+type giving struct {
+	locks *Locks
+	lock  *Lock
+	hold  *hold
+	all   bool
+	lease time.Duration
+	lost  *Error    // before it was to be given back
+	valid time.Time // until when it could be vouched for
+	told  func(error)
+
+	isTold      bool
+	left        []string // what is not given back
+	asked       []*request
+	late        map[*request]string // the answers to these may still come
+	unanswered  error               // why an answer will never come
+	interrupted error               // what came between: the server may have forgotten its locks
+	began       time.Time
+	until       time.Time
+	rest        time.Duration // before it is asked again
+	tries       int
+	absences    int
+}
+
+func (l *Locks) newGiving(lock *Lock, h *hold, all bool, lease time.Duration) *giving {
+	now := time.Now()
+	return &giving{locks: l, lock: lock, hold: h, all: all, lease: lease, left: append([]string{}, h.names...),
+		late: map[*request]string{}, began: now, until: now.Add(lease), told: func(error) {}}
+}
+
+// giveBack ends what is held, and has it told to whoever waits for released.
+func (h *Held) giveBack(ctx context.Context) {
+	l := h.locks
+	if h.hold.named {
+		h.hold.gate <- struct{}{}
+	}
+	l.mutex.Lock()
+	valid := h.until()
+	if h.loss == nil && !time.Now().Before(valid) {
+		l.lose(h, h.hold.ended())
+	}
+	l.goes(h)
+	h.hold.users++
+	areOthers := len(h.hold.held) > 0
+	all := !h.hold.named || !areOthers && h.hold.doubtful
+	isNothing := areOthers && h.loss != nil
+	g := l.newGiving(h.lock, h.hold, all, h.lock.lease())
+	g.lost, g.valid = h.loss, valid
+	l.unlock()
+	h.cancel(context.Canceled)
+	g.told = func(err error) {
+		if h.result = err; g.lost != nil {
+			h.result = g.lost
+		}
+		close(h.released)
+		l.options.Observer.Held(h.ctx, h.lock.kind.String(), h.began)
+	}
+	finish := func() {
+		h.hold.exit()
+		l.leaves(h.hold)
+	}
+	switch {
+	case isNothing: // what the server counts too much, the last one of this owner gives back
+		g.tell(nil)
+		finish()
+	case g.run(orNever(ctx.Done())):
+		finish()
+	default:
+		l.inBackground(func() {
+			g.run(nil)
+			finish()
+		})
+	}
+}
+
+func orNever(done <-chan struct{}) <-chan struct{} {
+	if done == nil {
+		return make(chan struct{})
+	}
+	return done
+}
+
+// run returns false if done came first, or nobody waits for more than was told: then it is to be called again.
+func (g *giving) run(done <-chan struct{}) bool {
+	for {
+		if g.rest > 0 {
+			select {
+			case <-time.After(g.rest):
+			case <-g.ends():
+				return true
+			case <-done:
+				return false
+			}
+		}
+		if g.rest = 0; g.asked == nil {
+			g.ask()
+		}
+		overdue := time.NewTimer(g.locks.options.AnswerTimeout)
+		for _, r := range g.asked {
+			select {
+			case <-r.done:
+			case <-overdue.C:
+				overdue.Reset(0)
+			case <-done:
+				return false
+			}
+		}
+		overdue.Stop()
+		if g.isOver(g.answered()) {
+			return true
+		}
+		if g.isTold && done != nil {
+			return false
+		}
+	}
+}
+
+// ends is when it is not asked again: what was told once is over when the client is closed.
+func (g *giving) ends() <-chan struct{} {
+	if g.isTold {
+		return g.locks.closing.Done()
+	}
+	return g.locks.life.Done()
+}
+
+func (g *giving) ask() {
+	for _, name := range g.left {
+		words := []string{"RLOCK.RELEASE", name, g.hold.holder}
+		if g.all {
+			words = append(words, "ALL")
+		} else {
+			words = append(words, g.lock.side()...)
+		}
+		r := newRequest(name, words...)
+		g.asked = append(g.asked, r)
+		if n, f := g.locks.nodeOf(g.locks.life, name); f != nil {
+			r.fault = f
+			close(r.done)
+		} else {
+			n.send(requests, r)
+		}
+	}
+}
+
+// answered gives the worst fault, and keeps in left what is not given back.
+func (g *giving) answered() (worst *fault) {
+	asked := g.asked
+	g.asked = nil
+	var left []string
+	for i, r := range asked {
+		f := &fault{silent, errOverdue}
+		select {
+		case <-r.done:
+			if f = r.fault; f == nil && r.reply != nil {
+				continue
+			}
+			if f != nil && f.what == silent {
+				g.unanswered = f.cause
+			}
+		default:
+			if r.withdraw() {
+				f.what = unreachable
+			} else {
+				g.late[r] = g.left[i]
+			}
+			r.line.Load().retire()
+		}
+		left = append(left, g.left[i])
+		if f != nil && f.doubtsTheServer() {
+			g.interrupted = f.cause
+		}
+		if f != nil && (worst == nil || f.what != notNow) {
+			worst = f
+		}
+	}
+	g.left = left
+	return worst
+}
+
+// isOver sees what is to be done about it.
+func (g *giving) isOver(f *fault) bool {
+	now, about := time.Now(), g.hold.about()
+	switch {
+	case len(g.left) == 0:
+		g.locks.allGiven(g)
+		g.tell(nil)
+		return true
+	case f == nil:
+		return g.isAbsent(&Error{ErrLost, about, nil}, false)
+	case f.isOverwritten(): // with something else in its place, it is not held
+		return g.isAbsent(&Error{ErrLost, about, f.cause}, true)
+	case !f.mayPass():
+		g.tell(f.about(about))
+		return true
+	case !g.all && (f.what == silent || !now.Before(g.valid) || now.Sub(g.began) >= g.locks.options.Patience):
+		// One release must not come twice, nor when its lease is over: it could take what another one was granted.
+		if g.locks.isDoubtful(g.hold) {
+			g.tell(&Error{ErrInDoubt, about, f.cause})
+			return true
+		}
+		g.all, g.began = true, now
+	}
+	if g.all {
+		g.until = earlier(g.began.Add(longestGiving*g.lease), now.Add(g.lease))
+	}
+	if now.Sub(g.began) >= g.locks.options.Patience {
+		g.tell(f.about(about))
+	}
+	g.rest = pause(g.tries)
+	g.tries++
+	if !now.Before(g.until) || g.locks.life.Err() != nil {
+		g.tell(f.about(about))
+		return true
+	}
+	return false
+}
+
+// isAbsent: the server says that it is not held. A late answer may tell that it was.
+func (g *giving) isAbsent(lost *Error, isCertain bool) bool {
+	at := time.Now()
+	for r, name := range g.late {
+		if !r.isDone(g.locks.options.AnswerTimeout - time.Since(at)) {
+			g.unanswered = errOverdue
+		} else if r.fault == nil && r.reply != nil {
+			g.left = without(g.left, name)
+		} else if r.fault != nil && r.fault.what == silent {
+			g.unanswered = r.fault.cause
+		}
+		delete(g.late, r)
+	}
+	hasEnded := !at.Before(g.valid)
+	switch {
+	case len(g.left) == 0:
+		g.tell(nil)
+	case g.unanswered != nil:
+		g.tell(&Error{ErrInDoubt, lost.Lock, g.unanswered})
+	case g.interrupted != nil && hasEnded:
+		g.tell(&Error{ErrInDoubt, lost.Lock, g.interrupted})
+	case hasEnded:
+		g.tell(&Error{ErrUnavailable, lost.Lock, errOverdue}) // not answered before the lease had ended
+	default:
+		g.tell(lost)
+	}
+	if isCertain || !g.all || !g.locks.mayCome(g.hold) || !at.Before(g.until) || g.locks.life.Err() != nil {
+		return true
+	}
+	g.left = g.hold.names
+	g.rest = min(50*time.Millisecond<<min(g.absences, 12), time.Until(g.until))
+	g.absences += 2
+	return false
+}
+
+// tell tells the first result, and no other.
+func (g *giving) tell(err error) {
+	if !g.isTold {
+		g.isTold = true
+		g.told(err)
+	}
+}
+
+func without(names []string, name string) (rest []string) {
+	for _, it := range names {
+		if it != name {
+			rest = append(rest, it)
+		}
+	}
+	return rest
+}
+
+// isDoubtful notes that the server may have released one hold or not, and says whether others have it still.
+func (l *Locks) isDoubtful(h *hold) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	h.doubtful = true
+	return len(h.held) > 0
+}
+
+// mayCome: a request that was given up may still be on its way to the server.
+func (l *Locks) mayCome(h *hold) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return h.doubtful
+}
+
+func (l *Locks) allGiven(g *giving) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if g.all {
+		g.hold.doubtful = false
+	}
+}

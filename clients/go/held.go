@@ -1,0 +1,103 @@
+// What is held: until when it can be vouched for, whether it is lost, and how it is given back.
+
+package rlock
+
+import (
+	"context"
+	"time"
+)
+
+// Held is a lock, a permit, or several locks that are held. Its methods may be called by any goroutine, and none but
+// Release asks a server.
+type Held struct {
+	locks    *Locks
+	lock     *Lock
+	hold     *hold
+	tokens   []int64
+	began    time.Time
+	fixedEnd time.Time
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+
+	// Under the mutex of Locks.
+	loss     *Error
+	isGoing  bool
+	released chan struct{}
+	result   error
+}
+
+// Holder is the name under which the server has it.
+func (h *Held) Holder() string { return h.hold.holder }
+
+// Token is the fencing token, 0 without Fenced; of several locks that of the first.
+func (h *Held) Token() int64 {
+	if len(h.tokens) == 0 {
+		return 0
+	}
+	return h.tokens[0]
+}
+
+// Tokens are the fencing tokens of several locks, in the order of their names.
+func (h *Held) Tokens() []int64 { return append([]int64(nil), h.tokens...) }
+
+// Context ends when the lock is lost, with the loss as its context.Cause; and when it is given back.
+func (h *Held) Context() context.Context { return h.ctx }
+
+// Remaining is for how long it can still be vouched for, unless it is renewed.
+func (h *Held) Remaining() time.Duration {
+	h.locks.mutex.Lock()
+	defer h.locks.mutex.Unlock()
+	if h.loss != nil || h.isGoing {
+		return 0
+	}
+	return max(0, time.Until(h.until()))
+}
+
+// Lost says whether it is lost: treat the work as not protected.
+func (h *Held) Lost() bool { return h.Err() != nil }
+
+// Err is nil while it is held, and when it was given back in time; else why it is lost.
+func (h *Held) Err() error {
+	h.locks.mutex.Lock()
+	defer h.locks.unlock()
+	if h.loss == nil && !h.isGoing && !time.Now().Before(h.until()) {
+		h.locks.lose(h, h.hold.ended())
+	}
+	if h.loss == nil {
+		return nil
+	}
+	return h.loss
+}
+
+// Release gives it back, and waits for the server's word: nil only if the server has said that it was held until then.
+// When ctx ends before that, giving back goes on in the background. Another call tells the same.
+func (h *Held) Release(ctx context.Context) error {
+	h.locks.mutex.Lock()
+	isFirst := !h.isGoing
+	h.isGoing = true
+	h.locks.mutex.Unlock()
+	if isFirst && h.hold.named { // others of its owner may be under way
+		h.locks.inBackground(func() { h.giveBack(context.Background()) })
+	} else if isFirst {
+		h.giveBack(ctx)
+	}
+	select {
+	case <-h.released:
+		return h.result
+	case <-ctx.Done():
+	}
+	select {
+	case <-h.released:
+		return h.result
+	default:
+		return &Error{ErrUnavailable, h.hold.about(), context.Cause(ctx)}
+	}
+}
+
+// until is called with the mutex locked.
+func (h *Held) until() time.Time {
+	if h.fixedEnd.IsZero() {
+		return h.hold.until
+	}
+	return earlier(h.fixedEnd, h.hold.until)
+}

@@ -1,0 +1,184 @@
+// What one holder has of one lock, or of several that were acquired together: what is held in its name, and until when
+// the lease can be vouched for. Without an owner that is one Held, under a holder that nobody has had before.
+//
+// An owner may have several. Then the server counts at least as many holds as there are Held, and more if a request was
+// granted whose answer was lost: so the last one to go gives back all (doubtful), and no other does. An owner's
+// attempts and releases go one after the other, through its gate: none of them can take what another one was granted.
+
+package rlock
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type hold struct {
+	names    []string
+	holder   string
+	named    bool
+	gate     chan struct{} // full while an attempt or a release of this owner is under way
+	users    int
+	held     []*Held
+	node     *node // that has granted or renewed it
+	until    time.Time
+	longest  time.Duration
+	doubtful bool
+	lease    time.Duration // to be kept alive; 0: nobody renews it
+	running  time.Duration
+	due      time.Time
+	renewal  *renewal // under way
+	again    bool     // a line broke while it was
+	failures int
+	failed   error // why the last one has failed
+}
+
+func (h *hold) about() string { return strings.Join(h.names, ", ") }
+
+// holdOf is called for each attempt; leaves ends it.
+func (l *Locks) holdOf(names []string, owner string) *hold {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if owner == "" {
+		holder := l.identity + strconv.FormatInt(l.count.Add(1), 10)
+		return &hold{names: names, holder: holder, users: 1}
+	}
+	id := [2]string{names[0], owner}
+	h := l.named[id]
+	if h == nil {
+		h = &hold{names: names, holder: owner, named: true, gate: make(chan struct{}, 1)}
+		l.named[id] = h
+	}
+	h.users++
+	return h
+}
+
+func (l *Locks) leaves(h *hold) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	h.users--
+	if h.users == 0 && len(h.held) == 0 && h.named {
+		delete(l.named, [2]string{h.names[0], h.holder})
+	}
+}
+
+func (h *hold) exit() {
+	if h.named {
+		<-h.gate
+	}
+}
+
+// wanted is the lease to ask for: never less than others have under this holder, which it would shorten.
+func (l *Locks) wanted(h *hold, lease time.Duration, now time.Time) time.Duration {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if len(h.held) == 0 {
+		h.longest = lease
+		return lease
+	}
+	h.longest = max(h.longest, lease)
+	return max(h.longest, h.until.Sub(now))
+}
+
+func (l *Locks) isShared(h *hold) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return len(h.held) > 0
+}
+
+// granted makes a Held of a lease that has begun for all that this holder has.
+func (l *Locks) granted(ctx context.Context, a *attempt, lease leased, n *node) *Held {
+	lock, h, tokens, doubtful := a.lock, a.hold, a.tokens, a.lost
+	l.mutex.Lock()
+	defer l.unlock()
+	now, until := time.Now(), lease.until()
+	switch areOthers := len(h.held) > 0 && h.until.After(now); {
+	case !areOthers:
+		l.loseAll(h, h.ended())
+		h.until, h.lease, h.renewal, h.failed, h.failures = until, 0, nil, nil, 0
+	case h.replicas() != nil && lock.terms.replicas == nil:
+		h.until = earlier(h.until, until) // nobody has confirmed this one to those who want that
+	case until.After(h.until):
+		h.until = until
+	}
+	h.doubtful, h.node = h.doubtful || doubtful, n
+	held := &Held{locks: l, lock: lock, hold: h, tokens: tokens, began: now, released: make(chan struct{})}
+	held.ctx, held.cancel = context.WithCancelCause(ctx)
+	h.held = append(h.held, held)
+	if lock.terms.fixed {
+		held.fixedEnd = leased{lease.after, min(lease.length, lock.lease())}.until()
+	} else {
+		if h.lease = max(h.lease, lock.lease()); h.renewal == nil {
+			h.running = lease.length
+			h.due = lease.firstDue(h.lease, now)
+		}
+		l.lookBy(h.due)
+	}
+	l.holds[h] = struct{}{}
+	l.lookBy(held.until())
+	return held
+}
+
+func (h *hold) replicas() *replicas {
+	var most *replicas
+	for _, held := range h.held {
+		if r := held.lock.terms.replicas; r != nil && (most == nil || r.wanted > most.wanted) {
+			most = r
+		}
+	}
+	return most
+}
+
+// goes takes a Held out of its hold, with the mutex locked. False: it was lost before.
+func (l *Locks) goes(held *Held) bool {
+	h := held.hold
+	for i, it := range h.held {
+		if it == held {
+			h.held = append(h.held[:i], h.held[i+1:]...)
+			if len(h.held) == 0 {
+				h.lease, h.renewal = 0, nil
+				delete(l.holds, h)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// lose says why what is held is lost, for good: a renewal that comes through later makes nothing good that was done in
+// between. The server may count the hold still.
+func (l *Locks) lose(held *Held, why *Error) {
+	if l.goes(held) {
+		held.hold.doubtful = true
+		held.loss = why
+		l.losses = append(l.losses, held)
+	}
+}
+
+func (l *Locks) loseAll(h *hold, why *Error) {
+	for len(h.held) > 0 {
+		l.lose(h.held[0], why)
+	}
+}
+
+// ended is a loss by time, with what kept the lease from being renewed.
+func (h *hold) ended() *Error { return &Error{ErrLost, h.about(), h.failed} }
+
+// unlock tells those who have lost something, when nothing here is locked: what they do about it is theirs.
+func (l *Locks) unlock() {
+	losses := l.losses
+	l.losses = nil
+	l.mutex.Unlock()
+	for _, held := range losses {
+		held.cancel(held.loss)
+		go l.reportLoss(held)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

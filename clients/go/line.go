@@ -1,0 +1,287 @@
+// One connection to a server, and the requests on it.
+//
+// go-redis dials, with its own settings for TLS, users and sentinels, and says HELLO. From then on the connection is
+// read and written here: a client of locks has to know whether a request was sent, when, and whether its answer can
+// still come, and must not have it sent again behind its back. One goroutine writes what many have queued, in one
+// piece; another reads, so that a connection that breaks is noticed at once, also if nothing is under way.
+//
+// An answer that is late may still come: a line on which one is overdue is used for nothing new, and read on for a
+// while.
+
+package rlock
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+type lane int
+
+const (
+	requests lane = iota // all that is answered at once
+	rounds               // WAIT, behind which a server answers nothing else meanwhile
+	polls                // the events of a session, for which a server keeps its client waiting
+	lanes
+)
+
+// request is sent once. When done is closed, it has a reply or a fault.
+type request struct {
+	bytes  []byte
+	key    string // by which it goes elsewhere when a cluster's node says so; empty: it does not
+	hops   int
+	sentAt time.Time // read before it was sent: whatever the server has done, it did later
+	reply  any
+	fault  *fault
+	done   chan struct{}
+	then   func() // called by the reader of the line, so it must not wait for anything
+	line   atomic.Pointer[line]
+	isGone atomic.Bool // sent, or withdrawn before that
+}
+
+func newRequest(key string, words ...string) *request {
+	return &request{bytes: command(words...), key: key, done: make(chan struct{})}
+}
+
+func (r *request) number() (int64, *fault) {
+	if r.fault != nil {
+		return 0, r.fault
+	}
+	number, isNumber := r.reply.(int64)
+	if !isNumber {
+		return 0, &fault{refused, errGarbled}
+	}
+	return number, nil
+}
+
+func (r *request) finish(reply any, because *fault) {
+	if line, isError := reply.(serverError); isError {
+		reply, because = nil, faultOf(line)
+	}
+	if because != nil && r.line.Load().node.isSentElsewhere(r, because) {
+		return
+	}
+	r.reply, r.fault = reply, because
+	close(r.done)
+	if r.then != nil {
+		r.then()
+	}
+}
+
+type line struct {
+	node    *node
+	lane    lane
+	mutex   sync.Mutex
+	wake    chan struct{}
+	conn    net.Conn
+	client  *redis.Client
+	queued  []*request
+	pending []*request
+	retired bool
+	ended   *fault
+}
+
+// put queues requests, one behind the other. What cannot be sent any more is answered so.
+func (l *line) put(all []*request) {
+	l.mutex.Lock()
+	ended := l.ended
+	for _, r := range all {
+		r.line.Store(l)
+	}
+	if ended == nil {
+		l.queued = append(l.queued, all...)
+	}
+	l.mutex.Unlock()
+	if ended != nil {
+		for _, r := range all {
+			r.withdraw()
+			r.finish(nil, &fault{unreachable, ended.cause})
+		}
+		return
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// withdraw takes a request back. False: it was sent, or is about to be.
+func (r *request) withdraw() bool { return r.isGone.CompareAndSwap(false, true) }
+
+func (l *line) run() {
+	conn, why := l.dial()
+	if why != nil {
+		l.end(why)
+		return
+	}
+	l.mutex.Lock()
+	l.conn = conn
+	ended := l.ended != nil
+	l.mutex.Unlock()
+	if ended {
+		l.client.Close()
+		return
+	}
+	go l.read(conn)
+	for range l.wake {
+		runtime.Gosched() // whoever else is about to ask joins in
+		if !l.write(conn) {
+			return
+		}
+	}
+}
+
+func (l *line) write(conn net.Conn) bool {
+	l.mutex.Lock()
+	var bytes []byte
+	now := time.Now()
+	for _, r := range l.queued {
+		if r.withdraw() {
+			r.sentAt = now
+			l.pending = append(l.pending, r)
+			bytes = append(bytes, r.bytes...)
+		}
+	}
+	l.queued = nil
+	ended := l.ended != nil
+	l.mutex.Unlock()
+	if ended {
+		return false
+	}
+	conn.SetWriteDeadline(now.Add(late))
+	if _, err := conn.Write(bytes); err != nil {
+		l.end(&fault{silent, err})
+		return false
+	}
+	return true
+}
+
+func (l *line) read(conn net.Conn) {
+	from := bufio.NewReaderSize(conn, 1<<16) // no line of an answer is longer
+	for {
+		reply, err := readReply(from, 0)
+		if err != nil {
+			l.end(&fault{silent, err})
+			return
+		}
+		l.mutex.Lock()
+		if len(l.pending) == 0 {
+			l.mutex.Unlock()
+			l.end(&fault{silent, errGarbled})
+			return
+		}
+		r := l.pending[0]
+		l.pending = l.pending[1:]
+		isOver := l.retired && len(l.pending) == 0
+		l.mutex.Unlock()
+		r.finish(reply, nil)
+		if isOver {
+			l.end(&fault{silent, errOverdue})
+		}
+	}
+}
+
+func (l *line) end(why *fault) {
+	l.mutex.Lock()
+	if l.ended != nil {
+		l.mutex.Unlock()
+		return
+	}
+	l.ended = why
+	pending, waiting, wasOpen := l.pending, l.queued, l.conn != nil
+	l.pending, l.queued = nil, nil
+	if wasOpen {
+		l.client.Close()
+	}
+	retired := l.retired
+	l.mutex.Unlock()
+	select {
+	case l.wake <- struct{}{}: // its writer ends
+	default:
+	}
+	l.node.forgets(l)
+	for _, r := range pending {
+		r.finish(nil, &fault{silent, why.cause})
+	}
+	for _, r := range waiting {
+		if !r.withdraw() {
+			continue
+		}
+		if wasOpen {
+			r.finish(nil, &fault{unreachable, why.cause})
+		} else {
+			r.finish(nil, why) // what the server said when it refused the connection is its word
+		}
+	}
+	if wasOpen && !retired {
+		l.node.locks.hasten(l.node)
+	}
+}
+
+// retire keeps a line for the answers that are late, and for nothing else.
+func (l *line) retire() {
+	l.node.forgets(l)
+	l.mutex.Lock()
+	first, moved := !l.retired, l.queued
+	l.retired, l.queued = true, nil
+	isOver := len(l.pending) == 0
+	l.mutex.Unlock()
+	if isOver {
+		l.end(&fault{unreachable, errOverdue})
+	} else if first {
+		time.AfterFunc(late, func() { l.end(&fault{silent, errOverdue}) })
+	}
+	if len(moved) > 0 {
+		l.node.send(l.lane, moved...)
+	}
+}
+
+// dial gets a connection from go-redis, in a client that has no other one, and takes it over when it has answered once.
+func (l *line) dial() (net.Conn, *fault) {
+	locks, options := l.node.locks, *l.node.options
+	options.ClientName = locks.connectionName
+	limit := locks.options.ConnectTimeout
+	options.Protocol, options.PoolSize, options.MinIdleConns = 2, 1, 0
+	options.MaxRetries, options.DialerRetries = -1, 1
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.ContextTimeoutEnabled = limit, limit, limit, true
+	options.Limiter, options.PipelineReadBufferSize, options.PipelineWriteBufferSize = nil, 0, 0
+	options.ClientSideCache, options.ClientSideCacheConfig, options.PushNotificationProcessor = nil, nil, nil
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	for {
+		ctx, cancel := context.WithTimeout(locks.life, limit)
+		defer cancel() // there are two of them at most
+		conn, err := l.node.options.Dialer(ctx, options.Network, options.Addr)
+		if err != nil {
+			return nil, faultOfDialing(err)
+		}
+		options.Dialer = func(context.Context, string, string) (net.Conn, error) { return conn, nil }
+		client := redis.NewClient(&options)
+		if err = client.Conn().Ping(ctx).Err(); err == nil || isNoPing(err) {
+			l.client = client
+			conn.SetDeadline(time.Time{})
+			return conn, nil
+		}
+		client.Close()
+		conn.Close()
+		if options.ClientName == "" || !strings.Contains(err.Error(), "NOPERM") {
+			return nil, faultOfDialing(err)
+		}
+		options.ClientName = "" // its user may not set one
+	}
+}
+
+// isNoPing: a user who may not PING is connected all the same.
+func isNoPing(err error) bool {
+	var line redis.Error
+	return errors.As(err, &line) && strings.HasPrefix(line.Error(), "NOPERM") &&
+		strings.Contains(strings.ToLower(line.Error()), "'ping'")
+}

@@ -1,0 +1,194 @@
+// Which lock, and how it is to be acquired. Nothing is sent before it is.
+
+package rlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type kind int
+
+const (
+	plain kind = iota
+	read
+	write
+	permit
+	several
+)
+
+func (k kind) String() string { return [...]string{"lock", "read", "write", "permit", "all"}[k] }
+
+// Lock is a lock by its name, one side of a read-write lock, one of some permits, or several locks. It can be used any
+// number of times, by any goroutine.
+type Lock struct {
+	locks   *Locks
+	kind    kind
+	names   []string
+	limit   int
+	terms   terms
+	mistake string
+}
+
+type terms struct {
+	wait       *time.Duration
+	length     time.Duration
+	fixed      bool
+	fenced     bool
+	owner      string
+	maxWaiters int
+	replicas   *replicas
+}
+
+// Option says how a lock is to be acquired.
+type Option func(*terms)
+
+// Wait limits the time for everything: connecting, waiting, and the answers. With 0 it is tried once. Without it the
+// wait lasts until its context ends.
+func Wait(limit time.Duration) Option { return func(t *terms) { t.wait = &limit } }
+
+// Lease is kept alive in place of the client's own.
+func Lease(length time.Duration) Option {
+	return func(t *terms) { t.length, t.fixed = length, false }
+}
+
+// FixedLease is not renewed: the lock is lost when it ends.
+func FixedLease(length time.Duration) Option {
+	return func(t *terms) { t.length, t.fixed = length, true }
+}
+
+// Fenced asks for a token that is larger than all before it, for storage that refuses lower ones than it has seen.
+func Fenced() Option { return func(t *terms) { t.fenced = true } }
+
+// Owner acquires in this name, who may acquire the lock again while holding it. An owner is for one client at a time.
+func Owner(name string) Option { return func(t *terms) { t.owner = name } }
+
+// MaxWaiters waits only if fewer wait for this lock already; else ErrQueueFull.
+func MaxWaiters(count int) Option { return func(t *terms) { t.maxWaiters = count } }
+
+// Replicas has so many replicas confirm the grant and each renewal, within that time; else ErrTooFewReplicas, or a
+// loss.
+func Replicas(count int, within time.Duration) Option {
+	return func(t *terms) { t.replicas = &replicas{count, within} }
+}
+
+// Lock is an exclusive lock.
+func (l *Locks) Lock(name string) *Lock { return &Lock{locks: l, names: []string{name}} }
+
+// Read is the side of a read-write lock that any number of readers have at the same time.
+func (l *Locks) Read(name string) *Lock { return &Lock{locks: l, kind: read, names: []string{name}} }
+
+// Write is the side that one writer has alone.
+func (l *Locks) Write(name string) *Lock { return &Lock{locks: l, kind: write, names: []string{name}} }
+
+// Permit is one of so many.
+func (l *Locks) Permit(name string, limit int) *Lock {
+	return &Lock{locks: l, kind: permit, names: []string{name}, limit: limit}
+}
+
+// All are several plain locks, all or none. In a cluster they have to be of one slot.
+func (l *Locks) All(names ...string) *Lock {
+	var distinct []string
+	for _, name := range names {
+		if !slices.Contains(distinct, name) {
+			distinct = append(distinct, name)
+		}
+	}
+	return &Lock{locks: l, kind: several, names: distinct}
+}
+
+// Do is Lock(name).Do.
+func (l *Locks) Do(ctx context.Context, name string, work func(context.Context, *Held) error, options ...Option) error {
+	return l.Lock(name).Do(ctx, work, options...)
+}
+
+// Acquire is Lock(name).Acquire.
+func (l *Locks) Acquire(ctx context.Context, name string, options ...Option) (*Held, error) {
+	return l.Lock(name).Acquire(ctx, options...)
+}
+
+// TryAcquire is Lock(name).TryAcquire.
+func (l *Locks) TryAcquire(ctx context.Context, name string, options ...Option) (*Held, error) {
+	return l.Lock(name).TryAcquire(ctx, options...)
+}
+
+// Do acquires the lock, works, and gives it back. The context of the work ends when the lock is lost, with the loss as
+// its context.Cause. What Do returns tells of the work and of a loss: errors.Is finds both.
+func (lock *Lock) Do(ctx context.Context, work func(context.Context, *Held) error, options ...Option) (err error) {
+	held, err := lock.locks.acquire(ctx, ctx, lock.with(options))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if released := held.Release(context.WithoutCancel(ctx)); released != nil && !errors.Is(err, released) {
+			err = errors.Join(err, released)
+		}
+	}()
+	return work(held.Context(), held)
+}
+
+// Acquire waits until the lock is held, or ctx ends: then neither a place in the queue nor a hold stays behind. What is
+// held outlives ctx; Release gives it back.
+func (lock *Lock) Acquire(ctx context.Context, options ...Option) (*Held, error) {
+	return lock.locks.acquire(ctx, context.WithoutCancel(ctx), lock.with(options))
+}
+
+// TryAcquire tries once: ErrBusy if somebody else has it, or waits for it.
+func (lock *Lock) TryAcquire(ctx context.Context, options ...Option) (*Held, error) {
+	return lock.Acquire(ctx, append(slices.Clone(options), Wait(0))...)
+}
+
+func (lock *Lock) with(options []Option) *Lock {
+	with := *lock
+	for _, option := range options {
+		option(&with.terms)
+	}
+	switch t := with.terms; {
+	case len(with.names) == 0:
+		with.mistake = "there is no lock in the set"
+	case with.lease() < time.Millisecond:
+		with.mistake = "a lease is a millisecond at least"
+	case t.owner != "" && (lock.kind == permit || lock.kind == several):
+		with.mistake = "an owner is for one lock"
+	case t.replicas != nil && t.replicas.wanted < 1:
+		with.mistake = "there are no replicas to wait for"
+	}
+	return &with
+}
+
+func (lock *Lock) lease() time.Duration {
+	if lock.terms.length != 0 {
+		return lock.terms.length
+	}
+	return lock.locks.options.Lease
+}
+
+func (lock *Lock) about() string { return strings.Join(lock.names, ", ") }
+
+func (lock *Lock) command() []string {
+	switch {
+	case lock.kind == several && len(lock.names) > 1:
+		return []string{"RLOCK.MACQUIRE", strconv.Itoa(len(lock.names))}
+	case lock.kind == read:
+		return []string{"RLOCK.RACQUIRE"}
+	case lock.kind == write:
+		return []string{"RLOCK.WACQUIRE"}
+	case lock.kind == permit:
+		return []string{"RLOCK.PACQUIRE"}
+	}
+	return []string{"RLOCK.ACQUIRE"}
+}
+
+func (lock *Lock) side() []string {
+	switch lock.kind {
+	case read:
+		return []string{"READ"}
+	case write:
+		return []string{"WRITE"}
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+// Package rlock acquires distributed locks of Redis and Valkey servers that have the rlock module: plain locks,
+// read-write locks, permits, and several locks at once. The server decides who has a lock, and in which order; the
+// client renews the lease, and ends the work's context when the lock is lost.
+//
+//	locks, err := rlock.Connect(ctx, rlock.Options{URL: "redis://127.0.0.1:6379"})
+//	err = locks.Do(ctx, "orders:42", func(ctx context.Context, held *rlock.Held) error {
+//		return ship(ctx, "orders:42") // ctx ends when the lock is lost
+//	})
+package rlock
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options are the settings of a client. What is zero has the value that is told.
+type Options struct {
+	URL   string                  // of one server, for Connect: redis://, rediss:// or unix://
+	Redis *redis.UniversalOptions // in its place: a cluster, a master that sentinels watch, or what a URL cannot say
+
+	Lease          time.Duration // 30 s; renewed each time that a third of it is over
+	Patience       time.Duration // 10 s: for how long servers that do not answer are asked again
+	AnswerTimeout  time.Duration // 3 s
+	ConnectTimeout time.Duration // 2 s
+	IdleTimeout    time.Duration // 30 s: when nobody has waited for so long, the connection for waits is closed
+	Name           string        // of this program, for people who look for who holds a lock; host and process
+	Logger         *slog.Logger  // none
+	Observer       Observer      // none
+}
+
+// Locks is a client. A program needs one for its servers, and may use it in any goroutine.
+type Locks struct {
+	options        Options
+	identity       string
+	connectionName string
+	single         *redis.Options
+	cluster        *redis.ClusterClient
+	own            redis.UniversalClient
+
+	life    context.Context // of all that goes on in the background
+	die     context.CancelFunc
+	closing context.Context // from then on nobody acquires
+	close   context.CancelFunc
+	look    chan struct{}
+	count   atomic.Int64
+
+	nodesMutex sync.Mutex
+	nodes      map[string]*node
+
+	mutex   sync.Mutex
+	holds   map[*hold]struct{} // what is held
+	named   map[[2]string]*hold
+	crowds  map[string]*crowd
+	losses  []*Held
+	looksAt time.Time
+	busy    int
+	settled chan struct{}
+}
+
+// Connect opens a client, and finds out whether the server can be reached. Whether it has the module shows with the
+// first lock.
+func Connect(ctx context.Context, options Options) (*Locks, error) {
+	redisOptions := options.Redis
+	if options.URL != "" {
+		one, err := redis.ParseURL(options.URL)
+		if err != nil {
+			return nil, &Error{ErrConfiguration, "connect", err}
+		}
+		return open(ctx, redis.NewClient(one), options)
+	}
+	if redisOptions == nil {
+		return nil, &Error{ErrConfiguration, "connect", serverError("neither a URL nor settings for go-redis")}
+	}
+	return open(ctx, redis.NewUniversalClient(redisOptions), options)
+}
+
+func open(ctx context.Context, client redis.UniversalClient, options Options) (*Locks, error) {
+	l, err := New(client, options)
+	if err == nil {
+		l.own = client
+		if err = l.reach(ctx); err != nil {
+			_ = l.Close(ctx)
+		}
+	}
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// reach makes the first connection.
+func (l *Locks) reach(ctx context.Context) error {
+	n, f := l.nodeOf(ctx, "")
+	if f == nil {
+		first := newRequest("", "PING")
+		n.send(requests, first)
+		select {
+		case <-first.done:
+			if f = first.fault; f == nil || f.code() == "NOPERM" {
+				return nil
+			}
+		case <-ctx.Done():
+			return &Error{ErrUnavailable, "connect", context.Cause(ctx)}
+		}
+	}
+	return f.about("connect")
+}
+
+// New makes a client that connects with the settings of a go-redis client: a *redis.Client, of one server or by
+// sentinels, or a *redis.ClusterClient. Its connections are its own, at most three to a server. Of a cluster the
+// go-redis client is asked where slots are, so it must not be closed before this one.
+func New(client redis.UniversalClient, options Options) (*Locks, error) {
+	setDefault(&options.Lease, 30*time.Second)
+	setDefault(&options.Patience, 10*time.Second)
+	setDefault(&options.AnswerTimeout, 3*time.Second)
+	setDefault(&options.ConnectTimeout, 2*time.Second)
+	setDefault(&options.IdleTimeout, 30*time.Second)
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if options.Observer == nil {
+		options.Observer = nobody{}
+	}
+	l := &Locks{options: options, look: make(chan struct{}, 1), nodes: map[string]*node{}, holds: map[*hold]struct{}{},
+		named: map[[2]string]*hold{}, crowds: map[string]*crowd{}, settled: make(chan struct{}, 1)}
+	l.life, l.die = context.WithCancel(context.Background())
+	l.closing, l.close = context.WithCancel(context.Background())
+	switch client := client.(type) {
+	case *redis.Client:
+		l.single = client.Options()
+		if l.single.Addr == "FailoverClient" { // so go-redis calls those that ask sentinels
+			go l.followMaster()
+		}
+	case *redis.ClusterClient:
+		l.cluster = client
+	default:
+		return nil, &Error{ErrConfiguration, "connect", fmt.Errorf("no locks by a %T", client)}
+	}
+	if options.Lease < time.Millisecond {
+		return nil, &Error{ErrConfiguration, "connect", serverError("a lease is a millisecond at least")}
+	}
+	l.name(options.Name)
+	go l.watch()
+	return l, nil
+}
+
+func setDefault(setting *time.Duration, value time.Duration) {
+	if *setting == 0 {
+		*setting = value
+	}
+}
+
+// name makes the names by which people see this process: what its holders begin with, and its connections.
+func (l *Locks) name(given string) {
+	plain := strings.Map(func(r rune) rune {
+		if r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("0123456789-_.@/+=", r)) {
+			return r
+		}
+		return '_'
+	}, given)
+	plain = plain[:min(len(plain), 64)]
+	l.connectionName = plain
+	if given == "" {
+		host, _ := os.Hostname()
+		plain = host + ":" + strconv.Itoa(os.Getpid())
+		l.connectionName = "rlock:" + plain
+	}
+	l.identity = plain + ":" + rand.Text() + ":"
+}
+
+// Close ends all: who waits gets ErrClosed, and what is held is given back. It returns when the server has heard of
+// that, or ctx ends.
+func (l *Locks) Close(ctx context.Context) error {
+	l.close()
+	l.mutex.Lock()
+	var all []*Held
+	for h := range l.holds {
+		all = append(all, h.held...)
+	}
+	l.mutex.Unlock()
+	for _, held := range all {
+		l.inBackground(func() { _ = held.Release(l.life) })
+	}
+	err := l.settle(ctx)
+	for _, n := range l.allNodes() {
+		n.closes(ctx)
+	}
+	l.die()
+	for _, n := range l.allNodes() {
+		n.leave(&fault{unreachable, ErrClosed})
+	}
+	if l.own != nil {
+		l.own.Close()
+	}
+	return err
+}
+
+// closes ends the session, so that the server need not keep it.
+func (n *node) closes(ctx context.Context) {
+	n.mutex.Lock()
+	s := n.session
+	n.mutex.Unlock()
+	if s == nil {
+		return
+	}
+	last := newRequest("", "RLOCK.CANCEL", s.name)
+	n.send(requests, last)
+	select {
+	case <-last.done:
+	case <-ctx.Done():
+	case <-time.After(n.locks.options.AnswerTimeout):
+	}
+}
+
+// inBackground does what is to come to its end though nobody waits for it.
+func (l *Locks) inBackground(work func()) {
+	l.begin()
+	go func() {
+		defer l.end()
+		work()
+	}()
+}
+
+func (l *Locks) begin() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.busy++
+}
+
+func (l *Locks) end() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.busy--; l.busy == 0 {
+		select {
+		case l.settled <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (l *Locks) settle(ctx context.Context) error {
+	for {
+		l.mutex.Lock()
+		isSettled := l.busy == 0
+		l.mutex.Unlock()
+		if isSettled {
+			return nil
+		}
+		select {
+		case <-l.settled:
+		case <-ctx.Done():
+			return &Error{ErrUnavailable, "close", context.Cause(ctx)}
+		}
+	}
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

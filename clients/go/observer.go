@@ -1,0 +1,45 @@
+// What an operator sees: one line in the log for each loss, and times for whoever counts them.
+
+package rlock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Observer is told how long things took; clients/go/rlockotel has one for OpenTelemetry. Its methods are called by the
+// goroutines that acquire and release, and must not block. Kind is lock, read, write, permit or all, and outcome
+// acquired, busy, cancelled or failed: few words, fit for labels. The context is that of the caller, for its values; it
+// may have ended.
+type Observer interface {
+	Waited(ctx context.Context, kind, outcome string, began time.Time)
+	Held(ctx context.Context, kind string, began time.Time)
+	Lost(ctx context.Context, kind string)
+}
+
+type nobody struct{}
+
+func (nobody) Waited(context.Context, string, string, time.Time) {}
+func (nobody) Held(context.Context, string, time.Time)           {}
+func (nobody) Lost(context.Context, string)                      {}
+
+func (l *Locks) observe(ctx context.Context, lock *Lock, began time.Time, err error) {
+	outcome := "failed"
+	switch {
+	case err == nil:
+		outcome = "acquired"
+	case errors.Is(err, ErrBusy):
+		outcome = "busy"
+	case errors.Is(err, context.Canceled):
+		outcome = "cancelled"
+	}
+	l.options.Observer.Waited(ctx, lock.kind.String(), outcome, began)
+}
+
+// reportLoss runs in a goroutine of its own: a log that blocks must not keep a lease from being renewed.
+func (l *Locks) reportLoss(held *Held) {
+	var why error = held.loss
+	l.options.Logger.Warn("rlock: lost", "lock", held.hold.about(), "holder", held.hold.holder, "why", why)
+	l.options.Observer.Lost(held.ctx, held.lock.kind.String())
+}

@@ -1,0 +1,163 @@
+// What has been asked of the built part and is not told yet, and what is held.
+//
+// Whoever waits keeps the process alive, as with any other promise that people await; an open client, and locks that are
+// held, do not: a program that has nothing left to do ends.
+'use strict';
+
+const { channel } = require('node:diagnostics_channel');
+const { debuglog } = require('node:util');
+const { Client } = require('./native.js');
+const { Closed, errorOf } = require('./errors.js');
+
+const debug = debuglog('rlock');
+const PERMANENT = ['wrong-kind', 'no-module', 'old-module', 'no-right', 'refused', 'configuration'];
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+// What they hold is given back when the process comes to its end, as far as that can be said in a moment.
+const open = new Set();
+process.on('exit', () => open.forEach(calls => calls.leave()));
+
+// In ms, as Date.now(), but finer.
+const now = () => performance.timeOrigin + performance.now();
+
+// Tells a channel how long that took, and how it ended.
+async function published(name, { kind, names }, work, started = now()) {
+  let error;
+  try {
+    return await work();
+  } catch (caught) {
+    throw error = caught;
+  } finally {
+    const listeners = channel(name);
+    if (listeners.hasSubscribers) listeners.publish({ kind, names, started, duration: now() - started, error });
+  }
+}
+
+class Calls {
+  #native;
+  #waits = new Map();
+  #others = new Map();
+  #held = new Map();
+  #last = 0;
+  #alive = setInterval(() => {}, LONGEST_TIMER).unref();
+  #closing;
+  #idle;
+  #logged;
+  #toldOfLoss;
+
+  constructor(toldOfLoss) { this.#toldOfLoss = toldOfLoss; }
+
+  // `begin` is given the call's number; `told` hears what became of it, and may make something of it.
+  #ask(calls, begin, told = outcome => outcome) {
+    return new Promise(resolve => {
+      const call = this.#last++;
+      begin(call);
+      calls.set(call, outcome => resolve(told(outcome)));
+      this.#alive.ref();
+    });
+  }
+
+  // At first what has become of a call; of one that holds something, later, that it is lost.
+  #tell(call, word, text, tokens) {
+    const calls = this.#waits.has(call) ? this.#waits : this.#others, told = calls.get(call);
+    if (!told) return this.#held.get(call)?.look();
+    calls.delete(call);
+    told({ call, word, text, tokens });
+    if (this.#waits.size + this.#others.size > 0) return;
+    this.#alive.unref();
+    this.#idle?.();
+  }
+
+  // Made here, and not where it is told, an error's stack has the user's lines that wait for it.
+  #check({ word, text }) {
+    if (!word) return;
+    if (PERMANENT.includes(word) && this.#logged !== word) debug('%s', text);
+    this.#logged = word;
+    throw errorOf(word, text);
+  }
+
+  async open(place, settings) {
+    const told = await this.#ask(this.#others, () => {
+      this.#native = new Client(place, settings, (...news) => this.#tell(...news));
+    });
+    if (told.word) this.#end();
+    this.#check(told);
+    open.add(this);
+    this.identity = told.text;
+  }
+
+  acquire(wanted, { signal, ...terms }, make) {
+    return published('rlock:wait', wanted, async () => {
+      const { kind, names, bytes, limit } = wanted, closed = `${names}: the client is closed`;
+      signal?.throwIfAborted();
+      if (this.#closing) throw new Closed(closed);
+      let held, giveUp;
+      const told = await this.#ask(this.#waits, call => {
+        giveUp = () => {
+          this.#native.forget(call);
+          this.#tell(call, 'aborted');
+        };
+        this.#native.acquire(call, kind, bytes, limit, terms);
+        signal?.addEventListener('abort', giveUp);
+      }, outcome => {
+        // At once: its loss may be the next news.
+        if (!outcome.word) this.#held.set(outcome.call, held = make(outcome));
+        return outcome;
+      });
+      signal?.removeEventListener('abort', giveUp);
+      if (told.word === 'aborted') throw signal.reason;
+      this.#check({ ...told, text: told.text ?? closed });
+      return held;
+    });
+  }
+
+  remaining(call) { return this.#native?.remaining(call) ?? 0; }
+
+  // Why it is lost, if it is.
+  loss(call) { return this.#native?.loss(call); }
+
+  lost({ kind, names, holder }, error) {
+    debug('%s (%s)', error.message, holder);
+    channel('rlock:loss').publish({ kind, names, holder, error });
+    this.#toldOfLoss({ names, holder, error });
+  }
+
+  // `worked`: what was done under it counts if it could be vouched for when it was done, though nobody knows of the release.
+  // `end`: why it is not to be relied on any more, if so.
+  release(held, of, worked, end) {
+    this.#held.delete(of);
+    return published('rlock:hold', held, async () => {
+      if (!end) return this.#check(await this.#ask(this.#others, call => this.#native.release(call, of, worked)));
+      // A server may have it still.
+      this.#native?.forget(of);
+      throw end;
+    }, held.started);
+  }
+
+  close(limit) { return this.#closing ??= this.#close(limit); }
+
+  async #close(limit) {
+    for (const call of this.#waits.keys()) this.#tell(call, 'closed');
+    for (const held of this.#held.values()) held.end(new Closed(`${held.names}: the client is closed`));
+    // Releases that are under way are waited for, too.
+    const late = setTimeout(() => {
+      for (const call of this.#others.keys()) this.#tell(call, 'unavailable', 'closed before a server has answered');
+    }, limit);
+    const idle = new Promise(resolve => { this.#idle = resolve; });
+    await Promise.all([this.#ask(this.#others, call => this.#native.close(call, limit)), idle]);
+    clearTimeout(late);
+    this.#end();
+  }
+
+  leave() {
+    for (const call of this.#held.keys()) this.#native.forget(call);
+  }
+
+  #end() {
+    open.delete(this);
+    clearInterval(this.#alive);
+    this.#native = undefined;
+  }
+}
+
+module.exports = { Calls, now };

@@ -1,0 +1,24 @@
+// What can go wrong: a class to catch by, and a code, for each word that the clients of all languages share.
+'use strict';
+
+class LockError extends Error {
+  // In time for the first line of the stack.
+  get name() { return this.constructor.name; }
+
+  constructor(message, options) {
+    super(message, options);
+    this.code = `RLOCK${this.name.replace(/[A-Z]/g, letter => `_${letter}`).toUpperCase()}`;
+  }
+}
+
+const classes = { LockError };
+for (const name of [
+  'Busy', 'Lost', 'InDoubt', 'Unavailable', 'TooFewReplicas', 'QueueFull', 'WrongKind', 'Deadlock', 'NoModule', 'OldModule',
+  'NoRight', 'Refused', 'Configuration', 'Closed',
+]) {
+  classes[name] = { [name]: class extends (name === 'InDoubt' ? classes.Lost : LockError) {} }[name];
+}
+
+const errorOf = (word, message) => new classes[word.replace(/(^|-)./g, letter => letter.at(-1).toUpperCase())](message);
+
+module.exports = { ...classes, errorOf };

@@ -1,0 +1,78 @@
+// What is held. It stays so, and its lease is renewed, until it is given back, also if nobody refers to this object any more:
+// a program that forgets it still does what the lock protects.
+'use strict';
+
+const { now } = require('./calls.js');
+const { Lost } = require('./errors.js');
+
+class Held {
+  #calls;
+  #call;
+  #stop = new AbortController();
+  #end;
+  #released;
+
+  constructor(calls, { kind, names }, { call, text: holder, tokens }) {
+    this.#calls = calls;
+    this.#call = call;
+    Object.assign(this, { kind, names, holder, tokens, token: tokens[0], started: now() });
+  }
+
+  get remaining() { return this.#released || this.#end ? 0 : this.#calls.remaining(this.#call); }
+
+  // Also when a busy event loop has not heard the news yet.
+  look() {
+    const why = !this.#released && !this.#end && this.#calls.loss(this.#call);
+    if (!why) return;
+    this.end(new Lost(`${this.names}: lost, ${why}`));
+    this.#calls.lost(this, this.#end);
+  }
+
+  get lost() {
+    this.look();
+    return this.#end instanceof Lost;
+  }
+
+  get signal() {
+    this.look();
+    return this.#stop.signal;
+  }
+
+  check() {
+    this.look();
+    if (this.#end ?? this.#released) throw this.#end ?? new Lost(`${this.names}: given back`);
+  }
+
+  // It is not to be relied on any more.
+  end(error) {
+    this.#end ??= error;
+    this.#stop.abort(error);
+  }
+
+  release(worked = false) {
+    this.look();
+    return this.#released ??= this.#calls.release(this, this.#call, worked, this.#end);
+  }
+
+  // Holds it around the work, and then gives it back. `signal`, the user's own, stops the work as a loss does.
+  async around(work, signal) {
+    const stop = () => this.#stop.abort(signal.reason);
+    if (signal?.aborted) stop();
+    signal?.addEventListener('abort', stop);
+    const [done] = await Promise.allSettled([(async () => work(this))()]);
+    signal?.removeEventListener('abort', stop);
+    try {
+      await this.release(true);
+    } catch (error) {
+      // That it was lost counts more than what the work came to, most often because of it.
+      if (done.status === 'rejected' && done.reason !== error) error.cause ??= done.reason;
+      throw error;
+    }
+    if (done.status === 'rejected') throw done.reason;
+    return done.value;
+  }
+
+  [Symbol.asyncDispose]() { return this.release(); }
+}
+
+module.exports = { Held };

@@ -1,0 +1,163 @@
+/// <reference types="node" />
+/// <reference lib="esnext.disposable" />
+import { EventEmitter } from 'node:events';
+
+/** All times are in milliseconds. */
+export interface Settings {
+  /** How long a lock stays taken after its holder died. It is renewed while the lock is held. 30,000 by default. */
+  lease?: number;
+  /** For how long servers that do not answer are asked again. 10,000 by default. */
+  patience?: number;
+  /** 2,000 by default. */
+  connectTimeout?: number;
+  /** 3,000 by default. */
+  answerTimeout?: number;
+  /** What this program is called where people look for who holds a lock. By default, host and process. */
+  name?: string;
+  /** For TLS, as PEM: whom to trust in place of the system's authorities. */
+  ca?: Pem;
+  /** For TLS, as PEM: by what servers know this client. */
+  cert?: Pem;
+  key?: Pem;
+}
+
+export type Pem = string | Uint8Array | Array<string | Uint8Array>;
+
+/** The master's, which the sentinels tell of. */
+export interface SentinelSettings extends Settings {
+  user?: string;
+  password?: string;
+  db?: number;
+  tls?: boolean;
+}
+
+export interface Options {
+  /** How long it may take. Without it, or Infinity: for ever. 0: it is tried once. */
+  wait?: number;
+  /** Another lease than the client's, renewed as well. */
+  lease?: number;
+  /** Nobody renews the lease: the lock is lost when it ends. */
+  fixed?: boolean;
+  /** Asks for a fencing token. */
+  fenced?: boolean;
+  /** Of a single lock: may acquire it again while holding it. For one client at a time. */
+  owner?: Name;
+  /** Waits only if fewer than that many wait already. */
+  maxWaiters?: number;
+  /** So many replicas have to confirm it within that time. */
+  replicas?: { count: number; within: number };
+  /** Gives up the wait. Given to `using`, it aborts the work's signal as well. */
+  signal?: AbortSignal;
+}
+
+export type Name = string | Uint8Array;
+export type Work<T> = (held: Held) => T | PromiseLike<T>;
+export interface Loss {
+  names: Name[];
+  holder: string;
+  error: Lost;
+}
+
+/** A client of one server, one cluster or one master with its sentinels. A program needs one. */
+export class Locks extends EventEmitter<{ lost: [Loss] }> {
+  private constructor();
+  /** `redis://user:password@host:port/db`, `rediss://` for TLS, `redis+unix:///path`. */
+  static connect(address: string, settings?: Settings): Promise<Locks>;
+  static connectToCluster(addresses: string[], settings?: Settings): Promise<Locks>;
+  static connectToSentinels(addresses: string[], master: string, settings?: SentinelSettings): Promise<Locks>;
+  /** With the settings, not the connections, of a client or a cluster of ioredis or node-redis. */
+  static from(client: object, settings?: Settings): Promise<Locks>;
+
+  /** What the holders of this client begin with. */
+  readonly identity: string;
+
+  /** One at a time. */
+  lock(name: Name, options?: Options): Lock;
+  /** Many readers … */
+  read(name: Name, options?: Options): Lock;
+  /** … or one writer. */
+  write(name: Name, options?: Options): Lock;
+  /** At most `limit` at a time. */
+  permit(name: Name, limit: number, options?: Options): Lock;
+  /** Several locks, all or none; in a cluster of one slot. */
+  all(names: Iterable<Name>, options?: Options): Lock;
+
+  /** As `lock(name).using`, or, of several names, `all(names).using`. */
+  using<T>(name: Name | Name[], work: Work<T>): Promise<T>;
+  using<T>(name: Name | Name[], options: Options, work: Work<T>): Promise<T>;
+
+  /** Who waits fails with `Closed`, what is held is given back. Takes 3,000 ms at most, if nothing else is said. */
+  close(options?: { timeout?: number }): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** How something is to be held. Nothing is sent before one of these is called, and each may be called any number of times. */
+export class Lock {
+  private constructor();
+  acquire(options?: Options): Promise<Held>;
+  /** null: somebody else has it. */
+  tryAcquire(options?: Options): Promise<Held | null>;
+  /**
+   * Holds it around the work, and gives it back at the end. Its signal is aborted at the loss; when the work has then ended,
+   * this fails with `Lost`, and what the work has thrown is the `cause`.
+   */
+  using<T>(work: Work<T>): Promise<T>;
+  using<T>(options: Options, work: Work<T>): Promise<T>;
+}
+
+/** What is held, until it is given back. */
+export class Held {
+  private constructor();
+  readonly kind: 'lock' | 'read' | 'write' | 'permit' | 'all';
+  readonly names: Name[];
+  /** By which the server knows it. */
+  readonly holder: string;
+  /** The fencing token, of a fenced one: µs, so far below 2^53. */
+  readonly token: number | undefined;
+  /** Of several locks, in their order. */
+  readonly tokens: number[];
+  /** Whether it can no longer be vouched for. It asks no server, and is true also if a busy event loop has not heard of it. */
+  readonly lost: boolean;
+  /** For how many ms it can be vouched for if nothing is renewed. */
+  readonly remaining: number;
+  /** Aborted at the loss, with the `Lost` error as its reason. */
+  readonly signal: AbortSignal;
+  /** Throws if it is not held any more. */
+  check(): void;
+  /** Gives it back, and waits for the server's word. Fails with `Lost` if it was not held any more. */
+  release(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** `code` is the class's name: `RLOCK_BUSY`, `RLOCK_IN_DOUBT` … */
+export class LockError extends Error {
+  readonly code: string;
+}
+/** It was not free in time. */
+export class Busy extends LockError {}
+/** The lease ended, or the server says that it is not held. */
+export class Lost extends LockError {}
+/** A release whose answer is lost: it may have been held to the end. */
+export class InDoubt extends Lost {}
+/** No server answers, or it cannot do it now. */
+export class Unavailable extends LockError {}
+/** Fewer replicas than asked for have confirmed it. */
+export class TooFewReplicas extends LockError {}
+/** The server takes no more waiters, or `maxWaiters` wait. */
+export class QueueFull extends LockError {}
+/** The lock is of another kind. */
+export class WrongKind extends LockError {}
+/** It would wait for itself. */
+export class Deadlock extends LockError {}
+/** The server has no rlock module. */
+export class NoModule extends LockError {}
+/** Its module is too old. */
+export class OldModule extends LockError {}
+/** A wrong password, none where one is needed, or a missing access right. */
+export class NoRight extends LockError {}
+/** The server refuses it for another reason. */
+export class Refused extends LockError {}
+/** A mistake in how the client was opened or called. */
+export class Configuration extends LockError {}
+/** The client was closed. */
+export class Closed extends LockError {}

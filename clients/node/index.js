@@ -1,0 +1,85 @@
+// What people see of the client: `Locks`, which makes locks, and `Lock`, which says how one is to be held. CommonJS, so that
+// both kinds of modules get the same classes; its exports are found by name.
+'use strict';
+
+const { EventEmitter } = require('node:events');
+const { Calls } = require('./calls.js');
+const {
+  LockError, Busy, Lost, InDoubt, Unavailable, TooFewReplicas, QueueFull, WrongKind, Deadlock, NoModule, OldModule, NoRight,
+  Refused, Configuration, Closed,
+} = require('./errors.js');
+const { Held } = require('./held.js');
+const options = require('./options.js');
+const { placeOf } = require('./place.js');
+
+class Lock {
+  #calls;
+  #wanted;
+  #terms;
+
+  constructor(calls, kind, names, given, limit = 0) {
+    this.#calls = calls;
+    this.#wanted = { kind, names, bytes: names.map(name => Buffer.from(options.name(name))), limit };
+    this.#terms = options.terms(given);
+  }
+
+  async acquire(given) {
+    const terms = given ? { ...this.#terms, ...options.terms(given) } : this.#terms;
+    return this.#calls.acquire(this.#wanted, terms, granted => new Held(this.#calls, this.#wanted, granted));
+  }
+
+  async tryAcquire(given) {
+    return this.acquire({ ...given, wait: 0 }).catch(error => {
+      if (error instanceof Busy) return null;
+      throw error;
+    });
+  }
+
+  async using(given, work = given) {
+    const own = work === given ? {} : given;
+    const held = await this.acquire(own);
+    return held.around(work, own?.signal ?? this.#terms.signal);
+  }
+}
+
+class Locks extends EventEmitter {
+  // Later, so that a listener that throws is nobody else's problem.
+  #calls = new Calls(loss => process.nextTick(() => this.emit('lost', loss)));
+
+  static connect(server, settings) { return this.#open({ server }, settings); }
+  static connectToCluster(cluster, settings) { return this.#open({ cluster }, settings); }
+
+  static connectToSentinels(sentinels, master, { user, password, db, tls, ...settings } = {}) {
+    return this.#open({ sentinels, master, user, password, db, tls }, settings);
+  }
+
+  // The settings, not the connections, of a client of ioredis or node-redis.
+  static async from(client, settings) {
+    const { place, certificates } = placeOf(client);
+    return this.#open(place, { ...certificates, ...settings });
+  }
+
+  static async #open(place, settings) {
+    const known = options.settings(settings), locks = new this();
+    await locks.#calls.open(place, known);
+    return locks;
+  }
+
+  // What the holders of this client begin with, in what people on call see.
+  get identity() { return this.#calls.identity; }
+  lock(name, given) { return new Lock(this.#calls, 'lock', [name], given); }
+  read(name, given) { return new Lock(this.#calls, 'read', [name], given); }
+  write(name, given) { return new Lock(this.#calls, 'write', [name], given); }
+  permit(name, limit, given) { return new Lock(this.#calls, 'permit', [name], given, options.limit(limit)); }
+  all(names, given) { return new Lock(this.#calls, 'all', [...names], given); }
+  async using(name, ...rest) { return (Array.isArray(name) ? this.all(name) : this.lock(name)).using(...rest); }
+
+  // Who waits is told that it is closed; what is held is given back. Returns when that is done, or that time is over.
+  close({ timeout = 3_000 } = {}) { return this.#calls.close(timeout); }
+  [Symbol.asyncDispose]() { return this.close(); }
+}
+
+module.exports = {
+  Locks, LockError, Busy, Lost, InDoubt, Unavailable, TooFewReplicas, QueueFull, WrongKind, Deadlock, NoModule, OldModule,
+  NoRight, Refused, Configuration, Closed,
+};

@@ -1,0 +1,52 @@
+// What people may ask for, checked by name and by value: a misspelt `wait` would wait for ever.
+'use strict';
+
+const { Configuration } = require('./errors.js');
+
+const isTime = value => value >= 0 && value < 2 ** 53;
+const isCount = value => Number.isInteger(value) && value > 0 && value < 2 ** 32;
+const isBoolean = value => typeof value === 'boolean';
+const isText = value => typeof value === 'string';
+const isName = value => isText(value) || value instanceof Uint8Array;
+const isPem = value => [value].flat().every(isName);
+
+const LOCK = {
+  __proto__: null,
+  wait: value => isTime(value) || value === Infinity, lease: isTime, fixed: isBoolean, fenced: isBoolean, owner: isName,
+  maxWaiters: isCount, replicas: value => isCount(value?.count) && isTime(value.within),
+  signal: value => typeof value?.aborted === 'boolean',
+};
+const CLIENT = {
+  __proto__: null,
+  lease: isTime, patience: isTime, connectTimeout: isTime, answerTimeout: isTime, name: isText, ca: isPem, cert: isPem,
+  key: isPem,
+};
+
+function check(name, is, value) {
+  if (!is?.(value)) throw new Configuration(is ? `${name}: cannot be ${String(value)}` : `${name}: there is no such option`);
+  return value;
+}
+
+function given(options, known) {
+  const all = Object.entries(options ?? {}).filter(([, value]) => value !== undefined);
+  for (const [name, value] of all) check(name, known[name], value);
+  return Object.fromEntries(all);
+}
+
+// As the built part takes them.
+function terms(options) {
+  const { replicas, owner, wait, ...rest } = given(options, LOCK);
+  if (replicas) Object.assign(rest, { replicas: replicas.count, within: replicas.within });
+  if (owner !== undefined) rest.owner = Buffer.from(owner);
+  if (wait !== undefined) rest.wait = wait === Infinity ? undefined : wait;
+  return rest;
+}
+
+function settings(options) {
+  const pem = ([name, value]) => [name, ['ca', 'cert', 'key'].includes(name) ? [value].flat().map(String).join('\n') : value];
+  return Object.fromEntries(Object.entries(given(options, CLIENT)).map(pem));
+}
+
+module.exports = {
+  terms, settings, name: value => check('the name of a lock', isName, value), limit: value => check('limit', isCount, value),
+};

@@ -1,0 +1,273 @@
+//! rlock-client as Node.js sees it: numbers for calls, and one function that is told what becomes of each. What people use is
+//! made of that in JavaScript.
+//!
+//! **A call is begun in JavaScript's own thread**, which so writes the request there and then, **and goes on in another one**,
+//! one for all workers of the process. That holds nothing of theirs: what a call came to is put into its worker's queue, and a
+//! worker that has ended takes nothing from it any more.
+//!
+//! **What is held stays here** until JavaScript gives it back or its worker ends. Were it in an object, the collector of
+//! garbage would release the locks of a program that has forgotten that object, and still does what they protect.
+
+use napi::bindgen_prelude::{Buffer, FnArgs, Object};
+use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode::NonBlocking};
+use napi::{Error, Result, Status};
+use napi_derive::napi;
+use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, word};
+use rlock_client::{Guard, Locks};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle};
+use tokio::task::JoinHandle;
+
+/// The call; what went wrong, in one word, if something did; its text, or else the holder; the fencing tokens.
+type Told = FnArgs<(i64, Option<&'static str>, String, Vec<f64>)>;
+
+/// It keeps no process alive.
+type Tell = ThreadsafeFunction<Told, (), Told, Status, false, true>;
+
+#[napi]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    locks: Option<Locks>,
+    /// Let go of in JavaScript's thread alone, which may end its own side of it at any time.
+    tell: Option<Tell>,
+    /// What waits, with nothing held yet, and what is held, whose loss is waited for.
+    calls: HashMap<i64, (JoinHandle<()>, Option<Guard>)>,
+}
+
+#[napi]
+impl Client {
+    /// Begins to connect, which is call 0.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(place: Object, settings: Object, tell: Tell) -> Result<Self> {
+        let (client, place, settings) = (Self { shared: Arc::default() }, place_of(&place)?, settings_of(&settings)?);
+        let shared = client.shared.clone();
+        shared.inner().tell = Some(tell);
+        thread()?.spawn(async move {
+            let connected = settings.connect(place).await.map(|locks| {
+                let identity = locks.identity().to_owned();
+                shared.inner().locks = Some(locks);
+                identity
+            });
+            shared.tell(0, connected, &[]);
+        });
+        Ok(client)
+    }
+
+    /// Told when it is granted or has failed; and once more when what was granted is lost.
+    #[napi(catch_unwind)]
+    pub fn acquire(&self, call: i64, kind: String, names: Vec<Buffer>, limit: u32, terms: Object) -> Result<()> {
+        let locks = self.shared.inner().locks.clone().ok_or_else(|| Error::from_reason("the client is closed"))?;
+        let acquired = begun(acquire(locks, wanted(&kind, names, limit), terms_of(&terms)?))?;
+        let (shared, thread, mut inner) = (self.shared.clone(), thread()?, self.shared.inner());
+        let task = thread.spawn(async move {
+            let Held { guard, tokens } = match acquired.await {
+                Ok(held) => held,
+                Err(error) => {
+                    shared.inner().calls.remove(&call);
+                    return shared.tell(call, Err(error), &[]);
+                }
+            };
+            let (holder, lost) = (guard.holder().into_owned(), guard.lost());
+            match shared.inner().calls.get_mut(&call) {
+                Some((_, held)) => *held = Some(guard),
+                // It was given up in this very moment.
+                None => return,
+            }
+            shared.tell(call, Ok(holder), &tokens);
+            lost.await;
+            shared.tell(call, Ok(String::new()), &[]);
+        });
+        inner.calls.insert(call, (task, None));
+        Ok(())
+    }
+
+    /// Neither waited for nor held any more; nobody is told.
+    #[napi(catch_unwind)]
+    pub fn forget(&self, call: i64) {
+        if let Some((task, _held)) = self.shared.inner().calls.remove(&call) {
+            task.abort();
+        }
+    }
+
+    /// Gives back what an earlier call has got. `worked`: as [`Guard::run`] does at its end.
+    #[napi(catch_unwind)]
+    pub fn release(&self, call: i64, of: i64, worked: bool) -> Result<()> {
+        let (shared, held) = (self.shared.clone(), self.shared.inner().calls.remove(&of));
+        let Some((task, Some(guard))) = held else { return Err(Error::from_reason("nothing is held")) };
+        task.abort();
+        let released = begun(async move { if worked { guard.run(async {}).await } else { guard.release().await } })?;
+        thread()?.spawn(async move { shared.tell(call, released.await.map(|()| String::new()), &[]) });
+        Ok(())
+    }
+
+    /// For how long what this call has got can be vouched for.
+    #[napi(catch_unwind)]
+    pub fn remaining(&self, call: i64) -> f64 {
+        self.shared.inner().guard(call).map_or(0.0, |guard| guard.remaining().as_secs_f64() * 1e3)
+    }
+
+    /// Why what this call has got is lost, if it is.
+    #[napi(catch_unwind)]
+    pub fn loss(&self, call: i64) -> Option<String> {
+        self.shared.inner().guard(call)?.loss().map(|why| why.to_string())
+    }
+
+    /// Gives up and gives back everything. Told when the servers have said so, or that time is over.
+    #[napi(catch_unwind)]
+    pub fn close(&self, call: i64, limit: f64) -> Result<()> {
+        let (shared, (locks, tasks)) = (self.shared.clone(), self.shared.inner().forget_all());
+        thread()?.spawn(async move {
+            let settled = async {
+                for task in tasks {
+                    _ = task.await;
+                }
+                if let Some(locks) = &locks {
+                    locks.settle().await;
+                }
+            };
+            _ = tokio::time::timeout(duration(limit), settled).await;
+            shared.tell(call, Ok(String::new()), &[]);
+        });
+        Ok(())
+    }
+}
+
+/// It was closed, or its worker has ended.
+impl Drop for Client {
+    fn drop(&mut self) {
+        let mut inner = self.shared.inner();
+        inner.tell = None;
+        inner.forget_all();
+    }
+}
+
+impl Inner {
+    fn guard(&self, call: i64) -> Option<&Guard> {
+        self.calls.get(&call)?.1.as_ref()
+    }
+
+    /// What is dropped is given back.
+    fn forget_all(&mut self) -> (Option<Locks>, Vec<JoinHandle<()>>) {
+        let tasks: Vec<_> = self.calls.drain().map(|(_, (task, _))| task).collect();
+        tasks.iter().for_each(JoinHandle::abort);
+        (self.locks.take(), tasks)
+    }
+}
+
+impl Shared {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// In the order in which it is called.
+    fn tell(&self, call: i64, outcome: std::result::Result<String, rlock_client::Error>, tokens: &[u64]) {
+        // They are microseconds, far below 2^53.
+        #[allow(clippy::cast_precision_loss)]
+        let tokens = tokens.iter().map(|token| *token as f64).collect();
+        let (word, text) = outcome.map_or_else(|error| (Some(word(&error)), error.to_string()), |text| (None, text));
+        if let Some(tell) = &self.inner().tell {
+            tell.call((call, word, text, tokens).into(), NonBlocking);
+        }
+    }
+}
+
+/// Where calls go on.
+fn thread() -> Result<Handle> {
+    static THREAD: Mutex<Option<Handle>> = Mutex::new(None);
+    let mut present = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(thread) = &*present {
+        return Ok(thread.clone());
+    }
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let thread = runtime.handle().clone();
+    let all = move || runtime.block_on(std::future::pending::<()>());
+    std::thread::Builder::new().name("rlock-node".to_owned()).spawn(all)?;
+    Ok(present.insert(thread).clone())
+}
+
+/// What is to be sent is sent there and then: the process may be about to end, and no other thread has to be woken for it.
+fn begun<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<impl Future<Output = T> + Send + 'static> {
+    let mut work = Box::pin(work);
+    let first = thread()?.block_on(poll_fn(|context| Poll::Ready(work.as_mut().poll(context))));
+    Ok(async move { if let Poll::Ready(done) = first { done } else { work.await } })
+}
+
+fn wanted(kind: &str, names: Vec<Buffer>, limit: u32) -> Wanted {
+    let mut names: Vec<Vec<u8>> = names.into_iter().map(Into::into).collect();
+    if kind == "all" {
+        return Wanted::All(names);
+    }
+    let name = names.pop().unwrap_or_default();
+    match kind {
+        "read" => Wanted::Read(name),
+        "write" => Wanted::Write(name),
+        "permit" => Wanted::Permit { name, limit },
+        _ => Wanted::Lock(name),
+    }
+}
+
+/// JavaScript has seen to it that it is one.
+fn duration(milliseconds: f64) -> Duration {
+    Duration::try_from_secs_f64(milliseconds / 1e3).unwrap_or_default()
+}
+
+fn time(given: &Object, name: &str) -> Result<Option<Duration>> {
+    Ok(given.get(name)?.map(duration))
+}
+
+fn place_of(given: &Object) -> Result<Place> {
+    if let Some(nodes) = given.get("cluster")? {
+        return Ok(Place::Cluster(nodes));
+    }
+    let Some(addresses) = given.get("sentinels")? else {
+        return Ok(Place::Server(given.get("server")?.unwrap_or_default()));
+    };
+    Ok(Place::Sentinels {
+        addresses,
+        master: given.get("master")?.unwrap_or_default(),
+        user: given.get("user")?,
+        password: given.get("password")?,
+        database: given.get::<u32>("db")?.unwrap_or_default().into(),
+        tls: given.get("tls")?.unwrap_or_default(),
+    })
+}
+
+fn settings_of(given: &Object) -> Result<Settings> {
+    let pem = |name| given.get(name).map(|text| text.map(String::into_bytes));
+    Ok(Settings {
+        name: given.get("name")?,
+        lease: time(given, "lease")?,
+        patience: time(given, "patience")?,
+        connect_timeout: time(given, "connectTimeout")?,
+        answer_timeout: time(given, "answerTimeout")?,
+        authorities: pem("ca")?,
+        certificate: pem("cert")?,
+        key: pem("key")?,
+    })
+}
+
+fn terms_of(given: &Object) -> Result<Terms> {
+    let count = given.get::<u32>("replicas")?;
+    Ok(Terms {
+        wait: time(given, "wait")?,
+        lease: time(given, "lease")?,
+        fixed: given.get("fixed")?.unwrap_or_default(),
+        fenced: given.get("fenced")?.unwrap_or_default(),
+        owner: given.get::<Buffer>("owner")?.map(Into::into),
+        max_waiters: given.get("maxWaiters")?,
+        replicas: count.map(|count| count as usize).zip(time(given, "within")?),
+    })
+}

@@ -1,0 +1,112 @@
+// What drives this client in the suite for the clients of all languages, clients/conformance: one JSON object a line.
+
+import { createInterface } from 'node:readline';
+import { LockError, Locks, Lost } from 'rlock-client';
+
+let locks;
+const held = new Map(), acquires = new Map(), works = new Map();
+
+const say = line => process.stdout.write(`${JSON.stringify(line)}\n`);
+
+function lockOf(request) {
+  const { wait, lease, fixed, fenced, owner, max_waiters: maxWaiters, replicas: count, within } = request;
+  const replicas = count === undefined ? undefined : { count, within };
+  const options = { wait, lease: fixed ?? lease, fixed: fixed !== undefined, fenced, owner, maxWaiters, replicas };
+  if (request.read !== undefined) return locks.read(request.read, options);
+  if (request.write !== undefined) return locks.write(request.write, options);
+  if (request.permit !== undefined) return locks.permit(request.permit, request.limit, options);
+  if (request.all !== undefined) return locks.all(request.all, options);
+  return locks.lock(request.lock, options);
+}
+
+function keep(name, lock) {
+  held.set(name, lock);
+  lock.signal.addEventListener('abort', () => {
+    if (lock.signal.reason instanceof Lost) say({ lost: name, why: lock.signal.reason.message });
+  });
+}
+
+const does = {
+  async open({ url, cluster, sentinels, master, lease, patience, answer: answerTimeout, name }) {
+    const settings = { lease, patience, answerTimeout, name };
+    if (cluster) locks = await Locks.connectToCluster(cluster, settings);
+    else if (sentinels) locks = await Locks.connectToSentinels(sentinels, master, settings);
+    else locks = await Locks.connect(url, settings);
+    return { without: [] };
+  },
+
+  async acquire(request) {
+    const controller = new AbortController();
+    acquires.set(request.id, controller);
+    try {
+      const lock = await lockOf(request).acquire({ signal: controller.signal });
+      keep(request.held, lock);
+      return { holder: lock.holder, token: lock.token, tokens: lock.tokens };
+    } finally {
+      acquires.delete(request.id);
+    }
+  },
+
+  async cancel({ of }) {
+    acquires.get(of)?.abort();
+    return {};
+  },
+
+  async release({ held: name }) {
+    await held.get(name).release();
+    return {};
+  },
+
+  async look({ held: name }) {
+    const { lost, remaining } = held.get(name);
+    return { lost, remaining };
+  },
+
+  async run(request) {
+    await lockOf(request).using(async lock => {
+      keep(request.held, lock);
+      await new Promise((finish, stop) => {
+        works.set(request.id, finish);
+        lock.signal.addEventListener('abort', () => stop(lock.signal.reason));
+        say({ began: request.id, token: lock.token });
+      });
+    });
+    return {};
+  },
+
+  async finish({ of }) {
+    works.get(of)();
+    return {};
+  },
+
+  async block({ for: time }) {
+    for (const end = performance.now() + time; performance.now() < end;);
+    return {};
+  },
+
+  async close() {
+    await locks.close();
+    return {};
+  },
+};
+
+function wordOf(error) {
+  if (error instanceof LockError) return error.code.slice('RLOCK_'.length).toLowerCase().replaceAll('_', '-');
+  return error.name === 'AbortError' ? 'cancelled' : 'configuration';
+}
+
+async function answer(line) {
+  const request = JSON.parse(line), { id } = request;
+  try {
+    say({ id, ok: await does[request.do](request) });
+  } catch (error) {
+    say({ id, error: wordOf(error), text: String(error.message) });
+  }
+}
+
+const lines = createInterface({ input: process.stdin });
+lines.on('line', answer);
+lines.on('close', async () => {
+  await locks?.close({ timeout: 1_000 });
+  process.exit(0);
+});

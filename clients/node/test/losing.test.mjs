@@ -1,0 +1,135 @@
+// A lock that is lost: who is told, how, and in time; and one that is not, though the event loop stands still.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { test } from 'node:test';
+import { Lost } from 'rlock-client';
+import { connect, fresh, isFree, program, redis, until } from './servers.mjs';
+
+const locks = await connect({ lease: 1_500 });
+
+const busy = time => { for (const end = performance.now() + time; performance.now() < end;); };
+const aborted = signal => signal.aborted || once(signal, 'abort');
+
+test('the signal tells, and using fails with the same error', async () => {
+  const name = fresh(), told = once(locks, 'lost');
+  let reason;
+  const using = locks.using(name, { fenced: true }, async ({ signal }) => {
+    await redis.del(name);
+    await aborted(signal);
+    reason = signal.reason;
+    return 'done in spite of it';
+  });
+  await assert.rejects(using, thrown => thrown instanceof Lost && thrown === reason && thrown.code === 'RLOCK_LOST');
+  assert.match(reason.message, new RegExp(`^${name}: lost, .*not held`));
+  const [{ names, holder, error }] = await told;
+  assert.deepEqual([names, error], [[name], reason]);
+  assert.ok(holder.startsWith(locks.identity));
+});
+
+test('what the work throws because of it is the cause, unless it is the loss itself', async () => {
+  const name = fresh(), problem = new Error('half done');
+  const using = locks.using(name, async ({ signal }) => {
+    await redis.del(name);
+    await aborted(signal);
+    throw problem;
+  });
+  await assert.rejects(using, thrown => thrown instanceof Lost && thrown.cause === problem);
+  const rethrown = locks.using(name, async ({ signal }) => {
+    await redis.del(name);
+    await aborted(signal);
+    signal.throwIfAborted();
+  });
+  await assert.rejects(rethrown, thrown => thrown instanceof Lost && thrown.cause === undefined);
+});
+
+test('using does not fail before the work has ended', async () => {
+  const name = fresh();
+  let hasEnded = false;
+  const using = locks.using(name, async ({ signal }) => {
+    await redis.del(name);
+    await aborted(signal);
+    for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
+    hasEnded = true;
+  });
+  await assert.rejects(using, () => hasEnded);
+});
+
+test('one that has no callback: check, lost, release', async () => {
+  const name = fresh();
+  const held = await locks.lock(name).acquire();
+  await redis.del(name);
+  await until('it is lost', () => held.lost);
+  assert.equal(held.remaining, 0);
+  assert.throws(() => held.check(), Lost);
+  assert.equal(held.signal.aborted, true);
+  await assert.rejects(held.release(), thrown => thrown === held.signal.reason);
+});
+
+test('a loss that the server tells of at the release', async () => {
+  const name = fresh();
+  const held = await locks.lock(name, { lease: 30_000 }).acquire();
+  await redis.del(name);
+  await assert.rejects(held.release(), Lost);
+  const using = locks.using(name, { lease: 30_000 }, async () => { await redis.del(name); });
+  await assert.rejects(using, Lost);
+});
+
+test('a busy event loop loses no lock that is renewed', async () => {
+  const name = fresh(), held = await locks.lock(name, { lease: 3_000 }).acquire();
+  busy(7_000);
+  assert.equal(held.lost, false);
+  held.check();
+  assert.equal(await isFree(name), false);
+  await held.release();
+});
+
+test('a busy event loop sees at once that a lock is lost', async () => {
+  const held = await locks.lock(fresh(), { lease: 100, fixed: true }).acquire();
+  busy(150);
+  // Nothing has been told in between.
+  assert.equal(held.lost, true);
+  assert.throws(() => held.check(), Lost);
+  assert.ok(held.signal.reason instanceof Lost);
+  await assert.rejects(held.release(), Lost);
+});
+
+test('a loss is published once', async () => {
+  const name = fresh(), losses = [];
+  const listen = loss => { if (loss.names[0] === name) losses.push(loss.kind); };
+  subscribe('rlock:loss', listen);
+  const held = await locks.write(name).acquire();
+  await redis.del(name);
+  await once(held.signal, 'abort');
+  await assert.rejects(held.release(), Lost);
+  await assert.rejects(held.release(), Lost);
+  unsubscribe('rlock:loss', listen);
+  assert.deepEqual(losses, ['write']);
+});
+
+test('NODE_DEBUG tells of a loss in a line, and of a permanent error in one', async () => {
+  const name = fresh();
+  process.env.NODE_DEBUG = 'rlock';
+  const other = program(`
+    import { Locks } from 'rlock-client';
+    import { once } from 'node:events';
+    const locks = await Locks.connect(process.env.RLOCK_URL, { lease: 1_500 });
+    const held = await locks.lock('${name}').acquire();
+    console.log('held');
+    const alive = setInterval(() => {}, 1_000); // what is held keeps nothing alive
+    await once(held.signal, 'abort');
+    clearInterval(alive);
+    await held.release().catch(() => {});
+    for (let i = 0; i < 20; i++) await locks.lock('mode', { owner: 'mode' }).acquire().catch(() => {});
+  `);
+  delete process.env.NODE_DEBUG;
+  await other.says('held');
+  await redis.del(name);
+  const { code, errors } = await other.ends();
+  assert.equal(code, 0, errors);
+  const lines = errors.split('\n').filter(line => line.startsWith('RLOCK '));
+  assert.equal(lines.length, 2, errors);
+  assert.match(lines[0], /lost/);
+  assert.match(lines[1], /holder/);
+});

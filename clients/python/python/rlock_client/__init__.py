@@ -1,0 +1,167 @@
+"""Distributed locks on Redis and Valkey, for servers with the rlock module. `rlock_client.aio` is the same for asyncio.
+
+with Locks("redis://127.0.0.1:6379").lock("orders:42", wait=10) as held:
+    ...
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ._base import HeldBase, LockBase, LocksBase
+from ._native import Turns
+from .errors import (
+    Busy,
+    Closed,
+    Configuration,
+    Deadlock,
+    InDoubt,
+    LockError,
+    Lost,
+    NoModule,
+    NoRight,
+    OldModule,
+    QueueFull,
+    Refused,
+    TooFewReplicas,
+    Unavailable,
+    WrongKind,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = [
+    "Busy",
+    "Closed",
+    "Configuration",
+    "Deadlock",
+    "Held",
+    "InDoubt",
+    "Lock",
+    "LockError",
+    "Locks",
+    "Lost",
+    "NoModule",
+    "NoRight",
+    "OldModule",
+    "QueueFull",
+    "Refused",
+    "TooFewReplicas",
+    "Unavailable",
+    "WrongKind",
+]
+
+
+class Held(HeldBase["Locks"]):
+    __doc__ = HeldBase.__doc__
+
+    def release(self) -> None:
+        """Gives it back, and waits for the server's word. Raises Lost if it was not held any more."""
+        self._release(None)
+
+    def _release(self, limit: float | None) -> None:
+        error = None
+        try:
+            self._giving_back().wait(limit)
+        except LockError as it:
+            error = it
+            raise
+        finally:
+            self._is_over(error)
+
+    def _turns(self) -> Turns:
+        return _listener()[1]
+
+    def _soon(self, callback: Callable[[], object]) -> None:
+        _listener()[2].put(callback)
+
+
+class Lock(LockBase["Locks", Held]):
+    __doc__ = LockBase.__doc__
+
+    def acquire(self) -> Held:
+        return self.locks._acquire(self, self.wait)
+
+    def try_acquire(self) -> Held | None:
+        """None: somebody else has it, or is before us."""
+        try:
+            return self.locks._acquire(self, 0)
+        except Busy:
+            return None
+
+    def __enter__(self) -> Held:
+        held = self.acquire()
+        self._entered.append((threading.get_ident(), held))
+        return held
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        held, failure = self._left(threading.get_ident()), None
+        if held.remaining or held.lost:  # else it was given back within
+            try:
+                held._release(self.locks._answer)
+            except LockError as it:
+                failure = it
+            held._judge(failure, error)
+
+
+class Locks(LocksBase[Lock]):
+    """The locks of one server, one cluster or one master with its replicas. A program needs one, which connects when the
+    first lock is asked for, and anew in each process that is forked."""
+
+    _makes = Lock
+
+    def connect(self) -> Self:
+        """Connects now, so that a wrong address or password shows at once."""
+        self._client.connect().wait()
+        return self
+
+    def close(self) -> None:
+        """Ends all waits, gives back all that is held, and waits for the server's word, for some seconds at most."""
+        with suppress(Unavailable):
+            self._client.close().wait(self._answer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _acquire(self, lock: Lock, wait: float | None) -> Held:
+        if not self._client.is_open:
+            begun = time.monotonic()
+            self._client.connect().wait(self._limit(wait))
+            wait = wait and max(0.0, wait - (time.monotonic() - begun))
+        hold = self._client.acquire(lock, wait).wait()
+        assert hold is not None
+        return Held(self, hold)
+
+
+_Calls = queue.SimpleQueue[Callable[[], object]]
+_listening: tuple[int, Turns, _Calls] | None = None
+
+
+def _listener() -> tuple[int, Turns, _Calls]:
+    """The thread that tells of losses, which each process has its own of, and what it is to call."""
+    global _listening
+    if _listening is None or _listening[0] != os.getpid():
+        calls: _Calls = queue.SimpleQueue()
+        threading.Thread(target=_listen, args=(calls,), name="rlock-losses", daemon=True).start()
+        _listening = os.getpid(), Turns(calls.put), calls
+    return _listening
+
+
+def _listen(calls: _Calls) -> None:
+    while True:
+        try:
+            calls.get()()
+        except Exception:
+            logging.getLogger(__name__).exception("what is called at a loss")

@@ -1,0 +1,199 @@
+"""The same for asyncio. `async with` stops its body when the lock is lost, and then raises Lost."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ._base import HeldBase, LockBase, LocksBase
+from ._native import Call, Hold, Turns
+from .errors import Busy, LockError, Unavailable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Held", "Lock", "Locks"]
+
+_COUNTS = sys.version_info >= (3, 11)  # whether a task counts who has cancelled it
+
+
+class Held(HeldBase["Locks"]):
+    __doc__ = HeldBase.__doc__
+
+    async def release(self) -> None:
+        """Gives it back, and waits for the server's word. Raises Lost if it was not held any more."""
+        await self._release(None)
+
+    async def _release(self, limit: float | None) -> None:
+        error = None
+        try:
+            await self._locks._run(self._giving_back(), limit)
+        except LockError as it:
+            error = it
+            raise
+        finally:
+            self._is_over(error)
+
+    def _turns(self) -> Turns:
+        return self._locks._turns()
+
+    def _soon(self, callback: Callable[[], object]) -> None:
+        asyncio.get_running_loop().call_soon(callback)
+
+
+class _Body:
+    """The body of an `async with`, which is cancelled when its lock is lost."""
+
+    def __init__(self, held: Held) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("`async with` is for tasks")
+        self.held, self.task = held, task
+        self.is_stopped = self.is_over = False
+        self.cancelled_before = task.cancelling() if _COUNTS else 0
+        # By which a cancellation is known to be this one's, where tasks do not count.
+        self.mark = f"{held._hold.about}: lost"
+        self.watch = held._hold.until_lost()
+        self.watch.start(held._turns(), lambda _, error: self._stop())
+
+    def _stop(self) -> None:
+        if asyncio.current_task() is self.task:  # it has not come to its first await yet, and may never
+            asyncio.get_running_loop().call_soon(self._stop)
+        elif not self.is_over:
+            self.is_stopped = True
+            self.task.cancel(self.mark)
+
+    async def leave(self, error: BaseException | None) -> None:
+        self.is_over = True
+        self.watch.drop()
+        held, failure = self.held, None
+        if self.is_stopped:
+            was_cancelled = isinstance(error, asyncio.CancelledError)
+            if _COUNTS:
+                is_ours = self.task.uncancel() <= self.cancelled_before
+            else:
+                is_ours = was_cancelled and error is not None and error.args == (self.mark,)
+            held._giving_back().drop()
+            held._is_over(held._told(held._loss or "its lease has ended"))
+            # Who else has cancelled the task gets what he has asked for.
+            if is_ours if was_cancelled else isinstance(error, Exception | None):
+                held._raise(error)
+        elif held.remaining or held.lost:  # else it was given back within
+            try:
+                await held._release(held._locks._answer)
+            except LockError as it:
+                failure = it
+            held._judge(failure, error)
+
+
+class Lock(LockBase["Locks", _Body]):
+    __doc__ = LockBase.__doc__
+
+    async def acquire(self) -> Held:
+        return await self.locks._acquire(self, self.wait)
+
+    async def try_acquire(self) -> Held | None:
+        """None: somebody else has it, or is before us."""
+        try:
+            return await self.locks._acquire(self, 0)
+        except Busy:
+            return None
+
+    async def __aenter__(self) -> Held:
+        held = await self.acquire()
+        self._entered.append((asyncio.current_task(), _Body(held)))
+        return held
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        await self._left(asyncio.current_task()).leave(error)
+
+
+class Locks(LocksBase[Lock]):
+    """The locks of one server, one cluster or one master with its replicas. A program needs one, for all of its event
+    loops; it connects when the first lock is asked for, and anew in each process that is forked."""
+
+    _makes = Lock
+    _known: tuple[asyncio.AbstractEventLoop, Turns] | None = None
+
+    async def connect(self) -> Self:
+        """Connects now, so that a wrong address or password shows at once."""
+        await self._run(self._client.connect())
+        return self
+
+    async def close(self) -> None:
+        """Ends all waits, gives back all that is held, and waits for the server's word, for some seconds at most."""
+        with suppress(Unavailable):
+            await self._run(self._client.close(), self._answer)
+
+    aclose = close
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _acquire(self, lock: Lock, wait: float | None) -> Held:
+        if not self._client.is_open:
+            begun = time.monotonic()
+            await self._run(self._client.connect(), self._limit(wait))
+            wait = wait and max(0.0, wait - (time.monotonic() - begun))
+        hold = await self._run(self._client.acquire(lock, wait))
+        assert hold is not None
+        return Held(self, hold)
+
+    async def _run(self, call: Call, limit: float | None = None) -> Hold | None:
+        future: asyncio.Future[Hold | None] = asyncio.get_running_loop().create_future()
+
+        def done(value: Hold | None, error: Exception | None) -> None:
+            if future.done():
+                _drop(value)
+            elif error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+
+        call.start(self._turns(), done)
+        try:
+            if limit is not None:
+                await asyncio.wait([future], timeout=limit)
+                if not future.done():
+                    raise Unavailable("no server answers in time")
+            return await future
+        except BaseException:
+            call.drop()
+            if future.done() and not future.cancelled() and future.exception() is None:
+                _drop(future.result())
+            raise
+
+    def _turns(self) -> Turns:
+        """Where calls of this event loop are told that they can go on."""
+        loop, known = asyncio.get_running_loop(), self._known
+        if known is None or known[0] is not loop:
+            known = self._known = loop, _turns_of.get(loop) or _turns_of.setdefault(loop, _new_turns(loop))
+        return known[1]
+
+
+_turns_of: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = weakref.WeakKeyDictionary()
+
+
+def _new_turns(loop: asyncio.AbstractEventLoop) -> Turns:
+    try:
+        turns = Turns(None)
+        loop.add_reader(turns.fileno, turns)
+        return turns
+    except NotImplementedError:  # on Windows
+        return Turns(loop.call_soon_threadsafe)
+
+
+def _drop(hold: Hold | None) -> None:
+    if hold is not None:
+        hold.drop()

@@ -1,0 +1,679 @@
+//! What Python asks of rlock-client, in five classes that its package wraps: a client, a call that is under way, what is
+//! held, whose turn it is in an event loop, and the lines for its logs.
+//!
+//! **The interpreter's lock (GIL)** is let go wherever a thread is blocked. The client's own thread never wants it: a call
+//! of an event loop that can go on is put into a list, and the loop is told of the list, once for all that is in it. So
+//! leases are renewed whoever has the GIL.
+//!
+//! **A process that was forked** has none of the client's threads, and perhaps a mutex that is locked for ever. So nothing
+//! of its parent's is looked into there, or even dropped: it is forgotten, and a client is opened anew by its settings.
+//! The mutexes of this file that are looked into before that are locked by those who have the GIL, as has who forks.
+
+mod ending;
+mod logs;
+
+use ending::Inside;
+
+use pyo3::PyTraverseError;
+#[cfg(not(unix))]
+use pyo3::exceptions::PyNotImplementedError;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, word};
+#[cfg(unix)]
+use rlock_client::block_on;
+use rlock_client::{Address, Error, Guard, Locks, block_on_for};
+use std::convert::Infallible;
+use std::future::poll_fn;
+#[cfg(unix)]
+use std::io::{Read, Write};
+use std::mem;
+#[cfg(unix)]
+use std::os::fd::{AsRawFd, RawFd};
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::pin::{Pin, pin};
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+use tokio::sync::{OnceCell, Semaphore, mpsc};
+
+/// How long a signal, such as Ctrl-C, waits to be seen at most.
+const SIGNALS: Duration = Duration::from_millis(50);
+
+const CLOSED: &str = "the client was closed";
+
+type Outcome = Result<Option<Held>, Failure>;
+type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// What becomes an exception.
+struct Failure {
+    word: &'static str,
+    text: String,
+    code: Option<String>,
+}
+
+impl Failure {
+    fn new(word: &'static str, about: &str, why: &str) -> Self {
+        Self { word, text: format!("{about}: {why}"), code: None }
+    }
+
+    fn closed(about: &str) -> Self {
+        Self::new("closed", about, CLOSED)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { word: word(&error), text: error.to_string(), code: error.code().map(str::to_owned) }
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(Failure { word, text, code }: Failure) -> Self {
+        Python::attach(|py| {
+            let raised = py.import("rlock_client.errors").and_then(|it| it.getattr("of")?.call1((word, text, code)));
+            raised.map_or_else(|error| error, PyErr::from_value)
+        })
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A time that Python gives in seconds.
+fn time(about: &str, seconds: Option<f64>) -> Result<Option<Duration>, Failure> {
+    let time = seconds.filter(|it| *it != f64::INFINITY).map(Duration::try_from_secs_f64).transpose();
+    time.map_err(|why| Failure::new("configuration", about, &why.to_string()))
+}
+
+/// The settings of a client, and what was opened by them in this process.
+#[pyclass(frozen, module = "rlock_client._native")]
+struct Client {
+    place: Place,
+    settings: Settings,
+    open: Arc<Mutex<Open>>,
+}
+
+struct Open {
+    process: u32,
+    locks: Arc<OnceCell<Locks>>,
+    /// Closed when nobody is to wait any more: who waits is woken by it.
+    waiting: Arc<Semaphore>,
+    /// Closed with the client.
+    closing: Arc<Semaphore>,
+    /// Each wait has one of the first, so that the second ends with the last wait.
+    waits: (mpsc::Sender<Infallible>, mpsc::Receiver<Infallible>),
+    /// All that is held, and some that is not any more.
+    holds: Vec<Weak<Mutex<Hold>>>,
+}
+
+impl Open {
+    fn new() -> Self {
+        let [waiting, closing] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
+        let (locks, waits, holds) = (Arc::default(), mpsc::channel(1), Vec::new());
+        Self { process: process::id(), locks, waiting, closing, waits, holds }
+    }
+}
+
+#[pymethods]
+impl Client {
+    #[new]
+    #[pyo3(signature = (kind, addresses, master, user, password, db, tls, name, lease, patience, connect_timeout,
+                        answer_timeout, ca, cert, key))]
+    #[expect(clippy::too_many_arguments, reason = "each is a setting, and Python's side names them")]
+    fn new(
+        kind: &str,
+        addresses: Vec<String>,
+        master: String,
+        user: Option<String>,
+        password: Option<String>,
+        db: u64,
+        tls: bool,
+        name: Option<String>,
+        lease: Option<f64>,
+        patience: Option<f64>,
+        connect_timeout: Option<f64>,
+        answer_timeout: Option<f64>,
+        ca: Option<Vec<u8>>,
+        cert: Option<Vec<u8>>,
+        key: Option<Vec<u8>>,
+    ) -> PyResult<Self> {
+        for address in &addresses {
+            address.parse::<Address>().map_err(Failure::from)?;
+        }
+        let place = match kind {
+            "cluster" => Place::Cluster(addresses),
+            "sentinels" => Place::Sentinels { addresses, master, user, password, database: db, tls },
+            _ => Place::Server(addresses.into_iter().next().unwrap_or_default()),
+        };
+        let settings = Settings {
+            name,
+            lease: time("lease", lease)?,
+            patience: time("patience", patience)?,
+            connect_timeout: time("connect_timeout", connect_timeout)?,
+            answer_timeout: time("answer_timeout", answer_timeout)?,
+            authorities: ca,
+            certificate: cert,
+            key,
+        };
+        Ok(Self { place, settings, open: Arc::new(Mutex::new(Open::new())) })
+    }
+
+    /// Whether there is a connection already.
+    #[getter]
+    fn is_open(&self) -> bool {
+        self.here().locks.initialized()
+    }
+
+    fn connect(&self) -> Call {
+        let (locks, waiting) = self.opening();
+        let locks = async move { locks.await.map(|_| None).map_err(Failure::from) };
+        Call::new("connecting".into(), None, unless_closed("connecting".into(), waiting, locks))
+    }
+
+    /// Acquires what this object of Python's describes.
+    fn acquire(&self, lock: Asked, wait: Option<f64>) -> PyResult<Call> {
+        let about = lock.names.iter().map(Name::shown).collect::<Vec<_>>().join(", ");
+        let (wanted, terms) = lock.read(wait)?;
+        let (locks, waiting) = self.opening();
+        let wait = self.here().waits.0.clone();
+        let granted = async move { Ok(Some(acquire(locks.await?, wanted, terms).await?)) };
+        let granted = unless_closed(about.clone(), waiting, granted);
+        let granted = async move {
+            let granted = granted.await;
+            drop(wait);
+            granted
+        };
+        Ok(Call::new(about, Some(self.open.clone()), granted))
+    }
+
+    /// Ends all waits, and refuses new ones.
+    fn stop(&self) {
+        self.here().waiting.close();
+    }
+
+    /// The same, and gives back all that is held. The call ends when the servers have said so.
+    fn close(&self) -> Call {
+        let mut open = self.here();
+        open.waiting.close();
+        open.closing.close();
+        let close = |hold: Arc<Mutex<Hold>>| {
+            let mut hold = locked(&hold);
+            match mem::replace(&mut *hold, Hold::Closed) {
+                Hold::Guarded(guard) => Some(guard),
+                over => {
+                    *hold = over;
+                    None
+                }
+            }
+        };
+        let guards: Vec<_> = mem::take(&mut open.holds).iter().filter_map(Weak::upgrade).filter_map(close).collect();
+        let (locks, waits) = (mem::take(&mut open.locks), mem::replace(&mut open.waits, mpsc::channel(1)));
+        let settled = async move {
+            // Else those who wait would be granted what is given back.
+            let (wait, mut waits) = waits;
+            drop(wait);
+            waits.recv().await;
+            drop(guards);
+            if let Some(locks) = locks.get() {
+                locks.settle().await;
+            }
+            Ok(None)
+        };
+        Call::new("closing".into(), None, settled)
+    }
+}
+
+impl Client {
+    fn here(&self) -> MutexGuard<'_, Open> {
+        let mut open = locked(&self.open);
+        if open.process != process::id() {
+            let parents = mem::replace(&mut *open, Open::new());
+            if parents.waiting.is_closed() {
+                open.waiting.close();
+            }
+            mem::forget(parents);
+        }
+        open
+    }
+
+    /// The client, which the first call opens for all.
+    fn opening(&self) -> (impl Future<Output = Result<Locks, Error>> + use<>, Arc<Semaphore>) {
+        let (locks, waiting) = {
+            let open = self.here();
+            (open.locks.clone(), open.waiting.clone())
+        };
+        let (settings, place) = (self.settings.clone(), self.place.clone());
+        (async move { locks.get_or_try_init(|| settings.connect(place)).await.cloned() }, waiting)
+    }
+}
+
+/// A name or an owner, as Python gives it.
+#[derive(FromPyObject)]
+enum Name {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Name {
+    fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        }
+    }
+
+    fn bytes(self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.into_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// The attributes of a lock of Python's.
+#[derive(FromPyObject)]
+struct Asked {
+    kind: String,
+    names: Vec<Name>,
+    limit: i64,
+    lease: Option<f64>,
+    fixed: bool,
+    fenced: bool,
+    owner: Option<Name>,
+    max_waiters: Option<i64>,
+    replicas: Option<(i64, f64)>,
+}
+
+impl Asked {
+    fn read(self, wait: Option<f64>) -> Result<(Wanted, Terms), Failure> {
+        let count = |about: &str, count: i64| {
+            u32::try_from(count).map_err(|why| Failure::new("configuration", about, &why.to_string()))
+        };
+        let mut names = self.names.into_iter().map(Name::bytes);
+        let wanted = match self.kind.as_str() {
+            "all" => Wanted::All(names.collect()),
+            kind => match (kind, names.next().unwrap_or_default()) {
+                ("read", name) => Wanted::Read(name),
+                ("write", name) => Wanted::Write(name),
+                ("permit", name) => Wanted::Permit { name, limit: count("limit", self.limit)? },
+                (_, name) => Wanted::Lock(name),
+            },
+        };
+        let replicas = match self.replicas {
+            None => None,
+            Some((wanted, within)) => {
+                let within = time("replicas", Some(within))?.unwrap_or(Duration::MAX);
+                Some((count("replicas", wanted)? as usize, within))
+            }
+        };
+        let terms = Terms {
+            wait: time("wait", wait)?,
+            lease: time("lease", self.lease)?,
+            fixed: self.fixed,
+            fenced: self.fenced,
+            owner: self.owner.map(Name::bytes),
+            max_waiters: self.max_waiters.map(|it| count("max_waiters", it)).transpose()?,
+            replicas,
+        };
+        Ok((wanted, terms))
+    }
+}
+
+/// Does the work for as long as the client is not closed.
+async fn unless_closed(about: String, closing: Arc<Semaphore>, work: impl Future<Output = Outcome>) -> Outcome {
+    let (mut closed, mut work) = (pin!(closing.acquire()), pin!(work));
+    poll_fn(|context| match closed.as_mut().poll(context) {
+        Poll::Ready(_) => Poll::Ready(Err(Failure::closed(&about))),
+        Poll::Pending => work.as_mut().poll(context),
+    })
+    .await
+}
+
+/// A call that is under way, or will be: it begins when it is waited for, or started in an event loop.
+#[pyclass(frozen, module = "rlock_client._native")]
+struct Call(Arc<Task>);
+
+struct Task {
+    process: u32,
+    about: String,
+    /// Where what it acquires is kept note of.
+    home: Option<Arc<Mutex<Open>>>,
+    work: Mutex<Option<Work>>,
+    /// In which loop it goes on, and who is told what came of it.
+    told: Mutex<Option<(Arc<Queue>, Py<PyAny>)>>,
+    is_queued: AtomicBool,
+}
+
+#[pymethods]
+impl Call {
+    /// Blocks this thread. Beyond the limit it is given up.
+    #[pyo3(signature = (limit=None))]
+    fn wait(&self, py: Python<'_>, limit: Option<f64>) -> PyResult<Option<HoldObject>> {
+        let limit = time("limit", limit)?.and_then(|limit| Instant::now().checked_add(limit));
+        let Some(mut work) = locked(&self.0.work).take() else {
+            return Err(PyRuntimeError::new_err("it has been waited for"));
+        };
+        loop {
+            let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
+            let slice = left.map_or(SIGNALS, |left| left.min(SIGNALS));
+            let (outcome, _inside) = py.detach(|| (block_on_for(Pin::new(&mut work), slice), Inside::enter_or_rest()));
+            if let Some(outcome) = outcome {
+                return Ok(self.0.result(outcome)?);
+            }
+            // Dropped with the work, it leaves the queue.
+            py.check_signals()?;
+            if left == Some(Duration::ZERO) {
+                return Err(Failure::new("unavailable", &self.0.about, "no server answers in time").into());
+            }
+        }
+    }
+
+    /// Begins it in an event loop, which calls `done` with what it came to, or None, and an exception, or None.
+    fn start(&self, py: Python<'_>, turns: &Turns, done: Py<PyAny>) {
+        let Some(_inside) = Inside::enter() else { return };
+        *locked(&self.0.told) = Some((turns.0.clone(), done));
+        self.0.step(py);
+    }
+
+    /// Gives it up.
+    fn drop(&self) {
+        // An event loop of the parent's may have been about to look into it.
+        if self.0.process == process::id() {
+            let (work, told) = (locked(&self.0.work).take(), locked(&self.0.told).take());
+            drop((work, told));
+        }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.0.told.try_lock().ok().as_deref() {
+            Some(Some((_, done))) => visit.call(done),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        self.drop();
+    }
+}
+
+impl Call {
+    fn new(
+        about: String,
+        home: Option<Arc<Mutex<Open>>>,
+        work: impl Future<Output = Outcome> + Send + 'static,
+    ) -> Self {
+        let (work, told) = (Mutex::new(Some(Box::pin(work) as Work)), Mutex::default());
+        Self(Arc::new(Task { process: process::id(), about, home, work, told, is_queued: AtomicBool::new(false) }))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        Self::drop(self);
+        if self.0.process != process::id() {
+            mem::forget(self.0.clone());
+        }
+    }
+}
+
+impl Task {
+    fn queue(&self) -> Option<Arc<Queue>> {
+        locked(&self.told).as_ref().map(|(queue, _)| queue.clone())
+    }
+
+    /// Goes on with it, as far as that can be done now.
+    fn step(self: &Arc<Self>, py: Python<'_>) {
+        let Some(queue) = self.queue() else { return };
+        let outcome = {
+            let mut work = locked(&self.work);
+            let polled = work.as_mut().map(|work| queue.poll(work, &Waker::from(self.clone())));
+            let Some(Poll::Ready(outcome)) = polled else { return };
+            *work = None;
+            outcome
+        };
+        let told = locked(&self.told).take();
+        if let Some((_, done)) = told {
+            let told = match self.result(outcome) {
+                Ok(value) => done.call1(py, (value, py.None())),
+                Err(failure) => done.call1(py, (py.None(), PyErr::from(failure).into_value(py))),
+            };
+            told.map_or_else(|error| error.write_unraisable(py, None), |_| ());
+        }
+    }
+
+    /// With the GIL: notes what is held, unless the client was closed meanwhile.
+    fn result(&self, outcome: Outcome) -> Result<Option<HoldObject>, Failure> {
+        let (Some(held), Some(home)) = (outcome?, &self.home) else { return Ok(None) };
+        let Held { guard, tokens } = held;
+        let mut open = locked(home);
+        if open.closing.is_closed() {
+            return Err(Failure::closed(&self.about));
+        }
+        let (about, holder) = (self.about.clone(), guard.holder().into_owned());
+        let hold = Arc::new(Mutex::new(Hold::Guarded(guard)));
+        if open.holds.len() == open.holds.capacity() {
+            open.holds.retain(|hold| hold.strong_count() > 0);
+        }
+        open.holds.push(Arc::downgrade(&hold));
+        let closing = open.closing.clone();
+        Ok(Some(HoldObject { process: self.process, about, holder, tokens, hold, closing }))
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if self.is_queued.swap(true, AcqRel) {
+            return;
+        }
+        let Some(queue) = self.queue() else { return };
+        let is_first = {
+            let mut ready = locked(&queue.ready);
+            ready.push(self);
+            ready.len() == 1
+        };
+        // The loop takes all that have come by then.
+        if is_first && !queue.tell() {
+            // It is over, and so is what went on in it.
+            let over = mem::take(&mut *locked(&queue.ready));
+            over.iter().for_each(|task| *locked(&task.work) = None);
+        }
+    }
+}
+
+/// Those calls of an event loop that can go on. Called, it goes on with them.
+#[pyclass(frozen, module = "rlock_client._native")]
+struct Turns(Arc<Queue>);
+
+struct Queue {
+    loop_: Loop,
+    ready: Mutex<Vec<Arc<Task>>>,
+}
+
+/// How an event loop is told that a call can go on.
+enum Loop {
+    /// It reads from the first what is written to the second. Nobody needs the GIL for it, so the client's own thread does
+    /// it: that is one thread less to be woken for each answer.
+    #[cfg(unix)]
+    Reads(UnixStream, UnixStream),
+    /// This is called with what it has to call. That may block, so it is done where the client runs foreign code.
+    IsCalled(Py<PyAny>),
+}
+
+impl Queue {
+    fn poll(&self, work: &mut Work, waker: &Waker) -> Poll<Outcome> {
+        let mut polled = poll_fn(|_| Poll::Ready(work.as_mut().poll(&mut Context::from_waker(waker))));
+        match &self.loop_ {
+            // In a call that blocks, the client trusts a waker to be harmless, and wakes it where it is.
+            #[cfg(unix)]
+            Loop::Reads(..) => block_on(polled),
+            Loop::IsCalled(_) => {
+                let Poll::Ready(polled) = Pin::new(&mut polled).poll(&mut Context::from_waker(waker)) else {
+                    return Poll::Pending;
+                };
+                polled
+            }
+        }
+    }
+
+    /// Whether it goes on.
+    fn tell(self: &Arc<Self>) -> bool {
+        match &self.loop_ {
+            // If it is full, the loop has enough to read.
+            #[cfg(unix)]
+            Loop::Reads(_, told) => {
+                _ = (&*told).write(&[0]);
+                true
+            }
+            Loop::IsCalled(notify) => {
+                let Some(_inside) = Inside::enter() else { return true };
+                Python::try_attach(|py| notify.call1(py, (Turns(self.clone()),)).is_ok()) == Some(true)
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Turns {
+    /// `notify` is called from any thread with what is to be called in the loop; without it the loop reads `fileno`.
+    #[new]
+    fn new(notify: Option<Py<PyAny>>) -> PyResult<Self> {
+        let loop_ = match notify {
+            Some(notify) => Loop::IsCalled(notify),
+            None => Loop::reads()?,
+        };
+        Ok(Self(Arc::new(Queue { loop_, ready: Mutex::default() })))
+    }
+
+    #[cfg(unix)]
+    #[getter]
+    fn fileno(&self) -> Option<RawFd> {
+        if let Loop::Reads(read, _) = &self.0.loop_ { Some(read.as_raw_fd()) } else { None }
+    }
+
+    fn __call__(&self, py: Python<'_>) {
+        let Some(_inside) = Inside::enter() else { return };
+        #[cfg(unix)]
+        if let Loop::Reads(read, _) = &self.0.loop_ {
+            _ = (&*read).read(&mut [0; 64]);
+        }
+        let ready = mem::take(&mut *locked(&self.0.ready));
+        for task in ready {
+            task.is_queued.store(false, Release);
+            task.step(py);
+        }
+    }
+}
+
+impl Loop {
+    #[cfg(unix)]
+    fn reads() -> PyResult<Self> {
+        let (read, told) = UnixStream::pair()?;
+        read.set_nonblocking(true)?;
+        told.set_nonblocking(true)?;
+        Ok(Self::Reads(read, told))
+    }
+
+    #[cfg(not(unix))]
+    fn reads() -> PyResult<Self> {
+        Err(PyNotImplementedError::new_err("there is nothing to be read on this system"))
+    }
+}
+
+enum Hold {
+    Guarded(Guard),
+    GivenBack,
+    Closed,
+}
+
+/// What is held. Dropped, it is given back in the background.
+#[pyclass(frozen, name = "Hold", module = "rlock_client._native")]
+struct HoldObject {
+    process: u32,
+    #[pyo3(get)]
+    about: String,
+    #[pyo3(get)]
+    holder: String,
+    #[pyo3(get)]
+    tokens: Vec<u64>,
+    hold: Arc<Mutex<Hold>>,
+    closing: Arc<Semaphore>,
+}
+
+#[pymethods]
+impl HoldObject {
+    /// For how many seconds it can be vouched for. Zero if it is not held.
+    #[getter]
+    fn remaining(&self) -> f64 {
+        if let Hold::Guarded(guard) = &*locked(&self.hold) { guard.remaining().as_secs_f64() } else { 0.0 }
+    }
+
+    /// Why it is lost, if it is; what was given back is not.
+    #[getter]
+    fn loss(&self) -> Option<String> {
+        match &*locked(&self.hold) {
+            _ if self.process != process::id() => Some("this process was forked from the one that holds it".into()),
+            Hold::Guarded(guard) => guard.loss().map(|loss| loss.to_string()),
+            Hold::GivenBack => None,
+            Hold::Closed => Some(CLOSED.into()),
+        }
+    }
+
+    /// Gives it back; not before the call is waited for or started.
+    fn release(&self) -> Call {
+        let hold = mem::replace(&mut *locked(&self.hold), Hold::GivenBack);
+        let about = self.about.clone();
+        let released = async move {
+            match hold {
+                Hold::Guarded(guard) => guard.release().await.map(|()| None).map_err(Failure::from),
+                Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
+                Hold::Closed => Err(Failure::closed(&about)),
+            }
+        };
+        Call::new(self.about.clone(), None, released)
+    }
+
+    /// Ends when it is lost, with an error when the client is closed, and never once it was given back.
+    fn until_lost(&self) -> Call {
+        let lost = if let Hold::Guarded(guard) = &*locked(&self.hold) { Some(guard.lost()) } else { None };
+        let lost = async move {
+            match lost {
+                Some(lost) => lost.await,
+                None => std::future::pending().await,
+            }
+            Ok(None)
+        };
+        Call::new(self.about.clone(), None, unless_closed(self.about.clone(), self.closing.clone(), lost))
+    }
+
+    /// Gives it back in the background.
+    fn drop(&self) {
+        if self.process == process::id() {
+            *locked(&self.hold) = Hold::GivenBack;
+        }
+    }
+}
+
+impl Drop for HoldObject {
+    fn drop(&mut self) {
+        if self.process != process::id() {
+            mem::forget(self.hold.clone());
+        }
+    }
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    ending::begin();
+    logs::hand_on();
+    module.add_function(wrap_pyfunction!(ending::end, module)?)?;
+    module.add_class::<Client>()?;
+    module.add_class::<Call>()?;
+    module.add_class::<Turns>()?;
+    module.add_class::<HoldObject>()
+}

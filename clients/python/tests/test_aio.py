@@ -1,0 +1,282 @@
+"""The client for asyncio: cancellation from all sides."""
+
+import asyncio
+import gc
+import sys
+
+import pytest
+from conftest import URL, connections, in_asyncio, until, until_async, waiting
+
+from rlock_client import Busy, Closed, Lost, Unavailable, aio
+
+
+def test_async_with(redis):
+    async def test(locks):
+        async with locks.lock("k", wait=10, fenced=True) as held:
+            assert redis.hkeys("k") == [held.holder] and held.token > 0
+            assert await locks.lock("k").try_acquire() is None
+            with pytest.raises(Busy):
+                await locks.lock("k", wait=0.05).acquire()
+        assert not redis.exists("k")
+        held = await locks.lock("k").acquire()
+        await held.release()
+        with pytest.raises(Lost):
+            await held.release()
+        async with locks.lock("k") as held:
+            await held.release()
+
+    in_asyncio(test)
+
+
+def test_one_lock_in_many_tasks(redis):
+    async def test(locks):
+        lock, inside = locks.lock("k"), 0
+
+        async def work():
+            nonlocal inside
+            for _ in range(10):
+                async with lock:
+                    inside += 1
+                    await asyncio.sleep(0)
+                    assert inside == 1
+                    inside -= 1
+
+        await asyncio.gather(*(work() for _ in range(20)))
+
+    in_asyncio(test)
+
+
+def test_a_hundred_waits_over_few_connections(redis):
+    async def test(_):
+        async with aio.Locks(URL, name="few") as locks:
+            held = await locks.lock("k").acquire()
+
+            async def wait():
+                async with locks.lock("k"):
+                    pass
+
+            waits = [asyncio.create_task(wait()) for _ in range(100)]
+            await until_async("all wait", lambda: waiting(redis) == 100)
+            assert connections(redis, "few") <= 3
+            await held.release()
+            await asyncio.gather(*waits)
+
+    in_asyncio(test)
+
+
+def test_a_cancelled_wait_leaves_nothing(redis):
+    async def test(locks):
+        held = await locks.lock("k").acquire()
+        wait = asyncio.create_task(locks.lock("k").acquire())
+        await until_async("it waits", lambda: waiting(redis) == 1)
+        wait.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await wait
+        await until_async("it waits no more", lambda: waiting(redis) == 0)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(locks.lock("k").acquire(), 0.05)
+        await until_async("it waits no more", lambda: waiting(redis) == 0)
+        await held.release()
+        assert not redis.exists("k")
+
+    in_asyncio(test)
+
+
+def test_cancelled_at_any_moment_it_holds_nothing(redis):
+    async def test(locks):
+        for turns in range(60):
+            tasks = [asyncio.create_task(locks.lock(f"k{i % 3}").acquire()) for i in range(9)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            [task.cancel() for task in tasks]
+            granted = await asyncio.gather(*tasks, return_exceptions=True)
+            for held in granted:
+                if isinstance(held, aio.Held):
+                    await held.release()
+        await until_async("all is free", lambda: not redis.keys("k*") and waiting(redis) == 0)
+
+    in_asyncio(test)
+
+
+def test_the_loss_stops_the_body(redis):
+    async def test(locks):
+        with pytest.raises(Lost, match="not held") as lost:
+            async with locks.lock("k", lease=0.3) as held:
+                redis.delete("k")
+                await asyncio.sleep(20)
+        assert isinstance(lost.value.__cause__, asyncio.CancelledError) and held.lost
+        if sys.version_info >= (3, 11):
+            assert asyncio.current_task().cancelling() == 0
+        await asyncio.sleep(0)
+
+    in_asyncio(test)
+
+
+def test_a_body_that_does_not_let_itself_be_stopped(redis):
+    async def test(locks):
+        with pytest.raises(Lost) as lost:
+            async with locks.lock("k", lease=0.1, fixed=True):
+                try:
+                    await asyncio.sleep(20)
+                except asyncio.CancelledError:
+                    raise ValueError from None
+        assert isinstance(lost.value.__cause__, ValueError)
+        with pytest.raises(Lost):
+            async with locks.lock("k", lease=0.1, fixed=True) as held:
+                until("it is lost", lambda: held.lost)  # without any await
+        await asyncio.sleep(0)
+
+    in_asyncio(test)
+
+
+def test_both_locks_are_lost(redis):
+    async def test(locks):
+        lock = locks.lock("a", lease=0.1, fixed=True)
+        with pytest.raises(Lost):
+            async with lock, locks.lock("b", lease=0.1, fixed=True):
+                await asyncio.sleep(20)
+        await asyncio.sleep(0)
+
+    in_asyncio(test)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tasks do not count who cancels them")
+def test_who_cancels_the_task_at_the_same_time_gets_it_cancelled(redis):
+    async def test(locks):
+        async def work():
+            async with locks.lock("k", lease=0.1, fixed=True) as held:
+                # In the same turn of the loop as the loss.
+                watch, cancel = held._hold.until_lost(), asyncio.current_task().cancel
+                watch.start(held._turns(), lambda *_: cancel())
+                await asyncio.sleep(20)
+
+        task = asyncio.create_task(work())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert task.cancelled()
+
+    in_asyncio(test)
+
+
+def test_a_cancelled_body_gives_the_lock_back(redis):
+    async def test(locks):
+        async def work():
+            async with locks.lock("k"):
+                await asyncio.sleep(20)
+
+        task = asyncio.create_task(work())
+        await until_async("it is held", lambda: redis.exists("k"))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not redis.exists("k")
+
+    in_asyncio(test)
+
+
+def test_on_lost(redis):
+    async def test(locks):
+        told = asyncio.Event()
+        held = await locks.lock("k", lease=0.2, fixed=True).acquire()
+        held.on_lost(told.set)
+        await told.wait()
+        assert held.lost and held.loss == "its lease has ended"
+
+    in_asyncio(test)
+
+
+def test_close(redis):
+    async def test(locks):
+        held = await locks.lock("k").acquire()
+        waits = [asyncio.create_task(locks.lock("k").acquire()) for _ in range(10)]
+
+        async def work():
+            async with locks.lock("other"):
+                await asyncio.sleep(20)
+
+        body = asyncio.create_task(work())
+        await until_async("all wait", lambda: waiting(redis) == 10 and redis.exists("other"))
+        await locks.close()
+        assert redis.keys() == [] and waiting(redis) == 0
+        ends = await asyncio.gather(*waits, body, return_exceptions=True)
+        assert [type(end) for end in ends] == [Closed] * 11 and held.lost
+
+    in_asyncio(test)
+
+
+def test_one_client_in_several_event_loops(redis):
+    locks = aio.Locks(URL)
+
+    async def test():
+        async with locks.lock("k"):
+            pass
+
+    for _ in range(3):
+        asyncio.run(test())
+
+
+def test_uvloop(redis):
+    uvloop = pytest.importorskip("uvloop")
+    locks = aio.Locks(URL)
+
+    async def test():
+        async with locks.lock("k"):
+            assert await locks.lock("k").try_acquire() is None
+
+    uvloop.install() if sys.version_info < (3, 11) else None
+    uvloop.run(test())
+
+
+def test_a_loop_that_cannot_be_read_from(redis):
+    """As on Windows."""
+
+    class Proactor(asyncio.SelectorEventLoop):
+        def add_reader(self, *_):
+            raise NotImplementedError
+
+        def _add_reader(self, *given):
+            return super()._add_reader(*given)
+
+    async def test(locks):
+        async with locks.lock("k"):
+            with pytest.raises(Busy):
+                await locks.lock("k", wait=0.05).acquire()
+        await asyncio.gather(*(locks.lock(f"k{i}").acquire() for i in range(50)))
+
+    loop = Proactor()
+    loop.run_until_complete(test(aio.Locks(URL)))
+    loop.close()
+
+
+def test_what_a_loop_forgets_leaves_the_queue(redis, locks):
+    holder, loop = locks.lock("k").acquire(), asyncio.new_event_loop()
+    waits = aio.Locks(URL)
+    task = loop.create_task(waits.lock("k").acquire())
+    loop.call_later(0.05, loop.stop)
+    loop.run_forever()
+    until("it waits", lambda: waiting(redis) == 1)
+    loop.close()
+    task._log_destroy_pending = False
+    del task, loop
+    waits._known = None
+    gc.collect()
+    until("it waits no more", lambda: waiting(redis) == 0)
+    holder.release()
+
+
+def test_nobody_answers():
+    async def test(_):
+        with pytest.raises(Unavailable):
+            await aio.Locks("redis://127.0.0.1:1").lock("k", wait=0.1).acquire()
+        with pytest.raises(Unavailable):
+            await aio.Locks("redis://127.0.0.1:1", patience=0.1).connect()
+
+    in_asyncio(test)
+
+
+def test_both_clients_share_locks(redis, locks):
+    async def test(others):
+        async with others.lock("k"):
+            assert locks.lock("k").try_acquire() is None
+
+    in_asyncio(test)

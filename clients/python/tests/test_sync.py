@@ -1,0 +1,282 @@
+"""The synchronous client: how it is used, and what it says when it cannot go on."""
+
+import logging
+import pickle
+import threading
+import time
+
+import pytest
+from conftest import URL, connections, until, waiting
+
+import rlock_client
+from rlock_client import (
+    Busy,
+    Closed,
+    Configuration,
+    LockError,
+    Locks,
+    Lost,
+    NoModule,
+    QueueFull,
+    Unavailable,
+    WrongKind,
+)
+
+
+def test_with_holds_the_lock_and_gives_it_back(redis, locks):
+    with locks.lock("orders:42", wait=10, fenced=True) as held:
+        assert redis.hkeys("orders:42") == [held.holder]
+        assert held.token > 0 and held.tokens == [held.token]
+        assert not held.lost and held.loss is None and 0 < held.remaining <= 30
+        held.check()
+    assert not redis.exists("orders:42")
+    assert not held.lost and held.remaining == 0
+    with pytest.raises(Lost, match="given back"):
+        held.check()
+    with pytest.raises(Lost, match="given back"):
+        held.release()
+
+
+def test_acquire_and_release(redis, locks):
+    held = locks.lock("k").acquire()
+    assert held.token is None and held.tokens == []
+    assert locks.lock("k").try_acquire() is None
+    with pytest.raises(Busy) as busy:
+        locks.lock("k", wait=0.05).acquire()
+    assert isinstance(busy.value, TimeoutError) and str(busy.value) == "k: not free in time"
+    held.release()
+    again = locks.lock("k").try_acquire()
+    again.release()
+
+
+def test_what_is_dropped_is_given_back(redis, locks):
+    locks.lock("k").acquire()
+    until("it is free", lambda: not redis.exists("k"))
+
+
+def test_all_kinds(redis, locks):
+    with locks.read("rw") as one, locks.read(b"rw") as other:
+        assert one.holder != other.holder
+        assert locks.write("rw").try_acquire() is None
+    with locks.write("rw"):
+        assert locks.read("rw").try_acquire() is None
+    with locks.permit("gpu", 2), locks.permit("gpu", 2):
+        assert locks.permit("gpu", 2).try_acquire() is None
+    with locks.all(["a", "b"], fenced=True) as both:
+        assert len(both.tokens) == 2
+        assert locks.lock("b").try_acquire() is None
+    assert redis.keys("[abg]*") == []
+
+
+def test_an_owner_may_take_it_again(redis, locks):
+    lock = locks.lock("k", owner="me")
+    with lock as outer, lock as inner:
+        assert outer.holder == inner.holder == "me"
+        assert redis.hget("k", "me") == "2"
+    assert not redis.exists("k")
+
+
+def test_one_lock_in_many_threads(redis, locks):
+    lock, seen, inside = locks.lock("k"), [], []
+
+    def work():
+        for _ in range(20):
+            with lock as held:
+                inside.append(held)
+                seen.append(len(inside))
+                inside.remove(held)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    [it.start() for it in threads]
+    [it.join() for it in threads]
+    assert seen == [1] * 160
+
+
+def test_a_generator_may_end_in_another_thread(redis, locks):
+    lock = locks.lock("k")
+    lock.__enter__()
+    thread = threading.Thread(target=lock.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+    assert not redis.exists("k")
+
+
+def test_what_was_given_back_within_with(redis, locks):
+    with locks.lock("k") as held:
+        held.release()
+
+
+def test_many_wait_over_few_connections(redis):
+    with Locks(URL, name="few") as locks, locks.lock("k", wait=0) as held:
+        threads = [threading.Thread(target=lambda: locks.lock("k").acquire().release()) for _ in range(100)]
+        [it.start() for it in threads]
+        until("all wait", lambda: waiting(redis) == 100)
+        assert connections(redis, "few") <= 3
+        held.release()
+        [it.join() for it in threads]
+
+
+def test_a_loss_is_told_at_the_end_of_with(redis, locks, caplog):
+    with pytest.raises(Lost, match="k: lost: the server says that it is not held"):
+        with locks.lock("k", lease=0.3) as held:
+            redis.delete("k")
+            until("it is lost", lambda: held.lost)
+            with pytest.raises(Lost):
+                held.check()
+    assert held.lost and held.loss == "the server says that it is not held"
+    until("it is logged", lambda: len(caplog.records) == 1)
+    line = caplog.records[0]
+    assert line.name == "rlock_client" and line.levelno == logging.WARNING
+    assert "lock: k" in line.getMessage() and held.holder in line.getMessage()
+
+
+def test_a_loss_that_the_release_finds(redis, locks):
+    with pytest.raises(Lost):
+        with locks.lock("k"):
+            redis.delete("k")
+    held = locks.lock("k").acquire()
+    redis.delete("k")
+    with pytest.raises(Lost):
+        held.release()
+    assert held.lost
+
+
+def test_the_body_s_error_is_the_cause(redis, locks):
+    with pytest.raises(Lost) as lost:
+        with locks.lock("k", lease=0.2, fixed=True) as held:
+            until("it is lost", lambda: held.lost)
+            raise ValueError("mine")
+    assert isinstance(lost.value.__cause__, ValueError)
+    with pytest.raises(ValueError):
+        with locks.lock("k"):
+            raise ValueError
+    with pytest.raises(SystemExit):
+        with locks.lock("k", lease=0.2, fixed=True) as held:
+            until("it is lost", lambda: held.lost)
+            raise SystemExit
+    until("it is free", lambda: not redis.exists("k"))
+
+
+def test_on_lost(redis, locks):
+    told = threading.Event()
+    held = locks.lock("k", lease=0.2, fixed=True).acquire()
+    held.on_lost(told.set)
+    assert told.wait(20) and held.lost
+    late = threading.Event()
+    held.on_lost(late.set)
+    assert late.wait(20)
+    quiet = locks.lock("q", lease=0.2, fixed=True).acquire()
+    told.clear()
+    quiet.on_lost(told.set)
+    quiet.release()
+    assert not told.wait(0.3)
+
+
+def test_close_ends_waits_and_gives_back(redis):
+    locks, ended = Locks(URL), []
+    held = locks.lock("k").acquire()
+
+    def wait():
+        try:
+            locks.lock("k").acquire()
+        except Closed as error:
+            ended.append(str(error))
+
+    threads = [threading.Thread(target=wait) for _ in range(10)]
+    [it.start() for it in threads]
+    until("all wait", lambda: waiting(redis) == 10)
+    locks.close()
+    assert not redis.exists("k")
+    [it.join(20) for it in threads]
+    assert ended == ["k: the client was closed"] * 10 and waiting(redis) == 0
+    assert held.lost and held.loss == "the client was closed"
+    with pytest.raises(Closed):
+        held.release()
+    with pytest.raises(Closed):
+        locks.lock("k").acquire()
+    locks.close()
+
+
+def test_with_in_a_closed_client(redis):
+    locks = Locks(URL)
+    with pytest.raises(Closed):
+        with locks.lock("k"):
+            locks.close()
+
+
+def test_mistakes_are_errors_of_their_own_kind(redis, locks):
+    redis.hset("rw", mapping={"mode": "read", "x": 1})
+    with pytest.raises(WrongKind) as wrong:
+        locks.lock("rw").acquire()
+    assert wrong.value.code == "WRONGKIND"
+    for call in (
+        lambda: Locks("http://secret"),
+        lambda: Locks.cluster([]).connect(),
+        lambda: Locks(URL, lease=-1),
+        lambda: locks.lock("k", wait=-1).acquire(),
+        lambda: locks.lock("k", wait=float("nan")).acquire(),
+        lambda: locks.lock("k", fixed=True),
+        lambda: locks.permit("k", -1).acquire(),
+        lambda: locks.all(["k"], owner="me"),
+        lambda: locks.all([]).acquire(),
+    ):
+        with pytest.raises(Configuration) as configuration:
+            call()
+        assert isinstance(configuration.value, ValueError) and "secret" not in str(configuration.value)
+    for call in (lambda: locks.lock(5).acquire(), lambda: locks.lock("k", waits=1)):
+        with pytest.raises(TypeError):
+            call()
+    with locks.lock("k") as held, pytest.raises(rlock_client.Deadlock):
+        with locks.read("d", owner="me"):
+            locks.write("d", owner="me").acquire()
+    assert not held.lost
+
+
+def test_a_full_queue(redis, locks):
+    with locks.lock("k"):
+        thread = threading.Thread(target=lambda: locks.lock("k").acquire().release())
+        thread.start()
+        until("it waits", lambda: waiting(redis) == 1)
+        with pytest.raises(QueueFull):
+            locks.lock("k", max_waiters=1).acquire()
+    thread.join()
+
+
+def test_nobody_answers():
+    locks = Locks("redis://127.0.0.1:1", patience=0.2)
+    for call in (locks.connect, locks.lock("k").acquire, locks.lock("k").try_acquire):
+        with pytest.raises(Unavailable) as unavailable:
+            call()
+        assert isinstance(unavailable.value, ConnectionError)
+    begun = time.monotonic()
+    with pytest.raises(Unavailable):
+        Locks("redis://127.0.0.1:1").lock("k", wait=0.2).acquire()
+    assert time.monotonic() - begun < 2
+    locks.close()
+
+
+def test_too_few_replicas(redis, locks):
+    with pytest.raises(rlock_client.TooFewReplicas):
+        locks.lock("k", replicas=(1, 0.05)).acquire()
+
+
+def test_a_wrong_password(redis):
+    redis.acl_setuser("ann", enabled=True, passwords=["+secret"], keys="*", commands=["+@all"])
+    try:
+        address = URL.replace("redis://", "redis://ann:wrong@")
+        with pytest.raises(rlock_client.NoRight) as refused:
+            Locks(address).connect()
+        assert isinstance(refused.value, PermissionError) and refused.value.code == "WRONGPASS"
+    finally:
+        redis.acl_deluser("ann")
+
+
+@pytest.mark.parametrize("kind", [it for it in vars(rlock_client).values() if isinstance(it, type)])
+def test_errors_can_be_pickled(kind):
+    if issubclass(kind, LockError):
+        error = pickle.loads(pickle.dumps(kind("k: text", "CODE")))
+        assert type(error) is kind and str(error) == "k: text" and error.code == "CODE"
+
+
+def test_no_module_is_an_error_of_its_own():
+    assert issubclass(NoModule, LockError)

@@ -1,0 +1,44 @@
+"""A program that a type checker is to accept, but for the lines that say otherwise."""
+
+from typing import assert_type
+
+from redis import Redis
+
+from rlock_client import Busy, Held, Lock, LockError, Locks, Lost, aio
+from rlock_client.redis_lock import Lock as DropIn
+
+
+def synchronous(redis: Redis) -> None:
+    with Locks("redis://127.0.0.1:6379", lease=10, name="typed") as locks:
+        assert_type(locks, Locks)
+        assert_type(Locks.cluster(["redis://a"], lease=1.5), Locks)
+        assert_type(Locks.sentinels(["redis://a"], "master", password="x"), Locks)
+        assert_type(Locks.of(redis), Locks)
+        assert_type(locks.lock("a"), Lock)
+        with locks.lock("a", wait=10, fenced=True) as held:
+            assert_type(held, Held)
+            assert_type(held.token, int | None)
+            assert_type(held.remaining, float)
+            held.on_lost(lambda: print("lost"))
+        assert_type(locks.permit("a", 3).try_acquire(), Held | None)
+        assert_type(locks.all(["a", b"b"], replicas=(1, 0.5)).acquire(), Held)
+        locks.lock("a", waits=3)  # type: ignore[call-arg]
+        locks.lock(3)  # type: ignore[arg-type]
+        try:
+            held.check()
+        except (Lost, Busy) as error:
+            assert_type(error.code, str | None)
+    assert_type(redis.lock("a", lock_class=DropIn).local.token is None, bool)
+
+
+async def asynchronous() -> None:
+    async with aio.Locks("redis://127.0.0.1:6379") as locks:
+        assert_type(await locks.connect(), aio.Locks)
+        async with locks.read("a", wait=1) as held:
+            assert_type(held, aio.Held)
+        assert_type(await locks.lock("a").try_acquire(), aio.Held | None)
+        await held.release()
+
+
+def is_error(error: BaseException) -> bool:
+    return isinstance(error, LockError)
