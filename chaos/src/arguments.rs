@@ -1,6 +1,6 @@
 //! The command line: what is to be run.
 
-use crate::worlds::WorldKind;
+use crate::worlds::Stage;
 use std::io;
 use std::path::PathBuf;
 
@@ -13,12 +13,14 @@ run      plays rounds of clients and faults on servers of ours (RLOCK_SERVER, RL
 tell     judges the history that a round left in a directory, and tells how what broke a promise came about
 figures  a page with the figures of all runs that are in the files
 
-worlds: single durable replicated sentinel cluster";
+worlds: single durable replicated sentinel cluster; and those of failovers alone: replicated-unprotected
+replicated-protected sentinel-unprotected sentinel-protected cluster-unprotected cluster-protected, together: failovers.
+Without --world: the five, and the failovers of one world, by the seed";
 
 pub struct Options {
     pub seed: u64,
     pub seconds: u64,
-    pub worlds: Vec<WorldKind>,
+    pub worlds: Vec<Stage>,
     /// Where the histories are written. Those in which nothing is wrong are removed.
     pub directory: PathBuf,
     /// To end with the first violation, since nothing more is to be learnt.
@@ -39,8 +41,11 @@ pub fn options(mut arguments: impl Iterator<Item = String>) -> io::Result<Option
             "--seconds" => options.seconds = number(&option, arguments.next())?,
             "--world" => {
                 let name = value(&option, arguments.next())?;
-                let world = WorldKind::by_name(&name);
-                options.worlds.push(world.ok_or_else(|| misuse(format!("there is no world named {name}")))?);
+                let worlds = Stage::by_name(&name);
+                if worlds.is_empty() {
+                    return Err(misuse(format!("there is no world named {name}")));
+                }
+                options.worlds.extend(worlds);
             }
             "--directory" => options.directory = value(&option, arguments.next())?.into(),
             "--until-violation" => options.until_violation = true,
@@ -48,7 +53,7 @@ pub fn options(mut arguments: impl Iterator<Item = String>) -> io::Result<Option
         }
     }
     if options.worlds.is_empty() {
-        options.worlds = WorldKind::ALL.to_vec();
+        options.worlds = Stage::of_a_run(options.seed);
     }
     Ok(options)
 }

@@ -5,10 +5,10 @@ mod checker;
 mod clients;
 mod faults;
 mod history;
-mod network;
 mod observer;
 mod plan;
 mod run;
+mod server_clock;
 mod story;
 mod worlds;
 

@@ -188,7 +188,7 @@ mod tests {
     fn tells_of_samples_only_what_changed() {
         let sample = |asked: u64, waiting: usize| {
             let (holder, by) = ("w".to_owned(), crate::history::WaitsBy::Client(7));
-            let waiter = crate::history::Waiting { holder, side: Side::Plain, by, waited_ms: 1 };
+            let waiter = crate::history::Waiting { holder, side: Side::Plain, limit: 0, locks: 1, by, waited_ms: 1 };
             Record::Seen(Sample {
                 asked: Moment(asked),
                 answered: Moment(asked + 1),

@@ -53,7 +53,11 @@ fn is_free(sample: &Sample) -> bool {
     let Some(first) = first_of(sample) else { return false };
     let nobody = sample.holders.is_empty() || sample.ttl_ms == -2;
     let readers = sample.holders.iter().all(|holding| holding.side == Side::Read);
-    nobody || (readers && first.side == Side::Read)
+    let taken = sample.holders.iter().filter(|holding| holding.is_live()).count();
+    let permits = sample.holders.iter().all(|holding| holding.side == Side::Permit);
+    // What one lock shows does not tell whether those can be let in who wait for several, nor whether it is kept for them.
+    let is_shared = (readers && first.side == Side::Read) || (permits && taken < first.limit as usize);
+    !first.is_for_several() && (nobody || is_shared)
 }
 
 fn script_grants(lock: &LockHistory) -> Spans<()> {
@@ -67,7 +71,7 @@ mod tests {
     use super::NOBODY_SLEEPS_AT_A_FREE_LOCK;
     use crate::checker::written::{Written, clock, granted, script};
     use crate::history::Reach;
-    use crate::history::Side::{Plain, Read, Write};
+    use crate::history::Side::{Permit, Plain, Read, Write};
 
     fn free(from: u64, until: u64) -> Written {
         let times = (from..=until).step_by(100);
@@ -95,6 +99,24 @@ mod tests {
         assert_eq!(readers.broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
         let writer = [100, 500, 900].into_iter().fold(Written::default(), |history, at| seen(at, history, Write));
         assert_eq!(writer.broken(), []);
+    }
+
+    #[test]
+    fn a_free_permit_is_for_whoever_is_first() {
+        let times = [100, 500, 900].into_iter();
+        let free = |limit| {
+            times.clone().fold(Written::default(), |history, at| {
+                history.seen(at, &[("x", Permit), ("y", Permit)], &[("w", Permit, 0)]).by_limit(limit)
+            })
+        };
+        assert_eq!(free(2).broken(), []);
+        assert_eq!(free(3).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
+    }
+
+    #[test]
+    fn a_lock_may_be_kept_for_who_waits_for_others_too() {
+        let seen = |history: Written, at| history.seen(at, &[], &[("w", Plain, 0)]).for_several();
+        assert_eq!([100, 500, 900].into_iter().fold(Written::default(), seen).broken(), []);
     }
 
     #[test]

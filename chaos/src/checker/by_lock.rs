@@ -1,4 +1,4 @@
-//! A history taken apart by its locks: nothing that is promised spans two of them.
+//! A history taken apart by its locks: hardly anything that is promised spans two of them (see `sets`).
 
 use super::sessions::Sessions;
 use super::troubles::Troubles;

@@ -8,6 +8,7 @@
 use super::ROUGHNESS;
 use super::by_lock::LockHistory;
 use super::spans::Spans;
+use super::troubles::is_covered;
 use crate::history::{Answer, Moment, Operation, Reach, Request, Side};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub struct Certain<'a> {
     pub side: Side,
     pub from: Moment,
     pub until: Moment,
+    /// Until when nobody else may have it, whether a server still knows of it or not.
+    pub until_for_others: Moment,
     /// Until when it would have been certain, had no server forgotten anything.
     pub until_but_for_failovers: Moment,
     /// Until when it would have been certain, had there been no trouble at all.
@@ -27,7 +30,8 @@ pub struct Certain<'a> {
 
 impl Certain<'_> {
     fn end_at(&mut self, end: Moment) {
-        for until in [&mut self.until, &mut self.until_but_for_failovers, &mut self.until_but_for_troubles] {
+        let Self { until, until_for_others, until_but_for_failovers, until_but_for_troubles, .. } = self;
+        for until in [until, until_for_others, until_but_for_failovers, until_but_for_troubles] {
             *until = end.min(*until);
         }
     }
@@ -123,7 +127,7 @@ impl<'a> Holder<'a> {
     fn of(steps: Vec<&'a Operation>) -> Self {
         let asked = |side: &Side| steps.iter().any(|step| step.asks_for() == Some(*side) && !step.failed());
         Self {
-            sides: [Side::Plain, Side::Read, Side::Write].into_iter().filter(asked).collect(),
+            sides: Side::ALL.into_iter().filter(asked).collect(),
             is_script: steps.iter().any(|step| step.is_by_script()),
             longest_ms: steps.iter().filter_map(|step| step.call.request.lease_ms()).max().unwrap_or(0),
             steps,
@@ -164,7 +168,8 @@ impl<'a> Holder<'a> {
             if gives_back || takes_back {
                 piece.end_at(step.call.at);
             }
-            let restarts = !step.did_nothing() && step.asks_for().is_none_or(|side| side == Side::Plain);
+            let restarts =
+                !step.did_nothing() && step.asks_for().is_none_or(|side| matches!(side, Side::Plain | Side::Permit));
             let lease_ms = step.call.request.lease_ms().filter(|lease_ms| restarts && *lease_ms < self.longest_ms);
             if let Some(lease_ms) = lease_ms {
                 piece.end_at(lease_end(step.call.at.max(piece.basis), lease_ms));
@@ -240,7 +245,8 @@ fn pieces_of_guard(step: &Operation) -> Vec<Certain<'_>> {
 }
 
 fn piece(step: &Operation, side: Side, (basis, from, until): (Moment, Moment, Moment)) -> Certain<'_> {
-    Certain { side, from, until, until_but_for_failovers: until, until_but_for_troubles: until, basis, step }
+    let (until_for_others, until_but_for_failovers, until_but_for_troubles) = (until, until, until);
+    Certain { side, from, until, until_for_others, until_but_for_failovers, until_but_for_troubles, basis, step }
 }
 
 fn lease_end(began: Moment, lease_ms: u64) -> Moment {
@@ -270,8 +276,12 @@ fn cut_by_troubles(piece: &mut Certain, lock: &LockHistory) {
         }
     }
     piece.until_but_for_failovers = end;
-    for (began, ..) in lock.troubles.failovers.touching(piece.basis, end) {
+    piece.until_for_others = end;
+    for (began, _, failover) in lock.troubles.failovers.touching(piece.basis, end) {
         end = end.min(*began);
+        if !is_covered(failover) {
+            piece.until_for_others = piece.until_for_others.min(*began);
+        }
     }
     piece.until = end;
 }

@@ -3,12 +3,12 @@
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings};
-use super::verdict::{ONE_HOLDER, Verdict};
+use super::verdict::{HELD_TWICE, ONE_HOLDER, Verdict};
 use crate::history::{Moment, Request};
 use std::collections::{BTreeMap, HashSet};
 
 /// By how much was asked for: one server, replicas.
-const FORGOTTEN: [&str; 2] =
+pub(super) const FORGOTTEN: [&str; 2] =
     ["a failover forgot a lock that one server had granted", "a failover forgot a lock that replicas had confirmed"];
 
 /// Two pieces of evidence that contradict each other, the one that began earlier first.
@@ -17,14 +17,15 @@ type Overlap = (usize, usize);
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let pieces = Surroundings::of(lock).certain();
     verdict.figures.add("holds certain", pieces.iter().filter(|piece| piece.from < piece.until).count() as u64);
-    let broken = overlaps(&pieces, |piece| piece.until);
+    let broken = overlaps(&pieces, |piece| piece.until_for_others);
+    verdict.figures.add(HELD_TWICE, broken.len() as u64);
     for (earlier, later) in &broken {
         let (earlier, later) = (&pieces[*earlier], &pieces[*later]);
         let what = format!(
             "two holders: {} had the lock ({:?}) for {:?} more when {} was told that it has it ({:?})",
             earlier.step.who(),
             earlier.side,
-            earlier.until.since(later.from),
+            earlier.until_for_others.since(later.from),
             later.step.who(),
             later.side,
         );
@@ -85,7 +86,7 @@ fn overlaps(pieces: &[Certain], end: impl Fn(&Certain) -> Moment) -> Vec<Overlap
 #[cfg(test)]
 mod tests {
     use super::ONE_HOLDER;
-    use crate::checker::written::{Written, acquire, clock, failover, give, granted, guard, removed, renew};
+    use crate::checker::written::{Written, acquire, clock, covered, failover, give, granted, guard, removed, renew};
     use crate::checker::written::{replicated, take, wait};
     use crate::history::{Answer, Request, Side};
 
@@ -197,6 +198,20 @@ mod tests {
         let history = || two_of(take(100)).troubled((40, 42), failover());
         assert_eq!(history().broken(), []);
         assert_eq!(history().counted("one server"), Some((1, 1)));
+    }
+
+    #[test]
+    fn a_failover_that_is_covered_explains_no_second_holder() {
+        let history = || two_of(take(100)).troubled((40, 42), covered());
+        assert_eq!(history().broken(), [ONE_HOLDER]);
+        assert_eq!(history().counted("one server"), Some((0, 1)));
+        let guarded = Written::default().did("a", guard(100), (0, 1), granted()).vouched("a", 1, 90);
+        assert_eq!(take_at(guarded.troubled((40, 42), covered()), 50).broken(), [ONE_HOLDER]);
+        // Another one beside it explains what it ever did.
+        assert_eq!(history().troubled((43, 44), failover()).broken(), []);
+        // That the new master does not know of a hold is no loss of it to somebody else.
+        let told = first().did("a", renew(100), (50, 51), Answer::Renewed(false)).troubled((40, 42), covered());
+        assert_eq!(told.broken(), []);
     }
 
     #[test]

@@ -66,7 +66,8 @@ fn waits_on(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -
 /// Not where somebody else sets expiries, a clock was stepped, or writers add one lease to the other.
 fn leases_are_known(lock: &LockHistory) -> bool {
     let is_plain = lock.steps.iter().all(|step| step.asks_for().is_none_or(|side| side == Side::Plain));
-    is_plain && lock.troubles.clock_steps.is_empty() && !lock.is_removed(Moment(0), Moment(u64::MAX))
+    let have_one_clock = lock.troubles.clock_steps.is_empty() && lock.troubles.clocks_apart.is_empty();
+    is_plain && have_one_clock && !lock.is_removed(Moment(0), Moment(u64::MAX))
 }
 
 fn lasts_longer(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -> Option<Violation> {
@@ -80,7 +81,9 @@ fn lasts_longer(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked
 #[cfg(test)]
 mod tests {
     use super::{LEASES_AS_ASKED_FOR, WAITS_END};
-    use crate::checker::written::{Written, acquire, clock, failover, granted, removed, renew, take, wait};
+    use crate::checker::written::{
+        Written, acquire, clock, clocks_apart, failover, granted, removed, renew, take, wait,
+    };
     use crate::history::Side::{Plain, Write};
 
     /// `w` may wait for 300 ms from 0 on, and is still seen then.
@@ -123,6 +126,7 @@ mod tests {
     fn a_lease_may_be_longer_by_others_doing() {
         assert_eq!(held(1_100).troubled((3, 4), removed(false)).broken(), []);
         assert_eq!(held(1_100).troubled((3, 4), clock(-500)).broken(), []);
+        assert_eq!(held(1_100).troubled((3, 4), clocks_apart()).broken(), []);
         let twice = Written::default().did("x", acquire(Write, 1_000), (0, 1), granted());
         let twice = twice.did("x", acquire(Write, 1_000), (2, 3), granted());
         assert_eq!(twice.seen_with(10, 1_990, &[("x", Write)], &[]).broken(), []);

@@ -57,7 +57,7 @@ fn why(around: &Surroundings, holder: &[&Operation], step: &Operation, sides: &[
 /// Of which sides the server said that this holder does not hold them.
 fn denied_sides(step: &Operation) -> Option<Vec<Side>> {
     match (&step.call.request, step.known_answer()?) {
-        (Request::Renew { .. }, Answer::Renewed(false)) => Some(vec![Side::Plain, Side::Read, Side::Write]),
+        (Request::Renew { .. }, Answer::Renewed(false)) => Some(Side::ALL.to_vec()),
         (Request::Release { side, .. }, Answer::Released(None)) => Some(vec![*side]),
         _ => None,
     }

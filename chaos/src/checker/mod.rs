@@ -18,9 +18,11 @@ mod lost;
 mod model;
 mod order;
 mod outcomes;
+mod permits;
 mod places;
 mod runs;
 mod sessions;
+mod sets;
 mod spans;
 mod taken_back;
 mod tokens;
@@ -47,8 +49,9 @@ use troubles::Troubles;
 const ROUGHNESS: Duration = Duration::from_millis(2);
 
 /// What is asked of each lock.
-const CHECKS: [fn(&LockHistory, &mut Verdict); 15] = [
+const CHECKS: [fn(&LockHistory, &mut Verdict); 16] = [
     exclusion::check,
+    permits::check,
     lost::check,
     tokens::check,
     order::check,
@@ -72,9 +75,11 @@ pub fn check(records: &[Record]) -> Verdict {
     tell_and_count(records, &mut verdict);
     operations.iter().for_each(|operation| count(operation, &mut verdict));
     outcomes::check(&sessions, &troubles, &mut verdict);
-    for lock in by_lock(records, &operations, &troubles, &sessions) {
-        CHECKS.iter().for_each(|check| check(&lock, &mut verdict));
+    let locks = by_lock(records, &operations, &troubles, &sessions);
+    for lock in &locks {
+        CHECKS.iter().for_each(|check| check(lock, &mut verdict));
     }
+    sets::check(&locks, &mut verdict);
     verdict.violations.sort_by_key(|violation| violation.at);
     verdict
 }

@@ -6,15 +6,9 @@ use super::waits::{Wait, waits};
 use crate::history::{Moment, Operation, Request};
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
-    let mut waits: Vec<Wait> = waits(lock);
-    waits.retain(|wait| {
-        let (began, ended) = (wait.first.asked, wait.last.answered);
-        // Tickets may be passed while nobody attends to their sessions: see `places`. Elsewhere there may be another queue;
-        // and by a clock that was moved nobody knows who has waited how long.
-        !wait.waiting.by.is_ticket()
-            && !lock.troubles.failovers.touches(began, ended)
-            && !lock.troubles.clock_steps.touches(began, ended)
-    });
+    let mut waits = waits_in_one_queue(lock);
+    // Whoever waits for several locks may be passed: see `sets`.
+    waits.retain(|wait| !wait.waiting.is_for_several());
     waits.sort_by_key(|wait| std::cmp::Reverse(wait.begun_by()));
     let mut arrivals: Vec<(Moment, &Operation)> = arrivals(lock).collect();
     arrivals.sort_by_key(|(_, step)| step.call.at);
@@ -40,6 +34,19 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     }
 }
 
+/// Tickets may be passed while nobody attends to their sessions: see `places`. Elsewhere there may be another queue; and by a
+/// clock that was moved nobody knows who has waited how long.
+pub fn waits_in_one_queue<'a>(lock: &LockHistory<'a>) -> Vec<Wait<'a>> {
+    let mut waits = waits(lock);
+    waits.retain(|wait| {
+        let (began, ended) = (wait.first.asked, wait.last.answered);
+        !wait.waiting.by.is_ticket()
+            && !lock.troubles.failovers.touches(began, ended)
+            && !lock.troubles.clock_steps.touches(began, ended)
+    });
+    waits
+}
+
 /// Each holder that was let in and had nothing before: when it knew, and by which step. Scripts know of no queue.
 pub fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a Operation)> {
     lock.holders.iter().filter_map(|steps| {
@@ -57,8 +64,8 @@ pub fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a
 #[cfg(test)]
 mod tests {
     use super::FIRST_COME_FIRST_SERVED;
-    use crate::checker::written::{Written, failover, granted, script, take, wait};
-    use crate::history::Side::{Plain, Read};
+    use crate::checker::written::{Written, failover, granted, permit, script, take, wait};
+    use crate::history::Side::{Permit, Plain, Read};
 
     /// One waits from 0 on and is seen doing so until 100.
     fn waiting() -> Written {
@@ -85,6 +92,15 @@ mod tests {
             .seen(10, &[], &[("w", Read, 1)])
             .seen(100, &[("x", Read)], &[("w", Read, 1)])
             .did("b", crate::checker::written::acquire(Read, 5), (20, 50), granted());
+        assert_eq!(history.broken(), [FIRST_COME_FIRST_SERVED]);
+    }
+
+    #[test]
+    fn nobody_passes_who_waits_for_permits() {
+        let history = Written::default()
+            .seen(10, &[("x", Permit)], &[("w", Permit, 1)])
+            .seen(100, &[("x", Permit)], &[("w", Permit, 1)])
+            .did("b", permit(5, 3), (20, 50), granted());
         assert_eq!(history.broken(), [FIRST_COME_FIRST_SERVED]);
     }
 

@@ -8,8 +8,9 @@ use super::by_lock::LockHistory;
 use super::order::arrivals;
 use super::runs::runs;
 use super::sessions::Session;
-use super::verdict::{FIRST_COME_FIRST_SERVED, Verdict};
-use crate::history::{Moment, Operation, Sample};
+use super::sets::MAY_PASS;
+use super::verdict::{FIRST_COME_FIRST_SERVED, PASSED_SELDOM, Verdict};
+use crate::history::{Moment, Operation, Sample, Waiting};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ const CLOSE: Duration = Duration::from_millis(90);
 /// A ticket, seen waiting and attended to from one sample to the other.
 struct Stretch<'a> {
     holder: &'a str,
+    is_for_several: bool,
     first: &'a Sample,
     last: &'a Sample,
 }
@@ -42,7 +44,10 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         let Some(place) = places.get(stretch.holder).filter(|place| is_kept(lock, place, &stretch)) else { continue };
         let from = arrivals.partition_point(|(served, _)| *served <= stretch.first.asked);
         let until = arrivals.partition_point(|(served, _)| *served < stretch.last.asked);
-        let passed = arrivals[from..until.max(from)].iter().find(|(_, step)| came_later(step, place, &stretch));
+        let (promise, may_pass) =
+            if stretch.is_for_several { (PASSED_SELDOM, MAY_PASS) } else { (FIRST_COME_FIRST_SERVED, 0) };
+        let mut later = arrivals[from..until.max(from)].iter().filter(|(_, step)| came_later(step, place, &stretch));
+        let passed = later.nth(may_pass);
         if let Some(&(served, step)) = passed {
             let what = format!(
                 "overtaken: {} had its place by ticket for {:?} when {} called, which was granted while session {} of \
@@ -54,7 +59,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
                 stretch.last.server,
             );
             let evidence = [place.step, step];
-            verdict.violations.push(lock.violation(FIRST_COME_FIRST_SERVED, served, what, &evidence));
+            verdict.violations.push(lock.violation(promise, served, what, &evidence));
         }
     }
 }
@@ -94,13 +99,17 @@ fn stretches<'a>(lock: &LockHistory<'a>) -> Vec<Stretch<'a>> {
     for &sample in &lock.samples {
         let number = looks.entry(&sample.server).and_modify(|it| *it += 1).or_default();
         let attended = sample.waiters.iter().filter(|it| it.by.is_ticket() && it.by.is_attended());
-        seen.extend(attended.map(|it| ((&sample.server, &it.holder), (*number, sample, &*it.holder))));
+        seen.extend(attended.map(|it| ((&sample.server, &it.holder), (*number, sample, it))));
     }
-    let goes_on = |earlier: (u64, &Sample, _), later: (u64, &Sample, _)| {
+    let goes_on = |earlier: (u64, &Sample, &Waiting), later: (u64, &Sample, &Waiting)| {
         earlier.0 + 1 == later.0 && later.1.asked.since(earlier.1.answered) <= CLOSE
     };
-    let stretches =
-        runs(seen, goes_on).into_iter().map(|((_, first, holder), (_, last, _))| Stretch { holder, first, last });
+    let stretches = runs(seen, goes_on).into_iter().map(|((_, first, waiting), (_, last, _))| Stretch {
+        holder: &waiting.holder,
+        is_for_several: waiting.is_for_several(),
+        first,
+        last,
+    });
     let mut stretches: Vec<Stretch> = stretches.filter(|it| it.first.answered < it.last.asked).collect();
     stretches.sort_by_key(|stretch| (stretch.first.asked, stretch.holder));
     stretches
@@ -108,8 +117,8 @@ fn stretches<'a>(lock: &LockHistory<'a>) -> Vec<Stretch<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use super::FIRST_COME_FIRST_SERVED;
-    use crate::checker::written::{Written, failover, granted, script, wait};
+    use super::{FIRST_COME_FIRST_SERVED, PASSED_SELDOM};
+    use crate::checker::written::{Written, failover, granted, script, take, wait};
     use crate::history::Side::Plain;
 
     /// A ticket has its place from 5 on, and `b` waits from 20 on.
@@ -133,6 +142,19 @@ mod tests {
         assert_eq!(history().did("b", wait(50, 0), (20, 420), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
         assert_eq!(history().did("c", wait(50, 0), (310, 420), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
         assert_eq!(history().did("b", wait(50, 0), (20, 500), granted()).broken(), []);
+    }
+
+    #[test]
+    fn who_waits_for_several_is_passed_by_four_at_most() {
+        let passed = |count: u64| {
+            let history = ATTENDED.iter().fold(waiting(), |history, look| seen(history, &[*look]).for_several());
+            (1..=count).fold(history, |history, number| {
+                let at = 300 + number * 20;
+                history.did(&format!("c{number}"), take(5), (at, at + 1), granted())
+            })
+        };
+        assert_eq!(passed(4).broken(), []);
+        assert_eq!(passed(5).broken(), [PASSED_SELDOM]);
     }
 
     #[test]

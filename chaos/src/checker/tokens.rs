@@ -1,6 +1,7 @@
 //! Fencing tokens that do not grow.
 
 use super::by_lock::LockHistory;
+use super::troubles::is_covered;
 use super::verdict::{TOKENS_GROW, Verdict};
 use crate::history::{Moment, Operation, Reach, Trouble};
 use std::collections::HashMap;
@@ -20,9 +21,10 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let all = (Moment(0), Moment(u64::MAX));
     let takes_counters = |trouble: &&Trouble| matches!(trouble.reach, Reach::Locks { takes_counters: true, .. });
     let taken: Vec<_> = lock.troubles.removals(lock.name, all.0, all.1).filter(takes_counters).collect();
-    let failovers: Vec<_> = lock.troubles.failovers.touching(all.0, all.1).map(|it| it.2).collect();
+    let failovers = lock.troubles.failovers.touching(all.0, all.1).map(|it| it.2);
+    let failovers: Vec<_> = failovers.filter(|it| !is_covered(it)).collect();
     for tokens in split(&tokens, &taken) {
-        // Over failovers nothing is promised; but how often they make tokens fall is worth a number.
+        // Over failovers nothing is promised, unless they are covered; but how often they make tokens fall is worth a number.
         let mut highest_before = None;
         for life in split(&tokens, &failovers) {
             tell_those_that_do_not_grow(lock, &life, verdict);
@@ -78,7 +80,7 @@ fn tell_those_that_do_not_grow(lock: &LockHistory, tokens: &[Token], verdict: &m
 #[cfg(test)]
 mod tests {
     use super::TOKENS_GROW;
-    use crate::checker::written::{Written, failover, removed, take, token};
+    use crate::checker::written::{Written, covered, failover, removed, take, token};
 
     /// By two, one after the other, or at the same time.
     fn two(first: u64, second: u64, called: u64) -> Written {
@@ -114,5 +116,11 @@ mod tests {
         assert_eq!(two(5, 1, 20).troubled((12, 13), failover()).broken(), []);
         assert_eq!(two(5, 1, 20).troubled((12, 13), failover()).counted("token"), Some((1, 1)));
         assert_eq!(two(5, 6, 20).troubled((12, 13), failover()).counted("token"), Some((0, 1)));
+    }
+
+    #[test]
+    fn after_one_that_is_covered_they_grow() {
+        assert_eq!(two(5, 5, 20).troubled((12, 13), covered()).broken(), [TOKENS_GROW]);
+        assert_eq!(two(5, 6, 20).troubled((12, 13), covered()).broken(), []);
     }
 }

@@ -13,6 +13,7 @@ pub struct Troubles<'a> {
     /// A server forgets who waits and which sessions are open, whether it keeps its keys or not.
     pub new_starts: Spans<&'a Trouble>,
     pub clock_steps: Spans<&'a Trouble>,
+    pub clocks_apart: Spans<&'a Trouble>,
     pub clients: Spans<&'a Trouble>,
     /// What is told may not arrive: what makes trouble to clients, and what takes answers only.
     pub answers: Spans<&'a Trouble>,
@@ -39,6 +40,7 @@ impl<'a> Troubles<'a> {
             of_locks: those(&all, |reach| matches!(reach, Reach::Locks { .. })),
             failovers: those(&all, |reach| matches!(reach, Reach::Failover { .. })),
             new_starts: those(&all, |reach| matches!(reach, Reach::Failover { .. } | Reach::Restart { .. })),
+            clocks_apart: those(&all, |reach| matches!(reach, Reach::ClocksApart { .. })),
             clock_steps: those(&all, |reach| matches!(reach, Reach::ClockStep { .. })),
             clients: those(&all, |reach| matches!(reach, Reach::Clients)),
             answers: those(&all, |reach| matches!(reach, Reach::Clients | Reach::Answers)),
@@ -79,6 +81,11 @@ impl<'a> Troubles<'a> {
         }
         quiet + until.since(reached)
     }
+}
+
+/// Whether such a failover gives nobody what somebody else may hold.
+pub fn is_covered(failover: &Trouble) -> bool {
+    matches!(failover.reach, Reach::Failover { is_covered: true, .. })
 }
 
 fn those<'a>(all: &[&'a Trouble], wanted: impl Fn(&Reach) -> bool) -> Spans<&'a Trouble> {

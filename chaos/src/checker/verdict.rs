@@ -1,5 +1,6 @@
 //! What the checker says about a history, as data and for a terminal.
 
+use super::exclusion::FORGOTTEN;
 use crate::history::Moment;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -27,11 +28,18 @@ impl Promise {
     }
 }
 
+/// The name of the figure.
+pub const HELD_TWICE: &str = "two holders";
+
 // What is promised to whoever takes a lock.
 pub const ONE_HOLDER: Promise = Promise::of("A lock has one exclusive holder, and no readers beside it.");
+pub const AS_MANY_PERMITS_AS_ASKED_FOR: Promise =
+    Promise::of("No more permits are out than whoever was let in last allows.");
+pub const ALL_OR_NONE: Promise = Promise::of("Of several locks wanted together all are held, or none.");
 pub const HOLDS_LAST: Promise = Promise::of("A hold lasts until it is given back or its lease ends.");
 pub const TOKENS_GROW: Promise = Promise::of("Each fencing token of a lock is greater than all before it.");
 pub const FIRST_COME_FIRST_SERVED: Promise = Promise::of("Nobody overtakes a waiter.");
+pub const PASSED_SELDOM: Promise = Promise::of("Whoever waits for several locks is passed by four at most.");
 pub const NOBODY_SLEEPS_AT_A_FREE_LOCK: Promise = Promise::of("Whoever waits is served as soon as the lock is free.");
 pub const NO_GRANT_TO_NOBODY: Promise = Promise::of("Nothing is granted to one who was refused, or waits no more.");
 pub const NO_GRANT_WHILE_FORBIDDEN: Promise = Promise::of("Nothing is granted while the server may not write.");
@@ -90,6 +98,13 @@ impl Verdict {
             let known = self.counted.entry(what.to_owned()).or_default();
             *known = (known.0 + times, known.1 + of);
         }
+    }
+
+    /// How many locks had two holders, be it forgiven or not.
+    pub fn held_twice(&self) -> u64 {
+        let forgotten =
+            FORGOTTEN.iter().filter_map(|what| self.counted.get(*what)).map(|(times, _)| times).sum::<u64>();
+        forgotten + self.figures.of(HELD_TWICE)
     }
 
     /// A few of each promise: more of the same tell nothing new.

@@ -10,6 +10,8 @@ pub struct Written {
     records: Vec<Record>,
     calls: u64,
     polls: u64,
+    /// What is called and seen is of this lock; the first one has no name here.
+    lock: Option<&'static str>,
 }
 
 fn ms(time: u64) -> Moment {
@@ -22,7 +24,26 @@ fn asking(side: Side, lease_ms: u64, wait_ms: Option<u64>) -> Request {
 
 fn by(by_script: bool, replicas: u32, session: Option<&str>, asked: (Side, u64, Option<u64>)) -> Request {
     let ((side, lease_ms, wait_ms), session) = (asked, session.map(str::to_owned));
-    Request::Acquire { side, lease_ms, wait_ms, fenced: false, by_script, replicas, session }
+    let (limit, beside) = Default::default();
+    Request::Acquire { side, limit, beside, lease_ms, wait_ms, fenced: false, by_script, replicas, session }
+}
+
+pub fn permit(lease_ms: u64, of: u32) -> Request {
+    with(acquire(Side::Permit, lease_ms), of, &[])
+}
+
+pub fn wait_for(mut request: Request, time_ms: u64) -> Request {
+    if let Request::Acquire { wait_ms, .. } = &mut request {
+        *wait_ms = Some(time_ms);
+    }
+    request
+}
+
+pub fn with(mut request: Request, of: u32, others: &[&str]) -> Request {
+    if let Request::Acquire { limit, beside, .. } = &mut request {
+        (*limit, *beside) = (of, others.iter().map(|lock| (*lock).to_owned()).collect());
+    }
+    request
 }
 
 pub fn acquire(side: Side, lease_ms: u64) -> Request {
@@ -88,6 +109,16 @@ pub fn unknown() -> Answer {
 }
 
 impl Written {
+    /// From here on it is about that lock.
+    pub fn on(mut self, lock: &'static str) -> Self {
+        self.lock = Some(lock);
+        self
+    }
+
+    fn lock(&self) -> String {
+        self.lock.unwrap_or("l").to_owned()
+    }
+
     /// The client has the holder's name, up to a dash; so one client can have several holders.
     pub fn did(mut self, who: &str, request: Request, (called, answered): (u64, u64), answer: Answer) -> Self {
         self = self.called(who, request, called);
@@ -98,7 +129,7 @@ impl Written {
 
     pub fn called(mut self, who: &str, request: Request, at: u64) -> Self {
         self.calls += 1;
-        let (client, number, holder, lock) = (client(who), self.calls, who.to_owned(), "l".to_owned());
+        let (client, number, holder, lock) = (client(who), self.calls, who.to_owned(), self.lock());
         self.records.push(Record::Called(Call { at: ms(at), client, number, lock, holder, request }));
         self
     }
@@ -128,6 +159,7 @@ impl Written {
             seq: *seq,
             ticket: (*ticket).to_owned(),
             outcome: outcome.clone(),
+            tokens: Vec::new(),
         };
         let told = Told::Events(events.iter().map(event).collect());
         self.said((sent, connection, ack), Some((answered, told)), false)
@@ -184,6 +216,22 @@ impl Written {
         written
     }
 
+    /// Those who were seen waiting last wait for several locks.
+    pub fn for_several(mut self) -> Self {
+        if let Some(Record::Seen(sample)) = self.records.last_mut() {
+            sample.waiters.iter_mut().for_each(|waiting| waiting.locks = 2);
+        }
+        self
+    }
+
+    /// Those who were seen waiting last wait for permits by that limit.
+    pub fn by_limit(mut self, limit: u32) -> Self {
+        if let Some(Record::Seen(sample)) = self.records.last_mut() {
+            sample.waiters.iter_mut().for_each(|waiting| waiting.limit = limit);
+        }
+        self
+    }
+
     /// About the latest call.
     pub fn vouched(mut self, who: &str, at: u64, until: u64) -> Self {
         let (at, until, number) = (ms(at), ms(until), self.calls);
@@ -212,6 +260,8 @@ impl Written {
         let waiting = |(holder, side, since): &(&str, Side, u64)| Waiting {
             holder: (*holder).to_owned(),
             side: *side,
+            limit: 0,
+            locks: 1,
             by: WaitsBy::Client(7),
             waited_ms: i64::try_from(at - since).expect("a short time"),
         };
@@ -219,7 +269,7 @@ impl Written {
             asked: ms(at),
             answered: ms(at) + Duration::from_micros(100),
             server: "a".to_owned(),
-            lock: "l".to_owned(),
+            lock: self.lock(),
             ttl_ms: if holders.is_empty() { -2 } else { left_ms },
             holders: holders.iter().map(holding).collect(),
             waiters: waiters.iter().map(waiting).collect(),
@@ -273,7 +323,16 @@ pub fn removed(takes_counters: bool) -> Reach {
 }
 
 pub fn failover() -> Reach {
-    Reach::Failover { server: "a".to_owned() }
+    Reach::Failover { server: "a".to_owned(), is_covered: false }
+}
+
+/// One that gives nobody what somebody else may hold.
+pub fn covered() -> Reach {
+    Reach::Failover { server: "a".to_owned(), is_covered: true }
+}
+
+pub fn clocks_apart() -> Reach {
+    Reach::ClocksApart { server: "a".to_owned() }
 }
 
 pub fn clock(by_ms: i64) -> Reach {

@@ -9,8 +9,18 @@ pub fn acquire(hold: &Hold, wait_ms: Option<u64>, fenced: bool) -> Command {
         Side::Plain => "RLOCK.ACQUIRE",
         Side::Read => "RLOCK.RACQUIRE",
         Side::Write => "RLOCK.WACQUIRE",
+        Side::Permit => "RLOCK.PACQUIRE",
     };
-    let mut command = words(&[name, &hold.lock, &hold.holder, &hold.lease_ms.to_string()]);
+    let mut command = if hold.is_of_several() {
+        words(&["RLOCK.MACQUIRE", &hold.locks().count().to_string()])
+    } else {
+        words(&[name])
+    };
+    command.extend(hold.locks().cloned());
+    command.extend(words(&[&hold.holder, &hold.lease_ms.to_string()]));
+    if hold.side == Side::Permit {
+        command.extend(words(&["LIMIT", &hold.limit.to_string()]));
+    }
     if let Some(wait_ms) = wait_ms {
         command.extend(words(&["WAIT", &wait_ms.to_string()]));
     }
@@ -26,7 +36,7 @@ pub fn renew(hold: &Hold) -> Command {
 
 pub fn release(hold: &Hold, all: bool) -> Command {
     let side: &[&str] = match hold.side {
-        Side::Plain => &[],
+        Side::Plain | Side::Permit => &[],
         Side::Read => &["READ"],
         Side::Write => &["WRITE"],
     };

@@ -1,5 +1,6 @@
 //! What one client records: each call before anything of it is sent, each answer as soon as it is there.
 
+use super::speech::Hold;
 use crate::history::{Answer, Call, Journal, Moment, Record, Request};
 
 pub struct Diary {
@@ -31,6 +32,15 @@ impl Diary {
         self.calls
     }
 
+    /// The numbers of the calls of one request, one for each of its locks.
+    pub fn called_each(&mut self, hold: &Hold, request: &Request) -> Vec<u64> {
+        hold.locks().map(|lock| self.called(lock, &hold.holder, for_lock(request, hold, lock))).collect()
+    }
+
+    pub fn answered_each(&self, numbers: &[u64], answers: &[Answer]) {
+        numbers.iter().zip(answers).for_each(|(number, answer)| self.answered(*number, answer.clone()));
+    }
+
     pub fn answered(&self, number: u64, answer: Answer) {
         self.journal.write(&Record::Answered { at: Moment::now(), client: self.client.clone(), number, answer });
     }
@@ -47,4 +57,13 @@ impl Diary {
     pub fn ended(&self, number: u64) {
         self.journal.write(&Record::Ended { at: Moment::now(), client: self.client.clone(), number });
     }
+}
+
+/// A request for several locks names with each of them the others.
+fn for_lock(request: &Request, hold: &Hold, lock: &str) -> Request {
+    let mut request = request.clone();
+    if let Request::Acquire { beside, .. } = &mut request {
+        *beside = hold.locks().filter(|other| *other != lock).cloned().collect();
+    }
+    request
 }

@@ -1,5 +1,5 @@
-//! Clients of `rlock-client`. What it sends is not seen; recorded is what it says: that a lock was granted, until when it
-//! vouches for it, and that it no longer does.
+//! Clients of `rlock-client`, and of those for other languages. What they send is not seen; recorded is what they say: that a lock
+//! was granted, until when it is vouched for, and that it no longer is.
 //!
 //! Each attempt is an owner of its own, so that the server's holders can be told apart: to the server such an owner is like
 //! any other holder.
@@ -7,6 +7,7 @@
 //! An error is a failure only if the server has said no. All others leave open whether something was done, or is still to
 //! be done in the background.
 
+use super::adapters::{self, Adapter};
 use super::diary::Diary;
 use super::round::Round;
 use super::wish::{Deed, Wish};
@@ -14,11 +15,16 @@ use crate::history::{Answer, Journal, Moment, Request, Side};
 use crate::plan::{Address, ByTls, Client};
 use rlock_client::{Access, Certificates, Error, ErrorKind, Guard, Lock, Locks};
 use rlock_testing::Random;
+use serde_json::{Value, json};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 const CONNECT: Duration = Duration::from_millis(500);
+
+/// For a process of an adapter to begin, and its client to connect.
+const BEGIN: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -41,19 +47,42 @@ const FIXED_LEASE: u8 = 30;
 /// from when a lease is counted.
 const TO_ITS_END: u8 = 70;
 
-/// What all guards of a process share: one for each line.
-pub type Doors = Vec<Locks>;
+/// Where all guards of a process come from: one for each line.
+pub type Doors = Vec<Door>;
 
-/// Tries until all are open; none, if the round is over before.
-pub async fn open(address: &Address, by_tls: Option<&ByTls>, round: Round) -> Option<Doors> {
-    let lines = match address {
+/// A client that all guards of a process share: this language's, or another's by its adapter.
+#[derive(Clone)]
+pub enum Door {
+    Rust(Locks),
+    Adapter(Arc<Adapter>),
+}
+
+impl Door {
+    /// Waits until all that is being given back in the background has been.
+    pub async fn settle(&self) {
+        match self {
+            Self::Rust(locks) => locks.settle().await,
+            Self::Adapter(adapter) => adapter.close().await,
+        }
+    }
+}
+
+/// Tries until all are open; none, if the round is over before. With an adapter they are of its language.
+pub async fn open(address: Address, by_tls: Option<ByTls>, adapter: Option<String>, round: Round) -> Option<Doors> {
+    let lines = match &address {
         Address::Lines { ports } => ports.len(),
         Address::Sentinels { .. } | Address::Cluster { .. } => 1,
     };
     let mut doors = Vec::new();
     while doors.len() < lines && !round.is_over() {
-        match timeout_at(round.answers(CONNECT * 4), connect(address, by_tls, doors.len())).await {
-            Ok(Ok(locks)) => doors.push(locks),
+        let door = async {
+            match &adapter {
+                None => connect(&address, by_tls.as_ref(), doors.len()).await.ok().map(Door::Rust),
+                Some(command) => Adapter::open(command, place(&address, doors.len())).await.map(Door::Adapter),
+            }
+        };
+        match timeout_at(round.answers(BEGIN), door).await {
+            Ok(Some(door)) => doors.push(door),
             _ => round.pause(Duration::from_millis(PAUSE_MS.1)).await,
         }
     }
@@ -75,6 +104,26 @@ async fn connect(address: &Address, by_tls: Option<&ByTls>, line: usize) -> Resu
         }
         (None, Address::Cluster { ports }) => options.connect_to_cluster(ports.iter().map(url)).await,
     }
+}
+
+/// The same, as adapters are told. They come without TLS.
+fn place(address: &Address, line: usize) -> Value {
+    let url = |port: &u16| format!("redis://127.0.0.1:{port}");
+    let urls = |ports: &[u16]| ports.iter().map(url).collect::<Vec<_>>();
+    let place = match address {
+        Address::Lines { ports } => json!({"url": url(&ports[line])}),
+        Address::Sentinels { ports, name, .. } => json!({"sentinels": urls(ports), "master": name}),
+        Address::Cluster { ports } => json!({"cluster": urls(ports)}),
+    };
+    let mut open = json!({"do": "open", "patience": ms(PATIENCE), "answer": ms(ANSWER)});
+    if let (Some(open), Value::Object(place)) = (open.as_object_mut(), place) {
+        open.extend(place);
+    }
+    open
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub struct Keeper {
@@ -107,7 +156,7 @@ impl Keeper {
             return self.round.pause(Duration::from_millis(self.random.between(PAUSE_MS))).await;
         };
         if self.random.is(self.client.habits.enters_again) {
-            kept.vouch(&self.diary);
+            kept.vouch(&self.diary).await;
             self.go_in_and_out(&wish, &holder).await;
         }
         let deed = match Deed::of(&self.client.habits, &mut self.random) {
@@ -132,30 +181,52 @@ impl Keeper {
         let until = self.round.waits(wish.gives_up_after.unwrap_or(WHATEVER_IT_TAKES));
         let number = self.diary.called(&wish.lock, holder, request);
         let (answer, guard) = match timeout_at(until, self.ask(wish, holder, is_fixed)).await {
-            Ok(Ok(Some((guard, token)))) => (Answer::Granted { token }, Some(guard)),
-            Ok(Ok(None)) => (Answer::Refused { left_ms: -1 }, None),
-            Ok(Err(error)) => (not_acquired(&error), None),
+            Ok(Ok((guard, token))) => (Answer::Granted { token }, Some(guard)),
+            Ok(Err(answer)) => (answer, None),
             Err(_) => (Answer::Unknown("given up".to_owned()), None),
         };
         self.diary.answered(number, answer);
         guard.map(|guard| Kept { number, guard })
     }
 
-    async fn ask(&self, wish: &Wish, holder: &str, is_fixed: bool) -> Result<Option<Granted>, Error> {
-        let line = self.client.line as usize % self.doors.len();
-        let lock = lock_of(&self.doors[line], wish, is_fixed).owner(holder);
-        if wish.fenced {
-            let granted = acquire(lock.fenced(), wish.wait_ms).await?.map(|guard| (guard.token(), guard));
-            return Ok(granted.map(|(token, guard)| (guard.unfenced(), Some(token))));
-        }
-        Ok(acquire(lock, wish.wait_ms).await?.map(|guard| (guard, None)))
+    async fn ask(&self, wish: &Wish, holder: &str, is_fixed: bool) -> Result<Granted, Answer> {
+        let locks = match &self.doors[self.client.line as usize % self.doors.len()] {
+            Door::Rust(locks) => locks,
+            Door::Adapter(adapter) => {
+                let mut lock = adapters::lock(&wish.lock, wish.side, wish.lease_ms, is_fixed);
+                lock["fenced"] = wish.fenced.into();
+                // Nought is for ever in a plan, and an attempt to adapters.
+                match wish.wait_ms {
+                    Some(0) => {}
+                    wait => lock["wait"] = wait.unwrap_or(0).into(),
+                }
+                if wish.replicas > 0 {
+                    lock["replicas"] = wish.replicas.into();
+                    lock["within"] = ms(CONFIRM).into();
+                }
+                let granted = adapter.acquire(holder, lock).await;
+                return granted.map(|(held, token)| (Held::Adapter(held), token)).map_err(|word| of_word(&word, false));
+            }
+        };
+        let lock = lock_of(locks, wish, is_fixed).owner(holder);
+        let granted = if wish.fenced {
+            acquire(lock.fenced(), wish.wait_ms).await.map(|guard| {
+                guard.map(|guard| {
+                    let token = guard.token();
+                    (Held::Rust(guard.unfenced()), Some(token))
+                })
+            })
+        } else {
+            acquire(lock, wish.wait_ms).await.map(|guard| guard.map(|guard| (Held::Rust(guard), None)))
+        };
+        granted.map_err(|error| not_acquired(&error))?.ok_or(Answer::Refused { left_ms: -1 })
     }
 
     /// Takes the lock once more, in the same name, and gives that back at once.
     async fn go_in_and_out(&mut self, wish: &Wish, holder: &str) {
         let wish = Wish { wait_ms: None, gives_up_after: None, replicas: 0, ..wish.clone() };
         if let Some(kept) = self.acquire(&wish, holder, false).await {
-            kept.vouch(&self.diary);
+            kept.vouch(&self.diary).await;
             self.release(kept, &wish, holder).await;
         }
     }
@@ -166,7 +237,7 @@ impl Keeper {
         let (Deed::Keep(time) | Deed::Renew(time) | Deed::Stall(time) | Deed::Die(time)) = deed;
         let until = Instant::now() + time;
         let mut lost = pin!(kept.guard.lost());
-        kept.vouch(&self.diary);
+        kept.vouch(&self.diary).await;
         loop {
             tokio::select! {
                 biased;
@@ -176,7 +247,7 @@ impl Keeper {
             if until <= Instant::now() || self.round.is_over() {
                 return;
             }
-            kept.vouch(&self.diary);
+            kept.vouch(&self.diary).await;
         }
     }
 
@@ -185,8 +256,7 @@ impl Keeper {
         let request = Request::Release { side: wish.side, all: false };
         let number = self.diary.called(&wish.lock, holder, request);
         let answer = match timeout_at(self.round.answers(WHATEVER_IT_TAKES), kept.guard.release()).await {
-            Ok(Ok(())) => Answer::Released(Some(1)),
-            Ok(Err(error)) => not_released(&error),
+            Ok(answer) => answer,
             Err(_) => Answer::Unknown("given up".to_owned()),
         };
         self.diary.answered(number, answer);
@@ -196,23 +266,53 @@ impl Keeper {
 /// A lock that this client has, by the call that got it.
 struct Kept {
     number: u64,
-    guard: Guard,
+    guard: Held,
 }
 
 impl Kept {
     /// Records until when it is vouched for, if it is.
-    fn vouch(&self, diary: &Diary) {
+    async fn vouch(&self, diary: &Diary) {
         // Before it is asked, so that a process that stands still in between vouches for less.
         let at = Moment::now();
-        let remaining = self.guard.remaining();
+        let remaining = self.guard.remaining().await;
         if !remaining.is_zero() {
             diary.vouched(self.number, at, at + remaining);
         }
     }
 }
 
-/// A guard, and its token if it is fenced.
-type Granted = (Guard, Option<u64>);
+enum Held {
+    Rust(Guard),
+    Adapter(adapters::Held),
+}
+
+impl Held {
+    async fn remaining(&self) -> Duration {
+        match self {
+            Self::Rust(guard) => guard.remaining(),
+            Self::Adapter(held) => held.remaining().await,
+        }
+    }
+
+    async fn lost(&self) {
+        match self {
+            Self::Rust(guard) => guard.lost().await,
+            Self::Adapter(held) => held.lost().await,
+        }
+    }
+
+    async fn release(self) -> Answer {
+        match self {
+            Self::Rust(guard) => guard.release().await.map_or_else(|error| not_released(&error), |()| RELEASED),
+            Self::Adapter(held) => held.release().await.map_or_else(|word| of_word(&word, true), |_| RELEASED),
+        }
+    }
+}
+
+const RELEASED: Answer = Answer::Released(Some(1));
+
+/// What is held, and its token if it is fenced.
+type Granted = (Held, Option<u64>);
 
 async fn acquire<F>(lock: Lock<F>, wait_ms: Option<u64>) -> Result<Option<Guard<F>>, Error> {
     match wait_ms.map(Duration::from_millis) {
@@ -227,6 +327,7 @@ fn lock_of(locks: &Locks, wish: &Wish, is_fixed: bool) -> Lock {
         Side::Plain => locks.lock(wish.lock.as_str()),
         Side::Read => locks.read_write(wish.lock.as_str()).read(),
         Side::Write => locks.read_write(wish.lock.as_str()).write(),
+        Side::Permit => unreachable!("no guard wants a permit"),
     };
     let lease = Duration::from_millis(wish.lease_ms);
     let lock = if is_fixed { lock.fixed_lease(lease) } else { lock.lease(lease) };
@@ -247,5 +348,17 @@ fn no_or_unknown(error: &Error) -> Answer {
     match error.kind() {
         WrongKind | Deadlock | QueueFull | ModuleMissing | Refused | Configuration => Answer::Failed(error.to_string()),
         _ => Answer::Unknown(error.to_string()),
+    }
+}
+
+/// The same, of the word that an adapter has for it.
+fn of_word(word: &str, is_release: bool) -> Answer {
+    match word {
+        "busy" => Answer::Refused { left_ms: -1 },
+        "lost" if is_release => Answer::Released(None),
+        "wrong-kind" | "deadlock" | "queue-full" | "no-module" | "no-right" | "refused" | "configuration" => {
+            Answer::Failed(word.to_owned())
+        }
+        _ => Answer::Unknown(word.to_owned()),
     }
 }

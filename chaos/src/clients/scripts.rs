@@ -12,13 +12,17 @@ use rlock_testing::scripts;
 const UNLOCKED: &str = "0";
 const WRITER_LEFT: &str = "1";
 
+/// Redisson's permits are other keys.
+const NO_PERMITS: &str = "no script is for permits";
+
 pub fn acquire(hold: &Hold) -> Command {
-    let Hold { lock, holder, side, lease_ms } = hold;
+    let Hold { lock, holder, side, lease_ms, .. } = hold;
     let lease = lease_ms.to_string();
     match side {
         Side::Plain => eval(scripts::ACQUIRE, &[lock], &[&lease, holder]),
         Side::Read => eval(scripts::READ_ACQUIRE, &[lock, &reads(hold)], &[&lease, holder, &write_side(hold)]),
         Side::Write => eval(scripts::WRITE_ACQUIRE, &[lock], &[&lease, &write_side(hold)]),
+        Side::Permit => unreachable!("{NO_PERMITS}"),
     }
 }
 
@@ -29,12 +33,13 @@ pub fn renew(hold: &Hold) -> Option<Command> {
         Side::Plain => Some(eval(scripts::RENEW, &[&hold.lock], &[&lease, &hold.holder])),
         Side::Write => Some(eval(scripts::RENEW, &[&hold.lock], &[&lease, &write_side(hold)])),
         Side::Read => None,
+        Side::Permit => unreachable!("{NO_PERMITS}"),
     }
 }
 
 /// One of a writer is answered with 1 also where there was nothing to be given back.
 pub fn release(hold: &Hold) -> Command {
-    let Hold { lock, holder, side, lease_ms } = hold;
+    let Hold { lock, holder, side, lease_ms, .. } = hold;
     let (lease, channel) = (lease_ms.to_string(), channel(hold));
     match side {
         Side::Plain => eval(scripts::RELEASE, &[lock, &channel], &[UNLOCKED, &lease, holder]),
@@ -43,6 +48,7 @@ pub fn release(hold: &Hold) -> Command {
             eval(scripts::READ_RELEASE, &keys.map(String::as_str), &[UNLOCKED, holder])
         }
         Side::Write => eval(scripts::WRITE_RELEASE, &[lock, &channel], &[WRITER_LEFT, &lease, &write_side(hold)]),
+        Side::Permit => unreachable!("{NO_PERMITS}"),
     }
 }
 
@@ -61,6 +67,7 @@ fn channel(hold: &Hold) -> String {
     match hold.side {
         Side::Plain => format!("redisson_lock__channel:{name}"),
         Side::Read | Side::Write => format!("redisson_rwlock:{name}"),
+        Side::Permit => unreachable!("{NO_PERMITS}"),
     }
 }
 
@@ -81,7 +88,8 @@ mod tests {
     const SIDES: [Side; 3] = [Side::Plain, Side::Read, Side::Write];
 
     fn hold(side: Side) -> Hold {
-        Hold { lock: "lock".to_owned(), holder: "scripts-1:1".to_owned(), side, lease_ms: 30_000 }
+        let [lock, holder] = ["lock", "scripts-1:1"].map(str::to_owned);
+        Hold { lock, beside: Vec::new(), holder, side, limit: 0, lease_ms: 30_000 }
     }
 
     /// What is stored for somebody who has the lock.

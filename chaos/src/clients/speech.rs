@@ -1,6 +1,7 @@
 //! What a client that sends its commands itself wants, and what the answers mean: the same for those that say it in the
 //! commands and for those that say it in scripts.
 
+use super::wish::Wish;
 use crate::history::{Answer, Event, Journal, Side, Told};
 use rlock_testing::Reply;
 use std::time::Duration;
@@ -9,12 +10,34 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Hold {
     pub lock: String,
+    /// Asked for together with it, all or none; what is held then is held lock by lock.
+    pub beside: Vec<String>,
     pub holder: String,
     pub side: Side,
+    pub limit: u32,
     pub lease_ms: u64,
 }
 
 impl Hold {
+    pub fn of(wish: &Wish, holder: String) -> Self {
+        let Wish { lock, beside, side, limit, lease_ms, .. } = wish.clone();
+        Self { lock, beside, holder, side, limit, lease_ms }
+    }
+
+    pub fn is_of_several(&self) -> bool {
+        !self.beside.is_empty()
+    }
+
+    pub fn locks(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.lock).chain(&self.beside)
+    }
+
+    /// Lock by lock.
+    pub fn each(&self) -> Vec<Self> {
+        let one = |lock: &String| Self { lock: lock.clone(), beside: Vec::new(), ..self.clone() };
+        self.locks().map(one).collect()
+    }
+
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.lease_ms)
     }
@@ -47,6 +70,34 @@ pub fn acquired(reply: &Reply, fenced: bool) -> Result<Answer, Strange> {
         },
         _ => failed(reply),
     }
+}
+
+/// The same for each lock of a hold: whoever is granted one of several is granted all, and told as many tokens.
+pub fn acquired_each(reply: &Reply, fenced: bool, hold: &Hold) -> Result<Vec<Answer>, Strange> {
+    if let (true, true, Reply::List(pair)) = (hold.is_of_several(), fenced, reply)
+        && let [Reply::Nil, tokens @ Reply::List(_)] = &pair[..]
+    {
+        let granted = Answer::Granted { token: None };
+        return tokens_of(tokens).and_then(|tokens| each(hold, &granted, &tokens)).ok_or_else(|| strange(reply));
+    }
+    let answer = acquired(reply, fenced)?;
+    let lacks_tokens = hold.is_of_several() && matches!(answer, Answer::Granted { token: Some(_) });
+    if lacks_tokens { Err(strange(reply)) } else { Ok(vec![answer; hold.locks().count()]) }
+}
+
+/// What an outcome is for each lock. None, if there are not as many tokens as locks.
+pub fn each(hold: &Hold, outcome: &Answer, tokens: &[u64]) -> Option<Vec<Answer>> {
+    if tokens.is_empty() {
+        return Some(hold.locks().map(|_| outcome.clone()).collect());
+    }
+    let granted = |token: &u64| Answer::Granted { token: Some(*token) };
+    (tokens.len() == hold.locks().count()).then(|| tokens.iter().map(granted).collect())
+}
+
+fn tokens_of(reply: &Reply) -> Option<Vec<u64>> {
+    let Reply::List(tokens) = reply else { return None };
+    let token = |reply: &Reply| if let Reply::Int(token @ 1..) = reply { Some(token.unsigned_abs()) } else { None };
+    tokens.iter().map(token).collect::<Option<Vec<_>>>().filter(|tokens| !tokens.is_empty())
 }
 
 pub fn released(reply: &Reply) -> Result<Answer, Strange> {
@@ -82,8 +133,13 @@ fn event(reply: &Reply) -> Option<Event> {
     let [Reply::Int(seq @ 0..), Reply::Text(ticket), Reply::Text(outcome), value, ends_in @ ..] = &fields[..] else {
         return None;
     };
+    let mut tokens = Vec::new();
     let outcome = match (outcome.as_str(), value, ends_in) {
         ("granted", Reply::Nil, [Reply::Int(0..)]) => Answer::Granted { token: None },
+        ("granted", several @ Reply::List(_), [Reply::Int(0..)]) => {
+            tokens = tokens_of(several)?;
+            Answer::Granted { token: None }
+        }
         ("granted", Reply::Int(token @ 0..), [Reply::Int(0..)]) => {
             Answer::Granted { token: Some(token.unsigned_abs()) }
         }
@@ -91,7 +147,7 @@ fn event(reply: &Reply) -> Option<Event> {
         ("error", Reply::Text(line) | Reply::Error(line), []) => Answer::Failed(line.clone()),
         _ => return None,
     };
-    Some(Event { seq: seq.unsigned_abs(), ticket: ticket.clone(), outcome })
+    Some(Event { seq: seq.unsigned_abs(), ticket: ticket.clone(), outcome, tokens })
 }
 
 /// Of so many tickets that were to be taken back, whether each was found.
@@ -128,6 +184,29 @@ mod tests {
         assert!(acquired(&pair, false).is_err());
         assert_eq!(acquired(&Reply::Nil, false), Ok(Answer::Granted { token: None }));
         assert!(acquired(&Reply::Nil, true).is_err());
+    }
+
+    #[test]
+    fn of_several_locks_each_has_a_token() {
+        let [lock, other, holder] = ["l", "m", "h"].map(str::to_owned);
+        let hold = Hold { lock, beside: vec![other], holder, side: Side::Plain, limit: 0, lease_ms: 5 };
+        let several = |tokens: &[i64]| {
+            let tokens = tokens.iter().map(|token| Reply::Int(*token)).collect();
+            Reply::List(vec![Reply::Nil, Reply::List(tokens)])
+        };
+        let granted = |tokens: [Option<u64>; 2]| Ok(tokens.map(|token| Answer::Granted { token }).to_vec());
+        assert_eq!(acquired_each(&several(&[3, 7]), true, &hold), granted([Some(3), Some(7)]));
+        assert_eq!(acquired_each(&Reply::Nil, false, &hold), granted([None, None]));
+        assert_eq!(acquired_each(&Reply::Int(5), false, &hold), Ok(vec![Answer::Refused { left_ms: 5 }; 2]));
+        for wrong in [several(&[3]), several(&[]), several(&[3, 7, 9]), several(&[3, 0])] {
+            assert!(acquired_each(&wrong, true, &hold).is_err(), "{wrong:?}");
+        }
+        assert!(acquired_each(&Reply::List(vec![Reply::Nil, Reply::Int(3)]), true, &hold).is_err());
+        let [ticket, granted] = ["h", "granted"].map(|it| Reply::Text(it.to_owned()));
+        let event = Reply::List(vec![Reply::Int(1), ticket, granted, Reply::List(vec![Reply::Int(3)]), Reply::Int(9)]);
+        let Ok(Told::Events(events)) = told(&Reply::List(vec![event])) else { panic!("an event") };
+        assert_eq!(each(&hold, &events[0].outcome, &events[0].tokens), None);
+        assert_eq!(events[0].tokens, [3]);
     }
 
     #[test]

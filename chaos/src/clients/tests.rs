@@ -2,8 +2,8 @@
 
 use super::work;
 use crate::history::{Answer, Operation, Record, Request, Side, pair, read_all};
-use crate::plan::{Address, ByTls, Client, ClientKind, Habits, LEASE_ALONE_MS, Lock, Plan};
-use crate::worlds::{World, WorldKind};
+use crate::plan::{Address, ByTls, Client, ClientKind, Habits, LEASE_ALONE_MS, Lock, LockKind, Plan};
+use crate::worlds::{Stage, World};
 use rlock_testing::{Server, free_port, wait_until};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,13 +31,18 @@ fn habits() -> Habits {
         stalls: 0,
         dies: 0,
         gives_up: 0,
+        comes_back: 0,
         replicas: 0,
     }
 }
 
+fn lock(name: &str, kind: LockKind, others: &[&str]) -> Lock {
+    Lock { name: name.to_owned(), kind, others: others.iter().map(|other| (*other).to_owned()).collect() }
+}
+
 /// Wants a plain lock and a read-write lock.
 fn client(kind: ClientKind, number: u32, habits: &Habits) -> Client {
-    let locks = [false, true].map(|is_read_write| Lock { name: format!("lock:{is_read_write}"), is_read_write });
+    let locks = [lock("plain", LockKind::Plain, &[]), lock("read-write", LockKind::ReadWrite, &[])];
     Client {
         name: format!("{kind:?}-{number}"),
         seed: u64::from(number),
@@ -66,7 +71,7 @@ impl Trial {
     fn by(address: Address, by_tls: Option<ByTls>, length_ms: u64, clients: Vec<Client>) -> Self {
         let directory = TempDir::with_prefix("rlock-chaos-").unwrap();
         let (path, crews) = (directory.path().to_owned(), vec![clients]);
-        let plan = Plan { seed: 1, directory: path, address, by_tls, length_ms, crews };
+        let plan = Plan { seed: 1, directory: path, address, by_tls, length_ms, crews, adapters: Vec::new() };
         std::fs::write(directory.path().join("plan.json"), serde_json::to_vec(&plan).unwrap()).unwrap();
         Self { directory, length: Duration::from_millis(length_ms) }
     }
@@ -112,18 +117,25 @@ fn every_kind_gets_locks_and_gives_all_of_them_back() {
     let server = Server::start();
     // Two of each, with rests in which the locks are free: scripts get none that others queue for all the time.
     let habits = Habits { rest_ms: (0, 60), ..habits() };
-    let clients = crew(&habits).into_iter().take(2 * KINDS.len()).collect();
+    let mut clients: Vec<_> = crew(&habits).into_iter().take(2 * KINDS.len()).collect();
+    let is_native = |kind| matches!(kind, ClientKind::Commands | ClientKind::Sessions);
+    for client in clients.iter_mut().filter(|client| is_native(client.kind)) {
+        client.locks.push(lock("permits", LockKind::Permits, &[]));
+        client.locks.push(lock("one", LockKind::Plain, &["another", "a third"]));
+    }
     let records = Trial::of(here(&server), 2_000, clients).run();
     nothing_is_broken(&records);
     let operations = pair(&records);
     for kind in KINDS {
         let operations = of_kind(&operations, kind);
         assert!(grants(&operations) > 5, "{kind:?}: {}", grants(&operations));
-        for side in [Side::Plain, Side::Read, Side::Write] {
+        for side in Side::ALL.into_iter().filter(|side| *side != Side::Permit || is_native(kind)) {
             let is_of_side = |request: &Request| matches!(request, Request::Acquire { side: it, .. } | Request::Guard { side: it, .. } if *it == side);
             let granted = operations.iter().any(|it| is_of_side(&it.call.request) && it.granted().is_some());
             assert!(granted, "{kind:?}: {side:?}");
         }
+        let of_several = operations.iter().any(|it| it.is_of_several() && it.granted().is_some());
+        assert_eq!(of_several, is_native(kind), "{kind:?}");
     }
     wait_until("all is given back", || held(&server).is_empty());
 }
@@ -140,7 +152,7 @@ fn granted_by_tls(by_tls: ByTls) -> usize {
 #[test]
 fn guards_come_by_tls_also_to_a_server_that_was_restarted_and_trust_no_other() {
     let directory = TempDir::with_prefix("rlock-chaos-").unwrap();
-    let mut world = World::start(WorldKind::Single, directory.path());
+    let mut world = World::start(Stage::default(), directory.path());
     // Built without it.
     let Some(by_tls) = world.by_tls() else { return };
     assert!(granted_by_tls(by_tls.clone()) > 0);
@@ -250,8 +262,8 @@ fn a_connection_that_breaks_leaves_open_what_was_done_and_is_made_anew() {
 fn who_waits_for_ever_waits_no_longer_than_the_round() {
     let server = Server::start();
     let mut somebody = server.client();
-    somebody.say("RLOCK.ACQUIRE lock:false somebody 30000");
-    somebody.say("RLOCK.WACQUIRE lock:true somebody 30000");
+    somebody.say("RLOCK.ACQUIRE plain somebody 30000");
+    somebody.say("RLOCK.WACQUIRE read-write somebody 30000");
     let clients = crew(&Habits { waits_ms: vec![Some(0)], ..habits() });
     let began = Instant::now();
     let operations = pair(&Trial::of(here(&server), 300, clients).run());
@@ -360,7 +372,7 @@ fn in_a_cluster_locks_are_asked_for_where_they_are() {
     let clients: Vec<_> = crew(&Habits { waits_ms: vec![Some(100)], ..habits() })
         .into_iter()
         .map(|client| Client {
-            locks: (0..3).map(|master| Lock { name: cluster.key_on(master), is_read_write: false }).collect(),
+            locks: (0..3).map(|master| lock(&cluster.key_on(master), LockKind::Plain, &[])).collect(),
             ..client
         })
         .collect();

@@ -1,17 +1,29 @@
 //! What a client wants next, and what it will do with it: its habits, thrown for.
 
+use super::speech::Hold;
 use crate::history::Side;
-use crate::plan::{Client, Habits};
+use crate::plan::{Client, Habits, LockKind};
 use rlock_testing::Random;
 use std::time::Duration;
 
 /// Nobody waits for ever: for so many ms at least, and at most.
 const FOR_EVER_MS: (u64, u64) = (500, 4_000);
 
+/// How many permits may be out, as different requests have it.
+const LIMITS: [u32; 4] = [2, 3, 3, 5];
+
+/// Of a hundred who could want other locks together with one, those who want it alone; and of the others, those wanted.
+const WANTS_IT_ALONE: u8 = 40;
+const WANTS_ANOTHER: u8 = 40;
+
 #[derive(Clone, Debug)]
 pub struct Wish {
     pub lock: String,
+    /// Wanted together with it, all or none.
+    pub beside: Vec<String>,
     pub side: Side,
+    /// Of permits, how many may be out at once; else nought.
+    pub limit: u32,
     pub lease_ms: u64,
     /// As in the plan: none is an attempt without a wait, 0 a wait for ever.
     pub wait_ms: Option<u64>,
@@ -28,11 +40,17 @@ impl Wish {
             Some((first, others)) if others.is_empty() || random.is(50) => first.clone(),
             _ => random.one_of(&client.locks[1..]),
         };
-        let side = match lock.is_read_write {
-            false => Side::Plain,
-            true if random.is(*reads) => Side::Read,
-            true => Side::Write,
+        let (side, limit) = match lock.kind {
+            LockKind::Plain => (Side::Plain, 0),
+            LockKind::ReadWrite if random.is(*reads) => (Side::Read, 0),
+            LockKind::ReadWrite => (Side::Write, 0),
+            LockKind::Permits => (Side::Permit, random.one_of(&LIMITS)),
         };
+        let mut beside = lock.others;
+        if beside.is_empty() || random.is(WANTS_IT_ALONE) {
+            beside.clear();
+        }
+        beside.retain(|_| random.is(WANTS_ANOTHER));
         let wait_ms = random.one_of(waits_ms);
         let gives_up_after = match wait_ms {
             Some(0) => Some(random.between(FOR_EVER_MS)),
@@ -41,7 +59,9 @@ impl Wish {
         };
         Self {
             lock: lock.name,
+            beside,
             side,
+            limit,
             lease_ms: *lease_ms,
             wait_ms,
             gives_up_after: gives_up_after.map(Duration::from_millis),
@@ -51,8 +71,9 @@ impl Wish {
     }
 
     /// An attempt without a wait.
-    pub fn at_once(lock: &str, side: Side, lease_ms: u64, fenced: bool) -> Self {
-        Self { lock: lock.to_owned(), side, lease_ms, wait_ms: None, gives_up_after: None, fenced, replicas: 0 }
+    pub fn at_once(hold: &Hold, fenced: bool) -> Self {
+        let Hold { lock, beside, side, limit, lease_ms, .. } = hold.clone();
+        Self { lock, beside, side, limit, lease_ms, wait_ms: None, gives_up_after: None, fenced, replicas: 0 }
     }
 }
 

@@ -31,10 +31,8 @@ fn id(node: &Node) -> Result<String, String> {
 
 /// The replica of a master, once it follows.
 fn replica_of(world: &World, master: usize) -> Result<usize, String> {
-    let name = &world.nodes[master].name;
-    let is_its = |node: &Node| node.follows() && world.master_of(node).is_some_and(|it| it.name == *name);
-    let replica = world.replicas().into_iter().find(|place| is_its(&world.nodes[*place]));
-    replica.ok_or_else(|| format!("no replica follows server {name}"))
+    let replica = world.replicas_of(master).first().copied();
+    replica.ok_or_else(|| format!("no replica follows server {}", world.nodes[master].name))
 }
 
 /// The servers give up sooner than that.
@@ -79,11 +77,10 @@ struct Move {
 /// How long a slot rests between the steps of its move, so that clients meet it there.
 const REST: Duration = Duration::from_millis(80);
 
-/// A hot lock's slot goes to another master, and comes back.
+/// A popular lock's slot goes to another master, and comes back.
 fn move_a_slot(scene: &mut Scene) -> Outcome {
     let world = &scene.world;
-    let number = scene.random.below(world.makeup().hot.into());
-    let key = format!("hot:{number}");
+    let key = scene.random.one_of(&world.makeup().popular());
     let from = world.owner_of(&key).ok_or_else(|| format!("nobody has {key} now"))?;
     let others: Vec<_> = world.masters.iter().copied().filter(|place| *place != from).collect();
     if others.is_empty() {
@@ -96,7 +93,9 @@ fn move_a_slot(scene: &mut Scene) -> Outcome {
     let mut moving = Move { slot, from, to, done: 0, rests_until: Instant::now() };
     // The lock itself is at one place only at any time. But who asks at the new place while the other keys are still at
     // the old one may find it without its read holds.
-    let reach = Reach::Locks { locks: vec![key], takes_counters: false };
+    let moves = |lock: &String| *lock == key || key.starts_with('{') && lock.starts_with('{');
+    let locks = world.makeup().popular().into_iter().filter(moves).collect();
+    let reach = Reach::Locks { locks, takes_counters: false };
     moving.advance(world)?;
     Ok(Begun::until(vec![(words, reach)], move |scene| moving.advance(scene.world)))
 }

@@ -23,9 +23,9 @@ pub const KINDS: &[Kind] = &[
 /// Not in a cluster.
 pub const SWAP: Kind = kind("swap databases", AllKeys, 1, WHILE, swap);
 
-/// A hot lock, and the place of the server that has it.
+/// A popular lock, and the place of the server that has it.
 fn lock(scene: &mut Scene) -> Result<(String, usize), String> {
-    let key = format!("hot:{}", scene.random.below(scene.world.makeup().hot.into()));
+    let key = scene.random.one_of(&scene.world.makeup().popular());
     let place = owner(scene.world, &key)?;
     Ok((key, place))
 }

@@ -7,6 +7,7 @@
 mod clients;
 mod cluster;
 mod crews;
+mod failovers;
 mod keys;
 mod networks;
 mod play;

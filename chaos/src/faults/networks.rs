@@ -3,7 +3,7 @@
 use super::Class::{Network, OneWay};
 use super::{AT_ONCE, Begun, Kind, Outcome, Progress, Scene, WHILE, kind};
 use crate::history::Reach;
-use crate::network::{Order, Sender};
+use rlock_testing::network::{Order, Sender};
 use std::time::{Duration, Instant};
 
 pub const KINDS: &[Kind] = &[

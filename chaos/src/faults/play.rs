@@ -47,7 +47,7 @@ impl Running {
     fn new(fault: Fault, began: Moment, begun: Begun) -> Self {
         let due = Instant::now() + fault.lasts;
         let forgets = |(_, reach): &(String, Reach)| match reach {
-            Reach::Failover { server } => Some(server.clone()),
+            Reach::Failover { server, .. } => Some(server.clone()),
             _ => None,
         };
         let servers = begun.effects.iter().filter_map(forgets).collect();
@@ -137,7 +137,7 @@ impl Troubles {
         // What died by itself is started again: the round goes on, so that more can be learned.
         for place in world.watch_for_deaths(journal) {
             let server = world.nodes[place].name.clone();
-            let effects = vec![("a server died".to_owned(), Reach::Failover { server })];
+            let effects = vec![("a server died".to_owned(), Reach::Failover { server, is_covered: false })];
             let fault = Fault { kind: servers::KILL, lasts: Duration::ZERO, seed: 0 };
             let begun = Begun::until(effects, move |scene| scene.world.start_again(place).map(|()| Progress::Over));
             self.running.push(Running::new(fault, began, begun));
@@ -153,7 +153,7 @@ impl Troubles {
         // What one of us has brought about is told of by itself, and with better moments.
         for server in servers.into_iter().filter(|it| !self.running.iter().any(|running| running.servers.contains(it)))
         {
-            let reach = Reach::Failover { server };
+            let reach = Reach::Failover { server, is_covered: false };
             journal.write(&Record::Troubled(Trouble { began, ended, what: what.clone(), reach }));
         }
     }

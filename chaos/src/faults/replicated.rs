@@ -27,7 +27,7 @@ fn masters(world: &World) -> Result<(usize, usize), String> {
 /// Also for clusters.
 pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Effects {
     let [old, new] = [old, new].map(|place| world.nodes[place].name.clone());
-    vec![(format!("{what}: server {new} takes over from {old}"), Reach::Failover { server: old })]
+    vec![(format!("{what}: server {new} takes over from {old}"), Reach::Failover { server: old, is_covered: false })]
 }
 
 fn hand_over(scene: &mut Scene) -> Outcome {

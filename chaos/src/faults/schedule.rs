@@ -1,7 +1,7 @@
 //! What a seed makes of a round: which fault begins when.
 
-use super::{Fault, Kind, clients, cluster, crews, keys, networks, replicated, sentinel, servers, storm};
-use crate::worlds::WorldKind;
+use super::{Fault, Kind, clients, cluster, crews, failovers, keys, networks, replicated, sentinel, servers, storm};
+use crate::worlds::{Play, Stage, WorldKind};
 use rlock_testing::Random;
 use std::time::Duration;
 
@@ -26,20 +26,37 @@ fn of_its_own(kind: WorldKind) -> &'static [Kind] {
     }
 }
 
-/// What may happen in such a world.
-pub fn possible(kind: WorldKind) -> Vec<Kind> {
-    EVERYWHERE.into_iter().chain([of_its_own(kind)]).flatten().copied().collect()
+/// What may happen there.
+pub fn possible(Stage { kind, play }: Stage) -> Vec<Kind> {
+    match play {
+        Play::Everything => EVERYWHERE.into_iter().chain([of_its_own(kind)]).flatten().copied().collect(),
+        Play::Unprotected | Play::Protected => [failovers::BESIDE, failovers::kinds(kind)].concat(),
+    }
 }
 
 /// The faults of a round, in order of when they begin.
-pub fn schedule(kind: WorldKind, random: &mut Random, length: Duration) -> Vec<(Duration, Fault)> {
-    let kinds = possible(kind);
+pub fn schedule(stage: Stage, random: &mut Random, length: Duration) -> Vec<(Duration, Fault)> {
+    if stage.play.is_failovers_alone() {
+        return one_failover(stage.kind, random, length);
+    }
+    let kinds = possible(stage);
     let mut faults = Vec::new();
     let mut at = QUIET_AT_FIRST;
     while at + QUIET_AT_LAST < length {
         faults.push((at, any(&kinds, random)));
         let pause = if random.is(PEACE_IN_A_HUNDRED) { PEACE_MS } else { PAUSES_MS };
         at += Duration::from_millis(random.between(pause));
+    }
+    faults
+}
+
+/// Soon, as it takes most of the round; and some trouble to clients.
+fn one_failover(kind: WorldKind, random: &mut Random, length: Duration) -> Vec<(Duration, Fault)> {
+    let mut faults = vec![(QUIET_AT_FIRST, any(failovers::kinds(kind), random))];
+    let mut at = QUIET_AT_FIRST;
+    while at + QUIET_AT_LAST < length {
+        at += Duration::from_millis(random.between(PEACE_MS));
+        faults.push((at, any(failovers::BESIDE, random)));
     }
     faults
 }
@@ -63,11 +80,13 @@ pub fn one(kind: Kind, random: &mut Random) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn the_same_seed_makes_the_same_round_and_all_that_may_happen_does() {
         for kind in WorldKind::ALL {
-            let of = |seed| schedule(kind, &mut Random::from(seed), Duration::from_secs(3_000));
+            let stage = Stage { kind, play: Play::Everything };
+            let of = |seed| schedule(stage, &mut Random::from(seed), Duration::from_secs(3_000));
             let told = |seed| {
                 let faults = of(seed).into_iter();
                 faults.map(|(at, it)| (at, it.kind.name, it.lasts, it.seed)).collect::<Vec<_>>()
@@ -75,16 +94,25 @@ mod tests {
             assert_eq!(told(1), told(1));
             assert_ne!(told(1), told(2));
             let round = of(1);
-            for possible in possible(kind) {
+            for possible in possible(stage) {
                 assert!(round.iter().any(|(_, it)| it.kind.name == possible.name), "{} never comes", possible.name);
             }
         }
     }
 
     #[test]
+    fn where_failovers_are_played_alone_each_round_begins_with_one() {
+        for stage in Stage::by_name("failovers") {
+            let round = |seed| schedule(stage, &mut Random::from(seed), Duration::from_secs(11));
+            let first: HashSet<_> = (0..100).map(|seed| round(seed)[0].1.kind.name).collect();
+            assert_eq!(first, failovers::kinds(stage.kind).iter().map(|kind| kind.name).collect());
+        }
+    }
+
+    #[test]
     fn faults_come_in_order_and_leave_the_last_moments_in_peace() {
         let length = Duration::from_secs(60);
-        let round = schedule(WorldKind::Single, &mut Random::from(3), length);
+        let round = schedule(Stage::default(), &mut Random::from(3), length);
         assert!(round.is_sorted_by_key(|(at, _)| *at));
         assert!(round.iter().all(|(at, _)| *at >= QUIET_AT_FIRST && *at + QUIET_AT_LAST < length));
     }

@@ -5,7 +5,7 @@ use super::keys::SWAP;
 use super::servers::KILL_REPLICA;
 use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
-use crate::network::ServerClock;
+use crate::server_clock::ServerClock;
 use crate::worlds::{Node, World};
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ fn replace(
     let server = world.nodes[old].name.clone();
     let words = format!("{words}, server {server}, until the sentinels have made another one the master");
     let mut effects = clocks_apart(world, old);
-    effects.push((words, Reach::Failover { server: server.clone() }));
+    effects.push((words, Reach::Failover { server: server.clone(), is_covered: false }));
     let (begun, mut known_since, mut is_harmless) = (Instant::now(), None, false);
     Ok(Begun::until(effects, move |scene| {
         let world = &mut scene.world;

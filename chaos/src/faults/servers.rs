@@ -58,7 +58,7 @@ fn kill(scene: &mut Scene) -> Outcome {
     let what = format!("kill -9 of server {server}, which is started again on what it left");
     let reach = match scene.world.kind {
         WorldKind::Durable => Reach::Restart { server },
-        _ => Reach::Failover { server },
+        _ => Reach::Failover { server, is_covered: false },
     };
     let effects = vec![(what.clone(), reach), (what, no_writes(node))];
     node.kill();

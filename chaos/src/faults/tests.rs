@@ -4,7 +4,7 @@ use super::play::Troubles;
 use super::schedule::{one, possible};
 use super::*;
 use crate::history::{Journal, Record, read_all};
-use crate::worlds::WorldKind;
+use crate::worlds::{Play, Stage, WorldKind};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -12,12 +12,16 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 fn each_fault_of(kind: WorldKind) {
+    each_fault_at(Stage { kind, play: Play::Everything }, 20);
+}
+
+fn each_fault_at(stage: Stage, least: usize) {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "faults").unwrap();
-    let mut world = World::start(kind, directory.path());
+    let mut world = World::start(stage, directory.path());
     let mut crews = sleepers();
     let mut random = Random::from(7);
-    for possible in possible(kind) {
+    for possible in possible(stage) {
         let waiting = wait_for_locks(&world);
         let (least, most) = possible.lasts;
         let fault = one(Kind { lasts: (least, least.max(most / 4)), ..possible }, &mut random);
@@ -31,7 +35,7 @@ fn each_fault_of(kind: WorldKind) {
     }
     world.check_drained(&journal, Duration::from_secs(20));
     end(crews);
-    judge(directory.path(), 3);
+    judge(directory.path(), least, 3);
 }
 
 fn scene<'a>(world: &'a mut World, crews: &'a mut Crews, journal: &'a Journal) -> Scene<'a> {
@@ -106,7 +110,7 @@ fn wait_for_locks(world: &World) -> Vec<TcpStream> {
 }
 
 /// Alone each can be made; beside others some find a server that is down or refuses.
-fn judge(directory: &Path, not_made_at_most: usize) {
+fn judge(directory: &Path, least: usize, not_made_at_most: usize) {
     let records = read_all(directory).unwrap();
     let mut troubles = 0;
     let mut not_made = Vec::new();
@@ -122,7 +126,7 @@ fn judge(directory: &Path, not_made_at_most: usize) {
             _ => {}
         }
     }
-    assert!(troubles >= 20, "{troubles}");
+    assert!(troubles >= least, "{troubles}");
     assert!(not_made.len() <= not_made_at_most, "{not_made:#?}");
 }
 
@@ -151,21 +155,42 @@ fn each_fault_of_a_cluster() {
     each_fault_of(WorldKind::Cluster);
 }
 
+#[test]
+fn each_failover_of_a_master_and_its_replica() {
+    each_failover_of(WorldKind::Replicated);
+}
+
+#[test]
+fn each_failover_of_servers_under_sentinels() {
+    each_failover_of(WorldKind::Sentinel);
+}
+
+#[test]
+fn each_failover_of_a_cluster() {
+    each_failover_of(WorldKind::Cluster);
+}
+
+/// Under the protection, as it needs more to be as before.
+fn each_failover_of(kind: WorldKind) {
+    each_fault_at(Stage { kind, play: Play::Protected }, 2 + super::failovers::kinds(kind).len());
+}
+
 /// Many in force at a time, some of which have to wait for others.
 fn a_round_in(kind: WorldKind, length: Duration) {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "faults").unwrap();
-    let mut world = World::start(kind, directory.path());
+    let stage = Stage { kind, play: Play::Everything };
+    let mut world = World::start(stage, directory.path());
     let mut crews = sleepers();
     let mut random = Random::from(11);
-    let faults = schedule(kind, &mut random, length * 3);
+    let faults = schedule(stage, &mut random, length * 3);
     let faults = faults.into_iter().map(|(at, fault)| (at / 3, fault)).collect();
     let waiting = wait_for_locks(&world);
     play(faults, length, &mut scene(&mut world, &mut crews, &journal)).unwrap();
     drop(waiting);
     world.check_drained(&journal, Duration::from_secs(20));
     end(crews);
-    judge(directory.path(), usize::MAX);
+    judge(directory.path(), 20, usize::MAX);
 }
 
 #[test]

@@ -31,9 +31,9 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// A read hold whose own lease has ended is no hold any more, though it is listed until the lock is free.
+    /// A hold beside others whose own lease has ended is no hold any more, though it may be listed until the lock is free.
     pub fn is_live(&self) -> bool {
-        self.side != Side::Read || self.ttl_ms.is_none_or(|left| left > 0)
+        self.side.is_exclusive() || self.ttl_ms.is_none_or(|left| left > 0)
     }
 }
 
@@ -41,8 +41,18 @@ impl Holding {
 pub struct Waiting {
     pub holder: String,
     pub side: Side,
+    /// Of permits, how many may be out at once; else nought.
+    pub limit: u32,
+    /// For how many locks it waits.
+    pub locks: u32,
     pub by: WaitsBy,
     pub waited_ms: i64,
+}
+
+impl Waiting {
+    pub fn is_for_several(&self) -> bool {
+        self.locks > 1
+    }
 }
 
 /// What tells one wait from another.
@@ -105,6 +115,8 @@ pub struct Event {
     pub seq: u64,
     pub ticket: String,
     pub outcome: Answer,
+    /// Of several locks, in their order, if they were asked for.
+    pub tokens: Vec<u64>,
 }
 
 /// What was done, and which promises it ends.
@@ -129,7 +141,14 @@ pub enum Reach {
     Locks { locks: Vec<String>, takes_counters: bool },
     /// A server without what makes it durable forgot what it knew, or one of its replicas took over: whatever was not
     /// copied is gone. What comes of it is counted under this name.
-    Failover { server: String },
+    /// `is_covered`: the servers are set up so that nobody gets what somebody else may hold still, forgotten or not.
+    Failover {
+        server: String,
+        #[serde(default)]
+        is_covered: bool,
+    },
+    /// Another server may go by this one's leases, and its clock is another one: they end sooner or later by that.
+    ClocksApart { server: String },
     /// A server was started anew and has all its keys. But nobody waits there any more, and no session is open.
     Restart { server: String },
     /// The server's clock was moved by so much: leases end sooner or later by that.

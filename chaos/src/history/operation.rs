@@ -23,6 +23,10 @@ pub enum Request {
     /// By a command, or by a script.
     Acquire {
         side: Side,
+        /// Of permits, how many may be out at once; else nought.
+        limit: u32,
+        /// The other locks that it wants together with this one, all or none: each has a call of its own.
+        beside: Vec<String>,
         lease_ms: u64,
         /// Nought is for ever, as on the wire.
         wait_ms: Option<u64>,
@@ -49,6 +53,7 @@ pub enum Side {
     Plain,
     Read,
     Write,
+    Permit,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,6 +136,11 @@ impl Operation {
         }
     }
 
+    /// Whether it asked for several locks, all or none.
+    pub fn is_of_several(&self) -> bool {
+        matches!(&self.call.request, Request::Acquire { beside, .. } if !beside.is_empty())
+    }
+
     /// Where it asked for a ticket.
     pub fn session(&self) -> Option<&str> {
         let Request::Acquire { session, .. } = &self.call.request else { return None };
@@ -173,8 +183,10 @@ impl Request {
 }
 
 impl Side {
+    pub const ALL: [Self; 4] = [Self::Plain, Self::Read, Self::Write, Self::Permit];
+
     pub fn is_exclusive(self) -> bool {
-        self != Self::Read
+        matches!(self, Self::Plain | Self::Write)
     }
 }
 

@@ -35,6 +35,8 @@ fn waiting(entry: &Reply) -> Option<Waiting> {
     Some(Waiting {
         holder: text(entry, "holder")?,
         side: side(entry)?,
+        limit: number(entry, "limit").and_then(|limit| limit.try_into().ok()).unwrap_or_default(),
+        locks: number(entry, "keys")?.try_into().ok()?,
         by: waits_by(entry)?,
         waited_ms: number(entry, "waited-ms")?,
     })
@@ -51,6 +53,7 @@ fn side(entry: &Reply) -> Option<Side> {
         "exclusive" => Some(Side::Plain),
         "read" => Some(Side::Read),
         "write" => Some(Side::Write),
+        "permit" => Some(Side::Permit),
         _ => None,
     }
 }

@@ -61,6 +61,24 @@ fn measured(records: &[Record], name: &str) -> Vec<f64> {
 }
 
 #[test]
+fn permits_have_a_limit_and_who_waits_for_several_locks_is_known() {
+    let server = Server::start();
+    let run = Run::start(&[("a", &server.socket())], &["permits", "one"]);
+    let mut client = server.client();
+    client.say("RLOCK.PACQUIRE permits me 60000 LIMIT 1");
+    client.say("RLOCK.ACQUIRE one me 60000");
+    let _permits = start_waiting(&server, "RLOCK.PACQUIRE permits you 60000 LIMIT 1 WAIT 0");
+    let permits = run.wait_for("a permit", |it| it.lock == "permits" && it.waiters.len() == 1);
+    assert_eq!(
+        (permits.holders[0].side, permits.waiters[0].side, permits.waiters[0].limit),
+        (Side::Permit, Side::Permit, 1)
+    );
+    let _several = start_waiting(&server, "RLOCK.MACQUIRE 2 one two you 60000 WAIT 0");
+    let several = run.wait_for("several", |it| it.lock == "one" && it.waiters.len() == 1);
+    assert!(several.waiters[0].is_for_several() && !permits.waiters[0].is_for_several());
+}
+
+#[test]
 fn a_machine_that_stands_still_is_noted() {
     let directory = TempDir::new().unwrap();
     let journal = Journal::open(directory.path(), "observer").unwrap();

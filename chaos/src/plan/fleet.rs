@@ -1,7 +1,17 @@
 //! Who takes part in a round.
 
-use super::{Client, ClientKind, Habits, Lock};
+use super::{Client, ClientKind, Habits, Lock, LockKind};
+use crate::worlds::LONGEST_LEASE_MS;
 use rlock_testing::Random;
+
+/// Of a hundred clients that send their commands themselves, those who want mostly permits, and those who want several locks
+/// of one family at once.
+const WANTS_PERMITS: u64 = 20;
+const WANTS_SEVERAL: u64 = WANTS_PERMITS + 25;
+
+/// The keys with permits, and the locks of the one family: so few that who wants some of them meets others who do.
+const PERMITS: u64 = 2;
+const FAMILY: u64 = 5;
 
 /// How a fleet is made up, of which each world has its own.
 #[derive(Clone, Debug)]
@@ -17,15 +27,47 @@ pub struct Makeup {
     /// The many that are rarely wanted by two.
     pub cold: u32,
     pub replicas: u32,
+    /// If failovers are all that is tried: no lease is longer, and most locks are kept for about as long, so that a
+    /// failover finds them held.
+    pub longest_ms: Option<u64>,
 }
 
 impl Makeup {
-    pub const ORDINARY: Self =
-        Self { processes: 8, commands: 55, sessions: 55, scripts: 30, guards: 60, hot: 12, cold: 10_000, replicas: 0 };
+    pub const ORDINARY: Self = Self {
+        processes: 8,
+        commands: 55,
+        sessions: 55,
+        scripts: 30,
+        guards: 60,
+        hot: 12,
+        cold: 10_000,
+        replicas: 0,
+        longest_ms: None,
+    };
 
     /// Without what needs a server's full speed: the servers are many.
     pub const SMALL: Self =
         Self { processes: 6, commands: 20, sessions: 20, scripts: 12, guards: 30, cold: 200, ..Self::ORDINARY };
+
+    /// Few locks, so that somebody wants each of them at any time. And without scripts: they know of no grace, so who has a
+    /// lock beside one of them says nothing.
+    pub const OF_FAILOVERS: Self = Self {
+        commands: 60,
+        sessions: 30,
+        scripts: 0,
+        guards: 40,
+        cold: 4,
+        longest_ms: Some(LONGEST_LEASE_MS),
+        ..Self::SMALL
+    };
+}
+
+impl Makeup {
+    /// The locks that many want at any time.
+    pub fn popular(&self) -> Vec<String> {
+        let hot = (0..self.hot.into()).map(|number| lock("hot", number).name);
+        hot.chain((0..PERMITS).map(|number| permits(number).name)).chain(family()).collect()
+    }
 }
 
 /// The clients of a round, by process.
@@ -58,12 +100,33 @@ fn wanted(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Vec<Lock> {
     };
     let mut hot = std::iter::repeat_with(|| random.below(makeup.hot.into())).filter(is_for_them);
     let hot = lock("hot", hot.next().expect("it goes on until there is one"));
+    let hot = match (kind, random.below(100)) {
+        (ClientKind::Commands | ClientKind::Sessions, ..WANTS_PERMITS) => permits(random.below(PERMITS)),
+        (ClientKind::Commands | ClientKind::Sessions, ..WANTS_SEVERAL) => one_of_family(random.below(FAMILY)),
+        _ => hot,
+    };
     let others = (0..3).map(|_| lock("cold", random.below(makeup.cold.into())));
     std::iter::once(hot).chain(others).collect()
 }
 
 fn lock(temperature: &str, number: u64) -> Lock {
-    Lock { name: format!("{temperature}:{number}"), is_read_write: number % 3 == 1 }
+    let kind = if number % 3 == 1 { LockKind::ReadWrite } else { LockKind::Plain };
+    Lock { name: format!("{temperature}:{number}"), kind, others: Vec::new() }
+}
+
+fn permits(number: u64) -> Lock {
+    Lock { name: format!("permits:{number}"), kind: LockKind::Permits, others: Vec::new() }
+}
+
+fn one_of_family(number: u64) -> Lock {
+    let (name, others) = family().enumerate().partition::<Vec<_>, _>(|(place, _)| *place as u64 == number);
+    let names = |locks: Vec<(usize, String)>| locks.into_iter().map(|(_, name)| name);
+    Lock { name: names(name).collect(), kind: LockKind::Plain, others: names(others).collect() }
+}
+
+/// Of one slot.
+fn family() -> impl Iterator<Item = String> {
+    (0..FAMILY).map(|number| format!("{{family}}:{number}"))
 }
 
 fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
@@ -77,7 +140,7 @@ fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
         2 => vec![None, Some(1_000)],
         _ => vec![None, Some(50), Some(500), Some(0)],
     };
-    Habits {
+    let habits = Habits {
         lease_ms,
         waits_ms,
         hold_ms: random.one_of(&[(0, 0), (0, 2), (0, 10), (5, 60)]),
@@ -90,6 +153,22 @@ fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
         stalls: if is_guard { 10 } else { 5 * u8::from(is_reckless) },
         dies: if is_guard { 10 } else { 5 * u8::from(is_reckless) },
         gives_up: random.one_of(if is_guard { &[10, 30] } else { &[0, 10] }),
+        // Elsewhere a name belongs to one attempt, so that it is known why somebody is seen.
+        comes_back: 0,
         replicas: if random.is(50) { makeup.replicas } else { 0 },
+    };
+    match makeup.longest_ms {
+        Some(longest_ms) => Habits {
+            lease_ms: random.one_of(&[longest_ms / 2, longest_ms, longest_ms]),
+            hold_ms: random.one_of(&[
+                (0, 20),
+                (longest_ms / 8, longest_ms / 2),
+                (longest_ms / 8, longest_ms / 2),
+                (longest_ms / 2, longest_ms),
+            ]),
+            comes_back: if kind == ClientKind::Commands { random.one_of(&[50, 90]) } else { 0 },
+            ..habits
+        },
+        None => habits,
     }
 }

@@ -25,6 +25,9 @@ pub struct Plan {
     pub length_ms: u64,
     /// A process each.
     pub crews: Vec<Vec<Client>>,
+    /// For each crew the command of the adapter by which its guards come; empty: they are of `rlock-client` itself.
+    #[serde(default)]
+    pub adapters: Vec<String>,
 }
 
 /// Where clients find the servers: ports on loopback, behind each of which is the network that makes trouble.
@@ -76,7 +79,16 @@ pub enum ClientKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
     pub name: String,
-    pub is_read_write: bool,
+    pub kind: LockKind,
+    /// Those of which some are wanted together with it, all or none.
+    pub others: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockKind {
+    Plain,
+    ReadWrite,
+    Permits,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,6 +113,8 @@ pub struct Habits {
     pub dies: u8,
     /// It gives up a wait in the middle.
     pub gives_up: u8,
+    /// Having given the lock back it asks for it again under the same name, as a thread does that wants it in turns.
+    pub comes_back: u8,
     /// How many replicas have to confirm what it is granted.
     pub replicas: u32,
 }

@@ -2,20 +2,23 @@
 
 use crate::checker::Verdict;
 use crate::observer::SILENCE;
-use crate::worlds::WorldKind;
+use crate::worlds::{Play, Stage, WorldKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What is shown of each world, by the names of the figures.
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 13] = [
     "rounds",
     "operations",
     "grants",
     "after a wait",
+    "permits certain",
+    "grants of one of several",
     "unknown",
     "faults",
     "held against the model",
@@ -24,6 +27,8 @@ const COLUMNS: [&str; 11] = [
     SILENCE,
     "violations",
 ];
+
+const SECONDS: &str = "seconds of clients at work";
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunFigures {
@@ -40,10 +45,11 @@ impl RunFigures {
         Self { server: server.to_owned(), seed, ..Self::default() }
     }
 
-    pub fn add(&mut self, kind: WorldKind, verdict: &Verdict) {
-        let world = self.worlds.entry(kind.name()).or_default();
+    pub fn add(&mut self, stage: Stage, length: Duration, verdict: &Verdict) {
+        let world = self.worlds.entry(stage.name()).or_default();
         world.join(Verdict { violations: Vec::new(), ..verdict.clone() });
         world.figures.add("rounds", 1);
+        world.figures.add(SECONDS, length.as_secs());
         world.figures.add("violations", verdict.violations.len() as u64);
     }
 
@@ -95,11 +101,29 @@ fn write_page(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Result {
     write_worlds(out, &by_server)?;
     writeln!(out, "\nBy world:\n")?;
     write_worlds(out, &worlds)?;
+    write_failovers(out, &worlds)?;
     writeln!(out, "\nWhere a promise ends:\n\n| world | what | times | of |\n|---|---|---|---|")?;
     for (name, world) in &worlds {
         for (what, (times, of)) in &world.counted {
             writeln!(out, "| {name} | {what} | {times} | {of} |")?;
         }
+    }
+    Ok(())
+}
+
+/// In two columns: without the protection, and with it.
+fn write_failovers(out: &mut impl fmt::Write, worlds: &BTreeMap<String, Verdict>) -> fmt::Result {
+    writeln!(out, "\nFailovers alone, to a replica that lacks what was granted last:\n")?;
+    let columns = "| | failovers | held twice, unprotected | per minute | failovers | held twice, protected |";
+    writeln!(out, "{columns}\n|---|---|---|---|---|---|")?;
+    for kind in WorldKind::WITH_REPLICAS {
+        let [unprotected, protected] = [Play::Unprotected, Play::Protected]
+            .map(|play| worlds.get(&Stage { kind, play }.name()).cloned().unwrap_or_default());
+        let [failovers, as_many] = [&unprotected, &protected].map(|world| world.figures.of("rounds"));
+        let [twice, never] = [&unprotected, &protected].map(Verdict::held_twice);
+        let per_minute = twice * 60 / unprotected.figures.of(SECONDS).max(1);
+        let name = Stage { kind, play: Play::Everything }.name();
+        writeln!(out, "| {name} | {failovers} | {twice} | {per_minute} | {as_many} | {never} |")?;
     }
     Ok(())
 }

@@ -10,19 +10,13 @@ pub use figures::{RunFigures, page};
 
 use crate::arguments::Options;
 use crate::checker::Verdict;
-use crate::worlds::{World, WorldKind};
+use crate::worlds::{Stage, World};
 use memory::Memory;
 use rlock_testing::{Random, ServerVersion};
 use round::Played;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// How long clients are at work in a round. Longer ones make histories that take longer to read than to repeat.
-const ROUND: Duration = Duration::from_secs(8);
-
-/// A round that is shorter has hardly begun. A run of less than this for each world takes longer than it was told to.
-const SHORTEST_ROUND: Duration = Duration::from_secs(4);
 
 /// What a round takes besides: servers start, leases end, what was recorded is judged.
 const AROUND: Duration = Duration::from_secs(5);
@@ -36,10 +30,10 @@ pub fn run(options: &Options) -> io::Result<bool> {
     let mut figures = RunFigures::of(&ServerVersion::under_test().to_string(), options.seed);
     let mut are_kept = true;
     let count = u32::try_from(options.worlds.len()).expect("a few");
-    for (place, kind) in (0..).zip(&options.worlds) {
+    for (place, stage) in (0..).zip(&options.worlds) {
         // What one world takes more, the next ones have less.
         let left = Duration::from_secs(options.seconds).saturating_sub(began.elapsed()) / (count - place);
-        are_kept &= play(*kind, Instant::now() + left, options, &mut figures)?;
+        are_kept &= play(*stage, Instant::now() + left, options, &mut figures)?;
         if !are_kept && options.until_violation {
             break;
         }
@@ -50,28 +44,29 @@ pub fn run(options: &Options) -> io::Result<bool> {
     Ok(are_kept)
 }
 
-/// The rounds of one world.
-fn play(kind: WorldKind, until: Instant, options: &Options, figures: &mut RunFigures) -> io::Result<bool> {
-    let mut random = Random::from(options.seed.wrapping_mul(31).wrapping_add(kind as u64));
-    let base = options.directory.join(format!("seed-{}", options.seed)).join(kind.name());
+/// The rounds of one world. A run that is too short for one round of each takes longer than it was told to.
+fn play(stage: Stage, until: Instant, options: &Options, figures: &mut RunFigures) -> io::Result<bool> {
+    let mut random = Random::from(options.seed.wrapping_mul(31).wrapping_add(stage.kind as u64));
+    let (shortest, longest) = stage.play.round();
+    let base = options.directory.join(format!("seed-{}", options.seed)).join(stage.name());
     let mut world: Option<World> = None;
     let mut memory = Memory::default();
     let mut are_kept = true;
     for number in 1.. {
         let left = until.saturating_duration_since(Instant::now());
-        if number > 1 && left < SHORTEST_ROUND + AROUND {
+        if number > 1 && left < shortest + AROUND {
             break;
         }
         let directory = empty(&base.join(format!("round-{number}")))?;
-        let world = world.get_or_insert_with(|| World::start(kind, &base));
-        let length = left.saturating_sub(AROUND).clamp(SHORTEST_ROUND, ROUND);
+        let world = world.get_or_insert_with(|| World::start(stage, &base));
+        let length = left.saturating_sub(AROUND).clamp(shortest, longest);
         let played = round::play(world, length, &directory, &mut random)?;
         let Played { records, mut verdict, by_tls } = played;
         verdict.violations.extend(memory.after_round(&records));
-        figures.add(kind, &verdict);
+        figures.add(stage, length, &verdict);
         let is_kept = verdict.violations.is_empty();
         let how = if by_tls { ", rlock-client by TLS" } else { "" };
-        tell(&format!("{} {number}{how}", kind.name()), &verdict);
+        tell(&format!("{} {number}{how}", stage.name()), &verdict);
         if is_kept {
             std::fs::remove_dir_all(&directory)?;
         } else {

@@ -6,7 +6,7 @@ use crate::history::{Journal, Moment, Record, read_all};
 use crate::observer::Observer;
 use crate::plan::{Client, Plan, fleet};
 use crate::story::story;
-use crate::worlds::World;
+use crate::worlds::{Stage, World};
 use rlock_testing::Random;
 use std::fmt::Write;
 use std::io;
@@ -26,6 +26,9 @@ const STORIES: usize = 5;
 /// Of a hundred rounds, those in which the clients of `rlock-client` come by TLS, where servers listen for it.
 const BY_TLS: u8 = 33;
 
+/// The clients of other languages: `name=command` and so on, divided by semicolons.
+const ADAPTERS: &str = "RLOCK_ADAPTERS";
+
 const SHOWS_SOMETHING: &str = "A round shows something.";
 
 /// What came of a round.
@@ -39,23 +42,26 @@ pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut 
     let journal = &Journal::open(directory, "run")?;
     let makeup = world.makeup();
     let seed = random.draw();
+    let crews = fleet(&makeup, random);
+    let adapters = (0..crews.len()).map(adapter_of).collect();
     let plan = Plan {
         seed,
         directory: directory.to_owned(),
         address: world.address(),
         by_tls: world.by_tls().filter(|_| Random::from(seed).is(BY_TLS)),
         length_ms: length.as_millis().try_into().expect("a few seconds"),
-        crews: fleet(&makeup, random),
+        crews,
+        adapters,
     };
     let file = directory.join("plan.json");
     std::fs::write(&file, serde_json::to_vec_pretty(&plan)?)?;
     let clients = plan.crews.iter().flatten().count() as u64;
     let longest_lease = plan.crews.iter().flatten().map(Client::longest_lease_ms).max().unwrap_or_default();
 
-    let hot: Vec<_> = (0..makeup.hot).map(|number| format!("hot:{number}")).collect();
-    let observer = Observer::start(journal, world.sockets(), &world.watched, &hot, LOOKS);
+    let observer = Observer::start(journal, world.sockets(), &world.watched, &makeup.popular(), LOOKS);
     let mut crews = Crews::of(start_crews(&file, plan.crews.len())?);
-    let schedule = faults::schedule(world.kind, random, length);
+    let stage = Stage { kind: world.kind, play: world.play };
+    let schedule = faults::schedule(stage, random, length);
     let mut scene = Scene { world, crews: &mut crews, journal, random: Random::from(seed) };
     if let Err(why) = faults::play(schedule, length, &mut scene) {
         journal.broken("servers are well once nobody troubles them", why);
@@ -70,6 +76,14 @@ pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut 
     let mut verdict = check(&records);
     verdict.violations.extend(nothing_happened(&verdict, clients));
     Ok(Played { records, verdict, by_tls: plan.by_tls.is_some() })
+}
+
+/// The command by which the guards of this crew come, if they are not of `rlock-client`: each language in turn.
+fn adapter_of(crew: usize) -> String {
+    let adapters = std::env::var(ADAPTERS).unwrap_or_default();
+    let commands = adapters.split(';').filter_map(|adapter| adapter.split_once('=')).map(|(_, command)| command);
+    let all: Vec<_> = std::iter::once("").chain(commands).collect();
+    all[crew % all.len()].trim().to_owned()
 }
 
 /// A round in which clients get nowhere keeps all promises and shows nothing.

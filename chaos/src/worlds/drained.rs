@@ -3,7 +3,7 @@
 use super::calm::{COUNTERS, within};
 use super::{Node, World, WorldKind};
 use crate::history::Journal;
-use crate::network::Order;
+use rlock_testing::network::Order;
 use std::time::{Duration, Instant};
 
 /// How much later than the longest lease the last key may be gone: by then whoever waited has been granted and has not
@@ -59,9 +59,7 @@ impl World {
     /// As the replica says it: by the port of the master, or of the proxy before it.
     pub fn master_of(&self, replica: &Node) -> Option<&Node> {
         let port: u16 = replica.info("replication", "master_port").ok()?.parse().ok()?;
-        let by_proxy = self.proxies.iter().position(|proxy| proxy.port == port);
-        let place = self.nodes.iter().position(|node| node.port == port).or(by_proxy)?;
-        self.nodes.get(place)
+        self.nodes.get(self.node_at(port)?)
     }
 
     fn check_durable(&mut self, journal: &Journal) {

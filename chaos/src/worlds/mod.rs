@@ -4,16 +4,18 @@
 mod calm;
 mod drained;
 mod node;
+mod stage;
 mod start;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 pub use node::{Node, Refusal, run_on};
+pub use stage::{LONGEST_LEASE_MS, Play, Stage};
 
 use crate::history::{Journal, Moment};
-use crate::network::{Order, Proxy};
 use crate::plan::{Address, ByTls, Makeup};
+use rlock_testing::network::{Order, Proxy};
 use rlock_testing::{Server, Watched};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,13 +40,7 @@ pub enum WorldKind {
 impl WorldKind {
     pub const ALL: [Self; 5] = [Self::Single, Self::Durable, Self::Replicated, Self::Sentinel, Self::Cluster];
 
-    pub fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
-
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
+    pub const WITH_REPLICAS: [Self; 3] = [Self::Replicated, Self::Sentinel, Self::Cluster];
 
     /// Whether one server holds all locks, be it one after the other.
     pub fn has_one_master(self) -> bool {
@@ -60,10 +56,13 @@ impl WorldKind {
 #[derive(Default)]
 pub struct World {
     pub kind: WorldKind,
+    pub play: Play,
     pub nodes: Vec<Node>,
     sentinels: Vec<Server>,
     /// Of a world with one master all lead there; else each leads to the node at its place.
     pub proxies: Vec<Proxy>,
+    /// By which servers and sentinels reach each server, if failovers alone are played; nodes of a cluster use the proxies.
+    pub links: Vec<Proxy>,
     /// None, where nobody listens for TLS.
     certificate: Option<Certificate>,
     /// Which nodes are masters as far as is known, by place. Where there is one master it is the first of them.
@@ -111,6 +110,7 @@ impl World {
 
     pub fn makeup(&self) -> Makeup {
         match self.kind {
+            _ if self.play.is_failovers_alone() => Makeup { replicas: 1, ..Makeup::OF_FAILOVERS },
             WorldKind::Single => Makeup::ORDINARY,
             // Each answer waits for the disk.
             WorldKind::Durable => Makeup { cold: 1_000, ..Makeup::ORDINARY },
@@ -131,6 +131,13 @@ impl World {
 
     pub fn replicas(&self) -> Vec<usize> {
         (0..self.nodes.len()).filter(|place| !self.masters.contains(place)).collect()
+    }
+
+    /// Those that follow a master, and have all that it had when they joined.
+    pub fn replicas_of(&self, master: usize) -> Vec<usize> {
+        let name = &self.nodes[master].name;
+        let is_its = |node: &Node| node.follows() && self.master_of(node).is_some_and(|it| it.name == *name);
+        self.replicas().into_iter().filter(|place| is_its(&self.nodes[*place])).collect()
     }
 
     /// Which master has that key, if one says so.
@@ -237,6 +244,23 @@ impl World {
         self.sentinels.iter().all(|sentinel| self.named_by(sentinel) == Some(place))
     }
 
+    /// Which node servers mean by that port: its own, or that of what leads there and nowhere else.
+    fn node_at(&self, port: u16) -> Option<usize> {
+        let announced = if self.kind == WorldKind::Cluster { &self.proxies } else { &self.links };
+        let by_proxy = || announced.iter().position(|proxy| proxy.port == port);
+        self.nodes.iter().position(|node| node.port == port).or_else(by_proxy)
+    }
+
+    /// Where replicas find that one.
+    pub fn port_for_replicas(&self, place: usize) -> u16 {
+        self.links.get(place).map_or(self.nodes[place].port, |link| link.port)
+    }
+
+    /// What others reach that one by.
+    pub fn line_to(&self, place: usize) -> &Proxy {
+        if self.kind == WorldKind::Cluster { &self.proxies[place] } else { &self.links[place] }
+    }
+
     /// Whom the sentinels call the master, if it knows of it itself.
     fn master_by_sentinels(&self) -> Option<usize> {
         let place = self.named_by(&self.sentinels[0])?;
@@ -247,7 +271,7 @@ impl World {
         let command = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Watched::NAME];
         let reply = run_on(&mut sentinel.client(), &command).ok()?;
         let port: u16 = reply.words().get(1)?.parse().ok()?;
-        self.nodes.iter().position(|node| node.port == port)
+        self.node_at(port)
     }
 
     /// A node that cannot be asked is what it was.

@@ -3,7 +3,7 @@
 //! panic.
 
 use super::tls::Certificate;
-use crate::network::ServerClock;
+use crate::server_clock::ServerClock;
 use rlock_testing::{Client, Reply, Server, Start};
 use std::collections::HashSet;
 use std::net::TcpListener;
@@ -23,6 +23,8 @@ pub struct Node {
     /// None, if it does not listen for TLS.
     pub tls_port: Option<u16>,
     options: Vec<String>,
+    /// Of the module; none: those that all tests begin with.
+    settings: Option<Vec<String>>,
     pub socket: PathBuf,
     pub clock: Option<ServerClock>,
     /// As long as it is up.
@@ -50,7 +52,13 @@ impl From<Refusal> for String {
 }
 
 impl Node {
-    pub fn start(name: &str, options: &[&str], clock: Option<ServerClock>, certificate: Option<&Certificate>) -> Self {
+    pub fn start(
+        name: &str,
+        options: &[&str],
+        settings: Option<Vec<String>>,
+        clock: Option<ServerClock>,
+        certificate: Option<&Certificate>,
+    ) -> Self {
         let (port, start) = (steady_port(), Server::prepare());
         let mut options: Vec<_> = options.iter().map(|it| (*it).to_owned()).collect();
         let tls_port = certificate.map(|certificate| {
@@ -64,6 +72,7 @@ impl Node {
             port,
             tls_port,
             options,
+            settings,
             socket: start.directory().join("socket"),
             clock,
             server: None,
@@ -119,6 +128,10 @@ impl Node {
         let start = self.start.take().ok_or_else(|| format!("server {} cannot be started", self.name))?;
         let own: Vec<_> = self.options.iter().map(String::as_str).chain(more.iter().copied()).collect();
         let mut start = start.port(self.port).patience(PATIENCE_TO_START).options(&own);
+        if let Some(settings) = &self.settings {
+            let settings: Vec<_> = settings.iter().map(String::as_str).collect();
+            start = start.default_settings().load_arguments(&settings);
+        }
         for (name, value) in self.clock.iter().flat_map(ServerClock::environment) {
             start = start.environment(name, value);
         }

@@ -1,9 +1,11 @@
 //! How each world comes into being.
 
+use super::calm::within;
 use super::tls::Certificate;
-use super::{Node, World, WorldKind, node::steady_port};
+use super::{Node, Stage, World, WorldKind, node::steady_port};
 use crate::history::Moment;
-use crate::network::{Proxy, ServerClock};
+use crate::server_clock::ServerClock;
+use rlock_testing::network::{Order, Proxy};
 use rlock_testing::{Cluster, Server, Watched};
 use std::path::Path;
 
@@ -19,13 +21,17 @@ const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 /// After how long a silent node is taken for dead: longer than any that is only frozen for a while is silent.
 const NODE_TIMEOUT_MS: &str = "2000";
 
+/// By so much the first and every other server is ahead, if failovers alone are played. So the first failover is to one that
+/// is behind: leases that it has heard of last longer there, and its tokens begin lower.
+const CLOCKS_APART_MS: i64 = 1_000;
+
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 impl World {
     /// # Panics
     /// If the servers cannot be had: without them there is nothing to play on.
-    pub fn start(kind: WorldKind, directory: &Path) -> Self {
-        let mut world = Self { kind, directory: directory.to_owned(), ..Self::default() };
+    pub fn start(Stage { kind, play }: Stage, directory: &Path) -> Self {
+        let mut world = Self { kind, play, directory: directory.to_owned(), ..Self::default() };
         if kind.has_two_lines() {
             world.certificate = Certificate::issue(directory).expect("files in a directory of ours");
         }
@@ -36,13 +42,22 @@ impl World {
             WorldKind::Sentinel => world.watched(),
             WorldKind::Cluster => world.cluster(),
         }
+        within("no grace runs", || world.masters.iter().all(|place| !world.has_grace(*place))).expect("it ends");
         world.looked = Moment::now();
         world
     }
 
     fn one_master(&mut self, options: &[&str], replicas: usize, lines: usize) {
-        for _ in 0..=replicas {
-            self.add_node(options);
+        for place in 0..=replicas {
+            if self.play.is_failovers_alone() {
+                self.links.push(Proxy::start().expect("a port on loopback"));
+            }
+            let link = self.links.get(place).map(|link| link.port.to_string());
+            let announced = link.iter().flat_map(|port| ["--replica-announce-port", port]);
+            self.add_node(&options.iter().copied().chain(announced).collect::<Vec<_>>());
+            if let Some(link) = self.links.get(place) {
+                link.obey(Order::Lead { port: self.nodes[place].port, tls_port: None });
+            }
         }
         self.follow(0).expect("the replicas follow");
         self.add_proxies(lines);
@@ -52,12 +67,19 @@ impl World {
     fn watched(&mut self) {
         const REPLICAS: usize = 2;
         self.one_master(&FOLLOWING, REPLICAS, 1);
-        self.sentinels = Watched::sentinels_over(self.nodes[0].port, REPLICAS);
+        self.sentinels = Watched::sentinels_over(self.port_for_replicas(0), REPLICAS);
+        if let Some(silent_ms) = self.play.silent_ms() {
+            let set = format!("SENTINEL SET {} down-after-milliseconds {silent_ms}", Watched::NAME);
+            for sentinel in &self.sentinels {
+                assert_eq!(sentinel.client().say(&set).words(), ["OK"], "{set}");
+            }
+        }
     }
 
     /// The nodes tell clients, and each other, the ports of their proxies: so replication goes by them as well.
     fn cluster(&mut self) {
         self.add_proxies(NAMES.len());
+        let timeout = self.play.silent_ms().map_or(NODE_TIMEOUT_MS.to_owned(), |silent_ms| silent_ms.to_string());
         for place in 0..NAMES.len() {
             let (announced, bus) = (self.proxies[place].port.to_string(), steady_port().to_string());
             let options = [
@@ -66,7 +88,7 @@ impl World {
                 ["--cluster-announce-ip", "127.0.0.1"],
                 ["--cluster-announce-port", &announced],
                 ["--cluster-announce-bus-port", &bus],
-                ["--cluster-node-timeout", NODE_TIMEOUT_MS],
+                ["--cluster-node-timeout", &timeout],
                 ["--cluster-require-full-coverage", "no"],
                 ["--cluster-replica-validity-factor", "0"],
                 ["--cluster-allow-replica-migration", "no"],
@@ -83,9 +105,13 @@ impl World {
 
     fn add_node(&mut self, options: &[&str]) {
         let name = NAMES[self.nodes.len()];
-        let options: Vec<_> = EVERYWHERE.iter().chain(options).copied().collect();
+        let (own, settings) = (self.play.server_options(), self.play.settings());
+        let options: Vec<_> = EVERYWHERE.iter().chain(own).chain(options).copied().collect();
         let clock = ServerClock::new(&self.directory.join(format!("time-{name}"))).expect("a file of ours");
-        self.nodes.push(Node::start(name, &options, clock, self.certificate.as_ref()));
+        if self.play.is_failovers_alone() && self.nodes.len() % 2 == 0 {
+            clock.iter().for_each(|clock| clock.step(CLOCKS_APART_MS));
+        }
+        self.nodes.push(Node::start(name, &options, settings, clock, self.certificate.as_ref()));
     }
 
     fn add_proxies(&mut self, count: usize) {

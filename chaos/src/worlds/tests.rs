@@ -3,18 +3,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 #[test]
-fn kinds_are_found_by_their_names() {
-    for kind in WorldKind::ALL {
-        assert_eq!(WorldKind::by_name(&kind.name()), Some(kind));
-    }
-    assert_eq!(WorldKind::by_name("paradise"), None);
-}
-
-#[test]
 fn what_is_left_at_the_end_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "world").unwrap();
-    let mut world = World::start(WorldKind::Single, directory.path());
+    let mut world = World::start(Stage::default(), directory.path());
     world.nodes[0].say("RLOCK.ACQUIRE orders:1 forgotten 60000 FENCED").unwrap();
     world.check_drained(&journal, Duration::ZERO);
     let broken = broken(directory.path());
@@ -26,7 +18,7 @@ fn what_is_left_at_the_end_is_told() {
 fn a_server_that_ends_by_itself_is_told_of_once() {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "world").unwrap();
-    let mut world = World::start(WorldKind::Single, directory.path());
+    let mut world = World::start(Stage::default(), directory.path());
     assert_eq!(world.watch_for_deaths(&journal), Vec::<usize>::new());
     let _ = world.nodes[0].say("SHUTDOWN NOSAVE");
     rlock_testing::wait_until("it has ended", || !world.watch_for_deaths(&journal).is_empty());
@@ -42,7 +34,7 @@ fn a_server_that_ends_by_itself_is_told_of_once() {
 fn a_restart_keeps_the_address() {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "world").unwrap();
-    let mut world = World::start(WorldKind::Durable, directory.path());
+    let mut world = World::start(Stage { kind: WorldKind::Durable, ..Stage::default() }, directory.path());
     world.nodes[0].say("RLOCK.ACQUIRE orders:1 me 60000").unwrap();
     let Address::Lines { ports } = world.address() else { panic!("one server") };
     world.nodes[0].kill();

@@ -28,7 +28,6 @@ impl ByHand {
         let side = if self.random.is(50) { Side::Plain } else { Side::Write };
         let lock = format!("alone:{}:{side:?}", self.client.name);
         let fenced = self.random.is(self.client.habits.fenced);
-        let wish = Wish::at_once(&lock, side, LEASE_ALONE_MS, fenced);
         if !self.connections.are_open(&lock, self.round.answers(CONNECT)).await {
             return;
         }
@@ -36,21 +35,23 @@ impl ByHand {
         if !self.open_session(port).await {
             return;
         }
-        let first = Hold { lock, holder: self.diary.new_holder(), side, lease_ms: LEASE_ALONE_MS };
+        let (holder, beside) = (self.diary.new_holder(), Vec::new());
+        let first = Hold { lock, beside, holder, side, limit: 0, lease_ms: LEASE_ALONE_MS };
+        let wish = Wish::at_once(&first, fenced);
         match self.acquire(&first, &wish).await {
             Answer::Granted { .. } => {}
             Answer::Unknown(_) => return self.give_back_all(&first).await,
             _ => return,
         }
         let second = Hold { holder: self.diary.new_holder(), ..first.clone() };
-        let Asked::Waits(number) = self.ask_once(&second, &Wish { wait_ms: Some(0), ..wish }).await else {
+        let Asked::Waits(numbers) = self.ask_once(&second, &Wish { wait_ms: Some(0), ..wish }).await else {
             self.give_back_all(&first).await;
             return self.give_back_all(&second).await;
         };
         sleep(SEEN).await;
         self.give_back_all(&first).await;
         let outcome = self.hear_of(&second).await;
-        self.diary.answered(number, outcome.clone());
+        self.diary.answered_each(&numbers, std::slice::from_ref(&outcome));
         match outcome {
             Answer::Granted { .. } => self.end_alone(&second).await,
             _ => self.take_back(&[second]).await,

@@ -21,7 +21,7 @@ impl ByHand {
     pub(super) async fn acquire(&mut self, hold: &Hold, wish: &Wish) -> Answer {
         let is_at_once = self.is_native() && wish.wait_ms.is_none();
         let in_a_transaction = is_at_once && self.random.is(IN_A_TRANSACTION);
-        if is_at_once && !in_a_transaction && self.random.is(IN_ONE_PIECE) {
+        if is_at_once && !in_a_transaction && !hold.is_of_several() && self.random.is(IN_ONE_PIECE) {
             return self.acquire_and_renew_in_one_piece(hold, wish).await;
         }
         let mut commands = vec![self.to_acquire(hold, wish)];
@@ -31,7 +31,8 @@ impl ByHand {
         }
         let (until, fenced) = (self.until_granted(wish), self.is_fenced(wish));
         self.call(hold, self.acquire_request(hold, wish, None), &commands, until, |replies| {
-            speech::acquired(if in_a_transaction { of_a_transaction(replies) } else { &replies[0] }, fenced)
+            let reply = if in_a_transaction { of_a_transaction(replies) } else { &replies[0] };
+            speech::acquired_each(reply, fenced, hold)
         })
         .await
     }
@@ -39,7 +40,7 @@ impl ByHand {
     /// Once more, by who has it.
     pub(super) async fn enter_again(&mut self, hold: &Hold) -> Answer {
         let fenced = self.random.is(self.client.habits.fenced);
-        let wish = Wish::at_once(&hold.lock, hold.side, hold.lease_ms, fenced);
+        let wish = Wish::at_once(hold, fenced);
         self.acquire(hold, &wish).await
     }
 
@@ -47,7 +48,7 @@ impl ByHand {
     pub(super) async fn renew(&mut self, hold: &Hold) -> Option<Answer> {
         let command = if self.is_native() { commands::renew(hold) } else { scripts::renew(hold)? };
         let (until, request) = (self.round.answers(ANSWER), Request::Renew { lease_ms: hold.lease_ms });
-        Some(self.call(hold, request, &[command], until, |replies| speech::renewed(&replies[0])).await)
+        Some(self.call(hold, request, &[command], until, |replies| Ok(vec![speech::renewed(&replies[0])?])).await)
     }
 
     /// `certain_until`: before that it is certain that there is something to be given back.
@@ -59,9 +60,9 @@ impl ByHand {
         let request = Request::Release { side: hold.side, all };
         self.call(hold, request, &[command], until, |replies| match speech::released(&replies[0])? {
             Answer::Released(Some(1)) if tells_nothing && certain_until <= Instant::now() => {
-                Ok(Answer::Unknown("1, as also if there is no lock".to_owned()))
+                Ok(vec![Answer::Unknown("1, as also if there is no lock".to_owned())])
             }
-            answer => Ok(answer),
+            answer => Ok(vec![answer]),
         })
         .await
     }
@@ -101,15 +102,20 @@ impl ByHand {
         request: Request,
         commands: &[Command],
         until: Instant,
-        read: impl Fn(&[Reply]) -> Result<Answer, Strange>,
+        read: impl Fn(&[Reply]) -> Result<Vec<Answer>, Strange>,
     ) -> Answer {
-        let number = self.diary.called(&hold.lock, &hold.holder, request);
-        let answer = match self.connections.ask(&hold.lock, commands, until).await {
-            Ok(replies) => self.plain(read(&replies)),
-            Err(why) => Answer::Unknown(why),
+        let numbers = self.diary.called_each(hold, &request);
+        let mut answers = match self.connections.ask(&hold.lock, commands, until).await {
+            Ok(replies) => self.plain_each(hold, read(&replies)),
+            Err(why) => vec![Answer::Unknown(why); numbers.len()],
         };
-        self.diary.answered(number, answer.clone());
-        answer
+        self.diary.answered_each(&numbers, &answers);
+        answers.swap_remove(0)
+    }
+
+    /// The answers for each lock of a hold.
+    pub(super) fn plain_each(&self, hold: &Hold, answers: Result<Vec<Answer>, Strange>) -> Vec<Answer> {
+        answers.unwrap_or_else(|strange| vec![self.plain(Err(strange)); hold.locks().count()])
     }
 
     /// Of a reply that makes no sense it is not known what was done.
@@ -121,9 +127,19 @@ impl ByHand {
     }
 
     pub(super) fn acquire_request(&self, hold: &Hold, wish: &Wish, session: Option<String>) -> Request {
-        let (&Hold { side, lease_ms, .. }, &Wish { wait_ms, replicas, .. }) = (hold, wish);
+        let (&Hold { side, limit, lease_ms, .. }, &Wish { wait_ms, replicas, .. }) = (hold, wish);
         let (fenced, by_script) = (self.is_fenced(wish), !self.is_native());
-        Request::Acquire { side, lease_ms, wait_ms, fenced, by_script, replicas, session }
+        Request::Acquire {
+            side,
+            limit,
+            beside: hold.beside.clone(),
+            lease_ms,
+            wait_ms,
+            fenced,
+            by_script,
+            replicas,
+            session,
+        }
     }
 
     /// The command, or the script.

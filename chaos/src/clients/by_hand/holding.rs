@@ -1,6 +1,6 @@
 //! What a client does between a grant and its end.
 
-use super::{ByHand, CONNECT, PAUSE_OF_A_FAILURE_MS};
+use super::{ByHand, CONNECT, PAUSE_MS, PAUSE_OF_A_FAILURE_MS};
 use crate::clients::speech::Hold;
 use crate::clients::wish::{Deed, Wish};
 use crate::history::{Answer, Side};
@@ -9,6 +9,12 @@ use tokio::time::{Instant, sleep};
 
 /// How often it is tried to give back a lock. After that the lease has to end it.
 const TRIES: u32 = 3;
+
+/// How long whoever comes back waits each time.
+const TRIES_TO_COME_BACK_MS: u64 = 30;
+
+/// Of a hundred who come back and do not know whether they have it, those who give it back rather than try again.
+const GIVES_UP_COMING_BACK: u8 = 50;
 
 /// Of a hundred writers, those who read as well.
 const READS_AS_WELL: u8 = 20;
@@ -29,11 +35,19 @@ struct Certain {
     gives_back_all: bool,
 }
 
+impl Certain {
+    fn from(until: Instant) -> Self {
+        Self { until, is_doubtful: false, is_lost: false, gives_back_all: false }
+    }
+}
+
 impl ByHand {
     /// `asked`: before the lock was asked for.
     pub(super) async fn granted(&mut self, hold: Hold, wish: &Wish, asked: Instant) {
-        let mut certain =
-            Certain { until: asked + hold.lease(), is_doubtful: false, is_lost: false, gives_back_all: false };
+        if hold.is_of_several() {
+            return self.granted_several(&hold, wish).await;
+        }
+        let mut certain = Certain::from(asked + hold.lease());
         // After a wait nobody knows when the lease began.
         if wish.wait_ms.is_some() && !self.is_renewed(&hold, &mut certain).await {
             if !certain.is_lost {
@@ -54,6 +68,70 @@ impl ByHand {
         } else {
             self.do_it(&hold, &mut certain, deed).await;
         }
+        let comes_back = self.client.habits.comes_back;
+        if comes_back > 0 && !self.has_died && self.random.is(comes_back) {
+            self.come_back(&hold).await;
+        }
+    }
+
+    /// What was granted together is kept, renewed and given back lock by lock.
+    async fn granted_several(&mut self, hold: &Hold, wish: &Wish) {
+        if wish.wait_ms.is_some() && !self.are_renewed(hold).await || !self.is_confirmed(hold, wish.replicas).await {
+            return self.give_back_all(hold).await;
+        }
+        match Deed::of(&self.client.habits, &mut self.random) {
+            Deed::Keep(time) => self.round.pause(time).await,
+            Deed::Renew(time) => {
+                let until = Instant::now() + time;
+                while Instant::now() < until && !self.round.is_over() && self.are_renewed(hold).await {
+                    self.round.pause(hold.lease() / 3).await;
+                }
+            }
+            Deed::Stall(time) => {
+                self.round.pause(time).await;
+                self.are_renewed(hold).await;
+            }
+            Deed::Die(time) => {
+                self.round.pause(time).await;
+                self.connections.hang_up();
+                (self.session, self.has_died) = (None, true);
+                return;
+            }
+        }
+        self.give_back_all(hold).await;
+    }
+
+    async fn are_renewed(&mut self, hold: &Hold) -> bool {
+        let mut are_renewed = true;
+        for one in hold.each() {
+            are_renewed &= self.renew(&one).await == Some(Answer::Renewed(true));
+        }
+        are_renewed
+    }
+
+    /// Asks for it again and again, as the one who had it before, and gives back what there is in the end: a server that
+    /// does not know that it was given back takes it for its holder.
+    async fn come_back(&mut self, hold: &Hold) {
+        let until = Instant::now() + Duration::from_millis(self.random.between((0, hold.lease_ms)));
+        // Nothing is renewed together with it: of what was given back that would say nothing.
+        let wish = Wish { wait_ms: Some(TRIES_TO_COME_BACK_MS), ..Wish::at_once(hold, true) };
+        while Instant::now() < until && !self.round.is_over() {
+            self.pause(PAUSE_MS).await;
+            if !self.connections.are_open(&hold.lock, self.round.answers(CONNECT)).await {
+                continue;
+            }
+            let asked = Instant::now();
+            match self.acquire(hold, &wish).await {
+                Answer::Granted { .. } => {
+                    let mut certain = Certain::from(asked + hold.lease());
+                    let deed = Deed::of(&self.client.habits, &mut self.random);
+                    return self.do_it(hold, &mut certain, deed).await;
+                }
+                Answer::Unknown(_) if self.random.is(GIVES_UP_COMING_BACK) => break,
+                _ => {}
+            }
+        }
+        self.give_back_all(hold).await;
     }
 
     /// Keeps it, and gives it back in the end.
@@ -128,7 +206,9 @@ impl ByHand {
     }
 
     pub(super) async fn give_back_all(&mut self, hold: &Hold) {
-        self.give_back(hold, true, Instant::now()).await;
+        for one in hold.each() {
+            self.give_back(&one, true, Instant::now()).await;
+        }
     }
 
     async fn give_back(&mut self, hold: &Hold, mut all: bool, certain_until: Instant) {

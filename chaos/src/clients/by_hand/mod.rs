@@ -107,8 +107,7 @@ impl ByHand {
             self.pause(PAUSE_OF_A_FAILURE_MS).await;
             return false;
         }
-        let hold =
-            Hold { lock: wish.lock.clone(), holder: self.diary.new_holder(), side: wish.side, lease_ms: wish.lease_ms };
+        let hold = Hold::of(wish, self.diary.new_holder());
         let asked = Instant::now();
         let answer = self.acquire(&hold, wish).await;
         let is_refused = matches!(answer, Answer::Refused { .. });

@@ -6,7 +6,7 @@
 
 use super::{ByHand, CONNECT, PAUSE_OF_A_FAILURE_MS};
 use crate::clients::session::{Heard, Order, Session, Terms};
-use crate::clients::speech::{self, Hold};
+use crate::clients::speech::{self, Hold, Strange};
 use crate::clients::wire::Command;
 use crate::clients::wish::Wish;
 use crate::history::{Answer, Event, Request, Told};
@@ -47,8 +47,8 @@ const BREAKS_TWENTIETHS: [u32; 6] = [0, 1, 2, 5, 10, 25];
 struct Waiting {
     hold: Hold,
     wish: Wish,
-    /// Of its latest call.
-    number: u64,
+    /// Of its latest calls, one for each lock.
+    numbers: Vec<u64>,
     asked: Instant,
     /// When it is given up.
     until: Instant,
@@ -57,7 +57,7 @@ struct Waiting {
 /// What came of asking.
 pub enum Asked {
     Answered(Answer),
-    Waits(u64),
+    Waits(Vec<u64>),
     NoSession,
 }
 
@@ -94,7 +94,7 @@ impl ByHand {
                 continue;
             }
             let holder = self.diary.new_holder();
-            let hold = Hold { lock: wish.lock.clone(), holder, side: wish.side, lease_ms: wish.lease_ms };
+            let hold = Hold::of(&wish, holder);
             waiting.extend(self.ask_by_ticket(hold, wish, TRIES).await);
         }
         self.wait_for_tickets(waiting).await;
@@ -113,9 +113,9 @@ impl ByHand {
                 return None;
             }
             match self.ask_once(&hold, &wish).await {
-                Asked::Waits(number) => {
+                Asked::Waits(numbers) => {
                     let until = self.until_granted(&wish);
-                    return Some(Waiting { hold, wish, number, asked, until });
+                    return Some(Waiting { hold, wish, numbers, asked, until });
                 }
                 Asked::NoSession => self.session = None,
                 Asked::Answered(Answer::Unknown(_)) if self.may_ask_again() && self.random.is(ASKS_AGAIN) => {}
@@ -145,18 +145,18 @@ impl ByHand {
         command.extend(["SESSION".to_owned(), session.clone(), hold.holder.clone()]);
         let request = self.acquire_request(hold, wish, Some(session));
         let fenced = self.is_fenced(wish);
-        let number = self.diary.called(&hold.lock, &hold.holder, request);
+        let numbers = self.diary.called_each(hold, &request);
         let replies = self.connections.ask(&hold.lock, &[command], self.round.answers(ASKED)).await;
-        let answer = match replies.map(|mut replies| replies.remove(0)) {
+        let mut answers = match replies.map(|mut replies| replies.remove(0)) {
             Ok(Reply::Text(word)) if word == "WAITING" => {
-                self.diary.queued(number);
-                return Asked::Waits(number);
+                numbers.iter().for_each(|number| self.diary.queued(*number));
+                return Asked::Waits(numbers);
             }
-            Ok(reply) => self.plain(speech::acquired(&reply, fenced)),
-            Err(why) => Answer::Unknown(why),
+            Ok(reply) => self.plain_each(hold, speech::acquired_each(&reply, fenced, hold)),
+            Err(why) => vec![Answer::Unknown(why); numbers.len()],
         };
-        self.diary.answered(number, answer.clone());
-        match answer {
+        self.diary.answered_each(&numbers, &answers);
+        match answers.swap_remove(0) {
             Answer::Failed(line) if line.starts_with("NOSESSION ") => Asked::NoSession,
             answer => Asked::Answered(answer),
         }
@@ -215,8 +215,9 @@ impl ByHand {
     /// What became of a ticket. What is told again nobody waits for any more.
     async fn told(&mut self, waiting: &mut Vec<Waiting>, event: Event) {
         let Some(place) = waiting.iter().position(|it| it.hold.holder == event.ticket) else { return };
-        let Waiting { hold, wish, number, asked, .. } = waiting.swap_remove(place);
-        self.diary.answered(number, event.outcome.clone());
+        let Waiting { hold, wish, numbers, asked, .. } = waiting.swap_remove(place);
+        let outcomes = speech::each(&hold, &event.outcome, &event.tokens).ok_or_else(|| Strange(format!("{event:?}")));
+        self.diary.answered_each(&numbers, &self.plain_each(&hold, outcomes));
         let name = self.session_name();
         if event.is_grant() && self.may_ask_again() && self.random.is(TAKES_BACK_A_GRANT) {
             self.take_back(&[hold]).await;
@@ -235,7 +236,7 @@ impl ByHand {
                 waiting.push(it);
                 continue;
             }
-            self.diary.answered(it.number, Answer::Unknown("asked again".to_owned()));
+            self.unknown(std::slice::from_ref(&it), "asked again");
             let until = it.until;
             let again = self.ask_by_ticket(it.hold, it.wish, 1).await;
             waiting.extend(again.map(|again| Waiting { until: until.min(again.until), ..again }));
@@ -265,7 +266,9 @@ impl ByHand {
 
     /// What becomes of them is not waited for any more.
     fn unknown(&self, waiting: &[Waiting], why: &str) {
-        waiting.iter().for_each(|it| self.diary.answered(it.number, Answer::Unknown(why.to_owned())));
+        for number in waiting.iter().flat_map(|it| &it.numbers) {
+            self.diary.answered(*number, Answer::Unknown(why.to_owned()));
+        }
     }
 
     /// Their tickets; and if these were not all found, whatever they may hold.
@@ -291,8 +294,7 @@ impl ByHand {
         let tickets = holds.iter().map(|hold| hold.holder.clone());
         let command: Command = ["RLOCK.CANCEL".to_owned(), session.clone()].into_iter().chain(tickets).collect();
         let request = Request::Cancel { session };
-        let numbers: Vec<u64> =
-            holds.iter().map(|hold| self.diary.called(&hold.lock, &hold.holder, request.clone())).collect();
+        let numbers: Vec<u64> = holds.iter().flat_map(|hold| self.diary.called_each(hold, &request)).collect();
         let answer = match self.connections.ask_at(port, command, self.round.answers(ASKED)).await {
             Ok(reply) => self.plain(speech::cancelled(&reply, i64::try_from(holds.len()).expect("a few"))),
             Err(why) => Answer::Unknown(why),

@@ -1,0 +1,122 @@
+//! More permits out at once than may be.
+//!
+//! Each request is judged by its own limit, so whoever came last of those who have one at a moment was let in beside all
+//! others: they are no more than the largest of their limits. And nobody is let in by a limit that others had reached at each
+//! moment at which it can have been.
+
+use super::by_lock::LockHistory;
+use super::certain::{Certain, Surroundings};
+use super::verdict::{AS_MANY_PERMITS_AS_ASKED_FOR, Verdict};
+use crate::history::{Moment, Operation, Request, Side};
+use std::collections::BTreeMap;
+
+pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
+    let limits = lock.each(limit);
+    if limits.is_empty() {
+        return;
+    }
+    let mut pieces = Surroundings::of(lock).certain();
+    pieces.retain(|piece| piece.side == Side::Permit && piece.from < piece.until_for_others);
+    verdict.figures.add("permits certain", pieces.len() as u64);
+    for piece in &pieces {
+        let who = piece.step.who();
+        let there = at(&pieces, piece.from);
+        let most = there.keys().filter_map(|holder| limits.get(holder)).max().copied().unwrap_or_default();
+        let own = first_grant(lock, piece.step).filter(|limit| {
+            let others = |moment| at(&pieces, moment).keys().filter(|other| **other != who).count();
+            others(piece.from) >= *limit && moments(&pieces, piece).all(|moment| others(moment) >= *limit)
+        });
+        if there.len() > most || own.is_some() {
+            let others: Vec<&str> = there.keys().copied().filter(|other| *other != who).collect();
+            let what = format!(
+                "{who} was told that it has a permit by a limit of {}, beside {others:?}, of whom none asked for more than {most}",
+                limits.get(who).copied().unwrap_or_default(),
+            );
+            let evidence: Vec<&Operation> = there.into_values().collect();
+            verdict.violations.push(lock.violation(AS_MANY_PERMITS_AS_ASKED_FOR, piece.from, what, &evidence));
+        }
+    }
+}
+
+/// The largest that this holder has asked by.
+fn limit(steps: &[&Operation]) -> Option<usize> {
+    steps.iter().filter_map(|step| limit_of(step)).max()
+}
+
+fn limit_of(step: &Operation) -> Option<usize> {
+    match step.call.request {
+        Request::Acquire { side: Side::Permit, limit, .. } => usize::try_from(limit).ok(),
+        _ => None,
+    }
+}
+
+/// The limit of this grant, if its holder cannot have had a permit before: whoever has one gets it again.
+fn first_grant(lock: &LockHistory, step: &Operation) -> Option<usize> {
+    let is_other = |other: &&Operation| other.who() == step.who() && limit_of(other).is_some();
+    let is_first = lock.steps.iter().copied().find(is_other).is_some_and(|first| std::ptr::eq(first, step));
+    limit_of(step).filter(|_| is_first)
+}
+
+/// Who certainly has a permit then, and which step says so.
+fn at<'a>(pieces: &[Certain<'a>], moment: Moment) -> BTreeMap<&'a str, &'a Operation> {
+    let there = pieces.iter().filter(|piece| piece.from <= moment && moment < piece.until_for_others);
+    there.map(|piece| (piece.step.who(), piece.step)).collect()
+}
+
+/// When there may have been the fewest others while this was granted: at first, and whenever one of them ended.
+fn moments(pieces: &[Certain], granted: &Certain) -> impl Iterator<Item = Moment> {
+    let (asked, told) = (granted.step.asked, granted.from);
+    let ends = pieces.iter().map(|piece| piece.until_for_others).filter(move |end| asked < *end && *end <= told);
+    std::iter::once(asked).chain(ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checker::verdict::{AS_MANY_PERMITS_AS_ASKED_FOR, ONE_HOLDER};
+    use crate::checker::written::{Written, failover, give, granted, permit, removed, take, wait_for};
+    use crate::history::{Answer, Side};
+
+    fn two() -> Written {
+        Written::default().did("a", permit(100, 2), (0, 1), granted()).did("b", permit(100, 2), (2, 3), granted())
+    }
+
+    #[test]
+    fn as_many_as_were_asked_for_are_right() {
+        assert_eq!(two().broken(), []);
+        assert_eq!(two().did("c", permit(100, 3), (10, 11), granted()).broken(), []);
+        assert_eq!(two().did("c", permit(100, 2), (100, 102), granted()).broken(), [], "one may have ended");
+        assert_eq!(two().did("a", permit(100, 1), (10, 11), granted()).broken(), [], "which has one already");
+    }
+
+    #[test]
+    fn one_more_is_wrong() {
+        assert_eq!(two().did("c", permit(100, 2), (10, 11), granted()).broken(), [AS_MANY_PERMITS_AS_ASKED_FOR]);
+        let three = two().did("c", permit(100, 3), (10, 11), granted());
+        assert_eq!(three.did("d", permit(100, 2), (20, 21), granted()).broken(), [AS_MANY_PERMITS_AS_ASKED_FOR]);
+    }
+
+    #[test]
+    fn a_lower_limit_is_judged_by_itself() {
+        assert_eq!(two().did("c", permit(100, 1), (10, 11), granted()).broken(), [AS_MANY_PERMITS_AS_ASKED_FOR]);
+        // When it was let in both others may have been gone, and a third one have come after it.
+        let given = two().did("a", give(Side::Permit), (20, 21), Answer::Released(Some(1)));
+        let let_in = given.did("c", wait_for(permit(100, 1), 0), (10, 50), granted());
+        assert!(let_in.breaks(AS_MANY_PERMITS_AS_ASKED_FOR));
+        let both = two().did("a", give(Side::Permit), (20, 21), Answer::Released(Some(1)));
+        let both = both.did("b", give(Side::Permit), (20, 21), Answer::Released(Some(1)));
+        assert_eq!(both.did("c", wait_for(permit(100, 1), 0), (10, 50), granted()).broken(), []);
+    }
+
+    #[test]
+    fn what_is_over_is_not_counted() {
+        let given = two().did("a", give(Side::Permit), (5, 6), Answer::Released(Some(1)));
+        assert_eq!(given.did("c", permit(100, 2), (10, 11), granted()).broken(), []);
+        assert_eq!(two().troubled((5, 6), removed(false)).did("c", permit(100, 2), (10, 11), granted()).broken(), []);
+        assert_eq!(two().troubled((5, 6), failover()).did("c", permit(100, 2), (10, 11), granted()).broken(), []);
+    }
+
+    #[test]
+    fn whoever_has_the_lock_alone_has_no_permits_beside() {
+        assert!(two().did("c", take(100), (10, 11), granted()).breaks(ONE_HOLDER));
+    }
+}

@@ -1,0 +1,215 @@
+//! Clients for other languages, by the adapters with which all of them are tried (clients/conformance/README.md says what
+//! is said there). To the checker they are what a guard of `rlock-client` is: recorded is what they say.
+//!
+//! An adapter is a process beside its crew's. It ends with its input, so whatever ends the crew ends it too.
+
+use crate::history::Side;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// What came of a request: what the adapter tells of it, or the word for its failure.
+pub type Answer = Result<Value, String>;
+
+/// The word for a request that nobody answers any more.
+const SILENT: &str = "unavailable";
+
+/// A client of a language, which all keepers of a process share.
+pub struct Adapter {
+    lines: mpsc::UnboundedSender<String>,
+    asked: Arc<AtomicU64>,
+    open: Arc<Mutex<Open>>,
+    /// Killed when it is dropped.
+    _process: Child,
+}
+
+#[derive(Default)]
+struct Open {
+    requests: HashMap<u64, oneshot::Sender<Answer>>,
+    /// What is given back as soon as it is granted, since whoever wanted it has given up.
+    unwanted: HashMap<u64, String>,
+    held: HashMap<String, watch::Sender<bool>>,
+}
+
+/// What an adapter holds. Given back when it is dropped.
+pub struct Held {
+    adapter: Arc<Adapter>,
+    name: String,
+    lost: watch::Receiver<bool>,
+    is_released: bool,
+}
+
+impl Adapter {
+    /// Starts the adapter by its command, as a shell reads it, and opens its client.
+    pub async fn open(command: &str, place: Value) -> Option<Arc<Self>> {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("exec {command}")).kill_on_drop(true);
+        let streams = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = streams.spawn().unwrap_or_else(|error| panic!("{command}: {error}"));
+        let (mut input, output) = (process.stdin.take()?, process.stdout.take()?);
+        let (lines, mut to_write) = mpsc::unbounded_channel::<String>();
+        tokio::spawn(async move {
+            while let Some(line) = to_write.recv().await {
+                if input.write_all(line.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let open = Arc::<Mutex<Open>>::default();
+        let asked = Arc::<AtomicU64>::default();
+        tokio::spawn(listen(output, open.clone(), lines.clone(), asked.clone()));
+        let adapter = Arc::new(Self { lines, asked, open, _process: process });
+        adapter.ask(place).1.await.ok()?.ok().map(|_| adapter)
+    }
+
+    /// Acquires in the name of this holder. Dropped, it leaves nothing behind.
+    pub async fn acquire(self: &Arc<Self>, holder: &str, lock: Value) -> Result<(Held, Option<u64>), String> {
+        // Whoever takes a lock once more has it under another name here.
+        let name = format!("{holder}/{}", self.asked.load(Ordering::Relaxed));
+        let (tell, lost) = watch::channel(false);
+        let mut request = lock;
+        (request["do"], request["held"], request["owner"]) = (json!("acquire"), json!(name), json!(holder));
+        locked(&self.open).held.insert(name.clone(), tell);
+        let (id, answer) = self.ask(request);
+        let mut given_up = GivesUp { adapter: self, id, name: &name, is_answered: false };
+        let answer = answer.await.unwrap_or_else(|_| Err(SILENT.to_owned()));
+        given_up.is_answered = true;
+        drop(given_up);
+        match answer {
+            Ok(granted) => {
+                let held = Held { adapter: self.clone(), name, lost, is_released: false };
+                Ok((held, granted["token"].as_u64()))
+            }
+            Err(word) => {
+                locked(&self.open).held.remove(&name);
+                Err(word)
+            }
+        }
+    }
+
+    /// Gives everything back.
+    pub async fn close(&self) {
+        let _ = self.ask(json!({"do": "close"})).1.await;
+    }
+
+    fn ask(&self, mut request: Value) -> (u64, oneshot::Receiver<Answer>) {
+        let id = next(&self.asked);
+        let (tell, answer) = oneshot::channel();
+        locked(&self.open).requests.insert(id, tell);
+        request["id"] = json!(id);
+        let _ = self.lines.send(format!("{request}\n"));
+        (id, answer)
+    }
+}
+
+/// A request that somebody waits for.
+struct GivesUp<'a> {
+    adapter: &'a Adapter,
+    id: u64,
+    name: &'a str,
+    is_answered: bool,
+}
+
+impl Drop for GivesUp<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            locked(&self.adapter.open).unwanted.insert(self.id, self.name.to_owned());
+            drop(self.adapter.ask(json!({"do": "cancel", "of": self.id})));
+        }
+    }
+}
+
+impl Held {
+    /// For how long it could be vouched for when the request was sent, at most.
+    pub async fn remaining(&self) -> Duration {
+        let looked = self.adapter.ask(json!({"do": "look", "held": self.name})).1.await;
+        let ms = looked.ok().and_then(Result::ok).and_then(|look| look["remaining"].as_u64());
+        Duration::from_millis(ms.unwrap_or(0))
+    }
+
+    pub fn lost(&self) -> impl Future<Output = ()> + use<> {
+        let mut lost = self.lost.clone();
+        async move {
+            // An adapter that is gone tells of nothing.
+            if lost.wait_for(|lost| *lost).await.is_err() {
+                std::future::pending().await
+            }
+        }
+    }
+
+    pub async fn release(mut self) -> Answer {
+        self.is_released = true;
+        self.give_back().await.unwrap_or_else(|_| Err(SILENT.to_owned()))
+    }
+
+    fn give_back(&self) -> oneshot::Receiver<Answer> {
+        self.adapter.ask(json!({"do": "release", "held": self.name})).1
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.is_released {
+            drop(self.give_back());
+        }
+        locked(&self.adapter.open).held.remove(&self.name);
+    }
+}
+
+/// What is to be locked, as the adapters are told.
+pub fn lock(name: &str, side: Side, lease_ms: u64, is_fixed: bool) -> Value {
+    let mut lock = json!({ (if is_fixed { "fixed" } else { "lease" }): lease_ms });
+    let side = match side {
+        Side::Plain => "lock",
+        Side::Read => "read",
+        Side::Write => "write",
+        Side::Permit => "permit",
+    };
+    lock[side] = json!(name);
+    lock
+}
+
+async fn listen(
+    output: ChildStdout,
+    open: Arc<Mutex<Open>>,
+    lines: mpsc::UnboundedSender<String>,
+    asked: Arc<AtomicU64>,
+) {
+    let mut output = BufReader::new(output).lines();
+    while let Ok(Some(line)) = output.next_line().await {
+        let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let mut open = locked(&open);
+        if let Some(name) = said["lost"].as_str() {
+            open.held.get(name).map(|lost| lost.send_replace(true));
+            continue;
+        }
+        let Some(id) = said["id"].as_u64() else { continue };
+        let answer = match said["error"].as_str() {
+            Some(word) => Err(word.to_owned()),
+            None => Ok(said["ok"].clone()),
+        };
+        let unwanted = open.unwanted.remove(&id);
+        if let Some(name) = unwanted.filter(|_| answer.is_ok()) {
+            let _ = lines.send(format!("{}\n", json!({"id": next(&asked), "do": "release", "held": name})));
+        }
+        if let Some(tell) = open.requests.remove(&id) {
+            let _ = tell.send(answer);
+        }
+    }
+    // Nobody waits for what is not told any more.
+    locked(&open).requests.clear();
+}
+
+fn next(asked: &AtomicU64) -> u64 {
+    asked.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,136 @@
+//! What is played in which world. In five of them everything goes wrong that can. In those with replicas failovers alone
+//! are played as well, to a replica that lacks what was granted last, and each twice: with servers as they are by default,
+//! where such a failover makes two holders of one lock; and with the settings under which it must not.
+
+use super::WorldKind;
+use std::time::Duration;
+
+/// Of the failovers alone: nobody asks for more. Under the protection it is the grace, too.
+pub const LONGEST_LEASE_MS: u64 = 2_000;
+
+/// What servers may be silent for before they are replaced: as long as they like without the protection. With it a master
+/// has to stop before another one begins: after the lag of 1 s and 4 s, as the pages say.
+const SILENT_MS: u64 = 1_000;
+const SILENT_UNDER_PROTECTION_MS: u64 = 5_000;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Play {
+    /// All that can go wrong.
+    #[default]
+    Everything,
+    /// Failovers alone, and nothing that keeps a second holder out.
+    Unprotected,
+    /// The same failovers, with a grace as long as the longest lease, and masters that stop without a replica.
+    Protected,
+}
+
+impl Play {
+    const WITH_FAILOVERS_ALONE: [Self; 2] = [Self::Unprotected, Self::Protected];
+
+    pub fn is_failovers_alone(self) -> bool {
+        self != Self::Everything
+    }
+
+    /// How long a round lasts: one failover, and some time with the new master. Of what ends by itself, from and to.
+    pub fn round(self) -> (Duration, Duration) {
+        if self.is_failovers_alone() {
+            (Duration::from_secs(13), Duration::from_secs(13))
+        } else {
+            // One that is shorter has hardly begun; longer ones make histories that take longer to read than to repeat.
+            (Duration::from_secs(4), Duration::from_secs(8))
+        }
+    }
+
+    /// Without how many replicas no server writes when all is calm.
+    pub fn min_replicas(self) -> &'static str {
+        if self == Self::Protected { "1" } else { "0" }
+    }
+
+    pub fn server_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Everything | Self::Unprotected => &[],
+            Self::Protected => &["--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"],
+        }
+    }
+
+    /// The settings of the module; none: those that all tests begin with.
+    pub fn settings(self) -> Option<Vec<String>> {
+        let grace = ["grace".to_owned(), LONGEST_LEASE_MS.to_string()];
+        match self {
+            Self::Everything => None,
+            Self::Unprotected => Some(Vec::new()),
+            Self::Protected => Some(grace.to_vec()),
+        }
+    }
+
+    /// For how long a server has to be silent until others replace it, where that is up to us.
+    pub fn silent_ms(self) -> Option<u64> {
+        match self {
+            Self::Everything => None,
+            Self::Unprotected => Some(SILENT_MS),
+            Self::Protected => Some(SILENT_UNDER_PROTECTION_MS),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stage {
+    pub kind: WorldKind,
+    pub play: Play,
+}
+
+impl Stage {
+    /// Of a run that is not told which: everything, and the failovers of one world, in turn.
+    pub fn of_a_run(seed: u64) -> Vec<Self> {
+        let everything = WorldKind::ALL.map(|kind| Self { kind, play: Play::Everything });
+        let turn = usize::try_from(seed % WorldKind::WITH_REPLICAS.len() as u64).expect("it is below three");
+        everything.into_iter().chain(Self::with_failovers_alone(WorldKind::WITH_REPLICAS[turn])).collect()
+    }
+
+    /// One by its name, or all of `failovers`; none, if nothing is called that.
+    pub fn by_name(name: &str) -> Vec<Self> {
+        let failovers = WorldKind::WITH_REPLICAS.into_iter().flat_map(Self::with_failovers_alone);
+        if name == "failovers" {
+            return failovers.collect();
+        }
+        let everything = WorldKind::ALL.into_iter().map(|kind| Self { kind, play: Play::Everything });
+        everything.chain(failovers).filter(|stage| stage.name() == name).collect()
+    }
+
+    fn with_failovers_alone(kind: WorldKind) -> [Self; 2] {
+        Play::WITH_FAILOVERS_ALONE.map(|play| Self { kind, play })
+    }
+
+    pub fn name(self) -> String {
+        let world = format!("{:?}", self.kind).to_lowercase();
+        match self.play {
+            Play::Everything => world,
+            Play::Unprotected => format!("{world}-unprotected"),
+            Play::Protected => format!("{world}-protected"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_its_name() {
+        let failovers = Stage::by_name("failovers");
+        assert_eq!(failovers.len(), 6);
+        let everything = WorldKind::ALL.map(|kind| Stage { kind, play: Play::Everything });
+        for stage in failovers.into_iter().chain(everything) {
+            assert_eq!(Stage::by_name(&stage.name()), [stage]);
+        }
+        assert_eq!(Stage::by_name("paradise"), []);
+        assert_eq!(Stage::by_name("single-protected"), []);
+    }
+
+    #[test]
+    fn each_failover_has_its_turn() {
+        let played: Vec<_> = (0..3).flat_map(Stage::of_a_run).collect();
+        assert!(Stage::by_name("failovers").iter().all(|stage| played.contains(stage)));
+        assert_eq!(Stage::of_a_run(u64::MAX).len(), WorldKind::ALL.len() + 2);
+    }
+}
