@@ -1,16 +1,19 @@
 package rlock.redisson;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.redisson.RedissonShutdownException;
 import org.redisson.client.RedisException;
 import org.redisson.client.RedisNodeNotFoundException;
+import org.redisson.client.RedisTimeoutException;
 
 /**
- * One attempt to acquire a lock: tried once, then waited for by a ticket.
+ * One attempt to acquire a lock, or several all or none: tried once, then waited for by a ticket.
  *
  * <p>It is over when its outcome is, by whomever: also when the caller cancels that, or is interrupted. What comes
  * after is given back, so each step looks first whether anybody still wants it.
@@ -18,6 +21,9 @@ import org.redisson.client.RedisNodeNotFoundException;
  * <p><b>A wait asks for a short lease.</b> A machine that is gone without a word keeps the lock from the next one for
  * as long as that, and each of its waits does. What is granted after a wait is renewed to its whole lease, and is the
  * caller's only when the server has said that it was still held.
+ *
+ * <p><b>The caller's time limit is one for all of it.</b> A server that says nothing does not lengthen it: what it
+ * grants later is given back.
  */
 final class Attempt<T> {
     /** How long a caller waits, and what it wants. */
@@ -44,6 +50,12 @@ final class Attempt<T> {
     /** The server says itself that the time is up. If it does not, it is up here a little later. */
     private static final long GRACE_MS = 50;
 
+    /** A request whose answer is lost is asked again if the server answers another one so soon. */
+    private static final long SIGN_OF_LIFE_MS = 500;
+
+    /** With less left of its lease a grant is nobody's before it has been renewed. */
+    private static final long GOOD_FOR_NOW_MS = 500;
+
     private static final long PAUSE_MS = 50;
 
     /** With these a wait ends whose lock may be elsewhere by now. */
@@ -52,7 +64,10 @@ final class Attempt<T> {
 
     private final Server server;
     private final Locks locks;
-    private final Hold.Id id;
+    private final List<Hold.Id> ids;
+
+    /** Of one of the locks, all of which are at one place. */
+    private final String key;
     private final Terms terms;
     private final Function<Grant, T> meaning;
     private final CompletableFuture<T> outcome = new CompletableFuture<>();
@@ -61,6 +76,11 @@ final class Attempt<T> {
     /** Who is asked for the hold. What a server says counts only as long as it is the master. */
     private Server.Node asked;
     private Ticket ticket;
+    private Server.Timer limit;
+
+    /** Whether a server has said that it is not free. */
+    private volatile boolean isTaken;
+    private boolean wasCutOff;
     private boolean doubt;
     private int unreplicated;
 
@@ -74,37 +94,72 @@ final class Attempt<T> {
     private boolean hasBegun;
 
     /** @param meaning what the caller is told of a grant, and of null: that it was not free in time */
-    private Attempt(Server server, Locks locks, Hold.Id id, Terms terms, Function<Grant, T> meaning) {
+    private Attempt(Server server, Locks locks, List<Hold.Id> ids, Terms terms, Function<Grant, T> meaning) {
         this.server = server;
         this.locks = locks;
-        this.id = id;
+        this.ids = ids;
+        key = ids.get(0).key;
         this.terms = terms;
         this.meaning = meaning;
         end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(terms.waitMs);
     }
 
+    /** @param ids of one holder; more than one of plain locks alone */
     static <T> CompletableFuture<T> begin(
-            Server server, Locks locks, Hold.Id id, Terms terms, Function<Grant, T> meaning) {
-        Attempt<T> attempt = new Attempt<>(server, locks, id, terms, meaning);
+            Server server, Locks locks, List<Hold.Id> ids, Terms terms, Function<Grant, T> meaning) {
+        Attempt<T> attempt = new Attempt<>(server, locks, ids, terms, meaning);
         attempt.begin();
         return attempt.outcome;
     }
 
     private void begin() {
-        CompletableFuture<Void> settled = locks.holds.with(id, hold -> {
+        CompletableFuture<Void> settled = all(id -> locks.holds.with(id, hold -> {
             hold.attemptBegins();
             return hold.settled();
+        })).thenApply(each -> null);
+        limit = terms.waitMs > 0 ? server.after(terms.waitMs + GRACE_MS, this::isTooLate) : () -> { };
+        outcome.whenComplete((result, error) -> {
+            limit.cancel();
+            abandoned();
         });
-        outcome.whenComplete((result, error) -> abandoned());
         // Whatever keeps that from its end keeps nobody here for ever.
         CompletableFuture<Void> limited = settled.isDone() ? settled
                 : settled.copy().completeOnTimeout(null, LEASE_OF_A_WAIT_MS, TimeUnit.MILLISECONDS);
         limited.whenComplete((done, error) -> {
             doubt |= !settled.isDone();
-            if (isStillWanted() && (terms.waitMs == 0 || !locks.crowds.isCrowded(id.key) || !waitsAtOnce())) {
+            if (isStillWanted() && (terms.waitMs == 0 || !isCrowded() || !waitsAtOnce())) {
                 tryOnce();
             }
         });
+    }
+
+    /** What is to be done for each of the locks. */
+    private <R> CompletableFuture<List<R>> all(Function<Hold.Id, CompletableFuture<R>> does) {
+        List<CompletableFuture<R>> each = ids.stream().map(does).collect(Collectors.toList());
+        return CompletableFuture.allOf(each.toArray(new CompletableFuture<?>[0]))
+                .thenApply(done -> each.stream().map(CompletableFuture::join).collect(Collectors.toList()));
+    }
+
+    private void forEach(Consumer<Hold> change) {
+        for (Hold.Id id : ids) {
+            locks.holds.with(id, hold -> {
+                change.accept(hold);
+                return null;
+            });
+        }
+    }
+
+    private boolean isCrowded() {
+        return ids.stream().anyMatch(id -> locks.crowds.isCrowded(id.key));
+    }
+
+    private void isTooLate() {
+        if (isTaken) {
+            outcome.complete(meaning.apply(null));
+        } else {
+            outcome.completeExceptionally(new RedisTimeoutException(
+                    "no answer within the " + terms.waitMs + " ms that " + key + " was waited for"));
+        }
     }
 
     private synchronized boolean isStillWanted() {
@@ -124,10 +179,7 @@ final class Attempt<T> {
             }
             if (hasBegun) {
                 isAbandoned = true;
-                locks.holds.with(id, hold -> {
-                    hold.settlingBegins();
-                    return null;
-                });
+                forEach(Hold::settlingBegins);
                 return;
             }
             isEnded = true;
@@ -137,22 +189,22 @@ final class Attempt<T> {
 
     /** Notes how it ended, and lets the next one go on. */
     private void ended(Consumer<Hold> how) {
-        CompletableFuture<Void> settled;
+        List<CompletableFuture<Void>> settled = new ArrayList<>();
         synchronized (this) {
             isEnded = true;
-            settled = locks.holds.with(id, hold -> {
+            forEach(hold -> {
                 how.accept(hold);
-                return isAbandoned ? hold.settlingEnds() : null;
+                if (isAbandoned) {
+                    settled.add(hold.settlingEnds());
+                }
             });
         }
-        if (settled != null) {
-            settled.complete(null);
-        }
+        settled.forEach(one -> one.complete(null));
     }
 
     /** By a session that is there already. */
     private boolean waitsAtOnce() {
-        Session session = locks.sessions.openAt(server.node(id.key));
+        Session session = locks.sessions.openAt(server.node(key));
         ticket = session == null ? null : session.ticket();
         if (ticket != null) {
             ask();
@@ -179,22 +231,43 @@ final class Attempt<T> {
             return;
         }
         long sentAt = System.nanoTime();
-        asked = server.node(id.key);
-        Request request = Request.acquire(id, terms.lease.ms, terms.isFenced);
-        server.once(id.key, request).whenComplete((reply, error) -> {
+        asked = server.node(key);
+        Request request = Request.acquire(ids, terms.lease.ms, terms.isFenced);
+        server.once(key, request).whenComplete((reply, error) -> {
             if (error != null) {
-                failed(error);
+                notTried(error);
             } else if (isGranted(reply) && System.nanoTime() - sentAt > leaseNs() / 3) {
                 // Too much of it is over to begin with.
-                renew(new Grant(token(reply)));
+                renew(new Grant(token(reply)), sentAt);
             } else if (isGranted(reply)) {
                 granted(new Grant(token(reply)), sentAt);
             } else if (isTimeUp()) {
                 notInTime();
             } else {
+                isTaken = true;
                 openSession();
             }
         });
+    }
+
+    /** Redisson notices no connection that is cut, but waits in vain. The server may be well, and can be asked again. */
+    private void notTried(Throwable error) {
+        Server.Node node = server.node(key);
+        if (node == null || isTimeUp() || wasCutOff || !Server.isUnanswered(error) || server.isShuttingDown()) {
+            failed(error);
+            return;
+        }
+        wasCutOff = true;
+        doubt = true;
+        locks.sessions.at(node).opened.copy().orTimeout(SIGN_OF_LIFE_MS, TimeUnit.MILLISECONDS)
+                .whenComplete((session, none) -> {
+                    ticket = none == null && session.isAnswering() ? session.ticket() : null;
+                    if (ticket != null) {
+                        ask();
+                    } else {
+                        failed(error);
+                    }
+                });
     }
 
     private long leaseNs() {
@@ -206,13 +279,18 @@ final class Attempt<T> {
     }
 
     private static Long token(Object reply) {
-        return reply == null ? null : (Long) ((List<?>) reply).get(1);
+        return reply == null ? null : ofOne(((List<?>) reply).get(1));
+    }
+
+    /** Of several locks there are several. */
+    private static Long ofOne(Object token) {
+        return token instanceof Long ? (Long) token : null;
     }
 
     private void openSession() {
-        Server.Node node = server.node(id.key);
+        Server.Node node = server.node(key);
         if (node == null) {
-            failed(new RedisNodeNotFoundException("entry for " + id.key + " hasn't been discovered yet"));
+            failed(new RedisNodeNotFoundException("entry for " + key + " hasn't been discovered yet"));
             return;
         }
         locks.sessions.at(node).opened.whenComplete((session, error) -> {
@@ -243,9 +321,10 @@ final class Attempt<T> {
             return;
         }
         long waitMs = terms.waitMs < 0 ? 0 : Math.max(1, leftMs());
-        Request request = Request.acquire(id, Math.min(terms.lease.ms, LEASE_OF_A_WAIT_MS), terms.isFenced)
+        Request request = Request.acquire(ids, Math.min(terms.lease.ms, LEASE_OF_A_WAIT_MS), terms.isFenced)
                 .waitingFor(waitMs, ticket.session.name, ticket.name);
-        send(request).whenComplete((reply, error) -> {
+        long sentAt = System.nanoTime();
+        send(ids.get(0), request).whenComplete((reply, error) -> {
             if (error != null) {
                 notAsked(error);
             } else if ("WAITING".equals(reply)) {
@@ -255,7 +334,7 @@ final class Attempt<T> {
                 doubt |= ticket.told.isDone();
                 ticket.close();
                 if (isGranted(reply)) {
-                    renew(new Grant(token(reply)));
+                    renew(new Grant(token(reply)), sentAt);
                 } else {
                     notInTime();
                 }
@@ -264,12 +343,8 @@ final class Attempt<T> {
     }
 
     /** What can be sent twice, and leaves a doubt if it was. */
-    private CompletableFuture<Object> send(Request request) {
-        return locks.send(server, id, request, error -> {
-            boolean isLost = !Server.isReply(error);
-            doubt |= isLost;
-            return isLost;
-        });
+    private CompletableFuture<Object> send(Hold.Id id, Request request) {
+        return locks.repeatedly(server, id, request, () -> doubt = true);
     }
 
     private void notAsked(Throwable error) {
@@ -279,6 +354,9 @@ final class Attempt<T> {
         } else if (Server.isReply(error)) {
             ticket.close();
             failed(error);
+        } else if (!wasCutOff && !isTimeUp() && ticket.session.isAnswering()) {
+            wasCutOff = true;
+            ask();
         } else {
             outcome.completeExceptionally(Server.cause(error));
             withdraw();
@@ -286,11 +364,12 @@ final class Attempt<T> {
     }
 
     private void waiting() {
-        locks.crowds.waits(id.key);
+        isTaken = true;
+        ids.forEach(id -> locks.crowds.waits(id.key));
         long limitMs = terms.waitMs < 0 ? ASKED_AGAIN_MS : Math.min(ASKED_AGAIN_MS, leftMs() + GRACE_MS);
-        CompletableFuture<Void> limit = new CompletableFuture<>();
-        Server.Timer timer = server.after(Math.max(1, limitMs), () -> limit.complete(null));
-        CompletableFuture.anyOf(ticket.told, outcome, limit).whenComplete((any, error) -> {
+        CompletableFuture<Void> late = new CompletableFuture<>();
+        Server.Timer timer = server.after(Math.max(1, limitMs), () -> late.complete(null));
+        CompletableFuture.anyOf(ticket.told, outcome, late).whenComplete((any, error) -> {
             timer.cancel();
             if (outcome.isDone()) {
                 withdraw();
@@ -309,7 +388,7 @@ final class Attempt<T> {
         ticket.close();
         switch (event.outcome) {
             case GRANTED:
-                renew(new Grant((Long) event.value));
+                renew(new Grant(ofOne(event.value)), event.until);
                 break;
             case TIMEOUT:
                 notInTime();
@@ -341,38 +420,66 @@ final class Attempt<T> {
 
     /**
      * After a wait the server may have granted it at any time: so its lease begins anew, and is as long as it is to be.
+     * If the server does not say so, the caller has it as it was granted, where that is good for something: it is the
+     * watchdog's to renew it then.
+     *
+     * @param until when the lease ends as it was granted, if that is known, or a time in the past
      */
-    private void renew(Grant grant) {
+    private void renew(Grant grant, long until) {
         long sentAt = System.nanoTime();
-        asked = server.node(id.key);
-        send(Request.renew(id, terms.lease.ms)).whenComplete((reply, error) -> {
-            if (error != null) {
+        asked = server.node(key);
+        CompletableFuture<List<Object>> renewals = all(id -> send(id, Request.renew(id, terms.lease.ms)));
+        boolean isGoodForNow = until - sentAt > TimeUnit.MILLISECONDS.toNanos(GOOD_FOR_NOW_MS)
+                && terms.lease.isKept && server.isAlone();
+        CompletableFuture<List<Object>> inTime = !isGoodForNow ? renewals
+                : renewals.copy().orTimeout((until - sentAt) / 4, TimeUnit.NANOSECONDS);
+        inTime.whenComplete((replies, error) -> {
+            if (error != null && isGoodForNow && !Server.isReply(error) && !server.isShuttingDown()
+                    && until - System.nanoTime() > 0) {
+                held(until);
+                hand(grant, null);
+            } else if (error != null) {
                 doubt = true;
                 failed(error);
-            } else if (Long.valueOf(1).equals(reply)) {
+            } else if (replies.stream().allMatch(Server::isRenewed)) {
                 granted(grant, sentAt);
             } else {
-                tryOnce();
+                notHeld();
             }
         });
     }
 
+    /** Of several some may be. */
+    private void notHeld() {
+        if (ids.size() == 1) {
+            tryOnce();
+        } else {
+            giveBackAndTryAgain(0);
+        }
+    }
+
+    private void giveBackAndTryAgain(long pauseMs) {
+        held(System.nanoTime());
+        all(id -> locks.release(server, id)).whenComplete((released, failure) -> {
+            beginsAgain();
+            Server.later(pauseMs, this::tryOnce);
+        });
+    }
+
     private void granted(Grant grant, long sentAt) {
-        server.replicated(id, terms.lease.ms).whenComplete((isHeld, error) -> {
-            if (error == null && !server.isAt(asked, id.key)) {
+        limit.cancel();
+        all(id -> server.replicated(id, terms.lease.ms)).whenComplete((areHeld, error) -> {
+            if (error == null && !server.isAt(asked, key)) {
                 // Another one is the master by now, and may know nothing of it.
-                renew(grant);
-            } else if (error == null && !isHeld) {
-                tryOnce();
+                renew(grant, sentAt);
+            } else if (error == null && areHeld.contains(false)) {
+                notHeld();
             } else if (error != null && Server.isNotReplicated(error) && !outcome.isDone()
                     && unreplicated++ < server.retryAttempts()) {
-                held(sentAt + leaseNs());
-                locks.release(server, id).whenComplete((released, failure) -> {
-                    beginsAgain();
-                    Server.later(server.retryDelayMs(unreplicated), this::tryOnce);
-                });
+                giveBackAndTryAgain(server.retryDelayMs(unreplicated));
             } else {
-                held(sentAt + leaseNs());
+                // What no replica has lengthens no hold that was there before.
+                held(error == null ? sentAt + leaseNs() : System.nanoTime());
                 hand(grant, error);
             }
         });
@@ -386,18 +493,15 @@ final class Attempt<T> {
     private synchronized void beginsAgain() {
         isEnded = false;
         isAbandoned = false;
-        locks.holds.with(id, hold -> {
-            hold.attemptBegins();
-            return null;
-        });
+        forEach(Hold::attemptBegins);
     }
 
     private void hand(Grant grant, Throwable error) {
         if (error == null && outcome.complete(meaning.apply(grant))) {
-            locks.watchdog.watch(id);
+            ids.forEach(locks.watchdog::watch);
             return;
         }
-        locks.release(server, id).whenComplete((released, failure) -> {
+        all(id -> locks.release(server, id)).whenComplete((released, failure) -> {
             if (error != null) {
                 outcome.completeExceptionally(Server.cause(error));
             }
@@ -416,6 +520,6 @@ final class Attempt<T> {
 
     private void failed(boolean withDoubt) {
         ended(hold -> hold.attemptFailed(doubt || withDoubt));
-        locks.giveBackWhatIsLeftBehind(id, terms.lease.ms);
+        ids.forEach(id -> locks.giveBackWhatIsLeftBehind(id, terms.lease.ms));
     }
 }

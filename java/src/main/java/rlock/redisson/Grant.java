@@ -2,7 +2,7 @@ package rlock.redisson;
 
 /** The answer to a request for a lock, if it was granted. */
 final class Grant {
-    /** Null without fencing. */
+    /** Null without fencing, and of several locks. */
     final Long token;
 
     Grant(Long token) {

@@ -67,6 +67,12 @@ final class Hold {
     /** When the last renewal or grant, counted from when it was asked for, will be over. */
     long until;
 
+    /** The same, unless it was taken once more since, with a lease that is shorter: the server goes by that one. */
+    private long sureUntil;
+
+    /** Why the last renewal did not count; null if it did. */
+    Throwable failure;
+
     /** Grows with each change, so that a reply can be told that came too late to mean anything. */
     private long version;
 
@@ -100,6 +106,7 @@ final class Hold {
     void granted(Lease lease, long until, boolean withDoubt) {
         attempts--;
         version++;
+        sureUntil = leases.isEmpty() ? until : Math.min(sureUntil, until);
         this.until = leases.isEmpty() ? until : Math.max(this.until, until);
         leases.push(lease);
         isDoubtful |= withDoubt;
@@ -109,9 +116,21 @@ final class Hold {
     void restart(Lease lease, long until) {
         if (leases.poll() != null) {
             leases.push(lease);
-            this.until = until;
+            // What is renewed all the same is believed by its renewals only.
+            this.until = isKept() ? Math.min(this.until, until) : until;
+            sureUntil = Math.min(sureUntil, until);
             version++;
         }
+    }
+
+    void renewed(long until) {
+        this.until = Math.max(this.until, until);
+        sureUntil = this.until;
+        failure = null;
+    }
+
+    long sureUntil() {
+        return Math.min(until, sureUntil);
     }
 
     void attemptFailed(boolean withDoubt) {

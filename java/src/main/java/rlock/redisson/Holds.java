@@ -2,6 +2,7 @@ package rlock.redisson;
 
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 
@@ -26,6 +27,11 @@ final class Holds {
         @SuppressWarnings("unchecked")
         T changed = (T) result[0];
         return changed;
+    }
+
+    /** All that there are just now. */
+    Set<Hold.Id> ids() {
+        return all.keySet();
     }
 
     /** All of one lock, with the version of each. */

@@ -3,8 +3,9 @@ package rlock.redisson;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Predicate;
+import java.util.function.Function;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.RedisConnectionException;
 
 /** What the locks of one wrapped client share: its holds, its watchdog, and a session for each node. */
 final class Locks {
@@ -22,6 +23,7 @@ final class Locks {
         this.server = server;
         sessions = new Sessions(server);
         watchdog = new Watchdog(server, holds, this::lost);
+        server.tellOfConnections(watchdog, Watchdog::reconnected);
     }
 
     /** As whose a lost lock is told. */
@@ -35,35 +37,78 @@ final class Locks {
 
     /** One unlock. Whether this holder held anything. */
     CompletableFuture<Boolean> release(Server by, Hold.Id id) {
-        Request request = holds.with(id, hold -> hold.releaseBegins(id));
-        return send(by, id, request, error -> false).handle((reply, error) -> {
-            if (error != null) {
+        return release(id, request -> send(by, id, request));
+    }
+
+    /** The same, and fails as in Redisson if no replica knows of it: then it is released all the same. */
+    CompletableFuture<Boolean> unlock(Server by, Hold.Id id) {
+        return !by.isConfirming() ? release(by, id) : release(id, request ->
+                by.onceReplicated(id.key, request, () -> send(by, id, request)));
+    }
+
+    /** By the shortcut of those who wait, if there is one: then others are waiting for it. */
+    private CompletableFuture<Object> send(Server by, Hold.Id id, Request request) {
+        Session session = sessions.openAt(by.node(id.key));
+        CompletableFuture<Object> quick = session == null ? null : session.shortcut(request);
+        return quick == null ? by.once(id.key, request) : quick.handle((reply, error) ->
+                Server.isRedirection(error) ? by.once(id.key, request) : quick).thenCompose(answer -> answer);
+    }
+
+    private CompletableFuture<Boolean> release(Hold.Id id, Function<Request, CompletableFuture<Object>> way) {
+        return way.apply(holds.with(id, hold -> hold.releaseBegins(id))).handle((reply, error) -> {
+            if (error != null && Server.isNotReplicated(error)) {
+                released(id, true);
+            } else if (error != null) {
                 releaseFailed(id, error);
+            } else {
+                released(id, reply != null);
+            }
+            if (error != null) {
                 throw new CompletionException(Server.cause(error));
             }
-            holds.with(id, hold -> {
-                if (reply == null) {
-                    hold.releasedNothing();
-                } else {
-                    hold.released();
-                }
-                return null;
-            });
             return reply != null;
         });
     }
 
+    private void released(Hold.Id id, boolean wasHeld) {
+        holds.with(id, hold -> {
+            if (wasHeld) {
+                hold.released();
+            } else {
+                hold.releasedNothing();
+            }
+            return null;
+        });
+    }
+
     /**
-     * By the shortcut of those who wait, if there is one: then others are waiting for it.
+     * What can be sent twice: by the shortcut, by another one if that was cut, and then by Redisson's own way.
      *
-     * @param isSentAgain after which errors it is, by Redisson's own way
+     * @param lost is told if it may have been executed though its reply was lost
      */
-    CompletableFuture<Object> send(Server by, Hold.Id id, Request request, Predicate<Throwable> isSentAgain) {
+    CompletableFuture<Object> repeatedly(Server by, Hold.Id id, Request request, Runnable lost) {
         Session session = sessions.openAt(by.node(id.key));
-        CompletableFuture<Object> quick = session == null ? null : session.shortcut(request);
-        return quick == null ? by.once(id.key, request) : quick.handle((reply, error) ->
-                error != null && (Server.isRedirection(error) || isSentAgain.test(error))
-                        ? by.once(id.key, request) : quick).thenCompose(answer -> answer);
+        if (session == null) {
+            return by.once(id.key, request);
+        }
+        return orElse(session.surely(request), error -> {
+            if (!Server.isReply(error)) {
+                lost.run();
+            }
+            return !isCut(error) ? by.once(id.key, request)
+                    : orElse(session.surely(request), again -> by.once(id.key, request));
+        });
+    }
+
+    private static boolean isCut(Throwable error) {
+        return Server.cause(error) instanceof RedisConnectionException;
+    }
+
+    /** Another way, if there is no answer by this one, or if the answer is that it is not the way. */
+    private static CompletableFuture<Object> orElse(
+            CompletableFuture<Object> one, Function<Throwable, CompletableFuture<Object>> other) {
+        return one.handle((reply, error) -> error != null && (Server.isRedirection(error) || !Server.isReply(error))
+                ? other.apply(error) : one).thenCompose(answer -> answer);
     }
 
     private void releaseFailed(Hold.Id id, Throwable error) {
@@ -96,7 +141,7 @@ final class Locks {
         if (!begins) {
             return;
         }
-        server.once(id.key, Request.release(id, true, 0)).whenComplete((reply, error) -> {
+        release(id).whenComplete((reply, error) -> {
             boolean isRefused = error != null && Server.isReply(error, "WRONG", "ERR", "NOPERM");
             boolean goesOn = error != null && !isRefused && System.nanoTime() - until < 0 && !server.isShuttingDown();
             holds.with(id, hold -> {
@@ -109,5 +154,21 @@ final class Locks {
                 server.after(GIVE_BACK_AGAIN_MS, () -> giveBack(id, until));
             }
         });
+    }
+
+    /** By the shortcut, since what has led here may have been a cut that Redisson does not notice. */
+    private CompletableFuture<Object> release(Hold.Id id) {
+        Request request = Request.release(id, true, 0);
+        Server.Node node = server.node(id.key);
+        CompletableFuture<Session> session =
+                node == null ? CompletableFuture.completedFuture(null) : sessions.at(node).opened;
+        return session.handle((open, none) -> open == null ? server.once(id.key, request) : open.surely(request))
+                .thenCompose(answer -> answer).handle((reply, error) -> Server.isRedirection(error)
+                        ? server.once(id.key, request) : failedOr(reply, error)).thenCompose(answer -> answer);
+    }
+
+    private static CompletableFuture<Object> failedOr(Object reply, Throwable error) {
+        return error == null
+                ? CompletableFuture.completedFuture(reply) : CompletableFuture.failedFuture(Server.cause(error));
     }
 }

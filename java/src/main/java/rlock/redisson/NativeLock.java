@@ -1,5 +1,6 @@
 package rlock.redisson;
 
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -16,13 +17,13 @@ import org.redisson.api.RLock;
  * methods are the async ones with a wait behind them, so that there is one way to acquire and one to release.
  */
 class NativeLock implements RLock {
-    private static final long FOR_EVER = -1;
+    static final long FOR_EVER = -1;
 
     final Server server;
     final Locks locks;
     private final RLock redissons;
     private final Side side;
-    private final String key;
+    final String key;
 
     NativeLock(Server server, Locks locks, RLock redissons, Side side) {
         this.server = server;
@@ -37,7 +38,16 @@ class NativeLock implements RLock {
         return false;
     }
 
-    private Hold.Id id(long thread) {
+    boolean isPlain() {
+        return side == Side.PLAIN;
+    }
+
+    /** For how long this thread's hold can be vouched for, by what is known here. */
+    long remainingMs(long thread) {
+        return locks.watchdog.remainingMs(id(thread));
+    }
+
+    Hold.Id id(long thread) {
         return new Hold.Id(side, key, server.clientId() + ":" + thread, thread, getName());
     }
 
@@ -48,11 +58,17 @@ class NativeLock implements RLock {
     /** @param lease 0 or less: the watchdog's */
     <T> CompletableFuture<T> acquire(
             long waitMs, long lease, TimeUnit unit, long thread, Function<Grant, T> meaning) {
+        return acquire(List.of(id(thread)), waitMs, lease, unit, meaning);
+    }
+
+    /** @param ids of one holder, this lock's among them */
+    <T> CompletableFuture<T> acquire(
+            List<Hold.Id> ids, long waitMs, long lease, TimeUnit unit, Function<Grant, T> meaning) {
         // One below a millisecond is still one.
         Hold.Lease wanted = lease > 0
                 ? new Hold.Lease(Math.max(1, unit.toMillis(lease)), false)
                 : new Hold.Lease(server.watchdogMs(), true);
-        return Attempt.begin(server, locks, id(thread), new Attempt.Terms(waitMs, wanted, isFenced()), meaning);
+        return Attempt.begin(server, locks, ids, new Attempt.Terms(waitMs, wanted, isFenced()), meaning);
     }
 
     private CompletableFuture<Void> acquireHoweverLong(long lease, TimeUnit unit, long thread) {
@@ -160,8 +176,13 @@ class NativeLock implements RLock {
         return Server.asRedissons(acquireWithin(waitTime, leaseTime, unit, threadId));
     }
 
+    /** Whether it was held. */
+    CompletableFuture<Boolean> giveBack(long thread) {
+        return locks.release(server, id(thread));
+    }
+
     private CompletableFuture<Void> release(long thread) {
-        return locks.release(server, id(thread)).thenAccept(wasHeld -> {
+        return locks.unlock(server, id(thread)).thenAccept(wasHeld -> {
             if (!wasHeld) {
                 throw new IllegalMonitorStateException("attempt to unlock lock, not locked by current thread"
                         + " by node id: " + server.clientId() + " thread-id: " + thread);

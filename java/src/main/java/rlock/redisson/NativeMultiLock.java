@@ -4,23 +4,35 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.redisson.RedissonMultiLock;
 import org.redisson.api.RFuture;
 import org.redisson.api.RLock;
 
 /**
- * Redisson's multi-lock over wrapped locks: it takes one after the other, as ever.
+ * Redisson's multi-lock over wrapped locks. Its plain locks are taken all or none, by one request that waits in the
+ * queue of each of them and holds none meanwhile; then each is held, renewed and unlocked as if taken alone.
  *
- * <p>Only its way to give all of them a lease at the end knows no locks but Redisson's. So here they are taken without
- * one, which the watchdog keeps until the last is there, and then get theirs.
+ * <p>What the server cannot take at once is taken one after the other, as Redisson does it: locks of several clients or
+ * of several slots, read and write sides, some fenced and some not. A round that is not over in time gives back what it
+ * has and begins again, so two that wait for each other get apart. They are taken without a lease, which the watchdog
+ * keeps until the last is there, and then get theirs.
+ *
+ * <p>An error or an interrupt ends it, and gives back what was taken. Redisson takes all of them for a lock that is not
+ * free, and goes on asking.
  */
 final class NativeMultiLock extends RedissonMultiLock {
-    private final List<NativeLock> members = new ArrayList<>();
-    private final Server server;
+    private static final int AT_ONCE_MAX = 64;
 
-    NativeMultiLock(Server server, RLock... locks) {
+    /** Redisson's: for how long one round of a wait without a limit lasts, for each lock. */
+    private static final long ROUND_MS = 1_500;
+
+    private final List<NativeLock> members = new ArrayList<>();
+    private final boolean areTakenAtOnce;
+
+    NativeMultiLock(RLock... locks) {
         super(locks);
-        this.server = server;
         for (RLock lock : locks) {
             if (!(lock instanceof NativeLock)) {
                 throw new IllegalArgumentException(lock.getName() + " is not a wrapped lock, but others here are: "
@@ -28,36 +40,192 @@ final class NativeMultiLock extends RedissonMultiLock {
             }
             members.add((NativeLock) lock);
         }
+        areTakenAtOnce = areTakenAtOnce();
+    }
+
+    private boolean areTakenAtOnce() {
+        NativeLock first = members.get(0);
+        List<String> keys = members.stream().map(member -> member.key).distinct().collect(Collectors.toList());
+        return keys.size() == members.size() && keys.size() <= AT_ONCE_MAX
+                && members.stream().allMatch(member -> member.isPlain() && member.locks == first.locks
+                        && member.isFenced() == first.isFenced())
+                && first.server.areTogether(keys);
+    }
+
+    long remainingMs(long thread) {
+        return members.stream().mapToLong(member -> member.remainingMs(thread)).min().orElse(0);
+    }
+
+    private CompletableFuture<Void> takeHoweverLong(long lease, TimeUnit unit, long thread) {
+        return new Taking<Void>(NativeLock.FOR_EVER, lease, unit, thread, isTaken -> null).begin();
+    }
+
+    private CompletableFuture<Boolean> takeWithin(long wait, long lease, TimeUnit unit, long thread) {
+        return new Taking<>(wait <= 0 ? 0 : unit.toMillis(wait), lease, unit, thread, isTaken -> isTaken).begin();
+    }
+
+    @Override
+    public void lock() {
+        lock(-1, null);
+    }
+
+    @Override
+    public void lock(long leaseTime, TimeUnit unit) {
+        members.get(0).get(takeHoweverLong(leaseTime, unit, NativeLock.me()));
+    }
+
+    @Override
+    public void lockInterruptibly() throws InterruptedException {
+        lockInterruptibly(-1, null);
+    }
+
+    @Override
+    public void lockInterruptibly(long leaseTime, TimeUnit unit) throws InterruptedException {
+        NativeLock.failIfInterrupted();
+        members.get(0).server.get(takeHoweverLong(leaseTime, unit, NativeLock.me()), true);
+    }
+
+    @Override
+    public RFuture<Void> lockAsync(long leaseTime, TimeUnit unit, long threadId) {
+        return Server.asRedissons(takeHoweverLong(leaseTime, unit, threadId));
+    }
+
+    @Override
+    public boolean tryLock() {
+        return members.get(0).get(takeWithin(0, -1, null, NativeLock.me()));
     }
 
     @Override
     public boolean tryLock(long waitTime, long leaseTime, TimeUnit unit) throws InterruptedException {
-        if (!super.tryLock(waitTime, -1, unit)) {
-            // Redisson takes that for a lock that is not free, and goes on asking.
-            server.failIfShutDown();
-            return false;
-        }
-        return leaseTime <= 0 || server.get(restartLeases(leaseTime, unit, NativeLock.me()), false);
+        NativeLock.failIfInterrupted();
+        return members.get(0).server.get(takeWithin(waitTime, leaseTime, unit, NativeLock.me()), true);
     }
 
     @Override
     public RFuture<Boolean> tryLockAsync(long waitTime, long leaseTime, TimeUnit unit, long threadId) {
-        CompletableFuture<Boolean> taken =
-                super.tryLockAsync(waitTime, -1, unit, threadId).toCompletableFuture();
-        return Server.asRedissons(leaseTime <= 0 ? taken : taken.thenCompose(isTaken -> isTaken
-                ? restartLeases(leaseTime, unit, threadId) : CompletableFuture.completedFuture(false)));
+        return Server.asRedissons(takeWithin(waitTime, leaseTime, unit, threadId));
     }
 
-    /** If one of them was lost meanwhile, all are given back. */
-    private CompletableFuture<Boolean> restartLeases(long lease, TimeUnit unit, long thread) {
-        List<CompletableFuture<Boolean>> restarted = new ArrayList<>();
-        for (NativeLock member : members) {
-            restarted.add(member.restartLease(Math.max(1, unit.toMillis(lease)), thread));
+    /** One time that all are taken. */
+    private final class Taking<T> {
+        private final long waitMs;
+        private final long lease;
+        private final TimeUnit unit;
+        private final long thread;
+        private final Function<Boolean, T> meaning;
+        private final long begin = System.nanoTime();
+        private final CompletableFuture<T> outcome = new CompletableFuture<>();
+        private final List<NativeLock> taken = new ArrayList<>();
+        private volatile CompletableFuture<Boolean> attempt;
+
+        Taking(long waitMs, long lease, TimeUnit unit, long thread, Function<Boolean, T> meaning) {
+            this.waitMs = waitMs;
+            this.lease = lease;
+            this.unit = unit;
+            this.thread = thread;
+            this.meaning = meaning;
         }
-        CompletableFuture<Void> all = CompletableFuture.allOf(restarted.toArray(new CompletableFuture<?>[0]));
-        return all.handle((done, error) -> error == null && restarted.stream().allMatch(CompletableFuture::join))
-                .thenCompose(areHeld -> areHeld
-                        ? CompletableFuture.completedFuture(true)
-                        : unlockAsync(thread).toCompletableFuture().handle((done, error) -> false));
+
+        CompletableFuture<T> begin() {
+            if (areTakenAtOnce) {
+                takeAtOnce();
+            } else {
+                takeNext(begin);
+            }
+            outcome.whenComplete((result, error) -> attempt.cancel(false));
+            return outcome;
+        }
+
+        /** What is under way ends with the outcome, by whomever. */
+        private CompletableFuture<Boolean> follow(CompletableFuture<Boolean> next) {
+            attempt = next;
+            if (outcome.isDone()) {
+                next.cancel(false);
+            }
+            return next;
+        }
+
+        private void takeAtOnce() {
+            List<Hold.Id> ids = members.stream().map(member -> member.id(thread)).collect(Collectors.toList());
+            CompletableFuture<Boolean> all =
+                    follow(members.get(0).acquire(ids, waitMs, lease, unit, grant -> grant != null));
+            all.whenComplete((areTaken, error) -> {
+                if (error != null && Server.isReply(error, "ERR unknown command")) {
+                    // By an older module, which takes one at a time.
+                    takeNext(begin);
+                } else if (error != null) {
+                    outcome.completeExceptionally(Server.cause(error));
+                } else if (areTaken) {
+                    taken.addAll(members);
+                    hand();
+                } else {
+                    outcome.complete(meaning.apply(false));
+                }
+            });
+        }
+
+        private void takeNext(long roundBegin) {
+            if (taken.size() == members.size()) {
+                restartLeases();
+                return;
+            }
+            long limitMs = waitMs < 0 ? ROUND_MS * members.size() : waitMs;
+            long leftMs = limitMs - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - roundBegin);
+            NativeLock member = members.get(taken.size());
+            CompletableFuture<Boolean> next =
+                    follow(member.acquire(Math.max(0, leftMs), -1, null, thread, grant -> grant != null));
+            next.whenComplete((isTaken, error) -> {
+                if (error == null && isTaken) {
+                    taken.add(member);
+                    takeNext(roundBegin);
+                } else {
+                    notAll(error);
+                }
+            });
+        }
+
+        private void notAll(Throwable error) {
+            giveBack().whenComplete((done, failure) -> {
+                Throwable cause = error != null ? error : failure;
+                if (cause != null) {
+                    outcome.completeExceptionally(Server.cause(cause));
+                } else if (waitMs >= 0) {
+                    outcome.complete(meaning.apply(false));
+                } else if (!outcome.isDone()) {
+                    takeNext(System.nanoTime());
+                }
+            });
+        }
+
+        /** If one of them was lost meanwhile, all are given back. */
+        private void restartLeases() {
+            if (lease <= 0) {
+                hand();
+                return;
+            }
+            List<CompletableFuture<Boolean>> restarted = members.stream()
+                    .map(member -> member.restartLease(Math.max(1, unit.toMillis(lease)), thread))
+                    .collect(Collectors.toList());
+            CompletableFuture.allOf(restarted.toArray(new CompletableFuture<?>[0])).whenComplete((done, error) -> {
+                if (error == null && restarted.stream().allMatch(CompletableFuture::join)) {
+                    hand();
+                } else {
+                    notAll(error);
+                }
+            });
+        }
+
+        private void hand() {
+            if (!outcome.complete(meaning.apply(true))) {
+                giveBack();
+            }
+        }
+
+        private CompletableFuture<Void> giveBack() {
+            List<CompletableFuture<Boolean>> all = taken.stream()
+                    .map(member -> member.giveBack(thread)).collect(Collectors.toList());
+            taken.clear();
+            return CompletableFuture.allOf(all.toArray(new CompletableFuture<?>[0]));
+        }
     }
 }

@@ -18,8 +18,12 @@ final class Request {
         return this;
     }
 
-    static Request acquire(Hold.Id id, long leaseMs, boolean fenced) {
-        Request request = new Request(id.side.acquire, id.key, id.holder, leaseMs);
+    /** @param ids of one holder; more than one of plain locks alone, which are taken all or none */
+    static Request acquire(List<Hold.Id> ids, long leaseMs, boolean fenced) {
+        Hold.Id first = ids.get(0);
+        Request request = ids.size() == 1 ? new Request(first.side.acquire) : new Request("RLOCK.MACQUIRE", ids.size());
+        ids.forEach(id -> request.with(id.key));
+        request.with(first.holder, leaseMs);
         return fenced ? request.with("FENCED") : request;
     }
 
@@ -46,6 +50,11 @@ final class Request {
 
     static Request breakOpen(String key) {
         return new Request("RLOCK.BREAK", key);
+    }
+
+    /** How many replicas have what was sent before; more of them in vain for so long at most. */
+    static Request waitFor(int replicas, long limitMs) {
+        return new Request("WAIT", replicas, limitMs);
     }
 
     static Request events(String session, long acknowledged, long ttlMs) {

@@ -8,6 +8,7 @@ import java.util.WeakHashMap;
 import java.util.concurrent.CompletionException;
 import java.util.function.Consumer;
 import org.redisson.Redisson;
+import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
 import org.redisson.connection.MasterSlaveEntry;
@@ -73,14 +74,43 @@ public final class Rlock {
 
     /**
      * Tells of each lock that a wrapped client of this process has lost: the server says that it is not held any more,
-     * or the watchdog could not renew it until its lease was over. Of locks that were taken with a lease of their own
-     * nobody is told; they end when they were meant to.
+     * or the watchdog could not renew it until its lease was over, or no replica has confirmed that where Redisson
+     * checks it. Of locks that were taken with a lease of their own nobody is told; they end when they were meant to.
      *
      * @param listener called on a thread of Redisson's
      * @return ends it
      */
     public static Runnable onLost(Consumer<LostLock> listener) {
         return Losses.listen(Objects.requireNonNull(listener, "listener"));
+    }
+
+    /**
+     * For how long the current thread's hold of a lock can still be vouched for: nobody else gets it within that time,
+     * however slow the server and the way to it are, as long as the server keeps what it has and nobody breaks the lock
+     * open. It asks no server. What is taken without a lease is renewed at each third of the watchdog's timeout, so the
+     * time grows again and again.
+     *
+     * @param lock of a wrapped client; of a multi-lock, the one of its locks that ends first counts
+     * @return in milliseconds; 0 if it is not held, or may be somebody else's by now
+     */
+    public static long remaining(RLock lock) {
+        return remaining(lock, NativeLock.me());
+    }
+
+    /**
+     * The same for another thread.
+     *
+     * @param lock of a wrapped client; of a multi-lock, the one of its locks that ends first counts
+     * @param threadId the thread's id, or the one that was given to {@code lockAsync}
+     * @return in milliseconds; 0 if it is not held, or may be somebody else's by now
+     */
+    public static long remaining(RLock lock, long threadId) {
+        if (lock instanceof NativeLock) {
+            return ((NativeLock) lock).remainingMs(threadId);
+        } else if (lock instanceof NativeMultiLock) {
+            return ((NativeMultiLock) lock).remainingMs(threadId);
+        }
+        throw new IllegalArgumentException("not a lock of a wrapped client: " + lock);
     }
 
     private static Server checked(RedissonClient redisson) {

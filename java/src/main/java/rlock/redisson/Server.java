@@ -1,5 +1,7 @@
 package rlock.redisson;
 
+import java.lang.ref.WeakReference;
+import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collection;
@@ -12,7 +14,11 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
-import io.netty.util.Timeout;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BiConsumer;
+import java.util.function.Supplier;
+import io.netty.channel.Channel;
+import io.netty.channel.ChannelFutureListener;
 import org.redisson.RedissonShutdownException;
 import org.redisson.api.BatchOptions;
 import org.redisson.api.RFuture;
@@ -32,6 +38,8 @@ import org.redisson.client.protocol.RedisCommands;
 import org.redisson.command.CommandAsyncExecutor;
 import org.redisson.command.CommandBatchService;
 import org.redisson.command.NoSyncedSlavesException;
+import org.redisson.connection.ConnectionEventsHub;
+import org.redisson.connection.ConnectionListener;
 import org.redisson.connection.MasterSlaveEntry;
 import org.redisson.connection.ServiceManager;
 import org.redisson.misc.CompletableFutureWrapper;
@@ -83,6 +91,15 @@ final class Server {
     CompletableFuture<Object> once(String key, Request request) {
         return send(() -> executor.writeAsync(key, StringCodec.INSTANCE, new SentOnce(request.name),
                 request.arguments.toArray()));
+    }
+
+    /** @return whether it was held */
+    CompletableFuture<Boolean> renew(Hold.Id id, long leaseMs) {
+        return once(id.key, Request.renew(id, leaseMs)).thenApply(Server::isRenewed);
+    }
+
+    static boolean isRenewed(Object reply) {
+        return Long.valueOf(1).equals(reply);
     }
 
     /** Sends what can be executed any number of times, as often as Redisson likes. */
@@ -170,6 +187,41 @@ final class Server {
         return node != null && node.equals(node(key));
     }
 
+    boolean isAt(InetSocketAddress address, String key) {
+        Node node = node(key);
+        return node != null && address.equals(node.client.getAddr());
+    }
+
+    /** Whether one command may name all of them. */
+    boolean areTogether(Collection<String> keys) {
+        return keys.stream().map(executor.getConnectionManager()::calcSlot).distinct().count() == 1;
+    }
+
+    /**
+     * Tells of each node to which a connection is made when one was lost before, for as long as there is somebody to be
+     * told.
+     */
+    @SuppressWarnings("deprecation")
+    <T> void tellOfConnections(T who, BiConsumer<T, InetSocketAddress> tell) {
+        ConnectionEventsHub hub = services().getConnectionEventsHub();
+        WeakReference<T> told = new WeakReference<>(who);
+        hub.addListener(new ConnectionListener() {
+            @Override
+            public void onConnect(InetSocketAddress address) {
+                T still = told.get();
+                if (still == null) {
+                    hub.removeListener(System.identityHashCode(this));
+                } else {
+                    tell.accept(still, address);
+                }
+            }
+
+            @Override
+            public void onDisconnect(InetSocketAddress address) {
+            }
+        });
+    }
+
     /** The one that has a key; null while it is not known. */
     Node node(String key) {
         MasterSlaveEntry entry = executor.getConnectionManager().getEntry(key);
@@ -190,16 +242,23 @@ final class Server {
                 request.arguments.toArray()));
     }
 
-    /** A connection outside of the pool. It ends with the client of its node: when that is no master any more. */
+    /** A connection that nobody else uses. It ends with the client of its node: when that is no master any more. */
     final class Line {
         private final RedisConnection connection;
+        /** This one, and none that Redisson opens in its place: WAIT would confirm there what was never sent there. */
+        private final Channel channel;
+        private final Runnable end;
         private final Set<CompletableFuture<Object>> pending = ConcurrentHashMap.newKeySet();
         private volatile boolean isToBeClosed;
+        private final AtomicBoolean isEnded = new AtomicBoolean();
+        private final ChannelFutureListener breaking = closed -> pending.forEach(this::broke);
 
-        private Line(RedisConnection connection) {
+        private Line(RedisConnection connection, Runnable end) {
             this.connection = connection;
+            this.end = end;
+            channel = connection.getChannel();
             // Redisson would keep that to itself, as it opens its connections again.
-            connection.getChannel().closeFuture().addListener(closed -> pending.forEach(this::broke));
+            channel.closeFuture().addListener(breaking);
         }
 
         private void broke(CompletableFuture<Object> promise) {
@@ -217,7 +276,7 @@ final class Server {
                 pending.remove(promise);
                 closeIfDone();
             });
-            connection.getChannel().writeAndFlush(new CommandData<>(promise, StringCodec.INSTANCE,
+            channel.writeAndFlush(new CommandData<>(promise, StringCodec.INSTANCE,
                     new RedisCommand<>(request.name), request.arguments.toArray()));
             if (!isOpen()) {
                 broke(promise);
@@ -226,7 +285,7 @@ final class Server {
         }
 
         boolean isOpen() {
-            return connection.getChannel().isActive();
+            return channel.isActive();
         }
 
         /** Behind the last reply: nobody may send any more. */
@@ -235,10 +294,10 @@ final class Server {
             closeIfDone();
         }
 
-        /** By us, so that Redisson does not open it again. */
         private void closeIfDone() {
-            if (isToBeClosed && pending.isEmpty()) {
-                connection.closeAsync();
+            if (isToBeClosed && pending.isEmpty() && isEnded.compareAndSet(false, true)) {
+                channel.closeFuture().removeListener(breaking);
+                end.run();
             }
         }
     }
@@ -248,7 +307,8 @@ final class Server {
         node.client.connectAsync().whenComplete((connection, error) -> {
             if (error != null) {
                 line.completeExceptionally(error);
-            } else if (!line.complete(new Line(connection))) {
+            } else if (!line.complete(new Line(connection, connection::closeAsync))) {
+                // By us, so that Redisson does not open it again.
                 connection.closeAsync();
             }
         });
@@ -260,9 +320,15 @@ final class Server {
         void cancel();
     }
 
+    /** To the ms, which Redisson's own timer is not: a loss that is told 0.1 s late is told too late. */
     Timer after(long ms, Runnable task) {
-        Timeout timeout = services().newTimeout(due -> task.run(), ms, TimeUnit.MILLISECONDS);
-        return timeout::cancel;
+        CompletableFuture<Void> due = new CompletableFuture<Void>().completeOnTimeout(null, ms, TimeUnit.MILLISECONDS);
+        due.thenRun(() -> {
+            if (!isShuttingDown()) {
+                task.run();
+            }
+        });
+        return () -> due.cancel(false);
     }
 
     /** By a clock that goes on when this client is shut down, so that nobody who waits is forgotten. */
@@ -316,8 +382,8 @@ final class Server {
                 try {
                     return future.get();
                 } catch (InterruptedException e) {
-                    if (interruptibly) {
-                        future.cancel(false);
+                    // What is there already is this thread's, and nobody else would give it back.
+                    if (interruptibly && future.cancel(false)) {
                         throw e;
                     }
                     wasInterrupted = true;
@@ -334,6 +400,22 @@ final class Server {
 
     static <T> RFuture<T> asRedissons(CompletableFuture<T> future) {
         return new CompletableFutureWrapper<>(future);
+    }
+
+    /** Whether there is one server alone, of which no other takes the place. */
+    boolean isAlone() {
+        return services().getCfg().isSingleConfig();
+    }
+
+    /** Whether what no replica has confirmed does not count: Redisson's default wherever there can be replicas. */
+    boolean isConfirming() {
+        return !services().getCfg().isSingleConfig() && services().getCfg().isCheckLockSyncedSlaves();
+    }
+
+    /** For how long Redisson waits for replicas. */
+    long syncMs() {
+        long limit = services().getCfg().getSlavesSyncTimeout();
+        return limit > 0 ? limit : timeoutMs();
     }
 
     /**
@@ -365,6 +447,14 @@ final class Server {
         });
     }
 
+    /** How many replicas a node has. Redisson never asks again once there were none; a replica may have come since. */
+    CompletableFuture<Integer> replicas(Node node) {
+        if (node.entry.getAvailableSlaves() == 0) {
+            node.entry.setAvailableSlaves(UNKNOWN);
+        }
+        return replicas(node.entry);
+    }
+
     private CompletableFuture<Boolean> replicated(Hold.Id id, long leaseMs, MasterSlaveEntry entry, int replicas) {
         Duration limit = Duration.ofMillis(services().getCfg().getSlavesSyncTimeout());
         CommandBatchService batch =
@@ -372,15 +462,74 @@ final class Server {
         Request renewal = Request.renew(id, leaseMs);
         batch.writeAsync(id.key, StringCodec.INSTANCE, new RedisCommand<>(renewal.name), renewal.arguments.toArray());
         return batch.executeAsync().toCompletableFuture().thenApply(result -> {
-            if (result.getSyncedSlaves() != replicas) {
-                entry.setAvailableSlaves(UNKNOWN);
-            }
+            note(entry, replicas, result.getSyncedSlaves());
             if (result.getSyncedSlaves() == 0 && services().getCfg().isCheckLockSyncedSlaves()) {
-                throw new NoSyncedSlavesException("None of slaves were synced. "
-                        + "Try to increase slavesSyncTimeout setting or set checkLockSyncedSlaves = false.");
+                throw notReplicated();
             }
-            return Long.valueOf(1).equals(result.getResponses().get(0));
+            return isRenewed(result.getResponses().get(0));
         });
+    }
+
+    /** If others have confirmed than those that were known, they are counted anew. */
+    private static void note(MasterSlaveEntry entry, int replicas, int confirmed) {
+        if (confirmed != replicas) {
+            entry.setAvailableSlaves(UNKNOWN);
+        }
+    }
+
+    private static NoSyncedSlavesException notReplicated() {
+        return new NoSyncedSlavesException("None of slaves were synced. "
+                + "Try to increase slavesSyncTimeout setting or set checkLockSyncedSlaves = false.");
+    }
+
+    /** Completes once a replica has what was sent by this line before; what is sent behind it waits for that. */
+    CompletableFuture<Void> confirmed(Line line, Node node, int replicas, long limitMs) {
+        return line.send(Request.waitFor(replicas, limitMs), limitMs + timeoutMs()).thenAccept(reply -> {
+            int confirmed = ((Long) reply).intValue();
+            note(node.entry, replicas, confirmed);
+            if (confirmed == 0) {
+                throw notReplicated();
+            }
+        });
+    }
+
+    /**
+     * Sends what must not be executed twice, and waits for the replicas. Fails as {@link #isNotReplicated} tells if
+     * it was executed and nobody knows whether a replica has it. WAIT has to be sent behind it on the same connection,
+     * and Redisson's way to do that would send both again.
+     *
+     * @param otherwise sends it if there is no replica, or if it was certainly not executed
+     */
+    CompletableFuture<Object> onceReplicated(
+            String key, Request request, Supplier<CompletableFuture<Object>> otherwise) {
+        Node node = node(key);
+        return node == null ? otherwise.get() : replicas(node.entry).thenCompose(replicas ->
+                replicas == 0 ? otherwise.get() : onceReplicated(request, otherwise, node, replicas));
+    }
+
+    private CompletableFuture<Object> onceReplicated(
+            Request request, Supplier<CompletableFuture<Object>> otherwise, Node node, int replicas) {
+        return node.entry.connectionWriteOp(RedisCommands.WAIT).handle((lent, unavailable) -> {
+            if (unavailable != null) {
+                return otherwise.get();
+            }
+            Line line = new Line(lent, () -> node.entry.releaseWrite(lent));
+            CompletableFuture<Object> reply = line.send(request, timeoutMs());
+            CompletableFuture<Void> confirmed = confirmed(line, node, replicas, syncMs());
+            line.close();
+            return reply.handle((said, error) -> {
+                if (error != null) {
+                    // By Redisson's own way, which knows what is to be done about a refusal.
+                    return isReply(error) ? otherwise.get() : reply;
+                }
+                return said == null ? reply : confirmed.handle((done, unknown) -> {
+                    if (unknown != null) {
+                        throw notReplicated();
+                    }
+                    return said;
+                });
+            }).thenCompose(answer -> answer);
+        }).thenCompose(answer -> answer);
     }
 
     static boolean isNotReplicated(Throwable error) {

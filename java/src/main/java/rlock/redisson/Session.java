@@ -65,7 +65,7 @@ final class Session {
 
     private Server.Line line;
     private Server.Line shortcut;
-    private boolean isOpeningShortcut;
+    private CompletableFuture<Server.Line> opening;
 
     private Session(Server server, Server.Node node) {
         this.server = server;
@@ -99,6 +99,11 @@ final class Session {
         return opened.isDone() && !isOver();
     }
 
+    /** Whether the server has answered a moment ago: it does at each third of what it keeps a session for. */
+    synchronized boolean isAnswering() {
+        return !isOver && heardAt != 0 && System.nanoTime() - heardAt < TimeUnit.MILLISECONDS.toNanos(TTL_MS / 2);
+    }
+
     /** Null if there is no shortcut just now. What is under way when the session ends is answered all the same. */
     synchronized CompletableFuture<Object> shortcut(Request request) {
         if (isOver) {
@@ -107,15 +112,39 @@ final class Session {
         if (shortcut != null && shortcut.isOpen()) {
             return shortcut.send(request, server.timeoutMs());
         }
-        if (!isOpeningShortcut) {
-            isOpeningShortcut = true;
-            server.connect(node, TTL_MS).whenComplete(this::shortcutOpened);
-        }
+        openShortcut();
         return null;
     }
 
+    /**
+     * The same by a shortcut that is opened first, if need be. Redisson does not notice that a connection is cut, and
+     * waits in vain for what was to come by it; here it fails at once, and the next one is new.
+     */
+    CompletableFuture<Object> surely(Request request) {
+        CompletableFuture<Server.Line> line;
+        synchronized (this) {
+            if (isOver) {
+                return CompletableFuture.failedFuture(new RedisConnectionException("no session at " + node));
+            }
+            line = shortcut != null && shortcut.isOpen()
+                    ? CompletableFuture.completedFuture(shortcut) : openShortcut();
+        }
+        return line.thenCompose(open -> open.send(request, server.timeoutMs()));
+    }
+
+    private synchronized CompletableFuture<Server.Line> openShortcut() {
+        if (opening != null) {
+            return opening;
+        }
+        CompletableFuture<Server.Line> connecting = server.connect(node, TTL_MS);
+        opening = connecting;
+        // That may be at once.
+        connecting.whenComplete(this::shortcutOpened);
+        return connecting;
+    }
+
     private synchronized void shortcutOpened(Server.Line opened, Throwable error) {
-        isOpeningShortcut = false;
+        opening = null;
         close(isOver ? opened : shortcut);
         shortcut = isOver ? null : opened;
     }
@@ -166,20 +195,21 @@ final class Session {
             mayBeUnknown = heardAt != 0 && acknowledged == 0;
         }
         if (!mayBeUnknown) {
-            poll(on, false);
+            poll(on, heardAt != 0);
             return;
         }
         on.send(Request.cancel(name, NO_TICKET), TTL_MS).whenComplete((reply, error) -> {
             if (error != null) {
                 broken(on, error);
             } else {
-                poll(on, false);
+                poll(on, heardAt != 0);
             }
         });
     }
 
     private void poll(Server.Line on, boolean waits) {
         Request request;
+        long sentAt = 0;
         synchronized (this) {
             long now = System.nanoTime();
             if (isOver || line != on) {
@@ -190,6 +220,7 @@ final class Session {
                 request = null;
             } else {
                 polledAt = now;
+                sentAt = now;
                 request = Request.events(name, acknowledged, TTL_MS);
             }
         }
@@ -197,16 +228,17 @@ final class Session {
             broken(on, new RedisConnectionException("no poll for longer than the server keeps a session"));
             return;
         }
+        long askedAt = sentAt;
         on.send(waits ? request.waiting() : request, TTL_MS).whenComplete((reply, error) -> {
             if (error != null) {
                 broken(on, error);
             } else {
-                told(on, (List<?>) reply);
+                told(on, (List<?>) reply, askedAt);
             }
         });
     }
 
-    private void told(Server.Line on, List<?> events) {
+    private void told(Server.Line on, List<?> events, long askedAt) {
         synchronized (this) {
             heardAt = System.nanoTime();
             pauseMs = PAUSE_MIN_MS;
@@ -220,7 +252,7 @@ final class Session {
         }
         opened.complete(this);
         try {
-            deliver(events);
+            deliver(events, askedAt);
         } catch (RuntimeException notEvents) {
             over(notEvents);
         }
@@ -228,10 +260,15 @@ final class Session {
             server.once(node, Request.cancel(name));
             return;
         }
-        poll(on, true);
+        if (events.isEmpty()) {
+            // So is a poll answered whose session an operator has ended.
+            converse(on);
+        } else {
+            poll(on, true);
+        }
     }
 
-    private void deliver(List<?> events) {
+    private void deliver(List<?> events, long askedAt) {
         List<Ticket> told = new ArrayList<>();
         List<Ticket.Event> outcomes = new ArrayList<>();
         List<Object> unexpected = new ArrayList<>();
@@ -244,7 +281,7 @@ final class Session {
                     continue;
                 }
                 seen = sequence;
-                Ticket.Event outcome = Ticket.Event.of((String) event.get(2), event.get(3));
+                Ticket.Event outcome = Ticket.Event.of(event, askedAt);
                 Ticket ticket = tickets.get(String.valueOf(event.get(1)));
                 if (ticket != null) {
                     told.add(ticket);
@@ -325,6 +362,6 @@ final class Session {
             log.debug("{} waits at {} begin again: {}", left.size(), node, String.valueOf(error));
         }
         opened.completeExceptionally(error);
-        left.forEach(ticket -> ticket.told.complete(new Ticket.Event(Ticket.Outcome.SESSION_OVER, error)));
+        left.forEach(ticket -> ticket.told.complete(new Ticket.Event(Ticket.Outcome.SESSION_OVER, error, 0)));
     }
 }

@@ -1,6 +1,8 @@
 package rlock.redisson;
 
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 
 /** One wait of a session, and what becomes of it. */
 final class Ticket {
@@ -27,19 +29,26 @@ final class Ticket {
         /** The fencing token, or the server's error line. */
         final Object value;
 
-        Event(Outcome outcome, Object value) {
+        /** When the lease of what is granted ends, by this process's clock, and not later by the server's. */
+        final long until;
+
+        Event(Outcome outcome, Object value, long until) {
             this.outcome = outcome;
             this.value = value;
+            this.until = until;
         }
 
-        static Event of(String outcome, Object value) {
-            switch (outcome) {
+        /** @param askedAt when the request was sent that is answered by it: leases are told from there on */
+        static Event of(List<?> event, long askedAt) {
+            Object value = event.get(3);
+            switch ((String) event.get(2)) {
                 case "granted":
-                    return new Event(Outcome.GRANTED, value);
+                    long endsInMs = ((Number) event.get(4)).longValue();
+                    return new Event(Outcome.GRANTED, value, askedAt + TimeUnit.MILLISECONDS.toNanos(endsInMs));
                 case "timeout":
-                    return new Event(Outcome.TIMEOUT, null);
+                    return new Event(Outcome.TIMEOUT, null, 0);
                 default:
-                    return new Event(Outcome.ERROR, value);
+                    return new Event(Outcome.ERROR, value, 0);
             }
         }
     }

@@ -1,7 +1,10 @@
 package rlock.redisson;
 
+import java.net.InetSocketAddress;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
+import org.redisson.client.RedisNodeNotFoundException;
 import org.redisson.client.RedisTimeoutException;
 
 /**
@@ -9,24 +12,32 @@ import org.redisson.client.RedisTimeoutException;
  * is lost. A hold with a lease of its own is not renewed, as in Redisson, and is forgotten here when that is over.
  *
  * <p>A renewal that fails is made again soon, until the lease must have ended: from then on somebody else may have the
- * lock, and so it is lost, whatever the server will say.
+ * lock, and so it is lost, whatever the server will say. What is held at a node is also renewed when a connection to it
+ * has been made again.
+ *
+ * <p>Where a grant counts only once a replica has it, so does a renewal: else a new master could let somebody else in
+ * while this one is still believed.
  */
 final class Watchdog {
     private static final long SOON_AT_LEAST_MS = 50;
+    private static final long LOOKS_APART_MS = 1_000;
 
     private final Server server;
     private final Holds holds;
+    private final Rounds rounds;
     private final BiConsumer<Hold.Id, Throwable> lost;
+    private final ConcurrentHashMap<InetSocketAddress, Boolean> isLookingAt = new ConcurrentHashMap<>();
 
     Watchdog(Server server, Holds holds, BiConsumer<Hold.Id, Throwable> lost) {
         this.server = server;
         this.holds = holds;
+        rounds = new Rounds(server);
         this.lost = lost;
     }
 
-    /** After each grant. */
+    /** After each grant, of which less may be left than a whole lease. */
     void watch(Hold.Id id) {
-        schedule(id, lease() / 3);
+        schedule(id, Math.min(lease(), remainingMs(id)) / 3);
     }
 
     private long lease() {
@@ -39,7 +50,7 @@ final class Watchdog {
             if (hold.timer != null) {
                 hold.timer.cancel();
             }
-            long end = Math.max(1, TimeUnit.NANOSECONDS.toMillis(hold.until - System.nanoTime()) + 1);
+            long end = Math.max(1, TimeUnit.NANOSECONDS.toMillis(endOf(hold) - System.nanoTime()) + 1);
             hold.timer = hold.isHeld() ? server.after(hold.isKept() ? Math.min(ms, end) : end, () -> look(id)) : null;
             return null;
         });
@@ -54,26 +65,76 @@ final class Watchdog {
         });
         if (version == null) {
             schedule(id, lease());
-        } else if (loses(id, Watchdog::isOver)) {
-            lost.accept(id, new RedisTimeoutException("no reply to a renewal within the lease of " + lease() + " ms"));
+            return;
+        }
+        Throwable failure = holds.with(id, hold -> hold.failure);
+        if (loses(id, this::isOver)) {
+            lost.accept(id, failure != null ? failure
+                    : new RedisTimeoutException("no reply to a renewal within the lease of " + lease() + " ms"));
+        } else if (server.isConfirming()) {
+            join(id);
         } else {
-            renew(id, version);
+            renew(id, version, server.node(id.key), server::renew);
         }
     }
 
-    private static boolean isOver(Hold hold) {
-        return System.nanoTime() - hold.until >= 0;
+    private void join(Hold.Id id) {
+        schedule(id, lease());
+        Server.Node node = server.node(id.key);
+        if (node == null) {
+            failed(id, new RedisNodeNotFoundException("entry for " + id.key + " hasn't been discovered yet"));
+            return;
+        }
+        rounds.join(node, way -> {
+            Long version = holds.with(id, hold -> hold.isKept() ? hold.version() : null);
+            if (version != null) {
+                renew(id, version, node, way);
+            }
+            return version != null;
+        });
     }
 
-    private void renew(Hold.Id id, long version) {
+    private boolean isOver(Hold hold) {
+        return System.nanoTime() - endOf(hold) >= 0;
+    }
+
+    /** What is renewed is lost a little before its end: the server's clock may run differently, and to tell takes time. */
+    private long endOf(Hold hold) {
+        return hold.until - marginOf(hold);
+    }
+
+    private long marginOf(Hold hold) {
+        return hold.isKept() ? TimeUnit.MILLISECONDS.toNanos(lease() / 100 + 2) : 0;
+    }
+
+    /** For how long it can still be vouched for, by what is known here. */
+    long remainingMs(Hold.Id id) {
+        return holds.with(id, hold -> !hold.isHeld() ? 0 : Math.max(0,
+                TimeUnit.NANOSECONDS.toMillis(hold.sureUntil() - marginOf(hold) - System.nanoTime())));
+    }
+
+    /**
+     * A connection to a node is there again: that may be another server by now, or one that has lost its memory, and
+     * the next renewals may be far away. Connections that come and go all the time do not renew all the time.
+     */
+    void reconnected(InetSocketAddress address) {
+        if (isLookingAt.putIfAbsent(address, true) == null) {
+            server.after(Math.min(LOOKS_APART_MS, Math.max(1, lease() / 30)), () -> {
+                isLookingAt.remove(address);
+                holds.ids().stream().filter(id -> server.isAt(address, id.key)).forEach(this::look);
+            });
+        }
+    }
+
+    /** @param asked what it says counts only as long as it is the master */
+    private void renew(Hold.Id id, long version, Server.Node asked, Rounds.Way way) {
         long sentAt = System.nanoTime();
         long leaseMs = lease();
         schedule(id, leaseMs);
-        Server.Node asked = server.node(id.key);
-        server.once(id.key, Request.renew(id, leaseMs)).whenComplete((reply, error) -> {
+        way.renew(id, leaseMs).whenComplete((isHeld, error) -> {
             if (error != null || !server.isAt(asked, id.key)) {
-                failed(id);
-            } else if (Long.valueOf(1).equals(reply)) {
+                failed(id, error);
+            } else if (isHeld) {
                 renewed(id, version, sentAt + TimeUnit.MILLISECONDS.toNanos(leaseMs));
             } else {
                 notHeld(id, version);
@@ -82,7 +143,12 @@ final class Watchdog {
     }
 
     private void renewed(Hold.Id id, long version, long until) {
-        holds.with(id, hold -> hold.isAsItWas(version) ? hold.until = Math.max(hold.until, until) : null);
+        holds.with(id, hold -> {
+            if (hold.isAsItWas(version)) {
+                hold.renewed(until);
+            }
+            return null;
+        });
         schedule(id, lease() / 3);
     }
 
@@ -94,8 +160,9 @@ final class Watchdog {
         }
     }
 
-    private void failed(Hold.Id id) {
+    private void failed(Hold.Id id, Throwable error) {
         if (!server.isShuttingDown()) {
+            holds.with(id, hold -> hold.failure = error == null ? null : Server.cause(error));
             schedule(id, Math.max(SOON_AT_LEAST_MS, lease() / 30));
         }
     }

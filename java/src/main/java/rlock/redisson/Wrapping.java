@@ -60,7 +60,7 @@ final class Wrapping implements InvocationHandler {
                 return new NativeReadWriteLock(
                         server(arguments[0]), locks, (RReadWriteLock) redissons(method, arguments));
             case "getMultiLock":
-                return hasWrapped(arguments) ? new NativeMultiLock(server, (RLock[]) arguments[0])
+                return hasWrapped(arguments) ? new NativeMultiLock((RLock[]) arguments[0])
                         : redissons(method, arguments);
             case "getRedLock":
                 if (hasWrapped(arguments)) {

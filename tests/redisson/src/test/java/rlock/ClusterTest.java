@@ -132,7 +132,9 @@ class ClusterTest {
             Waiter java = Waiter.listening(plain.getLock("deaf"));
             client.say("RLOCK.RELEASE deaf other");
             java.grantedAt();
-            assertTrue(System.currentTimeMillis() >= end, "it was woken");
+            // Its timer goes by another clock than the lease.
+            long early = end - System.currentTimeMillis();
+            assertTrue(early < 50, () -> "it was woken, " + early + " ms before the end");
         } finally {
             notify(Version.HAS_SHARDED_PUBSUB ? "auto" : "both");
             Fleet.end(plain);

@@ -227,7 +227,9 @@ class KnownDefectsTest {
         Waiter waiter = Waiter.java(fair);
         assertEquals(1L, client.say("RLOCK.RELEASE fair:shared other"));
         waiter.grantedAt();
-        assertTrue(System.currentTimeMillis() >= end, "it was woken");
+        // Its timer goes by another clock than the lease.
+        long early = end - System.currentTimeMillis();
+        assertTrue(early < 50, () -> "it was woken, " + early + " ms before the end");
     }
 
     /** The lock goes without a message, so nobody in Java hears of it. Native waiters do: they are in the server. */
@@ -238,7 +240,9 @@ class KnownDefectsTest {
         Waiter waiter = Waiter.java(fleet.getLock("deleted"));
         client.say("DEL deleted");
         waiter.grantedAt();
-        assertTrue(System.currentTimeMillis() >= end, "it was woken");
+        // Its timer goes by another clock than the lease.
+        long early = end - System.currentTimeMillis();
+        assertTrue(early < 50, () -> "it was woken, " + early + " ms before the end");
     }
 
     /** One read hold too many in a plain lock's hash, or the reverse, and nobody can give it back any more. */

@@ -314,6 +314,63 @@ class WrappedLockTest {
         Fleet.end(plain);
     }
 
+    /** It waits for all of them in the server, and holds none meanwhile. */
+    @Test
+    void a_lock_of_many_waits_for_all_and_holds_none() {
+        client.say("RLOCK.ACQUIRE many:2 other 60000");
+        long before = Node.tickets();
+        Waiter waiter = Waiter.java(locks.getMultiLock(locks.getLock("many:1"), locks.getLock("many:2")));
+        Patience.until("it waits", () -> Node.tickets() > before);
+        assertEquals(0L, client.say("EXISTS many:1"));
+        client.say("RLOCK.RELEASE many:2 other");
+        waiter.grantedAt();
+    }
+
+    /** Whether it takes them at once or, as it has to do with a writer among them, one after the other. */
+    @Test
+    void a_lock_of_many_ends_its_wait_by_an_interrupt_or_an_error_and_keeps_nothing() throws Exception {
+        RLock free = locks.getLock("ends:1");
+        client.say("RLOCK.ACQUIRE ends:2 other 60000");
+        client.say("RLOCK.WACQUIRE ends:3 other 60000");
+        for (RLock busy : List.of(locks.getLock("ends:2"), locks.getReadWriteLock("ends:3").writeLock())) {
+            RLock both = locks.getMultiLock(free, busy);
+            AtomicReference<Throwable> thrown = new AtomicReference<>();
+            long before = Node.tickets();
+            Thread thread = new Thread(() -> thrown.set(assertThrows(Throwable.class, both::lockInterruptibly)));
+            thread.start();
+            Patience.until("it waits", () -> Node.tickets() > before);
+            thread.interrupt();
+            thread.join(5_000);
+            assertEquals(InterruptedException.class, thrown.get().getClass());
+            Patience.until("nobody waits, and it has nothing",
+                    () -> Node.tickets() == before && client.say("EXISTS ends:1").equals(0L));
+        }
+        for (RLock other : List.of(locks.getLock("ends:3"), locks.getReadWriteLock("ends:2").readLock())) {
+            RLock both = locks.getMultiLock(free, other);
+            RedisException e = assertThrows(RedisException.class, both::lock);
+            assertTrue(e.getMessage().startsWith("WRONGKIND"), e.getMessage());
+            Patience.until("it has nothing", () -> client.say("EXISTS ends:1").equals(0L));
+        }
+        client.say("RLOCK.RELEASE ends:2 other");
+        client.say("RLOCK.RELEASE ends:3 other");
+    }
+
+    @Test
+    void how_long_it_can_be_vouched_for_is_known_without_the_server() {
+        RLock lock = locks.getLock("vouched");
+        assertEquals(0, Rlock.remaining(lock));
+        lock.lock(60, SECONDS);
+        long remaining = Rlock.remaining(lock);
+        assertTrue(remaining > 50_000 && remaining <= client.number("PTTL vouched"), "" + remaining);
+        assertEquals(0, Rlock.remaining(lock, 4_711));
+        lock.lock(20, SECONDS);
+        assertTrue(Rlock.remaining(lock) <= client.number("PTTL vouched"));
+        assertTrue(Rlock.remaining(locks.getMultiLock(lock, locks.getLock("vouched:not"))) == 0);
+        lock.unlock();
+        lock.unlock();
+        assertEquals(0, Rlock.remaining(lock));
+    }
+
     @Test
     void locks_with_options_of_their_own_are_the_same_locks() {
         locks.getLock(CommonOptions.name("options")).lock(60, SECONDS);

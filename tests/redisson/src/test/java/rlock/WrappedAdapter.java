@@ -1,0 +1,481 @@
+package rlock;
+
+import static java.util.Map.entry;
+
+import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.net.ConnectException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.redisson.Redisson;
+import org.redisson.RedissonShutdownException;
+import org.redisson.api.RFencedLock;
+import org.redisson.api.RFuture;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.RedisConnectionException;
+import org.redisson.client.RedisException;
+import org.redisson.client.RedisNodeNotFoundException;
+import org.redisson.client.RedisOutOfMemoryException;
+import org.redisson.client.RedisReadonlyException;
+import org.redisson.client.RedisReconnectedException;
+import org.redisson.client.RedisResponseTimeoutException;
+import org.redisson.client.RedisRetryException;
+import org.redisson.client.RedisTimeoutException;
+import org.redisson.command.NoSyncedSlavesException;
+import org.redisson.config.BaseConfig;
+import org.redisson.config.Config;
+import org.redisson.config.ConstantDelay;
+import org.yaml.snakeyaml.Yaml;
+import rlock.redisson.LostLock;
+import rlock.redisson.Rlock;
+import rlock.redisson.RlockMissingException;
+
+/**
+ * The wrapper for the suite that all clients are held to: clients/conformance/README.md has its lines. It does what a
+ * service can do by the public API, and no more: what is missing there is named, and refused.
+ *
+ * <p>Redisson's locks belong to threads. So each thing that is held has a thread of its own, which takes it and gives
+ * it back. JSON is read as the YAML that it also is, since each Redisson brings a reader for that.
+ */
+final class WrappedAdapter {
+    private static final List<String> WITHOUT = List.of(
+            // A lease of one's own ends when it was meant to: that is no loss, and nobody is told.
+            "fixed",
+            // The server's setting.
+            "max_waiters",
+            // Redisson's own are on other keys.
+            "permit",
+            // Redisson asks as many as there are, for as long as the client's configuration says.
+            "replicas",
+            // Redisson fences single locks alone.
+            "tokens");
+
+    private static final List<String> REFUSED = List.of("permit", "max_waiters", "replicas");
+
+    /** What the server says of which Redisson makes no exceptions of their own, or others when it connects. */
+    private static final Map<String, String> BY_CODE = Map.of("NOAUTH", "no-right", "WRONGPASS", "no-right",
+            "NOPERM", "no-right", "WRONGKIND", "wrong-kind", "DEADLOCK", "deadlock", "QUEUEFULL", "queue-full");
+
+    /** If it was no release, there is nothing to be in doubt about. */
+    private static final Map<Class<?>, String> BY_CLASS = Map.ofEntries(entry(Busy.class, "busy"),
+            entry(InterruptedException.class, "cancelled"), entry(IllegalMonitorStateException.class, "lost"),
+            entry(RedissonShutdownException.class, "closed"), entry(RlockMissingException.class, "no-module"),
+            entry(NoSyncedSlavesException.class, "too-few-replicas"), entry(ConnectException.class, "unavailable"),
+            entry(RedisTimeoutException.class, "unavailable"), entry(RedisResponseTimeoutException.class, "in-doubt"),
+            entry(RedisConnectionException.class, "in-doubt"), entry(RedisReconnectedException.class, "in-doubt"),
+            entry(RedisRetryException.class, "unavailable"), entry(RedisReadonlyException.class, "unavailable"),
+            entry(RedisNodeNotFoundException.class, "unavailable"),
+            entry(RedisOutOfMemoryException.class, "unavailable"));
+
+    /** The watchdog's, if nothing else is said. */
+    private static final int USUAL_LEASE_MS = 30_000;
+
+    /** Redisson's own number. */
+    private static final int FIRST_CONNECTIONS = 24;
+
+    /** Between two tries to reach a server. As many are made as fit into the patience if each fails at once. */
+    private static final int PAUSE_MS = 100;
+
+    /** How long each of those may take to come to its end who is told that the client is closed. */
+    private static final int CLOSING_MS = 1_000;
+
+    private final PrintStream out =
+            new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
+    private final Map<Integer, Holder> byRequest = new ConcurrentHashMap<>();
+    private final Map<String, Holder> byName = new ConcurrentHashMap<>();
+    /** By their leases: the watchdog's timeout is the whole client's, so each lease has a client of its own. */
+    private final Map<Integer, RedissonClient> clients = new ConcurrentHashMap<>();
+    private volatile Request opened;
+    private volatile boolean isClosing;
+
+    public static void main(String[] arguments) throws Exception {
+        // Whoever else prints something does not mean the suite.
+        System.setOut(System.err);
+        WrappedAdapter adapter = new WrappedAdapter();
+        Rlock.onLost(adapter::lost);
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        Yaml json = new Yaml();
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            adapter.hear(new Request(json.load(line)));
+        }
+        System.exit(0);
+    }
+
+    private record Request(Map<String, Object> fields) {
+        boolean has(String field) {
+            return fields.get(field) != null && !Boolean.FALSE.equals(fields.get(field));
+        }
+
+        String text(String field) {
+            return (String) fields.get(field);
+        }
+
+        String[] texts(String field) {
+            return ((Collection<?>) fields.get(field)).toArray(String[]::new);
+        }
+
+        int number(String field) {
+            return (int) fields.get(field);
+        }
+    }
+
+    private static final class Busy extends Exception {
+        private static final long serialVersionUID = 1;
+    }
+
+    /** Nobody waits for anybody: each request has a thread, and a release is done by the one that has the lock. */
+    private void hear(Request request) {
+        String what = request.text("do");
+        Holder known = request.has("held") ? byName.get(request.text("held")) : null;
+        if (what.equals("acquire") || what.equals("run")) {
+            new Holder(request).begin();
+        } else if (what.equals("release") && known != null) {
+            known.releases.add(request);
+        } else {
+            daemon(new Thread(() -> {
+                try {
+                    say(Map.of("id", request.number("id"), "ok", does(what, request)));
+                } catch (Exception e) {
+                    fail(request, e);
+                }
+            })).start();
+        }
+    }
+
+    private static Thread daemon(Thread thread) {
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    private Map<String, Object> does(String what, Request request) throws Exception {
+        switch (what) {
+            case "open" -> open(request);
+            case "cancel" -> Optional.ofNullable(byRequest.get(request.number("of"))).ifPresent(Holder::cancel);
+            case "finish" -> Optional.ofNullable(byRequest.get(request.number("of"))).ifPresent(Holder::finish);
+            // Nothing that one thread does keeps the others of a JVM from running.
+            case "block" -> Thread.sleep(request.number("for"));
+            case "close" -> close();
+            case "look" -> {
+                return byName.get(request.text("held")).look();
+            }
+            default -> throw new IllegalArgumentException("nothing is known of that: " + request.fields);
+        }
+        return what.equals("open") ? Map.of("without", WITHOUT) : Map.of();
+    }
+
+    private void open(Request request) {
+        opened = request;
+        client(request);
+    }
+
+    /** The one whose leases are as long as that request wants them. */
+    private RedissonClient client(Request request) {
+        Request lease = request.has("lease") ? request : opened;
+        return clients.computeIfAbsent(lease.has("lease") ? lease.number("lease") : USUAL_LEASE_MS, this::client);
+    }
+
+    private RedissonClient client(int leaseMs) {
+        Request request = opened;
+        Config config = new Config();
+        BaseConfig<?> servers;
+        if (request.has("cluster")) {
+            servers = config.useClusterServers().addNodeAddress(request.texts("cluster"));
+        } else if (request.has("sentinels")) {
+            servers = config.useSentinelServers().addSentinelAddress(request.texts("sentinels"))
+                    .setMasterName(request.text("master"));
+        } else {
+            // A client that is opened later may be in trouble already, and is not to begin with two dozen connections.
+            servers = config.useSingleServer().setAddress(request.text("url"))
+                    .setConnectionMinimumIdleSize(clients.isEmpty() ? FIRST_CONNECTIONS : 1);
+        }
+        servers.setClientName(request.text("name"));
+        config.setLockWatchdogTimeout(leaseMs);
+        if (request.has("answer")) {
+            servers.setTimeout(request.number("answer"));
+        }
+        if (request.has("patience")) {
+            int patienceMs = request.number("patience");
+            boolean isOneTry = patienceMs < servers.getTimeout();
+            servers.setRetryDelay(new ConstantDelay(Duration.ofMillis(PAUSE_MS)))
+                    .setRetryAttempts(isOneTry ? 0 : patienceMs / PAUSE_MS)
+                    .setTimeout(isOneTry ? patienceMs : servers.getTimeout());
+        }
+        RedissonClient redisson = Redisson.create(config);
+        try {
+            return Rlock.wrap(redisson);
+        } catch (RuntimeException e) {
+            redisson.shutdown(0, 5, TimeUnit.SECONDS);
+            throw e;
+        }
+    }
+
+    /** As a service ends in good order. The shutdown lets go who waits, too, but leaves what is held to its lease. */
+    private void close() throws InterruptedException {
+        isClosing = true;
+        List<Holder> holders = List.copyOf(byName.values());
+        holders.forEach(Holder::cancel);
+        holders.forEach(Thread::interrupt);
+        for (Holder holder : holders) {
+            holder.join(CLOSING_MS);
+        }
+        clients.values().forEach(client -> client.shutdown(0, 5, TimeUnit.SECONDS));
+    }
+
+    private void lost(LostLock lost) {
+        byName.values().stream().filter(holder -> holder.getId() == lost.getThreadId())
+                .forEach(holder -> holder.lost(lost.toString()));
+    }
+
+    private void fail(Request request, Exception e) {
+        String text = causes(e).map(String::valueOf).collect(Collectors.joining(", because of "));
+        say(Map.of("id", request.number("id"), "error", word(request, e), "text", text));
+    }
+
+    private String word(Request request, Exception error) {
+        Stream<String> codes = causes(error).map(cause -> BY_CODE.get(("" + cause.getMessage()).split("[ .:]", 2)[0]));
+        Stream<String> classes = causes(error).flatMap(cause ->
+                Stream.<Class<?>>iterate(cause.getClass(), Objects::nonNull, Class::getSuperclass).map(BY_CLASS::get));
+        String word = Stream.concat(codes, classes).filter(Objects::nonNull).findFirst()
+                .orElse(error instanceof RedisException ? "refused" : "configuration");
+        return switch (word) {
+            case "cancelled" -> isClosing ? "closed" : word;
+            case "in-doubt" -> request.text("do").equals("release") ? word : "unavailable";
+            default -> word;
+        };
+    }
+
+    private static Stream<Throwable> causes(Throwable error) {
+        return Stream.iterate(error, Objects::nonNull, Throwable::getCause);
+    }
+
+    private void say(Map<String, ?> line) {
+        // In one piece, whoever else has something to say.
+        out.print(json(line) + "\n");
+        out.flush();
+    }
+
+    private static String json(Object value) {
+        if (value instanceof Map<?, ?> map) {
+            return map.entrySet().stream().map(field -> json(field.getKey()) + ":" + json(field.getValue()))
+                    .collect(Collectors.joining(",", "{", "}"));
+        } else if (value instanceof Collection<?> all) {
+            return all.stream().map(WrappedAdapter::json).collect(Collectors.joining(",", "[", "]"));
+        } else if (value instanceof String text) {
+            return text.chars().mapToObj(c -> c < ' ' || c == '"' || c == '\\'
+                    ? String.format("\\u%04x", c) : "" + (char) c).collect(Collectors.joining("", "\"", "\""));
+        }
+        return String.valueOf(value);
+    }
+
+    /** The thread of what is held by one name. */
+    private final class Holder extends Thread {
+        final BlockingQueue<Request> releases = new LinkedBlockingQueue<>();
+        final AtomicBoolean isLost = new AtomicBoolean();
+        private final Request request;
+        private final String held;
+        /** Of the work: by itself, or because the lock is lost. */
+        private final CompletableFuture<Void> end = new CompletableFuture<>();
+        private boolean isWaiting = true;
+        private RedissonClient locks;
+        private volatile RLock lock;
+
+        Holder(Request request) {
+            this.request = request;
+            held = request.text("held");
+        }
+
+        void begin() {
+            byRequest.put(request.number("id"), this);
+            byName.put(held, this);
+            daemon(this).start();
+        }
+
+        private void forget() {
+            byRequest.remove(request.number("id"), this);
+            byName.remove(held, this);
+        }
+
+        synchronized void cancel() {
+            if (isWaiting) {
+                interrupt();
+            }
+        }
+
+        /** Who has been granted it is not to be disturbed later by what came too late. */
+        private synchronized void waitsNoMore() {
+            isWaiting = false;
+            if (!isClosing) {
+                interrupted();
+            }
+        }
+
+        void finish() {
+            end.complete(null);
+        }
+
+        /** What can be vouched for no more counts as lost before anybody has heard of it. */
+        Map<String, Object> look() {
+            long remaining = isLost.get() ? 0 : Rlock.remaining(lock, getId());
+            return Map.of("lost", remaining == 0, "remaining", remaining);
+        }
+
+        /** Once: a lock of several is lost with the first of them. */
+        void lost(String why) {
+            if (isLost.compareAndSet(false, true)) {
+                say(Map.of("lost", held, "why", why));
+                end.completeExceptionally(new IllegalMonitorStateException(why));
+            }
+        }
+
+        @Override
+        public void run() {
+            Map<String, Object> said = new HashMap<>();
+            try {
+                try {
+                    acquire().ifPresent(token -> said.put("token", token));
+                } finally {
+                    waitsNoMore();
+                }
+                if (isClosing) {
+                    giveUp();
+                    throw new RedissonShutdownException("closed at that moment");
+                }
+                if (request.text("do").equals("run")) {
+                    said.put("began", request.number("id"));
+                    say(said);
+                    work();
+                    forget();
+                    say(Map.of("id", request.number("id"), "ok", Map.of()));
+                    return;
+                }
+            } catch (Exception e) {
+                forget();
+                fail(request, e);
+                return;
+            }
+            said.put("holder", locks.getId() + ":" + getId());
+            say(Map.of("id", request.number("id"), "ok", said));
+            keep();
+        }
+
+        /** The token, if it is to have one. */
+        private Optional<Long> acquire() throws Exception {
+            for (String field : REFUSED) {
+                if (request.has(field)) {
+                    throw new IllegalArgumentException("not for a wrapped lock: " + field);
+                }
+            }
+            locks = client(request);
+            long lease = request.has("fixed") ? request.number("fixed") : -1;
+            boolean isInTime = true;
+            Long token = null;
+            if (request.has("fenced")) {
+                // By the asynchronous methods, since a wait in the others cannot be given up.
+                RFencedLock fenced = locks.getFencedLock(request.text("lock"));
+                lock = fenced;
+                token = get(!request.has("wait") ? fenced.lockAndGetTokenAsync(lease, TimeUnit.MILLISECONDS)
+                        : fenced.tryLockAndGetTokenAsync(request.number("wait"), lease, TimeUnit.MILLISECONDS));
+                isInTime = token != null;
+            } else {
+                lock = lock();
+                if (request.has("wait")) {
+                    isInTime = lock.tryLock(request.number("wait"), lease, TimeUnit.MILLISECONDS);
+                } else {
+                    lock.lockInterruptibly(lease, TimeUnit.MILLISECONDS);
+                }
+            }
+            if (!isInTime) {
+                throw new Busy();
+            }
+            return Optional.ofNullable(token);
+        }
+
+        private RLock lock() {
+            if (request.has("all")) {
+                return locks.getMultiLock(
+                        Arrays.stream(request.texts("all")).map(locks::getLock).toArray(RLock[]::new));
+            } else if (request.has("read")) {
+                return locks.getReadWriteLock(request.text("read")).readLock();
+            } else if (request.has("write")) {
+                return locks.getReadWriteLock(request.text("write")).writeLock();
+            }
+            return locks.getLock(request.text("lock"));
+        }
+
+        private static Long get(RFuture<Long> token) throws Exception {
+            try {
+                return token.get();
+            } catch (InterruptedException e) {
+                if (token.cancel(false)) {
+                    throw e;
+                }
+                // It came at this moment.
+                return token.get();
+            }
+        }
+
+        /** What a service can do: its listener for losses stops the work. */
+        private void work() throws Exception {
+            try {
+                end.get();
+            } catch (InterruptedException | ExecutionException e) {
+                giveUp();
+                throw e;
+            }
+            lock.unlock();
+        }
+
+        private void giveUp() {
+            try {
+                lock.unlock();
+            } catch (RuntimeException e) {
+                // What was lost is not there, and what cannot be reached has its lease.
+            }
+        }
+
+        /** Until it is given back: a release that failed may be tried again. */
+        private void keep() {
+            try {
+                while (byName.get(held) == this) {
+                    release(releases.take());
+                }
+            } catch (InterruptedException e) {
+                forget();
+                giveUp();
+            }
+        }
+
+        private void release(Request release) {
+            try {
+                lock.unlock();
+                forget();
+                say(Map.of("id", release.number("id"), "ok", Map.of()));
+            } catch (IllegalMonitorStateException e) {
+                forget();
+                fail(release, e);
+            } catch (RuntimeException e) {
+                fail(release, e);
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+package rlock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.RedisException;
+import org.redisson.command.NoSyncedSlavesException;
+import org.redisson.config.Config;
+import rlock.redisson.LostLock;
+import rlock.redisson.Rlock;
+
+/** What is held where that counts only once a replica knows it, as it does by default wherever there are replicas. */
+class WrappedReplicaTest {
+    private static final int SYNC_MS = 100;
+
+    /** By what a loaded machine may be late: less than a defect that lengthens a lease would add to it. */
+    private static final long LATE_MS = 400;
+
+    private final BlockingQueue<LostLock> losses = new LinkedBlockingQueue<>();
+    private final List<RedissonClient> clients = new CopyOnWriteArrayList<>();
+    private Runnable listening;
+    private Node node;
+    private Node replica;
+    private Native master;
+    private RedissonClient locks;
+
+    @BeforeEach
+    void start() {
+        // What other tests have left behind is lost in this process, too.
+        listening = Rlock.onLost(lost -> {
+            if (clients.contains(lost.getClient())) {
+                losses.add(lost);
+            }
+        });
+        node = Node.start("--repl-diskless-sync-delay", "0");
+        master = node.client();
+        replica = follower();
+        locks = with(config -> { });
+    }
+
+    @AfterEach
+    void stop() {
+        listening.run();
+        clients.forEach(Fleet::end);
+        master.close();
+        replica.stop();
+        node.stop();
+    }
+
+    private Node follower() {
+        Node follower = Node.start("--replicaof", "127.0.0.1", "" + node.port());
+        Patience.until("it follows", () -> ("" + master.say("INFO replication")).contains("state=online"));
+        untilConfirmed();
+        return follower;
+    }
+
+    /** All that the server was asked before is at the replica, and whoever waits for that has been told. */
+    private void untilConfirmed() {
+        master.say("SET confirmed 1");
+        assertEquals(1L, master.say("WAIT 1 20000"));
+    }
+
+    private RedissonClient with(Consumer<Config> more) {
+        RedissonClient client = Fleet.with(config -> {
+            config.setSlavesSyncTimeout(SYNC_MS).useMasterSlaveServers().setMasterAddress(node.address())
+                    .addSlaveAddress(replica.address()).setRetryAttempts(0);
+            more.accept(config);
+        });
+        clients.add(client);
+        return client;
+    }
+
+    private long calls(String command) {
+        String[] parts = ("" + master.say("INFO commandstats")).toLowerCase(Locale.ROOT)
+                .split("cmdstat_" + command + ":calls=");
+        return parts.length < 2 ? 0 : Long.parseLong(parts[1].split(",")[0]);
+    }
+
+    private long end(String key) {
+        return master.number("PEXPIRETIME " + key);
+    }
+
+    private void untilRenewed(String key) {
+        long end = end(key);
+        Patience.until(key + " is renewed", () -> end(key) > end);
+    }
+
+    private void untilALeaseIsOver() {
+        long end = System.currentTimeMillis() + Fleet.WATCHDOG_MS + LATE_MS;
+        Patience.until("a lease is over", () -> System.currentTimeMillis() > end);
+    }
+
+    private LostLock loss() throws InterruptedException {
+        LostLock lost = losses.poll(Patience.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        assertTrue(lost != null, "nobody was told");
+        return lost;
+    }
+
+    /** The master goes on renewing it, but a replica that becomes the master would let somebody else in. */
+    @Test
+    void a_lock_that_no_replica_has_confirmed_is_lost_when_what_was_confirmed_is_over() throws Exception {
+        locks.getLock("held").lock();
+        untilRenewed("held");
+        untilConfirmed();
+        long confirmed = end("held");
+        replica.freeze();
+        long frozen = System.currentTimeMillis();
+        LostLock lost = loss();
+        long told = System.currentTimeMillis();
+        assertTrue(told > confirmed - LATE_MS, "told too early: " + (confirmed - told) + " ms");
+        assertTrue(told < frozen + Fleet.WATCHDOG_MS + LATE_MS, "told too late: " + (told - frozen) + " ms");
+        assertTrue(end("held") > told, "the master has renewed it");
+        assertEquals("held", lost.getName());
+        assertInstanceOf(NoSyncedSlavesException.class, lost.getCause().orElseThrow());
+    }
+
+    @Test
+    void a_replica_that_goes_on_in_time_costs_no_lock() {
+        RLock held = locks.getLock("thawed");
+        held.lock();
+        untilRenewed("thawed");
+        untilConfirmed();
+        replica.freeze();
+        untilRenewed("thawed");
+        // The first has been in vain then.
+        untilRenewed("thawed");
+        replica.thaw();
+        untilALeaseIsOver();
+        assertEquals(List.of(), List.copyOf(losses));
+        held.unlock();
+    }
+
+    @Test
+    void a_re_entry_that_no_replica_has_lengthens_nothing() throws Exception {
+        RedissonClient slow = with(config -> config.setLockWatchdogTimeout(2 * Fleet.WATCHDOG_MS));
+        RLock held = slow.getLock("again");
+        held.lock();
+        untilRenewed("again");
+        untilConfirmed();
+        replica.freeze();
+        long frozen = System.currentTimeMillis();
+        untilRenewed("again");
+        assertThrows(RedisException.class, held::lock);
+        loss();
+        long told = System.currentTimeMillis();
+        assertTrue(told < frozen + 2 * Fleet.WATCHDOG_MS + LATE_MS, "told too late: " + (told - frozen) + " ms");
+    }
+
+    @Test
+    void many_locks_are_confirmed_by_few_waits() {
+        for (int i = 0; i < 200; i++) {
+            locks.getLock("many:" + i).lock();
+        }
+        long renewals = calls("rlock.renew");
+        long waits = calls("wait");
+        long began = System.currentTimeMillis();
+        Patience.until("each was renewed several times", () -> calls("rlock.renew") > renewals + 1_000);
+        waits = calls("wait") - waits;
+        long rounds = 30 * (System.currentTimeMillis() - began) / Fleet.WATCHDOG_MS;
+        assertTrue(0 < waits && waits <= rounds + 1, waits + " times WAIT in the time of " + rounds);
+        assertEquals(List.of(), List.copyOf(losses));
+    }
+
+    /** As many as there are; and who comes back is waited for. */
+    @Test
+    void without_a_replica_nothing_is_waited_for_until_there_is_one() {
+        RLock held = locks.getLock("alone");
+        held.lock();
+        replica.stop();
+        Patience.until("it is gone", () -> ("" + master.say("INFO replication")).contains("connected_slaves:0"));
+        untilALeaseIsOver();
+        long before = calls("wait");
+        untilRenewed("alone");
+        assertEquals(before, calls("wait"));
+        replica = follower();
+        long after = calls("wait");
+        Patience.until("it is waited for", () -> calls("wait") > after);
+        assertEquals(List.of(), List.copyOf(losses));
+        held.unlock();
+    }
+
+    /** For whoever must not believe a master that is left alone. */
+    @Test
+    void with_min_replicas_to_write_a_lock_is_lost_when_the_last_replica_is_gone() throws Exception {
+        locks.getLock("guarded").lock();
+        master.say("CONFIG SET min-replicas-to-write 1");
+        untilRenewed("guarded");
+        long end = end("guarded");
+        replica.stop();
+        assertEquals("guarded", loss().getName());
+        assertTrue(System.currentTimeMillis() < end + Fleet.WATCHDOG_MS, "told too late");
+    }
+
+    @Test
+    void an_unlock_is_known_to_a_replica_when_it_returns() {
+        RLock lock = locks.getLock("unlocked");
+        try (Native follower = replica.client()) {
+            for (int i = 0; i < 100; i++) {
+                lock.lock();
+                long waits = calls("wait");
+                lock.unlock();
+                assertEquals(0L, follower.say("EXISTS unlocked"));
+                assertEquals(waits + 1, calls("wait"));
+            }
+        }
+        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+    }
+
+    /** Redisson says so, too. */
+    @Test
+    void an_unlock_that_no_replica_has_fails_and_the_lock_is_free() {
+        RLock lock = locks.getLock("unlocked:alone");
+        lock.lock();
+        lock.lock();
+        replica.freeze();
+        RedisException error = assertThrows(RedisException.class, lock::unlock);
+        assertInstanceOf(NoSyncedSlavesException.class, error.getCause());
+        assertEquals(1, lock.getHoldCount());
+        assertThrows(RedisException.class, lock::unlock);
+        assertEquals(0L, master.say("EXISTS unlocked:alone"));
+        assertNull(master.say("RLOCK.ACQUIRE unlocked:alone other 60000"));
+        untilALeaseIsOver();
+        assertEquals(List.of(), List.copyOf(losses));
+    }
+
+    /** A service that has said that replicas do not matter waits for them where it did before: behind a grant. */
+    @Test
+    void without_the_check_neither_renewals_nor_unlocks_wait() {
+        RedissonClient unchecked = with(config -> config.setCheckLockSyncedSlaves(false));
+        RLock lock = unchecked.getLock("unchecked");
+        lock.lock();
+        long waits = calls("wait");
+        replica.freeze();
+        untilRenewed("unchecked");
+        untilALeaseIsOver();
+        lock.unlock();
+        assertEquals(waits, calls("wait"));
+        assertEquals(List.of(), List.copyOf(losses));
+    }
+
+    @Test
+    void a_client_of_one_server_never_waits() {
+        RedissonClient single = Fleet.on(node.address());
+        clients.add(single);
+        RLock lock = single.getLock("single");
+        long waits = calls("wait");
+        lock.lock();
+        untilRenewed("single");
+        untilRenewed("single");
+        lock.unlock();
+        assertEquals(waits, calls("wait"));
+    }
+}
