@@ -169,6 +169,75 @@ pub const WRITES: [Contender; 2] = [
     }),
 ];
 
+/// As many as may have a permit at once.
+const LIMIT: &str = "4";
+
+/// A permit is taken and given back: where nobody else has one, or where three others have, so that it is the last.
+pub const PERMITS: [Contender; 5] = [
+    contender("plain", "a plain lock", Module::Rlock, nothing, |batch, lock| {
+        batch.add(&["RLOCK.ACQUIRE", lock, HOLDER, LEASE]);
+        batch.add(&["RLOCK.RELEASE", lock, HOLDER]);
+    }),
+    contender("rlock", "**RLOCK.PACQUIRE + RELEASE**, the first of 4", Module::Rlock, nothing, |batch, lock| {
+        batch.add(&["RLOCK.PACQUIRE", lock, HOLDER, LEASE, "LIMIT", LIMIT]);
+        batch.add(&["RLOCK.RELEASE", lock, HOLDER]);
+    }),
+    contender(
+        "rlock_last",
+        "**RLOCK.PACQUIRE + RELEASE**, the last of 4",
+        Module::Rlock,
+        |batch| {
+            for other in OTHERS {
+                batch.add(&["RLOCK.PACQUIRE", "permits", other, LONG_LEASE, "LIMIT", LIMIT]);
+            }
+        },
+        |batch, _| {
+            batch.add(&["RLOCK.PACQUIRE", "permits", HOLDER, LEASE, "LIMIT", LIMIT]);
+            batch.add(&["RLOCK.RELEASE", "permits", HOLDER]);
+        },
+    ),
+    contender(
+        "scripts",
+        "Redisson's scripts, EVALSHA, the first of 4",
+        Module::None,
+        |batch| batch.add(&["SET", "semaphore", LIMIT]),
+        |batch, _| permit_by_script(batch, "semaphore"),
+    ),
+    contender(
+        "scripts_last",
+        "Redisson's scripts, EVALSHA, the last of 4",
+        Module::None,
+        |batch| {
+            batch.add(&["SET", "busy semaphore", "1"]);
+            for other in OTHERS {
+                batch.add(&["ZADD", &ends_of("busy semaphore"), LATER, other]);
+            }
+        },
+        |batch, _| permit_by_script(batch, "busy semaphore"),
+    ),
+];
+
+/// As long as Redisson's names of permits.
+const OTHERS: [&str; 3] = ["0000000000000001", "0000000000000002", "0000000000000003"];
+const PERMIT: &str = "0123456789abcdef";
+
+/// What Redisson's clients say that the time is, and two ends of permits after it.
+pub const PERMIT_TIME: &str = "1800000000000";
+pub const PERMIT_END: &str = "1800000030000";
+const LATER: &str = "1800006000000";
+
+fn permit_by_script(batch: &mut Batch, semaphore: &str) {
+    let (ends, channel) = (ends_of(semaphore), format!("redisson_sc:{{{semaphore}}}"));
+    by_hash(batch, scripts::PERMIT_ACQUIRE, &[semaphore, &ends, &channel], &[PERMIT_END, PERMIT_TIME, PERMIT]);
+    // The reply is a string, in two lines.
+    batch.commands += 1;
+    by_hash(batch, scripts::PERMIT_RELEASE, &[semaphore, &channel, &ends], &[PERMIT, PERMIT_TIME]);
+}
+
+fn ends_of(semaphore: &str) -> String {
+    format!("{{{semaphore}}}:timeout")
+}
+
 /// The pairs that are also measured with an AOF file and with a replica.
 pub fn is_measured_with_followers(contender: &Contender) -> bool {
     ["rlock", "set_del", "scripts", "scripts_latch"].contains(&contender.id)

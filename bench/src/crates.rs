@@ -8,6 +8,7 @@ use crate::figures::Figures;
 use crate::grants::Grants;
 use crate::interrupt::Guarded;
 use crate::plan::Plan;
+use crate::processor::used_here;
 use crate::{progress, servers};
 use rlock_client::Locks;
 use rslock::LockManager;
@@ -35,7 +36,10 @@ pub fn measure(plan: &Plan, figures: &mut Figures) {
     for round in 0..plan.turns.min(9) {
         progress::step(&format!("alone, round {}", round + 1));
         for way in &ways {
-            figures.add(&format!("crate.alone.{}", way.id()), UNIT, runtime.block_on(alone(way, plan.turn * 2)));
+            let used_before = used_here();
+            let (cycles, seconds) = runtime.block_on(alone(way, plan.turn * 2));
+            figures.add(&format!("crate.alone.{}", way.id()), UNIT, cycles / seconds);
+            figures.add(&format!("crate.alone_cpu.{}", way.id()), "µs", (used_here() - used_before) / cycles * 1e6);
         }
     }
     for round in 0..plan.hand_off_turns {
@@ -95,14 +99,15 @@ pub fn address(server: &Guarded) -> String {
     format!("redis://127.0.0.1:{}", server.port())
 }
 
-async fn alone(way: &Crate, time: Duration) -> f64 {
+/// How many cycles, and in how many seconds.
+async fn alone(way: &Crate, time: Duration) -> (f64, f64) {
     let start = Instant::now();
     let mut cycles = 0_usize;
     while start.elapsed() < time {
         way.cycle(&format!("lock:{cycles:07}"), || ready(())).await.expect("a lock, still ours at the end");
         cycles += 1;
     }
-    cycles as f64 / start.elapsed().as_secs_f64()
+    (cycles as f64, start.elapsed().as_secs_f64())
 }
 
 /// Who got the lock, and in how many seconds.

@@ -4,6 +4,7 @@ use crate::batch::{Batch, Pipe};
 use crate::contenders::{HOLDER, LEASE, LONG_LEASE, Module};
 use crate::counted::{Counted, Scope};
 use crate::figures::Figures;
+use crate::hand_offs::blocked_clients;
 use crate::instructions::UNIT;
 use crate::plan::Plan;
 use crate::{progress, servers};
@@ -101,6 +102,56 @@ fn hand_over(clients: &mut [Client], number: usize) -> usize {
 
 fn holder_of(number: usize) -> String {
     format!("{HOLDER}{number:05}")
+}
+
+/// How many want three locks of eight: all of them one lock, and each two of the others.
+pub const SETS: [usize; 3] = [20, 200, 2_000];
+
+/// Who has three locks gives them back and asks again, and the next one gets its three. The first two locks become free
+/// while all lack the third, so nobody can be let in, and all who want one of the two would have to be asked.
+pub fn of_sets(plan: &Plan, figures: &mut Figures) {
+    for sets in SETS.into_iter().filter(|sets| plan.is_whole || *sets <= plan.many_waiters) {
+        progress::step(&format!("{sets} want several locks"));
+        let mut counted = Counted::start(Module::Rlock, Scope::Module);
+        let mut clients: Vec<_> = (0..=sets).map(|_| counted.server().client()).collect();
+        let mut watch = counted.server().client();
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.send(&as_words(&for_three(number)));
+            wait_until("it waits", || blocked_clients(&mut watch) == number);
+        }
+        assert_eq!(clients[0].receive(), Reply::Nil);
+        let mut holder = 0;
+        let mut run = |turns| counted.count(|| (0..turns).for_each(|_| holder = hand_three_over(&mut clients, holder)));
+        run(sets + 1);
+        for _ in 0..plan.counts.max(3) {
+            figures.add(&format!("flat.sets.{sets}"), UNIT, slope([100, 500], &mut run));
+        }
+    }
+}
+
+fn three_of(number: usize) -> [String; 3] {
+    let [second, third] = [0, 1].map(|offset| 1 + (2 * number + offset) % 7);
+    [0, second, third].map(|lock| format!("lock:{lock}"))
+}
+
+fn for_three(number: usize) -> Vec<String> {
+    let three = three_of(number);
+    let words = ["RLOCK.MACQUIRE", "3", &three[0], &three[1], &three[2], &holder_of(number), LONG_LEASE, "WAIT", "0"];
+    words.map(str::to_owned).to_vec()
+}
+
+fn as_words(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
+
+fn hand_three_over(clients: &mut [Client], number: usize) -> usize {
+    let next = (number + 1) % clients.len();
+    let (three, holder, again) = (three_of(number), holder_of(number), for_three(number));
+    let releases = [1, 2, 0].map(|place| ["RLOCK.RELEASE", &three[place], &holder]);
+    clients[number].send_together(&[&releases[0], &releases[1], &releases[2], &as_words(&again)]);
+    (0..3).for_each(|_| assert_eq!(clients[number].receive(), Reply::Int(1)));
+    assert_eq!(clients[next].receive(), Reply::Nil);
+    next
 }
 
 /// The release of a read, with one other reader and with many, by a reader whose lease is not the longest, and by one

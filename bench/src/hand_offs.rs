@@ -1,8 +1,10 @@
-//! Hand-offs per second by the clock: many clients want one lock, each gives it back at once and asks again.
+//! Hand-offs per second by the clock: many clients want one lock, or one of a few permits; each gives it back at once and
+//! asks again.
 //!
 //! All clients are tasks of one thread, for all contenders alike. Before the clock runs they all wait; then the lock
 //! that they wait for is given back. Servers are new for each turn, so that no turn inherits another's waiters.
 
+mod permits;
 mod ways;
 
 use crate::figures::Figures;
@@ -21,18 +23,29 @@ pub use ways::{CHANNEL, TAKEN, acquire_script, release_script};
 pub const UNIT: &str = "hand-offs/s";
 pub const WAITERS: [usize; 3] = [8, 64, 512];
 
+/// How many want a permit.
+pub const PERMIT_WAITERS: usize = 100;
+
 pub fn measure(plan: &Plan, figures: &mut Figures) {
     for waiters in WAITERS {
-        for round in 0..plan.hand_off_turns {
-            for way in Way::ALL {
-                let id = way.id();
-                progress::step(&format!("{id}, {waiters} waiters, round {} of {}", round + 1, plan.hand_off_turns));
-                let (record, seconds) = turn(way, waiters, plan.hand_off_turn);
-                let grants = &record.grants;
-                figures.add(&format!("hand_offs.{waiters}.{id}"), UNIT, grants.count() / seconds);
-                figures.add(&format!("changes.{waiters}.{id}"), UNIT, grants.changes() / seconds);
-                figures.add(&format!("unfairness.{waiters}.{id}"), "grants", grants.unfairness(waiters));
-            }
+        rounds(plan, figures, waiters, &Way::ALL.map(|way| (way.id().to_owned(), way)));
+    }
+}
+
+pub fn of_permits(plan: &Plan, figures: &mut Figures) {
+    let ways = Way::OF_PERMITS.map(|way| (format!("permits.{}", way.id()), way));
+    rounds(plan, figures, PERMIT_WAITERS, &ways);
+}
+
+fn rounds(plan: &Plan, figures: &mut Figures, waiters: usize, ways: &[(String, Way)]) {
+    for round in 0..plan.hand_off_turns {
+        for (id, way) in ways {
+            progress::step(&format!("{id}, {waiters} waiters, round {} of {}", round + 1, plan.hand_off_turns));
+            let (record, seconds) = turn(*way, waiters, plan.hand_off_turn);
+            let grants = &record.grants;
+            figures.add(&format!("hand_offs.{waiters}.{id}"), UNIT, grants.count() / seconds);
+            figures.add(&format!("changes.{waiters}.{id}"), UNIT, grants.changes() / seconds);
+            figures.add(&format!("unfairness.{waiters}.{id}"), "grants", grants.unfairness(waiters));
         }
     }
 }

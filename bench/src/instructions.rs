@@ -5,7 +5,7 @@
 
 use crate::batch::{Batch, Pipe};
 use crate::contenders::{
-    self, BUSY, Contender, Module, PAIRS, READS, RENEWALS, RLOCK, WRITES, is_measured_with_followers,
+    self, BUSY, Contender, Module, PAIRS, PERMITS, READS, RENEWALS, RLOCK, WRITES, is_measured_with_followers,
 };
 use crate::counted::{Counted, Scope};
 use crate::figures::Figures;
@@ -32,6 +32,13 @@ pub fn alone(plan: &Plan, figures: &mut Figures) {
     lab.measure(plan, figures, "read", &READS.iter().collect::<Vec<_>>());
     figures.profiles.push(lab.profile("A read cycle", ours(&READS), plan.long));
     lab.measure(plan, figures, "write", &WRITES.iter().collect::<Vec<_>>());
+}
+
+/// A permit, beside a plain lock in the same server.
+pub fn of_permits(plan: &Plan, figures: &mut Figures) {
+    let mut lab = Lab::new(&[Module::None, Module::Rlock], |module| Counted::start(module, Scope::Everything));
+    lab.measure(plan, figures, "permit", &PERMITS.iter().collect::<Vec<_>>());
+    figures.profiles.push(lab.profile("A permit's cycle", ours(&PERMITS), plan.long));
 }
 
 /// The same pairs with an AOF file.

@@ -57,11 +57,6 @@ impl<S: AsyncRead + Unpin> Line<S> {
         }
     }
 
-    /// Whether the next line is here already.
-    pub fn has_next(&self) -> bool {
-        self.stream.buffer().contains(&b'\n')
-    }
-
     /// Whatever has come by now, or comes next.
     pub async fn anything(&mut self) {
         let mut buffer = [0; 4096];

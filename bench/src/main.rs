@@ -30,6 +30,7 @@ mod interrupt;
 mod line;
 mod many_tasks;
 mod memory;
+mod no_server;
 mod one_process;
 mod plan;
 mod processor;
@@ -40,6 +41,7 @@ mod redisson;
 mod report;
 mod servers;
 mod session;
+mod several_locks;
 mod storms;
 mod table;
 mod throughput;
@@ -60,15 +62,18 @@ struct Part {
     measure: fn(&Plan, &mut Figures),
 }
 
-const PARTS: [Part; 19] = [
+const PARTS: [Part; 23] = [
     Part { name: "instructions", needs_valgrind: true, measure: instructions::alone },
     Part { name: "instructions with an AOF file", needs_valgrind: true, measure: instructions::with_aof },
     Part { name: "instructions with a replica", needs_valgrind: true, measure: instructions::with_replica },
+    Part { name: "instructions of a permit", needs_valgrind: true, measure: instructions::of_permits },
     Part { name: "instructions of a hand-off", needs_valgrind: true, measure: hand_off_costs::measure },
     Part { name: "a release with many waiters", needs_valgrind: true, measure: flatness::of_waiters },
     Part { name: "a read release with many readers", needs_valgrind: true, measure: flatness::of_readers },
     Part { name: "a read release by those who came last", needs_valgrind: true, measure: flatness::of_last_readers },
+    Part { name: "a release with many who want several locks", needs_valgrind: true, measure: flatness::of_sets },
     Part { name: "a cycle with many locks", needs_valgrind: true, measure: flatness::of_locks },
+    Part { name: "waits for several locks", needs_valgrind: false, measure: several_locks::measure },
     Part { name: "memory", needs_valgrind: false, measure: memory::measure },
     Part { name: "memory of a waiter", needs_valgrind: false, measure: memory::of_waiters },
     Part { name: "memory of all who wait", needs_valgrind: false, measure: waiting_memory::measure },
@@ -77,6 +82,7 @@ const PARTS: [Part; 19] = [
     Part { name: "thousands at one stroke", needs_valgrind: false, measure: storms::measure },
     Part { name: "pipelined", needs_valgrind: false, measure: throughput::measure },
     Part { name: "hand-offs", needs_valgrind: false, measure: hand_offs::measure },
+    Part { name: "hand-offs of permits", needs_valgrind: false, measure: hand_offs::of_permits },
     Part { name: "hand-offs of one process", needs_valgrind: false, measure: one_process::measure },
     Part { name: "crates end to end", needs_valgrind: false, measure: crates::measure },
     Part { name: "1,000 tasks of one process", needs_valgrind: false, measure: many_tasks::measure },

@@ -5,12 +5,10 @@
 //! between two such questions.
 
 use crate::interrupt;
-use rlock_core::lock::{Expiry, Lease, Observed, Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs, Wish};
+use crate::no_server::{Client, Locks, NoServer};
+use rlock_core::lock::{Changes, Lease, Observed, Side, UnixMs, Wish};
 use rlock_core::waiting::commands::{Acquiring, Waiting};
-use rlock_core::waiting::{
-    Engine, GraceNews, Host, LockName, Note, Paused, Permission, Room, Ticket, Trigger, WaitsFor,
-};
-use std::cell::Cell;
+use rlock_core::waiting::{Engine, Ticket};
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::process::{Command, Stdio};
@@ -76,26 +74,33 @@ pub fn print(shape: &str, waiters: &str) -> Option<()> {
 const NOW: UnixMs = 1_800_000_000_000;
 const LEASE_MS: i64 = 6_000_000;
 
-/// As large as what the module keeps of a blocked client.
-struct Nobody {
-    _blocked: usize,
-    _number: u64,
-}
-
 /// The waiters, and a host on which each lock is held until its lease ends.
 struct Holding {
-    engine: Engine<Nobody>,
-    host: Clock,
+    engine: Engine<Client>,
+    host: NoServer<Held>,
     /// As the module keeps it beside the engine.
     #[allow(dead_code, reason = "it is there for what it takes")]
     tickets: HashMap<usize, Ticket>,
 }
 
-struct Clock(Cell<UnixMs>);
+/// Another has each lock, until its lease ends.
+struct Held;
+
+impl Locks for Held {
+    fn look(&self, key: &[u8], _: &[u8]) -> (Observed, UnixMs) {
+        let number = key.rsplit(|byte| *byte == b':').next().and_then(|digits| std::str::from_utf8(digits).ok());
+        let number: i64 = number.and_then(|digits| digits.parse().ok()).expect("a lock's number");
+        (Observed::Others, NOW + LEASE_MS + number)
+    }
+
+    fn change(&self, _: &[u8], _: &[u8], _: &Changes) {
+        panic!("nothing is granted here");
+    }
+}
 
 impl Holding {
     fn with(shape: Shape, waiters: usize) -> Self {
-        let host = Clock(Cell::new(NOW));
+        let host = NoServer::new(Held, NOW);
         let mut holding = Self { engine: Engine::default(), host, tickets: HashMap::new() };
         for number in 0..waiters {
             // As long as Redisson's.
@@ -131,179 +136,9 @@ impl Holding {
             assert_eq!(self.engine.to_be_shown(0, 100, may_be_shown).count(), 0);
         });
         print_times("looks", || {
-            self.host.0.set(self.host.0.get() + 100);
+            self.host.now.set(self.host.now.get() + 100);
             self.engine.catch_up(&self.host);
         });
-    }
-}
-
-/// A lock that another has, until its lease ends.
-struct Held(UnixMs);
-
-impl Record for Held {
-    fn is_there(&self) -> bool {
-        true
-    }
-
-    fn observe(&self) -> Result<Observed, Refusal> {
-        Ok(Observed::Others)
-    }
-
-    fn expiry(&self) -> Expiry {
-        Expiry::At(self.0)
-    }
-
-    fn derived_keys_are_reachable(&self) -> bool {
-        true
-    }
-
-    fn next_token(&self) -> Result<i64, Refusal> {
-        Ok(1)
-    }
-
-    fn token_clock_us(&self) -> Option<i64> {
-        None
-    }
-
-    fn readers(&self) -> usize {
-        0
-    }
-
-    fn read_hold_end(&self, _: i64) -> Option<Expiry> {
-        None
-    }
-
-    fn longest_read_lease(&self, _: i64, _: UnixMs) -> Option<Expiry> {
-        None
-    }
-}
-
-impl Host for Clock {
-    type Client = Nobody;
-    type Text<'a> = &'a [u8];
-    type OwnText = Vec<u8>;
-    type Lock<'a> = Held;
-    type Selected<'a> = ();
-
-    fn next_note(&self) -> Option<Note> {
-        None
-    }
-
-    fn now(&self) -> UnixMs {
-        self.0.get()
-    }
-
-    fn steady_ms(&self) -> i64 {
-        self.0.get()
-    }
-
-    fn grace_ms(&self) -> i64 {
-        0
-    }
-
-    fn tell_grace(&self, _: GraceNews) {}
-
-    fn turn_is_over(&self) -> bool {
-        false
-    }
-
-    fn has_user(&self, _: &[u8]) -> bool {
-        true
-    }
-
-    fn clients_are_paused(&self) -> bool {
-        false
-    }
-
-    fn own(&self, bytes: &[u8]) -> Vec<u8> {
-        bytes.to_vec()
-    }
-
-    fn lend<'a>(&'a self, text: &'a Vec<u8>) -> &'a [u8] {
-        text
-    }
-
-    fn shorter<'b, 'a: 'b>(text: &'a [u8]) -> &'b [u8] {
-        text
-    }
-
-    fn database(&self) -> i32 {
-        0
-    }
-
-    fn select(&self, _: i32) {}
-
-    fn open<'a>(&'a self, key: &'a [u8], _: &'a [u8]) -> Held {
-        let number = key.rsplit(|byte| *byte == b':').next().and_then(|digits| std::str::from_utf8(digits).ok());
-        let number: i64 = number.and_then(|digits| digits.parse().ok()).expect("a lock's number");
-        Held(NOW + LEASE_MS + number)
-    }
-
-    fn commit<'a, 'b>(&'a self, _: Held, _: &Plan<'_, &'b [u8]>) -> Result<(), Paused>
-    where
-        Self: 'b,
-    {
-        panic!("nothing is granted here");
-    }
-
-    fn snapshot(&self, _: &[u8], _: usize) -> Result<Option<Snapshot>, Refusal> {
-        Ok(None)
-    }
-
-    fn fitness(&self, _: Trigger) -> Permission {
-        Permission::Granted
-    }
-
-    fn is_known_to_be_fit(&self, _: Trigger) -> bool {
-        true
-    }
-
-    fn permission(&self, _: &[u8], _: Trigger) -> Permission {
-        Permission::Granted
-    }
-
-    fn may_touch_any_key(&self) -> bool {
-        true
-    }
-
-    fn left_ms(&self, _: LockName<'_>) -> i64 {
-        LEASE_MS
-    }
-
-    fn most_blocked(&self) -> usize {
-        usize::MAX
-    }
-
-    fn most_tickets(&self) -> usize {
-        usize::MAX
-    }
-
-    fn listen(&self, _: Side) {}
-
-    fn room(&self) -> Room {
-        Room { all: 0, of_user: 0, has_memory: true }
-    }
-
-    fn may_block(&self) -> bool {
-        true
-    }
-
-    fn block(&self) -> Option<Nobody> {
-        Some(Nobody { _blocked: 0, _number: 0 })
-    }
-
-    fn blocked(&self, _: &Nobody, _: WaitsFor) {}
-
-    fn answer(&self, _: Nobody, outcome: Outcome, _: bool) {
-        panic!("nobody is told anything here, but {outcome:?}");
-    }
-
-    fn answer_cancel(&self, _: Nobody, _: usize) {
-        panic!("nobody takes anything back here");
-    }
-
-    fn wake(&self, _: Nobody) {
-        panic!("nobody waits for events here");
     }
 }
 

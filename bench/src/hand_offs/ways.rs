@@ -1,6 +1,6 @@
-//! How a lock gets from one client to the next: three ways.
+//! How a lock, or a permit, gets from one client to the next: three ways.
 
-use super::{Record, blocked_clients};
+use super::{Record, blocked_clients, permits};
 use crate::contenders::{LONG_LEASE, Module};
 use crate::line::{Line, packed};
 use redis::Script;
@@ -20,21 +20,26 @@ pub enum Way {
     PubSub,
     /// A token in a list: no lock at all, since it is gone if its holder dies. The floor.
     Token,
+    /// The same three for permits.
+    Permits,
+    PermitsPubSub,
+    PermitTokens,
 }
 
 impl Way {
     pub const ALL: [Self; 3] = [Self::Rlock, Self::PubSub, Self::Token];
+    pub const OF_PERMITS: [Self; 3] = [Self::Permits, Self::PermitsPubSub, Self::PermitTokens];
 
     pub fn id(self) -> &'static str {
         match self {
-            Self::Rlock => "rlock",
-            Self::PubSub => "pubsub",
-            Self::Token => "token",
+            Self::Rlock | Self::Permits => "rlock",
+            Self::PubSub | Self::PermitsPubSub => "pubsub",
+            Self::Token | Self::PermitTokens => "token",
         }
     }
 
     pub fn module(self) -> Module {
-        if matches!(self, Self::Rlock) { Module::Rlock } else { Module::None }
+        if matches!(self, Self::Rlock | Self::Permits) { Module::Rlock } else { Module::None }
     }
 
     /// Somebody has the lock before all others.
@@ -47,39 +52,51 @@ impl Way {
                 }
                 assert_eq!(first.run(&acquire_script("first").as_words()), Reply::Nil);
             }
-            Self::Token => {}
+            Self::Permits => permits::take_all(first),
+            Self::PermitsPubSub => permits::take_all_by_script(first),
+            Self::Token | Self::PermitTokens => {}
         }
     }
 
     /// Gives it back.
     pub fn let_go(self, first: &mut Client) {
         match self {
-            Self::Rlock => first.say("RLOCK.RELEASE lock first"),
-            Self::PubSub => first.run(&release_script("first").as_words()),
-            Self::Token => first.say("LPUSH lock token"),
-        };
+            Self::Rlock => drop(first.say("RLOCK.RELEASE lock first")),
+            Self::PubSub => drop(first.run(&release_script("first").as_words())),
+            Self::Token => drop(first.say("LPUSH lock token")),
+            Self::Permits => permits::give_all(first),
+            Self::PermitsPubSub => permits::give_all_by_script(first),
+            Self::PermitTokens => drop(first.say("LPUSH lock token token token token")),
+        }
     }
 
     pub fn waiting(self, watch: &mut Client, record: &Record) -> usize {
         match self {
-            Self::PubSub => record.refused.get(),
-            Self::Rlock | Self::Token => blocked_clients(watch),
+            Self::PubSub | Self::PermitsPubSub => record.refused.get(),
+            _ => blocked_clients(watch),
         }
     }
 
     pub async fn client(self, socket: PathBuf, number: usize, record: Rc<Record>) {
         match self {
-            Self::Rlock => by_queue(socket, number, record).await,
+            Self::Rlock => {
+                let holder = holder(number);
+                let acquire = packed(&["RLOCK.ACQUIRE", "lock", &holder, LONG_LEASE, "WAIT", "0"]);
+                by_queue(socket, number, record, [acquire, packed(&["RLOCK.RELEASE", "lock", &holder])]).await;
+            }
+            Self::Permits => by_queue(socket, number, record, permits::commands(&holder(number))).await,
             Self::PubSub => by_messages(socket, number, record).await,
-            Self::Token => by_token(socket, number, record).await,
+            Self::PermitsPubSub => permits::by_messages(socket, number, record).await,
+            Self::Token | Self::PermitTokens => by_token(socket, number, record).await,
         }
     }
 }
 
-async fn by_queue(socket: PathBuf, number: usize, record: Rc<Record>) {
-    let holder = format!("b983c153-7421-469a-addb-44fb92259a1b:{number}");
-    let acquire = packed(&["RLOCK.ACQUIRE", "lock", &holder, LONG_LEASE, "WAIT", "0"]);
-    let release = packed(&["RLOCK.RELEASE", "lock", &holder]);
+fn holder(number: usize) -> String {
+    format!("b983c153-7421-469a-addb-44fb92259a1b:{number}")
+}
+
+async fn by_queue(socket: PathBuf, number: usize, record: Rc<Record>, [acquire, release]: [Vec<u8>; 2]) {
     let mut line = Line::connect(&socket).await;
     loop {
         line.send(&acquire).await;
@@ -91,7 +108,7 @@ async fn by_queue(socket: PathBuf, number: usize, record: Rc<Record>) {
 }
 
 async fn by_messages(socket: PathBuf, number: usize, record: Rc<Record>) {
-    let holder = format!("b983c153-7421-469a-addb-44fb92259a1b:{number}");
+    let holder = holder(number);
     let [acquire, release] = [acquire_script(&holder), release_script(&holder)].map(|words| packed(&words.as_words()));
     let (mut line, mut messages) = (Line::connect(&socket).await, Line::connect(&socket).await);
     messages.send(&packed(&["SUBSCRIBE", CHANNEL])).await;
@@ -110,7 +127,7 @@ async fn by_messages(socket: PathBuf, number: usize, record: Rc<Record>) {
 }
 
 /// Lines of the answer to SUBSCRIBE.
-const SUBSCRIBED: usize = 6;
+pub const SUBSCRIBED: usize = 6;
 
 async fn by_token(socket: PathBuf, number: usize, record: Rc<Record>) {
     let (take, give) = (packed(&["BLPOP", "lock", "0"]), packed(&["LPUSH", "lock", "token"]));

@@ -2,11 +2,8 @@
 //! All the grants that come in one answer are seen to in one write.
 
 use super::{Process, key};
-use crate::contenders::LONG_LEASE;
 use crate::line::{Line, packed};
 use crate::session;
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
@@ -23,42 +20,6 @@ pub async fn work(process: Rc<Process>) {
         asking.heard(&granted);
         asking.once_more(&granted).await;
         session.poll().await;
-    }
-}
-
-/// A process that renews what it hears that it has, and goes on when it has the answer.
-pub async fn work_after_renewal(process: Rc<Process>) {
-    let mut session = Session::open(&process.socket).await;
-    let asking = Asking::begin(Rc::clone(&process)).await;
-    let renewals: Vec<_> = asking.waits.iter().map(|wait| wait.renewal.clone()).collect();
-    let (answers, mut renewing) = Line::connect(&process.socket).await.split();
-    let under_way = Rc::new(RefCell::new(VecDeque::new()));
-    process.spawn(work_when_renewed(answers, Rc::clone(&under_way), asking));
-    let mut granted = Vec::new();
-    loop {
-        session.hear(&mut granted).await;
-        let commands: Vec<_> = granted.iter().flat_map(|&wait| renewals[wait].iter().copied()).collect();
-        under_way.borrow_mut().extend(&granted);
-        renewing.write_all(&commands).await.expect("the server takes commands");
-        session.poll().await;
-    }
-}
-
-/// The waits under way are renewed in their order.
-async fn work_when_renewed<S: AsyncRead + Unpin>(
-    mut answers: Line<S>,
-    under_way: Rc<RefCell<VecDeque<usize>>>,
-    mut asking: Asking,
-) {
-    let mut renewed = Vec::new();
-    loop {
-        renewed.clear();
-        while renewed.is_empty() || answers.has_next() {
-            assert_eq!(answers.next().await, ":1\r\n", "what was granted is held");
-            renewed.extend(under_way.borrow_mut().pop_front());
-        }
-        asking.heard(&renewed);
-        asking.once_more(&renewed).await;
     }
 }
 
@@ -87,14 +48,14 @@ impl Session {
         granted.clear();
         let events = number(self.line.next().await);
         for _ in 0..events {
-            assert_eq!(self.line.next().await, "*4\r\n", "an event has four parts");
+            assert_eq!(self.line.next().await, "*5\r\n", "a grant has five parts");
             self.heard.clear();
             self.heard.push_str(self.line.next().await.trim_start_matches(':').trim_end());
             self.line.skip(1).await;
             granted.push(Wait::of(self.line.next().await));
             self.line.skip(1).await;
             assert_eq!(self.line.next().await, "granted\r\n", "nothing else happens to a ticket here");
-            self.line.skip(1).await;
+            self.line.skip(2).await;
         }
     }
 }
@@ -159,7 +120,6 @@ struct Wait {
     /// What gives the lock back, and from there on what asks for it again.
     again: Vec<u8>,
     release: usize,
-    renewal: Vec<u8>,
     tickets: usize,
 }
 
@@ -174,8 +134,7 @@ impl Wait {
         let mut again = packed(&["RLOCK.RELEASE", &key, &holder]);
         let release = again.len();
         again.extend(packed(&session::ask(&key, &holder, "0", &ticket)));
-        let renewal = packed(&["RLOCK.RENEW", &key, &holder, LONG_LEASE]);
-        Self { lock, again, release, renewal, tickets: 0 }
+        Self { lock, again, release, tickets: 0 }
     }
 
     fn of(ticket: &str) -> usize {

@@ -16,21 +16,18 @@ pub enum Way {
     TerseClients,
     /// Tickets of one session.
     Tickets,
-    /// The same, and the work begins after a RENEW, as it must where a stalled process may have lost its grants.
-    Renewed,
     /// A connection for each wait, and a token in a list for each lock: no lock at all.
     Tokens,
 }
 
 impl Way {
-    pub const ALL: [Self; 5] = [Self::TerseClients, Self::Clients, Self::Tickets, Self::Renewed, Self::Tokens];
+    pub const ALL: [Self; 4] = [Self::TerseClients, Self::Clients, Self::Tickets, Self::Tokens];
 
     pub fn id(self) -> &'static str {
         match self {
             Self::Clients => "rlock",
             Self::TerseClients => "terse",
             Self::Tickets => "tickets",
-            Self::Renewed => "renewed",
             Self::Tokens => "token",
         }
     }
@@ -46,7 +43,6 @@ impl Way {
             Self::Clients => waits.for_each(|wait| process.spawn(by_queue(shared(), wait, Again::WhenToldSo))),
             Self::TerseClients => waits.for_each(|wait| process.spawn(by_queue(shared(), wait, Again::AtOnce))),
             Self::Tickets => process.spawn(tickets::work(shared())),
-            Self::Renewed => process.spawn(tickets::work_after_renewal(shared())),
             Self::Tokens => waits.for_each(|wait| process.spawn(by_token(shared(), wait))),
         }
     }

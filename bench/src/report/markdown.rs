@@ -2,7 +2,7 @@
 
 use super::{Report, grouped, many_tasks, one_process, row, waiting};
 use crate::bars::{Bar, Verdict};
-use crate::contenders::{BUSY, Contender, PAIRS, READS, RENEWALS, WRITES, is_measured_with_followers};
+use crate::contenders::{BUSY, Contender, PAIRS, PERMITS, READS, RENEWALS, WRITES, is_measured_with_followers};
 use crate::environment::Environment;
 use crate::figures::{Figure, Figures};
 use crate::profile::Profile;
@@ -142,7 +142,7 @@ fn left_out(figures: &Figures) -> String {
     format!("\nLeft out:\n\n{}", lines.concat())
 }
 
-fn instruction_tables() -> [(&'static str, &'static str, Vec<&'static Contender>); 7] {
+fn instruction_tables() -> [(&'static str, &'static str, Vec<&'static Contender>); 8] {
     let followed = || PAIRS.iter().filter(|contender| is_measured_with_followers(contender)).collect();
     [
         ("A lock cycle: taken and given back", "pair", PAIRS.iter().collect()),
@@ -150,6 +150,7 @@ fn instruction_tables() -> [(&'static str, &'static str, Vec<&'static Contender>
         ("A lease is renewed", "renew", RENEWALS.iter().collect()),
         ("A read cycle of a read-write lock", "read", READS.iter().collect()),
         ("A write cycle of a read-write lock", "write", WRITES.iter().collect()),
+        ("A permit's cycle: one of 4, taken and given back", "permit", PERMITS.iter().collect()),
         ("A lock cycle with an AOF file, synced each second", "aof", followed()),
         ("A lock cycle with one replica", "replica", followed()),
     ]
@@ -215,6 +216,9 @@ fn hand_off_costs(figures: &Figures) -> String {
     text
 }
 
+const SETS: &str =
+    "RLOCK.RELEASE of three locks and MACQUIRE … WAIT of three (inside the module); others who want three";
+
 fn flat(report: &Report) -> String {
     let mut text = "\n### However many others there are\n\nIn Redisson's layout each read hold's lease is a key of \
                     its own, and a read release must know the longest lease that remains. With up to 16 readers it \
@@ -222,7 +226,8 @@ fn flat(report: &Report) -> String {
                     longest lease, and then at 256 at most; if there are more, the lock's lease stays as it is. \
                     *Those who came last leave first*: each has a longer lease than all before it, so every release \
                     has to look. They are compared with one reader that stays while another, with a shorter lease, \
-                    leaves.\n\n| | others | instructions | against the few | spread |\n|---|--:|--:|--:|---|\n"
+                    leaves. *Who want three*: all of them the same lock, and each two of seven others; the first two \
+                    releases free locks that nobody can use, and at each look at a lock at most 16 are asked.\n\n| | others | instructions | against the few | spread |\n|---|--:|--:|--:|---|\n"
         .to_owned();
     let mut rows = |name: &str, what: &str, counts: &[usize]| {
         for &count in counts {
@@ -232,6 +237,7 @@ fn flat(report: &Report) -> String {
     };
     rows("RLOCK cycle, other locks", "locks", &[1, report.plan.many_locks]);
     rows("RLOCK hand-off (inside the module), waiters", "waiters", &[1, report.plan.many_waiters]);
+    rows(SETS, "sets", &flatness::SETS);
     rows("RLOCK read release, another's lease is the longest; other readers", "readers", &flatness::READERS);
     rows("… its own is the longest", "last_reader", &flatness::READERS);
     let name =
@@ -250,13 +256,17 @@ fn hand_offs_per_second(figures: &Figures) -> String {
         "\n### Hand-offs per second\n\nMany clients want one lock, and each releases it at once. {CHANGES}\n\n| | \
          waiters | hand-offs/s | against RLOCK | spread | to another | unfairness |\n|---|--:|--:|--:|---|--:|--:|\n"
     );
+    let mut add = |waiters: usize, kind: &str, [id, name]: [&str; 2]| {
+        let ids = [id, "rlock"].map(|id| format!("hand_offs.{waiters}.{kind}{id}"));
+        let row = row(figures, &format!("{name} | {waiters}"), &ids[0], &ids[1]);
+        let more = ["changes", "unfairness"].map(|what| shown(figures, &format!("{what}.{waiters}.{kind}{id}")));
+        let _ = writeln!(text, "{} {} | {} |", row.trim_end(), more[0], more[1]);
+    };
     for waiters in hand_offs::WAITERS {
-        for (id, name) in WAYS {
-            let ids = [format!("hand_offs.{waiters}.{id}"), format!("hand_offs.{waiters}.rlock")];
-            let row = row(figures, &format!("{name} | {waiters}"), &ids[0], &ids[1]);
-            let more = ["changes", "unfairness"].map(|what| shown(figures, &format!("{what}.{waiters}.{id}")));
-            let _ = writeln!(text, "{} {} | {} |", row.trim_end(), more[0], more[1]);
-        }
+        WAYS.into_iter().for_each(|(id, name)| add(waiters, "", [id, name]));
+    }
+    for (id, name) in WAYS {
+        add(hand_offs::PERMIT_WAITERS, "permits.", [id, &format!("4 permits: {name}")]);
     }
     text
 }

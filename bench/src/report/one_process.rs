@@ -6,22 +6,19 @@ use crate::one_process::{SCENES, Scene};
 use std::fmt::Write;
 
 /// In the order in which they are shown.
-const WAYS: [(&str, &str); 5] = [
+const WAYS: [(&str, &str); 4] = [
     ("rlock", "**RLOCK … WAIT**, a blocked client for each wait"),
     ("terse", "… which gives back and asks again in one write"),
     ("tickets", "**RLOCK … WAIT … SESSION**, a ticket for each wait"),
-    ("renewed", "… which has each grant renewed before it gives back"),
     ("token", "BLPOP, a token for each lock"),
 ];
 
 pub fn section(figures: &Figures) -> String {
     let mut text = "\n### Hand-offs of one process\n\nA process whose every part gives its lock back at once and asks \
                     for it again. By session it has three connections at most, whatever it waits for, and sees to all \
-                    events of an answer in one write. A grant that must not be taken back while a process stalls has \
-                    to be renewed before work begins: that is a round trip more. *Wake-up*: from the moment before a \
-                    lock is given back until who comes next knows that it has it (and has it renewed), in µs; where \
-                    many locks change hands at once, it waits for the others'. *Server*: the processor's time of the \
-                    server for each, in µs.\n\n| | locks × waiters | hand-offs/s | against blocked clients | spread | \
+                    events of an answer in one write. *Wake-up*: from the moment before a lock is given back until who \
+                    comes next knows that it has it, in µs; where many locks change hands at once, it waits for the \
+                    others'. *Server*: the processor's time of the server for each, in µs.\n\n| | locks × waiters | hand-offs/s | against blocked clients | spread | \
                     server | wake-up: half | 99 of 100 |\n|---|--:|--:|--:|---|--:|--:|--:|\n"
         .to_owned();
     for (scene, (id, name)) in SCENES.into_iter().flat_map(|scene| WAYS.map(|way| (scene, way))) {

@@ -3,7 +3,7 @@
 use super::{fine, grouped};
 use crate::figures::{Figure, Figures};
 use crate::plan::Plan;
-use crate::{asked, idle, memory, storms, waiting_memory};
+use crate::{asked, idle, memory, several_locks, storms, waiting_memory};
 use std::fmt::Write;
 
 pub fn sections(figures: &Figures, plan: &Plan) -> String {
@@ -14,6 +14,7 @@ pub fn sections(figures: &Figures, plan: &Plan) -> String {
         memory_of_a_waiter(figures),
         memory_of_all(figures, plan),
         at_one_stroke(figures),
+        for_several_locks(figures),
     ];
     parts.concat()
 }
@@ -143,6 +144,38 @@ fn at_one_stroke(figures: &Figures) -> String {
         let [lates, silences] = ["late", "silence"].map(|what| spread(figures.get(&id(what))));
         let _ =
             writeln!(text, "| {} | {crowd} | {late} | {lates} | {by_the_clock} | {silence} | {silences} |", storm.what);
+    }
+    text
+}
+
+/// In the order of [`several_locks::WAYS`].
+const WAYS: [&str; 6] = [
+    "all at once, and again in each turn until they are free",
+    "one after the other, in the order of their names",
+    "**RLOCK.MACQUIRE … WAIT**",
+    "the same rule, as a naive list",
+    "… if nobody may pass who comes later",
+    "… if everybody may",
+];
+
+fn for_several_locks(figures: &Figures) -> String {
+    let mut text = format!(
+        "\n### Several locks at once\n\nA simulation in turns on the module's own engine, without a server or a clock, \
+         the same each time: {} locks, {} clients that want one of them and {} that want {}, any. Each has what it \
+         wants for one turn, gives it back and asks for others; {} turns. Waits are in turns; those who want one lock \
+         always wait in its queue. *Idle*: how often somebody wants a lock and nobody works with it, in % of all locks \
+         and turns.\n\n| who wants {3} asks for | waits: mean | 99 of 100 | others wait: mean | 99 of 100 | idle \
+         |\n|---|--:|--:|--:|--:|--:|\n",
+        several_locks::LOCKS,
+        several_locks::SINGLES,
+        several_locks::SETS,
+        several_locks::WANTED,
+        grouped(several_locks::TURNS as f64),
+    );
+    for (way, name) in several_locks::WAYS.iter().zip(WAYS) {
+        let figures = ["sets.mean", "sets.99", "singles.mean", "singles.99", "idle"]
+            .map(|what| median(figures, &format!("several.{}.{what}", way.id)));
+        let _ = writeln!(text, "| {name} | {} |", figures.join(" | "));
     }
     text
 }
