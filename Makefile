@@ -19,7 +19,7 @@ endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-clients test-matrix test-sanitized test-own-suites test-monitoring
 .PHONY: test-bare trial-bare deb tarball test-packages
-.PHONY: explore chaos chaos-long chaos-mutants bench bench-quick bench-redisson lint package fmt docs clean
+.PHONY: explore chaos chaos-long chaos-mutants client-mutants bench bench-quick bench-clients bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -50,7 +50,8 @@ run: ## start a server with the module on a free port, to try it out
 # Twice against the server: the debug build checks itself for overflows and broken promises of unsafe code; the release
 # build is what is shipped. The same packages and features both times, so that all is compiled once. First what was built
 # goes to disk: a replica that stores a snapshot would wait for that too.
-tested := --workspace --all-features
+# What is built for other languages is tried in those.
+tested := --workspace --exclude rlock-node --exclude rlock-python --all-features
 
 test: setup ## run all tests on this system's server
 	@echo "test: 1 of 4: builds the module for release"
@@ -65,7 +66,7 @@ test: setup ## run all tests on this system's server
 	@echo "test: all passed"
 	@echo "Left out, as they need other languages or the network: make test-redisson, make test-clients, make test-matrix"
 
-test-clients: setup module ## test the commands from clients of other languages; some: CLIENTS="python node go java"
+test-clients: setup module ## test the clients for other languages, all by one suite; some: CLIENTS="python node go java"
 	@scripts/setup.sh clients $(CLIENTS)
 	@scripts/test-clients.sh $(CLIENTS)
 
@@ -75,7 +76,7 @@ client_features := blocking commands tls
 lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, mutants, and what a release rests on
 	@scripts/setup.sh lint
 	cargo fmt --all --check
-	for mutant in chaos/mutants/*.patch; do git apply --check $$mutant || exit 1; done
+	for mutant in chaos/mutants/*.patch clients/go/mutants/*.patch; do git apply --check $$mutant || exit 1; done
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	for features in "" $(client_features); do \
 		cargo clippy --quiet -p rlock-client --lib --no-default-features --features "$$features" -- -D warnings || exit 1; \
@@ -103,6 +104,7 @@ test-sanitized: setup module ## run the server tests on the newest servers, with
 
 explore: ## visit every state that a small world of the core can come to in 7 steps; or: STEPS=8
 	EXPLORE_STEPS=$(or $(STEPS),7) cargo test --release -p rlock-core --test model explored -- --nocapture
+	FAILOVER_TICKS=1 cargo test --release -p rlock-core --test failover one_holds -- --nocapture
 
 test-miri: ## run the tests of the module's allocator under Miri, which is a part of Rust's nightly toolchain
 	CARGO_TARGET_DIR=$(target)/miri cargo +nightly miri test -p rlock --lib alloc
@@ -134,11 +136,15 @@ trial-bare: ## time make run and a first lock, phase by phase, from bare Debians
 	@for suite in $(or $(SUITE),bookworm trixie); do scripts/test-bare.sh $$suite run || exit 1; done
 
 # SECONDS is a word that bash has for itself, so it goes as an argument.
-chaos: setup module ## run clients under faults and check their histories: SEED=7 SECONDS=600 SERVERS="valkey-8.1" WORLDS="single cluster"
-	@scripts/chaos.sh --seeds "$(SEED)" --seconds $(or $(SECONDS),60) --worlds "$(WORLDS)" $(SERVERS)
+chaos: setup module ## run clients under faults and check their histories: SEED=7 SECONDS=600 SERVERS="valkey-8.1" WORLDS="single failovers" CLIENTS="python node go"
+	@scripts/chaos.sh --seeds "$(SEED)" --seconds $(or $(SECONDS),60) --worlds "$(WORLDS)" --clients "$(CLIENTS)" $(SERVERS)
 
 chaos-long: setup module ## run chaos with ten seeds on each server, an hour in all; writes docs/proof/figures.md
 	@scripts/chaos.sh --seeds "1 2 3 4 5 6 7 8 9 10" --page redis-7.0-authors redis-8.0 valkey-8.1-authors newest
+
+client-mutants: setup module ## check that the suite for clients catches clients with one defect each; some: MUTANTS="no-ack"
+	@scripts/setup.sh clients go
+	@scripts/client-mutants.sh $(MUTANTS)
 
 chaos-mutants: setup ## check that chaos catches builds with one defect each; some: MUTANTS="last-come-first-served"
 	@scripts/chaos-mutants.sh $(MUTANTS)
@@ -152,6 +158,10 @@ bench: module ## measure locks and waiters against the usual alternatives; write
 
 bench-quick: module ## a short bench; writes target/bench/results.md
 	@scripts/bench.sh quick
+
+bench-clients: module ## measure the clients for Python, Node.js and Go beside what is used there; some: CLIENTS="go"
+	@scripts/setup.sh clients $(or $(CLIENTS),python node go)
+	@scripts/bench-clients.sh $(or $(CLIENTS),python node go)
 
 bench-redisson: module ## measure Redisson itself against the commands, in one JVM; writes docs/bench/redisson.md
 	@scripts/bench.sh redisson

@@ -134,8 +134,9 @@ rm -rf "$logs" "$place/histories"
 mkdir -p "$logs" "$sound"
 copy_sources
 build -p rlock -p rlock-chaos
-# Copies: what cargo has built may be a link to what it builds next.
-cp "$built/librlock.so" "$built/rlock-chaos" "$sound"
+# Copies: what cargo has built may be a link to what it builds next. Servers have a clock of their own only if its library
+# lies beside the program.
+cp "$built/librlock.so" "$built/rlock-chaos" "$built/deps/librlock_chaos_clock.so" "$sound"
 
 mapfile -t worlds < <(for name in "${names[@]}"; do said "$name" world; done | sort -u)
 try_sound "${worlds[@]}"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# scripts/chaos.sh [--seeds "1 2 3"] [--seconds N] [--worlds "single cluster"] [--page] [NAME...]: histories under faults,
-# on the servers that are named or on the newest: see docs/proof.md.
+# scripts/chaos.sh [--seeds "1 2 3"] [--seconds N] [--worlds "single cluster"] [--clients "python go"] [--page] [NAME...]:
+# histories under faults, on the servers that are named or on the newest, with the clients for these languages among the
+# others: see docs/proof.md.
 #
 # A seed decides who takes part and what goes wrong when; what the machine makes of it differs from run to run. So a seed
 # that failed is tried again more than once. --page: writes docs/proof/figures.md of it, if nothing was violated.
@@ -8,12 +9,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/servers.sh
 
-seeds="" seconds=60 worlds=() page=false
+seeds="" seconds=60 worlds=() clients="" page=false
 while [[ ${1:-} == --* ]]; do
     case $1 in
     --seeds) seeds=$2 && shift 2 ;;
     --seconds) seconds=$2 && shift 2 ;;
     --worlds) for world in $2; do worlds+=(--world "$world"); done && shift 2 ;;
+    --clients) clients=$2 && shift 2 ;;
     --page) page=true && shift ;;
     *) sed -n '2s/^# //p' "$0" >&2 && exit 2 ;;
     esac
@@ -25,6 +27,8 @@ chosen=$(rows_of "${@:-newest}")
 find_module
 
 cargo build --quiet --profile bench-tool -p rlock-chaos -p rlock-chaos-clock
+# shellcheck disable=SC2086 # a list of words
+[ -z "$clients" ] || { RLOCK_ADAPTERS=$(scripts/adapters.sh $clients | paste -sd';') && export RLOCK_ADAPTERS; }
 sync
 
 table="" failed=0

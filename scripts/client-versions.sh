@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # scripts/client-versions.sh: each language whose clients are tested, with the client and its version, as it is pinned.
 set -euo pipefail
-cd "$(dirname "$0")/../tests/clients"
+cd "$(dirname "$0")/../tests/raw"
 
 sed -n 's/^redis==/python redis-py /p' python/requirements.txt
 sed -n 's/^ *"redis": "\(.*\)".*/node node-redis \1/p' node/package.json

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# scripts/snippets.sh [check]: puts the tested snippets and versions into docs/clients.md, or checks that they are there.
+# scripts/snippets.sh [check]: puts the tested snippets and versions into docs/clients.md and README.md, or checks that they
+# are there.
 #
 # A program in a document is right on the day that it is written. These are pieces of the clients' tests, between a
 # comment `snippet: NAME` and a comment `end`; in the document each stands under a line that names its file and itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly document=docs/clients.md
+readonly documents="docs/clients.md README.md"
 
 # quoted: prints a snippet, without the indentation of its first line and without empty lines at its end.
 readonly program='
@@ -51,10 +52,12 @@ match($0, /^\| \[[^]]*/) {
 
 fresh=$(mktemp)
 trap 'rm -f "$fresh"' EXIT
-awk "$program" "$document" >"$fresh"
-if [ "${1:-}" != check ]; then
-    cat "$fresh" >"$document"
-elif ! diff -u "$document" "$fresh"; then
-    echo "snippets: $document differs from the tested files; type: make docs" >&2
-    exit 1
-fi
+for document in $documents; do
+    awk "$program" "$document" >"$fresh"
+    if [ "${1:-}" != check ]; then
+        cat "$fresh" >"$document"
+    elif ! diff -u "$document" "$fresh"; then
+        echo "snippets: $document differs from the tested files; type: make docs" >&2
+        exit 1
+    fi
+done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# scripts/test-clients.sh [python] [node] [go] [java]: the tests of these clients, or of all, against real servers.
+# scripts/test-clients.sh [python] [node] [go] [java]: the tests of these clients, or of all, against real servers; and
+# the suite that every client has to pass (clients/conformance), with servers of its own.
 #
 # One server and one cluster of three masters, on free ports, serve all clients in turn; they go when this ends, however
 # it ends. The tests find them by RLOCK_URL and RLOCK_CLUSTER_URL. What is fetched or built for a client stays in
@@ -24,25 +25,44 @@ module=${RLOCK_MODULE:-$target/release/librlock.so}
 module=$(realpath "$module")
 server=${RLOCK_SERVER:-redis-server}
 
-# Each client's tests, in their own language's tool.
+left_by_others_is_gone() { redis-cli -u "$RLOCK_URL" flushall >/dev/null; }
+
+# For each language the bare commands by a widely used client, and then the tests of the package.
 
 python_tests() {
-    python3 -m venv "$work/python"
-    "$work/python/bin/pip" install --quiet --disable-pip-version-check -r tests/clients/python/requirements.txt
-    PYTHONDONTWRITEBYTECODE=1 "$work/python/bin/pytest" -p no:cacheprovider tests/clients/python
+    python3 -m venv "$work/raw-python"
+    "$work/raw-python/bin/pip" install --quiet --disable-pip-version-check -r tests/raw/python/requirements.txt
+    PYTHONDONTWRITEBYTECODE=1 "$work/raw-python/bin/pytest" -p no:cacheprovider tests/raw/python
+    PYTHONDONTWRITEBYTECODE=1 "$work/python/bin/pytest" -p no:cacheprovider -q clients/python/tests
 }
 
 # In a copy, as Node looks for packages beside the program.
 node_tests() {
-    rm -rf "$work/node" && mkdir -p "$work/node" && cp tests/clients/node/* "$work/node"
-    cd "$work/node"
+    rm -rf "$work/raw-node" && mkdir -p "$work/raw-node" && cp tests/raw/node/* "$work/raw-node"
+    cd "$work/raw-node"
     npm ci --silent --no-audit --no-fund
     node --test --test-concurrency=1 --test-reporter=spec --test-timeout=60000
+    left_by_others_is_gone
+    cd "$work/node"
+    node --test --test-concurrency=1 --test-reporter=spec --test-timeout=120000 test/*.test.mjs
 }
 
-go_tests() { cd tests/clients/go && go test -count=1 -timeout 5m ./...; }
+go_tests() {
+    local module
+    (cd tests/raw/go && go test -count=1 -timeout 5m ./...)
+    left_by_others_is_gone
+    for module in clients/go clients/go/rlockotel; do
+        (cd "$module" && go vet ./... && go test -race -count=1 -timeout 5m ./...)
+    done
+}
 
-java_tests() { mvn --batch-mode --no-transfer-progress --file tests/clients/java "-Doutput=$work/java" test; }
+java_tests() { mvn --batch-mode --no-transfer-progress --file tests/raw/java "-Doutput=$work/raw-java" test; }
+
+# What every client has to do, with Rust's beside them, so that all wait in one queue.
+all_tests() {
+    RLOCK_ADAPTERS="$adapters"$'\n'"rust=$target/debug/rust-adapter" RLOCK_MODULE=$module RLOCK_SERVER=$server \
+        cargo test --workspace --exclude rlock-node --exclude rlock-python --all-features --test conformance
+}
 
 # Servers and tests are process groups of their own: so all that they started ends with them.
 set -m
@@ -89,13 +109,16 @@ start_cluster() {
     redis-cli --cluster create "${nodes[@]}" --cluster-yes >"$dir/cluster" 2>&1 || { cat "$dir/cluster" >&2 && exit 1; }
 }
 
+# shellcheck disable=SC2086 # a list of words
+adapters=$(scripts/adapters.sh $clients)
+
 start_server
 export RLOCK_URL=redis://127.0.0.1:$port
 start_cluster
 export RLOCK_CLUSTER_URL=redis://127.0.0.1:$port
 
 table="" failed=0
-for client in $clients; do
+for client in $clients all; do
     echo "== $client"
     (set +m; "${client}_tests") </dev/null &
     tests=$! result=pass

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# scripts/adapters.sh [python] [node] [go] [java]: builds these clients, or all, in target/clients, and prints for each the
+# line by which the suite in clients/conformance finds its adapter: name=command.
+#
+# So RLOCK_ADAPTERS=$(scripts/adapters.sh) is all that `cargo test -p rlock-conformance` and the chaos need to take them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+work=$target/clients
+mkdir -p "$work"
+
+python_adapter() {
+    local bin=$work/python/bin
+    [ -x "$bin/maturin" ] || {
+        python3 -m venv "$work/python"
+        "$bin/pip" install --quiet --disable-pip-version-check -r clients/python/tests/requirements.txt
+    }
+    rm -rf "$work/wheel"
+    "$bin/maturin" build --quiet --manifest-path clients/python/Cargo.toml --interpreter "$bin/python" --profile binding \
+        --compatibility linux --out "$work/wheel" >&2
+    "$bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$work"/wheel/*.whl
+    echo "python=$bin/python clients/python/tests/adapter.py"
+}
+
+# In a copy, as Node looks for packages beside the program.
+node_adapter() {
+    cargo build --quiet --profile binding -p rlock-node
+    mkdir -p "$work/node"
+    find "$work/node" -mindepth 1 -maxdepth 1 ! -name node_modules -exec rm -rf {} +
+    cp -r clients/node/. LICENSE "$work/node"
+    rm -rf "$work/node/src" "$work/node/Cargo.toml" "$work/node/build.rs"
+    cp "$target/binding/librlock_node.so" "$work/node/rlock.linux-$(node -p process.arch)-gnu.node"
+    (cd "$work/node" && npm ci --silent --no-audit --no-fund >&2)
+    echo "node=node $work/node/test/adapter.mjs"
+}
+
+go_adapter() {
+    (cd clients/go && go build -o "$work/go-adapter" ./adapter)
+    echo "go=$work/go-adapter"
+}
+
+java_adapter() {
+    local out=$work/java
+    mvn --batch-mode --quiet -Dstyle.color=never -f java/pom.xml -Dredisson.version=4.7.0 "-Dout=$out/wrapper" \
+        -Dmaven.javadoc.skip=true -Dmaven.source.skip=true package >&2
+    mvn --batch-mode --quiet -Dstyle.color=never -f tests/redisson/pom.xml -Predisson-4,wrapped "-Dout=$out/tests" \
+        "-Drlock.jar=$(echo "$out"/wrapper/rlock-redisson-*.jar)" test-compile dependency:build-classpath \
+        -Dmdep.includeScope=test "-Dmdep.outputFile=$out/classpath" >&2
+    # It is to begin soon, and lives for a minute.
+    echo "java=java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp $out/tests/test-classes:$(<"$out/classpath") rlock.WrappedAdapter"
+}
+
+for client in "${@:-python node go java}"; do
+    for one in $client; do "${one}_adapter" </dev/null; done
+done
