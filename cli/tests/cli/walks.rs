@@ -18,6 +18,10 @@ use std::time::Duration;
 
 const PAGE: &str = include_str!("../../../docs/operations.md");
 
+/// The hosts of the page: a master, and the replica that takes over.
+const MASTER: &str = "10.0.0.1";
+const SUCCESSOR: &str = "10.0.0.2";
+
 /// Where the page says that the module lies.
 const INSTALLED: &str = "/usr/lib/redis/modules/librlock.so";
 
@@ -352,7 +356,7 @@ impl Scene {
     fn step(&mut self, line: &str) {
         let (command, remark) = line.split_once("  #").map_or((line, ""), |(it, remark)| (it.trim(), remark.trim()));
         if command.starts_with("sudo systemctl ") {
-            let address = remark.strip_prefix("on ").unwrap_or("10.0.0.1");
+            let address = remark.strip_prefix("on ").unwrap_or(MASTER);
             self.host(address).restart();
         } else if let Some(order) = command.strip_prefix("# Now have the address that clients use lead to ") {
             let (Way::Name(name), address) = (&self.way, order.trim_end_matches('.')) else { panic!("{line}") };
@@ -360,25 +364,47 @@ impl Scene {
             let socket = self.host(address).server().socket();
             std::fs::remove_file(&name).unwrap();
             symlink(socket, name).unwrap();
+        } else if remark == format!("until: {SUCCESSOR}") {
+            let named = self.repeated(command, |output| self.named(output).is_some());
+            self.has_taken_over(self.named(&named).unwrap());
         } else if let Some(words) = remark.strip_prefix("until: ") {
-            // A sentinel names a server by its port here.
-            let host = self.hosts.iter().find(|host| host.address == words);
-            let words = host.map_or(words.to_owned(), |host| host.port.to_string());
-            wait_for_as_long_as(PATIENCE_WITH_SERVERS, line, || {
-                let there = self.typed(command).output.contains(&words);
-                if !there {
-                    sleep(BETWEEN_LOOKS);
-                }
-                there
-            });
+            self.repeated(command, |output| output.contains(words));
         } else {
             let ended = self.typed(command);
             assert_eq!((ended.code(), remark), (0, ""), "{line}: {ended:?}");
         }
     }
 
-    fn end(&mut self, master: usize, in_order: bool) {
-        let mut client = self.hosts[master].server().client();
+    /// What it printed at last.
+    fn repeated(&self, command: &str, is_there: impl Fn(&str) -> bool) -> String {
+        let mut output = String::new();
+        wait_for_as_long_as(PATIENCE_WITH_SERVERS, command, || {
+            output = self.typed(command).output;
+            let is_there = is_there(&output);
+            if !is_there {
+                sleep(BETWEEN_LOOKS);
+            }
+            is_there
+        });
+        output
+    }
+
+    /// Which of the replicas a sentinel has named, by its port here.
+    fn named(&self, output: &str) -> Option<usize> {
+        self.hosts.iter().position(|host| host.address != MASTER && output.contains(&host.port.to_string()))
+    }
+
+    /// The sentinels choose among the replicas. What the page says of its second host is said of the one that they name.
+    fn has_taken_over(&mut self, chosen: usize) {
+        let address = self.hosts[chosen].address.clone();
+        self.host(SUCCESSOR).address = address;
+        self.hosts[chosen].address = SUCCESSOR.to_owned();
+        self.cli();
+    }
+
+    /// The locks are on this host by now.
+    fn end(&mut self, address: &str, in_order: bool) {
+        let mut client = self.host(address).server().client();
         let (clients, turns) = self.clients.take().unwrap();
         turns.end();
         clients.end(&self.place, &mut client, in_order);
@@ -422,7 +448,7 @@ fn a_server_alone_is_upgraded() {
         let mut scene = by_name(0, lines);
         scene.follow("install");
         scene.follow("alone");
-        scene.end(0, false);
+        scene.end(MASTER, false);
     }
 }
 
@@ -432,7 +458,7 @@ fn a_server_and_its_replica_are_upgraded() {
     for name in ["install", "replica", "failover"] {
         scene.follow(name);
     }
-    scene.end(1, false);
+    scene.end(SUCCESSOR, false);
     // What it was before is forgotten.
     scene.hosts[1].restart();
     let role = |host: &Host| host.server().client().info("replication").find("role").unwrap().to_owned();
@@ -450,8 +476,8 @@ const CALM: [&str; 3] = [
 #[test]
 fn a_set_that_sentinels_watch_is_upgraded() {
     let place = Place::new();
-    let hosts = replicated(&place, 1, "");
-    let sentinels = Watched::sentinels_over(hosts[0].port, 1);
+    let hosts = replicated(&place, 2, "min-replicas-to-write 1\nmin-replicas-max-lag 10\n");
+    let sentinels = Watched::sentinels_over(hosts[0].port, 2);
     for (sentinel, command) in sentinels.iter().flat_map(|it| CALM.map(|command| (it, command))) {
         assert_eq!(sentinel.client().say(command).words(), ["OK"], "{command}");
     }
@@ -459,7 +485,7 @@ fn a_set_that_sentinels_watch_is_upgraded() {
     for name in ["install", "replica", "sentinels"] {
         scene.follow(name);
     }
-    scene.end(1, false);
+    scene.end(SUCCESSOR, false);
 }
 
 #[test]
@@ -481,7 +507,7 @@ fn a_cluster_is_upgraded() {
     for name in ["install", "replica", "cluster"] {
         scene.follow(name);
     }
-    scene.end(3, false);
+    scene.end(SUCCESSOR, false);
 }
 
 /// What the page shows besides, which changes a server or ends a session. None of it loses a lock, or a place in line.
@@ -495,7 +521,7 @@ fn settings_are_changed() {
         scene.step(line);
         scene.go_on();
     }
-    scene.end(0, true);
+    scene.end(MASTER, true);
 }
 
 /// All at once: whose session ends asks again, and nobody stays out.
@@ -512,5 +538,5 @@ fn sessions_are_ended() {
         scene.step(&command.replace("4711", &id.to_string()));
         scene.go_on();
     }
-    scene.end(0, false);
+    scene.end(MASTER, false);
 }
