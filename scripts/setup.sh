@@ -339,7 +339,7 @@ lists_are_empty() { [ -z "$(apt-cache policy libc6-dev 2>/dev/null | sed -n 's/^
 size() {
     # shellcheck disable=SC2086 # a list of words
     apt-get install --print-uris -qq --no-install-recommends $packages 2>/dev/null |
-        awk '{ bytes += $3 } END { printf "%d packages, %.0f MB to fetch", NR, bytes / 1e6 }'
+        awk '{ bytes += $3 } END { printf "%d package%s, %.0f MB to fetch", NR, NR == 1 ? "" : "s", bytes / 1e6 }'
 }
 
 # Why apt-get failed, of the many lines that it has for that, in $trouble.
