@@ -11,6 +11,7 @@ set -euo pipefail
 usage="usage: scripts/setup.sh build|run|test|lint|package|bench|servers|tcl|bare|clients [python] [node] [go] [java]
        scripts/setup.sh install [--replace] THING..., where the things are:
 cc c++ openssl libclang rust rustup lint redis tmux tcl valgrind debootstrap git python node go java"
+
 say() { echo "setup: $*" >&2; }
 
 languages="" wanted="" replace=""
@@ -56,7 +57,13 @@ version_from() {
     [[ $2 =~ ([0-9]+)(\.([0-9]+))? ]] && ((10#${BASH_REMATCH[1]} * 1000 + 10#${BASH_REMATCH[3]:-0} >= $1))
 }
 
-# is_new 1085 1.85 rustc --version: is that program there, and new enough? One that is not comes into $too_old.
+# not_enough WHAT IS NEEDED: comes into $too_old, once.
+not_enough() {
+    local words="$1 is $2, needed is $3 or newer"
+    [[ $too_old == *"$words"* ]] || too_old+="${too_old:+, }$words"
+}
+
+# is_new 1085 1.85 rustc --version: is that program there, and new enough?
 is_new() {
     local least=$1 needed=$2 said
     shift 2
@@ -64,7 +71,7 @@ is_new() {
     said=$("$@" 2>/dev/null) || said=""
     ! version_from "$least" "$said" || return 0
     [[ $said =~ [0-9]+(\.[0-9]+)* ]] || BASH_REMATCH=("of no version")
-    too_old+="${too_old:+, }$(command -v "$1") is ${BASH_REMATCH[0]}, needed is $needed or newer"
+    not_enough "$(command -v "$1")" "${BASH_REMATCH[0]}" "$needed"
     return 1
 }
 
@@ -191,12 +198,12 @@ plan() {
     packages=${packages# } by_hand=${by_hand#, }
     # shellcheck disable=SC2086 # a list of words
     [ -z "$packages" ] || [ -n "$replace" ] || removed=$(apt-get install -s -qq --no-install-recommends $packages 2>/dev/null |
-        sed -n 's/^Remv \([^ ]*\).*/\1/p' | tr '\n' ' ')
+        sed -n 's/^Remv \([^ ]*\).*/\1/p' | tr '\n' ' ') || true
 }
 
 plan_redis() {
     if [ "$purpose" != install ] && [ -n "${RLOCK_SERVER:-}" ] && ! has_server; then
-        too_old+="${too_old:+, }RLOCK_SERVER is $RLOCK_SERVER, needed is a Redis 7.0 or newer"
+        not_enough RLOCK_SERVER "$RLOCK_SERVER" "a Redis 7.0"
         steps+=("unset RLOCK_SERVER")
         ! { has redis-cli && is_new 7000 7.0 redis-server --version; } || return 0
     fi
