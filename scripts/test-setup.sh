@@ -43,8 +43,8 @@ END
     installs
 }
 
-# What apt would install, as PACKAGE VERSION.
-candidates() { printf '%s\n' "$@" >"$place/state/candidates"; }
+# candidates PACKAGE-VERSION...: what apt would install; without any, its lists are empty.
+candidates() { [ $# = 0 ] || printf '%s\n' "$@"; } >"$place/state/candidates"
 
 # rust DIRECTORY VERSION
 rust() {
@@ -64,14 +64,24 @@ END
 # An apt-get that works.
 installs() {
     made_up "$tools/apt-get" <<END
+# Without lists it fails as the real one does.
 case " \$* " in
-*" -s "*) [ ! -e $place/state/conflict ] || echo "Remv rustc [1.63.0]" ;;
-*" --print-uris "*) printf "'x' y.deb 50000000 z\n'x' y.deb 40000000 z\n" ;;
-*" rustc-web "*)
-    printf '#!/bin/sh\necho rustc 1.85.0\n' >$tools/rustc && chmod 755 $tools/rustc ;;
-*" rustup "*) mv $place/state/rustup $tools/rustup ;;
-*" redis-server "*) printf '#!/bin/sh\necho v=7.0.15\n' >$tools/redis-server && chmod 755 $tools/redis-server ;;
+*" -s "* | *" --print-uris "*) [ -s $place/state/candidates ] || exit 100 ;;
 esac
+case " \$* " in
+*" -s "*) [ ! -e $place/state/conflict ] || echo "Remv rustc [1.63.0]"; exit ;;
+*" --print-uris "*) printf "'x' y.deb 50000000 z\n'x' y.deb 40000000 z\n"; exit ;;
+esac
+for package; do
+    case \$package in
+    gcc) put=cc says= ;;
+    rustc-web) put=rustc says="rustc 1.85.0" ;;
+    redis-server) put=redis-server says="v=7.0.15" ;;
+    rustup) mv $place/state/rustup $tools/rustup && continue ;;
+    *) continue ;;
+    esac
+    printf '#!/bin/sh\necho %s\n' "\$says" >$tools/\$put && chmod 755 $tools/\$put
+done
 END
 }
 
@@ -215,11 +225,11 @@ works_again
 helps
 
 machine "no network, and lists of packages that are empty"
-rm "$tools/rustc"
+rm "$tools/rustc" "$tools/cc"
 candidates
 touch "$place/state/no-update"
 fails_with "Could not connect to 127.0.0.1:3128 (127.0.0.1)."
-refuses "no network: Could not connect to 127.0.0.1:3128" "missing: rust" "Type: sudo scripts/setup.sh install rust"
+refuses "no network: Could not connect to 127.0.0.1:3128" "missing: cc rust" "Type: sudo scripts/setup.sh install cc rust"
 candidates "rustc-web 1.85.0" "libc6-dev 2.36"
 works_again
 helps
