@@ -34,9 +34,9 @@ fn between<'a>(page: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
     page.lines().flat_map(move |line| line.split(mark).skip(1).step_by(2))
 }
 
-/// `src/lock`, `tests/model/waiting` …: a path of this project, or a pattern of such.
+/// `core/src/lock`, `tests/server` …: a path of this project, or a pattern of such.
 fn is_path(words: &str) -> bool {
-    let folders = ["src/", "tests/", "cli/", "client/", "testing/", "bench/", "chaos/", "docs/", "scripts/"];
+    let folders = ["src/", "tests/", "core/", "cli/", "client/", "testing/", "bench/", "chaos/", "docs/", "scripts/"];
     folders.iter().any(|folder| words.starts_with(folder)) && !words.contains([' ', '*', '<'])
 }
 
