@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # scripts/check-pages.sh: what the project says of its own files is so. Fails, and lists what is not there:
 # - the files and tests that docs/promises.md names, and files of tests/server that it leaves out;
-# - paths in comments, in pages, in scripts and in manifests.
+# - paths in comments, in pages, in scripts and in manifests;
+# - the versions of rlock and of Rust, where a page has others than Cargo.toml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -71,4 +72,16 @@ done < <(
         git ls-files | grep -v '\.md$\|\.lock$\|\.svg$\|\.patch$\|\.json$' | xargs grep -IHnE '^\s*(//|#|\*|/\*|<!--).*/'
     } | grep -oP "^[^:]+:\d+:|$path"
 )
+
+# Numbers that the manifest has, where a page repeats them.
+manifest() { sed -n "/^\[workspace.package\]/,/^\[/s/^$1 = \"\(.*\)\"/\1/p" Cargo.toml; }
+same() {
+    local at
+    while IFS= read -r at; do
+        [ "${at##*:}" = "$2" ] || say "${at%:*} says ${at##*:}, and Cargo.toml $2"
+    done < <(git ls-files '*.md' | grep -v CHANGELOG | xargs grep -HnoP "$1")
+}
+version=$(manifest version)
+same '\bRust \K[0-9]+\.[0-9]+' "$(manifest rust-version)"
+same '\bVersion \K[0-9]+\.[0-9]+' "${version%.*}"
 exit "$wrong"

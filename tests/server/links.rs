@@ -4,8 +4,9 @@ use crate::page::ROOT;
 use std::path::{Path, PathBuf};
 
 fn pages() -> Vec<PathBuf> {
-    let folders = ["", "docs", "docs/bench", "docs/proof", "client", "cli"].map(|folder| Path::new(ROOT).join(folder));
-    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    let inside = |folder: PathBuf| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let folders = ["", "docs", "docs/bench", "docs/proof", "client", "cli", "java"].map(|it| Path::new(ROOT).join(it));
+    let files = folders.into_iter().chain(inside(Path::new(ROOT).join("clients"))).flat_map(inside);
     files.filter(|path| path.extension().is_some_and(|it| it == "md")).collect()
 }
 
