@@ -76,7 +76,7 @@ test-clients: setup module ## test the clients for other languages, all by one s
 # Without any and with each one alone the client must have no code that is left without use. All at once come first.
 client_features := blocking commands tls
 
-lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, mutants, and what a release rests on
+lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, named files and tests, mutants, and what a release rests on
 	@scripts/setup.sh lint
 	cargo fmt --all --check
 	for mutant in chaos/mutants/*.patch clients/go/mutants/*.patch; do git apply --check $$mutant || exit 1; done
@@ -86,6 +86,7 @@ lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, m
 	done
 	RUSTDOCFLAGS="-D warnings" cargo doc -p rlock-client --all-features --no-deps --quiet
 	scripts/snippets.sh check
+	scripts/check-pages.sh
 	scripts/test-release.sh
 	scripts/test-setup.sh
 

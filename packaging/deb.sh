@@ -55,7 +55,7 @@ copyright() {
     sed '1,/^Copyright/d; s/^$/./; s/^/ /' LICENSE | tail -n +2
 }
 
-# pack PACKAGE BINARY: the fields of packaging/debian/PACKAGE, and those that can be found out.
+# pack PACKAGE BINARY: the fields of its file in packaging/debian, and those that can be found out.
 pack() {
     local package=$1 binary=$2 control=$root/DEBIAN
     mkdir -p "$control"

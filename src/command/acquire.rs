@@ -169,12 +169,12 @@ const FENCED_TWICE: ErrorLine = ErrorLine(c"ERR option FENCED given twice: each 
 const MAX_TWICE: ErrorLine = ErrorLine(c"ERR option MAX given twice: each is allowed once");
 
 const MAX_WITHOUT_WAIT: ErrorLine =
-    ErrorLine(c"ERR MAX needs WAIT ms: it is a bound on the queue, and without WAIT nothing waits");
+    ErrorLine(c"ERR MAX needs WAIT ms: it bounds the queue, and without WAIT nothing waits");
 
 const SESSION_TWICE: ErrorLine = ErrorLine(c"ERR option SESSION given twice: each is allowed once");
 
 const SESSION_WITHOUT_WAIT: ErrorLine =
-    ErrorLine(c"ERR SESSION needs WAIT ms: a ticket is for a wait, and without WAIT nothing waits");
+    ErrorLine(c"ERR SESSION needs WAIT ms: without it there is no wait for a ticket");
 
 const OPTION: ErrorLine =
     ErrorLine(c"ERR option unknown: after lease-ms come WAIT ms, MAX n, FENCED and SESSION session ticket");

@@ -64,9 +64,9 @@ fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<Request<'_, A>, Error
     Ok((keys, Wish { holder, side: Side::Plain, lease, fenced }, waiting))
 }
 
-const NUMKEYS: ErrorLine = ErrorLine(c"ERR numkeys must be an integer from 1 to 64: so many keys follow");
+const NUMKEYS: ErrorLine = ErrorLine(c"ERR numkeys must be an integer from 1 to 64, the number of keys that follow");
 
-const KEY_TWICE: ErrorLine = ErrorLine(c"ERR key given twice: each must be another lock");
+const KEY_TWICE: ErrorLine = ErrorLine(c"ERR key given twice: name each lock once");
 
 #[cfg(test)]
 mod tests {

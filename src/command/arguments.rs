@@ -77,8 +77,9 @@ pub(super) const WRONG_ARITY: ErrorLine = ErrorLine(c"ERR wrong number of argume
 pub(super) const HOLDER: ErrorLine =
     ErrorLine(c"ERR holder must be 1 to 512 bytes, and must not be 'mode' or end in ':write'");
 
-pub(super) const LEASE: ErrorLine =
-    ErrorLine(c"ERR lease must be an integer number of ms from 1 to 9223372036854775807 less the Unix time");
+pub(super) const LEASE: ErrorLine = ErrorLine(
+    c"ERR lease must be an integer number of ms, at least 1, with its end at Unix ms 9223372036854775807 at most",
+);
 
 pub(super) const SESSION: ErrorLine = ErrorLine(c"ERR session must be 16 to 64 bytes, such as a UUID");
 
@@ -91,7 +92,7 @@ pub(super) const WAIT_TWICE: ErrorLine = ErrorLine(c"ERR option WAIT given twice
 
 pub(super) const MAX: ErrorLine = ErrorLine(c"ERR MAX must be an integer from 1 to 9223372036854775807");
 
-pub(super) const LIMIT: ErrorLine = ErrorLine(c"ERR LIMIT must be an integer from 1 to 100000, the number of permits");
+pub(super) const LIMIT: ErrorLine = ErrorLine(c"ERR LIMIT must be an integer from 1 to 100000");
 
 pub(super) const COUNT: ErrorLine = ErrorLine(c"ERR COUNT must be an integer from 1 to 10000");
 

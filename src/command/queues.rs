@@ -37,7 +37,7 @@ impl Command for Queues {
     }
 }
 
-const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: there is only COUNT n");
+const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: the only option is COUNT n");
 
 fn write(writer: Writer<'_>, queue: &QueueSummary, now: UnixMs) {
     writer.map(4);

@@ -63,9 +63,9 @@ fn parse<A: AsRef<[u8]>>(arguments: &[A]) -> Result<Request, ErrorLine> {
     }
 }
 
-const ID: ErrorLine = ErrorLine(c"ERR END must be followed by the id of a session, as RLOCK.SESSIONS lists it");
+const ID: ErrorLine = ErrorLine(c"ERR END must be followed by a session's id, as RLOCK.SESSIONS lists it");
 
-const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: there is either COUNT n or END id");
+const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: the options are COUNT n or END id");
 
 fn write(writer: Writer<'_>, SessionView { summary: session, address }: &SessionView, now: UnixMs) {
     writer.map(10);

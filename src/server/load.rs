@@ -96,7 +96,7 @@ fn refuse(reason: &str) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RedisModule_OnUnload(_context: *mut raw::RedisModuleCtx) -> c_int {
     api::log(
-        "rlock is not unloaded: on some servers that would end the server. Start the server anew without it, or with another version",
+        "rlock is not unloaded: some servers crash after that. Restart the server without it, or with another version",
     );
     flag::ERR
 }

@@ -4,8 +4,9 @@ use crate::page::ROOT;
 use std::path::{Path, PathBuf};
 
 fn pages() -> Vec<PathBuf> {
-    let folders = ["", "docs", "docs/bench", "docs/proof", "client", "cli"].map(|folder| Path::new(ROOT).join(folder));
-    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    let inside = |folder: PathBuf| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let folders = ["", "docs", "docs/bench", "docs/proof", "client", "cli", "java"].map(|it| Path::new(ROOT).join(it));
+    let files = folders.into_iter().chain(inside(Path::new(ROOT).join("clients"))).flat_map(inside);
     files.filter(|path| path.extension().is_some_and(|it| it == "md")).collect()
 }
 
@@ -34,9 +35,9 @@ fn between<'a>(page: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
     page.lines().flat_map(move |line| line.split(mark).skip(1).step_by(2))
 }
 
-/// `src/lock`, `tests/model/waiting` …: a path of this project, or a pattern of such.
+/// `core/src/lock`, `tests/server` …: a path of this project, or a pattern of such.
 fn is_path(words: &str) -> bool {
-    let folders = ["src/", "tests/", "cli/", "client/", "testing/", "bench/", "chaos/", "docs/", "scripts/"];
+    let folders = ["src/", "tests/", "core/", "cli/", "client/", "testing/", "bench/", "chaos/", "docs/", "scripts/"];
     folders.iter().any(|folder| words.starts_with(folder)) && !words.contains([' ', '*', '<'])
 }
 

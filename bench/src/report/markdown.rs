@@ -1,4 +1,4 @@
-//! The page: what was to be shown, then each measurement in a table.
+//! The pages: what was to be shown, and each measurement in a table.
 
 use super::{Report, grouped, many_tasks, one_process, row, waiting};
 use crate::bars::{Bar, Verdict};
@@ -9,24 +9,32 @@ use crate::profile::Profile;
 use crate::{crates, flatness, hand_off_costs, hand_offs};
 use std::fmt::Write;
 
-pub fn page(report: &Report) -> String {
-    let figures = report.figures;
+/// What a reader wants: how it was measured, the pictures, and what had to be shown.
+pub fn page(report: &Report, pictures: &[&str]) -> String {
     let mut page = head(report);
+    page += METHOD;
+    page += &shown_pictures(pictures);
     page += WHAT_A_BAR_IS;
     page += &bars(report.bars);
     page += &out_of_reach(report.bars);
-    page += &left_out(figures);
-    page += "\n## Instructions of the server\n\nCounted by callgrind, as the slope between two run lengths in one \
-             server, 64 commands under way. The whole server is counted, with reading commands and writing replies. \
-             Holders are 39 bytes long.\n";
+    page += &left_out(report.figures);
+    page
+}
+
+/// Each measurement, in a table of its own.
+pub fn tables(report: &Report) -> String {
+    let figures = report.figures;
+    let mut page =
+        "# Benchmarks: every figure\n\n[results.md](results.md) says where these were measured, how, and what \
+                    they must show. *Spread*: the lowest and the highest sample.\n\n## Instructions of the server\n\n\
+                    Holders are 39 bytes long.\n"
+            .to_owned();
     for (title, what, contenders) in instruction_tables() {
         page += &table(figures, title, what, &contenders);
     }
     page += &hand_off_costs(figures);
     page += &flat(report);
-    page += "\n## By the clock\n\nOther work on the machine moves these figures, so look at the ratios: all \
-             contenders take short turns, one after the other, and a ratio is the median over the rounds of what \
-             both did in the same round.\n";
+    page += "\n## By the clock\n";
     let pairs: Vec<_> = PAIRS.iter().collect();
     page += &table(figures, "Pairs per second, 64 commands under way on each of 4 connections", "pipelined", &pairs);
     page += &hand_offs_per_second(figures);
@@ -39,21 +47,32 @@ pub fn page(report: &Report) -> String {
     page
 }
 
+const METHOD: &str = "
+- **Instructions** of the whole server are counted by callgrind, with the reading of commands and the writing of replies: the
+  slope between two run lengths in one server, 64 commands under way.
+- **By the clock**, all contenders take short turns, one after the other, over loopback. A ratio is the median over the rounds
+  of what both did in the same round. Other work on the machine moves the rates, so look at the ratios.
+- [tables.md](tables.md) has every figure with its lowest and its highest sample.
+";
+
 const WHAT_A_BAR_IS: &str = "
 ## What it must show
 
-- A **bar** is the least that a figure must reach. One that is missed is published all the same.
-- An **aim** is the best that we think can be reached. Below the table is what stands in the way.
+A **bar** is the least that a figure must reach; a missed one is published all the same. An **aim** is the best that seems
+reachable; below the table is what stands in the way.
 
 ";
+
+fn shown_pictures(names: &[&str]) -> String {
+    names.iter().map(|name| format!("\n![{}]({name})\n", name.trim_end_matches(".svg").replace('-', " "))).collect()
+}
 
 fn head(report: &Report) -> String {
     let (mode, command) =
         if report.plan.is_whole { ("the whole", "make bench") } else { ("the short", "make bench-quick") };
     let valgrind = report.environment.valgrind.as_deref();
     format!(
-        "# Benchmarks\n\nWritten by `{command}`, {mode} run, in {} s. {} Instructions: {}.\n\n*Spread*: the lowest and \
-         the highest sample.\n",
+        "# Benchmarks\n\nWritten by `{command}`, {mode} run, in {} s. {} Instructions: {}.\n",
         report.seconds,
         place(report.environment),
         valgrind.unwrap_or("not counted, as there is no valgrind"),
@@ -128,10 +147,7 @@ fn out_of_reach(bars: &[Bar]) -> String {
         return String::new();
     }
     let lines: Vec<_> = told.iter().map(|why| format!("- {why}\n")).collect();
-    format!(
-        "\nWhat it would take to reach the aims that are missed; the figures are in the tables at the end:\n\n{}",
-        lines.concat()
-    )
+    format!("\nWhat it would take to reach the aims that are missed:\n\n{}", lines.concat())
 }
 
 fn left_out(figures: &Figures) -> String {

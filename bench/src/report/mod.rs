@@ -1,4 +1,4 @@
-//! The results: a page, the same for programs, and pictures. All of them appear at once, or none does.
+//! The results: two pages, the same for programs, and pictures. All of them appear at once, or none does.
 
 mod chart;
 mod json;
@@ -32,8 +32,11 @@ impl Report<'_> {
     /// Writes it all, and tells how it came out. A bar that is missed is a result, not a failure.
     pub fn publish(&self, directory: &Path) -> ExitCode {
         print!("{}", markdown::bars(self.bars));
-        let mut written = vec![("results.md", markdown::page(self)), ("results.json", json::text(self))];
-        written.extend(pictures(self.figures, self.plan));
+        let mut written: Vec<_> = pictures(self.figures, self.plan).collect();
+        let names: Vec<_> = written.iter().map(|(name, _)| *name).collect();
+        let pages = [("results.md", markdown::page(self, &names)), ("tables.md", markdown::tables(self))];
+        written.extend(pages);
+        written.push(("results.json", json::text(self)));
         if let Err(error) = write_all(directory, &written) {
             eprintln!("bench: the results cannot be written to {}: {error}", directory.display());
             return ExitCode::FAILURE;

@@ -118,7 +118,7 @@ fn tells_keys(context: &Context, arguments: &[Str<'_>]) -> bool {
 }
 
 const PANICKED: ErrorLine =
-    ErrorLine(c"ERR internal error in rlock, told in the server's log; the lock may have changed");
+    ErrorLine(c"ERR internal error in rlock: the server's log has the details, and the lock may have changed");
 
 /// The version in which all commands so far came.
 const SINCE: &CStr = c"0.1.0";

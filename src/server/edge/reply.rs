@@ -39,7 +39,7 @@ impl From<Refusal> for ErrorLine {
     fn from(refusal: Refusal) -> Self {
         Self(match refusal {
             Refusal::WrongType => {
-                c"WRONGTYPE key is not a lock: not a hash, or a hash whose fields are not hold counts; nor does it hold permits"
+                c"WRONGTYPE key is not a lock: not a hash, or a hash without hold counts, nor a sorted set of permits"
             }
             Refusal::HoldsReadWrite => {
                 c"WRONGKIND key is a read-write lock: use RLOCK.RACQUIRE or RLOCK.WACQUIRE, and RLOCK.RELEASE"
@@ -51,25 +51,25 @@ impl From<Refusal> for ErrorLine {
                 c"WRONGKIND key holds permits: use RLOCK.PACQUIRE, and RLOCK.RELEASE without READ or WRITE"
             }
             Refusal::LeaseTooLong => {
-                c"ERR lease must be short enough that the moment it ends, in Unix ms, is at most 9223372036854775807, or 9007199254740992 for a permit"
+                c"ERR lease must be shorter: its end, in Unix ms, may be at most 9223372036854775807, of a permit 9007199254740992"
             }
             Refusal::LeaseAboveGrace => {
-                c"ERR lease must be at most as long as rlock.grace, and so must a writer's leases together: after a failover nobody waits for longer"
+                c"ERR lease must be at most as long as rlock.grace, and so must the sum of a writer's leases"
             }
-            Refusal::LeaseOnRead => c"ERR LEASE has no meaning for a read release: each read hold has a lease of its own",
-            Refusal::WhichSide => c"ERR holder has both sides of this lock: say READ, WRITE or ALL",
+            Refusal::LeaseOnRead => c"ERR LEASE has no meaning for a read release: each read hold has its own lease",
+            Refusal::WhichSide => c"ERR holder has both sides of this lock: add READ, WRITE or ALL",
             Refusal::TooManyHolds => {
-                c"ERR holder has too many holds on this lock: at most 10000 read holds, and counts up to 9223372036854775807"
+                c"ERR holder has too many holds on this lock: the limits are 10000 read holds and a count of 9223372036854775807"
             }
             Refusal::Deadlock => {
-                c"DEADLOCK holder reads this lock, and would wait for itself to write it: release the read first"
+                c"DEADLOCK holder reads this lock and would wait for itself: release the read first"
             }
             Refusal::BadToken => c"ERR fencing counter of this key is not an integer below 9223372036854775807",
             Refusal::TokenOnItsWay => {
-                c"TRYAGAIN the slot of this lock is moving, and its fencing counter may still be, or already be, elsewhere"
+                c"TRYAGAIN the slot of this lock is moving: this node does not have its fencing counter"
             }
             Refusal::OtherSlot => {
-                c"ERR lock name and its derived keys must map to one hash slot: use exactly one {tag} that is not empty, or no brace at all"
+                c"ERR lock name and its derived keys must map to one hash slot: use one {tag} that is not empty, or no braces"
             }
         })
     }
@@ -139,7 +139,7 @@ fn turned_away(waiting: usize) -> CString {
     CString::new(line).unwrap_or_default()
 }
 
-const SLOT_MOVED: ErrorLine = ErrorLine(c"TRYAGAIN the slot of this lock is served by another node now");
+const SLOT_MOVED: ErrorLine = ErrorLine(c"TRYAGAIN another node serves the slot of this lock now");
 
 const NOW_REPLICA: ErrorLine =
     ErrorLine(c"UNBLOCKED this server has become a replica: ask the new master for the lock");

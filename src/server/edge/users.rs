@@ -98,10 +98,10 @@ impl Drop for Reader {
 }
 
 const NO_USER: ErrorLine =
-    ErrorLine(c"NOPERM this command needs an authenticated client: another module's call has no user");
+    ErrorLine(c"NOPERM this command needs an authenticated client, not a call by another module");
 
 const NOT_ALL_KEYS: ErrorLine =
-    ErrorLine(c"NOPERM the sessions of all users are for users who may read all keys: ~* or %R~*, not by a selector");
+    ErrorLine(c"NOPERM the sessions of all users need the right to read all keys: ~* or %R~*, outside of selectors");
 
 /// Finds the addresses from which clients are connected, as CLIENT LIST says them.
 pub struct Addresses<'a> {

@@ -23,8 +23,8 @@ fn is_newer_than_tried(is_valkey: bool, number: c_int) -> Option<String> {
     (version > tried).then(|| {
         let ((major, minor), (tried_major, tried_minor)) = (version, tried);
         format!(
-            "rlock was tried up to {kind} {tried_major}.{tried_minor}, and not on {kind} {major}.{minor}: \
-             docs/servers.md says what is known of newer servers, and how to run its tests on yours"
+            "rlock was tested up to {kind} {tried_major}.{tried_minor}, and not on {kind} {major}.{minor}: docs/servers.md \
+             says what is known of newer servers, and how to run the tests on this one"
         )
     })
 }

@@ -445,6 +445,6 @@ unsafe extern "C" fn disconnected(context: *mut raw::RedisModuleCtx, client: *mu
 
 /// No number: by a number it is told that nothing of the tickets is left.
 const STILL_CANCELLING: ErrorLine =
-    ErrorLine(c"UNBLOCKED the tickets are still being taken back: the same command tells when all are");
+    ErrorLine(c"UNBLOCKED the tickets are still being taken back: send the command again to learn when all are");
 
 const NO_ANSWER: ErrorLine = ErrorLine(c"UNBLOCKED the lock is no longer waited for");

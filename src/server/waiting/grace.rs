@@ -49,10 +49,10 @@ pub(super) fn tell(news: GraceNews) {
         GraceNews::Begins { left_ms } => {
             state::get().grace_is_unchecked.set(true);
             api::notice(&format!(
-                "rlock: no lock gets a new holder for {left_ms} ms: this server was started, or has become a master (rlock.grace)"
+                "rlock: after this start or promotion no lock gets a new holder for {left_ms} ms (rlock.grace)"
             ));
         }
-        GraceNews::IsOver => api::notice("rlock: the grace is over"),
+        GraceNews::IsOver => api::notice("rlock: the grace is over: locks get new holders again"),
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) fn check_if_due(context: &Context) {
     standstill::rest_on(missing.is_none().then(|| lag_s.saturating_mul(1_000)));
     if let Some(name) = missing {
         api::log(&format!(
-            "rlock.grace is set, but {} is 0: a master that its replicas cannot reach goes on granting locks, and after a failover one may have two holders",
+            "rlock.grace is set, but {} is 0: a master that is cut off from its replicas goes on granting, so after a failover a lock may have two holders",
             name.to_string_lossy()
         ));
     }

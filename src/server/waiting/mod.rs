@@ -127,9 +127,9 @@ impl From<Rejected> for ErrorLine {
 const PAUSED: ErrorLine = ErrorLine(c"TRYAGAIN writes are paused on this server");
 
 const TICKET_IN_USE: ErrorLine = ErrorLine(
-    c"ERR ticket is in use for another wait: for another lock, holder or side, or by FENCED, until its event is acknowledged",
+    c"ERR ticket is in use for another wait, which differs in lock, holder, side, limit or FENCED: use a new ticket",
 );
 
-const TICKETS_FULL: ErrorLine = ErrorLine(c"QUEUEFULL as many tickets are in use as rlock.max-tickets allows");
+const TICKETS_FULL: ErrorLine = ErrorLine(c"QUEUEFULL no more tickets can wait: rlock.max-tickets is reached");
 
-const QUEUE_FULL: ErrorLine = ErrorLine(c"QUEUEFULL as many clients wait for locks as rlock.max-waiters allows");
+const QUEUE_FULL: ErrorLine = ErrorLine(c"QUEUEFULL no more clients can wait: rlock.max-waiters is reached");

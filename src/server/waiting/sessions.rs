@@ -96,16 +96,15 @@ fn no_session(why: NoSession) -> ErrorLine {
     }
 }
 
-const ANOTHER_WAITS: ErrorLine = ErrorLine(
-    c"TAKENOVER a newer connection has taken this session over, and waits for its events: one session is for one process",
-);
+const ANOTHER_WAITS: ErrorLine =
+    ErrorLine(c"TAKENOVER a newer connection polls this session: open one for each process, under a name of its own");
 
-const TOO_MANY: ErrorLine = ErrorLine(c"QUEUEFULL as many sessions are open as rlock.max-sessions allows");
+const TOO_MANY: ErrorLine = ErrorLine(c"QUEUEFULL no more sessions can be opened: rlock.max-sessions is reached");
 
 const TOO_MANY_OF_USER: ErrorLine = ErrorLine(
-    c"QUEUEFULL as many sessions of this user are open as rlock.max-sessions-per-user allows, or nine tenths of rlock.max-sessions",
+    c"QUEUEFULL no more sessions of this user can be opened: rlock.max-sessions-per-user is reached (by default nine tenths of rlock.max-sessions)",
 );
 
-const NO_MEMORY: ErrorLine = ErrorLine(c"OOM no session is opened while the server has reached its maxmemory");
+const NO_MEMORY: ErrorLine = ErrorLine(c"OOM no session can be opened: the server has reached its maxmemory");
 
-const NEVER_TOLD: ErrorLine = ErrorLine(c"ERR ACK must be at most the number of the last event that was told");
+const NEVER_TOLD: ErrorLine = ErrorLine(c"ERR ACK must be at most the seq of the last event that was told");

@@ -69,7 +69,7 @@ pub fn refuse() -> Result<(), ErrorLine> {
 }
 
 const STOOD_STILL: ErrorLine = ErrorLine(
-    c"NOREPLICAS this server stood still, and does not know yet whether its replicas follow it: ask again in some seconds",
+    c"NOREPLICAS this server stood still, and does not know yet whether its replicas follow it: try again in some seconds",
 );
 
 impl Standstill {

@@ -128,7 +128,7 @@ pub(super) fn note(note: Note) -> bool {
 }
 
 const WITHIN_ANOTHER: ErrorLine = ErrorLine(
-    c"TRYAGAIN another command of rlock is under way: a module calls commands in a job behind an event, not within it",
+    c"TRYAGAIN another command of rlock is under way: a module must call commands in a job after the event, not in it",
 );
 
 /// How long nobody must have waited. To subscribe anew costs hardly more than what a few events do.

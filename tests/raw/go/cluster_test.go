@@ -30,13 +30,11 @@ func TestAWaitFindsItsNode(t *testing.T) {
 	defer cluster.Close()
 	must(t, cluster.Del(ctx, "orders:42").Err())
 	expect(t, cluster, redis.Nil, "RLOCK.ACQUIRE orders:42 worker-7 1000")
-	// snippet: cluster
 	// go-redis takes the first argument of a command that it does not know for the key; here that is right.
 	waits := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, ReadTimeout: 15 * time.Second})
 	defer waits.Close()
 	err := waits.Do(ctx, "RLOCK.ACQUIRE", "orders:42", "worker-8", 30_000, "WAIT", 10_000).Err()
 	granted := errors.Is(err, redis.Nil)
-	// end
 	if !granted {
 		t.Fatal(err)
 	}

@@ -31,13 +31,11 @@ for (const RESP of PROTOCOLS) describe(`RESP${RESP}`, () => {
 
   test('a wait finds its node', async () => {
     await cluster.sendCommand('orders:42', false, ['RLOCK.ACQUIRE', 'orders:42', 'worker-7', '1000']);
-    // snippet: cluster
     // The first argument is the key, which selects the node; false means: not a replica. A cluster client has one
     // connection to each node, so here, too, each wait needs a client of its own.
     const waits = await cluster.duplicate().connect();
     const command = ['RLOCK.ACQUIRE', 'orders:42', 'worker-8', '30000', 'WAIT', '10000'];
     assert.equal(await waits.sendCommand('orders:42', false, command), null);
-    // end
     await waits.close();
     assert.deepEqual(await cluster.hKeys('orders:42'), ['worker-8']);
   });

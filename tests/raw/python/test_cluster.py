@@ -32,9 +32,7 @@ def test_commands_find_their_node(cluster):
 def test_a_wait_finds_its_node(cluster):
     url = URL
     cluster.execute_command("RLOCK.ACQUIRE", "orders:42", "worker-7", 1_000)
-    # snippet: cluster
     # redis-py asks the server which argument is the key of a command that it does not know.
     with RedisCluster.from_url(url, socket_timeout=15, retry=Retry(NoBackoff(), 0)) as waits:
         assert waits.execute_command("RLOCK.ACQUIRE", "orders:42", "worker-8", 30_000, "WAIT", 10_000) is None
-    # end
     assert cluster.hkeys("orders:42") == [b"worker-8"]

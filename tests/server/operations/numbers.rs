@@ -49,18 +49,6 @@ fn the_table_has_every_line_of_info_once_and_no_other() {
     }
 }
 
-/// Who has a name from INFO looks for it as it is.
-#[test]
-fn every_number_has_its_own_name_in_the_reference_too() {
-    assert!(PAGE.0.contains("(commands.md#info)"));
-    let explained = include_str!("../../../docs/commands.md").split("\n### INFO").nth(1).unwrap();
-    let explained = explained.split("\n### ").next().unwrap();
-    let server = Server::start();
-    for name in names(&mut server.client()) {
-        assert!(explained.contains(&format!("`{name}`")), "{name} is not explained");
-    }
-}
-
 #[test]
 fn nobody_follows_a_server_that_is_alone() {
     let (_server, mut client) = Server::with_client();

@@ -40,14 +40,12 @@ class ClusterTest extends OnEachProtocol {
             cluster.del("orders:42");
             assertNull(cluster.sendCommand("orders:42", Rlock.ACQUIRE, "orders:42", "worker-7", "1000"));
         }
-        // snippet: cluster
         // The first argument is the key, which selects the node; it is not sent. One attempt: Jedis would make five.
         var config = DefaultJedisClientConfig.builder().blockingSocketTimeoutMillis(15_000).build();
         try (var waits = RedisClusterClient.builder().nodes(Set.of(node)).clientConfig(config).maxAttempts(1).build()) {
             assertNull(waits.sendBlockingCommand(
                 "orders:42", Rlock.ACQUIRE, "orders:42", "worker-8", "30000", "WAIT", "10000"));
         }
-        // end
     }
 
     private static void onEachNode(RedisClusterClient cluster, Consumer<Jedis> task) {
