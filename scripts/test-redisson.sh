@@ -50,8 +50,8 @@ cannot_get() { cannot "Maven cannot get $1: it is not in its cache, and no repos
 pack() {
     log=$out/rlock-redisson.log
     for version in 4.7.0 3.52.0; do
-        mvn --batch-mode --quiet -Dstyle.color=never -f java/pom.xml "-Dredisson.version=$version" \
-            "-Dout=$out/rlock-redisson" clean verify >"$log" 2>&1 &
+        mvn --batch-mode --quiet -Dstyle.color=never -f java/pom.xml -pl redisson \
+            "-Dredisson.version=$version" "-Dout=$out" clean verify >"$log" 2>&1 &
         maven=$!
         wait "$maven" || {
             ! artifact=$(missing) || cannot_get "$artifact"

@@ -18,13 +18,16 @@ final class Hold {
         final String key;
         final String holder;
         final long thread;
+        /** Null if it was taken in the name of another thread. */
+        final Thread owner;
         final String name;
 
-        Id(Side side, String key, String holder, long thread, String name) {
+        Id(Side side, String key, String holder, long thread, Thread owner, String name) {
             this.side = side;
             this.key = key;
             this.holder = holder;
             this.thread = thread;
+            this.owner = owner;
             this.name = name;
         }
 

@@ -1,13 +1,14 @@
 package rlock.redisson;
 
+import java.util.HashMap;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
-import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisConnectionException;
 
-/** What the locks of one wrapped client share: its holds, its watchdog, and a session for each node. */
+/** What the locks of one client share: its holds, its watchdog, and a session for each node. */
 final class Locks {
     /** At which distance what may have been left behind is given back, until that succeeds or its lease has ended. */
     private static final long GIVE_BACK_AGAIN_MS = 500;
@@ -16,23 +17,26 @@ final class Locks {
     final Crowds crowds = new Crowds();
     final Sessions sessions;
     final Watchdog watchdog;
-    private final Server server;
-    private volatile RedissonClient client;
+    final Server server;
+    final Losses losses;
+
+    /** By their options. */
+    final Map<RedissonLocks.Options, NativeLocks> views = new HashMap<>();
 
     Locks(Server server) {
         this.server = server;
+        losses = new Losses(server.forListeners());
         sessions = new Sessions(server);
         watchdog = new Watchdog(server, holds, this::lost);
         server.tellOfConnections(watchdog, Watchdog::reconnected);
     }
 
-    /** As whose a lost lock is told. */
-    void belongTo(RedissonClient wrapped) {
-        client = wrapped;
+    private void lost(Hold.Id id, Throwable cause) {
+        losses.tell(new LostLock(id, cause));
     }
 
-    private void lost(Hold.Id id, Throwable cause) {
-        Losses.tell(new LostLock(client, id.name, id.thread, cause), server.forListeners());
+    CompletableFuture<LostLock> loss(Hold.Id id) {
+        throw new UnsupportedOperationException("not yet");
     }
 
     /** One unlock. Whether this holder held anything. */
