@@ -96,7 +96,7 @@ final class Guard {
             lock.unlock();
         } catch (IllegalMonitorStateException e) {
             return lost != null ? lost
-                    : new LostLock(new Hold.Id(Side.PLAIN, "", "", worker.getId(), worker, lock.getName()), null);
+                    : new LostLock(lock.getName(), worker.getId(), worker, null);
         } catch (RuntimeException e) {
             // The work is done all the same, and what the server has not given back ends with its lease.
             log.warn("Nobody knows whether {} was unlocked: {}", lock.getName(), e.getMessage());

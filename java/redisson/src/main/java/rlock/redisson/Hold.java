@@ -1,7 +1,9 @@
 package rlock.redisson;
 
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
 /**
@@ -31,6 +33,12 @@ final class Hold {
             this.name = name;
         }
 
+        /** Of this client's thread. */
+        static Id of(Side side, String key, Server server, long thread, String name) {
+            Thread me = Thread.currentThread();
+            return new Id(side, key, server.clientId() + ":" + thread, thread, thread == me.getId() ? me : null, name);
+        }
+
         @Override
         public boolean equals(Object other) {
             return other instanceof Id && side == ((Id) other).side && key.equals(((Id) other).key)
@@ -56,6 +64,12 @@ final class Hold {
 
     /** One for each time that it was taken, the last one first. */
     private final Deque<Lease> leases = new ArrayDeque<>();
+
+    /** When the first of them was granted. */
+    private long since;
+
+    /** Who wants to know of its loss. */
+    private final List<CompletableFuture<LostLock>> watchers = new ArrayList<>(0);
 
     /** Requests under way. */
     private int attempts;
@@ -89,6 +103,28 @@ final class Hold {
         return !leases.isEmpty();
     }
 
+    long since() {
+        return since;
+    }
+
+    /** Until it is over. */
+    boolean tells(CompletableFuture<LostLock> watcher) {
+        return isHeld() && watchers.add(watcher);
+    }
+
+    boolean tellsNoMore(CompletableFuture<LostLock> watcher) {
+        return watchers.remove(watcher);
+    }
+
+    List<CompletableFuture<LostLock>> takeWatchers() {
+        if (watchers.isEmpty()) {
+            return List.of();
+        }
+        List<CompletableFuture<LostLock>> taken = List.copyOf(watchers);
+        watchers.clear();
+        return taken;
+    }
+
     boolean isKept() {
         return leases.stream().anyMatch(lease -> lease.isKept);
     }
@@ -106,9 +142,15 @@ final class Hold {
         attempts++;
     }
 
-    void granted(Lease lease, long until, boolean withDoubt) {
+    /** @param isCounted whether it is held once more; else in place of what was held */
+    void granted(Lease lease, long until, boolean withDoubt, boolean isCounted) {
         attempts--;
         version++;
+        if (leases.isEmpty()) {
+            since = System.nanoTime();
+        } else if (!isCounted) {
+            leases.clear();
+        }
         sureUntil = leases.isEmpty() ? until : Math.min(sureUntil, until);
         this.until = leases.isEmpty() ? until : Math.max(this.until, until);
         leases.push(lease);

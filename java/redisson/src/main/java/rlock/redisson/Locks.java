@@ -1,10 +1,13 @@
 package rlock.redisson;
 
+import java.time.Duration;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import org.redisson.client.RedisConnectionException;
 
@@ -19,6 +22,7 @@ final class Locks {
     final Watchdog watchdog;
     final Server server;
     final Losses losses;
+    final Observers observers = new Observers();
 
     /** By their options. */
     final Map<RedissonLocks.Options, NativeLocks> views = new HashMap<>();
@@ -31,12 +35,21 @@ final class Locks {
         server.tellOfConnections(watchdog, Watchdog::reconnected);
     }
 
-    private void lost(Hold.Id id, Throwable cause) {
-        losses.tell(new LostLock(id, cause));
+    private void lost(Hold.Id id, Throwable cause, List<CompletableFuture<LostLock>> watchers) {
+        LostLock lost = new LostLock(id, cause);
+        watchers.forEach(watcher -> watcher.complete(lost));
+        observers.lost(lost);
+        losses.tell(lost);
     }
 
+    /** Completes on the thread that notices the loss; at once if nothing is held. */
     CompletableFuture<LostLock> loss(Hold.Id id) {
-        throw new UnsupportedOperationException("not yet");
+        CompletableFuture<LostLock> loss = new CompletableFuture<>();
+        if (!holds.with(id, hold -> hold.tells(loss))) {
+            loss.complete(new LostLock(id, null));
+        }
+        loss.whenComplete((lost, over) -> holds.with(id, hold -> hold.tellsNoMore(loss)));
+        return loss;
     }
 
     /** One unlock. Whether this holder held anything. */
@@ -75,14 +88,28 @@ final class Locks {
     }
 
     private void released(Hold.Id id, boolean wasHeld) {
-        holds.with(id, hold -> {
-            if (wasHeld) {
-                hold.released();
-            } else {
-                hold.releasedNothing();
-            }
-            return null;
+        if (wasHeld) {
+            given(id, Hold::released);
+            return;
+        }
+        List<CompletableFuture<LostLock>> watchers = holds.with(id, hold -> {
+            List<CompletableFuture<LostLock>> all = hold.takeWatchers();
+            hold.releasedNothing();
+            return all;
         });
+        watchers.forEach(watcher -> watcher.complete(new LostLock(id, null)));
+    }
+
+    /** One hold less, which may have been the last. */
+    private void given(Hold.Id id, Consumer<Hold> change) {
+        long heldNs = holds.with(id, hold -> {
+            boolean wasHeld = hold.isHeld();
+            change.accept(hold);
+            return wasHeld && !hold.isHeld() ? System.nanoTime() - hold.since() : -1;
+        });
+        if (heldNs >= 0) {
+            observers.held(id.name, Duration.ofNanos(heldNs));
+        }
     }
 
     /**
@@ -116,15 +143,7 @@ final class Locks {
     }
 
     private void releaseFailed(Hold.Id id, Throwable error) {
-        boolean isUnanswered = Server.isUnanswered(error);
-        holds.with(id, hold -> {
-            if (isUnanswered) {
-                hold.releaseUnanswered();
-            } else {
-                hold.releaseRefused();
-            }
-            return null;
-        });
+        given(id, Server.isUnanswered(error) ? Hold::releaseUnanswered : Hold::releaseRefused);
         giveBackWhatIsLeftBehind(id, server.watchdogMs());
     }
 

@@ -10,9 +10,13 @@ public final class LostLock {
     private final Throwable cause;
 
     LostLock(Hold.Id id, Throwable cause) {
-        name = id.name;
-        threadId = id.thread;
-        thread = id.owner;
+        this(id.name, id.thread, id.owner, cause);
+    }
+
+    LostLock(String name, long threadId, Thread thread, Throwable cause) {
+        this.name = name;
+        this.threadId = threadId;
+        this.thread = thread;
         this.cause = cause;
     }
 

@@ -49,8 +49,7 @@ class NativeLock implements RLock, Watched {
     }
 
     Hold.Id id(long thread) {
-        Thread owner = thread == me() ? Thread.currentThread() : null;
-        return new Hold.Id(side, key, server.clientId() + ":" + thread, thread, owner, getName());
+        return Hold.Id.of(side, key, server, thread, getName());
     }
 
     static long ms(Duration time) {
@@ -74,7 +73,7 @@ class NativeLock implements RLock, Watched {
         Hold.Lease wanted = lease > 0
                 ? new Hold.Lease(Math.max(1, unit.toMillis(lease)), false)
                 : new Hold.Lease(server.watchdogMs(), true);
-        return Attempt.begin(server, locks, ids, new Attempt.Terms(waitMs, wanted, isFenced()), meaning);
+        return Attempt.begin(server, locks, ids, new Attempt.Terms(waitMs, wanted, isFenced(), 0), meaning);
     }
 
     private CompletableFuture<Void> acquireHoweverLong(long lease, TimeUnit unit, long thread) {

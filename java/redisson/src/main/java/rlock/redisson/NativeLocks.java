@@ -143,7 +143,8 @@ final class NativeLocks implements RedissonLocks {
 
     @Override
     public Permits getPermits(String name, int limit) {
-        throw new UnsupportedOperationException("not yet");
+        // Redisson's lock knows which key a name is.
+        return new NativePermits(server, locks, name, key(redisson.getLock(name)), limit);
     }
 
     @Override
@@ -153,12 +154,28 @@ final class NativeLocks implements RedissonLocks {
 
     @Override
     public CompletableFuture<LostLock> lost(RLock lock) {
-        throw new UnsupportedOperationException("not yet");
+        Watched watched = watched(lock);
+        CompletableFuture<LostLock> loss = watched.loss(NativeLock.me());
+        if (loss.isDone()) {
+            throw new IllegalMonitorStateException(lock.getName() + " is not held by this thread: "
+                    + server.clientId() + ":" + NativeLock.me());
+        }
+        // The service's code may block, which the thread that notices must not.
+        CompletableFuture<LostLock> told = new CompletableFuture<>();
+        loss.whenCompleteAsync((lost, over) -> {
+            if (lost == null) {
+                told.cancel(false);
+            } else {
+                told.complete(lost);
+            }
+        }, server.forListeners());
+        told.whenComplete((lost, over) -> loss.cancel(false));
+        return told;
     }
 
     @Override
     public Runnable observe(LockObserver observer) {
-        throw new UnsupportedOperationException("not yet");
+        return locks.observers.add(Objects.requireNonNull(observer, "observer"));
     }
 
     @Override

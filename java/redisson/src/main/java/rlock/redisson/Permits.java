@@ -64,5 +64,15 @@ public interface Permits {
      *
      * @return zero if it has none, or may have none by now
      */
-    Duration remaining();
+    default Duration remaining() {
+        return remaining(Thread.currentThread().getId());
+    }
+
+    /**
+     * The same for another thread.
+     *
+     * @param threadId the thread's id
+     * @return zero if it has none, or may have none by now
+     */
+    Duration remaining(long threadId);
 }

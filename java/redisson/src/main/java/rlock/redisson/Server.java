@@ -402,11 +402,6 @@ final class Server {
         return new CompletableFutureWrapper<>(future);
     }
 
-    /** Whether there is one server alone, of which no other takes the place. */
-    boolean isAlone() {
-        return services().getCfg().isSingleConfig();
-    }
-
     /** Whether what no replica has confirmed does not count: Redisson's default wherever there can be replicas. */
     boolean isConfirming() {
         return !services().getCfg().isSingleConfig() && services().getCfg().isCheckLockSyncedSlaves();
