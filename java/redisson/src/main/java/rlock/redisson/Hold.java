@@ -75,6 +75,10 @@ final class Hold {
     private int attempts;
     private int releases;
 
+    /** Renewals by the watchdog: those under way, and all that there were. */
+    private int renewals;
+    private long begun;
+
     private boolean isDoubtful;
 
     /** What is being taken back without anybody waiting for it, which could be what the next request is granted. */
@@ -96,7 +100,7 @@ final class Hold {
     Server.Timer timer;
 
     boolean isIdle() {
-        return leases.isEmpty() && attempts == 0 && releases == 0 && !isDoubtful && settling == 0;
+        return leases.isEmpty() && attempts == 0 && releases == 0 && renewals == 0 && !isDoubtful && settling == 0;
     }
 
     boolean isHeld() {
@@ -157,13 +161,32 @@ final class Hold {
         isDoubtful |= withDoubt;
     }
 
-    /** The one that was taken last has another lease now. */
-    void restart(Lease lease, long until) {
+    void renewalBegins() {
+        renewals++;
+        begun++;
+    }
+
+    void renewalEnds() {
+        renewals--;
+    }
+
+    /** For {@link #restart}: a mark that no renewal is under way; -1 if one is. */
+    long calm() {
+        return renewals == 0 ? begun : -1;
+    }
+
+    /**
+     * The one that was taken last has another lease now.
+     *
+     * @param calm from before it was asked for: if a renewal was under way then or since, that may be what counts
+     */
+    void restart(Lease lease, long until, long calm) {
         if (leases.poll() != null) {
             leases.push(lease);
+            boolean isLast = calm == begun;
             // What is renewed all the same is believed by its renewals only.
             this.until = isKept() ? Math.min(this.until, until) : until;
-            sureUntil = Math.min(sureUntil, until);
+            sureUntil = isLast ? until : Math.min(sureUntil, until);
             version++;
         }
     }

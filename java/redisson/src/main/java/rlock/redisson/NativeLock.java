@@ -254,13 +254,16 @@ class NativeLock implements RLock, Watched {
     public CompletableFuture<Boolean> restartLease(long leaseMs, long thread) {
         Hold.Id id = id(thread);
         long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(leaseMs);
-        return server.once(key, Request.renew(id, leaseMs)).thenApply(reply -> {
-            locks.holds.with(id, hold -> {
-                hold.restart(new Hold.Lease(leaseMs, false), until);
-                return null;
-            });
-            locks.watchdog.watch(id);
-            return Long.valueOf(1).equals(reply);
+        long calm = locks.holds.with(id, Hold::calm);
+        return server.renew(id, leaseMs).thenApply(isHeld -> {
+            if (isHeld) {
+                locks.holds.with(id, hold -> {
+                    hold.restart(new Hold.Lease(leaseMs, false), until, calm);
+                    return null;
+                });
+                locks.watchdog.watch(id);
+            }
+            return isHeld;
         });
     }
 

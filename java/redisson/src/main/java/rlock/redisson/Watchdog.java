@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.redisson.client.RedisNodeNotFoundException;
 import org.redisson.client.RedisTimeoutException;
@@ -144,7 +145,9 @@ final class Watchdog {
         long sentAt = System.nanoTime();
         long leaseMs = lease();
         schedule(id, leaseMs);
+        change(id, Hold::renewalBegins);
         way.renew(id, leaseMs).whenComplete((isHeld, error) -> {
+            change(id, Hold::renewalEnds);
             if (error != null || !server.isAt(asked, id.key)) {
                 failed(id, error);
             } else if (isHeld) {
@@ -156,11 +159,10 @@ final class Watchdog {
     }
 
     private void renewed(Hold.Id id, long version, long until) {
-        holds.with(id, hold -> {
+        change(id, hold -> {
             if (hold.isAsItWas(version)) {
                 hold.renewed(until);
             }
-            return null;
         });
         schedule(id, lease() / 3);
     }
@@ -178,13 +180,19 @@ final class Watchdog {
         }
     }
 
+    private void change(Hold.Id id, Consumer<Hold> change) {
+        holds.with(id, hold -> {
+            change.accept(hold);
+            return null;
+        });
+    }
+
     /** What was given up on purpose, unless it has changed since. */
     void forget(Hold.Id id, long version) {
-        holds.with(id, hold -> {
+        change(id, hold -> {
             if (hold.isHeld() && hold.isAsItWas(version)) {
                 hold.isGone();
             }
-            return null;
         });
     }
 
