@@ -82,7 +82,7 @@ final class Attempt<T> {
     /** Who is asked for the hold. What a server says counts only as long as it is the master. */
     private Server.Node asked;
     private Ticket ticket;
-    private Server.Timer limit;
+    private Clock.Timer limit;
 
     /** Whether a server has said that it is not free. */
     private volatile boolean isTaken;
@@ -386,7 +386,7 @@ final class Attempt<T> {
         ids.forEach(id -> locks.crowds.waits(id.key));
         long limitMs = terms.waitMs < 0 ? ASKED_AGAIN_MS : Math.min(ASKED_AGAIN_MS, leftMs() + GRACE_MS);
         CompletableFuture<Void> late = new CompletableFuture<>();
-        Server.Timer timer = server.after(Math.max(1, limitMs), () -> late.complete(null));
+        Clock.Timer timer = server.after(Math.max(1, limitMs), () -> late.complete(null));
         CompletableFuture.anyOf(ticket.told, outcome, late).whenComplete((any, error) -> {
             timer.cancel();
             if (outcome.isDone()) {

@@ -97,7 +97,7 @@ final class Hold {
     /** Grows with each change, so that a reply can be told that came too late to mean anything. */
     private long version;
 
-    Server.Timer timer;
+    Clock.Timer timer;
 
     boolean isIdle() {
         return leases.isEmpty() && attempts == 0 && releases == 0 && renewals == 0 && !isDoubtful && settling == 0;
