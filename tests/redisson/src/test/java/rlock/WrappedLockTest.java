@@ -372,6 +372,19 @@ class WrappedLockTest {
         assertEquals(Duration.ZERO, locks.remaining(lock));
     }
 
+    /** The watchdog's lease counts again once it has renewed. */
+    @Test
+    void an_inner_hold_with_a_longer_lease_is_vouched_for_no_longer_than_the_outer_ones_renewal() {
+        RLock lock = locks.getLock("vouched:inner");
+        lock.lock();
+        lock.lock(60, SECONDS);
+        Patience.until("it is renewed, which is known here",
+                () -> client.number("PTTL vouched:inner") <= Fleet.WATCHDOG_MS
+                        && locks.remaining(lock).toMillis() <= client.number("PTTL vouched:inner"));
+        lock.unlock();
+        lock.unlock();
+    }
+
     @Test
     void locks_with_options_of_their_own_are_the_same_locks() {
         locks.getLock(CommonOptions.name("options")).lock(60, SECONDS);

@@ -118,6 +118,23 @@ class WrappedQueueTest {
         WrappedFleet.end(patient);
     }
 
+    /** Where others wait, a request goes to the queue at once, with a short lease: not that of who has the lock. */
+    @Test
+    void who_has_the_lock_and_enters_again_keeps_its_lease() {
+        RedissonLocks patient = WrappedFleet.with(config ->
+                config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer().setAddress(Node.shared().address()));
+        RLock lock = patient.getLock("again");
+        lock.lock();
+        Waiter waiter = Waiter.java(lock);
+        lock.lock();
+        assertTrue(client.number("PTTL again") > Fleet.LONG_MS / 2);
+        assertTrue(patient.remaining(lock).toMillis() > Fleet.LONG_MS / 2);
+        lock.unlock();
+        lock.unlock();
+        waiter.grantedAt();
+        WrappedFleet.end(patient);
+    }
+
     /** A lease of its own is asked for whole, since nobody renews it. */
     @Test
     void after_a_wait_a_lease_of_its_own_is_whole() {

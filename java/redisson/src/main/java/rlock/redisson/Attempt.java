@@ -87,6 +87,7 @@ final class Attempt<T> {
     /** Whether a server has said that it is not free. */
     private volatile boolean isTaken;
     private boolean wasCutOff;
+    private boolean isReentry;
     private boolean doubt;
     private int unreplicated;
 
@@ -122,6 +123,7 @@ final class Attempt<T> {
     private void begin() {
         CompletableFuture<Void> settled = all(id -> locks.holds.with(id, hold -> {
             hold.attemptBegins();
+            isReentry |= hold.isHeld();
             return hold.settled();
         })).thenApply(each -> null);
         limit = terms.waitMs > 0 ? server.after(terms.waitMs + GRACE_MS, this::isTooLate) : () -> { };
@@ -283,8 +285,9 @@ final class Attempt<T> {
         return until - System.nanoTime() < TimeUnit.MILLISECONDS.toNanos(leaseMs) / 3 * 2;
     }
 
+    /** What is held already is not cut short. */
     private long leaseOfAWaitMs() {
-        return terms.lease.isKept ? Math.min(terms.lease.ms, LEASE_OF_A_WAIT_MS) : terms.lease.ms;
+        return terms.lease.isKept && !isReentry ? Math.min(terms.lease.ms, LEASE_OF_A_WAIT_MS) : terms.lease.ms;
     }
 
     private long leaseNs() {

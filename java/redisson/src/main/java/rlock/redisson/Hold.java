@@ -192,8 +192,8 @@ final class Hold {
     }
 
     void renewed(long until) {
-        this.until = Math.max(this.until, until);
-        sureUntil = this.until;
+        this.until = until;
+        sureUntil = until;
         failure = null;
     }
 
