@@ -21,7 +21,7 @@ ifeq ($(shell command -v bash 2>/dev/null),)
 $(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)
 endif
 
-.PHONY: help setup build module run test test-miri test-redisson test-clients test-matrix test-sanitized test-own-suites test-monitoring
+.PHONY: help setup build module run test test-miri test-redisson test-javas test-clients test-matrix test-sanitized test-own-suites test-monitoring
 .PHONY: test-bare trial-bare stage deb tarball wheel test-packages
 .PHONY: explore chaos chaos-long chaos-mutants client-mutants bench bench-quick bench-clients bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
@@ -161,6 +161,10 @@ chaos-mutants: setup ## check that chaos catches builds with one defect each; so
 test-redisson: setup module ## test the commands beside Redisson itself, in each pinned version; one: REDISSON="redisson-4"
 	@scripts/setup.sh clients java
 	@scripts/test-redisson.sh $(REDISSON)
+
+test-javas: setup module ## test the locks of java/ on each Java runtime with each Redisson that they are for, a quarter of an hour
+	@scripts/setup.sh clients java
+	@scripts/test-redisson.sh $(foreach java,11 17 21 25,$(foreach redisson,3 4.0 4,redisson-$(redisson)-wrapped@$(java)))
 
 bench: module ## measure locks and waiters against the usual alternatives; writes docs/bench/results.md
 	@scripts/bench.sh whole

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # scripts/test-redisson.sh [PROFILE...]: the tests in tests/redisson with each pinned version of Redisson, as it is and
-# with the locks of java/, or with those named by their Maven profile; `-wrapped` behind it is the one with java/. What is tested
-# then is the very jar that would be published, with its sources and documentation beside it.
+# with the locks of java/, or with those named by their Maven profile; `-wrapped` behind it is the one with java/. What is
+# tested then is the very jar that would be published, with its sources and documentation beside it. `@11` behind all of it:
+# on that Java runtime, which scripts/jre.sh brings, and not on the machine's own. `redisson-4.0` is there by its name only.
 #
 # Maven says in a hundred lines that it has no network; what somebody who types `make test-redisson` needs is one. So
 # its output goes to a file, and from there comes only what a failed test said. Exit code 1: a test failed; 3: the tests
@@ -16,7 +17,7 @@ readonly profiles="redisson-4 redisson-4-wrapped redisson-3 redisson-3-wrapped r
 cannot() { echo "test-redisson: $1" >&2 && exit 3; }
 
 for profile in "$@"; do
-    [[ " $profiles " == *" $profile "* ]] || { echo "test-redisson: no $profile, but $profiles" >&2 && exit 2; }
+    [[ " $profiles redisson-4.0-wrapped " == *" ${profile%@*} "* ]] || { echo "test-redisson: no $profile, but $profiles" >&2 && exit 2; }
 done
 for tool in javac mvn "${RLOCK_SERVER:-redis-server}"; do
     command -v "$tool" >/dev/null || cannot "$tool is not there; type: scripts/setup.sh clients java"
@@ -83,8 +84,12 @@ for profile in ${*:-$profiles}; do
     reports=$out/$profile/surefire-reports
     rm -rf "$reports"
     began=$SECONDS
-    wrapped=${profile#"${profile%-wrapped}"}
-    mvn --batch-mode --quiet -Dstyle.color=never -f tests/redisson/pom.xml "-P${profile%-wrapped}${wrapped:+,wrapped}" \
+    maven_profiles=${profile%@*} maven_profiles=${maven_profiles/%-wrapped/,wrapped} runtime=()
+    if [[ $profile == *@* ]]; then
+        runtime=("-Djvm=$(scripts/jre.sh "${profile#*@}")")
+        [ "${profile#*@}" != 11 ] || maven_profiles+=,java-11
+    fi
+    mvn --batch-mode --quiet -Dstyle.color=never -f tests/redisson/pom.xml "-P$maven_profiles" "${runtime[@]}" \
         "-Drlock.jar=$jar" "-Dout=$out/$profile" test >"$log" 2>&1 &
     maven=$! status=0
     wait "$maven" || status=$?
@@ -97,7 +102,7 @@ for profile in ${*:-$profiles}; do
     [ "$status" = 0 ] || { failed=1 && grep -vE '^\[ERROR\] *($|\[Help|To see|Re-run|For more|See |-> )' "$log"; }
     failures=$(in_reports '<(failure|error)')
     [ "$status" = 0 ] || [ "$failures" != 0 ] || echo "test-redisson: $profile did not finish" >&2
-    printf '%-18s %s: %d tests, %d failed, %d not for this version, %d s\n' "$profile" \
+    printf '%-21s %s: %d tests, %d failed, %d not for this version, %d s\n' "$profile" \
         "$(sed -n 's/.*name="redisson.version" value="\([^"]*\)".*/\1/p' "$reports"/TEST-*.xml | head -n 1)" \
         "$(in_reports '<testcase')" "$failures" "$(in_reports '<skipped')" $((SECONDS - began))
 done

@@ -6,10 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -173,7 +176,7 @@ class WrappedFailureTest {
         client.say("RLOCK.ACQUIRE jvm:busy other 60000");
         Process service = WrappedService.start(node, "jvm:held", "jvm:busy");
         try {
-            assertEquals("locked", service.inputReader().readLine());
+            assertEquals("locked", said(service).readLine());
             Patience.until("it waits", () -> Node.tickets() == 1);
             Waiter heir = Waiter.rlock(node, "RLOCK.ACQUIRE jvm:held heir 60000 WAIT 0");
             Waiter next = Waiter.rlock(node, "RLOCK.ACQUIRE jvm:busy next 60000 WAIT 0");
@@ -193,16 +196,21 @@ class WrappedFailureTest {
     void a_stopped_jvm_is_told_of_its_loss_when_it_goes_on() throws Exception {
         Process service = WrappedService.start(node, "stopped:held");
         try {
-            assertEquals("locked", service.inputReader().readLine());
+            BufferedReader said = said(service);
+            assertEquals("locked", said.readLine());
             signal("-STOP", service);
             Waiter heir = Waiter.rlock(node, "RLOCK.ACQUIRE stopped:held heir 60000 WAIT 0");
             heir.grantedAt();
             signal("-CONT", service);
-            assertEquals("lost stopped:held", service.inputReader().readLine());
+            assertEquals("lost stopped:held", said.readLine());
             assertEquals("1", client.say("HGET stopped:held heir"));
         } finally {
             service.destroyForcibly();
         }
+    }
+
+    private static BufferedReader said(Process process) {
+        return new BufferedReader(new InputStreamReader(process.getInputStream()));
     }
 
     private static void signal(String signal, Process process) throws Exception {
@@ -269,7 +277,7 @@ class WrappedFailureTest {
                 locks.getFencedLock("shut")::lockAndGetToken, locks.getReadWriteLock("shut:rw").readLock()::lock,
                 locks.getMultiLock(locks.getLock("shut"), locks.getLock("shut:2"))::lock);
         List<Waiter> waiters = ways.stream()
-                .map(way -> Waiter.inAQueue(() -> assertThrows(Exception.class, way))).toList();
+                .map(way -> Waiter.inAQueue(() -> assertThrows(Exception.class, way))).collect(Collectors.toList());
         WrappedFleet.end(locks);
         waiters.forEach(Waiter::grantedAt);
     }

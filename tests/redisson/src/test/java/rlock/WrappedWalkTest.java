@@ -12,12 +12,13 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.redisson.api.RLock;
-import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
+import rlock.redisson.RedissonLocks;
 
 /**
  * The steps of docs/operations.md by which a replica takes over behind sentinels, followed line by line, with a holder, a
@@ -39,7 +40,7 @@ class WrappedWalkTest {
     @Test
     @Timeout(180)
     void a_replica_takes_over_and_nobody_loses_a_lock() {
-        List<RedissonClient> clients = Stream.generate(this::client).limit(2).toList();
+        List<RedissonLocks> clients = Stream.generate(this::client).limit(2).collect(Collectors.toList());
         try (Crew crew = new Crew()) {
             CountDownLatch walked = new CountDownLatch(1);
             crew.start(() -> {
@@ -74,7 +75,7 @@ class WrappedWalkTest {
             crew.finish();
         } finally {
             isOver.set(true);
-            clients.forEach(Fleet::end);
+            clients.forEach(WrappedFleet::end);
             sentinels.stop();
         }
         assertEquals(List.of("holder in", "holder out", "waiter in"), told);
@@ -82,8 +83,8 @@ class WrappedWalkTest {
     }
 
     /** With leases as they are by default: a short one would end while writes are paused. */
-    private RedissonClient client() {
-        return Fleet.with(config -> config.setLockWatchdogTimeout(30_000).useSentinelServers()
+    private RedissonLocks client() {
+        return WrappedFleet.with(config -> config.setLockWatchdogTimeout(30_000).useSentinelServers()
                 .setMasterName(Sentinels.MASTER).addSentinelAddress(sentinels.addresses()).setScanInterval(200));
     }
 
@@ -121,7 +122,7 @@ class WrappedWalkTest {
         try {
             String page = Files.readString(Path.of(System.getProperty("basedir"), "..", "..", "docs", "operations.md"));
             List<String> steps = page.split("\n```sh sentinels\n")[1].split("\n```")[0].lines()
-                    .takeWhile(line -> !line.startsWith("sudo ")).toList();
+                    .takeWhile(line -> !line.startsWith("sudo ")).collect(Collectors.toList());
             assertTrue(steps.size() >= 5, "" + steps);
             return steps;
         } catch (IOException e) {
