@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # scripts/test-redisson.sh [PROFILE...]: the tests in tests/redisson with each pinned version of Redisson, as it is and
-# with the locks of java/, or with those named by their Maven profile; `-wrapped` behind it is the one with java/. What is tested
-# then is the very jar that would be published, with its sources and documentation beside it.
+# with the locks of java/, or with those named by their Maven profile; `-wrapped` behind it is the one with java/. What is
+# tested then is the very jar that would be published, with its sources and documentation beside it.
 #
 # Maven says in a hundred lines that it has no network; what somebody who types `make test-redisson` needs is one. So
 # its output goes to a file, and from there comes only what a failed test said. Exit code 1: a test failed; 3: the tests
