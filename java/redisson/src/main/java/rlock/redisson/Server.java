@@ -8,6 +8,7 @@ import java.util.Collection;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
@@ -364,15 +365,21 @@ final class Server {
         return services().getExecutor();
     }
 
-    /** Waits as Redisson waits: not on a thread that has to deliver what is waited for. */
+    /**
+     * Waits as Redisson waits: not on a thread that has to deliver what is waited for. By a latch, as a future's own wait
+     * forgets an interrupt that comes with its result on Java before 16.
+     */
     <T> T get(CompletableFuture<T> future, boolean interruptibly) throws InterruptedException {
         if (Thread.currentThread().getName().startsWith("redisson-netty")) {
             throw new IllegalStateException("Sync methods can't be invoked from async/rx/reactive listeners");
         }
+        CountDownLatch isDone = new CountDownLatch(1);
+        future.whenComplete((result, error) -> isDone.countDown());
         boolean wasInterrupted = false;
         try {
             while (true) {
                 try {
+                    isDone.await();
                     return future.get();
                 } catch (InterruptedException e) {
                     // What is there already is this thread's, and nobody else would give it back.
