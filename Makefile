@@ -1,7 +1,11 @@
 # Shortcuts only: whatever is more than a line is in scripts/, and cargo knows the rest.
 
-# rustup's place, which is on the PATH of a login shell only.
-export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+# To another make than GNU's this is an error that ends it; to GNU's it is a rule that nobody uses.
+.error these rules are for GNU make. Where this is not it, type gmake, or as root apt-get install make, then make:
+
+# rustup's place, which is on the PATH of a login shell only. Another Rust there does not come first: scripts/setup.sh.
+cargo_bin := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+export PATH := $(if $(wildcard $(cargo_bin)/rustup),$(cargo_bin):$(PATH),$(PATH):$(cargo_bin))
 
 # Also where cargo and the scripts look by themselves.
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -18,7 +22,7 @@ $(error the scripts of rlock need bash. Install it, as root: apt-get install bas
 endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-clients test-matrix test-sanitized test-own-suites test-monitoring
-.PHONY: test-bare trial-bare deb tarball test-packages
+.PHONY: test-bare trial-bare stage deb tarball wheel test-packages
 .PHONY: explore chaos chaos-long chaos-mutants client-mutants bench bench-quick bench-clients bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
@@ -30,21 +34,20 @@ setup: ## install what building and testing need, or print the command that does
 
 # The module is built for the tests and the benches, too; the command has a profile of its own, and its usual place.
 build: module ## build the module and the command for release: target/release/librlock.so and rlock
-	@echo "build: the command rlock, for release"
-	cargo build --profile command -p rlock-cli
+	@scripts/build.sh command
 	ln -f $(target)/command/rlock $(target)/release/rlock
 
 module:
 	@scripts/setup.sh build
-	@echo "build: the module, for release"
-	cargo build --release -p rlock
+	@scripts/build.sh module
 
 # Nothing but what it runs, and quickly: what is measured and shipped is the release build.
 run: export RLOCK_MODULE := $(target)/trial/$(library)
 run: ## start a server with the module on a free port, to try it out
+	@[ -e $(RLOCK_MODULE) ] || echo "run: the first time this installs what is missing of a C compiler, libclang, Rust and Redis" \
+		"(from a bare Debian 12 some 190 MB to fetch), fetches 62 crates (7 MB), and compiles for a minute or two"
 	@scripts/setup.sh run
-	@echo "run: building the module; the first time this takes a minute or two"
-	cargo build --profile trial -p rlock
+	cargo build --profile trial -p rlock || scripts/setup.sh crates
 	@scripts/run.sh
 
 # Twice against the server: the debug build checks itself for overflows and broken promises of unsafe code; the release
@@ -55,7 +58,7 @@ tested := --workspace --exclude rlock-node --exclude rlock-python --all-features
 
 test: setup ## run all tests on this system's server
 	@echo "test: 1 of 4: builds the module for release"
-	cargo build --release -p rlock
+	@scripts/build.sh module
 	@echo "test: 2 of 4: builds the tests; the first time this takes minutes"
 	env -u RLOCK_MODULE cargo test $(tested) --no-run
 	sync
@@ -85,6 +88,7 @@ lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, n
 	scripts/snippets.sh check
 	scripts/check-pages.sh
 	scripts/test-release.sh
+	scripts/test-setup.sh
 
 fmt: ## format the sources
 	@scripts/setup.sh lint
@@ -94,7 +98,7 @@ docs: ## copy the snippets of the clients' tests into docs/clients.md
 	scripts/snippets.sh
 
 package: ## pack and build the client and the command as a registry would get them; nothing is uploaded
-	@scripts/setup.sh build
+	@scripts/setup.sh package
 	@scripts/package.sh
 
 test-matrix: setup module ## run the server tests on all servers of docs/servers.md; some: SERVERS="redis-8.2 newest"
@@ -120,17 +124,21 @@ test-monitoring: setup module ## run the dashboard's queries and the alerts of d
 test-bare: ## run make test from a bare Debian 12, as root; or: SUITE=trixie TARGETS="build lint"
 	@scripts/test-bare.sh $(or $(SUITE),bookworm) $(TARGETS)
 
-deb: ## build Debian packages of the module and of the command: target/packages/*.deb
+stage:
 	@scripts/setup.sh build
 	@packaging/build.sh
+
+deb: stage ## build Debian packages of the module and of the command: target/packages/*.deb
 	@packaging/deb.sh
 
-tarball: ## build an archive of both for other systems: target/packages/rlock-VERSION-linux-ARCH.tar.gz
-	@scripts/setup.sh build
-	@packaging/build.sh
+tarball: stage ## build an archive of both for other systems: target/packages/rlock-VERSION-linux-ARCH.tar.gz
 	@packaging/tarball.sh
 
-test-packages: deb tarball ## install and use the packages on bare Debians 12 and 13, as root; one: SUITE=trixie
+wheel: stage ## build a package of both for those who have Python: target/packages/rlock_server-VERSION-*.whl
+	@scripts/setup.sh clients python
+	@packaging/wheel.sh
+
+test-packages: deb tarball wheel ## install and use the packages on bare Debians 12 and 13, as root; one: SUITE=trixie
 	@scripts/test-packages.sh $(SUITE)
 
 trial-bare: ## time make run and a first lock, phase by phase, from bare Debians 12 and 13, as root; one: SUITE=trixie

@@ -1,40 +1,23 @@
 #!/usr/bin/env bash
-# packaging/build.sh: builds what all packages bring, into target/packages/stage, and looks at it.
-#
-# In a directory of its own, since it is built by other flags than `make build`: what is shipped has no path of this
-# machine in it, and no symbol that no server asks for.
+# packaging/build.sh: brings together what is in all packages, in target/packages/stage, and looks at it.
 set -euo pipefail
 . "$(dirname "$0")/place.sh"
 
 step() { echo "packaging: $*" >&2; }
 
-build=$packages/build
-[ -z "$(git status --porcelain)" ] || step "note: what is not committed is packed as well"
+[ -z "$(git status --porcelain 2>/dev/null)" ] || step "note: what is not committed is packed as well"
 
-# Where the paths of this machine would be, those of nobody's are. The last one that fits counts.
-home=${CARGO_HOME:-$HOME/.cargo}
-flags=("--remap-path-prefix=$HOME=/home" "--remap-path-prefix=$home=/cargo"
-    "--remap-path-prefix=$(rustc --print sysroot)=/rust" "--remap-path-prefix=$PWD=/rlock"
-    "--remap-path-prefix=$target=/rlock/target")
-# The module's lists are found by symbols that are exported if nobody says otherwise.
-flags+=("-Clink-arg=-Wl,-z,start-stop-visibility=hidden")
-CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}")
-export CARGO_ENCODED_RUSTFLAGS
-export CFLAGS="-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$target=/rlock/target -ffile-prefix-map=$PWD=/rlock"
-
+# What is built below takes the versions of Cargo.lock, if that is as it should be.
+cargo tree --locked -p rlock -p rlock-cli >/dev/null || wrong "Cargo.lock is not up to date"
 rm -rf "$stage"
 mkdir -p "$stage"/{man,completions}
 
-step "1 of 4: the module"
-cargo build --locked --target-dir "$build" --release -p rlock
-step "2 of 4: the command's manual"
-cargo build --locked --target-dir "$build" --profile command -p rlock-cli --features manual
-RLOCK_MANUAL_DIRECTORY=$stage/man "$build/command/rlock"
-step "3 of 4: the command"
-cargo build --locked --target-dir "$build" --profile command -p rlock-cli
+scripts/build.sh module manual
+RLOCK_MANUAL_DIRECTORY=$stage/man "$target/command/rlock"
+scripts/build.sh command
 
-step "4 of 4: what lies beside them"
-install -m 755 "$build/release/librlock.so" "$build/command/rlock" "$stage"
+step "what lies beside them"
+install -m 755 "$target/release/librlock.so" "$target/command/rlock" "$stage"
 strip --strip-all --remove-section=.comment "$stage/librlock.so" "$stage/rlock"
 "$stage/rlock" completions bash >"$stage/completions/rlock.bash"
 "$stage/rlock" completions zsh >"$stage/completions/_rlock"

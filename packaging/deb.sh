@@ -11,8 +11,8 @@ set -euo pipefail
 architecture=$(dpkg --print-architecture)
 # A version such as 1.0.0-rc.1 comes before 1.0.0.
 deb_version=${version/-/\~}-1
-maintainer_name=${DEBFULLNAME:-$(git config user.name || echo "rlock maintainers")}
-maintainer_mail=${DEBEMAIL:-${EMAIL:-$(git config user.email || echo "rlock@localhost")}}
+maintainer_name=${DEBFULLNAME:-$(git config user.name 2>/dev/null || echo "rlock maintainers")}
+maintainer_mail=${DEBEMAIL:-${EMAIL:-$(git config user.email 2>/dev/null || echo "rlock@localhost")}}
 maintainer="$maintainer_name <$maintainer_mail>"
 
 place=$packages/deb

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # packaging/life.sh DIRECTORY SERVER...: the life of the packages in DIRECTORY on this Debian, which is thrown away
-# afterwards: install, load into each of its servers, lock, remove, purge; then the tarball. scripts/test-packages.sh
-# calls it.
+# afterwards: install, load into each of its servers, lock, remove, purge; then the tarball and the wheel.
+# scripts/test-packages.sh calls it.
 set -euo pipefail
 
 directory=$1 here=$(dirname "$(realpath "$0")")
@@ -108,6 +108,18 @@ mkdir /srv/tarball
 tar -xzf "$directory"/rlock-*.tar.gz -C /srv/tarball --strip-components 1
 (cd /srv/tarball && sha256sum --check --quiet SHA256SUMS)
 "$here/first-locks.sh" /srv/tarball/rlock nobody "${servers[0]}" --loadmodule /srv/tarball/librlock.so --dir /tmp
+
+step "the wheel, by pip and without an index, in an environment of its own"
+install python3-venv
+python3 -m venv /srv/wheel
+pip() { /srv/wheel/bin/pip --disable-pip-version-check "$@" >/var/log/life 2>&1 || { cat /var/log/life && wrong "pip $*"; }; }
+find /srv/wheel | sort >/srv/before
+pip install --no-index "$directory"/rlock_server-*.whl
+pip check
+module=$(/srv/wheel/bin/rlock-module-path)
+"$here/first-locks.sh" /srv/wheel/bin/rlock nobody "${servers[0]}" --loadmodule "$module" --dir /tmp
+pip uninstall --yes rlock-server
+find /srv/wheel | sort | diff /srv/before - || wrong "pip uninstall leaves something of the wheel"
 
 step "the steps of Containerfile, on this server instead of an image's"
 printf '#!/bin/sh\nexec "$@"\n' >/usr/local/bin/docker-entrypoint.sh

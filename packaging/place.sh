@@ -8,8 +8,9 @@ stage=$target/packages/stage
 packages=$target/packages
 
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-# The same commit gives the same bytes: nothing in a package is younger than it.
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+# The same commit gives the same bytes: nothing in a package is younger than it. Sources that are no checkout have a
+# CHANGELOG that is as old as they are.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}
 export SOURCE_DATE_EPOCH
 
 # The servers' oldest Debian. What needs a newer glibc does not start there.

@@ -4,4 +4,4 @@ set -euo pipefail
 . "$(dirname "$0")/place.sh"
 
 cd "$packages"
-find . -maxdepth 1 -type f \( -name '*.deb' -o -name '*.tar.gz' \) -printf '%P\0' | sort -z | xargs -0r sha256sum >SHA256SUMS
+find . -maxdepth 1 -type f \( -name '*.deb' -o -name '*.tar.gz' -o -name '*.whl' \) -printf '%P\0' | sort -z | xargs -0r sha256sum >SHA256SUMS

@@ -42,10 +42,10 @@ go_adapter() {
 
 java_adapter() {
     local out=$work/java
-    mvn --batch-mode --quiet -Dstyle.color=never -f java/pom.xml -Dredisson.version=4.7.0 "-Dout=$out/wrapper" \
+    mvn --batch-mode --quiet -Dstyle.color=never -f java/pom.xml -pl redisson -Dredisson.version=4.7.0 "-Dout=$out" \
         -Dmaven.javadoc.skip=true -Dmaven.source.skip=true package >&2
     mvn --batch-mode --quiet -Dstyle.color=never -f tests/redisson/pom.xml -Predisson-4,wrapped "-Dout=$out/tests" \
-        "-Drlock.jar=$(echo "$out"/wrapper/rlock-redisson-*.jar)" test-compile dependency:build-classpath \
+        "-Drlock.jar=$(echo "$out"/rlock-redisson/rlock-redisson-*.jar)" test-compile dependency:build-classpath \
         -Dmdep.includeScope=test "-Dmdep.outputFile=$out/classpath" >&2
     # It is to begin soon, and lives for a minute.
     echo "java=java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp $out/tests/test-classes:$(<"$out/classpath") rlock.WrappedAdapter"

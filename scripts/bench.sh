@@ -19,8 +19,8 @@ if [ "$mode" = redisson ]; then
     scripts/setup.sh clients java
     classes=$target/bench/redisson
     quietly=(mvn --batch-mode --no-transfer-progress --quiet -Dstyle.color=never)
-    "${quietly[@]}" --file java/pom.xml -Dmaven.javadoc.skip "-Dout=$classes/wrapper" package
-    jar=$classes/wrapper/rlock-redisson-0.1.0.jar
+    "${quietly[@]}" --file java/pom.xml -pl redisson -Dmaven.javadoc.skip "-Dout=$classes" package
+    jar=$classes/rlock-redisson/rlock-redisson-0.1.0.jar
     "${quietly[@]}" --file bench/redisson "-Doutput=$classes" "-Drlock.jar=$jar" compile
     command+=(java -cp "$classes/classes:$classes/libraries/*" Compare)
 else

@@ -3,17 +3,21 @@
 # what is missing.
 #
 # Every make target calls it first, so that one command is enough on a fresh machine; so it must cost next to nothing
-# when all is there, and it must never ask: what it may not install, it names in one line that can be typed as it is.
-# That line calls this script again, as root, since it does more than apt-get: it reads the package lists first, and
-# keeps the distribution's server from being started.
+# when all is there, and it must never ask. What it may not or cannot install, it names in one line: what was found, what
+# is needed, and at its end what to type. That line calls this script again, as root, since it does more than apt-get: it
+# reads the package lists first, and keeps the distribution's server from being started. scripts/test-setup.sh types it.
 set -euo pipefail
 
-usage="usage: scripts/setup.sh build|run|test|lint|bench|servers|tcl|bare|clients [python] [node] [go] [java]
-       scripts/setup.sh install cc|c++|openssl|libclang|rust|lint|redis|tmux|tcl|valgrind|debootstrap|git|python|node|go|java..."
-languages="" wanted=""
+usage="usage: scripts/setup.sh build|run|test|lint|package|bench|servers|tcl|bare|clients [python] [node] [go] [java]
+       scripts/setup.sh install [--replace] THING..., where the things are:
+cc c++ openssl libclang rust rustup lint redis tmux tcl valgrind debootstrap git python node go java"
+
+say() { echo "setup: $*" >&2; }
+
+languages="" wanted="" replace=""
 purpose=${1:-build}
 case $purpose in
-build | run | test | lint | bench | servers | tcl | bare) ;;
+build | run | test | lint | package | bench | servers | tcl | bare) ;;
 clients)
     shift
     languages=${*:-python node go java}
@@ -23,23 +27,52 @@ clients)
     ;;
 install)
     shift
+    # What is in the way of these is removed.
+    [ "${1:-}" != --replace ] || { replace=yes && shift; }
     wanted=$*
     for thing in $wanted; do
-        [[ " cc c++ openssl libclang rust lint redis tmux tcl valgrind debootstrap git python node go java " == *" $thing "* ]] ||
-            { echo "$usage" >&2 && exit 2; }
+        [[ " ${usage##*$'\n'} " == *" $thing "* ]] || { echo "$usage" >&2 && exit 2; }
     done
+    ;;
+# After a build that has failed: is it for want of crates? cargo has said why in its own words.
+crates)
+    cargo tree --offline -p "${2:-rlock}" >/dev/null 2>&1 ||
+        say "no network for cargo, which says why above. Needed are the crates of Cargo.lock. With a network (behind a" \
+            "proxy: export HTTPS_PROXY=http://HOST:PORT), type the same again: it goes on from there"
+    exit 1
     ;;
 *) echo "$usage" >&2 && exit 2 ;;
 esac
 
-# rustup puts its tools there, and only login shells of some users know. Root's own, which `su` leaves out.
-PATH=${CARGO_HOME:-~/.cargo}/bin:$PATH:/usr/sbin:/sbin
+# As in the Makefile: rustup's tools come first, and only login shells of some users know where they are. Another Rust in
+# that place comes last, as nothing there would make it newer. Root's own places, which `su` leaves out.
+cargo_bin=${CARGO_HOME:-~/.cargo}/bin
+[ -e "$cargo_bin/rustup" ] && PATH=$cargo_bin:$PATH || PATH=$PATH:$cargo_bin
+PATH=$PATH:/usr/sbin:/sbin
 
 has() { command -v "$1" >/dev/null; }
 
 # version_from 1085 "rustc 1.95.0 (…)": is the first version in the text 1.85 or newer?
 version_from() {
-    [[ $2 =~ ([0-9]+)\.([0-9]+) ]] && ((BASH_REMATCH[1] * 1000 + BASH_REMATCH[2] >= $1))
+    [[ $2 =~ ([0-9]+)(\.([0-9]+))? ]] && ((10#${BASH_REMATCH[1]} * 1000 + 10#${BASH_REMATCH[3]:-0} >= $1))
+}
+
+# not_enough WHAT IS NEEDED: comes into $too_old, once.
+not_enough() {
+    local words="$1 is $2, needed is $3 or newer"
+    [[ $too_old == *"$words"* ]] || too_old+="${too_old:+, }$words"
+}
+
+# is_new 1085 1.85 rustc --version: is that program there, and new enough?
+is_new() {
+    local least=$1 needed=$2 said
+    shift 2
+    has "$1" || return 1
+    said=$("$@" 2>/dev/null) || said=""
+    ! version_from "$least" "$said" || return 0
+    [[ $said =~ [0-9]+(\.[0-9]+)* ]] || BASH_REMATCH=("of no version")
+    not_enough "$(command -v "$1")" "${BASH_REMATCH[0]}" "$needed"
+    return 1
 }
 
 # bindgen opens libclang itself at build time, and libclang reads clang's own headers, which on Debian are in a package
@@ -64,9 +97,9 @@ has_openssl() { ! has apt-get || [ -e /usr/include/openssl/ssl.h ]; }
 
 # What the clients' tests need of each language.
 has_python() { python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
-has_node() { has npm && version_from 20000 "$(node --version 2>/dev/null)"; }
-has_go() { version_from 1024 "$(go version 2>/dev/null)"; }
-has_java() { has mvn && version_from 17000 "$(javac -version 2>/dev/null).0"; }
+has_node() { is_new 20000 20 node --version && has npm; }
+has_go() { is_new 1024 1.24 go version; }
+has_java() { is_new 17000 17 javac -version && has mvn; }
 
 # check THING COMMAND...: THING is missing if COMMAND fails.
 check() {
@@ -75,14 +108,15 @@ check() {
     "$@" || missing+=" $thing"
 }
 
-has_rust() { has cargo && version_from 1085 "$(rustc --version 2>/dev/null)"; }
-has_redis() { version_from 7000 "$("${RLOCK_SERVER:-redis-server}" --version 2>/dev/null)" && has redis-cli; }
+has_rust() { is_new 1085 1.85 rustc --version && has cargo; }
+has_server() { is_new 7000 7.0 "${RLOCK_SERVER:-redis-server}" --version; }
+has_redis() { has_server && has redis-cli; }
 # rustup has a file of either name even when the component behind it is not there.
 has_lint() { cargo-fmt --version >/dev/null 2>&1 && cargo-clippy --version >/dev/null 2>&1; }
 
 # What each purpose needs. All that a bare system needs is to come from where it is bare.
 survey() {
-    missing=""
+    missing="" too_old=""
     case $purpose in
     install) missing=${wanted:+ $wanted} && return ;;
     clients)
@@ -102,7 +136,8 @@ survey() {
     # The screen of `rlock top` is tested in tmux.
     test) check redis has_redis && check tmux has tmux ;;
     bench) check redis has_redis && check valgrind has valgrind ;;
-    lint) check lint has_lint ;;
+    lint) check lint has_lint && check git has git ;;
+    package) check git has git ;;
     esac
 }
 
@@ -126,18 +161,6 @@ candidate_from() {
     version_from "$1" "$(apt-cache policy "$2" | sed -n 's/^ *Candidate: \([0-9]*:\)\?//p')"
 }
 
-plan_clients() {
-    ! is_missing python || packages+=" python3 python3-venv"
-    ! is_missing java || packages+=" default-jdk-headless maven"
-    if is_missing node; then
-        candidate_from 20000 nodejs && packages+=" nodejs npm" || by_hand+=", Node.js 20 or newer with npm"
-    fi
-    if is_missing go; then
-        candidate_from 1024 golang-go && packages+=" golang-go" || by_hand+=", Go 1.24 or newer"
-    fi
-    by_hand=${by_hand#, }
-}
-
 # libclang alone and clang's headers: with the package that brings all of clang's libraries too, it is 200 MB more.
 libclang_packages() {
     local number
@@ -145,37 +168,93 @@ libclang_packages() {
     [ -n "$number" ] && echo "libclang1-$number libclang-common-$number-dev" || echo libclang-dev
 }
 
-# What apt-get, rustup and the user have to do, in $packages, $rustup and $by_hand.
+# offer THING PACKAGES BY-HAND: apt-get brings these packages; if there are none, the thing is the user's. If apt-get has no
+# lists yet, they will tell.
+offer() {
+    is_missing "$1" || return 0
+    if [ -n "$2$are_lists_empty" ]; then things+=" $1" packages+=${2:+ $2}; else by_hand+=", $3"; fi
+}
+
+# What apt-get has to do, in $things and $packages, and what it removes for that, in $removed; what the user does after
+# it, in $steps; and what nobody else can do, in $by_hand.
 plan() {
-    packages="" rustup="" by_hand=""
-    ! is_missing cc || packages+=" make gcc libc6-dev"
-    ! is_missing c++ || packages+=" g++"
-    ! is_missing openssl || packages+=" libssl-dev"
-    ! is_missing libclang || packages+=" $(libclang_packages)"
-    ! is_missing redis || packages+=" redis-server redis-tools"
-    ! is_missing tmux || packages+=" tmux"
-    ! is_missing tcl || packages+=" tcl"
-    ! is_missing valgrind || packages+=" valgrind"
-    ! is_missing debootstrap || packages+=" debootstrap"
-    ! is_missing git || packages+=" git"
-    if has rustup; then
-        ! is_missing lint || rustup="rustup component add rustfmt clippy"
-        ! is_missing rust || rustup="rustup update stable && rustup default stable"
-    elif is_missing rust || is_missing lint; then
-        local rust
-        if rust=$(rust_packages); then
-            packages+=" $rust"
-        else
-            by_hand="Rust 1.85 or newer with rustfmt and clippy, which rustup installs"
-        fi
+    packages="" things="" by_hand="" steps=() removed=""
+    offer cc "make gcc libc6-dev"
+    offer c++ g++
+    offer openssl libssl-dev
+    ! is_missing libclang || offer libclang "$(libclang_packages)"
+    offer tmux tmux
+    offer tcl tcl
+    offer valgrind valgrind
+    offer debootstrap debootstrap
+    offer git git
+    offer rustup rustup
+    ! is_missing redis || plan_redis
+    ! { is_missing rust || is_missing lint; } || plan_rust
+    offer python "python3 python3-venv"
+    offer java "default-jdk-headless maven"
+    offer node "$(! candidate_from 20000 nodejs || echo nodejs npm)" "Node.js 20 or newer with npm"
+    offer go "$(! candidate_from 1024 golang-go || echo golang-go)" "Go 1.24 or newer"
+    packages=${packages# } by_hand=${by_hand#, }
+    # shellcheck disable=SC2086 # a list of words
+    [ -z "$packages" ] || [ -n "$replace" ] || removed=$(apt-get install -s -qq --no-install-recommends $packages 2>/dev/null |
+        sed -n 's/^Remv \([^ ]*\).*/\1/p' | tr '\n' ' ') || true
+}
+
+plan_redis() {
+    if [ "$purpose" != install ] && [ -n "${RLOCK_SERVER:-}" ] && ! has_server; then
+        not_enough RLOCK_SERVER "$RLOCK_SERVER" "a Redis 7.0"
+        steps+=("unset RLOCK_SERVER")
+        ! { has redis-cli && is_new 7000 7.0 redis-server --version; } || return 0
     fi
-    plan_clients
-    packages=${packages# }
+    offer redis "$(! candidate_from 7000 redis-server || echo redis-server redis-tools)" "Redis 7.0 or newer"
+}
+
+plan_rust() {
+    # What apt-get installs comes to where apt-get is.
+    local place rustup rust="" now="" thing
+    place=$(dirname "$(command -v apt-get)")
+    ! is_missing rust || now=$(command -v rustc) || true
+    if [ "$purpose" != install ] && has rustup; then
+        # By its path, as the shell that it is typed in may not know where rustup is.
+        rustup=$(command -v rustup) && place=${rustup%/*}
+        if is_missing rust; then plan_rustup "$rustup"; else steps+=("$rustup component add rustfmt clippy"); fi
+    elif [ "$purpose" != install ] && [ -n "$now" ] && version_from 1085 "$("$place/rustc" --version 2>/dev/null)"; then
+        : # It is there, and only hidden.
+    elif rust=$(rust_packages) || [ -n "$are_lists_empty" ]; then
+        for thing in rust lint; do ! is_missing $thing || things+=" $thing"; done
+        packages+=${rust:+ $rust}
+    elif candidate_from 1000 rustup; then
+        things+=" rustup" packages+=" rustup"
+        plan_rustup rustup
+    else
+        by_hand+=", Rust 1.85 or newer with rustfmt and clippy (https://rustup.rs)"
+    fi
+    [ -z "$now" ] || [ "$now" = "$place/rustc" ] || ! is_hidden "$place" "${now%/*}" || steps+=("export PATH=$place:\$PATH")
+}
+
+# is_hidden PLACE BY: does BY come before PLACE on the PATH?
+is_hidden() {
+    local before=":$PATH:"
+    before="${before%%":$1:"*}:"
+    [[ $before == *":$2:"* ]]
+}
+
+# plan_rustup RUSTUP: the newest Rust, and what makes it the one that is taken here, by why another one is now.
+plan_rustup() {
+    steps+=("$1 update stable")
+    case $("$1" show active-toolchain 2>/dev/null) in
+    *RUSTUP_TOOLCHAIN*) steps=("unset RUSTUP_TOOLCHAIN" "${steps[@]}" "$1 default stable") ;;
+    *override* | *overridden*) steps+=("$1 override set stable") ;;
+    *) steps+=("$1 default stable") ;;
+    esac
 }
 
 # Runs as root, by whichever way. The package of redis-server starts a service, which would sit on port 6379 from then
-# on: a policy for the time of the installation prevents it, and nothing enables it for the next boot either.
-# --no-remove: another Rust that somebody installed by apt is not thrown out by a build.
+# on: a policy for the time of the installation prevents it, and nothing enables it for the next boot either. If an
+# installation was interrupted, dpkg wants to end that first.
+# The first argument is --no-remove, unless it was asked for: another Rust that somebody installed by apt is not thrown out
+# by a build.
 # shellcheck disable=SC2016 # it is for the other shell to expand
 readonly install_as_root='
 set -eu
@@ -187,11 +266,10 @@ if [ ! -e $policy ]; then
     printf "#!/bin/sh\nexit 101\n" >$policy
     chmod 755 $policy
 fi
-apt-get install -qq -y --no-install-recommends --no-remove -o APT::Status-Fd=3 "$@" </dev/null 3>&1 1>&2
+dpkg --configure -a 1>&2
+apt-get install -qq -y --no-install-recommends -o APT::Status-Fd=3 "$@" </dev/null 3>&1 1>&2
 case " $* " in *" redis-server "*) update-rc.d redis-server disable 1>&2 ;; esac
 '
-
-say() { echo "setup: $*" >&2; }
 
 # What apt-get writes to its Status-Fd, as a line that changes at a terminal, and elsewhere a line for each quarter.
 show_progress() {
@@ -256,29 +334,42 @@ without_apt() {
     local manager
     for manager in dnf apk brew; do
         ! has "$manager" ||
-            { say "missing:$missing. Type, untried: $(other_line "$manager")   (Rust must be 1.85 or newer)" && exit 1; }
+            { say "missing:$missing${too_old:+ ($too_old)}. Rust must be 1.85 or newer. Untried, type: $(other_line "$manager")" && exit 1; }
     done
-    say "missing:$missing. Install what of these is not there: $needs."
-    exit 1
-}
-
-# Says what is missing, and what to type: this script as root, for what apt can install.
-give_up() {
-    local thing things="" command=""
-    for thing in $missing; do
-        # What rustup has to do is the user's own, and what apt is too old for is for nobody's apt.
-        [[ -n $rustup && " rust lint " == *" $thing "* ]] || things+=" $thing"
-    done
-    [ -n "$packages" ] || [ -n "$are_lists_empty" ] || things=""
-    [ -z "$things" ] || command=${as_root_line/COMMAND/scripts\/setup.sh install$things}
-    [ -z "$rustup" ] || command+="${command:+ && }$rustup"
-    say "missing:$missing.${command:+ Type: $command}${by_hand:+ Install by hand: $by_hand.}"
-    [ -z "$things" ] || say "(${packages:+apt-get install of $packages, }after apt-get update, without starting a server)"
+    say "missing:$missing${too_old:+ ($too_old)}. Install what of these is not there: $needs."
     exit 1
 }
 
 # The lists of a fresh container are empty, and say nothing about what there is.
 lists_are_empty() { [ -z "$(apt-cache policy libc6-dev 2>/dev/null | sed -n 's/^ *Candidate: [0-9]/&/p')" ]; }
+
+size() {
+    # shellcheck disable=SC2086 # a list of words
+    apt-get install --print-uris -qq --no-install-recommends $packages 2>/dev/null |
+        awk '{ bytes += $3 } END { printf "%d package%s, %.0f MB to fetch", NR, NR == 1 ? "" : "s", bytes / 1e6 }'
+}
+
+# Why apt-get failed, of the many lines that it has for that, in $trouble.
+look_for_trouble() {
+    local no_network='(Temporary failure resolving|Could not (resolve|connect)|Unable to connect|Cannot initiate|Connection (failed|timed out|refused)).*'
+    if trouble=$(grep -m 1 -oE "$no_network" "$log"); then
+        trouble="no network: $trouble"
+    else
+        trouble=$(sed -n 's/^E: /apt-get: /p; s/^dpkg: error/dpkg: error/p' "$log" | head -n 1)
+    fi
+    # What it said is not kept for nothing.
+    if [ -n "$trouble" ]; then trap - EXIT && trouble+=" (all of it: $log)"; fi
+}
+
+# Says what is missing, and what to type: this script as root, for what apt can install.
+give_up() {
+    local step line=""
+    [ -z "$things" ] || line=${as_root_line/COMMAND/scripts\/setup.sh install${removed:+ --replace}$things}
+    for step in "${steps[@]}"; do line+="${line:+ && }$step"; done
+    say "missing:$missing${too_old:+ ($too_old)}.${trouble:+ $trouble.}${by_hand:+ Install by hand: $by_hand.}$(
+    )${packages:+ By apt-get: $packages ($(size)${removed:+; removes ${removed% }}).}${line:+ Type: $line}"
+    exit 1
+}
 
 survey
 [ -n "$missing" ] || exit 0
@@ -286,44 +377,44 @@ has apt-get || without_apt
 
 as_root_line="sudo COMMAND"
 has sudo || as_root_line="su -c 'COMMAND'"
-are_lists_empty=""
+are_lists_empty="" trouble=""
 ! lists_are_empty || are_lists_empty=yes
 plan
 if [ "$(id -u)" = 0 ]; then
     as_root_line="COMMAND" as_root=""
 elif has sudo && sudo -n true 2>/dev/null; then
     as_root="sudo -n"
-elif [ -n "$packages$by_hand" ]; then
-    [ -z "$are_lists_empty" ] || packages="" by_hand=""
+elif [ -n "$things$by_hand" ]; then
     give_up
 fi
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-failed() {
-    cat "$log" >&2
-    give_up
-}
+trap 'say "stopped; the same command goes on from there" && exit 130' INT TERM HUP
 
-if [ -n "$packages$by_hand" ]; then
+if [ -n "$things$by_hand" ]; then
     # The lists decide which Rust there is.
     say "reading the lists of packages: apt-get update"
-    $as_root apt-get update -qq >"$log" 2>&1 || cat "$log" >&2
+    $as_root apt-get update -qq >"$log" 2>&1 || true
     are_lists_empty=""
+    ! lists_are_empty || are_lists_empty=yes
     plan
 fi
-if [ -n "$packages" ]; then
+done=yes
+if [ -n "$packages" ] && [ -z "$removed" ]; then
+    say "installing $packages ($(size))"
     # shellcheck disable=SC2086 # a list of words
-    size=$(apt-get install --print-uris -qq --no-install-recommends $packages 2>/dev/null |
-        awk '{ bytes += $3 } END { printf "%d packages, %.0f MB to fetch", NR, bytes / 1e6 }') || size="apt-get"
-    say "installing $packages ($size)"
-    # shellcheck disable=SC2086 # a list of words
-    $as_root sh -c "$install_as_root" sh $packages 2>"$log" | show_progress || failed
+    $as_root sh -c "$install_as_root" sh ${replace:---no-remove} $packages 2>>"$log" | show_progress || done=""
+elif [ -n "$things" ]; then
+    done=""
 fi
-if [ "$rustup" = "rustup component add rustfmt clippy" ]; then
-    say "$rustup"
-    $rustup >"$log" 2>&1 || failed
+if [[ ${#steps[@]} = 1 && ${steps[*]} == *" component add "* ]]; then
+    say "${steps[*]}"
+    ${steps[*]} >>"$log" 2>&1 || done=""
 fi
-[ "$purpose" != install ] || { [ -z "$by_hand" ] || say "by hand: $by_hand"; exit 0; }
+[ "$purpose" != install ] || [ -z "$done" ] || { [ -z "$by_hand" ] || say "by hand: $by_hand"; exit 0; }
 survey
-[ -z "$missing" ] || { plan && give_up; }
+[ -n "$missing" ] || exit 0
+plan
+[ -n "$done" ] || look_for_trouble
+give_up

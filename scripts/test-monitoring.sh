@@ -95,6 +95,7 @@ RLOCK.ACQUIRE two ann 30
 RLOCK.ACQUIRE two bob 5000 WAIT 5000
 RLOCK.RELEASE two bob ALL
 RLOCK.RACQUIRE held bob 5000
+RLOCK.PACQUIRE three ann 5000 LIMIT 2
 CONFIG SET rlock.max-waiters 0
 RLOCK.ACQUIRE held cid 5000 WAIT 1000
 CONFIG SET rlock.max-waiters 10000
@@ -149,6 +150,8 @@ for alert in RlockBroken RlockQueueFull; do
 done
 until_true "labels of the script have stayed" query \
     'rlock_waiters unless rlock_waiters{key=~".+"} unless rlock_waiters{filename=~".+"}'
+until_true "the waits are no histogram" query \
+    'count(rlock_wait_ms_bucket) == 6 and count(rlock_wait_ms_bucket{le="+Inf"}) unless on () {__name__=~"rlock_wait_ms_le_.+"}'
 
 # Without the exporter
 mkdir "$work/bin"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/test-packages.sh [SUITE...]: what `make deb` and `make tarball` have built, in a Debian with nothing on it:
+# scripts/test-packages.sh [SUITE...]: what `make deb tarball wheel` has built, in a Debian with nothing on it:
 # bookworm and trixie, or those named. What is done there is in packaging/life.sh; the container files are tried too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,21 +7,22 @@ cd "$(dirname "$0")/.."
 
 in_name_spaces "$@"
 packages=$(realpath -m "${CARGO_TARGET_DIR:-target}")/packages
-for file in "$packages"/rlock_*.deb "$packages"/rlock-module_*.deb "$packages"/rlock-*.tar.gz; do
-    [ -f "$file" ] || fail "$file is not there; type: make deb tarball"
+for file in "$packages"/rlock_*.deb "$packages"/rlock-module_*.deb "$packages"/rlock-*.tar.gz \
+    "$packages"/rlock_server-*.whl; do
+    [ -f "$file" ] || fail "$file is not there; type: make deb tarball wheel"
 done
 (cd "$packages" && sha256sum --check --quiet SHA256SUMS) || fail "SHA256SUMS is not of the packages that are there"
 
 # Packed again at another time, they are the same, byte for byte.
 sums=$(cat "$packages/SHA256SUMS")
-{ packaging/deb.sh && packaging/tarball.sh; } >"$work/log" 2>&1 || fail "they cannot be packed again"
+{ packaging/deb.sh && packaging/tarball.sh && packaging/wheel.sh; } >"$work/log" 2>&1 || fail "they cannot be packed again"
 [ "$sums" = "$(cat "$packages/SHA256SUMS")" ] || fail "packed again, they are others: $sums; $(cat "$packages/SHA256SUMS")"
 
 # with_packages SUITE: a new Debian with the packages, and with what tries them, in /srv.
 with_packages() {
     bare_debian "$1"
     mkdir -p "$root/srv/packages"
-    cp "$packages"/*.deb "$packages"/*.tar.gz "$root/srv/packages"
+    cp "$packages"/*.deb "$packages"/*.tar.gz "$packages"/*.whl "$root/srv/packages"
     cp -r packaging "$root/srv/packaging"
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/test-redisson.sh [PROFILE...]: the tests in tests/redisson with each pinned version of Redisson, as it is and
-# wrapped by java/, or with those named by their Maven profile; `-wrapped` behind it is the wrapped one. What is tested
+# with the locks of java/, or with those named by their Maven profile; `-wrapped` behind it is the one with java/. What is tested
 # then is the very jar that would be published, with its sources and documentation beside it.
 #
 # Maven says in a hundred lines that it has no network; what somebody who types `make test-redisson` needs is one. So
@@ -46,24 +46,33 @@ missing() {
 
 cannot_get() { cannot "Maven cannot get $1: it is not in its cache, and no repository answers"; }
 
-# Compiled with each version that it is for, and packed as it would be published.
-pack() {
+# build PLACE VERSION MAVEN-ARGUMENT...: java/redisson, compiled with that version of Redisson.
+build() {
+    local place=$1 version=$2
+    shift 2
     log=$out/rlock-redisson.log
-    for version in 4.7.0 3.52.0; do
-        mvn --batch-mode --quiet -Dstyle.color=never -f java/pom.xml "-Dredisson.version=$version" \
-            "-Dout=$out/rlock-redisson" clean verify >"$log" 2>&1 &
-        maven=$!
-        wait "$maven" || {
-            ! artifact=$(missing) || cannot_get "$artifact"
-            cat "$log" >&2
-            echo "test-redisson: java/ cannot be packed with Redisson $version" >&2 && exit 1
-        }
-        maven=""
-    done
+    mvn --batch-mode --quiet -Dstyle.color=never -f java/pom.xml -pl redisson "-Dredisson.version=$version" \
+        "-Dout=$place" clean "$@" >"$log" 2>&1 &
+    maven=$!
+    wait "$maven" || {
+        ! artifact=$(missing) || cannot_get "$artifact"
+        cat "$log" >&2
+        echo "test-redisson: java/ cannot be packed with Redisson $version" >&2 && exit 1
+    }
+    maven=""
+}
+
+# With each version that it is for, and packed as it would be published: twice the same bytes.
+pack() {
+    build "$out" 4.7.0 package -Dmaven.javadoc.skip -Dmaven.source.skip
+    build "$out/again" 3.52.0 package -Dmaven.javadoc.skip -Dmaven.source.skip
+    build "$out" 3.52.0 verify
     jar=$(find "$out/rlock-redisson" -maxdepth 1 -name '*.jar' ! -name '*-sources.jar' ! -name '*-javadoc.jar')
     for kind in sources javadoc; do
         [ -f "${jar%.jar}-$kind.jar" ] || { echo "test-redisson: java/ has no $kind" >&2 && exit 1; }
     done
+    cmp "$jar" "$out/again/rlock-redisson/${jar##*/}" >&2 ||
+        { echo "test-redisson: two builds of java/ differ" >&2 && exit 1; }
 }
 jar=""
 case " ${*:-$profiles} " in *-wrapped*) pack ;; esac

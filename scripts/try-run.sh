@@ -65,6 +65,18 @@ while [ -z "$port" ]; do
 done
 phases+="in all $((SECONDS - started)) s"
 
+# What it said before it began was true, give or take a fifth.
+[[ $(grep -m 1 "^run: " "$output") =~ some\ ([0-9]+)\ MB\ to\ fetch.*fetches\ ([0-9]+)\ crates\ \(([0-9]+)\ MB ]] ||
+    wrong "it does not say what it will fetch"
+said=("${BASH_REMATCH[@]:1}")
+near() { (($2 * 10 >= $1 * 8 && $2 * 10 <= $1 * 12)) || wrong "it says $1 $3, and they are $2"; }
+[[ ! $(grep -m 1 "^setup: installing.*libclang.*rustc" "$output") =~ ([0-9]+)\ MB\ to\ fetch ]] ||
+    near "${said[0]}" "${BASH_REMATCH[1]}" "MB of packages"
+[[ ! $(grep -m 1 "Downloaded .*crates" "$output") =~ Downloaded\ ([0-9]+)\ crates\ \(([0-9]+) ]] || {
+    near "${said[1]}" "${BASH_REMATCH[1]}" crates
+    near "${said[2]}" "${BASH_REMATCH[2]}" "MB of crates"
+}
+
 # What the page shows: granted, taken, released.
 answer() { redis-cli -p "$port" "$@"; }
 [ "$(answer RLOCK.ACQUIRE orders:42 me 30000)" = "" ] || wrong "the first one does not get the lock"

@@ -93,8 +93,8 @@ func faultOf(line serverError) *fault {
 		is = notNow
 	case "READONLY":
 		is = notHere
-	case "UNBLOCKED": // CLIENT UNBLOCK has other words than a server that becomes a replica
-		if strings.Contains(string(line), "state changed") {
+	case "UNBLOCKED": // CLIENT UNBLOCK has other words than a server that becomes a replica, and than its module
+		if strings.Contains(string(line), "state changed") || strings.Contains(string(line), "become a replica") {
 			is = notHere
 		}
 	}

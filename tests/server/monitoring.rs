@@ -31,15 +31,24 @@ fn without_times(mut told: Vec<(String, String)>) -> Vec<(String, String)> {
     told
 }
 
+/// What becomes of a name of INFO: one of Prometheus, and the bound of a histogram's bucket.
+fn in_prometheus(name: &str) -> (String, Option<&str>) {
+    match name.strip_prefix("rlock_wait_ms_le_") {
+        Some("inf") => ("rlock_wait_ms_bucket".to_owned(), Some("+Inf")),
+        Some(bound) => ("rlock_wait_ms_bucket".to_owned(), Some(bound)),
+        None => (name.to_owned(), None),
+    }
+}
+
 #[test]
 fn only_numbers_that_the_recipe_yields_are_used() {
     let server = Server::start();
-    let told = names(&mut server.client());
+    let told: Vec<_> = names(&mut server.client()).into_iter().map(|name| in_prometheus(&name).0).collect();
     for text in [PAGE.0, ALERTS, DASHBOARD] {
         let used = page::names(text, "rlock_");
         assert!(!used.is_empty());
         for name in used {
-            assert!(told.iter().any(|it| it == name), "INFO has no {name}");
+            assert!(told.iter().any(|it| it == name), "the recipe yields no {name}");
         }
         let of_the_exporter = page::names(text, "redis_").into_iter();
         for name in of_the_exporter.filter(|name| !["redis_exporter", "redis_script_values"].contains(name)) {
@@ -48,17 +57,64 @@ fn only_numbers_that_the_recipe_yields_are_used() {
     }
 }
 
+/// The alerts, each with its lines.
+fn alerts() -> Vec<(&'static str, &'static str)> {
+    ALERTS.split("- alert: ").skip(1).map(|alert| alert.split_once('\n').unwrap()).collect()
+}
+
+fn told_by<'a>(alert: &'a str, name: &str) -> &'a str {
+    let value = alert.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(": "));
+    value.unwrap_or_else(|| panic!("no {name}: {alert}")).trim_matches('"')
+}
+
 #[test]
 fn every_alert_has_a_row_that_says_what_to_do() {
-    let alerts: Vec<_> = ALERTS.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
-    let rows = PAGE.0.lines().filter_map(|line| line.strip_prefix("| `Rlock"));
+    let rows = operations::PAGE.0.lines().filter_map(|line| line.strip_prefix("| `Rlock"));
     let rows: Vec<_> = rows.map(|row| row.splitn(3, " | ").collect::<Vec<_>>()).collect();
     let named: Vec<_> = rows.iter().map(|row| format!("Rlock{}", row[0].trim_end_matches('`'))).collect();
-    assert_eq!(named, alerts);
-    let pages = ALERTS.lines().filter_map(|line| line.trim().strip_prefix("labels: {severity: "));
-    for (row, severity) in rows.iter().zip(pages) {
-        assert_eq!(row[1] == "yes", severity == "page}", "{row:?}");
+    assert_eq!(named, alerts().iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    for (row, (_, alert)) in rows.iter().zip(alerts()) {
+        assert_eq!(row[1] == "yes", alert.contains("labels: {severity: page}"), "{row:?}");
         assert!(row[2].len() > 10, "{row:?}");
+        let section = told_by(alert, "runbook").strip_prefix("docs/operations.md").expect("it is on that page");
+        assert!(section == "#what-to-alert-on" || row[2].contains(&format!("({section})")), "{section}: {row:?}");
+    }
+}
+
+/// Who is woken up has many servers.
+#[test]
+fn every_alert_names_the_server_and_the_value() {
+    for (name, alert) in alerts() {
+        let summary = told_by(alert, "summary");
+        assert!(summary.starts_with("{{ $labels.instance }}: ") && summary.contains("{{ $value "), "{name}: {summary}");
+    }
+}
+
+/// What is tolerated is said once, in the file and on the page, and used.
+#[test]
+fn what_is_tolerated_is_on_the_page() {
+    let records = ALERTS.split("record: \"rlock:").skip(1).map(|rest| rest.split_once('"').unwrap());
+    let mut count = 0;
+    for (name, rest) in records {
+        count += 1;
+        let used = ALERTS.matches(&format!(" rlock:{name}")).count();
+        assert_eq!(used, 1, "{name}");
+        let row = PAGE.0.lines().find(|line| line.starts_with("| `") && line.contains(&format!("`{name}`")));
+        let row = row.unwrap_or_else(|| panic!("the page has no {name}"));
+        let value = rest.split_once("vector(").unwrap().1.split_once(')').unwrap().0;
+        assert!(row.contains(&format!("| {value} |")) || name.starts_with("max_"), "{name}: {row}");
+    }
+    assert_eq!(count, 8);
+}
+
+/// The limits are the settings' own.
+#[test]
+fn the_limits_of_the_alerts_are_those_of_a_fresh_server() {
+    let (_server, mut client) = Server::with_client();
+    for name in ["max_waiters", "max_tickets", "max_sessions"] {
+        let setting = client.say(&format!("CONFIG GET rlock.{}", name.replace('_', "-")));
+        let record = format!("{{record: \"rlock:{name}\", expr: vector({})}}", setting.words()[1]);
+        assert!(ALERTS.contains(&record), "{record}");
     }
 }
 
@@ -195,14 +251,19 @@ fn the_file_for_the_textfile_collector_has_each_number_once() {
     let output = textfile(&shell);
     assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
     let written = std::fs::read_to_string(shell.path().join("rlock.prom")).unwrap();
-    let label = format!("{{port=\"{}\"}}", server.port());
-    let mut lines: Vec<_> = written
-        .lines()
-        .map(|line| line.split_once(' ').unwrap())
-        .map(|(name, value)| (name.strip_suffix(&label).unwrap().to_owned(), value.to_owned()))
-        .collect();
+    let label = format!("port=\"{}\"", server.port());
+    let named = |(name, value): (String, String)| match in_prometheus(&name) {
+        (name, None) => (format!("{name}{{{label}}}"), value),
+        (name, Some(bound)) => (format!("{name}{{{label},le=\"{bound}\"}}"), value),
+    };
+    let without_time = |(name, _): &(String, String)| !name.starts_with("rlock_oldest_wait_ms{");
+    let mut expected: Vec<_> = told(&mut client).into_iter().map(named).filter(without_time).collect();
+    let lines = written.lines().map(|line| line.split_once(' ').unwrap());
+    let mut lines: Vec<_> =
+        lines.map(|(name, value)| (name.to_owned(), value.to_owned())).filter(without_time).collect();
+    expected.sort();
     lines.sort();
-    assert_eq!(without_times(lines), without_times(told(&mut client)));
+    assert_eq!(lines, expected);
     assert_eq!(client.figure("waiters"), 2);
 }
 

@@ -107,8 +107,7 @@ fn a_mode_that_nobody_goes_with_is_no_plain_lock() {
 fn dead_readers_do_not_keep_the_lock_alive() {
     let (_server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 600000");
-    client.say("RLOCK.RACQUIRE k dead 30");
-    client.say("RLOCK.RACQUIRE k dead 20");
+    client.say_all(["RLOCK.RACQUIRE k dead 30", "RLOCK.RACQUIRE k dead 20"]);
     wait_until("the read holds have ended", || client.keys() == ["k", "{k}:ann:rwlock_timeout:1"]);
     assert_eq!(client.fields("k"), "{ann:1,dead:2,mode:read}");
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));

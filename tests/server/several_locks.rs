@@ -682,7 +682,7 @@ fn a_wait_that_ends_tells_what_is_left_longest(scene: &mut Scene) {
     let outcome = bob.outcome();
     assert!(matches!(outcome, Outcome::TimeIsUp(590_000..=600_000)), "{outcome:?}");
     assert_eq!(scene.figures(["waiters", "timeouts", "waits"]), [0, 1, 1]);
-    let mut behind = scene.wait("RLOCK.MACQUIRE 2 c a first 600000 WAIT 100");
+    let mut behind = scene.wait("RLOCK.MACQUIRE 2 c a first 600000 WAIT 1000");
     scene.say_all((0..4).flat_map(|_| ["RLOCK.ACQUIRE c p 600000", "RLOCK.RELEASE c p"]));
     let mut cid = scene.wait("RLOCK.MACQUIRE 1 c cid 600000 WAIT 0");
     assert!(matches!(behind.outcome(), Outcome::TimeIsUp(_)));

@@ -1,12 +1,13 @@
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Function;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.commands.ProtocolCommand;
-import rlock.redisson.Rlock;
+import rlock.redisson.RedissonLocks;
 
 /** Whoever is compared: as many clients of each, as processes would have them, and one that many threads share. */
 final class Sides implements AutoCloseable {
@@ -17,17 +18,18 @@ final class Sides implements AutoCloseable {
   private final List<AutoCloseable> clients = new ArrayList<>();
 
   Sides(int plain, int native_, int processes, int threads) {
-    all.add(redisson("redisson", plain, processes, threads));
-    all.add(redisson("wrapped", native_, processes, threads));
+    all.add(redisson("redisson", plain, processes, threads, client -> client::getLock));
+    all.add(redisson("wrapped", native_, processes, threads, client -> RedissonLocks.of(client)::getLock));
     all.add(commands("rlock", native_, processes, threads));
   }
 
-  private Side redisson(String name, int port, int processes, int threads) {
+  private Side redisson(
+      String name, int port, int processes, int threads, Function<RedissonClient, Function<String, RLock>> locks) {
     Side side = new Side(name, port, new ArrayList<>(), new ArrayList<>());
     for (int process = 0; process < processes; process++) {
-      side.processes.add(new RedissonLocker(client(name, port, 2, 1, 2)));
+      side.processes.add(new RedissonLocker(locks.apply(client(name, port, 2, 1, 2))));
     }
-    RedissonClient shared = client(name, port, 16, 24, 64);
+    Function<String, RLock> shared = locks.apply(client(name, port, 16, 24, 64));
     for (int thread = 0; thread < threads; thread++) {
       side.threads.add(new RedissonLocker(shared));
     }
@@ -42,7 +44,7 @@ final class Sides implements AutoCloseable {
         .setConnectionMinimumIdleSize(idle).setConnectionPoolSize(connections);
     RedissonClient client = Redisson.create(config);
     clients.add(client::shutdown);
-    return name.equals("wrapped") ? Rlock.wrap(client) : client;
+    return client;
   }
 
   private Side commands(String name, int port, int processes, int threads) {
@@ -67,10 +69,10 @@ final class Sides implements AutoCloseable {
     }
   }
 
-  private record RedissonLocker(RedissonClient client) implements Locker {
+  private record RedissonLocker(Function<String, RLock> locks) implements Locker {
     @Override
     public void cycle(String name) {
-      RLock lock = client.getLock(name);
+      RLock lock = locks.apply(name);
       lock.lock();
       lock.unlock();
     }

@@ -24,3 +24,4 @@ mod terminal_settings;
 mod tls;
 mod top;
 mod waiting;
+mod walks;

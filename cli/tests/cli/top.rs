@@ -696,6 +696,7 @@ fn the_terminal_is_as_it_was_after_a_defect() {
 /// What is typed is shown, and the screen is not the other one.
 fn works_again(terminal: &Terminal) {
     assert!(!terminal.screen().contains(HELP), "{}", terminal.screen());
+    terminal.wait_until("the prompt", |screen| screen.trim_end().ends_with("prompt>"));
     terminal.enter("echo $((6*7))");
     terminal.wait_for("\n42\n");
     terminal.wait_for("echo $((6*7))");

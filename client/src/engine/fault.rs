@@ -41,8 +41,9 @@ impl Fault {
             "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "BUSY" | "OOM" | "NOSESSION"
             | "TAKENOVER" => What::NotNow,
             "READONLY" => What::NotHere,
-            // Sent to all that wait when the server becomes a replica. An operator's CLIENT UNBLOCK has other words.
-            "UNBLOCKED" if text.contains("state changed") => What::NotHere,
+            // Told to all that wait when the server becomes a replica: to clients that block by the server, and to tickets
+            // by the module. An operator's CLIENT UNBLOCK has other words.
+            "UNBLOCKED" if text.contains("state changed") || text.contains("become a replica") => What::NotHere,
             _ => What::Refused,
         };
         Self { what, cause: Cause::Server(line) }

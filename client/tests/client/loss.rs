@@ -11,6 +11,9 @@ use tokio::time::{Instant, timeout};
 
 const LEASE: Duration = Duration::from_secs(2);
 
+/// Longer than a server takes to start again, on a busy machine too.
+const LONG: Duration = Duration::from_secs(10);
+
 /// Longer than a server takes that is well.
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -204,7 +207,7 @@ async fn a_server_that_forgets_all_is_noticed() {
 async fn a_server_that_comes_back_with_its_data_has_the_lock_still() {
     let server = Server::prepare().options(&["--appendonly", "yes", "--appendfsync", "always"]).start();
     let locks = impatient(&server).await;
-    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    let guard = locks.lock("orders:42").lease(LONG).acquire().await.unwrap();
     let server = server.crash().options(&["--appendonly", "yes"]).start();
     let mut client = server.client();
     until_renewed(&mut client, "orders:42").await;
@@ -446,7 +449,7 @@ async fn why_a_lease_could_not_be_renewed_is_told() {
 #[tokio::test]
 async fn a_server_that_comes_back_without_the_module_is_told_of() {
     let server = Server::start();
-    let guard = impatient(&server).await.lock("orders:42").acquire().await.unwrap();
+    let guard = impatient(&server).await.lock("orders:42").lease(LONG).acquire().await.unwrap();
     let _without = server.crash().without_module().start();
     expect_not_renewed(&loss_of(&guard).await, ErrorKind::ModuleMissing, Some("ERR"));
 }

@@ -554,7 +554,7 @@ fn a_pause_of_all_clients_ends_no_session() {
 fn the_time_of_a_ticket_is_up_though_nobody_attends_it() {
     let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
-    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 300", "1");
+    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 1500", "1");
     ann.hang_up(&server);
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(client.figure("tickets"), 1, "it is passed over");

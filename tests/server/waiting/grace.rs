@@ -93,8 +93,8 @@ fn a_wait_that_ends_in_the_grace_is_told_when_to_ask_again(scene: &mut Scene) {
 }
 
 fn a_grace_that_ends_in_a_pause_lets_in_behind_the_pause(scene: &mut Scene) {
-    begin(scene, 300);
-    let mut bob = scene.wait("RLOCK.ACQUIRE k bob 300 WAIT 0");
+    begin(scene, 1500);
+    let mut bob = scene.wait("RLOCK.ACQUIRE k bob 1500 WAIT 0");
     scene.say("CLIENT PAUSE 600000 WRITE");
     wait_until("the grace is over", || scene.figure("grace_left_ms") == 0);
     assert_eq!((scene.figure("waiters"), scene.figure("grants")), (1, 0));

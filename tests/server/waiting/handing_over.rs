@@ -196,7 +196,7 @@ fn readers_go_on_when_the_writer_before_them_leaves(scene: &mut Scene) {
     writer.leave(scene);
     wait_until("the readers go on", || scene.figure("waiters") == 0);
     readers.iter_mut().for_each(Waiter::is_granted);
-    let mut writer = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 60");
+    let mut writer = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 1000");
     let mut readers = ["eve", "fay"].map(|name| scene.wait(&format!("RLOCK.RACQUIRE k {name} 600000 WAIT 0")));
     assert!(matches!(writer.outcome(), Outcome::TimeIsUp(1..)));
     readers.iter_mut().for_each(Waiter::is_granted);

@@ -161,8 +161,10 @@ fn events_are_heard_only_while_somebody_waits(scene: &mut Scene) {
             }
         }
     }
-    scene.say("RLOCK.ACQUIRE k ann 200");
-    scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0").is_granted();
+    scene.say("RLOCK.ACQUIRE k ann 600000");
+    let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
+    scene.say("RLOCK.RENEW k ann 20");
+    bob.is_granted();
     assert_eq!(scene.figure("lease_expiries"), 1, "it is heard once, however often listening has begun");
 }
 

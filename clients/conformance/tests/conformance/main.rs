@@ -28,7 +28,7 @@ use world::{Tried, World};
 /// to a server at most. Who is not listed has all, by three.
 const KNOWN: &[(&str, &[&str], usize)] = &[
     // By Redisson, which has none of these, tells of no end of a fixed lease, and has connections of its own.
-    ("java", &["fixed", "max_waiters", "permit", "replicas", "tokens"], 40),
+    ("java", &["fixed", "max_waiters", "replicas", "tokens"], 40),
     // Threads cannot be interrupted there.
     ("python-sync", &["cancel"], CONNECTIONS_MAX),
 ];

@@ -1,6 +1,7 @@
 package rlock;
 
 import java.util.List;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
@@ -17,7 +18,7 @@ final class Cluster {
 
     static Cluster start() {
         List<Node> nodes = Stream.generate(() -> Node.start("--cluster-enabled", "yes", "--cluster-port",
-                "" + Node.freePort(), "--cluster-node-timeout", "5000")).limit(MASTERS).toList();
+                "" + Node.freePort(), "--cluster-node-timeout", "5000")).limit(MASTERS).collect(Collectors.toList());
         Cluster cluster = new Cluster(nodes);
         cluster.join();
         return cluster;

@@ -3,8 +3,11 @@ package rlock;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
@@ -14,10 +17,10 @@ class DeadJvmTest {
 
     @Test
     void native_waiters_are_let_in_when_the_leases_of_a_killed_jvm_end() throws Exception {
-        List<String> names = IntStream.range(0, Latency.ROUNDS).mapToObj(i -> "dead:" + i).toList();
+        List<String> names = IntStream.range(0, Latency.ROUNDS).mapToObj(i -> "dead:" + i).collect(Collectors.toList());
         Process service = start(names);
         try (Native client = Node.shared().client(); Crew crew = new Crew()) {
-            assertEquals("locked", service.inputReader().readLine());
+            assertEquals("locked", new BufferedReader(new InputStreamReader(service.getInputStream())).readLine());
             Latency latency = new Latency();
             for (String name : names) {
                 crew.start(() -> latency.add(lateness(name, service)));

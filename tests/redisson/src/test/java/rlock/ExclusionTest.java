@@ -66,22 +66,22 @@ class ExclusionTest {
         Guard java = Guard.java(lock);
         Guard rlock = Guard.rlock("lost", Side.Kind.PLAIN);
         everyone((own, me, number) -> {
-            switch (number % 100) {
-                case 33 -> Fleet.lock(lock, 15, stranger());
-                case 66 -> {
-                    Fleet.lock(lock, 200, stranger());
-                    lock.forceUnlock();
-                }
-                default -> addUnder(java, own, me, "lost:number");
+            if (number % 100 == 33) {
+                Fleet.lock(lock, 15, stranger());
+            } else if (number % 100 == 66) {
+                Fleet.lock(lock, 200, stranger());
+                lock.forceUnlock();
+            } else {
+                addUnder(java, own, me, "lost:number");
             }
         }, (own, me, number) -> {
-            switch (number % 100) {
-                case 33 -> takeFreeLock(own, "lost gone-" + me + number + " 15");
-                case 66 -> {
-                    takeFreeLock(own, "lost gone-" + me + number + " 200");
-                    own.say("DEL lost");
-                }
-                default -> addUnder(rlock, own, me, "lost:number");
+            if (number % 100 == 33) {
+                takeFreeLock(own, "lost gone-" + me + number + " 15");
+            } else if (number % 100 == 66) {
+                takeFreeLock(own, "lost gone-" + me + number + " 200");
+                own.say("DEL lost");
+            } else {
+                addUnder(rlock, own, me, "lost:number");
             }
         });
         assertEquals("" + ROUNDS * 98 / 100, client.say("GET lost:number"));

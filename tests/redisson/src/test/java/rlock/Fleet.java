@@ -1,7 +1,12 @@
 package rlock;
 
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.Arrays;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -9,7 +14,8 @@ import org.redisson.client.codec.StringCodec;
 import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
 
-/** The Java side: Redisson's clients, by nothing but its public API; all of them wrapped, if that is what is tested. */
+/** The Java side: Redisson's clients, by nothing but its public API; all of them with the
+ * locks of java/, if these are what is tested. */
 final class Fleet {
     /** Whether the locks are those of java/, on Redisson's keys. */
     static final boolean IS_WRAPPED = Boolean.getBoolean("rlock.wrapped");
@@ -41,14 +47,31 @@ final class Fleet {
         return IS_WRAPPED ? wrap(plainWith(settings)) : plainWith(settings);
     }
 
-    /** By its name, since not every version that is tested has the wrapper beside it. */
+    /**
+     * The client with locks by java/, so that one test serves both. By their names, since not every version that is
+     * tested has java/ beside it.
+     */
     private static RedissonClient wrap(RedissonClient redisson) {
         try {
-            return (RedissonClient) Class.forName("rlock.redisson.Rlock").getMethod("wrap", RedissonClient.class)
+            Object locks = Class.forName("rlock.redisson.RedissonLocks").getMethod("of", RedissonClient.class)
                     .invoke(null, redisson);
+            Map<String, Method> getters = Arrays.stream(RedissonClient.class.getMethods())
+                    .filter(method -> method.getName().matches("get(Fenced|ReadWrite|Multi|)Lock"))
+                    .flatMap(method -> Arrays.stream(locks.getClass().getInterfaces()[0].getMethods())
+                            .filter(own -> signature(own).equals(signature(method))))
+                    .collect(Collectors.toMap(Fleet::signature, own -> own));
+            return (RedissonClient) Proxy.newProxyInstance(Fleet.class.getClassLoader(),
+                    new Class<?>[] {RedissonClient.class}, (self, method, arguments) -> {
+                        Method own = getters.get(signature(method));
+                        return own == null ? method.invoke(redisson, arguments) : own.invoke(locks, arguments);
+                    });
         } catch (ReflectiveOperationException e) {
             throw new AssertionError(e);
         }
+    }
+
+    private static String signature(Method method) {
+        return method.getName() + Arrays.toString(method.getParameterTypes());
     }
 
     /** Redisson as it is, whatever is tested. */

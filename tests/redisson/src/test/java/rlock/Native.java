@@ -103,7 +103,7 @@ final class Native implements AutoCloseable {
             return null;
         }
         byte[] bytes = in.readNBytes(length);
-        in.skipNBytes(2);
+        in.readNBytes(2);
         return new String(bytes, StandardCharsets.ISO_8859_1);
     }
 

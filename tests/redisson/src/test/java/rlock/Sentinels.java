@@ -3,6 +3,7 @@ package rlock;
 import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.List;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -26,7 +27,7 @@ final class Sentinels {
 
     Sentinels() {
         String config = "sentinel monitor " + MASTER + " 127.0.0.1 " + master.port() + " 2\n";
-        sentinels = Stream.generate(() -> Node.sentinel(config)).limit(3).toList();
+        sentinels = Stream.generate(() -> Node.sentinel(config)).limit(3).collect(Collectors.toList());
         for (Node sentinel : sentinels) {
             try (Native client = sentinel.client()) {
                 client.say(HURRY);

@@ -1,6 +1,7 @@
 package rlock;
 
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletionException;
 import java.util.function.BiFunction;
@@ -28,11 +29,21 @@ interface Side {
     boolean give(String name, Kind kind, long thread, long leaseMs);
 
     /** RLOCK commands. */
-    record NativeSide(Native connection, RedissonClient identity, String option) implements Side {
+    final class NativeSide implements Side {
+        private final Native connection;
+        private final RedissonClient identity;
+        private final String option;
+
+        NativeSide(Native connection, RedissonClient identity, String option) {
+            this.connection = connection;
+            this.identity = identity;
+            this.option = option;
+        }
+
         @Override
         public boolean take(String name, Kind kind, long thread, long leaseMs) {
             Object reply = connection.say(kind.acquire + " " + name + " " + holder(thread) + " " + leaseMs + option);
-            return reply == null || reply instanceof java.util.List<?> pair && pair.get(0) == null;
+            return reply == null || reply instanceof List && ((List<?>) reply).get(0) == null;
         }
 
         @Override
@@ -56,11 +67,9 @@ interface Side {
         }
 
         static JavaSide of(RedissonClient client) {
-            return new JavaSide((name, kind) -> switch (kind) {
-                case PLAIN -> client.getLock(name);
-                case READ -> client.getReadWriteLock(name).readLock();
-                case WRITE -> client.getReadWriteLock(name).writeLock();
-            });
+            return new JavaSide((name, kind) -> kind == Kind.PLAIN ? client.getLock(name)
+                    : kind == Kind.READ ? client.getReadWriteLock(name).readLock()
+                    : client.getReadWriteLock(name).writeLock());
         }
 
         @Override

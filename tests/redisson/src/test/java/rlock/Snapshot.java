@@ -10,9 +10,20 @@ import java.util.TreeMap;
  *
  * <p>The unlock latch is left out: Redisson deletes it some time after the unlock, and only Redisson has one.
  */
-record Snapshot(Map<String, String> values, Map<String, Long> expiries) {
+final class Snapshot {
+    private final Map<String, String> values = new TreeMap<>();
+    private final Map<String, Long> expiries = new TreeMap<>();
+
+    Map<String, String> values() {
+        return values;
+    }
+
+    Map<String, Long> expiries() {
+        return expiries;
+    }
+
     static Snapshot of(Native client, String name) {
-        Snapshot snapshot = new Snapshot(new TreeMap<>(), new TreeMap<>());
+        Snapshot snapshot = new Snapshot();
         for (Object found : (List<?>) client.say("KEYS *")) {
             String key = (String) found;
             if (belongs(key, name) && !key.startsWith("redisson_unlock_latch:")) {
@@ -29,11 +40,9 @@ record Snapshot(Map<String, String> values, Map<String, Long> expiries) {
     private void add(Native client, String key, String label) {
         long expiry = (Long) client.run("PEXPIRETIME", key);
         String type = (String) client.run("TYPE", key);
-        Object value = switch (type) {
-            case "hash" -> sorted((List<?>) client.run("HGETALL", key));
-            case "string" -> client.run("GET", key);
-            default -> type.equals("none") ? null : client.run("DUMP", key);
-        };
+        Object value = type.equals("none") ? null
+                : type.equals("hash") ? sorted((List<?>) client.run("HGETALL", key))
+                : client.run(type.equals("string") ? "GET" : "DUMP", key);
         if (value != null) {
             values.put(label, type + " " + value);
             expiries.put(label, expiry);

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -49,7 +50,7 @@ class WakeUpTest {
     void a_native_write_release_wakes_all_java_readers() {
         RLock lock = fleet.getReadWriteLock("wake:13").readLock();
         assertNull(client.say("RLOCK.WACQUIRE wake:13 me 60000"));
-        List<Waiter> readers = Stream.generate(() -> Waiter.javaToStay(lock)).limit(3).toList();
+        List<Waiter> readers = Stream.generate(() -> Waiter.javaToStay(lock)).limit(3).collect(Collectors.toList());
         assertEquals(1L, client.say("RLOCK.RELEASE wake:13 me"));
         readers.forEach(Waiter::grantedAt);
         lock.forceUnlock();

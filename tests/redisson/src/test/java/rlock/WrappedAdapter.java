@@ -47,7 +47,8 @@ import org.redisson.config.Config;
 import org.redisson.config.ConstantDelay;
 import org.yaml.snakeyaml.Yaml;
 import rlock.redisson.LostLock;
-import rlock.redisson.Rlock;
+import rlock.redisson.Permits;
+import rlock.redisson.RedissonLocks;
 import rlock.redisson.RlockMissingException;
 
 /**
@@ -63,14 +64,12 @@ final class WrappedAdapter {
             "fixed",
             // The server's setting.
             "max_waiters",
-            // Redisson's own are on other keys.
-            "permit",
             // Redisson asks as many as there are, for as long as the client's configuration says.
             "replicas",
             // Redisson fences single locks alone.
             "tokens");
 
-    private static final List<String> REFUSED = List.of("permit", "max_waiters", "replicas");
+    private static final List<String> REFUSED = List.of("max_waiters", "replicas");
 
     /** What the server says of which Redisson makes no exceptions of their own, or others when it connects. */
     private static final Map<String, String> BY_CODE = Map.of("NOAUTH", "no-right", "WRONGPASS", "no-right",
@@ -104,7 +103,7 @@ final class WrappedAdapter {
     private final Map<Integer, Holder> byRequest = new ConcurrentHashMap<>();
     private final Map<String, Holder> byName = new ConcurrentHashMap<>();
     /** By their leases: the watchdog's timeout is the whole client's, so each lease has a client of its own. */
-    private final Map<Integer, RedissonClient> clients = new ConcurrentHashMap<>();
+    private final Map<Integer, RedissonLocks> clients = new ConcurrentHashMap<>();
     private volatile Request opened;
     private volatile boolean isClosing;
 
@@ -112,7 +111,6 @@ final class WrappedAdapter {
         // Whoever else prints something does not mean the suite.
         System.setOut(System.err);
         WrappedAdapter adapter = new WrappedAdapter();
-        Rlock.onLost(adapter::lost);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Yaml json = new Yaml();
         for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -189,12 +187,12 @@ final class WrappedAdapter {
     }
 
     /** The one whose leases are as long as that request wants them. */
-    private RedissonClient client(Request request) {
+    private RedissonLocks client(Request request) {
         Request lease = request.has("lease") ? request : opened;
         return clients.computeIfAbsent(lease.has("lease") ? lease.number("lease") : USUAL_LEASE_MS, this::client);
     }
 
-    private RedissonClient client(int leaseMs) {
+    private RedissonLocks client(int leaseMs) {
         Request request = opened;
         Config config = new Config();
         BaseConfig<?> servers;
@@ -222,7 +220,9 @@ final class WrappedAdapter {
         }
         RedissonClient redisson = Redisson.create(config);
         try {
-            return Rlock.wrap(redisson);
+            RedissonLocks locks = RedissonLocks.of(redisson);
+            locks.onLost(this::lost);
+            return locks;
         } catch (RuntimeException e) {
             redisson.shutdown(0, 5, TimeUnit.SECONDS);
             throw e;
@@ -238,7 +238,7 @@ final class WrappedAdapter {
         for (Holder holder : holders) {
             holder.join(CLOSING_MS);
         }
-        clients.values().forEach(client -> client.shutdown(0, 5, TimeUnit.SECONDS));
+        clients.values().forEach(locks -> locks.getRedisson().shutdown(0, 5, TimeUnit.SECONDS));
     }
 
     private void lost(LostLock lost) {
@@ -296,8 +296,10 @@ final class WrappedAdapter {
         /** Of the work: by itself, or because the lock is lost. */
         private final CompletableFuture<Void> end = new CompletableFuture<>();
         private boolean isWaiting = true;
-        private RedissonClient locks;
+        private RedissonLocks locks;
         private volatile RLock lock;
+        /** In place of a lock. */
+        private volatile Permits permits;
 
         Holder(Request request) {
             this.request = request;
@@ -335,7 +337,7 @@ final class WrappedAdapter {
 
         /** What can be vouched for no more counts as lost before anybody has heard of it. */
         Map<String, Object> look() {
-            long remaining = isLost.get() ? 0 : Rlock.remaining(lock, getId());
+            long remaining = isLost.get() ? 0 : remaining();
             return Map.of("lost", remaining == 0, "remaining", remaining);
         }
 
@@ -373,7 +375,7 @@ final class WrappedAdapter {
                 fail(request, e);
                 return;
             }
-            said.put("holder", locks.getId() + ":" + getId());
+            said.put("holder", locks.getRedisson().getId() + ":" + getId());
             say(Map.of("id", request.number("id"), "ok", said));
             keep();
         }
@@ -396,6 +398,11 @@ final class WrappedAdapter {
                 token = get(!request.has("wait") ? fenced.lockAndGetTokenAsync(lease, TimeUnit.MILLISECONDS)
                         : fenced.tryLockAndGetTokenAsync(request.number("wait"), lease, TimeUnit.MILLISECONDS));
                 isInTime = token != null;
+            } else if (request.has("permit")) {
+                // Nothing is waited for longer than that.
+                permits = locks.getPermits(request.text("permit"), request.number("limit"));
+                Duration wait = request.has("wait") ? Duration.ofMillis(request.number("wait")) : Duration.ofDays(1);
+                isInTime = permits.tryAcquire(wait);
             } else {
                 lock = lock();
                 if (request.has("wait")) {
@@ -442,12 +449,26 @@ final class WrappedAdapter {
                 giveUp();
                 throw e;
             }
-            lock.unlock();
+            unlock();
+        }
+
+        private long remaining() {
+            Duration remaining =
+                    permits == null ? locks.remaining(lock, getId()) : permits.remaining(getId());
+            return remaining.toMillis();
+        }
+
+        private void unlock() {
+            if (permits == null) {
+                lock.unlock();
+            } else {
+                permits.release();
+            }
         }
 
         private void giveUp() {
             try {
-                lock.unlock();
+                unlock();
             } catch (RuntimeException e) {
                 // What was lost is not there, and what cannot be reached has its lease.
             }
@@ -467,7 +488,7 @@ final class WrappedAdapter {
 
         private void release(Request release) {
             try {
-                lock.unlock();
+                unlock();
                 forget();
                 say(Map.of("id", release.number("id"), "ok", Map.of()));
             } catch (IllegalMonitorStateException e) {

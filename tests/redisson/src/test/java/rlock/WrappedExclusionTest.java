@@ -8,6 +8,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
+import rlock.redisson.RedissonLocks;
 
 /**
  * A fleet in which one service is wrapped, one is plain Redisson and one speaks the commands: together they add to one
@@ -21,7 +22,7 @@ class WrappedExclusionTest {
     /** Without it the native queue would never be empty, and plain Redisson never at the lock (docs/redisson.md). */
     private static final int LEAD = 4;
 
-    private final RedissonClient wrapped = Fleet.on(Node.shared().address());
+    private final RedissonLocks wrapped = WrappedFleet.on(Node.shared().address());
     private final RedissonClient plain = Fleet.plainOn(Node.shared().address());
     private final Native client = Node.shared().client();
     private final AtomicInteger inside = new AtomicInteger();
@@ -29,7 +30,7 @@ class WrappedExclusionTest {
 
     @AfterEach
     void disconnect() {
-        Fleet.end(wrapped);
+        WrappedFleet.end(wrapped);
         Fleet.end(plain);
         client.close();
     }
@@ -52,7 +53,7 @@ class WrappedExclusionTest {
     void a_wrapped_and_a_plain_lock_of_one_client_are_one() {
         RLock one = wrapped.getLock("one");
         RedissonClient redisson = Fleet.plainOn(Node.shared().address());
-        RLock same = rlock.redisson.Rlock.wrap(redisson).getLock("one");
+        RLock same = RedissonLocks.of(redisson).getLock("one");
         RLock own = redisson.getLock("one");
         same.lock();
         own.lock();

@@ -15,10 +15,9 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.redisson.api.RLock;
-import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
 import rlock.redisson.LostLock;
-import rlock.redisson.Rlock;
+import rlock.redisson.RedissonLocks;
 
 /** Servers that stand still or go, processes that are killed, replies that never come. */
 class WrappedFailureTest {
@@ -26,23 +25,23 @@ class WrappedFailureTest {
 
     private final BlockingQueue<LostLock> losses = new LinkedBlockingQueue<>();
     private Node node;
-    private RedissonClient locks;
+    private RedissonLocks locks;
     private Native client;
     private Runnable listening;
 
     @BeforeEach
     void start() {
-        listening = Rlock.onLost(losses::add);
         node = Node.start("--repl-diskless-sync-delay", "0");
         client = node.client();
-        locks = Fleet.with(config -> config.useSingleServer().setAddress(node.address())
+        locks = WrappedFleet.with(config -> config.useSingleServer().setAddress(node.address())
                 .setTimeout(TIMEOUT_MS).setRetryAttempts(1));
+        listening = locks.onLost(losses::add);
     }
 
     @AfterEach
     void stop() {
         listening.run();
-        Fleet.end(locks);
+        WrappedFleet.end(locks);
         client.close();
         node.stop();
     }
@@ -61,7 +60,7 @@ class WrappedFailureTest {
         LostLock lost = loss();
         assertEquals("taken", lost.getName());
         assertEquals(Thread.currentThread().getId(), lost.getThreadId());
-        assertEquals(locks, lost.getClient());
+        assertEquals(Thread.currentThread(), lost.getThread().orElseThrow());
         assertTrue(lost.getCause().isEmpty(), "the server has said so");
         assertThrows(IllegalMonitorStateException.class, locks.getLock("taken")::unlock);
         assertEquals("1", client.say("HGET taken other"));
@@ -113,7 +112,7 @@ class WrappedFailureTest {
     @Test
     void a_lock_whose_grant_was_never_heard_of_is_given_back() throws Exception {
         RLock lock = locks.getLock("unheard");
-        locks.getBucket("warm").get();
+        locks.getRedisson().getBucket("warm").get();
         for (int i = 0; i < 5; i++) {
             Thread sleep = sleeping(3 * TIMEOUT_MS);
             assertThrows(RedisException.class, () -> lock.tryLock(0, 60, TimeUnit.SECONDS));
@@ -216,7 +215,7 @@ class WrappedFailureTest {
         Node replica = Node.start("--replicaof", "127.0.0.1", "" + node.port());
         Patience.until("the replica follows", () -> ("" + client.say("INFO replication")).contains("state=online"));
         // Longer than Redisson takes to notice.
-        RedissonClient fleet = Fleet.with(config -> config.setLockWatchdogTimeout(15_000).useReplicatedServers()
+        RedissonLocks fleet = WrappedFleet.with(config -> config.setLockWatchdogTimeout(15_000).useReplicatedServers()
                 .setScanInterval(200).addNodeAddress(node.address(), replica.address())
                 .setTimeout(TIMEOUT_MS).setRetryAttempts(10));
         try (Native promoted = replica.client()) {
@@ -238,7 +237,7 @@ class WrappedFailureTest {
             assertEquals(0L, promoted.say("EXISTS over:held"));
             assertEquals(List.of(), List.copyOf(losses));
         } finally {
-            Fleet.end(fleet);
+            WrappedFleet.end(fleet);
             replica.stop();
         }
     }
@@ -271,7 +270,7 @@ class WrappedFailureTest {
                 locks.getMultiLock(locks.getLock("shut"), locks.getLock("shut:2"))::lock);
         List<Waiter> waiters = ways.stream()
                 .map(way -> Waiter.inAQueue(() -> assertThrows(Exception.class, way))).toList();
-        Fleet.end(locks);
+        WrappedFleet.end(locks);
         waiters.forEach(Waiter::grantedAt);
     }
 }

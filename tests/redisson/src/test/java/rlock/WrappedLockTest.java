@@ -9,6 +9,7 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static java.util.concurrent.TimeUnit.NANOSECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
 
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -22,11 +23,11 @@ import org.redisson.api.RedissonClient;
 import org.redisson.api.options.CommonOptions;
 import org.redisson.client.RedisException;
 import rlock.redisson.LostLock;
-import rlock.redisson.Rlock;
+import rlock.redisson.RedissonLocks;
 
 /** All that the interface of a lock has, and what is got by who uses it wrongly. */
 class WrappedLockTest {
-    private final RedissonClient locks = Fleet.shared();
+    private final RedissonLocks locks = WrappedFleet.shared();
     private final Native client = Node.shared().client();
 
     @AfterEach
@@ -35,7 +36,7 @@ class WrappedLockTest {
     }
 
     private String me() {
-        return Fleet.holder(locks);
+        return Fleet.holder(locks.getRedisson());
     }
 
     @Test
@@ -60,7 +61,7 @@ class WrappedLockTest {
     void who_does_not_hold_it_cannot_unlock_it() {
         RLock lock = locks.getLock("not-mine");
         IllegalMonitorStateException e = assertThrows(IllegalMonitorStateException.class, lock::unlock);
-        assertEquals("attempt to unlock lock, not locked by current thread by node id: " + locks.getId()
+        assertEquals("attempt to unlock lock, not locked by current thread by node id: " + locks.getRedisson().getId()
                 + " thread-id: " + Thread.currentThread().getId(), e.getMessage());
         CompletionException async = assertThrows(CompletionException.class,
                 () -> lock.unlockAsync().toCompletableFuture().join());
@@ -131,7 +132,7 @@ class WrappedLockTest {
     @Test
     void what_was_broken_open_is_neither_renewed_nor_lost() {
         List<LostLock> losses = new CopyOnWriteArrayList<>();
-        Runnable listening = Rlock.onLost(losses::add);
+        Runnable listening = locks.onLost(losses::add);
         for (RLock lock : new RLock[] {locks.getLock("broken"), locks.getReadWriteLock("broken:rw").writeLock(),
             locks.getReadWriteLock("broken:rw").readLock()}) {
             lock.lock();
@@ -358,17 +359,30 @@ class WrappedLockTest {
     @Test
     void how_long_it_can_be_vouched_for_is_known_without_the_server() {
         RLock lock = locks.getLock("vouched");
-        assertEquals(0, Rlock.remaining(lock));
+        assertEquals(Duration.ZERO, locks.remaining(lock));
         lock.lock(60, SECONDS);
-        long remaining = Rlock.remaining(lock);
+        long remaining = locks.remaining(lock).toMillis();
         assertTrue(remaining > 50_000 && remaining <= client.number("PTTL vouched"), "" + remaining);
-        assertEquals(0, Rlock.remaining(lock, 4_711));
+        assertEquals(Duration.ZERO, locks.remaining(lock, 4_711));
         lock.lock(20, SECONDS);
-        assertTrue(Rlock.remaining(lock) <= client.number("PTTL vouched"));
-        assertTrue(Rlock.remaining(locks.getMultiLock(lock, locks.getLock("vouched:not"))) == 0);
+        assertTrue(locks.remaining(lock).toMillis() <= client.number("PTTL vouched"));
+        assertTrue(locks.remaining(locks.getMultiLock(lock, locks.getLock("vouched:not"))).isZero());
         lock.unlock();
         lock.unlock();
-        assertEquals(0, Rlock.remaining(lock));
+        assertEquals(Duration.ZERO, locks.remaining(lock));
+    }
+
+    /** The watchdog's lease counts again once it has renewed. */
+    @Test
+    void an_inner_hold_with_a_longer_lease_is_vouched_for_no_longer_than_the_outer_ones_renewal() {
+        RLock lock = locks.getLock("vouched:inner");
+        lock.lock();
+        lock.lock(60, SECONDS);
+        Patience.until("it is renewed, which is known here",
+                () -> client.number("PTTL vouched:inner") <= Fleet.WATCHDOG_MS
+                        && locks.remaining(lock).toMillis() <= client.number("PTTL vouched:inner"));
+        lock.unlock();
+        lock.unlock();
     }
 
     @Test

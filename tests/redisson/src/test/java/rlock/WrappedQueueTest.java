@@ -12,11 +12,11 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
-import org.redisson.api.RedissonClient;
+import rlock.redisson.RedissonLocks;
 
 /** Threads of Java stand in the server's queue like everybody else: what Redisson's own cannot have. */
 class WrappedQueueTest {
-    private final RedissonClient locks = Fleet.shared();
+    private final RedissonLocks locks = WrappedFleet.shared();
     private final Native client = Node.shared().client();
 
     @AfterEach
@@ -86,9 +86,58 @@ class WrappedQueueTest {
         reader.grantedAt();
     }
 
-    /** The lease of a wait is short; what a thread begins with is the lease that it asked for. */
+    /** A user who may not renew shows it: a thread that had to renew first would be refused. */
     @Test
-    void after_a_wait_the_lease_is_whole() {
+    void what_is_granted_after_a_wait_is_the_callers_without_another_request() {
+        client.say("ACL SETUSER begins on >secret ~* &* +@all -rlock.renew");
+        RedissonLocks begins = WrappedFleet.with(config -> config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer()
+                .setUsername("begins").setPassword("secret").setAddress(Node.shared().address()));
+        RLock lock = begins.getLock("begins");
+        List<Runnable> ways = List.of(lock::lock, () -> lock.lock(Fleet.LONG_MS, MILLISECONDS));
+        for (Runnable way : ways) {
+            assertNull(client.say("RLOCK.ACQUIRE begins other 60000"));
+            Waiter waiter = Waiter.inAQueue(way);
+            assertEquals(1L, client.say("RLOCK.RELEASE begins other"));
+            waiter.grantedAt();
+            lock.forceUnlock();
+        }
+        WrappedFleet.end(begins);
+    }
+
+    /** The lease of a wait is short; the watchdog makes it whole beside the work. */
+    @Test
+    void what_is_held_after_a_wait_is_renewed_soon() {
+        RedissonLocks patient = WrappedFleet.with(config ->
+                config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer().setAddress(Node.shared().address()));
+        assertNull(client.say("RLOCK.ACQUIRE soon other 60000"));
+        Waiter waiter = Waiter.inAQueue(patient.getLock("soon")::lock);
+        assertEquals(1L, client.say("RLOCK.RELEASE soon other"));
+        waiter.grantedAt();
+        Patience.until("its lease is whole", () -> client.number("PTTL soon") > Fleet.LONG_MS / 2);
+        patient.getLock("soon").forceUnlock();
+        WrappedFleet.end(patient);
+    }
+
+    /** Where others wait, a request goes to the queue at once, with a short lease: not that of who has the lock. */
+    @Test
+    void who_has_the_lock_and_enters_again_keeps_its_lease() {
+        RedissonLocks patient = WrappedFleet.with(config ->
+                config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer().setAddress(Node.shared().address()));
+        RLock lock = patient.getLock("again");
+        lock.lock();
+        Waiter waiter = Waiter.java(lock);
+        lock.lock();
+        assertTrue(client.number("PTTL again") > Fleet.LONG_MS / 2);
+        assertTrue(patient.remaining(lock).toMillis() > Fleet.LONG_MS / 2);
+        lock.unlock();
+        lock.unlock();
+        waiter.grantedAt();
+        WrappedFleet.end(patient);
+    }
+
+    /** A lease of its own is asked for whole, since nobody renews it. */
+    @Test
+    void after_a_wait_a_lease_of_its_own_is_whole() {
         assertNull(client.say("RLOCK.ACQUIRE whole other 60000"));
         Waiter waiter = Waiter.javaToStay(locks.getLock("whole"));
         assertEquals(1L, client.say("RLOCK.RELEASE whole other"));
@@ -118,7 +167,7 @@ class WrappedQueueTest {
 
     @Test
     void many_threads_and_two_processes_lose_no_wait() {
-        RedissonClient another = Fleet.on(Node.shared().address());
+        RedissonLocks another = WrappedFleet.on(Node.shared().address());
         int[] sum = {0};
         try (Crew crew = new Crew()) {
             for (int i = 0; i < 40; i++) {
@@ -141,6 +190,6 @@ class WrappedQueueTest {
         }
         assertEquals(1_000, sum[0]);
         assertEquals(0L, client.say("EXISTS many"));
-        Fleet.end(another);
+        WrappedFleet.end(another);
     }
 }

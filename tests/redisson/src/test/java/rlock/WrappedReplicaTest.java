@@ -17,12 +17,11 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.redisson.api.RLock;
-import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
 import org.redisson.command.NoSyncedSlavesException;
 import org.redisson.config.Config;
 import rlock.redisson.LostLock;
-import rlock.redisson.Rlock;
+import rlock.redisson.RedissonLocks;
 
 /** What is held where that counts only once a replica knows it, as it does by default wherever there are replicas. */
 class WrappedReplicaTest {
@@ -32,21 +31,14 @@ class WrappedReplicaTest {
     private static final long LATE_MS = 400;
 
     private final BlockingQueue<LostLock> losses = new LinkedBlockingQueue<>();
-    private final List<RedissonClient> clients = new CopyOnWriteArrayList<>();
-    private Runnable listening;
+    private final List<RedissonLocks> clients = new CopyOnWriteArrayList<>();
     private Node node;
     private Node replica;
     private Native master;
-    private RedissonClient locks;
+    private RedissonLocks locks;
 
     @BeforeEach
     void start() {
-        // What other tests have left behind is lost in this process, too.
-        listening = Rlock.onLost(lost -> {
-            if (clients.contains(lost.getClient())) {
-                losses.add(lost);
-            }
-        });
         node = Node.start("--repl-diskless-sync-delay", "0");
         master = node.client();
         replica = follower();
@@ -55,8 +47,7 @@ class WrappedReplicaTest {
 
     @AfterEach
     void stop() {
-        listening.run();
-        clients.forEach(Fleet::end);
+        clients.forEach(WrappedFleet::end);
         master.close();
         replica.stop();
         node.stop();
@@ -75,12 +66,13 @@ class WrappedReplicaTest {
         assertEquals(1L, master.say("WAIT 1 20000"));
     }
 
-    private RedissonClient with(Consumer<Config> more) {
-        RedissonClient client = Fleet.with(config -> {
+    private RedissonLocks with(Consumer<Config> more) {
+        RedissonLocks client = WrappedFleet.with(config -> {
             config.setSlavesSyncTimeout(SYNC_MS).useMasterSlaveServers().setMasterAddress(node.address())
                     .addSlaveAddress(replica.address()).setRetryAttempts(0);
             more.accept(config);
         });
+        client.onLost(losses::add);
         clients.add(client);
         return client;
     }
@@ -147,7 +139,7 @@ class WrappedReplicaTest {
 
     @Test
     void a_re_entry_that_no_replica_has_lengthens_nothing() throws Exception {
-        RedissonClient slow = with(config -> config.setLockWatchdogTimeout(2 * Fleet.WATCHDOG_MS));
+        RedissonLocks slow = with(config -> config.setLockWatchdogTimeout(2 * Fleet.WATCHDOG_MS));
         RLock held = slow.getLock("again");
         held.lock();
         untilRenewed("again");
@@ -241,7 +233,7 @@ class WrappedReplicaTest {
     /** A service that has said that replicas do not matter waits for them where it did before: behind a grant. */
     @Test
     void without_the_check_neither_renewals_nor_unlocks_wait() {
-        RedissonClient unchecked = with(config -> config.setCheckLockSyncedSlaves(false));
+        RedissonLocks unchecked = with(config -> config.setCheckLockSyncedSlaves(false));
         RLock lock = unchecked.getLock("unchecked");
         lock.lock();
         long waits = calls("wait");
@@ -255,7 +247,8 @@ class WrappedReplicaTest {
 
     @Test
     void a_client_of_one_server_never_waits() {
-        RedissonClient single = Fleet.on(node.address());
+        RedissonLocks single = WrappedFleet.on(node.address());
+        single.onLost(losses::add);
         clients.add(single);
         RLock lock = single.getLock("single");
         long waits = calls("wait");

@@ -8,8 +8,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.redisson.api.RLock;
-import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
+import rlock.redisson.RedissonLocks;
 
 /** Failovers by sentinels: the old master goes on granting its queue, as nobody has told it yet that it is none. */
 class WrappedSentinelTest {
@@ -26,7 +26,7 @@ class WrappedSentinelTest {
     @Timeout(240)
     void nobody_gets_in_by_an_old_master_that_goes_on_granting_its_queue() {
         Sentinels sentinels = new Sentinels();
-        RedissonClient locks = Fleet.with(config -> config.setSlavesSyncTimeout(100).useSentinelServers().setMasterName(Sentinels.MASTER)
+        RedissonLocks locks = WrappedFleet.with(config -> config.setSlavesSyncTimeout(100).useSentinelServers().setMasterName(Sentinels.MASTER)
                 .addSentinelAddress(sentinels.addresses()).setScanInterval(200));
         try (Crew crew = new Crew()) {
             for (int i = 0; i < THREADS; i++) {
@@ -42,7 +42,7 @@ class WrappedSentinelTest {
             crew.finish();
         } finally {
             isOver.set(true);
-            Fleet.end(locks);
+            WrappedFleet.end(locks);
             sentinels.stop();
         }
         assertEquals(0, overlaps.get(), "times that two were inside");

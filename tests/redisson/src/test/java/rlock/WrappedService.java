@@ -2,8 +2,7 @@ package rlock;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.redisson.api.RedissonClient;
-import rlock.redisson.Rlock;
+import rlock.redisson.RedissonLocks;
 
 /**
  * A service with a wrapped client, to be killed or stopped: it takes the first lock, says so, waits for the second, if
@@ -23,8 +22,8 @@ final class WrappedService {
 
     /** The server's address, then the locks. */
     public static void main(String[] arguments) throws Exception {
-        Rlock.onLost(lost -> System.out.println("lost " + lost.getName()));
-        RedissonClient locks = Fleet.on(arguments[0]);
+        RedissonLocks locks = WrappedFleet.on(arguments[0]);
+        locks.onLost(lost -> System.out.println("lost " + lost.getName()));
         locks.getLock(arguments[1]).lock();
         System.out.println("locked");
         if (arguments.length > 2) {

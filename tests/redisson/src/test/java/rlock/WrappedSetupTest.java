@@ -12,20 +12,25 @@ import org.junit.jupiter.api.Test;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
-import rlock.redisson.Rlock;
+import rlock.redisson.RedissonLocks;
 import rlock.redisson.RlockMissingException;
 
-/** What one line of a service gets: a client of which all is Redisson's but the locks, or a clear no. */
+/** What one line of a service gets: locks, or a clear no. */
 class WrappedSetupTest {
     @Test
     void without_the_module_it_says_so_at_once() {
         Node bare = Node.withoutModule();
         RedissonClient redisson = Fleet.plainOn(bare.address());
-        RlockMissingException e = assertThrows(RlockMissingException.class, () -> Rlock.wrap(redisson));
+        RlockMissingException e = assertThrows(RlockMissingException.class, () -> RedissonLocks.of(redisson));
         assertTrue(e.getMessage().contains("rlock module"), e.getMessage());
-        assertSame(redisson, Rlock.wrapIfAvailable(redisson));
-        redisson.getLock("own").lock();
-        redisson.getLock("own").unlock();
+        RedissonLocks own = RedissonLocks.ifAvailable(redisson);
+        assertFalse(own.isNative());
+        assertThrows(RlockMissingException.class, own::check);
+        assertSame(redisson, own.getRedisson());
+        assertEquals(redisson.getLock("own").getClass(), own.getLock("own").getClass());
+        own.run("own", () -> assertTrue(redisson.getLock("own").isHeldByCurrentThread()));
+        assertFalse(redisson.getLock("own").isLocked());
+        assertThrows(UnsupportedOperationException.class, () -> own.getPermits("own", 1));
         Fleet.end(redisson);
         bare.stop();
     }
@@ -37,27 +42,41 @@ class WrappedSetupTest {
         }
         RedissonClient redisson = Fleet.plainWith(config -> config.useSingleServer().setUsername("guest")
                 .setPassword("secret").setAddress(Node.shared().address()));
-        RedisException e = assertThrows(RedisException.class, () -> Rlock.wrap(redisson));
+        RedisException e = assertThrows(RedisException.class, () -> RedissonLocks.of(redisson));
         assertTrue(e.getMessage().startsWith("NOPERM"), e.getMessage());
-        assertThrows(RedisException.class, () -> Rlock.wrapIfAvailable(redisson), "that is no missing module");
+        assertThrows(RedisException.class, () -> RedissonLocks.ifAvailable(redisson), "that is no missing module");
         Fleet.end(redisson);
     }
 
     @Test
-    void all_but_the_locks_is_redissons() {
+    void a_client_has_one_watchdog_however_often_its_locks_are_asked_for() {
         RedissonClient redisson = Fleet.plainOn(Node.shared().address());
-        RedissonClient locks = Rlock.wrap(redisson);
-        assertNotSame(redisson, locks);
-        assertSame(locks, Rlock.wrap(redisson), "one watchdog for each client");
-        assertSame(locks, Rlock.wrap(locks));
-        assertEquals(redisson.getId(), locks.getId());
-        locks.getBucket("bucket").set("value");
-        assertEquals("value", redisson.getBucket("bucket").get());
-        assertEquals(redisson.getFairLock("f").getClass(), locks.getFairLock("f").getClass());
-        assertFalse(locks.getLock("l").getClass().equals(redisson.getLock("l").getClass()));
-        assertEquals(locks, locks);
-        locks.shutdown();
-        assertTrue(redisson.isShutdown());
+        RedissonLocks locks = RedissonLocks.of(redisson);
+        assertSame(locks, RedissonLocks.of(redisson));
+        assertSame(locks, RedissonLocks.ifAvailable(redisson));
+        assertSame(redisson, locks.getRedisson());
+        assertTrue(locks.isNative());
+        locks.check();
+        RedissonLocks fair = RedissonLocks.of(redisson, RedissonLocks.Options.defaults().fairIsNative());
+        assertNotSame(locks, fair);
+        assertSame(fair, RedissonLocks.of(redisson, RedissonLocks.Options.defaults().fairIsNative()));
+        locks.getLock("one").lock();
+        assertFalse(fair.remaining(fair.getLock("one")).isZero(), "they know of each other's holds");
+        fair.getLock("one").unlock();
+        Fleet.end(redisson);
+    }
+
+    @Test
+    void a_fair_lock_is_redissons_own_unless_the_service_says_otherwise() {
+        RedissonClient redisson = Fleet.plainOn(Node.shared().address());
+        RedissonLocks locks = RedissonLocks.of(redisson);
+        assertEquals(redisson.getFairLock("fair").getClass(), locks.getFairLock("fair").getClass());
+        RLock fair = RedissonLocks.of(redisson, RedissonLocks.Options.defaults().fairIsNative()).getFairLock("fair");
+        assertEquals(locks.getLock("fair").getClass(), fair.getClass());
+        fair.lock();
+        assertTrue(locks.getLock("fair").isHeldByCurrentThread());
+        fair.unlock();
+        Fleet.end(redisson);
     }
 
     @Test
@@ -65,16 +84,16 @@ class WrappedSetupTest {
         RedissonClient other = (RedissonClient) java.lang.reflect.Proxy.newProxyInstance(
                 RedissonClient.class.getClassLoader(), new Class<?>[] {RedissonClient.class},
                 (self, method, arguments) -> method.getName().equals("hashCode") ? 1 : null);
-        assertThrows(IllegalArgumentException.class, () -> Rlock.wrap(other));
-        assertSame(other, Rlock.wrapIfAvailable(other));
-        assertThrows(NullPointerException.class, () -> Rlock.wrap(null));
+        assertThrows(IllegalArgumentException.class, () -> RedissonLocks.of(other));
+        assertFalse(RedissonLocks.ifAvailable(other).isNative());
+        assertThrows(NullPointerException.class, () -> RedissonLocks.of(null));
     }
 
     /** One is polled, one is for what those who wait have to ask; all others are those of Redisson's pool. */
     @Test
     void two_hundred_waits_take_two_connections() {
         int pool = 4;
-        RedissonClient locks = Fleet.with(config -> config.useSingleServer().setAddress(Node.shared().address())
+        RedissonLocks locks = WrappedFleet.with(config -> config.useSingleServer().setAddress(Node.shared().address())
                 .setClientName("crowd").setConnectionMinimumIdleSize(pool).setConnectionPoolSize(pool)
                 .setSubscriptionConnectionMinimumIdleSize(0));
         try (Native client = Node.shared().client()) {
@@ -93,14 +112,14 @@ class WrappedSetupTest {
                 waiter.grantedAt();
             }
         }
-        Fleet.end(locks);
+        WrappedFleet.end(locks);
     }
 
     /** A session ends when nobody has waited for a while, and its connections with it: not those who lock just then. */
     @Test
     void when_the_last_wait_is_long_over_nobody_notices() {
         Node node = Node.start();
-        RedissonClient locks = Fleet.with(config -> config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer()
+        RedissonLocks locks = WrappedFleet.with(config -> config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer()
                 .setAddress(node.address()).setTimeout((int) Patience.LIMIT.toMillis()));
         Native client = node.client();
         client.say("RLOCK.ACQUIRE calm other 60000");
@@ -123,7 +142,7 @@ class WrappedSetupTest {
             crew.finish();
         }
         client.close();
-        Fleet.end(locks);
+        WrappedFleet.end(locks);
         node.stop();
     }
 

@@ -7,23 +7,26 @@ import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Who is told of lost locks: one list for the process, since a service listens before it knows its clients. */
+/** Who is told of the lost locks of a client. */
 final class Losses {
-    private static final Logger log = LoggerFactory.getLogger(Rlock.class);
-    private static final List<Consumer<LostLock>> listeners = new CopyOnWriteArrayList<>();
+    private static final Logger log = LoggerFactory.getLogger(RedissonLocks.class);
 
-    private Losses() {
+    private final List<Consumer<LostLock>> listeners = new CopyOnWriteArrayList<>();
+    private final Executor executor;
+
+    /** @param executor where a listener may take as long as it likes */
+    Losses(Executor executor) {
+        this.executor = executor;
     }
 
-    static Runnable listen(Consumer<LostLock> listener) {
+    Runnable listen(Consumer<LostLock> listener) {
         // Each registration is one of its own, even of the same listener.
         Consumer<LostLock> own = listener::accept;
         listeners.add(own);
         return () -> listeners.remove(own);
     }
 
-    /** Not on the thread that noticed: a listener may take as long as it likes. */
-    static void tell(LostLock lost, Executor executor) {
+    void tell(LostLock lost) {
         log.warn("Lost: {}", lost);
         for (Consumer<LostLock> listener : listeners) {
             executor.execute(() -> tell(listener, lost));

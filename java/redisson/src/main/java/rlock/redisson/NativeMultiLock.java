@@ -11,7 +11,7 @@ import org.redisson.api.RFuture;
 import org.redisson.api.RLock;
 
 /**
- * Redisson's multi-lock over wrapped locks. Its plain locks are taken all or none, by one request that waits in the
+ * Redisson's multi-lock over locks by the RLOCK commands. Its plain locks are taken all or none, by one request that waits in the
  * queue of each of them and holds none meanwhile; then each is held, renewed and unlocked as if taken alone.
  *
  * <p>What the server cannot take at once is taken one after the other, as Redisson does it: locks of several clients or
@@ -22,7 +22,7 @@ import org.redisson.api.RLock;
  * <p>An error or an interrupt ends it, and gives back what was taken. Redisson takes all of them for a lock that is not
  * free, and goes on asking.
  */
-final class NativeMultiLock extends RedissonMultiLock {
+final class NativeMultiLock extends RedissonMultiLock implements Watched {
     private static final int AT_ONCE_MAX = 64;
 
     /** Redisson's: for how long one round of a wait without a limit lasts, for each lock. */
@@ -35,8 +35,8 @@ final class NativeMultiLock extends RedissonMultiLock {
         super(locks);
         for (RLock lock : locks) {
             if (!(lock instanceof NativeLock)) {
-                throw new IllegalArgumentException(lock.getName() + " is not a wrapped lock, but others here are: "
-                        + "get all members of a multi-lock from the wrapped client, or none");
+                throw new IllegalArgumentException(lock.getName() + " is not a lock by the RLOCK commands, but others here are: "
+                        + "get all members of a multi-lock from RedissonLocks, or none");
             }
             members.add((NativeLock) lock);
         }
@@ -52,8 +52,34 @@ final class NativeMultiLock extends RedissonMultiLock {
                 && first.server.areTogether(keys);
     }
 
-    long remainingMs(long thread) {
+    @Override
+    public long remainingMs(long thread) {
         return members.stream().mapToLong(member -> member.remainingMs(thread)).min().orElse(0);
+    }
+
+    /** Of the first that is lost. */
+    @Override
+    public CompletableFuture<LostLock> loss(long thread) {
+        List<CompletableFuture<LostLock>> each =
+                members.stream().map(member -> member.loss(thread)).collect(Collectors.toList());
+        CompletableFuture<LostLock> first = new CompletableFuture<>();
+        each.forEach(one -> one.whenComplete((lost, over) -> {
+            if (lost != null) {
+                first.complete(lost);
+            } else if (each.stream().allMatch(CompletableFuture::isCancelled)) {
+                first.cancel(false);
+            }
+        }));
+        first.whenComplete((lost, over) -> each.forEach(one -> one.cancel(false)));
+        return first;
+    }
+
+    @Override
+    public CompletableFuture<Boolean> restartLease(long leaseMs, long thread) {
+        List<CompletableFuture<Boolean>> restarted =
+                members.stream().map(member -> member.restartLease(leaseMs, thread)).collect(Collectors.toList());
+        return CompletableFuture.allOf(restarted.toArray(new CompletableFuture<?>[0]))
+                .thenApply(done -> restarted.stream().allMatch(CompletableFuture::join));
     }
 
     private CompletableFuture<Void> takeHoweverLong(long lease, TimeUnit unit, long thread) {
@@ -203,11 +229,8 @@ final class NativeMultiLock extends RedissonMultiLock {
                 hand();
                 return;
             }
-            List<CompletableFuture<Boolean>> restarted = members.stream()
-                    .map(member -> member.restartLease(Math.max(1, unit.toMillis(lease)), thread))
-                    .collect(Collectors.toList());
-            CompletableFuture.allOf(restarted.toArray(new CompletableFuture<?>[0])).whenComplete((done, error) -> {
-                if (error == null && restarted.stream().allMatch(CompletableFuture::join)) {
+            restartLease(Math.max(1, unit.toMillis(lease)), thread).whenComplete((areHeld, error) -> {
+                if (error == null && areHeld) {
                     hand();
                 } else {
                     notAll(error);

@@ -269,7 +269,7 @@ final class Server {
         CompletableFuture<Object> send(Request request, long limitMs) {
             CompletableFuture<Object> promise = new CompletableFuture<>();
             pending.add(promise);
-            Timer limit = after(limitMs, () -> promise.completeExceptionally(new RedisResponseTimeoutException(
+            Clock.Timer limit = after(limitMs, () -> promise.completeExceptionally(new RedisResponseTimeoutException(
                     "Redis server response timeout (" + limitMs + " ms) occurred: " + request.name)));
             promise.whenComplete((reply, error) -> {
                 limit.cancel();
@@ -315,20 +315,13 @@ final class Server {
         return line;
     }
 
-    /** Something that is to happen later, unless it is cancelled. */
-    interface Timer {
-        void cancel();
-    }
-
-    /** To the ms, which Redisson's own timer is not: a loss that is told 0.1 s late is told too late. */
-    Timer after(long ms, Runnable task) {
-        CompletableFuture<Void> due = new CompletableFuture<Void>().completeOnTimeout(null, ms, TimeUnit.MILLISECONDS);
-        due.thenRun(() -> {
+    /** Something that is to happen later, unless it is cancelled or the client is shut down. */
+    Clock.Timer after(long ms, Runnable task) {
+        return Clock.after(ms, () -> {
             if (!isShuttingDown()) {
                 task.run();
             }
         });
-        return () -> due.cancel(false);
     }
 
     /** By a clock that goes on when this client is shut down, so that nobody who waits is forgotten. */
@@ -400,11 +393,6 @@ final class Server {
 
     static <T> RFuture<T> asRedissons(CompletableFuture<T> future) {
         return new CompletableFutureWrapper<>(future);
-    }
-
-    /** Whether there is one server alone, of which no other takes the place. */
-    boolean isAlone() {
-        return services().getCfg().isSingleConfig();
     }
 
     /** Whether what no replica has confirmed does not count: Redisson's default wherever there can be replicas. */

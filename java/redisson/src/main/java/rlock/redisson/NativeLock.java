@@ -1,5 +1,6 @@
 package rlock.redisson;
 
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -16,7 +17,7 @@ import org.redisson.api.RLock;
  * <p>What only looks at a lock is Redisson's own, since what is stored is the same. Of what changes it, the sync
  * methods are the async ones with a wait behind them, so that there is one way to acquire and one to release.
  */
-class NativeLock implements RLock {
+class NativeLock implements RLock, Watched {
     static final long FOR_EVER = -1;
 
     final Server server;
@@ -30,7 +31,7 @@ class NativeLock implements RLock {
         this.locks = locks;
         this.redissons = redissons;
         this.side = side;
-        key = Wrapping.key(redissons);
+        key = NativeLocks.key(redissons);
     }
 
     /** Whether each grant draws a token. */
@@ -42,13 +43,17 @@ class NativeLock implements RLock {
         return side == Side.PLAIN;
     }
 
-    /** For how long this thread's hold can be vouched for, by what is known here. */
-    long remainingMs(long thread) {
+    @Override
+    public long remainingMs(long thread) {
         return locks.watchdog.remainingMs(id(thread));
     }
 
     Hold.Id id(long thread) {
-        return new Hold.Id(side, key, server.clientId() + ":" + thread, thread, getName());
+        return Hold.Id.of(side, key, server, thread, getName());
+    }
+
+    static long ms(Duration time) {
+        return time.isZero() || time.isNegative() ? 0 : Math.max(1, time.toMillis());
     }
 
     static long me() {
@@ -68,7 +73,7 @@ class NativeLock implements RLock {
         Hold.Lease wanted = lease > 0
                 ? new Hold.Lease(Math.max(1, unit.toMillis(lease)), false)
                 : new Hold.Lease(server.watchdogMs(), true);
-        return Attempt.begin(server, locks, ids, new Attempt.Terms(waitMs, wanted, isFenced()), meaning);
+        return Attempt.begin(server, locks, ids, new Attempt.Terms(waitMs, wanted, isFenced(), 0), meaning);
     }
 
     private CompletableFuture<Void> acquireHoweverLong(long lease, TimeUnit unit, long thread) {
@@ -81,6 +86,10 @@ class NativeLock implements RLock {
 
     /** For as long as it takes, however often this thread is interrupted. */
     <T> T get(CompletableFuture<T> future) {
+        return get(server, future);
+    }
+
+    static <T> T get(Server server, CompletableFuture<T> future) {
         try {
             return server.get(future, false);
         } catch (InterruptedException e) {
@@ -236,21 +245,25 @@ class NativeLock implements RLock {
         });
     }
 
-    /**
-     * From now on what this thread took last has a lease of its own, and is not renewed any more.
-     *
-     * @return whether it was still held
-     */
-    CompletableFuture<Boolean> restartLease(long leaseMs, long thread) {
+    @Override
+    public CompletableFuture<LostLock> loss(long thread) {
+        return locks.loss(id(thread));
+    }
+
+    @Override
+    public CompletableFuture<Boolean> restartLease(long leaseMs, long thread) {
         Hold.Id id = id(thread);
         long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(leaseMs);
-        return server.once(key, Request.renew(id, leaseMs)).thenApply(reply -> {
-            locks.holds.with(id, hold -> {
-                hold.restart(new Hold.Lease(leaseMs, false), until);
-                return null;
-            });
-            locks.watchdog.watch(id);
-            return Long.valueOf(1).equals(reply);
+        long calm = locks.holds.with(id, Hold::calm);
+        return server.renew(id, leaseMs).thenApply(isHeld -> {
+            if (isHeld) {
+                locks.holds.with(id, hold -> {
+                    hold.restart(new Hold.Lease(leaseMs, false), until, calm);
+                    return null;
+                });
+                locks.watchdog.watch(id);
+            }
+            return isHeld;
         });
     }
 

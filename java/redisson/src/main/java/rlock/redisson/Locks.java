@@ -1,13 +1,17 @@
 package rlock.redisson;
 
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
-import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisConnectionException;
 
-/** What the locks of one wrapped client share: its holds, its watchdog, and a session for each node. */
+/** What the locks of one client share: its holds, its watchdog, and a session for each node. */
 final class Locks {
     /** At which distance what may have been left behind is given back, until that succeeds or its lease has ended. */
     private static final long GIVE_BACK_AGAIN_MS = 500;
@@ -16,23 +20,36 @@ final class Locks {
     final Crowds crowds = new Crowds();
     final Sessions sessions;
     final Watchdog watchdog;
-    private final Server server;
-    private volatile RedissonClient client;
+    final Server server;
+    final Losses losses;
+    final Observers observers = new Observers();
+
+    /** By their options. */
+    final Map<RedissonLocks.Options, NativeLocks> views = new HashMap<>();
 
     Locks(Server server) {
         this.server = server;
+        losses = new Losses(server.forListeners());
         sessions = new Sessions(server);
         watchdog = new Watchdog(server, holds, this::lost);
         server.tellOfConnections(watchdog, Watchdog::reconnected);
     }
 
-    /** As whose a lost lock is told. */
-    void belongTo(RedissonClient wrapped) {
-        client = wrapped;
+    private void lost(Hold.Id id, Throwable cause, List<CompletableFuture<LostLock>> watchers) {
+        LostLock lost = new LostLock(id, cause);
+        watchers.forEach(watcher -> watcher.complete(lost));
+        observers.lost(lost);
+        losses.tell(lost);
     }
 
-    private void lost(Hold.Id id, Throwable cause) {
-        Losses.tell(new LostLock(client, id.name, id.thread, cause), server.forListeners());
+    /** Completes on the thread that notices the loss; at once if nothing is held. */
+    CompletableFuture<LostLock> loss(Hold.Id id) {
+        CompletableFuture<LostLock> loss = new CompletableFuture<>();
+        if (!holds.with(id, hold -> hold.tells(loss))) {
+            loss.complete(new LostLock(id, null));
+        }
+        loss.whenComplete((lost, over) -> holds.with(id, hold -> hold.tellsNoMore(loss)));
+        return loss;
     }
 
     /** One unlock. Whether this holder held anything. */
@@ -71,14 +88,28 @@ final class Locks {
     }
 
     private void released(Hold.Id id, boolean wasHeld) {
-        holds.with(id, hold -> {
-            if (wasHeld) {
-                hold.released();
-            } else {
-                hold.releasedNothing();
-            }
-            return null;
+        if (wasHeld) {
+            given(id, Hold::released);
+            return;
+        }
+        List<CompletableFuture<LostLock>> watchers = holds.with(id, hold -> {
+            List<CompletableFuture<LostLock>> all = hold.takeWatchers();
+            hold.releasedNothing();
+            return all;
         });
+        watchers.forEach(watcher -> watcher.complete(new LostLock(id, null)));
+    }
+
+    /** One hold less, which may have been the last. */
+    private void given(Hold.Id id, Consumer<Hold> change) {
+        long heldNs = holds.with(id, hold -> {
+            boolean wasHeld = hold.isHeld();
+            change.accept(hold);
+            return wasHeld && !hold.isHeld() ? System.nanoTime() - hold.since() : -1;
+        });
+        if (heldNs >= 0) {
+            observers.held(id.name, Duration.ofNanos(heldNs));
+        }
     }
 
     /**
@@ -112,15 +143,7 @@ final class Locks {
     }
 
     private void releaseFailed(Hold.Id id, Throwable error) {
-        boolean isUnanswered = Server.isUnanswered(error);
-        holds.with(id, hold -> {
-            if (isUnanswered) {
-                hold.releaseUnanswered();
-            } else {
-                hold.releaseRefused();
-            }
-            return null;
-        });
+        given(id, Server.isUnanswered(error) ? Hold::releaseUnanswered : Hold::releaseRefused);
         giveBackWhatIsLeftBehind(id, server.watchdogMs());
     }
 

@@ -1,8 +1,11 @@
 package rlock.redisson;
 
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 
@@ -10,12 +13,19 @@ import java.util.function.Function;
 final class Holds {
     private final ConcurrentHashMap<Hold.Id, Hold> all = new ConcurrentHashMap<>();
 
-    /** Changes one hold, alone. The change sends nothing and waits for nothing. */
+    /**
+     * Changes one hold, alone. The change sends nothing and waits for nothing. If nothing is held any more, and the
+     * change does not take them, the futures of its loss are cancelled.
+     */
     <T> T with(Hold.Id id, Function<Hold, T> change) {
         Object[] result = new Object[1];
+        List<CompletableFuture<LostLock>> over = new ArrayList<>(0);
         all.compute(id, (same, known) -> {
             Hold hold = known == null ? new Hold() : known;
             result[0] = change.apply(hold);
+            if (!hold.isHeld()) {
+                over.addAll(hold.takeWatchers());
+            }
             if (!hold.isIdle()) {
                 return hold;
             }
@@ -24,6 +34,7 @@ final class Holds {
             }
             return null;
         });
+        over.forEach(watcher -> watcher.cancel(false));
         @SuppressWarnings("unchecked")
         T changed = (T) result[0];
         return changed;

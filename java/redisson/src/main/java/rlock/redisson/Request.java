@@ -19,12 +19,15 @@ final class Request {
     }
 
     /** @param ids of one holder; more than one of plain locks alone, which are taken all or none */
-    static Request acquire(List<Hold.Id> ids, long leaseMs, boolean fenced) {
+    static Request acquire(List<Hold.Id> ids, long leaseMs, Attempt.Terms terms) {
         Hold.Id first = ids.get(0);
         Request request = ids.size() == 1 ? new Request(first.side.acquire) : new Request("RLOCK.MACQUIRE", ids.size());
         ids.forEach(id -> request.with(id.key));
         request.with(first.holder, leaseMs);
-        return fenced ? request.with("FENCED") : request;
+        if (terms.limit > 0) {
+            request.with("LIMIT", terms.limit);
+        }
+        return terms.isFenced ? request.with("FENCED") : request;
     }
 
     /** @param waitMs 0: for ever */

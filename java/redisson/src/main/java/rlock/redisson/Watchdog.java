@@ -1,9 +1,12 @@
 package rlock.redisson;
 
 import java.net.InetSocketAddress;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import java.util.function.BiConsumer;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.redisson.client.RedisNodeNotFoundException;
 import org.redisson.client.RedisTimeoutException;
 
@@ -20,24 +23,34 @@ import org.redisson.client.RedisTimeoutException;
  */
 final class Watchdog {
     private static final long SOON_AT_LEAST_MS = 50;
+    /** Of what is left of a short lease. Who is done until then spares the server a renewal. */
+    private static final long SOON_IN_A_REST = 10;
+
     private static final long LOOKS_APART_MS = 1_000;
+
+    /** Is told of a loss. */
+    interface Lost {
+        /** @param watchers who wants to know of this one */
+        void tell(Hold.Id id, Throwable cause, List<CompletableFuture<LostLock>> watchers);
+    }
 
     private final Server server;
     private final Holds holds;
     private final Rounds rounds;
-    private final BiConsumer<Hold.Id, Throwable> lost;
+    private final Lost lost;
     private final ConcurrentHashMap<InetSocketAddress, Boolean> isLookingAt = new ConcurrentHashMap<>();
 
-    Watchdog(Server server, Holds holds, BiConsumer<Hold.Id, Throwable> lost) {
+    Watchdog(Server server, Holds holds, Lost lost) {
         this.server = server;
         this.holds = holds;
         rounds = new Rounds(server);
         this.lost = lost;
     }
 
-    /** After each grant, of which less may be left than a whole lease. */
+    /** After each grant, of which less may be left than a whole lease: then it is renewed soon. */
     void watch(Hold.Id id) {
-        schedule(id, Math.min(lease(), remainingMs(id)) / 3);
+        long leftMs = remainingMs(id);
+        schedule(id, leftMs > lease() / 2 ? lease() / 3 : leftMs / SOON_IN_A_REST);
     }
 
     private long lease() {
@@ -68,10 +81,11 @@ final class Watchdog {
             return;
         }
         Throwable failure = holds.with(id, hold -> hold.failure);
-        if (loses(id, this::isOver)) {
-            lost.accept(id, failure != null ? failure
-                    : new RedisTimeoutException("no reply to a renewal within the lease of " + lease() + " ms"));
-        } else if (server.isConfirming()) {
+        if (loses(id, this::isOver, () -> failure != null ? failure
+                : new RedisTimeoutException("no reply to a renewal within the lease of " + lease() + " ms"))) {
+            return;
+        }
+        if (server.isConfirming()) {
             join(id);
         } else {
             renew(id, version, server.node(id.key), server::renew);
@@ -131,7 +145,9 @@ final class Watchdog {
         long sentAt = System.nanoTime();
         long leaseMs = lease();
         schedule(id, leaseMs);
+        change(id, Hold::renewalBegins);
         way.renew(id, leaseMs).whenComplete((isHeld, error) -> {
+            change(id, Hold::renewalEnds);
             if (error != null || !server.isAt(asked, id.key)) {
                 failed(id, error);
             } else if (isHeld) {
@@ -143,19 +159,16 @@ final class Watchdog {
     }
 
     private void renewed(Hold.Id id, long version, long until) {
-        holds.with(id, hold -> {
+        change(id, hold -> {
             if (hold.isAsItWas(version)) {
                 hold.renewed(until);
             }
-            return null;
         });
         schedule(id, lease() / 3);
     }
 
     private void notHeld(Hold.Id id, long version) {
-        if (loses(id, hold -> hold.isAsItWas(version))) {
-            lost.accept(id, null);
-        } else {
+        if (!loses(id, hold -> hold.isAsItWas(version), () -> null)) {
             schedule(id, lease() / 3);
         }
     }
@@ -167,22 +180,39 @@ final class Watchdog {
         }
     }
 
+    private void change(Hold.Id id, Consumer<Hold> change) {
+        holds.with(id, hold -> {
+            change.accept(hold);
+            return null;
+        });
+    }
+
     /** What was given up on purpose, unless it has changed since. */
     void forget(Hold.Id id, long version) {
-        loses(id, hold -> hold.isAsItWas(version));
+        change(id, hold -> {
+            if (hold.isHeld() && hold.isAsItWas(version)) {
+                hold.isGone();
+            }
+        });
     }
 
     private interface Condition {
         boolean isMet(Hold hold);
     }
 
-    private boolean loses(Hold.Id id, Condition condition) {
-        return holds.with(id, hold -> {
-            boolean isLost = hold.isHeld() && condition.isMet(hold);
-            if (isLost) {
-                hold.isGone();
+    /** @return whether the condition was met, so that it is lost, and told of */
+    private boolean loses(Hold.Id id, Condition condition, Supplier<Throwable> cause) {
+        List<CompletableFuture<LostLock>> watchers = holds.with(id, hold -> {
+            if (!hold.isHeld() || !condition.isMet(hold)) {
+                return null;
             }
-            return isLost;
+            List<CompletableFuture<LostLock>> all = hold.takeWatchers();
+            hold.isGone();
+            return all;
         });
+        if (watchers != null) {
+            lost.tell(id, cause.get(), watchers);
+        }
+        return watchers != null;
     }
 }

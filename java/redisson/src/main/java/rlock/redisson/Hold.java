@@ -1,7 +1,9 @@
 package rlock.redisson;
 
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
 /**
@@ -18,14 +20,23 @@ final class Hold {
         final String key;
         final String holder;
         final long thread;
+        /** Null if it was taken in the name of another thread. */
+        final Thread owner;
         final String name;
 
-        Id(Side side, String key, String holder, long thread, String name) {
+        Id(Side side, String key, String holder, long thread, Thread owner, String name) {
             this.side = side;
             this.key = key;
             this.holder = holder;
             this.thread = thread;
+            this.owner = owner;
             this.name = name;
+        }
+
+        /** Of this client's thread. */
+        static Id of(Side side, String key, Server server, long thread, String name) {
+            Thread me = Thread.currentThread();
+            return new Id(side, key, server.clientId() + ":" + thread, thread, thread == me.getId() ? me : null, name);
         }
 
         @Override
@@ -54,9 +65,19 @@ final class Hold {
     /** One for each time that it was taken, the last one first. */
     private final Deque<Lease> leases = new ArrayDeque<>();
 
+    /** When the first of them was granted. */
+    private long since;
+
+    /** Who wants to know of its loss. */
+    private final List<CompletableFuture<LostLock>> watchers = new ArrayList<>(0);
+
     /** Requests under way. */
     private int attempts;
     private int releases;
+
+    /** Renewals by the watchdog: those under way, and all that there were. */
+    private int renewals;
+    private long begun;
 
     private boolean isDoubtful;
 
@@ -76,14 +97,36 @@ final class Hold {
     /** Grows with each change, so that a reply can be told that came too late to mean anything. */
     private long version;
 
-    Server.Timer timer;
+    Clock.Timer timer;
 
     boolean isIdle() {
-        return leases.isEmpty() && attempts == 0 && releases == 0 && !isDoubtful && settling == 0;
+        return leases.isEmpty() && attempts == 0 && releases == 0 && renewals == 0 && !isDoubtful && settling == 0;
     }
 
     boolean isHeld() {
         return !leases.isEmpty();
+    }
+
+    long since() {
+        return since;
+    }
+
+    /** Until it is over. */
+    boolean tells(CompletableFuture<LostLock> watcher) {
+        return isHeld() && watchers.add(watcher);
+    }
+
+    boolean tellsNoMore(CompletableFuture<LostLock> watcher) {
+        return watchers.remove(watcher);
+    }
+
+    List<CompletableFuture<LostLock>> takeWatchers() {
+        if (watchers.isEmpty()) {
+            return List.of();
+        }
+        List<CompletableFuture<LostLock>> taken = List.copyOf(watchers);
+        watchers.clear();
+        return taken;
     }
 
     boolean isKept() {
@@ -103,29 +146,54 @@ final class Hold {
         attempts++;
     }
 
-    void granted(Lease lease, long until, boolean withDoubt) {
+    /** @param isCounted whether it is held once more; else in place of what was held */
+    void granted(Lease lease, long until, boolean withDoubt, boolean isCounted) {
         attempts--;
         version++;
+        if (leases.isEmpty()) {
+            since = System.nanoTime();
+        } else if (!isCounted) {
+            leases.clear();
+        }
         sureUntil = leases.isEmpty() ? until : Math.min(sureUntil, until);
         this.until = leases.isEmpty() ? until : Math.max(this.until, until);
         leases.push(lease);
         isDoubtful |= withDoubt;
     }
 
-    /** The one that was taken last has another lease now. */
-    void restart(Lease lease, long until) {
+    void renewalBegins() {
+        renewals++;
+        begun++;
+    }
+
+    void renewalEnds() {
+        renewals--;
+    }
+
+    /** For {@link #restart}: a mark that no renewal is under way; -1 if one is. */
+    long calm() {
+        return renewals == 0 ? begun : -1;
+    }
+
+    /**
+     * The one that was taken last has another lease now.
+     *
+     * @param calm from before it was asked for: if a renewal was under way then or since, that may be what counts
+     */
+    void restart(Lease lease, long until, long calm) {
         if (leases.poll() != null) {
             leases.push(lease);
+            boolean isLast = calm == begun;
             // What is renewed all the same is believed by its renewals only.
             this.until = isKept() ? Math.min(this.until, until) : until;
-            sureUntil = Math.min(sureUntil, until);
+            sureUntil = isLast ? until : Math.min(sureUntil, until);
             version++;
         }
     }
 
     void renewed(long until) {
-        this.until = Math.max(this.until, until);
-        sureUntil = this.until;
+        this.until = until;
+        sureUntil = until;
         failure = null;
     }
 

@@ -1,5 +1,6 @@
 package rlock.redisson;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -18,9 +19,13 @@ import org.redisson.client.RedisTimeoutException;
  * <p>It is over when its outcome is, by whomever: also when the caller cancels that, or is interrupted. What comes
  * after is given back, so each step looks first whether anybody still wants it.
  *
- * <p><b>A wait asks for a short lease.</b> A machine that is gone without a word keeps the lock from the next one for
- * as long as that, and each of its waits does. What is granted after a wait is renewed to its whole lease, and is the
- * caller's only when the server has said that it was still held.
+ * <p><b>A wait asks for a short lease</b>, where the watchdog renews it: a machine that is gone without a word keeps the
+ * lock from the next one for as long as that, and each of its waits does. A lease of the caller's own is asked for whole:
+ * a renewal that is lost would cut it short, and nobody would be told.
+ *
+ * <p><b>What is granted after a wait is the caller's at once</b>, until the end that came with the grant; the watchdog
+ * renews it beside the work. It is renewed first if too much of it is over, if replicas have to confirm it, or if it
+ * was granted by a server that is not the master any more: sentinels let an old master go on for seconds.
  *
  * <p><b>The caller's time limit is one for all of it.</b> A server that says nothing does not lengthen it: what it
  * grants later is given back.
@@ -32,11 +37,14 @@ final class Attempt<T> {
         final long waitMs;
         final Hold.Lease lease;
         final boolean isFenced;
+        /** Of permits; 0 of locks. */
+        final int limit;
 
-        Terms(long waitMs, Hold.Lease lease, boolean isFenced) {
+        Terms(long waitMs, Hold.Lease lease, boolean isFenced, int limit) {
             this.waitMs = waitMs;
             this.lease = lease;
             this.isFenced = isFenced;
+            this.limit = limit;
         }
     }
 
@@ -53,9 +61,6 @@ final class Attempt<T> {
     /** A request whose answer is lost is asked again if the server answers another one so soon. */
     private static final long SIGN_OF_LIFE_MS = 500;
 
-    /** With less left of its lease a grant is nobody's before it has been renewed. */
-    private static final long GOOD_FOR_NOW_MS = 500;
-
     private static final long PAUSE_MS = 50;
 
     /** With these a wait ends whose lock may be elsewhere by now. */
@@ -71,16 +76,18 @@ final class Attempt<T> {
     private final Terms terms;
     private final Function<Grant, T> meaning;
     private final CompletableFuture<T> outcome = new CompletableFuture<>();
+    private final long begin = System.nanoTime();
     private final long end;
 
     /** Who is asked for the hold. What a server says counts only as long as it is the master. */
     private Server.Node asked;
     private Ticket ticket;
-    private Server.Timer limit;
+    private Clock.Timer limit;
 
     /** Whether a server has said that it is not free. */
     private volatile boolean isTaken;
     private boolean wasCutOff;
+    private boolean isReentry;
     private boolean doubt;
     private int unreplicated;
 
@@ -89,6 +96,7 @@ final class Attempt<T> {
      */
     private boolean isAbandoned;
     private boolean isEnded;
+    private volatile boolean isHanded;
 
     /** Whether it may have sent anything. */
     private boolean hasBegun;
@@ -101,7 +109,7 @@ final class Attempt<T> {
         key = ids.get(0).key;
         this.terms = terms;
         this.meaning = meaning;
-        end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(terms.waitMs);
+        end = begin + TimeUnit.MILLISECONDS.toNanos(terms.waitMs);
     }
 
     /** @param ids of one holder; more than one of plain locks alone */
@@ -115,11 +123,14 @@ final class Attempt<T> {
     private void begin() {
         CompletableFuture<Void> settled = all(id -> locks.holds.with(id, hold -> {
             hold.attemptBegins();
+            isReentry |= hold.isHeld();
             return hold.settled();
         })).thenApply(each -> null);
         limit = terms.waitMs > 0 ? server.after(terms.waitMs + GRACE_MS, this::isTooLate) : () -> { };
         outcome.whenComplete((result, error) -> {
             limit.cancel();
+            Duration waited = Duration.ofNanos(System.nanoTime() - begin);
+            ids.forEach(id -> locks.observers.waited(id.name, waited, error == null && isHanded));
             abandoned();
         });
         // Whatever keeps that from its end keeps nobody here for ever.
@@ -232,13 +243,12 @@ final class Attempt<T> {
         }
         long sentAt = System.nanoTime();
         asked = server.node(key);
-        Request request = Request.acquire(ids, terms.lease.ms, terms.isFenced);
+        Request request = Request.acquire(ids, terms.lease.ms, terms);
         server.once(key, request).whenComplete((reply, error) -> {
             if (error != null) {
                 notTried(error);
-            } else if (isGranted(reply) && System.nanoTime() - sentAt > leaseNs() / 3) {
-                // Too much of it is over to begin with.
-                renew(new Grant(token(reply)), sentAt);
+            } else if (isGranted(reply) && isTooLittle(sentAt + leaseNs(), terms.lease.ms)) {
+                renew(new Grant(token(reply)));
             } else if (isGranted(reply)) {
                 granted(new Grant(token(reply)), sentAt);
             } else if (isTimeUp()) {
@@ -268,6 +278,16 @@ final class Attempt<T> {
                         failed(error);
                     }
                 });
+    }
+
+    /** Too much of a lease is over to begin with. */
+    private static boolean isTooLittle(long until, long leaseMs) {
+        return until - System.nanoTime() < TimeUnit.MILLISECONDS.toNanos(leaseMs) / 3 * 2;
+    }
+
+    /** What is held already is not cut short. */
+    private long leaseOfAWaitMs() {
+        return terms.lease.isKept && !isReentry ? Math.min(terms.lease.ms, LEASE_OF_A_WAIT_MS) : terms.lease.ms;
     }
 
     private long leaseNs() {
@@ -321,7 +341,7 @@ final class Attempt<T> {
             return;
         }
         long waitMs = terms.waitMs < 0 ? 0 : Math.max(1, leftMs());
-        Request request = Request.acquire(ids, Math.min(terms.lease.ms, LEASE_OF_A_WAIT_MS), terms.isFenced)
+        Request request = Request.acquire(ids, leaseOfAWaitMs(), terms)
                 .waitingFor(waitMs, ticket.session.name, ticket.name);
         long sentAt = System.nanoTime();
         send(ids.get(0), request).whenComplete((reply, error) -> {
@@ -334,7 +354,8 @@ final class Attempt<T> {
                 doubt |= ticket.told.isDone();
                 ticket.close();
                 if (isGranted(reply)) {
-                    renew(new Grant(token(reply)), sentAt);
+                    grantedAfterAWait(
+                            new Grant(token(reply)), sentAt + TimeUnit.MILLISECONDS.toNanos(leaseOfAWaitMs()));
                 } else {
                     notInTime();
                 }
@@ -368,7 +389,7 @@ final class Attempt<T> {
         ids.forEach(id -> locks.crowds.waits(id.key));
         long limitMs = terms.waitMs < 0 ? ASKED_AGAIN_MS : Math.min(ASKED_AGAIN_MS, leftMs() + GRACE_MS);
         CompletableFuture<Void> late = new CompletableFuture<>();
-        Server.Timer timer = server.after(Math.max(1, limitMs), () -> late.complete(null));
+        Clock.Timer timer = server.after(Math.max(1, limitMs), () -> late.complete(null));
         CompletableFuture.anyOf(ticket.told, outcome, late).whenComplete((any, error) -> {
             timer.cancel();
             if (outcome.isDone()) {
@@ -388,7 +409,7 @@ final class Attempt<T> {
         ticket.close();
         switch (event.outcome) {
             case GRANTED:
-                renew(new Grant(ofOne(event.value)), event.until);
+                grantedAfterAWait(new Grant(ofOne(event.value)), event.until);
                 break;
             case TIMEOUT:
                 notInTime();
@@ -418,27 +439,23 @@ final class Attempt<T> {
         ticket.session.cancel(ticket).whenComplete((isFound, error) -> failed(error != null || !isFound));
     }
 
-    /**
-     * After a wait the server may have granted it at any time: so its lease begins anew, and is as long as it is to be.
-     * If the server does not say so, the caller has it as it was granted, where that is good for something: it is the
-     * watchdog's to renew it then.
-     *
-     * @param until when the lease ends as it was granted, if that is known, or a time in the past
-     */
-    private void renew(Grant grant, long until) {
+    /** @param until when the lease ends as it was granted */
+    private void grantedAfterAWait(Grant grant, long until) {
+        asked = ticket.session.node;
+        if (isTooLittle(until, leaseOfAWaitMs()) || server.isConfirming() || !server.isAt(asked, key)) {
+            renew(grant);
+        } else {
+            held(until);
+            hand(grant, null);
+        }
+    }
+
+    /** Its lease begins anew, and is as long as it is to be, if the master says that it is held. */
+    private void renew(Grant grant) {
         long sentAt = System.nanoTime();
         asked = server.node(key);
-        CompletableFuture<List<Object>> renewals = all(id -> send(id, Request.renew(id, terms.lease.ms)));
-        boolean isGoodForNow = until - sentAt > TimeUnit.MILLISECONDS.toNanos(GOOD_FOR_NOW_MS)
-                && terms.lease.isKept && server.isAlone();
-        CompletableFuture<List<Object>> inTime = !isGoodForNow ? renewals
-                : renewals.copy().orTimeout((until - sentAt) / 4, TimeUnit.NANOSECONDS);
-        inTime.whenComplete((replies, error) -> {
-            if (error != null && isGoodForNow && !Server.isReply(error) && !server.isShuttingDown()
-                    && until - System.nanoTime() > 0) {
-                held(until);
-                hand(grant, null);
-            } else if (error != null) {
+        all(id -> send(id, Request.renew(id, terms.lease.ms))).whenComplete((replies, error) -> {
+            if (error != null) {
                 doubt = true;
                 failed(error);
             } else if (replies.stream().allMatch(Server::isRenewed)) {
@@ -471,7 +488,7 @@ final class Attempt<T> {
         all(id -> server.replicated(id, terms.lease.ms)).whenComplete((areHeld, error) -> {
             if (error == null && !server.isAt(asked, key)) {
                 // Another one is the master by now, and may know nothing of it.
-                renew(grant, sentAt);
+                renew(grant);
             } else if (error == null && areHeld.contains(false)) {
                 notHeld();
             } else if (error != null && Server.isNotReplicated(error) && !outcome.isDone()
@@ -486,7 +503,7 @@ final class Attempt<T> {
     }
 
     private void held(long until) {
-        ended(hold -> hold.granted(terms.lease, until, doubt));
+        ended(hold -> hold.granted(terms.lease, until, doubt, terms.limit == 0));
         doubt = false;
     }
 
@@ -497,6 +514,7 @@ final class Attempt<T> {
     }
 
     private void hand(Grant grant, Throwable error) {
+        isHanded = error == null;
         if (error == null && outcome.complete(meaning.apply(grant))) {
             ids.forEach(locks.watchdog::watch);
             return;

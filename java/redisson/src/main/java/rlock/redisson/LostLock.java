@@ -1,29 +1,23 @@
 package rlock.redisson;
 
 import java.util.Optional;
-import org.redisson.api.RedissonClient;
 
 /** A lock that a thread still counted on, and that the server has given up or may have given up. */
 public final class LostLock {
-    private final RedissonClient client;
     private final String name;
     private final long threadId;
+    private final Thread thread;
     private final Throwable cause;
 
-    LostLock(RedissonClient client, String name, long threadId, Throwable cause) {
-        this.client = client;
-        this.name = name;
-        this.threadId = threadId;
-        this.cause = cause;
+    LostLock(Hold.Id id, Throwable cause) {
+        this(id.name, id.thread, id.owner, cause);
     }
 
-    /**
-     * The client by which it was taken.
-     *
-     * @return what {@link Rlock#wrap} returned
-     */
-    public RedissonClient getClient() {
-        return client;
+    LostLock(String name, long threadId, Thread thread, Throwable cause) {
+        this.name = name;
+        this.threadId = threadId;
+        this.thread = thread;
+        this.cause = cause;
     }
 
     /**
@@ -36,12 +30,21 @@ public final class LostLock {
     }
 
     /**
-     * Who held it.
+     * The holder.
      *
      * @return the thread's id, or the one that was given to {@code lockAsync}
      */
     public long getThreadId() {
         return threadId;
+    }
+
+    /**
+     * The thread that took it.
+     *
+     * @return empty if another thread took it in its name
+     */
+    public Optional<Thread> getThread() {
+        return Optional.ofNullable(thread);
     }
 
     /**

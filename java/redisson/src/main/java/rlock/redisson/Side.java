@@ -1,10 +1,11 @@
 package rlock.redisson;
 
-/** Which kind of lock, and which side of it: as the commands name them. */
+/** Which kind of lock, and which side of it, or that it is a permit: as the commands name them. */
 enum Side {
     PLAIN("RLOCK.ACQUIRE", null),
     READ("RLOCK.RACQUIRE", "READ"),
-    WRITE("RLOCK.WACQUIRE", "WRITE");
+    WRITE("RLOCK.WACQUIRE", "WRITE"),
+    PERMIT("RLOCK.PACQUIRE", null);
 
     final String acquire;
     /** What RELEASE is told of it. */
@@ -17,6 +18,6 @@ enum Side {
 
     /** Each read hold has its own lease, so that the release of another one changes none. */
     boolean restartsItsLease() {
-        return this != READ;
+        return this == PLAIN || this == WRITE;
     }
 }

@@ -1,0 +1,217 @@
+package rlock.redisson;
+
+import java.lang.ref.WeakReference;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Objects;
+import java.util.UUID;
+import java.util.WeakHashMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.function.Consumer;
+import org.redisson.Redisson;
+import org.redisson.RedissonObject;
+import org.redisson.api.RFencedLock;
+import org.redisson.api.RLock;
+import org.redisson.api.RReadWriteLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.api.options.CommonOptions;
+import org.redisson.api.options.CommonParams;
+import org.redisson.connection.MasterSlaveEntry;
+
+/** The locks of one client by the RLOCK commands. */
+final class NativeLocks implements RedissonLocks {
+    /** So that a client has one watchdog, and its holds are counted once; for as long as any of its locks is used. */
+    private static final Map<RedissonClient, WeakReference<Locks>> known = new WeakHashMap<>();
+
+    private final RedissonClient redisson;
+    private final Server server;
+    private final Locks locks;
+    private final Options options;
+
+    private NativeLocks(RedissonClient redisson, Locks locks, Options options) {
+        this.redisson = redisson;
+        this.locks = locks;
+        this.options = options;
+        server = locks.server;
+    }
+
+    static RedissonLocks of(RedissonClient redisson, Options options) {
+        Objects.requireNonNull(redisson, "redisson");
+        Objects.requireNonNull(options, "options");
+        synchronized (known) {
+            WeakReference<Locks> reference = known.get(redisson);
+            Locks locks = reference == null ? null : reference.get();
+            if (locks == null) {
+                check(redisson);
+                locks = new Locks(server(redisson));
+                known.put(redisson, new WeakReference<>(locks));
+            }
+            Locks shared = locks;
+            return locks.views.computeIfAbsent(options, of -> new NativeLocks(redisson, shared, of));
+        }
+    }
+
+    private static Server server(RedissonClient redisson) {
+        if (!(redisson instanceof Redisson)) {
+            throw new IllegalArgumentException("not a client that Redisson.create made: " + redisson.getClass());
+        }
+        return new Server(((Redisson) redisson).getCommandExecutor());
+    }
+
+    static void check(RedissonClient redisson) {
+        Server server = server(redisson);
+        // Knows of no session, and says so.
+        Request probe = Request.cancel(UUID.randomUUID().toString(), "0");
+        try {
+            // By way of a key first, which makes a client connect that was told to be lazy.
+            answered(() -> server.repeatably("rlock", probe).join());
+            for (MasterSlaveEntry master : server.masters()) {
+                answered(() -> server.repeatably(master, probe).join());
+            }
+        } catch (CompletionException e) {
+            throw RlockMissingException.because(Server.cause(e));
+        }
+    }
+
+    private static void answered(Runnable ask) {
+        try {
+            ask.run();
+        } catch (CompletionException e) {
+            if (!Server.isReply(e, "NOSESSION")) {
+                throw e;
+            }
+        }
+    }
+
+    /** The key of one of Redisson's locks. */
+    static String key(RLock redissons) {
+        return ((RedissonObject) redissons).getRawName();
+    }
+
+    /** With the options of one lock. */
+    private Server with(CommonOptions own) {
+        return server.with(server.executor().copy((CommonParams) own));
+    }
+
+    @Override
+    public RLock getLock(String name) {
+        return new NativeLock(server, locks, redisson.getLock(name), Side.PLAIN);
+    }
+
+    @Override
+    public RLock getLock(CommonOptions own) {
+        return new NativeLock(with(own), locks, redisson.getLock(own), Side.PLAIN);
+    }
+
+    @Override
+    public RFencedLock getFencedLock(String name) {
+        return new NativeFencedLock(server, locks, redisson.getFencedLock(name));
+    }
+
+    @Override
+    public RFencedLock getFencedLock(CommonOptions own) {
+        return new NativeFencedLock(with(own), locks, redisson.getFencedLock(own));
+    }
+
+    @Override
+    public RReadWriteLock getReadWriteLock(String name) {
+        return new NativeReadWriteLock(server, locks, redisson.getReadWriteLock(name));
+    }
+
+    @Override
+    public RReadWriteLock getReadWriteLock(CommonOptions own) {
+        return new NativeReadWriteLock(with(own), locks, redisson.getReadWriteLock(own));
+    }
+
+    @Override
+    public RLock getFairLock(String name) {
+        return options.isFairNative ? getLock(name) : redisson.getFairLock(name);
+    }
+
+    @Override
+    public RLock getFairLock(CommonOptions own) {
+        return options.isFairNative ? getLock(own) : redisson.getFairLock(own);
+    }
+
+    @Override
+    public RLock getMultiLock(RLock... members) {
+        return Arrays.stream(members).anyMatch(NativeLock.class::isInstance)
+                ? new NativeMultiLock(members) : redisson.getMultiLock(members);
+    }
+
+    @Override
+    public Permits getPermits(String name, int limit) {
+        // Redisson's lock knows which key a name is.
+        return new NativePermits(server, locks, name, key(redisson.getLock(name)), limit);
+    }
+
+    @Override
+    public Runnable onLost(Consumer<LostLock> listener) {
+        return locks.losses.listen(Objects.requireNonNull(listener, "listener"));
+    }
+
+    @Override
+    public CompletableFuture<LostLock> lost(RLock lock) {
+        Watched watched = watched(lock);
+        CompletableFuture<LostLock> loss = watched.loss(NativeLock.me());
+        if (loss.isDone()) {
+            throw new IllegalMonitorStateException(lock.getName() + " is not held by this thread: "
+                    + server.clientId() + ":" + NativeLock.me());
+        }
+        // The service's code may block, which the thread that notices must not.
+        CompletableFuture<LostLock> told = new CompletableFuture<>();
+        loss.whenCompleteAsync((lost, over) -> {
+            if (lost == null) {
+                told.cancel(false);
+            } else {
+                told.complete(lost);
+            }
+        }, server.forListeners());
+        told.whenComplete((lost, over) -> loss.cancel(false));
+        return told;
+    }
+
+    @Override
+    public Runnable observe(LockObserver observer) {
+        return locks.observers.add(Objects.requireNonNull(observer, "observer"));
+    }
+
+    @Override
+    public Duration remaining(RLock lock, long threadId) {
+        return Duration.ofMillis(watched(lock).remainingMs(threadId));
+    }
+
+    @Override
+    public boolean renew(RLock lock, Duration lease) {
+        return NativeLock.get(server, watched(lock).restartLease(Math.max(1, lease.toMillis()), NativeLock.me()));
+    }
+
+    private static Watched watched(RLock lock) {
+        if (lock instanceof Watched) {
+            return (Watched) lock;
+        }
+        throw new IllegalArgumentException("not a lock by the RLOCK commands: " + lock);
+    }
+
+    @Override
+    public void check() {
+        check(redisson);
+    }
+
+    @Override
+    public boolean isNative() {
+        return true;
+    }
+
+    @Override
+    public RedissonClient getRedisson() {
+        return redisson;
+    }
+
+    @Override
+    public String toString() {
+        return "RedissonLocks{" + redisson + "}";
+    }
+}

@@ -1,0 +1,91 @@
+package rlock.redisson;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+
+/** Permits by RLOCK.PACQUIRE, held and renewed as locks are. */
+final class NativePermits implements Permits {
+    private final Server server;
+    private final Locks locks;
+    private final String name;
+    private final String key;
+    private final int limit;
+
+    NativePermits(Server server, Locks locks, String name, String key, int limit) {
+        if (limit < 1) {
+            throw new IllegalArgumentException("a limit of " + limit + " permits");
+        }
+        this.server = server;
+        this.locks = locks;
+        this.name = name;
+        this.key = key;
+        this.limit = limit;
+    }
+
+    private Hold.Id id(long thread) {
+        return Hold.Id.of(Side.PERMIT, key, server, thread, name);
+    }
+
+    private CompletableFuture<Boolean> take(long waitMs, Hold.Lease lease) {
+        Attempt.Terms terms = new Attempt.Terms(waitMs, lease, false, limit);
+        return Attempt.begin(server, locks, List.of(id(NativeLock.me())), terms, grant -> grant != null);
+    }
+
+    private Hold.Lease kept() {
+        return new Hold.Lease(server.watchdogMs(), true);
+    }
+
+    private boolean tryTake(Duration wait, Hold.Lease lease) throws InterruptedException {
+        NativeLock.failIfInterrupted();
+        return server.get(take(NativeLock.ms(wait), lease), true);
+    }
+
+    @Override
+    public String getName() {
+        return name;
+    }
+
+    @Override
+    public int getLimit() {
+        return limit;
+    }
+
+    @Override
+    public void acquire() {
+        NativeLock.get(server, take(NativeLock.FOR_EVER, kept()));
+    }
+
+    @Override
+    public boolean tryAcquire() {
+        return NativeLock.get(server, take(0, kept()));
+    }
+
+    @Override
+    public boolean tryAcquire(Duration wait) throws InterruptedException {
+        return tryTake(wait, kept());
+    }
+
+    @Override
+    public boolean tryAcquire(Duration wait, Duration lease) throws InterruptedException {
+        return tryTake(wait, new Hold.Lease(Math.max(1, lease.toMillis()), false));
+    }
+
+    @Override
+    public void release() {
+        if (!NativeLock.get(server, locks.unlock(server, id(NativeLock.me())))) {
+            throw new IllegalMonitorStateException("no permit of " + name + " is this thread's: "
+                    + server.clientId() + ":" + NativeLock.me());
+        }
+    }
+
+    @Override
+    public Duration remaining(long threadId) {
+        return Duration.ofMillis(locks.watchdog.remainingMs(id(threadId)));
+    }
+
+    @Override
+    public String toString() {
+        return "Permits{" + name + ", " + limit + "}";
+    }
+}

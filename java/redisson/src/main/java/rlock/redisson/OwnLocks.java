@@ -1,0 +1,121 @@
+package rlock.redisson;
+
+import java.time.Duration;
+import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Consumer;
+import org.redisson.api.RFencedLock;
+import org.redisson.api.RLock;
+import org.redisson.api.RReadWriteLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.api.options.CommonOptions;
+
+/** Redisson's locks as they are, where the module is missing. They tell of nothing. */
+final class OwnLocks implements RedissonLocks {
+    private static final Runnable NOTHING = () -> { };
+
+    private final RedissonClient redisson;
+
+    OwnLocks(RedissonClient redisson) {
+        this.redisson = Objects.requireNonNull(redisson, "redisson");
+    }
+
+    @Override
+    public RLock getLock(String name) {
+        return redisson.getLock(name);
+    }
+
+    @Override
+    public RLock getLock(CommonOptions options) {
+        return redisson.getLock(options);
+    }
+
+    @Override
+    public RFencedLock getFencedLock(String name) {
+        return redisson.getFencedLock(name);
+    }
+
+    @Override
+    public RFencedLock getFencedLock(CommonOptions options) {
+        return redisson.getFencedLock(options);
+    }
+
+    @Override
+    public RReadWriteLock getReadWriteLock(String name) {
+        return redisson.getReadWriteLock(name);
+    }
+
+    @Override
+    public RReadWriteLock getReadWriteLock(CommonOptions options) {
+        return redisson.getReadWriteLock(options);
+    }
+
+    @Override
+    public RLock getFairLock(String name) {
+        return redisson.getFairLock(name);
+    }
+
+    @Override
+    public RLock getFairLock(CommonOptions options) {
+        return redisson.getFairLock(options);
+    }
+
+    @Override
+    public RLock getMultiLock(RLock... locks) {
+        return redisson.getMultiLock(locks);
+    }
+
+    @Override
+    public Permits getPermits(String name, int limit) {
+        throw onlyNative();
+    }
+
+    @Override
+    public Runnable onLost(Consumer<LostLock> listener) {
+        return NOTHING;
+    }
+
+    @Override
+    public CompletableFuture<LostLock> lost(RLock lock) {
+        throw onlyNative();
+    }
+
+    @Override
+    public Runnable observe(LockObserver observer) {
+        return NOTHING;
+    }
+
+    @Override
+    public Duration remaining(RLock lock, long threadId) {
+        throw onlyNative();
+    }
+
+    @Override
+    public boolean renew(RLock lock, Duration lease) {
+        throw onlyNative();
+    }
+
+    @Override
+    public void check() {
+        NativeLocks.check(redisson);
+    }
+
+    @Override
+    public boolean isNative() {
+        return false;
+    }
+
+    @Override
+    public RedissonClient getRedisson() {
+        return redisson;
+    }
+
+    private static UnsupportedOperationException onlyNative() {
+        return new UnsupportedOperationException("these are Redisson's own locks, which have nothing of the kind");
+    }
+
+    @Override
+    public String toString() {
+        return "RedissonLocks{Redisson's own of " + redisson + "}";
+    }
+}

@@ -1,0 +1,330 @@
+package rlock.redisson;
+
+import java.time.Duration;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.redisson.api.RFencedLock;
+import org.redisson.api.RLock;
+import org.redisson.api.RReadWriteLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.api.options.CommonOptions;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Redisson's own locks, granted and waited for inside the server:
+ *
+ * <pre>{@code RedissonLocks locks = RedissonLocks.of(redisson);}</pre>
+ *
+ * <p>They have Redisson's interfaces, keys and holders, so services with plain Redisson share them. This is no
+ * RedissonClient: everything else stays with the client itself, which is {@link #getRedisson}.
+ */
+public interface RedissonLocks {
+
+    /**
+     * The locks of a client, by the RLOCK commands.
+     *
+     * @param redisson as {@code Redisson.create} returned it; it stays usable, and its {@code shutdown} ends the locks
+     * @return the same object for the same client
+     * @throws RlockMissingException if a master has not loaded the module
+     */
+    static RedissonLocks of(RedissonClient redisson) {
+        return of(redisson, Options.defaults());
+    }
+
+    /**
+     * The same with options.
+     *
+     * @param redisson as {@code Redisson.create} returned it
+     * @param options what is not as usual
+     * @return the same object for the same client and options
+     * @throws RlockMissingException if a master has not loaded the module
+     */
+    static RedissonLocks of(RedissonClient redisson, Options options) {
+        return NativeLocks.of(redisson, options);
+    }
+
+    /**
+     * The same, or Redisson's own locks, with a line in the log, if a master has not loaded the module or the client is
+     * not one that {@code Redisson.create} made, as a proxy is not. {@link #isNative} tells.
+     *
+     * @param redisson any client
+     * @return locks in either case
+     */
+    static RedissonLocks ifAvailable(RedissonClient redisson) {
+        return ifAvailable(redisson, Options.defaults());
+    }
+
+    /**
+     * The same with options.
+     *
+     * @param redisson any client
+     * @param options what is not as usual
+     * @return locks in either case
+     */
+    static RedissonLocks ifAvailable(RedissonClient redisson, Options options) {
+        try {
+            return of(redisson, options);
+        } catch (RlockMissingException | IllegalArgumentException e) {
+            LoggerFactory.getLogger(RedissonLocks.class).warn("Redisson's own locks are used: {}", e.getMessage());
+            return new OwnLocks(redisson);
+        }
+    }
+
+    /**
+     * A plain lock.
+     *
+     * @param name as for {@code RedissonClient.getLock}
+     * @return of that name
+     */
+    RLock getLock(String name);
+
+    /**
+     * A plain lock with settings of its own.
+     *
+     * @param options name and settings
+     * @return by these
+     */
+    RLock getLock(CommonOptions options);
+
+    /**
+     * A lock that draws a fencing token at each grant.
+     *
+     * @param name as for {@code RedissonClient.getFencedLock}
+     * @return of that name
+     */
+    RFencedLock getFencedLock(String name);
+
+    /**
+     * The same with settings of its own.
+     *
+     * @param options name and settings
+     * @return by these
+     */
+    RFencedLock getFencedLock(CommonOptions options);
+
+    /**
+     * A read-write lock.
+     *
+     * @param name as for {@code RedissonClient.getReadWriteLock}
+     * @return of that name
+     */
+    RReadWriteLock getReadWriteLock(String name);
+
+    /**
+     * The same with settings of its own.
+     *
+     * @param options name and settings
+     * @return by these
+     */
+    RReadWriteLock getReadWriteLock(CommonOptions options);
+
+    /**
+     * Redisson's own fair lock, whose queue no RLOCK command knows; or, with {@link Options#fairIsNative}, the plain
+     * lock, which is fair already.
+     *
+     * @param name as for {@code RedissonClient.getFairLock}
+     * @return of that name
+     */
+    RLock getFairLock(String name);
+
+    /**
+     * The same with settings of its own.
+     *
+     * @param options name and settings
+     * @return by these
+     */
+    RLock getFairLock(CommonOptions options);
+
+    /**
+     * Several locks as one. Plain locks on one server, or in one slot of a cluster, are taken all or none by one command;
+     * others one after the other.
+     *
+     * @param locks of this object, all or none of them
+     * @return all of them as one
+     */
+    RLock getMultiLock(RLock... locks);
+
+    /**
+     * Permits: at most {@code limit} holders at once. Not Redisson's semaphores, which are other keys.
+     *
+     * @param name of the permits
+     * @param limit 1 to 100,000; each request is judged by its own
+     * @return of that name
+     * @throws UnsupportedOperationException if these are Redisson's own locks
+     */
+    Permits getPermits(String name, int limit);
+
+    /**
+     * Waits for the lock, runs the work, and unlocks. If the lock is lost meanwhile, the thread of the work is
+     * interrupted: once, and never after the work has ended. Redisson's own locks tell of no loss, so nothing is
+     * interrupted under these.
+     *
+     * @param lock which this thread takes
+     * @param work what needs it
+     * @param <T> of the result
+     * @return what the work returned, also if nobody knows whether the server has got the unlock
+     * @throws LockLostException if the lock was lost during the work; what the work threw is suppressed in it
+     * @throws InterruptedException if this thread was interrupted while it waited
+     * @throws Exception what the work threw
+     */
+    default <T> T call(RLock lock, Callable<T> work) throws Exception {
+        lock.lockInterruptibly();
+        return Guard.call(lock, work);
+    }
+
+    /**
+     * The same, with a limit to the wait.
+     *
+     * @param lock which this thread takes
+     * @param wait for so long at most
+     * @param work what needs the lock
+     * @param <T> of the result
+     * @return what the work returned
+     * @throws LockBusyException if the lock was not granted within the wait
+     * @throws LockLostException if the lock was lost during the work
+     * @throws InterruptedException if this thread was interrupted while it waited
+     * @throws Exception what the work threw
+     */
+    default <T> T call(RLock lock, Duration wait, Callable<T> work) throws Exception {
+        if (!lock.tryLock(NativeLock.ms(wait), -1, TimeUnit.MILLISECONDS)) {
+            throw new LockBusyException(lock.getName(), wait);
+        }
+        return Guard.call(lock, work);
+    }
+
+    /**
+     * The same with a plain lock, for work without a result. While it waits, interrupts are kept for later, as by
+     * {@code lock()}.
+     *
+     * @param name of the lock
+     * @param work what needs it
+     * @throws LockLostException if the lock was lost during the work
+     */
+    default void run(String name, Runnable work) {
+        RLock lock = getLock(name);
+        lock.lock();
+        Guard.run(lock, work);
+    }
+
+    /**
+     * Tells of each loss of a lock of this client: the server says that it is not held any more, or the watchdog could
+     * not renew it until its lease was over, or no replica has confirmed that where Redisson checks it. A lock with a
+     * lease of its own ends when it was meant to, and nobody is told.
+     *
+     * @param listener called on a thread of Redisson's
+     * @return ends it
+     */
+    Runnable onLost(Consumer<LostLock> listener);
+
+    /**
+     * The loss of the lock that the current thread holds: cancelled when it is unlocked, or when a lease of its own is
+     * over.
+     *
+     * @param lock of this object; of a multi-lock, the first loss of one of its locks counts
+     * @return completes on a thread of Redisson's
+     * @throws IllegalMonitorStateException if the current thread does not hold it, as far as is known here
+     */
+    CompletableFuture<LostLock> lost(RLock lock);
+
+    /**
+     * Tells of waits, holds and losses, for measures.
+     *
+     * @param observer who is told
+     * @return ends it
+     */
+    Runnable observe(LockObserver observer);
+
+    /**
+     * For how long the current thread's hold of a lock can still be vouched for: nobody else gets it within that time,
+     * however slow the server and the way to it are, as long as the server keeps what it has and nobody breaks the lock
+     * open. It asks no server. What was taken without a lease is renewed again and again, and the time grows with each
+     * renewal.
+     *
+     * @param lock of this object; of a multi-lock, the one of its locks that ends first counts
+     * @return zero if it is not held, or may be another holder's by now
+     */
+    default Duration remaining(RLock lock) {
+        return remaining(lock, Thread.currentThread().getId());
+    }
+
+    /**
+     * The same for another thread.
+     *
+     * @param lock of this object
+     * @param threadId the thread's id, or the one that was given to {@code lockAsync}
+     * @return zero if it is not held, or may be another holder's by now
+     */
+    Duration remaining(RLock lock, long threadId);
+
+    /**
+     * Restarts the lease of what the current thread took last, with this one, and renews it no more.
+     *
+     * @param lock of this object
+     * @param lease from now on
+     * @return whether it was held
+     */
+    boolean renew(RLock lock, Duration lease);
+
+    /**
+     * Asks each master for the module.
+     *
+     * @throws RlockMissingException if one has not loaded it; or Redisson's own exception, if one does not answer
+     */
+    void check();
+
+    /**
+     * Whether the locks use the RLOCK commands.
+     *
+     * @return false for Redisson's own locks
+     */
+    boolean isNative();
+
+    /**
+     * The way back.
+     *
+     * @return the client that these are the locks of
+     */
+    RedissonClient getRedisson();
+
+    /** What is not as usual. Each method returns a changed copy. */
+    final class Options {
+        private static final Options DEFAULTS = new Options(false);
+
+        final boolean isFairNative;
+
+        private Options(boolean isFairNative) {
+            this.isFairNative = isFairNative;
+        }
+
+        /**
+         * All as usual.
+         *
+         * @return Redisson's own fair locks
+         */
+        public static Options defaults() {
+            return DEFAULTS;
+        }
+
+        /**
+         * {@code getFairLock} returns the plain lock, whose queue is in the server and is first come, first served. Only
+         * if all clients of these locks do so: Redisson's own fair lock and this one do not keep each other's order.
+         *
+         * @return a changed copy
+         */
+        public Options fairIsNative() {
+            return new Options(true);
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Options && ((Options) other).isFairNative == isFairNative;
+        }
+
+        @Override
+        public int hashCode() {
+            return Boolean.hashCode(isFairNative);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+package rlock.redisson;
+
+import java.util.concurrent.CompletableFuture;
+
+/** A lock of which this process knows what it holds. */
+interface Watched {
+    /** For how long this thread's hold can be vouched for. */
+    long remainingMs(long thread);
+
+    /**
+     * Completes on the thread that notices that this thread's hold is lost; is cancelled when it is over otherwise.
+     *
+     * @return completed already if there is none
+     */
+    CompletableFuture<LostLock> loss(long thread);
+
+    /** From now on what this thread took last has a lease of its own. Whether it was held. */
+    CompletableFuture<Boolean> restartLease(long leaseMs, long thread);
+}

@@ -1,2 +1,0 @@
-/** Redisson's own locks by the RLOCK commands: {@link rlock.redisson.Rlock} is the entrance. */
-package rlock.redisson;

@@ -1,0 +1,227 @@
+package rlock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static java.util.concurrent.TimeUnit.SECONDS;
+
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.redisson.api.RLock;
+import rlock.redisson.LockBusyException;
+import rlock.redisson.LockLostException;
+import rlock.redisson.LockObserver;
+import rlock.redisson.LostLock;
+import rlock.redisson.RedissonLocks;
+
+/** What becomes of the work when its lock is lost, and who is told. */
+class WrappedLossTest {
+    private final RedissonLocks locks = WrappedFleet.on(Node.shared().address());
+    private final Native client = Node.shared().client();
+
+    @AfterEach
+    void disconnect() {
+        WrappedFleet.end(locks);
+        client.close();
+    }
+
+    private static void takeAway(Native by, String name) {
+        by.say("RLOCK.BREAK " + name);
+        by.say("RLOCK.ACQUIRE " + name + " other 60000");
+    }
+
+    @Test
+    void the_future_of_a_loss_completes_when_the_lock_is_taken_away() throws Exception {
+        RLock lock = locks.getLock("future");
+        lock.lock();
+        CompletableFuture<LostLock> lost = locks.lost(lock);
+        takeAway(client, "future");
+        LostLock what = lost.get(Patience.LIMIT.toSeconds(), SECONDS);
+        assertEquals("future", what.getName());
+        assertSame(Thread.currentThread(), what.getThread().orElseThrow());
+        assertTrue(locks.remaining(lock).isZero());
+    }
+
+    @Test
+    void the_future_is_cancelled_by_the_last_unlock_or_the_end_of_a_lease_of_its_own() {
+        RLock lock = locks.getLock("unlocked");
+        lock.lock();
+        lock.lock();
+        CompletableFuture<LostLock> lost = locks.lost(lock);
+        lock.unlock();
+        assertFalse(lost.isDone());
+        lock.unlock();
+        Patience.until("it is cancelled", lost::isCancelled);
+        assertThrows(IllegalMonitorStateException.class, () -> locks.lost(lock));
+        lock.lock(Fleet.WATCHDOG_MS, MILLISECONDS);
+        CompletableFuture<LostLock> ended = locks.lost(lock);
+        Patience.until("its end has cancelled it", ended::isCancelled);
+        lock.lock();
+        CompletableFuture<LostLock> broken = locks.lost(lock);
+        lock.forceUnlock();
+        Patience.until("on purpose is no loss", broken::isCancelled);
+    }
+
+    @Test
+    void of_several_locks_the_first_loss_counts() throws Exception {
+        RLock all = locks.getMultiLock(locks.getLock("several:1"), locks.getLock("several:2"));
+        all.lock();
+        CompletableFuture<LostLock> lost = locks.lost(all);
+        takeAway(client, "several:2");
+        assertEquals("several:2", lost.get(Patience.LIMIT.toSeconds(), SECONDS).getName());
+        locks.getLock("several:1").unlock();
+        all.lockAsync(60, SECONDS).cancel(true);
+    }
+
+    @Test
+    void work_is_interrupted_when_its_lock_is_lost() {
+        LockLostException e = assertThrows(LockLostException.class, () -> locks.call(locks.getLock("work"), () -> {
+            takeAway(client, "work");
+            MILLISECONDS.sleep(Fleet.LONG_MS);
+            return null;
+        }));
+        assertEquals("work", e.getLost().getName());
+        assertEquals(InterruptedException.class, e.getSuppressed()[0].getClass());
+        assertFalse(Thread.interrupted(), "the interrupt was the work's");
+        assertEquals("1", client.say("HGET work other"), "what is not held is not unlocked");
+    }
+
+    /** However near its end the lock is lost. */
+    @Test
+    void nobody_is_interrupted_once_the_work_has_ended() {
+        try (Crew crew = new Crew()) {
+            for (int i = 0; i < 12; i++) {
+                RLock lock = locks.getLock("near:" + i);
+                crew.start(() -> {
+                    try (Native own = Node.shared().client()) {
+                        for (int round = 0; round < 2; round++) {
+                            endsNear(lock, own);
+                        }
+                    }
+                });
+            }
+            crew.finish();
+        }
+    }
+
+    private void endsNear(RLock lock, Native own) throws Exception {
+        AtomicBoolean isOver = new AtomicBoolean();
+        CompletableFuture<Void> told = new CompletableFuture<>();
+        own.say("DEL " + lock.getName());
+        try {
+            locks.call(lock, () -> {
+                locks.lost(lock).thenRun(() -> told.complete(null));
+                takeAway(own, lock.getName());
+                // It is noticed at the next renewal.
+                long end = System.nanoTime()
+                        + MILLISECONDS.toNanos(ThreadLocalRandom.current().nextLong(Fleet.WATCHDOG_MS / 2));
+                while (System.nanoTime() < end && !Thread.currentThread().isInterrupted()) {
+                    Thread.onSpinWait();
+                    LockSupport.parkNanos(100_000);
+                }
+                isOver.set(true);
+                return null;
+            });
+            throw new AssertionError("it was lost");
+        } catch (LockLostException e) {
+            assertTrue(isOver.get());
+        }
+        Patience.until("all have been told", () -> told.isDone() || locks.remaining(lock).isZero());
+        assertFalse(Thread.interrupted(), "nobody interrupts what comes after the work");
+    }
+
+    @Test
+    void an_interrupt_by_another_is_kept_and_what_the_work_throws_is_thrown() throws Exception {
+        RLock lock = locks.getLock("calls");
+        assertEquals("result", locks.call(lock, () -> {
+            Thread.currentThread().interrupt();
+            return "result";
+        }));
+        assertTrue(Thread.interrupted());
+        assertThrows(IOException.class, () -> locks.call(lock, () -> {
+            throw new IOException();
+        }));
+        assertThrows(IllegalStateException.class, () -> locks.run("calls", () -> {
+            assertTrue(lock.isHeldByCurrentThread());
+            throw new IllegalStateException();
+        }));
+        assertFalse(lock.isLocked());
+        client.say("RLOCK.ACQUIRE calls other 60000");
+        assertThrows(LockBusyException.class, () -> locks.call(lock, Duration.ofMillis(50), () -> null));
+        client.say("RLOCK.RELEASE calls other");
+        assertEquals(1, locks.call(lock, Duration.ZERO, () -> 1));
+    }
+
+    @Test
+    void a_result_is_not_thrown_away_because_the_unlock_was_not_answered() throws Exception {
+        Node node = Node.start();
+        RedissonLocks far = WrappedFleet.with(config -> config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer()
+                .setAddress(node.address()).setTimeout(300).setRetryAttempts(0));
+        assertEquals("result", far.call(far.getLock("in-doubt"), () -> {
+            node.freeze();
+            return "result";
+        }));
+        node.thaw();
+        WrappedFleet.end(far);
+        node.stop();
+    }
+
+    @Test
+    void a_lease_can_be_restarted_with_another_one() {
+        RLock lock = locks.getLock("renew");
+        assertFalse(locks.renew(lock, Duration.ofMinutes(1)));
+        lock.lock();
+        assertTrue(locks.renew(lock, Duration.ofMinutes(1)));
+        assertTrue(client.number("PTTL renew") > Fleet.LONG_MS / 2);
+        assertTrue(locks.remaining(lock).toMillis() > Fleet.LONG_MS / 2);
+        lock.unlock();
+    }
+
+    @Test
+    void an_observer_is_told_of_waits_holds_and_losses() {
+        List<String> told = new CopyOnWriteArrayList<>();
+        Runnable observing = locks.observe(new LockObserver() {
+            @Override
+            public void waited(String name, Duration time, boolean isGranted) {
+                told.add("waited " + isGranted);
+            }
+
+            @Override
+            public void held(String name, Duration time) {
+                told.add("held " + (time.compareTo(Duration.ofMillis(1)) > 0));
+                throw new IllegalStateException("an observer that fails changes nothing");
+            }
+
+            @Override
+            public void lost(LostLock lost) {
+                told.add("lost");
+            }
+        });
+        RLock lock = locks.getLock("observed");
+        lock.lock();
+        lock.lock();
+        lock.unlock();
+        LockSupport.parkNanos(2_000_000);
+        lock.unlock();
+        client.say("RLOCK.ACQUIRE observed other 60000");
+        assertFalse(lock.tryLock());
+        client.say("RLOCK.RELEASE observed other");
+        lock.lock();
+        takeAway(client, "observed");
+        Patience.until("it is lost", () -> told.contains("lost"));
+        observing.run();
+        assertFalse(lock.tryLock());
+        assertEquals(List.of("waited true", "waited true", "held true", "waited false", "waited true", "lost"), told);
+    }
+}

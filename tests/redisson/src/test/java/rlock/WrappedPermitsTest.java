@@ -1,0 +1,123 @@
+package rlock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.redisson.client.RedisException;
+import rlock.redisson.LostLock;
+import rlock.redisson.Permits;
+import rlock.redisson.RedissonLocks;
+
+/** So many at once, served in their order beside native clients. */
+class WrappedPermitsTest {
+    private final RedissonLocks locks = WrappedFleet.on(Node.shared().address());
+    private final Native client = Node.shared().client();
+
+    @AfterEach
+    void disconnect() {
+        WrappedFleet.end(locks);
+        client.close();
+    }
+
+    @Test
+    void no_more_threads_than_the_limit_have_one() {
+        Permits permits = locks.getPermits("gpus", 3);
+        AtomicInteger inside = new AtomicInteger();
+        AtomicInteger most = new AtomicInteger();
+        try (Crew crew = new Crew()) {
+            for (int i = 0; i < 10; i++) {
+                crew.start(() -> {
+                    for (int round = 0; round < 20; round++) {
+                        permits.acquire();
+                        most.accumulateAndGet(inside.incrementAndGet(), Math::max);
+                        Thread.yield();
+                        inside.decrementAndGet();
+                        permits.release();
+                    }
+                });
+            }
+            crew.finish();
+        }
+        assertTrue(most.get() <= 3, "at once: " + most.get());
+        assertEquals(0L, client.say("EXISTS gpus"));
+    }
+
+    @Test
+    void threads_and_native_clients_are_served_in_their_order() {
+        Permits permits = locks.getPermits("turns", 1);
+        List<Integer> order = Collections.synchronizedList(new ArrayList<>());
+        assertNull(client.say("RLOCK.PACQUIRE turns first 60000 LIMIT 1"));
+        List<Waiter> waiters = new ArrayList<>();
+        for (int i = 0; i < 4; i += 2) {
+            int mine = i;
+            waiters.add(Waiter.inAQueue(() -> {
+                permits.acquire();
+                order.add(mine);
+                permits.release();
+            }));
+            long before = Waiter.waiting(client);
+            waiters.add(Waiter.start(() -> {
+                try (Native own = Node.shared().client()) {
+                    assertNull(own.say("RLOCK.PACQUIRE turns native-" + mine + " 60000 LIMIT 1 WAIT 0"));
+                    order.add(mine + 1);
+                    own.say("RLOCK.RELEASE turns native-" + mine);
+                }
+            }));
+            Patience.until("it waits", () -> Waiter.waiting(client) > before);
+        }
+        client.say("RLOCK.RELEASE turns first");
+        waiters.forEach(Waiter::grantedAt);
+        assertEquals(List.of(0, 1, 2, 3), order);
+    }
+
+    @Test
+    void a_thread_has_one_at_most_and_gives_back_what_it_has() throws Exception {
+        Permits permits = locks.getPermits("one", 1);
+        assertThrows(IllegalMonitorStateException.class, permits::release);
+        assertTrue(permits.tryAcquire());
+        assertTrue(permits.tryAcquire(Duration.ofSeconds(1), Duration.ofMinutes(1)), "asking again restarts the lease");
+        assertTrue(permits.remaining().toMillis() > Fleet.LONG_MS / 2);
+        assertEquals(1L, client.say("ZCARD one"));
+        permits.release();
+        assertTrue(permits.remaining().isZero());
+        assertThrows(IllegalMonitorStateException.class, permits::release);
+        client.say("RLOCK.PACQUIRE one other 60000 LIMIT 1");
+        assertFalse(permits.tryAcquire());
+        assertFalse(permits.tryAcquire(Duration.ofMillis(50)));
+        client.say("RLOCK.RELEASE one other");
+        assertThrows(IllegalArgumentException.class, () -> locks.getPermits("one", 0));
+        locks.run("one", () -> {
+            RedisException e = assertThrows(RedisException.class, permits::tryAcquire);
+            assertTrue(e.getMessage().startsWith("WRONGKIND"), e.getMessage());
+        });
+    }
+
+    @Test
+    void a_permit_is_renewed_until_it_is_taken_away_which_is_told() throws Exception {
+        BlockingQueue<LostLock> losses = new LinkedBlockingQueue<>();
+        locks.onLost(losses::add);
+        Permits permits = locks.getPermits("kept", 1);
+        permits.acquire();
+        long end = client.number("PEXPIRETIME kept");
+        Patience.until("it is renewed", () -> client.number("PEXPIRETIME kept") > end);
+        assertTrue(losses.isEmpty());
+        client.say("RLOCK.BREAK kept");
+        LostLock lost = losses.poll(Patience.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        assertEquals("kept", lost.getName());
+        assertEquals(Thread.currentThread(), lost.getThread().orElseThrow());
+        assertThrows(IllegalMonitorStateException.class, permits::release);
+    }
+}
