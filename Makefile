@@ -45,7 +45,7 @@ module:
 run: export RLOCK_MODULE := $(target)/trial/$(library)
 run: ## start a server with the module on a free port, to try it out
 	@[ -e $(RLOCK_MODULE) ] || echo "run: the first time this installs what is missing of a C compiler, libclang, Rust and Redis" \
-		"(from a bare Debian 12 some 190 MB to fetch), fetches 62 crates (7 MB), and compiles for a minute or two"
+		"(from a bare Debian 12 some 200 MB to fetch), fetches 62 crates (7 MB), and compiles for a minute or two"
 	@scripts/setup.sh run
 	cargo build --profile trial -p rlock || scripts/setup.sh crates
 	@scripts/run.sh

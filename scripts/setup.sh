@@ -189,13 +189,14 @@ plan() {
     offer debootstrap debootstrap
     offer git git
     offer rustup rustup
-    ! is_missing redis || plan_redis
     ! { is_missing rust || is_missing lint; } || plan_rust
+    ! is_missing redis || plan_redis
     offer python "python3 python3-venv"
     offer java "default-jdk-headless maven"
     offer node "$(! candidate_from 20000 nodejs || echo nodejs npm)" "Node.js 20 or newer with npm"
     offer go "$(! candidate_from 1024 golang-go || echo golang-go)" "Go 1.24 or newer"
     packages=${packages# } by_hand=${by_hand#, }
+    [ -z "$are_lists_empty" ] || packages=""
     # shellcheck disable=SC2086 # a list of words
     [ -z "$packages" ] || [ -n "$replace" ] || removed=$(apt-get install -s -qq --no-install-recommends $packages 2>/dev/null |
         sed -n 's/^Remv \([^ ]*\).*/\1/p' | tr '\n' ' ') || true

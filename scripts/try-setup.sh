@@ -35,7 +35,7 @@ as_nobody scripts/setup.sh run || wrong "something is missing still"
 # With lists it names the packages as well.
 ! as_nobody scripts/setup.sh test || wrong "tmux is there"
 is_said "Type: su -c 'scripts/setup.sh install tmux'"
-is_said "By apt-get: tmux (1 package"
+is_said "By apt-get: tmux ("
 
 # Debian 12's own Rust, which is too old and in the way of the one that is not.
 if grep -q bookworm /etc/os-release; then
