@@ -21,7 +21,7 @@ ifeq ($(shell command -v bash 2>/dev/null),)
 $(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)
 endif
 
-.PHONY: help setup build module run test test-miri test-redisson test-javas test-clients test-matrix test-sanitized test-own-suites test-monitoring
+.PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-matrix test-sanitized test-own-suites test-monitoring
 .PHONY: test-bare trial-bare stage deb tarball wheel test-packages
 .PHONY: explore chaos chaos-long chaos-mutants client-mutants bench bench-quick bench-clients bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
@@ -67,7 +67,7 @@ test: setup ## run all tests on this system's server
 	@echo "test: 4 of 4: the tests that need a server, with the release build; two minutes"
 	cargo test $(tested) --test server --test storms --test wire
 	@echo "test: all passed"
-	@echo "Left out, as they need other languages or the network: make test-redisson, make test-clients, make test-matrix"
+	@echo "Left out, as they need other languages or the network: make test-redisson, make test-spring, make test-clients, make test-matrix"
 
 test-clients: setup module ## test the clients for other languages, all by one suite; some: CLIENTS="python node go java"
 	@scripts/setup.sh clients $(CLIENTS)
@@ -165,6 +165,10 @@ test-redisson: setup module ## test the commands beside Redisson itself, in each
 test-javas: setup module ## test the locks of java/ on each Java runtime with each Redisson that they are for, a quarter of an hour
 	@scripts/setup.sh clients java
 	@scripts/test-redisson.sh $(foreach java,11 17 21 25,$(foreach redisson,3 4.0 4,redisson-$(redisson)-wrapped@$(java)))
+
+test-spring: setup module ## test the locks in a service with Spring Boot 3 and 4; one: SPRING="spring-3"
+	@scripts/setup.sh clients java
+	@scripts/test-spring.sh $(SPRING)
 
 bench: module ## measure locks and waiters against the usual alternatives; writes docs/bench/results.md
 	@scripts/bench.sh whole

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# scripts/snippets.sh [check]: puts the tested snippets and versions into docs/clients.md and README.md, or checks that they
-# are there.
+# scripts/snippets.sh [check]: puts the tested snippets and versions into docs/clients.md, docs/spring.md and README.md, or
+# checks that they are there.
 #
 # A program in a document is right on the day that it is written. These are pieces of the clients' tests, between a
 # comment `snippet: NAME` and a comment `end`; in the document each stands under a line that names its file and itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly documents="docs/clients.md README.md"
+readonly documents="docs/clients.md docs/spring.md README.md"
 
 # quoted: prints a snippet, without the indentation of its first line and without empty lines at its end.
 readonly program='
 function quoted(file, name,    line, inside, found, indent, gap) {
     while ((getline line < file) > 0) {
-        if (line ~ "(#|//) snippet: " name "$") {
+        if (line ~ "(#|//|<!--) snippet: " name "( -->)?$") {
             inside = found = 1
             indent = match(line, /[^ \t]/)
-        } else if (line ~ /^[ \t]*(#|\/\/) end$/) {
+        } else if (line ~ /^[ \t]*(#|\/\/|<!--) end( -->)?$/) {
             inside = 0
         } else if (inside && line ~ /^[ \t]*$/) {
             gap = gap "\n"

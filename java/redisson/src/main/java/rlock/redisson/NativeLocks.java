@@ -184,8 +184,8 @@ final class NativeLocks implements RedissonLocks {
     }
 
     @Override
-    public boolean renew(RLock lock, Duration lease) {
-        return NativeLock.get(server, watched(lock).restartLease(Math.max(1, lease.toMillis()), NativeLock.me()));
+    public boolean renew(RLock lock, Duration lease, long threadId) {
+        return NativeLock.get(server, watched(lock).restartLease(Math.max(1, lease.toMillis()), threadId));
     }
 
     private static Watched watched(RLock lock) {

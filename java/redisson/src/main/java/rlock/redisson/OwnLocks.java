@@ -91,7 +91,7 @@ final class OwnLocks implements RedissonLocks {
     }
 
     @Override
-    public boolean renew(RLock lock, Duration lease) {
+    public boolean renew(RLock lock, Duration lease, long threadId) {
         throw onlyNative();
     }
 

@@ -265,7 +265,19 @@ public interface RedissonLocks {
      * @param lease from now on
      * @return whether it was held
      */
-    boolean renew(RLock lock, Duration lease);
+    default boolean renew(RLock lock, Duration lease) {
+        return renew(lock, lease, Thread.currentThread().getId());
+    }
+
+    /**
+     * The same for another thread.
+     *
+     * @param lock of this object
+     * @param lease from now on
+     * @param threadId the thread's id, or the one that was given to {@code lockAsync}
+     * @return whether it was held
+     */
+    boolean renew(RLock lock, Duration lease, long threadId);
 
     /**
      * Asks each master for the module.

@@ -1,0 +1,2 @@
+/** ShedLock's locks by the RLOCK commands: {@link rlock.shedlock.RlockLockProvider}. */
+package rlock.shedlock;

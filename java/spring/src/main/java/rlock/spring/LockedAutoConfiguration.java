@@ -1,0 +1,80 @@
+package rlock.spring;
+
+import java.lang.reflect.Method;
+import org.springframework.aop.Advisor;
+import org.springframework.aop.config.AopConfigUtils;
+import org.springframework.aop.support.DefaultPointcutAdvisor;
+import org.springframework.aop.support.StaticMethodMatcherPointcut;
+import org.springframework.beans.factory.config.BeanDefinition;
+import org.springframework.beans.factory.config.BeanPostProcessor;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.beans.factory.support.BeanDefinitionRegistry;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Import;
+import org.springframework.context.annotation.ImportBeanDefinitionRegistrar;
+import org.springframework.context.annotation.Role;
+import org.springframework.core.env.Environment;
+import org.springframework.core.type.AnnotationMetadata;
+import org.springframework.transaction.ConfigurableTransactionManager;
+import rlock.redisson.RedissonLocks;
+
+/**
+ * {@link Locked}. There without conditions, so that no method with this annotation runs unlocked because something is
+ * missing.
+ */
+@AutoConfiguration
+@EnableConfigurationProperties(RlockProperties.class)
+@Import(LockedAutoConfiguration.Proxies.class)
+public class LockedAutoConfiguration {
+
+    /** Outside of transactions and caches, whose order is Integer.MAX_VALUE; inside of security, whose orders are low. */
+    static final int ORDER = Integer.MAX_VALUE - 1000;
+
+    /** Spring makes one. */
+    public LockedAutoConfiguration() {
+    }
+
+    @Bean
+    @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+    static Advisor rlockLockedAdvisor(ConfigurableListableBeanFactory beans, Environment environment) {
+        var pointcut = new StaticMethodMatcherPointcut() {
+            @Override
+            public boolean matches(Method method, Class<?> target) {
+                boolean isLocked = LockedMethod.isOne(method);
+                if (isLocked && beans.getBeanNamesForType(RedissonLocks.class, true, false).length == 0) {
+                    throw new IllegalStateException("@Locked on " + method + " needs a bean RedissonLocks."
+                            + " The starter makes it if there is one RedissonClient, or one that is @Primary");
+                }
+                return isLocked;
+            }
+        };
+        var advisor = new DefaultPointcutAdvisor(pointcut, new LockedInterceptor(beans));
+        advisor.setOrder(environment.getProperty("rlock.locked-order", Integer.class, ORDER));
+        return advisor;
+    }
+
+    /** Every transaction manager, the application's own too, looks at the locks before it commits. */
+    @Bean
+    @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+    static BeanPostProcessor rlockLastLook() {
+        return new BeanPostProcessor() {
+            @Override
+            public Object postProcessBeforeInitialization(Object bean, String name) {
+                if (bean instanceof ConfigurableTransactionManager manager) {
+                    manager.addListener(new Held());
+                }
+                return bean;
+            }
+        };
+    }
+
+    /** The same as for transactions: what makes proxies is there once, and Spring Boot decides of which kind they are. */
+    static class Proxies implements ImportBeanDefinitionRegistrar {
+        @Override
+        public void registerBeanDefinitions(AnnotationMetadata importing, BeanDefinitionRegistry registry) {
+            AopConfigUtils.registerAutoProxyCreatorIfNecessary(registry);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+package rlock.spring;
+
+import java.lang.reflect.Method;
+import java.lang.reflect.UndeclaredThrowableException;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
+import org.aopalliance.intercept.MethodInterceptor;
+import org.aopalliance.intercept.MethodInvocation;
+import org.redisson.api.RLock;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.config.ConfigurableBeanFactory;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
+import org.springframework.util.function.SingletonSupplier;
+import rlock.redisson.RedissonLocks;
+
+/** Takes the lock, and gives it back. It finds its beans when it is called, as it is made before all of them. */
+final class LockedInterceptor implements MethodInterceptor {
+    private final ConfigurableBeanFactory beans;
+    private final Supplier<RedissonLocks> locks;
+    private final Map<Method, LockedMethod> methods = new ConcurrentHashMap<>();
+
+    LockedInterceptor(ConfigurableBeanFactory beans) {
+        this.beans = beans;
+        locks = SingletonSupplier.of(() -> beans.getBean(RedissonLocks.class));
+    }
+
+    @Override
+    public Object invoke(MethodInvocation call) throws Throwable {
+        Object target = call.getThis();
+        Method specific = AopUtils.getMostSpecificMethod(call.getMethod(), target.getClass());
+        LockedMethod method = methods.computeIfAbsent(specific, this::understood);
+        if (!method.mayBeInsideTransaction() && TransactionSynchronizationManager.isActualTransactionActive()) {
+            throw new IllegalStateException("a transaction is active already, and would commit only after " + method
+                    + " has given its lock back. Put @Locked where the transaction begins, or around it");
+        }
+        RedissonLocks locks = this.locks.get();
+        RLock lock = method.lock(locks, target, call.getArguments());
+        Callable<Object> work = () -> Held.during(locks, lock, () -> proceed(call));
+        try {
+            return method.wait == null ? locks.call(lock, work) : locks.call(lock, method.wait, work);
+        } catch (InterruptedException e) {
+            if (method.declares(e)) {
+                throw e;
+            }
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted while " + method + " waited for its lock or ran", e);
+        }
+    }
+
+    private LockedMethod understood(Method method) {
+        return new LockedMethod(method, beans, beans.getBean(RlockProperties.class).defaultWait());
+    }
+
+    private static Object proceed(MethodInvocation call) throws Exception {
+        try {
+            return call.proceed();
+        } catch (Exception | Error e) {
+            throw e;
+        } catch (Throwable e) {
+            throw new UndeclaredThrowableException(e);
+        }
+    }
+}

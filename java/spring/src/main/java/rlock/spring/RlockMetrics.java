@@ -1,0 +1,76 @@
+package rlock.spring;
+
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.Tags;
+import io.micrometer.core.instrument.binder.MeterBinder;
+import java.time.Duration;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import rlock.redisson.LockObserver;
+import rlock.redisson.LostLock;
+import rlock.redisson.RedissonLocks;
+
+/**
+ * The timers {@code rlock.wait} (with the tag {@code outcome}: {@code granted} or {@code refused}) and {@code
+ * rlock.held}, and the counter {@code rlock.lost}.
+ */
+public final class RlockMetrics implements MeterBinder, AutoCloseable {
+    private final RedissonLocks locks;
+    private final boolean withNames;
+    private final Queue<Runnable> ends = new ConcurrentLinkedQueue<>();
+
+    /**
+     * Of these locks.
+     *
+     * @param locks whose waits, holds and losses are measured
+     * @param withNames whether each measure has the lock's name as its tag {@code lock}
+     */
+    public RlockMetrics(RedissonLocks locks, boolean withNames) {
+        this.locks = locks;
+        this.withNames = withNames;
+    }
+
+    @Override
+    public void bindTo(MeterRegistry registry) {
+        ends.add(locks.observe(new Measures(registry)));
+        if (!withNames) {
+            // So that they are there before anything happens, and a rate has a beginning.
+            registry.timer("rlock.wait", "outcome", "granted");
+            registry.timer("rlock.wait", "outcome", "refused");
+            registry.timer("rlock.held");
+            registry.counter("rlock.lost");
+        }
+    }
+
+    @Override
+    public void close() {
+        ends.forEach(Runnable::run);
+    }
+
+    private Tags tags(String lock) {
+        return withNames ? Tags.of("lock", lock) : Tags.empty();
+    }
+
+    private final class Measures implements LockObserver {
+        private final MeterRegistry registry;
+
+        Measures(MeterRegistry registry) {
+            this.registry = registry;
+        }
+
+        @Override
+        public void waited(String name, Duration time, boolean isGranted) {
+            registry.timer("rlock.wait", tags(name).and("outcome", isGranted ? "granted" : "refused")).record(time);
+        }
+
+        @Override
+        public void held(String name, Duration time) {
+            registry.timer("rlock.held", tags(name)).record(time);
+        }
+
+        @Override
+        public void lost(LostLock lost) {
+            registry.counter("rlock.lost", tags(lost.getName())).increment();
+        }
+    }
+}

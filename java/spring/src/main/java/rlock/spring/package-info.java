@@ -1,0 +1,2 @@
+/** rlock's locks for Spring Boot, beside Redisson's own starter: {@link rlock.spring.Locked} and what belongs to it. */
+package rlock.spring;

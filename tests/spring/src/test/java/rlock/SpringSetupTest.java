@@ -1,0 +1,208 @@
+package rlock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.regex.Pattern;
+import net.javacrumbs.shedlock.core.LockProvider;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.redisson.Redisson;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+import org.springframework.boot.WebApplicationType;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.test.context.FilteredClassLoader;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
+import org.springframework.context.ConfigurableApplicationContext;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.integration.support.locks.LockRegistry;
+import rlock.redisson.RedissonLocks;
+import rlock.redisson.RlockMissingException;
+import rlock.shedlock.RlockLockProvider;
+import rlock.spring.LockedAutoConfiguration;
+import rlock.spring.RlockAutoConfiguration;
+import rlock.spring.RlockLockRegistry;
+import rlock.spring.RlockMetrics;
+
+/** What the starter makes, and what it leaves alone. */
+class SpringSetupTest {
+    private final SpringApps apps = new SpringApps();
+
+    @Configuration(proxyBeanMethods = false)
+    static class Own {
+        @Bean
+        RedissonLocks own(RedissonClient redisson) {
+            return RedissonLocks.ifAvailable(redisson);
+        }
+
+        @Bean
+        LockProvider lockProvider() {
+            return configuration -> null;
+        }
+
+        @Bean
+        LockRegistry ownRegistry() {
+            return key -> null;
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class Measured {
+        @Bean
+        MeterRegistry measures() {
+            return new SimpleMeterRegistry();
+        }
+    }
+
+    @AfterEach
+    void end() {
+        apps.close();
+    }
+
+    @Test
+    void all_of_it_is_there() {
+        ConfigurableApplicationContext app = apps.start(Node.shared(), Map.of());
+        assertTrue(app.getBean(RedissonLocks.class).isNative());
+        assertTrue(app.getBean(LockProvider.class) instanceof RlockLockProvider);
+        assertTrue(app.getBean(LockRegistry.class) instanceof RlockLockRegistry);
+        assertTrue(app.containsBean("rlockHealthIndicator"));
+        RedissonLocks locks = app.getBean(RedissonLocks.class);
+        assertFalse(locks.getFairLock("a").getClass().equals(locks.getLock("a").getClass()));
+    }
+
+    @Test
+    void what_the_application_has_itself_is_left_alone() {
+        ConfigurableApplicationContext app = apps.start(Node.shared(), Map.of(), Own.class);
+        assertSame(app.getBean("own"), app.getBean(RedissonLocks.class));
+        assertFalse(app.getBean(LockProvider.class) instanceof RlockLockProvider);
+        assertFalse(app.getBean(LockRegistry.class) instanceof RlockLockRegistry);
+    }
+
+    @Test
+    void properties_are_heard() {
+        ConfigurableApplicationContext app = apps.start(Node.shared(), Map.of("rlock.fair-is-native", true,
+                "rlock.metrics.names", true, "rlock.lock-registry.prefix", "mine:",
+                "management.health.rlock.enabled", false), Measured.class);
+        RedissonLocks locks = app.getBean(RedissonLocks.class);
+        assertEquals(locks.getLock("a").getClass(), locks.getFairLock("a").getClass());
+        assertFalse(app.containsBean("rlockHealthIndicator"));
+        app.getBean(RlockLockRegistry.class).obtain("a").lock();
+        assertTrue(locks.getLock("mine:a").isHeldByCurrentThread());
+        app.getBean(RlockLockRegistry.class).obtain("a").unlock();
+        MeterRegistry measures = app.getBean(MeterRegistry.class);
+        Patience.until("it is measured", () -> measures.find("rlock.held").tag("lock", "mine:a").timer() != null);
+        assertEquals(1, measures.get("rlock.wait").tags("lock", "mine:a", "outcome", "granted").timer().count());
+    }
+
+    @Test
+    void what_is_measured_has_no_names_unless_asked_for() throws Exception {
+        ConfigurableApplicationContext app = apps.start(Node.shared(), Map.of(), Measured.class);
+        MeterRegistry measures = app.getBean(MeterRegistry.class);
+        RedissonLocks locks = app.getBean(RedissonLocks.class);
+        assertEquals(0, measures.get("rlock.lost").counter().count());
+        locks.run("measured", () -> {
+            assertFalse(CompletableFuture.supplyAsync(() -> locks.getLock("measured").tryLock()).join());
+        });
+        Patience.until("it is measured", () -> measures.get("rlock.held").timer().count() == 1);
+        assertEquals(1, measures.get("rlock.wait").tag("outcome", "granted").timer().count());
+        assertEquals(1, measures.get("rlock.wait").tag("outcome", "refused").timer().count());
+        assertTrue(measures.find("rlock.wait").timers().stream().allMatch(timer -> timer.getId().getTag("lock") == null));
+        app.getBean(RlockMetrics.class).close();
+        locks.run("measured", () -> { });
+        assertEquals(1, measures.get("rlock.held").timer().count());
+    }
+
+    @Test
+    void it_does_without_what_is_not_on_the_class_path() {
+        Config config = new Config();
+        config.useSingleServer().setAddress(Node.shared().address());
+        new ApplicationContextRunner()
+                .withConfiguration(AutoConfigurations.of(RlockAutoConfiguration.class))
+                .withBean(RedissonClient.class, () -> Redisson.create(config))
+                .withClassLoader(new FilteredClassLoader("io.micrometer", "net.javacrumbs",
+                        "org.springframework.integration", "org.springframework.boot.actuate",
+                        "org.springframework.boot.health"))
+                .run(app -> {
+                    assertTrue(app.getBean(RedissonLocks.class).isNative());
+                    assertEquals(0, app.getBeanNamesForType(LockRegistry.class).length);
+                    for (String bean : new String[] {"rlockHealthIndicator", "rlockMetrics", "rlockLockProvider"}) {
+                        assertFalse(app.containsBean(bean), bean);
+                    }
+                });
+    }
+
+    @Test
+    void it_does_nothing_without_redissons_client() {
+        new ApplicationContextRunner()
+                .withConfiguration(AutoConfigurations.of(RlockAutoConfiguration.class))
+                .run(app -> assertEquals(0, app.getBeanNamesForType(RedissonLocks.class).length));
+    }
+
+    @Test
+    void nothing_runs_unlocked_because_there_are_no_locks() {
+        new ApplicationContextRunner()
+                .withConfiguration(AutoConfigurations.of(LockedAutoConfiguration.class, RlockAutoConfiguration.class))
+                .withBean(SpringLockedTest.Greeting.class, () -> name -> false)
+                .run(app -> assertTrue(app.getStartupFailure().getMessage().contains("needs a bean RedissonLocks")));
+    }
+
+    @Test
+    @ExtendWith(OutputCaptureExtension.class)
+    void without_the_module_it_does_not_start_and_says_why(CapturedOutput output) {
+        Node without = Node.withoutModule();
+        var failed = assertThrows(Exception.class, () -> apps.start(without, Map.of()));
+        assertTrue(causes(failed).contains(RlockMissingException.class.getName()), causes(failed));
+        assertTrue(output.getAll().contains("rlock: a server has not loaded the rlock module, or one that is too old.\n"),
+                output.getAll());
+        assertTrue(output.getAll().contains("set rlock.required=false"), output.getAll());
+        without.stop();
+    }
+
+    @Test
+    void without_the_module_redissons_own_locks_are_used_if_it_is_not_required() {
+        Node without = Node.withoutModule();
+        // ShedLock's need the module, and are not there.
+        var classes = new FilteredClassLoader("net.javacrumbs");
+        ConfigurableApplicationContext app = apps.start(
+                without, WebApplicationType.NONE, classes, Map.of("rlock.required", false), SpringLockedTest.ByInterface.class);
+        assertFalse(app.getBean(RedissonLocks.class).isNative());
+        assertTrue(app.getBean(SpringLockedTest.Greeting.class).isHeld("a"));
+        app.getBean(RlockLockRegistry.class).obtain("a").lock();
+        app.getBean(RlockLockRegistry.class).renewLock("a");
+        app.getBean(RlockLockRegistry.class).obtain("a").unlock();
+        app.close();
+        without.stop();
+    }
+
+    @Test
+    void the_page_names_each_property() throws IOException {
+        String page = Files.readString(Path.of("../../docs/spring.md"));
+        try (var metadata = RlockMetrics.class.getResourceAsStream("/META-INF/spring-configuration-metadata.json")) {
+            String text = new String(metadata.readAllBytes(), StandardCharsets.UTF_8);
+            String properties = text.substring(text.indexOf("\"properties\""));
+            var names = Pattern.compile("\"name\": \"(rlock\\.[^\"]*)\"").matcher(properties).results().map(found -> found.group(1)).toList();
+            assertEquals(7, names.size(), "" + names);
+            names.forEach(name -> assertTrue(page.contains("| `" + name + "` |"), name));
+        }
+    }
+
+    private static String causes(Throwable thrown) {
+        return thrown == null ? "" : thrown.getClass().getName() + " " + causes(thrown.getCause());
+    }
+}

@@ -1,0 +1,174 @@
+package rlock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicInteger;
+import net.javacrumbs.shedlock.core.ClockProvider;
+import net.javacrumbs.shedlock.core.LockConfiguration;
+import net.javacrumbs.shedlock.core.SimpleLock;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.redisson.Redisson;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+import rlock.redisson.RedissonLocks;
+import rlock.shedlock.RlockLockProvider;
+
+/** What ShedLock asks of its providers. */
+class SpringShedLockTest {
+    private static final Duration LONG = Duration.ofMinutes(5);
+    private static final AtomicInteger names = new AtomicInteger();
+
+    private static RedissonClient redisson;
+    private static RlockLockProvider provider;
+
+    private final String job = "job-" + names.incrementAndGet();
+
+    @BeforeAll
+    static void connect() {
+        Config config = new Config();
+        config.useSingleServer().setAddress(Node.shared().address());
+        redisson = Redisson.create(config);
+        provider = new RlockLockProvider(RedissonLocks.of(redisson));
+    }
+
+    @AfterAll
+    static void leave() {
+        redisson.shutdown();
+    }
+
+    private Optional<SimpleLock> lock(Duration atMost, Duration atLeast) {
+        return provider.lock(new LockConfiguration(ClockProvider.now(), job, atMost, atLeast));
+    }
+
+    private SimpleLock locked(Duration atMost, Duration atLeast) {
+        return lock(atMost, atLeast).orElseThrow();
+    }
+
+    private boolean isLocked() {
+        return redisson.getLock("shedlock:" + job).isLocked();
+    }
+
+    private long leaseMs() {
+        return redisson.getLock("shedlock:" + job).remainTimeToLive();
+    }
+
+    @Test
+    void the_same_thread_does_not_get_it_twice() {
+        SimpleLock lock = locked(LONG, Duration.ZERO);
+        assertTrue(lock(LONG, Duration.ZERO).isEmpty());
+        lock.unlock();
+        assertFalse(isLocked());
+        locked(LONG, Duration.ZERO).unlock();
+    }
+
+    @Test
+    void any_thread_gives_it_back() {
+        SimpleLock lock = locked(LONG, Duration.ZERO);
+        CompletableFuture.runAsync(lock::unlock).join();
+        assertFalse(isLocked());
+    }
+
+    @Test
+    void at_most_is_the_lease() {
+        SimpleLock lock = locked(Duration.ofSeconds(100), Duration.ZERO);
+        assertTrue(leaseMs() > 50_000 && leaseMs() <= 100_000);
+        lock.unlock();
+        locked(Duration.ofMillis(50), Duration.ZERO);
+        Patience.until("the lease is over", () -> !isLocked());
+        locked(LONG, Duration.ZERO).unlock();
+    }
+
+    /** And the rest of at least is left of the lease, by one command. */
+    @Test
+    void at_least_is_kept_when_it_is_given_back() {
+        locked(LONG, Duration.ofSeconds(100)).unlock();
+        assertTrue(lock(LONG, Duration.ZERO).isEmpty());
+        assertTrue(leaseMs() > 50_000 && leaseMs() <= 100_000);
+    }
+
+    @Test
+    void after_at_least_it_is_free() {
+        locked(LONG, Duration.ofMillis(300)).unlock();
+        Patience.until("somebody else gets it", () -> lock(LONG, Duration.ZERO).isPresent());
+    }
+
+    @Test
+    void nobody_is_harmed_by_a_late_unlock() {
+        SimpleLock late = locked(Duration.ofMillis(50), Duration.ZERO);
+        Patience.until("the lease is over", () -> !isLocked());
+        SimpleLock next = locked(LONG, Duration.ZERO);
+        late.unlock();
+        assertTrue(isLocked());
+        next.unlock();
+    }
+
+    @Test
+    void it_is_extended() {
+        SimpleLock first = locked(Duration.ofSeconds(60), Duration.ZERO);
+        SimpleLock second = CompletableFuture.supplyAsync(
+                () -> first.extend(LONG, Duration.ZERO)).join().orElseThrow();
+        assertTrue(leaseMs() > 60_000);
+        assertThrows(IllegalStateException.class, () -> first.extend(LONG, Duration.ZERO));
+        assertThrows(IllegalStateException.class, first::unlock);
+        second.unlock();
+        assertFalse(isLocked());
+        assertThrows(IllegalStateException.class, () -> second.extend(LONG, Duration.ZERO));
+    }
+
+    @Test
+    void an_extended_lock_keeps_its_new_at_least() {
+        SimpleLock lock = locked(Duration.ofSeconds(60), Duration.ZERO);
+        lock.extend(LONG, Duration.ofSeconds(100)).orElseThrow().unlock();
+        assertTrue(isLocked());
+    }
+
+    @Test
+    void what_is_over_is_not_extended() {
+        SimpleLock lock = locked(Duration.ofMillis(50), Duration.ZERO);
+        Patience.until("the lease is over", () -> !isLocked());
+        assertTrue(lock.extend(LONG, Duration.ZERO).isEmpty());
+        assertFalse(isLocked());
+    }
+
+    @Test
+    void eight_threads_lose_no_count() {
+        int[] count = {0};
+        try (Crew crew = new Crew()) {
+            for (int i = 0; i < 8; i++) {
+                crew.start(() -> {
+                    for (int done = 0; done < 50;) {
+                        Optional<SimpleLock> lock = lock(LONG, Duration.ofMillis(2));
+                        if (lock.isPresent()) {
+                            int before = count[0];
+                            Thread.yield();
+                            count[0] = before + 1;
+                            lock.get().unlock();
+                            done++;
+                        }
+                    }
+                });
+            }
+            crew.finish();
+        }
+        assertEquals(400, count[0]);
+    }
+
+    @Test
+    void without_the_module_it_is_refused() {
+        Node without = Node.withoutModule();
+        Config config = new Config();
+        config.useSingleServer().setAddress(without.address());
+        RedissonClient plain = Redisson.create(config);
+        assertThrows(IllegalArgumentException.class, () -> new RlockLockProvider(RedissonLocks.ifAvailable(plain)));
+        plain.shutdown();
+        without.stop();
+    }
+}
