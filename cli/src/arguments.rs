@@ -3,11 +3,12 @@
 
 use crate::exit;
 use crate::failure::Failure;
+use crate::flock;
 use crate::output;
 use crate::redis_cli;
 use crate::values::{count, descriptor, interval, some_time, time};
 use clap::builder::NonEmptyStringValueParser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -60,6 +61,8 @@ pub enum Command {
     Unlock(Unlock),
     #[command(after_help = RENEW_HELP)]
     Renew(Renew),
+    #[command(after_help = HOLD_HELP)]
+    Hold(Hold),
     #[command(after_help = LS_HELP)]
     Ls(Ls),
     #[command(after_help = INSPECT_HELP)]
@@ -68,6 +71,8 @@ pub enum Command {
     Break(Break),
     #[command(after_help = TOP_HELP)]
     Top(Top),
+    #[command(after_help = STATUS_HELP)]
+    Status(Status),
     #[command(after_help = DOCTOR_HELP)]
     Doctor(Doctor),
     /// Print a completion script for a shell
@@ -82,8 +87,7 @@ pub enum Command {
 ///
 /// Waits for the lock KEY, runs CMD while holding the lock, releases it, and exits with CMD's code. The lease is
 /// renewed for as long as CMD runs. CMD has RLOCK_KEY, RLOCK_HOLDER and RLOCK_TOKEN (the fencing token) in its
-/// environment. If the lock is lost, CMD is sent TERM, and KILL after --grace. If CMD runs `rlock run` on the same KEY,
-/// it deadlocks.
+/// environment. If the lock is lost, CMD is sent TERM, and KILL after --grace.
 #[derive(Args, Debug)]
 pub struct Run {
     #[command(flatten)]
@@ -110,10 +114,10 @@ pub struct Wish {
     /// The lock's name; with --all: the names, divided by commas
     pub key: OsString,
     /// How long to wait for the lock: 10s, 500ms, 5m; 0: do not wait [default: for ever]
-    #[arg(short, long, value_name = "TIME", value_parser = time)]
+    #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = time)]
     pub wait: Option<Duration>,
     /// Give up at once if the lock is not free: the same as --wait 0
-    #[arg(short, long, conflicts_with = "wait")]
+    #[arg(short, long, aliases = ["nonblock", "nb"], conflicts_with = "wait")]
     pub no_wait: bool,
     /// Take the read side of a read-write lock, which many holders can share
     #[arg(long, conflicts_with = "write")]
@@ -138,7 +142,7 @@ pub struct Wish {
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
     /// The exit code if the lock was not free in time, or too many wait; with 0 rlock prints nothing either
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::BUSY)]
+    #[arg(short = 'E', long, alias = "conflict-exit-code", value_name = "CODE", default_value_t = exit::BUSY)]
     pub busy_code: u8,
     /// While waiting, say the place in line also without a terminal, each 10s at most
     #[arg(short, long, conflicts_with = "quiet")]
@@ -150,8 +154,8 @@ pub struct Wish {
 
 /// Take a lock for several commands of a script
 ///
-/// Waits for the lock KEY, prints two lines that name its holder and its fencing token, and exits. Then nobody renews
-/// the lease, and nothing stops the script when the lease ends: choose one that is longer than the script, renew it with
+/// Waits for the lock KEY, prints lines for a shell that name its holder and its fencing token, and exits. Then nobody
+/// renews the lease, and nothing stops the script when the lease ends: choose one that is longer than the script, renew it with
 /// `rlock renew`, and look at the code of `rlock unlock`. Where the script can be one command, `rlock run` is safer.
 #[derive(Args, Debug)]
 pub struct Lock {
@@ -160,7 +164,7 @@ pub struct Lock {
     /// How long the lock is held if nobody unlocks or renews it
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub lease: Duration,
-    /// Write the two lines to a new file, which only this user can read
+    /// Write the lines to a new file, which only this user can read
     #[arg(long, value_name = "FILE", conflicts_with = "token_fd", value_hint = ValueHint::FilePath)]
     pub token_file: Option<PathBuf>,
     /// Write them to this file descriptor [default: 1]
@@ -204,6 +208,19 @@ pub struct Of {
     /// A file descriptor to read from what `rlock lock` wrote
     #[arg(long, value_name = "N", value_parser = descriptor)]
     pub token_fd: Option<RawFd>,
+}
+
+/// Hold a lock until you say so
+///
+/// Waits for the lock KEY, prints the same lines as `rlock lock`, and holds the lock, whose lease it renews, until it is
+/// sent INT (Ctrl-C) or TERM, or until its input ends; /dev/null does not count as one. Then the lock is released.
+#[derive(Args, Debug)]
+pub struct Hold {
+    #[command(flatten)]
+    pub wish: Wish,
+    /// How long the lock stays taken if this machine dies; renewed until then
+    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = some_time)]
+    pub lease: Duration,
 }
 
 /// List the locks that have waiters, the longest queue first
@@ -278,6 +295,16 @@ pub struct Top {
     pub count: Option<u32>,
 }
 
+/// See whether all is well, in a few lines
+///
+/// Shows each server, its role and its rlock module, how many hold and wait, and what `rlock doctor` finds wrong.
+#[derive(Args, Debug)]
+pub struct Status {
+    /// Print JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Find out which failure would lose a lock or stop all
 ///
 /// Looks at each server of the address, at its replicas and at its sentinels: their settings, whether those fit
@@ -309,6 +336,7 @@ Examples:
   rlock ls                                   which locks have waiters?
   rlock inspect nightly-report               who holds it, and who waits?
   rlock break nightly-report                 free it by force
+  rlock status                               is all well?
   rlock doctor                               which failure would lose a lock?
   rlock -u rediss://redis.internal:6380 top  watch the queues
 
@@ -324,8 +352,8 @@ Addresses:
 Exit codes:
     0  done; of run: CMD's own code       75  the lock was not free in time
     1  nobody holds the lock; of break:       (-E changes this code)
-       or the answer was no; of doctor:   76  the lock was lost
-       something is wrong
+       or the answer was no; of status    76  the lock was lost
+       and doctor: something is wrong
    64  wrong arguments                    77  wrong password, or no right
    69  no server answers, or the          78  the server has no rlock module,
        server cannot do it now                or refuses for good
@@ -361,7 +389,7 @@ Examples:
 Exit codes:
     0  the lock is held
    75  the lock was not free in time, or too many wait
-   74  the two lines could not be written; the lock is free again
+   74  the lines could not be written; the lock is free again
   `rlock --help` lists the others
 ";
 
@@ -383,6 +411,19 @@ Examples:
 Exit codes:
     0  the lock is held for that long from now on
    76  it is lost: others may have it
+  `rlock --help` lists the others
+";
+
+const HOLD_HELP: &str = "\
+Examples:
+  rlock hold deploy
+  rlock hold --wait 10m --name ann deploy
+
+Exit codes:
+    0  the lock was held until it was released
+   75  the lock was not free in time, or too many wait
+   76  the lock was lost, or that is not known
+  128+n  ended by signal n before the lock was there
   `rlock --help` lists the others
 ";
 
@@ -413,6 +454,15 @@ Examples:
   rlock top --batch --count 60 >locks.txt    the next minute, for later
 ";
 
+const STATUS_HELP: &str = "\
+Examples:
+  rlock status
+  rlock status --json
+
+Exit codes:
+  those of `rlock doctor`
+";
+
 const DOCTOR_HELP: &str = "\
 Examples:
   rlock doctor
@@ -435,22 +485,36 @@ Examples:
 pub fn read() -> Result<Arguments, Failure> {
     let typed = as_an_option(std::env::args_os().collect());
     let known = Arguments::command();
-    if let Some(mistaken) = redis_cli::mistaken(&typed, |word| known.find_subcommand(word).is_some()) {
-        return Err(mistaken);
-    }
-    Arguments::try_parse_from(typed).or_else(|error| match error.kind() {
+    Arguments::try_parse_from(typed.clone()).or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            if let Some(mistaken) = redis_cli::not_help(&typed, |word| known.find_subcommand(word).is_some()) {
+                return Err(mistaken);
+            }
             let text = error.render();
             let text = if output::has_colours() { text.ansi().to_string() } else { text.to_string() };
             output::print(&format!("{}\n", text.trim_end()))?;
             std::process::exit(0);
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Err(Failure::usage(
-            "what to do? One of run, lock, unlock, renew, ls, inspect, break, top, doctor, completions; see \
-             rlock --help",
-        )),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let commands: Vec<_> = known.get_subcommands().map(clap::Command::get_name).collect();
+            Err(Failure::usage(format!("what to do? One of {}; see rlock --help", commands.join(", "))))
+        }
+        ErrorKind::UnknownArgument => Err(unknown(&error, &typed)),
         _ => Err(mistyped(&error.render().to_string())),
     })
+}
+
+/// What other tools have may be meant.
+fn unknown(error: &clap::Error, typed: &[OsString]) -> Failure {
+    let option = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) => option.as_str(),
+        _ => "",
+    };
+    let advice = match option {
+        "-p" => redis_cli::port(typed),
+        _ => flock::advice(option).map(|advice| format!("there is no {option}: {advice}")),
+    };
+    advice.map_or_else(|| mistyped(&error.render().to_string()), Failure::usage)
 }
 
 /// `rlock help run` is `rlock run --help`. Not a command of its own, which would be listed and completed beside the others.

@@ -4,24 +4,29 @@ use crate::address::Address;
 use crate::arguments::{Inspect, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
-use crate::operators::{self, Inspection, Waiter};
+use crate::operators::{self, Inspection, Unanswered, Waiter};
 use crate::table::{Form, Table};
-use crate::{address, json, output, shown};
+use crate::{address, greeting, json, output, shown};
 use rlock_client::{Kind, Locks};
 use std::os::unix::ffi::OsStrExt;
 
 pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
     let (locks, at) = address::connect(server).await?;
     let key = args.key.as_bytes();
-    let lock = look(&locks, &at, key, args.limit).await?;
+    let mut lock = look(&locks, &at, key, args.limit).await?;
+    let greeting = greeting::of_one(&at, &locks).await;
+    lock.knows_waiters = !greeting.is_some_and(|greeting| greeting.is_replica);
     if args.json {
         output::print_json(&json::inspection(key, &lock).into())?;
     } else if is_known(&lock) {
         output::print(&text(key, &lock, output::form()))?;
-    } else {
+    } else if lock.knows_waiters {
         say(&format!("{}: nobody holds it and nobody waits; rlock ls --held lists what is held", shown::name(key)));
     }
-    Ok(if is_known(&lock) { 0 } else { exit::NOTHING_DONE })
+    match lock.knows_waiters {
+        true => Ok(if is_known(&lock) { 0 } else { exit::NOTHING_DONE }),
+        false => Err(Failure::unanswered(&at, &Unanswered::OfAReplica)),
+    }
 }
 
 pub async fn look(locks: &Locks, at: &Address, key: &[u8], limit: u32) -> Result<Inspection, Failure> {
@@ -86,7 +91,10 @@ fn headline(key: &[u8], lock: &Inspection) -> String {
             None => "no lease: it stays until somebody gives it back".to_owned(),
         });
     }
-    parts.push(format!("{} waiting", lock.waiter_count));
+    parts.push(match lock.knows_waiters {
+        true => format!("{} waiting", lock.waiter_count),
+        false => "who waits is not known here".to_owned(),
+    });
     parts.extend(lock.fencing_token.map(|token| format!("last token {token}")));
     parts.join(", ")
 }

@@ -22,8 +22,9 @@ pub fn inspection(key: &[u8], lock: &Inspection) -> Map<String, Value> {
     object.insert("holder_count".into(), lock.holder_count.into());
     object.insert("holders".into(), lock.holders.iter().map(holder).collect());
     object.insert("fencing_token".into(), lock.fencing_token.into());
-    object.insert("waiter_count".into(), lock.waiter_count.into());
-    object.insert("waiters".into(), lock.waiters.iter().map(waiter).collect());
+    object.insert("waiter_count".into(), json!(lock.knows_waiters.then_some(lock.waiter_count)));
+    let waiters = || lock.waiters.iter().map(waiter).collect::<Vec<_>>();
+    object.insert("waiters".into(), json!(lock.knows_waiters.then(waiters)));
     object.insert("grace_left_ms".into(), optional_ms(lock.grace_left));
     object
 }

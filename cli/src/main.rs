@@ -13,13 +13,15 @@ mod completions;
 mod doctor;
 mod exit;
 mod failure;
+mod flock;
+mod greeting;
+mod hold;
 mod inspect;
 mod json;
 mod lock;
 mod ls;
 #[cfg(feature = "manual")]
 mod manual;
-mod node_of_cluster;
 mod operators;
 mod output;
 mod pattern;
@@ -69,10 +71,12 @@ async fn carry_out(Arguments { server, command }: Arguments) -> Result<u8, Failu
         Command::Lock(args) => lock::lock(args, &server).await,
         Command::Unlock(args) => lock::unlock(args, &server).await,
         Command::Renew(args) => lock::renew(args, &server).await,
+        Command::Hold(args) => hold::hold(args, &server).await,
         Command::Ls(args) => ls::ls(args, &server).await,
         Command::Inspect(args) => inspect::inspect(args, &server).await,
         Command::Break(args) => break_lock::break_lock(args, &server).await,
         Command::Top(args) => top::top(args, &server).await,
+        Command::Status(args) => doctor::status(args, &server).await,
         Command::Doctor(args) => doctor::doctor(args, &server).await,
         Command::Completions { shell } => completions::print(*shell),
     }

@@ -50,7 +50,7 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if nobody says where they are.
     pub async fn masters(&self) -> Result<Vec<Master>, Error> {
-        self.shared.learn(b"masters").await?;
+        self.shared.learn(b"").await?;
         let master = |(node, address): (NodeId, Arc<crate::Address>)| Master {
             shared: self.shared.clone(),
             node,

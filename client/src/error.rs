@@ -1,7 +1,9 @@
 //! What can go wrong, for a caller to match on. Opaque, so that a new cause breaks nobody's code; the server's own
 //! words are kept, since they are what an operator will look for.
 
+use crate::advice;
 use crate::kind::Kind;
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::{fmt, io};
@@ -13,8 +15,8 @@ pub(crate) enum Cause {
     Server(String),
     /// Why no server has answered.
     System(Arc<io::Error>),
-    /// What this client knows.
-    Client(&'static str),
+    /// What this client knows, in words that follow the server's name where there is one.
+    Client(Cow<'static, str>),
 }
 
 impl Cause {
@@ -56,6 +58,8 @@ struct Details {
     /// The lock's name, or what else it is about.
     about: String,
     source: Option<Cause>,
+    /// The server, if it is known.
+    at: Option<Arc<str>>,
     /// Nobody knows whether it was lost.
     in_doubt: bool,
 }
@@ -91,7 +95,8 @@ pub enum ErrorKind {
     /// The server's rlock module cannot do what is asked for; a newer one can.
     ModuleTooOld,
     /// The server refused for another reason: a lease or a holder out of its limits, missing rights, an operator who
-    /// ended the wait (`UNBLOCKED`) …
+    /// ended the wait (`UNBLOCKED`) … Or it is not the server that it was taken for: TLS that cannot work, a web server,
+    /// no sentinel, a master that sentinels do not know. A client that was served before takes these for an outage.
     Refused,
     /// The options make no sense together, or an address cannot be read.
     Configuration,
@@ -100,18 +105,32 @@ pub enum ErrorKind {
 impl Error {
     pub(crate) fn new(kind: ErrorKind, about: impl AsRef<[u8]>) -> Self {
         let about = String::from_utf8_lossy(about.as_ref()).into_owned();
-        Self(Box::new(Details { kind, about, source: None, in_doubt: false }))
+        Self(Box::new(Details { kind, about, source: None, at: None, in_doubt: false }))
     }
 
     /// A mistake in how things were put together.
     pub(crate) fn configuration(about: impl AsRef<[u8]>, why: &'static str) -> Self {
-        Self::because(ErrorKind::Configuration, about, Cause::Client(why))
+        Self::because(ErrorKind::Configuration, about, Cause::Client(why.into()))
     }
 
     pub(crate) fn because(kind: ErrorKind, about: impl AsRef<[u8]>, source: Cause) -> Self {
         let mut error = Self::new(kind, about);
         error.0.source = Some(source);
         error
+    }
+
+    pub(crate) fn at(mut self, server: Option<Arc<str>>) -> Self {
+        self.0.at = server;
+        self
+    }
+
+    /// The server, as it is called where it is spoken of.
+    pub(crate) fn server(&self) -> String {
+        self.0.at.as_ref().map_or_else(|| "the server".to_owned(), |at| format!("the server at {at}"))
+    }
+
+    pub(crate) fn source_of_it(&self) -> Option<&Cause> {
+        self.0.source.as_ref()
     }
 
     /// The same, of all the locks that were wanted together.
@@ -153,7 +172,7 @@ impl Error {
         line.split_once(' ').map(|(_, text)| text)
     }
 
-    /// The lock's name, or what else it is about.
+    /// The lock's name, or what else it is about. Empty, if it is about the servers as a whole.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.0.about
@@ -163,7 +182,12 @@ impl Error {
     /// nothing more is known than the [`kind`](Self::kind), the same as the whole error shows.
     #[must_use]
     pub fn reason(&self) -> String {
-        self.0.source.as_ref().map_or_else(|| self.to_string(), Cause::to_string)
+        match &self.0.source {
+            // It is about a server, whose name it follows.
+            Some(Cause::Client(words)) if self.0.at.is_some() => format!("{} {words}", self.server()),
+            Some(source) => source.to_string(),
+            None => self.to_string(),
+        }
     }
 
     /// The kind that the lock is of, where it [was taken for the other](Self::is_wrong_kind).
@@ -229,6 +253,13 @@ impl Error {
         self.0.kind == ErrorKind::ModuleMissing
     }
 
+    /// The server wants a password, or refuses the one that it was given.
+    #[must_use]
+    pub fn is_about_a_password(&self) -> bool {
+        let Some(Cause::Server(line)) = &self.0.source else { return false };
+        line.starts_with("NOAUTH") || advice::refuses_a_password(line)
+    }
+
     /// Fewer replicas than asked for have confirmed the lock.
     #[must_use]
     pub fn is_too_few_replicas(&self) -> bool {
@@ -238,50 +269,28 @@ impl Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Details { kind, about, source, in_doubt } = &*self.0;
+        let Details { kind, about, source, at, in_doubt } = &*self.0;
         let mut shown = f.debug_struct("Error");
-        shown.field("kind", kind).field("about", about).field("source", source).field("in_doubt", in_doubt).finish()
+        shown.field("kind", kind).field("about", about).field("source", source).field("at", at);
+        shown.field("in_doubt", in_doubt).finish()
     }
 }
 
+/// One line: what it is about, the cause, and what to do about it.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let about = &self.0.about;
-        match self.0.kind {
-            ErrorKind::Timeout => write!(f, "{about}: not free in time")?,
-            ErrorKind::Lost if self.0.in_doubt => {
-                write!(
-                    f,
-                    "{about}: not known whether it was held until it was given back, as no answer to that has come"
-                )?;
-            }
-            ErrorKind::Lost => write!(f, "{about}: lost, the lease has ended")?,
-            ErrorKind::Unavailable if self.code().is_some() => write!(f, "{about}: not now")?,
-            ErrorKind::Unavailable => write!(f, "{about}: no server answers")?,
-            ErrorKind::TooFewReplicas { wanted, confirmed } => {
-                write!(f, "{about}: {confirmed} of {wanted} replicas have confirmed the lock in time")?;
-            }
-            ErrorKind::ModuleMissing => write!(
-                f,
-                "{about}: the server has no rlock module: add `loadmodule /path/to/librlock.so` to its configuration"
-            )?,
-            ErrorKind::ModuleTooOld => {
-                write!(f, "{about}: the server's rlock module is too old to wait for locks: 0.1.0 or newer is needed")?;
-            }
-            ErrorKind::Configuration => write!(f, "{about}: cannot be used")?,
-            ErrorKind::WrongKind | ErrorKind::Deadlock | ErrorKind::QueueFull | ErrorKind::Refused => {
-                write!(f, "{about}: refused")?;
-            }
-        }
-        match &self.0.source {
-            Some(source) => write!(f, ": {source}"),
-            None => Ok(()),
+        let (Details { about, at, .. }, words) = (&*self.0, advice::in_words(self));
+        match about.as_str() {
+            "" => f.write_str(&words),
+            // It is named in the words.
+            about if at.as_deref() == Some(about) => f.write_str(&words),
+            about => write!(f, "{about}: {words}"),
         }
     }
 }
 
 /// Its `source()` is the [`std::io::Error`] by which no server has answered: a connection that was refused or broke, time
-/// that was over, TLS that failed. If a server has answered there is none.
+/// that was over. If a server has answered there is none.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         if let Some(Cause::System(error)) = &self.0.source { Some(&**error) } else { None }

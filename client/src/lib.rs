@@ -319,6 +319,7 @@
 #![warn(missing_docs)]
 
 mod address;
+mod advice;
 mod alarms;
 #[cfg(feature = "blocking")]
 mod blocking;

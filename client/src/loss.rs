@@ -1,5 +1,6 @@
 //! Why a guard is lost, told apart by what can be done about it.
 
+use crate::advice::in_words;
 use crate::error::Error;
 use std::fmt;
 
@@ -23,8 +24,10 @@ impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotHeld => f.write_str("the server says that it is not held"),
-            Self::Overwritten(error) => write!(f, "something else is under its name: {error}"),
-            Self::NotRenewed(error) => write!(f, "it could not be renewed: {error}"),
+            Self::Overwritten(error) => {
+                write!(f, "something else is under its name ({}): keep data under other names", error.reason())
+            }
+            Self::NotRenewed(error) => write!(f, "it could not be renewed: {}", in_words(error)),
             Self::Ended => f.write_str("its lease has ended"),
         }
     }

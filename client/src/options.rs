@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 pub struct Options {
     settings: Settings,
     name: Option<String>,
+    is_lazy: bool,
     #[cfg(feature = "tls")]
     certificates: Option<Certificates>,
 }
@@ -62,7 +63,8 @@ impl Options {
     }
 
     /// For how long servers that do not answer are asked again before a call gives up with
-    /// [`Unavailable`](crate::ErrorKind::Unavailable): as long as a failover may take. 10 s by default.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable): as long as a failover may take. 10 s by default. With sentinels
+    /// [`acquire_timeout`](crate::Lock::acquire_timeout) goes on until its time is over, as they decide how long that is.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.settings.patience = patience;
         self
@@ -98,6 +100,13 @@ impl Options {
     /// 64 bytes in a larger form.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// Does not connect before something is asked for. A server that cannot be reached is then asked again as it is when it
+    /// goes away later, for as long as [`patience`](Self::patience) says; a wrong address shows with the first lock.
+    pub fn lazily(mut self) -> Self {
+        self.is_lazy = true;
         self
     }
 
@@ -194,7 +203,7 @@ impl Options {
         self.open(engine, Servers::Sentinels(Box::new(sentinels))).await
     }
 
-    /// Connects, so that a wrong address or password shows at once.
+    /// Connects, so that a wrong address or password shows at once, unless that was not wanted.
     async fn open(self, engine: Engine, servers: Servers) -> Result<Locks, Error> {
         let names = Names::new(self.name.as_deref());
         let dialer = Dialer {
@@ -207,9 +216,10 @@ impl Options {
         let is_cluster = matches!(servers, Servers::Cluster(_));
         let shared = Shared::new(engine, self.settings, &names.holder, dialer, thread, servers);
         match is_cluster {
+            _ if self.is_lazy => {}
             // A node that answers has accepted the password. That each slot's owner is there is not needed yet.
-            true => shared.learn(b"connecting").await?,
-            false => _ = shared.ask(b"connecting", b"", None, Vec::new()).await?,
+            true => shared.learn(b"").await?,
+            false => _ = shared.ask(b"", b"", None, Vec::new()).await?,
         }
         Ok(Locks { shared })
     }

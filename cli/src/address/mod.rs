@@ -11,19 +11,28 @@ pub use rlock_client::Certificates;
 
 use crate::arguments::Server;
 use crate::failure::Failure;
-use rlock_client::Locks;
+use rlock_client::{Error, Locks};
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";
 
 /// Connects to where the arguments and the environment say.
 pub async fn connect(server: &Server) -> Result<(Locks, Address), Failure> {
-    connect_as(None, server).await
+    let (address, certificates) = read(server)?;
+    let options = Locks::options();
+    opened(address.open(options, certificates, server.connect_timeout).await, address)
 }
 
-/// The same under a name, by which others see who holds and who waits.
-pub async fn connect_as(name: Option<&str>, server: &Server) -> Result<(Locks, Address), Failure> {
+/// For those who wait: the connection is part of what they wait for. Under a name, by which others see who holds and who
+/// waits.
+pub async fn connect_in_time(name: Option<&str>, server: &Server) -> Result<(Locks, Address), Failure> {
     let (address, certificates) = read(server)?;
-    match address.open(name, certificates, server.connect_timeout).await {
+    let options = Locks::options().lazily();
+    let options = if let Some(name) = name { options.name(name) } else { options };
+    opened(address.open(options, certificates, server.connect_timeout).await, address)
+}
+
+fn opened(locks: Result<Locks, Error>, address: Address) -> Result<(Locks, Address), Failure> {
+    match locks {
         Ok(locks) => Ok((locks, address)),
         Err(error) => Err(Failure::of_the_server(&address, &error)),
     }

@@ -1,6 +1,6 @@
 //! An address that was read: which servers it names, in what way, and as whom they are asked.
 
-use rlock_client::{Access, Address as Node, Certificates, Error, Locks, Place};
+use rlock_client::{Access, Address as Node, Certificates, Error, Locks, Options, Place};
 use std::fmt;
 use std::time::Duration;
 
@@ -34,12 +34,11 @@ impl fmt::Display for Address {
 impl Address {
     pub async fn open(
         &self,
-        name: Option<&str>,
+        options: Options,
         certificates: Option<Certificates>,
         limit: Duration,
     ) -> Result<Locks, Error> {
-        let options = Locks::options().connect_timeout(limit).answer_timeout(limit);
-        let options = if let Some(name) = name { options.name(name) } else { options };
+        let options = options.connect_timeout(limit).answer_timeout(limit);
         let options = if let Some(them) = certificates { options.certificates(them) } else { options };
         match self.route.clone() {
             Route::One(one) => options.connect_to(one).await,

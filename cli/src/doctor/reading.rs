@@ -2,6 +2,7 @@
 //! about it, but for the one that names it as not known.
 
 use crate::address::Way;
+use crate::greeting::Greeting;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -42,15 +43,6 @@ pub struct Seen {
     pub clock: Told<Clock>,
     /// The commands of rlock that the user may not send, without `rlock.` before them.
     pub forbidden: Vec<&'static str>,
-}
-
-/// What it says to everybody, rights or not.
-pub struct Greeting {
-    /// `redis 7.0.15`.
-    pub server: String,
-    pub is_of_a_cluster: bool,
-    /// The version of its rlock module, if it has one.
-    pub module: Option<u64>,
 }
 
 /// Its clock, compared with the one here.

@@ -3,23 +3,18 @@
 use super::finding::{Finding, Level};
 use super::reading::{Node, Reading};
 use crate::address::Address;
+use crate::greeting::version;
 use crate::shown;
 use serde_json::{Value, json};
-
-/// `100` is 0.1.0.
-pub fn version(number: u64) -> String {
-    format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
-}
 
 pub fn text(at: &Address, reading: &Reading, findings: &[Finding]) -> String {
     let mut text = format!("{at}: {}\n", parts(reading));
     if findings.iter().all(|finding| finding.level == Level::Note) {
         text += "nothing is wrong\n";
     }
-    for Finding { level, at, what, mend, .. } in findings {
-        let servers = at.iter().map(|address| shown::line(address)).collect::<Vec<_>>().join(", ");
-        text += &format!("\n{}: {servers}: {}\n", level.word(), shown::line(what));
-        if let Some(line) = mend {
+    for finding in findings {
+        text += &format!("\n{}\n", line(finding));
+        if let Some(line) = &finding.mend {
             text += &format!("  mend it: {}\n", shown::line(line));
         }
     }
@@ -30,8 +25,14 @@ pub fn text(at: &Address, reading: &Reading, findings: &[Finding]) -> String {
     text
 }
 
+/// Without what mends it.
+pub fn line(Finding { level, at, what, .. }: &Finding) -> String {
+    let servers = at.iter().map(|address| shown::line(address)).collect::<Vec<_>>().join(", ");
+    format!("{}: {servers}: {}", level.word(), shown::line(what))
+}
+
 /// What belongs to it.
-fn parts(reading: &Reading) -> String {
+pub fn parts(reading: &Reading) -> String {
     let count = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),
         _ => format!("{count} {one}s"),
@@ -46,9 +47,13 @@ fn parts(reading: &Reading) -> String {
 pub fn object(reading: &Reading, findings: &[Finding], is_fine: bool) -> Value {
     json!({
         "fine": is_fine,
-        "servers": reading.nodes.iter().map(server).collect::<Vec<_>>(),
+        "servers": servers(reading),
         "findings": findings.iter().map(finding).collect::<Vec<_>>(),
     })
+}
+
+pub fn servers(reading: &Reading) -> Value {
+    reading.nodes.iter().map(server).collect()
 }
 
 fn server(node: &Node) -> Value {
@@ -60,16 +65,6 @@ fn server(node: &Node) -> Value {
     })
 }
 
-fn finding(Finding { level, about, at, what, mend }: &Finding) -> Value {
+pub fn finding(Finding { level, about, at, what, mend }: &Finding) -> Value {
     json!({ "level": level.word(), "about": about, "at": at, "what": what, "mend": mend })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions() {
-        assert_eq!([100, 10_203].map(version), ["0.1.0", "1.2.3"]);
-    }
 }

@@ -18,7 +18,7 @@ struct Known {
     is_down: bool,
 }
 
-pub async fn read(server: &Server) -> Result<(Address, Reading), Failure> {
+pub async fn read(server: &Server) -> Result<(Address, Locks, Reading), Failure> {
     let (at, certificates) = address::read(server)?;
     let visitor = Arc::new(Visitor::new(certificates, server.connect_timeout));
     let locks = visitor.open(&at).await.map_err(|error| Failure::of_the_server(&at, &error))?;
@@ -46,7 +46,7 @@ pub async fn read(server: &Server) -> Result<(Address, Reading), Failure> {
         }
     };
     reading.nodes = visited(&visitor, &at, known).await;
-    Ok((at, reading))
+    Ok((at, locks, reading))
 }
 
 async fn visited(visitor: &Arc<Visitor>, at: &Address, known: Vec<Known>) -> Vec<Node> {

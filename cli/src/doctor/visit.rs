@@ -1,9 +1,9 @@
 //! What one server is asked. Nothing of it changes anything: where the question is whether the user may send a command,
 //! it is sent in a form that does nothing, and only the refusal counts.
 
-use super::reading::{Clock, Greeting, Lines, Seen, Sentinel, Told};
+use super::reading::{Clock, Lines, Seen, Sentinel, Told};
 use crate::address::{Address, Certificates};
-use crate::operators::fields::Fields;
+use crate::greeting;
 use rlock_client::{Error, Locks, Reply};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -37,14 +37,14 @@ impl Visitor {
     }
 
     pub async fn open(&self, at: &Address) -> Result<Locks, Error> {
-        at.open(None, self.certificates.clone(), self.limit).await
+        at.open(Locks::options(), self.certificates.clone(), self.limit).await
     }
 
     /// A server with data.
     pub async fn node(&self, at: &Address) -> Told<Seen> {
         let server = self.open(at).await.map_err(|error| error.reason())?;
         let greeting = match server.command("HELLO", &["HELLO"]).await {
-            Ok(reply) => greeting(reply).ok_or_else(|| "HELLO has an answer that is none".to_owned()),
+            Ok(reply) => greeting::read(reply).ok_or_else(|| "HELLO has an answer that is none".to_owned()),
             // Nor will it answer the next question.
             Err(error) if error.code().is_none() => return Err(error.reason()),
             Err(error) => Err(error.reason()),
@@ -148,16 +148,6 @@ fn is_about_the_command(why: &str) -> bool {
     why.starts_with("NOPERM") && why.contains("permissions to run the")
 }
 
-fn greeting(reply: Reply) -> Option<Greeting> {
-    let mut fields = Fields::of(reply)?;
-    let server = format!("{} {}", fields.text("server")?, fields.text("version")?);
-    let is_of_a_cluster = fields.text("mode").as_deref() == Some("cluster");
-    let module = |mut module: Fields| Some((module.text("name")?, module.number("ver")?));
-    let modules = fields.list("modules", module).unwrap_or_default();
-    let module = modules.into_iter().find(|(name, _)| name == "rlock").map(|(_, version)| version);
-    Some(Greeting { server, is_of_a_cluster, module })
-}
-
 fn time(reply: &Reply) -> Option<i64> {
     let Reply::List(parts) = reply else { return None };
     let [seconds, micros] = &parts[..] else { return None };
@@ -185,19 +175,6 @@ mod tests {
 
     fn word(word: &str) -> Reply {
         Reply::Text(word.into())
-    }
-
-    #[test]
-    fn a_greeting_names_the_module_among_others() {
-        let module = |name, version| Reply::List(vec![word("name"), word(name), word("ver"), Reply::Int(version)]);
-        let told = |modules| {
-            let head = ["server", "redis", "version", "7.0.15", "mode", "cluster", "modules"].map(word);
-            greeting(Reply::List([&head[..], &[Reply::List(modules)]].concat())).unwrap()
-        };
-        let with = told(vec![module("bf", 7), module("rlock", 100)]);
-        assert_eq!((with.server.as_str(), with.is_of_a_cluster, with.module), ("redis 7.0.15", true, Some(100)));
-        assert_eq!(told(vec![]).module, None);
-        assert!(greeting(word("OK")).is_none());
     }
 
     #[test]

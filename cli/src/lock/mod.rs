@@ -3,7 +3,7 @@
 //! Nobody renews its lease meanwhile, and nobody is there to stop the script when it is over. So the lease has to be
 //! named; and whoever unlocks learns whether the lock was held until then.
 
-mod token;
+pub mod token;
 
 use crate::arguments::{Lock, Renew, Server, Unlock};
 use crate::exit;

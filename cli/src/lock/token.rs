@@ -1,5 +1,5 @@
-//! Where the holder and the fencing token are kept between `rlock lock` and `rlock unlock`: in two lines that a shell
-//! can read in with `.`, in a file, a file descriptor, or on stdout.
+//! Where the holder and the fencing token are kept between `rlock lock` and `rlock unlock`: in lines that a shell can read
+//! in with `.` or `eval`, in a file, a file descriptor, or on stdout. The last one hands them to what the shell starts.
 //!
 //! A file belongs to one script. One that is there is another script's, which would unlock what is ours, or is left from
 //! one that was killed; only an empty one is taken, as `mktemp` makes it.
@@ -38,7 +38,7 @@ impl Place {
     }
 
     pub fn write(&self, holder: &str, token: &str) -> Result<(), Failure> {
-        let text = format!("{HOLDER}{holder}\nRLOCK_TOKEN={token}\n");
+        let text = format!("{HOLDER}{holder}\nRLOCK_TOKEN={token}\nexport RLOCK_HOLDER RLOCK_TOKEN\n");
         match self {
             Self::Descriptor(descriptor) => {
                 let written = open(*descriptor).write_all(text.as_bytes());

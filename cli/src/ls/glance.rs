@@ -19,18 +19,17 @@ const TIME: Duration = Duration::from_millis(50);
 const LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Glance {
-    held: usize,
+pub struct Glance {
+    pub held: usize,
     /// Whether all that could be a lock was looked at.
-    complete: bool,
+    pub complete: bool,
 }
 
-/// What comes after "nobody waits for a lock".
-pub async fn at_held(locks: &Locks, pattern: &[u8]) -> String {
+pub async fn held_at_a_glance(locks: &Locks, pattern: &[u8]) -> Glance {
     let mut seen = Glance::default();
     // Without the rights, or without an answer, there is what was seen before.
     let _ = timeout(LIMIT, look(locks, pattern, &mut seen)).await;
-    words(&seen)
+    seen
 }
 
 async fn look(locks: &Locks, pattern: &[u8], seen: &mut Glance) -> Result<(), Unanswered> {
@@ -53,7 +52,8 @@ async fn look(locks: &Locks, pattern: &[u8], seen: &mut Glance) -> Result<(), Un
     Ok(())
 }
 
-fn words(seen: &Glance) -> String {
+/// What comes after "nobody waits for a lock".
+pub fn words(seen: &Glance) -> String {
     match seen {
         Glance { held: 0, complete: true } => ", and none is held".to_owned(),
         Glance { held: 0, complete: false } => "; rlock ls --held lists what is held".to_owned(),

@@ -7,15 +7,21 @@ use crate::address::Way;
 use crate::arguments::{Ls, Server};
 use crate::failure::{Failure, say};
 use crate::inspect::first_holder;
+use crate::operators::Unanswered;
 use crate::table::Table;
-use crate::{address, exit, json, node_of_cluster, output, shown};
+use crate::{address, exit, greeting, json, output, shown};
 use find::{Found, Row, find};
+pub use glance::{Glance, held_at_a_glance};
 use rlock_client::Locks;
 use serde_json::Value;
 use std::os::unix::ffi::OsStrExt;
 
 pub async fn ls(args: &Ls, server: &Server) -> Result<u8, Failure> {
     let (locks, at) = address::connect(server).await?;
+    let greeting = greeting::of_one(&at, &locks).await;
+    if greeting.as_ref().is_some_and(|greeting| greeting.is_replica) {
+        return Err(Failure::unanswered(&at, &Unanswered::OfAReplica));
+    }
     let found = find(args, &locks, at.way() == Way::Cluster).await.map_err(|why| Failure::unanswered(&at, &why))?;
     print(args, &found)?;
     if found.rows.is_empty() && found.missing.is_empty() && !args.json && output::is_watched() {
@@ -24,7 +30,7 @@ pub async fn ls(args: &Ls, server: &Server) -> Result<u8, Failure> {
     if found.limited {
         say(&format!("there are more than these {}; --limit lists up to 10000", args.limit));
     }
-    if node_of_cluster::is_one(&at, &locks).await {
+    if greeting.is_some_and(|greeting| greeting.is_of_a_cluster) {
         say(&format!("{at} is one node of a cluster, and these are its locks alone: for all use {}", at.as_cluster()));
     }
     found.missing.iter().for_each(|line| say(line));
@@ -47,8 +53,8 @@ async fn nothing(args: &Ls, locks: &Locks, hidden: usize) -> String {
         (true, 0) => format!("no lock{matches} is held"),
         (true, _) => format!("no lock{matches} is held that this user may look at"),
         (false, _) => {
-            let held = glance::at_held(locks, args.pattern.as_bytes()).await;
-            format!("nobody waits for a lock{matches}{held}")
+            let held = held_at_a_glance(locks, args.pattern.as_bytes()).await;
+            format!("nobody waits for a lock{matches}{}", glance::words(&held))
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct Inspection {
     pub holders: Vec<Holder>,
     /// The last fencing token that was given, if any was.
     pub fencing_token: Option<u64>,
+    /// Whether the server knows who waits: a replica does not, and says that nobody does.
+    pub knows_waiters: bool,
     /// How many wait.
     pub waiter_count: usize,
     /// The first of them, in the order in which they will get it.
@@ -96,6 +98,7 @@ impl Inspection {
             holder_count: fields.count("holder-count")?,
             holders: fields.list("holders", Holder::read)?,
             fencing_token: fields.number("fencing-token"),
+            knows_waiters: true,
             waiter_count: fields.count("waiter-count")?,
             waiters: fields.list("waiters", Waiter::read)?,
             grace_left: fields.time("grace-left-ms").filter(|left| !left.is_zero()),

@@ -16,9 +16,15 @@ pub struct Statistics {
 }
 
 pub async fn statistics(masters: &[Master]) -> Result<Vec<Statistics>, Unanswered> {
-    let answers = ask::of_each(masters, &["INFO", "rlock"]).await?;
-    let read = |(master, answer): (Master, _)| Some(Statistics::read(master.address(), &bytes(answer)?));
-    answers.into_iter().map(read).collect::<Option<_>>().ok_or(Unanswered::Nonsense)
+    let answers = ask::of_each(masters, &["INFO", "replication", "rlock"]).await?;
+    let read = |(master, answer): (Master, _)| {
+        let told = bytes(answer).ok_or(Unanswered::Nonsense)?;
+        match told.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"role:slave")) {
+            true => Err(Unanswered::OfAReplica),
+            false => Ok(Statistics::read(master.address(), &told)),
+        }
+    };
+    answers.into_iter().map(read).collect()
 }
 
 impl Statistics {

@@ -7,6 +7,8 @@ pub enum Unanswered {
     Error(Error),
     /// Something between here and the server answers in its own way.
     Nonsense,
+    /// A replica has the locks of its master, and none of its queues.
+    OfAReplica,
 }
 
 impl Unanswered {
@@ -15,20 +17,29 @@ impl Unanswered {
         self.error().is_some_and(Error::is_unavailable)
     }
 
-    /// Of the server's answer, if it was the server that said no.
-    pub fn code(&self) -> Option<&str> {
-        self.error()?.code()
+    /// Whether a server has answered, and said no.
+    pub fn is_answered(&self) -> bool {
+        self.error().is_none_or(|error| error.code().is_some())
+    }
+
+    /// Whether a server has said no with this code.
+    pub fn is_refused_with(&self, code: &str) -> bool {
+        self.error().is_some_and(|error| error.code() == Some(code))
     }
 
     /// Without what it is about.
     pub fn reason(&self) -> String {
-        self.error().map_or_else(|| "the answer is not one of the rlock module".to_owned(), Error::reason)
+        match self {
+            Self::Error(error) => error.reason(),
+            Self::Nonsense => "the answer is not one of the rlock module".to_owned(),
+            Self::OfAReplica => "it is a replica, which does not know who waits: ask its master".to_owned(),
+        }
     }
 
     fn error(&self) -> Option<&Error> {
         match self {
             Self::Error(error) => Some(error),
-            Self::Nonsense => None,
+            Self::Nonsense | Self::OfAReplica => None,
         }
     }
 }

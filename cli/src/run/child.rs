@@ -12,7 +12,7 @@ use super::terminal::Terminal;
 use crate::arguments::Run;
 use crate::exit;
 use crate::signals::Arrival;
-use crate::wait::tokens;
+use crate::wait::{HOLDERS, tokens, with_outer_holders};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -40,7 +40,7 @@ impl Child {
         let mut command = Command::new(program);
         command.arg0(&words[0]).args(&words[1..]);
         command.env("RLOCK_KEY", &args.wish.key).env("RLOCK_HOLDER", guard.holder().as_ref());
-        command.env("RLOCK_TOKEN", tokens(guard));
+        command.env("RLOCK_TOKEN", tokens(guard)).env(HOLDERS, with_outer_holders(&guard.holder()));
         if leads {
             command.process_group(0);
         }

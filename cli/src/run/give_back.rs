@@ -1,11 +1,10 @@
-//! CMD has ended: the lock is given back.
+//! What was done under a lock has ended: the lock is given back.
 //!
 //! A server that does not answer is asked again for as long as a failover may take. A user without the time for that
 //! sends a signal. A signal that has reached CMD as well, and ended it, must not keep a server that is well from
 //! hearing of it: the server has its second in any case.
 
-use super::{program, reason};
-use crate::arguments::Run;
+use super::reason;
 use crate::exit;
 use crate::failure::say;
 use crate::shown;
@@ -13,44 +12,60 @@ use crate::signals::Signals;
 use crate::wait::GOODBYE;
 use nix::sys::signal::Signal;
 use rlock_client::{Error, Fenced, Guard, Loss};
-use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// CMD has ended with this code. Returns ours.
-pub async fn give_back(guard: Guard<Fenced>, mut signals: Signals, args: &Run, code: u8) -> u8 {
-    let (key, cmd) = (shown::name(args.wish.key.as_bytes()), program::shown(args));
+/// What was done under the lock.
+pub struct Done<'a> {
+    pub key: &'a [u8],
+    pub lease: Duration,
+    /// CMD, if there was one.
+    pub cmd: Option<String>,
+    /// With which it ended.
+    pub code: u8,
+}
+
+/// Returns our exit code.
+pub async fn give_back(guard: Guard<Fenced>, signals: &mut Signals, done: Done<'_>) -> u8 {
+    let key = shown::name(done.key);
     let loss = guard.loss();
     let (loss, why_not) = tokio::select! {
         biased;
         released = guard.release() => match released {
-            Ok(()) => return code,
-            Err(error) if loss.is_none() && error.is_in_doubt() => return in_doubt(&key, &cmd, &error, code),
+            Ok(()) => return done.code,
+            Err(error) if loss.is_none() && error.is_in_doubt() => return in_doubt(&key, &done, &error),
             Err(error) => (loss.or_else(|| loss_by_release(&error)), error.to_string()),
         },
-        () = told_to_stop(&mut signals) => (loss, format!("{key}: not given back, as no server has answered yet")),
+        () = told_to_stop(signals) => (loss, format!("{key}: not given back, as no server has answered yet")),
     };
+    let Done { cmd, code, .. } = &done;
     match loss {
         Some(loss) => {
-            let why = reason::of(&loss);
-            say(&format!(
-                "{key}: the lock was lost before {cmd} had ended (with {code}), others may have had it: {why}"
-            ));
+            let before = match cmd {
+                Some(cmd) => format!("{cmd} had ended (with {code})"),
+                None => "it was released".to_owned(),
+            };
+            say(&format!("{key}: the lock was lost before {before}, others may have had it: {}", reason::of(&loss)));
             exit::LOST
         }
         None => {
-            let lease = shown::time(args.lease);
+            let lease = shown::time(done.lease);
+            let cmd = cmd.as_deref().unwrap_or("the work");
             say(&format!("{why_not}; {cmd} had ended before its lease, with which the lock ends, in {lease} at most"));
-            code
+            *code
         }
     }
 }
 
 /// It may have been given back, or have been lost long before. What is not known is not called success.
-fn in_doubt(key: &str, cmd: &str, error: &Error, code: u8) -> u8 {
+fn in_doubt(key: &str, Done { cmd, code, .. }: &Done<'_>, error: &Error) -> u8 {
+    let what = match cmd {
+        Some(cmd) => format!("whether {cmd} had the lock until it ended (with {code})"),
+        None => "whether the lock was held until it was released".to_owned(),
+    };
     let why = error.reason();
     say(&format!(
-        "{key}: it is not known whether {cmd} had the lock until it ended (with {code}), others may have had it: the \
-         connection broke while it was given back ({why})"
+        "{key}: it is not known {what}, others may have had it: the connection broke while it was given back ({why})"
     ));
     exit::LOST
 }

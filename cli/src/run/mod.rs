@@ -5,10 +5,10 @@
 //! - What CMD says and reads is its own; its exit code is ours, unless the lock was lost.
 
 mod child;
-mod give_back;
+pub mod give_back;
 mod lost;
 mod program;
-mod reason;
+pub mod reason;
 mod terminal;
 
 use crate::arguments::{Run, Server};
@@ -16,9 +16,11 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::wait::{self, Lease};
 use child::Child;
+use give_back::{Done, give_back};
 use nix::sys::signal::Signal;
 use rlock_client::{Fenced, Guard, Loss};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Passed on to CMD. While there is none, each of them ends the wait, except those that end no program.
@@ -77,5 +79,6 @@ async fn attend(mut child: Child, guard: Guard<Fenced>, mut signals: Signals, ar
             arrival = signals.next() => child.pass_on(arrival),
         }
     };
-    Ok(give_back::give_back(guard, signals, args, code).await)
+    let (key, cmd) = (args.wish.key.as_bytes(), Some(program::shown(args)));
+    Ok(give_back(guard, &mut signals, Done { key, lease: args.lease, cmd, code }).await)
 }

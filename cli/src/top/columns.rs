@@ -1,7 +1,8 @@
 //! Which columns there is room for, and how wide they are: no wider than what is in them, however wide the screen is.
 //!
 //! A name is what all else is about, so it gives way last: first go the columns that only a wide screen has, then the
-//! holder, of whom a short piece says nothing, then the numbers from the right.
+//! holder, of whom a short piece says nothing, then the numbers from the right. But one long name does not hide what all
+//! other rows have: it is shortened first.
 
 use crate::arguments::Sort;
 use std::ops::Range;
@@ -32,8 +33,10 @@ const HOLDER_MIN: u16 = 10;
 /// So much of a holder comes before the columns of wide screens.
 const HOLDER_GOOD: u16 = 20;
 
-/// A name that is longer than this does not take the numbers' place.
+/// A name that is longer than this does not take the numbers' place, and one that is longer than that not the holder's,
+/// which all other rows have as well.
 const KEY_MAX: u16 = 40;
+const KEY_BESIDE_HOLDER: u16 = 32;
 
 /// How wide the longest is of what is in the columns that have no width of their own.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +89,7 @@ pub fn fit(screen: u16, longest: Longest, sort: Sort) -> Vec<(Column, u16)> {
     let left = screen - taken(count).min(screen);
     let numbers = || NUMBERS[..count].iter().map(|column| (*column, column.width(sort)));
     let holder_min = HOLDER_MIN.min(longest.holder);
-    if count < NUMBERS.len() || left < wanted + SPACE + holder_min {
+    if count < NUMBERS.len() || left < wanted.min(KEY_BESIDE_HOLDER) + SPACE + holder_min {
         return std::iter::once((Key, longest.key.min(left))).chain(numbers()).collect();
     }
     let key = longest.key.min(left - SPACE - holder_min);
@@ -176,7 +179,8 @@ mod tests {
 
     #[test]
     fn a_long_name_leaves_the_numbers_their_place() {
-        assert_eq!(fitted(80, 500), [&[(Key, 47)][..], &ALL_NUMBERS].concat());
+        assert_eq!(fitted(80, 500), [&[(Key, 35), (Holder, 10)][..], &ALL_NUMBERS].concat());
+        assert_eq!(fitted(76, 500), [&[(Key, 43)][..], &ALL_NUMBERS].concat());
         assert_eq!(fitted(120, 500), [&[(Key, 75), (Holder, 10)][..], &ALL_NUMBERS].concat());
         assert_eq!(fitted(60, u16::MAX), [(Key, 50), (Waiters, 8)]);
     }

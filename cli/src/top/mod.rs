@@ -105,7 +105,7 @@ fn break_it(state: &State, locks: &Locks, tell: &UnboundedSender<String>) {
         let words = match operators::break_lock(&locks, &key).await {
             Ok(true) => format!("{name}: broken; {waiters} waited for it"),
             Ok(false) => format!("{name}: nobody held it any more"),
-            Err(error) if error.is_unavailable() && error.code().is_none() => {
+            Err(error) if error.is_unavailable() && !error.is_answered() => {
                 format!("{name}: it is not known whether it was broken: {}", shown::line(&error.reason()))
             }
             Err(error) => format!("{name}: not broken: {}", shown::line(&error.reason())),

@@ -151,7 +151,7 @@ impl State {
     pub fn saw_nothing(&mut self, error: &Unanswered) {
         let began = self.asked.take().unwrap_or_else(Instant::now);
         let since = self.trouble.as_ref().map_or(began, |trouble| trouble.since);
-        self.trouble = Some(Trouble { since, answered: error.code().is_some(), words: shown::line(&error.reason()) });
+        self.trouble = Some(Trouble { since, answered: error.is_answered(), words: shown::line(&error.reason()) });
     }
 
     /// For how long the server has been silent without anybody having given up, if that is worth a word.

@@ -10,6 +10,7 @@ use crate::operators::{Holder, Inspection, Unanswered, inspect};
 use crate::shown;
 use rlock_client::{ErrorKind, Locks};
 use std::future::pending;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tokio::time::{Instant, interval_at};
 
@@ -32,8 +33,9 @@ pub async fn tell(locks: &Locks, wish: &Wish) {
         ticks.tick().await;
         if asked.is_none_or(|asked| asked.elapsed() >= pause) {
             place = match place_of(locks, wish).await {
+                Ok(place) => place,
                 Err(why) if is_for_good(&why) => return nothing_more(screen).await,
-                known => known.unwrap_or_default(),
+                Err(why) => Some(format!("{}: not there yet ({})", shown::name(wish.key.as_bytes()), why.reason())),
             };
             if asked.replace(Instant::now()).is_some() {
                 pause = (pause * 2).min(PAUSE_MAX);

@@ -4,6 +4,10 @@
 mod line;
 mod not_got;
 mod screen;
+mod within;
+
+pub use screen::has_foreground;
+pub use within::{HOLDERS, with_outer_holders};
 
 use crate::address;
 use crate::arguments::{Server, Wish};
@@ -26,6 +30,8 @@ pub const GOODBYE: Duration = Duration::from_secs(1);
 pub enum Lease {
     /// With us, who renew it while a command runs.
     Kept(Duration),
+    /// With us, who renew it for somebody else.
+    Held(Duration),
     /// By itself.
     Fixed(Duration),
 }
@@ -35,7 +41,7 @@ impl Lease {
     fn so(self) -> &'static str {
         match self {
             Self::Kept(_) => ", so nothing was run",
-            Self::Fixed(_) => "",
+            Self::Held(_) | Self::Fixed(_) => "",
         }
     }
 }
@@ -64,14 +70,11 @@ pub async fn acquire(
     server: &Server,
     signals: &mut Signals,
 ) -> Result<Result<Guard<Fenced>, u8>, Failure> {
-    let (locks, at) = tokio::select! {
-        biased;
-        code = ended_by(signals) => return Ok(Err(code)),
-        connected = address::connect_as(wish.name.as_deref(), server) => connected?,
-    };
+    let (locks, at) = address::connect_in_time(wish.name.as_deref(), server).await?;
     let not_got = tokio::select! {
         biased;
         code = ended_by(signals) => Ok(code),
+        why = within::must_not_wait(wish, &locks) => Err(why),
         acquired = granted(wish, lease, &locks) => match acquired {
             Ok(Some(guard)) => return Ok(Ok(guard)),
             Ok(None) => Ok(not_got::in_time(wish, lease.so())),
@@ -114,7 +117,7 @@ fn limit(wish: &Wish) -> Option<Duration> {
 
 fn to_be_acquired<K>(wish: &Wish, lease: Lease, lock: Lock<Unfenced, K>) -> Lock<Fenced, K> {
     let (lock, length) = match lease {
-        Lease::Kept(length) => (lock.lease(length), length),
+        Lease::Kept(length) | Lease::Held(length) => (lock.lease(length), length),
         Lease::Fixed(length) => (lock.fixed_lease(length), length),
     };
     let lock = match wish.max_waiters {

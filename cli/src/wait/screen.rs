@@ -68,7 +68,7 @@ impl Drop for Screen {
 }
 
 /// Or there is no job control, and nobody whom we could be in the way of.
-fn has_foreground() -> bool {
+pub fn has_foreground() -> bool {
     tcgetpgrp(stderr()).map_or(true, |foreground| foreground == getpgrp())
 }
 

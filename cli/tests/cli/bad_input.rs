@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Each command, as short as it can be.
 const COMMANDS: [&[&str]; 5] =
-    [&["run", "key", "true"], &["ls"], &["ls", "--held"], &["inspect", "key"], &["break", "--yes", "key"]];
+    [&["run", "-n", "key", "true"], &["ls"], &["ls", "--held"], &["inspect", "key"], &["break", "--yes", "key"]];
 
 #[test]
 fn no_server() {
@@ -29,7 +29,7 @@ fn a_server_that_does_not_answer_holds_nobody_up() {
     for command in COMMANDS {
         let mut command = bare(&[command, &["--connect-timeout", "50ms"]].concat());
         if command.get_args().any(|argument| argument == "true") {
-            command = bare(&["--connect-timeout", "50ms", "run", "key", "true"]);
+            command = bare(&["--connect-timeout", "50ms", "run", "-n", "key", "true"]);
         }
         command.env("RLOCK_URL", &silent);
         let (ended, took) = within_patience(|| run(command));
@@ -170,8 +170,8 @@ fn what_a_user_may_not_do() {
 fn arguments_that_make_no_sense() {
     let server = Server::start();
     let cases: [(&[&str], &str); 19] = [
-        (&[], "run, lock, unlock, renew, ls, inspect, break, top, doctor, completions"),
-        (&["hold"], "unrecognized subcommand"),
+        (&[], "run, lock, unlock, renew, hold, ls, inspect, break, top, status, doctor, completions"),
+        (&["keep"], "unrecognized subcommand"),
         (&["run"], "KEY"),
         (&["run", "key"], "CMD"),
         (&["run", "--waiit", "1s", "key", "true"], "--wait"),
@@ -227,11 +227,11 @@ fn clusters_and_sentinels_by_their_addresses() {
         assert_eq!(ended.succeeded(), format!("{key}\n"));
     }
     let one = url(&cluster.masters[0]);
-    run(bare(&["-u", &one, "run", &cluster.key_on(1), "true"])).failed(69, &["another node of the cluster"]);
+    run(bare(&["-u", &one, "run", &cluster.key_on(1), "true"])).failed(78, &["another node has this lock"]);
     let watched = Watched::start(0);
     let hosts: Vec<_> = watched.sentinels.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
     let address = format!("redis+sentinel://{}/locks", hosts.join(","));
     assert_eq!(run(bare(&["-u", &address, "run", "key", "echo", "done"])).succeeded(), "done\n");
     let unknown = format!("redis+sentinel://{}/other", hosts[0]);
-    run(bare(&["-u", &unknown, "ls"])).failed(69, &["other of the sentinels 127.0.0.1:"]);
+    run(bare(&["-u", &unknown, "ls"])).failed(78, &["a sentinel that knows no master other"]);
 }

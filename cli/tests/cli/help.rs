@@ -3,8 +3,8 @@
 use crate::support::{bare, run};
 use std::process::Command;
 
-const COMMANDS: [&str; 10] =
-    ["run", "lock", "unlock", "renew", "ls", "inspect", "break", "top", "doctor", "completions"];
+const COMMANDS: [&str; 12] =
+    ["run", "lock", "unlock", "renew", "hold", "ls", "inspect", "break", "top", "status", "doctor", "completions"];
 
 fn manual() -> &'static str {
     include_str!("../../../docs/command-line.md")
@@ -39,7 +39,7 @@ fn who_asks_for_help_gets_it_by_any_name() {
     for (asked, meant) in [(&["help"][..], &["--help"][..]), (&["help", "run"], &["run", "--help"])] {
         assert_eq!(run(bare(asked)).succeeded(), run(bare(meant)).succeeded());
     }
-    run(bare(&["help", "hold"])).failed(64, &["hold"]);
+    run(bare(&["help", "keep"])).failed(64, &["keep"]);
     // A lock may have this name all the same.
     run(bare(&["run", "help"])).failed(64, &["CMD"]);
 }
@@ -51,6 +51,14 @@ fn a_host_as_for_redis_cli_is_no_success() {
     typed("-h locks.internal ls").failed(64, &["-h prints help", "-u redis://locks.internal:6379"]);
     typed("-h locks.internal -p 7000 ls").failed(64, &["-u redis://locks.internal:7000"]);
     typed("-p 7000 inspect key").failed(64, &["there is no -p", "-u redis://127.0.0.1:7000"]);
+    // Cron would take it for a job that was done.
+    typed("run -h locks.internal key -- true").failed(64, &["-h prints help", "-u redis://locks.internal:6379"]);
+    typed("run -h locks.internal -p 7000 key true").failed(64, &["-u redis://locks.internal:7000"]);
+    typed("run -p 7000 key -- true").failed(64, &["there is no -p", "-u redis://127.0.0.1:7000"]);
+    typed("run -h key -- true").failed(64, &["-h prints help"]);
+    typed("run --help key -- true").failed(64, &["CMD is not run"]);
+    typed("run key -h -- true").failed(64, &["CMD is not run"]);
+    typed("-V run key -- true").failed(64, &["CMD is not run"]);
     assert!(typed("-h ls").succeeded().contains("Examples:"));
     assert!(typed("ls -h").succeeded().contains("Examples:"));
 }

@@ -134,7 +134,7 @@ fn a_loss_that_shows_only_at_the_end_counts() {
     let server = Server::start();
     let cases = [
         ("DEL key", ["(with 0)", "not held: somebody broke or deleted it"]),
-        ("SET key text", ["(with 0)", "something else is under its key (WRONGTYPE"]),
+        ("SET key text", ["(with 0)", "something else is under its name (WRONGTYPE"]),
     ];
     for (replacement, words) in cases {
         let place = Place::new();
@@ -155,11 +155,11 @@ fn why_the_lock_was_lost_is_said_in_the_same_line() {
     const KICK: &str = "CLIENT KILL TYPE normal SKIPME yes";
     let cases: [(&[&str], &[&str]); 6] = [
         (&["RLOCK.BREAK key"], &["not held: somebody broke or deleted it"]),
-        (&["SET key text"], &["something else is under its key (WRONGTYPE", "other keys"]),
-        (&["ACL SETUSER default -rlock.renew"], &["may not be renewed (NOPERM", "+rlock.renew"]),
-        (&["CONFIG SET requirepass new", KICK], &["refuses the password by now", "RLOCK_PASSWORD"]),
-        (&["DEBUG SLEEP 4"], &["no server answered", "timed out"]),
-        (&["SHUTDOWN NOSAVE"], &["no server answered", "look after the server"]),
+        (&["SET key text"], &["something else is under its name (WRONGTYPE", "other names"]),
+        (&["ACL SETUSER default -rlock.renew"], &["could not be renewed: refused: NOPERM", "rlock.renew", "ACL"]),
+        (&["CONFIG SET requirepass new", KICK], &["could not be renewed", "wants a password"]),
+        (&["DEBUG SLEEP 4"], &["could not be renewed: no server answers", "timed out"]),
+        (&["SHUTDOWN NOSAVE"], &["could not be renewed: no server answers", "is it up"]),
     ];
     let running = cases.map(|(trouble, words)| {
         let (server, place) = (Server::start(), Place::new());
@@ -213,7 +213,7 @@ fn a_server_that_comes_back_without_the_module_is_told_as_that() {
     // It is there again before the lease is over, on a busy machine too.
     let running = working_on("10s", &server, &place, &[], "exit 0");
     let _server = server.crash().without_module().start();
-    running.end().failed(76, &["key: the lock was lost", "no rlock module any more", "load it"]);
+    running.end().failed(76, &["key: the lock was lost", "has no rlock module", "loadmodule"]);
 }
 
 /// The same, and CMD is done as soon as the other one is.

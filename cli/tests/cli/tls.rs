@@ -66,17 +66,17 @@ fn a_server_that_wants_to_know_its_clients() {
     assert_eq!(held.succeeded(), "key\n");
     for arguments in [&["ls"][..], &["run", "key", "true"]] {
         let without = run(server.rlock("rediss", &[TRUST], arguments));
-        without.failed(69, &["asks for a client certificate", "--cert and --key"]);
+        without.failed(78, &["asks for a client certificate", "--cert and --key"]);
         assert!(!without.errors.contains("no server answers"), "{without:?}");
     }
     let unknown = run(server.rlock("rediss", &ALL[1..], &["ls"]));
-    unknown.failed(69, &["not trusted", "UnknownIssuer", "--cacert"]);
+    unknown.failed(78, &["not trusted", "UnknownIssuer", "--cacert"]);
 }
 
 #[test]
 fn a_server_that_speaks_an_older_tls() {
     let server = TlsServer::start(&["--tls-protocols", "TLSv1.2"]);
-    run(server.rlock("rediss", &ALL, &["ls"])).failed(69, &["TLS 1.3", "tls-protocols"]);
+    run(server.rlock("rediss", &ALL, &["ls"])).failed(78, &["TLS 1.3", "tls-protocols"]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_client_that_another_authority_vouches_for() {
     for name in ["client.pem", "client-key.pem"] {
         std::fs::copy(other.place.file(name), server.place.file(name)).unwrap();
     }
-    run(server.rlock("rediss", &ALL, &["ls"])).failed(69, &["refuses the client certificate", "--cert"]);
+    run(server.rlock("rediss", &ALL, &["ls"])).failed(78, &["refuses the client certificate", "--cert"]);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_cluster_that_wants_to_know_its_clients() {
     assert_eq!(server.server.client().say("CLUSTER ADDSLOTSRANGE 0 16383").words(), ["OK"]);
     let run_in = |files| run(server.rlock("rediss+cluster", files, &["run", "key", "--", "echo", "done"]));
     rlock_testing::wait_until("the cluster is up", || run_in(&ALL[..]).output == "done\n");
-    run_in(&ALL[..1]).failed(69, &["asks for a client certificate"]);
+    run_in(&ALL[..1]).failed(78, &["asks for a client certificate"]);
 }
 
 /// The sentinel asks for one, and so does the master that it names.
@@ -116,7 +116,7 @@ fn sentinels_that_want_to_know_their_clients() {
         })
     };
     assert_eq!(run_with(&ALL).succeeded(), "done\n");
-    run_with(&[TRUST]).failed(69, &["asks for a client certificate", "--cert and --key"]);
+    run_with(&[TRUST]).failed(78, &["asks for a client certificate", "--cert and --key"]);
 }
 
 #[test]

@@ -64,6 +64,25 @@ fn the_busiest_locks_are_on_the_screen() {
     assert!(!terminal.screen().contains("GRANTS/S"), "the screen is as it was");
 }
 
+/// One long name is shortened, and all rows keep their holders.
+#[test]
+fn a_long_name_hides_no_holder() {
+    let server = Server::start();
+    let mut client = server.client();
+    let _waits = busy(&server, &mut client);
+    let long = "a-name-of-a-lock-that-is-much-longer-than-all-of-the-others-and-wider-than-the-screen-is-by-far";
+    taken(&mut client, long);
+    let mut waiter = server.client();
+    waiter.send(&["RLOCK.ACQUIRE", long, "waiter", "600000", "WAIT", "0"]);
+    client.until_waiting(6);
+    let terminal = Terminal::open(&server, &[]);
+    terminal.resize_at_the_prompt(80, 24);
+    terminal.enter(TOP);
+    terminal.wait_until("all rows have their holders", |screen| {
+        screen.lines().filter(|line| line.contains("  somebody  ")).count() == 3
+    });
+}
+
 #[test]
 fn grants_per_second() {
     let server = Server::start();

@@ -23,7 +23,7 @@ use super::line::Lane;
 use super::pause::{Outage, Pause};
 use super::request::{self, Leased, Verdict, Wait};
 use super::resp::Reply;
-use super::route::NodeId;
+use super::route::{NodeId, Route};
 use super::session::Ticket;
 use super::terms::{Lasting, Replicas, Side, Terms, Until};
 use super::{Asker, Body, Engine, HoldId, Tell, Timer};
@@ -466,7 +466,12 @@ impl Engine {
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
         attempt.lane = Lane::Own;
         let longest_failure = settings.connect + settings.answer;
-        let next = attempt.outage.goes_on(now, &fault, attempt.until, settings.patience, longest_failure);
+        let patience = match (&self.route, attempt.until) {
+            // A failover takes as long as it takes, and the caller has said how long he waits.
+            (Route::Sentinels { .. }, Until::Time(_)) => Duration::MAX,
+            _ => settings.patience,
+        };
+        let next = attempt.outage.goes_on(now, &fault, attempt.until, patience, longest_failure);
         log(Level::DEBUG, || {
             let (key, fault) = (hold.key.clone(), fault.clone());
             move || debug!(lock = %String::from_utf8_lossy(&key), ?fault, "no answer")
@@ -508,15 +513,18 @@ impl Engine {
     pub(super) fn attempt_is_late(&mut self, id: u64) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
-        let outcome = match (&attempt.state, attempt.trouble.take()) {
+        let trouble = match (&attempt.state, attempt.trouble.take()) {
             (State::Confirming { .. } | State::Leaving | State::Withdrawing(_), _) => return,
-            (State::Renewing | State::Pausing { granted: true }, trouble) => {
-                Err(trouble.unwrap_or_else(Fault::timed_out).into_error(&hold.key))
-            }
-            (_, None) if attempt.is_behind => Ok(None),
-            (_, trouble) => Err(trouble.unwrap_or_else(Fault::timed_out).into_error(&hold.key)),
+            (State::Renewing | State::Pausing { granted: true }, trouble) => trouble.unwrap_or_else(Fault::timed_out),
+            (_, None) if attempt.is_behind => return self.ends(id, Ok(None)),
+            (_, trouble) => trouble.unwrap_or_else(Fault::timed_out),
         };
-        self.ends(id, outcome);
+        let key = hold.key.clone();
+        let trouble = match self.route.node(&key).and_then(|node| self.place_of(node)) {
+            Some(place) if trouble.what != What::NotNow => trouble.at(|| place),
+            _ => trouble,
+        };
+        self.ends(id, Err(trouble.into_error(&key)));
     }
 
     /// `for_all`: the lease of everything that this holder has.

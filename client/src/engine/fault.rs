@@ -1,12 +1,16 @@
 //! Why a request has no answer, sorted by what to do next.
 
 use crate::error::{Cause, Error, ErrorKind};
+use std::borrow::Cow;
 use std::io;
+use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub what: What,
     pub cause: Cause,
+    /// The server that it is about, if it is known.
+    pub at: Option<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,21 @@ pub(crate) enum What {
 }
 
 impl Fault {
+    fn new(what: What, cause: Cause) -> Self {
+        Self { what, cause, at: None }
+    }
+
+    /// What this server does, in words that follow its name. It will do so the next time.
+    pub(crate) fn of_set_up(words: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(What::Refused, Cause::Client(words.into()))
+    }
+
+    /// The same, of the server at this place, unless another one is known.
+    pub(crate) fn at(mut self, place: impl FnOnce() -> Arc<str>) -> Self {
+        self.at.get_or_insert_with(place);
+        self
+    }
+
     /// The server's line.
     pub(crate) fn of_answer(line: String) -> Self {
         let (code, text) = line.split_once(' ').unwrap_or((&line, ""));
@@ -46,22 +65,22 @@ impl Fault {
             "UNBLOCKED" if text.contains("state changed") || text.contains("become a replica") => What::NotHere,
             _ => What::Refused,
         };
-        Self { what, cause: Cause::Server(line) }
+        Self::new(what, Cause::Server(line))
     }
 
     /// The line of a server to which no connection was made.
     pub(crate) fn of_connecting(line: String) -> Self {
         let is_full = line.contains("max number of clients");
         let passes = is_full || ["LOADING", "MASTERDOWN", "BUSY"].iter().any(|code| line.starts_with(code));
-        Self { what: if passes { What::NotNow } else { What::Refused }, cause: Cause::Server(line) }
+        Self::new(if passes { What::NotNow } else { What::Refused }, Cause::Server(line))
     }
 
     pub(crate) fn unreachable(error: io::Error) -> Self {
-        Self { what: What::Unreachable, cause: error.into() }
+        Self::new(What::Unreachable, error.into())
     }
 
     pub(crate) fn silent(error: io::Error) -> Self {
-        Self { what: What::Silent, cause: error.into() }
+        Self::new(What::Silent, error.into())
     }
 
     pub(crate) fn timed_out() -> Self {
@@ -75,27 +94,37 @@ impl Fault {
 
     /// Something between here and the server answers in its own way.
     pub(crate) fn not_an_answer() -> Self {
-        Self { what: What::Refused, cause: Cause::Client("the answer is not one of an RLOCK command") }
+        Self::of_set_up("answers, but not as the rlock module does")
     }
 
     /// Nobody knows where the lock is: it passes.
-    pub(crate) fn nowhere(why: &'static str) -> Self {
-        Self { what: What::NotNow, cause: Cause::Client(why) }
+    pub(crate) fn nowhere(why: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(What::NotNow, Cause::Client(why.into()))
     }
 
     pub(super) fn too_few_replicas(wanted: usize, confirmed: usize) -> Self {
-        Self { what: What::TooFewReplicas { wanted, confirmed }, cause: Cause::Client("too few replicas") }
+        Self::new(What::TooFewReplicas { wanted, confirmed }, Cause::Client("too few replicas".into()))
     }
 
     /// Another server has taken the place of the one that was asked.
     pub(crate) fn superseded() -> Self {
-        Self { what: What::NotHere, cause: Cause::Client("another server is the master by now") }
+        Self::new(What::NotHere, Cause::Client("is not the master any more".into()))
     }
 
     /// The same cause, of something that was sent or was not.
     pub(super) fn when(&self, was_sent: bool) -> Self {
         let what = if was_sent { What::Silent } else { What::Unreachable };
-        Self { what, cause: self.cause.clone() }
+        Self { what, ..self.clone() }
+    }
+
+    /// Of a client whose servers were what they should be: it passes, as an outage does.
+    pub(super) fn into_outage(self) -> Self {
+        if self.what == What::Refused { Self { what: What::Unreachable, ..self } } else { self }
+    }
+
+    /// Whether it is not what a server says, but what it is.
+    pub(super) fn is_of_set_up(&self) -> bool {
+        self.what == What::Refused && matches!(self.cause, Cause::Client(_))
     }
 
     /// Whether asking again, later or elsewhere, may help.
@@ -156,11 +185,11 @@ impl Fault {
             (What::TooOld, _) => ErrorKind::ModuleTooOld,
             _ => ErrorKind::Unavailable,
         };
-        Error::because(kind, about, self.cause)
+        Error::because(kind, about, self.cause).at(self.at)
     }
 
     /// ERR, of a server without the module, or with an older one.
-    pub(super) fn is_unknown_command(&self) -> bool {
+    pub(crate) fn is_unknown_command(&self) -> bool {
         matches!(&self.cause, Cause::Server(line) if line.contains("unknown command"))
     }
 }

@@ -12,7 +12,7 @@
 use super::fault::{Fault, What};
 use super::request;
 use super::resp::{self, Reply};
-use super::route::NodeId;
+use super::route::{NodeId, Route};
 use super::{Action, Asker, Body, Engine, Errand, Timer};
 use crate::error::Cause;
 use std::collections::VecDeque;
@@ -181,6 +181,7 @@ impl Engine {
     pub(super) fn line_opened(&mut self, id: LineId) {
         let Some(line) = self.lines.get_mut(&id) else { return self.actions.push(Action::Close(id)) };
         line.is_open = true;
+        self.was_served = true;
         let (node, lane) = (line.node, line.lane);
         if lane == Lane::Poll {
             self.session_connected(node);
@@ -255,8 +256,15 @@ impl Engine {
         mut errand: Errand,
         node: Option<NodeId>,
         sent_at: Instant,
-        answer: Result<Reply, Fault>,
+        mut answer: Result<Reply, Fault>,
     ) {
+        if let (Err(fault), Some(place)) = (&mut answer, node.and_then(|node| self.place_of(node))) {
+            fault.at.get_or_insert(place);
+            // A cluster's node that was taken for a server of its own.
+            if fault.what == What::Moved && matches!(self.route, Route::Single(_)) {
+                fault.what = What::Refused;
+            }
+        }
         if let (Err(fault), Some(node)) = (&answer, node) {
             if fault.doubts_the_server() {
                 self.doubt(node);
@@ -305,6 +313,7 @@ impl Engine {
     pub(super) fn line_broke(&mut self, id: LineId, why: &Fault) {
         let Some(line) = self.lines.get(&id) else { return };
         let (node, lane, was_open) = (line.node, line.lane, line.is_open);
+        let why = if self.was_served && why.is_of_set_up() { &why.clone().into_outage() } else { why };
         self.line_ends(id, why);
         // Not the server's doing: the runtime has ended in which it was read.
         if matches!(&why.cause, Cause::System(error) if error.kind() == io::ErrorKind::ConnectionAborted) {

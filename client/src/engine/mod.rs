@@ -29,7 +29,7 @@ pub(crate) use attempt::{Grant, Outcome, Wish};
 pub(crate) use fault::Fault;
 pub(crate) use line::{Lane, LineId};
 pub(crate) use resp::Reply;
-pub(crate) use route::{Learnt, NodeId, Route, elsewhere};
+pub(crate) use route::{Learnt, NO_OWNER, NodeId, Route, elsewhere};
 pub(crate) use terms::{Lasting, Replicas, Settings, Side, Terms, Until};
 
 use crate::address::Address;
@@ -167,6 +167,8 @@ pub(crate) struct Engine {
     route: Route,
     nodes: BTreeMap<NodeId, Node>,
     lines: BTreeMap<LineId, Line>,
+    /// A server has let this client in: what its address names was what it should be.
+    was_served: bool,
     /// Until it is known where things are, for which somebody looks.
     parked: Vec<Errand>,
     looks: bool,
@@ -208,6 +210,7 @@ impl Engine {
             route,
             nodes,
             lines,
+            was_served: false,
             parked,
             looks: false,
             learning,

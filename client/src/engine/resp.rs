@@ -18,6 +18,9 @@ pub enum Reply {
 /// Deeper lists are not a server's.
 const DEPTH_MAX: usize = 16;
 
+/// What each answer begins with one of.
+pub(crate) const MARKS: &[u8] = b"+,(-:#_$=*~>%";
+
 /// What no server says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Garbled;

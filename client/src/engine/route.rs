@@ -12,6 +12,9 @@ use crate::address::{Address, Place};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+pub(crate) const NO_OWNER: &str =
+    "no node of the cluster has this lock now: try later; redis-cli CLUSTER INFO tells more";
+
 const SLOTS: u16 = 16_384;
 
 /// A server that is or was asked.
@@ -145,6 +148,7 @@ impl Engine {
     /// The answer to a look-up.
     pub(super) fn learnt(&mut self, answer: Result<Learnt, Fault>) {
         self.looks = false;
+        let answer = answer.map_err(|fault| if self.was_served { fault.into_outage() } else { fault });
         let fault = match answer {
             Ok(Learnt::Master(address)) => {
                 self.follow(address);
@@ -163,7 +167,7 @@ impl Engine {
             match (&fault, self.route.node(&errand.key)) {
                 (_, Some(_)) => self.send(errand),
                 (Some(fault), None) => self.fails(errand, fault.clone()),
-                (None, None) => self.fails(errand, Fault::nowhere("no node is known to own the slot")),
+                (None, None) => self.fails(errand, Fault::nowhere(NO_OWNER)),
             }
         }
     }
@@ -221,6 +225,11 @@ impl Engine {
     /// The addresses of nodes that may know where the slots are.
     pub(crate) fn known(&self) -> Vec<Arc<Address>> {
         self.nodes.values().map(|node| node.address.clone()).collect()
+    }
+
+    /// What a server is called where it is spoken of.
+    pub(super) fn place_of(&self, node: NodeId) -> Option<Arc<str>> {
+        self.nodes.get(&node).map(|node| node.address.place.to_string().into())
     }
 
     /// All servers that locks are on.

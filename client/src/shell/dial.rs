@@ -11,8 +11,12 @@ use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+#[cfg(feature = "tls")]
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::timeout;
+#[cfg(feature = "tls")]
+use {super::tls::SPEAKS_NO_TLS, crate::error::Cause, std::future::pending, tokio::time::sleep};
 
 /// What all connections of a client have in common.
 #[derive(Clone)]
@@ -29,21 +33,53 @@ impl Dialer {
     pub(crate) async fn open(&self, address: &Address, thread: &Thread) -> Result<Conversation, Fault> {
         // Never an error, as nobody closes it.
         let _turn = thread.opening.acquire().await;
-        let unreachable = |error: io::Error| Fault::unreachable(error);
-        let opened = timeout(self.limit, self.greet(address)).await;
-        opened.unwrap_or_else(|_| Err(unreachable(io::ErrorKind::TimedOut.into())))
+        let opened = timeout(self.limit, self.greet_in_its_language(address)).await;
+        let opened = opened.unwrap_or_else(|_| Err(Fault::unreachable(io::ErrorKind::TimedOut.into())));
+        opened.map_err(|fault| fault.at(|| address.place.to_string().into()))
+    }
+
+    /// A server says nothing to what it does not understand, or closes the connection. So it is tried whether it speaks
+    /// TLS and was not spoken to in that, or the reverse.
+    #[cfg(feature = "tls")]
+    async fn greet_in_its_language(&self, address: &Address) -> Result<Conversation, Fault> {
+        let Place::Tcp { host, port } = &address.place else { return self.greet(address).await };
+        if !address.access.tls {
+            let greeted = self.greet(address).await;
+            let is_dropped = greeted.as_ref().is_err_and(is_dropped);
+            return if is_dropped && speaks_tls(self.tls.clone(), host, *port).await.is_ok_and(|it| it) {
+                Err(Fault::of_set_up(SPEAKS_TLS))
+            } else {
+                greeted
+            };
+        }
+        let slow = async {
+            sleep(self.limit / 2).await;
+            if speaks_plainly(host, *port).await.is_ok_and(|it| it) {
+                Fault::of_set_up(SPEAKS_NO_TLS)
+            } else {
+                pending().await
+            }
+        };
+        tokio::select! {
+            greeted = self.greet(address) => greeted,
+            fault = slow => Err(fault),
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    async fn greet_in_its_language(&self, address: &Address) -> Result<Conversation, Fault> {
+        self.greet(address).await
     }
 
     async fn greet(&self, address: &Address) -> Result<Conversation, Fault> {
-        let socket = self.connect(address).await.map_err(Fault::unreachable)?;
+        let socket = self.connect(address).await?;
         let socket = Arc::new(socket).watched().map_err(Fault::unreachable)?;
         let mut conversation = Conversation { socket, heard: Vec::new(), has_news: false };
         let login = self.login(&address.access);
         login.iter().for_each(|command| conversation.say(command));
         conversation.socket.socket.write();
         for _ in login {
-            // Nobody was served, whatever was sent.
-            let served = conversation.hear().await.map_err(|fault| Fault { what: What::Unreachable, ..fault })?;
+            let served = conversation.hear().await.map_err(unserved)?;
             match served {
                 Reply::Error(line) if !may_be_ignored(&line) => return Err(Fault::of_connecting(line)),
                 _ => {}
@@ -72,24 +108,66 @@ impl Dialer {
         login
     }
 
-    async fn connect(&self, address: &Address) -> io::Result<Socket> {
+    async fn connect(&self, address: &Address) -> Result<Socket, Fault> {
         let stream = match &address.place {
-            Place::Tcp { host, port } => Stream::Tcp(tcp(host, *port).await?.into_std()?),
-            Place::Unix(path) => Stream::Unix(UnixStream::connect(path).await?.into_std()?),
+            Place::Tcp { host, port } => tcp(host, *port).await.and_then(TcpStream::into_std).map(Stream::Tcp),
+            Place::Unix(path) => UnixStream::connect(path).await.and_then(UnixStream::into_std).map(Stream::Unix),
         };
+        let stream = stream.map_err(Fault::unreachable)?;
         #[cfg(feature = "tls")]
         return match &address.place {
             Place::Tcp { host, .. } if address.access.tls => {
-                Ok(Socket::new(stream, Some(super::tls::begin(self.tls.clone(), host)?)))
+                let begun = super::tls::begin(self.tls.clone(), host);
+                Ok(Socket::new(stream, Some(begun.map_err(|why| Fault::of_set_up(why.to_string()))?)))
             }
             _ => Ok(Socket::new(stream, None)),
         };
         #[cfg(not(feature = "tls"))]
         match address.access.tls {
-            true => Err(io::Error::new(io::ErrorKind::Unsupported, "TLS needs the feature `tls`")),
+            true => Err(Fault::of_set_up("is asked over TLS, which needs the feature `tls`")),
             false => Ok(Socket::new(stream)),
         }
     }
+}
+
+const SPEAKS_TLS: &str = "speaks TLS: give its address as rediss://";
+
+/// Nobody was served, whatever was sent.
+fn unserved(fault: Fault) -> Fault {
+    #[cfg(feature = "tls")]
+    if let Cause::System(error) = &fault.cause {
+        if let Some(words) = super::tls::refusal(error) {
+            return Fault::of_set_up(words);
+        }
+    }
+    if fault.what == What::Refused { fault } else { Fault { what: What::Unreachable, ..fault } }
+}
+
+#[cfg(feature = "tls")]
+fn is_dropped(fault: &Fault) -> bool {
+    let Cause::System(error) = &fault.cause else { return false };
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(feature = "tls")]
+async fn speaks_tls(config: Option<Arc<rustls::ClientConfig>>, host: &str, port: u16) -> io::Result<bool> {
+    let mut hello = Vec::new();
+    super::tls::begin(config, host)?.write_tls(&mut hello)?;
+    let answer = first_byte(host, port, &hello).await?;
+    // A part of the handshake, or an alert.
+    Ok(matches!(answer, 0x16 | 0x15))
+}
+
+#[cfg(feature = "tls")]
+async fn speaks_plainly(host: &str, port: u16) -> io::Result<bool> {
+    Ok(matches!(first_byte(host, port, b"PING\r\n").await?, b'+' | b'-'))
+}
+
+#[cfg(feature = "tls")]
+async fn first_byte(host: &str, port: u16, question: &[u8]) -> io::Result<u8> {
+    let mut stream = tcp(host, port).await?;
+    stream.write_all(question).await?;
+    stream.read_u8().await
 }
 
 fn may_be_ignored(line: &str) -> bool {
@@ -112,6 +190,16 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     #[cfg(target_os = "linux")]
     SockRef::from(&stream).set_tcp_user_timeout(Some(Duration::from_secs(30)))?;
     Ok(stream)
+}
+
+/// What it is, if no Redis answers.
+fn what_else(heard: &[u8]) -> &'static str {
+    match heard {
+        [b'H', b'T', b'T', b'P', ..] | [b'<', ..] => "is not Redis, but a web server: is the port right?",
+        // An alert.
+        [0x15, ..] => SPEAKS_TLS,
+        _ => "is not Redis, by what it says: is the port right?",
+    }
 }
 
 /// A connection on which one thing is asked after the other, in the thread where it was made.
@@ -146,8 +234,8 @@ impl Conversation {
                     self.heard = rest.to_vec();
                     return Ok(reply);
                 }
-                Ok(None) => {}
-                Err(resp::Garbled) => return Err(Fault::silent(io::ErrorKind::InvalidData.into())),
+                Ok(None) if self.heard.first().is_none_or(|mark| resp::MARKS.contains(mark)) => {}
+                Ok(None) | Err(resp::Garbled) => return Err(Fault::of_set_up(what_else(&self.heard))),
             }
             let (before, heard) = (self.heard.len(), &mut self.heard);
             let ended = self.socket.goes_on(|bytes| heard.extend_from_slice(bytes)).await;

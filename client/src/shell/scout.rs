@@ -6,11 +6,10 @@
 
 use super::dial::{Conversation, Dialer};
 use super::thread::Thread;
-use crate::address::{Access, Address, Place};
+use crate::address::{Access, Address};
 use crate::engine::fault::{Fault, What};
-use crate::engine::{Learnt, Reply, elsewhere};
+use crate::engine::{Learnt, NO_OWNER, Reply, elsewhere};
 use futures_util::StreamExt;
-use futures_util::future::select_ok;
 use futures_util::stream::FuturesUnordered;
 use std::collections::HashMap;
 use std::future::pending;
@@ -67,8 +66,15 @@ impl Scout {
 
     /// The slots, as the first of these nodes tells them that answers.
     pub(crate) async fn slots(&self, nodes: Vec<Arc<Address>>) -> Result<Learnt, Fault> {
-        let asked = nodes.into_iter().map(|node| Box::pin(self.slots_by(node)));
-        select_ok(asked).await.map(|(slots, _)| Learnt::Slots(slots))
+        let mut asked: FuturesUnordered<_> = nodes.into_iter().map(|node| self.slots_by(node)).collect();
+        let mut why = Fault::timed_out();
+        while let Some(told) = asked.next().await {
+            match told {
+                Ok(slots) => return Ok(Learnt::Slots(slots)),
+                Err(fault) => why = more_telling(why, fault),
+            }
+        }
+        Err(unsent(why))
     }
 
     async fn slots_by(&self, node: Arc<Address>) -> Result<Vec<(u16, u16, Address)>, Fault> {
@@ -91,11 +97,27 @@ fn slot_range(range: &Reply, seen_by: &Address) -> Option<(u16, u16, Address)> {
 }
 
 fn no_owner() -> Fault {
-    Fault::nowhere("no node is known to own the slot")
+    Fault::nowhere(NO_OWNER)
 }
 
-fn no_master() -> Fault {
-    Fault::nowhere("no master of this name that is up")
+fn no_sentinel() -> Fault {
+    Fault::of_set_up("is no sentinel: give its own address, or that of a sentinel")
+}
+
+/// Of what several have to say, if none of them knows: first what passes, as then it is worth asking again; then what
+/// does not.
+fn more_telling(one: Fault, other: Fault) -> Fault {
+    let rank = |fault: &Fault| match fault.what {
+        What::NotNow => 2,
+        What::Refused => 1,
+        _ => 0,
+    };
+    if rank(&other) >= rank(&one) { other } else { one }
+}
+
+/// Of what was to be asked once it is known where, nothing was sent.
+fn unsent(fault: Fault) -> Fault {
+    if fault.what == What::Silent { Fault { what: What::Unreachable, ..fault } } else { fault }
 }
 
 impl Sentinels {
@@ -119,10 +141,10 @@ impl Sentinels {
                     until = until.min(Instant::now() + OTHERS_MAX);
                     newest = newest.into_iter().chain([named]).max_by_key(|(epoch, _)| *epoch);
                 }
-                Err(why) => fault = why,
+                Err(why) => fault = more_telling(fault, why),
             }
         }
-        let (_, master) = newest.ok_or(Fault { what: What::Unreachable, ..fault })?;
+        let (_, master) = newest.ok_or(unsent(fault))?;
         *self.known() = Some(master.clone());
         Ok(Learnt::Master(master))
     }
@@ -157,36 +179,55 @@ impl Sentinels {
     }
 
     async fn named_by(&self, scout: &Scout, at: &Address, talk: &mut Conversation) -> Result<(u64, Address), Fault> {
-        let Reply::List(masters) = scout.ask(talk, &[b"SENTINEL", b"MASTERS"]).await? else { return Err(no_master()) };
-        let masters = masters.iter().map(fields);
-        let master = masters.into_iter().find(|master| self.is_up(master)).ok_or_else(no_master)?;
+        let named = self.named(scout, at, talk).await;
+        named.map_err(|why| if why.what == What::NotNow { why } else { why.at(|| at.place.to_string().into()) })
+    }
+
+    async fn named(&self, scout: &Scout, at: &Address, talk: &mut Conversation) -> Result<(u64, Address), Fault> {
+        let masters = match scout.ask(talk, &[b"SENTINEL", b"MASTERS"]).await {
+            Ok(Reply::List(masters)) => masters,
+            Err(fault) if !fault.is_unknown_command() => return Err(fault),
+            _ => return Err(no_sentinel()),
+        };
+        let master = masters.iter().map(fields).find(|master| master.get("name") == Some(&self.name.as_str()));
+        let master = master.ok_or_else(|| {
+            let list = "redis-cli SENTINEL MASTERS lists those that it knows";
+            Fault::of_set_up(format!("is a sentinel that knows no master {}: {list}", self.name))
+        })?;
+        if !is_up(&master) {
+            let [host, port] = ["ip", "port"].map(|name| master.get(name).copied().unwrap_or_default());
+            return Err(self.down(&format!("{host}:{port}"), "is down, by their word"));
+        }
         let epoch = master.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default();
         // One that it has promoted itself it names here first.
         let address = scout.ask(talk, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", self.name.as_bytes()]).await?;
-        let Reply::List(address) = address else { return Err(no_master()) };
-        let [host, port] = &address[..] else { return Err(no_master()) };
-        let place = format!("{}:{}", host.text().unwrap_or_default(), port.text().unwrap_or_default());
-        let Place::Tcp { host, port } = elsewhere(at, &place).ok_or_else(no_master)?.place else {
-            return Err(no_master());
-        };
-        Ok((epoch, Address::new(Place::Tcp { host, port }, self.access.clone())))
+        let Reply::List(address) = address else { return Err(no_sentinel()) };
+        let [host, port] = &address[..] else { return Err(no_sentinel()) };
+        let named = format!("{}:{}", host.text().unwrap_or_default(), port.text().unwrap_or_default());
+        let place = elsewhere(at, &named).ok_or_else(no_sentinel)?.place;
+        Ok((epoch, Address::new(place, self.access.clone())))
     }
 
     /// By the server itself.
     async fn confirmed(&self, scout: &Scout, named: (u64, Address)) -> Result<(u64, Address), Fault> {
-        let mut talk = scout.dialer.open(&named.1, &scout.thread).await?;
-        match scout.ask(&mut talk, &[b"ROLE"]).await {
+        let place = named.1.place.to_string();
+        let down = |fault: Fault| match fault.what {
+            What::Unreachable | What::Silent => self.down(&place, &format!("does not answer ({})", fault.cause)),
+            _ => fault.at(|| place.as_str().into()),
+        };
+        let mut talk = scout.dialer.open(&named.1, &scout.thread).await.map_err(down)?;
+        match scout.ask(&mut talk, &[b"ROLE"]).await.map_err(down) {
             Ok(Reply::List(role)) if role.first().and_then(Reply::text) == Some("master") => Ok(named),
             // The user may not ask: the sentinel's word has to do.
             Err(fault) if fault.cause.code() == Some("NOPERM") => Ok(named),
-            answer => answer.and(Err(no_master())),
+            answer => answer.and(Err(self.down(&place, "says that it is a replica"))),
         }
     }
 
-    fn is_up(&self, master: &HashMap<&str, &str>) -> bool {
-        let flags = master.get("flags").copied().unwrap_or_default();
-        let has = |flag: &str| flags.split(',').any(|it| it == flag);
-        master.get("name") == Some(&self.name.as_str()) && has("master") && !has("s_down") && !has("o_down")
+    /// They know it, and this passes.
+    fn down(&self, place: &str, how: &str) -> Fault {
+        let advice = "start it, or wait for the failover; redis-cli SENTINEL CKQUORUM tells whether one comes";
+        Fault::nowhere(format!("the sentinels know the master {} at {place}, and it {how}: {advice}", self.name))
     }
 
     /// Resolves when one of them has news, or is not there any more. Cancel safe.
@@ -194,6 +235,12 @@ impl Sentinels {
         let mut listened: FuturesUnordered<_> = self.talks.iter().map(listen).collect();
         listened.next().await;
     }
+}
+
+fn is_up(master: &HashMap<&str, &str>) -> bool {
+    let flags = master.get("flags").copied().unwrap_or_default();
+    let has = |flag: &str| flags.split(',').any(|it| it == flag);
+    has("master") && !has("s_down") && !has("o_down")
 }
 
 async fn begin(scout: &Scout, sentinel: &Address) -> Result<Conversation, Fault> {

@@ -12,12 +12,38 @@ static WITH_THE_SYSTEMS: OnceLock<Arc<ClientConfig>> = OnceLock::new();
 
 pub(super) fn begin(config: Option<Arc<ClientConfig>>, host: &str) -> io::Result<ClientConnection> {
     let name = ServerName::try_from(host.to_owned())
-        .map_err(|error| io::Error::other(format!("no certificate can be for this host: {error}")))?;
+        .map_err(|error| io::Error::other(format!("is at a host that no certificate can be for: {error}")))?;
     let config = config.unwrap_or_else(|| WITH_THE_SYSTEMS.get_or_init(with_the_systems).clone());
     let mut connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
     // What it is given it keeps until it is sent.
     connection.set_buffer_limit(None);
     Ok(connection)
+}
+
+pub(super) const SPEAKS_NO_TLS: &str = "speaks no TLS at this port: give its address as redis://, or the port for TLS";
+
+/// What a server does with which TLS will not work the next time either, in words that follow its name.
+pub(super) fn refusal(error: &io::Error) -> Option<String> {
+    use rustls::AlertDescription::{
+        BadCertificate, CertificateExpired, CertificateRequired, CertificateUnknown, CloseNotify, DecryptError,
+        InternalError, ProtocolVersion, UnknownCA, UserCanceled,
+    };
+    use rustls::Error::{AlertReceived, InvalidCertificate, InvalidMessage, NoCertificatesPresented, PeerIncompatible};
+    Some(match error.get_ref()?.downcast_ref()? {
+        why @ (InvalidCertificate(_) | NoCertificatesPresented) => format!(
+            "is not trusted ({why}): trust its certificate's authority, and give the name that the certificate is for"
+        ),
+        AlertReceived(CertificateRequired) => "asks for a client certificate: give one, and its key".to_owned(),
+        AlertReceived(
+            alert @ (UnknownCA | DecryptError | BadCertificate | CertificateExpired | CertificateUnknown),
+        ) => format!("refuses the client certificate (TLS alert {alert:?}): look at that, and at its tls-ca-cert-file"),
+        AlertReceived(ProtocolVersion) => "has no TLS 1.3, which is needed: look at its tls-protocols".to_owned(),
+        AlertReceived(CloseNotify | InternalError | UserCanceled) => return None,
+        AlertReceived(alert) => format!("breaks off TLS (alert {alert:?}): its log may say why"),
+        PeerIncompatible(why) => format!("speaks another TLS ({why:?}): look at its tls-protocols"),
+        InvalidMessage(_) => SPEAKS_NO_TLS.to_owned(),
+        _ => return None,
+    })
 }
 
 fn with_the_systems() -> Arc<ClientConfig> {

@@ -1,7 +1,7 @@
 //! A client of a cluster: each lock at the owner of its slot, while slots move and masters die.
 
 use crate::support::{all_fail_within, exists, rival_of, until, until_waiting};
-use rlock_client::{Guard, Locks, Options};
+use rlock_client::{ErrorKind, Guard, Locks, Options};
 use rlock_testing::{Client, Cluster, Server};
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ async fn a_lone_node_sends_away() {
     let locks = Locks::connect(url(&cluster.masters[0])).await.unwrap();
     locks.lock(cluster.key_on(0)).acquire().await.unwrap().release().await.unwrap();
     let sent_away = locks.lock(cluster.key_on(1)).try_acquire().await.unwrap_err();
-    assert_eq!((sent_away.is_unavailable(), sent_away.code()), (true, Some("MOVED")), "{sent_away}");
+    assert_eq!((sent_away.kind(), sent_away.code()), (ErrorKind::Refused, Some("MOVED")), "{sent_away}");
     assert!(sent_away.text().unwrap().ends_with(&format!(":{}", cluster.masters[1].port())), "{sent_away}");
 }
 

@@ -1,8 +1,11 @@
 //! The ways to a server: TCP, TLS, a unix socket, a user and a database.
 
 use crate::support::{exists, locks_on, url};
-use rlock_client::{Access, Address, Locks, Place};
+use rlock_client::{Access, Address, Error, ErrorKind, Locks, Place};
 use rlock_testing::Server;
+use std::io::Write;
+use std::net::TcpListener;
+use std::time::Duration;
 
 /// Takes a lock, waits for it, and gives it back.
 async fn works(locks: &Locks) {
@@ -49,8 +52,33 @@ async fn by_tls() {
     }
     let server = crate::tls::TlsServer::start();
     let unknown = Locks::connect(server.address.clone()).await.unwrap_err();
-    assert!(unknown.is_unavailable(), "a certificate that nobody vouches for: {unknown}");
+    assert_eq!(unknown.kind(), ErrorKind::Refused, "a certificate that nobody vouches for: {unknown}");
     works(&server.trusted().connect_to(&server.address).await.unwrap()).await;
+}
+
+/// A wrong address will never do; one that was right has something else behind it for a while.
+#[tokio::test]
+async fn what_is_no_server_is_an_outage_only_to_whom_it_was_one() {
+    let server = Server::start();
+    let address = format!("redis://127.0.0.1:{}", server.port());
+    let options = Locks::options().patience(Duration::from_millis(200));
+    let served = options.clone().connect_to(address.as_str()).await.unwrap();
+    let port = server.port();
+    drop(server);
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let kind = |error: &Error| {
+        assert!(error.to_string().contains(&format!("127.0.0.1:{port} is not Redis, but a web server")), "{error}");
+        error.kind()
+    };
+    assert_eq!(kind(&served.lock("a").acquire().await.unwrap_err()), ErrorKind::Unavailable);
+    assert_eq!(kind(&options.clone().connect_to(address.as_str()).await.unwrap_err()), ErrorKind::Refused);
+    let lazy = options.lazily().connect_to(address.as_str()).await.unwrap();
+    assert_eq!(kind(&lazy.lock("a").acquire().await.unwrap_err()), ErrorKind::Refused);
 }
 
 /// An operator sees in CLIENT LIST whose connection it is.

@@ -104,7 +104,7 @@ async fn who_wants_a_short_queue_is_told_at_once_that_it_is_not() {
     let error = locks.permits("gpu", 1).max_waiters(1).acquire().await.unwrap_err();
     assert!(error.is_queue_full() && error.about() == "gpu", "{error}");
     let error = locks.lock("a").max_waiters(1).acquire().await.unwrap_err();
-    assert!(error.is_queue_full() && error.to_string().ends_with(": 1"), "{error}");
+    assert!(error.is_queue_full() && error.to_string().ends_with(": 1: try later"), "{error}");
     // The server has queued nothing, so there was nothing to be taken back.
     assert_eq!((calls(&mut client, "rlock.cancel"), calls(&mut client, "rlock.release")), (0, 0));
     held.0.release().await.unwrap();

@@ -4,9 +4,8 @@
 //! not: they are renewed and released at the new master, and nobody else gets them.
 
 use crate::support::{all_fail_within, exists, locks_on, rival_of, until, until_waiting};
-use rlock_client::{Access, Locks, Options};
+use rlock_client::{Access, ErrorKind, Locks, Options};
 use rlock_testing::{Client, Server, Watched};
-use std::error::Error;
 use std::time::Duration;
 
 /// Longer than any failover.
@@ -47,8 +46,30 @@ async fn a_master_that_no_sentinel_knows_is_told_of() {
     let watched = Watched::start(0);
     let sentinels = watched.sentinels.iter().map(|it| format!("redis://127.0.0.1:{}", it.port()));
     let unknown = Locks::options().connect_to_sentinels(sentinels, "other", Access::default()).await.unwrap_err();
-    assert!(unknown.is_unavailable() && unknown.code().is_none() && unknown.source().is_none(), "{unknown:?}");
-    assert!(unknown.reason().contains("no master of this name that is up"), "{unknown}");
+    assert_eq!((unknown.kind(), unknown.code()), (ErrorKind::Refused, None), "{unknown:?}");
+    assert!(unknown.reason().contains("a sentinel that knows no master other"), "{unknown}");
+}
+
+/// A failover takes as long as the sentinels say, and not as long as anybody is patient.
+#[tokio::test]
+async fn a_master_that_is_down_is_waited_for_as_long_as_the_caller_waits() {
+    let mut watched = Watched::start(0);
+    let locks = connect(Locks::options().patience(Duration::from_millis(100)), &watched).await;
+    let port = watched.servers[0].port();
+    watched.servers[0].kill();
+    let waits = tokio::spawn({
+        let lock = locks.lock("orders:42");
+        async move { lock.acquire_timeout(Duration::from_secs(600)).await }
+    });
+    let is_down = || {
+        let told = watched.sentinels[0].client().say(&format!("SENTINEL MASTER {}", Watched::NAME));
+        told.words().chunks(2).any(|pair| pair[0] == "flags" && pair[1].contains("s_down"))
+    };
+    until("they know that it is down", is_down).await;
+    let impatient = locks.lock("orders:43").acquire().await.unwrap_err();
+    assert!(impatient.is_unavailable(), "{impatient}");
+    let _master = Server::prepare().port(port).start();
+    waits.await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test]

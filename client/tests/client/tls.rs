@@ -65,7 +65,8 @@ async fn certificates_of_the_programs_own() {
         return;
     }
     let tls = TlsServer::start();
-    assert!(Locks::connect(tls.address.clone()).await.unwrap_err().is_unavailable());
+    let untrusted = Locks::connect(tls.address.clone()).await.unwrap_err();
+    assert_eq!(untrusted.kind(), ErrorKind::Refused, "{untrusted}");
     let locks = tls.trusted().connect_to(&tls.address).await.unwrap();
     locks.lock("orders:42").acquire().await.unwrap().release().await.unwrap();
     let unusable = trusting("no PEM").connect_to(&tls.address).await.unwrap_err();

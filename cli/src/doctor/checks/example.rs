@@ -2,7 +2,8 @@
 
 use crate::address::Way;
 use crate::doctor::finding::Finding;
-use crate::doctor::reading::{Clock, Greeting, Lines, Node, Reading, Seen, Sentinel};
+use crate::doctor::reading::{Clock, Lines, Node, Reading, Seen, Sentinel};
+use crate::greeting::Greeting;
 
 fn lines(pairs: &[(&str, &str)]) -> Lines {
     Lines(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
@@ -33,8 +34,14 @@ fn node(machine: usize, follows: Option<usize>, replicas: &[usize]) -> Node {
         ("rlock.tokens", "clock"),
         ("save", ""),
     ]);
+    let greeting = Greeting {
+        server: "redis 7.0.15".to_owned(),
+        is_of_a_cluster: false,
+        is_replica: follows.is_some(),
+        module: Some(100),
+    };
     let seen = Seen {
-        greeting: Ok(Greeting { server: "redis 7.0.15".to_owned(), is_of_a_cluster: false, module: Some(100) }),
+        greeting: Ok(greeting),
         info: Ok(info),
         settings: Ok(settings),
         clock: Ok(Clock { offset_us: 0, uncertain_us: 200 }),

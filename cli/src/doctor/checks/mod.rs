@@ -5,7 +5,7 @@ mod address;
 mod clocks;
 mod cluster;
 #[cfg(test)]
-mod example;
+pub mod example;
 mod failover;
 mod grace;
 mod memory;

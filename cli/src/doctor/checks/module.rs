@@ -3,7 +3,7 @@
 
 use crate::doctor::finding::Finding;
 use crate::doctor::reading::Reading;
-use crate::doctor::report::version;
+use crate::greeting::version;
 
 const LINE: &str = "loadmodule /usr/lib/redis/modules/librlock.so";
 

@@ -1,0 +1,16 @@
+//! Options of `flock`, which hands type that know it. Those that mean the same are aliases; what to type in place of the
+//! others is said here.
+
+/// Of an option that is unknown.
+pub fn advice(option: &str) -> Option<&'static str> {
+    Some(match option {
+        "-x" | "-e" | "--exclusive" => {
+            "leave it out: the lock is exclusive without it; beside others who take --read it is --write"
+        }
+        "-s" | "--shared" => "use --read; the others must take --read or --write, too",
+        "--unlock" => "use rlock unlock, for what rlock lock has taken",
+        "-o" | "--close" => "leave it out: CMD inherits nothing that would keep the lock",
+        "-F" | "--no-fork" => "leave it out: rlock stays, as the lease has to be renewed while CMD runs",
+        _ => return None,
+    })
+}

@@ -1,0 +1,67 @@
+//! What a server says of itself to everybody, rights or not: HELLO.
+
+use crate::address::{Address, Way};
+use crate::operators::fields::Fields;
+use rlock_client::{Locks, Reply};
+
+pub struct Greeting {
+    /// `redis 7.0.15`.
+    pub server: String,
+    pub is_of_a_cluster: bool,
+    pub is_replica: bool,
+    /// The version of its rlock module, if it has one.
+    pub module: Option<u64>,
+}
+
+/// That of the server which the address is of. `None`: of others, and of one that does not know HELLO.
+pub async fn of_one(at: &Address, locks: &Locks) -> Option<Greeting> {
+    if at.way() != Way::One {
+        return None;
+    }
+    read(locks.masters().await.ok()?.first()?.command(&["HELLO"]).await.ok()?)
+}
+
+pub fn read(reply: Reply) -> Option<Greeting> {
+    let mut fields = Fields::of(reply)?;
+    let server = format!("{} {}", fields.text("server")?, fields.text("version")?);
+    let is_of_a_cluster = fields.text("mode").as_deref() == Some("cluster");
+    let is_replica = fields.text("role").is_some_and(|role| role != "master");
+    let module = |mut module: Fields| Some((module.text("name")?, module.number("ver")?));
+    let modules = fields.list("modules", module).unwrap_or_default();
+    let module = modules.into_iter().find(|(name, _)| name == "rlock").map(|(_, version)| version);
+    Some(Greeting { server, is_of_a_cluster, is_replica, module })
+}
+
+/// `100` is 0.1.0.
+pub fn version(number: u64) -> String {
+    format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(word: &str) -> Reply {
+        Reply::Text(word.into())
+    }
+
+    #[test]
+    fn a_greeting_names_the_module_among_others() {
+        let module = |name, version| Reply::List(vec![word("name"), word(name), word("ver"), Reply::Int(version)]);
+        let told = |modules| {
+            let head =
+                ["server", "redis", "version", "7.0.15", "mode", "cluster", "role", "replica", "modules"].map(word);
+            read(Reply::List([&head[..], &[Reply::List(modules)]].concat())).unwrap()
+        };
+        let with = told(vec![module("bf", 7), module("rlock", 100)]);
+        assert_eq!((with.server.as_str(), with.module), ("redis 7.0.15", Some(100)));
+        assert!(with.is_of_a_cluster && with.is_replica);
+        assert_eq!(told(vec![]).module, None);
+        assert!(read(word("OK")).is_none());
+    }
+
+    #[test]
+    fn versions() {
+        assert_eq!([100, 10_203].map(version), ["0.1.0", "1.2.3"]);
+    }
+}

@@ -1,0 +1,80 @@
+//! `rlock hold`: holds a lock for whoever has typed it or started it, until he says so or is gone.
+//!
+//! The end of the input is his word as well: a script that is killed closes its end of a pipe. `/dev/null`, which is what
+//! services and background jobs have, has no end that says something; nor has a terminal that is another one's.
+
+use crate::arguments::{Hold, Server};
+use crate::exit;
+use crate::failure::{Failure, say};
+use crate::lock::token::Place;
+use crate::run::give_back::{Done, give_back};
+use crate::run::reason;
+use crate::shown;
+use crate::signals::Signals;
+use crate::wait::{self, Lease};
+use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::sys::stat::fstat;
+use rlock_client::{Fenced, Guard, Loss};
+use std::io::{IsTerminal, stdin};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::thread;
+use tokio::sync::oneshot;
+
+const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+
+pub async fn hold(args: &Hold, server: &Server) -> Result<u8, Failure> {
+    wait::names(&args.wish.key, args.wish.all)?;
+    let mut signals = Signals::take(&ENDING)?;
+    let guard = match wait::acquire(&args.wish, Lease::Held(args.lease), server, &mut signals).await? {
+        Ok(guard) => guard,
+        Err(code) => return Ok(code),
+    };
+    if let Err(failure) = Place::Descriptor(1).write(&guard.holder(), &wait::tokens(&guard)) {
+        let _ = guard.release().await;
+        return Err(failure);
+    }
+    let key = args.wish.key.as_bytes();
+    if stdin().is_terminal() && wait::has_foreground() && !args.wish.quiet {
+        say(&format!("{}: held; Ctrl-C or Ctrl-D releases it", shown::name(key)));
+    }
+    if let Some(loss) = until_told(&guard, &mut signals).await {
+        say(&format!("{}: the lock was lost, others may have it: {}", shown::name(key), reason::of(&loss)));
+        return Ok(exit::LOST);
+    }
+    Ok(give_back(guard, &mut signals, Done { key, lease: args.lease, cmd: None, code: 0 }).await)
+}
+
+/// Or until it is lost, and then why.
+async fn until_told(guard: &Guard<Fenced>, signals: &mut Signals) -> Option<Loss> {
+    let mut ended = end_of_input();
+    tokio::select! {
+        biased;
+        () = guard.lost() => Some(guard.loss().unwrap_or(Loss::Ended)),
+        _ = signals.next() => None,
+        Ok(()) = &mut ended => None,
+    }
+}
+
+/// An error, if it does not come.
+fn end_of_input() -> oneshot::Receiver<()> {
+    let (tell, told) = oneshot::channel();
+    // In the background of a shell the terminal is not ours to read: an error then, where we would be stopped, and nobody
+    // would renew the lease.
+    // SAFETY: to ignore a signal runs no code of ours.
+    let _ = unsafe { signal(Signal::SIGTTIN, SigHandler::SigIgn) };
+    if has_input() {
+        // It ends with the program.
+        thread::spawn(move || {
+            if std::io::copy(&mut stdin().lock(), &mut std::io::sink()).is_ok() {
+                let _ = tell.send(());
+            }
+        });
+    }
+    told
+}
+
+fn has_input() -> bool {
+    let null = std::fs::metadata("/dev/null").map_or(0, |null| null.rdev());
+    fstat(stdin()).is_ok_and(|input| input.st_rdev == 0 || input.st_rdev != null)
+}
