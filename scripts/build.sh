@@ -17,6 +17,8 @@ flags+=("-Clink-arg=-Wl,-z,start-stop-visibility=hidden")
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}")
 export CARGO_ENCODED_RUSTFLAGS
 export CFLAGS="-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$target=/rlock/target -ffile-prefix-map=$PWD=/rlock"
+# The C in it asks for no date; and with the commit's it would be compiled again after each.
+unset SOURCE_DATE_EPOCH
 
 for what; do
     echo "build: the $what, for release" >&2

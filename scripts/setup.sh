@@ -14,7 +14,7 @@ cc c++ openssl libclang rust rustup lint redis tmux tcl valgrind debootstrap git
 
 say() { echo "setup: $*" >&2; }
 
-languages="" wanted="" replace=""
+languages="" wanted="" no_remove=--no-remove
 purpose=${1:-build}
 case $purpose in
 build | run | test | lint | package | bench | servers | tcl | bare) ;;
@@ -28,7 +28,7 @@ clients)
 install)
     shift
     # What is in the way of these is removed.
-    [ "${1:-}" != --replace ] || { replace=yes && shift; }
+    [ "${1:-}" != --replace ] || { no_remove="" && shift; }
     wanted=$*
     for thing in $wanted; do
         [[ " ${usage##*$'\n'} " == *" $thing "* ]] || { echo "$usage" >&2 && exit 2; }
@@ -198,7 +198,7 @@ plan() {
     packages=${packages# } by_hand=${by_hand#, }
     [ -z "$are_lists_empty" ] || packages=""
     # shellcheck disable=SC2086 # a list of words
-    [ -z "$packages" ] || [ -n "$replace" ] || removed=$(apt-get install -s -qq --no-install-recommends $packages 2>/dev/null |
+    [ -z "$packages" ] || [ -z "$no_remove" ] || removed=$(apt-get install -s -qq --no-install-recommends $packages 2>/dev/null |
         sed -n 's/^Remv \([^ ]*\).*/\1/p' | tr '\n' ' ') || true
 }
 
@@ -254,8 +254,8 @@ plan_rustup() {
 # Runs as root, by whichever way. The package of redis-server starts a service, which would sit on port 6379 from then
 # on: a policy for the time of the installation prevents it, and nothing enables it for the next boot either. If an
 # installation was interrupted, dpkg wants to end that first.
-# The first argument is --no-remove, unless it was asked for: another Rust that somebody installed by apt is not thrown out
-# by a build.
+# The arguments begin with --no-remove, unless --replace was asked for: another Rust that somebody installed by apt is not
+# thrown out by a build.
 # shellcheck disable=SC2016 # it is for the other shell to expand
 readonly install_as_root='
 set -eu
@@ -405,7 +405,7 @@ done=yes
 if [ -n "$packages" ] && [ -z "$removed" ]; then
     say "installing $packages ($(size))"
     # shellcheck disable=SC2086 # a list of words
-    $as_root sh -c "$install_as_root" sh ${replace:---no-remove} $packages 2>>"$log" | show_progress || done=""
+    $as_root sh -c "$install_as_root" sh $no_remove $packages 2>>"$log" | show_progress || done=""
 elif [ -n "$things" ]; then
     done=""
 fi

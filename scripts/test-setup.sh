@@ -78,7 +78,9 @@ for package; do
     rustc-web) put=rustc says="rustc 1.85.0" ;;
     redis-server) put=redis-server says="v=7.0.15" ;;
     rustup) mv $place/state/rustup $tools/rustup && continue ;;
-    *) continue ;;
+    --no-remove) [ ! -e $place/state/conflict ] || exit 100; continue ;;
+    install | update | -* | cargo* | make | libc6-dev | redis-tools) continue ;;
+    *) echo "E: Unable to locate package \$package" >&2 && exit 100 ;;
     esac
     printf '#!/bin/sh\necho %s\n' "\$says" >$tools/\$put && chmod 755 $tools/\$put
 done
