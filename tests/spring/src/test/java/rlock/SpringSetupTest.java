@@ -22,6 +22,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
+import org.redisson.spring.starter.RedissonAutoConfigurationCustomizer;
 import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.test.context.FilteredClassLoader;
@@ -59,6 +60,14 @@ class SpringSetupTest {
         @Bean
         LockRegistry ownRegistry() {
             return key -> null;
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class Impatient {
+        @Bean
+        RedissonAutoConfigurationCustomizer impatience() {
+            return config -> config.useSingleServer().setRetryAttempts(0);
         }
     }
 
@@ -175,7 +184,7 @@ class SpringSetupTest {
     }
 
     @Test
-    void without_the_module_redissons_own_locks_are_used_if_it_is_not_required() {
+    void without_the_module_redissons_own_locks_are_used_if_it_is_not_required() throws Exception {
         Node without = Node.withoutModule();
         // ShedLock's need the module, and are not there.
         var classes = new FilteredClassLoader("net.javacrumbs");
@@ -183,6 +192,7 @@ class SpringSetupTest {
                 without, WebApplicationType.NONE, classes, Map.of("rlock.required", false), SpringLockedTest.ByInterface.class);
         assertFalse(app.getBean(RedissonLocks.class).isNative());
         assertTrue(app.getBean(SpringLockedTest.Greeting.class).isHeld("a"));
+        assertTrue(health(app).startsWith("UP {native=false}"), health(app));
         app.getBean(RlockLockRegistry.class).obtain("a").lock();
         app.getBean(RlockLockRegistry.class).renewLock("a");
         app.getBean(RlockLockRegistry.class).obtain("a").unlock();
@@ -200,6 +210,21 @@ class SpringSetupTest {
             assertEquals(7, names.size(), "" + names);
             names.forEach(name -> assertTrue(page.contains("| `" + name + "` |"), name));
         }
+    }
+
+    @Test
+    void health_is_down_when_a_server_does_not_answer() throws Exception {
+        Node node = Node.start();
+        ConfigurableApplicationContext app = apps.start(node, Map.of(), Impatient.class);
+        assertTrue(health(app).startsWith("UP {native=true}"), health(app));
+        node.stop();
+        assertTrue(health(app).startsWith("DOWN"), health(app));
+    }
+
+    /** Its type is another in each version of Spring Boot. */
+    private static String health(ConfigurableApplicationContext app) throws Exception {
+        Object indicator = app.getBean("rlockHealthIndicator");
+        return "" + indicator.getClass().getSuperclass().getMethod("health").invoke(indicator);
     }
 
     private static String causes(Throwable thrown) {
