@@ -24,8 +24,8 @@ fn whatever_frees_the_lock_lets_nobody_in_before_the_grace_is_over(scene: &mut S
             scene.say(&format!("RLOCK.{take} k ann {LONG_MS}"));
             begin(scene, LONG_MS);
             let mut bob = scene.wait(&format!("RLOCK.{ask} k bob 1000000 WAIT 0"));
-            scene.say(free);
-            scene.say("DEL k");
+            // Together: what is no lock would end the wait, if the server looked in between.
+            scene.say_all([free, "DEL k"]);
             wait_until("the lock is free", || scene.say("EXISTS k") == Reply::Int(0));
             let left = scene.say(&format!("RLOCK.{ask} k cid 1000000")).as_int();
             assert!(left > LONG_MS / 2, "{free}: {left}");
