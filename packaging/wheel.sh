@@ -21,5 +21,5 @@ It needs Python 3.10 and glibc $glibc, or newer. Nothing of it is on a package i
     python3 -m venv ~/rlock && . ~/rlock/bin/activate
     pip install $near
     redis-server --loadmodule "\$(rlock-module-path)"
-    rlock run orders:42 -- echo locked      # in another terminal, where the second line was typed as well
+    rlock run orders:42 -- echo locked      # in another terminal, after: . ~/rlock/bin/activate
 END
