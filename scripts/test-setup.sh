@@ -250,8 +250,9 @@ case " \$* " in
 *) echo >$place/state/installing; exec sleep 60 ;;
 esac
 END
+# Whatever starts this one may have told it to ignore Ctrl-C.
 set -m
-as_user scripts/setup.sh run >"$said" 2>&1 </dev/null &
+as_user env --default-signal=INT scripts/setup.sh run >"$said" 2>&1 </dev/null &
 group=$!
 set +m
 until [ -s "$place/state/installing" ]; do
