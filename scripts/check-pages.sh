@@ -16,7 +16,7 @@ say() {
 # Where a file that docs/promises.md names is.
 place() {
     local folder
-    for folder in . tests/server; do
+    for folder in . tests/server tests/redisson/src/test/java/rlock tests/spring/src/test/java/rlock; do
         [ ! -f "$folder/$1" ] || { echo "$folder/$1"; return; }
     done
 }
