@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::{JoinHandle, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PAGE: &str = include_str!("../../../docs/operations.md");
 
@@ -30,6 +30,9 @@ const PATIENCE_WITH_SERVERS: Duration = Duration::from_secs(90);
 
 /// Each look starts a process, which must not keep the servers from the processor.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// How the page says that a line may have to be typed once more, and when.
+const AGAIN: (&str, Duration) = ("; after 6 s the line above again", Duration::from_secs(6));
 
 /// As that of `rlock run`. It is renewed after a third of it.
 const LEASE: Duration = Duration::from_secs(30);
@@ -340,9 +343,11 @@ impl Scene {
 
     /// All steps of this block, and after each one everybody has what he had.
     fn follow(&mut self, name: &str) {
+        let mut above = "";
         for line in block(name) {
-            self.step(line);
+            self.step(line, above);
             self.go_on();
+            above = line;
         }
         self.clients.as_ref().unwrap().1.go_around();
     }
@@ -353,7 +358,7 @@ impl Scene {
         turns.go_on();
     }
 
-    fn step(&mut self, line: &str) {
+    fn step(&mut self, line: &str, above: &str) {
         let (command, remark) = line.split_once("  #").map_or((line, ""), |(it, remark)| (it.trim(), remark.trim()));
         if command.starts_with("sudo systemctl ") {
             let address = remark.strip_prefix("on ").unwrap_or(MASTER);
@@ -367,6 +372,16 @@ impl Scene {
         } else if remark == format!("until: {SUCCESSOR}") {
             let named = self.repeated(command, |output| self.named(output).is_some());
             self.has_taken_over(self.named(&named).unwrap());
+        } else if let Some(words) = remark.strip_prefix("until: ").and_then(|words| words.strip_suffix(AGAIN.0)) {
+            let mut typed = Instant::now();
+            self.repeated(command, |output| {
+                let is_there = output.contains(words);
+                if !is_there && typed.elapsed() > AGAIN.1 {
+                    self.typed(above);
+                    typed = Instant::now();
+                }
+                is_there
+            });
         } else if let Some(words) = remark.strip_prefix("until: ") {
             self.repeated(command, |output| output.contains(words));
         } else {
@@ -376,7 +391,7 @@ impl Scene {
     }
 
     /// What it printed at last.
-    fn repeated(&self, command: &str, is_there: impl Fn(&str) -> bool) -> String {
+    fn repeated(&self, command: &str, mut is_there: impl FnMut(&str) -> bool) -> String {
         let mut output = String::new();
         wait_for_as_long_as(PATIENCE_WITH_SERVERS, command, || {
             output = self.typed(command).output;
@@ -518,7 +533,7 @@ fn settings_are_changed() {
     let lines: Vec<_> = blocks.flat_map(str::lines).filter(|line| line.contains(" CONFIG ")).collect();
     assert!(lines.len() > 6, "{lines:?}");
     for line in lines {
-        scene.step(line);
+        scene.step(line, "");
         scene.go_on();
     }
     scene.end(MASTER, true);
@@ -535,7 +550,7 @@ fn sessions_are_ended() {
     let ids: Vec<_> = sessions.as_list().iter().map(|it| it.as_list()[1].as_int()).collect();
     assert!(ids.len() >= 4, "{sessions:?}");
     for id in ids {
-        scene.step(&command.replace("4711", &id.to_string()));
+        scene.step(&command.replace("4711", &id.to_string()), "");
         scene.go_on();
     }
     scene.end(MASTER, false);
