@@ -39,7 +39,7 @@ pub use random::Random;
 pub use sentinel::Watched;
 pub use server::{Server, ServerVersion, Start, debug_module, free_port, module};
 pub use session::{Event, Session};
-pub use signal::{Signal, send_signal};
+pub use signal::{Signal, send_signal, send_signal_to_group};
 pub use tap::Tap;
 pub use waiting::start_waiting;
 

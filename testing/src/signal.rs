@@ -2,7 +2,7 @@
 //! a bare one has not.
 
 pub use nix::sys::signal::Signal;
-use nix::sys::signal::kill;
+use nix::sys::signal::{kill, killpg};
 use nix::unistd::Pid;
 use std::io;
 
@@ -11,9 +11,19 @@ use std::io;
 /// # Errors
 /// If the process is not there, or is somebody else's.
 pub fn send_signal(process: u32, signal: Signal) -> io::Result<()> {
-    // Nought and less would be groups of processes, our own among them.
-    let Some(process) = i32::try_from(process).ok().filter(|it| *it > 0) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    Ok(kill(Pid::from_raw(process), signal)?)
+    Ok(kill(positive(process)?, signal)?)
+}
+
+/// Sends a signal to a process that was started as the first of a group, and to all that it has started.
+///
+/// # Errors
+/// If there is no such group.
+pub fn send_signal_to_group(first: u32, signal: Signal) -> io::Result<()> {
+    Ok(killpg(positive(first)?, signal)?)
+}
+
+/// Nought and less would be groups of processes, our own among them.
+fn positive(process: u32) -> io::Result<Pid> {
+    let process = i32::try_from(process).ok().filter(|it| *it > 0);
+    process.map(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }

@@ -1,7 +1,8 @@
 //! Clients for other languages, by the adapters with which all of them are tried (clients/conformance/README.md says what
 //! is said there). To the checker they are what a guard of `rlock-client` is: recorded is what they say.
 //!
-//! An adapter is a process beside its crew's. It ends with its input, so whatever ends the crew ends it too.
+//! An adapter is a process beside its crew's. It ends with its input, so it ends in order behind a crew that has ended; and
+//! it is killed with one that is killed.
 
 use crate::history::Side;
 use serde_json::{Value, json};

@@ -1,9 +1,14 @@
 //! The processes that clients live in, as something that can be stopped and killed.
+//!
+//! Clients in other languages are processes beside that of their crew. They die with it at once: one that saw its crew end
+//! would give back its locks in order, and a lock of the dead would be free before its lease is over.
 
 use super::{AT_ONCE, Begun, Class, Kind, Outcome, Scene, kind};
 use crate::history::{Journal, Reach};
-use rlock_testing::{Signal, send_signal};
-use std::process::Child;
+use rlock_testing::{Signal, send_signal, send_signal_to_group};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 pub const KINDS: &[Kind] =
@@ -46,8 +51,9 @@ pub struct Crews {
 }
 
 impl Crews {
-    pub fn of(members: Vec<Child>) -> Self {
-        Self { members, killed: 0 }
+    pub fn start(commands: impl IntoIterator<Item = Command>) -> io::Result<Self> {
+        let start = |mut crew: Command| crew.process_group(0).spawn();
+        Ok(Self { members: commands.into_iter().map(start).collect::<io::Result<_>>()?, killed: 0 })
     }
 
     pub fn running(&mut self) -> Vec<usize> {
@@ -57,8 +63,7 @@ impl Crews {
 
     /// Kills it without a warning.
     fn kill(&mut self, place: usize) -> Result<(), String> {
-        let crew = &mut self.members[place];
-        crew.kill().and_then(|()| crew.wait()).map_err(|error| error.to_string())?;
+        end(&mut self.members[place]).map_err(|error| error.to_string())?;
         self.killed += 1;
         Ok(())
     }
@@ -96,24 +101,34 @@ impl Drop for Crews {
     fn drop(&mut self) {
         for crew in &mut self.members {
             // One that has ended already needs no end.
-            let _ = crew.kill().and_then(|()| crew.wait());
+            let _ = end(crew);
         }
     }
+}
+
+fn end(crew: &mut Child) -> io::Result<()> {
+    // Its id, once it was waited for, may be that of another group.
+    if crew.try_wait()?.is_none() {
+        send_signal_to_group(crew.id(), Signal::SIGKILL)?;
+        crew.wait()?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::history::{Record, read_all};
-    use std::process::Command;
+    use rlock_testing::wait_until;
 
     /// What is broken if the crew is this.
     fn broken(program: &str, argument: &str) -> usize {
         let directory = tempfile::tempdir().unwrap();
         let journal = Journal::open(directory.path(), "crews").unwrap();
-        let crew = Command::new(program).arg(argument).spawn().unwrap();
+        let mut crew = Command::new(program);
+        crew.arg(argument);
         let patience = if program == "sleep" { Duration::ZERO } else { Duration::from_secs(20) };
-        Crews::of(vec![crew]).wait_for_all(patience, &journal);
+        Crews::start([crew]).unwrap().wait_for_all(patience, &journal);
         read_all(directory.path()).unwrap().iter().filter(|it| matches!(it, Record::Broken { .. })).count()
     }
 
@@ -122,5 +137,17 @@ mod tests {
         assert_eq!(broken("true", ""), 0);
         assert_eq!(broken("false", ""), 1);
         assert_eq!(broken("sleep", "600"), 1);
+    }
+
+    #[test]
+    fn what_a_crew_has_started_dies_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut crew = Command::new("sh");
+        crew.args(["-c", "sleep 600 | { echo $$ >started; cat; }"]).current_dir(&directory);
+        let mut crews = Crews::start([crew]).unwrap();
+        wait_until("it has started", || directory.path().join("started").exists());
+        crews.kill(0).unwrap();
+        let group = crews.members[0].id();
+        wait_until("nobody of it is left", || send_signal_to_group(group, Signal::SIGCONT).is_err());
     }
 }

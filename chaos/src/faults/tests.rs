@@ -84,8 +84,12 @@ fn ping(port: u16) -> std::io::Result<()> {
 
 /// Processes that stand for those of clients.
 fn sleepers() -> Crews {
-    let sleep = || Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
-    Crews::of((0..4).map(|_| sleep()).collect())
+    Crews::start((0..4).map(|_| {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("600").stdin(Stdio::null());
+        sleep
+    }))
+    .unwrap()
 }
 
 fn end(mut crews: Crews) {

@@ -11,7 +11,7 @@ use rlock_testing::Random;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
 /// How often the locks are looked at.
@@ -59,7 +59,7 @@ pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut 
     let longest_lease = plan.crews.iter().flatten().map(Client::longest_lease_ms).max().unwrap_or_default();
 
     let observer = Observer::start(journal, world.sockets(), &world.watched, &makeup.popular(), LOOKS);
-    let mut crews = Crews::of(start_crews(&file, plan.crews.len())?);
+    let mut crews = start_crews(&file, plan.crews.len())?;
     let stage = Stage { kind: world.kind, play: world.play };
     let schedule = faults::schedule(stage, random, length);
     let mut scene = Scene { world, crews: &mut crews, journal, random: Random::from(seed) };
@@ -94,10 +94,13 @@ fn nothing_happened(verdict: &Verdict, clients: u64) -> Option<Violation> {
 }
 
 /// This program once more for each crew, so that a crew can be stopped and killed.
-fn start_crews(plan: &Path, count: usize) -> io::Result<Vec<Child>> {
+fn start_crews(plan: &Path, count: usize) -> io::Result<Crews> {
     let program = std::env::current_exe()?;
-    let start = |crew: usize| Command::new(&program).arg("work").arg(plan).arg(crew.to_string()).spawn();
-    (0..count).map(start).collect()
+    Crews::start((0..count).map(|crew| {
+        let mut command = Command::new(&program);
+        command.arg("work").arg(plan).arg(crew.to_string());
+        command
+    }))
 }
 
 /// A file with what led to the first violations.
