@@ -55,6 +55,9 @@ import org.redisson.misc.CompletableFutureWrapper;
  * made by the same client of the node, so with the same address, credentials and TLS.
  */
 final class Server {
+    /** Before Java 16 a future's own wait forgets an interrupt that comes with its result; a latch's does not. */
+    private static final boolean FORGETS_INTERRUPTS = Runtime.version().feature() < 16;
+
     private static final int UNKNOWN = -1;
 
     private final CommandAsyncExecutor executor;
@@ -365,21 +368,22 @@ final class Server {
         return services().getExecutor();
     }
 
-    /**
-     * Waits as Redisson waits: not on a thread that has to deliver what is waited for. By a latch, as a future's own wait
-     * forgets an interrupt that comes with its result on Java before 16.
-     */
+    /** Waits as Redisson waits: not on a thread that has to deliver what is waited for. */
     <T> T get(CompletableFuture<T> future, boolean interruptibly) throws InterruptedException {
         if (Thread.currentThread().getName().startsWith("redisson-netty")) {
             throw new IllegalStateException("Sync methods can't be invoked from async/rx/reactive listeners");
         }
         CountDownLatch isDone = new CountDownLatch(1);
-        future.whenComplete((result, error) -> isDone.countDown());
+        if (FORGETS_INTERRUPTS) {
+            future.whenComplete((result, error) -> isDone.countDown());
+        }
         boolean wasInterrupted = false;
         try {
             while (true) {
                 try {
-                    isDone.await();
+                    if (FORGETS_INTERRUPTS) {
+                        isDone.await();
+                    }
                     return future.get();
                 } catch (InterruptedException e) {
                     // What is there already is this thread's, and nobody else would give it back.
