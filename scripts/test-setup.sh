@@ -220,7 +220,7 @@ works_again() { mv "$tools/apt-get-works" "$tools/apt-get"; }
 
 machine "no network"
 rm "$tools/rustc"
-fails_with "Temporary failure resolving 'deb.debian.org'"
+fails_with "Temporary failure resolving 'mirror.example'"
 refuses "no network: Temporary failure resolving" "missing: rust" "Type: sudo scripts/setup.sh install rust"
 [ "$(grep -c . "$said")" -le 3 ] || wrong "that is more than three lines"
 works_again
