@@ -105,10 +105,12 @@ impl<C> Engine<C> {
         !self.grace.is_idle()
     }
 
-    /// What is left of the grace, for those who look on.
+    /// What is left of the grace, for those who look on: 1 until it is noted that it is over, as until then a longer one
+    /// may be set.
     #[must_use]
     pub fn grace_left_ms(&self, length_ms: i64, steady_ms: i64) -> i64 {
-        self.grace.left_ms(length_ms, steady_ms)
+        let least_ms = i64::from(self.grace.begun != Begun::No && length_ms > 0);
+        self.grace.left_ms(length_ms, steady_ms).max(least_ms)
     }
 
     /// When something is to be done next, be it that the grace begins or is over. A time that has long passed means at once.
@@ -118,7 +120,7 @@ impl<C> Engine<C> {
         let of_grace = match self.grace.begun {
             Begun::No => self.grace.is_told.then_some(UnixMs::MIN),
             Begun::AtOnce => Some(UnixMs::MIN),
-            Begun::Since(_) => Some(now.saturating_add(self.grace_left_ms(host.grace_ms(), host.steady_ms()))),
+            Begun::Since(_) => Some(now.saturating_add(self.grace.left_ms(host.grace_ms(), host.steady_ms()))),
         };
         [self.wakes_at(now), of_grace].into_iter().flatten().min()
     }
