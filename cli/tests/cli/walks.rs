@@ -243,7 +243,8 @@ impl Turns {
 
     fn go_around(&self) {
         let before = self.seen.turns.load(SeqCst);
-        wait_until("the lock goes around", || self.seen.turns.load(SeqCst) > before + 2);
+        let goes_around = || self.seen.turns.load(SeqCst) > before + 2;
+        wait_for_as_long_as(PATIENCE_WITH_SERVERS, "the lock goes around", goes_around);
     }
 
     fn end(self) {
@@ -490,8 +491,21 @@ const CALM: [&str; 3] = [
 
 #[test]
 fn a_set_that_sentinels_watch_is_upgraded() {
+    upgrade_what_sentinels_watch("min-replicas-to-write 1\nmin-replicas-max-lag 10\n");
+}
+
+/// Its new master lets nobody in for a while; whoever holds a lock goes on.
+#[test]
+fn a_set_that_sentinels_watch_is_upgraded_with_a_grace() {
+    let grace_ms = LEASE.as_millis();
+    upgrade_what_sentinels_watch(&format!(
+        "min-replicas-to-write 1\nmin-replicas-max-lag 10\nrlock.grace {grace_ms}\n"
+    ));
+}
+
+fn upgrade_what_sentinels_watch(lines: &str) {
     let place = Place::new();
-    let hosts = replicated(&place, 2, "min-replicas-to-write 1\nmin-replicas-max-lag 10\n");
+    let hosts = replicated(&place, 2, lines);
     let sentinels = Watched::sentinels_over(hosts[0].port, 2);
     for (sentinel, command) in sentinels.iter().flat_map(|it| CALM.map(|command| (it, command))) {
         assert_eq!(sentinel.client().say(command).words(), ["OK"], "{command}");
