@@ -7,6 +7,9 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufRead
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+/// Lines of the answer to SUBSCRIBE.
+const SUBSCRIBED: usize = 6;
+
 const PAUSE: Duration = Duration::from_millis(1);
 
 pub struct Line<S = UnixStream> {
@@ -24,6 +27,14 @@ impl Line {
                 Err(error) => panic!("the server accepts no connection: {error}"),
             }
         }
+    }
+
+    /// Then whatever is published there comes.
+    pub async fn subscribed(socket: &Path, channel: &str) -> Self {
+        let mut line = Self::connect(socket).await;
+        line.send(&packed(&["SUBSCRIBE", channel])).await;
+        line.skip(SUBSCRIBED).await;
+        line
     }
 
     /// Sends what was packed before.

@@ -1,7 +1,6 @@
 //! Four permits that change hands: by the commands, and by scripts that do what Redisson's do.
 
 use super::Record;
-use super::ways::SUBSCRIBED;
 use crate::contenders::{LONG_LEASE, PERMIT_END, PERMIT_TIME};
 use crate::line::{Line, packed};
 use redis::Script;
@@ -56,9 +55,7 @@ pub async fn by_messages(socket: PathBuf, number: usize, record: Rc<Record>) {
     let [acquire, release] = [acquire_script(&permit), release_script(&permit)];
     let words = |script: &[String]| packed(&script.iter().map(String::as_str).collect::<Vec<_>>());
     let [acquire, release] = [words(&acquire), words(&release)];
-    let (mut line, mut messages) = (Line::connect(&socket).await, Line::connect(&socket).await);
-    messages.send(&packed(&["SUBSCRIBE", CHANNEL])).await;
-    messages.skip(SUBSCRIBED).await;
+    let (mut line, mut messages) = (Line::connect(&socket).await, Line::subscribed(&socket, CHANNEL).await);
     loop {
         line.send(&acquire).await;
         // OK, or when the first permit ends.

@@ -110,9 +110,7 @@ async fn by_queue(socket: PathBuf, number: usize, record: Rc<Record>, [acquire, 
 async fn by_messages(socket: PathBuf, number: usize, record: Rc<Record>) {
     let holder = holder(number);
     let [acquire, release] = [acquire_script(&holder), release_script(&holder)].map(|words| packed(&words.as_words()));
-    let (mut line, mut messages) = (Line::connect(&socket).await, Line::connect(&socket).await);
-    messages.send(&packed(&["SUBSCRIBE", CHANNEL])).await;
-    messages.skip(SUBSCRIBED).await;
+    let (mut line, mut messages) = (Line::connect(&socket).await, Line::subscribed(&socket, CHANNEL).await);
     loop {
         line.send(&acquire).await;
         if line.next().await.starts_with('$') {
@@ -125,9 +123,6 @@ async fn by_messages(socket: PathBuf, number: usize, record: Rc<Record>) {
         }
     }
 }
-
-/// Lines of the answer to SUBSCRIBE.
-pub const SUBSCRIBED: usize = 6;
 
 async fn by_token(socket: PathBuf, number: usize, record: Rc<Record>) {
     let (take, give) = (packed(&["BLPOP", "lock", "0"]), packed(&["LPUSH", "lock", "token"]));

@@ -3,13 +3,9 @@
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings};
-use super::verdict::{HELD_TWICE, ONE_HOLDER, Verdict};
+use super::verdict::{FORGOTTEN, HELD_TWICE, ONE_HOLDER, Verdict};
 use crate::history::{Moment, Request};
 use std::collections::{BTreeMap, HashSet};
-
-/// By how much was asked for: one server, replicas.
-pub(super) const FORGOTTEN: [&str; 2] =
-    ["a failover forgot a lock that one server had granted", "a failover forgot a lock that replicas had confirmed"];
 
 /// Two pieces of evidence that contradict each other, the one that began earlier first.
 type Overlap = (usize, usize);

@@ -1,6 +1,5 @@
 //! What the checker says about a history, as data and for a terminal.
 
-use super::exclusion::FORGOTTEN;
 use crate::history::Moment;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -30,6 +29,10 @@ impl Promise {
 
 /// The name of the figure.
 pub const HELD_TWICE: &str = "two holders";
+
+/// By how much was asked for: one server, replicas.
+pub const FORGOTTEN: [&str; 2] =
+    ["a failover forgot a lock that one server had granted", "a failover forgot a lock that replicas had confirmed"];
 
 // What is promised to whoever takes a lock.
 pub const ONE_HOLDER: Promise = Promise::of("A lock has one exclusive holder, and no readers beside it.");

@@ -24,6 +24,12 @@ impl Hold {
         Self { lock, beside, holder, side, limit, lease_ms }
     }
 
+    /// For the same once more, without a wait.
+    pub fn wished_again(&self, fenced: bool) -> Wish {
+        let Self { lock, beside, side, limit, lease_ms, .. } = self.clone();
+        Wish { lock, beside, side, limit, lease_ms, wait_ms: None, gives_up_after: None, fenced, replicas: 0 }
+    }
+
     pub fn is_of_several(&self) -> bool {
         !self.beside.is_empty()
     }

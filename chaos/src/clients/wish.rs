@@ -1,6 +1,5 @@
 //! What a client wants next, and what it will do with it: its habits, thrown for.
 
-use super::speech::Hold;
 use crate::history::Side;
 use crate::plan::{Client, Habits, LockKind};
 use rlock_testing::Random;
@@ -68,12 +67,6 @@ impl Wish {
             fenced: random.is(*fenced),
             replicas: *replicas,
         }
-    }
-
-    /// An attempt without a wait.
-    pub fn at_once(hold: &Hold, fenced: bool) -> Self {
-        let Hold { lock, beside, side, limit, lease_ms, .. } = hold.clone();
-        Self { lock, beside, side, limit, lease_ms, wait_ms: None, gives_up_after: None, fenced, replicas: 0 }
     }
 }
 

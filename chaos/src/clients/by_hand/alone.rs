@@ -37,7 +37,7 @@ impl ByHand {
         }
         let (holder, beside) = (self.diary.new_holder(), Vec::new());
         let first = Hold { lock, beside, holder, side, limit: 0, lease_ms: LEASE_ALONE_MS };
-        let wish = Wish::at_once(&first, fenced);
+        let wish = first.wished_again(fenced);
         match self.acquire(&first, &wish).await {
             Answer::Granted { .. } => {}
             Answer::Unknown(_) => return self.give_back_all(&first).await,

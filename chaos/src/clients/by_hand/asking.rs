@@ -40,7 +40,7 @@ impl ByHand {
     /// Once more, by who has it.
     pub(super) async fn enter_again(&mut self, hold: &Hold) -> Answer {
         let fenced = self.random.is(self.client.habits.fenced);
-        let wish = Wish::at_once(hold, fenced);
+        let wish = hold.wished_again(fenced);
         self.acquire(hold, &wish).await
     }
 

@@ -114,7 +114,7 @@ impl ByHand {
     async fn come_back(&mut self, hold: &Hold) {
         let until = Instant::now() + Duration::from_millis(self.random.between((0, hold.lease_ms)));
         // Nothing is renewed together with it: of what was given back that would say nothing.
-        let wish = Wish { wait_ms: Some(TRIES_TO_COME_BACK_MS), ..Wish::at_once(hold, true) };
+        let wish = Wish { wait_ms: Some(TRIES_TO_COME_BACK_MS), ..hold.wished_again(true) };
         while Instant::now() < until && !self.round.is_over() {
             self.pause(PAUSE_MS).await;
             if !self.connections.are_open(&hold.lock, self.round.answers(CONNECT)).await {
