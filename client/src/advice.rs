@@ -2,9 +2,21 @@
 //! are sent; a server that has answered is not said to be silent. The server's own words stay, since they are what one
 //! looks for in its log and its manual.
 
-use crate::error::{Cause, Error, ErrorKind};
+use crate::error::{Cause, Error, ErrorKind, refuses_a_password};
 use crate::kind::Kind;
-use std::io;
+use std::{fmt, io};
+
+/// One line: what it is about, the cause, and what to do about it.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = in_words(self);
+        // A server that it is about is named in the words.
+        if self.about().is_empty() || self.is_about_its_server() {
+            return f.write_str(&words);
+        }
+        write!(f, "{}: {words}", self.about())
+    }
+}
 
 /// Without what it is about.
 pub(crate) fn in_words(error: &Error) -> String {
@@ -115,9 +127,4 @@ fn refused(server: &str, line: &str) -> String {
         _ => return format!("refused: {line}"),
     };
     format!("refused: {line}: {mend}")
-}
-
-/// A wrong one, of a user that may not be known; or of a server that has none at all, which has no code for that.
-pub(crate) fn refuses_a_password(line: &str) -> bool {
-    line.starts_with("WRONGPASS") || line.starts_with("ERR AUTH ")
 }

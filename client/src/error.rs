@@ -1,7 +1,6 @@
 //! What can go wrong, for a caller to match on. Opaque, so that a new cause breaks nobody's code; the server's own
 //! words are kept, since they are what an operator will look for.
 
-use crate::advice;
 use crate::kind::Kind;
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -127,6 +126,10 @@ impl Error {
     /// The server, as it is called where it is spoken of.
     pub(crate) fn server(&self) -> String {
         self.0.at.as_ref().map_or_else(|| "the server".to_owned(), |at| format!("the server at {at}"))
+    }
+
+    pub(crate) fn is_about_its_server(&self) -> bool {
+        self.0.at.as_deref() == Some(&*self.0.about)
     }
 
     pub(crate) fn source_of_it(&self) -> Option<&Cause> {
@@ -257,7 +260,7 @@ impl Error {
     #[must_use]
     pub fn is_about_a_password(&self) -> bool {
         let Some(Cause::Server(line)) = &self.0.source else { return false };
-        line.starts_with("NOAUTH") || advice::refuses_a_password(line)
+        line.starts_with("NOAUTH") || refuses_a_password(line)
     }
 
     /// Fewer replicas than asked for have confirmed the lock.
@@ -276,17 +279,9 @@ impl fmt::Debug for Error {
     }
 }
 
-/// One line: what it is about, the cause, and what to do about it.
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Details { about, at, .. }, words) = (&*self.0, advice::in_words(self));
-        match about.as_str() {
-            "" => f.write_str(&words),
-            // It is named in the words.
-            about if at.as_deref() == Some(about) => f.write_str(&words),
-            about => write!(f, "{about}: {words}"),
-        }
-    }
+/// A wrong one, of a user that may not be known; or of a server that has none at all, which has no code for that.
+pub(crate) fn refuses_a_password(line: &str) -> bool {
+    line.starts_with("WRONGPASS") || line.starts_with("ERR AUTH ")
 }
 
 /// Its `source()` is the [`std::io::Error`] by which no server has answered: a connection that was refused or broke, time

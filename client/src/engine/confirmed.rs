@@ -6,12 +6,11 @@
 //! them. Nobody else's request may stand behind a WAIT, and no renewal may go elsewhere: a redirected one would be behind no WAIT.
 
 use super::fault::Fault;
-use super::line::{Lane, RENEWALS_MAX};
+use super::line::RENEWALS_MAX;
 use super::request;
 use super::resp::Reply;
-use super::route::NodeId;
 use super::terms::Replicas;
-use super::{Asker, Body, Engine, Errand, HoldId};
+use super::{Asker, Body, Engine, Errand, HoldId, Lane, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

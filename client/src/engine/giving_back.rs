@@ -18,12 +18,11 @@
 
 use super::attempt::Grant;
 use super::fault::{Fault, What};
-use super::line::Lane;
 use super::pause::Pause;
 use super::request::{self, Extent};
 use super::resp::Reply;
 use super::terms::Side;
-use super::{Asker, Body, Engine, HoldId, Tell, Timer};
+use super::{Asker, Body, Engine, HoldId, Lane, Tell, Timer};
 use crate::error::{Cause, Error, ErrorKind};
 use crate::foreign::log;
 use std::io;

@@ -12,25 +12,13 @@
 use super::fault::{Fault, What};
 use super::request;
 use super::resp::{self, Reply};
-use super::route::{NodeId, Route};
-use super::{Action, Asker, Body, Engine, Errand, Timer};
+use super::route::Route;
+use super::{Action, Asker, Body, Engine, Errand, Lane, LineId, NodeId, Timer};
 use crate::error::Cause;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::runtime;
-
-pub(crate) type LineId = u64;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Lane {
-    Own,
-    Caller(runtime::Id),
-    Poll,
-    /// By a number, as each is somebody's alone for a while.
-    Spare(u64),
-}
 
 /// How many renewals are under way to one server: more would keep it from its other clients for too long.
 pub(super) const RENEWALS_MAX: usize = 1_000;

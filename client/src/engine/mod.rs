@@ -27,9 +27,8 @@ mod tests;
 
 pub(crate) use attempt::{Grant, Outcome, Wish};
 pub(crate) use fault::Fault;
-pub(crate) use line::{Lane, LineId};
 pub(crate) use resp::Reply;
-pub(crate) use route::{Learnt, NO_OWNER, NodeId, Route, elsewhere};
+pub(crate) use route::{Learnt, NO_OWNER, Route, elsewhere};
 pub(crate) use terms::{Lasting, Replicas, Settings, Side, Terms, Until};
 
 use crate::address::Address;
@@ -44,6 +43,7 @@ use route::Node;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime;
 use tokio::sync::oneshot;
 
 /// A lock's name and its holder's.
@@ -54,6 +54,23 @@ pub(crate) type Tell<T> = oneshot::Sender<T>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct HoldId(u64);
+
+/// A server that is or was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NodeId(u64);
+
+/// A connection.
+pub(crate) type LineId = u64;
+
+/// What a connection is for: see `line.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Lane {
+    Own,
+    Caller(runtime::Id),
+    Poll,
+    /// By a number, as each is somebody's alone for a while.
+    Spare(u64),
+}
 
 /// What happens.
 pub(crate) enum Event {

@@ -10,12 +10,10 @@
 use super::confirmed::Who;
 use super::fault::Fault;
 use super::hold::Keep;
-use super::line::Lane;
 use super::pause::Pause;
 use super::request::{self, Leased};
-use super::route::NodeId;
 use super::terms::Replicas;
-use super::{Asker, Body, Engine, HoldId, Timer};
+use super::{Asker, Body, Engine, HoldId, Lane, NodeId, Timer};
 use crate::foreign::log;
 use crate::loss::Loss;
 use std::time::{Duration, Instant};

@@ -5,9 +5,8 @@
 //! dead node must not hold up what others are asked.
 
 use super::fault::Fault;
-use super::line::{Lane, LineId};
 use super::session::Session;
-use super::{Action, Engine, Tell};
+use super::{Action, Engine, Lane, LineId, NodeId, Tell};
 use crate::address::{Address, Place};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,10 +15,6 @@ pub(crate) const NO_OWNER: &str =
     "no node of the cluster has this lock now: try later; redis-cli CLUSTER INFO tells more";
 
 const SLOTS: u16 = 16_384;
-
-/// A server that is or was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct NodeId(pub(super) u64);
 
 pub(super) struct Node {
     pub address: Arc<Address>,

@@ -11,11 +11,9 @@
 //! before it is acknowledged.
 
 use super::fault::{Fault, What};
-use super::line::Lane;
 use super::request::{self, Verdict, Wait};
 use super::resp::Reply;
-use super::route::NodeId;
-use super::{Asker, Body, Engine, Errand, Timer};
+use super::{Asker, Body, Engine, Errand, Lane, NodeId, Timer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -2,10 +2,9 @@
 //! all the same, so its answer is waited for, or its ticket taken back; and what is in doubt is given back.
 
 use super::super::hold::Hold;
-use super::super::line::Lane;
 use super::super::pause::Pause;
 use super::super::request::Extent;
-use super::super::{Asker, Engine, Timer};
+use super::super::{Asker, Engine, Lane, Timer};
 use super::{Attempt, Outcome, State};
 
 impl Engine {
