@@ -1,59 +1,92 @@
 package rlock;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
-/** Three masters, all slots among them. */
+/** Three masters, all slots among them; and a replica, if one is wanted. */
 final class Cluster {
     private static final int SLOTS = 16_384;
     private static final int MASTERS = 3;
 
-    private final List<Node> nodes;
+    private final List<Node> masters;
+    private final List<Node> replicas = new ArrayList<>();
 
-    private Cluster(List<Node> nodes) {
-        this.nodes = nodes;
+    private Cluster(List<Node> masters) {
+        this.masters = masters;
     }
 
     static Cluster start() {
-        List<Node> nodes = Stream.generate(() -> Node.start("--cluster-enabled", "yes", "--cluster-port",
-                "" + Node.freePort(), "--cluster-node-timeout", "5000")).limit(MASTERS).collect(Collectors.toList());
-        Cluster cluster = new Cluster(nodes);
+        List<Node> masters = Stream.generate(Cluster::node).limit(MASTERS).collect(Collectors.toList());
+        Cluster cluster = new Cluster(masters);
         cluster.join();
         return cluster;
     }
 
+    private static Node node() {
+        return Node.start("--cluster-enabled", "yes", "--cluster-port", "" + Node.freePort(),
+                "--cluster-node-timeout", "5000", "--repl-diskless-sync-delay", "0");
+    }
+
     private void join() {
-        Node first = nodes.get(0);
-        String bus;
-        try (Native client = first.client()) {
-            bus = (String) ((List<?>) client.say("CONFIG GET cluster-port")).get(1);
-        }
         IntStream.range(0, MASTERS).forEach(i -> {
-            try (Native client = nodes.get(i).client()) {
+            try (Native client = masters.get(i).client()) {
                 client.say("CLUSTER SET-CONFIG-EPOCH " + (i + 1));
                 client.say("CLUSTER ADDSLOTSRANGE " + SLOTS * i / MASTERS + " " + (SLOTS * (i + 1) / MASTERS - 1));
-                client.say("CLUSTER MEET 127.0.0.1 " + first.port() + " " + bus);
             }
+            meet(masters.get(i));
         });
-        nodes.forEach(node -> Patience.until("the cluster is whole", () -> isWhole(node)));
+        untilWhole();
     }
 
-    private static boolean isWhole(Node node) {
-        try (Native client = node.client()) {
-            String info = (String) client.say("CLUSTER INFO");
-            return info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:" + MASTERS);
+    private void meet(Node node) {
+        try (Native first = masters.get(0).client(); Native client = node.client()) {
+            Object bus = ((List<?>) first.say("CONFIG GET cluster-port")).get(1);
+            client.say("CLUSTER MEET 127.0.0.1 " + masters.get(0).port() + " " + bus);
         }
     }
 
+    private void untilWhole() {
+        Stream.concat(masters.stream(), replicas.stream())
+                .forEach(node -> Patience.until("the cluster is whole", () -> isWhole(node)));
+    }
+
+    private boolean isWhole(Node node) {
+        try (Native client = node.client()) {
+            String info = (String) client.say("CLUSTER INFO");
+            int known = masters.size() + replicas.size();
+            return info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:" + known + "\r\n");
+        }
+    }
+
+    /** Returns once it has all that its master has, and all know that it is one. */
+    Node withReplicaOf(Node master) {
+        Node replica = node();
+        replicas.add(replica);
+        meet(replica);
+        untilWhole();
+        try (Native of = master.client(); Native client = replica.client()) {
+            client.say("CLUSTER REPLICATE " + of.say("CLUSTER MYID"));
+            Patience.until("it follows", () -> ("" + client.say("INFO replication")).contains("master_link_status:up"));
+        }
+        masters.forEach(node -> Patience.until("all know of it", () -> {
+            try (Native client = node.client()) {
+                return ("" + client.say("CLUSTER NODES")).contains(" slave ");
+            }
+        }));
+        return replica;
+    }
+
+    /** The masters. */
     List<Node> nodes() {
-        return nodes;
+        return masters;
     }
 
     /** The one that has a key's slot. */
     Node of(String key) {
-        return nodes.stream().filter(node -> {
+        return masters.stream().filter(node -> {
             try (Native client = node.client()) {
                 client.run("EXISTS", key);
                 return true;
@@ -64,6 +97,7 @@ final class Cluster {
     }
 
     void stop() {
-        nodes.forEach(Node::stop);
+        replicas.forEach(Node::stop);
+        masters.forEach(Node::stop);
     }
 }
