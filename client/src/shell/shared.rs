@@ -198,7 +198,6 @@ impl Shared {
                     let is_a_callers = matches!(lane, Lane::Caller(_));
                     shared.inner().sockets.insert(line, (socket.clone(), is_a_callers));
                     there.spawn(drive(Driven { line, lane, socket, me, is_watched: false, is_over: false }));
-                    shared.step(Event::Connected(line));
                 }
                 Err(fault) => shared.step(Event::Broken(line, fault)),
             }
@@ -363,18 +362,22 @@ impl Drop for Driven {
 
 async fn drive(mut driven: Driven) {
     let (line, me) = (driven.line, driven.me.clone());
+    let tell = |event| {
+        if let Some(shared) = me.upgrade() {
+            shared.step(event);
+        }
+    };
     let why = match driven.socket.clone().watched() {
-        Ok(watched) => loop {
+        Ok(watched) => {
             driven.is_watched = true;
-            let hand_on = |bytes: &[u8]| {
-                if let Some(shared) = me.upgrade() {
-                    shared.step(Event::Received(line, bytes.to_vec()));
+            // Not before: what is sent by a line that turns out to be read by nobody is lost with it.
+            tell(Event::Connected(line));
+            loop {
+                if let Err(error) = watched.goes_on(|bytes| tell(Event::Received(line, bytes.to_vec()))).await {
+                    break error;
                 }
-            };
-            if let Err(error) = watched.goes_on(hand_on).await {
-                break error;
             }
-        },
+        }
         Err(error) => error,
     };
     driven.ends(why);

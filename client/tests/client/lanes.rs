@@ -19,6 +19,9 @@ fn connections(client: &mut Client) -> usize {
     client.say("CLIENT LIST").as_text().lines().count()
 }
 
+/// Long enough for a connection to be opened; where it is not, nothing is tried.
+const A_MOMENT: Duration = Duration::from_millis(5);
+
 async fn ask_often(locks: &Locks) {
     for number in 0..OFTEN {
         locks.lock(format!("often:{number}")).acquire().await.unwrap().release().await.unwrap();
@@ -84,13 +87,28 @@ fn a_break_while_a_runtime_rests_says_nothing_about_the_server() {
     }
 }
 
-/// It has no way to be told that something can be read.
+/// It has no way to be told that something can be read. Nothing is sent to there before that is known.
 #[test]
 fn a_runtime_for_nothing_that_is_read_has_none() {
     let server = Server::start();
+    let mut client = server.client();
+    let with_none = connections(&mut client);
     let locks = runtime().block_on(Locks::connect(url(&server))).unwrap();
-    let bare = Builder::new_current_thread().build().unwrap();
-    for _ in 0..4 {
-        bare.block_on(ask_often(&locks));
+    client.say("RLOCK.ACQUIRE taken another 600000");
+    // Whichever request it is by which it has asked often.
+    for refused in [0, 1] {
+        let bare = Builder::new_current_thread().build().unwrap();
+        bare.block_on(async {
+            for _ in 0..refused {
+                assert!(locks.lock("taken").try_acquire().await.unwrap().is_none());
+            }
+            for _ in 0..OFTEN {
+                let guard = locks.lock("often").acquire().await.unwrap();
+                // Meanwhile nothing else of this runtime has its turn. Of a release it would not be known what came of it.
+                std::thread::sleep(A_MOMENT);
+                guard.release().await.unwrap();
+            }
+        });
     }
+    wait_until("it has none", || connections(&mut client) == with_none + 1);
 }
