@@ -249,12 +249,13 @@ async fn a_renewal_is_confirmed_where_its_slot_has_moved() {
     let locks = connect(Locks::options().lease(LEASE), &cluster).await;
     let lock = locks.lock(key.as_str()).replicas(1, LONG_LEASE);
     let guard = lock.acquire().await.unwrap();
-    cluster.replicas[1].freeze();
-    let left = guard.remaining();
-    let vouched_until = Instant::now() + left;
     let mut moving = cluster.begin_to_move(&key, 0, 1);
     moving.move_keys();
     moving.finish();
+    // Not before: Valkey moves no slot without replicas.
+    cluster.replicas[1].freeze();
+    let left = guard.remaining();
+    let vouched_until = Instant::now() + left;
     let expiry = moving.target.expiry(&key);
     until("it is renewed there", || moving.target.expiry(&key) > expiry).await;
     let now = Instant::now();
