@@ -362,6 +362,10 @@ impl Drop for Driven {
 
 async fn drive(mut driven: Driven) {
     let (line, me) = (driven.line, driven.me.clone());
+    // In another process nothing of it goes on.
+    if !driven.socket.is_here() {
+        return;
+    }
     let tell = |event| {
         if let Some(shared) = me.upgrade() {
             shared.step(event);
