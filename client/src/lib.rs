@@ -238,7 +238,7 @@
 //!   taken, and closes it when nobody has waited for [`Options::idle_timeout`].
 //! - **One for what your tasks wait for**, from the 64th request of a tokio runtime on. It is read in that runtime, so that
 //!   no other thread has to be woken to take a lock or to give it back. It is closed with its runtime. If your runtime does
-//!   not read an answer within 20 ms, the client does.
+//!   not read an answer within 20 ms, the client does. A runtime without I/O has none, and tokio says so once.
 //!
 //! [`Lock::replicas`] needs one more, for the server's WAIT. At most eight connections are being opened at a time.
 //!
