@@ -12,9 +12,9 @@ import (
 )
 
 func TestALeaseIsKeptForAsLongAsTheWorkLasts(t *testing.T) {
-	rdb, locks, name := server(t), connect(t, rlock.Options{Lease: 300 * time.Millisecond}), name(t)
+	rdb, locks, name := server(t), connect(t, rlock.Options{Lease: time.Second}), name(t)
 	held := acquired(t, locks.Lock(name))
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if held.Lost() || rdb.Exists(t.Context(), name).Val() != 1 {
 			t.Fatal(held.Err())
 		}

@@ -2,7 +2,8 @@
 
 use crate::support::{exists, locks_on, until_nothing_is_left, until_waiting, waits_for};
 use futures_util::future::join_all;
-use rlock_testing::{Client, Server};
+use rlock_testing::{Client, PATIENCE, Server};
+use tokio::time::timeout;
 
 const WAITERS: i64 = 200;
 
@@ -42,7 +43,8 @@ async fn two_hundred_waits_have_three_connections_and_little_memory() {
     assert!(connections <= CONNECTIONS && bytes <= BYTES + WAITERS * BYTES_PER_WAITER, "{told}");
     client.say("FLUSHALL");
     // In the order in which the server was asked, which need not be that of the tasks.
-    join_all(waits.into_iter().map(async |waits| waits.await.unwrap().unwrap().release().await.unwrap())).await;
+    let turns = waits.into_iter().map(async |waits| waits.await.unwrap().unwrap().release().await.unwrap());
+    timeout(PATIENCE, join_all(turns)).await.expect("all have their turn");
     until_nothing_is_left(&mut client, "orders:42").await;
     assert!(!exists(&mut client, "own:0"));
 }

@@ -101,7 +101,7 @@ def test_cancelled_at_any_moment_it_holds_nothing(redis):
 def test_the_loss_stops_the_body(redis):
     async def test(locks):
         with pytest.raises(Lost, match="not held") as lost:
-            async with locks.lock("k", lease=0.3) as held:
+            async with locks.lock("k", lease=1.5) as held:
                 redis.delete("k")
                 await asyncio.sleep(20)
         assert isinstance(lost.value.__cause__, asyncio.CancelledError) and held.lost

@@ -12,14 +12,14 @@ from rlock_client import Locks
 def test_renewals_go_on_while_the_interpreter_s_lock_is_held(redis):
     ran("""
         import ctypes
-        with Locks(URL).lock("k", lease=0.6) as held:
+        with Locks(URL).lock("k", lease=1.2) as held:
             ctypes.PyDLL(None).usleep(2_000_000)  # a call by PyDLL keeps it
             assert not held.lost
     """)
     ran("""
         import ctypes
         async def main():
-            async with aio.Locks(URL).lock("k", lease=0.6) as held:
+            async with aio.Locks(URL).lock("k", lease=1.2) as held:
                 ctypes.PyDLL(None).usleep(2_000_000)
                 await asyncio.sleep(0)
                 assert not held.lost

@@ -118,7 +118,7 @@ def test_many_wait_over_few_connections(redis):
 
 def test_a_loss_is_told_at_the_end_of_with(redis, locks, caplog):
     with pytest.raises(Lost, match="k: lost: the server says that it is not held"):
-        with locks.lock("k", lease=0.3) as held:
+        with locks.lock("k", lease=1.5) as held:
             redis.delete("k")
             until("it is lost", lambda: held.lost)
             with pytest.raises(Lost):
@@ -165,11 +165,11 @@ def test_on_lost(redis, locks):
     late = threading.Event()
     held.on_lost(late.set)
     assert late.wait(20)
-    quiet = locks.lock("q", lease=0.2, fixed=True).acquire()
+    quiet = locks.lock("q", lease=1.0, fixed=True).acquire()
     told.clear()
     quiet.on_lost(told.set)
     quiet.release()
-    assert not told.wait(0.3)
+    assert not told.wait(1.2)
 
 
 def test_close_ends_waits_and_gives_back(redis):
