@@ -15,18 +15,22 @@ const COMPLAINTS_MAX: usize = 20;
 
 const PATIENCE_MS: u64 = 1_000;
 
-/// A client may say it when it is opened, or when it is first used.
-fn refusal(world: &World, place: Value) -> (Adapter, Failure) {
+/// A client may say it when it is opened, or when it is first used. Also, when it was asked: how long its language takes
+/// to start is not its own.
+fn refusal(world: &World, place: Value) -> (Adapter, Failure, Instant) {
     let client = world.tried.start();
+    let _ = client.asks(json!({"do": "block", "for": 0}));
+    let began = Instant::now();
     let opened = client.asks(with(place, json!({"do": "open", "patience": PATIENCE_MS})));
     let failed = opened.and_then(|_| client.acquire("a", plain("app:1"))).expect_err("there is no lock to be had");
-    (client, failed)
+    (client, failed, began)
 }
 
-fn is_refused_as(word: &str, world: &World, place: Value) {
-    let (_client, failed) = refusal(world, place);
+fn is_refused_as(word: &str, world: &World, place: Value) -> Instant {
+    let (_client, failed, began) = refusal(world, place);
     assert_eq!(failed.word, word, "{}", failed.text);
     assert!(!failed.text.is_empty());
+    began
 }
 
 pub fn no_module(world: &World) {
@@ -85,8 +89,7 @@ pub fn another_kind(world: &World) {
 }
 
 pub fn nobody_listens(world: &World) {
-    let began = Instant::now();
-    is_refused_as("unavailable", world, at(free_port()));
+    let began = is_refused_as("unavailable", world, at(free_port()));
     assert_within("it is told", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());
 }
 
@@ -96,8 +99,7 @@ pub fn no_server_at_all(world: &World) {
     let words: [&[u8]; 3] =
         [b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", &[0xff; 100], b"$99999999999\r\n"];
     for says in words {
-        let began = Instant::now();
-        let (_client, failed) = refusal(world, at(somebody_who_says(says)));
+        let (_client, failed, began) = refusal(world, at(somebody_who_says(says)));
         let fits = ["unavailable", "refused", "configuration"].contains(&failed.word.as_str());
         assert!(fits, "{failed:?}");
         assert_within("it is told", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());
