@@ -202,13 +202,15 @@ fn a_master_that_is_down_is_known_and_waited_for() {
     let known = format!("the sentinels know the master locks at 127.0.0.1:{port}");
     // Whether or not they have noticed.
     run(with_password(&address, "", &["ls"])).failed(69, &[&known]);
-    let mut client = watched.sentinels[0].client();
-    let is_down = |client: &mut rlock_testing::Client| {
-        let told = client.say("SENTINEL MASTER locks");
-        told.words().chunks(2).any(|pair| pair[0] == "flags" && pair[1].contains("s_down"))
-    };
-    wait_until("they know that it is down", || is_down(&mut client));
+    for sentinel in &watched.sentinels {
+        let mut client = sentinel.client();
+        wait_until("it knows that it is down", || {
+            let told = client.say("SENTINEL MASTER locks");
+            told.words().chunks(2).any(|pair| pair[0] == "flags" && pair[1].contains("s_down"))
+        });
+    }
     run(with_password(&address, "", &["run", "-n", "key", "true"])).failed(69, &[&known, "is down, by their word"]);
+    let mut client = watched.sentinels[0].client();
     let asked = |client: &mut rlock_testing::Client| client.info("stats").number("total_connections_received");
     let before = asked(&mut client);
     let waits = start(with_password(&address, "", &["run", "--wait", "5m", "key", "echo", "done"]));
