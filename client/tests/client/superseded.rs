@@ -138,7 +138,8 @@ async fn a_failover_by_sentinels_loses_nothing_while_writes_are_paused() {
     let entries = || seen.lock().unwrap().entries;
     until("the lock goes around", || entries() > TASKS).await;
     old.client().say("CLIENT PAUSE 10000 WRITE");
-    watched.sentinels[0].client().say(&format!("SENTINEL FAILOVER {}", Watched::NAME));
+    let command = format!("SENTINEL FAILOVER {}", Watched::NAME);
+    until("the failover begins", || watched.sentinels[0].client().say(&command).words() == ["OK"]).await;
     until("the replica is the master", || watched.master_port() == new.port()).await;
     let before = entries();
     until("the lock goes around there", || entries() > before + TASKS).await;
