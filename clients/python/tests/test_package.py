@@ -61,6 +61,7 @@ def test_a_second_of_nothing_costs_nothing(redis):
         held.on_lost(print)
         wait = threading.Thread(target=lambda: locks.lock("k").acquire().release())
         wait.start()
+        until(lambda: waiting() == 1)
         before = resource.getrusage(resource.RUSAGE_SELF)
         time.sleep(1)
         after = resource.getrusage(resource.RUSAGE_SELF)

@@ -208,14 +208,15 @@ def test_the_end_does_not_wait_for_those_who_wait(redis, kind, daemon):
 def test_the_end_with_daemons_that_are_busy(redis):
     for _ in range(5):
         _, errors = ran("""
-            locks, loops = Locks(URL), aio.Locks(URL)
+            locks, loops, turns = Locks(URL), aio.Locks(URL), []
             def work():
                 while True:
                     locks.lock("k").acquire().release()
+                    turns.append(1)
             async def works():
                 while True:
                     async with loops.lock("k"):
-                        pass
+                        turns.append(1)
             def quiet(work):
                 try:
                     work()
@@ -224,7 +225,7 @@ def test_the_end_with_daemons_that_are_busy(redis):
             for _ in range(4):
                 threading.Thread(target=quiet, args=(work,), daemon=True).start()
                 threading.Thread(target=quiet, args=(lambda: asyncio.run(works()),), daemon=True).start()
-            time.sleep(0.2)
+            until(lambda: len(turns) > 40)
         """)
         assert errors == ""
     until("the server has noticed", lambda: waiting(redis) == 0)
@@ -242,7 +243,7 @@ def test_the_end_without_a_server():
             except Closed:
                 pass
         threading.Thread(target=wait).start()
-        time.sleep(0.1)
+        kept = silent.accept()
     """)
     assert time.monotonic() - begun < 10
 
