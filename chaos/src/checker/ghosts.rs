@@ -39,8 +39,10 @@ struct Ended<'a> {
 impl Ended<'_> {
     fn is_granted_later(&self, seen: &Seen) -> bool {
         let Seen { sample, holder, .. } = *seen;
-        let read = sample.holders.iter().find(|it| it.holder == holder && it.side == Side::Read);
-        let left = read.map_or(Some(sample.ttl_ms), |it| it.ttl_ms).and_then(|left| u64::try_from(left).ok());
+        // Each reader and each permit has a lease of its own, and the lock's is the longest.
+        let shared = |side| matches!(side, Side::Read | Side::Permit);
+        let own = sample.holders.iter().find(|it| it.holder == holder && shared(it.side));
+        let left = own.map_or(Some(sample.ttl_ms), |it| it.ttl_ms).and_then(|left| u64::try_from(left).ok());
         let granted = |left| sample.asked + Duration::from_millis(left) - Duration::from_millis(self.lease_ms);
         left.is_some_and(|left| granted(left) > self.trouble.ended + LEEWAY)
     }
@@ -86,8 +88,8 @@ fn alone<'a>(steps: &[&'a Operation]) -> Option<(&'a Operation, u64)> {
 #[cfg(test)]
 mod tests {
     use super::NO_GRANT_TO_NOBODY;
-    use crate::checker::written::{Written, granted, refused, unknown, wait};
-    use crate::history::Side::Plain;
+    use crate::checker::written::{Written, granted, permit, refused, unknown, wait, wait_for};
+    use crate::history::Side::{Permit, Plain};
     use crate::history::{Answer, Reach};
 
     fn asked(answer: Answer) -> Written {
@@ -130,5 +132,16 @@ mod tests {
         assert_eq!(ended().seen_with(800, 600, &[("a", Plain)], &[]).broken(), [NO_GRANT_TO_NOBODY]);
         assert_eq!(ended().seen_with(800, 210, &[("a", Plain)], &[]).broken(), []);
         assert_eq!(asked(unknown()).seen_with(800, 600, &[("a", Plain)], &[]).broken(), []);
+    }
+
+    #[test]
+    fn the_lease_of_another_permit_is_not_its_own() {
+        let held = |left_ms| {
+            let waited = Written::default().did("a", wait_for(permit(1_000, 2), 50), (0, 60), unknown());
+            let ended = waited.seen(10, &[], &[("a", Permit, 0)]).troubled((20, 30), Reach::Wait { client_id: 7 });
+            ended.seen_with(800, left_ms, &[("a", Permit)], &[])
+        };
+        assert_eq!(held(600).broken(), [NO_GRANT_TO_NOBODY]);
+        assert_eq!(held(210).whose_lock_lasts(3_000).broken(), []);
     }
 }

@@ -277,6 +277,14 @@ impl Written {
         self
     }
 
+    /// What was seen last has another holder with a longer lease, as permits have.
+    pub fn whose_lock_lasts(mut self, left_ms: i64) -> Self {
+        if let Some(Record::Seen(sample)) = self.records.last_mut() {
+            sample.ttl_ms = left_ms;
+        }
+        self
+    }
+
     pub fn troubled(mut self, (began, ended): (u64, u64), reach: Reach) -> Self {
         let (began, ended, what) = (ms(began), ms(ended), "trouble".to_owned());
         self.records.push(Record::Troubled(Trouble { began, ended, what, reach }));
