@@ -19,8 +19,8 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         let answered = step.answer.as_ref().map_or(Moment(u64::MAX), |(at, _)| *at);
         let looked = lock.samples.last().map_or(missed, |sample| sample.asked);
         let silent = silent(lock, step, (missed, answered.min(looked)));
-        // What is lost on a connection of a session is told on the next.
-        let may_be_lost = || lock.troubles.answers.touches(wait.last.asked, missed + LATE * 2);
+        // What is lost on a connection of a session is told on the next. Of a client that is gone a server hears later.
+        let may_be_lost = || lock.troubles.answers.touches(wait.last.asked - LATE, missed + LATE * 2);
         if silent > LATE && !(step.session().is_none() && may_be_lost()) {
             let (who, by, server) = (&wait.waiting.holder, &wait.waiting.by, &wait.last.server);
             let what = format!("{who} ({by:?} at server {server}) left the queue, and had no answer for {silent:?}");
@@ -107,6 +107,17 @@ mod tests {
         assert_eq!(lost(Reach::Answers), []);
         assert_eq!(lost(failover()), []);
         assert_eq!(lost(Reach::Nobody), [WAITERS_ARE_ANSWERED]);
+    }
+
+    #[test]
+    fn whoever_is_gone_is_in_the_queue_until_the_server_has_heard_of_it() {
+        let killed = |at| {
+            let seen = Written::default().seen(2_000, &[("x", Plain)], &[("w", Plain, 0)]);
+            let gone = (2_020..5_000).step_by(20).fold(seen, |history, at| history.seen(at, &[("x", Plain)], &[]));
+            gone.called("w", wait(9_000, 8_000), 0).troubled((at, at + 5), Reach::Clients).broken()
+        };
+        assert_eq!(killed(1_990), []);
+        assert_eq!(killed(500), [WAITERS_ARE_ANSWERED]);
     }
 
     #[test]
