@@ -13,6 +13,7 @@ const LOCKS: usize = 50;
 /// still waits for more: the server keeps what is not acknowledged.
 pub fn a_thousand_wait(world: &World) {
     let (_server, mut eye, client) = world.with_taken("for ever");
+    let mut read = client.said().len();
     let keys: Vec<_> = (0..LOCKS).map(|number| format!("lock:{number}")).collect();
     keys.iter().for_each(|key| take(&mut eye, key));
     client.wants("more", plain("for ever"));
@@ -23,7 +24,7 @@ pub fn a_thousand_wait(world: &World) {
     let used = connections(&mut eye).len();
     assert!(used <= world.tried.connections_max, "{used} connections");
     keys.iter().for_each(|key| give_back(&mut eye, key));
-    let (mut read, mut released) = (0, 0);
+    let mut released = 0;
     while released < WAITS {
         let more = client
             .until_heard("more is said", PATIENCE, |said| Some(said.get(read..)?.to_vec()).filter(|it| !it.is_empty()));
