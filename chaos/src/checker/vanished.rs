@@ -10,6 +10,9 @@ use std::time::Duration;
 /// What an answer may take on a machine that does much at once.
 const LATE: Duration = Duration::from_secs(1);
 
+/// Until a server has heard that a client is gone.
+const HEARD: Duration = Duration::from_millis(300);
+
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let askers = lock.each(asks_once);
     for wait in waits(lock) {
@@ -19,8 +22,8 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         let answered = step.answer.as_ref().map_or(Moment(u64::MAX), |(at, _)| *at);
         let looked = lock.samples.last().map_or(missed, |sample| sample.asked);
         let silent = silent(lock, step, (missed, answered.min(looked)));
-        // What is lost on a connection of a session is told on the next. Of a client that is gone a server hears later.
-        let may_be_lost = || lock.troubles.answers.touches(wait.last.asked - LATE, missed + LATE * 2);
+        // What is lost on a connection of a session is told on the next.
+        let may_be_lost = || lock.troubles.answers.touches(wait.last.asked - HEARD, missed + LATE * 2);
         if silent > LATE && !(step.session().is_none() && may_be_lost()) {
             let (who, by, server) = (&wait.waiting.holder, &wait.waiting.by, &wait.last.server);
             let what = format!("{who} ({by:?} at server {server}) left the queue, and had no answer for {silent:?}");
@@ -117,7 +120,7 @@ mod tests {
             gone.called("w", wait(9_000, 8_000), 0).troubled((at, at + 5), Reach::Clients).broken()
         };
         assert_eq!(killed(1_990), []);
-        assert_eq!(killed(500), [WAITERS_ARE_ANSWERED]);
+        assert_eq!(killed(1_600), [WAITERS_ARE_ANSWERED]);
     }
 
     #[test]
