@@ -157,4 +157,14 @@ mod tests {
         );
         assert_eq!((clock.look(0, 1_010), clock.look(500, 1_010)), (0, 0));
     }
+
+    #[test]
+    fn one_that_is_over_is_told_of_until_it_is_noted() {
+        let mut engine = Engine::<()>::default();
+        engine.grace.begun = Begun::Since(1_000);
+        assert_eq!([1_099, 1_100, 9_000].map(|now| engine.grace_left_ms(100, now)), [1, 1, 1]);
+        assert_eq!(engine.grace_left_ms(0, 9_000), 0, "set to nothing there is none");
+        engine.grace.look(100, 9_000);
+        assert_eq!(engine.grace_left_ms(100_000, 9_000), 0);
+    }
 }
