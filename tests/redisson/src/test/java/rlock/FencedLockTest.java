@@ -30,7 +30,7 @@ class FencedLockTest {
     void the_same_random_steps_leave_the_same_locks_and_counters() {
         Side java = new Side.JavaSide((name, kind) -> fleet.getFencedLock(name));
         Side rlock = new Side.NativeSide(client, fleet, " FENCED");
-        new Comparison(client, fleet, "state:fenced").run(500, java, rlock,
+        new Comparison(client, fleet, "state:fenced").run(500, dice -> java, rlock,
                 thread -> Fleet.LONG_MS + thread, Side.Kind.PLAIN);
     }
 

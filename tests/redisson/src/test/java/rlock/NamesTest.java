@@ -36,8 +36,10 @@ class NamesTest {
     void any_name_gives_the_same_keys(String name) {
         Side java = Side.JavaSide.of(fleet);
         Side rlock = new Side.NativeSide(client, fleet, "");
-        new Comparison(client, fleet, "rw:" + name).run(STEPS, java, rlock, thread -> Fleet.LONG_MS, READ, WRITE);
-        new Comparison(client, fleet, "plain:" + name).run(STEPS, java, rlock, thread -> Fleet.LONG_MS, PLAIN);
+        new Comparison(client, fleet, "rw:" + name)
+                .run(STEPS, dice -> java, rlock, thread -> Fleet.LONG_MS, READ, WRITE);
+        new Comparison(client, fleet, "plain:" + name)
+                .run(STEPS, dice -> java, rlock, thread -> Fleet.LONG_MS, PLAIN);
     }
 
     @ParameterizedTest

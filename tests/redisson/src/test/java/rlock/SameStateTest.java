@@ -48,25 +48,25 @@ class SameStateTest {
     @Test
     void the_same_random_steps_leave_the_same_plain_locks() {
         new Comparison(observer, client, "state:plain")
-                .run(STEPS, Side.JavaSide.of(client), nativeSide(), SameStateTest::leaseOf, PLAIN);
+                .run(STEPS, dice -> Side.JavaSide.of(client), nativeSide(), SameStateTest::leaseOf, PLAIN);
     }
 
     @Test
     void the_same_random_steps_leave_the_same_read_write_locks() {
         new Comparison(observer, client, "state:rw")
-                .run(STEPS, Side.JavaSide.of(client), nativeSide(), SameStateTest::leaseOf, READ, WRITE);
+                .run(STEPS, dice -> Side.JavaSide.of(client), nativeSide(), SameStateTest::leaseOf, READ, WRITE);
     }
 
     @Test
     void a_plain_lock_can_change_sides_at_each_step() {
         new Comparison(observer, client, "mixed:plain").withLeasesThatStay(Fleet.IS_WRAPPED)
-                .run(STEPS, mixed(), nativeSide(), thread -> WATCHDOG_MS, PLAIN);
+                .run(STEPS, SameStateTest::mixed, nativeSide(), thread -> WATCHDOG_MS, PLAIN);
     }
 
     @Test
     void a_read_write_lock_can_change_sides_at_each_step() {
         new Comparison(observer, client, "mixed:rw").withLeasesThatStay(Fleet.IS_WRAPPED)
-                .run(STEPS, mixed(), nativeSide(), thread -> WATCHDOG_MS, READ, WRITE);
+                .run(STEPS, SameStateTest::mixed, nativeSide(), thread -> WATCHDOG_MS, READ, WRITE);
     }
 
     @Test
@@ -117,10 +117,9 @@ class SameStateTest {
     }
 
     /** Each step by whichever side the dice say. */
-    private static Side mixed() {
+    private static Side mixed(Random dice) {
         Side java = Side.JavaSide.of(client);
         Side nativeSide = nativeSide();
-        Random dice = new Random();
         return new Side() {
             @Override
             public boolean take(String name, Kind kind, long thread, long leaseMs) {
