@@ -96,6 +96,26 @@ final class Cluster {
         }).findFirst().orElseThrow();
     }
 
+    /** A key's slot, with all that is in it. */
+    void move(String key, Node from, Node to) {
+        try (Native source = from.client(); Native target = to.client()) {
+            String slot = " " + source.say("CLUSTER KEYSLOT " + key);
+            target.say("CLUSTER SETSLOT" + slot + " IMPORTING " + source.say("CLUSTER MYID"));
+            source.say("CLUSTER SETSLOT" + slot + " MIGRATING " + target.say("CLUSTER MYID"));
+            Patience.until("all keys are there", () -> {
+                List<?> keys = (List<?>) source.say("CLUSTER GETKEYSINSLOT" + slot + " 100");
+                keys.forEach(each -> source.run("MIGRATE", "127.0.0.1", to.port(), each, 0, 5_000));
+                return keys.isEmpty();
+            });
+            Object owner = target.say("CLUSTER MYID");
+            Stream.concat(Stream.of(to, from), masters.stream()).distinct().forEach(node -> {
+                try (Native client = node.client()) {
+                    client.say("CLUSTER SETSLOT" + slot + " NODE " + owner);
+                }
+            });
+        }
+    }
+
     void stop() {
         replicas.forEach(Node::stop);
         masters.forEach(Node::stop);

@@ -32,7 +32,7 @@ import rlock.redisson.RedissonLocks;
 /**
  * The steps of docs/operations.md by which a replica takes over, behind sentinels and in a cluster, followed line by line,
  * with a holder, a waiter, and a lock that goes around. What comes behind them restarts a server that has no clients any
- * more.
+ * more. And a slot that moves, in the way of redis-cli and every operator.
  */
 class WrappedWalkTest {
     private static final int TURNS_BEFORE_AND_AFTER = 20;
@@ -64,7 +64,7 @@ class WrappedWalkTest {
             ports.put(MASTER, sentinels.master().port());
             ports.put(MASTER + " -p 26379", Integer.parseInt(sentinels.addresses()[0].replaceAll(".*:", "")));
             ports.put(SUCCESSOR, replica());
-            walk("sentinels", "orders:1", "orders:2", config -> config.useSentinelServers()
+            walk(() -> follow("sentinels"), "orders:1", "orders:2", config -> config.useSentinelServers()
                     .setMasterName(Sentinels.MASTER).addSentinelAddress(sentinels.addresses()).setScanInterval(200));
         } finally {
             sentinels.stop();
@@ -81,14 +81,30 @@ class WrappedWalkTest {
             ports.put(SUCCESSOR, cluster.withReplicaOf(master).port());
             Iterator<String> names = IntStream.iterate(1, i -> i + 1).mapToObj(i -> "orders:" + i)
                     .filter(name -> cluster.of(name) == master).iterator();
-            walk("cluster", names.next(), names.next(), config -> config.useClusterServers()
+            walk(() -> follow("cluster"), names.next(), names.next(), config -> config.useClusterServers()
                     .addNodeAddress(cluster.nodes().get(1).address()).setScanInterval(200));
         } finally {
             cluster.stop();
         }
     }
 
-    private void walk(String block, String held, String shared, Consumer<Config> settings) {
+    @Test
+    @Timeout(180)
+    void a_slot_moves_and_nobody_loses_a_lock() {
+        Cluster cluster = Cluster.start();
+        try {
+            Node from = cluster.of("{orders}");
+            Node to = cluster.nodes().stream().filter(node -> node != from).findFirst().orElseThrow();
+            ports.put(MASTER, from.port());
+            ports.put(SUCCESSOR, to.port());
+            walk(() -> cluster.move("{orders}", from, to), "{orders}:1", "{orders}:2",
+                    config -> config.useClusterServers().addNodeAddress(to.address()).setScanInterval(200));
+        } finally {
+            cluster.stop();
+        }
+    }
+
+    private void walk(Runnable steps, String held, String shared, Consumer<Config> settings) {
         List<RedissonLocks> clients = Stream.generate(() -> client(settings)).limit(2).collect(Collectors.toList());
         try (Crew crew = new Crew()) {
             CountDownLatch walked = new CountDownLatch(1);
@@ -111,7 +127,7 @@ class WrappedWalkTest {
             Patience.until("it waits", () -> says(ports.get(MASTER), "INFO rlock").contains("rlock_waiters:1\r\n"));
             clients.forEach(client -> crew.start(() -> takeTurns(client.getLock(shared))));
             untilItGoesAround();
-            follow(block);
+            steps.run();
             untilItGoesAround();
             assertEquals(List.of("holder in"), told);
             assertEquals("1", says(ports.get(SUCCESSOR), "EXISTS " + held));
