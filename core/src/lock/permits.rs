@@ -46,6 +46,13 @@ pub fn are_permits(lowest: f64, highest: f64, expiry: Expiry) -> bool {
     }
 }
 
+/// The score of a permit that ends then.
+#[must_use]
+#[allow(clippy::cast_precision_loss, reason = "no permit ends as late as that")]
+pub fn score_of_end(end: UnixMs) -> f64 {
+    end as f64
+}
+
 /// The end that a score says; None if it says none.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "a whole number up to 2^53 is exact")]

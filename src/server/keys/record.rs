@@ -10,7 +10,7 @@ use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
 use rlock_core::lock::{
     Expiry, Holding, Kind, Mode, Observed, Part, Permits, Plan, READ_HOLDS_SCANNED_MAX, READ_HOLDS_SHOWN_MAX,
-    ReadWrite, Record, Refusal, Snapshot, UnixMs, are_permits, decimal, end_of_score, names,
+    ReadWrite, Record, Refusal, Snapshot, UnixMs, are_permits, decimal, end_of_score, names, score_of_end,
 };
 use rlock_core::waiting::Paused;
 
@@ -122,7 +122,7 @@ impl Record for LockRecord<'_> {
         let Some(set) = self.key.value().and_then(Value::sorted_set) else { return Permits::default() };
         let own_end = set.score(self.holder).and_then(end_of_score);
         let mine = own_end.filter(|end| *end >= now);
-        let entries_ended = set.count_below(score(now));
+        let entries_ended = set.count_below(score_of_end(now));
         let others_end = set.descending().find(|(holder, _)| holder.lend().bytes() != self.holder.bytes());
         Permits {
             mine,
@@ -134,15 +134,9 @@ impl Record for LockRecord<'_> {
     }
 }
 
-/// The score of a permit that ends then.
-#[allow(clippy::cast_precision_loss, reason = "no permit ends as late as that")]
-pub(super) fn score(end: UnixMs) -> f64 {
-    end as f64
-}
-
 /// When the first of those permits ends that have not ended.
 fn first_end(set: SortedSet<'_>, now: UnixMs) -> Option<UnixMs> {
-    set.ascending_from(score(now)).next().and_then(|(_, score)| end_of_score(score))
+    set.ascending_from(score_of_end(now)).next().and_then(|(_, score)| end_of_score(score))
 }
 
 /// The permits in a key that holds some.
@@ -274,7 +268,7 @@ pub fn take_snapshot(context: &Context, name: Str<'_>, most: usize) -> Result<Op
 /// The permits that have not ended, those that end first in front.
 fn permits_snapshot(value: Value<'_>, most: usize, now: UnixMs) -> Result<Option<Snapshot>, Refusal> {
     let set = permits_in(value)?;
-    let holder_count = set.length().saturating_sub(set.count_below(score(now)));
+    let holder_count = set.length().saturating_sub(set.count_below(score_of_end(now)));
     if holder_count == 0 {
         return Ok(None);
     }
@@ -282,7 +276,7 @@ fn permits_snapshot(value: Value<'_>, most: usize, now: UnixMs) -> Result<Option
         let end = end_of_score(score).ok_or(Refusal::WrongType)?;
         Ok(Holding { holder: holder.lend().bytes().to_vec(), part: Part::Permit(end), count: 1 })
     };
-    let holdings = set.ascending_from(score(now)).take(most).map(holding).collect::<Result<_, _>>()?;
+    let holdings = set.ascending_from(score_of_end(now)).take(most).map(holding).collect::<Result<_, _>>()?;
     Ok(Some(Snapshot { kind: Kind::Permits, expiry: value.expiry(), holder_count, holdings }))
 }
 

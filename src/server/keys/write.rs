@@ -10,7 +10,6 @@
 
 use super::followers::{self, dump};
 use super::kept::{self, kept};
-use super::record::score;
 use crate::server::edge::settings::SETTINGS;
 use crate::server::ffi::context::{Context, KeyEvent};
 use crate::server::ffi::key::{Value, WritableKey};
@@ -21,7 +20,7 @@ use followers::tell;
 use redis_module::raw::{
     REDISMODULE_NOTIFY_GENERIC, REDISMODULE_NOTIFY_HASH, REDISMODULE_NOTIFY_STRING, REDISMODULE_NOTIFY_ZSET,
 };
-use rlock_core::lock::{Change, Expiry, Field, Mode, Plan, Side, UnixMs, Unlock, names};
+use rlock_core::lock::{Change, Expiry, Field, Mode, Plan, Side, UnixMs, Unlock, names, score_of_end};
 use rlock_core::waiting::Paused;
 use std::cell::OnceCell;
 use std::ffi::c_char;
@@ -211,7 +210,7 @@ impl LockKey<'_> {
     }
 
     fn set_permit(&mut self, holder: Str<'_>, end: UnixMs) {
-        self.key.set_score(holder, score(end));
+        self.key.set_score(holder, score_of_end(end));
         tell(self.context, c"ZADD", &[self.key.name(), OwnedStr::number(end).lend(), holder], None);
     }
 

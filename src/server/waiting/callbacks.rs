@@ -14,7 +14,7 @@
 //! sweep of the server's, the job is not behind a command, whatever it was set for, and leaves everything to the timer.
 
 use super::blocked_client::{self, BlockedClient, Callbacks, ClientKey};
-use super::grace;
+use super::fences;
 use super::host::{self, Server};
 use super::state::{self, Armed, Blocked, Hooks};
 use super::telling;
@@ -306,7 +306,7 @@ unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *m
             engine.catch_up(&Server::new(&context));
         }
         stop_listening_if_due(&context);
-        grace::check_if_due(&context);
+        fences::check_if_due(&context);
         arm_timer(&context);
     });
 }

@@ -1,28 +1,18 @@
-//! The grace after a failover or a restart, as the server takes part in it: when it begins, what the log says of it, and
-//! which settings it rests on. [`rlock_core::waiting`] decides for how long nobody is let in.
+//! When the grace after a failover or a restart begins, and when its settings change. [`rlock_core::waiting`] decides for
+//! how long nobody is let in.
 
 use super::callbacks;
 use super::host::Server;
 use super::{standstill, state};
 use crate::server::edge::settings::SETTINGS;
-use crate::server::ffi::api::{self, flag, guarded};
-use crate::server::ffi::call::server_setting;
+use crate::server::ffi::api::{flag, guarded};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::this_server;
 use redis_module::raw;
-use rlock_core::lock::decimal;
-use rlock_core::waiting::GraceNews;
 use std::ffi::{CStr, c_void};
 use std::slice;
 
-/// A master must have stopped granting before another one begins. The server itself sees to that by these two settings, if
-/// neither is 0.
-const FENCES: [&CStr; 2] = [c"min-replicas-to-write", c"min-replicas-max-lag"];
-
-/// That of the server, where it does not show its settings.
-const LAG_S_BY_DEFAULT: i64 = 10;
-
-/// What those are called as well, and the setting of the grace.
+/// How the settings begin on which the grace rests: its own, and those of its fences, under their old name, too.
 const WATCHED: [&[u8]; 3] = [b"rlock.grace", b"min-replicas", b"min-slaves"];
 
 /// To be called when the module is loaded, as the last of all: a timer stays set. A module that is loaded into a server that
@@ -44,39 +34,10 @@ pub fn begin(context: &Context) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn tell(news: GraceNews) {
-    match news {
-        GraceNews::Begins { left_ms } => {
-            state::get().grace_is_unchecked.set(true);
-            api::notice(&format!(
-                "rlock: after this start or promotion no lock gets a new holder for {left_ms} ms (rlock.grace)"
-            ));
-        }
-        GraceNews::IsOver => api::notice("rlock: the grace is over: locks get new holders again"),
-    }
-}
-
 /// Has the settings looked at as soon as nothing of the server's is under way.
 fn check_later(context: &Context) {
     state::get().grace_is_unchecked.set(true);
     callbacks::arm_timer(context);
-}
-
-/// Says so if the settings that the grace rests on are not there.
-pub(super) fn check_if_due(context: &Context) {
-    if !state::get().grace_is_unchecked.replace(false) || SETTINGS.grace.get_ms() == 0 {
-        return;
-    }
-    let settings = FENCES.map(|name| server_setting(context, name).and_then(|value| decimal(&value)));
-    let missing = FENCES.into_iter().zip(settings).find(|(_, value)| *value == Some(0)).map(|(name, _)| name);
-    let lag_s = settings.last().copied().flatten().unwrap_or(LAG_S_BY_DEFAULT);
-    standstill::rest_on(missing.is_none().then(|| lag_s.saturating_mul(1_000)));
-    if let Some(name) = missing {
-        api::log(&format!(
-            "rlock.grace is set, but {} is 0: a master that is cut off from its replicas goes on granting, so after a failover a lock may have two holders",
-            name.to_string_lossy()
-        ));
-    }
 }
 
 /// # Safety

@@ -4,7 +4,7 @@
 
 use super::blocked_client::BlockedClient;
 use super::state::{self, Blocked};
-use super::{grace, standstill};
+use super::{fences, standstill};
 use crate::server::edge::settings::SETTINGS;
 use crate::server::edge::users::{self, Reader};
 use crate::server::edge::{ErrorLine, Reply, reply};
@@ -66,7 +66,7 @@ impl Host for Server<'_> {
     }
 
     fn tell_grace(&self, news: GraceNews) {
-        grace::tell(news);
+        fences::tell(news);
     }
 
     fn turn_is_over(&self) -> bool {

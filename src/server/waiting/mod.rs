@@ -5,6 +5,7 @@
 
 mod blocked_client;
 mod callbacks;
+mod fences;
 mod grace;
 mod host;
 mod sessions;
