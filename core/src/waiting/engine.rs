@@ -6,12 +6,12 @@
 use super::Map;
 use super::agenda::{Agenda, AsGranted, Cancelling, Hold, Notes};
 use super::databases::Databases;
-use super::grace::GraceClock;
+use super::grace_clock::GraceClock;
 use super::index::Index;
 use super::outbox::{self, Delivery, Event};
 use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
 use super::sessions::{Session, Sessions};
-use super::sets::Sets;
+use super::sets::{Sets, who_is_told};
 use super::statistics::Counters;
 use super::waiter::{Names, Recipient, Waiter};
 use crate::lock::{Effect, Expiry, Held, Outcome, UnixMs, Wish};
@@ -275,14 +275,14 @@ impl<C> Engine<C> {
     /// The waiters of a lock, from the first to the last.
     pub fn queue(&self, lock: LockName<'_>, now: UnixMs) -> impl Iterator<Item = Queued<'_, C>> {
         self.queues.waiters(lock).filter_map(move |(ticket, wait)| {
-            let told = self.who_is_told(ticket);
+            let told = who_is_told(&self.queues, ticket);
             let recipient = match &self.queues.waiter(told)?.recipient {
                 Recipient::Client(client) => SeenRecipient::Client(client),
                 Recipient::Session(session) => self.sessions.get(*session)?.seen(now),
                 Recipient::Of(_) => return None,
             };
             let (since, deadline) = (self.queues.since(ticket).unwrap_or_default(), self.queues.deadline(told));
-            Some(Queued { wish: wait.wish(), recipient, since, deadline, locks: self.locks_of(told) })
+            Some(Queued { wish: wait.wish(), recipient, since, deadline, locks: self.sets.members(told).len().max(1) })
         })
     }
 
@@ -408,7 +408,7 @@ impl<C> Engine<C> {
 
     /// Takes a waiter out, which is told this outcome.
     pub(super) fn leave_with(&mut self, ticket: Ticket, outcome: Outcome, now: UnixMs) -> Option<Delivery<C>> {
-        let beside = self.beside(ticket);
+        let beside = self.sets.kept_of(&self.queues, ticket);
         let Left { waiter: wait, database, key, .. } = self.leave(ticket)?;
         let Wish { holder: names, side, fenced, .. } = wait.wish();
         Some(match wait.recipient {
@@ -423,8 +423,8 @@ impl<C> Engine<C> {
 
     /// Takes a waiter out, with all of its set. The waiters behind it may have waited for it only.
     pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Left<Waiter<C>, Notes>> {
-        let told = self.who_is_told(ticket);
-        for member in self.members_beside(told) {
+        let told = who_is_told(&self.queues, ticket);
+        for member in self.sets.members_beside(told) {
             if let Some((left, _)) = self.take(member, false) {
                 self.changed(left.lock);
             }
@@ -438,7 +438,7 @@ impl<C> Engine<C> {
 
     /// Returns also whether others wait for the lock under the same name.
     pub(super) fn take(&mut self, ticket: Ticket, serves: bool) -> Option<(Left<Waiter<C>, Notes>, bool)> {
-        let is_of_set = self.forget_member(ticket);
+        let is_of_set = self.sets.forget(&self.queues, ticket);
         let session = self.queues.waiter(ticket)?.session();
         let group = session.and_then(|session| self.sessions.get_mut(session)).map(|session| &mut session.tickets);
         let left = if serves { self.queues.serve(ticket, group)? } else { self.queues.leave(ticket, group)? };
@@ -505,10 +505,10 @@ impl<C> Engine<C> {
             }
             let Some((tickets, writers)) = of_sessions.get_mut(&id) else { return Some("a ticket has no session") };
             *tickets = tickets.saturating_add(1);
-            let keeps_out = self.is_of_set(ticket) || wait.side.ends_sharing();
+            let keeps_out = self.sets.has(&self.queues, ticket) || wait.side.ends_sharing();
             *writers = writers.saturating_add(usize::from(keeps_out));
         }
-        if let Some(fault) = self.fault_of_sets() {
+        if let Some(fault) = self.sets.fault(&self.queues) {
             return Some(fault);
         }
         let counts = |session: &Session<C>| (session.tickets.length(), session.writers);

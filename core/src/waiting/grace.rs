@@ -1,4 +1,4 @@
-//! When a grace runs, by a clock that nobody sets: a wall clock that is put forward would end it too soon.
+//! The grace of this server, and who is served at its end.
 //!
 //! It begins with the first thing that a server does once it can serve, not while it still loads its data. When it is
 //! over, all locks are looked at, in the turns of the server, and each goes to the waiter whose turn it is. That may be one
@@ -6,60 +6,14 @@
 
 use super::agenda::{Deferral, Reentry};
 use super::engine::Engine;
+use super::grace_clock::Begun;
 use super::host::{GraceNews, Host};
 use super::queue::LockId;
 use super::waiter::Names;
 use crate::lock::{Grace, UnixMs};
-use std::collections::BTreeSet;
 
 /// With fewer entries, removing those of dropped locks is not worth the work.
 const FEW: usize = 64;
-
-#[derive(Debug, Default)]
-pub(super) struct GraceClock {
-    begun: Begun,
-    /// Whether it was told that one runs.
-    is_told: bool,
-    /// Those who wait for a lock that is theirs already.
-    reentries: BTreeSet<Deferral>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Begun {
-    #[default]
-    No,
-    /// As soon as the server can serve.
-    AtOnce,
-    /// By the clock that nobody sets; from the next ms on, so that no part of one is missing at the end.
-    Since(i64),
-}
-
-impl GraceClock {
-    /// Whether nothing runs, and nothing is to be told.
-    #[inline]
-    fn is_idle(&self) -> bool {
-        self.begun == Begun::No && !self.is_told
-    }
-
-    fn left_ms(&self, length_ms: i64, steady_ms: i64) -> i64 {
-        match self.begun {
-            Begun::No => 0,
-            Begun::AtOnce => length_ms,
-            Begun::Since(since) => length_ms.saturating_sub(steady_ms.saturating_sub(since).max(0)).max(0),
-        }
-    }
-
-    /// What is left; one that is over, or that was set to nothing, is no more.
-    fn look(&mut self, length_ms: i64, steady_ms: i64) -> i64 {
-        let left_ms = self.left_ms(length_ms, steady_ms);
-        match self.begun {
-            _ if left_ms == 0 => self.begun = Begun::No,
-            Begun::AtOnce => self.begun = Begun::Since(steady_ms.saturating_add(1)),
-            Begun::No | Begun::Since(_) => {}
-        }
-        left_ms
-    }
-}
 
 impl<C> Engine<C> {
     /// This server was started, or has become a master: a grace begins, from its beginning if one runs already.
@@ -138,25 +92,6 @@ impl<C> Engine<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn it_counts_from_when_the_server_can_serve() {
-        let mut clock = GraceClock { begun: Begun::AtOnce, ..GraceClock::default() };
-        assert_eq!(clock.left_ms(100, 5_000), 100, "it has not begun");
-        assert_eq!(clock.look(100, 9_000), 100);
-        assert_eq!([9_000, 9_001, 9_100, 9_101].map(|now| clock.look(100, now)), [100, 100, 1, 0]);
-        assert_eq!(clock.look(100_000, 9_101), 0, "one that is over does not come back");
-    }
-
-    #[test]
-    fn its_length_is_what_is_set_now_and_nothing_ends_it_for_good() {
-        let mut clock = GraceClock { begun: Begun::Since(1_000), ..GraceClock::default() };
-        assert_eq!(
-            [(100, 1_010), (500, 1_010), (50, 1_010)].map(|(length, now)| clock.look(length, now)),
-            [90, 490, 40]
-        );
-        assert_eq!((clock.look(0, 1_010), clock.look(500, 1_010)), (0, 0));
-    }
 
     #[test]
     fn one_that_is_over_is_told_of_until_it_is_noted() {

@@ -5,8 +5,8 @@
 //! - [`SessionId`]: a process that waits by tickets, whose outcomes are [`Event`]s
 //! - [`SessionSummary`]: the same as people on call see it
 //! - [`Engine`]: all that is kept in memory of waiters, and what is to be done for them
-//! - `sets`: waiters for several locks
-//! - `grace`: for how long nobody is served after a failover or a restart
+//! - `sets`: waiters for several locks, and `serve_sets`: when they get them
+//! - `grace_clock`: for how long nobody is served after a failover or a restart; `grace`: who is at its end
 //! - [`WaitHistogram`]: how long they waited
 //! - [`commands`]: what the commands do, and `serve`: who is served next; both over a [`Host`] that is the server or a test
 
@@ -15,12 +15,14 @@ pub mod commands;
 mod databases;
 mod engine;
 mod grace;
+mod grace_clock;
 mod host;
 mod index;
 mod outbox;
 mod overview;
 mod queue;
 mod serve;
+mod serve_sets;
 mod sessions;
 mod sets;
 mod statistics;
@@ -41,8 +43,8 @@ pub use host::{Cause, GraceNews, Host, Note, Paused, Permission, Trigger, WaitsF
 pub use outbox::Event;
 pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
+pub use serve_sets::PASSED_MAX;
 pub use sessions::{EVENTS_UNREAD_MAX, NoSession, Room};
-pub use sets::PASSED_MAX;
 pub use statistics::{CLASSES, Counters, WaitHistogram};
 pub use tickets::{Call, Use};
 pub use waiter::{Names, SessionId};

@@ -9,7 +9,7 @@
 //! first of a queue is ever passed over, so all that were come before all that were not; those that are back are first.
 //!
 //! A waiter for several locks has a ticket in the queue of each: its members. They stand beside the queues from the
-//! beginning, in the order of coming, since others may pass them: see `sets.rs`.
+//! beginning, in the order of coming, since others may pass them: see `serve_sets.rs`.
 //!
 //! Which queue is the longest, and which waiter came first, is kept in order all the time: operators ask for it every
 //! few seconds, and a look at a million queues would hold the server up each time.

@@ -391,7 +391,7 @@ impl<C> Engine<C> {
         let lock = LockName { database, key: &key };
         // The lock may have become free at this very moment, and is then this waiter's.
         let mut is_settled = self.settle_queue(host, id, lock, Trigger::Event) != Settled::TurnIsOver;
-        for (other, key) in self.other_locks(ticket) {
+        for (other, key) in self.sets.other_locks(&self.queues, ticket) {
             let lock = LockName { database, key: &key };
             is_settled &= self.settle_queue(host, other, lock, Trigger::Event) != Settled::TurnIsOver;
         }
@@ -404,8 +404,11 @@ impl<C> Engine<C> {
             return self.queues.set_deadline(ticket, now);
         }
         self.counters.timeouts = self.counters.timeouts.wrapping_add(1);
-        let others =
-            self.other_locks(ticket).into_iter().map(|(_, key)| host.left_ms(LockName { database, key: &key }));
+        let others = self
+            .sets
+            .other_locks(&self.queues, ticket)
+            .into_iter()
+            .map(|(_, key)| host.left_ms(LockName { database, key: &key }));
         let left_ms = others.fold(host.left_ms(lock), lock::longer_left);
         let left_ms = self.grace(host).left_of(left_ms);
         self.let_go(host, ticket, Outcome::Busy { left_ms });
@@ -517,7 +520,7 @@ impl<C> Engine<C> {
         let now = host.now();
         while let Some((next, is_attended)) = self.namesake(reentry.lock, &reentry.holder, reentry.after, now) {
             let before = reentry.after.replace(next.ticket);
-            if self.is_of_set(next.ticket) {
+            if self.sets.has(&self.queues, next.ticket) {
                 match self.reenter_set(host, &next, is_attended, now) {
                     Some(ms) => {
                         reentry.after = before;

@@ -1,42 +1,20 @@
-//! Waiters for several locks, which get all of them or none. Whoever waits so is a *set*; in the queue of each of its locks it
-//! has a *member*. The first member is the one that is told, and stands for the set.
-//!
-//! A set holds nothing while it waits, so no two can wait for each other for ever: all members come at once, so whichever
-//! set came first is before the other in each queue. It gets its locks in the moment in which it is first on each and
-//! each is free.
-//!
-//! While it is first on a lock that is free, and cannot have the others, it would be a pity to leave that lock idle. So
-//! others may pass it there, but no more than [`PASSED_MAX`] in all, and from then on each lock on which it is first is
-//! kept for it: else a set would starve while single waiters come and go.
-//!
-//! What makes a set's turn come is always something that happens to one of its locks, and then that lock's queue is
-//! looked at. So a look asks only those that are in front, and asks each first for the lock that it lacked the last time.
+//! Who waits for several locks, of which he gets all or none: a *set*, with a *member* in the queue of each of its locks. The
+//! first member is the one that is told, and stands for the set. `serve_sets` says when it gets them.
 
 use super::Map;
-use super::agenda::{Hold, Reentry};
-use super::engine::{Engine, First, Grant, Next};
-use super::host::{Host, Permission, Trigger};
-use super::outbox::{self, Beside, Delivery, Event};
-use super::queue::{LockId, LockName, QueueFull, Ticket};
-use super::serve::{Settled, lease_end};
+use super::agenda::{Hold, Notes};
+use super::outbox::Beside;
+use super::queue::{LockId, Queues, Ticket};
 use super::waiter::{Recipient, Waiter};
-use crate::lock::{
-    self, Ahead, Busy, Expiry, Grace, Obstacle, Outcome, Plan, Record, Refusal, Release, Side, UnixMs, Verdict,
-};
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// So many may get a lock before a set that is first on it.
-pub const PASSED_MAX: u8 = 4;
-
-/// So many sets are asked at each look at a lock. With more of them in front of it, nobody passes.
-pub const ASKED_MAX: usize = 16;
+/// The queues of all locks.
+type AllQueues<C> = Queues<Waiter<C>, Notes>;
 
 #[derive(Debug, Default)]
 pub(super) struct Sets {
-    /// By their first members.
     by_first: Map<Ticket, Set>,
-    /// The number of members that wait beside those.
+    /// The number of members that wait beside their first ones.
     pub beside: usize,
     /// What blocked clients were granted beside their first lock, and have not yet been told.
     pub undelivered: Map<Ticket, Vec<Hold>>,
@@ -45,627 +23,103 @@ pub(super) struct Sets {
 }
 
 #[derive(Debug)]
-struct Set {
+pub(super) struct Set {
     /// In the order in which the locks were asked for.
-    members: Box<[Ticket]>,
+    pub members: Box<[Ticket]>,
     /// How many have passed it.
-    passed: u8,
+    pub passed: u8,
     /// The number of the member whose lock it lacked the last time.
-    lacks: usize,
+    pub lacks: usize,
+}
+
+/// The waiter that is told what becomes of this one: itself, or the first of its set.
+pub(super) fn who_is_told<C>(queues: &AllQueues<C>, ticket: Ticket) -> Ticket {
+    match queues.waiter(ticket).map(|wait| &wait.recipient) {
+        Some(Recipient::Of(told)) => *told,
+        _ => ticket,
+    }
 }
 
 impl Sets {
     pub fn is_empty(&self) -> bool {
         self.by_first.is_empty() && self.beside == 0 && self.undelivered.is_empty()
     }
-}
 
-/// What became of the attempt to grant a set all of its locks.
-pub(super) enum Tried {
-    Granted,
-    /// It cannot have one of them now.
-    Lacks,
-    /// It would be granted, but not now: see [`Permission::Later`].
-    Later(i64),
-    /// It is to be let go with this outcome.
-    Told(Outcome),
-}
-
-/// Whether a set may have one of its locks.
-enum Allowed {
-    /// Past so many other sets.
-    Yes(Vec<Ticket>),
-    No,
-    Told(Outcome),
-}
-
-impl<C> Engine<C> {
-    /// Puts a set into the queues of its locks. A session must be open.
-    ///
-    /// # Errors
-    /// If there is no room for another waiter. It is dropped.
-    pub(super) fn join_all(
-        &mut self,
-        locks: &[LockName<'_>],
-        wait: Waiter<C>,
-        now: UnixMs,
-        deadline: Option<UnixMs>,
-    ) -> Result<Vec<(Ticket, LockId)>, QueueFull> {
-        let Some((first, others)) = locks.split_first() else { return Err(QueueFull) };
-        let wish = wait.wish();
-        let (told, lock) = self.enter(*first, wait, now, true)?;
-        let mut joined = vec![(told, lock)];
-        for lock in others {
-            let Ok(member) = self.enter(*lock, Waiter::new(Recipient::Of(told), wish.clone()), now, true) else {
-                for (ticket, _) in joined.into_iter().rev() {
-                    self.take(ticket, false);
-                }
-                return Err(QueueFull);
-            };
-            self.sets.beside = self.sets.beside.saturating_add(1);
-            joined.push(member);
-        }
-        let members = joined.iter().map(|(ticket, _)| *ticket).collect();
-        self.sets.by_first.insert(told, Set { members, passed: 0, lacks: 0 });
-        if let Some(deadline) = deadline {
-            self.queues.set_deadline(told, deadline);
-        }
-        self.counters.waits = self.counters.waits.wrapping_add(1);
-        Ok(joined)
+    /// Of members that wait and are counted, in the order in which their locks were asked for.
+    pub fn begin(&mut self, told: Ticket, members: Box<[Ticket]>) {
+        self.by_first.insert(told, Set { members, passed: 0, lacks: 0 });
     }
 
-    /// The waiter that is told what becomes of this one: itself, or the first of its set.
-    pub(super) fn who_is_told(&self, ticket: Ticket) -> Ticket {
-        match self.queues.waiter(ticket).map(|wait| &wait.recipient) {
-            Some(Recipient::Of(told)) => *told,
-            _ => ticket,
-        }
+    pub fn get(&self, told: Ticket) -> Option<&Set> {
+        self.by_first.get(&told)
     }
 
-    fn members(&self, told: Ticket) -> &[Ticket] {
-        self.sets.by_first.get(&told).map_or(&[], |set| &set.members)
+    pub fn get_mut(&mut self, told: Ticket) -> Option<&mut Set> {
+        self.by_first.get_mut(&told)
     }
 
-    pub(super) fn is_of_set(&self, ticket: Ticket) -> bool {
-        self.sets.by_first.contains_key(&self.who_is_told(ticket))
+    /// None of a waiter for one lock.
+    pub fn members(&self, told: Ticket) -> &[Ticket] {
+        self.get(told).map_or(&[], |set| &set.members)
     }
 
-    /// The members of a set beside the first one; none of a waiter for one lock.
-    pub(super) fn members_beside(&self, told: Ticket) -> Vec<Ticket> {
+    /// Those beside the first one.
+    pub fn members_beside(&self, told: Ticket) -> Vec<Ticket> {
         self.members(told).iter().skip(1).copied().collect()
     }
 
-    /// For how many locks a waiter waits.
-    pub(super) fn locks_of(&self, told: Ticket) -> usize {
-        self.members(told).len().max(1)
+    /// Whether this waiter is a member of a set.
+    pub fn has<C>(&self, queues: &AllQueues<C>, ticket: Ticket) -> bool {
+        self.by_first.contains_key(&who_is_told(queues, ticket))
     }
 
     /// The locks of a set; none of a waiter for one lock.
-    pub(super) fn locks_of_set(&self, told: Ticket) -> Vec<LockId> {
-        self.members(told).iter().filter_map(|member| self.queues.lock_of(*member)).collect()
+    pub fn locks<C>(&self, queues: &AllQueues<C>, told: Ticket) -> Vec<LockId> {
+        self.members(told).iter().filter_map(|member| queues.lock_of(*member)).collect()
     }
 
-    /// The keys of a set; none of a waiter for one lock.
-    #[must_use]
-    pub fn keys_of_set(&self, told: Ticket) -> Vec<Rc<[u8]>> {
-        self.locks_of_set(told).into_iter().filter_map(|lock| Some(self.queues.name(lock)?.1)).collect()
-    }
-
-    /// The locks of a set but for the first one, with their keys.
-    pub(super) fn other_locks(&self, told: Ticket) -> Vec<(LockId, Rc<[u8]>)> {
-        let locks = self.locks_of_set(told).into_iter().skip(1);
-        locks.filter_map(|lock| self.queues.name(lock).map(|(_, key)| (lock, key))).collect()
+    /// The same without the first one, with their keys.
+    pub fn other_locks<C>(&self, queues: &AllQueues<C>, told: Ticket) -> Vec<(LockId, Rc<[u8]>)> {
+        let locks = self.locks(queues, told).into_iter().skip(1);
+        locks.filter_map(|lock| queues.name(lock).map(|(_, key)| (lock, key))).collect()
     }
 
     /// What is to be kept of a set's other locks when it leaves without any.
-    pub(super) fn beside(&self, ticket: Ticket) -> Option<Box<Beside>> {
-        let others = self.other_locks(self.who_is_told(ticket));
+    pub fn kept_of<C>(&self, queues: &AllQueues<C>, ticket: Ticket) -> Option<Box<Beside>> {
+        let others = self.other_locks(queues, who_is_told(queues, ticket));
         let locks: Vec<_> = others.into_iter().map(|(_, key)| (key, None)).collect();
         (!locks.is_empty()).then(|| Box::new(Beside { locks, tokens: Vec::new() }))
     }
 
     /// Notes that a waiter leaves. Returns whether it stands for a set.
-    pub(super) fn forget_member(&mut self, ticket: Ticket) -> bool {
-        if self.sets.by_first.is_empty() && self.sets.beside == 0 {
+    pub fn forget<C>(&mut self, queues: &AllQueues<C>, ticket: Ticket) -> bool {
+        if self.by_first.is_empty() && self.beside == 0 {
             return false;
         }
-        if matches!(self.queues.waiter(ticket).map(|wait| &wait.recipient), Some(Recipient::Of(_))) {
-            self.sets.beside = self.sets.beside.saturating_sub(1);
+        if matches!(queues.waiter(ticket).map(|wait| &wait.recipient), Some(Recipient::Of(_))) {
+            self.beside = self.beside.saturating_sub(1);
             return false;
         }
-        self.sets.by_first.remove(&ticket).is_some()
-    }
-
-    /// Serves the waiters of a lock among which are sets.
-    pub(super) fn settle_with_sets<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        id: LockId,
-        lock: LockName<'_>,
-        trigger: Trigger,
-    ) -> Settled {
-        loop {
-            self.seen(id);
-            if let Some(settled) = self.serve_next(host, id, lock, trigger) {
-                return settled;
-            }
-            if host.turn_is_over() && self.changed(id) {
-                return Settled::TurnIsOver;
-            }
-        }
-    }
-
-    /// Serves one waiter of a lock, or finds out why none can be. None: there may be more.
-    fn serve_next<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        id: LockId,
-        lock: LockName<'_>,
-        trigger: Trigger,
-    ) -> Option<Settled> {
-        let now = host.now();
-        let single = match self.seek_first(id, now) {
-            None => None,
-            Some(First::Dismissed(ticket)) => {
-                self.let_go(host, ticket, Outcome::NowReplica);
-                return None;
-            }
-            Some(First::Unattended(ticket)) => {
-                self.pass_over(ticket);
-                return None;
-            }
-            Some(First::Attended(next)) => Some(next),
-        };
-        let is_before = |member: &Ticket| single.as_ref().is_none_or(|single| *member < single.ticket);
-        let before: Vec<_> = self.queues.members(id).take_while(is_before).take(ASKED_MAX.saturating_add(1)).collect();
-        let Some(first) = before.first() else {
-            let Some(single) = single else { return Some(Settled::NobodyWaits) };
-            return match self.tried(host, id, lock, &single, trigger) {
-                Ok(settled) => settled,
-                Err(telling) => {
-                    self.let_go(host, single.ticket, telling);
-                    None
-                }
-            };
-        };
-        if self.put_aside_if_unattended(host, *first, now) {
-            return None;
-        }
-        // Most looks find a lock busy, for whomever.
-        let is_free = match self.look_for(host, *first) {
-            Ok(Verdict::Granted(effect)) => effect.changes.begins(),
-            Ok(Verdict::Busy(Busy { left_ms, .. })) => {
-                let end = lease_end(host.now(), left_ms);
-                self.read_notes(host);
-                self.set_recheck_at(id, end);
-                return Some(Settled::SomeoneWaits);
-            }
-            Err(refusal) => {
-                self.let_go(host, *first, Outcome::Refused(refusal));
-                return None;
-            }
-        };
-        self.read_notes(host);
-        let asked = if is_free { ASKED_MAX } else { 1 };
-        for member in before.iter().take(asked) {
-            if self.put_aside_if_unattended(host, *member, now) {
-                return None;
-            }
-            match self.try_set(host, *member, Some(id), trigger) {
-                Tried::Granted => return None,
-                Tried::Told(outcome) => {
-                    self.let_go(host, *member, outcome);
-                    return None;
-                }
-                Tried::Later(ms) => {
-                    self.rest_and_look(host, id, ms);
-                    return Some(Settled::SomeoneWaits);
-                }
-                Tried::Lacks if self.is_passed_enough(*member) => return Some(self.kept(host, id, lock, is_free)),
-                Tried::Lacks => {}
-            }
-        }
-        if !is_free || before.len() > ASKED_MAX {
-            return Some(self.kept(host, id, lock, is_free));
-        }
-        let Some(single) = single else {
-            return Some(if self.queues.has_members(id) { Settled::MayBePassed } else { Settled::NobodyWaits });
-        };
-        // Another kind of lock would keep the sets out for good.
-        if single.wish.side != Side::Plain {
-            return Some(self.kept(host, id, lock, is_free));
-        }
-        match self.tried(host, id, lock, &single, trigger) {
-            Ok(None) => {
-                for member in before {
-                    self.is_passed(member);
-                }
-                None
-            }
-            Ok(settled) => settled,
-            Err(telling) => {
-                self.let_go(host, single.ticket, telling);
-                None
-            }
-        }
-    }
-
-    /// Nobody gets this lock now: it is looked at again when its lease ends, or when something happens to a lock that its
-    /// first set lacks. A lease of which nothing is left has not ended yet, if the lock is not free.
-    fn kept<H: Host<Client = C>>(&mut self, host: &H, id: LockId, lock: LockName<'_>, is_free: bool) -> Settled {
-        let end = lease_end(host.now(), host.left_ms(lock)).filter(|_| !is_free);
-        self.set_recheck_at(id, end);
-        Settled::SomeoneWaits
-    }
-
-    fn rest_and_look<H: Host<Client = C>>(&mut self, host: &H, id: LockId, ms: i64) {
-        if ms > 0 {
-            self.rest(host, ms);
-        }
-        self.changed(id);
-    }
-
-    /// What its lock says to a member, as if nobody were before it.
-    fn look_for<H: Host<Client = C>>(&mut self, host: &H, member: Ticket) -> Result<Verdict, Refusal> {
-        let grace = self.grace(host);
-        let gone = Ok(Verdict::Busy(Busy { left_ms: 0, waits_for_itself: false, obstacle: Obstacle::Others }));
-        let Some(wait) = self.queues.waiter(member) else { return gone };
-        let Some((database, key)) = self.queues.lock_of(member).and_then(|lock| self.queues.name(lock)) else {
-            return gone;
-        };
-        look(host, LockName { database, key: &key }, wait, grace)
-    }
-
-    /// A set that nobody attends is put aside as a whole. Returns whether that was so.
-    fn put_aside_if_unattended<H: Host<Client = C>>(&mut self, host: &H, member: Ticket, now: UnixMs) -> bool {
-        if self.is_dismissed(member) {
-            self.let_go(host, member, Outcome::NowReplica);
-            return true;
-        }
-        let told = self.who_is_told(member);
-        let Some(wait) = self.queues.waiter(told).filter(|wait| !self.is_attended(wait, now)) else { return false };
-        let Some(session) = wait.session().and_then(|session| self.sessions.get_mut(session)) else { return false };
-        if self.queues.is_aside(told) {
-            return true;
-        }
-        session.sets_aside.push(told);
-        for member in self.members(told).to_vec() {
-            self.queues.set_aside(member, true);
-            // Those behind it may be let in.
-            self.queues.lock_of(member).map(|lock| self.changed(lock));
-        }
-        true
-    }
-
-    /// Puts one set back that was put aside. Returns whether there was one.
-    pub(super) fn put_next_set_back(&mut self) -> bool {
-        let Some(told) = self.agenda.sets_back.pop_front() else { return false };
-        for member in self.members(told).to_vec() {
-            self.queues.set_aside(member, false);
-            self.queues.lock_of(member).map(|lock| self.changed(lock));
-        }
-        true
-    }
-
-    fn is_passed_enough(&self, member: Ticket) -> bool {
-        self.sets.by_first.get(&self.who_is_told(member)).is_some_and(|set| set.passed >= PASSED_MAX)
-    }
-
-    fn is_passed(&mut self, member: Ticket) {
-        let told = self.who_is_told(member);
-        if let Some(set) = self.sets.by_first.get_mut(&told) {
-            set.passed = set.passed.saturating_add(1);
-        }
-    }
-
-    /// Somebody has got these locks past all sets that wait for one of them.
-    pub(super) fn all_are_passed(&mut self, locks: &[LockName<'_>]) {
-        let ids = locks.iter().filter_map(|lock| self.queues.find(*lock));
-        let members = ids.flat_map(|id| self.queues.members(id)).map(|member| self.who_is_told(member));
-        let passed: BTreeSet<_> = members.collect();
-        for set in passed {
-            self.is_passed(set);
-        }
-    }
-
-    pub(super) fn has_sets(&self, lock: LockName<'_>) -> bool {
-        self.queues.find(lock).is_some_and(|id| self.queues.has_members(id))
-    }
-
-    /// Grants a set all of its locks, if it may have each.
-    pub(super) fn try_set<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        member: Ticket,
-        own: Option<LockId>,
-        trigger: Trigger,
-    ) -> Tried {
-        if self.sets.is_confined || !host.may_touch_any_key() {
-            return Tried::Later(0);
-        }
-        if let Permission::Later(ms) = host.fitness(Trigger::Event) {
-            return Tried::Later(ms);
-        }
-        let told = self.who_is_told(member);
-        let (members, lacks) = match self.sets.by_first.get(&told) {
-            Some(set) => (set.members.clone(), set.lacks),
-            None => return Tried::Lacks,
-        };
-        let mut passed = BTreeSet::new();
-        for number in std::iter::once(lacks).chain((0..members.len()).filter(|number| *number != lacks)) {
-            let Some(member) = members.get(number) else { continue };
-            match self.may_have(host, *member) {
-                Allowed::Yes(sets) => passed.extend(sets),
-                Allowed::No => {
-                    if let Some(set) = self.sets.by_first.get_mut(&told) {
-                        set.lacks = number;
-                    }
-                    return Tried::Lacks;
-                }
-                Allowed::Told(outcome) => return Tried::Told(outcome),
-            }
-        }
-        match self.grant_all(host, told, &members, own, trigger) {
-            Tried::Granted => {
-                for set in passed {
-                    self.is_passed(set);
-                }
-                Tried::Granted
-            }
-            tried => tried,
-        }
-    }
-
-    /// Lets a set in whose holder has got one of its locks, if it may have the others. Returns after how many ms to try again,
-    /// if it would be let in but not now.
-    pub(super) fn reenter_set<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        next: &Next,
-        is_attended: bool,
-        now: UnixMs,
-    ) -> Option<i64> {
-        if !is_attended {
-            // It is looked at when it comes back.
-            self.put_aside_if_unattended(host, next.ticket, now);
-            return None;
-        }
-        match self.try_set(host, next.ticket, None, Trigger::Event) {
-            Tried::Lacks if self.grace(host).is_running() => {
-                if let Some(lock) = self.queues.lock_of(next.ticket) {
-                    self.reenters_after_grace(lock, next.wish.holder.clone());
-                }
-            }
-            Tried::Granted | Tried::Lacks => {}
-            Tried::Later(ms) => return Some(ms),
-            Tried::Told(outcome) => self.let_go(host, next.ticket, outcome),
-        }
-        None
-    }
-
-    /// Whether a set may have one of its locks now, and which other sets it would pass on it.
-    fn may_have<H: Host<Client = C>>(&mut self, host: &H, member: Ticket) -> Allowed {
-        match self.look_for(host, member) {
-            Ok(Verdict::Granted(effect)) if effect.changes.begins() => {}
-            Ok(Verdict::Granted(_)) => return Allowed::Yes(Vec::new()),
-            Ok(Verdict::Busy(_)) => return Allowed::No,
-            Err(refusal) => return Allowed::Told(Outcome::Refused(refusal)),
-        }
-        let Some(lock) = self.queues.lock_of(member) else { return Allowed::No };
-        let now = host.now();
-        loop {
-            match self.seek_first(lock, now) {
-                Some(First::Unattended(single)) if single < member => self.pass_over(single),
-                Some(First::Attended(Next { ticket, .. }) | First::Dismissed(ticket)) if ticket < member => {
-                    return Allowed::No;
-                }
-                _ => break,
-            }
-            if host.turn_is_over() {
-                self.changed(lock);
-                return Allowed::No;
-            }
-        }
-        let before: Vec<_> = self.queues.members(lock).take_while(|other| *other < member).take(ASKED_MAX).collect();
-        if before.len() == ASKED_MAX {
-            return Allowed::No;
-        }
-        let mut passed = Vec::new();
-        for other in before {
-            let is_attended = self.queues.waiter(other).is_some_and(|wait| self.is_attended(wait, now));
-            if is_attended && self.is_passed_enough(other) {
-                return Allowed::No;
-            }
-            passed.extend(is_attended.then(|| self.who_is_told(other)));
-        }
-        Allowed::Yes(passed)
-    }
-
-    /// Grants a set its locks, each of which it may have.
-    fn grant_all<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        told: Ticket,
-        members: &[Ticket],
-        own: Option<LockId>,
-        trigger: Trigger,
-    ) -> Tried {
-        let Some(wait) = self.queues.waiter(told) else { return Tried::Lacks };
-        let wish = wait.wish();
-        let names: Vec<_> = members
-            .iter()
-            .filter_map(|member| self.queues.lock_of(*member))
-            .map(|lock| (lock, self.queues.name(lock)))
-            .collect();
-        let names: Vec<_> = names.into_iter().filter_map(|(lock, name)| name.map(|(_, key)| (lock, key))).collect();
-        let Some((database, _)) = names.first().and_then(|(lock, _)| self.queues.name(*lock)) else {
-            return Tried::Lacks;
-        };
-        let _selected = host.select(database);
-        for (lock, key) in &names {
-            // The server has checked the command on its own lock only.
-            let trigger = if own == Some(*lock) { trigger } else { Trigger::Event };
-            let key = host.own(key);
-            if host.is_known_to_be_fit(trigger) {
-                continue;
-            }
-            match host.permission(host.lend(&key), trigger) {
-                Permission::Granted => {}
-                Permission::Later(ms) => return Tried::Later(ms),
-                Permission::Elsewhere => return Tried::Told(Outcome::SlotMoved),
-            }
-        }
-        let keys: Vec<_> = names.iter().map(|(_, key)| Rc::clone(key)).collect();
-        let grace = self.grace(host);
-        let grants = match acquire_all(host, &keys, &wish.with_holder(wish.holder.holder()), grace) {
-            Ok(grants) => grants,
-            Err(tried) => return tried,
-        };
-        // What the writes have caused, while the set still waits.
-        self.read_notes(host);
-        let Some(delivery) = self.granted_all(told, members, &grants) else {
-            // It went within the very writes that have granted it its locks.
-            for (grant, key) in grants.iter().zip(&keys) {
-                let hold = self.hold_of(LockName { database, key }, &wish, *grant);
-                self.revoke_later(hold);
-            }
-            return Tried::Granted;
-        };
-        let token = grants.first().and_then(|grant| grant.token);
-        host.watch(self);
-        super::serve::deliver(host, delivery, Outcome::Granted { token });
-        for ((lock, _), grant) in names.iter().zip(&grants) {
-            if let Some(end) = grant.end {
-                self.recheck_by(*lock, end.saturating_add(1));
-            }
-            // Those under its name come in by and by, and not within this: thousands would be in one another. What was
-            // its lock before, they have been asked about.
-            if grant.holds == 1 && self.namesake(*lock, wish.holder.holder(), None, host.now()).is_some() {
-                self.agenda.reentries.push_back(Reentry { lock: *lock, holder: wish.holder.clone(), after: None });
-            }
-        }
-        Tried::Granted
-    }
-
-    /// Takes out a set that is granted its locks, and remembers the grants until it knows of them.
-    fn granted_all(&mut self, told: Ticket, members: &[Ticket], grants: &[Grant]) -> Option<Delivery<C>> {
-        let mut holds = Vec::new();
-        let (wish, first) = (self.queues.waiter(told)?.wish(), grants.first()?);
-        for (member, grant) in members.iter().zip(grants) {
-            let lock = self.queues.lock_of(*member)?;
-            let was_released = self.queues.kept(lock).is_some_and(|notes| notes.released);
-            let as_granted = self.as_granted(*member, lock, *grant)?;
-            let (database, key) = self.queues.name(lock)?;
-            let home = self.databases.at(database);
-            holds.push((Hold { database, home, key, wish: wish.clone(), as_granted, era: self.era }, was_released));
-        }
-        if holds.iter().any(|(_, was_released)| *was_released) {
-            self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
-        }
-        for member in members.iter().skip(1) {
-            self.take(*member, true);
-        }
-        let (left, _) = self.take(told, true)?;
-        self.counters.waited.add(first.at.saturating_sub(left.since));
-        self.serving = Some((self.serving.map_or(first.at, |(begun, _)| begun), first.at));
-        let tokens = grants.iter().filter_map(|grant| grant.token).collect();
-        let mut holds = holds.into_iter().map(|(hold, _)| hold);
-        let hold = holds.next()?;
-        Some(match left.waiter.recipient {
-            Recipient::Client(client) => {
-                self.undelivered.insert(told, hold);
-                self.sets.undelivered.insert(told, holds.collect());
-                Delivery::AnswerAll { client, tokens }
-            }
-            Recipient::Session(session) => {
-                let Hold { database, home, key, as_granted, era, .. } = hold;
-                let granted = Some(outbox::Granted { lease: wish.lease, home, held: as_granted, era });
-                let locks = holds.map(|hold| (hold.key, Some(hold.as_granted))).collect();
-                let beside = Some(Box::new(Beside { locks, tokens }));
-                let outcome = Outcome::Granted { token: first.token };
-                let (names, side, fenced) = (wish.holder, wish.side, wish.fenced);
-                let event = Event { seq: 0, names, outcome, database, key, side, fenced, granted, beside };
-                self.happened(session, event, first.at)
-            }
-            Recipient::Of(_) => Delivery::Later,
-        })
+        self.by_first.remove(&ticket).is_some()
     }
 
     /// What of the sets does not hold, if anything.
-    pub(super) fn fault_of_sets(&self) -> Option<&'static str> {
+    pub fn fault<C>(&self, queues: &AllQueues<C>) -> Option<&'static str> {
         let mut beside: usize = 0;
-        for (told, set) in &self.sets.by_first {
-            let is_of_it =
-                |member: &Ticket| self.queues.lock_of(*member).is_some() && self.who_is_told(*member) == *told;
+        for (told, set) in &self.by_first {
+            let is_of_it = |member: &Ticket| queues.lock_of(*member).is_some() && who_is_told(queues, *member) == *told;
             if set.members.first() != Some(told) || !set.members.iter().all(is_of_it) {
                 return Some("a set has lost a member");
             }
             beside = beside.saturating_add(set.members.len().saturating_sub(1));
         }
-        if beside != self.sets.beside {
+        if beside != self.beside {
             return Some("the members of sets are miscounted");
         }
         let is_known = |(ticket, wait): (Ticket, &Waiter<C>)| match wait.recipient {
             Recipient::Of(told) => self.members(told).contains(&ticket),
             _ => true,
         };
-        (!self.queues.all().all(is_known)).then_some("a member has lost its set")
-    }
-}
-
-fn look<H: Host, C>(host: &H, lock: LockName<'_>, wait: &Waiter<C>, grace: Grace) -> Result<Verdict, Refusal> {
-    let _selected = host.select(lock.database);
-    let (key, holder) = (host.own(lock.key), host.own(wait.holder()));
-    let record = host.open(host.lend(&key), host.lend(&holder));
-    lock::acquire(&record, &wait.wish(), Ahead::Nobody, grace, host.now())
-}
-
-/// Acquires all of these locks, of the selected database, or none of them.
-///
-/// # Errors
-/// With none of them held.
-pub(super) fn acquire_all<H: Host, K: AsRef<[u8]>>(
-    host: &H,
-    keys: &[K],
-    wish: &lock::Wish<&[u8]>,
-    grace: Grace,
-) -> Result<Vec<Grant>, Tried> {
-    let holder = host.own(wish.holder);
-    let keys: Vec<_> = keys.iter().map(|key| host.own(key.as_ref())).collect();
-    let mut grants: Vec<Grant> = Vec::with_capacity(keys.len());
-    for key in &keys {
-        let holder = host.lend(&holder);
-        let record = host.open(host.lend(key), holder);
-        let at = host.now();
-        // What another module does within our writes may have changed a lock since it was looked at.
-        let tried = match lock::acquire(&record, wish, Ahead::Nobody, grace, at) {
-            Ok(Verdict::Granted(effect)) => {
-                let ended = if effect.changes.holds() > 1 { record.expiry() } else { Expiry::Never };
-                match host.commit(record, &Plan::of(holder, &effect.changes)) {
-                    Ok(()) => {
-                        grants.push(Grant::of(&effect, ended, at));
-                        continue;
-                    }
-                    Err(paused) => Tried::Later(paused.for_ms),
-                }
-            }
-            Ok(Verdict::Busy(_)) => Tried::Lacks,
-            Err(refusal) => Tried::Told(Outcome::Refused(refusal)),
-        };
-        for key in keys.iter().take(grants.len()) {
-            give_back(host, host.lend(key), holder);
-        }
-        return Err(tried);
-    }
-    Ok(grants)
-}
-
-/// Gives one hold back that was acquired just now, and of which nobody knows.
-fn give_back<'a, H: Host>(host: &'a H, key: H::Text<'a>, holder: H::Text<'a>) {
-    let record = host.open(key, holder);
-    let want = Release { side: None, lease: None, all: false };
-    if let Ok(decision) = lock::release(&record, want, Grace::default(), host.now()) {
-        // Refused only while writes are paused; the hold then ends with its lease.
-        _ = host.commit(record, &Plan::of(holder, &decision.changes));
+        (!queues.all().all(is_known)).then_some("a member has lost its set")
     }
 }

@@ -114,7 +114,7 @@ impl<C> Engine<C> {
     pub fn use_of(&self, id: SessionId, ticket: &[u8], locks: &[LockName<'_>], wish: &Wish<&[u8]>) -> Use {
         let is_wish = |holder: &[u8], side, fenced| (holder, side, fenced) == (wish.holder, wish.side, wish.fenced);
         if let Some(waiting) = self.waiting_ticket(id, ticket) {
-            let waited_for = std::iter::once(waiting).chain(self.members_beside(waiting));
+            let waited_for = std::iter::once(waiting).chain(self.sets.members_beside(waiting));
             let same_lock = waited_for
                 .map(|ticket| self.queues.lock_of(ticket))
                 .eq(locks.iter().map(|lock| self.queues.find(*lock)));
@@ -428,7 +428,7 @@ impl<C> Engine<C> {
         if session.unseen.is_none() {
             self.agenda.abandoned.pop_front();
         }
-        for lock in ticket.map(|ticket| self.locks_of_set(ticket)).unwrap_or_default() {
+        for lock in ticket.map(|ticket| self.sets.locks(&self.queues, ticket)).unwrap_or_default() {
             self.changed(lock);
         }
         let writer = ticket.filter(|ticket| self.queues.waiter(*ticket).is_some_and(|wait| wait.side.ends_sharing()));
