@@ -21,7 +21,7 @@ impl Play {
                 Some(Happening::Left(left)) => self.left(&left, granted.take()),
                 Some(Happening::TakenBack(named, has_waited)) => self.is_taken_back(&named, has_waited),
                 Some(Happening::CancelAnswered(id, found)) => self.cancel_is_answered(id, found),
-                Some(Happening::SessionEnded) => self.note_ends(),
+                Some(Happening::SessionEnded(name)) => self.note_end(name),
                 Some(Happening::Revoked(revoked)) => self.revoked(&revoked),
                 Some(Happening::Woken(call)) => self.call_is_woken(call),
                 Some(Happening::LetGo(id, outcome)) if self.clients.contains_key(&id) => {
@@ -40,14 +40,11 @@ impl Play {
         }
     }
 
-    /// Finds the sessions that have ended by themselves.
-    fn note_ends(&mut self) {
-        let gone = |name: &String| self.engine.session(name.as_bytes(), b"eve").is_err();
-        let ended: Vec<_> = self.sessions.all().map(|(name, _)| name.clone()).filter(gone).collect();
-        for name in ended {
-            let is_over = self.sessions.get(&name).is_some_and(|session| session.is_over(self.now()));
-            assert!(is_over, "{name} ends before its time");
-            self.ended(&name);
+    /// Of a session that has ended by itself, and not by its process.
+    fn note_end(&mut self, name: &str) {
+        if let Some(session) = self.sessions.get(name) {
+            assert!(session.is_over(self.now()), "{name} ends before its time");
+            self.ended(name);
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! The checks read that record. So they see each grant as it was at its moment, not as it looks after the whole step.
 
+use super::SESSIONS;
 use super::grants::{Grant, HeldAs};
 use super::sessions::ROOM;
 use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
@@ -65,7 +66,7 @@ pub enum Happening {
     /// A client is told how many of its tickets were taken back.
     CancelAnswered(u64, usize),
     /// A session is no more.
-    SessionEnded,
+    SessionEnded(&'static str),
     Revoked(Revoked),
     /// A session's call is to be answered.
     Woken(u64),
@@ -153,8 +154,8 @@ pub struct Fake {
     last_id: Cell<u64>,
     /// What callbacks within writes have noted.
     pub inbox: RefCell<VecDeque<Note>>,
-    /// The number of sessions, and which tickets to be taken back were in use, when the engine was last watched.
-    seen: RefCell<(usize, Vec<Named>)>,
+    /// The open sessions, and which tickets to be taken back were in use, when the engine was last watched.
+    seen: RefCell<(Vec<&'static str>, Vec<Named>)>,
     /// Who waits, in the order of coming.
     pub waiting: RefCell<Vec<Waiting>>,
     /// Tickets that commands under way take back.
@@ -187,11 +188,13 @@ impl Host for Fake {
     }
 
     fn watch(&self, engine: &Engine<Client>) {
-        let (sessions, used) = (engine.sessions(), self.used(engine));
-        let (sessions_before, used_before) = self.seen.replace((sessions, used.clone()));
-        if sessions < sessions_before {
-            self.happens(Happening::SessionEnded);
-        } else {
+        let is_open = |name: &&str| engine.session(name.as_bytes(), b"eve").is_ok();
+        let (open, used) = (SESSIONS.into_iter().filter(is_open).collect::<Vec<_>>(), self.used(engine));
+        let (open_before, used_before) = self.seen.replace((open.clone(), used.clone()));
+        let ended: Vec<_> = open_before.into_iter().filter(|name| !open.contains(name)).collect();
+        let none_has_ended = ended.is_empty();
+        ended.into_iter().for_each(|name| self.happens(Happening::SessionEnded(name)));
+        if none_has_ended {
             let is_taken_back = |named: &Named| !used.contains(named) && self.named.borrow().contains(named);
             used_before.into_iter().filter(is_taken_back).for_each(|named| self.taken_back(named));
         }
