@@ -27,10 +27,6 @@ const UNREAD_WAIT_MS: i64 = 10;
 /// How often a session is looked at, whether its user is still there: no event tells of one who is deleted.
 const LOOK_MS: i64 = 5_000;
 
-/// Calls that a connection has sent behind one that waits are run as soon as that is answered: so they are told from
-/// one that was sent after another connection has taken over.
-const SENT_BEFORE_MS: i64 = 100;
-
 /// A time that has long passed.
 const AT_ONCE: UnixMs = UnixMs::MIN;
 
@@ -53,9 +49,6 @@ pub(super) struct Session<C> {
     /// The connection of the last call; None for a call that came from none, such as a script's.
     pub connection: Option<u64>,
     is_connected: bool,
-    /// The connection that was taken over from while no call waited on it, and until when calls from it are such as were
-    /// sent before.
-    left_behind: Option<(u64, UnixMs)>,
     /// The connections that were taken over from while a call waited on them; the last few.
     cut_off: Vec<CutOff>,
     /// The call that waits, and until when.
@@ -299,7 +292,6 @@ impl<C> Sessions<C> {
             looked: 0,
             connection: None,
             is_connected: true,
-            left_behind: None,
             cut_off: Vec::new(),
             poll: None,
             outbox,
@@ -357,8 +349,6 @@ impl<C> Sessions<C> {
             session.is_connected = true;
             session.outbox.tell_again();
             former = session.poll.take().map(|(poll, _)| poll);
-            session.left_behind =
-                left.filter(|_| former.is_none()).map(|left| (left, now.saturating_add(SENT_BEFORE_MS)));
             session.cut_off.retain(|cut_off| Some(cut_off.connection) != connection);
             if let Some(left) = left.filter(|_| former.is_some()) {
                 session.cut_off.truncate(CUT_OFF_MAX.saturating_sub(1));
@@ -373,20 +363,20 @@ impl<C> Sessions<C> {
         former
     }
 
-    /// Whether a call comes from a connection that another one has taken over from. It is no sign of life then.
+    /// Whether a call comes from a connection that another one has taken over from while a call waited there. It is no
+    /// sign of life then.
     ///
-    /// What was sent before that is answered empty. What comes later takes over in its turn; but not from a newer
+    /// What was sent behind that call is run as soon as it is answered, and is answered empty, too. What comes later takes over in its turn; but not from a newer
     /// connection on which a call waits: the two would cut each other off for ever. A process that connects anew has the
     /// newer connection.
     ///
     /// # Errors
     /// If it does.
-    pub fn check_late(&self, id: SessionId, connection: Option<u64>, now: UnixMs) -> Result<(), NoSession> {
+    pub fn check_late(&self, id: SessionId, connection: Option<u64>) -> Result<(), NoSession> {
         let Some(session) = self.get(id).filter(|session| session.is_connected) else { return Ok(()) };
-        let is_it = |(left, until): (u64, UnixMs)| Some(left) == connection && now < until;
         let cut_off = session.cut_off.iter().find(|cut_off| Some(cut_off.connection) == connection);
         let was_sent_before = |cut_off: &CutOff| cut_off.answered.is_none_or(|turn| turn == self.turn);
-        if session.left_behind.is_some_and(is_it) || cut_off.is_some_and(was_sent_before) {
+        if cut_off.is_some_and(was_sent_before) {
             return Err(NoSession::TakenOver);
         }
         if cut_off.is_some() && session.poll.is_some() && connection < session.connection {

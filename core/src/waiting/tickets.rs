@@ -263,7 +263,7 @@ impl<C> Engine<C> {
         now: UnixMs,
     ) -> Result<(SessionId, Option<C>), NoSession> {
         if let Ok(id) = self.session(name, owner) {
-            self.sessions.check_late(id, call.connection, now)?;
+            self.sessions.check_late(id, call.connection)?;
         }
         let acknowledged = call.acknowledged.unwrap_or(0);
         let id = if acknowledged > 0 {

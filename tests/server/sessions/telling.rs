@@ -334,6 +334,20 @@ fn a_connection_that_was_cut_off_is_told_so_for_as_long_as_the_other_one_waits()
     assert_eq!(seqs(&ann.told("WAIT 0")), [1], "there is nobody else any more");
 }
 
+/// Nothing waits there, so nothing was sent behind it.
+#[test]
+fn a_call_from_the_former_connection_takes_over_in_its_turn() {
+    let (server, mut client, mut ann) = Server::with_session();
+    let mut next = server.client();
+    let name = ann.name.clone();
+    assert_eq!(next.say(&format!("RLOCK.EVENTS {name}")), list([]));
+    grant(&mut client, &mut ann, "k", 1);
+    assert_eq!(seqs(&ann.told("WAIT 0 TTL 600000")), [1]);
+    assert_eq!(seqs(&next.say(&format!("RLOCK.EVENTS {name}")).events()), [1], "once on each connection");
+    assert_eq!(ann.call("ACK 1"), list([]));
+    assert_eq!(next.say(&format!("RLOCK.EVENTS {name}")), list([]), "it was acknowledged");
+}
+
 /// A process that connects again has the newer connection: what is left of its former one cannot keep it out.
 #[test]
 fn a_newer_connection_takes_over_again_and_again() {

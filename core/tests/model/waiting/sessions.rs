@@ -14,9 +14,6 @@ const MOST_SESSIONS: usize = 2;
 
 pub const ROOM: Room = Room { all: MOST_SESSIONS, of_user: 0, has_memory: true };
 
-/// For so long after a take-over, what comes from the former connection was sent before.
-const SENT_BEFORE_MS: i64 = 100;
-
 /// So many connections are remembered that were cut off.
 const CUT_OFF_MAX: usize = 8;
 
@@ -42,9 +39,8 @@ pub struct Session {
     events: Vec<Event>,
     seqs: u64,
     pub told_ever: u64,
-    /// The last connection, and the one before it, from which calls until then were sent before.
+    /// The last connection, open or not.
     last: Option<u64>,
-    left_behind: Option<(u64, UnixMs)>,
     /// The last connections on which a call waited when another took over, and whether the server had done with that call
     /// when it last came to its own work.
     cut_off: Vec<(u64, CutOff)>,
@@ -109,13 +105,11 @@ impl Session {
     }
 
     /// What becomes of a call from a connection that another one has taken over from.
-    fn late(&self, connection: u64, now: UnixMs) -> Option<NoSession> {
+    fn late(&self, connection: u64) -> Option<NoSession> {
         let present = self.connection?;
-        let is_it = |(left, until): (u64, UnixMs)| left == connection && now < until;
-        match self.cut_off.iter().find(|(cut_off, _)| *cut_off == connection).map(|(_, what)| *what) {
-            None => self.left_behind.is_some_and(is_it).then_some(NoSession::TakenOver),
-            Some(CutOff::Unanswered | CutOff::Answered) => Some(NoSession::TakenOver),
-            Some(CutOff::Past) => (self.call.is_some() && connection < present).then_some(NoSession::AnotherWaits),
+        match self.cut_off.iter().find(|(cut_off, _)| *cut_off == connection)?.1 {
+            CutOff::Unanswered | CutOff::Answered => Some(NoSession::TakenOver),
+            CutOff::Past => (self.call.is_some() && connection < present).then_some(NoSession::AnotherWaits),
         }
     }
 
@@ -245,7 +239,7 @@ impl Sessions {
         now: UnixMs,
     ) -> Result<(Vec<String>, Option<u64>), NoSession> {
         let acknowledged = acknowledged.unwrap_or(0);
-        if let Some(late) = self.open.get(name).and_then(|session| session.late(connection, now)) {
+        if let Some(late) = self.open.get(name).and_then(|session| session.late(connection)) {
             return Err(late);
         }
         match self.open.get(name) {
@@ -267,7 +261,6 @@ impl Sessions {
             seqs: 0,
             told_ever: 0,
             last: None,
-            left_behind: None,
             cut_off: Vec::new(),
             reprieve: 0,
             is_reprieved: false,
@@ -282,15 +275,10 @@ impl Sessions {
             session.connection = Some(connection);
             session.events.iter_mut().for_each(|event| event.is_told = false);
             former = session.call.take().map(|call| call.id);
-            session.left_behind = None;
             session.cut_off.retain(|(cut_off, _)| *cut_off != connection);
-            match session.last.replace(connection) {
-                Some(last) if former.is_some() => {
-                    session.cut_off.insert(0, (last, CutOff::Unanswered));
-                    session.cut_off.truncate(CUT_OFF_MAX);
-                }
-                Some(last) => session.left_behind = Some((last, now + SENT_BEFORE_MS)),
-                None => {}
+            if let (Some(last), Some(_)) = (session.last.replace(connection), former) {
+                session.cut_off.insert(0, (last, CutOff::Unanswered));
+                session.cut_off.truncate(CUT_OFF_MAX);
             }
         }
         Ok((done, former))
