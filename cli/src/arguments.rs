@@ -213,7 +213,8 @@ pub struct Of {
 /// Hold a lock until you say so
 ///
 /// Waits for the lock KEY, prints the same lines as `rlock lock`, and holds the lock, whose lease it renews, until it is
-/// sent INT (Ctrl-C) or TERM, or until its input ends; /dev/null does not count as one. Then the lock is released.
+/// sent INT (Ctrl-C), TERM, HUP or QUIT, or until its input ends; /dev/null does not count as one. Then the lock is
+/// released.
 #[derive(Args, Debug)]
 pub struct Hold {
     #[command(flatten)]
