@@ -81,6 +81,12 @@ impl<'a> Session<'a> {
         Self { name, exchanges, lives, connections, tellings }
     }
 
+    /// When it last sent or read anything before that moment.
+    pub fn last_active(&self, before: Moment) -> Moment {
+        let moments = self.exchanges.iter().flat_map(|it| [Some(it.poll.at), it.answer.map(|(at, _)| at)]);
+        moments.flatten().filter(|at| *at < before).max().unwrap_or(Moment(0))
+    }
+
     /// All that were told of a ticket.
     pub fn told(&self, ticket: &str) -> &[Telling<'a>] {
         self.tellings.get(ticket).map_or(&[], Vec::as_slice)

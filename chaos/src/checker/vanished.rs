@@ -36,9 +36,9 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
 fn silent(lock: &LockHistory, step: &Operation, (from, until): Span) -> Duration {
     let Some(name) = step.session() else { return lock.quiet(from, until) };
     let (Some(session), Some(queued)) = (lock.sessions.get(name), step.queued) else { return Duration::ZERO };
-    // Its process may have come to it later, behind others.
+    // Its process may have come to it later, behind others; or have stood still, and then it has done nothing since.
     let told = session.told(step.who()).iter().map(|telling| telling.at).filter(|at| *at >= queued).min();
-    let until = told.map_or(until, |told| told.min(until));
+    let until = session.last_active(told.map_or(until, |told| told.min(until)));
     let polled = session.connections.iter().map(|span| (from.max(span.0), until.min(span.1)));
     // A server that was started anew knows nothing of the ticket, and neither does a session that was opened anew.
     let knows = |(from, until): &Span| {
@@ -65,7 +65,7 @@ fn asks_once<'a>(steps: &[&'a Operation]) -> Option<&'a Operation> {
 #[cfg(test)]
 mod tests {
     use super::WAITERS_ARE_ANSWERED;
-    use crate::checker::written::{Written, clock, failover, refused, restart, unknown, wait};
+    use crate::checker::written::{Written, clock, failover, granted, refused, restart, unknown, wait};
     use crate::history::Reach;
     use crate::history::Side::Plain;
 
@@ -138,5 +138,11 @@ mod tests {
         assert_eq!(lost().troubled((180, 400), Reach::Clients).broken(), [WAITERS_ARE_ANSWERED]);
         assert_eq!(lost().troubled((180, 2_500), Reach::Answers).broken(), [WAITERS_ARE_ANSWERED]);
         assert_eq!(by_ticket((0, 3_000)).troubled((205, 210), restart()).broken(), []);
+        // A process that stands still reads what it was told when it goes on.
+        let told = [(1, "w", granted())];
+        let polled = || by_ticket((0, 200)).polled((318, 319), 1, 0, &[]).outcome("w", 1, 1_290, granted());
+        let stood_still = || polled().polled((319, 1_290), 1, 0, &told).polled((1_291, 1_292), 1, 0, &[]);
+        assert_eq!(stood_still().broken(), []);
+        assert_eq!(stood_still().polled((320, 1_285), 1, 0, &[]).broken(), [WAITERS_ARE_ANSWERED]);
     }
 }

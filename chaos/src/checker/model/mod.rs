@@ -80,14 +80,15 @@ fn events<'a>(lock: &LockHistory<'a>) -> (Vec<Event>, Vec<&'a Operation>) {
 }
 
 /// What a ticket was granted the server takes back with the ticket or the session, until somebody takes note of it. What was
-/// renewed once is safe; and who was told that it got nothing has nothing.
+/// renewed once is safe, if it was asked for once; and who was told that it got nothing has nothing.
 fn may_be_taken_away<'a>(steps: &[&'a Operation]) -> Vec<&'a Operation> {
     let may_be_granted =
         |step: &Operation| !step.did_nothing() && (step.queued.is_some() || step.known_answer().is_none());
     let by_ticket = |step: &&Operation| step.session().is_some() && may_be_granted(step);
     let attempts: Vec<&Operation> = steps.iter().copied().filter(by_ticket).collect();
     let is_renewed = |step: &&Operation| matches!(step.known_answer(), Some(Answer::Renewed(true)));
-    let is_safe = attempts.len() == 1 && steps.iter().any(is_renewed);
+    let asked = steps.iter().filter(|step| step.asks_for().is_some()).count();
+    let is_safe = asked == 1 && steps.iter().any(is_renewed);
     if is_safe { Vec::new() } else { attempts }
 }
 
@@ -205,6 +206,14 @@ mod tests {
         let lost = || Written::default().queued("a", 5_000, (0, 1)).outcome("a", 1, 700, unknown());
         let taken = lost().did("b", script(100), (500, 501), refused(4_700)).did("c", take(100), (600, 601), granted());
         assert!(explained(taken));
+    }
+
+    #[test]
+    fn the_renewal_of_another_grant_takes_note_of_nothing() {
+        let lost = Written::default().queued("a", 5_000, (0, 1)).outcome("a", 1, 700, unknown());
+        let taken = lost.did("b", script(100), (500, 501), refused(4_700)).did("c", take(20), (600, 601), granted());
+        let again = taken.did("a", take(5_000), (710, 711), granted());
+        assert!(explained(again.did("a", renew(5_000), (712, 713), Answer::Renewed(true))));
     }
 
     #[test]
