@@ -366,9 +366,9 @@ impl<C> Sessions<C> {
     /// Whether a call comes from a connection that another one has taken over from while a call waited there. It is no
     /// sign of life then.
     ///
-    /// What was sent behind that call is run as soon as it is answered, and is answered empty, too. What comes later takes over in its turn; but not from a newer
-    /// connection on which a call waits: the two would cut each other off for ever. A process that connects anew has the
-    /// newer connection.
+    /// What was sent behind that call is run as soon as it is answered, and is answered empty, too. What comes later takes
+    /// over in its turn; but not from a newer connection on which a call waits: the two would cut each other off for ever.
+    /// A process that connects anew has the newer connection.
     ///
     /// # Errors
     /// If it does.
