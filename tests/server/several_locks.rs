@@ -7,7 +7,8 @@ use crate::waiting::killed::client_waiting_first;
 use crate::waiting::scene::{Outcome, Scene, Waiter};
 use crate::waiting::{for_all_waiters, median};
 use rlock_testing::{
-    Client, Cluster, Event, Random, Reply, Server, Session, Tap, Wanted, list, start_waiting, text, wait_until,
+    Client, Cluster, Event, Random, Reply, Server, ServerVersion, Session, Tap, Wanted, list, start_waiting, text,
+    wait_until,
 };
 
 for_all_waiters!(
@@ -528,6 +529,9 @@ fn whoever_waits_is_let_in_when_the_last_lock_is_free(scene: &mut Scene) {
             "in a transaction" => _ = scene.transaction(["DEL b", "SET x 1"]),
             "in a script" => _ = scene.run(&["EVAL", "return redis.call('DEL', KEYS[1])", "1", "b"]),
             free => assert!(!matches!(scene.say(free), Reply::Error(_)), "{free}"),
+        }
+        if ServerVersion::under_test().moves_clients() {
+            scene.say("SELECT 0");
         }
         if free == "SET b x PX 1" {
             // What is no lock ends the wait, unless it is gone before it is looked at.
