@@ -89,7 +89,11 @@ fn may_be_taken_away<'a>(steps: &[&'a Operation]) -> Vec<&'a Operation> {
     let is_renewed = |step: &&Operation| matches!(step.known_answer(), Some(Answer::Renewed(true)));
     let asked = steps.iter().filter(|step| step.asks_for().is_some()).count();
     let is_safe = asked == 1 && steps.iter().any(is_renewed);
-    if is_safe { Vec::new() } else { attempts }
+    // Of a blocked client that has gone, too.
+    let is_left =
+        |step: &&Operation| step.session().is_none() && step.call.request.waits() && step.known_answer().is_none();
+    let left = steps.iter().copied().filter(is_left);
+    left.chain(if is_safe { Vec::new() } else { attempts }).collect()
 }
 
 /// An attempt that replicas had to confirm was granted by the server before they failed to.
@@ -199,6 +203,17 @@ mod tests {
         assert!(!taken(told().did("a", renew(5_000), (12, 13), Answer::Renewed(true))));
         let at_once = Written::default().did("a", crate::checker::written::by_ticket(5_000), (0, 1), granted());
         assert!(!taken(at_once));
+    }
+
+    #[test]
+    fn what_a_client_was_granted_that_has_gone_is_taken_away() {
+        let gone = |answer| {
+            let waits = Written::default().did("a", wait(5_000, 4_000), (0, 500), answer);
+            let refused = waits.did("b", script(100), (300, 301), refused(4_900));
+            explained(refused.did("c", take(100), (600, 601), granted()))
+        };
+        assert!(gone(unknown()));
+        assert!(!gone(granted()));
     }
 
     #[test]
