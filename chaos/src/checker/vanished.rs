@@ -18,8 +18,8 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     for wait in waits(lock) {
         let Some(&step) = askers.get(wait.waiting.holder.as_str()) else { continue };
         let Some(missed) = missed(lock, &wait) else { continue };
-        // Also of whoever gave up by itself it is known when.
-        let answered = step.answer.as_ref().map_or(Moment(u64::MAX), |(at, _)| *at);
+        // Also of whoever gave up by itself it is known when. Others have waited until their process ended.
+        let answered = step.answer.as_ref().map_or(lock.troubles.clients_end, |(at, _)| *at);
         let looked = lock.samples.last().map_or(missed, |sample| sample.asked);
         let silent = silent(lock, step, (missed, answered.min(looked)));
         // What is lost on a connection of a session is told on the next.
@@ -65,14 +65,18 @@ fn asks_once<'a>(steps: &[&'a Operation]) -> Option<&'a Operation> {
 #[cfg(test)]
 mod tests {
     use super::WAITERS_ARE_ANSWERED;
-    use crate::checker::written::{Written, clock, failover, granted, refused, restart, unknown, wait};
-    use crate::history::Reach;
+    use crate::checker::written::{Written, clock, failover, give, granted, refused, restart, unknown, wait};
     use crate::history::Side::Plain;
+    use crate::history::{Answer, Reach};
 
-    /// `w` waits from 0 on, is seen until 200, and not any more from 220 on.
+    /// `w` waits from 0 on, is seen until 200, and not any more from 220 on. Until then there are other clients, too.
     fn gone(until: u64) -> Written {
-        let seen = Written::default().seen(200, &[("x", Plain)], &[("w", Plain, 0)]);
+        let seen = others_until(until).seen(200, &[("x", Plain)], &[("w", Plain, 0)]);
         (220..until).step_by(20).fold(seen, |history, at| history.seen(at, &[("x", Plain)], &[]))
+    }
+
+    fn others_until(time: u64) -> Written {
+        Written::default().did("y", give(Plain), (time, time + 1), Answer::Released(None))
     }
 
     #[test]
@@ -88,6 +92,8 @@ mod tests {
         assert_eq!(gone(3_000).called("w", wait(5_000, 4_000), 0).broken(), [WAITERS_ARE_ANSWERED]);
         let late = gone(3_000).did("w", wait(5_000, 4_000), (0, 2_000), unknown());
         assert_eq!(late.broken(), [WAITERS_ARE_ANSWERED]);
+        let ended = (1_000..3_000).step_by(20).fold(gone(1_000), |history, at| history.seen(at, &[("x", Plain)], &[]));
+        assert_eq!(ended.called("w", wait(5_000, 4_000), 0).broken(), [], "its process has ended");
         // A second has not passed when nobody looks any more.
         assert_eq!(gone(1_000).called("w", wait(5_000, 4_000), 0).broken(), []);
     }
@@ -115,7 +121,7 @@ mod tests {
     #[test]
     fn whoever_is_gone_is_in_the_queue_until_the_server_has_heard_of_it() {
         let killed = |at| {
-            let seen = Written::default().seen(2_000, &[("x", Plain)], &[("w", Plain, 0)]);
+            let seen = others_until(5_000).seen(2_000, &[("x", Plain)], &[("w", Plain, 0)]);
             let gone = (2_020..5_000).step_by(20).fold(seen, |history, at| history.seen(at, &[("x", Plain)], &[]));
             gone.called("w", wait(9_000, 8_000), 0).troubled((at, at + 5), Reach::Clients).broken()
         };
@@ -127,6 +133,7 @@ mod tests {
     fn whoever_waits_by_ticket_is_told_while_the_session_is_polled() {
         let by_ticket = |polled: (u64, u64)| {
             let seen = Written::default().polled((0, 1), 1, 0, &[]).queued("w", 5_000, (2, 3)).polled_all(polled, 1);
+            let seen = seen.did("y", give(Plain), (3_000, 3_001), Answer::Released(None));
             let seen = seen.seen_by_ticket(200, &[("x", Plain)], &[("w", 1, true)]);
             (220..3_000).step_by(20).fold(seen, |history, at| history.seen(at, &[("x", Plain)], &[]))
         };
