@@ -38,7 +38,7 @@ fn silent(lock: &LockHistory, step: &Operation, (from, until): Span) -> Duration
     let (Some(session), Some(queued)) = (lock.sessions.get(name), step.queued) else { return Duration::ZERO };
     // Its process may have come to it later, behind others; or have stood still, and then it has done nothing since.
     let told = session.told(step.who()).iter().map(|telling| telling.at).filter(|at| *at >= queued).min();
-    let until = session.last_active(told.map_or(until, |told| told.min(until)));
+    let until = told.map_or(until, |told| session.last_active(told).min(until));
     let polled = session.connections.iter().map(|span| (from.max(span.0), until.min(span.1)));
     // A server that was started anew knows nothing of the ticket, and neither does a session that was opened anew.
     let knows = |(from, until): &Span| {
