@@ -21,7 +21,7 @@ ifeq ($(shell command -v bash 2>/dev/null),)
 $(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)
 endif
 
-.PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-matrix test-sanitized test-own-suites test-monitoring
+.PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-sanitized test-own-suites test-monitoring
 .PHONY: test-bare trial-bare stage deb tarball wheel test-packages
 .PHONY: explore chaos chaos-long chaos-mutants client-mutants bench bench-quick bench-clients bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
@@ -72,6 +72,9 @@ test: setup ## run all tests on this system's server
 test-clients: setup module ## test the clients for other languages, all by one suite; some: CLIENTS="python node go java"
 	@scripts/setup.sh clients $(CLIENTS)
 	@scripts/test-clients.sh $(CLIENTS)
+
+test-peers: setup module ## run other projects' own lock tests on rlock; some: PEERS="redis-py redlock"
+	@scripts/test-peers.sh $(PEERS)
 
 # Without any and with each one alone the client must have no code that is left without use. All at once come first.
 client_features := blocking commands tls
