@@ -64,6 +64,7 @@ public class LockedAutoConfiguration {
             public Object postProcessBeforeInitialization(Object bean, String name) {
                 if (bean instanceof ConfigurableTransactionManager manager) {
                     manager.addListener(new Held());
+                    manager.addListener(new EndedTransaction.Mark());
                 }
                 return bean;
             }

@@ -19,24 +19,32 @@ import rlock.redisson.RedissonLocks;
 final class LockedInterceptor implements MethodInterceptor {
     private final ConfigurableBeanFactory beans;
     private final Supplier<RedissonLocks> locks;
+    private final EndedTransaction ended;
     private final Map<Method, LockedMethod> methods = new ConcurrentHashMap<>();
 
     LockedInterceptor(ConfigurableBeanFactory beans) {
         this.beans = beans;
+        ended = new EndedTransaction(beans);
         locks = SingletonSupplier.of(() -> beans.getBean(RedissonLocks.class));
     }
 
     @Override
     public Object invoke(MethodInvocation call) throws Throwable {
-        Object target = call.getThis();
-        Method specific = AopUtils.getMostSpecificMethod(call.getMethod(), target.getClass());
+        Method specific = AopUtils.getMostSpecificMethod(call.getMethod(), call.getThis().getClass());
         LockedMethod method = methods.computeIfAbsent(specific, this::understood);
+        if (EndedTransaction.isHere()) {
+            return ended.suspendedDuring(() -> locked(method, call));
+        }
         if (!method.mayBeInsideTransaction() && TransactionSynchronizationManager.isActualTransactionActive()) {
             throw new IllegalStateException("a transaction is active already, and would commit only after " + method
-                    + " has given its lock back. Put @Locked where the transaction begins, or around it");
+                    + " has released its lock. Put @Locked where the transaction begins, or around it");
         }
+        return locked(method, call);
+    }
+
+    private Object locked(LockedMethod method, MethodInvocation call) throws Exception {
         RedissonLocks locks = this.locks.get();
-        RLock lock = method.lock(locks, target, call.getArguments());
+        RLock lock = method.lock(locks, call.getThis(), call.getArguments());
         Callable<Object> work = () -> Held.during(locks, lock, () -> proceed(call));
         try {
             return method.wait == null ? locks.call(lock, work) : locks.call(lock, method.wait, work);
