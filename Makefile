@@ -32,10 +32,8 @@ help: ## print this list
 setup: ## install what building and testing need, or print the command that does
 	@scripts/setup.sh test
 
-# The module is built for the tests and the benches, too; the command has a profile of its own, and its usual place.
 build: module ## build the module and the command for release: target/release/librlock.so and rlock
 	@scripts/build.sh command
-	ln -f $(target)/command/rlock $(target)/release/rlock
 
 module:
 	@scripts/setup.sh build

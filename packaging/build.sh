@@ -17,7 +17,7 @@ RLOCK_MANUAL_DIRECTORY=$stage/man "$target/command/rlock"
 scripts/build.sh command
 
 step "what lies beside them"
-install -m 755 "$target/release/librlock.so" "$target/command/rlock" "$stage"
+install -m 755 "$target/module/librlock.so" "$target/command/rlock" "$stage"
 strip --strip-all --remove-section=.comment "$stage/librlock.so" "$stage/rlock"
 "$stage/rlock" completions bash >"$stage/completions/rlock.bash"
 "$stage/rlock" completions zsh >"$stage/completions/_rlock"

@@ -12,7 +12,7 @@ quick) results=${CARGO_TARGET_DIR:-target}/bench ;;
 *) echo "usage: scripts/bench.sh whole|quick|redisson" >&2 && exit 2 ;;
 esac
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-program=$target/bench-tool/rlock-bench
+program=$target/release/rlock-bench
 
 command=("$program" "$mode" "$results")
 if [ "$mode" = redisson ]; then
@@ -30,8 +30,8 @@ fi
 
 # Beside the module, and as it is built.
 echo "bench: 1 of 2: builds what measures"
-cargo build --release --package rlock-bench-noop
-cargo build --profile bench-tool --package rlock-bench
+cargo build --profile module --package rlock-bench-noop
+cargo build --release --package rlock-bench
 
 # Ten thousand clients need as many files.
 ulimit -S -n "$(ulimit -H -n)"

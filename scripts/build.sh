@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/build.sh module|command|manual...: builds what is shipped, into target/release and target/command, by flags that
-# packages need: so `make deb` compiles nothing again that `make build` has compiled.
+# scripts/build.sh module|command|manual...: builds what is shipped by the flags that packages need, so that `make deb`
+# compiles nothing again that `make build` has compiled. Each has a profile of its own; target/release has both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,11 +23,15 @@ unset SOURCE_DATE_EPOCH
 for what; do
     echo "build: the $what, for release" >&2
     case $what in
-    module) build=(-p rlock --release) ;;
+    module) build=(-p rlock --profile module) ;;
     command) build=(-p rlock-cli --profile command) ;;
     # A command that writes its own pages for `man`. It is where the command was, so that has to be built after it.
     manual) build=(-p rlock-cli --profile command --features manual) ;;
     *) echo "usage: scripts/build.sh module|command|manual..." >&2 && exit 2 ;;
     esac
     cargo build "${build[@]}" || scripts/setup.sh crates "${build[1]}"
+    mkdir -p "$target/release"
+    for built in "$target"/module/librlock.{so,dylib} "$target/command/rlock"; do
+        [ ! -e "$built" ] || ln -f "$built" "$target/release"
+    done
 done

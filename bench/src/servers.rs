@@ -41,5 +41,5 @@ pub fn prepare(module: Module) -> Start {
 /// A module as it is shipped, which cargo built in a directory beside this program's.
 fn built(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("this program has a path");
-    program.parent().expect("in a directory").join("../release").join(name)
+    program.parent().expect("in a directory").join("../module").join(name)
 }

@@ -24,10 +24,10 @@ fn any_bytes_may_name_a_lock_and_its_holder() {
             for name in &NAMES[..3] {
                 let acquire: [&[u8]; 5] = [name.as_bytes(), key, holder, b"600000", b"FENCED"];
                 assert_eq!(client.run(&acquire).as_list()[0], Reply::Nil, "{name} {key:?} {holder:?}");
-                assert_eq!(client.run(&[b"RLOCK.RENEW", key, holder, b"600000"]), Reply::Int(1));
-                let seen = client.run(&[b"RLOCK.INSPECT", key]);
+                assert_eq!(client.run(&[&b"RLOCK.RENEW"[..], key, holder, b"600000"]), Reply::Int(1));
+                let seen = client.run(&[&b"RLOCK.INSPECT"[..], key]);
                 assert!(seen.words().contains(&&*String::from_utf8_lossy(holder)), "{seen:?}");
-                assert_eq!(client.run(&[b"RLOCK.RELEASE", key, holder]), Reply::Int(1));
+                assert_eq!(client.run(&[&b"RLOCK.RELEASE"[..], key, holder]), Reply::Int(1));
                 assert_eq!(client.run(&acquire).as_list()[0], Reply::Nil);
                 assert_eq!(client.run(&[&b"RLOCK.BREAK"[..], key]), Reply::Int(1));
             }

@@ -92,10 +92,8 @@ fn lacks_one(lock: &LockHistory, asked: &HashMap<&str, &Operation>, verdict: &mu
         let from = lock.samples.partition_point(|sample| sample.asked < piece.from);
         let within = lock.samples[from..].iter().take_while(|sample| sample.asked < piece.until);
         let lacks = |sample: &&&Sample| sample.answered < piece.until && holders(sample).all(|holder| holder != who);
-        if asked.contains_key(who)
-            && let Some(sample) = within.clone().find(lacks)
-            && told.insert(who)
-        {
+        let Some(sample) = within.clone().find(lacks).filter(|_| asked.contains_key(who)) else { continue };
+        if told.insert(who) {
             let what = format!("{who} was granted it together with others, and is not seen in it");
             verdict.violations.push(lock.violation(ALL_OR_NONE, sample.asked, what, &[piece.step]));
         }

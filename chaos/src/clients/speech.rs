@@ -80,9 +80,8 @@ pub fn acquired(reply: &Reply, fenced: bool) -> Result<Answer, Strange> {
 
 /// The same for each lock of a hold: whoever is granted one of several is granted all, and told as many tokens.
 pub fn acquired_each(reply: &Reply, fenced: bool, hold: &Hold) -> Result<Vec<Answer>, Strange> {
-    if let (true, true, Reply::List(pair)) = (hold.is_of_several(), fenced, reply)
-        && let [Reply::Nil, tokens @ Reply::List(_)] = &pair[..]
-    {
+    let pair = if let Reply::List(pair) = reply { &pair[..] } else { &[] };
+    if let (true, true, [Reply::Nil, tokens @ Reply::List(_)]) = (hold.is_of_several(), fenced, pair) {
         let granted = Answer::Granted { token: None };
         return tokens_of(tokens).and_then(|tokens| each(hold, &granted, &tokens)).ok_or_else(|| strange(reply));
     }

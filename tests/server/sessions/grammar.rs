@@ -22,8 +22,8 @@ fn a_session_has_a_name_of_16_to_64_bytes() {
         }
     }
     for name in [&b"sixteen-bytes-16"[..], &long.as_bytes()[..64], b"any\0bytes\xff\r\n%s%n there are"] {
-        assert_eq!(refused.client.run(&[b"RLOCK.EVENTS", name]), list([]));
-        assert_eq!(refused.client.run(&[b"RLOCK.CANCEL", name]), Reply::Int(0));
+        assert_eq!(refused.client.run(&[&b"RLOCK.EVENTS"[..], name]), list([]));
+        assert_eq!(refused.client.run(&[&b"RLOCK.CANCEL"[..], name]), Reply::Int(0));
     }
 }
 
@@ -41,7 +41,7 @@ fn a_ticket_has_a_name_of_1_to_64_bytes() {
     let ask = ["RLOCK.RACQUIRE", "queued", "h", "1", "WAIT", "0", "SESSION", OPEN].map(str::as_bytes);
     for name in [&b"t"[..], &long.as_bytes()[..64], b"\0", b"\xff\r\n"] {
         assert_eq!(refused.client.run(&[&ask[..], &[name]].concat()), text("WAITING"));
-        assert_eq!(refused.client.run(&[b"RLOCK.CANCEL", OPEN.as_bytes(), name]), Reply::Int(1));
+        assert_eq!(refused.client.run(&[&b"RLOCK.CANCEL"[..], OPEN.as_bytes(), name]), Reply::Int(1));
     }
 }
 

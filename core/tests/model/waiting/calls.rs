@@ -178,9 +178,9 @@ impl Play {
         let told = if is_its_own { self.engine.take_news(&self.world, id, usize::MAX) } else { Vec::new() };
         if !is_its_own {
             self.engine.cut_off_is_answered(id, connection);
-        }
-        if !is_its_own && let Some(session) = self.sessions.number_mut(Some(number)) {
-            session.cut_off_is_answered(connection);
+            if let Some(session) = self.sessions.number_mut(Some(number)) {
+                session.cut_off_is_answered(connection);
+            }
         }
         let expected = self.sessions.number_mut(Some(number)).map_or_else(Vec::new, |session| session.tell(connection));
         self.check_told(number, connection, &told, expected);
