@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Frees a lock of either kind, whoever holds it: its holders find out with their next renewal, and the next waiters
 /// get it at once. Returns whether there was a lock.
 pub async fn break_lock(locks: &Locks, key: &[u8]) -> Result<bool, Unanswered> {
-    match locks.command(key, &[b"RLOCK.BREAK", key]).await? {
+    match locks.command(key, &[b"RLOCK.BREAK".as_slice(), key]).await? {
         Reply::Int(broken) => Ok(broken != 0),
         _ => Err(Unanswered::Nonsense),
     }
@@ -17,7 +17,7 @@ pub async fn break_lock(locks: &Locks, key: &[u8]) -> Result<bool, Unanswered> {
 /// Releases all that this holder has of a lock, whichever process acquired it. Returns whether it had anything. A plain
 /// lock's has no word for the side, so it is for both.
 pub async fn release_of(locks: &Locks, key: &[u8], holder: &[u8]) -> Result<bool, Unanswered> {
-    match locks.command(key, &[b"RLOCK.RELEASE", key, holder, b"ALL"]).await? {
+    match locks.command(key, &[b"RLOCK.RELEASE".as_slice(), key, holder, b"ALL"]).await? {
         Reply::Int(_) => Ok(true),
         Reply::Nil => Ok(false),
         _ => Err(Unanswered::Nonsense),
@@ -28,7 +28,7 @@ pub async fn release_of(locks: &Locks, key: &[u8], holder: &[u8]) -> Result<bool
 /// holds the lock.
 pub async fn renew_of(locks: &Locks, key: &[u8], holder: &[u8], lease: Duration) -> Result<bool, Unanswered> {
     let lease = lease.as_millis().to_string();
-    match ask::of_lock(locks, key, &[b"RLOCK.RENEW", key, holder, lease.as_bytes()]).await? {
+    match ask::of_lock(locks, key, &[b"RLOCK.RENEW".as_slice(), key, holder, lease.as_bytes()]).await? {
         Reply::Int(held) => Ok(held != 0),
         _ => Err(Unanswered::Nonsense),
     }
