@@ -86,8 +86,8 @@ pub enum Command {
 /// Run a command while holding a lock
 ///
 /// Waits for the lock KEY, runs CMD while holding the lock, releases it, and exits with CMD's code. The lease is
-/// renewed for as long as CMD runs. CMD has RLOCK_KEY, RLOCK_HOLDER and RLOCK_TOKEN (the fencing token) in its
-/// environment. If the lock is lost, CMD is sent TERM, and KILL after --grace.
+/// renewed for as long as CMD runs. CMD has RLOCK_KEY, RLOCK_HOLDER and, with --token, RLOCK_TOKEN in its environment.
+/// If the lock is lost, CMD is sent TERM, and KILL after --grace.
 #[derive(Args, Debug)]
 pub struct Run {
     #[command(flatten)]
@@ -138,23 +138,26 @@ pub struct Wish {
     /// Accept the lock only if N replicas confirm it within a third of the lease
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub replicas: Option<u16>,
+    /// Take a fencing token too, as RLOCK_TOKEN; its counter stays at the server, one for each KEY
+    #[arg(long)]
+    pub token: bool,
     /// What INSPECT and CLIENT LIST call this holder, in place of host and process
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
-    /// The exit code if the lock was not free in time, or too many wait; with 0 rlock prints nothing either
+    /// The exit code if the lock was not free in time, or too many wait. With 0, of run alone, nothing is printed either
     #[arg(short = 'E', long, alias = "conflict-exit-code", value_name = "CODE", default_value_t = exit::BUSY)]
     pub busy_code: u8,
     /// While waiting, say the place in line also without a terminal, each 10s at most
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,
-    /// While waiting, say nothing at a terminal either; only errors
+    /// Print only errors; the exit code says that the lock was not free in time
     #[arg(short, long)]
     pub quiet: bool,
 }
 
 /// Take a lock for several commands of a script
 ///
-/// Waits for the lock KEY, prints lines for a shell that name its holder and its fencing token, and exits. Then nobody
+/// Waits for the lock KEY, prints lines for a shell that name its holder and, with --token, its fencing token, and exits. Then nobody
 /// renews the lease, and nothing stops the script when the lease ends: choose one that is longer than the script, renew it with
 /// `rlock renew`, and look at the code of `rlock unlock`. Where the script can be one command, `rlock run` is safer.
 #[derive(Args, Debug)]

@@ -14,7 +14,7 @@ use crate::signals::Signals;
 use crate::wait::{self, Lease};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::sys::stat::fstat;
-use rlock_client::{Fenced, Guard, Loss};
+use rlock_client::{Guard, Loss};
 use std::io::{IsTerminal, stdin};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -25,16 +25,17 @@ const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Si
 
 pub async fn hold(args: &Hold, server: &Server) -> Result<u8, Failure> {
     wait::names(&args.wish.key, args.wish.all)?;
+    wait::must_tell_busy(&args.wish)?;
     let mut signals = Signals::take(&ENDING)?;
-    let guard = match wait::acquire(&args.wish, Lease::Held(args.lease), server, &mut signals).await? {
-        Ok(guard) => guard,
+    let held = match wait::acquire(&args.wish, Lease::Held(args.lease), server, &mut signals).await? {
+        Ok(held) => held,
         Err(code) => return Ok(code),
     };
-    if let Err(failure) = Place::Descriptor(1).write(&guard.holder(), &wait::tokens(&guard)) {
-        let _ = guard.release().await;
+    if let Err(failure) = Place::Descriptor(1).write(&held) {
+        let _ = held.guard.release().await;
         return Err(failure);
     }
-    let key = args.wish.key.as_bytes();
+    let (guard, key) = (held.guard, args.wish.key.as_bytes());
     if stdin().is_terminal() && wait::has_foreground() && !args.wish.quiet {
         say(&format!("{}: held; Ctrl-C or Ctrl-D releases it", shown::name(key)));
     }
@@ -46,7 +47,7 @@ pub async fn hold(args: &Hold, server: &Server) -> Result<u8, Failure> {
 }
 
 /// Or until it is lost, and then why.
-async fn until_told(guard: &Guard<Fenced>, signals: &mut Signals) -> Option<Loss> {
+async fn until_told(guard: &Guard, signals: &mut Signals) -> Option<Loss> {
     let mut ended = end_of_input();
     tokio::select! {
         biased;

@@ -22,19 +22,20 @@ const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Si
 
 pub async fn lock(args: &Lock, server: &Server) -> Result<u8, Failure> {
     wait::names(&args.wish.key, args.wish.all)?;
+    wait::must_tell_busy(&args.wish)?;
     let place = Place::of(args)?;
     let mut signals = Signals::take(&ENDING)?;
-    let guard = match wait::acquire(&args.wish, Lease::Fixed(args.lease), server, &mut signals).await? {
-        Ok(guard) => guard,
+    let held = match wait::acquire(&args.wish, Lease::Fixed(args.lease), server, &mut signals).await? {
+        Ok(held) => held,
         Err(code) => return Ok(code),
     };
-    if let Err(failure) = place.write(&guard.holder(), &wait::tokens(&guard)) {
+    if let Err(failure) = place.write(&held) {
         // Nobody could unlock it.
-        let _ = guard.release().await;
+        let _ = held.guard.release().await;
         return Err(failure);
     }
     // Dropped, it would be released.
-    std::mem::forget(guard);
+    std::mem::forget(held);
     Ok(0)
 }
 

@@ -6,6 +6,7 @@
 
 use crate::arguments::{Lock, Of};
 use crate::failure::Failure;
+use crate::wait::Held;
 use nix::unistd::{AccessFlags, access};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -37,8 +38,8 @@ impl Place {
         Ok(Self::File(path.clone()))
     }
 
-    pub fn write(&self, holder: &str, token: &str) -> Result<(), Failure> {
-        let text = format!("{HOLDER}{holder}\nRLOCK_TOKEN={token}\nexport RLOCK_HOLDER RLOCK_TOKEN\n");
+    pub fn write(&self, held: &Held) -> Result<(), Failure> {
+        let text = lines(&held.guard.holder(), held.tokens.as_deref());
         match self {
             Self::Descriptor(descriptor) => {
                 let written = open(*descriptor).write_all(text.as_bytes());
@@ -49,6 +50,14 @@ impl Place {
                 put(path, &text).map_err(|error| not_written(path, &error))
             }
         }
+    }
+}
+
+/// What a shell reads. A token that it has from another lock is none of this one.
+fn lines(holder: &str, token: Option<&str>) -> String {
+    match token {
+        Some(token) => format!("{HOLDER}{holder}\nRLOCK_TOKEN={token}\nexport RLOCK_HOLDER RLOCK_TOKEN\n"),
+        None => format!("{HOLDER}{holder}\nexport RLOCK_HOLDER\nunset RLOCK_TOKEN\n"),
     }
 }
 

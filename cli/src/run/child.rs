@@ -12,11 +12,10 @@ use super::terminal::Terminal;
 use crate::arguments::Run;
 use crate::exit;
 use crate::signals::Arrival;
-use crate::wait::{HOLDERS, tokens, with_outer_holders};
+use crate::wait::{HOLDERS, Held, with_outer_holders};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use rlock_client::{Fenced, Guard};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -35,12 +34,18 @@ pub struct Child {
 }
 
 impl Child {
-    pub fn start(program: &Path, words: &[OsString], args: &Run, guard: &Guard<Fenced>) -> io::Result<Self> {
+    pub fn start(program: &Path, words: &[OsString], args: &Run, held: &Held) -> io::Result<Self> {
         let leads = !has_terminal();
         let mut command = Command::new(program);
         command.arg0(&words[0]).args(&words[1..]);
-        command.env("RLOCK_KEY", &args.wish.key).env("RLOCK_HOLDER", guard.holder().as_ref());
-        command.env("RLOCK_TOKEN", tokens(guard)).env(HOLDERS, with_outer_holders(&guard.holder()));
+        let holder = held.guard.holder();
+        command.env("RLOCK_KEY", &args.wish.key).env("RLOCK_HOLDER", holder.as_ref());
+        command.env(HOLDERS, with_outer_holders(&holder));
+        match &held.tokens {
+            Some(tokens) => command.env("RLOCK_TOKEN", tokens),
+            // That of another lock, under which this one was asked for.
+            None => command.env_remove("RLOCK_TOKEN"),
+        };
         if leads {
             command.process_group(0);
         }

@@ -11,7 +11,7 @@ use crate::shown;
 use crate::signals::Signals;
 use crate::wait::GOODBYE;
 use nix::sys::signal::Signal;
-use rlock_client::{Error, Fenced, Guard, Loss};
+use rlock_client::{Error, Guard, Loss};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
@@ -26,7 +26,7 @@ pub struct Done<'a> {
 }
 
 /// Returns our exit code.
-pub async fn give_back(guard: Guard<Fenced>, signals: &mut Signals, done: Done<'_>) -> u8 {
+pub async fn give_back(guard: Guard, signals: &mut Signals, done: Done<'_>) -> u8 {
     let key = shown::name(done.key);
     let loss = guard.loss();
     let (loss, why_not) = tokio::select! {

@@ -14,11 +14,11 @@ mod terminal;
 use crate::arguments::{Run, Server};
 use crate::failure::Failure;
 use crate::signals::Signals;
-use crate::wait::{self, Lease};
+use crate::wait::{self, Held, Lease};
 use child::Child;
 use give_back::{Done, give_back};
 use nix::sys::signal::Signal;
-use rlock_client::{Fenced, Guard, Loss};
+use rlock_client::{Guard, Loss};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -42,30 +42,24 @@ pub async fn run(args: &Run, server: &Server) -> Result<u8, Failure> {
     let program = program::find(&words[0])?;
     let mut signals = Signals::take(&PASSED_ON)?;
     match wait::acquire(&args.wish, Lease::Kept(args.lease), server, &mut signals).await? {
-        Ok(guard) => work(&program, &words, args, guard, signals).await,
+        Ok(held) => work(&program, &words, args, held, signals).await,
         Err(code) => Ok(code),
     }
 }
 
-async fn work(
-    program: &Path,
-    words: &[OsString],
-    args: &Run,
-    guard: Guard<Fenced>,
-    signals: Signals,
-) -> Result<u8, Failure> {
-    match Child::start(program, words, args, &guard) {
-        Ok(child) => attend(child, guard, signals, args).await,
+async fn work(program: &Path, words: &[OsString], args: &Run, held: Held, signals: Signals) -> Result<u8, Failure> {
+    match Child::start(program, words, args, &held) {
+        Ok(child) => attend(child, held.guard, signals, args).await,
         Err(error) => {
             // The lock was for nothing; if it cannot be given back, its lease ends.
-            let _ = guard.release().await;
+            let _ = held.guard.release().await;
             Err(program::did_not_start(program, &words[0], &error))
         }
     }
 }
 
 /// While CMD runs.
-async fn attend(mut child: Child, guard: Guard<Fenced>, mut signals: Signals, args: &Run) -> Result<u8, Failure> {
+async fn attend(mut child: Child, guard: Guard, mut signals: Signals, args: &Run) -> Result<u8, Failure> {
     let lost = guard.lost();
     tokio::pin!(lost);
     let code = loop {

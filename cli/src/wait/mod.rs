@@ -46,6 +46,13 @@ impl Lease {
     }
 }
 
+/// A granted lock.
+pub struct Held {
+    pub guard: Guard,
+    /// The fencing token, if it was wanted; of several locks one of each, in the order of their names.
+    pub tokens: Option<String>,
+}
+
 /// The locks that KEY names. Under an empty name all would be one lock, whose variable is not set.
 pub fn names(key: &OsStr, all: bool) -> Result<Vec<&[u8]>, Failure> {
     let names = divided(key, all);
@@ -63,20 +70,28 @@ fn divided(key: &OsStr, all: bool) -> Vec<&[u8]> {
     if all { key.as_bytes().split(|byte| *byte == b',').collect() } else { vec![key.as_bytes()] }
 }
 
+/// Refuses an exit code by which a script could not tell that it has no lock.
+pub fn must_tell_busy(wish: &Wish) -> Result<(), Failure> {
+    match wish.busy_code {
+        0 => Err(Failure::usage("-E 0 would look as if the lock were held; for no output use --quiet")),
+        _ => Ok(()),
+    }
+}
+
 /// The lock, or the exit code if it was not got.
 pub async fn acquire(
     wish: &Wish,
     lease: Lease,
     server: &Server,
     signals: &mut Signals,
-) -> Result<Result<Guard<Fenced>, u8>, Failure> {
+) -> Result<Result<Held, u8>, Failure> {
     let (locks, at) = address::connect_in_time(wish.name.as_deref(), server).await?;
     let not_got = tokio::select! {
         biased;
         code = ended_by(signals) => Ok(code),
         why = within::must_not_wait(wish, &locks) => Err(why),
         acquired = granted(wish, lease, &locks) => match acquired {
-            Ok(Some(guard)) => return Ok(Ok(guard)),
+            Ok(Some(held)) => return Ok(Ok(held)),
             Ok(None) => Ok(not_got::in_time(wish, lease.so())),
             Err(error) => not_got::for_a_reason(wish, lease.so(), &at, &error),
         },
@@ -88,7 +103,7 @@ pub async fn acquire(
     not_got.map(Err)
 }
 
-async fn granted(wish: &Wish, lease: Lease, locks: &Locks) -> Result<Option<Guard<Fenced>>, Error> {
+async fn granted(wish: &Wish, lease: Lease, locks: &Locks) -> Result<Option<Held>, Error> {
     let key = wish.key.as_bytes();
     match (wish.slots, wish.all, wish.read, wish.write) {
         (Some(slots), ..) => in_time(wish, lease, locks.permits(key, slots)).await,
@@ -99,8 +114,17 @@ async fn granted(wish: &Wish, lease: Lease, locks: &Locks) -> Result<Option<Guar
     }
 }
 
-async fn in_time<K>(wish: &Wish, lease: Lease, lock: Lock<Unfenced, K>) -> Result<Option<Guard<Fenced>>, Error> {
-    let lock = to_be_acquired(wish, lease, lock);
+async fn in_time<K>(wish: &Wish, lease: Lease, lock: Lock<Unfenced, K>) -> Result<Option<Held>, Error> {
+    let lock = with_options(wish, lease, lock);
+    if wish.token {
+        let fenced = |guard: Guard<Fenced>| Held { tokens: Some(tokens(&guard)), guard: guard.unfenced() };
+        return Ok(try_for(wish, lock.fenced()).await?.map(fenced));
+    }
+    Ok(try_for(wish, lock).await?.map(|guard| Held { guard, tokens: None }))
+}
+
+/// `None`: it was not free in time.
+async fn try_for<F, K>(wish: &Wish, lock: Lock<F, K>) -> Result<Option<Guard<F>>, Error> {
     match limit(wish) {
         None => lock.acquire().await.map(Some),
         Some(limit) => match lock.acquire_timeout(limit).await {
@@ -115,7 +139,7 @@ fn limit(wish: &Wish) -> Option<Duration> {
     if wish.no_wait { Some(Duration::ZERO) } else { wish.wait }
 }
 
-fn to_be_acquired<K>(wish: &Wish, lease: Lease, lock: Lock<Unfenced, K>) -> Lock<Fenced, K> {
+fn with_options<K>(wish: &Wish, lease: Lease, lock: Lock<Unfenced, K>) -> Lock<Unfenced, K> {
     let (lock, length) = match lease {
         Lease::Kept(length) | Lease::Held(length) => (lock.lease(length), length),
         Lease::Fixed(length) => (lock.fixed_lease(length), length),
@@ -125,13 +149,12 @@ fn to_be_acquired<K>(wish: &Wish, lease: Lease, lock: Lock<Unfenced, K>) -> Lock
         None => lock,
     };
     match wish.replicas {
-        Some(wanted) => lock.fenced().replicas(wanted.into(), length / 3),
-        None => lock.fenced(),
+        Some(wanted) => lock.replicas(wanted.into(), length / 3),
+        None => lock,
     }
 }
 
-/// The fencing token; of several locks one of each, in the order of their names.
-pub fn tokens(guard: &Guard<Fenced>) -> String {
+fn tokens(guard: &Guard<Fenced>) -> String {
     guard.tokens().map(|token| token.to_string()).collect::<Vec<_>>().join(",")
 }
 

@@ -29,9 +29,9 @@ pub fn for_a_reason(wish: &Wish, so: &str, at: &Address, error: &Error) -> Resul
     }
 }
 
-/// A user who asked for exit code 0 does not want a mail from cron either.
+/// A user who asked for exit code 0, or for no output, does not want a mail from cron.
 fn busy(wish: &Wish, words: &str) -> u8 {
-    if wish.busy_code != 0 {
+    if wish.busy_code != 0 && !wish.quiet {
         say(&format!("{}: {words}", shown::name(wish.key.as_bytes())));
     }
     wish.busy_code

@@ -1,6 +1,6 @@
 //! `rlock lock`, `unlock` and `renew`: a lock for several commands of a script, with a lease that nobody keeps alive.
 
-use crate::support::{Place, exists, given_back, program, run, start, taken, url};
+use crate::support::{Place, exists, given_back, program, rlock, run, start, taken, url};
 use rlock_testing::{Client, Server, wait_until};
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +35,7 @@ fn it_stays_held_until_it_is_unlocked_and_tells_by_whom() {
     .enumerate()
     {
         let place = Place::new();
-        let ended = run(script(&server, &place, "rlock lock --lease 10m key"));
+        let ended = run(script(&server, &place, "rlock lock --token --lease 10m key"));
         let told = ended.succeeded().to_owned();
         let holder = holder_of(&mut client, "key");
         let lines = format!("RLOCK_HOLDER={holder}\nRLOCK_TOKEN={}\nexport RLOCK_HOLDER RLOCK_TOKEN\n", number + 1);
@@ -46,6 +46,26 @@ fn it_stays_held_until_it_is_unlocked_and_tells_by_whom() {
         unlock.env("held", told.trim_end());
         assert_eq!(run(unlock).succeeded(), "");
         assert!(!exists(&mut client, "key"));
+    }
+}
+
+/// One that the shell has from another lock would be taken for that of this one.
+#[test]
+fn without_the_option_the_lines_take_a_former_token_away() {
+    let server = Server::start();
+    let place = Place::new();
+    let text = "RLOCK_TOKEN=7; eval \"$(rlock lock --lease 10m key)\"; echo ${RLOCK_TOKEN-none}; rlock unlock key";
+    assert_eq!(run(script(&server, &place, text)).succeeded(), "none\n");
+    assert_eq!(server.client().keys(), [""; 0], "no counter is left");
+}
+
+/// Code 0 says that the lock is held.
+#[test]
+fn a_lock_that_is_not_free_cannot_be_code_0() {
+    let server = Server::start();
+    for arguments in [&["lock", "--lease", "10m", "-E", "0", "key"][..], &["hold", "--busy-code=0", "key"]] {
+        run(rlock(&server, arguments)).failed(64, &["-E 0", "--quiet"]);
+        assert!(!exists(&mut server.client(), "key"), "{arguments:?}");
     }
 }
 
@@ -72,7 +92,7 @@ fn a_token_file_is_for_one_user_and_one_script() {
     let server = Server::start();
     let mut client = server.client();
     let place = Place::new();
-    run(script(&server, &place, "umask 0; rlock lock --lease 10m --token-file token key")).succeeded();
+    run(script(&server, &place, "umask 0; rlock lock --token --lease 10m --token-file token key")).succeeded();
     let mode = place.file("token").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 2, "nothing is left beside it");
@@ -192,11 +212,11 @@ fn a_script_that_is_killed_holds_the_lock_until_the_lease_ends() {
     let server = Server::start();
     let mut client = server.client();
     let place = Place::new();
-    let text = "rlock lock --lease 5s --token-file token key; echo locked >>log; kill -KILL $$";
+    let text = "rlock lock --token --lease 5s --token-file token key; echo locked >>log; kill -KILL $$";
     let killed = start(script(&server, &place, text));
     place.wait_for("log", "locked");
     let holder = holder_of(&mut client, "key");
-    let waits = start(script(&server, &place, "rlock lock --lease 10m key"));
+    let waits = start(script(&server, &place, "rlock lock --token --lease 10m key"));
     let next = waits.end();
     assert!(next.succeeded().contains("RLOCK_TOKEN=2\n") && !next.output.contains(&holder), "{next:?}");
     run(script(&server, &place, "rlock lock --lease 10m --token-file token key")).failed(74, &["is there already"]);

@@ -22,7 +22,7 @@ fn cmd_has_the_lock_and_its_code_is_ours() {
     let place = Place::new();
     let script = "echo $RLOCK_KEY $RLOCK_HOLDER $RLOCK_TOKEN; touch running; \
                   while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; exit 7";
-    let running = start(place.of(rlock(&server, &["run", "orders:42", "--", "sh", "-c", script])));
+    let running = start(place.of(rlock(&server, &["run", "--token", "orders:42", "--", "sh", "-c", script])));
     wait_until("CMD runs", || place.has("running"));
     let holders = client.hash("orders:42");
     place.mark("end");
@@ -30,8 +30,22 @@ fn cmd_has_the_lock_and_its_code_is_ours() {
     assert_eq!((ended.code(), ended.errors.as_str()), (7, ""));
     assert_eq!(ended.output, format!("orders:42 {} 1\n", holders[0].0), "{holders:?}");
     assert!(!exists(&mut client, "orders:42"));
-    let next = run(rlock(&server, &["run", "orders:42", "sh", "-c", "echo $RLOCK_TOKEN"]));
+    let next = run(rlock(&server, &["run", "--token", "orders:42", "sh", "-c", "echo $RLOCK_TOKEN"]));
     assert_eq!(next.succeeded(), "2\n");
+}
+
+/// A token leaves a counter at the server for good, for each name that is ever used.
+#[test]
+fn without_the_option_no_token_is_taken() {
+    let server = Server::start();
+    let script = "echo ${RLOCK_TOKEN-none}";
+    for lock in [&["key"][..], &["--read", "key"], &["--slots", "2", "key"], &["--all", "key,other"]] {
+        let mut inner = rlock(&server, &[&["run"], lock, &["sh", "-c", script]].concat());
+        // That of another lock, under which it runs.
+        inner.env("RLOCK_TOKEN", "7");
+        assert_eq!(run(inner).succeeded(), "none\n", "{lock:?}");
+        assert_eq!(server.client().keys(), [""; 0], "{lock:?}");
+    }
 }
 
 #[test]
@@ -88,6 +102,9 @@ fn a_lock_that_is_not_free_in_time_is_a_code_of_its_own_and_nothing_is_run() {
         let arguments = [&["run"], options, &["key", "--", "touch", "it-ran"]].concat();
         run(place.of(rlock(&server, &arguments))).failed(code, &["key: not free", "rlock inspect"]);
     }
+    // What the code says need not be said again: cron would send a mail.
+    let quiet = run(place.of(rlock(&server, &["run", "--quiet", "-n", "key", "--", "touch", "it-ran"])));
+    assert_eq!((quiet.code(), quiet.output.as_str(), quiet.errors.as_str()), (75, "", ""));
     // No failure, so no mail from cron.
     let quiet = run(place.of(rlock(&server, &["run", "--wait=50ms", "--busy-code=0", "key", "--", "touch", "it-ran"])));
     assert_eq!(quiet.succeeded(), "");
@@ -336,7 +353,7 @@ fn a_server_that_stalls_when_cmd_ends_makes_no_loss() {
 fn a_line_is_run_by_sh() {
     let server = Server::start();
     let place = Place::new();
-    let line = "echo $RLOCK_KEY $RLOCK_TOKEN | tr a-z A-Z; exit 7";
+    let line = "echo $RLOCK_KEY $RLOCK_HOLDER | tr a-z A-Z; exit 7";
     for arguments in [["run", "-c", line, "key"], ["run", "key", "--command", line]] {
         let mut command = rlock(&server, &arguments);
         command.env("SHELL", "/bin/false");

@@ -10,8 +10,8 @@ fn cmd_has_all_of_them_and_a_token_of_each() {
     let place = Place::new();
     let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo $RLOCK_KEY $RLOCK_TOKEN";
     client.say("CONFIG SET rlock.tokens count");
-    run(rlock(&server, &["run", "bob", "true"])).succeeded();
-    let running = start(place.of(rlock(&server, &["run", "--all", "ann,bob", "--", "sh", "-c", script])));
+    run(rlock(&server, &["run", "--token", "bob", "true"])).succeeded();
+    let running = start(place.of(rlock(&server, &["run", "--token", "--all", "ann,bob", "--", "sh", "-c", script])));
     wait_until("CMD runs", || place.has("running"));
     assert!(exists(&mut client, "ann") && exists(&mut client, "bob"));
     place.mark("end");
@@ -54,7 +54,7 @@ fn while_one_is_taken_none_of_the_others_is() {
 fn they_are_locked_renewed_and_unlocked_together() {
     let server = Server::start();
     let mut client = server.client();
-    let locked = run(rlock(&server, &["lock", "--all", "--lease", "10m", "ann,bob"])).succeeded().to_owned();
+    let locked = run(rlock(&server, &["lock", "--token", "--all", "--lease", "10m", "ann,bob"])).succeeded().to_owned();
     let token = locked.lines().nth(1).unwrap();
     assert_eq!(token.split(',').count(), 2, "{locked}");
     run(rlock(&server, &["renew", "--all", "--lease", "20m", "ann,bob", &locked])).succeeded();

@@ -16,7 +16,8 @@ fn so_many_run_at_a_time_and_the_next_one_waits() {
     let mut client = server.client();
     slot_taken(&mut client, "somebody");
     let place = Place::new();
-    let running = start(place.of(rlock(&server, &["run", "--slots", "2", "gpu", "--", "sh", "-c", RUNNING])));
+    let running =
+        start(place.of(rlock(&server, &["run", "--token", "--slots", "2", "gpu", "--", "sh", "-c", RUNNING])));
     wait_until("CMD runs", || place.has("running"));
     run(rlock(&server, &["run", "--slots", "2", "--no-wait", "gpu", "true"])).failed(75, &["gpu: not free"]);
     // By a limit of its own.
