@@ -80,15 +80,15 @@ def waiting():
 """
 
 
-def program(text):
-    """Another process, whose output can be read."""
-    text = HEADER + textwrap.dedent(text)
+def program(text, first=""):
+    """Another process, whose output can be read. `first` runs before anything is imported."""
+    text = textwrap.dedent(first) + HEADER + textwrap.dedent(text)
     return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def ran(text, code=0):
+def ran(text, code=0, first=""):
     """What it has written, once it has ended by itself."""
-    process = program(text)
+    process = program(text, first)
     try:
         output, errors = process.communicate(timeout=PATIENCE)
     finally:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from . import _green
 from ._base import HeldBase, LockBase, LocksBase
 from ._native import Turns
 from .errors import (
@@ -71,7 +72,7 @@ class Held(HeldBase["Locks"]):
     def _release(self, limit: float | None) -> None:
         error = None
         try:
-            self._giving_back().wait(limit)
+            _green.wait(self._giving_back(), limit)
         except LockError as it:
             error = it
             raise
@@ -79,10 +80,12 @@ class Held(HeldBase["Locks"]):
             self._is_over(error)
 
     def _turns(self) -> Turns:
-        return _listener()[1]
+        here = _green.hub()
+        return _listener()[1] if here is None else here.turns
 
     def _soon(self, callback: Callable[[], object]) -> None:
-        _listener()[2].put(callback)
+        here = _green.hub()
+        _listener()[2].put(callback) if here is None else here.spawn(callback)
 
 
 class Lock(LockBase["Locks", Held]):
@@ -121,13 +124,13 @@ class Locks(LocksBase[Lock]):
 
     def connect(self) -> Self:
         """Connects now, so that a wrong address or password shows at once."""
-        self._client.connect().wait()
+        _green.wait(self._client.connect())
         return self
 
     def close(self) -> None:
         """Ends all waits, gives back all that is held, and waits for the server's word, for some seconds at most."""
         with suppress(Unavailable):
-            self._client.close().wait(self._answer)
+            _green.wait(self._client.close(), self._answer)
 
     def __enter__(self) -> Self:
         return self
@@ -138,9 +141,9 @@ class Locks(LocksBase[Lock]):
     def _acquire(self, lock: Lock, wait: float | None) -> Held:
         if not self._client.is_open:
             begun = time.monotonic()
-            self._client.connect().wait(self._limit(wait))
+            _green.wait(self._client.connect(), self._limit(wait))
             wait = wait and max(0.0, wait - (time.monotonic() - begun))
-        hold = self._client.acquire(lock, wait).wait()
+        hold = _green.wait(self._client.acquire(lock, wait))
         assert hold is not None
         return Held(self, hold)
 

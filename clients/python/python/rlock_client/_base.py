@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
-from . import _native, _settings
+from . import _green, _native, _settings
 from ._native import Call, Client, Hold, Turns
 from .errors import Closed, Configuration, InDoubt, LockError, Lost, Unavailable
 
@@ -272,7 +272,7 @@ def _close() -> None:
     end = time.monotonic() + _AT_EXIT
     for call in [locks._client.close() for locks in list(_open)]:
         with suppress(Unavailable):
-            call.wait(max(0.0, end - time.monotonic()))
+            _green.wait(call, max(0.0, end - time.monotonic()))
     _native.end()
 
 

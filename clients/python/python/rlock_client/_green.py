@@ -1,0 +1,147 @@
+"""Waiting in a process that gevent or eventlet has patched: a wait blocks its greenlet, not the thread with all others."""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ._native import Call, Hold, Turns
+from .errors import Unavailable
+
+
+def wait(call: Call, limit: float | None = None) -> Hold | None:
+    """Blocks this thread or greenlet until the call has ended."""
+    here = hub()
+    return call.wait(limit) if here is None else here.wait(call, limit)
+
+
+class Hub:
+    """Reads `turns` in the event loop of gevent or eventlet, and so resumes the calls of its greenlets."""
+
+    def __init__(self) -> None:
+        self.turns = Turns(None)
+
+    def wait(self, call: Call, limit: float | None) -> Hold | None:
+        ended: list[tuple[Hold | None, Exception | None]] = []
+        block, wake = self._blocker()
+
+        def done(value: Hold | None, error: Exception | None) -> None:
+            ended.append((value, error))
+            wake()
+
+        call.start(self.turns, done)
+        try:
+            block(limit)
+            if not ended:
+                raise Unavailable("no server answers in time")
+            value, error = ended[0]
+            if error is not None:
+                raise error
+            return value
+        except BaseException:  # also what ends a greenlet from outside
+            call.drop()
+            if ended and (granted := ended[0][0]) is not None:
+                granted.drop()
+            raise
+
+    def _blocker(self) -> tuple[Callable[[float | None], object], Callable[[], object]]:
+        """What blocks a greenlet for a time at most, and what ends that."""
+        raise NotImplementedError
+
+    def spawn(self, callback: Callable[[], object]) -> None:
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """In a forked process the parent reads what both could."""
+
+
+class _Gevent(Hub):
+    def __init__(self, hub: Any) -> None:
+        super().__init__()
+        self.waits = 0
+        self.watcher = hub.loop.io(self.turns.fileno, 1, ref=False)
+        self.watcher.start(self.turns)
+
+    def wait(self, call: Call, limit: float | None) -> Hold | None:
+        # Without a wait the loop may end; with one it has something to wait for.
+        self.waits += 1
+        self.watcher.ref = True
+        try:
+            return super().wait(call, limit)
+        finally:
+            self.waits -= 1
+            self.watcher.ref = self.waits > 0
+
+    def _blocker(self) -> tuple[Callable[[float | None], object], Callable[[], object]]:
+        from gevent.event import Event
+
+        event = Event()
+        return event.wait, event.set
+
+    def spawn(self, callback: Callable[[], object]) -> None:
+        import gevent
+
+        gevent.spawn(callback)
+
+    def forget(self) -> None:
+        self.watcher.stop()
+
+
+class _Eventlet(Hub):
+    def __init__(self, hub: Any) -> None:
+        super().__init__()
+        turns = self.turns
+        hub.add(hub.READ, turns.fileno, lambda _: turns(), lambda *_: None, lambda: None)
+
+    def _blocker(self) -> tuple[Callable[[float | None], object], Callable[[], object]]:
+        from eventlet.event import Event
+
+        event = Event()
+        return event.wait, event.send
+
+    def spawn(self, callback: Callable[[], object]) -> None:
+        import eventlet
+
+        eventlet.spawn(callback)
+
+
+_hubs: weakref.WeakKeyDictionary[Any, Hub] = weakref.WeakKeyDictionary()
+_of_parents: list[Hub] = []
+
+
+def hub() -> Hub | None:
+    """That of this thread, if gevent or eventlet has patched this process."""
+    if _is_patched("gevent.monkey", "is_module_patched", "threading"):
+        from gevent import get_hub
+
+        kind: type[_Gevent | _Eventlet] = _Gevent
+    elif _is_patched("eventlet.patcher", "is_monkey_patched", "thread"):
+        from eventlet.hubs import get_hub
+
+        kind = _Eventlet
+    else:
+        return None
+    own = get_hub()
+    found = _hubs.get(own)
+    if found is None:
+        found = _hubs[own] = kind(own)
+    return found
+
+
+def _is_patched(patcher: str, asked: str, threads: str) -> bool:
+    is_patched = getattr(sys.modules.get(patcher), asked, None)
+    return is_patched is not None and (is_patched(threads) or is_patched("socket"))
+
+
+def _forget() -> None:
+    _of_parents.extend(_hubs.values())
+    for parents in _of_parents:
+        parents.forget()
+    _hubs.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

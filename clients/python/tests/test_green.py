@@ -1,0 +1,167 @@
+"""gevent and eventlet: a greenlet that waits for a lock blocks no other one."""
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+from conftest import ran, until
+
+PATCHES = {
+    "gevent": """
+        from gevent import monkey; monkey.patch_all()
+        import gevent as green
+        from gevent import Timeout, sleep, spawn
+        def join(it): it.get()
+        def kill(it): it.kill()
+    """,
+    "eventlet": """
+        import eventlet; eventlet.monkey_patch()
+        from eventlet import Timeout, sleep, spawn
+        def join(it): it.wait()
+        def kill(it): it.kill()
+    """,
+}
+
+
+@pytest.fixture(params=PATCHES)
+def green(request, redis):
+    pytest.importorskip(request.param)
+    return partial(ran, first=PATCHES[request.param])
+
+
+def test_a_wait_lets_other_greenlets_go_on(green):
+    green("""
+        locks, turns = Locks(URL), []
+        lock = locks.lock("k")
+        def work():
+            with lock:
+                turns.append(1)
+                sleep(0)
+        held = lock.acquire()
+        tasks = [spawn(work) for _ in range(40)]
+        until(lambda: waiting() == 40)
+        assert lock.try_acquire() is None
+        held.release()
+        [join(it) for it in tasks]
+        assert len(turns) == 40
+        with Locks(URL) as other, other.lock("k", wait=1):
+            pass
+    """)
+
+
+def test_a_greenlet_that_is_ended_leaves_the_queue(green):
+    green("""
+        locks = Locks(URL)
+        with locks.lock("k"):
+            killed = spawn(lambda: locks.lock("k").acquire())
+            until(lambda: waiting() == 1)
+            kill(killed)
+            until(lambda: waiting() == 0)
+            try:
+                with Timeout(0.05):
+                    locks.lock("k").acquire()
+            except Timeout:
+                until(lambda: waiting() == 0)
+            else:
+                sys.exit("no timeout")
+            try:
+                locks.lock("k", wait=0.05).acquire()
+            except Busy:
+                pass
+            else:
+                sys.exit("not busy")
+        with locks.lock("k", wait=1):
+            pass
+    """)
+
+
+def test_a_loss_is_reported_to_a_greenlet(green):
+    green("""
+        locks, told = Locks(URL), threading.Event()
+        held = locks.lock("k", lease=0.2, fixed=True).acquire()
+        held.on_lost(told.set)
+        assert told.wait(10) and held.lost
+    """)
+
+
+def test_the_end_releases_and_does_not_wait(green, redis):
+    green("""
+        locks = Locks(URL)
+        held = locks.lock("k").acquire()
+        waits = [spawn(lambda: locks.lock("k").acquire()) for _ in range(3)]
+        until(lambda: waiting() == 3)
+    """)
+    until("nobody waits", lambda: redis.info("rlock")["rlock_waiters"] == 0)
+    assert redis.keys() == []
+
+
+def test_a_fork_with_waits_under_way(green):
+    green("""
+        locks = Locks(URL)
+        held = locks.lock("k").acquire()
+        waits = [spawn(lambda: locks.lock("k").acquire().release()) for _ in range(5)]
+        until(lambda: waiting() == 5)
+        child = os.fork()
+        if child == 0:
+            if "eventlet" in sys.modules:
+                eventlet.hubs.use_hub()
+            with locks.lock("child", wait=5):
+                os._exit(0)
+        while os.waitpid(child, os.WNOHANG) == (0, 0):
+            sleep(0.01)
+        held.release()
+        [join(it) for it in waits]
+    """)
+
+
+APPLICATION = """
+import os, time
+from rlock_client import Locks
+locks = Locks(os.environ["RLOCK_URL"])
+def application(environ, start_response):
+    with locks.lock("orders", wait=20):
+        time.sleep(0.001)
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+"""
+
+
+@contextlib.contextmanager
+def gunicorn(folder, application, *options):
+    """The port of a gunicorn with one worker process, and gunicorn's process."""
+    (folder / "served.py").write_text(application)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        command = [sys.executable, "-m", "gunicorn", "--chdir", folder, "served:application", *options]
+        command += ["--bind", f"fd://{listener.fileno()}", "--no-control-socket"]
+        server = subprocess.Popen(
+            command, pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            yield listener.getsockname()[1], server
+            server.terminate()
+            server.wait(20)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)  # also a worker that does not react
+            server.wait()
+
+
+def answer(port):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", "/")
+    return connection.getresponse().status
+
+
+def test_gunicorn_serves_forty_requests_for_one_lock(redis, tmp_path):
+    pytest.importorskip("gevent")
+    pytest.importorskip("gunicorn")
+    with gunicorn(tmp_path, APPLICATION, "--worker-class", "gevent") as (port, _):
+        with ThreadPoolExecutor(40) as callers:
+            assert list(callers.map(answer, [port] * 40)) == [200] * 40
