@@ -21,7 +21,8 @@ pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
     } else if is_known(&lock) {
         output::print(&text(key, &lock, output::form()))?;
     } else if lock.knows_waiters {
-        say(&format!("{}: nobody holds it and nobody waits; rlock ls --held lists what is held", shown::name(key)));
+        let more = lock.grace_left.map_or_else(|| "rlock ls --held lists what is held".to_owned(), shown::grace);
+        say(&format!("{}: nobody holds it and nobody waits; {more}", shown::name(key)));
     }
     match lock.knows_waiters {
         true => Ok(if is_known(&lock) { 0 } else { exit::NOTHING_DONE }),
@@ -61,10 +62,7 @@ pub fn data(lock: &Inspection) -> String {
 pub fn text(key: &[u8], lock: &Inspection, form: Form) -> String {
     let mut text = headline(key, lock) + "\n";
     if let Some(left) = lock.grace_left {
-        text += &format!(
-            "nobody is let in for {} more: the server was started, or has become a master (rlock.grace)\n",
-            shown::time(left)
-        );
+        text += &(shown::grace(left) + "\n");
     }
     let (holders, waiters) = (holders(lock), waiters(lock));
     if !holders.is_empty() {

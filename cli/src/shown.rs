@@ -82,6 +82,11 @@ pub fn time(time: Duration) -> String {
     }
 }
 
+/// What every command says in a grace.
+pub fn grace(left: Duration) -> String {
+    format!("no lock is granted for {} more: grace period after a start or failover", time(left))
+}
+
 /// A moment in UTC, to the second: `2026-11-22T22:37:00Z`.
 pub fn moment(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

@@ -7,7 +7,7 @@ use crate::address::Way;
 use crate::arguments::{Ls, Server};
 use crate::failure::{Failure, say};
 use crate::inspect::first_holder;
-use crate::operators::Unanswered;
+use crate::operators::{self, Unanswered};
 use crate::table::Table;
 use crate::{address, exit, greeting, json, output, shown};
 use find::{Found, Row, find};
@@ -15,6 +15,7 @@ pub use glance::{Glance, held_at_a_glance};
 use rlock_client::Locks;
 use serde_json::Value;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 pub async fn ls(args: &Ls, server: &Server) -> Result<u8, Failure> {
     let (locks, at) = address::connect(server).await?;
@@ -33,8 +34,16 @@ pub async fn ls(args: &Ls, server: &Server) -> Result<u8, Failure> {
     if greeting.is_some_and(|greeting| greeting.is_of_a_cluster) {
         say(&format!("{at} is one node of a cluster, and these are its locks alone: for all use {}", at.as_cluster()));
     }
+    if let Some(left) = grace_left(&locks).await {
+        say(&shown::grace(left));
+    }
     found.missing.iter().for_each(|line| say(line));
     Ok(if found.missing.is_empty() { 0 } else { exit::UNAVAILABLE })
+}
+
+/// As far as this user may know it.
+async fn grace_left(locks: &Locks) -> Option<Duration> {
+    operators::grace_left(&locks.masters().await.ok()?).await
 }
 
 fn print(args: &Ls, Found { rows, .. }: &Found) -> Result<(), Failure> {

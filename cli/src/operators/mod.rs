@@ -17,5 +17,5 @@ pub use change::{break_lock, release_of, renew_of};
 pub use inspection::{HoldSide, Holder, Inspection, Waiter, inspect};
 pub use queue::{Queue, queues};
 pub use scan::{Search, held};
-pub use statistics::{Statistics, statistics};
+pub use statistics::{Statistics, grace_left, statistics};
 pub use unanswered::Unanswered;

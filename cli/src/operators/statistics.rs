@@ -5,6 +5,7 @@ use super::fields::bytes;
 use super::unanswered::Unanswered;
 use rlock_client::Master;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What one server counts, as `INFO rlock` tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,12 @@ pub async fn statistics(masters: &[Master]) -> Result<Vec<Statistics>, Unanswere
         }
     };
     answers.into_iter().map(read).collect()
+}
+
+/// For how long no lock is granted, at the server where that is longest. `None`: each grants locks, or one does not answer.
+pub async fn grace_left(masters: &[Master]) -> Option<Duration> {
+    let left = statistics(masters).await.ok()?.iter().filter_map(|told| told.number("grace_left_ms")).max();
+    left.filter(|left| *left > 0).map(Duration::from_millis)
 }
 
 impl Statistics {

@@ -79,7 +79,7 @@ fn unattended(totals: &Totals) -> Option<String> {
 
 fn grace(totals: &Totals) -> Option<String> {
     let left = Duration::from_millis(totals.grace_left_ms);
-    (!left.is_zero()).then(|| format!("nobody is let in for {} more: a grace (rlock.grace)", shown::time(left)))
+    (!left.is_zero()).then(|| shown::grace(left))
 }
 
 /// Why no lock is shown. That none is held is said only if it is known.

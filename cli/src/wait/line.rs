@@ -35,24 +35,44 @@ pub async fn tell(locks: &Locks, wish: &Wish) {
             place = match place_of(locks, wish).await {
                 Ok(place) => place,
                 Err(why) if is_for_good(&why) => return nothing_more(screen).await,
-                Err(why) => Some(format!("{}: not there yet ({})", shown::name(wish.key.as_bytes()), why.reason())),
+                Err(why) => {
+                    let parts = vec![format!("not there yet ({})", why.reason())];
+                    Some(Place { key: shown::name(wish.key.as_bytes()), parts, grace_ends: None })
+                }
             };
             if asked.replace(Instant::now()).is_some() {
                 pause = (pause * 2).min(PAUSE_MAX);
             }
         }
         match &place {
-            Some(place) => screen.show(place, began.elapsed()),
+            Some(place) => screen.show(&place.now(), began.elapsed()),
             None => screen.clear(),
         }
     }
 }
 
-/// Of several locks that of the first that somebody else holds.
-async fn place_of(locks: &Locks, wish: &Wish) -> Result<Option<String>, Unanswered> {
+/// What was seen, which is shown for longer than a grace stays as it is.
+struct Place {
+    key: String,
+    parts: Vec<String>,
+    grace_ends: Option<Instant>,
+}
+
+impl Place {
+    fn now(&self) -> String {
+        let left = self.grace_ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+        let grace = left.filter(|left| !left.is_zero()).map(shown::grace);
+        format!("{}: {}", self.key, self.parts.iter().cloned().chain(grace).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Of several locks that of the first that somebody else holds, or that a grace keeps.
+async fn place_of(locks: &Locks, wish: &Wish) -> Result<Option<Place>, Unanswered> {
     for key in divided(&wish.key, wish.all) {
-        if let Some(place) = in_words(&inspect(locks, key, SEEN).await?, locks.identity().as_bytes()) {
-            return Ok(Some(format!("{}: {place}", shown::name(key))));
+        let seen = inspect(locks, key, SEEN).await?;
+        if let Some(parts) = in_words(&seen, locks.identity().as_bytes()) {
+            let grace_ends = seen.grace_left.map(|left| Instant::now() + left);
+            return Ok(Some(Place { key: shown::name(key), parts, grace_ends }));
         }
     }
     Ok(None)
@@ -69,20 +89,22 @@ fn is_for_good(why: &Unanswered) -> bool {
 }
 
 /// Nothing, if it is ours by now, or nobody's. `our`: what our holder begins with.
-fn in_words(seen: &Inspection, our: &[u8]) -> Option<String> {
+fn in_words(seen: &Inspection, our: &[u8]) -> Option<Vec<String>> {
     let is_ours = |holder: &[u8]| holder.strip_prefix(our).is_some_and(|rest| rest.starts_with(b":"));
-    if seen.holders.is_empty() || seen.holders.iter().any(|it| is_ours(&it.holder)) {
+    let is_free = seen.holders.is_empty();
+    if (is_free && seen.grace_left.is_none()) || seen.holders.iter().any(|it| is_ours(&it.holder)) {
         return None;
     }
-    let held = format!("held by {}", holders(&seen.holders, seen.holder_count));
+    let held = (!is_free).then(|| format!("held by {}", holders(&seen.holders, seen.holder_count)));
     let place = seen.waiters.iter().position(|waiter| is_ours(&waiter.holder));
-    Some(match place {
-        Some(place) => format!("{} of {} in line, {held}", ordinal(place + 1), seen.waiter_count),
+    let place = match place {
+        Some(place) => Some(format!("{} of {} in line", ordinal(place + 1), seen.waiter_count)),
         None if seen.waiter_count > seen.waiters.len() => {
-            format!("behind the first {} of {} in line, {held}", seen.waiters.len(), seen.waiter_count)
+            Some(format!("behind the first {} of {} in line", seen.waiters.len(), seen.waiter_count))
         }
-        None => held,
-    })
+        None => None,
+    };
+    Some(place.into_iter().chain(held).collect())
 }
 
 fn holders(holders: &[Holder], count: usize) -> String {

@@ -92,7 +92,7 @@ pub async fn acquire(
         why = within::must_not_wait(wish, &locks) => Err(why),
         acquired = granted(wish, lease, &locks) => match acquired {
             Ok(Some(held)) => return Ok(Ok(held)),
-            Ok(None) => Ok(not_got::in_time(wish, lease.so())),
+            Ok(None) => Ok(not_got::in_time(wish, lease.so(), &locks).await),
             Err(error) => not_got::for_a_reason(wish, lease.so(), &at, &error),
         },
         // Looked at last, and gone with what it has shown before anything else is said.

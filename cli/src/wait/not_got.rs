@@ -1,20 +1,32 @@
 //! The lock was not got: what is said about it, and with which code.
 
-use super::limit;
+use super::{GOODBYE, divided, limit};
 use crate::address::Address;
 use crate::arguments::Wish;
 use crate::failure::{Failure, say};
+use crate::operators::inspect;
 use crate::shown;
-use rlock_client::Error;
+use rlock_client::{Error, Locks};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+use tokio::time::timeout;
 
-/// It was not free in time.
-pub fn in_time(wish: &Wish, so: &str) -> u8 {
+/// It was not free in time, or a grace goes on for longer.
+pub async fn in_time(wish: &Wish, so: &str, locks: &Locks) -> u8 {
+    if let Ok(Some(left)) = timeout(GOODBYE, grace_left(wish, locks)).await {
+        return busy(wish, &format!("{}{so}", shown::grace(left)));
+    }
     let waited = match limit(wish) {
         Some(limit) if !limit.is_zero() => format!(" within {}", shown::time(limit)),
         _ => String::new(),
     };
     busy(wish, &format!("not free{waited}{so}; rlock inspect shows who has it"))
+}
+
+/// `None` also if this user may not ask.
+async fn grace_left(wish: &Wish, locks: &Locks) -> Option<Duration> {
+    let key = divided(&wish.key, wish.all).first().copied()?;
+    inspect(locks, key, 1).await.ok()?.grace_left
 }
 
 /// The server at that address did not give it.

@@ -1,6 +1,6 @@
 //! `rlock ls`, `rlock inspect` and `rlock break`, for people and for programs.
 
-use crate::support::{Place, Running, bare, exists, given_back, rlock, run, start, taken};
+use crate::support::{Place, Running, bare, exists, given_back, looks, rlock, run, start, taken};
 use crate::terminal::Terminal;
 use rlock_testing::{Client, Cluster, Server, wait_until};
 use serde_json::{Value, json};
@@ -312,10 +312,8 @@ fn a_grace_is_what_everybody_waits_for() {
     let text = run(rlock(&server, &["inspect", "key"])).succeeded().to_owned();
     let lines: Vec<_> = text.lines().collect();
     assert!(lines[0].starts_with("key: held by nobody, 1 waiting"), "{text}");
-    assert!(lines[1].starts_with("nobody is let in for ") && lines[1].ends_with("(rlock.grace)"), "{text}");
+    assert!(is_grace(lines[1]), "{text}");
     assert!(json_of(&server, &["inspect", "--json", "key"], 0)["grace_left_ms"].as_u64().unwrap() > 500_000);
-    let top = run(rlock(&server, &["top", "--batch", "--count", "1"])).succeeded().to_owned();
-    assert!(top.contains("nobody is let in for "), "{top}");
     client.say("CONFIG SET rlock.grace 0");
     waits.end().succeeded();
     assert_eq!(json_of(&server, &["inspect", "--json", "key"], 1)["grace_left_ms"], Value::Null);
@@ -323,10 +321,55 @@ fn a_grace_is_what_everybody_waits_for() {
 
 /// A server that has become a master, which nobody knows better than that it may have forgotten this lock.
 fn waiting_in_a_grace(server: &Server, client: &mut Client) -> Running {
+    begin_grace(client);
+    waiting(server, "key", 1, 0).remove(0)
+}
+
+fn begin_grace(client: &mut Client) {
     for line in ["CONFIG SET rlock.grace 600000", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"] {
         client.say(line);
     }
-    waiting(server, "key", 1, 0).remove(0)
+}
+
+/// The sentence, in which any time may be left.
+fn is_grace(text: &str) -> bool {
+    let left = text.split_once("no lock is granted for ").and_then(|(_, rest)| rest.split_once(" more"));
+    left.is_some_and(|(_, rest)| rest.starts_with(": grace period after a start or failover"))
+}
+
+/// No command may send its reader to another one that says less.
+#[test]
+fn in_a_grace_each_command_says_so() {
+    let server = Server::start();
+    let mut client = server.client();
+    begin_grace(&mut client);
+    for (arguments, code) in [
+        (&["run", "--no-wait", "key", "true"][..], 75),
+        (&["run", "--wait", "50ms", "--all", "key,other", "true"], 75),
+        (&["lock", "--no-wait", "--lease", "1m", "key"], 75),
+        (&["hold", "--no-wait", "key"], 75),
+        (&["inspect", "key"], 1),
+    ] {
+        let ended = run(rlock(&server, arguments));
+        ended.failed(code, &["key"]);
+        assert!(is_grace(&ended.errors) && !ended.errors.contains("rlock inspect"), "{ended:?}");
+    }
+    let waits = start(rlock(&server, &["run", "--verbose", "key", "true"]));
+    client.until_waiting(1);
+    for arguments in [&["ls"][..], &["status"], &["doctor"], &["top", "--batch", "--count", "1"]] {
+        let ended = run(rlock(&server, arguments));
+        assert!(is_grace(&(ended.errors + &ended.output)), "{arguments:?}");
+    }
+    let before = looks(&mut client);
+    wait_until("it has looked, and shown that when it looks again", || looks(&mut client) >= before + 2);
+    client.say("CONFIG SET rlock.grace 0");
+    let ended = waits.end();
+    assert!(is_grace(&ended.errors) && ended.errors.starts_with("rlock: key: 1st of 1 in line, "), "{ended:?}");
+    // One who may not ask is told what the server says by itself.
+    begin_grace(&mut client);
+    client.say("ACL SETUSER default -rlock.inspect -info");
+    run(rlock(&server, &["run", "--no-wait", "key", "true"])).failed(75, &["key: not free"]);
+    assert_eq!(run(rlock(&server, &["ls"])).succeeded(), "");
 }
 
 const SESSION: &str = "5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1";

@@ -1,7 +1,7 @@
 //! `--all`: several locks at once, or none.
 
-use crate::support::{Place, exists, given_back, rlock, run, start, taken};
-use rlock_testing::{Client, Cluster, Server, wait_until};
+use crate::support::{Place, exists, given_back, looks, rlock, run, start, taken};
+use rlock_testing::{Cluster, Server, wait_until};
 
 #[test]
 fn cmd_has_all_of_them_and_a_token_of_each() {
@@ -17,13 +17,6 @@ fn cmd_has_all_of_them_and_a_token_of_each() {
     place.mark("end");
     assert_eq!(running.end().succeeded(), "ann,bob 1,2\n");
     assert!(!exists(&mut client, "ann") && !exists(&mut client, "bob"));
-}
-
-/// How often it was asked who waits.
-fn looks(client: &mut Client) -> u64 {
-    let statistics = client.info("commandstats");
-    let line = statistics.find("cmdstat_rlock.inspect").unwrap_or("calls=0,");
-    line.split(['=', ',']).nth(1).and_then(|calls| calls.parse().ok()).unwrap()
 }
 
 #[test]

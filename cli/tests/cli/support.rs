@@ -227,6 +227,13 @@ pub fn given_back(client: &mut Client, key: &str) {
     assert_eq!(client.run(&["RLOCK.RELEASE", key, "somebody"]).as_int(), 1);
 }
 
+/// How often it was asked who waits.
+pub fn looks(client: &mut Client) -> i64 {
+    let statistics = client.info("commandstats");
+    let line = statistics.find("cmdstat_rlock.inspect").unwrap_or("calls=0,");
+    line.split(['=', ',']).nth(1).and_then(|calls| calls.parse().ok()).unwrap()
+}
+
 /// That it does not take longer than the test is willing to wait for anything.
 pub fn within_patience<T>(what: impl FnOnce() -> T) -> (T, Duration) {
     let began = Instant::now();

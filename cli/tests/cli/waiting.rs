@@ -1,6 +1,6 @@
 //! What somebody is told who waits: the place in line and the holder, in place at a terminal, and nothing that stays.
 
-use crate::support::{Place, bare, program, rlock, run, start, taken, url};
+use crate::support::{Place, bare, looks, program, rlock, run, start, taken, url};
 use crate::terminal::Terminal;
 use rlock_testing::{Client, Server, wait_until};
 use std::time::{Duration, Instant};
@@ -18,13 +18,6 @@ fn waits(server: &Server, holder: &str) -> Client {
     client.send(&["RLOCK.ACQUIRE", "key", holder, "600000", "WAIT", "0"]);
     looks.until_waiting(before + 1);
     client
-}
-
-/// How often it was asked who waits.
-fn looks(client: &mut Client) -> i64 {
-    let statistics = client.info("commandstats");
-    let line = statistics.find("cmdstat_rlock.inspect").unwrap_or("calls=0,");
-    line.split(['=', ',']).nth(1).and_then(|calls| calls.parse().ok()).unwrap()
 }
 
 #[test]

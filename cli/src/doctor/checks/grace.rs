@@ -8,6 +8,9 @@ use std::time::Duration;
 /// What clients of Redisson and `rlock run` take if nothing else is said.
 const LEASE_MS: u64 = 30_000;
 
+/// What a grace that has not ended is reported as.
+pub const RUNNING: &str = "grace";
+
 pub fn look(reading: &Reading) -> Vec<Finding> {
     let set: Vec<_> = reading.nodes.iter().filter_map(|node| Some((node, node.setting("rlock.grace")?))).collect();
     let longest = set.iter().map(|(_, grace)| *grace).max().unwrap_or_default();
@@ -32,9 +35,7 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
     });
     let running = reading.nodes.iter().filter_map(|node| {
         let left = node.info()?.number("rlock_grace_left_ms").filter(|left| *left > 0)?;
-        let left = shown::time(Duration::from_millis(left));
-        let what = format!("it was started, or has become a master: nobody gets a lock for {left} more");
-        Some(Finding::note("grace", &node.address, what))
+        Some(Finding::note(RUNNING, &node.address, shown::grace(Duration::from_millis(left))))
     });
     let tokens = reading.nodes.iter().filter_map(|node| {
         node.settings()?.text("rlock.tokens").filter(|rule| *rule == "count" && reading.has_replicas())?;

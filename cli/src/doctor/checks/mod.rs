@@ -16,6 +16,7 @@ mod rights;
 mod sentinels;
 mod unknown;
 
+pub use grace::RUNNING as GRACE;
 pub use unknown::SILENT;
 
 use super::finding::{Finding, gathered};
