@@ -63,8 +63,8 @@ type verdict struct {
 type crowd struct{ trying, waiting int }
 
 func (l *Locks) acquire(ctx, parent context.Context, lock *Lock) (*Held, error) {
-	if lock.mistake != "" {
-		return nil, &Error{ErrConfiguration, lock.about(), serverError(lock.mistake)}
+	if mistake := lock.terms.mistake; mistake != "" {
+		return nil, newError(ErrConfiguration, lock.about(), serverError(mistake))
 	}
 	l.begin()
 	defer l.end()
@@ -210,7 +210,7 @@ func (a *attempt) run() (leased, *node, error) {
 		case v.busy:
 			a.isBehind, a.waits = true, true
 			if a.forget(); a.once || !a.until.IsZero() && !time.Now().Before(a.until) {
-				return leased{}, nil, &Error{ErrBusy, a.hold.about(), nil}
+				return leased{}, nil, newError(ErrBusy, a.hold.about(), nil)
 			}
 		}
 	}
@@ -454,17 +454,17 @@ func (a *attempt) over() error {
 	}
 	switch {
 	case a.locks.closing.Err() != nil:
-		return &Error{ErrClosed, name, nil}
+		return newError(ErrClosed, name, nil)
 	case a.ctx.Err() == context.Canceled:
-		return &Error{context.Canceled, name, cause}
+		return newError(context.Canceled, name, cause)
 	case a.trouble != nil && cause == nil:
 		return a.trouble.about(name)
 	case a.isBehind && a.trouble == nil:
-		return &Error{ErrBusy, name, cause}
+		return newError(ErrBusy, name, cause)
 	case cause == nil:
 		cause = errOverdue
 	}
-	return &Error{ErrUnavailable, name, cause}
+	return newError(ErrUnavailable, name, cause)
 }
 
 // leave sees to it that nothing stays behind.

@@ -14,8 +14,8 @@ import (
 // What errors.Is finds in the errors of this package. ErrInDoubt is also ErrLost.
 var (
 	ErrBusy           = errors.New("not free in time")
-	ErrLost           = errors.New("lost: the lease has ended, or the server says that it is not held")
-	ErrInDoubt        = errors.New("not known whether it was held until it was given back, as no answer to that has come")
+	ErrLost           = errors.New("lost")
+	ErrInDoubt        = errors.New("no reply to the release: the lock may have been held until then, or lost before")
 	ErrUnavailable    = errors.New("no server answers, or not now")
 	ErrTooFewReplicas = errors.New("too few replicas have confirmed it in time")
 	ErrQueueFull      = errors.New("no more may wait")
@@ -25,27 +25,63 @@ var (
 	ErrOldModule      = errors.New("the server's rlock module is too old; 0.1.0 or newer is needed")
 	ErrNoRight        = errors.New("a wrong password, none where one is needed, or a missing access right")
 	ErrRefused        = errors.New("refused")
-	ErrConfiguration  = errors.New("cannot be used so")
+	ErrConfiguration  = errors.New("invalid")
 	ErrClosed         = errors.New("the client is closed")
 )
 
-// Error is what all calls fail with: which of the errors above, of which lock, and in whose words.
+// LossReason says why a lock was lost.
+type LossReason string
+
+const (
+	NotHeld     LossReason = "not-held"    // the server says so: it was broken, deleted, or forgotten by a restart or failover
+	Overwritten LossReason = "overwritten" // something else is stored under its name
+	NotRenewed  LossReason = "not-renewed" // the lease ended because no renewal came through; the Cause says why
+	Ended       LossReason = "ended"       // the lease ended and no renewal had failed: it was fixed, or this program stalled
+)
+
+// Error is the type of every error of this package that is about a lock or a connection.
 type Error struct {
-	Kind  error
-	Lock  string
-	Cause error // the server's words, or the network's; or nil
+	Kind   error // one of the errors above, or context.Canceled
+	Lock   string
+	Reason LossReason // why the lock was lost; empty unless Kind is ErrLost
+	Cause  error      // the server's words, or the network's; or nil
+}
+
+func newError(kind error, lock string, cause error) *Error {
+	return &Error{Kind: kind, Lock: lock, Cause: cause}
+}
+
+func loss(reason LossReason, lock string, cause error) *Error {
+	return &Error{Kind: ErrLost, Lock: lock, Reason: reason, Cause: cause}
 }
 
 func (e *Error) Error() string {
-	if e.Cause == nil {
-		return fmt.Sprintf("rlock: %s: %v", e.Lock, e.Kind)
+	text := fmt.Sprintf("rlock: %s: %v", e.Lock, e.Kind)
+	switch e.Reason {
+	case NotHeld:
+		return text + ": the server says that it is not held: it was broken, deleted or forgotten"
+	case Overwritten:
+		return fmt.Sprintf("%s: its name now stores something else (%v)", text, e.Cause)
+	case NotRenewed:
+		return fmt.Sprintf("%s: the lease could not be renewed: %v", text, e.Cause)
+	case Ended:
+		return text + ": the lease has ended"
 	}
-	return fmt.Sprintf("rlock: %s: %v: %v", e.Lock, e.Kind, e.Cause)
+	if e.Cause == nil {
+		return text
+	}
+	return fmt.Sprintf("%s: %v", text, e.Cause)
 }
 
 // Is makes the kind visible to errors.Is.
 func (e *Error) Is(target error) bool {
 	return target == e.Kind || e.Kind == ErrInDoubt && target == ErrLost
+}
+
+// isLoss is false for a release in doubt.
+func isLoss(err error) bool {
+	failure, isOurs := err.(*Error)
+	return isOurs && failure.Kind == ErrLost
 }
 
 // Unwrap gives the cause, such as a network's error or that of the context.
@@ -168,5 +204,5 @@ func (f *fault) about(lock string) *Error {
 			}
 		}
 	}
-	return &Error{kind, lock, f.cause}
+	return newError(kind, lock, f.cause)
 }

@@ -53,7 +53,7 @@ func (h *Held) giveBack(ctx context.Context) {
 	l.mutex.Lock()
 	valid := h.until()
 	if h.loss == nil && !time.Now().Before(valid) {
-		l.lose(h, h.hold.ended())
+		l.lose(h, h.ended())
 	}
 	l.goes(h)
 	h.hold.users++
@@ -202,16 +202,16 @@ func (g *giving) isOver(f *fault) bool {
 		g.tell(nil)
 		return true
 	case f == nil:
-		return g.isAbsent(&Error{ErrLost, about, nil}, false)
+		return g.isAbsent(loss(NotHeld, about, nil), false)
 	case f.isOverwritten(): // with something else in its place, it is not held
-		return g.isAbsent(&Error{ErrLost, about, f.cause}, true)
+		return g.isAbsent(loss(Overwritten, about, f.cause), true)
 	case !f.mayPass():
 		g.tell(f.about(about))
 		return true
 	case !g.all && (f.what == silent || !now.Before(g.valid) || now.Sub(g.began) >= g.locks.options.Patience):
 		// One release must not come twice, nor when its lease is over: it could take what another one was granted.
 		if g.locks.isDoubtful(g.hold) {
-			g.tell(&Error{ErrInDoubt, about, f.cause})
+			g.tell(newError(ErrInDoubt, about, f.cause))
 			return true
 		}
 		g.all, g.began = true, now
@@ -249,11 +249,11 @@ func (g *giving) isAbsent(lost *Error, isCertain bool) bool {
 	case len(g.left) == 0:
 		g.tell(nil)
 	case g.unanswered != nil:
-		g.tell(&Error{ErrInDoubt, lost.Lock, g.unanswered})
+		g.tell(newError(ErrInDoubt, lost.Lock, g.unanswered))
 	case g.interrupted != nil && hasEnded:
-		g.tell(&Error{ErrInDoubt, lost.Lock, g.interrupted})
+		g.tell(newError(ErrInDoubt, lost.Lock, g.interrupted))
 	case hasEnded:
-		g.tell(&Error{ErrUnavailable, lost.Lock, errOverdue}) // not answered before the lease had ended
+		g.tell(newError(ErrUnavailable, lost.Lock, errOverdue)) // not answered before the lease had ended
 	default:
 		g.tell(lost)
 	}

@@ -16,6 +16,7 @@ type Held struct {
 	tokens   []int64
 	began    time.Time
 	fixedEnd time.Time
+	parent   context.Context
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 
@@ -61,7 +62,7 @@ func (h *Held) Err() error {
 	h.locks.mutex.Lock()
 	defer h.locks.unlock()
 	if h.loss == nil && !h.isGoing && !time.Now().Before(h.until()) {
-		h.locks.lose(h, h.hold.ended())
+		h.locks.lose(h, h.ended())
 	}
 	if h.loss == nil {
 		return nil
@@ -69,13 +70,20 @@ func (h *Held) Err() error {
 	return h.loss
 }
 
-// Release gives it back, and waits for the server's word: nil only if the server has said that it was held until then.
-// When ctx ends before that, giving back goes on in the background. Another call tells the same.
+// Release releases it and waits for the server's reply: nil only if the server said that it was held until then. If ctx
+// ends first, the release continues in the background. ctx may be Context(), although the release ends that one. A
+// second call reports the same.
 func (h *Held) Release(ctx context.Context) error {
 	h.locks.mutex.Lock()
 	isFirst := !h.isGoing
 	h.isGoing = true
+	isKnown := h.loss != nil
 	h.locks.mutex.Unlock()
+	if ctx.Value(contextOf{h}) != nil && (ctx.Err() == nil || !isFirst && !isKnown) {
+		var stop context.CancelFunc
+		ctx, stop = h.outlive(ctx)
+		defer stop()
+	}
 	if isFirst && h.hold.named { // others of its owner may be under way
 		h.locks.inBackground(func() { h.giveBack(context.Background()) })
 	} else if isFirst {
@@ -90,8 +98,22 @@ func (h *Held) Release(ctx context.Context) error {
 	case <-h.released:
 		return h.result
 	default:
-		return &Error{ErrUnavailable, h.hold.about(), context.Cause(ctx)}
 	}
+	if lost := h.Err(); lost != nil {
+		return lost
+	}
+	return newError(ErrUnavailable, h.hold.about(), context.Cause(ctx))
+}
+
+// contextOf is the key by which a context is known to derive from that of this Held.
+type contextOf struct{ held *Held }
+
+// outlive returns a context for waiting for the release: it ends as ctx does, except by the release itself.
+func (h *Held) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, isLimited := ctx.Deadline(); isLimited {
+		return context.WithDeadline(h.parent, deadline)
+	}
+	return h.parent, func() {}
 }
 
 // until is called with the mutex locked.

@@ -103,8 +103,8 @@ func (l *Locks) granted(ctx context.Context, a *attempt, lease leased, n *node) 
 		h.until = until
 	}
 	h.doubtful, h.node = h.doubtful || doubtful, n
-	held := &Held{locks: l, lock: lock, hold: h, tokens: tokens, began: now, released: make(chan struct{})}
-	held.ctx, held.cancel = context.WithCancelCause(ctx)
+	held := &Held{locks: l, lock: lock, hold: h, tokens: tokens, began: now, parent: ctx, released: make(chan struct{})}
+	held.ctx, held.cancel = context.WithCancelCause(context.WithValue(ctx, contextOf{held}, true))
 	h.held = append(h.held, held)
 	if lock.terms.fixed {
 		held.fixedEnd = leased{lease.after, min(lease.length, lock.lease())}.until()
@@ -163,7 +163,20 @@ func (l *Locks) loseAll(h *hold, why *Error) {
 }
 
 // ended is a loss by time, with what kept the lease from being renewed.
-func (h *hold) ended() *Error { return &Error{ErrLost, h.about(), h.failed} }
+func (h *hold) ended() *Error {
+	if h.failed == nil {
+		return loss(Ended, h.about(), nil)
+	}
+	return loss(NotRenewed, h.about(), h.failed)
+}
+
+// ended is the same for one of its holds: a fixed lease ends by itself.
+func (h *Held) ended() *Error {
+	if !h.fixedEnd.IsZero() && !time.Now().Before(h.fixedEnd) {
+		return loss(Ended, h.hold.about(), nil)
+	}
+	return h.hold.ended()
+}
 
 // unlock tells those who have lost something, when nothing here is locked: what they do about it is theirs.
 func (l *Locks) unlock() {

@@ -26,15 +26,15 @@ func (k kind) String() string { return [...]string{"lock", "read", "write", "per
 // Lock is a lock by its name, one side of a read-write lock, one of some permits, or several locks. It can be used any
 // number of times, by any goroutine.
 type Lock struct {
-	locks   *Locks
-	kind    kind
-	names   []string
-	limit   int
-	terms   terms
-	mistake string
+	locks *Locks
+	kind  kind
+	names []string
+	limit int
+	terms terms
 }
 
 type terms struct {
+	mistake    string // the first, if there is one
 	wait       *time.Duration
 	length     time.Duration
 	fixed      bool
@@ -47,34 +47,70 @@ type terms struct {
 // Option says how a lock is to be acquired.
 type Option func(*terms)
 
+// require notes a mistake, which the call that gets the option fails with.
+func (t *terms) require(isRight bool, otherwise string) {
+	if !isRight && t.mistake == "" {
+		t.mistake = otherwise
+	}
+}
+
 // Wait limits the time for everything: connecting, waiting, and the answers. With 0 it is tried once. Without it the
 // wait lasts until its context ends.
-func Wait(limit time.Duration) Option { return func(t *terms) { t.wait = &limit } }
+func Wait(limit time.Duration) Option {
+	return func(t *terms) {
+		t.require(limit >= 0, "Wait must not be negative: leave it out to wait for ever")
+		t.wait = &limit
+	}
+}
 
 // Lease is kept alive in place of the client's own.
-func Lease(length time.Duration) Option {
-	return func(t *terms) { t.length, t.fixed = length, false }
-}
+func Lease(length time.Duration) Option { return func(t *terms) { t.lease(length, false) } }
 
 // FixedLease is not renewed: the lock is lost when it ends.
-func FixedLease(length time.Duration) Option {
-	return func(t *terms) { t.length, t.fixed = length, true }
+func FixedLease(length time.Duration) Option { return func(t *terms) { t.lease(length, true) } }
+
+func (t *terms) lease(length time.Duration, fixed bool) {
+	t.require(length >= time.Millisecond, shortLease)
+	t.length, t.fixed = length, fixed
 }
+
+const shortLease = "a lease must be at least 1 ms"
 
 // Fenced asks for a token that is larger than all before it, for storage that refuses lower ones than it has seen.
 func Fenced() Option { return func(t *terms) { t.fenced = true } }
 
 // Owner acquires in this name, who may acquire the lock again while holding it. An owner is for one client at a time.
-func Owner(name string) Option { return func(t *terms) { t.owner = name } }
+func Owner(name string) Option {
+	return func(t *terms) {
+		t.require(len(name) >= 1 && len(name) <= longestOwner, "an owner must have 1 to 512 bytes")
+		t.require(name != "mode" && !strings.HasSuffix(name, ":write"), "an owner must not be mode or end in :write")
+		t.owner = name
+	}
+}
 
 // MaxWaiters waits only if fewer wait for this lock already; else ErrQueueFull.
-func MaxWaiters(count int) Option { return func(t *terms) { t.maxWaiters = count } }
+func MaxWaiters(count int) Option {
+	return func(t *terms) {
+		t.require(count >= 1, "MaxWaiters must be at least 1: use TryAcquire not to wait")
+		t.maxWaiters = count
+	}
+}
 
 // Replicas has so many replicas confirm the grant and each renewal, within that time; else ErrTooFewReplicas, or a
 // loss.
 func Replicas(count int, within time.Duration) Option {
-	return func(t *terms) { t.replicas = &replicas{count, within} }
+	return func(t *terms) {
+		t.require(count >= 1, "Replicas must be at least 1: leave it out to wait for none")
+		t.replicas = &replicas{count, within}
+	}
 }
+
+// The server's limits.
+const (
+	longestOwner = 512
+	mostNames    = 64
+	mostPermits  = 100_000
+)
 
 // Lock is an exclusive lock.
 func (l *Locks) Lock(name string) *Lock { return &Lock{locks: l, names: []string{name}} }
@@ -90,15 +126,9 @@ func (l *Locks) Permit(name string, limit int) *Lock {
 	return &Lock{locks: l, kind: permit, names: []string{name}, limit: limit}
 }
 
-// All are several plain locks, all or none. In a cluster they have to be of one slot.
+// All are several plain locks, 1 to 64, all or none. In a cluster they have to be of one slot.
 func (l *Locks) All(names ...string) *Lock {
-	var distinct []string
-	for _, name := range names {
-		if !slices.Contains(distinct, name) {
-			distinct = append(distinct, name)
-		}
-	}
-	return &Lock{locks: l, kind: several, names: distinct}
+	return &Lock{locks: l, kind: several, names: slices.Clone(names)}
 }
 
 // Do is Lock(name).Do.
@@ -116,16 +146,21 @@ func (l *Locks) TryAcquire(ctx context.Context, name string, options ...Option) 
 	return l.Lock(name).TryAcquire(ctx, options...)
 }
 
-// Do acquires the lock, works, and gives it back. The context of the work ends when the lock is lost, with the loss as
-// its context.Cause. What Do returns tells of the work and of a loss: errors.Is finds both.
+// Do acquires the lock, works, and releases it. The context of the work ends when the lock is lost, with the loss as
+// its context.Cause. Do returns what the work returned, joined with the loss if the lock was lost before the work ended.
+// If only the release got no reply, the work was protected: that goes to the Logger.
 func (lock *Lock) Do(ctx context.Context, work func(context.Context, *Held) error, options ...Option) (err error) {
 	held, err := lock.locks.acquire(ctx, ctx, lock.with(options))
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if released := held.Release(context.WithoutCancel(ctx)); released != nil && !errors.Is(err, released) {
+		switch released := held.Release(context.WithoutCancel(ctx)); {
+		case released == nil || errors.Is(err, released):
+		case isLoss(released):
 			err = errors.Join(err, released)
+		default:
+			lock.locks.reportDoubt(held, released)
 		}
 	}()
 	return work(held.Context(), held)
@@ -147,16 +182,14 @@ func (lock *Lock) with(options []Option) *Lock {
 	for _, option := range options {
 		option(&with.terms)
 	}
-	switch t := with.terms; {
-	case len(with.names) == 0:
-		with.mistake = "there is no lock in the set"
-	case with.lease() < time.Millisecond:
-		with.mistake = "a lease is a millisecond at least"
-	case t.owner != "" && (lock.kind == permit || lock.kind == several):
-		with.mistake = "an owner is for one lock"
-	case t.replicas != nil && t.replicas.wanted < 1:
-		with.mistake = "there are no replicas to wait for"
+	t := &with.terms
+	t.require(len(lock.names) >= 1 && len(lock.names) <= mostNames, "All needs 1 to 64 names")
+	for i, name := range lock.names {
+		t.require(name != "", "a lock must have a name")
+		t.require(!slices.Contains(lock.names[:i], name), "All needs each name once")
 	}
+	t.require(lock.kind != permit || lock.limit >= 1 && lock.limit <= mostPermits, "the limit must be from 1 to 100,000")
+	t.require(t.owner == "" || lock.kind != permit && lock.kind != several, "permits and All have no Owner")
 	return &with
 }
 

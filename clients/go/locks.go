@@ -74,12 +74,12 @@ func Connect(ctx context.Context, options Options) (*Locks, error) {
 	if options.URL != "" {
 		one, err := redis.ParseURL(options.URL)
 		if err != nil {
-			return nil, &Error{ErrConfiguration, "connect", err}
+			return nil, newError(ErrConfiguration, "connect", err)
 		}
 		return open(ctx, redis.NewClient(one), options)
 	}
 	if redisOptions == nil {
-		return nil, &Error{ErrConfiguration, "connect", serverError("neither a URL nor settings for go-redis")}
+		return nil, newError(ErrConfiguration, "connect", serverError("neither a URL nor settings for go-redis"))
 	}
 	return open(ctx, redis.NewUniversalClient(redisOptions), options)
 }
@@ -111,7 +111,7 @@ func (l *Locks) reach(ctx context.Context) error {
 				return nil
 			}
 		case <-ctx.Done():
-			return &Error{ErrUnavailable, "connect", context.Cause(ctx)}
+			return newError(ErrUnavailable, "connect", context.Cause(ctx))
 		}
 	}
 	return f.about("connect")
@@ -145,10 +145,10 @@ func New(client redis.UniversalClient, options Options) (*Locks, error) {
 	case *redis.ClusterClient:
 		l.cluster = client
 	default:
-		return nil, &Error{ErrConfiguration, "connect", fmt.Errorf("no locks by a %T", client)}
+		return nil, newError(ErrConfiguration, "connect", fmt.Errorf("no locks by a %T", client))
 	}
 	if options.Lease < time.Millisecond {
-		return nil, &Error{ErrConfiguration, "connect", serverError("a lease is a millisecond at least")}
+		return nil, newError(ErrConfiguration, "connect", serverError(shortLease))
 	}
 	l.name(options.Name)
 	go l.watch()
@@ -260,7 +260,7 @@ func (l *Locks) settle(ctx context.Context) error {
 		select {
 		case <-l.settled:
 		case <-ctx.Done():
-			return &Error{ErrUnavailable, "close", context.Cause(ctx)}
+			return newError(ErrUnavailable, "close", context.Cause(ctx))
 		}
 	}
 }

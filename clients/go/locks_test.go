@@ -63,7 +63,7 @@ func TestWhoComesWithWhom(t *testing.T) {
 		{"write and read", locks.Write, locks.Read, false},
 		{"two permits of two", two, two, true},
 		{"two permits of one", one, one, false},
-		{"all and one of them", func(n string) *rlock.Lock { return locks.All(n, n+"b", n) }, locks.Lock, false},
+		{"all and one of them", func(n string) *rlock.Lock { return locks.All(n, n+"b") }, locks.Lock, false},
 		{"one of all and all", locks.Lock, func(n string) *rlock.Lock { return locks.All(n+"b", n) }, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -160,12 +160,8 @@ func TestErrorsSayWhatIsWrong(t *testing.T) {
 		{"deadlock", locks.Write(name + "rw"), []rlock.Option{rlock.Owner("ann")}, rlock.ErrDeadlock},
 		{"queue full", locks.Lock(name), []rlock.Option{rlock.MaxWaiters(1)}, rlock.ErrQueueFull},
 		{"refused", locks.Lock(name + "text"), nil, rlock.ErrRefused},
-		{"refused by its limit", locks.Permit(name+"p", 0), nil, rlock.ErrRefused},
 		{"too few replicas", locks.Lock(name + "r"), []rlock.Option{rlock.Replicas(3, 10*time.Millisecond)},
 			rlock.ErrTooFewReplicas},
-		{"nothing", locks.All(), nil, rlock.ErrConfiguration},
-		{"no lease", locks.Lock(name + "z"), []rlock.Option{rlock.Lease(-1)}, rlock.ErrConfiguration},
-		{"an owner of several", locks.All(name, name+"b"), []rlock.Option{rlock.Owner("ann")}, rlock.ErrConfiguration},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			held, err := row.lock.Acquire(t.Context(), row.options...)

@@ -39,7 +39,12 @@ func (l *Locks) observe(ctx context.Context, lock *Lock, began time.Time, err er
 
 // reportLoss runs in a goroutine of its own: a log that blocks must not keep a lease from being renewed.
 func (l *Locks) reportLoss(held *Held) {
-	var why error = held.loss
-	l.options.Logger.Warn("rlock: lost", "lock", held.hold.about(), "holder", held.hold.holder, "why", why)
+	l.options.Logger.Warn("rlock: lost", "lock", held.hold.about(), "holder", held.hold.holder,
+		"reason", held.loss.Reason, "why", error(held.loss))
 	l.options.Observer.Lost(held.ctx, held.lock.kind.String())
+}
+
+// reportDoubt is about work that ended while its lock was held, and a release without a reply.
+func (l *Locks) reportDoubt(held *Held, why error) {
+	l.options.Logger.Warn("rlock: release in doubt", "lock", held.hold.about(), "holder", held.hold.holder, "why", why)
 }

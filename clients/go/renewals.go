@@ -75,7 +75,7 @@ func (l *Locks) seeTo(now time.Time) (due, overdue []*renewal) {
 	for h := range l.holds {
 		for i := len(h.held) - 1; i >= 0; i-- {
 			if held := h.held[i]; !now.Before(held.until()) {
-				l.lose(held, h.ended())
+				l.lose(held, held.ended())
 			}
 		}
 		if r := h.renewal; r != nil && !now.Before(r.limit) {
@@ -215,9 +215,9 @@ func (l *Locks) renewed(r *renewal, n *node) {
 	}
 	switch {
 	case f != nil && f.isOverwritten():
-		l.loseAll(h, &Error{ErrLost, h.about(), f.cause})
+		l.loseAll(h, loss(Overwritten, h.about(), f.cause))
 	case f == nil && isGone || isGone && f.what == fewReplicas:
-		l.loseAll(h, &Error{ErrLost, h.about(), nil})
+		l.loseAll(h, loss(NotHeld, h.about(), nil))
 	case f != nil:
 		l.failed(r, f)
 	case !now.Before(h.until):
@@ -286,7 +286,7 @@ func (a *attempt) confirmed(n *node) (leased, error) {
 	lease, isGone, f := r.came()
 	switch {
 	case isGone:
-		return lease, &Error{ErrLost, a.hold.about(), nil}
+		return lease, loss(NotHeld, a.hold.about(), nil)
 	case f != nil:
 		return lease, f.about(a.hold.about())
 	}

@@ -211,3 +211,11 @@ func (n *network) breaks() {
 	}
 	n.conns = nil
 }
+
+func isLostBy(t *testing.T, err error, reason rlock.LossReason) {
+	t.Helper()
+	var lost *rlock.Error
+	if is(t, err, rlock.ErrLost); !errors.As(err, &lost) || lost.Reason != reason {
+		t.Fatalf("got %v, want a loss with the reason %s", err, reason)
+	}
+}

@@ -39,12 +39,12 @@ type request struct {
 	Limit      int      `json:"limit"`
 	All        []string `json:"all"`
 	Wait       *int64   `json:"wait"`
-	Lease      int64    `json:"lease"`
-	Fixed      int64    `json:"fixed"`
+	Lease      *int64   `json:"lease"`
+	Fixed      *int64   `json:"fixed"`
 	Fenced     bool     `json:"fenced"`
-	Owner      string   `json:"owner"`
-	MaxWaiters int      `json:"max_waiters"`
-	Replicas   int      `json:"replicas"`
+	Owner      *string  `json:"owner"`
+	MaxWaiters *int     `json:"max_waiters"`
+	Replicas   *int     `json:"replicas"`
 	Within     int64    `json:"within"`
 }
 
@@ -81,7 +81,7 @@ func main() {
 		go func() {
 			ok, err := work()
 			if err != nil {
-				say(object{"id": r.ID, "error": word(err), "text": err.Error()})
+				say(withReason(object{"id": r.ID, "error": word(err), "text": err.Error()}, err))
 			} else {
 				say(object{"id": r.ID, "ok": ok})
 			}
@@ -150,8 +150,11 @@ func (a *adapter) prepare(r *request) func() (object, error) {
 }
 
 func open(ctx context.Context, r *request) (*rlock.Locks, error) {
-	options := rlock.Options{URL: r.URL, Lease: milliseconds(r.Lease), Patience: milliseconds(r.Patience),
-		AnswerTimeout: milliseconds(r.Answer), Name: r.Name}
+	options := rlock.Options{URL: r.URL, Patience: milliseconds(r.Patience), AnswerTimeout: milliseconds(r.Answer),
+		Name: r.Name}
+	if r.Lease != nil {
+		options.Lease = milliseconds(*r.Lease)
+	}
 	if len(r.Cluster)+len(r.Sentinels) > 0 {
 		options.Redis = &redis.UniversalOptions{MasterName: r.Master, IsClusterMode: len(r.Cluster) > 0}
 		for _, url := range append(r.Cluster, r.Sentinels...) {
@@ -184,23 +187,23 @@ func terms(r *request) (options []rlock.Option) {
 	if r.Wait != nil {
 		options = append(options, rlock.Wait(milliseconds(*r.Wait)))
 	}
-	if r.Lease != 0 {
-		options = append(options, rlock.Lease(milliseconds(r.Lease)))
+	if r.Lease != nil {
+		options = append(options, rlock.Lease(milliseconds(*r.Lease)))
 	}
-	if r.Fixed != 0 {
-		options = append(options, rlock.FixedLease(milliseconds(r.Fixed)))
+	if r.Fixed != nil {
+		options = append(options, rlock.FixedLease(milliseconds(*r.Fixed)))
 	}
 	if r.Fenced {
 		options = append(options, rlock.Fenced())
 	}
-	if r.Owner != "" {
-		options = append(options, rlock.Owner(r.Owner))
+	if r.Owner != nil {
+		options = append(options, rlock.Owner(*r.Owner))
 	}
-	if r.MaxWaiters != 0 {
-		options = append(options, rlock.MaxWaiters(r.MaxWaiters))
+	if r.MaxWaiters != nil {
+		options = append(options, rlock.MaxWaiters(*r.MaxWaiters))
 	}
-	if r.Replicas != 0 {
-		options = append(options, rlock.Replicas(r.Replicas, milliseconds(r.Within)))
+	if r.Replicas != nil {
+		options = append(options, rlock.Replicas(*r.Replicas, milliseconds(r.Within)))
 	}
 	return options
 }
@@ -215,7 +218,7 @@ func (a *adapter) acquire(ctx context.Context, r *request) (object, error) {
 	a.mutex.Unlock()
 	context.AfterFunc(held.Context(), func() {
 		if why := held.Err(); why != nil {
-			say(object{"lost": r.Held, "why": why.Error()})
+			say(withReason(object{"lost": r.Held, "why": why.Error()}, why))
 		}
 	})
 	answer := object{"holder": held.Holder()}
@@ -240,7 +243,7 @@ func (a *adapter) run(ctx context.Context, r *request, finish chan struct{}) (ob
 		select {
 		case <-ctx.Done():
 			if held.Lost() {
-				say(object{"lost": r.Held, "why": context.Cause(ctx).Error()})
+				say(withReason(object{"lost": r.Held, "why": held.Err().Error()}, held.Err()))
 			}
 			return context.Cause(ctx)
 		case <-finish:
@@ -251,6 +254,15 @@ func (a *adapter) run(ctx context.Context, r *request, finish chan struct{}) (ob
 }
 
 func milliseconds(count int64) time.Duration { return time.Duration(count) * time.Millisecond }
+
+// withReason adds why a lock was lost.
+func withReason(line object, err error) object {
+	var lost *rlock.Error
+	if errors.As(err, &lost) && lost.Reason != "" {
+		line["reason"] = lost.Reason
+	}
+	return line
+}
 
 // word is the suite's for an error. What is more than one thing is the first of these.
 func word(err error) string {
