@@ -33,6 +33,9 @@ const WORDS: [&str; 15] = [
     "closed",
 ];
 
+/// All reasons for which a lock may be lost.
+const REASONS: [&str; 4] = ["not-held", "overwritten", "not-renewed", "ended"];
+
 /// How many of its last complaints are shown when something fails.
 const COMPLAINTS_SHOWN: usize = 20;
 
@@ -59,6 +62,7 @@ pub enum Saying {
     /// What is held by that name is lost.
     Lost {
         held: String,
+        reason: Option<String>,
     },
 }
 
@@ -67,6 +71,8 @@ pub type Answer = Result<Value, Failure>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     pub word: String,
+    /// Why it is lost, if it is.
+    pub reason: Option<String>,
     /// What the client says of it.
     pub text: String,
 }
@@ -232,7 +238,7 @@ impl Adapter {
     /// # Panics
     /// If it is not.
     pub fn until_lost(&self, held: &str) -> Said {
-        let is_it = |said: &Said| matches!(&said.what, Saying::Lost { held: lost } if lost == held);
+        let is_it = |said: &Said| matches!(&said.what, Saying::Lost { held: lost, .. } if lost == held);
         self.until_said(&format!("{held} is lost"), PATIENCE, |said| is_it(said).then(|| said.clone()))
     }
 
@@ -326,12 +332,14 @@ impl All {
     fn check(&self, what: Saying, asked: u64) -> Result<Saying, &'static str> {
         let is_answered =
             |wanted| self.said.iter().any(|it| matches!(&it.what, Saying::Answer { id, .. } if *id == wanted));
+        let is_lost =
+            |wanted| self.said.iter().any(|it| matches!(&it.what, Saying::Lost { held, .. } if held == wanted));
         match &what {
             Saying::Answer { id, .. } | Saying::Began { id, .. } if !(1..=asked).contains(id) => {
                 Err("nobody has asked")
             }
             Saying::Answer { id, .. } | Saying::Began { id, .. } if is_answered(*id) => Err("it is answered already"),
-            Saying::Lost { .. } if self.said.iter().any(|it| it.what == what) => Err("it is said already"),
+            Saying::Lost { held, .. } if is_lost(held) => Err("it is said already"),
             _ => Ok(what),
         }
     }
@@ -347,9 +355,13 @@ impl All {
 fn understood(line: &str) -> Result<Saying, &'static str> {
     let line: Value = serde_json::from_str(line).map_err(|_| "it is no JSON")?;
     let (id, ok, word, text) = (line["id"].as_u64(), line.get("ok"), line["error"].as_str(), line["text"].as_str());
+    let reason = line["reason"].as_str().map(str::to_owned);
+    if reason.as_deref().is_some_and(|reason| !REASONS.contains(&reason)) {
+        return Err("there is no such reason");
+    }
     if let Some(held) = line["lost"].as_str() {
         line["why"].as_str().ok_or("it does not say why")?;
-        return Ok(Saying::Lost { held: held.to_owned() });
+        return Ok(Saying::Lost { held: held.to_owned(), reason });
     }
     if let Some(id) = line["began"].as_u64() {
         return Ok(Saying::Began { id, token: line["token"].as_u64() });
@@ -357,7 +369,7 @@ fn understood(line: &str) -> Result<Saying, &'static str> {
     let answer = match (ok, word) {
         (Some(ok), None) if ok.is_object() => Ok(ok.clone()),
         (None, Some(word)) if WORDS.contains(&word) => {
-            Err(Failure { word: word.to_owned(), text: text.ok_or("there is no text")?.to_owned() })
+            Err(Failure { word: word.to_owned(), reason, text: text.ok_or("there is no text")?.to_owned() })
         }
         _ => return Err("it is neither news nor an answer"),
     };

@@ -124,9 +124,9 @@ impl Adapter {
         };
         let settings = Settings {
             name: text(request, "name").ok(),
-            lease: time(request, "lease"),
-            patience: time(request, "patience"),
-            answer_timeout: time(request, "answer"),
+            lease: time(request, "lease")?,
+            patience: time(request, "patience")?,
+            answer_timeout: time(request, "answer")?,
             ..Settings::default()
         };
         *self.locks.borrow_mut() = Some(settings.connect(place).await.map_err(failure)?);
@@ -236,8 +236,10 @@ fn small<N: TryFrom<u64>>(request: &Value, field: &str) -> Result<Option<N>, Fai
     number.transpose().map_err(|_| mistake(request, field))
 }
 
-fn time(request: &Value, field: &str) -> Option<Duration> {
-    request[field].as_u64().map(Duration::from_millis)
+/// A negative time is refused here, as no `Duration` can be one.
+fn time(request: &Value, field: &str) -> Result<Option<Duration>, Failure> {
+    let is_given = request.get(field).is_some();
+    is_given.then(|| number(request, field).map(Duration::from_millis)).transpose()
 }
 
 fn millis(time: Duration) -> u64 {
@@ -261,11 +263,11 @@ fn wanted(request: &Value) -> Result<Wanted, Failure> {
 }
 
 fn terms(request: &Value) -> Result<Terms, Failure> {
-    let fixed = time(request, "fixed");
-    let within = time(request, "within").unwrap_or_default();
+    let fixed = time(request, "fixed")?;
+    let within = time(request, "within")?.unwrap_or_default();
     Ok(Terms {
-        wait: time(request, "wait"),
-        lease: fixed.or_else(|| time(request, "lease")),
+        wait: time(request, "wait")?,
+        lease: fixed.or(time(request, "lease")?),
         fixed: fixed.is_some(),
         fenced: request["fenced"].as_bool().unwrap_or_default(),
         owner: text(request, "owner").ok().map(String::into_bytes),

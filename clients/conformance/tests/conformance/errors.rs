@@ -88,6 +88,44 @@ pub fn another_kind(world: &World) {
     fails_as("wrong-kind", &client.acquire("b", plain("r")));
 }
 
+/// The client refuses arguments that cannot be right, each with a text, and sends nothing.
+pub fn arguments_that_are_refused(world: &World) {
+    let (_server, mut eye, client) = world.with_client();
+    let (many, long) = ((0..65).map(|name| name.to_string()).collect::<Vec<_>>(), "x".repeat(513));
+    let locks = [
+        json!({"lock": ""}),
+        json!({"all": []}),
+        json!({"all": many}),
+        json!({"all": ["a", "b", "a"]}),
+        json!({"all": ["a", ""]}),
+        json!({"permit": "a", "limit": 0}),
+        json!({"permit": "a", "limit": 100_001}),
+        json!({"permit": "a", "limit": 1, "owner": "me"}),
+        json!({"all": ["a", "b"], "owner": "me"}),
+    ];
+    let terms = [
+        json!({"wait": -1}),
+        json!({"lease": 0}),
+        json!({"lease": -1}),
+        json!({"fixed": 0}),
+        json!({"max_waiters": 0}),
+        json!({"replicas": 0, "within": 100}),
+        json!({"owner": ""}),
+        json!({"owner": long}),
+        json!({"owner": "mode"}),
+        json!({"owner": "me:write"}),
+    ];
+    let has = |it: &Value| !it.as_object().is_some_and(|fields| fields.keys().any(|field| world.tried.lacks(field)));
+    let all = locks.into_iter().chain(terms.into_iter().map(|terms| with(plain("a"), terms)));
+    for wrong in all.filter(has) {
+        let answer = client.acquire("x", wrong.clone());
+        let is_refused = answer.as_ref().is_err_and(|it| it.word == "configuration" && !it.text.is_empty());
+        assert!(is_refused, "{wrong}: {answer:?}");
+    }
+    let asked = eye.say("INFO commandstats").as_text().to_lowercase();
+    assert!(!asked.contains("acquire"), "{asked}");
+}
+
 pub fn nobody_listens(world: &World) {
     let began = is_refused_as("unavailable", world, at(free_port()));
     assert_within("it is told", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());

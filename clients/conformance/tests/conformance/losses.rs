@@ -51,6 +51,27 @@ pub fn a_lock_that_is_broken(world: &World) {
     give_back(&mut eye, "a");
 }
 
+/// The server says why a lock is lost. The client passes that on: as news to a holder whose lease it renews, and as the
+/// answer to a release that comes before the next renewal.
+pub fn why_it_is_lost(world: &World) {
+    let (_server, mut eye, client) = world.with_client();
+    let ways = [("RLOCK.BREAK {}", "not-held"), ("DEL {}", "not-held"), ("SET {} data", "overwritten")];
+    let keys: Vec<_> = (0..ways.len()).map(|way| [format!("held:{way}"), format!("released:{way}")]).collect();
+    for [held, released] in &keys {
+        ok(client.acquire(held, with(plain(held), json!({"lease": 3_000}))));
+        ok(client.acquire(released, with(plain(released), json!({"lease": 600_000}))));
+    }
+    for ((command, reason), [held, released]) in ways.iter().zip(&keys) {
+        eye.say(&command.replace("{}", held));
+        eye.say(&command.replace("{}", released));
+        is_lost_by(world, reason, &client.release(released));
+    }
+    for ((_, reason), [held, _]) in ways.iter().zip(&keys) {
+        told_to_be_lost_by(world, reason, &client, held);
+        is_lost_by(world, reason, &client.release(held));
+    }
+}
+
 /// The server stands still. Nobody vouches for the lock when its lease has ended there.
 pub fn a_frozen_server(world: &World) {
     let (server, mut eye, client) = world.with_client();
@@ -58,9 +79,10 @@ pub fn a_frozen_server(world: &World) {
     let end = until_renewed(&mut eye, "a");
     server.freeze();
     until_lost_by(end, &client);
+    told_to_be_lost_by(world, "not-renewed", &client, "a");
     until_past(end);
     server.thaw();
-    fails_as("lost", &client.release("a"));
+    is_lost_by(world, "not-renewed", &client.release("a"));
     until_nothing_is_left(&mut eye, "a");
 }
 
@@ -177,14 +199,46 @@ pub fn work_that_is_done(world: &World) {
 /// Work is stopped when its lock is lost.
 pub fn work_that_is_stopped(world: &World) {
     let (_server, mut eye, client) = world.with_client();
-    let work = client.ask(json!({"do": "run", "held": "a", "lock": "a", "lease": 3_000}));
-    client
-        .until_said("it works", SOON, |said| matches!(said.what, Saying::Began { id, .. } if id == work).then_some(()));
+    let work = begin_work(&client, 3_000);
     let broken = Instant::now();
     eye.say("RLOCK.BREAK a");
     let (answer, stopped) = client.answer_within(rlock_testing::PATIENCE, work);
-    fails_as("lost", &answer);
+    is_lost_by(world, "not-held", &answer);
     assert_within("it is stopped", broken, Duration::from_secs(1), stopped.at);
+}
+
+/// Work ended while its lease was still guaranteed, and the release gets no answer: its connection breaks, or the server
+/// is frozen. The work was protected and succeeds, and the release goes on in the background. Only if the server says
+/// that the lock is not held, it is lost.
+pub fn work_that_ends_in_doubt(world: &World) {
+    let (server, mut eye, network, client) = behind_a_network(world, json!({"patience": 500}));
+    let finish = |work| ok(client.asks(json!({"do": "finish", "of": work})));
+    let work = begin_work(&client, 600_000);
+    network.obey(Order::CutMidReply);
+    finish(work);
+    ok(client.answer(work));
+    network.obey(Order::Heal);
+    until_nothing_is_left(&mut eye, "a");
+
+    let work = begin_work(&client, 600_000);
+    server.freeze();
+    finish(work);
+    ok(client.answer(work));
+    server.thaw();
+    until_nothing_is_left(&mut eye, "a");
+
+    let work = begin_work(&client, 600_000);
+    eye.say("RLOCK.BREAK a");
+    finish(work);
+    is_lost_by(world, "not-held", &client.answer(work));
+}
+
+/// Work under the lock `a` with this lease, which has begun.
+fn begin_work(client: &Adapter, lease: u64) -> u64 {
+    let work = client.ask(json!({"do": "run", "held": "a", "lock": "a", "lease": lease}));
+    client
+        .until_said("it works", SOON, |said| matches!(said.what, Saying::Began { id, .. } if id == work).then_some(()));
+    work
 }
 
 /// Nothing renews it from now on, so its end on the server is known.

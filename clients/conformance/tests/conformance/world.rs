@@ -1,7 +1,7 @@
 //! What scenarios have in common: the client that is tried, and how servers are looked at behind its back.
 
 use crate::load::wait_within;
-use rlock_conformance::{Adapter, Answer};
+use rlock_conformance::{Adapter, Answer, Said, Saying};
 use rlock_testing::{Client, Server, unix_ms, wait_until};
 use serde_json::{Value, json};
 use std::thread;
@@ -18,6 +18,7 @@ pub struct Tried {
     pub name: String,
     pub command: String,
     pub without: &'static [&'static str],
+    pub says_why: bool,
     pub connections_max: usize,
 }
 
@@ -28,6 +29,11 @@ pub struct World<'a> {
 }
 
 impl Tried {
+    /// Whether the client does not have this request or field.
+    pub fn lacks(&self, field: &str) -> bool {
+        self.without.contains(&field) || field == "reason" && !self.says_why
+    }
+
     pub fn start(&self) -> Adapter {
         Adapter::start(&self.name, &self.command)
     }
@@ -91,6 +97,24 @@ pub fn ok(answer: Answer) -> Value {
 
 pub fn fails_as(word: &str, answer: &Answer) {
     assert!(answer.as_ref().is_err_and(|failure| failure.word == word), "not {word}: {answer:?}");
+}
+
+/// It is lost for this reason. A client that has no reasons yet says just that it is lost.
+pub fn is_lost_by(world: &World, reason: &str, answer: &Answer) {
+    fails_as("lost", answer);
+    has_reason(world, reason, answer.as_ref().err().and_then(|failure| failure.reason.as_deref()));
+}
+
+/// The same, by the news.
+pub fn told_to_be_lost_by(world: &World, reason: &str, client: &Adapter, held: &str) -> Said {
+    let said = client.until_lost(held);
+    let Saying::Lost { reason: told, .. } = &said.what else { unreachable!() };
+    has_reason(world, reason, told.as_deref());
+    said
+}
+
+fn has_reason(world: &World, reason: &str, told: Option<&str>) {
+    assert!(told == Some(reason) || world.tried.lacks("reason"), "lost by {told:?}, not {reason}");
 }
 
 pub fn take(eye: &mut Client, key: &str) {
