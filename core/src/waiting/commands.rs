@@ -156,7 +156,12 @@ impl<C> Engine<C> {
         let mut busy = Vec::new();
         let mut passing = Vec::new();
         for (number, key) in keys.iter().enumerate() {
-            let Opened { record, ahead, is_passing } = self.open(host, *key, wish);
+            let Opened { record, ahead, is_passing } = if busy.is_empty() {
+                self.open(host, *key, wish)
+            } else {
+                // Nothing is granted any more, so the waiters of the other locks need not be asked.
+                Opened { record: host.open(*key, wish.holder), ahead: Ahead::Nobody, is_passing: false }
+            };
             match lock::acquire(&record, wish, ahead, self.grace(host), host.now())? {
                 Verdict::Granted(_) if is_passing => passing.push(*key),
                 Verdict::Granted(_) => {}

@@ -43,7 +43,7 @@ pub use host::{Cause, GraceNews, Host, Note, Paused, Permission, Trigger, WaitsF
 pub use outbox::Event;
 pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
-pub use serve_sets::PASSED_MAX;
+pub use serve_sets::{ASKED_MAX, PASSED_MAX};
 pub use sessions::{EVENTS_UNREAD_MAX, NoSession, Room};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
 pub use tickets::{Call, Use};

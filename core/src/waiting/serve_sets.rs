@@ -308,7 +308,9 @@ impl<C> Engine<C> {
             None => return Tried::Lacks,
         };
         let mut passed = BTreeSet::new();
-        for number in std::iter::once(lacks).chain((0..members.len()).filter(|number| *number != lacks)) {
+        // Those before the one that it lacked it was asked for then, and mostly may still have: locks that are released in
+        // their order would each be looked at again with every release.
+        for number in (lacks..members.len()).chain(0..lacks) {
             let Some(member) = members.get(number) else { continue };
             match self.may_have(host, *member) {
                 Allowed::Yes(sets) => passed.extend(sets),

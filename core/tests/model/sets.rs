@@ -5,6 +5,7 @@
 //! waiters of a lock are served in the order of coming; no set is passed more than four times; and when everything is
 //! done that can be done, nobody sleeps who may have all that it waits for.
 
+mod work;
 mod world;
 
 use proptest::prelude::*;

@@ -29,12 +29,12 @@ pub struct Lock {
     pub end: UnixMs,
 }
 
-type Locks = Rc<RefCell<BTreeMap<&'static [u8], Lock>>>;
+type Locks = Rc<RefCell<BTreeMap<Vec<u8>, Lock>>>;
 
 #[derive(Default)]
 pub struct World {
     pub locks: Locks,
-    tokens: RefCell<BTreeMap<&'static [u8], i64>>,
+    tokens: RefCell<BTreeMap<Vec<u8>, i64>>,
     pub now: Cell<UnixMs>,
     pub paused: Cell<bool>,
     pub rests_until: Cell<UnixMs>,
@@ -45,6 +45,8 @@ pub struct World {
     pub answers: RefCell<Vec<(u64, Outcome)>>,
     /// Which locks have begun, and for whom.
     pub begun: RefCell<Vec<(usize, String)>>,
+    /// How often a lock was looked at.
+    pub looks: Cell<usize>,
 }
 
 impl World {
@@ -64,22 +66,18 @@ impl World {
 
 pub struct View {
     locks: Locks,
-    key: &'static [u8],
+    key: Vec<u8>,
     holder: String,
     next_token: i64,
 }
 
-fn key_of(key: &[u8]) -> &'static [u8] {
-    KEYS.into_iter().find(|known| *known == key).expect("a lock of the test")
-}
-
 impl Record for View {
     fn is_there(&self) -> bool {
-        self.locks.borrow().contains_key(self.key)
+        self.locks.borrow().contains_key(&self.key)
     }
 
     fn observe(&self) -> Result<Observed, Refusal> {
-        Ok(match self.locks.borrow().get(self.key) {
+        Ok(match self.locks.borrow().get(&self.key) {
             None => Observed::Free,
             Some(lock) if lock.holder == self.holder => Observed::Mine { holds: lock.holds },
             Some(_) => Observed::Others,
@@ -87,7 +85,7 @@ impl Record for View {
     }
 
     fn expiry(&self) -> Expiry {
-        Expiry::At(self.locks.borrow().get(self.key).map_or(0, |lock| lock.end))
+        Expiry::At(self.locks.borrow().get(&self.key).map_or(0, |lock| lock.end))
     }
 
     fn derived_keys_are_reachable(&self) -> bool {
@@ -176,10 +174,10 @@ impl Host for World {
     fn select(&self, _database: i32) {}
 
     fn open<'a>(&'a self, key: &'a [u8], holder: &'a [u8]) -> View {
-        let key = key_of(key);
+        self.looks.set(self.looks.get() + 1);
         let next_token = self.tokens.borrow().get(key).copied().unwrap_or(0) + 1;
         let holder = String::from_utf8(holder.to_vec()).unwrap();
-        View { locks: Rc::clone(&self.locks), key, holder, next_token }
+        View { locks: Rc::clone(&self.locks), key: key.to_vec(), holder, next_token }
     }
 
     fn commit<'a, 'b>(&'a self, lock: View, plan: &Plan<'_, &'b [u8]>) -> Result<(), Paused>
@@ -203,19 +201,19 @@ impl Host for World {
             let mut locks = self.locks.borrow_mut();
             match *change {
                 Change::Begin { side: Side::Plain, end } => {
-                    let key = KEYS.iter().position(|key| *key == lock.key).unwrap();
-                    self.begun.borrow_mut().push((key, holder.clone()));
-                    let before = locks.insert(lock.key, Lock { holder, holds: 1, end });
+                    let number = KEYS.iter().position(|key| *key == lock.key);
+                    self.begun.borrow_mut().extend(number.map(|number| (number, holder.clone())));
+                    let before = locks.insert(lock.key.clone(), Lock { holder, holds: 1, end });
                     assert!(before.is_none(), "a lock begins that {before:?} has");
                 }
                 Change::Count { field: Field::Holder, makes, .. } => {
-                    let held = locks.get_mut(lock.key).unwrap();
+                    let held = locks.get_mut(&lock.key).unwrap();
                     assert_eq!(held.holder, holder, "a hold of another");
                     held.holds = makes;
                 }
-                Change::ExpireAt(end) => locks.get_mut(lock.key).unwrap().end = end,
+                Change::ExpireAt(end) => locks.get_mut(&lock.key).unwrap().end = end,
                 Change::Delete => {
-                    locks.remove(lock.key);
+                    locks.remove(&lock.key);
                     // What began is given back where not all could be had.
                     self.begun.borrow_mut().retain(|(key, of)| KEYS[*key] != lock.key || *of != holder);
                 }
@@ -225,7 +223,7 @@ impl Host for World {
         let next = plan.next.into_iter().flat_map(|(_, changes)| changes.on_side_keys());
         for change in plan.changes.on_side_keys().iter().chain(next) {
             if let Change::CountToken { makes } = *change {
-                self.tokens.borrow_mut().insert(lock.key, makes);
+                self.tokens.borrow_mut().insert(lock.key.clone(), makes);
             }
         }
         Ok(())

@@ -1,0 +1,75 @@
+//! How many locks a command on many locks looks at, while many requests for the same locks wait.
+
+use super::world::{Client, World};
+use rlock_core::lock::{Lease, Release, Side, Wish};
+use rlock_core::waiting::Engine;
+use rlock_core::waiting::commands::{Acquiring, Waiting};
+
+/// The most of one request.
+const LOCKS: usize = 64;
+
+/// So many waiting requests are asked at each look.
+const ASKED: usize = rlock_core::waiting::ASKED_MAX;
+
+fn locks() -> Vec<Vec<u8>> {
+    (0..LOCKS).map(|number| number.to_string().into_bytes()).collect()
+}
+
+/// Asks for all of these locks. Returns whether they are granted at once.
+fn ask(engine: &mut Engine<Client>, world: &World, locks: &[Vec<u8>], holder: &str, waits: bool) -> bool {
+    world.begin_turn();
+    let keys: Vec<_> = locks.iter().map(Vec::as_slice).collect();
+    let lease = Lease::from_ms(1_000).unwrap();
+    let wish = Wish { holder: holder.as_bytes(), side: Side::Plain, lease, fenced: false };
+    let waiting = waits.then_some(Waiting { limit_ms: 0, max: None, ticket: None });
+    match engine.acquire_all(world, &keys, &wish, waiting).unwrap() {
+        Acquiring::GrantedAll { .. } => true,
+        Acquiring::Done(_) | Acquiring::Blocked(_) => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A world in which `holder` has all locks of the requests that wait.
+fn with_waiting(requests: usize) -> (Engine<Client>, World) {
+    let (mut engine, world) = (Engine::default(), World::default());
+    assert!(ask(&mut engine, &world, &locks(), "holder", false));
+    (0..requests).for_each(|number| assert!(!ask(&mut engine, &world, &locks(), &format!("waiter {number}"), true)));
+    (engine, world)
+}
+
+#[test]
+fn a_release_asks_each_request_only_for_what_it_lacked() {
+    let orders: [fn(Vec<Vec<u8>>) -> Vec<Vec<u8>>; 2] = [|locks| locks, |locks| locks.into_iter().rev().collect()];
+    for order in orders {
+        let (mut engine, world) = with_waiting(ASKED);
+        world.looks.set(0);
+        for lock in order(locks()) {
+            world.begin_turn();
+            let want = Release { side: None, lease: None, all: false };
+            engine.release(&world, &lock, b"holder", want).unwrap();
+        }
+        let holders: Vec<_> = world.locks.borrow().values().map(|lock| lock.holder.clone()).collect();
+        assert_eq!(holders, vec!["waiter 0"; LOCKS]);
+        // At each release what is released, what that request lacked, and the next one that it lacks.
+        let looks = world.looks.get();
+        assert!(looks < 4 * ASKED * LOCKS, "{looks} looks");
+    }
+}
+
+#[test]
+fn a_newcomer_asks_the_requests_before_it_once() {
+    let (mut engine, world) = with_waiting(ASKED + 4);
+    let want = Release { side: None, lease: None, all: false };
+    for lock in locks().iter().skip(1) {
+        engine.release(&world, lock, b"holder", want).unwrap();
+    }
+    let mut newcomers = locks();
+    newcomers.rotate_left(1);
+    for waits in [false, true] {
+        world.looks.set(0);
+        assert!(!ask(&mut engine, &world, &newcomers, "newcomer", waits), "{} are before it", ASKED + 4);
+        engine.catch_up(&world);
+        let looks = world.looks.get();
+        assert!(looks < 2 * (LOCKS + ASKED), "{looks} looks");
+    }
+}
